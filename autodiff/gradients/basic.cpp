@@ -1,0 +1,8 @@
+#include "autodiff/gradient_registry.h"
+
+namespace sectionflow {
+
+// Placeholders, variables and constants have no inputs.
+void add_basic_gradients(GradientRegistry&) {}
+
+}  // namespace sectionflow

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace sectionflow {
+
+inline namespace literals {
+constexpr std::size_t operator""_KiB(unsigned long long count) { return count << 10; }
+constexpr std::size_t operator""_MiB(unsigned long long count) { return count << 20; }
+constexpr std::size_t operator""_GiB(unsigned long long count) { return count << 30; }
+}  // namespace literals
+
+/// Every buffer starts at a multiple of this many bytes.
+inline constexpr std::size_t kBufferAlignment = 256;
+
+/// `bytes` rounded up to a multiple of `alignment`, a power of two.
+constexpr std::size_t round_up(std::size_t bytes, std::size_t alignment = kBufferAlignment) {
+  return (bytes + alignment - 1) & ~(alignment - 1);
+}
+
+/// "512 B", "1.50 MiB": three significant digits (four from 1000 to 1023) in the largest binary unit that keeps the
+/// number >= 1.
+std::string bytes_text(std::size_t bytes);
+
+/// Reads "512MiB", "1.5 GiB", "4096", "4096B", "64KiB" (units: B, KiB, MiB, GiB, TiB; case matters not).
+/// Throws: ArgumentError for anything else, decimal units (MB) included, saying what is accepted.
+std::size_t parse_bytes(const std::string& text);
+
+}  // namespace sectionflow

@@ -1,0 +1,42 @@
+#include "base/dtype.h"
+
+#include "base/error.h"
+
+namespace sectionflow {
+
+std::size_t dtype_bytes(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f32:
+    case Dtype::i32:
+      return 4;
+    case Dtype::f64:
+    case Dtype::i64:
+      return 8;
+    case Dtype::u8:
+    case Dtype::boolean:
+      return 1;
+  }
+  throw InternalError("dtype_bytes: unknown dtype");
+}
+
+std::string_view dtype_name(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f32:
+      return "f32";
+    case Dtype::f64:
+      return "f64";
+    case Dtype::i32:
+      return "i32";
+    case Dtype::i64:
+      return "i64";
+    case Dtype::u8:
+      return "u8";
+    case Dtype::boolean:
+      return "bool";
+  }
+  throw InternalError("dtype_name: unknown dtype");
+}
+
+bool is_floating(Dtype dtype) { return dtype == Dtype::f32 || dtype == Dtype::f64; }
+
+}  // namespace sectionflow

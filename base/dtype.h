@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace sectionflow {
+
+/// Element types of tensors. `boolean` is one byte, 0 or 1.
+enum class Dtype : std::uint8_t { f32, f64, i32, i64, u8, boolean };
+
+/// Bytes of one element.
+std::size_t dtype_bytes(Dtype dtype);
+
+/// "f32", "i64", "bool", ...
+std::string_view dtype_name(Dtype dtype);
+
+bool is_floating(Dtype dtype);
+
+template <class T>
+struct DtypeOf;
+template <>
+struct DtypeOf<float> {
+  static constexpr Dtype value = Dtype::f32;
+};
+template <>
+struct DtypeOf<double> {
+  static constexpr Dtype value = Dtype::f64;
+};
+template <>
+struct DtypeOf<std::int32_t> {
+  static constexpr Dtype value = Dtype::i32;
+};
+template <>
+struct DtypeOf<std::int64_t> {
+  static constexpr Dtype value = Dtype::i64;
+};
+template <>
+struct DtypeOf<std::uint8_t> {
+  static constexpr Dtype value = Dtype::u8;
+};
+template <>
+struct DtypeOf<bool> {
+  static constexpr Dtype value = Dtype::boolean;
+};
+
+/// The Dtype whose elements are `T` in C++.
+template <class T>
+inline constexpr Dtype dtype_of = DtypeOf<T>::value;
+
+}  // namespace sectionflow

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace sectionflow {
+
+/// Where random numbers come from: the same address gives the same numbers, on every thread, in every order.
+struct RandomAddress {
+  std::uint64_t seed = 0;  ///< of the session
+  std::uint32_t node = 0;  ///< ordinal among the graph's random nodes
+  std::uint32_t step = 0;  ///< completed training cycles
+};
+
+/// Four independent uniform 32-bit words for block `block` of an address; element e of a tensor lies in block e / 4.
+/// Source: Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3 (Philox4x32-10).
+std::array<std::uint32_t, 4> random_words(const RandomAddress& address, std::uint64_t block);
+
+/// Uniform in [0, 1) with 24 random bits.
+inline float uniform_from_word(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24F; }
+
+/// Two independent standard normal numbers from two words (Box and Muller 1958).
+std::array<float, 2> normals_from_words(std::uint32_t word_a, std::uint32_t word_b);
+
+}  // namespace sectionflow

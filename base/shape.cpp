@@ -1,0 +1,73 @@
+#include "base/shape.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "base/error.h"
+
+namespace sectionflow {
+
+Shape::Shape(std::vector<std::int64_t> dims) : dims_(std::move(dims)) {
+  SF_CHECK(dims_.size() <= kMaxRank, ShapeError, "shape of rank ", dims_.size(), "; at most ", kMaxRank, " is supported");
+  for (std::int64_t dim : dims_) {
+    SF_CHECK(dim >= 0 || dim == kDynamic, ShapeError, "shape ", text(), " has the dimension ", dim,
+             "; a dimension is >= 0, or -1 where the feed decides");
+  }
+}
+
+std::int64_t Shape::dim(int axis) const { return dims_[normalized_axis(axis, rank(), "Shape::dim of " + text())]; }
+
+bool Shape::is_static() const { return std::find(dims_.begin(), dims_.end(), kDynamic) == dims_.end(); }
+
+std::int64_t Shape::num_elements() const {
+  SF_CHECK(is_static(), ShapeError, "number of elements of ", text(), " is unknown before a feed decides it");
+  std::int64_t product = 1;
+  for (std::int64_t dim : dims_) product = checked_multiply(product, dim);
+  return product;
+}
+
+std::string Shape::text() const {
+  std::string result = "[";
+  for (std::size_t i = 0; i < dims_.size(); ++i) {
+    if (i > 0) result += ',';
+    result += dims_[i] == kDynamic ? "?" : std::to_string(dims_[i]);
+  }
+  return result + "]";
+}
+
+std::ostream& operator<<(std::ostream& stream, const Shape& shape) { return stream << shape.text(); }
+
+bool matches(const Shape& actual, const Shape& declared) {
+  if (actual.rank() != declared.rank()) return false;
+  for (int i = 0; i < actual.rank(); ++i) {
+    if (declared[i] != kDynamic && declared[i] != actual[i]) return false;
+  }
+  return true;
+}
+
+Shape broadcast_shapes(const Shape& a, const Shape& b, const std::string& where) {
+  const int rank = std::max(a.rank(), b.rank());
+  std::vector<std::int64_t> dims(rank);
+  for (int i = 1; i <= rank; ++i) {
+    const std::int64_t dim_a = i <= a.rank() ? a[-i] : 1;
+    const std::int64_t dim_b = i <= b.rank() ? b[-i] : 1;
+    SF_CHECK(dim_a == dim_b || dim_a == 1 || dim_b == 1, ShapeError, where, ": shapes ", a, " and ", b,
+             " do not broadcast: dimension ", -i, " is ", dim_a, " against ", dim_b, ", wanted equal or 1");
+    dims[rank - i] = dim_a == 1 ? dim_b : dim_a;
+  }
+  return Shape(std::move(dims));
+}
+
+std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  SF_CHECK(a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, &product), ShapeError, "size ", a, " x ", b,
+           " is negative or does not fit 64 bits");
+  return product;
+}
+
+int normalized_axis(int axis, int rank, const std::string& where) {
+  SF_CHECK(axis >= -rank && axis < rank, ShapeError, where, ": axis ", axis, " lies outside rank ", rank);
+  return axis < 0 ? axis + rank : axis;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,46 @@
+# Options of the build and the flags that every target of ours gets.
+option(SECTIONFLOW_BUILD_TESTS "Build the tests" ON)
+option(SECTIONFLOW_BUILD_EXAMPLES "Build the examples" ON)
+option(SECTIONFLOW_BUILD_BENCH "Build the benchmarks" ON)
+option(SECTIONFLOW_WERROR "Treat warnings as errors" OFF)
+set(SECTIONFLOW_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
+set(SECTIONFLOW_MARCH "auto" CACHE STRING
+    "Instruction set of our own loops, as for -march; auto takes x86-64-v3 where this machine runs it. oneDNN chooses its own at run time")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_library(sf_flags INTERFACE)
+# Contraction and fast-math would let the vector body and the scalar tail of one loop round differently, so that
+# the bits of an element would depend on where the loop was cut.
+target_compile_options(sf_flags INTERFACE -Wall -Wextra -ffp-contract=off)
+if(SECTIONFLOW_WERROR)
+  target_compile_options(sf_flags INTERFACE -Werror)
+endif()
+
+set(sf_march ${SECTIONFLOW_MARCH})
+if(sf_march STREQUAL "auto")
+  set(sf_march "")
+  include(CheckCXXSourceRuns)
+  set(CMAKE_REQUIRED_FLAGS "-march=x86-64-v3")
+  check_cxx_source_runs(
+    "int main() { __builtin_cpu_init(); return __builtin_cpu_supports(\"avx2\") && __builtin_cpu_supports(\"fma\") ? 0 : 1; }"
+    SECTIONFLOW_RUNS_X86_64_V3)
+  unset(CMAKE_REQUIRED_FLAGS)
+  if(SECTIONFLOW_RUNS_X86_64_V3)
+    set(sf_march x86-64-v3)
+  endif()
+endif()
+if(sf_march)
+  target_compile_options(sf_flags INTERFACE -march=${sf_march})
+endif()
+
+if(SECTIONFLOW_SANITIZE)
+  target_compile_options(sf_flags INTERFACE -fsanitize=${SECTIONFLOW_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(sf_flags INTERFACE -fsanitize=${SECTIONFLOW_SANITIZE})
+endif()

@@ -1,0 +1,32 @@
+# sf_add_folder(<folder> [DEPENDS <folder>...] [LIBRARIES <target>...])
+#
+# One static library sf_<folder> of every source below the folder. DEPENDS names the folders it may include
+# (docs/architecture.md); LIBRARIES are other people's.
+function(sf_add_folder folder)
+  cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(sf_${folder} STATIC ${sources})
+  target_include_directories(sf_${folder} PUBLIC ${PROJECT_SOURCE_DIR})
+  list(TRANSFORM arg_DEPENDS PREPEND sf_)
+  target_link_libraries(sf_${folder} PUBLIC ${arg_DEPENDS} ${arg_LIBRARIES} PRIVATE sf_flags ${arg_PRIVATE_LIBRARIES})
+endfunction()
+
+# sf_check_op_rooms()
+#
+# Every family of graph/op_list.inc needs its rooms; configuring stops with the path of the first that is missing.
+function(sf_check_op_rooms)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/graph/op_list.inc lines REGEX "^SF_OP_FAMILY\\(")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/graph/op_list.inc)
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^SF_OP_FAMILY\\(([a-z0-9_]+)\\).*" "\\1" family "${line}")
+    set(rooms graph/ops/${family}.h graph/ops/${family}.cpp autodiff/gradients/${family}.cpp kernels/cpu/${family}.cpp)
+    if(SECTIONFLOW_BUILD_TESTS)
+      list(APPEND rooms tests/ops/${family}.cpp)
+    endif()
+    foreach(room IN LISTS rooms)
+      if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${room})
+        message(FATAL_ERROR "op family '${family}' of graph/op_list.inc has no room ${room}; see docs/adding_an_op.md")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "base/shape.h"
+
+namespace sectionflow {
+
+/// oneDNN's engine and stream of a CPU device.
+struct OneDnn {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+};
+
+/// The layout of image activations, in one place: dense, channels last, as the tensors lie. `shape` is [N, H, W, C];
+/// oneDNN counts dimensions as N, C, H, W.
+dnnl::memory::desc image_layout(const Shape& shape);
+
+/// Attributes of every primitive: the scratchpad is ours, so that its bytes are planned.
+dnnl::primitive_attr user_scratchpad();
+
+}  // namespace sectionflow

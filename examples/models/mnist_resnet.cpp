@@ -1,0 +1,93 @@
+#include "examples/models/mnist_resnet.h"
+
+#include "base/error.h"
+#include "examples/models/section_cutter.h"
+#include "graph/layers.h"
+#include "graph/ops/activation.h"
+#include "graph/ops/argmax.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/cast.h"
+#include "graph/ops/compare.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/softmax_cross_entropy.h"
+
+namespace sectionflow {
+namespace {
+
+class Builder {
+ public:
+  Builder(Value is_training, float decay) : is_training_(is_training), decay_(decay) {}
+
+  Value conv(Value x, std::int64_t filters, std::int64_t kernel, std::int64_t stride, const char* name) const {
+    return conv2d(x, {.filters = filters, .kernel = {kernel, kernel}, .stride = {stride, stride}, .name = name});
+  }
+  Value norm_relu(Value x, const char* name) const {
+    return relu(batch_norm(x, is_training_, {.decay = decay_, .name = name}));
+  }
+
+  /// Pre-activation block. Shapes: x [N, H, W, C], result [N, H / stride, W / stride, filters].
+  Value block(Value x, std::int64_t filters, std::int64_t stride) const {
+    const auto scope = x.graph().scope("block");
+    const Value activated = norm_relu(x, "norm1");
+    const bool same = stride == 1 && x.shape()[3] == filters;
+    const Value shortcut = same ? x : conv(activated, filters, 1, stride, "shortcut");
+    Value y = conv(activated, filters, 3, stride, "conv1");
+    y = conv(norm_relu(y, "norm2"), filters, 3, 1, "conv2");
+    return shortcut + y;
+  }
+
+ private:
+  Value is_training_;
+  float decay_;
+};
+
+}  // namespace
+
+MnistCut mnist_cut(const std::string& name) {
+  if (name == "1") return MnistCut::one;
+  if (name == "2") return MnistCut::two;
+  if (name == "4") return MnistCut::four;
+  if (name == "blocks") return MnistCut::blocks;
+  throw ArgumentError("'" + name + "' is no cut of the network; wanted 1, 2, 4 or blocks");
+}
+
+MnistResnet build_mnist_resnet(Graph& graph, GraphSectionManager& manager, const MnistResnetOptions& options) {
+  MnistResnet net;
+  net.images = placeholder(graph, "images", {kDynamic, 28, 28, 1});
+  net.labels = placeholder(graph, "labels", {kDynamic}, Dtype::i32);
+  net.is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
+  const Builder builder(net.is_training, options.decay);
+
+  SectionCutter sections(manager);
+  Value x = builder.norm_relu(builder.conv(net.images, 16, 3, 1, "stem"), "stem_norm");
+  const std::int64_t filters[] = {16, 32, 64};
+  const int blocks[] = {3, 3, 5};
+  for (int scale = 0; scale < 3; ++scale) {
+    const auto scope = graph.scope("scale" + std::to_string(scale));
+    for (int block = 0; block < blocks[scale]; ++block) {
+      const bool first_of_all = scale == 0 && block == 0;
+      if (options.cut == MnistCut::blocks && !first_of_all) sections.cut();
+      x = builder.block(x, filters[scale], block == 0 && scale > 0 ? 2 : 1);
+    }
+    if (options.cut == MnistCut::four || (options.cut == MnistCut::two && scale == 1)) sections.cut();
+  }
+  x = reduce_mean(x, {.axes = {1, 2}});
+  net.logits = dense(x, {.units = 10, .kernel_initializer = truncated_normal_initializer(1.0F), .name = "fc"});
+  net.loss = mean(softmax_cross_entropy(net.logits, net.labels));
+  sections.end();
+
+  net.accuracy = mean(cast(equal(argmax(net.logits), net.labels), Dtype::f32));
+  manager.add_training_ops(Adam{.learning_rate = options.learning_rate}, net.loss, {.verbose = options.verbose});
+  manager.prepare_training();
+  return net;
+}
+
+TrainableModel trainable_mnist_resnet(Graph& graph, GraphSectionManager& manager, const MnistResnetOptions& options) {
+  const MnistResnet net = build_mnist_resnet(graph, manager, options);
+  return {net.loss, [net](const Batch& batch) {
+            return Feeds{{net.images, batch.images}, {net.labels, batch.labels}, {net.is_training, true}};
+          }};
+}
+
+}  // namespace sectionflow

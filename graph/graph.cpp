@@ -1,0 +1,143 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+namespace {
+
+// Ordinals of training nodes start here, far above any model's.
+constexpr std::uint32_t kTrainingOrdinals = 1U << 31;
+
+template <class Item>
+std::vector<Item> items_of(const std::map<std::string, std::vector<CollectionEntry<Item>>, std::less<>>& collections,
+                           std::string_view name, const GroupId* group) {
+  std::vector<Item> items;
+  const auto found = collections.find(name);
+  if (found == collections.end()) return items;
+  for (const auto& entry : found->second) {
+    if (group == nullptr || entry.group == *group) items.push_back(entry.item);
+  }
+  return items;
+}
+
+}  // namespace
+
+Node& Value::node() const {
+  SF_CHECK(node_ != nullptr, ArgumentError, "a default-constructed Value was used; wanted the result of an operation");
+  return *node_;
+}
+Graph& Value::graph() const { return node().graph(); }
+const TensorType& Value::type() const { return node().output_types().at(static_cast<std::size_t>(output_)); }
+std::string Value::name() const {
+  return output_ == 0 ? node().name() : node().name() + ":" + std::to_string(output_);
+}
+bool operator<(const Value& a, const Value& b) {
+  return std::pair(a.node().id(), a.output_) < std::pair(b.node().id(), b.output_);
+}
+
+Node& Operation::node() const {
+  SF_CHECK(node_ != nullptr, ArgumentError, "a default-constructed Operation was used; wanted one made by a graph");
+  return *node_;
+}
+const std::string& Operation::name() const { return node().name(); }
+
+Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any options, std::string_view name) {
+  std::unique_ptr<Node> node(new Node());
+  node->graph_ = this;
+  node->op_ = &op_registry().at(std::string(op));
+  node->id_ = num_nodes();
+  node->options_ = std::move(options);
+  node->group_ = current_group_;
+  node->phase_ = phase_;
+  node->name_ = unique_name(name.empty() ? op : name);
+
+  std::vector<TensorType> input_types;
+  for (const Value& input : inputs) {
+    SF_CHECK(input.valid(), ArgumentError, node->label(), ": input ", input_types.size(),
+             " is a default-constructed Value; wanted the result of an operation");
+    SF_CHECK(&input.graph() == this, ArgumentError, node->label(), ": input '", input.name(),
+             "' belongs to another graph; build both in one graph");
+    input_types.push_back(input.type());
+  }
+  node->inputs_ = std::move(inputs);
+  node->output_types_ = node->op_->infer({node->label(), input_types, node->options_});
+  if (node->op_->recompute == Recompute::seeded) {
+    node->random_ordinal_ =
+        phase_ == Phase::model ? next_model_ordinal_++ : kTrainingOrdinals + next_training_ordinal_++;
+  }
+  by_name_.emplace(node->name_, node->id_);
+  nodes_.push_back(std::move(node));
+  return *nodes_.back();
+}
+
+void Graph::add_control_edge(Operation before, Operation after) {
+  SF_CHECK(&before.node().graph() == this && &after.node().graph() == this, ArgumentError, "control edge from '",
+           before.name(), "' to '", after.name(), "': both must belong to this graph");
+  auto& edges = after.node().control_inputs_;
+  if (std::find(edges.begin(), edges.end(), &before.node()) == edges.end()) edges.push_back(&before.node());
+}
+
+Node& Graph::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  if (found != by_name_.end()) return node(found->second);
+  std::vector<std::string> names;
+  for (const auto& [known, id] : by_name_) names.push_back(known);
+  const auto nearest = nearest_spelling(std::string(name), names);
+  throw ArgumentError(text_of("the graph has no node '", name, "'", nearest ? "; did you mean '" + *nearest + "'?" : ""));
+}
+
+GraphScope Graph::scope(std::string_view name) {
+  const std::string previous = scope_prefix_;
+  const std::string base = scope_prefix_ + std::string(name);
+  std::string full = base;
+  for (int number = 1; !scope_names_.insert(full).second; ++number) full = base + "_" + std::to_string(number);
+  scope_prefix_ = full + "/";
+  return GraphScope([this, previous] { scope_prefix_ = previous; });
+}
+
+std::string Graph::unique_name(std::string_view name) {
+  const std::string base = scope_prefix_ + std::string(name);
+  std::string candidate = base;
+  for (int number = 1; by_name_.contains(candidate); ++number) {
+    candidate = base + "_" + std::to_string(number);
+  }
+  return candidate;
+}
+
+GraphScope Graph::enter_group(GroupId group) {
+  SF_CHECK(group >= kNoGroup && group < num_groups_, ArgumentError, "enter_group(", group, "): the graph has ",
+           num_groups_, " groups");
+  const GroupId previous = std::exchange(current_group_, group);
+  return GraphScope([this, previous] { current_group_ = previous; });
+}
+
+GraphScope Graph::enter_phase(Phase phase) {
+  const Phase previous = std::exchange(phase_, phase);
+  return GraphScope([this, previous] { phase_ = previous; });
+}
+
+void Graph::add_to_collection(std::string_view collection, Value value) {
+  value_collections_[std::string(collection)].push_back({value, current_group_});
+}
+void Graph::add_to_collection(std::string_view collection, Operation operation) {
+  operation_collections_[std::string(collection)].push_back({operation, current_group_});
+}
+std::vector<Value> Graph::values(std::string_view collection) const {
+  return items_of(value_collections_, collection, nullptr);
+}
+std::vector<Operation> Graph::operations(std::string_view collection) const {
+  return items_of(operation_collections_, collection, nullptr);
+}
+std::vector<Value> Graph::values(std::string_view collection, GroupId group) const {
+  return items_of(value_collections_, collection, &group);
+}
+std::vector<Operation> Graph::operations(std::string_view collection, GroupId group) const {
+  return items_of(operation_collections_, collection, &group);
+}
+
+}  // namespace sectionflow

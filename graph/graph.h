@@ -1,0 +1,102 @@
+#pragma once
+
+#include <any>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/node.h"
+#include "graph/value.h"
+
+namespace sectionflow {
+
+// Names of the collections that SectionFlow itself fills; users may add to these and to their own.
+inline constexpr std::string_view kVariables = "variables";
+inline constexpr std::string_view kTrainableVariables = "trainable_variables";
+inline constexpr std::string_view kUpdateOperations = "update_operations";
+/// Operations that apply gradients: executing one makes a run a training cycle.
+inline constexpr std::string_view kTrainingOperations = "training_operations";
+
+/// One entry of a collection, with the group that was open when it was added.
+template <class Item>
+struct CollectionEntry {
+  Item item;
+  GroupId group = kNoGroup;
+};
+
+/// Restores what it changed when it ends; move-only.
+class GraphScope {
+ public:
+  GraphScope(GraphScope&& other) noexcept : restore_(std::exchange(other.restore_, nullptr)) {}
+  GraphScope& operator=(GraphScope&&) = delete;
+  ~GraphScope() {
+    if (restore_) restore_();
+  }
+
+ private:
+  friend class Graph;
+  explicit GraphScope(std::function<void()> restore) : restore_(std::move(restore)) {}
+  std::function<void()> restore_;
+};
+
+/// What is computed: nodes, their names, groups and collections. No devices, no addresses. Not copyable: values point
+/// into it. Threads: build and compile from one thread at a time.
+class Graph {
+ public:
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  /// Adds a node at the end. The shape rule of the op runs here.
+  /// Throws: what the shape rule throws, and ArgumentError for inputs of another graph; the graph is then unchanged.
+  Node& add_node(std::string_view op, std::vector<Value> inputs, std::any options, std::string_view name);
+  /// `before` is executed before `after` in every run that contains both; a run of `after` brings `before` along.
+  void add_control_edge(Operation before, Operation after);
+
+  int num_nodes() const { return static_cast<int>(nodes_.size()); }
+  Node& node(NodeId id) const { return *nodes_.at(static_cast<std::size_t>(id)); }
+  /// The node of that name. Throws: ArgumentError with the nearest spelling.
+  Node& find(std::string_view name) const;
+
+  /// Opens a name scope below the current one; a name that is taken gets a number: "block", "block_1", ...
+  [[nodiscard]] GraphScope scope(std::string_view name);
+  /// The full name that a node called `name` would get here.
+  std::string unique_name(std::string_view name);
+
+  /// A new group; nodes belong to it that are made while `enter_group` holds.
+  GroupId new_group() { return num_groups_++; }
+  int num_groups() const { return num_groups_; }
+  GroupId current_group() const { return current_group_; }
+  [[nodiscard]] GraphScope enter_group(GroupId group);
+  /// What the nodes made from here on are for, until the scope ends.
+  [[nodiscard]] GraphScope enter_phase(Phase phase);
+
+  void add_to_collection(std::string_view collection, Value value);
+  void add_to_collection(std::string_view collection, Operation operation);
+  /// The values of a collection in the order of their adding; empty for an unknown name.
+  std::vector<Value> values(std::string_view collection) const;
+  std::vector<Operation> operations(std::string_view collection) const;
+  /// The entries that were added while `group` was entered.
+  std::vector<Value> values(std::string_view collection, GroupId group) const;
+  std::vector<Operation> operations(std::string_view collection, GroupId group) const;
+
+ private:
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::map<std::string, NodeId, std::less<>> by_name_;
+  std::set<std::string, std::less<>> scope_names_;
+  std::string scope_prefix_;
+  int num_groups_ = 0;
+  GroupId current_group_ = kNoGroup;
+  Phase phase_ = Phase::model;
+  std::uint32_t next_model_ordinal_ = 0;
+  std::uint32_t next_training_ordinal_ = 0;
+  std::map<std::string, std::vector<CollectionEntry<Value>>, std::less<>> value_collections_;
+  std::map<std::string, std::vector<CollectionEntry<Operation>>, std::less<>> operation_collections_;
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "graph/initializer.h"
+#include "graph/ops/conv2d.h"
+
+namespace sectionflow {
+
+// Layers make their parameters as trainable variables below a name scope of their own: `<name>/kernel`, `<name>/bias`.
+
+struct DenseOptions {
+  std::int64_t units = 0;  ///< outputs; must be set
+  bool bias = true;
+  Initializer kernel_initializer = glorot_uniform();
+  Initializer bias_initializer = zeros();
+  std::string name = "dense";
+};
+/// y = x kernel + bias. Shapes: x [N, C], kernel [C, units], bias [units], y [N, units]. f32.
+Value dense(Value x, const DenseOptions& options);
+
+struct Conv2dLayerOptions {
+  std::int64_t filters = 0;  ///< outputs; must be set
+  std::array<std::int64_t, 2> kernel = {3, 3};
+  std::array<std::int64_t, 2> stride = {1, 1};
+  Padding padding = Padding::same;
+  bool bias = false;
+  Initializer kernel_initializer = he_normal();
+  Initializer bias_initializer = zeros();
+  std::string name = "conv2d";
+};
+/// Convolution with a kernel of its own. Shapes: x [N, H, W, C], kernel [KH, KW, C, filters], y [N, OH, OW, filters]. f32.
+Value conv2d(Value x, const Conv2dLayerOptions& options);
+
+struct BatchNormLayerOptions {
+  float decay = 0.999F;  ///< of the moving averages
+  float epsilon = 1e-3F;
+  std::string name = "batch_norm";
+};
+/// Batch normalisation with scale (initially 1) and shift (0). The moving averages (of mean, initially 0, and biased
+/// variance, initially 1) are variables that are not trained; their updates go to the collection "update_operations".
+/// Shapes: x [..., C]; y like x; is_training [], a boolean placeholder or constant. f32.
+Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options = {});
+
+}  // namespace sectionflow

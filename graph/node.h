@@ -1,0 +1,68 @@
+#pragma once
+
+#include <any>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/op_def.h"
+#include "graph/value.h"
+
+namespace sectionflow {
+
+/// A set of nodes that belong together (a section). kNoGroup stands outside of all.
+using GroupId = std::int32_t;
+inline constexpr GroupId kNoGroup = -1;
+
+/// What a node is for: the model, or training it (gradients, optimisers). Random nodes are numbered apart in each, so that
+/// adding training operations never shifts the random numbers of the model.
+enum class Phase { model, training };
+
+/// One operation of a graph with its inputs and options. Made by Graph::add_node; never changes but for control edges.
+class Node {
+ public:
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  NodeId id() const { return id_; }
+  Graph& graph() const { return *graph_; }
+  const OpDef& op() const { return *op_; }
+  const std::string& name() const { return name_; }
+  /// "conv2d 'block1/conv'", for messages.
+  std::string label() const { return op_->name + " '" + name_ + "'"; }
+  GroupId group() const { return group_; }
+  Phase phase() const { return phase_; }
+
+  const std::vector<Value>& inputs() const { return inputs_; }
+  /// Nodes that must have been executed before, without giving data.
+  const std::vector<Node*>& control_inputs() const { return control_inputs_; }
+  const std::vector<TensorType>& output_types() const { return output_types_; }
+  Value output(int index = 0) { return {*this, index}; }
+
+  const std::any& any_options() const { return options_; }
+  template <class Options>
+  const Options& options() const {
+    return std::any_cast<const Options&>(options_);
+  }
+  /// The address of a seeded node's random numbers; 0 for others.
+  std::uint32_t random_ordinal() const { return random_ordinal_; }
+
+ private:
+  friend class Graph;
+  Node() = default;
+
+  Graph* graph_ = nullptr;
+  NodeId id_ = 0;
+  const OpDef* op_ = nullptr;
+  std::string name_;
+  GroupId group_ = kNoGroup;
+  Phase phase_ = Phase::model;
+  std::vector<Value> inputs_;
+  std::vector<Node*> control_inputs_;
+  std::vector<TensorType> output_types_;
+  std::any options_;
+  std::uint32_t random_ordinal_ = 0;
+};
+
+}  // namespace sectionflow

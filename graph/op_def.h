@@ -1,0 +1,68 @@
+#pragma once
+
+#include <any>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/tensor_view.h"
+
+namespace sectionflow {
+
+/// Whether an operation may be executed again within one training cycle.
+enum class Recompute {
+  pure,    ///< a function of its inputs
+  seeded,  ///< random by (seed, ordinal, cycle): a replay gives the same numbers
+  once     ///< has an effect (parameter updates, running statistics): never replayed
+};
+
+/// What an operation does with one of its inputs.
+enum class InputUse {
+  data,          ///< reads the elements
+  shape_only,    ///< reads nothing but the shape: no bytes are needed
+  host_boolean,  ///< a boolean that chooses the kernel on the host; part of a program's signature
+  unused         ///< not needed at all under the given host booleans
+};
+
+/// The host's knowledge of boolean inputs, one an input; empty where an input is no known host boolean.
+using HostBooleans = std::span<const std::optional<bool>>;
+
+/// What a shape rule sees.
+struct ShapeRequest {
+  const std::string& label;  ///< "conv2d 'block1/conv'": starts every error text
+  std::span<const TensorType> inputs;
+  const std::any& options;
+
+  template <class Options>
+  const Options& get() const {
+    return std::any_cast<const Options&>(options);
+  }
+};
+
+/// What an operation means: shapes, options, traits. Knows no devices, kernels or gradients.
+struct OpDef {
+  std::string name{};
+  /// Output types from input types and options. Called when a node is made (unknown dimensions possible) and again for
+  /// each feed signature. Throws: ShapeError, ArgumentError.
+  std::function<std::vector<TensorType>(const ShapeRequest&)> infer{};
+  Recompute recompute = Recompute::pure;
+  /// One entry an input; all `data` where the function is absent.
+  std::function<std::vector<InputUse>(std::size_t num_inputs, HostBooleans)> uses{};
+  /// Whether the operation has any effect under these booleans; absent: always. An operation without effect is not executed.
+  std::function<bool(HostBooleans)> has_effect{};
+  /// Small outputs that are kept from the first execution to spare a recomputation a pass; its kernel then reads them.
+  std::vector<int> kept_outputs{};
+  /// Inputs that are variables which the operation changes in place.
+  std::vector<int> updated_inputs{};
+  /// Has no kernel: placeholders (fed), variables (in the session), groups (order only).
+  bool has_kernel = true;
+  /// Costs nothing to produce (constants): produced again wherever it is read instead of being kept.
+  bool is_constant = false;
+
+  std::vector<InputUse> input_uses(std::size_t num_inputs, HostBooleans booleans) const;
+};
+
+}  // namespace sectionflow

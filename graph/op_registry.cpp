@@ -1,0 +1,31 @@
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+
+std::vector<InputUse> OpDef::input_uses(std::size_t num_inputs, HostBooleans booleans) const {
+  return uses ? uses(num_inputs, booleans) : std::vector<InputUse>(num_inputs, InputUse::data);
+}
+
+void OpRegistry::add(OpDef definition) {
+  const std::string name = definition.name;
+  SF_CHECK(definitions_.emplace(name, std::move(definition)).second, InternalError, "op '", name, "' is defined twice");
+}
+
+const OpDef& OpRegistry::at(const std::string& name) const {
+  const auto found = definitions_.find(name);
+  SF_CHECK(found != definitions_.end(), InternalError, "op '", name, "' has no definition");
+  return found->second;
+}
+
+const OpRegistry& op_registry() {
+  static const OpRegistry registry = [] {
+    OpRegistry all;
+#define SF_OP_FAMILY(family) define_##family##_ops(all);
+#include "graph/op_list.inc"
+#undef SF_OP_FAMILY
+    return all;
+  }();
+  return registry;
+}
+
+}  // namespace sectionflow

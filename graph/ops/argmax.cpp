@@ -1,0 +1,21 @@
+#include "graph/ops/argmax.h"
+
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+
+void define_argmax_ops(OpRegistry& registry) {
+  registry.add({.name = "argmax", .infer = [](const ShapeRequest& r) {
+                  const TensorType& x = r.inputs[0];
+                  SF_CHECK(x.dtype == Dtype::f32, ArgumentError, r.label, " got ", x.text(), "; wanted f32; try cast");
+                  SF_CHECK(x.shape.rank() >= 1 && x.shape[-1] != 0, ShapeError, r.label, " got ", x.text(),
+                           "; wanted [..., C] with C >= 1");
+                  std::vector<std::int64_t> dims = x.shape.dims();
+                  dims.pop_back();
+                  return std::vector<TensorType>{{Dtype::i32, Shape(std::move(dims))}};
+                }});
+}
+
+Value argmax(Value x) { return x.graph().add_node("argmax", {x}, {}, "argmax").output(); }
+
+}  // namespace sectionflow

@@ -1,0 +1,79 @@
+#include "graph/ops/arithmetic.h"
+
+#include <algorithm>
+
+#include "graph/op_registry.h"
+#include "graph/ops/basic.h"
+
+namespace sectionflow {
+namespace {
+
+std::vector<TensorType> infer_binary(const ShapeRequest& request) {
+  const TensorType& a = request.inputs[0];
+  const TensorType& b = request.inputs[1];
+  SF_CHECK(a.dtype == b.dtype, ArgumentError, request.label, " got ", a.text(), " and ", b.text(),
+           "; wanted equal dtypes; try cast(x, Dtype::", dtype_name(a.dtype), ")");
+  SF_CHECK(a.dtype == Dtype::f32 || a.dtype == Dtype::i64, ArgumentError, request.label, " got ", a.text(),
+           "; wanted f32 or i64; try cast");
+  return {{a.dtype, broadcast_shapes(a.shape, b.shape, request.label)}};
+}
+
+std::vector<TensorType> infer_div(const ShapeRequest& request) {
+  SF_CHECK(request.inputs[0].dtype == Dtype::f32, ArgumentError, request.label, " got ", request.inputs[0].text(),
+           "; wanted f32; try cast");
+  return infer_binary(request);
+}
+
+std::vector<TensorType> infer_add_n(const ShapeRequest& request) {
+  const TensorType& first = request.inputs[0];
+  SF_CHECK(first.dtype == Dtype::f32, ArgumentError, request.label, " got ", first.text(), "; wanted f32");
+  for (const TensorType& type : request.inputs) {
+    SF_CHECK(type == first, ShapeError, request.label, " got ", first.text(), " and ", type.text(), "; wanted equal types");
+  }
+  return {first};
+}
+
+std::vector<TensorType> infer_reduce_to_like(const ShapeRequest& request) {
+  const TensorType& x = request.inputs[0];
+  const TensorType& like = request.inputs[1];
+  SF_CHECK(x.dtype == Dtype::f32, ArgumentError, request.label, " got ", x.text(), "; wanted f32");
+  SF_CHECK(broadcast_shapes(x.shape, like.shape, request.label) == x.shape, ShapeError, request.label, ": ", like.shape,
+           " does not broadcast to ", x.shape);
+  return {{x.dtype, like.shape}};
+}
+
+Value binary(std::string_view op, Value a, Value b) { return a.graph().add_node(op, {a, b}, {}, op).output(); }
+
+}  // namespace
+
+void define_arithmetic_ops(OpRegistry& registry) {
+  for (const char* name : {"add", "sub", "mul"}) registry.add({.name = name, .infer = infer_binary});
+  registry.add({.name = "div", .infer = infer_div});
+  registry.add({.name = "add_n", .infer = infer_add_n});
+  registry.add({.name = "reduce_to_like",
+                .infer = infer_reduce_to_like,
+                .uses = [](std::size_t, HostBooleans) {
+                  return std::vector{InputUse::data, InputUse::shape_only};
+                }});
+}
+
+Value add(Value a, Value b) { return binary("add", a, b); }
+Value sub(Value a, Value b) { return binary("sub", a, b); }
+Value mul(Value a, Value b) { return binary("mul", a, b); }
+Value div(Value a, Value b) { return binary("div", a, b); }
+Value operator+(Value a, float b) { return add(a, constant(a.graph(), b)); }
+Value operator-(Value a, float b) { return sub(a, constant(a.graph(), b)); }
+Value operator*(Value a, float b) { return mul(a, constant(a.graph(), b)); }
+Value operator*(float a, Value b) { return mul(constant(b.graph(), a), b); }
+Value operator/(Value a, float b) { return div(a, constant(a.graph(), b)); }
+
+Value add_n(const std::vector<Value>& values) {
+  SF_CHECK(!values.empty(), ArgumentError, "add_n got no values; wanted one at least");
+  return values[0].graph().add_node("add_n", values, {}, "add_n").output();
+}
+
+Value reduce_to_like(Value x, Value like) {
+  return x.graph().add_node("reduce_to_like", {x, like}, {}, "reduce_to_like").output();
+}
+
+}  // namespace sectionflow

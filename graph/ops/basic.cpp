@@ -1,0 +1,83 @@
+#include "graph/ops/basic.h"
+
+#include "graph/op_registry.h"
+#include "graph/ops/update.h"
+
+namespace sectionflow {
+namespace {
+
+/// Options of the node: the user's words and the initialiser, which is made after the node.
+struct VariableNode {
+  TensorType type;
+  VariableOptions options;
+  std::shared_ptr<Operation> initializer = std::make_shared<Operation>();
+};
+
+}  // namespace
+
+void define_basic_ops(OpRegistry& registry) {
+  registry.add({.name = "placeholder",
+                .infer = [](const ShapeRequest& r) { return std::vector{r.get<PlaceholderOptions>().type}; },
+                .has_kernel = false});
+  registry.add({.name = "variable",
+                .infer = [](const ShapeRequest& r) { return std::vector{r.get<VariableNode>().type}; },
+                .has_kernel = false});
+  registry.add({.name = "constant",
+                .infer = [](const ShapeRequest& r) { return std::vector{r.get<ConstantOptions>().content->type()}; },
+                .is_constant = true});
+  registry.add({.name = "fill",
+                .infer = [](const ShapeRequest& r) { return std::vector{r.get<FillOptions>().type}; },
+                .is_constant = true});
+  registry.add({.name = "group",
+                .infer = [](const ShapeRequest&) { return std::vector<TensorType>{}; },
+                .has_kernel = false});
+}
+
+Value placeholder(Graph& graph, std::string_view name, Shape shape, Dtype dtype) {
+  return graph.add_node("placeholder", {}, PlaceholderOptions{{dtype, std::move(shape)}}, name).output();
+}
+
+Value variable(std::string_view name, Value initial_value, VariableOptions options) {
+  Graph& graph = initial_value.graph();
+  SF_CHECK(initial_value.shape().is_static(), ShapeError, "variable '", name, "': initial value '", initial_value.name(),
+           "' has the shape ", initial_value.shape(), "; a variable needs every dimension known");
+  Value result = graph.add_node("variable", {}, VariableNode{initial_value.type(), options}, name).output();
+  *result.node().options<VariableNode>().initializer = assign(result, initial_value);
+  graph.add_to_collection(kVariables, result);
+  if (options.trainable) graph.add_to_collection(kTrainableVariables, result);
+  return result;
+}
+
+bool is_variable(Value value) { return value.node().op().name == "variable"; }
+
+Operation initializer_of(Value variable) {
+  SF_CHECK(is_variable(variable), ArgumentError, "initializer_of('", variable.name(), "'): that is no variable but a ",
+           variable.node().op().name);
+  return *variable.node().options<VariableNode>().initializer;
+}
+
+Value constant(Graph& graph, HostTensor tensor, std::string_view name) {
+  return graph.add_node("constant", {}, ConstantOptions{std::make_shared<const HostTensor>(std::move(tensor))}, name)
+      .output();
+}
+
+Value constant(Graph& graph, float value, std::string_view name) {
+  return constant(graph, HostTensor::scalar(value), name);
+}
+
+const HostTensor* constant_content(Value value) {
+  return value.node().op().name == "constant" ? value.node().options<ConstantOptions>().content.get() : nullptr;
+}
+
+Value fill(Graph& graph, Shape shape, double value, Dtype dtype, std::string_view name) {
+  SF_CHECK(shape.is_static(), ShapeError, "fill '", name, "': shape ", shape, " must be known");
+  return graph.add_node("fill", {}, FillOptions{{dtype, std::move(shape)}, value}, name).output();
+}
+
+Operation group(Graph& graph, const std::vector<Operation>& operations, std::string_view name) {
+  Operation result(graph.add_node("group", {}, {}, name));
+  for (Operation operation : operations) graph.add_control_edge(operation, result);
+  return result;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/host_tensor.h"
+#include "graph/graph.h"
+
+namespace sectionflow {
+
+/// A value that every run feeds. `shape` may have kDynamic dimensions, which the feed decides. A boolean scalar
+/// placeholder may choose kernels (batch_norm's `is_training`); its fed value is then part of the program's signature.
+Value placeholder(Graph& graph, std::string_view name, Shape shape, Dtype dtype = Dtype::f32);
+
+/// Options of the op "variable".
+struct VariableOptions {
+  bool trainable = true;
+};
+
+/// A tensor that lives in the session from run to run. `initial_value` (a static shape) is computed and assigned by
+/// Session::initialize. Added to the collections "variables" and, if trainable, "trainable_variables".
+Value variable(std::string_view name, Value initial_value, VariableOptions options = {});
+/// Whether a value is a variable.
+bool is_variable(Value value);
+/// The operation that assigns a variable its initial value.
+Operation initializer_of(Value variable);
+
+/// A tensor that is part of the graph.
+Value constant(Graph& graph, HostTensor tensor, std::string_view name = "constant");
+Value constant(Graph& graph, float value, std::string_view name = "constant");
+/// The content of a constant; nullptr for values that are not one.
+const HostTensor* constant_content(Value value);
+
+/// A tensor of `shape` full of `value`.
+Value fill(Graph& graph, Shape shape, double value, Dtype dtype = Dtype::f32, std::string_view name = "fill");
+
+/// An operation that does nothing, after all of `operations`: a name for executing them together.
+Operation group(Graph& graph, const std::vector<Operation>& operations, std::string_view name = "group");
+
+/// Options of the op "placeholder".
+struct PlaceholderOptions {
+  TensorType type;
+};
+/// Options of the op "constant".
+struct ConstantOptions {
+  std::shared_ptr<const HostTensor> content;
+};
+/// Options of the op "fill".
+struct FillOptions {
+  TensorType type;
+  double value = 0;
+};
+
+}  // namespace sectionflow

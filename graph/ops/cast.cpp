@@ -1,0 +1,15 @@
+#include "graph/ops/cast.h"
+
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+
+void define_cast_ops(OpRegistry& registry) {
+  registry.add({.name = "cast", .infer = [](const ShapeRequest& r) {
+                  return std::vector<TensorType>{{r.get<CastOptions>().dtype, r.inputs[0].shape}};
+                }});
+}
+
+Value cast(Value x, Dtype dtype) { return x.graph().add_node("cast", {x}, CastOptions{dtype}, "cast").output(); }
+
+}  // namespace sectionflow

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "graph/graph.h"
+
+namespace sectionflow {
+
+/// x in another dtype, as C++ converts; floats towards zero, NaN and values out of range to 0; to boolean: x != 0.
+/// Shapes: any; result like x. The gradient of f32 <-> f64 passes, that of other casts is none.
+Value cast(Value x, Dtype dtype);
+
+/// Options of the op "cast".
+struct CastOptions {
+  Dtype dtype = Dtype::f32;
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+
+namespace sectionflow {
+
+struct PrintOptions {
+  std::string label{};  ///< in front of the values; empty: the name of x
+  int first = 8;       ///< how many values are logged
+};
+
+/// y = x; logs the label, the type and the first values, once per cycle: a recomputation passes x through in silence.
+/// Shapes: any dtype; y like x. The gradient passes.
+Value print(Value x, PrintOptions options = {});
+
+}  // namespace sectionflow

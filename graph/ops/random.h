@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace sectionflow {
+
+// Tensors of random f32 numbers. Element e of a node's output is a function of (session seed, the node's ordinal among
+// the graph's random nodes, completed training cycles, e) alone: the same in every recomputation, thread count and cut.
+
+struct NormalOptions {
+  float mean = 0;
+  float stddev = 1;  ///< > 0
+};
+/// Normally distributed numbers.
+Value random_normal(Graph& graph, Shape shape, NormalOptions options = {}, std::string_view name = "random_normal");
+/// Normally distributed numbers; those further than two standard deviations from the mean are drawn again.
+Value truncated_normal(Graph& graph, Shape shape, NormalOptions options = {}, std::string_view name = "truncated_normal");
+
+struct UniformOptions {
+  float low = 0;   ///< inclusive
+  float high = 1;  ///< exclusive up to rounding; > low
+};
+Value random_uniform(Graph& graph, Shape shape, UniformOptions options = {}, std::string_view name = "random_uniform");
+
+enum class Distribution { normal, truncated_normal, uniform };
+/// Options of the op "random".
+struct RandomOptions {
+  Distribution distribution = Distribution::normal;
+  Shape shape;
+  float a = 0;  ///< mean, or low
+  float b = 1;  ///< standard deviation, or high
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,78 @@
+#include "graph/ops/reduce.h"
+
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+namespace {
+
+void check_f32(const ShapeRequest& request) {
+  for (const TensorType& type : request.inputs) {
+    SF_CHECK(type.dtype == Dtype::f32, ArgumentError, request.label, " got ", type.text(), "; wanted f32; try cast");
+  }
+}
+
+std::vector<TensorType> infer_reduce(const ShapeRequest& request) {
+  check_f32(request);
+  const Shape& x = request.inputs[0].shape;
+  const ReduceOptions& options = request.get<ReduceNodeOptions>().reduce;
+  const std::vector<bool> reduced = reduced_axes(options, x.rank(), request.label);
+  std::vector<std::int64_t> dims;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (!reduced[axis]) {
+      dims.push_back(x[axis]);
+      continue;
+    }
+    SF_CHECK(x[axis] != 0, ShapeError, request.label, ": axis ", axis, " of ", x, " has no elements to reduce");
+    if (options.keep_dims) dims.push_back(1);
+  }
+  return {{Dtype::f32, Shape(std::move(dims))}};
+}
+
+Value reduce(Value x, Reduction reduction, ReduceOptions options, std::string_view name) {
+  return x.graph().add_node("reduce", {x}, ReduceNodeOptions{reduction, std::move(options)}, name).output();
+}
+
+}  // namespace
+
+std::vector<bool> reduced_axes(const ReduceOptions& options, int rank, const std::string& label) {
+  std::vector<bool> reduced(static_cast<std::size_t>(rank), options.axes.empty());
+  for (int axis : options.axes) {
+    const int positive = normalized_axis(axis, rank, label);
+    SF_CHECK(!reduced[positive], ShapeError, label, ": axis ", axis, " is named twice");
+    reduced[positive] = true;
+  }
+  return reduced;
+}
+
+void define_reduce_ops(OpRegistry& registry) {
+  registry.add({.name = "reduce", .infer = infer_reduce});
+  registry.add({.name = "reduce_grad",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      check_f32(r);
+                      return std::vector{r.inputs[1]};
+                    },
+                .uses =
+                    [](std::size_t, HostBooleans) {
+                      return std::vector{InputUse::data, InputUse::shape_only};
+                    }});
+  registry.add({.name = "reduce_max_grad", .infer = [](const ShapeRequest& r) {
+                  check_f32(r);
+                  return std::vector{r.inputs[1]};
+                }});
+}
+
+Value reduce_sum(Value x, ReduceOptions options) { return reduce(x, Reduction::sum, std::move(options), "reduce_sum"); }
+Value reduce_mean(Value x, ReduceOptions options) {
+  return reduce(x, Reduction::mean, std::move(options), "reduce_mean");
+}
+Value reduce_max(Value x, ReduceOptions options) { return reduce(x, Reduction::max, std::move(options), "reduce_max"); }
+
+Value reduce_grad(Value dy, Value x, const ReduceNodeOptions& options) {
+  return x.graph().add_node("reduce_grad", {dy, x}, options, "reduce_grad").output();
+}
+Value reduce_max_grad(Value dy, Value x, Value y, const ReduceNodeOptions& options) {
+  return x.graph().add_node("reduce_max_grad", {dy, x, y}, options, "reduce_max_grad").output();
+}
+
+}  // namespace sectionflow

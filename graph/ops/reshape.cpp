@@ -1,0 +1,57 @@
+#include "graph/ops/reshape.h"
+
+#include <algorithm>
+
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+namespace {
+
+std::vector<TensorType> infer_reshape(const ShapeRequest& request) {
+  const TensorType& x = request.inputs[0];
+  std::vector<std::int64_t> dims = request.get<ReshapeOptions>().shape.dims();
+  const auto unknown = std::find(dims.begin(), dims.end(), kDynamic);
+  SF_CHECK(std::count(dims.begin(), dims.end(), kDynamic) <= 1, ShapeError, request.label, ": shape ", Shape(dims),
+           " has more than one -1");
+  if (!x.shape.is_static()) {
+    SF_CHECK(unknown != dims.end(), ShapeError, request.label, ": ", x.shape, " has a dimension that the feed decides; ",
+             "wanted a -1 in the new shape ", Shape(dims));
+    return {{x.dtype, Shape(std::move(dims))}};
+  }
+  const std::int64_t wanted = x.shape.num_elements();
+  if (unknown != dims.end()) {
+    *unknown = 1;
+    const std::int64_t known = Shape(dims).num_elements();
+    SF_CHECK(known > 0 && wanted % known == 0, ShapeError, request.label, ": ", x.shape, " has ", wanted,
+             " elements, not a multiple of the ", known, " of the known dimensions");
+    *unknown = wanted / known;
+  }
+  const Shape result(std::move(dims));
+  SF_CHECK(result.num_elements() == wanted, ShapeError, request.label, ": ", x.shape, " has ", wanted, " elements, ",
+           result, " has ", result.num_elements());
+  return {{x.dtype, result}};
+}
+
+}  // namespace
+
+void define_reshape_ops(OpRegistry& registry) {
+  registry.add({.name = "reshape", .infer = infer_reshape});
+  registry.add({.name = "reshape_like",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      return std::vector<TensorType>{{r.inputs[0].dtype, r.inputs[1].shape}};
+                    },
+                .uses =
+                    [](std::size_t, HostBooleans) {
+                      return std::vector{InputUse::data, InputUse::shape_only};
+                    }});
+}
+
+Value reshape(Value x, Shape shape) {
+  return x.graph().add_node("reshape", {x}, ReshapeOptions{std::move(shape)}, "reshape").output();
+}
+Value reshape_like(Value x, Value like) {
+  return x.graph().add_node("reshape_like", {x, like}, {}, "reshape_like").output();
+}
+
+}  // namespace sectionflow

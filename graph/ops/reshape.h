@@ -1,0 +1,18 @@
+#pragma once
+
+#include "graph/graph.h"
+
+namespace sectionflow {
+
+/// The same elements in the same order under another shape; one dimension may be -1, to be worked out.
+/// Shapes: x any, result `shape`. Any dtype. Throws: ShapeError when the numbers of elements differ.
+Value reshape(Value x, Shape shape);
+/// x under the shape of `like`, of which nothing else is read: the gradient of reshape.
+Value reshape_like(Value x, Value like);
+
+/// Options of the op "reshape".
+struct ReshapeOptions {
+  Shape shape;
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,124 @@
+#include "graph/ops/update.h"
+
+#include "graph/op_registry.h"
+#include "graph/ops/basic.h"
+
+namespace sectionflow {
+namespace {
+
+void check_like_variable(const ShapeRequest& request, std::initializer_list<int> others) {
+  for (int index : others) {
+    SF_CHECK(matches(request.inputs[0].shape, request.inputs[index].shape), ShapeError, request.label, ": variable is ",
+             request.inputs[0].text(), ", input ", index, " is ", request.inputs[index].text());
+    SF_CHECK(request.inputs[index].dtype == request.inputs[0].dtype, ArgumentError, request.label, ": variable is ",
+             request.inputs[0].text(), ", input ", index, " is ", request.inputs[index].text(), "; try cast");
+  }
+}
+
+void check_scalar(const ShapeRequest& request, int index, Dtype dtype, std::string_view what) {
+  SF_CHECK(request.inputs[index] == (TensorType{dtype, {}}), ArgumentError, request.label, ": ", what, " is ",
+           request.inputs[index].text(), "; wanted ", dtype_name(dtype), "[]");
+}
+
+void check_f32(const ShapeRequest& request) {
+  SF_CHECK(request.inputs[0].dtype == Dtype::f32, ArgumentError, request.label, ": variable is ",
+           request.inputs[0].text(), "; wanted f32");
+}
+
+Operation update(std::string_view op, std::vector<Value> inputs, std::size_t num_variables, std::any options) {
+  for (std::size_t i = 0; i < num_variables; ++i) {
+    SF_CHECK(is_variable(inputs[i]), ArgumentError, op, ": '", inputs[i].name(), "' is made by ",
+             inputs[i].node().op().name, "; wanted a variable");
+  }
+  Graph& graph = inputs[0].graph();
+  const std::string name = inputs[0].name() + "/" + std::string(op);
+  return Operation(graph.add_node(op, std::move(inputs), std::move(options), name));
+}
+
+using Types = std::vector<TensorType>;
+
+void define_assignments(OpRegistry& registry) {
+  registry.add({.name = "assign",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      check_like_variable(r, {1});
+                      return Types{};
+                    },
+                .recompute = Recompute::once,
+                // The old content is not read.
+                .updated_inputs = {0}});
+  registry.add({.name = "assign_add",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      check_like_variable(r, {1});
+                      SF_CHECK(r.inputs[0].dtype == Dtype::f32 || r.inputs[0].dtype == Dtype::i64, ArgumentError, r.label,
+                               ": variable is ", r.inputs[0].text(), "; wanted f32 or i64");
+                      return Types{};
+                    },
+                .recompute = Recompute::once,
+                .updated_inputs = {0}});
+  registry.add({.name = "update_moving_average",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      check_f32(r);
+                      check_like_variable(r, {1});
+                      check_scalar(r, 2, Dtype::boolean, "is_training");
+                      return Types{};
+                    },
+                .recompute = Recompute::once,
+                .uses =
+                    [](std::size_t, HostBooleans booleans) {
+                      const InputUse use = booleans[2].value_or(false) ? InputUse::data : InputUse::unused;
+                      return std::vector{use, use, InputUse::host_boolean};
+                    },
+                .has_effect = [](HostBooleans booleans) { return booleans[2].value_or(false); },
+                .updated_inputs = {0}});
+}
+
+void define_optimizer_updates(OpRegistry& registry) {
+  registry.add({.name = "apply_sgd",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      check_f32(r);
+                      check_like_variable(r, {1});
+                      check_scalar(r, 2, Dtype::f32, "learning_rate");
+                      return Types{};
+                    },
+                .recompute = Recompute::once,
+                .updated_inputs = {0}});
+  registry.add({.name = "apply_adam",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      check_f32(r);
+                      check_like_variable(r, {1, 2, 3});
+                      check_scalar(r, 4, Dtype::f32, "learning_rate");
+                      check_scalar(r, 5, Dtype::i64, "steps");
+                      return Types{};
+                    },
+                .recompute = Recompute::once,
+                .updated_inputs = {0, 1, 2}});
+}
+
+}  // namespace
+
+void define_update_ops(OpRegistry& registry) {
+  define_assignments(registry);
+  define_optimizer_updates(registry);
+}
+
+Operation assign(Value variable, Value x) { return update("assign", {variable, x}, 1, {}); }
+Operation assign_add(Value variable, Value x) { return update("assign_add", {variable, x}, 1, {}); }
+Operation update_moving_average(Value variable, Value x, Value is_training, float decay) {
+  SF_CHECK(decay >= 0 && decay <= 1, ArgumentError, "update_moving_average of '", variable.name(), "': decay ", decay,
+           "; wanted 0 to 1");
+  return update("update_moving_average", {variable, x, is_training}, 1, MovingAverageOptions{decay});
+}
+Operation apply_sgd(Value variable, Value gradient, Value learning_rate) {
+  return update("apply_sgd", {variable, gradient, learning_rate}, 1, {});
+}
+Operation apply_adam(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,
+                     AdamOptions options) {
+  return update("apply_adam", {variable, m, v, gradient, learning_rate, steps}, 3, options);
+}
+
+}  // namespace sectionflow

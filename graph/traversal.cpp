@@ -1,0 +1,119 @@
+#include "graph/traversal.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/graph/breadth_first_search.hpp>
+#include <boost/graph/depth_first_search.hpp>
+#include <boost/graph/graphviz.hpp>
+#include <boost/graph/topological_sort.hpp>
+
+#include "graph/boost_graph.h"
+
+namespace sectionflow {
+namespace {
+
+/// Keeps the tree edges of the search, so that a back edge can tell the cycle that it closes.
+class CycleFinder : public boost::default_dfs_visitor {
+ public:
+  explicit CycleFinder(std::vector<NodeId>& parent) : parent_(&parent) {}
+
+  void tree_edge(int edge, const DependencyGraph& graph) {
+    (*parent_)[static_cast<std::size_t>(graph.edge_target(edge))] = graph.edge_source(edge);
+  }
+  void back_edge(int edge, const DependencyGraph& graph) {
+    const NodeId last = graph.edge_target(edge);
+    std::string text = graph.graph().node(last).name();
+    // The search runs from a node to what it depends on; walking its tree upwards gives the direction of the data.
+    for (NodeId id = graph.edge_source(edge);; id = (*parent_)[static_cast<std::size_t>(id)]) {
+      if (id != last) text = graph.graph().node(id).name() + " <- " + text;
+      if (id == last) break;
+    }
+    throw ArgumentError("the graph has a cycle: " + graph.graph().node(last).name() + " <- " + text +
+                        "; a node cannot wait for itself: drop one of its control edges, or read the variable before its update");
+  }
+
+ private:
+  std::vector<NodeId>* parent_;
+};
+
+class ReachabilityMarker : public boost::default_bfs_visitor {
+ public:
+  explicit ReachabilityMarker(std::vector<bool>& reached) : reached_(&reached) {}
+  void discover_vertex(NodeId node, const DependencyGraph&) { (*reached_)[static_cast<std::size_t>(node)] = true; }
+
+ private:
+  std::vector<bool>* reached_;
+};
+
+std::vector<std::vector<NodeId>> all_inputs(const Graph& graph) {
+  std::vector<std::vector<NodeId>> dependencies(static_cast<std::size_t>(graph.num_nodes()));
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    for (const Value& input : graph.node(id).inputs()) dependencies[id].push_back(input.node().id());
+    for (const Node* control : graph.node(id).control_inputs()) dependencies[id].push_back(control->id());
+  }
+  return dependencies;
+}
+
+}  // namespace
+
+DependencyGraph::DependencyGraph(const Graph& graph) : DependencyGraph(graph, all_inputs(graph)) {}
+
+DependencyGraph::DependencyGraph(const Graph& graph, const std::vector<std::vector<NodeId>>& dependencies)
+    : graph_(&graph), begin_{0} {
+  for (NodeId id = 0; id < static_cast<NodeId>(dependencies.size()); ++id) {
+    for (NodeId dependency : dependencies[id]) {
+      source_.push_back(id);
+      target_.push_back(dependency);
+    }
+    begin_.push_back(static_cast<int>(target_.size()));
+  }
+}
+
+std::vector<NodeId> topological_order(const DependencyGraph& graph) {
+  std::vector<NodeId> parent(static_cast<std::size_t>(graph.num_nodes()), -1);
+  boost::depth_first_search(graph, boost::visitor(CycleFinder(parent)));
+  // Boost writes each node after all nodes that its edges lead to, and starts from nodes in the order of their numbers.
+  std::vector<NodeId> order;
+  order.reserve(parent.size());
+  boost::topological_sort(graph, std::back_inserter(order));
+  return order;
+}
+
+std::vector<int> levels(const DependencyGraph& graph) {
+  std::vector<int> result(static_cast<std::size_t>(graph.num_nodes()), 0);
+  for (NodeId id : topological_order(graph)) {
+    for (int edge = graph.first_edge(id); edge < graph.end_edge(id); ++edge) {
+      result[id] = std::max(result[id], result[graph.edge_target(edge)] + 1);
+    }
+  }
+  return result;
+}
+
+std::vector<bool> reachable(const DependencyGraph& graph, const std::vector<NodeId>& roots) {
+  std::vector<bool> reached(static_cast<std::size_t>(graph.num_nodes()), false);
+  boost::queue<NodeId> queue;
+  std::vector<boost::default_color_type> colors(reached.size(), boost::white_color);
+  auto color_map = boost::make_iterator_property_map(colors.begin(), get(boost::vertex_index, graph));
+  boost::breadth_first_visit(graph, roots.begin(), roots.end(), queue, ReachabilityMarker(reached), color_map);
+  return reached;
+}
+
+void write_dot(std::ostream& stream, const Graph& graph) {
+  static constexpr std::array<const char*, 8> colors = {"#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc",
+                                                        "#d9d2e9", "#fce5cd", "#d0e0e3", "#ead1dc"};
+  const DependencyGraph dependencies(graph);
+  const auto write_node = [&](std::ostream& out, NodeId id) {
+    const Node& node = graph.node(id);
+    std::string label = node.op().name + "\n" + node.name();
+    if (!node.output_types().empty()) label += "\n" + node.output_types()[0].text();
+    const bool grouped = node.group() != kNoGroup;
+    out << "[shape=box,style=filled,label=" << boost::escape_dot_string(label) << ",fillcolor=\""
+        << (grouped ? colors[static_cast<std::size_t>(node.group()) % colors.size()] : "#ffffff") << "\"]";
+  };
+  // Our edges run from a reader to what it reads; dir=back draws the arrow with the data.
+  const auto write_edge = [](std::ostream& out, int) { out << "[dir=back]"; };
+  boost::write_graphviz(stream, dependencies, write_node, write_edge,
+                        [](std::ostream& out) { out << "rankdir=BT;\n"; });
+}
+
+}  // namespace sectionflow

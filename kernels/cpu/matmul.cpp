@@ -1,0 +1,88 @@
+#include "graph/ops/matmul.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "device/cpu_device.h"
+#include "kernels/cpu/function_kernel.h"
+#include "kernels/cpu/onednn_call.h"
+#include "kernels/cpu/workspace_layout.h"
+#include "kernels/kernel_registry.h"
+
+namespace sectionflow {
+namespace {
+
+using dnnl::memory;
+
+/// A matrix of `rows` x `columns` that is stored row by row, or column by column if it is given transposed.
+memory::desc matrix_layout(std::int64_t rows, std::int64_t columns, bool is_transposed) {
+  return {{rows, columns}, memory::data_type::f32, is_transposed ? memory::format_tag::ba : memory::format_tag::ab};
+}
+
+/// oneDNN's matmul, with b reordered into workspace first where `reorder` is valid.
+class MatmulKernel final : public Kernel {
+ public:
+  MatmulKernel(OneDnnCall multiply, OneDnnCall reorder, std::size_t reordered_bytes)
+      : multiply_(std::move(multiply)), reorder_(std::move(reorder)) {
+    reordered_at_ = workspace_.add(reordered_bytes);
+    scratchpad_at_ = workspace_.add(std::max(multiply_.scratchpad_bytes(), reorder_.scratchpad_bytes()));
+  }
+
+  std::string implementation() const override { return "onednn " + multiply_.implementation(); }
+  std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
+
+  void launch(const KernelArguments& arguments) override {
+    void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);
+    const void* b = arguments.inputs[1];
+    if (reorder_.valid()) {
+      void* reordered = workspace_part(arguments.workspace, reordered_at_);
+      reorder_.launch({b, reordered}, scratchpad);
+      b = reordered;
+    }
+    multiply_.launch({arguments.inputs[0], b, arguments.outputs[0]}, scratchpad);
+  }
+
+ private:
+  OneDnnCall multiply_, reorder_;
+  std::size_t reordered_at_ = 0, scratchpad_at_ = 0;
+  WorkspaceLayout workspace_;
+};
+
+/// With long rows brgemm reads a row-major b in place, which costs up to 45 %: then, if there are enough rows of y to
+/// pay for it, b is reordered as oneDNN likes it. In other cases oneDNN copies b itself, into its scratchpad.
+bool wants_reordered_b(std::int64_t rows, std::int64_t columns, bool is_transposed) {
+  return !is_transposed && columns >= 768 && rows >= 128;
+}
+
+std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {
+  const auto& options = request.node.options<MatmulOptions>();
+  const std::int64_t rows = request.outputs[0].shape[0], columns = request.outputs[0].shape[1];
+  const std::int64_t inner = request.inputs[0].shape[options.transpose_a ? 0 : 1];
+  const std::size_t num_bytes = request.outputs[0].bytes();
+  if (inner == 0 || num_bytes == 0) {
+    return function_kernel([num_bytes](const KernelArguments& arguments) {
+      if (num_bytes > 0) std::memset(arguments.outputs[0], 0, num_bytes);
+    });
+  }
+  OneDnn& onednn = static_cast<CpuDevice&>(request.device).onednn();
+  const memory::desc a = matrix_layout(rows, inner, options.transpose_a);
+  const memory::desc b = matrix_layout(inner, columns, options.transpose_b);
+  const memory::desc y = matrix_layout(rows, columns, false);
+  const memory::desc wanted_b = wants_reordered_b(rows, columns, options.transpose_b)
+                                    ? memory::desc({inner, columns}, memory::data_type::f32, memory::format_tag::any)
+                                    : b;
+  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, wanted_b, y), user_scratchpad(), onednn.engine);
+  const memory::desc chosen_b = description.weights_desc();
+  OneDnnCall multiply(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, chosen_b}, {DNNL_ARG_DST, y}});
+  if (chosen_b == b) return std::make_unique<MatmulKernel>(std::move(multiply), OneDnnCall(), 0);
+  return std::make_unique<MatmulKernel>(std::move(multiply), make_reorder(onednn, b, chosen_b), chosen_b.get_size());
+}
+
+}  // namespace
+
+void add_matmul_cpu_kernels(KernelRegistry& registry) {
+  registry.add("matmul", make_matmul);
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,130 @@
+#include "graph/ops/reduce.h"
+
+#include "kernels/cpu/broadcast_loop.h"
+#include "kernels/cpu/fixed_order_reduce.h"
+#include "kernels/cpu/function_kernel.h"
+#include "kernels/kernel_registry.h"
+
+namespace sectionflow {
+namespace {
+
+std::vector<bool> reduced_axes_of(const KernelRequest& request, const Shape& x) {
+  return reduced_axes(request.node.options<ReduceNodeOptions>().reduce, x.rank(), request.node.label());
+}
+
+std::unique_ptr<Kernel> make_sum(const ReducePlan& plan, double divisor) {
+  return function_kernel(
+      [plan, divisor](const KernelArguments& arguments) {
+        float* y = static_cast<float*>(arguments.outputs[0]);
+        plan.run(static_cast<const float*>(arguments.inputs[0]), static_cast<double*>(arguments.workspace),
+                 SumReducer{},
+                 [=](std::int64_t result, double total) { y[result] = static_cast<float>(total / divisor); });
+      },
+      {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(double)});
+}
+
+std::unique_ptr<Kernel> make_max(const ReducePlan& plan) {
+  return function_kernel(
+      [plan](const KernelArguments& arguments) {
+        float* y = static_cast<float*>(arguments.outputs[0]);
+        plan.run(static_cast<const float*>(arguments.inputs[0]), static_cast<float*>(arguments.workspace), MaxReducer{},
+                 [=](std::int64_t result, float total) { y[result] = total; });
+      },
+      {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(float)});
+}
+
+std::unique_ptr<Kernel> make_reduce(const KernelRequest& request) {
+  const Shape& x = request.inputs[0].shape;
+  const ReducePlan plan(x, reduced_axes_of(request, x));
+  switch (request.node.options<ReduceNodeOptions>().reduction) {
+    case Reduction::sum:
+      return make_sum(plan, 1);
+    case Reduction::mean:
+      return make_sum(plan, static_cast<double>(plan.num_reduced()));
+    case Reduction::max:
+      return make_max(plan);
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Kernel> make_reduce_grad(const KernelRequest& request) {
+  const Shape& x = request.inputs[1].shape;
+  const std::vector<bool> reduced = reduced_axes_of(request, x);
+  const bool is_mean = request.node.options<ReduceNodeOptions>().reduction == Reduction::mean;
+  const float divisor = is_mean ? static_cast<float>(ReducePlan(x, reduced).num_reduced()) : 1.0F;
+  const BroadcastLoop<1> loop(x, {kept_strides(x, reduced)});
+  return function_kernel([loop, divisor](const KernelArguments& arguments) {
+    const float* dy = static_cast<const float*>(arguments.inputs[0]);
+    float* dx = static_cast<float*>(arguments.outputs[0]);
+    loop.for_each_row([&](std::int64_t begin, std::int64_t count, const std::array<std::int64_t, 1>& offsets) {
+      float* to = dx + begin;
+      const float* from = dy + offsets[0];
+      if (loop.repeats_in_row(0)) {
+        std::fill(to, to + count, *from / divisor);
+        return;
+      }
+#pragma omp simd
+      for (std::int64_t i = 0; i < count; ++i) to[i] = from[i] / divisor;
+    });
+  });
+}
+
+/// A NaN among the elements is their maximum, hence equal to it.
+inline bool is_maximum(float x, float y) {
+  return x == y || (x != x && y != y);
+}
+
+/// Counts the elements that are the maximum of theirs.
+struct MaximaReducer {
+  using Accumulator = double;
+  const float* y;
+  static double start() { return 0; }
+  double term(float x, std::int64_t result) const { return is_maximum(x, y[result]) ? 1.0 : 0.0; }
+  static double combine(double a, double b) { return a + b; }
+};
+
+/// dx = share where x is the maximum; may lie over x.
+void give_shares(float* dx, const float* x, const float* y, const float* share, std::int64_t count, bool repeats) {
+  if (repeats) {
+    const float maximum = *y, its_share = *share;
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) dx[i] = is_maximum(x[i], maximum) ? its_share : 0.0F;
+  } else {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) dx[i] = is_maximum(x[i], y[i]) ? share[i] : 0.0F;
+  }
+}
+
+std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
+  const Shape& shape = request.inputs[1].shape;
+  const std::vector<bool> reduced = reduced_axes_of(request, shape);
+  const ReducePlan plan(shape, reduced);
+  const BroadcastLoop<1> loop(shape, {kept_strides(shape, reduced)});
+  const std::size_t partial_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(double);
+  const std::size_t share_bytes = static_cast<std::size_t>(plan.num_results()) * sizeof(float);
+  return function_kernel(
+      [=](const KernelArguments& arguments) {
+        const float* dy = static_cast<const float*>(arguments.inputs[0]);
+        const float* x = static_cast<const float*>(arguments.inputs[1]);
+        const float* y = static_cast<const float*>(arguments.inputs[2]);
+        float* dx = static_cast<float*>(arguments.outputs[0]);
+        double* partials = static_cast<double*>(arguments.workspace);
+        float* shares = reinterpret_cast<float*>(static_cast<std::byte*>(arguments.workspace) + partial_bytes);
+        plan.run(x, partials, MaximaReducer{y},
+                 [=](std::int64_t result, double count) { shares[result] = static_cast<float>(dy[result] / count); });
+        loop.for_each_row([&](std::int64_t begin, std::int64_t count, const std::array<std::int64_t, 1>& offsets) {
+          give_shares(dx + begin, x + begin, y + offsets[0], shares + offsets[0], count, loop.repeats_in_row(0));
+        });
+      },
+      {.workspace_bytes = partial_bytes + share_bytes, .in_place = {{1, 0}}});
+}
+
+}  // namespace
+
+void add_reduce_cpu_kernels(KernelRegistry& registry) {
+  registry.add("reduce", make_reduce);
+  registry.add("reduce_grad", make_reduce_grad);
+  registry.add("reduce_max_grad", make_reduce_max_grad);
+}
+
+}  // namespace sectionflow

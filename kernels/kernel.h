@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "device/device.h"
+#include "graph/node.h"
+
+namespace sectionflow {
+
+/// What a kernel is made for: one node under one feed signature.
+struct KernelRequest {
+  const Node& node;
+  std::vector<TensorType> inputs;   ///< concrete types
+  std::vector<TensorType> outputs;  ///< concrete types
+  std::vector<std::optional<bool>> host_booleans;  ///< one an input; set for inputs used as host booleans
+  /// A repeated execution within a cycle: outputs that the op keeps (OpDef::kept_outputs) hold their first values and
+  /// must be read instead of computed; the other outputs must get the same bits as the first time.
+  bool replay = false;
+  Device& device;
+};
+
+/// The bytes of one execution. Pointers are multiples of kBufferAlignment but for variables' parts; null where an input
+/// is not read (shape_only, host_boolean, unused) .
+struct KernelArguments {
+  std::span<const void* const> inputs;  ///< one an input
+  std::span<void* const> outputs;       ///< one an output
+  std::span<void* const> updated;       ///< one an entry of OpDef::updated_inputs: the variables to change in place
+  void* workspace = nullptr;            ///< workspace_bytes() of scratch with unknown content
+  RandomAddress random;                 ///< for seeded ops
+};
+
+/// An output that may lie in the same bytes as an input (which is then dead afterwards). Results must not depend on it.
+struct InPlace {
+  int input = 0;
+  int output = 0;
+};
+
+/// Arithmetic on views. Made once, launched often; never allocates, never synchronises, never prints (but for print).
+/// Which instructions run, how work is cut and in which order sums are taken depends on the request and the device's
+/// thread count alone: never on addresses, in-place execution, or the content of workspace and outputs.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+
+  /// Which implementation this is: "onednn jit:avx512_core", "loop".
+  virtual std::string implementation() const { return "loop"; }
+  virtual std::size_t workspace_bytes() const { return 0; }
+  /// Pairs of equal bytes that may share them.
+  virtual std::vector<InPlace> in_place() const { return {}; }
+  virtual void launch(const KernelArguments& arguments) = 0;
+};
+
+/// Makes a kernel, or nullptr when this implementation does not take such a request.
+using KernelFactory = std::unique_ptr<Kernel> (*)(const KernelRequest&);
+
+}  // namespace sectionflow

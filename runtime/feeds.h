@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/host_tensor.h"
+#include "graph/graph.h"
+
+namespace sectionflow {
+
+/// The content of a feed: a tensor that the caller keeps until the call returns, or a scalar held here.
+class FeedData {
+ public:
+  FeedData(const HostTensor& tensor) : type_(tensor.type()), tensor_(tensor.bytes()) {}  // NOLINT: meant to convert
+  FeedData(const TensorView& view) : type_(view.type), tensor_(static_cast<const std::byte*>(view.data)) {}  // NOLINT
+  FeedData(bool value) : FeedData(Dtype::boolean, &value, sizeof(value)) {}                                  // NOLINT
+  FeedData(float value) : FeedData(Dtype::f32, &value, sizeof(value)) {}                                     // NOLINT
+  FeedData(std::int32_t value) : FeedData(Dtype::i32, &value, sizeof(value)) {}                              // NOLINT
+  FeedData(std::int64_t value) : FeedData(Dtype::i64, &value, sizeof(value)) {}                              // NOLINT
+
+  const TensorType& type() const { return type_; }
+  const std::byte* bytes() const { return tensor_ != nullptr ? tensor_ : scalar_.data(); }
+
+ private:
+  FeedData(Dtype dtype, const void* value, std::size_t num_bytes);
+
+  TensorType type_;
+  const std::byte* tensor_ = nullptr;
+  std::array<std::byte, 8> scalar_{};
+};
+
+/// What a placeholder holds during one run.
+struct Feed {
+  Value value;
+  FeedData data;
+};
+using Feeds = std::vector<Feed>;
+
+/// The type with which a placeholder will be fed, for planning; booleans that choose kernels need their value.
+struct FeedType {
+  FeedType(Value value, Shape shape) : value(value), shape(std::move(shape)) {}
+  FeedType(Value value, bool boolean) : value(value), boolean(boolean) {}
+
+  Value value;
+  Shape shape;
+  std::optional<bool> boolean;
+};
+using FeedTypes = std::vector<FeedType>;
+
+/// What of the feeds decides a program: shapes, and booleans that may choose kernels.
+struct Signature {
+  std::map<NodeId, Shape> shapes;
+  std::map<NodeId, bool> booleans;
+
+  std::string text() const;
+};
+
+/// Throws: ArgumentError for a value of another graph, one that is no placeholder, one fed twice, or of another dtype;
+/// ShapeError for a shape that does not match the placeholder's.
+Signature signature_of(const Graph& graph, const Feeds& feeds);
+Signature signature_of(const Graph& graph, const FeedTypes& types);
+
+}  // namespace sectionflow

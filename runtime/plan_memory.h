@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sectionflow {
+
+using StepIndex = std::int32_t;
+
+/// The steps during which some bytes are needed, both ends inclusive.
+struct Life {
+  StepIndex first = 0;
+  StepIndex last = 0;
+
+  bool overlaps(const Life& other) const { return first <= other.last && other.first <= last; }
+  friend bool operator==(const Life&, const Life&) = default;
+};
+
+/// Bytes that want a place for the time of a life.
+struct Storage {
+  std::size_t bytes = 0;
+  Life life;
+  /// The place is already decided (bytes that live on from an earlier plan).
+  std::optional<std::size_t> fixed_offset;
+};
+
+/// Where each storage lies, relative to the start of the planned region.
+struct MemoryPlan {
+  /// One a storage, multiples of kBufferAlignment.
+  std::vector<std::size_t> offsets;
+  /// The highest end, offset + bytes, of any storage: the smallest region that will do.
+  std::size_t peak_bytes = 0;
+  /// The largest sum of live bytes at any step, sizes rounded up to kBufferAlignment.
+  std::size_t lower_bound_bytes = 0;
+  /// The first step at which that sum is reached.
+  StepIndex fullest_step = 0;
+};
+
+/// Gives every storage an offset such that no two whose lives overlap share a byte. The result depends on the arguments
+/// alone: no clock, no addresses, no randomness without a fixed seed. Storages of zero bytes get offset 0.
+/// The peak comes close to the lower bound, and reaches it for most schedules of networks; runtime/skyline.h says how.
+/// The effort is bounded: well under a second for 10,000 storages.
+/// Throws: ArgumentError when a life ends before it begins, when a fixed offset is not a multiple of kBufferAlignment,
+/// when two fixed storages of overlapping lives overlap, or when sizes and fixed offsets come to more than 2^63 - 1.
+MemoryPlan plan_memory(std::span<const Storage> storages);
+
+}  // namespace sectionflow

@@ -1,0 +1,131 @@
+#include "runtime/program.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/bytes.h"
+#include "runtime/build_schedule.h"
+#include "runtime/check_schedule.h"
+
+namespace sectionflow {
+namespace {
+
+std::string step_text(const Schedule& schedule, StepIndex index, const Graph& graph) {
+  if (schedule.steps.empty()) return "no step at all";
+  const Step& step = schedule.steps[static_cast<std::size_t>(index)];
+  const Node& node = graph.node(step.node);
+  std::string text = node.label();
+  if (step.kind == StepKind::feed) text = "feed of " + text;
+  if (step.kind == StepKind::fetch) text = "fetch of " + text;
+  if (node.group() != kNoGroup) text += ", section " + std::to_string(node.group());
+  return text + ", " + schedule.passes[static_cast<std::size_t>(step.pass)].text();
+}
+
+void report_fullest(const Program& program, const Graph& graph, ProgramReport& report) {
+  const StepIndex step = program.plan.fullest_step;
+  report.fullest_step = step_text(program.schedule, step, graph);
+  std::set<int> seen;
+  for (std::size_t i = 0; i < program.schedule.buffers.size(); ++i) {
+    const int storage = program.storage.storage_of_buffer[i];
+    const Life& life = program.storage.storages[static_cast<std::size_t>(storage)].life;
+    const Buffer& buffer = program.schedule.buffers[i];
+    // Of buffers in one storage the one that is alive at the step names it.
+    const bool alive = buffer.life.first <= step && step <= buffer.life.last;
+    if (!alive || !life.overlaps({step, step}) || !seen.insert(storage).second) continue;
+    const bool scratch = !buffer.value.valid();
+    report.largest_live.push_back({scratch ? "of this operation" : buffer.value.name(),
+                                   scratch ? "scratch" : TensorType(buffer.value.type()).text(), buffer.bytes});
+  }
+  report.num_live = static_cast<int>(report.largest_live.size());
+  std::stable_sort(report.largest_live.begin(), report.largest_live.end(),
+                   [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
+  if (report.largest_live.size() > 8) report.largest_live.resize(8);
+}
+
+ProgramReport make_report(const Program& program, const Graph& graph, const VariableLayout& variables,
+                          std::size_t budget_bytes) {
+  ProgramReport report;
+  report.budget_bytes = budget_bytes;
+  report.persistent_bytes = variables.end_bytes;
+  const std::size_t peak = program.plan.peak_bytes;
+  report.planned_peak_bytes = peak == 0 ? variables.end_bytes : program.transient_offset + peak;
+  report.transient_bytes = report.planned_peak_bytes - report.persistent_bytes;
+  report.lower_bound_bytes = program.transient_offset + program.plan.lower_bound_bytes;
+  report.fits = report.planned_peak_bytes <= budget_bytes;
+  report.num_steps = static_cast<int>(program.schedule.steps.size());
+  std::set<NodeId> executed;
+  for (const Step& step : program.schedule.steps) {
+    if (step.kind != StepKind::compute) continue;
+    ++report.num_operations;
+    const bool again = !executed.insert(step.node).second;
+    if (again && !graph.node(step.node).op().is_constant) ++report.recomputed_operations;
+  }
+  report_fullest(program, graph, report);
+  return report;
+}
+
+bool completes_training(const Schedule& schedule, const Graph& graph) {
+  std::set<NodeId> training;
+  for (Operation operation : graph.operations(kTrainingOperations)) training.insert(operation.node().id());
+  return std::any_of(schedule.steps.begin(), schedule.steps.end(), [&](const Step& step) {
+    return step.kind == StepKind::compute && training.contains(step.node);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const Script& script, std::size_t num_fetches,
+                                         const VariableLayout& variables, Device& device, const CompileOptions& options) {
+  auto program = std::make_unique<Program>();
+  program->schedule = lower_script(script, graph, num_fetches);
+  if (options.edit_schedule) options.edit_schedule(program->schedule);
+  program->kernels = prepare_kernels(program->schedule, graph, device);
+  program->storage = assign_storages(program->schedule, program->kernels, options.poison ? kPoisonGuardBytes : 0);
+  program->plan = plan_memory(program->storage.storages);
+  program->transient_offset = round_up(variables.end_bytes);
+  program->advances_cycle = completes_training(program->schedule, graph.graph());
+  program->report = make_report(*program, graph.graph(), variables, options.budget_bytes);
+  program->signature = graph.signature();
+  if (options.poison) {
+    program->dying.resize(program->schedule.steps.size());
+    for (std::size_t i = 0; i < program->storage.storages.size(); ++i) {
+      const Storage& storage = program->storage.storages[i];
+      if (storage.bytes > 0) program->dying[static_cast<std::size_t>(storage.life.last)].push_back(static_cast<int>(i));
+    }
+  }
+  if (options.check && !options.edit_schedule) {
+    check_schedule(program->schedule, program->kernels, program->storage, program->plan, graph.graph(),
+                   options.poison ? kPoisonGuardBytes : 0);
+  }
+  return program;
+}
+
+void bind_program(Program& program, const Graph& graph, const VariableLayout& variables, std::byte* base) {
+  const auto address = [&](const Operand& operand) -> std::byte* {
+    if (operand.kind == Operand::Kind::none) return nullptr;
+    const auto index = static_cast<std::size_t>(operand.index);
+    if (operand.kind == Operand::Kind::variable) return base + variables.offsets[index];
+    const auto storage = static_cast<std::size_t>(program.storage.storage_of_buffer[index]);
+    return base + program.transient_offset + program.plan.offsets[storage];
+  };
+  program.bound.clear();
+  for (const Step& step : program.schedule.steps) {
+    BoundStep bound;
+    for (const Operand& input : step.inputs) bound.inputs.push_back(address(input));
+    for (const Operand& output : step.outputs) bound.outputs.push_back(address(output));
+    for (const Operand& variable : step.updated) bound.updated.push_back(address(variable));
+    if (step.kind == StepKind::compute) {
+      bound.kernel = program.kernels[static_cast<std::size_t>(step.slot)].get();
+      bound.random_ordinal = graph.node(step.node).random_ordinal();
+      bound.is_update = is_update(graph.node(step.node));
+    }
+    if (step.workspace.kind == Operand::Kind::buffer) {
+      bound.workspace = address(step.workspace);
+      const std::size_t bytes = program.schedule.buffers[static_cast<std::size_t>(step.workspace.index)].bytes;
+      bound.workspace_guard = bound.workspace + bytes - kScratchGuardBytes;
+    }
+    program.bound.push_back(std::move(bound));
+  }
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,42 @@
+#include "runtime/report.h"
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+namespace sectionflow {
+namespace {
+
+std::string exact(std::size_t bytes) { return bytes_text(bytes) + " (" + std::to_string(bytes) + " bytes)"; }
+
+std::string fullest_text(const ProgramReport& report, std::size_t most) {
+  std::string text = "  fullest at: " + report.fullest_step + "\n";
+  text += "  largest of " + std::to_string(report.num_live) + " tensors alive there:\n";
+  for (std::size_t i = 0; i < report.largest_live.size() && i < most; ++i) {
+    const LiveTensor& tensor = report.largest_live[i];
+    text += "    " + bytes_text(tensor.bytes) + "  " + tensor.type + "  " + tensor.name + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ProgramReport::text() const {
+  std::string text = "  peak:       " + exact(planned_peak_bytes) + " = " + bytes_text(persistent_bytes) +
+                     " persistent + " + bytes_text(transient_bytes) + " transient\n";
+  text += "  budget:     " + exact(budget_bytes) + (fits ? "\n" : ", too small\n");
+  text += "  recomputed: " + std::to_string(recomputed_operations) + " of " + std::to_string(num_operations) +
+          " operations\n";
+  return text + fullest_text(*this, 4);
+}
+
+void throw_budget_error(const ProgramReport& report) {
+  throw BudgetError("SF-E101 BudgetError: the program needs " + exact(report.planned_peak_bytes) + ", device_memory is " +
+                        exact(report.budget_bytes) + "\n  of these:   " + bytes_text(report.persistent_bytes) +
+                        " persistent (variables), " + bytes_text(report.transient_bytes) + " transient\n" +
+                        fullest_text(report, 8) + "  minimum:    device_memory of " +
+                        std::to_string(report.planned_peak_bytes) + " bytes\n" +
+                        "  hint:       cut the graph into more sections near this step, or make the batch smaller",
+                    report.budget_bytes, report.planned_peak_bytes);
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "graph/node.h"
+
+namespace sectionflow {
+
+/// A tensor, or a kernel's scratch, that is alive at the fullest step.
+struct LiveTensor {
+  std::string name;
+  std::string type;  ///< "f32[250,28,28,16]", or "scratch"
+  std::size_t bytes = 0;
+};
+
+/// What is known of a program before its first step. Bytes are exact: a run measures the same.
+struct ProgramReport {
+  std::size_t budget_bytes = 0;
+  std::size_t persistent_bytes = 0;      ///< variables: parameters, slots, statistics
+  std::size_t transient_bytes = 0;       ///< the rest of the peak: activations, gradients, feeds, fetches, scratch
+  std::size_t planned_peak_bytes = 0;    ///< both; the smallest budget under which the program runs
+  std::size_t lower_bound_bytes = 0;     ///< persistent bytes and the largest sum of live bytes: no placement needs less
+  bool fits = true;                      ///< planned_peak_bytes <= budget_bytes
+  int num_steps = 0;
+  int num_operations = 0;                ///< kernels launched in a cycle
+  int recomputed_operations = 0;         ///< launches of a node after its first in the cycle, constants not counted
+  std::string fullest_step;              ///< "conv2d_backward_filter 'gradients/...', section 1, backward 1"
+  std::vector<LiveTensor> largest_live;  ///< at the fullest step, by falling size, at most eight
+  int num_live = 0;                      ///< tensors alive at the fullest step
+
+  /// A few lines for people.
+  std::string text() const;
+};
+
+/// Throws the BudgetError that tells why the program does not fit, in at most 25 lines.
+[[noreturn]] void throw_budget_error(const ProgramReport& report);
+
+}  // namespace sectionflow

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/concrete_graph.h"
+#include "runtime/plan_memory.h"
+
+namespace sectionflow {
+
+/// A stretch of a schedule with a name: "forward 0", "backward 2". `section` is kNoGroup outside of sections.
+struct Pass {
+  enum class Kind { forward, recompute, backward, whole };
+  Kind kind = Kind::whole;
+  GroupId section = kNoGroup;
+
+  std::string text() const;
+};
+
+/// `hold` does nothing but keep a value alive up to its line.
+enum class StepKind { feed, compute, fetch, hold };
+
+/// One line of a script: what to do, without bytes or addresses.
+struct ScriptLine {
+  StepKind kind = StepKind::compute;
+  NodeId node = 0;      ///< to feed or compute
+  Value fetched{};       ///< for fetch and hold
+  int fetch_slot = 0;   ///< for fetch: which fetch of the caller
+  int pass = 0;         ///< index into Script::passes
+  bool replay = false;  ///< compute: the node has been executed before in this cycle, and its kept outputs are alive
+};
+
+/// A value that is in device memory when a script begins, left there by an earlier one.
+struct EntryValue {
+  Value value;
+  std::size_t offset = 0;  ///< in the planned region
+};
+
+/// What runs when; what a writer of schedules writes. A value that is written again begins a new buffer; a reader reads
+/// the latest. Nothing else needs to be said about what is kept, dropped or computed again.
+struct Script {
+  std::vector<Pass> passes;
+  std::vector<ScriptLine> lines;
+  std::vector<EntryValue> entries;
+  int half = 0;  ///< lines before this one are the forward half of a cycle
+};
+
+/// Where an input or output of a step lies.
+struct Operand {
+  enum class Kind { none, buffer, variable };
+  Kind kind = Kind::none;
+  int index = 0;  ///< a buffer, or the node of a variable
+
+  friend bool operator==(const Operand&, const Operand&) = default;
+};
+
+/// One entry of a schedule.
+struct Step {
+  StepKind kind = StepKind::compute;
+  NodeId node = 0;
+  int pass = 0;
+  bool replay = false;
+  std::vector<Operand> inputs{};   ///< compute: one an input of the node; fetch: the value
+  std::vector<Operand> outputs{};  ///< one an output of the node
+  std::vector<Operand> updated{};  ///< variables that are changed in place
+  Operand workspace{};
+  int slot = 0;  ///< feed: index into Schedule::feeds; fetch: the caller's index; compute: index of the kernel
+};
+
+/// One stay of one value, or of a kernel's scratch, in device memory.
+struct Buffer {
+  Value value;  ///< invalid for scratch
+  std::size_t bytes = 0;
+  Life life;  ///< from the step that writes it to the last that reads it
+  std::optional<std::size_t> fixed_offset;
+};
+
+/// What is fetched where.
+struct FetchSlot {
+  Value value;
+  TensorType type;
+  std::size_t bytes = 0;
+};
+
+/// The steps of one program, and the buffers that they read and write. On one compute lane the order of the list is all
+/// the waiting that there is.
+struct Schedule {
+  std::vector<Pass> passes;
+  std::vector<Step> steps;
+  std::vector<Buffer> buffers;
+  std::vector<NodeId> feeds;  ///< placeholders, each once
+  std::vector<FetchSlot> fetches;
+  StepIndex half = 0;  ///< steps before this one are the forward half of a cycle
+};
+
+/// Turns a script into steps and buffers. Lives are set; scratch is added by prepare_kernels.
+/// Throws: InternalError when a line reads a value that no earlier line has written.
+Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches);
+
+}  // namespace sectionflow

@@ -1,0 +1,309 @@
+#include "runtime/session.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "graph/ops/basic.h"
+#include "runtime/executor.h"
+
+namespace sectionflow {
+namespace {
+
+/// The feeds of a program as pointers, in the order of its feed slots.
+std::vector<const std::byte*> feed_pointers(const Program& program, const Feeds& feeds) {
+  std::vector<const std::byte*> pointers;
+  for (NodeId placeholder : program.schedule.feeds) {
+    const auto fed = std::find_if(feeds.begin(), feeds.end(),
+                                  [&](const Feed& feed) { return feed.value.node().id() == placeholder; });
+    SF_CHECK(fed != feeds.end(), InternalError, "a program was compiled for a feed that is missing");
+    pointers.push_back(fed->data.bytes());
+  }
+  return pointers;
+}
+
+std::string key_of(const char* kind, const std::vector<Value>& fetches, const std::vector<Operation>& targets,
+                   const Signature& signature) {
+  std::string key = kind;
+  for (const Value& fetch : fetches) key += text_of(" ", fetch.node().id(), ":", fetch.output());
+  for (const Operation& target : targets) key += text_of(" !", target.node().id());
+  return key + " | " + signature.text();
+}
+
+}  // namespace
+
+/// A forward half whose backward half is still to come.
+struct Session::Pending {
+  Program* program = nullptr;
+  std::vector<HostTensor> feeds;  ///< copies, one an entry of Schedule::feeds
+};
+
+Session::Session(Graph& graph, SessionOptions options) : graph_(&graph), options_(options) {
+  device_ = make_device(options_.device, options_.threads);
+  threads_ = device_->threads();
+  budget_bytes_ = options_.device_memory == 0 ? device_->total_memory() : options_.device_memory;
+  statistics_.bytes_limit = statistics_.bytes_reservable_limit = budget_bytes_;
+}
+
+Session::~Session() = default;
+
+void Session::lay_out_variables() {
+  layout_.offsets.assign(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
+  layout_.end_bytes = 0;
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    Node& node = graph_->node(id);
+    if (node.op().name != "variable") continue;
+    layout_.offsets[id] = round_up(layout_.end_bytes);
+    layout_.end_bytes = layout_.offsets[id] + node.output_types()[0].bytes();
+  }
+}
+
+Arena& Session::arena() {
+  if (!arena_) {
+    arena_ = std::make_unique<Arena>(*device_, budget_bytes_);
+    statistics_.bytes_reserved = statistics_.peak_bytes_reserved = budget_bytes_;
+  }
+  return *arena_;
+}
+
+void Session::initialize() {
+  check_not_pending("initialize()");
+  programs_.clear();
+  initialized_ = false;
+  lay_out_variables();
+  RunOptions assignments;
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    Node& node = graph_->node(id);
+    if (node.op().name == "variable") assignments.targets.push_back(initializer_of(node.output()));
+  }
+  cycle_ = 0;
+  torn_ = false;
+  initialized_ = true;
+  try {
+    run_flat({}, {}, assignments);
+  } catch (...) {
+    initialized_ = false;
+    throw;
+  }
+  programs_.clear();
+  executions_.assign(static_cast<std::size_t>(graph_->num_nodes()), 0);
+}
+
+std::vector<HostTensor> Session::run_flat(const std::vector<Value>& fetches, const Feeds& feeds,
+                                          const RunOptions& options) {
+  check_not_pending("run()");
+  Program& program = whole_graph_program(fetches, signature_of(*graph_, feeds), options);
+  return play(program, feeds);
+}
+
+ProgramReport Session::plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options) {
+  return whole_graph_program(fetches, signature_of(*graph_, feeds), options).report;
+}
+
+Program& Session::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
+                                      const RunOptions& options) {
+  for (const Value& fetch : fetches) {
+    SF_CHECK(fetch.valid() && &fetch.graph() == graph_, ArgumentError, "fetch '", fetch.valid() ? fetch.name() : "",
+             "' does not belong to the graph of this session");
+  }
+  return program(key_of("whole", fetches, options.targets, signature), signature, fetches.size(),
+                 [&](const ConcreteGraph& graph) { return build_schedule(graph, {fetches, options.targets}); });
+}
+
+Program& Session::program(const std::string& key, const Signature& signature, std::size_t num_fetches,
+                          const ScriptWriter& writer) {
+  if (!initialized_) lay_out_variables();
+  layout_.offsets.resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
+  const auto found = programs_.find(key);
+  // Before initialize() the variables have no places that a kept program could rely on.
+  if (initialized_ && found != programs_.end()) return *found->second;
+  const auto entered = device_->enter();
+  const ConcreteGraph concrete(*graph_, signature);
+  auto compiled = compile_program(concrete, writer(concrete), num_fetches, layout_, *device_,
+                                  {.budget_bytes = budget_bytes_,
+                                   .poison = options_.poison,
+                                   .check = options_.check_schedules,
+                                   .edit_schedule = edit_schedule_});
+  return *programs_.insert_or_assign(key, std::move(compiled)).first->second;
+}
+
+void Session::check_ready(const Program& program) const {
+  SF_CHECK(!torn_, ArgumentError,
+           "a failure after the first update left this session's variables half updated; call initialize()");
+  SF_CHECK(initialized_, ArgumentError, "the session's variables have no values yet; call session.initialize() first");
+  for (const Step& step : program.schedule.steps) {
+    for (const auto* operands : {&step.inputs, &step.updated}) {
+      for (const Operand& operand : *operands) {
+        if (operand.kind != Operand::Kind::variable) continue;
+        SF_CHECK(layout_.offsets[static_cast<std::size_t>(operand.index)] != VariableLayout::kAbsent, ArgumentError,
+                 "variable '", graph_->node(operand.index).name(),
+                 "' was made after session.initialize(); make all variables, optimisers included, before it");
+      }
+    }
+  }
+  if (!program.report.fits) throw_budget_error(program.report);
+}
+
+std::vector<HostTensor> Session::play(Program& program, const Feeds& feeds, const PlayOptions& options) {
+  check_not_pending("run");
+  check_ready(program);
+  if (measuring_) begin_measurement(program);
+  auto fetched = play_range(program, 0, static_cast<StepIndex>(program.schedule.steps.size()),
+                            feed_pointers(program, feeds), options);
+  finish(program, program.advances_cycle);
+  return fetched;
+}
+
+std::vector<HostTensor> Session::play_forward_half(Program& program, const Feeds& feeds, const PlayOptions& options) {
+  check_not_pending("run_forward");
+  check_ready(program);
+  if (measuring_) begin_measurement(program);
+  const auto pointers = feed_pointers(program, feeds);
+  auto pending = std::make_unique<Pending>();
+  pending->program = &program;
+  for (std::size_t i = 0; i < pointers.size(); ++i) {
+    const NodeId placeholder = program.schedule.feeds[i];
+    HostTensor copy(graph_->node(placeholder).output_types()[0].dtype, program.signature.shapes.at(placeholder));
+    if (copy.num_bytes() > 0) std::memcpy(copy.bytes(), pointers[i], copy.num_bytes());
+    pending->feeds.push_back(std::move(copy));
+  }
+  auto fetched = play_range(program, 0, program.schedule.half, pointers, options);
+  pending_ = std::move(pending);
+  statistics_.bytes_in_use = program.report.planned_peak_bytes;
+  return fetched;
+}
+
+std::vector<HostTensor> Session::play_backward_half(Program* instead, const PlayOptions& options) {
+  SF_CHECK(pending_ != nullptr, ArgumentError, "run_backward: no forward pass is pending; call run_forward first");
+  Program& program = instead != nullptr ? *instead : *pending_->program;
+  check_ready(program);
+  std::vector<const std::byte*> pointers;
+  for (NodeId placeholder : program.schedule.feeds) {
+    const auto& known = pending_->program->schedule.feeds;
+    const auto found = std::find(known.begin(), known.end(), placeholder);
+    SF_CHECK(found != known.end(), ArgumentError, "run_backward: the fetches need '", graph_->node(placeholder).name(),
+             "', which the forward pass did not use; fetch them from run_full_cycle");
+    pointers.push_back(pending_->feeds[static_cast<std::size_t>(found - known.begin())].bytes());
+  }
+  auto fetched = play_range(program, instead != nullptr ? 0 : program.schedule.half,
+                            static_cast<StepIndex>(program.schedule.steps.size()), pointers, options);
+  const Program& forward = *pending_->program;
+  pending_.reset();
+  statistics_.planned_peak_bytes = forward.report.planned_peak_bytes;
+  finish(program, program.advances_cycle);
+  return fetched;
+}
+
+void Session::discard_forward_half() {
+  pending_.reset();
+  statistics_.bytes_in_use = layout_.end_bytes;
+}
+
+const Program* Session::pending() const { return pending_ ? pending_->program : nullptr; }
+
+std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, StepIndex last,
+                                            const std::vector<const std::byte*>& feeds, const PlayOptions& options) {
+  std::byte* base = arena().data();
+  if (program.bound.empty()) bind_program(program, *graph_, layout_, base);
+  std::vector<HostTensor> fetched;
+  std::vector<std::byte*> fetch_pointers;
+  for (const FetchSlot& slot : program.schedule.fetches) {
+    fetched.emplace_back(slot.type);
+    fetch_pointers.push_back(fetched.back().bytes());
+  }
+  executions_.resize(static_cast<std::size_t>(graph_->num_nodes()), 0);
+  pass_seconds_.assign(program.schedule.passes.size(), 0.0);
+  if (trace_ != nullptr) trace_->reserve(static_cast<std::size_t>(last - first));
+
+  const auto entered = device_->enter();
+  PlayContext context{.device = *device_,
+                      .graph = *graph_,
+                      .region = base + program.transient_offset,
+                      .feeds = feeds,
+                      .fetches = fetch_pointers,
+                      .seed = options_.seed,
+                      .cycle = cycle_,
+                      .executions = executions_,
+                      .pass_seconds = pass_seconds_,
+                      .trace = trace_,
+                      .log_passes = options.log_passes,
+                      .log_pass_times = options.log_pass_times,
+                      .poison = options_.poison};
+  try {
+    sectionflow::play(program, first, last, context);
+  } catch (...) {
+    torn_ = context.updates_started;
+    pending_.reset();
+    throw;
+  }
+  return fetched;
+}
+
+void Session::begin_measurement(const Program& program) {
+  // The window only has to be large enough for a write to show up in it or behind it.
+  arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + 64_MiB);
+}
+
+void Session::finish(const Program& program, bool completed) {
+  if (completed) ++cycle_;
+  for (const Storage& storage : program.storage.storages) {
+    statistics_.largest_alloc_size = std::max(statistics_.largest_alloc_size, storage.bytes);
+  }
+  statistics_.num_allocs += static_cast<std::int64_t>(program.storage.storages.size());
+  statistics_.planned_peak_bytes = program.report.planned_peak_bytes;
+  statistics_.measured_peak_bytes = 0;
+  if (measuring_) {
+    const std::size_t touched = arena().highest_touched(program.transient_offset);
+    statistics_.measured_peak_bytes = touched > program.transient_offset ? touched : layout_.end_bytes;
+  }
+  statistics_.bytes_in_use = statistics_.bytes_active = layout_.end_bytes;
+  statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, program.report.planned_peak_bytes);
+  statistics_.peak_bytes_active = statistics_.peak_bytes_in_use;
+}
+
+void Session::clear_statistics() {
+  const Statistics before = statistics_;
+  statistics_ = {};
+  statistics_.bytes_limit = before.bytes_limit;
+  statistics_.bytes_reservable_limit = before.bytes_reservable_limit;
+  statistics_.bytes_reserved = statistics_.peak_bytes_reserved = before.bytes_reserved;
+  statistics_.bytes_in_use = statistics_.bytes_active = before.bytes_in_use;
+  statistics_.peak_bytes_in_use = statistics_.peak_bytes_active = before.bytes_in_use;
+}
+
+void Session::check_not_pending(const char* call) const {
+  SF_CHECK(pending_ == nullptr, ArgumentError, call,
+           ": the backward half of a cycle is pending; call run_backward or discard_forward first");
+}
+
+std::byte* Session::variable_bytes(Value variable, const char* call) {
+  check_not_pending(call);
+  SF_CHECK(variable.valid() && &variable.graph() == graph_ && is_variable(variable), ArgumentError, call, " of '",
+           variable.valid() ? variable.name() : "", "': wanted a variable of this session's graph");
+  const auto id = static_cast<std::size_t>(variable.node().id());
+  SF_CHECK(initialized_ && id < layout_.offsets.size() && layout_.offsets[id] != VariableLayout::kAbsent, ArgumentError,
+           call, " of '", variable.name(), "': it has no value yet; call session.initialize() first");
+  return arena().data() + layout_.offsets[id];
+}
+
+HostTensor Session::read(Value variable) {
+  const std::byte* bytes = variable_bytes(variable, "read");
+  HostTensor tensor(variable.type());
+  device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
+  return tensor;
+}
+
+void Session::write(Value variable, const HostTensor& tensor) {
+  std::byte* bytes = variable_bytes(variable, "write");
+  SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ", tensor.type().text(),
+           ", wanted ", variable.type().text());
+  device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());
+}
+
+std::int64_t Session::executions(const Node& node) const {
+  const auto id = static_cast<std::size_t>(node.id());
+  return id < executions_.size() ? executions_[id] : 0;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,164 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "graph/graph.h"
+#include "runtime/arena.h"
+#include "runtime/build_schedule.h"
+#include "runtime/feeds.h"
+#include "runtime/fetch_structure.h"
+#include "runtime/program.h"
+#include "runtime/report.h"
+#include "runtime/statistics.h"
+#include "runtime/trace.h"
+
+namespace sectionflow {
+
+struct SessionOptions {
+  DeviceSpec device = cpu();
+  /// Hard limit on all bytes that are allocated on the device: variables, activations, gradients, feeds, fetches, scratch.
+  /// 0: all memory of the device.
+  std::size_t device_memory = 0;
+  /// Compute threads; 0: every core that the process may use. Results are the same bits only for the same number.
+  int threads = 0;
+  /// Of all random numbers: initial values and random operations.
+  std::uint64_t seed = 0;
+  /// Debugging: guard bytes behind every buffer, NaN into every buffer when it begins and ends. Slow, and needs more memory.
+  bool poison = false;
+  /// Verify every compiled program by the independent checker.
+  bool check_schedules = false;
+};
+
+struct RunOptions {
+  std::vector<Operation> targets{};  ///< executed for their effect: updates, groups
+};
+
+/// How one playing is logged.
+struct PlayOptions {
+  bool log_passes = false;       ///< "Running backward pass on section 2"
+  bool log_pass_times = false;   ///< milliseconds of each pass
+};
+
+/// A device, its memory budget and the variables' values; runs programs of one graph.
+///
+/// Threads: one at a time. The graph must outlive it. Variables and optimisers must be in the graph before initialize();
+/// other nodes may be added at any time.
+class Session {
+ public:
+  /// Throws: DeviceError, ArgumentError.
+  explicit Session(Graph& graph, SessionOptions options = {});
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Gives every variable its initial value, and sets the cycle counter to 0.
+  /// Throws: BudgetError when the variables do not fit; ArgumentError while a forward half is pending.
+  void initialize();
+
+  /// Runs the whole graph as far as `fetches` and `options.targets` need it. A fetched variable gives its value from
+  /// before the run's updates. `fetches` may be nested (fetch_structure.h); the result has the same shape.
+  /// Throws, before anything runs or changes: ArgumentError, ShapeError for feeds that do not fit; BudgetError.
+  template <class Fetches>
+  Fetched<Fetches> run(const Fetches& fetches, const Feeds& feeds = {}, const RunOptions& options = {}) {
+    return rebuild_fetches(fetches, run_flat(flatten_fetches(fetches), feeds, options));
+  }
+  template <std::size_t Count>
+  std::array<HostTensor, Count> run(const Value (&fetches)[Count], const Feeds& feeds = {},
+                                    const RunOptions& options = {}) {
+    return run(fetch_array(fetches), feeds, options);
+  }
+  /// Runs for the targets' effect alone.
+  void run(const Feeds& feeds, const RunOptions& options) { run_flat({}, feeds, options); }
+
+  /// Compiles without running: needs no budget and no initialised variables.
+  ProgramReport plan(const std::vector<Value>& fetches, const FeedTypes& feeds = {}, const RunOptions& options = {});
+
+  /// The value of a variable. Throws: ArgumentError for other values, and before initialize().
+  HostTensor read(Value variable);
+  /// Sets a variable. Throws: as read; ShapeError or ArgumentError when the type differs.
+  void write(Value variable, const HostTensor& tensor);
+
+  const Graph& graph() const { return *graph_; }
+  const SessionOptions& options() const { return options_; }
+  std::size_t budget_bytes() const { return budget_bytes_; }
+  int threads() const { return threads_; }
+  /// Training cycles completed since initialize(). Evaluation does not count.
+  std::uint64_t completed_cycles() const { return cycle_; }
+  /// How often a node has been executed or fed since initialize().
+  std::int64_t executions(const Node& node) const;
+
+  const Statistics& statistics() const { return statistics_; }
+  /// Cumulative figures to 0, peaks to what is in use now.
+  void clear_statistics();
+
+  /// While on, every playing fills the planned region with a canary first and afterwards finds out how far it was
+  /// written: Statistics::measured_peak_bytes. Costs a write and a read of the region.
+  void set_measuring(bool on) { measuring_ = on; }
+  /// While set, every executed step is added. The trace must outlive its use.
+  void set_trace(Trace* trace) { trace_ = trace; }
+
+  // ---- For those that write schedules: sections, swapping.
+
+  using ScriptWriter = std::function<Script(const ConcreteGraph&)>;
+
+  /// The program of that key, compiled from `writer`'s script when it is new. Compiling checks no budget.
+  Program& program(const std::string& key, const Signature& signature, std::size_t num_fetches, const ScriptWriter& writer);
+  /// Throws: BudgetError when the program does not fit; ArgumentError when it may not run now.
+  void check_ready(const Program& program) const;
+  /// Plays all of a program.
+  std::vector<HostTensor> play(Program& program, const Feeds& feeds, const PlayOptions& options = {});
+  /// Plays the forward half and leaves the session pending: what the backward half reads stays in device memory, the feeds
+  /// it needs are copied. Returns the fetches; those of the backward half are empty. No variable and no counter changes.
+  std::vector<HostTensor> play_forward_half(Program& program, const Feeds& feeds, const PlayOptions& options = {});
+  /// Plays the other half of the pending program, or `instead`, a program that begins with what the pending one left.
+  std::vector<HostTensor> play_backward_half(Program* instead = nullptr, const PlayOptions& options = {});
+  /// Forgets a pending forward half.
+  void discard_forward_half();
+  /// The pending program; nullptr when there is none.
+  const Program* pending() const;
+  /// Seconds of each pass of the last playing.
+  const std::vector<double>& pass_seconds() const { return pass_seconds_; }
+  /// For tests that plant faults: programs compiled from here on are edited before they are planned.
+  void set_schedule_editor(std::function<void(Schedule&)> editor) { edit_schedule_ = std::move(editor); }
+
+ private:
+  struct Pending;
+
+  std::vector<HostTensor> run_flat(const std::vector<Value>& fetches, const Feeds& feeds, const RunOptions& options);
+  Program& whole_graph_program(const std::vector<Value>& fetches, const Signature& signature, const RunOptions& options);
+  std::vector<HostTensor> play_range(Program& program, StepIndex first, StepIndex last,
+                                     const std::vector<const std::byte*>& feeds, const PlayOptions& options);
+  void lay_out_variables();
+  Arena& arena();
+  void begin_measurement(const Program& program);
+  void finish(const Program& program, bool completed);
+  void check_not_pending(const char* call) const;
+  std::byte* variable_bytes(Value variable, const char* call);
+
+  Graph* graph_;
+  SessionOptions options_;
+  std::unique_ptr<Device> device_;
+  int threads_ = 0;
+  std::size_t budget_bytes_ = 0;
+  std::unique_ptr<Arena> arena_;
+  VariableLayout layout_;
+  bool initialized_ = false;
+  bool torn_ = false;
+  std::uint64_t cycle_ = 0;
+  std::map<std::string, std::unique_ptr<Program>> programs_;
+  std::unique_ptr<Pending> pending_;
+  std::vector<std::int64_t> executions_;
+  std::vector<double> pass_seconds_;
+  Statistics statistics_;
+  bool measuring_ = false;
+  Trace* trace_ = nullptr;
+  std::function<void(Schedule&)> edit_schedule_;
+};
+
+}  // namespace sectionflow

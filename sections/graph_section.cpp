@@ -1,0 +1,79 @@
+#include "sections/graph_section.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/ops/basic.h"
+#include "sections/graph_section_manager.h"
+
+namespace sectionflow {
+namespace {
+
+void check_contains(const GraphSection& section, const std::vector<Value>& chosen, const std::vector<Value>& required,
+                    const char* call) {
+  for (const Value& value : required) {
+    SF_CHECK(std::find(chosen.begin(), chosen.end(), value) != chosen.end(), ArgumentError, call, " of section ",
+             section.index(), ": '", value.name(), "' is missing, which the section cannot do without");
+  }
+}
+
+}  // namespace
+
+void GraphSection::Choice::set(std::vector<Value> values, Hold hold) {
+  (hold == Hold::always ? always : next) = std::move(values);
+  has_next = has_next || hold == Hold::next_cycle;
+}
+
+std::vector<Operation> GraphSection::operations() const {
+  std::vector<Operation> operations;
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    Node& node = graph_->node(id);
+    const bool is_model = node.phase() == Phase::model && node.op().recompute != Recompute::once;
+    if (node.group() == group_ && is_model && node.op().name != "variable") operations.push_back(Operation(node));
+  }
+  return operations;
+}
+
+std::vector<Value> GraphSection::values(std::string_view collection) const { return graph_->values(collection, group_); }
+std::vector<Operation> GraphSection::operations(std::string_view collection) const {
+  return graph_->operations(collection, group_);
+}
+
+const SectionBoundary& GraphSection::boundary() const {
+  manager_->check_prepared("the boundary of a section");
+  manager_->map_graph();
+  return manager_->boundaries_[static_cast<std::size_t>(index_)];
+}
+
+const std::vector<Operation>& GraphSection::training_operations() const {
+  manager_->check_prepared("training_operations()");
+  manager_->map_graph();
+  return manager_->section_training_[static_cast<std::size_t>(index_)];
+}
+
+void GraphSection::set_tensors_to_feed(std::vector<Value> values, Hold hold) {
+  check_contains(*this, values, tensors_to_feed(), "set_tensors_to_feed");
+  std::vector<Value> extra;
+  for (const Value& value : values) {
+    if (std::find(tensors_to_feed().begin(), tensors_to_feed().end(), value) != tensors_to_feed().end()) continue;
+    SF_CHECK(manager_->map_.is_forward(value.node().id()) && !is_variable(value) && value.node().op().has_kernel,
+             ArgumentError, "set_tensors_to_feed of section ", index_, ": '", value.name(),
+             "' is not computed in the forward pass");
+    extra.push_back(value);
+  }
+  feed_.set(std::move(extra), hold);
+}
+
+void GraphSection::set_tensors_to_cache(std::vector<Value> values, Hold hold) {
+  check_contains(*this, values, tensors_to_cache(), "set_tensors_to_cache");
+  std::vector<Value> extra;
+  for (const Value& value : values) {
+    if (std::find(tensors_to_cache().begin(), tensors_to_cache().end(), value) != tensors_to_cache().end()) continue;
+    SF_CHECK(!manager_->map_.is_forward(value.node().id()) && value.node().op().has_kernel, ArgumentError,
+             "set_tensors_to_cache of section ", index_, ": '", value.name(), "' is not computed in a backward run");
+    extra.push_back(value);
+  }
+  cache_.set(std::move(extra), hold);
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "sections/section_boundaries.h"
+
+namespace sectionflow {
+
+class GraphSectionManager;
+
+/// How long a choice of held tensors stands.
+enum class Hold { next_cycle, always };
+
+/// One part of a model: the operations, and collection entries, that were made while its scope was open. A field of the
+/// nodes, not a part of their names: the same network cut otherwise has the same variables.
+class GraphSection {
+ public:
+  int index() const { return index_; }
+  const std::string& name() const { return name_; }
+  GroupId group() const { return group_; }
+
+  /// Its forward operations, in the order of creation.
+  std::vector<Operation> operations() const;
+  /// The entries of a collection that were added in its scope.
+  std::vector<Value> values(std::string_view collection) const;
+  std::vector<Operation> operations(std::string_view collection) const;
+
+  // What follows needs prepare_training(). Throws: ArgumentError before.
+
+  /// Inputs of its operations that are not outputs of its operations.
+  const std::vector<Value>& incoming() const { return boundary().incoming; }
+  /// `incoming`, and what other sections must provide for its backward run.
+  const std::vector<Value>& tensors_to_feed() const { return boundary().tensors_to_feed; }
+  /// What its backward run must keep for others.
+  const std::vector<Value>& tensors_to_cache() const { return boundary().tensors_to_cache; }
+  /// The updates that its backward run executes.
+  const std::vector<Operation>& training_operations() const;
+
+  /// Chooses what is there for its backward run: all of tensors_to_feed(), and any other forward values, which then rest
+  /// in device memory from the forward pass on instead of being computed again.
+  /// Throws: ArgumentError naming a tensor of tensors_to_feed() that is missing, or one that is no forward value.
+  void set_tensors_to_feed(std::vector<Value> values, Hold hold = Hold::next_cycle);
+  /// Chooses what its backward run keeps: all of tensors_to_cache(), and any other backward values, which then rest in
+  /// device memory to the end of the cycle. Throws: as set_tensors_to_feed.
+  void set_tensors_to_cache(std::vector<Value> values, Hold hold = Hold::next_cycle);
+
+ private:
+  friend class GraphSectionManager;
+  friend class SectionScope;
+  GraphSection(const GraphSectionManager& manager, const Graph& graph, int index, GroupId group, std::string name)
+      : manager_(&manager), graph_(&graph), index_(index), group_(group), name_(std::move(name)) {}
+  const SectionBoundary& boundary() const;
+
+  /// A choice of the user's; the one for the next cycle wins.
+  struct Choice {
+    std::vector<Value> always, next;
+    bool has_next = false;
+    const std::vector<Value>& current() const { return has_next ? next : always; }
+    void set(std::vector<Value> values, Hold hold);
+  };
+
+  const GraphSectionManager* manager_;
+  const Graph* graph_;
+  int index_;
+  GroupId group_;
+  std::string name_;
+  Choice feed_, cache_;
+  bool broken_ = false;  // an exception left its scope
+};
+
+}  // namespace sectionflow

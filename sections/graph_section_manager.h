@@ -1,0 +1,188 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autodiff/optimizers.h"
+#include "base/histogram.h"
+#include "graph/graph.h"
+#include "runtime/session.h"
+#include "sections/graph_section.h"
+#include "sections/section_schedule.h"
+
+namespace sectionflow {
+
+/// An open section; closes it when it ends. Move-only.
+class SectionScope {
+ public:
+  SectionScope(SectionScope&& other) noexcept;
+  SectionScope& operator=(SectionScope&&) = delete;
+  ~SectionScope();
+  GraphSection& section() const { return *section_; }
+
+ private:
+  friend class GraphSectionManager;
+  SectionScope(GraphSectionManager& manager, GraphSection& section, GraphScope group);
+  GraphSectionManager* manager_;
+  GraphSection* section_;
+  GraphScope group_;
+  int exceptions_;  // in flight when it was opened
+};
+
+struct TrainingOptions {
+  std::vector<Value> variables{};           ///< to train; empty: all trainable ones
+  std::optional<Value> global_step{};       ///< an i64 scalar variable, incremented once a cycle
+  bool verbose = false;                     ///< log 'Running backward pass on section K'
+  bool summaries = false;                   ///< fetch gradients in every full cycle and keep their histograms
+};
+
+/// What add_training_ops found, per section.
+struct SectionTraining {
+  int gradient_applications = 0;
+  int update_operations = 0;
+};
+
+struct CycleOptions {
+  bool verbose_timing = false;  ///< log the milliseconds of each pass
+};
+
+/// How often a section has been run since the session's initialize().
+struct SectionRuns {
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;
+};
+
+struct GradientSummary {
+  std::string variable;
+  Histogram histogram;
+};
+
+/// Trains a model section by section: the forward pass keeps the tensors that cross section borders and drops the rest;
+/// the backward pass takes the sections in reverse, each computed again, differentiated, and its variables updated. The
+/// result is bit for bit that of training the whole graph.
+///
+/// Use: open sections while building, then add_training_ops, prepare_training, and run_full_cycle for each batch.
+/// Threads: one at a time. The graph must outlive it.
+class GraphSectionManager {
+ public:
+  explicit GraphSectionManager(Graph& graph);
+  GraphSectionManager(const GraphSectionManager&) = delete;
+  GraphSectionManager& operator=(const GraphSectionManager&) = delete;
+
+  /// Opens the next section, as in `{ auto section = manager.new_section(); x = relu(x); ... }`.
+  /// Throws: ArgumentError inside another section, for a name that is taken, and after prepare_training().
+  [[nodiscard]] SectionScope new_section(std::string name = {});
+  /// All sections in order.
+  const std::vector<std::unique_ptr<GraphSection>>& sections() const { return sections_; }
+  GraphSection& section(int index) const { return *sections_.at(static_cast<std::size_t>(index)); }
+
+  /// Adds gradients of the loss, the optimiser's updates, and what the collection "update_operations" holds.
+  /// Returns and logs what each section trains. Throws: as compute_gradients and apply_gradients; ArgumentError inside a
+  /// section or when called twice.
+  std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer, Value loss, const TrainingOptions& options = {});
+  /// The same for gradients that are there already, preprocessed or not.
+  std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer,
+                                                const std::vector<GradientAndVariable>& gradients,
+                                                const TrainingOptions& options = {});
+  /// All updates of a training step: targets of Session::run for training the whole graph.
+  const std::vector<Operation>& training_operations() const { return training_; }
+
+  /// Works out what crosses the borders. Call it when the graph is complete.
+  /// Throws: ArgumentError without sections or training operations, with a section open, or when sections are not in
+  /// topological order.
+  void prepare_training();
+  bool is_prepared() const { return prepared_; }
+
+  /// One training step on one batch. Fetches may be nested and come back in the same shape; a fetched variable gives its
+  /// value from before the update. Throws, before anything runs: BudgetError, ArgumentError, ShapeError.
+  template <class Fetches>
+  Fetched<Fetches> run_full_cycle(Session& session, const Fetches& fetches, const Feeds& feeds,
+                                  const CycleOptions& options = {}) {
+    return rebuild_fetches(fetches, full_cycle(session, flatten_fetches(fetches), feeds, options));
+  }
+  template <std::size_t Count>
+  std::array<HostTensor, Count> run_full_cycle(Session& session, const Value (&fetches)[Count], const Feeds& feeds,
+                                               const CycleOptions& options = {}) {
+    return run_full_cycle(session, fetch_array(fetches), feeds, options);
+  }
+
+  /// The forward pass alone, with its fetches. Changes no variable and no counter; the session is pending until
+  /// run_backward or discard_forward.
+  template <class Fetches>
+  Fetched<Fetches> run_forward(Session& session, const Fetches& fetches, const Feeds& feeds,
+                               const CycleOptions& options = {}) {
+    return rebuild_fetches(fetches, forward_pass(session, flatten_fetches(fetches), feeds, options));
+  }
+  template <std::size_t Count>
+  std::array<HostTensor, Count> run_forward(Session& session, const Value (&fetches)[Count], const Feeds& feeds,
+                                            const CycleOptions& options = {}) {
+    return run_forward(session, fetch_array(fetches), feeds, options);
+  }
+  /// The backward pass that belongs to the last run_forward. `fetches[k]` is evaluated in section k's run.
+  template <class Fetches = std::vector<Value>>
+  std::vector<Fetched<Fetches>> run_backward(Session& session, const std::vector<Fetches>& fetches = {},
+                                             const CycleOptions& options = {}) {
+    std::vector<std::vector<Value>> flat;
+    for (const Fetches& of_section : fetches) flat.push_back(flatten_fetches(of_section));
+    auto tensors = backward_pass(session, flat, options);
+    std::vector<Fetched<Fetches>> result;
+    for (std::size_t k = 0; k < fetches.size(); ++k) result.push_back(rebuild_fetches(fetches[k], std::move(tensors[k])));
+    return result;
+  }
+  /// Forgets the pending forward pass.
+  void discard_forward(Session& session) { session.discard_forward_half(); }
+
+  /// Compiles a full cycle without running it.
+  ProgramReport plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds);
+
+  /// In which section's backward run a fetch of a full cycle is evaluated; kForwardPass for the forward pass.
+  SectionIndex evaluated_in(Value fetch) const;
+  SectionRuns runs(int index) const { return runs_.at(static_cast<std::size_t>(index)); }
+  /// Histograms of the last full cycle's gradients; empty unless TrainingOptions::summaries.
+  const std::vector<GradientSummary>& gradient_summaries() const { return summaries_; }
+
+ private:
+  friend class GraphSection;
+  friend class SectionScope;
+
+  void check_can_train() const;
+  void check_prepared(const char* call) const;
+  void map_graph() const;
+  std::vector<SectionTraining> count_training() const;
+  std::vector<bool> counted_nodes() const;
+  CycleRequest request_for(const std::vector<CycleFetch>& fetches) const;
+  std::vector<CycleFetch> place_fetches(const Session& session, const std::vector<Value>& fetches) const;
+  Program& cycle_program(Session& session, const CycleRequest& request, const Signature& signature);
+  std::vector<HostTensor> full_cycle(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
+                                     const CycleOptions& options);
+  std::vector<HostTensor> forward_pass(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
+                                       const CycleOptions& options);
+  std::vector<std::vector<HostTensor>> backward_pass(Session& session, const std::vector<std::vector<Value>>& fetches,
+                                                     const CycleOptions& options);
+  PlayOptions play_options(const CycleOptions& options) const { return {verbose_, options.verbose_timing}; }
+  std::vector<CycleFetch> place_backward_fetches(const Session& session,
+                                                 const std::vector<std::vector<Value>>& fetches) const;
+  Program& backward_program(Session& session, const Program& forward, const std::vector<CycleFetch>& fetches);
+  void count_runs(const Schedule& schedule, StepIndex first, StepIndex last);
+  void forget_next_cycle_choices();
+
+  Graph* graph_;
+  std::vector<std::unique_ptr<GraphSection>> sections_;
+  GraphSection* open_ = nullptr;
+  std::vector<Operation> training_;
+  std::vector<GradientAndVariable> gradients_;
+  bool verbose_ = false;
+  bool keep_summaries_ = false;
+  bool prepared_ = false;
+  mutable SectionMap map_;  // of the graph as it was when last looked at
+  mutable std::vector<SectionBoundary> boundaries_;
+  mutable std::vector<std::vector<Operation>> section_training_;
+  std::vector<SectionRuns> runs_;
+  std::vector<GradientSummary> summaries_;
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,381 @@
+#include "sections/section_schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "graph/ops/basic.h"
+#include "runtime/build_schedule.h"
+
+namespace sectionflow {
+namespace {
+
+bool is_forward_value(const SectionMap& map, Value value) {
+  return map.is_forward(value.node().id()) && !is_variable(value);
+}
+
+/// Placeholders and constants: at home on the host or in the graph, so brought in again wherever they are read.
+bool comes_from_home(const Node& node) { return node.op().name == "placeholder" || node.op().is_constant; }
+
+class CycleWriter {
+ public:
+  CycleWriter(const ConcreteGraph& graph, const CycleRequest& request) : graph_(graph), request_(request) {
+    std::vector<Value> fetched;
+    for (const CycleFetch& fetch : request.fetches) fetched.push_back(fetch.value);
+    fetched.insert(fetched.end(), request.held.until_backward.begin(), request.held.until_backward.end());
+    fetched.insert(fetched.end(), request.held.until_end.begin(), request.held.until_end.end());
+    needed_ = graph.needed(fetched, request.training);
+    order_ = execution_order(graph, needed_);
+    place_.assign(needed_.size(), 0);
+    for (std::size_t i = 0; i < order_.size(); ++i) place_[order_[i]] = static_cast<int>(i);
+    map_ = map_sections(graph.graph(), request.groups, needed_, [&](NodeId id) { return graph.reads(id); });
+    last_ = map_.num_sections - 1;
+    fed_before_.assign(needed_.size(), false);
+    find_fetch_only();
+  }
+
+  Script full_cycle() {
+    kept_.insert(request_.held.until_backward.begin(), request_.held.until_backward.end());
+    settle_kept();
+    write_forward();
+    script_.half = static_cast<int>(script_.lines.size());
+    for (SectionIndex run = last_; run >= 0; --run) write_backward(run);
+    hold_to_end();
+    return std::move(script_);
+  }
+
+  Script backward_half(const std::vector<EntryValue>& entries) {
+    script_.entries = entries;
+    for (const EntryValue& entry : entries) kept_.insert(entry.value);
+    for (std::size_t id = 0; id < needed_.size(); ++id) fed_before_[id] = true;
+    kept_is_final_ = true;
+    for (SectionIndex run = last_; run >= 0; --run) write_backward(run);
+    hold_to_end();
+    return std::move(script_);
+  }
+
+ private:
+  /// Forward nodes that only fetches of backward runs need: they are evaluated in those runs and nowhere else.
+  void find_fetch_only() {
+    std::vector<NodeId> roots;
+    for (const CycleFetch& fetch : request_.fetches) {
+      if (fetch.run == kForwardPass) roots.push_back(fetch.value.node().id());
+    }
+    const std::vector<bool> for_forward = forward_closure(roots);
+    const std::vector<bool> for_training = graph_.needed(request_.held.until_backward, request_.training);
+    for (NodeId id : order_) {
+      if (map_.is_forward(id) && !for_training[id] && !for_forward[id]) fetch_only_.insert(id);
+    }
+  }
+
+  // ---- What rests from the forward pass to the backward runs.
+
+  /// Finds the forward values that backward runs read and that are not computed again there: tensors that cross borders,
+  /// the last section's interior, what stands outside, kept statistics.
+  void settle_kept() {
+    // A first value that is kept shortens what is computed again, which may spare others: repeat until nothing changes,
+    // then keep only what is still asked for.
+    for (std::size_t before = kept_.size() + 1; before != kept_.size();) {
+      before = kept_.size();
+      for (SectionIndex run = last_; run >= 0; --run) (void)plan_run(run);
+    }
+    std::set<Value> asked(request_.held.until_backward.begin(), request_.held.until_backward.end());
+    asked_ = &asked;
+    for (SectionIndex run = last_; run >= 0; --run) (void)plan_run(run);
+    asked_ = nullptr;
+    kept_ = std::move(asked);
+  }
+
+  /// Forward nodes to compute again in a run, and backward nodes to execute, both in execution order.
+  struct Run {
+    std::vector<NodeId> recomputed;
+    std::vector<NodeId> backward;
+  };
+
+  Run plan_run(SectionIndex run) {
+    std::set<NodeId> recomputed;
+    Run result;
+    const auto ask = [&](const Value& value) { ask_for(value, run, recomputed); };
+    for (NodeId id : order_) {
+      if (!map_.backward[id] || map_.backward_run[id] != run || !is_step(graph_.graph().node(id))) continue;
+      if (graph_.graph().node(id).op().is_constant) continue;
+      result.backward.push_back(id);
+      for (const Value& value : graph_.reads(id)) ask(value);
+    }
+    for (const CycleFetch& fetch : request_.fetches) {
+      if (fetch.run == run) ask(fetch.value);
+    }
+    result.recomputed.assign(recomputed.begin(), recomputed.end());
+    std::sort(result.recomputed.begin(), result.recomputed.end(), [&](NodeId a, NodeId b) { return place_[a] < place_[b]; });
+    return result;
+  }
+
+  /// A run reads `value`: it is kept, or computed again in the run, its inputs being asked for in turn.
+  void ask_for(Value value, SectionIndex run, std::set<NodeId>& recomputed) {
+    std::vector<Value> pending = {value};
+    while (!pending.empty()) {
+      const Value next = pending.back();
+      pending.pop_back();
+      const NodeId id = next.node().id();
+      if (!is_forward_value(map_, next) || comes_from_home(next.node()) || recomputed.contains(id)) continue;
+      if (asked_ != nullptr && kept_.contains(next)) asked_->insert(next);
+      if (kept_.contains(next)) continue;
+      if (must_be_kept(next, run)) {
+        kept_.insert(next);
+        continue;
+      }
+      recomputed.insert(id);
+      if (!fetch_only_.contains(id)) keep_statistics(next.node());
+      for (const Value& input : graph_.reads(id)) pending.push_back(input);
+    }
+  }
+
+  bool must_be_kept(Value value, SectionIndex run) const {
+    if (kept_is_final_) return false;
+    const NodeId id = value.node().id();
+    if (fetch_only_.contains(id)) return false;
+    return map_.section[id] != run || run == last_;
+  }
+
+  /// Small outputs that spare the recomputation of a node a pass.
+  void keep_statistics(Node& node) {
+    for (int output : node.op().kept_outputs) {
+      if (!kept_is_final_) kept_.insert(node.output(output));
+      if (asked_ != nullptr) asked_->insert(node.output(output));
+    }
+  }
+
+  // ---- The forward pass.
+
+  void write_forward() {
+    std::vector<NodeId> roots;
+    for (const Value& value : kept_) roots.push_back(value.node().id());
+    for (const CycleFetch& fetch : request_.fetches) {
+      if (fetch.run == kForwardPass) roots.push_back(fetch.value.node().id());
+    }
+    for (NodeId id : order_) {
+      if (map_.is_forward(id)) continue;
+      for (const Node* control : graph_.graph().node(id).control_inputs()) {
+        if (map_.is_forward(control->id())) roots.push_back(control->id());
+      }
+    }
+    const std::vector<bool> wanted = forward_closure(std::move(roots));
+    for (SectionIndex section = 0; section <= last_; ++section) {
+      begin_pass(Pass::Kind::forward, section);
+      begin_context();
+      for (NodeId id : order_) {
+        if (wanted[id] && map_.section[id] == section && is_step(graph_.graph().node(id))) emit_forward(id);
+      }
+      if (section < last_) continue;
+      for (NodeId id : order_) {
+        if (wanted[id] && map_.section[id] == kOutside && !comes_from_home(graph_.graph().node(id))) emit_forward(id);
+      }
+    }
+    for (std::size_t i = 0; i < request_.fetches.size(); ++i) {
+      if (request_.fetches[i].run == kForwardPass) emit_fetch(i);
+    }
+  }
+
+  /// The nodes to compute for `pending`: what they read and wait for, as far as it does not come from home.
+  std::vector<bool> forward_closure(std::vector<NodeId> pending) const {
+    std::vector<bool> wanted(needed_.size(), false);
+    while (!pending.empty()) {
+      const NodeId id = pending.back();
+      pending.pop_back();
+      const Node& node = graph_.graph().node(id);
+      if (wanted[id] || node.op().name == "variable" || comes_from_home(node)) continue;
+      wanted[id] = true;
+      for (const Value& input : graph_.reads(id)) pending.push_back(input.node().id());
+      for (const Node* control : node.control_inputs()) pending.push_back(control->id());
+    }
+    return wanted;
+  }
+
+  /// Emits a forward node with what it reads of nodes outside, unless it has been emitted.
+  void emit_forward(NodeId id) {
+    if (done_forward_.contains(id)) return;
+    for (const Value& value : graph_.reads(id)) {
+      const NodeId maker = value.node().id();
+      if (is_variable(value)) continue;
+      if (comes_from_home(value.node())) {
+        bring_in(maker);
+      } else if (map_.section[maker] == kOutside) {
+        emit_forward(maker);
+      }
+    }
+    done_forward_.insert(id);
+    if (is_step(graph_.graph().node(id))) emit({.kind = StepKind::compute, .node = id, .pass = current_pass()});
+  }
+
+  // ---- Backward runs.
+
+  void write_backward(SectionIndex run) {
+    const Run plan = plan_run(run);
+    // The last section's backward run follows its forward at once: what was brought in for it is still there.
+    if (run != last_ || kept_is_final_) begin_context();
+    // The last section is not run forward again: what a fetch alone needs of it belongs to its backward run.
+    const bool again = run != last_ && !plan.recomputed.empty();
+    begin_pass(again ? Pass::Kind::recompute : Pass::Kind::backward, run);
+    for (NodeId id : plan.recomputed) emit_recomputed(id);
+    if (again) begin_pass(Pass::Kind::backward, run);
+    const std::size_t first = script_.lines.size();
+    for (std::size_t i = 0; i < request_.fetches.size(); ++i) {
+      const CycleFetch& fetch = request_.fetches[i];
+      const bool there = map_.is_forward(fetch.value.node().id()) || is_variable(fetch.value);
+      if (fetch.run == run && there) emit_fetch(i);
+    }
+    std::vector<NodeId> updates;
+    for (NodeId id : plan.backward) {
+      if (is_update(graph_.graph().node(id))) {
+        updates.push_back(id);
+        bring_in_reads(id);
+        continue;
+      }
+      bring_in_reads(id);
+      emit({.kind = StepKind::compute, .node = id, .pass = current_pass()});
+      emit_fetches_of(id, run);
+    }
+    for (NodeId id : updates) insert_update(id, first);
+  }
+
+  void emit_recomputed(NodeId id) {
+    Node& node = graph_.graph().node(id);
+    bring_in_reads(id);
+    const auto& kept_outputs = node.op().kept_outputs;
+    const bool replay = !fetch_only_.contains(id) && std::all_of(kept_outputs.begin(), kept_outputs.end(),
+                                    [&](int output) { return kept_.contains(node.output(output)); });
+    emit({.kind = StepKind::compute, .node = id, .pass = current_pass(), .replay = replay});
+  }
+
+  void bring_in_reads(NodeId id) {
+    for (const Value& value : graph_.reads(id)) {
+      if (comes_from_home(value.node())) bring_in(value.node().id());
+    }
+  }
+
+  /// Puts an update just behind the last line of this run that it must follow: what it reads, readers of the variables
+  /// that it changes, earlier updates of them.
+  void insert_update(NodeId id, std::size_t first) {
+    const Node& node = graph_.graph().node(id);
+    std::set<NodeId> changed;
+    for (int index : node.op().updated_inputs) changed.insert(node.inputs()[index].node().id());
+    std::size_t position = first;
+    for (std::size_t line = first; line < script_.lines.size(); ++line) {
+      if (must_follow(node, changed, script_.lines[line])) position = line + 1;
+    }
+    const ScriptLine update{.kind = StepKind::compute, .node = id, .pass = current_pass()};
+    script_.lines.insert(script_.lines.begin() + static_cast<std::ptrdiff_t>(position), update);
+  }
+
+  bool must_follow(const Node& update, const std::set<NodeId>& changed, const ScriptLine& line) const {
+    if (line.kind == StepKind::fetch || line.kind == StepKind::hold) return changed.contains(line.fetched.node().id());
+    for (const Value& value : graph_.reads(update.id())) {
+      if (value.node().id() == line.node) return true;
+    }
+    const auto& controls = update.control_inputs();
+    if (std::any_of(controls.begin(), controls.end(), [&](const Node* n) { return n->id() == line.node; })) return true;
+    if (line.kind != StepKind::compute) return false;
+    const auto& reads = graph_.reads(line.node);
+    if (std::any_of(reads.begin(), reads.end(), [&](const Value& v) { return changed.contains(v.node().id()); })) return true;
+    const Node& other = graph_.graph().node(line.node);
+    return std::any_of(other.op().updated_inputs.begin(), other.op().updated_inputs.end(),
+                       [&](int index) { return changed.contains(other.inputs()[index].node().id()); });
+  }
+
+  // ---- Lines.
+
+  void begin_pass(Pass::Kind kind, SectionIndex section) { script_.passes.push_back({kind, section}); }
+  int current_pass() const { return static_cast<int>(script_.passes.size()) - 1; }
+  /// Forgets what has been brought in from home: it is brought in again when it is read.
+  void begin_context() { brought_in_.clear(); }
+  void emit(ScriptLine line) { script_.lines.push_back(std::move(line)); }
+
+  void bring_in(NodeId id) {
+    if (!brought_in_.insert(id).second) return;
+    const bool fed = graph_.graph().node(id).op().name == "placeholder";
+    emit({.kind = fed ? StepKind::feed : StepKind::compute,
+          .node = id,
+          .pass = current_pass(),
+          .replay = fed && fed_before_[id]});
+    fed_before_[id] = true;
+  }
+
+  void emit_fetch(std::size_t index) {
+    const Value value = request_.fetches[index].value;
+    if (comes_from_home(value.node())) bring_in(value.node().id());
+    emit({.kind = StepKind::fetch, .fetched = value, .fetch_slot = static_cast<int>(index), .pass = current_pass()});
+  }
+
+  void emit_fetches_of(NodeId id, SectionIndex run) {
+    for (std::size_t i = 0; i < request_.fetches.size(); ++i) {
+      const CycleFetch& fetch = request_.fetches[i];
+      if (fetch.run == run && fetch.value.node().id() == id) emit_fetch(i);
+    }
+  }
+
+  void hold_to_end() {
+    for (const Value& value : request_.held.until_end) {
+      emit({.kind = StepKind::hold, .fetched = value, .pass = current_pass()});
+    }
+  }
+
+  const ConcreteGraph& graph_;
+  const CycleRequest& request_;
+  std::vector<bool> needed_;
+  std::vector<NodeId> order_;
+  std::vector<int> place_;  // in order_, by node
+  SectionMap map_;
+  SectionIndex last_ = 0;
+
+  std::set<Value> kept_;             // forward values that rest from the forward pass to the backward runs
+  std::set<Value>* asked_ = nullptr; // while set, collects which of them are asked for
+  bool kept_is_final_ = false;       // the forward pass is over: what is not kept is computed again
+  std::set<NodeId> fetch_only_;      // forward nodes that only fetches of backward runs need
+
+  Script script_;
+  std::set<NodeId> done_forward_;
+  std::set<NodeId> brought_in_;
+  std::vector<bool> fed_before_;
+};
+
+}  // namespace
+
+Script write_section_schedule(const ConcreteGraph& graph, const CycleRequest& request) {
+  return CycleWriter(graph, request).full_cycle();
+}
+
+Script write_backward_half(const ConcreteGraph& graph, const CycleRequest& request,
+                           const std::vector<EntryValue>& entries) {
+  return CycleWriter(graph, request).backward_half(entries);
+}
+
+SectionIndex evaluation_run(const SectionMap& map, Value fetch) {
+  const NodeId id = fetch.node().id();
+  // Before any update.
+  if (is_variable(fetch)) return kForwardPass;
+  if (map.backward[id]) return map.backward_run[id];
+  if (map.section[id] != kOutside) return map.section[id];
+  // The sections that the outside part which leads to the fetch reads from.
+  SectionIndex lowest = map.num_sections;
+  std::set<NodeId> seen;
+  std::vector<Node*> pending = {&fetch.node()};
+  while (!pending.empty()) {
+    const Node& node = *pending.back();
+    pending.pop_back();
+    if (!seen.insert(node.id()).second) continue;
+    for (const Value& input : possible_reads(node)) {
+      const SectionIndex section = map.section[input.node().id()];
+      // A variable's home is the session, wherever it was made.
+      if (is_variable(input)) continue;
+      if (section == kOutside) {
+        pending.push_back(&input.node());
+      } else {
+        lowest = std::min(lowest, section);
+      }
+    }
+  }
+  return lowest == map.num_sections ? kForwardPass : lowest;
+}
+
+}  // namespace sectionflow

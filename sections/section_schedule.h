@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "runtime/schedule.h"
+#include "sections/section_map.h"
+
+namespace sectionflow {
+
+/// One fetch of a cycle. `run`: the section in whose backward run it is evaluated; kForwardPass for the forward pass.
+struct CycleFetch {
+  Value value;
+  SectionIndex run = 0;
+};
+inline constexpr SectionIndex kForwardPass = -1;
+
+/// Values that the user wants to rest in device memory although they could be dropped or computed again.
+struct HeldValues {
+  std::vector<Value> until_backward;  ///< forward values: kept from the forward pass to their last backward reader
+  std::vector<Value> until_end;       ///< backward values: kept to the end of the cycle
+};
+
+struct CycleRequest {
+  std::vector<GroupId> groups;      ///< of the sections, in order
+  std::vector<Operation> training;  ///< updates to execute
+  std::vector<CycleFetch> fetches;  ///< in the caller's order
+  HeldValues held;
+};
+
+/// Writes the script of one full cycle: forward over sections 0..n-1, then for each section n-1..0 its forward again as
+/// far as its backward run reads it (not for the last section), its backward nodes, its updates. Says what runs when,
+/// what is dropped and what is computed again; knows no bytes, addresses or streams.
+Script write_section_schedule(const ConcreteGraph& graph, const CycleRequest& request);
+
+/// Writes the backward half alone, for a cycle whose forward half has left `entries` in device memory. What a fetch
+/// needs and the forward half did not leave is computed again.
+Script write_backward_half(const ConcreteGraph& graph, const CycleRequest& request, const std::vector<EntryValue>& entries);
+
+/// Where a fetch of a full cycle is evaluated: outside of sections and independent of them, in the forward pass; inside a
+/// section, in its backward run; outside but dependent on sections, in the backward run of the lowest of those that it
+/// reads from. A variable is fetched in the forward pass: before any update.
+SectionIndex evaluation_run(const SectionMap& map, Value fetch);
+
+}  // namespace sectionflow

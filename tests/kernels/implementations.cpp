@@ -1,0 +1,69 @@
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+#include "graph/ops/basic.h"
+#include "graph/ops/conv2d.h"
+#include "graph/ops/matmul.h"
+#include "tests/support/kernel_runner.h"
+
+namespace sectionflow::testing_support {
+namespace {
+
+/// A convolution of the residual net for MNIST.
+struct Layer {
+  const char* name;
+  std::int64_t size, channels, filters, kernel, stride;
+};
+constexpr Layer kLayers[] = {
+    {"first", 28, 1, 16, 3, 1},           {"28x28", 28, 16, 16, 3, 1}, {"halving to 14", 28, 16, 32, 3, 2},
+    {"shortcut to 14", 28, 16, 32, 1, 2}, {"14x14", 14, 32, 32, 3, 1}, {"halving to 7", 14, 32, 64, 3, 2},
+    {"shortcut to 7", 14, 32, 64, 1, 2},  {"7x7", 7, 64, 64, 3, 1},
+};
+
+bool has_vector_units() {
+  return __builtin_cpu_supports("avx2") || __builtin_cpu_supports("avx512f");
+}
+
+/// Lists what computes `value`, and refuses oneDNN's plain and gemm implementations: slow, and with hidden memory.
+void expect_jit(const std::string& name, Value value) {
+  const std::string implementation = implementation_of(value);
+  std::printf("%-24s %-24s %s\n", name.c_str(), value.node().op().name.c_str(), implementation.c_str());
+  EXPECT_EQ(implementation.find("gemm:"), std::string::npos) << name << ": " << implementation;
+  EXPECT_EQ(implementation.find("ref"), std::string::npos) << name << ": " << implementation;
+}
+
+TEST(Implementations, ConvolutionsOfTheMnistNetAreJit) {
+  if (!has_vector_units()) GTEST_SKIP() << "oneDNN has JIT kernels for AVX2 and better";
+  for (std::int64_t batch : {64, 250}) {
+    for (const Layer& layer : kLayers) {
+      Graph graph;
+      const Conv2dOptions options{.stride = {layer.stride, layer.stride}};
+      const Value x = placeholder(graph, "x", {batch, layer.size, layer.size, layer.channels});
+      const Value w = placeholder(graph, "w", {layer.kernel, layer.kernel, layer.channels, layer.filters});
+      const Value y = conv2d(x, w, options);
+      const Value dy = placeholder(graph, "dy", y.shape());
+      const std::string name = std::string(layer.name) + ", batch " + std::to_string(batch);
+      expect_jit(name, y);
+      expect_jit(name, conv2d_backward_input(dy, w, x, options));
+      expect_jit(name, conv2d_backward_filter(dy, x, w, options));
+    }
+  }
+}
+
+TEST(Implementations, MatmulsOfTheMnistNetAreJit) {
+  if (!__builtin_cpu_supports("avx512f")) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
+  for (std::int64_t batch : {64, 250}) {
+    Graph graph;
+    const Value x = placeholder(graph, "x", {batch, 3136}), w = placeholder(graph, "w", {3136, 10});
+    const Value dy = placeholder(graph, "dy", {batch, 10});
+    const std::string name = "dense, batch " + std::to_string(batch);
+    expect_jit(name, matmul(x, w));
+    expect_jit(name, matmul(dy, w, {.transpose_b = true}));
+    expect_jit(name, matmul(x, dy, {.transpose_a = true}));
+  }
+}
+
+}  // namespace
+}  // namespace sectionflow::testing_support

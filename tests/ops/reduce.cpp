@@ -1,0 +1,202 @@
+#include "graph/ops/reduce.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "autodiff/gradients.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "tests/support/op_case.h"
+
+namespace sectionflow {
+namespace {
+
+using namespace testing_support;
+
+/// Where each element of x goes in the result.
+std::vector<std::size_t> result_of_elements(const Shape& x, const std::vector<bool>& reduced) {
+  std::vector<std::size_t> results(static_cast<std::size_t>(x.num_elements()));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    std::int64_t rest = static_cast<std::int64_t>(i), result = 0, stride = 1;
+    for (int axis = x.rank() - 1; axis >= 0; --axis) {
+      if (!reduced[axis]) {
+        result += rest % x[axis] * stride;
+        stride *= x[axis];
+      }
+      rest /= x[axis];
+    }
+    results[i] = static_cast<std::size_t>(result);
+  }
+  return results;
+}
+
+Doubles reduced(const Doubles& x, const Shape& shape, const ReduceNodeOptions& options) {
+  const std::vector<bool> axes = reduced_axes(options.reduce, shape.rank(), "test");
+  std::size_t num_results = 1;
+  for (int axis = 0; axis < shape.rank(); ++axis) num_results *= axes[axis] ? 1 : static_cast<std::size_t>(shape[axis]);
+  const bool is_max = options.reduction == Reduction::max;
+  Doubles y(num_results, is_max ? -INFINITY : 0.0);
+  const std::vector<std::size_t> results = result_of_elements(shape, axes);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    y[results[i]] = is_max ? std::max(y[results[i]], x[i]) : y[results[i]] + x[i];
+  if (options.reduction == Reduction::mean) {
+    for (double& value : y) value /= static_cast<double>(x.size() / y.size());
+  }
+  return y;
+}
+
+struct ReductionName {
+  const char* name;
+  Reduction reduction;
+  Value (*build)(Value, ReduceOptions);
+};
+const ReductionName kReductions[] = {
+    {"sum", Reduction::sum, reduce_sum}, {"mean", Reduction::mean, reduce_mean}, {"max", Reduction::max, reduce_max}};
+
+struct ReduceShape {
+  const char* name;
+  Shape x;
+  ReduceOptions options;
+};
+const ReduceShape kShapes[] = {
+    {"scalar", {}, {}},
+    {"one_element", {1, 1}, {.axes = {0}}},
+    {"all", {3, 5, 2}, {}},
+    {"all_kept_dims", {3, 5, 2}, {.keep_dims = true}},
+    {"rows", {4, 10}, {.axes = {-1}}},
+    {"many_rows", {130, 33}, {.axes = {1}, .keep_dims = true}},
+    {"columns", {9, 6}, {.axes = {0}}},
+    {"many_columns", {700, 5}, {.axes = {0}}},
+    {"height_and_width", {3, 7, 7, 16}, {.axes = {1, 2}}},
+    {"height_and_width_of_planes", {3, 16, 7, 7}, {.axes = {2, 3}}},
+    {"all_but_channels", {6, 7, 7, 3}, {.axes = {0, 1, 2}}},
+    {"all_but_planes", {6, 3, 7, 7}, {.axes = {0, 2, 3}, .keep_dims = true}},
+    {"alternating", {3, 4, 2, 5}, {.axes = {0, 2}}},
+    {"other_alternating", {3, 4, 2, 5}, {.axes = {-1, 1}, .keep_dims = true}},
+    {"six_dims", {2, 3, 2, 3, 2, 3}, {.axes = {0, 2, 4}}},
+    {"six_dims_last", {2, 3, 2, 3, 2, 3}, {.axes = {1, 3, 5}}},
+    {"axis_of_one", {5, 1, 3}, {.axes = {1}}},
+    {"no_results", {0, 3}, {.axes = {1}}},
+    {"no_results_inside", {4, 0, 3}, {.axes = {2}, .keep_dims = true}},
+    {"long_rows", {3, 20011}, {.axes = {1}}},
+    {"long_columns", {3001, 9}, {.axes = {0}}},
+    {"wide_columns", {150, 1100}, {.axes = {0}}},
+    {"all_of_many", {40009}, {}},
+    {"many_short", {5003, 3}, {.axes = {1}}},
+};
+
+std::vector<OpCase> reduce_cases() {
+  std::vector<OpCase> cases;
+  for (const ReductionName& reduction : kReductions) {
+    for (const ReduceShape& shape : kShapes) {
+      CaseInput x = input(shape.x);
+      // The step of the central difference must not change which element is the largest.
+      x.distinct = reduction.reduction == Reduction::max;
+      cases.push_back(
+          {.name = std::string(reduction.name) + "_" + shape.name,
+           .inputs = {x},
+           .build = [build = reduction.build, options = shape.options](
+                        Graph&, const std::vector<Value>& in) { return std::vector{build(in[0], options)}; },
+           .reference =
+               [x_shape = shape.x, options = ReduceNodeOptions{reduction.reduction, shape.options}](
+                   const std::vector<Doubles>& in) { return std::vector<Doubles>{reduced(in[0], x_shape, options)}; },
+           .tolerance = {.relative = 0.51, .absolute = 1e-3},
+           .step = 1e-6,
+           .dynamic_batch = shape.x.rank() > 0 && shape.x[0] != 1,
+           .same_bits_for_any_threads = true});
+    }
+  }
+  return cases;
+}
+
+class Reduce : public testing::TestWithParam<OpCase> {};
+TEST_P(Reduce, MatchesTheReferenceWithItsGradient) {
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Cases, Reduce, testing::ValuesIn(reduce_cases()), case_name);
+
+TEST(ReduceExactly, BitsDoNotDependOnTheThreadCount) {
+  const Shape shape{41, 63, 65};
+  HostTensor content(Dtype::f32, shape);
+  for (int i = 0; float& element : content.values<float>()) element = std::sin(static_cast<float>(++i));
+  Graph graph;
+  const Value x = placeholder(graph, "x", shape);
+  std::vector<Value> fetches;
+  for (const std::vector<int>& axes : std::vector<std::vector<int>>{{}, {0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}}) {
+    const Value sum = reduce_sum(x, {.axes = axes}), largest = reduce_max(x, {.axes = axes});
+    fetches.insert(fetches.end(), {sum, largest});
+    fetches.push_back(gradients(reduce_sum(sum * sum) + reduce_sum(largest), {x})[0]);
+  }
+  Feeds feeds;
+  feeds.emplace(x, std::move(content));
+  const auto one = run_kernels(fetches, feeds, {.threads = 1});
+  for (int threads : {2, 3, 7}) {
+    const auto several = run_kernels(fetches, feeds, {.threads = threads});
+    for (std::size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(same_bits(one[i], several[i])) << "fetch " << i;
+  }
+}
+
+TEST(ReduceExactly, ALongSumLosesNothing) {
+  Graph graph;
+  constexpr std::int64_t kCount = 20'000'003;  // beyond 2^24, where f32 stops counting
+  const auto results = run_kernels({reduce_sum(fill(graph, {kCount}, 1)), mean(fill(graph, {kCount}, 0.1))}, {});
+  EXPECT_EQ(results[0].item<float>(), 20'000'003.0F);
+  EXPECT_EQ(results[1].item<float>(), 0.1F);
+}
+
+TEST(ReduceExactly, ANaNIsTheMaximumWhereverItLies) {
+  for (const Shape& shape : {Shape{40, 3}, Shape{3, 40}}) {
+    for (std::int64_t place : {0, 1, 17, 119}) {
+      HostTensor content(Dtype::f32, shape);
+      content.values<float>()[static_cast<std::size_t>(place)] = NAN;
+      Graph graph;
+      const Value x = constant(graph, std::move(content));
+      const auto results = run_kernels({reduce_max(x), reduce_max(x, {.axes = {1}})}, {});
+      EXPECT_TRUE(std::isnan(results[0].item<float>()));
+      const auto rows = results[1].values<float>();
+      EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](float y) { return std::isnan(y); }), 1);
+    }
+  }
+}
+
+TEST(ReduceExactly, TheMaximumOfMinusInfinitiesIsMinusInfinity) {
+  Graph graph;
+  EXPECT_EQ(run_kernels({reduce_max(fill(graph, {19}, -INFINITY))}, {})[0].item<float>(), -INFINITY);
+}
+
+TEST(ReduceExactly, EqualMaximaShareTheGradient) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 4});
+  Feeds feeds;
+  feeds.emplace(x, HostTensor::of<float>({2, 4}, {1, 3, 3, 2, 5, 5, 5, 5}));
+  const Value loss = reduce_sum(reduce_max(x, {.axes = {1}}));
+  for (InPlaceUse in_place : {InPlaceUse::none, InPlaceUse::last_pairs}) {
+    const auto dx = run_kernels({gradients(loss, {x})[0]}, feeds, {.in_place = in_place});
+    EXPECT_TRUE(same_bits(dx[0], HostTensor::of<float>({2, 4}, {0, 0.5F, 0.5F, 0, 0.25F, 0.25F, 0.25F, 0.25F})));
+  }
+}
+
+TEST(ReduceExactly, GradientsOfNothingAreEmpty) {
+  Graph graph;
+  const Value x = fill(graph, {0, 3}, 1), rows = fill(graph, {0}, 1), columns = fill(graph, {3}, 1);
+  const ReduceOptions over_rows{.axes = {0}}, over_columns{.axes = {1}};
+  const auto results = run_kernels(
+      {reduce_grad(rows, x, {Reduction::mean, over_columns}), reduce_grad(columns, x, {Reduction::sum, over_rows}),
+       reduce_max_grad(rows, x, rows, {Reduction::max, over_columns}),
+       reduce_max_grad(columns, x, columns, {Reduction::max, over_rows})},
+      {});
+  for (const HostTensor& dx : results) EXPECT_EQ(dx.shape(), (Shape{0, 3}));
+}
+
+TEST(ReduceExactly, ANaNTakesTheGradientOfItsMaximum) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {3});
+  Feeds feeds;
+  feeds.emplace(x, HostTensor::of<float>({3}, {1, NAN, 3}));
+  const auto dx = run_kernels({gradients(reduce_max(x), {x})[0]}, feeds);
+  EXPECT_TRUE(same_bits(dx[0], HostTensor::of<float>({3}, {0, 1, 0})));
+}
+
+}  // namespace
+}  // namespace sectionflow

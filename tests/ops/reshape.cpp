@@ -1,0 +1,52 @@
+#include "graph/ops/reshape.h"
+
+#include "graph/ops/basic.h"
+#include "tests/support/op_case.h"
+
+namespace sectionflow {
+namespace {
+
+using namespace testing_support;
+
+OpCase reshape_case(std::string name, Shape from, Shape to, bool dynamic_batch = false) {
+  return {.name = std::move(name),
+          .inputs = {input(std::move(from))},
+          .build = [to](Graph&, const std::vector<Value>& in) { return std::vector{reshape(in[0], to)}; },
+          .reference = [](const std::vector<Doubles>& in) { return in; },
+          .tolerance = {.relative = 0, .absolute = 0},
+          .dynamic_batch = dynamic_batch,
+          .same_bits_for_any_threads = true};
+}
+
+class Reshape : public testing::TestWithParam<OpCase> {};
+TEST_P(Reshape, KeepsTheElementsAndPassesTheGradient) {
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Cases, Reshape,
+                         testing::Values(reshape_case("flatten", {4, 3, 2}, {-1}),
+                                         reshape_case("flatten_images", {5, 7, 7, 3}, {-1, 147}, true),
+                                         reshape_case("to_scalar", {1, 1}, {}),
+                                         reshape_case("of_scalar", {}, {1, 1, 1}),
+                                         reshape_case("empty", {0, 6}, {2, 0, 3}),
+                                         reshape_case("empty_batch", {0, 6}, {-1, 2, 3}, true),
+                                         reshape_case("large", {300, 1001}, {1001, 300})),
+                         case_name);
+
+TEST(ReshapeExactly, TakesEveryDtypeInPlaceOrNot) {
+  Graph graph;
+  std::vector<Value> fetches;
+  for (Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::i64, Dtype::u8, Dtype::boolean}) {
+    fetches.push_back(reshape(fill(graph, {2, 3}, 1, dtype), {3, 2}));
+    fetches.push_back(reshape_like(fill(graph, {2, 3}, 1, dtype), fill(graph, {6}, 0)));
+  }
+  for (InPlaceUse in_place : {InPlaceUse::none, InPlaceUse::first_pairs}) {
+    const auto results = run_kernels(fetches, {}, {.in_place = in_place});
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      EXPECT_EQ(results[i].shape(), i % 2 == 0 ? Shape({3, 2}) : Shape({6}));
+      EXPECT_EQ(doubles_of(results[i]), Doubles(6, 1.0));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sectionflow

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "runtime/session.h"
+
+namespace sectionflow {
+
+/// Writes every variable (parameters, slots, statistics) of a session to a safetensors file, by variable name; the old
+/// file stays whole if anything fails. Throws: DataError; ArgumentError before initialize().
+void save_variables(Session& session, const std::string& path);
+
+}  // namespace sectionflow
