@@ -15,6 +15,7 @@ namespace {
 struct Contribution {
   NodeId reader;
   int input;
+  GroupId group;  ///< the reader's; a gradient that is passed on unchanged was made in another
   Value gradient;
 };
 using Contributions = std::map<Value, std::vector<Contribution>>;
@@ -42,10 +43,9 @@ std::vector<bool> influenced_nodes(const Graph& graph, const std::set<Value>& so
 
 /// The group in which a sum of contributions belongs: that of its parts where they agree, else the value's own.
 GroupId group_of_sum(const Value& value, const std::vector<Contribution>& parts) {
-  const GroupId first = parts.front().gradient.node().group();
-  const bool agree = std::all_of(parts.begin(), parts.end(), [&](const Contribution& part) {
-    return part.gradient.node().group() == first;
-  });
+  const GroupId first = parts.front().group;
+  const bool agree =
+      std::all_of(parts.begin(), parts.end(), [&](const Contribution& part) { return part.group == first; });
   return agree ? first : value.node().group();
 }
 
@@ -60,8 +60,9 @@ Value summed(const Value& value, Contributions& contributions) {
   });
   std::vector<Value> terms;
   for (const Contribution& part : parts) terms.push_back(part.gradient);
-  const auto group = value.graph().enter_group(group_of_sum(value, parts));
-  parts = {{value.node().id(), 0, add_n(terms)}};
+  const GroupId group = group_of_sum(value, parts);
+  const auto entered = value.graph().enter_group(group);
+  parts = {{value.node().id(), 0, group, add_n(terms)}};
   return parts.front().gradient;
 }
 
@@ -84,7 +85,7 @@ void differentiate(Node& node, const std::set<Value>& sources, const std::vector
   const std::vector<Value> input_gradients = gradient_registry().find(node.op().name)(request);
   for (std::size_t i = 0; i < input_gradients.size(); ++i) {
     if (!request.wanted[i] || !input_gradients[i].valid()) continue;
-    contributions[node.inputs()[i]].push_back({node.id(), static_cast<int>(i), input_gradients[i]});
+    contributions[node.inputs()[i]].push_back({node.id(), static_cast<int>(i), node.group(), input_gradients[i]});
   }
 }
 
@@ -94,6 +95,10 @@ std::vector<Value> gradients(Value loss, const std::vector<Value>& variables) {
   Graph& graph = loss.graph();
   SF_CHECK(loss.type() == (TensorType{Dtype::f32, {}}), ShapeError, "gradients of '", loss.name(), "': the loss is ",
            loss.type().text(), "; wanted a f32 scalar; try mean(loss)");
+  for (const Value& variable : variables) {
+    SF_CHECK(&variable.graph() == &graph, ArgumentError, "gradients of '", loss.name(), "': variable '",
+             variable.name(), "' belongs to another graph");
+  }
   const std::set<Value> sources(variables.begin(), variables.end());
   const NodeId last = loss.node().id();
   const std::vector<bool> influenced = influenced_nodes(graph, sources, last);
@@ -102,7 +107,8 @@ std::vector<Value> gradients(Value loss, const std::vector<Value>& variables) {
   const auto outside = graph.enter_group(loss.node().group());
   const auto scope = graph.scope("gradients");
   Contributions contributions;
-  contributions[loss].push_back({last + 1, 0, fill(graph, {}, 1.0, Dtype::f32, "loss_gradient")});
+  contributions[loss].push_back(
+      {last + 1, 0, loss.node().group(), fill(graph, {}, 1.0, Dtype::f32, "loss_gradient")});
   for (NodeId id = last; id >= 0; --id) {
     if (influenced[id]) differentiate(graph.node(id), sources, influenced, contributions);
   }

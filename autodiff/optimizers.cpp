@@ -13,10 +13,20 @@ Value as_value(Graph& graph, const ScalarOrValue& scalar) {
   return std::get<Value>(scalar);
 }
 
-Value zero_slot(Value variable, const std::string& name) {
-  Graph& graph = variable.graph();
-  const Value zeros = fill(graph, variable.shape(), 0.0, variable.dtype(), name + "/initial_value");
+/// A slot `<variable>/<slot>`, whatever scope is open.
+Value zero_slot(Value variable, std::string_view slot) {
+  const std::string name = text_of("/", variable.name(), "/", slot);
+  const Value zeros =
+      fill(variable.graph(), variable.shape(), 0.0, variable.dtype(), text_of(name, "/initial_value"));
   return sectionflow::variable(name, zeros, {.trainable = false});
+}
+
+void check_learning_rate(const ScalarOrValue& scalar, const Graph& graph) {
+  const auto* value = std::get_if<Value>(&scalar);
+  SF_CHECK(value == nullptr || value->type() == (TensorType{Dtype::f32, {}}), ShapeError,
+           "apply_gradients: learning_rate '", value->name(), "' is ", value->type().text(), "; wanted f32[]");
+  SF_CHECK(value == nullptr || &value->graph() == &graph, ArgumentError, "apply_gradients: learning_rate '",
+           value->name(), "' belongs to another graph");
 }
 
 void check_pairs(const std::vector<GradientAndVariable>& pairs) {
@@ -26,6 +36,9 @@ void check_pairs(const std::vector<GradientAndVariable>& pairs) {
     SF_CHECK(variable.valid() && is_variable(variable), ArgumentError, "apply_gradients: '",
              variable.valid() ? variable.name() : "", "' is no variable");
     SF_CHECK(gradient.valid(), ArgumentError, "apply_gradients: variable '", variable.name(), "' has no gradient");
+    SF_CHECK(&variable.graph() == &pairs.front().variable.graph() && &gradient.graph() == &variable.graph(),
+             ArgumentError, "apply_gradients: variable '", variable.name(), "' and its gradient '", gradient.name(),
+             "' belong to different graphs, or to another than the first variable");
     SF_CHECK(seen.insert(variable).second, ArgumentError, "apply_gradients: variable '", variable.name(),
              "' is named twice");
     SF_CHECK(matches(variable.shape(), gradient.shape()) && variable.dtype() == gradient.dtype(), ShapeError,
@@ -57,8 +70,8 @@ std::vector<Operation> apply(const Adam& adam, const std::vector<GradientAndVari
   const Value steps = variable("adam_steps", fill(graph, {}, 0, Dtype::i64, "adam_steps/initial_value"), {.trainable = false});
   const AdamOptions options{adam.beta1, adam.beta2, adam.epsilon};
   auto operations = apply_each(pairs, [&](const GradientAndVariable& pair) {
-    const Value m = zero_slot(pair.variable, pair.variable.name() + "/adam_m");
-    const Value v = zero_slot(pair.variable, pair.variable.name() + "/adam_v");
+    const Value m = zero_slot(pair.variable, "adam_m");
+    const Value v = zero_slot(pair.variable, "adam_v");
     return apply_adam(pair.variable, m, v, pair.gradient, learning_rate, steps, options);
   });
   operations.push_back(assign_add(steps, fill(graph, {}, 1, Dtype::i64, "one_step")));
@@ -80,6 +93,7 @@ std::vector<GradientAndVariable> compute_gradients(Value loss, std::vector<Value
 std::vector<Operation> apply_gradients(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients) {
   check_pairs(gradients);
   Graph& graph = gradients.front().variable.graph();
+  std::visit([&](const auto& chosen) { check_learning_rate(chosen.learning_rate, graph); }, optimizer);
   const auto phase = graph.enter_phase(Phase::training);
   const auto outside = graph.enter_group(kNoGroup);
   const auto operations = std::visit([&](const auto& chosen) { return apply(chosen, gradients, graph); }, optimizer);

@@ -34,8 +34,8 @@ std::vector<GradientAndVariable> compute_gradients(Value loss, std::vector<Value
 
 /// Adds the operations that apply gradients, one a pair, each in the group of its variable, and those that advance the
 /// optimiser itself. All go to the collection "training_operations" and are returned.
-/// Throws: ShapeError when a gradient is not like its variable; ArgumentError for a pair without gradient, a variable
-/// named twice, or none at all.
+/// Throws: ShapeError when a gradient is not like its variable, or the learning rate no f32 scalar; ArgumentError for a
+/// pair without gradient, a variable named twice, values of several graphs, or no pair at all.
 std::vector<Operation> apply_gradients(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients);
 
 /// compute_gradients and apply_gradients in one.

@@ -48,7 +48,6 @@ int run(const Arguments& arguments) {
                                   .drop_remainder = true,
                                   .epochs = kEndless,
                                   .prefetch = 0});
-  std::vector<Batch> first;
   CompareOptions options{.model = arguments.model, .steps = arguments.steps};
   options.session = {.device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
                      .threads = arguments.threads,

@@ -104,7 +104,9 @@ int available_cores() {
 
 std::unique_ptr<Device> make_device(const DeviceSpec&, int threads) { return std::make_unique<CpuDevice>(threads); }
 
-CpuDevice::CpuDevice(int threads) : threads_(threads == 0 ? available_cores() : threads) {
+// A team larger than OpenMP's limit would be cut at run time, under kernels that were made for the larger one.
+CpuDevice::CpuDevice(int threads)
+    : threads_(std::min(threads == 0 ? available_cores() : threads, omp_get_thread_limit())) {
   SF_CHECK(threads >= 0 && threads <= 1024, ArgumentError, "cpu: ", threads,
            " threads; wanted 1 to 1024, or 0 for every core");
 }

@@ -1,6 +1,8 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -25,6 +27,16 @@ std::vector<Item> items_of(const std::map<std::string, std::vector<CollectionEnt
   return items;
 }
 
+/// `base`, or the first of "base_1", "base_2", ... that is not taken.
+template <class Taken>
+std::string numbered(const std::string& base, const Taken& taken,
+                     std::map<std::string, int, std::less<>>& free_number) {
+  if (!taken.contains(base)) return base;
+  int& number = free_number.try_emplace(base, 1).first->second;
+  while (taken.contains(text_of(base, "_", number))) ++number;
+  return text_of(base, "_", number);
+}
+
 }  // namespace
 
 Node& Value::node() const {
@@ -32,12 +44,20 @@ Node& Value::node() const {
   return *node_;
 }
 Graph& Value::graph() const { return node().graph(); }
-const TensorType& Value::type() const { return node().output_types().at(static_cast<std::size_t>(output_)); }
+const TensorType& Value::type() const {
+  const auto& types = node().output_types();
+  SF_CHECK(output_ >= 0 && static_cast<std::size_t>(output_) < types.size(), ArgumentError, node().label(), " has ",
+           types.size(), " outputs; there is no output ", output_);
+  return types[static_cast<std::size_t>(output_)];
+}
 std::string Value::name() const {
   return output_ == 0 ? node().name() : node().name() + ":" + std::to_string(output_);
 }
 bool operator<(const Value& a, const Value& b) {
-  return std::pair(a.node().id(), a.output_) < std::pair(b.node().id(), b.output_);
+  const auto key = [](const Value& value) {
+    return std::tuple(value.node().id(), value.output_, reinterpret_cast<std::uintptr_t>(value.node_));
+  };
+  return key(a) < key(b);
 }
 
 Node& Operation::node() const {
@@ -94,19 +114,16 @@ Node& Graph::find(std::string_view name) const {
 GraphScope Graph::scope(std::string_view name) {
   const std::string previous = scope_prefix_;
   const std::string base = scope_prefix_ + std::string(name);
-  std::string full = base;
-  for (int number = 1; !scope_names_.insert(full).second; ++number) full = base + "_" + std::to_string(number);
+  const std::string full = numbered(base, scope_names_, free_scope_number_);
+  scope_names_.insert(full);
   scope_prefix_ = full + "/";
   return GraphScope([this, previous] { scope_prefix_ = previous; });
 }
 
 std::string Graph::unique_name(std::string_view name) {
-  const std::string base = scope_prefix_ + std::string(name);
-  std::string candidate = base;
-  for (int number = 1; by_name_.contains(candidate); ++number) {
-    candidate = base + "_" + std::to_string(number);
-  }
-  return candidate;
+  const bool from_root = name.starts_with('/');
+  const std::string base = from_root ? std::string(name.substr(1)) : scope_prefix_ + std::string(name);
+  return numbered(base, by_name_, free_name_number_);
 }
 
 GraphScope Graph::enter_group(GroupId group) {
@@ -122,9 +139,13 @@ GraphScope Graph::enter_phase(Phase phase) {
 }
 
 void Graph::add_to_collection(std::string_view collection, Value value) {
+  SF_CHECK(&value.graph() == this, ArgumentError, "collection '", collection, "': '", value.name(),
+           "' belongs to another graph");
   value_collections_[std::string(collection)].push_back({value, current_group_});
 }
 void Graph::add_to_collection(std::string_view collection, Operation operation) {
+  SF_CHECK(&operation.node().graph() == this, ArgumentError, "collection '", collection, "': '", operation.name(),
+           "' belongs to another graph");
   operation_collections_[std::string(collection)].push_back({operation, current_group_});
 }
 std::vector<Value> Graph::values(std::string_view collection) const {

@@ -56,6 +56,7 @@ class Graph {
   /// Throws: what the shape rule throws, and ArgumentError for inputs of another graph; the graph is then unchanged.
   Node& add_node(std::string_view op, std::vector<Value> inputs, std::any options, std::string_view name);
   /// `before` is executed before `after` in every run that contains both; a run of `after` brings `before` along.
+  /// Throws: ArgumentError for operations of another graph. A cycle is found when an order is asked for.
   void add_control_edge(Operation before, Operation after);
 
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
@@ -65,7 +66,8 @@ class Graph {
 
   /// Opens a name scope below the current one; a name that is taken gets a number: "block", "block_1", ...
   [[nodiscard]] GraphScope scope(std::string_view name);
-  /// The full name that a node called `name` would get here.
+  /// The full name that a node called `name` would get here: below the open scope, or, where `name` begins with '/',
+  /// below none.
   std::string unique_name(std::string_view name);
 
   /// A new group; nodes belong to it that are made while `enter_group` holds.
@@ -76,6 +78,7 @@ class Graph {
   /// What the nodes made from here on are for, until the scope ends.
   [[nodiscard]] GraphScope enter_phase(Phase phase);
 
+  /// Throws: ArgumentError for what does not belong to this graph.
   void add_to_collection(std::string_view collection, Value value);
   void add_to_collection(std::string_view collection, Operation operation);
   /// The values of a collection in the order of their adding; empty for an unknown name.
@@ -89,6 +92,8 @@ class Graph {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::map<std::string, NodeId, std::less<>> by_name_;
   std::set<std::string, std::less<>> scope_names_;
+  // The least number that may still be free behind a name: names are never given back, so the search goes on from there.
+  std::map<std::string, int, std::less<>> free_name_number_, free_scope_number_;
   std::string scope_prefix_;
   int num_groups_ = 0;
   GroupId current_group_ = kNoGroup;

@@ -30,6 +30,9 @@ enum class InputUse {
 /// The host's knowledge of boolean inputs, one an input; empty where an input is no known host boolean.
 using HostBooleans = std::span<const std::optional<bool>>;
 
+/// Whether two types may turn out to be one when feeds decide what is unknown: equal but for unknown dimensions.
+bool may_agree(const TensorType& a, const TensorType& b);
+
 /// What a shape rule sees.
 struct ShapeRequest {
   const std::string& label;  ///< "conv2d 'block1/conv'": starts every error text

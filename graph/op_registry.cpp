@@ -2,6 +2,14 @@
 
 namespace sectionflow {
 
+bool may_agree(const TensorType& a, const TensorType& b) {
+  if (a.dtype != b.dtype || a.shape.rank() != b.shape.rank()) return false;
+  for (int i = 0; i < a.shape.rank(); ++i) {
+    if (a.shape[i] != b.shape[i] && a.shape[i] != kDynamic && b.shape[i] != kDynamic) return false;
+  }
+  return true;
+}
+
 std::vector<InputUse> OpDef::input_uses(std::size_t num_inputs, HostBooleans booleans) const {
   return uses ? uses(num_inputs, booleans) : std::vector<InputUse>(num_inputs, InputUse::data);
 }

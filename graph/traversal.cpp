@@ -104,8 +104,9 @@ void write_dot(std::ostream& stream, const Graph& graph) {
   const DependencyGraph dependencies(graph);
   const auto write_node = [&](std::ostream& out, NodeId id) {
     const Node& node = graph.node(id);
-    std::string label = node.op().name + "\n" + node.name();
-    if (!node.output_types().empty()) label += "\n" + node.output_types()[0].text();
+    // "\\n" is Graphviz's line break within a label.
+    std::string label = node.op().name + "\\n" + node.name();
+    if (!node.output_types().empty()) label += "\\n" + node.output_types()[0].text();
     const bool grouped = node.group() != kNoGroup;
     out << "[shape=box,style=filled,label=" << boost::escape_dot_string(label) << ",fillcolor=\""
         << (grouped ? colors[static_cast<std::size_t>(node.group()) % colors.size()] : "#ffffff") << "\"]";

@@ -31,8 +31,9 @@ class DependencyGraph {
   std::vector<NodeId> source_, target_;
 };
 
-/// All nodes such that each comes after what it depends on; by node number where the edges allow.
-/// Throws: ArgumentError with one cycle as "a -> b -> a".
+/// All nodes such that each comes after what it depends on: by node number, but that a node which waits for one of a
+/// higher number brings that one, and what it depends on in turn, forward to just before itself.
+/// Throws: ArgumentError with one cycle as "a <- b <- a": a waits for b, and b for a.
 std::vector<NodeId> topological_order(const DependencyGraph& graph);
 
 /// For each node the length of the longest chain of dependencies below it: 0 for those that depend on nothing.

@@ -26,6 +26,7 @@ class Value {
   Node& node() const;
   int output() const { return output_; }
   Graph& graph() const;
+  /// Throws: ArgumentError where the node has no such output.
   const TensorType& type() const;
   const Shape& shape() const { return type().shape; }
   Dtype dtype() const { return type().dtype; }
@@ -33,7 +34,7 @@ class Value {
   std::string name() const;
 
   friend bool operator==(const Value&, const Value&) = default;
-  /// By node number, then output: the order of creation.
+  /// By node number, then output: the order of creation. Values of different graphs are never equivalent.
   friend bool operator<(const Value& a, const Value& b);
 
  private:

@@ -32,15 +32,26 @@ void add_update_edges(const ConcreteGraph& graph, const std::vector<bool>& neede
   }
 }
 
-/// Moves each update to the place just after the last node that it waits for.
+/// Whether the node's value is there at any time and costs nothing to wait for: variables, feeds, constants.
+bool is_at_hand(const Node& node) {
+  const bool from_home = node.op().name == "variable" || node.op().name == "placeholder" || node.op().is_constant;
+  return from_home && node.inputs().empty() && node.control_inputs().empty();
+}
+
+/// Moves each update to the place just after the last node that it waits for, and what is at hand to the front: a learning
+/// rate that is made after all gradients must not hold the updates back.
 std::vector<NodeId> hoist_updates(const Graph& graph, const std::vector<NodeId>& order, const Dependencies& dependencies) {
-  // (place in `order`, 1 for hoisted updates, number): the new order is that of these keys.
-  std::map<NodeId, std::tuple<int, int, NodeId>> keys;
+  // (place in `order` to come after, 1 for hoisted updates, own place in `order`): the new order is that of these keys.
+  std::map<NodeId, std::tuple<int, int, int>> keys;
   int place = 0;
   for (NodeId id : order) {
     ++place;
+    if (is_at_hand(graph.node(id))) {
+      keys[id] = {0, 0, place};
+      continue;
+    }
     if (!is_update(graph.node(id))) {
-      keys[id] = {place, 0, id};
+      keys[id] = {place, 0, place};
       continue;
     }
     int last = 0;
@@ -48,7 +59,7 @@ std::vector<NodeId> hoist_updates(const Graph& graph, const std::vector<NodeId>&
       const auto found = keys.find(dependency);
       if (found != keys.end()) last = std::max(last, std::get<0>(found->second));
     }
-    keys[id] = {last, 1, id};
+    keys[id] = {last, 1, place};
   }
   std::vector<NodeId> hoisted = order;
   std::sort(hoisted.begin(), hoisted.end(), [&](NodeId a, NodeId b) { return keys[a] < keys[b]; });

@@ -26,14 +26,14 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 }
 
 void launch(const Step& step, const BoundStep& bound, PlayContext& context) {
-  if (bound.workspace_guard != nullptr) std::memset(bound.workspace_guard, kScratchGuard, kScratchGuardBytes);
+  if (bound.workspace_guard != nullptr) std::memset(bound.workspace_guard, kScratchGuard, bound.workspace_guard_bytes);
   context.updates_started = context.updates_started || bound.is_update;
   bound.kernel->launch({.inputs = bound.inputs,
                         .outputs = bound.outputs,
                         .updated = bound.updated,
                         .workspace = bound.workspace,
                         .random = {context.seed, bound.random_ordinal, static_cast<std::uint32_t>(context.cycle)}});
-  SF_CHECK(bound.workspace_guard == nullptr || all_bytes(bound.workspace_guard, kScratchGuardBytes, kScratchGuard),
+  SF_CHECK(bound.workspace_guard == nullptr || all_bytes(bound.workspace_guard, bound.workspace_guard_bytes, kScratchGuard),
            InternalError, context.graph.node(step.node).label(), ": kernel ", bound.kernel->implementation(),
            " wrote past its scratch");
 }

@@ -21,9 +21,9 @@ std::string step_text(const Schedule& schedule, StepIndex index, const Graph& gr
   return text + ", " + schedule.passes[static_cast<std::size_t>(step.pass)].text();
 }
 
-void report_fullest(const Program& program, const Graph& graph, ProgramReport& report) {
+void report_fullest(const Program& program, const ConcreteGraph& graph, ProgramReport& report) {
   const StepIndex step = program.plan.fullest_step;
-  report.fullest_step = step_text(program.schedule, step, graph);
+  report.fullest_step = step_text(program.schedule, step, graph.graph());
   std::set<int> seen;
   for (std::size_t i = 0; i < program.schedule.buffers.size(); ++i) {
     const int storage = program.storage.storage_of_buffer[i];
@@ -34,7 +34,7 @@ void report_fullest(const Program& program, const Graph& graph, ProgramReport& r
     if (!alive || !life.overlaps({step, step}) || !seen.insert(storage).second) continue;
     const bool scratch = !buffer.value.valid();
     report.largest_live.push_back({scratch ? "of this operation" : buffer.value.name(),
-                                   scratch ? "scratch" : TensorType(buffer.value.type()).text(), buffer.bytes});
+                                   scratch ? "scratch" : graph.type(buffer.value).text(), buffer.bytes});
   }
   report.num_live = static_cast<int>(report.largest_live.size());
   std::stable_sort(report.largest_live.begin(), report.largest_live.end(),
@@ -42,7 +42,7 @@ void report_fullest(const Program& program, const Graph& graph, ProgramReport& r
   if (report.largest_live.size() > 8) report.largest_live.resize(8);
 }
 
-ProgramReport make_report(const Program& program, const Graph& graph, const VariableLayout& variables,
+ProgramReport make_report(const Program& program, const ConcreteGraph& graph, const VariableLayout& variables,
                           std::size_t budget_bytes) {
   ProgramReport report;
   report.budget_bytes = budget_bytes;
@@ -50,7 +50,8 @@ ProgramReport make_report(const Program& program, const Graph& graph, const Vari
   const std::size_t peak = program.plan.peak_bytes;
   report.planned_peak_bytes = peak == 0 ? variables.end_bytes : program.transient_offset + peak;
   report.transient_bytes = report.planned_peak_bytes - report.persistent_bytes;
-  report.lower_bound_bytes = program.transient_offset + program.plan.lower_bound_bytes;
+  // The bound counts whole multiples of kBufferAlignment, also for what lies at the top.
+  report.lower_bound_bytes = std::min(report.planned_peak_bytes, program.transient_offset + program.plan.lower_bound_bytes);
   report.fits = report.planned_peak_bytes <= budget_bytes;
   report.num_steps = static_cast<int>(program.schedule.steps.size());
   std::set<NodeId> executed;
@@ -58,7 +59,7 @@ ProgramReport make_report(const Program& program, const Graph& graph, const Vari
     if (step.kind != StepKind::compute) continue;
     ++report.num_operations;
     const bool again = !executed.insert(step.node).second;
-    if (again && !graph.node(step.node).op().is_constant) ++report.recomputed_operations;
+    if (again && !graph.graph().node(step.node).op().is_constant) ++report.recomputed_operations;
   }
   report_fullest(program, graph, report);
   return report;
@@ -84,7 +85,7 @@ std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const Scrip
   program->plan = plan_memory(program->storage.storages);
   program->transient_offset = round_up(variables.end_bytes);
   program->advances_cycle = completes_training(program->schedule, graph.graph());
-  program->report = make_report(*program, graph.graph(), variables, options.budget_bytes);
+  program->report = make_report(*program, graph, variables, options.budget_bytes);
   program->signature = graph.signature();
   if (options.poison) {
     program->dying.resize(program->schedule.steps.size());
@@ -121,8 +122,9 @@ void bind_program(Program& program, const Graph& graph, const VariableLayout& va
     }
     if (step.workspace.kind == Operand::Kind::buffer) {
       bound.workspace = address(step.workspace);
-      const std::size_t bytes = program.schedule.buffers[static_cast<std::size_t>(step.workspace.index)].bytes;
-      bound.workspace_guard = bound.workspace + bytes - kScratchGuardBytes;
+      const std::size_t scratch = bound.kernel->workspace_bytes();
+      bound.workspace_guard = bound.workspace + scratch;
+      bound.workspace_guard_bytes = program.schedule.buffers[static_cast<std::size_t>(step.workspace.index)].bytes - scratch;
     }
     program.bound.push_back(std::move(bound));
   }

@@ -22,7 +22,8 @@ struct BoundStep {
   std::vector<void*> outputs;
   std::vector<void*> updated;
   std::byte* workspace = nullptr;
-  std::byte* workspace_guard = nullptr;  ///< kScratchGuardBytes behind the scratch
+  std::byte* workspace_guard = nullptr;  ///< the bytes behind the scratch, up to the end of its buffer
+  std::size_t workspace_guard_bytes = 0;
   std::uint32_t random_ordinal = 0;
   bool is_update = false;
 };

@@ -117,6 +117,9 @@ Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::siz
   Lowering lowering(graph, schedule);
   for (const EntryValue& entry : script.entries) lowering.enter(entry);
   for (const ScriptLine& line : script.lines) lowering.add(line);
+  for (std::size_t i = 0; i < num_fetches; ++i) {
+    SF_CHECK(schedule.fetches[i].value.valid(), InternalError, "schedule: no line evaluates fetch ", i);
+  }
   return schedule;
 }
 

@@ -95,7 +95,7 @@ struct Schedule {
 };
 
 /// Turns a script into steps and buffers. Lives are set; scratch is added by prepare_kernels.
-/// Throws: InternalError when a line reads a value that no earlier line has written.
+/// Throws: InternalError when a line reads a value that no earlier line has written, or a fetch is left out.
 Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches);
 
 }  // namespace sectionflow

@@ -241,8 +241,8 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
 }
 
 void Session::begin_measurement(const Program& program) {
-  // The window only has to be large enough for a write to show up in it or behind it.
-  arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + 64_MiB);
+  // What is written behind the window shows by its page, what is written in it by the byte.
+  arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + 1_MiB);
 }
 
 void Session::finish(const Program& program, bool completed) {

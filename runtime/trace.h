@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,7 +24,11 @@ class Trace {
     std::size_t live_bytes = 0;  ///< bytes of the buffers alive during the step
   };
 
-  void reserve(std::size_t more_events) { events_.reserve(events_.size() + more_events); }
+  void reserve(std::size_t more_events) {
+    const std::size_t wanted = events_.size() + more_events;
+    // At least twice the room, so that many cycles in one trace are not copied at each.
+    if (wanted > events_.capacity()) events_.reserve(std::max(wanted, 2 * events_.capacity()));
+  }
   void add(const Event& event) { events_.push_back(event); }
   const std::vector<Event>& events() const { return events_; }
   void clear() { events_.clear(); }

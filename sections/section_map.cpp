@@ -24,7 +24,8 @@ std::vector<bool> backward_nodes(const Graph& graph, const std::vector<std::vect
   std::vector<bool> backward(static_cast<std::size_t>(graph.num_nodes()), false);
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (!node.op().has_kernel) continue;
+    // Constants are at home in the graph, whatever they are for.
+    if (!node.op().has_kernel || node.op().is_constant) continue;
     backward[id] = node.phase() == Phase::training || node.op().recompute == Recompute::once ||
                    std::any_of(reads[id].begin(), reads[id].end(),
                                [&](const Value& value) { return backward[value.node().id()]; });

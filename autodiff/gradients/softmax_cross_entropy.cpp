@@ -6,6 +6,8 @@ namespace sectionflow {
 namespace {
 
 std::vector<Value> softmax_cross_entropy_gradient(const GradientRequest& r) {
+  SF_CHECK(!r.output_gradients[1].valid(), ArgumentError, r.node.label(),
+           ": the loss depends on the probabilities themselves, which have no gradient here");
   SF_CHECK(!r.wanted[1], ArgumentError, r.node.label(), ": labels '", r.input(1).name(),
            "' depend on a variable to train; gradients with respect to labels are not supported");
   return {softmax_cross_entropy_grad(r.node.output(1), r.input(1), r.dy()), Value()};

@@ -11,9 +11,9 @@ void define_activation_ops(OpRegistry& registry) {
                   return std::vector{r.inputs[0]};
                 }});
   registry.add({.name = "relu_grad", .infer = [](const ShapeRequest& r) {
-                  SF_CHECK(r.inputs[0] == r.inputs[1], ShapeError, r.label, " got ", r.inputs[0].text(), " and ",
-                           r.inputs[1].text(), "; wanted equal types");
-                  return std::vector{r.inputs[0]};
+                  SF_CHECK(may_agree(r.inputs[0], r.inputs[1]), ShapeError, r.label, " got ", r.inputs[0].text(),
+                           " and ", r.inputs[1].text(), "; wanted equal types");
+                  return std::vector{r.inputs[1]};
                 }});
 }
 

@@ -28,7 +28,8 @@ std::vector<TensorType> infer_add_n(const ShapeRequest& request) {
   const TensorType& first = request.inputs[0];
   SF_CHECK(first.dtype == Dtype::f32, ArgumentError, request.label, " got ", first.text(), "; wanted f32");
   for (const TensorType& type : request.inputs) {
-    SF_CHECK(type == first, ShapeError, request.label, " got ", first.text(), " and ", type.text(), "; wanted equal types");
+    SF_CHECK(may_agree(type, first), ShapeError, request.label, " got ", first.text(), " and ", type.text(),
+             "; wanted equal types");
   }
   return {first};
 }

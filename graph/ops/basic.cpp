@@ -50,6 +50,12 @@ Value variable(std::string_view name, Value initial_value, VariableOptions optio
 
 bool is_variable(Value value) { return value.node().op().name == "variable"; }
 
+void check_host_boolean(Value boolean, std::string_view where) {
+  const std::string& op = boolean.node().op().name;
+  SF_CHECK(op == "placeholder" || op == "constant", ArgumentError, where, ": is_training '", boolean.name(),
+           "' is computed by ", op, "; wanted a boolean placeholder or constant, since it chooses the kernel");
+}
+
 Operation initializer_of(Value variable) {
   SF_CHECK(is_variable(variable), ArgumentError, "initializer_of('", variable.name(), "'): that is no variable but a ",
            variable.node().op().name);

@@ -24,7 +24,11 @@ struct VariableOptions {
 Value variable(std::string_view name, Value initial_value, VariableOptions options = {});
 /// Whether a value is a variable.
 bool is_variable(Value value);
+/// Throws: ArgumentError (starting with `where`) unless the value of `boolean` is known on the host before a run: it
+/// chooses kernels, so it is a placeholder or a constant.
+void check_host_boolean(Value boolean, std::string_view where);
 /// The operation that assigns a variable its initial value.
+/// Throws: ArgumentError for a value that is no variable.
 Operation initializer_of(Value variable);
 
 /// A tensor that is part of the graph.

@@ -1,6 +1,7 @@
 #include "graph/ops/batch_norm.h"
 
 #include "graph/op_registry.h"
+#include "graph/ops/basic.h"
 
 namespace sectionflow {
 namespace {
@@ -17,13 +18,19 @@ void check_types(const ShapeRequest& request, std::size_t num_tensors) {
            is_training.text(), "; wanted bool[], a placeholder or constant");
 }
 
+/// Inputs `first` to `end` are one number a channel of x.
+void check_per_channel(const ShapeRequest& request, int first, int end, const Shape& x) {
+  const Shape per_channel{x[-1]};
+  for (int i = first; i < end; ++i) {
+    SF_CHECK(request.inputs[i].shape == per_channel, ShapeError, request.label, " got x ", x, " and, as input ", i,
+             ", ", request.inputs[i].shape, "; wanted ", per_channel);
+  }
+}
+
 std::vector<TensorType> infer_forward(const ShapeRequest& request) {
   check_types(request, 5);
+  check_per_channel(request, 1, 5, request.inputs[0].shape);
   const Shape per_channel{request.inputs[0].shape[-1]};
-  for (int i = 1; i < 5; ++i) {
-    SF_CHECK(request.inputs[i].shape == per_channel, ShapeError, request.label, " got x ", request.inputs[0].shape,
-             " and, as input ", i, ", ", request.inputs[i].shape, "; wanted ", per_channel);
-  }
   return {request.inputs[0], {Dtype::f32, per_channel}, {Dtype::f32, per_channel}};
 }
 
@@ -47,6 +54,9 @@ void define_batch_norm_ops(OpRegistry& registry) {
                 .infer =
                     [](const ShapeRequest& r) {
                       check_types(r, 5);
+                      SF_CHECK(may_agree(r.inputs[0], r.inputs[1]), ShapeError, r.label, " got dy ", r.inputs[0].shape,
+                               " and x ", r.inputs[1].shape, "; wanted equal shapes");
+                      check_per_channel(r, 2, 5, r.inputs[1].shape);
                       return std::vector{r.inputs[1], r.inputs[2], r.inputs[2]};
                     },
                 .uses = backward_uses});
@@ -54,9 +64,7 @@ void define_batch_norm_ops(OpRegistry& registry) {
 
 BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean, Value running_variance,
                            Value is_training, BatchNormOptions options) {
-  const std::string& op = is_training.node().op().name;
-  SF_CHECK(op == "placeholder" || op == "constant", ArgumentError, "batch_norm: is_training '", is_training.name(),
-           "' is computed by ", op, "; wanted a boolean placeholder or constant, since it chooses the kernel");
+  check_host_boolean(is_training, "batch_norm");
   Node& node = x.graph().add_node("batch_norm", {x, scale, shift, running_mean, running_variance, is_training}, options,
                                   "batch_norm");
   return {node.output(0), node.output(1), node.output(2)};
@@ -64,6 +72,7 @@ BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean
 
 BatchNormGradients batch_norm_grad(Value dy, Value x, Value scale, Value mean, Value variance, Value is_training,
                                    BatchNormOptions options) {
+  check_host_boolean(is_training, "batch_norm_grad");
   Node& node = x.graph().add_node("batch_norm_grad", {dy, x, scale, mean, variance, is_training}, options,
                                   "batch_norm_grad");
   return {node.output(0), node.output(1), node.output(2)};

@@ -15,7 +15,9 @@ void define_bias_add_ops(OpRegistry& registry) {
                   return std::vector{x};
                 }});
   registry.add({.name = "bias_add_grad", .infer = [](const ShapeRequest& r) {
-                  SF_CHECK(r.inputs[0].shape.rank() >= 1, ShapeError, r.label, " got a scalar; wanted [..., C]");
+                  const TensorType& dy = r.inputs[0];
+                  SF_CHECK(dy.dtype == Dtype::f32, ArgumentError, r.label, " got ", dy.text(), "; wanted f32");
+                  SF_CHECK(dy.shape.rank() >= 1, ShapeError, r.label, " got a scalar; wanted [..., C]");
                   return std::vector<TensorType>{{Dtype::f32, {r.inputs[0].shape[-1]}}};
                 }});
 }

@@ -22,6 +22,7 @@ Extent extent_of(std::int64_t size, std::int64_t kernel, std::int64_t stride, co
                  const std::string& label) {
   SF_CHECK(size != kDynamic, ShapeError, label, ": height and width must be known; only the batch may be -1");
   SF_CHECK(stride >= 1, ArgumentError, label, ": stride ", stride, "; wanted >= 1");
+  SF_CHECK(kernel >= 1, ShapeError, label, ": the filter's height and width must be known and >= 1");
   Extent extent{0, padding.before()[axis], padding.after()[axis]};
   SF_CHECK(extent.before >= 0 && extent.after >= 0, ArgumentError, label, ": negative padding");
   if (padding.kind() == Padding::Kind::same) {
@@ -60,22 +61,35 @@ Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, const Conv2dOptio
           .pad_after = {rows.after, columns.after}};
 }
 
+namespace {
+
+TensorType output_type(const ShapeRequest& request, const Shape& x, const Shape& w) {
+  const auto g = conv2d_geometry(x, w, request.get<Conv2dOptions>(), request.label);
+  return {Dtype::f32, {g.batch, g.out_height, g.out_width, g.filters}};
+}
+
+// Inputs of both: dy, the other factor, and the tensor whose gradient is taken, for its shape. X, W: where x and w are.
+template <int X, int W>
+std::vector<TensorType> infer_backward(const ShapeRequest& request) {
+  check_f32(request);
+  const TensorType y = output_type(request, request.inputs[X].shape, request.inputs[W].shape);
+  SF_CHECK(may_agree(request.inputs[0], y), ShapeError, request.label, " got dy ", request.inputs[0].shape, " for x ",
+           request.inputs[X].shape, " and w ", request.inputs[W].shape, "; wanted ", y.shape);
+  return {request.inputs[2]};
+}
+
+}  // namespace
+
 void define_conv2d_ops(OpRegistry& registry) {
   registry.add({.name = "conv2d", .infer = [](const ShapeRequest& r) {
                   check_f32(r);
-                  const auto g = conv2d_geometry(r.inputs[0].shape, r.inputs[1].shape, r.get<Conv2dOptions>(), r.label);
-                  return std::vector<TensorType>{{Dtype::f32, {g.batch, g.out_height, g.out_width, g.filters}}};
+                  return std::vector{output_type(r, r.inputs[0].shape, r.inputs[1].shape)};
                 }});
-  // Inputs of both: dy, the other factor, and the tensor whose gradient is taken, for its shape.
-  const auto infer = [](const ShapeRequest& r) {
-    check_f32(r);
-    return std::vector{r.inputs[2]};
-  };
   const auto uses = [](std::size_t, HostBooleans) {
     return std::vector{InputUse::data, InputUse::data, InputUse::shape_only};
   };
-  registry.add({.name = "conv2d_backward_input", .infer = infer, .uses = uses});
-  registry.add({.name = "conv2d_backward_filter", .infer = infer, .uses = uses});
+  registry.add({.name = "conv2d_backward_input", .infer = infer_backward<2, 1>, .uses = uses});
+  registry.add({.name = "conv2d_backward_filter", .infer = infer_backward<1, 2>, .uses = uses});
 }
 
 Value conv2d(Value x, Value w, Conv2dOptions options) {

@@ -28,6 +28,18 @@ std::vector<TensorType> infer_reduce(const ShapeRequest& request) {
   return {{Dtype::f32, Shape(std::move(dims))}};
 }
 
+/// The type of x, after comparing dy (and y, for a maximum) with what the reduction of x gives.
+std::vector<TensorType> infer_reduce_grad(const ShapeRequest& request) {
+  check_f32(request);
+  const TensorType x = request.inputs[1];
+  const TensorType y = infer_reduce({request.label, request.inputs.subspan(1, 1), request.options})[0];
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    SF_CHECK(i == 1 || may_agree(request.inputs[i], y), ShapeError, request.label, " got ", request.inputs[i].shape,
+             " for x ", x.shape, "; wanted ", y.shape);
+  }
+  return {x};
+}
+
 Value reduce(Value x, Reduction reduction, ReduceOptions options, std::string_view name) {
   return x.graph().add_node("reduce", {x}, ReduceNodeOptions{reduction, std::move(options)}, name).output();
 }
@@ -47,19 +59,12 @@ std::vector<bool> reduced_axes(const ReduceOptions& options, int rank, const std
 void define_reduce_ops(OpRegistry& registry) {
   registry.add({.name = "reduce", .infer = infer_reduce});
   registry.add({.name = "reduce_grad",
-                .infer =
-                    [](const ShapeRequest& r) {
-                      check_f32(r);
-                      return std::vector{r.inputs[1]};
-                    },
+                .infer = infer_reduce_grad,
                 .uses =
                     [](std::size_t, HostBooleans) {
                       return std::vector{InputUse::data, InputUse::shape_only};
                     }});
-  registry.add({.name = "reduce_max_grad", .infer = [](const ShapeRequest& r) {
-                  check_f32(r);
-                  return std::vector{r.inputs[1]};
-                }});
+  registry.add({.name = "reduce_max_grad", .infer = infer_reduce_grad});
 }
 
 Value reduce_sum(Value x, ReduceOptions options) { return reduce(x, Reduction::sum, std::move(options), "reduce_sum"); }

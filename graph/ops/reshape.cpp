@@ -39,7 +39,12 @@ void define_reshape_ops(OpRegistry& registry) {
   registry.add({.name = "reshape_like",
                 .infer =
                     [](const ShapeRequest& r) {
-                      return std::vector<TensorType>{{r.inputs[0].dtype, r.inputs[1].shape}};
+                      const Shape& x = r.inputs[0].shape;
+                      const Shape& like = r.inputs[1].shape;
+                      const bool known = x.is_static() && like.is_static();
+                      SF_CHECK(!known || x.num_elements() == like.num_elements(), ShapeError, r.label, " got ", x,
+                               " and like ", like, "; wanted as many elements");
+                      return std::vector<TensorType>{{r.inputs[0].dtype, like}};
                     },
                 .uses =
                     [](std::size_t, HostBooleans) {

@@ -24,7 +24,12 @@ std::vector<TensorType> infer_forward(const ShapeRequest& request) {
 void define_softmax_cross_entropy_ops(OpRegistry& registry) {
   registry.add({.name = "softmax_cross_entropy", .infer = infer_forward});
   registry.add({.name = "softmax_cross_entropy_grad",
-                .infer = [](const ShapeRequest& r) { return std::vector{r.inputs[0]}; }});
+                .infer = [](const ShapeRequest& r) {
+                  const auto types = infer_forward(r);
+                  SF_CHECK(may_agree(r.inputs[2], types[0]), ShapeError, r.label, " got probabilities ",
+                           r.inputs[0].text(), " and dloss ", r.inputs[2].text(), "; wanted ", types[0].text());
+                  return std::vector{r.inputs[0]};
+                }});
 }
 
 Value softmax_cross_entropy(Value logits, Value labels) {

@@ -31,7 +31,7 @@ Operation update(std::string_view op, std::vector<Value> inputs, std::size_t num
              inputs[i].node().op().name, "; wanted a variable");
   }
   Graph& graph = inputs[0].graph();
-  const std::string name = inputs[0].name() + "/" + std::string(op);
+  const std::string name = text_of("/", inputs[0].name(), "/", op);
   return Operation(graph.add_node(op, std::move(inputs), std::move(options), name));
 }
 
@@ -111,6 +111,7 @@ Operation assign_add(Value variable, Value x) { return update("assign_add", {var
 Operation update_moving_average(Value variable, Value x, Value is_training, float decay) {
   SF_CHECK(decay >= 0 && decay <= 1, ArgumentError, "update_moving_average of '", variable.name(), "': decay ", decay,
            "; wanted 0 to 1");
+  check_host_boolean(is_training, text_of("update_moving_average of '", variable.name(), "'"));
   return update("update_moving_average", {variable, x, is_training}, 1, MovingAverageOptions{decay});
 }
 Operation apply_sgd(Value variable, Value gradient, Value learning_rate) {

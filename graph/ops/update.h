@@ -11,7 +11,8 @@ namespace sectionflow {
 Operation assign(Value variable, Value x);
 /// variable = variable + x. f32 or i64.
 Operation assign_add(Value variable, Value x);
-/// variable = decay variable + (1 - decay) x, where `is_training` is true; nothing otherwise. f32.
+/// variable = decay variable + (1 - decay) x, where `is_training`, a boolean placeholder or constant, is true; nothing
+/// otherwise. f32. Throws: ArgumentError for a decay outside [0, 1] too.
 Operation update_moving_average(Value variable, Value x, Value is_training, float decay);
 
 /// variable = variable - learning_rate gradient. Shapes: gradient like the variable; learning_rate []. f32.

@@ -23,7 +23,7 @@ std::unique_ptr<Kernel> make_relu(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request) {
-  if (request.inputs[0].dtype != Dtype::f32) return nullptr;
+  if (request.inputs[1].dtype != Dtype::f32) return nullptr;
   const std::int64_t count = request.outputs[0].shape.num_elements();
   return function_kernel(
       [count](const KernelArguments& arguments) {

@@ -1,6 +1,7 @@
 #include "graph/ops/arithmetic.h"
 
 #include <algorithm>
+#include <span>
 #include <type_traits>
 
 #include "kernels/cpu/broadcast_loop.h"
@@ -11,10 +12,6 @@
 
 namespace sectionflow {
 namespace {
-
-// Integers wrap around, hence unsigned: overflow of signed ones would be undefined.
-template <class T>
-using Wrapping = std::conditional_t<std::is_same_v<T, std::int64_t>, std::uint64_t, T>;
 
 struct Add {
   template <class T>
@@ -86,9 +83,10 @@ template <class Op>
 std::unique_ptr<Kernel> make_binary(const KernelRequest& request) {
   switch (request.outputs[0].dtype) {
     case Dtype::f32:
-      return make_binary_of<Op, Wrapping<float>>(request);
+      return make_binary_of<Op, float>(request);
     case Dtype::i64:
-      if constexpr (!std::is_same_v<Op, Div>) return make_binary_of<Op, Wrapping<std::int64_t>>(request);
+      // Unsigned, so that a result out of range wraps around.
+      if constexpr (!std::is_same_v<Op, Div>) return make_binary_of<Op, std::uint64_t>(request);
       return nullptr;
     default:
       return nullptr;

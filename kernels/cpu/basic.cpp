@@ -1,5 +1,7 @@
 #include "graph/ops/basic.h"
 
+#include <algorithm>
+
 #include "device/parallel.h"
 #include "kernels/cpu/convert_element.h"
 #include "kernels/cpu/copy_bytes.h"

@@ -26,7 +26,6 @@ std::unique_ptr<Kernel> make_bias_add(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_bias_add_grad(const KernelRequest& request) {
-  if (request.inputs[0].dtype != Dtype::f32) return nullptr;
   const Columns columns(request.inputs[0].shape);
   return function_kernel(
       [columns](const KernelArguments& arguments) {

@@ -178,9 +178,9 @@ std::unique_ptr<Kernel> make_backward_filter(const KernelRequest& request) {
 }  // namespace
 
 void add_conv2d_cpu_kernels(KernelRegistry& registry) {
-  registry.add("conv2d", make_forward);
-  registry.add("conv2d_backward_input", make_backward_input);
-  registry.add("conv2d_backward_filter", make_backward_filter);
+  registry.add("conv2d", onednn_factory<make_forward>);
+  registry.add("conv2d_backward_input", onednn_factory<make_backward_input>);
+  registry.add("conv2d_backward_filter", onednn_factory<make_backward_filter>);
 }
 
 }  // namespace sectionflow

@@ -82,7 +82,7 @@ std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {
 }  // namespace
 
 void add_matmul_cpu_kernels(KernelRegistry& registry) {
-  registry.add("matmul", make_matmul);
+  registry.add("matmul", onednn_factory<make_matmul>);
 }
 
 }  // namespace sectionflow

@@ -1,7 +1,6 @@
 #include "kernels/cpu/onednn_call.h"
 
 #include "base/allocation_scope.h"
-#include "base/error.h"
 
 namespace sectionflow {
 

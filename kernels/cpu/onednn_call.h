@@ -2,10 +2,13 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "device/onednn.h"
+#include "kernels/kernel.h"
 
 namespace sectionflow {
 
@@ -45,5 +48,15 @@ class OneDnnCall {
 
 /// A call that copies bytes from one layout to another of the same dimensions; arguments: from, to.
 OneDnnCall make_reorder(OneDnn& onednn, const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+
+/// The factory `make`, with oneDNN's own exceptions turned into a DeviceError that names the node.
+template <KernelFactory make>
+std::unique_ptr<Kernel> onednn_factory(const KernelRequest& request) {
+  try {
+    return make(request);
+  } catch (const dnnl::error& error) {
+    throw DeviceError(text_of(request.node.label(), ": oneDNN refused it: ", error.what()));
+  }
+}
 
 }  // namespace sectionflow

@@ -1,6 +1,7 @@
 #include "graph/ops/random.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/random.h"

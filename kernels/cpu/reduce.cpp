@@ -1,5 +1,7 @@
 #include "graph/ops/reduce.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/broadcast_loop.h"
 #include "kernels/cpu/fixed_order_reduce.h"
 #include "kernels/cpu/function_kernel.h"

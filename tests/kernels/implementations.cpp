@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <oneapi/dnnl/dnnl.h>
 
 #include <cstdio>
 #include <string>
@@ -22,8 +23,9 @@ constexpr Layer kLayers[] = {
     {"shortcut to 7", 14, 32, 64, 1, 2},  {"7x7", 7, 64, 64, 3, 1},
 };
 
-bool has_vector_units() {
-  return __builtin_cpu_supports("avx2") || __builtin_cpu_supports("avx512f");
+/// Whether oneDNN may use these instructions: those of the machine, less what ONEDNN_MAX_CPU_ISA forbids.
+bool has(dnnl_cpu_isa_t wanted) {
+  return (dnnl_get_effective_cpu_isa() & wanted) == wanted;
 }
 
 /// Lists what computes `value`, and refuses oneDNN's plain and gemm implementations: slow, and with hidden memory.
@@ -35,7 +37,7 @@ void expect_jit(const std::string& name, Value value) {
 }
 
 TEST(Implementations, ConvolutionsOfTheMnistNetAreJit) {
-  if (!has_vector_units()) GTEST_SKIP() << "oneDNN has JIT kernels for AVX2 and better";
+  if (!has(dnnl_cpu_isa_avx2)) GTEST_SKIP() << "oneDNN has JIT kernels for AVX2 and better";
   for (std::int64_t batch : {64, 250}) {
     for (const Layer& layer : kLayers) {
       Graph graph;
@@ -53,7 +55,7 @@ TEST(Implementations, ConvolutionsOfTheMnistNetAreJit) {
 }
 
 TEST(Implementations, MatmulsOfTheMnistNetAreJit) {
-  if (!__builtin_cpu_supports("avx512f")) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
+  if (!has(dnnl_cpu_isa_avx512_core)) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
   for (std::int64_t batch : {64, 250}) {
     Graph graph;
     const Value x = placeholder(graph, "x", {batch, 3136}), w = placeholder(graph, "w", {3136, 10});

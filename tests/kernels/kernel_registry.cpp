@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "device/cpu_device.h"
 #include "graph/op_registry.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/bias_add.h"
-#include "tests/support/kernel_runner.h"
+#include "kernels/cpu/function_kernel.h"
 
-namespace sectionflow::testing_support {
+namespace sectionflow {
 namespace {
 
 TEST(KernelRegistry, EveryOpThatNeedsAKernelHasOneOnTheCpu) {
@@ -17,20 +17,46 @@ TEST(KernelRegistry, EveryOpThatNeedsAKernelHasOneOnTheCpu) {
   }
 }
 
-TEST(KernelRegistry, TypesWithoutAKernelAreRefusedByName) {
+std::unique_ptr<Kernel> takes_nothing(const KernelRequest&) {
+  return nullptr;
+}
+template <int bytes>
+std::unique_ptr<Kernel> takes_all(const KernelRequest&) {
+  return function_kernel([](const KernelArguments&) {}, {.workspace_bytes = bytes});
+}
+
+TEST(KernelRegistry, TheFirstFactoryThatTakesARequestMakesTheKernel) {
   Graph graph;
-  const Value x = placeholder(graph, "x", {2, 3}, Dtype::f64);
-  for (Value y : {relu_grad(x, x), bias_add_grad(x)}) {
-    try {
-      (void)implementation_of(y);
-      ADD_FAILURE() << y.name() << " took f64";
-    } catch (const ArgumentError& error) {
-      const std::string text = error.what();
-      EXPECT_NE(text.find(y.node().label()), std::string::npos) << text;
-      EXPECT_NE(text.find("f64[2,3]"), std::string::npos) << text;
-    }
+  const Value x = placeholder(graph, "x", {2, 3}), y = relu(x);
+  CpuDevice device(1);
+  const KernelRequest request{
+      .node = y.node(), .inputs = {x.type()}, .outputs = {y.type()}, .host_booleans = {{}}, .device = device};
+  KernelRegistry registry;
+  registry.add("relu", takes_nothing);
+  try {
+    registry.make(request);
+    ADD_FAILURE() << "a kernel came from nowhere";
+  } catch (const ArgumentError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("relu 'relu'"), std::string::npos) << text;
+    EXPECT_NE(text.find("f32[2,3]"), std::string::npos) << text;
   }
+  registry.add("relu", takes_all<1>);
+  registry.add("relu", takes_all<2>);
+  EXPECT_EQ(registry.make(request)->workspace_bytes(), 1U);
+}
+
+TEST(KernelRegistry, ReluGradRefusesOtherTypesThanF32) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 3}, Dtype::f64), dx = relu_grad(x, x);
+  CpuDevice device(1);
+  const KernelRequest request{.node = dx.node(),
+                              .inputs = {x.type(), x.type()},
+                              .outputs = {dx.type()},
+                              .host_booleans = {{}, {}},
+                              .device = device};
+  EXPECT_THROW(kernel_registry(DeviceKind::cpu).make(request), ArgumentError);
 }
 
 }  // namespace
-}  // namespace sectionflow::testing_support
+}  // namespace sectionflow

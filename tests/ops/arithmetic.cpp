@@ -1,8 +1,8 @@
 #include "graph/ops/arithmetic.h"
 
-#include <algorithm>
+#include <cmath>
+#include <limits>
 
-#include "autodiff/gradients.h"
 #include "graph/ops/basic.h"
 #include "tests/support/op_case.h"
 

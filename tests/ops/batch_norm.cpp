@@ -3,6 +3,9 @@
 #include <cmath>
 #include <string>
 
+#include "device/cpu_device.h"
+#include "graph/ops/basic.h"
+#include "kernels/kernel_registry.h"
 #include "tests/support/op_case.h"
 
 namespace sectionflow::testing_support {
@@ -89,6 +92,34 @@ TEST(BatchNorm, VarianceOfValuesFarFromZeroIsAccurate) {
   far.tolerance = {.relative = 8, .absolute = 2000};
   far.gradient_outputs = {};
   check(far);
+}
+
+TEST(BatchNorm, ReplayReadsTheKeptStatistics) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 1}), per_channel = placeholder(graph, "c", {1});
+  const Value is_training = constant(graph, HostTensor::scalar(true));
+  const Node& node =
+      batch_norm(x, per_channel, per_channel, per_channel, per_channel, is_training, {.epsilon = 0}).y.node();
+  CpuDevice device(1);
+  const TensorType channel = per_channel.type();
+  const auto kernel = kernel_registry(DeviceKind::cpu)
+                          .make({.node = node,
+                                 .inputs = {x.type(), channel, channel, channel, channel, is_training.type()},
+                                 .outputs = node.output_types(),
+                                 .host_booleans = {{}, {}, {}, {}, {}, true},
+                                 .replay = true,
+                                 .device = device});
+  // Numbers that no statistics of this x would give.
+  const float content[] = {3, 5}, scale = 1, shift = 0;
+  float y[2], mean = 1, variance = 4;
+  const void* inputs[] = {content, &scale, &shift, nullptr, nullptr, nullptr};
+  void* outputs[] = {y, &mean, &variance};
+  std::vector<std::byte> workspace(kernel->workspace_bytes());
+  kernel->launch({.inputs = inputs, .outputs = outputs, .updated = {}, .workspace = workspace.data(), .random = {}});
+  EXPECT_EQ(y[0], 1.0F);
+  EXPECT_EQ(y[1], 2.0F);
+  EXPECT_EQ(mean, 1.0F);
+  EXPECT_EQ(variance, 4.0F);
 }
 
 TEST(BatchNormGrad, OfNoRowsIsZero) {

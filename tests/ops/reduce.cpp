@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "autodiff/gradients.h"
 #include "graph/ops/arithmetic.h"
@@ -177,15 +176,14 @@ TEST(ReduceExactly, EqualMaximaShareTheGradient) {
   }
 }
 
-TEST(ReduceExactly, GradientsOfNothingAreEmpty) {
+TEST(ReduceExactly, GradientsOfNoResultsAreEmpty) {
   Graph graph;
-  const Value x = fill(graph, {0, 3}, 1), rows = fill(graph, {0}, 1), columns = fill(graph, {3}, 1);
-  const ReduceOptions over_rows{.axes = {0}}, over_columns{.axes = {1}};
-  const auto results = run_kernels(
-      {reduce_grad(rows, x, {Reduction::mean, over_columns}), reduce_grad(columns, x, {Reduction::sum, over_rows}),
-       reduce_max_grad(rows, x, rows, {Reduction::max, over_columns}),
-       reduce_max_grad(columns, x, columns, {Reduction::max, over_rows})},
-      {});
+  const Value x = fill(graph, {0, 3}, 1), y = fill(graph, {0}, 1);
+  const ReduceOptions rows{.axes = {1}};
+  const auto results =
+      run_kernels({reduce_grad(y, x, {Reduction::sum, rows}), reduce_grad(y, x, {Reduction::mean, rows}),
+                   reduce_max_grad(y, x, y, {Reduction::max, rows})},
+                  {});
   for (const HostTensor& dx : results) EXPECT_EQ(dx.shape(), (Shape{0, 3}));
 }
 

@@ -1,0 +1,40 @@
+// A network of one's own in two sections, trained under a budget that the whole graph would not fit.
+
+#include <iostream>
+
+#include "sectionflow.h"
+
+int main() {
+  using namespace sectionflow;
+  start_logging("01_own_network");
+  const TrainTest data = synthetic_mnist({.train_size = 2000});
+  BatchLoader loader(data.train, {.batch = 100});
+
+  // README.md shows the lines from here on.
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const Value images = placeholder(graph, "images", {kDynamic, 28, 28, 1});
+  const Value labels = placeholder(graph, "labels", {kDynamic}, Dtype::i32);
+  const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
+  Value x = images, loss;
+  {
+    auto section = manager.new_section();
+    x = relu(batch_norm(conv2d(x, {.filters = 16}), is_training));
+    x = relu(batch_norm(conv2d(x, {.filters = 32, .stride = {2, 2}}), is_training));
+  }
+  {
+    auto section = manager.new_section();
+    x = relu(batch_norm(conv2d(x, {.filters = 64}), is_training));
+    x = dense(reduce_mean(x, {.axes = {1, 2}}), {.units = 10});
+    loss = mean(softmax_cross_entropy(x, labels));
+  }
+  manager.add_training_ops(Adam{.learning_rate = 1e-2F}, loss);
+  manager.prepare_training();
+  Session session(graph, {.device_memory = 24_MiB});
+  session.initialize();
+  while (const auto batch = loader.next()) {
+    auto [value] = manager.run_full_cycle(session, {loss},
+                                          {{images, batch->images}, {labels, batch->labels}, {is_training, true}});
+    std::cout << "loss " << value.item<float>() << "\n";
+  }
+}

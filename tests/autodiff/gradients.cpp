@@ -1,0 +1,473 @@
+#include "autodiff/gradients.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "autodiff/gradient_registry.h"
+#include "graph/layers.h"
+#include "graph/op_registry.h"
+#include "graph/ops/activation.h"
+#include "graph/ops/argmax.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/batch_norm.h"
+#include "graph/ops/bias_add.h"
+#include "graph/ops/cast.h"
+#include "graph/ops/matmul.h"
+#include "graph/ops/print.h"
+#include "graph/ops/random.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/reshape.h"
+#include "graph/ops/softmax_cross_entropy.h"
+#include "tests/support/op_case.h"
+#include "tests/support/temporary_folder.h"
+
+namespace sectionflow {
+namespace {
+
+using namespace testing_support;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Value weight(Graph& graph, std::string_view name, Shape shape) {
+  return variable(name, fill(graph, std::move(shape), 1));
+}
+
+/// The ops of the nodes that `gradients` added.
+std::vector<std::string> ops_from(const Graph& graph, NodeId first) {
+  std::vector<std::string> ops;
+  for (NodeId id = first; id < graph.num_nodes(); ++id) ops.push_back(graph.node(id).op().name);
+  return ops;
+}
+
+// ---- Structure.
+
+TEST(Gradients, ContributionsAreSummedInTheOrderOfTheirReaders) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const Value first = relu(w);
+  const Value second = print(w);
+  const Value third = relu(w);
+  // Read in another order than made.
+  const Value loss = reduce_sum(add_n({third, first, second}));
+  const Value dw = gradients(loss, {w})[0];
+  ASSERT_EQ(dw.node().op().name, "add_n");
+  const auto& parts = dw.node().inputs();
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ(parts[0].node().op().name, "relu_grad");
+  EXPECT_EQ(parts[0].node().inputs()[1], first);
+  // print passes its gradient on: that of the sum itself.
+  EXPECT_EQ(parts[1].node().op().name, "reduce_grad");
+  EXPECT_EQ(parts[2].node().op().name, "relu_grad");
+  EXPECT_EQ(parts[2].node().inputs()[1], third);
+}
+
+TEST(Gradients, TwoInputsOfOneReaderAreSummedInTheirOrder) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2, 2});
+  const Value loss = reduce_sum(matmul(w, w));
+  const Value dw = gradients(loss, {w})[0];
+  ASSERT_EQ(dw.node().op().name, "add_n");
+  const Node& da = dw.node().inputs()[0].node();
+  const Node& db = dw.node().inputs()[1].node();
+  EXPECT_TRUE(da.options<MatmulOptions>().transpose_b);
+  EXPECT_EQ(da.inputs()[1], w);
+  EXPECT_TRUE(db.options<MatmulOptions>().transpose_a);
+  EXPECT_EQ(db.inputs()[0], w);
+}
+
+TEST(Gradients, OneContributionIsNotSummed) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const NodeId end = reduce_sum(relu(w)).node().id() + 1;
+  const Value dw = gradients(graph.node(end - 1).output(), {w})[0];
+  EXPECT_EQ(dw.node().op().name, "relu_grad");
+  EXPECT_EQ(ops_from(graph, end), (std::vector<std::string>{"fill", "reduce_grad", "relu_grad"}));
+}
+
+TEST(Gradients, NodesTakeTheGroupOfTheNodeThatTheyDifferentiate) {
+  Graph graph;
+  const GroupId low = graph.new_group(), high = graph.new_group();
+  Value w, h, loss;
+  {
+    const auto group = graph.enter_group(low);
+    w = weight(graph, "w", {2});
+    h = relu(w);
+  }
+  {
+    const auto group = graph.enter_group(high);
+    loss = reduce_sum(h * 2.0F);
+  }
+  const NodeId end = loss.node().id() + 1;
+  const Value dw = gradients(loss, {w})[0];
+  EXPECT_EQ(dw.node().group(), low);
+  for (NodeId id = end; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    EXPECT_EQ(node.group(), node.op().name == "relu_grad" ? low : high) << node.label();
+    EXPECT_EQ(node.phase(), Phase::training) << node.label();
+  }
+  EXPECT_EQ(graph.current_group(), kNoGroup);
+}
+
+TEST(Gradients, SumOfOneGroupsPartsBelongsToThatGroup) {
+  Graph graph;
+  const GroupId low = graph.new_group(), high = graph.new_group();
+  Value w, x, loss;
+  {
+    const auto group = graph.enter_group(low);
+    w = weight(graph, "w", {2});
+    x = w * 2.0F;
+  }
+  {
+    const auto group = graph.enter_group(high);
+    loss = reduce_sum(relu(x) + relu(x));
+  }
+  gradients(loss, {w});
+  EXPECT_EQ(graph.find("gradients/add_n").group(), high);
+}
+
+TEST(Gradients, SumOfSeveralGroupsPartsBelongsToTheValuesOwnGroup) {
+  Graph graph;
+  const GroupId low = graph.new_group(), middle = graph.new_group(), high = graph.new_group();
+  Value w, x, y, loss;
+  {
+    const auto group = graph.enter_group(low);
+    w = weight(graph, "w", {2});
+    x = w * 2.0F;
+  }
+  {
+    const auto group = graph.enter_group(middle);
+    y = relu(x);
+  }
+  {
+    const auto group = graph.enter_group(high);
+    loss = reduce_sum(y * x);
+  }
+  gradients(loss, {w});
+  EXPECT_EQ(graph.find("gradients/add_n").group(), low);
+}
+
+TEST(Gradients, PassedOnGradientCountsAsItsReadersPart) {
+  // A residual block ends with its addition, whose gradient is made in the next group and passed on unchanged; still
+  // both readers of x stand in the block's group, and only their sum leaves it.
+  Graph graph;
+  const GroupId below = graph.new_group(), block = graph.new_group(), above = graph.new_group();
+  Value w, x, y, loss;
+  {
+    const auto group = graph.enter_group(below);
+    w = weight(graph, "w", {2});
+    x = w * 2.0F;
+  }
+  {
+    const auto group = graph.enter_group(block);
+    y = relu(x) + x;
+  }
+  {
+    const auto group = graph.enter_group(above);
+    loss = reduce_sum(relu(y));
+  }
+  gradients(loss, {w});
+  const Node& sum = graph.find("gradients/add_n");
+  EXPECT_EQ(sum.group(), block);
+  EXPECT_EQ(sum.inputs()[1].node().group(), above);
+}
+
+TEST(Gradients, NamesStandBelowOneScopeAndTheNodeDifferentiated) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  Value loss;
+  {
+    const auto scope = graph.scope("layer");
+    loss = reduce_sum(relu(w));
+  }
+  EXPECT_EQ(gradients(loss, {w})[0].name(), "gradients/layer/relu/relu_grad");
+  EXPECT_EQ(gradients(loss, {w})[0].name(), "gradients_1/layer/relu/relu_grad");
+  EXPECT_EQ(graph.unique_name("x"), "x");
+}
+
+TEST(Gradients, OnlyWhatTheVariablesNeedIsAdded) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {4, 3});
+  const Value w = weight(graph, "w", {3, 2}), frozen = weight(graph, "frozen", {2});
+  const Value loss = reduce_sum(relu(bias_add(matmul(relu(x), w), frozen)));
+  const NodeId end = loss.node().id() + 1;
+  gradients(loss, {w});
+  EXPECT_EQ(ops_from(graph, end), (std::vector<std::string>{"fill", "reduce_grad", "relu_grad", "matmul"}));
+}
+
+TEST(Gradients, OfTheLossItselfIsOne) {
+  Graph graph;
+  const Value loss = reduce_sum(weight(graph, "w", {2}));
+  const Value one = gradients(loss, {loss})[0];
+  ASSERT_EQ(one.node().op().name, "fill");
+  EXPECT_EQ(one.node().options<FillOptions>().value, 1);
+}
+
+TEST(Gradients, OfAnIntermediateValueIsWhatFlowsIntoIt) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const Value h = relu(w);
+  const Value loss = reduce_sum(h);
+  const auto both = gradients(loss, {h, w});
+  EXPECT_EQ(both[0].node().op().name, "reduce_grad");
+  EXPECT_EQ(both[1].node().inputs()[0], both[0]);
+}
+
+TEST(Gradients, VariableNamedTwiceGetsTheSameGradient) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const auto twice = gradients(reduce_sum(w * w), {w, w});
+  EXPECT_EQ(twice[0], twice[1]);
+}
+
+// ---- What does not flow.
+
+TEST(Gradients, UnreachedVariableIsRefusedNamingIt) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const Value lonely = weight(graph, "lonely", {2});
+  const Value loss = reduce_sum(w);
+  const std::string text = error_text<ArgumentError>([&] { gradients(loss, {w, lonely}); });
+  EXPECT_TRUE(contains(text, "variable 'lonely' is not reached from the loss 'reduce_sum'")) << text;
+  // Read, but only after the loss.
+  relu(lonely);
+  EXPECT_THROW(gradients(loss, {lonely}), ArgumentError);
+}
+
+TEST(Gradients, LossThatIsNoScalarIsRefused) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const std::string text = error_text<ShapeError>([&] { gradients(relu(w), {w}); });
+  EXPECT_TRUE(contains(text, "'relu'") && contains(text, "f32[2]") && contains(text, "mean(loss)")) << text;
+  EXPECT_THROW(gradients(variable("v", fill(graph, {}, 0, Dtype::f64)), {w}), ShapeError);
+  EXPECT_THROW(gradients(Value(), {w}), ArgumentError);
+}
+
+TEST(Gradients, VariableOfAnotherGraphIsRefusedEvenWhereNumbersAgree) {
+  Graph graph, other;
+  const Value w = weight(graph, "w", {2});
+  const Value twin = weight(other, "twin", {2});
+  ASSERT_EQ(w.node().id(), twin.node().id());
+  const std::string text = error_text<ArgumentError>([&] { gradients(reduce_sum(w), {twin}); });
+  EXPECT_TRUE(contains(text, "'twin' belongs to another graph")) << text;
+  EXPECT_THROW(gradients(reduce_sum(w), {Value()}), ArgumentError);
+}
+
+TEST(Gradients, NoneFlowsThroughInputsOfWhichOnlyTheShapeIsRead) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 3});
+  const Value w = weight(graph, "w", {3, 2});
+  EXPECT_THROW(gradients(reduce_sum(reshape_like(x, w)), {w}), ArgumentError);
+  EXPECT_THROW(gradients(reduce_sum(reduce_to_like(x, weight(graph, "b", {3}))), {graph.find("b").output()}),
+               ArgumentError);
+}
+
+TEST(Gradients, NoneFlowsThroughIndicesAndIntegers) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2, 3});
+  EXPECT_THROW(gradients(reduce_sum(cast(argmax(w), Dtype::f32)), {w}), ArgumentError);
+  EXPECT_THROW(gradients(reduce_sum(cast(cast(w, Dtype::i32), Dtype::f32)), {w}), ArgumentError);
+  EXPECT_THROW(gradients(reduce_sum(cast(cast(w, Dtype::boolean), Dtype::f32)), {w}), ArgumentError);
+  // Beside a path that carries, they add nothing.
+  const Value loss = reduce_sum(w * cast(cast(w, Dtype::i32), Dtype::f32));
+  EXPECT_EQ(gradients(loss, {w})[0].node().op().name, "mul");
+}
+
+TEST(Gradients, FlowThroughCastsBetweenFloats) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const Value dw = gradients(reduce_sum(cast(cast(w, Dtype::f64), Dtype::f32)), {w})[0];
+  EXPECT_EQ(dw.node().op().name, "cast");
+  EXPECT_EQ(dw.type().text(), "f32[2]");
+}
+
+TEST(Gradients, LossOnStatisticsOrProbabilitiesOfAnOpIsRefused) {
+  Graph graph;
+  const Value yes = constant(graph, HostTensor::scalar(true));
+  const Value w = weight(graph, "w", {4, 3});
+  const Value c = fill(graph, {3}, 1);
+  const auto norm = batch_norm(w, c, c, c, c, yes);
+  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { gradients(reduce_sum(norm.mean), {w}); }), "batch_norm"));
+  Node& entropy = softmax_cross_entropy(w, placeholder(graph, "labels", {4}, Dtype::i32)).node();
+  EXPECT_TRUE(
+      contains(error_text<ArgumentError>([&] { gradients(reduce_sum(entropy.output(1)), {w}); }), "probabilities"));
+  const Value both = mean(entropy.output(0)) + reduce_sum(entropy.output(1));
+  EXPECT_THROW(gradients(both, {w}), ArgumentError);
+}
+
+TEST(Gradients, LabelsThatDependOnAVariableAreRefused) {
+  Graph graph;
+  const Value w = weight(graph, "w", {4, 3});
+  const Value loss = mean(softmax_cross_entropy(placeholder(graph, "logits", {4, 3}), w));
+  const std::string text = error_text<ArgumentError>([&] { gradients(loss, {w}); });
+  EXPECT_TRUE(contains(text, "labels 'w'")) << text;
+}
+
+TEST(Gradients, DoNotShiftTheRandomNumbersOfTheModel) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const Value noise = random_normal(graph, {2});
+  gradients(reduce_sum(w * noise), {w});
+  EXPECT_EQ(random_normal(graph, {2}).node().random_ordinal(), noise.node().random_ordinal() + 1);
+}
+
+TEST(GradientRegistry, EveryRuleBelongsToAnOp) {
+  int num_rules = 0;
+  for (const auto& [name, op] : op_registry().all()) num_rules += gradient_registry().find(name) != nullptr ? 1 : 0;
+  EXPECT_GE(num_rules, 13);
+  EXPECT_EQ(gradient_registry().find("no such op"), nullptr);
+}
+
+// ---- Numbers: composite graphs against central differences of a reference in double.
+
+/// y = x w, plain. Shapes: x [rows, inner], w [inner, columns].
+Doubles product(const Doubles& x, const Doubles& w, std::size_t rows, std::size_t inner, std::size_t columns) {
+  Doubles y(rows * columns);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t k = 0; k < inner; ++k)
+      for (std::size_t j = 0; j < columns; ++j) y[i * columns + j] += x[i * inner + k] * w[k * columns + j];
+  return y;
+}
+
+double cross_entropy(const Doubles& logits, std::size_t row, std::size_t classes, std::size_t label) {
+  double largest = -INFINITY, sum = 0;
+  for (std::size_t c = 0; c < classes; ++c) largest = std::max(largest, logits[row * classes + c]);
+  for (std::size_t c = 0; c < classes; ++c) sum += std::exp(logits[row * classes + c] - largest);
+  return largest + std::log(sum) - logits[row * classes + label];
+}
+
+OpCase shared_weight() {
+  // Weights used three times, once as a regulariser: y = x w, z = y w, out = [z + y^2, sum(w^2)].
+  return {.name = "weight_used_three_times",
+          .inputs = {input({4, 3}), parameter({3, 3})},
+          .build =
+              [](Graph&, const std::vector<Value>& in) {
+                const Value y = matmul(in[0], in[1]);
+                return std::vector{matmul(y, in[1]) + y * y, reduce_sum(in[1] * in[1])};
+              },
+          .reference =
+              [](const std::vector<Doubles>& in) {
+                const Doubles y = product(in[0], in[1], 4, 3, 3);
+                Doubles z = product(y, in[1], 4, 3, 3);
+                for (std::size_t i = 0; i < z.size(); ++i) z[i] += y[i] * y[i];
+                double norm = 0;
+                for (double w : in[1]) norm += w * w;
+                return std::vector<Doubles>{z, {norm}};
+              },
+          .tolerance = {.relative = 8, .absolute = 16},
+          .gradient_outputs = {0, 1},
+          .dynamic_batch = true};
+}
+
+OpCase fan_out() {
+  // One value read four ways, with broadcasting: as a row, as its mean, divided and subtracted.
+  return {.name = "value_read_four_ways",
+          .inputs = {input({5, 4}, 1, 2), parameter({4}, 1, 2)},
+          .build =
+              [](Graph&, const std::vector<Value>& in) {
+                const Value h = in[0] * in[1];
+                const Value centre = reduce_mean(h, {.axes = {1}, .keep_dims = true});
+                return std::vector{(h - centre) / h + reshape(reshape(h, {-1}), {-1, 4}) * in[1]};
+              },
+          .reference =
+              [](const std::vector<Doubles>& in) {
+                Doubles y(20);
+                for (std::size_t n = 0; n < 5; ++n) {
+                  double centre = 0;
+                  for (std::size_t c = 0; c < 4; ++c) centre += in[0][n * 4 + c] * in[1][c] / 4;
+                  for (std::size_t c = 0; c < 4; ++c) {
+                    const double h = in[0][n * 4 + c] * in[1][c];
+                    y[n * 4 + c] = (h - centre) / h + h * in[1][c];
+                  }
+                }
+                return std::vector<Doubles>{y};
+              },
+          .tolerance = {.relative = 8, .absolute = 16}};
+}
+
+OpCase classifier() {
+  // Two layers, a residual and a loss. Away from relu's kink: its inputs are positive.
+  return {.name = "residual_classifier",
+          .inputs = {input({6, 3}, 0.5, 1), parameter({3, 3}, 0.1, 1), parameter({3}, 0.1, 1), parameter({3, 4})},
+          .build =
+              [](Graph& graph, const std::vector<Value>& in) {
+                const Value h = relu(bias_add(matmul(in[0], in[1]), in[2]));
+                const Value logits = matmul(h + in[0], in[3]);
+                const Value labels = constant(graph, HostTensor::of<std::int32_t>({6}, {0, 1, 2, 3, 1, 0}));
+                return std::vector{mean(softmax_cross_entropy(logits, labels))};
+              },
+          .reference =
+              [](const std::vector<Doubles>& in) {
+                Doubles h = product(in[0], in[1], 6, 3, 3);
+                for (std::size_t i = 0; i < h.size(); ++i) h[i] += in[2][i % 3] + in[0][i];
+                const Doubles logits = product(h, in[3], 6, 3, 4);
+                const std::size_t labels[] = {0, 1, 2, 3, 1, 0};
+                double loss = 0;
+                for (std::size_t n = 0; n < 6; ++n) loss += cross_entropy(logits, n, 4, labels[n]) / 6;
+                return std::vector<Doubles>{{loss}};
+              },
+          .tolerance = {.relative = 8, .absolute = 16}};
+}
+
+class CompositeGraphs : public testing::TestWithParam<OpCase> {};
+TEST_P(CompositeGraphs, GradientsEqualCentralDifferences) {
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Cases, CompositeGraphs, testing::Values(shared_weight(), fan_out(), classifier()), case_name);
+
+TEST(Gradients, OfAConvolutionalNetworkEqualDifferencesOfItsOwnForward) {
+  // Layers, batch statistics and a shared input: no reference but the forward pass itself, hence a coarse step.
+  Graph graph;
+  const Value x = placeholder(graph, "x", {8, 6, 6, 2});
+  const Value labels = placeholder(graph, "labels", {8}, Dtype::i32);
+  const Value is_training = constant(graph, HostTensor::scalar(true), "is_training");
+  Value y = batch_norm(conv2d(x, {.filters = 4, .stride = {2, 2}}), is_training);
+  y = y * y + conv2d(y, {.filters = 4});
+  const Value loss = mean(softmax_cross_entropy(dense(reduce_mean(y, {.axes = {1, 2}}), {.units = 3}), labels));
+  const std::vector<Value> variables = graph.values(kTrainableVariables);
+  std::vector<Value> fetches = gradients(loss, variables);
+  fetches.push_back(loss);
+
+  std::mt19937 random(7);
+  const auto uniform = [&] { return static_cast<float>(random()) * 0x1p-31F - 1; };
+  testing_support::Feeds feeds;
+  std::map<Value, std::vector<float>> direction;
+  feeds.emplace(x, HostTensor(x.type()));
+  feeds.emplace(labels, HostTensor::of<std::int32_t>({8}, {0, 1, 2, 0, 1, 2, 0, 1}));
+  for (const Value& variable : graph.values(kVariables)) feeds.emplace(variable, HostTensor(variable.type()));
+  for (auto& [value, tensor] : feeds) {
+    if (tensor.dtype() != Dtype::f32) continue;
+    for (float& element : tensor.values<float>()) element = uniform();
+  }
+  const auto result = run_kernels(fetches, feeds);
+  double along = 0;
+  for (std::size_t k = 0; k < variables.size(); ++k) {
+    for (float dw : result[k].values<float>()) {
+      direction[variables[k]].push_back(uniform());
+      along += static_cast<double>(dw) * direction[variables[k]].back();
+    }
+  }
+  const auto loss_at = [&](float step) {
+    testing_support::Feeds moved;
+    for (const auto& [value, tensor] : feeds) {
+      HostTensor& copy = moved.emplace(value, tensor.clone()).first->second;
+      if (!direction.contains(value)) continue;
+      auto elements = copy.values<float>();
+      for (std::size_t i = 0; i < elements.size(); ++i) elements[i] += step * direction[value][i];
+    }
+    return static_cast<double>(run_kernels({loss}, moved)[0].item<float>());
+  };
+  // Fourth order: f32 losses of about 1 have 1e-7 noise, so the step is large and its own error must be small.
+  const float h = 0x1p-6F;
+  const double wanted = (8 * (loss_at(h) - loss_at(-h)) - (loss_at(2 * h) - loss_at(-2 * h))) / (12.0 * h);
+  EXPECT_GT(std::abs(wanted), 0.05);
+  EXPECT_NEAR(along, wanted, 1e-3 * std::abs(wanted) + 1e-4);
+}
+
+}  // namespace
+}  // namespace sectionflow

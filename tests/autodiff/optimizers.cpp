@@ -1,0 +1,234 @@
+#include "autodiff/optimizers.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "graph/ops/activation.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/matmul.h"
+#include "graph/ops/random.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/update.h"
+#include "tests/support/kernel_runner.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tolerance.h"
+
+namespace sectionflow {
+namespace {
+
+using namespace testing_support;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Value weight(Graph& graph, std::string_view name, Shape shape) {
+  return variable(name, fill(graph, std::move(shape), 1));
+}
+
+std::vector<std::string> names(const std::vector<Value>& values) {
+  std::vector<std::string> result;
+  for (const Value& value : values) result.push_back(value.name());
+  return result;
+}
+using Names = std::vector<std::string>;
+
+TEST(ComputeGradients, TakesAllTrainableVariablesUnlessSomeAreNamed) {
+  Graph graph;
+  const Value a = weight(graph, "a", {2}), b = weight(graph, "b", {2});
+  const Value frozen = variable("frozen", fill(graph, {2}, 1), {.trainable = false});
+  const Value loss = reduce_sum(a * b * frozen);
+  const auto all = compute_gradients(loss);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].variable, a);
+  EXPECT_EQ(all[1].variable, b);
+  EXPECT_EQ(all[0].gradient.shape(), a.shape());
+  const auto some = compute_gradients(loss, {frozen});
+  ASSERT_EQ(some.size(), 1U);
+  EXPECT_EQ(some[0].variable, frozen);
+}
+
+TEST(ComputeGradients, GraphWithoutTrainableVariablesIsRefused) {
+  Graph graph;
+  const Value loss = reduce_sum(variable("frozen", fill(graph, {2}, 1), {.trainable = false}));
+  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { compute_gradients(loss); }), "no trainable variable"));
+}
+
+TEST(ApplyGradients, PairsThatDoNotFitAreRefusedAndAddNothing) {
+  Graph graph, other;
+  const Value w = weight(graph, "w", {2}), x = placeholder(graph, "x", {2}), wide = placeholder(graph, "wide", {3});
+  const Value whole = placeholder(graph, "whole", {2}, Dtype::i32);
+  const Value stranger = weight(other, "stranger", {2}), strange = placeholder(other, "strange", {2});
+  const int before = graph.num_nodes();
+  const auto refused = [&]<class Wanted>(const std::vector<GradientAndVariable>& pairs, const std::string& part,
+                                         Wanted*) {
+    for (const Optimizer& optimizer : {Optimizer(Sgd{}), Optimizer(Adam{})}) {
+      const std::string text = error_text<Wanted>([&] { apply_gradients(optimizer, pairs); });
+      EXPECT_TRUE(contains(text, part)) << text;
+    }
+  };
+  constexpr ArgumentError* argument = nullptr;
+  constexpr ShapeError* shape = nullptr;
+  refused({}, "no gradients", argument);
+  refused({{x, x}}, "'x' is no variable", argument);
+  refused({{x, Value()}}, "is no variable", argument);
+  refused({{Value(), w}}, "variable 'w' has no gradient", argument);
+  refused({{x, w}, {x, w}}, "variable 'w' is named twice", argument);
+  refused({{strange, w}}, "'w' and its gradient 'strange'", argument);
+  refused({{x, w}, {strange, stranger}}, "'stranger'", argument);
+  refused({{wide, w}}, "variable 'w' is f32[2], its gradient 'wide' f32[3]", shape);
+  refused({{whole, w}}, "its gradient 'whole' i32[2]", shape);
+  EXPECT_EQ(graph.num_nodes(), before);
+  EXPECT_TRUE(graph.operations(kTrainingOperations).empty());
+}
+
+TEST(ApplyGradients, LearningRateThatDoesNotFitIsRefusedAndAddsNothing) {
+  Graph graph, other;
+  const Value w = weight(graph, "w", {2}), x = placeholder(graph, "x", {2});
+  const Value stranger = placeholder(other, "rate", {});
+  const int before = graph.num_nodes();
+  EXPECT_TRUE(contains(error_text<ShapeError>([&] {
+                         apply_gradients(Adam{.learning_rate = x}, {{x, w}});
+                       }),
+                       "learning_rate 'x' is f32[2]; wanted f32[]"));
+  EXPECT_THROW(apply_gradients(Sgd{.learning_rate = stranger}, {{x, w}}), ArgumentError);
+  EXPECT_THROW(apply_gradients(Sgd{.learning_rate = Value()}, {{x, w}}), ArgumentError);
+  EXPECT_EQ(graph.num_nodes(), before);
+}
+
+TEST(ApplyGradients, EachUpdateStandsInTheGroupOfItsVariable) {
+  Graph graph;
+  const GroupId low = graph.new_group(), high = graph.new_group();
+  Value a, b, loss;
+  {
+    const auto group = graph.enter_group(low);
+    a = weight(graph, "a", {2});
+  }
+  {
+    const auto group = graph.enter_group(high);
+    b = weight(graph, "b", {2});
+    loss = reduce_sum(a * b);
+  }
+  const auto entered = graph.enter_group(high);  // must not matter
+  const auto operations = minimize(Adam{}, loss);
+  ASSERT_EQ(operations.size(), 3U);
+  EXPECT_EQ(operations[0].node().group(), low);
+  EXPECT_EQ(operations[1].node().group(), high);
+  EXPECT_EQ(operations[2].node().op().name, "assign_add");
+  EXPECT_EQ(operations[2].node().group(), kNoGroup);
+  for (const char* slot : {"a/adam_m", "a/adam_v", "a/adam_m/initial_value", "a/adam_m/assign"}) {
+    EXPECT_EQ(graph.find(slot).group(), low) << slot;
+    EXPECT_EQ(graph.find(slot).phase(), Phase::training) << slot;
+  }
+  EXPECT_EQ(graph.find("b/adam_v").group(), high);
+  EXPECT_EQ(graph.find("adam_steps").group(), kNoGroup);
+  EXPECT_EQ(graph.current_group(), high);
+}
+
+TEST(ApplyGradients, AllOperationsAreCollectedAndReturned) {
+  Graph graph;
+  const Value loss = reduce_sum(weight(graph, "a", {2}) * weight(graph, "b", {2}));
+  const auto sgd = minimize(Sgd{}, loss);
+  EXPECT_EQ(sgd.size(), 2U);
+  EXPECT_EQ(graph.operations(kTrainingOperations), sgd);
+  const auto adam = minimize(Adam{}, loss);
+  EXPECT_EQ(adam.size(), 3U);
+  EXPECT_EQ(graph.operations(kTrainingOperations).size(), 5U);
+}
+
+TEST(Adam, SlotsAreVariablesThatAreNotTrained) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2, 3});
+  minimize(Adam{}, reduce_sum(w));
+  EXPECT_EQ(names(graph.values(kVariables)), (Names{"w", "adam_steps", "w/adam_m", "w/adam_v"}));
+  EXPECT_EQ(names(graph.values(kTrainableVariables)), (Names{"w"}));
+  EXPECT_EQ(graph.find("w/adam_m").output().type(), w.type());
+  EXPECT_EQ(graph.find("w/adam_v").output().type(), w.type());
+  EXPECT_EQ(graph.find("adam_steps").output().type().text(), "i64[]");
+  for (const char* slot : {"w/adam_m", "w/adam_v", "adam_steps"}) {
+    const Node& initial = initializer_of(graph.find(slot).output()).node().inputs()[1].node();
+    EXPECT_EQ(initial.options<FillOptions>().value, 0) << slot;
+  }
+}
+
+TEST(Adam, DoesNotShiftTheRandomNumbersOfTheModel) {
+  Graph graph;
+  const Value w = variable("w", random_normal(graph, {2}));
+  minimize(Adam{}, reduce_sum(w));
+  EXPECT_EQ(random_normal(graph, {2}).node().random_ordinal(), 1U);
+}
+
+TEST(Sgd, LearningRateMayBeFed) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const Value rate = placeholder(graph, "rate", {});
+  const auto operations = minimize(Sgd{.learning_rate = rate}, reduce_sum(w * 3.0F));
+  for (float fed : {0.5F, 0.25F}) {
+    Feeds feeds;
+    feeds.emplace(w, HostTensor::of<float>({2}, {1, 2}));
+    feeds.emplace(rate, HostTensor::scalar(fed));
+    const RunResult result = run_kernels({}, operations, feeds);
+    EXPECT_TRUE(is_near(result.variables.at(w), std::vector<double>{1 - 3 * fed, 2 - 3 * fed}, {}));
+  }
+}
+
+TEST(ApplyGradients, GradientsMayBeTreatedBefore) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  auto pairs = compute_gradients(reduce_sum(w * w));
+  // Clipped below at 0 and halved.
+  pairs[0].gradient = relu(pairs[0].gradient) * 0.5F;
+  const auto operations = apply_gradients(Sgd{.learning_rate = 0.1F}, pairs);
+  Feeds feeds;
+  feeds.emplace(w, HostTensor::of<float>({2}, {3, -4}));
+  const RunResult result = run_kernels({}, operations, feeds);
+  EXPECT_TRUE(is_near(result.variables.at(w), std::vector<double>{3 - 0.1 * 3, -4}, {}));
+}
+
+TEST(Adam, StepsAreThoseOfThePaper) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const auto operations = minimize(Adam{.learning_rate = 0.1F}, reduce_sum(w * w));
+  const Value m = graph.find("w/adam_m").output(), v = graph.find("w/adam_v").output();
+  const Value steps = graph.find("adam_steps").output();
+  Feeds state;
+  state.emplace(w, HostTensor::of<float>({2}, {1, -2}));
+  state.emplace(m, HostTensor(m.type()));
+  state.emplace(v, HostTensor(v.type()));
+  state.emplace(steps, HostTensor(steps.type()));
+  std::vector<double> wanted = {1, -2}, first = {0, 0}, second = {0, 0};
+  for (int t = 1; t <= 5; ++t) {
+    RunResult result = run_kernels({}, operations, state);
+    for (auto& [variable, content] : result.variables) state.insert_or_assign(variable, std::move(content));
+    for (std::size_t i = 0; i < 2; ++i) {
+      const double g = 2 * wanted[i];
+      first[i] = 0.9F * first[i] + (1 - 0.9F) * g;
+      second[i] = 0.999F * second[i] + (1 - 0.999F) * g * g;
+      const double rate = 0.1F * std::sqrt(1 - std::pow(0.999F, t)) / (1 - std::pow(0.9F, t));
+      wanted[i] -= rate * first[i] / (std::sqrt(second[i]) + 1e-8F);
+    }
+    EXPECT_EQ(state.at(steps).item<std::int64_t>(), t);
+    EXPECT_TRUE(is_near(state.at(w), wanted, {.relative = 64, .absolute = 64})) << "step " << t;
+    EXPECT_TRUE(is_near(state.at(m), first, {.relative = 64, .absolute = 64})) << "step " << t;
+    EXPECT_TRUE(is_near(state.at(v), second, {.relative = 256, .absolute = 64})) << "step " << t;
+  }
+}
+
+TEST(Sgd, SharedVariableIsUpdatedOnceByTheSumOfItsGradients) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2, 2});
+  const Value x = placeholder(graph, "x", {2, 2});
+  const auto operations = minimize(Sgd{.learning_rate = 1.0F}, reduce_sum(matmul(x, w) + w));
+  EXPECT_EQ(operations.size(), 1U);
+  Feeds feeds;
+  feeds.emplace(w, HostTensor(w.type()));
+  feeds.emplace(x, HostTensor::of<float>({2, 2}, {1, 2, 3, 4}));
+  const RunResult result = run_kernels({}, operations, feeds);
+  // d/dw = x^T 1 + 1 = column sums of x + 1.
+  EXPECT_TRUE(is_near(result.variables.at(w), std::vector<double>{-5, -5, -7, -7}, {}));
+}
+
+}  // namespace
+}  // namespace sectionflow

@@ -1,0 +1,185 @@
+#include "graph/layers.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/ops/basic.h"
+#include "graph/ops/compare.h"
+#include "graph/ops/random.h"
+#include "graph/ops/update.h"
+#include "tests/graph/description.h"
+#include "tests/support/temporary_folder.h"
+
+namespace sectionflow {
+namespace {
+
+using testing_support::contains;
+using testing_support::description;
+
+/// "name f32[3,4]" of each, in order.
+std::vector<std::string> typed_names(const std::vector<Value>& values) {
+  std::vector<std::string> result;
+  for (const Value& value : values) result.push_back(value.name() + " " + value.type().text());
+  return result;
+}
+using Names = std::vector<std::string>;
+
+/// The value that a variable is initialised with.
+const Node& initial_node(const Graph& graph, std::string_view variable) {
+  const Operation assign = initializer_of(graph.find(variable).output());
+  return assign.node().inputs()[1].node();
+}
+
+void expect_filled(const Graph& graph, std::string_view variable, double value) {
+  const Node& node = initial_node(graph, variable);
+  ASSERT_EQ(node.op().name, "fill") << variable;
+  EXPECT_EQ(node.options<FillOptions>().value, value) << variable;
+  EXPECT_EQ(node.name(), std::string(variable) + "/initial_value");
+}
+
+TEST(Dense, MakesAKernelAndABias) {
+  Graph graph;
+  const Value y = dense(placeholder(graph, "x", {kDynamic, 5}), {.units = 7, .name = "fc"});
+  EXPECT_EQ(y.type().text(), "f32[?,7]");
+  EXPECT_EQ(typed_names(graph.values(kVariables)), (Names{"fc/kernel f32[5,7]", "fc/bias f32[7]"}));
+  EXPECT_EQ(typed_names(graph.values(kTrainableVariables)), typed_names(graph.values(kVariables)));
+  EXPECT_EQ(y.node().op().name, "bias_add");
+  EXPECT_EQ(initial_node(graph, "fc/kernel").op().name, "random");
+  EXPECT_EQ(initial_node(graph, "fc/kernel").options<RandomOptions>().distribution, Distribution::uniform);
+  expect_filled(graph, "fc/bias", 0);
+}
+
+TEST(Dense, WithoutBiasMakesOnlyAKernel) {
+  Graph graph;
+  const Value y = dense(placeholder(graph, "x", {4, 5}), {.units = 7, .bias = false});
+  EXPECT_EQ(y.node().op().name, "matmul");
+  EXPECT_EQ(typed_names(graph.values(kVariables)), (Names{"dense/kernel f32[5,7]"}));
+}
+
+TEST(Dense, TwoOfOneNameKeepTheirParametersApart) {
+  Graph graph;
+  Value x = placeholder(graph, "x", {4, 5});
+  for (int i = 0; i < 2; ++i) x = dense(x, {.units = 5, .bias = false});
+  EXPECT_EQ(typed_names(graph.values(kVariables)), (Names{"dense/kernel f32[5,5]", "dense_1/kernel f32[5,5]"}));
+}
+
+TEST(Dense, TakesTheInitialisersThatAreGiven) {
+  Graph graph;
+  dense(placeholder(graph, "x", {4, 5}),
+        {.units = 3, .kernel_initializer = ones(), .bias_initializer = constant_initializer(0.5)});
+  expect_filled(graph, "dense/kernel", 1);
+  expect_filled(graph, "dense/bias", 0.5);
+}
+
+TEST(Dense, RefusedCallsLeaveNoParametersBehind) {
+  Graph graph;
+  const Value image = placeholder(graph, "image", {4, 5, 5, 1});
+  const Value open = placeholder(graph, "open", {4, kDynamic});
+  const Value whole = placeholder(graph, "whole", {4, 5}, Dtype::i32);
+  const Value fine = placeholder(graph, "fine", {4, 5});
+  const auto before = description(graph);
+  const std::string text = error_text<ShapeError>([&] { dense(image, {.units = 3, .name = "fc"}); });
+  EXPECT_TRUE(contains(text, "dense 'fc' got [4,5,5,1]")) << text;
+  EXPECT_TRUE(contains(text, "try reshape")) << text;
+  EXPECT_THROW(dense(open, {.units = 3}), ShapeError);
+  EXPECT_THROW(dense(whole, {.units = 3}), ArgumentError);
+  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { dense(fine, {}); }), "units is 0; wanted > 0"));
+  EXPECT_EQ(description(graph), before);
+  EXPECT_EQ(dense(fine, {.units = 3, .bias = false}).name(), "dense/matmul");
+}
+
+TEST(Conv2dLayer, MakesAKernelAndNoBiasUnlessAsked) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 28, 28, 3});
+  const Value y = conv2d(x, {.filters = 16, .kernel = {5, 3}, .stride = {2, 1}});
+  EXPECT_EQ(y.type().text(), "f32[?,14,28,16]");
+  const Value z = conv2d(x, {.filters = 2, .padding = Padding::valid, .bias = true, .name = "head"});
+  EXPECT_EQ(z.type().text(), "f32[?,26,26,2]");
+  EXPECT_EQ(typed_names(graph.values(kTrainableVariables)),
+            (Names{"conv2d/kernel f32[5,3,3,16]", "head/kernel f32[3,3,3,2]", "head/bias f32[2]"}));
+  EXPECT_EQ(initial_node(graph, "conv2d/kernel").options<RandomOptions>().distribution, Distribution::truncated_normal);
+  expect_filled(graph, "head/bias", 0);
+}
+
+TEST(Conv2dLayer, RefusedCallsLeaveNoParametersBehind) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 4, 4, 3});
+  const Value flat = placeholder(graph, "flat", {2, 48});
+  const Value open = placeholder(graph, "open", {2, 4, 4, kDynamic});
+  const auto before = description(graph);
+  EXPECT_TRUE(contains(error_text<ShapeError>([&] {
+                         conv2d(x, {.filters = 3, .kernel = {5, 5}, .padding = Padding::valid, .name = "c"});
+                       }),
+                       "conv2d 'c': kernel of 5 is larger than the padded image of 4"));
+  EXPECT_THROW(conv2d(flat, {.filters = 3}), ShapeError);
+  EXPECT_THROW(conv2d(open, {.filters = 3}), ShapeError);
+  EXPECT_THROW(conv2d(x, {.filters = 0, .kernel = {1, 1}}), ArgumentError);
+  EXPECT_THROW(conv2d(x, {.filters = 3, .kernel = {0, 3}}), ShapeError);
+  EXPECT_THROW(conv2d(x, {.filters = 3, .stride = {0, 1}}), ArgumentError);
+  EXPECT_EQ(description(graph), before);
+}
+
+TEST(BatchNormLayer, MakesTwoTrainedParametersAndTwoAverages) {
+  Graph graph;
+  const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
+  const Value y = batch_norm(placeholder(graph, "x", {kDynamic, 8, 8, 4}), is_training, {.decay = 0.9F, .name = "bn"});
+  EXPECT_EQ(y.type().text(), "f32[?,8,8,4]");
+  EXPECT_EQ(typed_names(graph.values(kTrainableVariables)), (Names{"bn/scale f32[4]", "bn/shift f32[4]"}));
+  EXPECT_EQ(typed_names(graph.values(kVariables)),
+            (Names{"bn/scale f32[4]", "bn/shift f32[4]", "bn/moving_mean f32[4]", "bn/moving_variance f32[4]"}));
+  expect_filled(graph, "bn/scale", 1);
+  expect_filled(graph, "bn/shift", 0);
+  expect_filled(graph, "bn/moving_mean", 0);
+  expect_filled(graph, "bn/moving_variance", 1);
+}
+
+TEST(BatchNormLayer, UpdatesEachAverageFromTheMatchingStatistic) {
+  Graph graph;
+  const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
+  Node& norm = batch_norm(placeholder(graph, "x", {4, 3}), is_training, {.decay = 0.75F, .name = "bn"}).node();
+  const auto updates = graph.operations(kUpdateOperations);
+  ASSERT_EQ(updates.size(), 2U);
+  const char* averages[] = {"bn/moving_mean", "bn/moving_variance"};
+  for (int i = 0; i < 2; ++i) {
+    const Node& update = updates[i].node();
+    EXPECT_EQ(update.inputs(), (std::vector<Value>{graph.find(averages[i]).output(), norm.output(i + 1), is_training}));
+    EXPECT_EQ(update.options<MovingAverageOptions>().decay, 0.75F);
+    EXPECT_EQ(update.op().recompute, Recompute::once);
+  }
+  EXPECT_EQ(norm.inputs()[3], graph.find("bn/moving_mean").output());
+  EXPECT_EQ(norm.inputs()[4], graph.find("bn/moving_variance").output());
+}
+
+TEST(BatchNormLayer, RefusedCallsLeaveNoParametersBehind) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {4, 3});
+  const Value computed = equal(x, x);
+  const Value number = placeholder(graph, "number", {});
+  const Value many = placeholder(graph, "many", {2}, Dtype::boolean);
+  const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
+  const Value vector = placeholder(graph, "vector", {4});
+  const auto before = description(graph);
+  const std::string text = error_text<ArgumentError>([&] { batch_norm(x, computed, {.name = "bn"}); });
+  EXPECT_TRUE(contains(text, "batch_norm 'bn': is_training 'equal' is computed by equal")) << text;
+  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { batch_norm(x, number); }), "wanted bool[]"));
+  EXPECT_THROW(batch_norm(x, many), ArgumentError);
+  EXPECT_THROW(batch_norm(vector, is_training), ShapeError);
+  EXPECT_THROW(batch_norm(x, is_training, {.decay = 1.5F}), ArgumentError);
+  EXPECT_EQ(description(graph), before);
+  EXPECT_TRUE(graph.operations(kUpdateOperations).empty());
+}
+
+TEST(Layers, ParametersBelongToTheGroupInWhichTheLayerIsMade) {
+  Graph graph;
+  const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
+  const Value x = placeholder(graph, "x", {4, 3});
+  const GroupId group = graph.new_group();
+  {
+    const auto entered = graph.enter_group(group);
+    batch_norm(dense(x, {.units = 2}), is_training);
+  }
+  EXPECT_EQ(graph.values(kVariables, group).size(), 6U);
+  for (NodeId id = x.node().id() + 1; id < graph.num_nodes(); ++id) EXPECT_EQ(graph.node(id).group(), group);
+}
+
+}  // namespace
+}  // namespace sectionflow

@@ -1,0 +1,239 @@
+// A program of its own: it replaces operator new and the functions of the malloc family.
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/allocation_scope.h"
+#include "base/bytes.h"
+#include "graph/ops/activation.h"
+#include "graph/ops/basic.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/schedule_editing.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define SF_NO_ALLOCATION_HOOK
+#endif
+
+namespace {
+
+/// The scope of the thread that plays; threads of its team allocate on its behalf.
+const sectionflow::AllocationScope* watched = nullptr;
+std::atomic<int> num_new = 0, num_malloc = 0;
+
+bool in_step_of_ours() {
+  return watched != nullptr && watched->in_step > 0 && watched->in_library == 0;
+}
+
+}  // namespace
+
+#ifndef SF_NO_ALLOCATION_HOOK
+
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+extern const char __executable_start, etext;
+}
+
+namespace {
+
+/// Whether the caller is code of this program, in which all of SectionFlow is linked, and not of a shared library.
+bool is_ours(const void* caller) {
+  return caller >= &__executable_start && caller < &etext;
+}
+
+void count_malloc(const void* caller) {
+  if (in_step_of_ours() && is_ours(caller)) ++num_malloc;
+}
+
+void* counted_new(std::size_t num_bytes, std::size_t alignment) {
+  if (in_step_of_ours()) ++num_new;
+  void* bytes = alignment == 0 ? __libc_malloc(num_bytes) : __libc_memalign(alignment, num_bytes);
+  if (bytes == nullptr) throw std::bad_alloc();
+  return bytes;
+}
+
+}  // namespace
+
+void* operator new(std::size_t num_bytes) {
+  return counted_new(num_bytes, 0);
+}
+void* operator new[](std::size_t num_bytes) {
+  return counted_new(num_bytes, 0);
+}
+void* operator new(std::size_t num_bytes, std::align_val_t alignment) {
+  return counted_new(num_bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t num_bytes, std::align_val_t alignment) {
+  return counted_new(num_bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* bytes) noexcept {
+  std::free(bytes);
+}
+void operator delete[](void* bytes) noexcept {
+  std::free(bytes);
+}
+void operator delete(void* bytes, std::size_t) noexcept {
+  std::free(bytes);
+}
+void operator delete[](void* bytes, std::size_t) noexcept {
+  std::free(bytes);
+}
+void operator delete(void* bytes, std::align_val_t) noexcept {
+  std::free(bytes);
+}
+void operator delete[](void* bytes, std::align_val_t) noexcept {
+  std::free(bytes);
+}
+void operator delete(void* bytes, std::size_t, std::align_val_t) noexcept {
+  std::free(bytes);
+}
+void operator delete[](void* bytes, std::size_t, std::align_val_t) noexcept {
+  std::free(bytes);
+}
+
+extern "C" {
+void* malloc(std::size_t num_bytes) {
+  count_malloc(__builtin_return_address(0));
+  return __libc_malloc(num_bytes);
+}
+void* calloc(std::size_t count, std::size_t num_bytes) {
+  count_malloc(__builtin_return_address(0));
+  return __libc_calloc(count, num_bytes);
+}
+void* realloc(void* bytes, std::size_t num_bytes) {
+  count_malloc(__builtin_return_address(0));
+  return __libc_realloc(bytes, num_bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t num_bytes) {
+  count_malloc(__builtin_return_address(0));
+  return __libc_memalign(alignment, num_bytes);
+}
+int posix_memalign(void** bytes, std::size_t alignment, std::size_t num_bytes) {
+  count_malloc(__builtin_return_address(0));
+  *bytes = __libc_memalign(alignment, num_bytes);
+  return *bytes == nullptr ? ENOMEM : 0;
+}
+}
+
+#endif
+
+namespace sectionflow {
+namespace {
+
+using namespace testing_support;
+
+class AllocationHook : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef SF_NO_ALLOCATION_HOOK
+    GTEST_SKIP() << "a sanitizer owns the allocation functions, or this is no glibc";
+#endif
+    watched = &allocation_scope;
+    num_new = num_malloc = 0;
+  }
+  void TearDown() override {
+    watched = nullptr;
+  }
+};
+
+/// Tells the compiler that the bytes are used.
+void keep(void* bytes) {
+  asm volatile("" : : "r"(bytes) : "memory");
+}
+
+TEST_F(AllocationHook, StepsOfTrainingAndEvaluationAllocateNothing) {
+  int num_convolutions = 0, num_norms = 0, num_dense = 0, num_noise = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    TrainableRandomModel t({.seed = seed, .min_layers = 5});
+    SCOPED_TRACE(t.model.text);
+    Session session(t.graph, {.device_memory = 8_MiB, .threads = 1 + static_cast<int>(seed % 3)});
+    session.initialize();
+    Trace trace;
+    if (seed % 2 == 0) session.set_trace(&trace);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const RandomBatch batch = random_batch(t.model, step == 2 ? 64 : 4, step);
+      session.run(t.model.loss, batch.feeds(t.model), t.training);
+      session.run(t.model.logits, batch.feeds(t.model, false));
+    }
+    ASSERT_EQ(num_new, 0);
+    ASSERT_EQ(num_malloc, 0);
+    num_convolutions += t.model.text.find("conv") != std::string::npos;
+    num_norms += t.model.text.find("norm") != std::string::npos;
+    num_dense += t.model.text.find("dense") != std::string::npos;
+    num_noise += t.model.text.find("noise") != std::string::npos;
+  }
+  EXPECT_GT(std::min({num_convolutions, num_norms, num_dense, num_noise}), 3) << "the models cover what matters";
+}
+
+/// A session in which the kernel of a relu does something of its own.
+struct Planted {
+  explicit Planted(WrappedKernel::Hook hook) {
+    session.initialize();
+    Program& program = whole_graph_program(session, {y}, {{x, data}});
+    wrap_kernel(program, find_step(program.schedule, computes(graph, "relu")), std::move(hook));
+    session.play(program, {{x, data}});
+  }
+  Graph graph;
+  Value x = placeholder(graph, "x", {4});
+  Value y = relu(x);
+  HostTensor data{Dtype::f32, {4}};
+  Session session{graph, {.device_memory = 1_MiB, .threads = 2}};
+};
+
+TEST_F(AllocationHook, SeesAPlantedNew) {
+  Planted([](const KernelArguments&) { keep(std::make_unique<int>(3).get()); });
+  EXPECT_EQ(num_new, 1);
+}
+
+TEST_F(AllocationHook, SeesAPlantedVectorWithAlignment) {
+  struct alignas(128) Wide {
+    char bytes[128];
+  };
+  Planted([](const KernelArguments&) { keep(std::vector<Wide>(3).data()); });
+  EXPECT_EQ(num_new, 1);
+}
+
+TEST_F(AllocationHook, SeesPlantedCallsOfTheMallocFamily) {
+  Planted([](const KernelArguments&) {
+    void* bytes = std::malloc(10);
+    keep(bytes);
+    bytes = std::realloc(bytes, 1000);
+    keep(bytes);
+    std::free(bytes);
+    bytes = std::calloc(3, 4);
+    keep(bytes);
+    std::free(bytes);
+  });
+  EXPECT_EQ(num_malloc, 3);
+  EXPECT_EQ(num_new, 0);
+}
+
+TEST_F(AllocationHook, SeesAnAllocationOnAnotherThreadOfTheTeam) {
+  Planted([](const KernelArguments&) {
+#pragma omp parallel num_threads(2)
+    keep(std::make_unique<int>(3).get());
+  });
+  EXPECT_EQ(num_new, 2);
+}
+
+TEST_F(AllocationHook, LeavesLibrariesAlone) {
+  Planted([](const KernelArguments&) {
+    const LibraryScope scope;
+    keep(std::make_unique<int>(3).get());
+  });
+  EXPECT_EQ(num_new, 0);
+}
+
+}  // namespace
+}  // namespace sectionflow

@@ -1,0 +1,205 @@
+#include "runtime/feeds.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "graph/layers.h"
+#include "graph/ops/activation.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/batch_norm.h"
+#include "graph/ops/reduce.h"
+#include "runtime/session.h"
+
+namespace sectionflow {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// y = relu(x) + bias over a batch of unknown size, with a boolean that nothing reads.
+struct Fixture {
+  Graph graph;
+  Value x = placeholder(graph, "x", {kDynamic, 3});
+  Value scale = placeholder(graph, "scale", {});
+  Value labels = placeholder(graph, "labels", {kDynamic}, Dtype::i32);
+  Value flag = placeholder(graph, "flag", {}, Dtype::boolean);
+  Value y = relu(x) * scale;
+  Session session{graph, {.device_memory = 1_MiB, .threads = 1, .check_schedules = true}};
+
+  Fixture() { session.initialize(); }
+  std::vector<float> run(const Feeds& feeds) {
+    const HostTensor result = session.run(y, feeds);
+    return {result.values<float>().begin(), result.values<float>().end()};
+  }
+};
+
+HostTensor rows(std::int64_t count) {
+  HostTensor tensor(Dtype::f32, {count, 3});
+  auto values = tensor.values<float>();
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 2;
+  return tensor;
+}
+
+TEST(Feeds, MissingFeedNamesPlaceholderTypeReaderAndWhatWasFed) {
+  Fixture f;
+  const HostTensor labels(Dtype::i32, {2});
+  EXPECT_THAT(([&] {
+                f.session.run(f.y, {{f.scale, 2.0F}, {f.labels, labels}});
+              }),
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("placeholder 'x' f32[?,3] is not fed"),
+                                                 HasSubstr(f.y.node().inputs()[0].node().label() + " reads it"),
+                                                 HasSubstr("fed were: 'scale', 'labels'"))));
+  EXPECT_THAT([&] { f.session.run(f.y); }, ThrowsMessage<ArgumentError>(HasSubstr("fed were: none")));
+}
+
+TEST(Feeds, AFetchedPlaceholderThatIsNotFedIsNamed) {
+  Fixture f;
+  EXPECT_THAT([&] { f.session.run(f.scale); },
+              ThrowsMessage<ArgumentError>(HasSubstr("placeholder 'scale' f32[] is not fed; fed were: none")));
+}
+
+TEST(Feeds, WrongShapeIsAShapeErrorWithBothShapes) {
+  Fixture f;
+  const HostTensor wrong(Dtype::f32, {2, 4});
+  EXPECT_THAT(([&] {
+                f.session.run(f.y, {{f.x, wrong}, {f.scale, 1.0F}});
+              }),
+              ThrowsMessage<ShapeError>(AllOf(HasSubstr("feed of 'x'"), HasSubstr("[2,4]"), HasSubstr("f32[?,3]"))));
+  const HostTensor rank(Dtype::f32, {3});
+  EXPECT_THROW((f.session.run(f.y, {{f.x, rank}, {f.scale, 1.0F}})), ShapeError);
+}
+
+TEST(Feeds, WrongDtypeIsAnArgumentErrorWithBothTypes) {
+  Fixture f;
+  const HostTensor wrong(Dtype::i64, {2, 3});
+  EXPECT_THAT(([&] {
+                f.session.run(f.y, {{f.x, wrong}, {f.scale, 1.0F}});
+              }),
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("'x' is i64[2,3]"), HasSubstr("wanted f32[?,3]"))));
+  EXPECT_THROW((f.session.run(f.y, {{f.x, rows(2)}, {f.scale, 1}})), ArgumentError) << "an i32 scalar for a f32 one";
+}
+
+TEST(Feeds, FeedingTwiceIsRefused) {
+  Fixture f;
+  EXPECT_THAT(([&] {
+                f.session.run(f.y, {{f.x, rows(1)}, {f.scale, 1.0F}, {f.x, rows(1)}});
+              }),
+              ThrowsMessage<ArgumentError>(HasSubstr("'x' is fed twice")));
+}
+
+TEST(Feeds, OnlyPlaceholdersAreFed) {
+  Fixture f;
+  EXPECT_THAT(([&] {
+                f.session.run(f.y, {{f.y, rows(1)}});
+              }),
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("computed by mul"), HasSubstr("wanted a placeholder"))));
+  const Value w = variable("w", fill(f.graph, {3}, 1));
+  EXPECT_THROW(f.session.run(f.y, {{w, HostTensor(Dtype::f32, {3})}}), ArgumentError);
+}
+
+TEST(Feeds, ValuesOfAnotherGraphAreRefused) {
+  Fixture f;
+  Graph other;
+  const Value stranger = placeholder(other, "stranger", {});
+  EXPECT_THAT(
+      [&] {
+        f.session.run(f.y, {{stranger, 1.0F}});
+      },
+      ThrowsMessage<ArgumentError>(AllOf(HasSubstr("'stranger'"), HasSubstr("does not belong to the graph"))));
+  EXPECT_THROW(f.session.run(f.y, {{Value(), 1.0F}}), ArgumentError);
+  EXPECT_THROW(f.session.run(stranger, {{f.x, rows(1)}}), ArgumentError) << "as a fetch";
+  EXPECT_THROW(f.session.run(Value()), ArgumentError) << "a fetch of nothing";
+}
+
+TEST(Feeds, NothingRunsWhenAFeedIsWrong) {
+  Fixture f;
+  const HostTensor wrong(Dtype::f32, {2, 4});
+  EXPECT_THROW((f.session.run(f.y, {{f.x, wrong}, {f.scale, 1.0F}})), ShapeError);
+  EXPECT_EQ(f.session.executions(f.y.node()), 0);
+  EXPECT_EQ(f.run({{f.x, rows(1)}, {f.scale, 2.0F}}), (std::vector<float>{0, 0, 0})) << "the session stays usable";
+}
+
+TEST(Feeds, TheBatchSizeComesFromTheFeed) {
+  Fixture f;
+  for (const std::int64_t batch : {2, 5, 1, 2, 0}) {
+    const HostTensor input = rows(batch);
+    const HostTensor result = f.session.run(f.y, {{f.x, input}, {f.scale, 3.0F}});
+    ASSERT_EQ(result.shape(), (Shape{batch, 3}));
+    for (std::size_t i = 0; i < result.values<float>().size(); ++i) {
+      const float x = input.values<float>()[i];
+      ASSERT_EQ(result.values<float>()[i], x > 0 ? 3 * x : 0.0F) << "batch " << batch << ", element " << i;
+    }
+  }
+}
+
+TEST(Feeds, AScalarIsAValueAndNoPartOfTheSignature) {
+  Fixture f;
+  const Feeds one = {{f.x, rows(1)}, {f.scale, 1.0F}}, two = {{f.x, rows(1)}, {f.scale, 2.0F}};
+  EXPECT_EQ(signature_of(f.graph, one).text(), signature_of(f.graph, two).text());
+}
+
+TEST(Feeds, ShapesAndBooleansAreTheSignature) {
+  Fixture f;
+  const HostTensor two = rows(2), three = rows(3);
+  const auto text = [&](const HostTensor& x, bool flag) {
+    return signature_of(f.graph, Feeds{{f.x, x}, {f.flag, flag}}).text();
+  };
+  EXPECT_NE(text(two, true), text(three, true));
+  EXPECT_NE(text(two, true), text(two, false));
+  EXPECT_EQ(text(two, true), signature_of(f.graph, FeedTypes{{f.flag, true}, {f.x, Shape{2, 3}}}).text())
+      << "types for planning give the signature of the run";
+}
+
+TEST(Feeds, FeedsThatNothingReadsAreAllowed) {
+  Fixture f;
+  const HostTensor labels(Dtype::i32, {7});
+  EXPECT_EQ(f.run({{f.flag, true}, {f.x, rows(1)}, {f.labels, labels}, {f.scale, 2.0F}}),
+            (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(f.session.executions(f.labels.node()), 0) << "and are not copied";
+}
+
+TEST(Feeds, FeedTypesOfBooleansNeedTheirValue) {
+  Fixture f;
+  EXPECT_THAT(([&] {
+                signature_of(f.graph, FeedTypes{{f.flag, Shape{}}});
+              }),
+              ThrowsMessage<ArgumentError>(HasSubstr("wanted true or false")));
+  EXPECT_THROW(signature_of(f.graph, FeedTypes{FeedType(f.scale, true)}), ArgumentError);
+  EXPECT_THROW((signature_of(f.graph, FeedTypes{{f.x, Shape{kDynamic, 3}}})), ShapeError)
+      << "planning needs the batch size";
+}
+
+TEST(Feeds, ABooleanChoosesBatchOrRunningStatistics) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 1});
+  const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
+  const Value y = batch_norm(x, is_training, {.decay = 0.5F, .epsilon = 0});
+  const std::vector<Operation> updates = graph.operations(kUpdateOperations);
+  Session session(graph, {.device_memory = 1_MiB, .threads = 1, .check_schedules = true});
+  session.initialize();
+
+  const HostTensor batch = HostTensor::of<float>({2, 1}, {1, 5});  // mean 3, variance 4
+  const HostTensor trained = session.run(y, {{x, batch}, {is_training, true}}, {.targets = updates});
+  EXPECT_FLOAT_EQ(trained.values<float>()[0], -1);
+  EXPECT_FLOAT_EQ(trained.values<float>()[1], 1);
+  // Moving averages, half way from mean 0 and variance 1: 1.5 and 2.5.
+  const HostTensor evaluated = session.run(y, {{x, batch}, {is_training, false}}, {.targets = updates});
+  EXPECT_NEAR(evaluated.values<float>()[0], (1 - 1.5) / std::sqrt(2.5), 1e-6);
+  EXPECT_NEAR(evaluated.values<float>()[1], (5 - 1.5) / std::sqrt(2.5), 1e-6);
+  EXPECT_EQ(session.executions(updates[0].node()), 1) << "evaluation has no effect on the averages";
+  EXPECT_THAT(([&] {
+                session.run(y, {{x, batch}});
+              }),
+              ThrowsMessage<ArgumentError>(
+                  AllOf(HasSubstr("'is_training' bool[] is not fed"), HasSubstr("needs it to choose its kernel"))));
+}
+
+}  // namespace
+}  // namespace sectionflow

@@ -1,0 +1,60 @@
+#pragma once
+
+#include "graph/layers.h"
+#include "graph/ops/activation.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/print.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/softmax_cross_entropy.h"
+#include "tests/support/training_case.h"
+
+namespace sectionflow::testing {
+
+/// Three sections of convolution, batch norm and relu, and a fourth with the loss.
+struct SmallNet {
+  explicit SmallNet(Graph& graph, GraphSectionManager& manager)
+      : images(placeholder(graph, "images", {kDynamic, 8, 8, 3})),
+        labels(placeholder(graph, "labels", {kDynamic}, Dtype::i32)),
+        is_training(placeholder(graph, "is_training", {}, Dtype::boolean)) {
+    Value x = images;
+    for (int k = 0; k < 3; ++k) {
+      auto section = manager.new_section();
+      convolved.push_back(conv2d(x, {.filters = 4}));
+      // A detour that only leads to what is computed from it.
+      x = relu(batch_norm(convolved.back(), is_training, {.decay = 0.9F}) * 1.5F);
+      outputs.push_back(x);
+    }
+    auto section = manager.new_section();
+    logits = dense(reduce_mean(x, {.axes = {1, 2}}), {.units = 5});
+    loss = mean(softmax_cross_entropy(logits, labels));
+  }
+
+  Feeds feeds() const { return {{images, x}, {labels, y}, {is_training, true}}; }
+  FeedTypes types(std::int64_t batch) const {
+    return {{images, Shape{batch, 8, 8, 3}}, {labels, Shape{batch}}, {is_training, true}};
+  }
+
+  Value images, labels, is_training, logits, loss;
+  std::vector<Value> convolved, outputs;  // one a section
+  HostTensor x = random_images({6, 8, 8, 3}, 3, 0);
+  HostTensor y = random_classes(6, 5, 3, 0);
+};
+
+/// A small net that is ready to train, with a session.
+struct SmallTraining {
+  explicit SmallTraining(SessionOptions options = {.threads = 2, .check_schedules = true}) : net(graph, manager) {
+    manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss);
+    manager.prepare_training();
+    session = std::make_unique<Session>(graph, options);
+    session->initialize();
+  }
+  TrainingState state() { return {read_variables(*session), {}}; }
+
+  Graph graph;
+  GraphSectionManager manager{graph};
+  SmallNet net;
+  std::unique_ptr<Session> session;
+};
+
+}  // namespace sectionflow::testing

@@ -1,0 +1,82 @@
+#include "train/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "base/bytes.h"
+#include "data/safetensors.h"
+#include "graph/ops/basic.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/temporary_folder.h"
+#include "train/compare_strategies.h"
+
+namespace sectionflow {
+namespace {
+
+using namespace testing_support;
+
+/// A random model that has been trained a little.
+struct Trained {
+  Trained() {
+    session.initialize();
+    train(2);
+  }
+  void train(int steps) {
+    for (int step = 0; step < steps; ++step) session.run(t.model.loss, batch.feeds(t.model), t.training);
+  }
+  TrainableRandomModel t{{.seed = 4}};  // Adam
+  RandomBatch batch = random_batch(t.model, 3, 0);
+  Session session{t.graph, {.device_memory = 8_MiB, .threads = 1}};
+};
+
+TEST(SaveVariables, WritesEveryVariableByItsName) {
+  Trained trained;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  save_variables(trained.session, path);
+  const auto file = read_safetensors(path);
+  const auto variables = read_variables(trained.session);
+  ASSERT_EQ(file.tensors.size(), variables.size());
+  ASSERT_EQ(variables.count("adam_steps"), 1u) << "slots and counters too";
+  for (const NamedTensor& tensor : file.tensors) {
+    ASSERT_EQ(variables.count(tensor.name), 1u) << tensor.name;
+    EXPECT_TRUE(bitwise_equal(tensor.tensor, variables.at(tensor.name))) << tensor.name;
+  }
+  EXPECT_EQ(folder.num_files(), 1u) << "nothing else is left behind";
+}
+
+TEST(SaveVariables, ReplacesAnOlderFile) {
+  Trained trained;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  save_variables(trained.session, path);
+  const std::string old = bytes_of_file(path);
+  save_variables(trained.session, path);
+  EXPECT_EQ(bytes_of_file(path), old) << "the same values give the same bytes";
+  trained.train(1);
+  save_variables(trained.session, path);
+  EXPECT_NE(bytes_of_file(path), old);
+}
+
+TEST(SaveVariables, NeedsValues) {
+  TrainableRandomModel t({.seed = 4});
+  Session session(t.graph, {.device_memory = 8_MiB, .threads = 1});
+  const TemporaryFolder folder;
+  EXPECT_THROW(save_variables(session, (folder.path() / "model.safetensors").string()), ArgumentError);
+  EXPECT_EQ(folder.num_files(), 0u);
+}
+
+TEST(SaveVariables, AFolderThatIsMissingIsADataErrorAndHarmsNothing) {
+  Trained trained;
+  const TemporaryFolder folder;
+  EXPECT_THROW(save_variables(trained.session, (folder.path() / "missing" / "model.safetensors").string()), DataError);
+  EXPECT_EQ(folder.num_files(), 0u);
+  EXPECT_NO_THROW(trained.train(1));
+}
+
+}  // namespace
+}  // namespace sectionflow
