@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "data/atomic_file.h"
 #include "examples/models/mnist_resnet.h"
 #include "sectionflow.h"
 
@@ -51,6 +52,12 @@ TrainTest load_data(const Arguments& arguments) {
   return arguments.data == "synthetic" ? synthetic_mnist({.seed = arguments.seed}) : load_mnist(arguments.data);
 }
 
+/// Fails before training rather than after it when a result could not be written.
+void check_writable(const std::string& path, const char* option) {
+  if (path.empty()) return;
+  const AtomicFile probe(path, option);
+}
+
 // ---- What is printed before training.
 
 TensorType with_batch(const TensorType& type, std::int64_t batch) {
@@ -70,8 +77,11 @@ void print_tensors(const char* what, const std::vector<Value>& values, std::int6
 
 void print_sections(const GraphSectionManager& manager, std::int64_t batch) {
   for (const auto& section : manager.sections()) {
+    const std::vector<Value> variables = section->values(kTrainableVariables);
+    std::size_t bytes = 0;
+    for (Value variable : variables) bytes += variable.type().bytes();
     std::cout << "section " << section->index() << ": " << section->operations().size() << " operations, "
-              << section->values(kTrainableVariables).size() << " trained variables, "
+              << variables.size() << " trained variables (" << bytes_text(bytes) << "), "
               << section->training_operations().size() << " updates\n";
     print_tensors("tensors to feed", section->tensors_to_feed(), batch);
     print_tensors("tensors to cache", section->tensors_to_cache(), batch);
@@ -187,6 +197,8 @@ int run(const Arguments& arguments) {
   GraphSectionManager manager(graph);
   const MnistResnet net = build_mnist_resnet(graph, manager, model_options(arguments));
   Session session(graph, options);
+  check_writable(arguments.save_initial, "--save-initial");
+  check_writable(arguments.save, "--save");
   const TrainTest data = load_data(arguments);
   const std::int64_t images = data.train.images.shape()[0];
   SF_CHECK(arguments.batch <= images, ArgumentError, "--batch ", arguments.batch, ": '", data.train.name, "' has ", images,
@@ -208,10 +220,10 @@ int run(const Arguments& arguments) {
 }
 
 void add_options(CLI::App& app, Arguments& arguments) {
-  app.add_option("--batch", arguments.batch, "images in a batch")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--steps", arguments.steps, "train this many steps instead of whole epochs")->check(CLI::NonNegativeNumber);
+  app.add_option("--batch", arguments.batch, "images in a batch")->check(CLI::Range(1, 1000000))->capture_default_str();
+  app.add_option("--steps", arguments.steps, "train this many steps instead of whole epochs")->check(CLI::Range(0, 1000000000));
   app.add_option("--epochs", arguments.epochs, "passes over the training images")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--sections", arguments.sections, "cut: 1, 2 (after scale1), 4 (after each scale), blocks (one a block)")
       ->check(CLI::IsMember({"1", "2", "4", "blocks"}))
@@ -222,7 +234,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--seed", arguments.seed, "of initial values and of the order of images")->capture_default_str();
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
-  app.add_option("--learning-rate", arguments.learning_rate, "of Adam")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--learning-rate", arguments.learning_rate, "of Adam")->check(CLI::Range(0.0, 1e6))->capture_default_str();
   app.add_option("--decay", arguments.decay, "of batch norm's moving averages")->check(CLI::Range(0.0, 1.0))->capture_default_str();
   app.add_option("--save-initial", arguments.save_initial, "write the initial variables to this safetensors file");
   app.add_option("--save", arguments.save, "write the trained variables to this safetensors file");

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+
 namespace sectionflow::testing_support {
 
 StepIndex find_step(const Schedule& schedule, const StepTest& test, StepIndex from) {
+  SF_CHECK(from >= 0, ArgumentError, "find_step from ", from);
   const auto found = std::find_if(schedule.steps.begin() + from, schedule.steps.end(), test);
   return found == schedule.steps.end() ? -1 : static_cast<StepIndex>(found - schedule.steps.begin());
 }
