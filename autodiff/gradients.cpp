@@ -104,11 +104,10 @@ std::vector<Value> gradients(Value loss, const std::vector<Value>& variables) {
   const std::vector<bool> influenced = influenced_nodes(graph, sources, last);
 
   const auto phase = graph.enter_phase(Phase::training);
-  const auto outside = graph.enter_group(loss.node().group());
+  const auto group = graph.enter_group(loss.node().group());
   const auto scope = graph.scope("gradients");
   Contributions contributions;
-  contributions[loss].push_back(
-      {last + 1, 0, loss.node().group(), fill(graph, {}, 1.0, Dtype::f32, "loss_gradient")});
+  contributions[loss].push_back({last + 1, 0, loss.node().group(), fill(graph, {}, 1.0, Dtype::f32, "loss_gradient")});
   for (NodeId id = last; id >= 0; --id) {
     if (influenced[id]) differentiate(graph.node(id), sources, influenced, contributions);
   }

@@ -16,8 +16,7 @@ Value as_value(Graph& graph, const ScalarOrValue& scalar) {
 /// A slot `<variable>/<slot>`, whatever scope is open.
 Value zero_slot(Value variable, std::string_view slot) {
   const std::string name = text_of("/", variable.name(), "/", slot);
-  const Value zeros =
-      fill(variable.graph(), variable.shape(), 0.0, variable.dtype(), text_of(name, "/initial_value"));
+  const Value zeros = fill(variable.graph(), variable.shape(), 0.0, variable.dtype(), text_of(name, "/initial_value"));
   return sectionflow::variable(name, zeros, {.trainable = false});
 }
 
@@ -60,14 +59,14 @@ std::vector<Operation> apply_each(const std::vector<GradientAndVariable>& pairs,
 
 std::vector<Operation> apply(const Sgd& sgd, const std::vector<GradientAndVariable>& pairs, Graph& graph) {
   const Value learning_rate = as_value(graph, sgd.learning_rate);
-  return apply_each(pairs, [&](const GradientAndVariable& pair) {
-    return apply_sgd(pair.variable, pair.gradient, learning_rate);
-  });
+  return apply_each(
+      pairs, [&](const GradientAndVariable& pair) { return apply_sgd(pair.variable, pair.gradient, learning_rate); });
 }
 
 std::vector<Operation> apply(const Adam& adam, const std::vector<GradientAndVariable>& pairs, Graph& graph) {
   const Value learning_rate = as_value(graph, adam.learning_rate);
-  const Value steps = variable("adam_steps", fill(graph, {}, 0, Dtype::i64, "adam_steps/initial_value"), {.trainable = false});
+  const Value steps =
+      variable("adam_steps", fill(graph, {}, 0, Dtype::i64, "adam_steps/initial_value"), {.trainable = false});
   const AdamOptions options{adam.beta1, adam.beta2, adam.epsilon};
   auto operations = apply_each(pairs, [&](const GradientAndVariable& pair) {
     const Value m = zero_slot(pair.variable, "adam_m");

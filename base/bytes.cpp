@@ -20,7 +20,8 @@ constexpr std::array<Unit, 5> kUnits = {
     {{"tib", 0x1p40}, {"gib", 0x1p30}, {"mib", 0x1p20}, {"kib", 0x1p10}, {"b", 1.0}}};
 
 [[noreturn]] void refuse(const std::string& text) {
-  throw ArgumentError("'" + text + "' is not a number of bytes; wanted a number and B, KiB, MiB, GiB or TiB, as in 512MiB");
+  throw ArgumentError("'" + text +
+                      "' is not a number of bytes; wanted a number and B, KiB, MiB, GiB or TiB, as in 512MiB");
 }
 
 }  // namespace
@@ -43,9 +44,11 @@ std::string bytes_text(std::size_t bytes) {
 
 std::size_t parse_bytes(const std::string& text) {
   std::size_t digits = 0;
-  while (digits < text.size() && (std::isdigit(static_cast<unsigned char>(text[digits])) || text[digits] == '.')) ++digits;
+  while (digits < text.size() && (std::isdigit(static_cast<unsigned char>(text[digits])) || text[digits] == '.'))
+    ++digits;
   const std::string number = text.substr(0, digits);
-  if (number.empty() || number.size() > 20 || std::count(number.begin(), number.end(), '.') > 1 || number == ".") refuse(text);
+  if (number.empty() || number.size() > 20 || std::count(number.begin(), number.end(), '.') > 1 || number == ".")
+    refuse(text);
   std::string unit;
   for (char c : text.substr(digits)) {
     if (c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -57,7 +60,8 @@ std::size_t parse_bytes(const std::string& text) {
   if (number.find('.') == std::string::npos) {
     std::size_t product = 0;
     const auto whole = std::stoull(number.size() > 19 ? "0" : number);
-    if (number.size() > 19 || __builtin_mul_overflow(whole, static_cast<std::size_t>(known->bytes), &product)) refuse(text);
+    if (number.size() > 19 || __builtin_mul_overflow(whole, static_cast<std::size_t>(known->bytes), &product))
+      refuse(text);
     return product;
   }
   const double bytes = std::floor(std::stod(number) * known->bytes);

@@ -6,9 +6,15 @@
 namespace sectionflow {
 
 inline namespace literals {
-constexpr std::size_t operator""_KiB(unsigned long long count) { return count << 10; }
-constexpr std::size_t operator""_MiB(unsigned long long count) { return count << 20; }
-constexpr std::size_t operator""_GiB(unsigned long long count) { return count << 30; }
+constexpr std::size_t operator""_KiB(unsigned long long count) {
+  return count << 10;
+}
+constexpr std::size_t operator""_MiB(unsigned long long count) {
+  return count << 20;
+}
+constexpr std::size_t operator""_GiB(unsigned long long count) {
+  return count << 30;
+}
 }  // namespace literals
 
 /// Every buffer starts at a multiple of this many bytes.

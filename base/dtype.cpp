@@ -37,6 +37,8 @@ std::string_view dtype_name(Dtype dtype) {
   throw InternalError("dtype_name: unknown dtype");
 }
 
-bool is_floating(Dtype dtype) { return dtype == Dtype::f32 || dtype == Dtype::f64; }
+bool is_floating(Dtype dtype) {
+  return dtype == Dtype::f32 || dtype == Dtype::f64;
+}
 
 }  // namespace sectionflow

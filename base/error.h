@@ -6,7 +6,8 @@
 
 namespace sectionflow {
 
-/// Base of every error that SectionFlow throws. The text names the op or call, what came, what was wanted and what to try.
+/// Base of every error that SectionFlow throws. The text names the op or call, what came, what was wanted and what to
+/// try.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -62,9 +63,9 @@ std::string text_of(const Parts&... parts) {
 }  // namespace sectionflow
 
 /// Throws ErrorType with the streamed parts as text unless the condition holds.
-#define SF_CHECK(condition, ErrorType, ...)                    \
-  do {                                                         \
-    if (!(condition)) {                                        \
-      throw ErrorType(::sectionflow::text_of(__VA_ARGS__));    \
-    }                                                          \
+#define SF_CHECK(condition, ErrorType, ...)                 \
+  do {                                                      \
+    if (!(condition)) {                                     \
+      throw ErrorType(::sectionflow::text_of(__VA_ARGS__)); \
+    }                                                       \
   } while (false)

@@ -6,10 +6,13 @@
 namespace sectionflow {
 
 std::size_t TensorType::bytes() const {
-  return static_cast<std::size_t>(checked_multiply(shape.num_elements(), static_cast<std::int64_t>(dtype_bytes(dtype))));
+  return static_cast<std::size_t>(
+      checked_multiply(shape.num_elements(), static_cast<std::int64_t>(dtype_bytes(dtype))));
 }
 
-std::string TensorType::text() const { return std::string(dtype_name(dtype)) + shape.text(); }
+std::string TensorType::text() const {
+  return std::string(dtype_name(dtype)) + shape.text();
+}
 
 HostTensor::HostTensor(TensorType type) : type_(std::move(type)), num_bytes_(type_.bytes()) {
   // One byte at least, so that an empty tensor has an address too.
@@ -25,7 +28,8 @@ HostTensor HostTensor::clone() const {
 }
 
 void HostTensor::check_dtype(Dtype wanted) const {
-  SF_CHECK(type_.dtype == wanted, ArgumentError, "values of a tensor ", type_.text(), " asked for as ", dtype_name(wanted));
+  SF_CHECK(type_.dtype == wanted, ArgumentError, "values of a tensor ", type_.text(), " asked for as ",
+           dtype_name(wanted));
 }
 
 bool bitwise_equal(const HostTensor& a, const HostTensor& b) {

@@ -17,7 +17,9 @@ struct RandomAddress {
 std::array<std::uint32_t, 4> random_words(const RandomAddress& address, std::uint64_t block);
 
 /// Uniform in [0, 1) with 24 random bits.
-inline float uniform_from_word(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24F; }
+inline float uniform_from_word(std::uint32_t word) {
+  return static_cast<float>(word >> 8) * 0x1p-24F;
+}
 
 /// Two independent standard normal numbers from two words (Box and Muller 1958).
 std::array<float, 2> normals_from_words(std::uint32_t word_a, std::uint32_t word_b);

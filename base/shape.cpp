@@ -8,16 +8,21 @@
 namespace sectionflow {
 
 Shape::Shape(std::vector<std::int64_t> dims) : dims_(std::move(dims)) {
-  SF_CHECK(dims_.size() <= kMaxRank, ShapeError, "shape of rank ", dims_.size(), "; at most ", kMaxRank, " is supported");
+  SF_CHECK(dims_.size() <= kMaxRank, ShapeError, "shape of rank ", dims_.size(), "; at most ", kMaxRank,
+           " is supported");
   for (std::int64_t dim : dims_) {
     SF_CHECK(dim >= 0 || dim == kDynamic, ShapeError, "shape ", text(), " has the dimension ", dim,
              "; a dimension is >= 0, or -1 where the feed decides");
   }
 }
 
-std::int64_t Shape::dim(int axis) const { return dims_[normalized_axis(axis, rank(), "Shape::dim of " + text())]; }
+std::int64_t Shape::dim(int axis) const {
+  return dims_[normalized_axis(axis, rank(), "Shape::dim of " + text())];
+}
 
-bool Shape::is_static() const { return std::find(dims_.begin(), dims_.end(), kDynamic) == dims_.end(); }
+bool Shape::is_static() const {
+  return std::find(dims_.begin(), dims_.end(), kDynamic) == dims_.end();
+}
 
 std::int64_t Shape::num_elements() const {
   SF_CHECK(is_static(), ShapeError, "number of elements of ", text(), " is unknown before a feed decides it");
@@ -35,7 +40,9 @@ std::string Shape::text() const {
   return result + "]";
 }
 
-std::ostream& operator<<(std::ostream& stream, const Shape& shape) { return stream << shape.text(); }
+std::ostream& operator<<(std::ostream& stream, const Shape& shape) {
+  return stream << shape.text();
+}
 
 bool matches(const Shape& actual, const Shape& declared) {
   if (actual.rank() != declared.rank()) return false;

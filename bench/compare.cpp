@@ -36,18 +36,17 @@ Strategy strategy_named(const std::string& name) {
 }
 
 int run(const Arguments& arguments) {
-  SF_CHECK(arguments.model == "mnist_resnet", ArgumentError, "'", arguments.model, "' is no model; wanted mnist_resnet");
+  SF_CHECK(arguments.model == "mnist_resnet", ArgumentError, "'", arguments.model,
+           "' is no model; wanted mnist_resnet");
   SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
   std::vector<Strategy> strategies;
   for (const std::string& name : arguments.strategies) strategies.push_back(strategy_named(name));
 
   const std::int64_t images = std::max<std::int64_t>(arguments.batch * std::min<std::int64_t>(arguments.steps, 8), 100);
   const TrainTest data = synthetic_mnist({.train_size = images, .test_size = 100, .seed = arguments.seed});
-  BatchLoader loader(data.train, {.batch = arguments.batch,
-                                  .seed = arguments.seed,
-                                  .drop_remainder = true,
-                                  .epochs = kEndless,
-                                  .prefetch = 0});
+  BatchLoader loader(
+      data.train,
+      {.batch = arguments.batch, .seed = arguments.seed, .drop_remainder = true, .epochs = kEndless, .prefetch = 0});
   CompareOptions options{.model = arguments.model, .steps = arguments.steps};
   options.session = {.device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
                      .threads = arguments.threads,
@@ -83,7 +82,8 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--steps", arguments.steps, "training steps of each strategy")->capture_default_str();
-  app.add_option("--device-memory", arguments.device_memory, "budget of each, as in 512MiB; all of the device if absent");
+  app.add_option("--device-memory", arguments.device_memory,
+                 "budget of each, as in 512MiB; all of the device if absent");
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
   app.add_option("--seed", arguments.seed, "seed of data and initial values")->capture_default_str();
   app.add_option("--json", arguments.json, "write the results to this file too");

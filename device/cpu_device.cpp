@@ -23,9 +23,10 @@ namespace {
 class MappedMemory final : public DeviceMemory {
  public:
   explicit MappedMemory(std::size_t num_bytes) : num_bytes_(num_bytes) {
-    void* mapped = mmap(nullptr, mapped_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    SF_CHECK(mapped != MAP_FAILED, DeviceError, "cpu: ", bytes_text(num_bytes), " of memory were refused: ",
-             std::strerror(errno), "; try a smaller device_memory");
+    void* mapped =
+        mmap(nullptr, mapped_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    SF_CHECK(mapped != MAP_FAILED, DeviceError, "cpu: ", bytes_text(num_bytes),
+             " of memory were refused: ", std::strerror(errno), "; try a smaller device_memory");
     data_ = static_cast<std::byte*>(mapped);
     // Advice only: large pages spare page faults, and their absence changes nothing else.
     (void)madvise(mapped, mapped_bytes(), MADV_HUGEPAGE);
@@ -53,7 +54,8 @@ class MappedMemory final : public DeviceMemory {
     std::size_t end = offset;
     for (std::size_t begin = first; begin < num_bytes_; begin += kChunk) {
       const std::size_t length = std::min(kChunk, num_bytes_ - begin);
-      SF_CHECK(mincore(data_ + begin, length, resident.data()) == 0, DeviceError, "cpu: mincore: ", std::strerror(errno));
+      SF_CHECK(mincore(data_ + begin, length, resident.data()) == 0, DeviceError,
+               "cpu: mincore: ", std::strerror(errno));
       for (std::size_t page = 0; page * kPage < length; ++page) {
         if ((resident[page] & 1U) != 0) end = std::min(num_bytes_, begin + (page + 1) * kPage);
       }
@@ -72,7 +74,9 @@ class MappedMemory final : public DeviceMemory {
 
 constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
 
-void flush_denormals() { _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero); }
+void flush_denormals() {
+  _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
+}
 
 /// What enter() changes on the calling thread, to be restored.
 struct ThreadState {
@@ -102,7 +106,9 @@ int available_cores() {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
-std::unique_ptr<Device> make_device(const DeviceSpec&, int threads) { return std::make_unique<CpuDevice>(threads); }
+std::unique_ptr<Device> make_device(const DeviceSpec&, int threads) {
+  return std::make_unique<CpuDevice>(threads);
+}
 
 // A team larger than OpenMP's limit would be cut at run time, under kernels that were made for the larger one.
 CpuDevice::CpuDevice(int threads)
@@ -111,7 +117,9 @@ CpuDevice::CpuDevice(int threads)
            " threads; wanted 1 to 1024, or 0 for every core");
 }
 
-std::string CpuDevice::name() const { return "cpu (" + std::to_string(threads_) + (threads_ == 1 ? " thread)" : " threads)"); }
+std::string CpuDevice::name() const {
+  return "cpu (" + std::to_string(threads_) + (threads_ == 1 ? " thread)" : " threads)");
+}
 
 std::size_t CpuDevice::total_memory() const {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -121,8 +129,12 @@ std::unique_ptr<DeviceMemory> CpuDevice::allocate(std::size_t num_bytes) {
   return std::make_unique<MappedMemory>(num_bytes);
 }
 
-void CpuDevice::copy_from_host(void* device, const void* host, std::size_t num_bytes) { copy(device, host, num_bytes); }
-void CpuDevice::copy_to_host(void* host, const void* device, std::size_t num_bytes) { copy(host, device, num_bytes); }
+void CpuDevice::copy_from_host(void* device, const void* host, std::size_t num_bytes) {
+  copy(device, host, num_bytes);
+}
+void CpuDevice::copy_to_host(void* host, const void* device, std::size_t num_bytes) {
+  copy(host, device, num_bytes);
+}
 
 std::unique_ptr<void, void (*)(void*)> CpuDevice::enter() {
   auto* previous = new ThreadState{omp_get_max_threads(), _mm_getcsr()};

@@ -16,7 +16,9 @@ struct DeviceSpec {
   DeviceKind kind = DeviceKind::cpu;
 };
 /// The CPU with its memory.
-inline DeviceSpec cpu() { return {}; }
+inline DeviceSpec cpu() {
+  return {};
+}
 
 /// One block of device memory. Move-only; gives the memory back when it ends. Pages that nobody touches cost nothing.
 class DeviceMemory {
@@ -26,7 +28,8 @@ class DeviceMemory {
   virtual std::size_t num_bytes() const = 0;
   /// Gives the pages from `offset` on back to the machine; their content is lost. Rounds up to whole large pages.
   virtual void discard_from(std::size_t offset) = 0;
-  /// The end of the last page from `offset` on that has been touched since it was discarded; `offset` when there is none.
+  /// The end of the last page from `offset` on that has been touched since it was discarded; `offset` when there is
+  /// none.
   virtual std::size_t touched_end(std::size_t offset) const = 0;
   /// The next offset, from `offset` on, at which discard_from works exactly; at most num_bytes().
   virtual std::size_t discardable_offset(std::size_t offset) const = 0;

@@ -96,8 +96,8 @@ void print_plan(GraphSectionManager& manager, Session& session, const MnistResne
   const FeedTypes feeds = training_feeds(net, batch);
   const ProgramReport whole = session.plan({net.loss}, feeds, {.targets = manager.training_operations()});
   const ProgramReport sections = manager.plan(session, {net.loss}, feeds);
-  const double saved = 100.0 * (1.0 - static_cast<double>(sections.planned_peak_bytes) /
-                                          static_cast<double>(whole.planned_peak_bytes));
+  const double saved =
+      100.0 * (1.0 - static_cast<double>(sections.planned_peak_bytes) / static_cast<double>(whole.planned_peak_bytes));
   std::printf("\nplan for batch %lld\nwhole graph\n%s%zu sections (%.0f %% less memory)\n%s\n",
               static_cast<long long>(batch), whole.text().c_str(), manager.sections().size(), saved,
               sections.text().c_str());
@@ -161,8 +161,8 @@ double test_accuracy(Session& session, const MnistResnet& net, const Dataset& da
   BatchLoader loader(data, {.batch = batch_size, .shuffle = false});
   double correct = 0, count = 0;
   while (const auto batch = loader.next()) {
-    auto [accuracy] = session.run(
-        {net.accuracy}, {{net.images, batch->images}, {net.labels, batch->labels}, {net.is_training, false}});
+    auto [accuracy] = session.run({net.accuracy},
+                                  {{net.images, batch->images}, {net.labels, batch->labels}, {net.is_training, false}});
     const auto size = static_cast<double>(batch->images.shape()[0]);
     correct += size * static_cast<double>(accuracy.item<float>());
     count += size;
@@ -201,8 +201,8 @@ int run(const Arguments& arguments) {
   check_writable(arguments.save, "--save");
   const TrainTest data = load_data(arguments);
   const std::int64_t images = data.train.images.shape()[0];
-  SF_CHECK(arguments.batch <= images, ArgumentError, "--batch ", arguments.batch, ": '", data.train.name, "' has ", images,
-           " images");
+  SF_CHECK(arguments.batch <= images, ArgumentError, "--batch ", arguments.batch, ": '", data.train.name, "' has ",
+           images, " images");
 
   std::cout << data.train.name << ": " << images << " images to train, " << data.test.images.shape()[0]
             << " to test; batch " << arguments.batch << ", Adam with rate " << arguments.learning_rate
@@ -221,11 +221,13 @@ int run(const Arguments& arguments) {
 
 void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--batch", arguments.batch, "images in a batch")->check(CLI::Range(1, 1000000))->capture_default_str();
-  app.add_option("--steps", arguments.steps, "train this many steps instead of whole epochs")->check(CLI::Range(0, 1000000000));
+  app.add_option("--steps", arguments.steps, "train this many steps instead of whole epochs")
+      ->check(CLI::Range(0, 1000000000));
   app.add_option("--epochs", arguments.epochs, "passes over the training images")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
-  app.add_option("--sections", arguments.sections, "cut: 1, 2 (after scale1), 4 (after each scale), blocks (one a block)")
+  app.add_option("--sections", arguments.sections,
+                 "cut: 1, 2 (after scale1), 4 (after each scale), blocks (one a block)")
       ->check(CLI::IsMember({"1", "2", "4", "blocks"}))
       ->capture_default_str();
   app.add_option("--device-memory", arguments.device_memory,
@@ -234,8 +236,12 @@ void add_options(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--seed", arguments.seed, "of initial values and of the order of images")->capture_default_str();
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
-  app.add_option("--learning-rate", arguments.learning_rate, "of Adam")->check(CLI::Range(0.0, 1e6))->capture_default_str();
-  app.add_option("--decay", arguments.decay, "of batch norm's moving averages")->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  app.add_option("--learning-rate", arguments.learning_rate, "of Adam")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--decay", arguments.decay, "of batch norm's moving averages")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   app.add_option("--save-initial", arguments.save_initial, "write the initial variables to this safetensors file");
   app.add_option("--save", arguments.save, "write the trained variables to this safetensors file");
   app.add_option("--losses", arguments.losses, "write one loss a line to this file");

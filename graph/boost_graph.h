@@ -37,11 +37,15 @@ using BoostTraits = boost::graph_traits<DependencyGraph>;
 inline std::pair<BoostTraits::vertex_iterator, BoostTraits::vertex_iterator> vertices(const DependencyGraph& graph) {
   return {BoostTraits::vertex_iterator(0), BoostTraits::vertex_iterator(graph.num_nodes())};
 }
-inline std::size_t num_vertices(const DependencyGraph& graph) { return static_cast<std::size_t>(graph.num_nodes()); }
+inline std::size_t num_vertices(const DependencyGraph& graph) {
+  return static_cast<std::size_t>(graph.num_nodes());
+}
 inline std::pair<BoostTraits::edge_iterator, BoostTraits::edge_iterator> edges(const DependencyGraph& graph) {
   return {BoostTraits::edge_iterator(0), BoostTraits::edge_iterator(graph.num_edges())};
 }
-inline std::size_t num_edges(const DependencyGraph& graph) { return static_cast<std::size_t>(graph.num_edges()); }
+inline std::size_t num_edges(const DependencyGraph& graph) {
+  return static_cast<std::size_t>(graph.num_edges());
+}
 inline std::pair<BoostTraits::out_edge_iterator, BoostTraits::out_edge_iterator> out_edges(
     NodeId node, const DependencyGraph& graph) {
   return {BoostTraits::out_edge_iterator(graph.first_edge(node)), BoostTraits::out_edge_iterator(graph.end_edge(node))};
@@ -49,9 +53,15 @@ inline std::pair<BoostTraits::out_edge_iterator, BoostTraits::out_edge_iterator>
 inline std::size_t out_degree(NodeId node, const DependencyGraph& graph) {
   return static_cast<std::size_t>(graph.end_edge(node) - graph.first_edge(node));
 }
-inline NodeId source(int edge, const DependencyGraph& graph) { return graph.edge_source(edge); }
-inline NodeId target(int edge, const DependencyGraph& graph) { return graph.edge_target(edge); }
-inline boost::typed_identity_property_map<NodeId> get(boost::vertex_index_t, const DependencyGraph&) { return {}; }
+inline NodeId source(int edge, const DependencyGraph& graph) {
+  return graph.edge_source(edge);
+}
+inline NodeId target(int edge, const DependencyGraph& graph) {
+  return graph.edge_target(edge);
+}
+inline boost::typed_identity_property_map<NodeId> get(boost::vertex_index_t, const DependencyGraph&) {
+  return {};
+}
 
 }  // namespace sectionflow
 

@@ -43,7 +43,9 @@ Node& Value::node() const {
   SF_CHECK(node_ != nullptr, ArgumentError, "a default-constructed Value was used; wanted the result of an operation");
   return *node_;
 }
-Graph& Value::graph() const { return node().graph(); }
+Graph& Value::graph() const {
+  return node().graph();
+}
 const TensorType& Value::type() const {
   const auto& types = node().output_types();
   SF_CHECK(output_ >= 0 && static_cast<std::size_t>(output_) < types.size(), ArgumentError, node().label(), " has ",
@@ -64,7 +66,9 @@ Node& Operation::node() const {
   SF_CHECK(node_ != nullptr, ArgumentError, "a default-constructed Operation was used; wanted one made by a graph");
   return *node_;
 }
-const std::string& Operation::name() const { return node().name(); }
+const std::string& Operation::name() const {
+  return node().name();
+}
 
 Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any options, std::string_view name) {
   std::unique_ptr<Node> node(new Node());
@@ -99,7 +103,9 @@ void Graph::add_control_edge(Operation before, Operation after) {
   SF_CHECK(&before.node().graph() == this && &after.node().graph() == this, ArgumentError, "control edge from '",
            before.name(), "' to '", after.name(), "': both must belong to this graph");
   auto& edges = after.node().control_inputs_;
-  if (std::find(edges.begin(), edges.end(), &before.node()) == edges.end()) edges.push_back(&before.node());
+  if (std::find(edges.begin(), edges.end(), &before.node()) != edges.end()) return;
+  edges.push_back(&before.node());
+  ++num_control_edges_;
 }
 
 Node& Graph::find(std::string_view name) const {
@@ -108,7 +114,8 @@ Node& Graph::find(std::string_view name) const {
   std::vector<std::string> names;
   for (const auto& [known, id] : by_name_) names.push_back(known);
   const auto nearest = nearest_spelling(std::string(name), names);
-  throw ArgumentError(text_of("the graph has no node '", name, "'", nearest ? "; did you mean '" + *nearest + "'?" : ""));
+  throw ArgumentError(
+      text_of("the graph has no node '", name, "'", nearest ? "; did you mean '" + *nearest + "'?" : ""));
 }
 
 GraphScope Graph::scope(std::string_view name) {

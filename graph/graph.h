@@ -59,6 +59,7 @@ class Graph {
   /// Throws: ArgumentError for operations of another graph. A cycle is found when an order is asked for.
   void add_control_edge(Operation before, Operation after);
 
+  int num_control_edges() const { return num_control_edges_; }
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
   Node& node(NodeId id) const { return *nodes_.at(static_cast<std::size_t>(id)); }
   /// The node of that name. Throws: ArgumentError with the nearest spelling.
@@ -92,9 +93,11 @@ class Graph {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::map<std::string, NodeId, std::less<>> by_name_;
   std::set<std::string, std::less<>> scope_names_;
-  // The least number that may still be free behind a name: names are never given back, so the search goes on from there.
+  // The least number that may still be free behind a name: names are never given back, so the search goes on from
+  // there.
   std::map<std::string, int, std::less<>> free_name_number_, free_scope_number_;
   std::string scope_prefix_;
+  int num_control_edges_ = 0;
   int num_groups_ = 0;
   GroupId current_group_ = kNoGroup;
   Phase phase_ = Phase::model;

@@ -13,8 +13,12 @@ constexpr double kTruncatedStddev = 0.87962566103423978;
 
 }  // namespace
 
-Initializer zeros() { return constant_initializer(0); }
-Initializer ones() { return constant_initializer(1); }
+Initializer zeros() {
+  return constant_initializer(0);
+}
+Initializer ones() {
+  return constant_initializer(1);
+}
 
 Initializer constant_initializer(double value) {
   return [value](const InitializerRequest& r) { return fill(r.graph, r.shape, value, Dtype::f32, "initial_value"); };

@@ -61,8 +61,7 @@ Value conv2d(Value x, const Conv2dLayerOptions& options) {
   const auto taps = static_cast<double>(options.kernel[0] * options.kernel[1]);
   const double fan_in = taps * static_cast<double>(channels);
   const double fan_out = taps * static_cast<double>(options.filters);
-  const Value kernel =
-      parameter("kernel", options.kernel_initializer, {graph, kernel_shape, fan_in, fan_out});
+  const Value kernel = parameter("kernel", options.kernel_initializer, {graph, kernel_shape, fan_in, fan_out});
   const Value y = conv2d(x, kernel, convolution);
   if (!options.bias) return y;
   return bias_add(y, parameter("bias", options.bias_initializer, {graph, {options.filters}, fan_in, fan_out}));

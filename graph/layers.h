@@ -31,7 +31,8 @@ struct Conv2dLayerOptions {
   Initializer bias_initializer = zeros();
   std::string name = "conv2d";
 };
-/// Convolution with a kernel of its own. Shapes: x [N, H, W, C], kernel [KH, KW, C, filters], y [N, OH, OW, filters]. f32.
+/// Convolution with a kernel of its own. Shapes: x [N, H, W, C], kernel [KH, KW, C, filters], y [N, OH, OW, filters].
+/// f32.
 Value conv2d(Value x, const Conv2dLayerOptions& options);
 
 struct BatchNormLayerOptions {

@@ -15,8 +15,8 @@ namespace sectionflow {
 using GroupId = std::int32_t;
 inline constexpr GroupId kNoGroup = -1;
 
-/// What a node is for: the model, or training it (gradients, optimisers). Random nodes are numbered apart in each, so that
-/// adding training operations never shifts the random numbers of the model.
+/// What a node is for: the model, or training it (gradients, optimisers). Random nodes are numbered apart in each, so
+/// that adding training operations never shifts the random numbers of the model.
 enum class Phase { model, training };
 
 /// One operation of a graph with its inputs and options. Made by Graph::add_node; never changes but for control edges.

@@ -54,7 +54,8 @@ struct OpDef {
   Recompute recompute = Recompute::pure;
   /// One entry an input; all `data` where the function is absent.
   std::function<std::vector<InputUse>(std::size_t num_inputs, HostBooleans)> uses{};
-  /// Whether the operation has any effect under these booleans; absent: always. An operation without effect is not executed.
+  /// Whether the operation has any effect under these booleans; absent: always. An operation without effect is not
+  /// executed.
   std::function<bool(HostBooleans)> has_effect{};
   /// Small outputs that are kept from the first execution to spare a recomputation a pass; its kernel then reads them.
   std::vector<int> kept_outputs{};

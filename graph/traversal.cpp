@@ -28,8 +28,9 @@ class CycleFinder : public boost::default_dfs_visitor {
       if (id != last) text = graph.graph().node(id).name() + " <- " + text;
       if (id == last) break;
     }
-    throw ArgumentError("the graph has a cycle: " + graph.graph().node(last).name() + " <- " + text +
-                        "; a node cannot wait for itself: drop one of its control edges, or read the variable before its update");
+    throw ArgumentError(
+        "the graph has a cycle: " + graph.graph().node(last).name() + " <- " + text +
+        "; a node cannot wait for itself: drop one of its control edges, or read the variable before its update");
   }
 
  private:

@@ -16,8 +16,8 @@ namespace sectionflow {
 /// What a kernel is made for: one node under one feed signature.
 struct KernelRequest {
   const Node& node;
-  std::vector<TensorType> inputs;   ///< concrete types
-  std::vector<TensorType> outputs;  ///< concrete types
+  std::vector<TensorType> inputs;                  ///< concrete types
+  std::vector<TensorType> outputs;                 ///< concrete types
   std::vector<std::optional<bool>> host_booleans;  ///< one an input; set for inputs used as host booleans
   /// A repeated execution within a cycle: outputs that the op keeps (OpDef::kept_outputs) hold their first values and
   /// must be read instead of computed; the other outputs must get the same bits as the first time.

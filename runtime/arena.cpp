@@ -7,9 +7,9 @@
 namespace sectionflow {
 namespace {
 
-// The last byte of a float, or of an integer, that is written over the canary must differ from the canary's: 0xEA is none
-// of 0x00, 0x7F and 0xFF (small and negative integers, infinities, NaNs, poison), nor that of a guard; as a float's it
-// stands for numbers from -1.5e26 to -3.8e25.
+// The last byte of a float, or of an integer, that is written over the canary must differ from the canary's: 0xEA is
+// none of 0x00, 0x7F and 0xFF (small and negative integers, infinities, NaNs, poison), nor that of a guard; as a
+// float's it stands for numbers from -1.5e26 to -3.8e25.
 constexpr std::array<std::byte, 4> kCanary = {std::byte{0xD7}, std::byte{0xC3}, std::byte{0xA5}, std::byte{0xEA}};
 
 // The canary many times over, so that it is written and compared block by block.

@@ -38,9 +38,10 @@ bool is_at_hand(const Node& node) {
   return from_home && node.inputs().empty() && node.control_inputs().empty();
 }
 
-/// Moves each update to the place just after the last node that it waits for, and what is at hand to the front: a learning
-/// rate that is made after all gradients must not hold the updates back.
-std::vector<NodeId> hoist_updates(const Graph& graph, const std::vector<NodeId>& order, const Dependencies& dependencies) {
+/// Moves each update to the place just after the last node that it waits for, and what is at hand to the front: a
+/// learning rate that is made after all gradients must not hold the updates back.
+std::vector<NodeId> hoist_updates(const Graph& graph, const std::vector<NodeId>& order,
+                                  const Dependencies& dependencies) {
   // (place in `order` to come after, 1 for hoisted updates, own place in `order`): the new order is that of these keys.
   std::map<NodeId, std::tuple<int, int, int>> keys;
   int place = 0;
@@ -68,14 +69,18 @@ std::vector<NodeId> hoist_updates(const Graph& graph, const std::vector<NodeId>&
 
 }  // namespace
 
-bool is_update(const Node& node) { return !node.op().updated_inputs.empty(); }
+bool is_update(const Node& node) {
+  return !node.op().updated_inputs.empty();
+}
 
 bool is_source(const Node& node) {
   const bool brings_value = node.op().name == "placeholder" || node.op().has_kernel;
   return brings_value && node.inputs().empty() && node.control_inputs().empty();
 }
 
-bool is_step(const Node& node) { return node.op().has_kernel || node.op().name == "placeholder"; }
+bool is_step(const Node& node) {
+  return node.op().has_kernel || node.op().name == "placeholder";
+}
 
 std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vector<bool>& needed) {
   Dependencies dependencies(needed.size());

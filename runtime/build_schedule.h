@@ -12,10 +12,10 @@ struct RunRequest {
   std::vector<Operation> targets;  ///< executed for their effect
 };
 
-/// All nodes that a request needs, each after what it depends on. Beside data and control inputs an update of a variable
-/// waits for every other reader of the variable, fetches included, and for earlier updates of it; otherwise it comes as
-/// early as it can, so that gradients die at once.
-/// Throws: ArgumentError naming a cycle, or a placeholder that is not fed.
+/// All nodes that a request needs, each after what it depends on. Beside data and control inputs an update of a
+/// variable waits for every other reader of the variable, fetches included, and for earlier updates of it; otherwise it
+/// comes as early as it can, so that gradients die at once. Throws: ArgumentError naming a cycle, or a placeholder that
+/// is not fed.
 std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vector<bool>& needed);
 
 /// Writes the script of the whole graph: everything once, in execution order; feeds and constants just before their

@@ -79,8 +79,8 @@ class Player {
   void write(int buffer) {
     const Range range = range_of(buffer);
     if (range.begin == range.end) return;
-    SF_CHECK(range.begin % kBufferAlignment == 0, InternalError, where(), " writes buffer ", buffer, " at ", range.begin,
-             ", which is not aligned");
+    SF_CHECK(range.begin % kBufferAlignment == 0, InternalError, where(), " writes buffer ", buffer, " at ",
+             range.begin, ", which is not aligned");
     highest_ = std::max(highest_, range.end);
     // Whatever overlaps has lost its bytes.
     auto next = owner_.lower_bound(range.begin);
@@ -111,8 +111,8 @@ class Player {
       const bool allowed = std::any_of(in_place.begin(), in_place.end(), [&](const InPlace& pair) {
         return pair.input == static_cast<int>(input) && pair.output == output;
       });
-      SF_CHECK(allowed && from.begin == to.begin && from.end == to.end, InternalError, where(), " writes output ", output,
-               " over its input ", input);
+      SF_CHECK(allowed && from.begin == to.begin && from.end == to.end, InternalError, where(), " writes output ",
+               output, " over its input ", input);
     }
   }
 
@@ -129,7 +129,8 @@ class Player {
 }  // namespace
 
 void check_schedule(const Schedule& schedule, const std::vector<std::unique_ptr<Kernel>>& kernels,
-                    const StorageAssignment& storage, const MemoryPlan& plan, const Graph& graph, std::size_t guard_bytes) {
+                    const StorageAssignment& storage, const MemoryPlan& plan, const Graph& graph,
+                    std::size_t guard_bytes) {
   Player player(schedule, storage, plan, graph);
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];

@@ -16,6 +16,7 @@ namespace sectionflow {
 /// it, is the stated peak.
 /// Shares no code with liveness or plan_memory. Throws: InternalError naming the step.
 void check_schedule(const Schedule& schedule, const std::vector<std::unique_ptr<Kernel>>& kernels,
-                    const StorageAssignment& storage, const MemoryPlan& plan, const Graph& graph, std::size_t guard_bytes);
+                    const StorageAssignment& storage, const MemoryPlan& plan, const Graph& graph,
+                    std::size_t guard_bytes);
 
 }  // namespace sectionflow

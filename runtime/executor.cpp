@@ -33,9 +33,10 @@ void launch(const Step& step, const BoundStep& bound, PlayContext& context) {
                         .updated = bound.updated,
                         .workspace = bound.workspace,
                         .random = {context.seed, bound.random_ordinal, static_cast<std::uint32_t>(context.cycle)}});
-  SF_CHECK(bound.workspace_guard == nullptr || all_bytes(bound.workspace_guard, bound.workspace_guard_bytes, kScratchGuard),
-           InternalError, context.graph.node(step.node).label(), ": kernel ", bound.kernel->implementation(),
-           " wrote past its scratch");
+  SF_CHECK(
+      bound.workspace_guard == nullptr || all_bytes(bound.workspace_guard, bound.workspace_guard_bytes, kScratchGuard),
+      InternalError, context.graph.node(step.node).label(), ": kernel ", bound.kernel->implementation(),
+      " wrote past its scratch");
 }
 
 void execute(const Program& program, StepIndex index, PlayContext& context) {
@@ -78,9 +79,10 @@ void poison_deaths(const Program& program, StepIndex index, const PlayContext& c
     const auto i = static_cast<std::size_t>(dying);
     const Storage& storage = program.storage.storages[i];
     std::byte* begin = context.region + program.plan.offsets[i];
-    SF_CHECK(storage.fixed_offset || all_bytes(begin + storage.bytes - kPoisonGuardBytes, kPoisonGuardBytes, kStorageGuard),
-             InternalError, "poison: bytes behind a buffer were written; its last reader is ",
-             context.graph.node(program.schedule.steps[static_cast<std::size_t>(index)].node).label());
+    SF_CHECK(
+        storage.fixed_offset || all_bytes(begin + storage.bytes - kPoisonGuardBytes, kPoisonGuardBytes, kStorageGuard),
+        InternalError, "poison: bytes behind a buffer were written; its last reader is ",
+        context.graph.node(program.schedule.steps[static_cast<std::size_t>(index)].node).label());
     std::memset(begin, kPoison, storage.bytes);
   }
 }
@@ -106,7 +108,9 @@ void trace_step(const Program& program, const Step& step, StepIndex index, doubl
                       .live_bytes = live_bytes});
 }
 
-double now_us() { return std::chrono::duration<double, std::micro>(Clock::now().time_since_epoch()).count(); }
+double now_us() {
+  return std::chrono::duration<double, std::micro>(Clock::now().time_since_epoch()).count();
+}
 
 }  // namespace
 

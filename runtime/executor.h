@@ -14,18 +14,18 @@ namespace sectionflow {
 struct PlayContext {
   Device& device;
   const Graph& graph;
-  std::byte* region = nullptr;                  ///< the planned region, for poison
-  std::span<const std::byte* const> feeds;      ///< one an entry of Schedule::feeds
-  std::span<std::byte* const> fetches;          ///< one an entry of Schedule::fetches
+  std::byte* region = nullptr;              ///< the planned region, for poison
+  std::span<const std::byte* const> feeds;  ///< one an entry of Schedule::feeds
+  std::span<std::byte* const> fetches;      ///< one an entry of Schedule::fetches
   std::uint64_t seed = 0;
   std::uint64_t cycle = 0;
-  std::span<std::int64_t> executions;           ///< one a node, counted up
-  std::span<double> pass_seconds;               ///< one a pass, set
+  std::span<std::int64_t> executions;  ///< one a node, counted up
+  std::span<double> pass_seconds;      ///< one a pass, set
   Trace* trace = nullptr;
   bool log_passes = false;
   bool log_pass_times = false;
   bool poison = false;
-  bool updates_started = false;                 ///< set once a variable may have changed
+  bool updates_started = false;  ///< set once a variable may have changed
 };
 
 /// Plays steps [first, last) of a bound program in order. No policy, no allocation.

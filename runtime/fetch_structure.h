@@ -12,8 +12,8 @@
 
 namespace sectionflow {
 
-// Fetches may be nested: a Value, or vectors, arrays, pairs, tuples and maps of fetches, to any depth. What comes back has
-// the same shape with a HostTensor in the place of each Value.
+// Fetches may be nested: a Value, or vectors, arrays, pairs, tuples and maps of fetches, to any depth. What comes back
+// has the same shape with a HostTensor in the place of each Value.
 
 template <class Fetches>
 struct FetchStructure;
@@ -26,7 +26,9 @@ template <>
 struct FetchStructure<Value> {
   using Result = HostTensor;
   static void flatten(const Value& value, std::vector<Value>& flat) { flat.push_back(value); }
-  static Result rebuild(const Value&, std::vector<HostTensor>& flat, std::size_t& next) { return std::move(flat[next++]); }
+  static Result rebuild(const Value&, std::vector<HostTensor>& flat, std::size_t& next) {
+    return std::move(flat[next++]);
+  }
 };
 
 template <class Inner>

@@ -51,7 +51,8 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
   report.planned_peak_bytes = peak == 0 ? variables.end_bytes : program.transient_offset + peak;
   report.transient_bytes = report.planned_peak_bytes - report.persistent_bytes;
   // The bound counts whole multiples of kBufferAlignment, also for what lies at the top.
-  report.lower_bound_bytes = std::min(report.planned_peak_bytes, program.transient_offset + program.plan.lower_bound_bytes);
+  report.lower_bound_bytes =
+      std::min(report.planned_peak_bytes, program.transient_offset + program.plan.lower_bound_bytes);
   report.fits = report.planned_peak_bytes <= budget_bytes;
   report.num_steps = static_cast<int>(program.schedule.steps.size());
   std::set<NodeId> executed;
@@ -68,15 +69,15 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
 bool completes_training(const Schedule& schedule, const Graph& graph) {
   std::set<NodeId> training;
   for (Operation operation : graph.operations(kTrainingOperations)) training.insert(operation.node().id());
-  return std::any_of(schedule.steps.begin(), schedule.steps.end(), [&](const Step& step) {
-    return step.kind == StepKind::compute && training.contains(step.node);
-  });
+  return std::any_of(schedule.steps.begin(), schedule.steps.end(),
+                     [&](const Step& step) { return step.kind == StepKind::compute && training.contains(step.node); });
 }
 
 }  // namespace
 
 std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const Script& script, std::size_t num_fetches,
-                                         const VariableLayout& variables, Device& device, const CompileOptions& options) {
+                                         const VariableLayout& variables, Device& device,
+                                         const CompileOptions& options) {
   auto program = std::make_unique<Program>();
   program->schedule = lower_script(script, graph, num_fetches);
   if (options.edit_schedule) options.edit_schedule(program->schedule);
@@ -124,7 +125,8 @@ void bind_program(Program& program, const Graph& graph, const VariableLayout& va
       bound.workspace = address(step.workspace);
       const std::size_t scratch = bound.kernel->workspace_bytes();
       bound.workspace_guard = bound.workspace + scratch;
-      bound.workspace_guard_bytes = program.schedule.buffers[static_cast<std::size_t>(step.workspace.index)].bytes - scratch;
+      bound.workspace_guard_bytes =
+          program.schedule.buffers[static_cast<std::size_t>(step.workspace.index)].bytes - scratch;
     }
     program.bound.push_back(std::move(bound));
   }

@@ -59,7 +59,8 @@ struct CompileOptions {
 
 /// Script -> schedule -> kernels -> storages -> offsets. Never throws BudgetError: the report says whether it fits.
 std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const Script& script, std::size_t num_fetches,
-                                         const VariableLayout& variables, Device& device, const CompileOptions& options);
+                                         const VariableLayout& variables, Device& device,
+                                         const CompileOptions& options);
 
 /// Works out every pointer of the program in an arena that starts at `base`.
 void bind_program(Program& program, const Graph& graph, const VariableLayout& variables, std::byte* base);

@@ -6,7 +6,9 @@
 namespace sectionflow {
 namespace {
 
-std::string exact(std::size_t bytes) { return bytes_text(bytes) + " (" + std::to_string(bytes) + " bytes)"; }
+std::string exact(std::size_t bytes) {
+  return bytes_text(bytes) + " (" + std::to_string(bytes) + " bytes)";
+}
 
 std::string fullest_text(const ProgramReport& report, std::size_t most) {
   std::string text = "  fullest at: " + report.fullest_step + "\n";
@@ -30,11 +32,11 @@ std::string ProgramReport::text() const {
 }
 
 void throw_budget_error(const ProgramReport& report) {
-  throw BudgetError("SF-E101 BudgetError: the program needs " + exact(report.planned_peak_bytes) + ", device_memory is " +
-                        exact(report.budget_bytes) + "\n  of these:   " + bytes_text(report.persistent_bytes) +
-                        " persistent (variables), " + bytes_text(report.transient_bytes) + " transient\n" +
-                        fullest_text(report, 8) + "  minimum:    device_memory of " +
-                        std::to_string(report.planned_peak_bytes) + " bytes\n" +
+  throw BudgetError("SF-E101 BudgetError: the program needs " + exact(report.planned_peak_bytes) +
+                        ", device_memory is " + exact(report.budget_bytes) +
+                        "\n  of these:   " + bytes_text(report.persistent_bytes) + " persistent (variables), " +
+                        bytes_text(report.transient_bytes) + " transient\n" + fullest_text(report, 8) +
+                        "  minimum:    device_memory of " + std::to_string(report.planned_peak_bytes) + " bytes\n" +
                         "  hint:       cut the graph into more sections near this step, or make the batch smaller",
                     report.budget_bytes, report.planned_peak_bytes);
 }

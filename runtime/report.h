@@ -18,11 +18,11 @@ struct LiveTensor {
 /// What is known of a program before its first step. Bytes are exact: a run measures the same.
 struct ProgramReport {
   std::size_t budget_bytes = 0;
-  std::size_t persistent_bytes = 0;      ///< variables: parameters, slots, statistics
-  std::size_t transient_bytes = 0;       ///< the rest of the peak: activations, gradients, feeds, fetches, scratch
-  std::size_t planned_peak_bytes = 0;    ///< both; the smallest budget under which the program runs
-  std::size_t lower_bound_bytes = 0;     ///< persistent bytes and the largest sum of live bytes, at most the peak
-  bool fits = true;                      ///< planned_peak_bytes <= budget_bytes
+  std::size_t persistent_bytes = 0;    ///< variables: parameters, slots, statistics
+  std::size_t transient_bytes = 0;     ///< the rest of the peak: activations, gradients, feeds, fetches, scratch
+  std::size_t planned_peak_bytes = 0;  ///< both; the smallest budget under which the program runs
+  std::size_t lower_bound_bytes = 0;   ///< persistent bytes and the largest sum of live bytes, at most the peak
+  bool fits = true;                    ///< planned_peak_bytes <= budget_bytes
   int num_steps = 0;
   int num_operations = 0;                ///< kernels launched in a cycle
   int recomputed_operations = 0;         ///< launches of a node after its first in the cycle, constants not counted

@@ -31,7 +31,8 @@ class Lowering {
         step.node = line.fetched.node().id();
         step.slot = line.fetch_slot;
         step.inputs = {read(line.fetched)};
-        schedule_.fetches[line.fetch_slot] = {line.fetched, graph_.type(line.fetched), graph_.type(line.fetched).bytes()};
+        schedule_.fetches[line.fetch_slot] = {line.fetched, graph_.type(line.fetched),
+                                              graph_.type(line.fetched).bytes()};
         break;
       case StepKind::hold:
         step.node = line.fetched.node().id();

@@ -25,7 +25,7 @@ enum class StepKind { feed, compute, fetch, hold };
 struct ScriptLine {
   StepKind kind = StepKind::compute;
   NodeId node = 0;      ///< to feed or compute
-  Value fetched{};       ///< for fetch and hold
+  Value fetched{};      ///< for fetch and hold
   int fetch_slot = 0;   ///< for fetch: which fetch of the caller
   int pass = 0;         ///< index into Script::passes
   bool replay = false;  ///< compute: the node has been executed before in this cycle, and its kept outputs are alive

@@ -23,6 +23,17 @@ std::vector<const std::byte*> feed_pointers(const Program& program, const Feeds&
   return pointers;
 }
 
+/// The highest end of what begins in the forward half.
+std::size_t forward_half_peak(const Program& program) {
+  std::size_t peak = program.report.persistent_bytes;
+  for (std::size_t i = 0; i < program.storage.storages.size(); ++i) {
+    const Storage& storage = program.storage.storages[i];
+    if (storage.bytes == 0 || storage.life.first >= program.schedule.half) continue;
+    peak = std::max(peak, program.transient_offset + program.plan.offsets[i] + storage.bytes);
+  }
+  return peak;
+}
+
 std::string key_of(const char* kind, const std::vector<Value>& fetches, const std::vector<Operation>& targets,
                    const Signature& signature) {
   std::string key = kind;
@@ -106,15 +117,24 @@ Program& Session::whole_graph_program(const std::vector<Value>& fetches, const S
   for (const Value& fetch : fetches) {
     SF_CHECK(fetch.valid() && &fetch.graph() == graph_, ArgumentError, "fetch '", fetch.valid() ? fetch.name() : "",
              "' does not belong to the graph of this session");
+    (void)fetch.type();
+  }
+  for (const Operation& target : options.targets) {
+    SF_CHECK(target.valid() && &target.node().graph() == graph_, ArgumentError, "target '",
+             target.valid() ? target.name() : "", "' does not belong to the graph of this session");
   }
   return program(key_of("whole", fetches, options.targets, signature), signature, fetches.size(),
-                 [&](const ConcreteGraph& graph) { return build_schedule(graph, {fetches, options.targets}); });
+                 [&](const ConcreteGraph& graph) {
+                   return build_schedule(graph, {fetches, options.targets});
+                 });
 }
 
-Program& Session::program(const std::string& key, const Signature& signature, std::size_t num_fetches,
+Program& Session::program(const std::string& wanted, const Signature& signature, std::size_t num_fetches,
                           const ScriptWriter& writer) {
   if (!initialized_) lay_out_variables();
   layout_.offsets.resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
+  // A control edge is all that may change in the nodes that a kept program knows.
+  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges");
   const auto found = programs_.find(key);
   // Before initialize() the variables have no places that a kept program could rely on.
   if (initialized_ && found != programs_.end()) return *found->second;
@@ -170,7 +190,12 @@ std::vector<HostTensor> Session::play_forward_half(Program& program, const Feeds
   }
   auto fetched = play_range(program, 0, program.schedule.half, pointers, options);
   pending_ = std::move(pending);
-  statistics_.bytes_in_use = program.report.planned_peak_bytes;
+  statistics_.bytes_in_use = layout_.end_bytes;
+  for (const Storage& storage : program.storage.storages) {
+    const bool crosses = storage.life.first < program.schedule.half && storage.life.last >= program.schedule.half;
+    if (crosses) statistics_.bytes_in_use += storage.bytes;
+  }
+  statistics_.bytes_active = statistics_.bytes_in_use;
   return fetched;
 }
 
@@ -188,19 +213,24 @@ std::vector<HostTensor> Session::play_backward_half(Program* instead, const Play
   }
   auto fetched = play_range(program, instead != nullptr ? 0 : program.schedule.half,
                             static_cast<StepIndex>(program.schedule.steps.size()), pointers, options);
-  const Program& forward = *pending_->program;
+  const std::size_t forward_peak = instead != nullptr ? forward_half_peak(*pending_->program) : 0;
   pending_.reset();
-  statistics_.planned_peak_bytes = forward.report.planned_peak_bytes;
   finish(program, program.advances_cycle);
+  // With another backward half than its own, a cycle reaches as high as the higher of its halves.
+  statistics_.planned_peak_bytes = std::max(statistics_.planned_peak_bytes, forward_peak);
+  statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, forward_peak);
+  statistics_.peak_bytes_active = statistics_.peak_bytes_in_use;
   return fetched;
 }
 
 void Session::discard_forward_half() {
   pending_.reset();
-  statistics_.bytes_in_use = layout_.end_bytes;
+  statistics_.bytes_in_use = statistics_.bytes_active = layout_.end_bytes;
 }
 
-const Program* Session::pending() const { return pending_ ? pending_->program : nullptr; }
+const Program* Session::pending() const {
+  return pending_ ? pending_->program : nullptr;
+}
 
 std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, StepIndex last,
                                             const std::vector<const std::byte*>& feeds, const PlayOptions& options) {

@@ -22,14 +22,15 @@ namespace sectionflow {
 
 struct SessionOptions {
   DeviceSpec device = cpu();
-  /// Hard limit on all bytes that are allocated on the device: variables, activations, gradients, feeds, fetches, scratch.
-  /// 0: all memory of the device.
+  /// Hard limit on all bytes that are allocated on the device: variables, activations, gradients, feeds, fetches,
+  /// scratch. 0: all memory of the device.
   std::size_t device_memory = 0;
   /// Compute threads; 0: every core that the process may use. Results are the same bits only for the same number.
   int threads = 0;
   /// Of all random numbers: initial values and random operations.
   std::uint64_t seed = 0;
-  /// Debugging: guard bytes behind every buffer, NaN into every buffer when it begins and ends. Slow, and needs more memory.
+  /// Debugging: guard bytes behind every buffer, NaN into every buffer when it begins and ends. Slow, and needs more
+  /// memory.
   bool poison = false;
   /// Verify every compiled program by the independent checker.
   bool check_schedules = false;
@@ -41,14 +42,14 @@ struct RunOptions {
 
 /// How one playing is logged.
 struct PlayOptions {
-  bool log_passes = false;       ///< "Running backward pass on section 2"
-  bool log_pass_times = false;   ///< milliseconds of each pass
+  bool log_passes = false;      ///< "Running backward pass on section 2"
+  bool log_pass_times = false;  ///< milliseconds of each pass
 };
 
 /// A device, its memory budget and the variables' values; runs programs of one graph.
 ///
-/// Threads: one at a time. The graph must outlive it. Variables and optimisers must be in the graph before initialize();
-/// other nodes may be added at any time.
+/// Threads: one at a time. The graph must outlive it. Variables and optimisers must be in the graph before
+/// initialize(); other nodes may be added at any time.
 class Session {
  public:
   /// Throws: DeviceError, ArgumentError.
@@ -108,13 +109,15 @@ class Session {
   using ScriptWriter = std::function<Script(const ConcreteGraph&)>;
 
   /// The program of that key, compiled from `writer`'s script when it is new. Compiling checks no budget.
-  Program& program(const std::string& key, const Signature& signature, std::size_t num_fetches, const ScriptWriter& writer);
+  Program& program(const std::string& key, const Signature& signature, std::size_t num_fetches,
+                   const ScriptWriter& writer);
   /// Throws: BudgetError when the program does not fit; ArgumentError when it may not run now.
   void check_ready(const Program& program) const;
   /// Plays all of a program.
   std::vector<HostTensor> play(Program& program, const Feeds& feeds, const PlayOptions& options = {});
-  /// Plays the forward half and leaves the session pending: what the backward half reads stays in device memory, the feeds
-  /// it needs are copied. Returns the fetches; those of the backward half are empty. No variable and no counter changes.
+  /// Plays the forward half and leaves the session pending: what the backward half reads stays in device memory, the
+  /// feeds it needs are copied. Returns the fetches; those of the backward half are empty. No variable and no counter
+  /// changes.
   std::vector<HostTensor> play_forward_half(Program& program, const Feeds& feeds, const PlayOptions& options = {});
   /// Plays the other half of the pending program, or `instead`, a program that begins with what the pending one left.
   std::vector<HostTensor> play_backward_half(Program* instead = nullptr, const PlayOptions& options = {});
@@ -131,7 +134,8 @@ class Session {
   struct Pending;
 
   std::vector<HostTensor> run_flat(const std::vector<Value>& fetches, const Feeds& feeds, const RunOptions& options);
-  Program& whole_graph_program(const std::vector<Value>& fetches, const Signature& signature, const RunOptions& options);
+  Program& whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
+                               const RunOptions& options);
   std::vector<HostTensor> play_range(Program& program, StepIndex first, StepIndex last,
                                      const std::vector<const std::byte*>& feeds, const PlayOptions& options);
   void lay_out_variables();

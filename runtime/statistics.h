@@ -7,22 +7,22 @@ namespace sectionflow {
 
 /// Figures of a session's device memory, by the names that users of TensorFlow Large Model Support know.
 struct Statistics {
-  std::int64_t num_allocs = 0;            ///< buffers begun
-  std::size_t bytes_in_use = 0;           ///< now: variables, and border tensors of a pending forward half
-  std::size_t peak_bytes_in_use = 0;      ///< highest end of any buffer since the last clearing
+  std::int64_t num_allocs = 0;        ///< buffers begun
+  std::size_t bytes_in_use = 0;       ///< now: variables, and border tensors of a pending forward half
+  std::size_t peak_bytes_in_use = 0;  ///< highest end of any buffer since the last clearing
   std::size_t largest_alloc_size = 0;
-  std::size_t bytes_limit = 0;            ///< the budget
-  std::size_t bytes_reserved = 0;         ///< the arena: the budget too
+  std::size_t bytes_limit = 0;     ///< the budget
+  std::size_t bytes_reserved = 0;  ///< the arena: the budget too
   std::size_t peak_bytes_reserved = 0;
   std::size_t bytes_reservable_limit = 0;
-  std::size_t bytes_active = 0;           ///< in use less inactive; nothing is ever inactive in a planned arena
+  std::size_t bytes_active = 0;  ///< in use less inactive; nothing is ever inactive in a planned arena
   std::size_t peak_bytes_active = 0;
   std::size_t bytes_inactive = 0;
-  std::size_t bytes_reclaimed = 0;        ///< moved to the host to make room
+  std::size_t bytes_reclaimed = 0;  ///< moved to the host to make room
   std::int64_t num_single_reclaims = 0;
   std::int64_t num_full_reclaims = 0;
-  std::size_t planned_peak_bytes = 0;     ///< of the last program played
-  std::size_t measured_peak_bytes = 0;    ///< of the last program played while measuring; 0 when none was
+  std::size_t planned_peak_bytes = 0;   ///< of the last program played
+  std::size_t measured_peak_bytes = 0;  ///< of the last program played while measuring; 0 when none was
 };
 
 }  // namespace sectionflow

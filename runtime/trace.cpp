@@ -19,7 +19,7 @@ json lane_name(int lane, const char* name) {
 }
 
 json slice(int lane, const std::string& name, const std::string& category, double start_us, double duration_us) {
-  return {{"ph", "X"}, {"name", name},     {"cat", category}, {"pid", 1},
+  return {{"ph", "X"},   {"name", name},   {"cat", category},   {"pid", 1},
           {"tid", lane}, {"ts", start_us}, {"dur", duration_us}};
 }
 
@@ -34,9 +34,13 @@ void Trace::write(const std::string& path, const Graph& graph) const {
     const Event& event = events_[i];
     const Node& node = graph.node(event.node);
     json step = slice(kComputeLane, node.name(), node.op().name, event.start_us, event.duration_us);
-    step["args"] = {{"op", node.op().name}, {"pass", event.pass.text()}, {"replay", event.replay}, {"cycle", event.cycle}};
+    step["args"] = {
+        {"op", node.op().name}, {"pass", event.pass.text()}, {"replay", event.replay}, {"cycle", event.cycle}};
     events.push_back(std::move(step));
-    events.push_back({{"ph", "C"}, {"name", "bytes_in_use"}, {"pid", 1}, {"ts", event.start_us},
+    events.push_back({{"ph", "C"},
+                      {"name", "bytes_in_use"},
+                      {"pid", 1},
+                      {"ts", event.start_us},
                       {"args", {{"bytes", event.live_bytes}}}});
   }
   // Passes: runs of events that share pass and cycle.

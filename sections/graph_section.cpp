@@ -9,8 +9,12 @@
 namespace sectionflow {
 namespace {
 
-void check_contains(const GraphSection& section, const std::vector<Value>& chosen, const std::vector<Value>& required,
-                    const char* call) {
+void check_choice(const GraphSection& section, const Graph& graph, const std::vector<Value>& chosen,
+                  const std::vector<Value>& required, const char* call) {
+  for (const Value& value : chosen) {
+    SF_CHECK(value.valid() && &value.graph() == &graph, ArgumentError, call, " of section ", section.index(), ": '",
+             value.valid() ? value.name() : "", "' does not belong to the graph of the section");
+  }
   for (const Value& value : required) {
     SF_CHECK(std::find(chosen.begin(), chosen.end(), value) != chosen.end(), ArgumentError, call, " of section ",
              section.index(), ": '", value.name(), "' is missing, which the section cannot do without");
@@ -34,7 +38,9 @@ std::vector<Operation> GraphSection::operations() const {
   return operations;
 }
 
-std::vector<Value> GraphSection::values(std::string_view collection) const { return graph_->values(collection, group_); }
+std::vector<Value> GraphSection::values(std::string_view collection) const {
+  return graph_->values(collection, group_);
+}
 std::vector<Operation> GraphSection::operations(std::string_view collection) const {
   return graph_->operations(collection, group_);
 }
@@ -52,7 +58,7 @@ const std::vector<Operation>& GraphSection::training_operations() const {
 }
 
 void GraphSection::set_tensors_to_feed(std::vector<Value> values, Hold hold) {
-  check_contains(*this, values, tensors_to_feed(), "set_tensors_to_feed");
+  check_choice(*this, *graph_, values, tensors_to_feed(), "set_tensors_to_feed");
   std::vector<Value> extra;
   for (const Value& value : values) {
     if (std::find(tensors_to_feed().begin(), tensors_to_feed().end(), value) != tensors_to_feed().end()) continue;
@@ -65,7 +71,7 @@ void GraphSection::set_tensors_to_feed(std::vector<Value> values, Hold hold) {
 }
 
 void GraphSection::set_tensors_to_cache(std::vector<Value> values, Hold hold) {
-  check_contains(*this, values, tensors_to_cache(), "set_tensors_to_cache");
+  check_choice(*this, *graph_, values, tensors_to_cache(), "set_tensors_to_cache");
   std::vector<Value> extra;
   for (const Value& value : values) {
     if (std::find(tensors_to_cache().begin(), tensors_to_cache().end(), value) != tensors_to_cache().end()) continue;

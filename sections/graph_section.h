@@ -39,9 +39,9 @@ class GraphSection {
   /// The updates that its backward run executes.
   const std::vector<Operation>& training_operations() const;
 
-  /// Chooses what is there for its backward run: all of tensors_to_feed(), and any other forward values, which then rest
-  /// in device memory from the forward pass on instead of being computed again.
-  /// Throws: ArgumentError naming a tensor of tensors_to_feed() that is missing, or one that is no forward value.
+  /// Chooses what is there for its backward run: all of tensors_to_feed(), and any other forward values, which then
+  /// rest in device memory from the forward pass on instead of being computed again. Throws: ArgumentError naming a
+  /// tensor of tensors_to_feed() that is missing, or one that is no forward value.
   void set_tensors_to_feed(std::vector<Value> values, Hold hold = Hold::next_cycle);
   /// Chooses what its backward run keeps: all of tensors_to_cache(), and any other backward values, which then rest in
   /// device memory to the end of the cycle. Throws: as set_tensors_to_feed.

@@ -29,7 +29,8 @@ GraphSectionManager::GraphSectionManager(Graph& graph) : graph_(&graph) {}
 
 SectionScope GraphSectionManager::new_section(std::string name) {
   if (name.empty()) name = "section " + std::to_string(sections_.size());
-  SF_CHECK(!prepared_, ArgumentError, "new_section('", name, "') after prepare_training(); make all sections before it");
+  SF_CHECK(!prepared_, ArgumentError, "new_section('", name,
+           "') after prepare_training(); make all sections before it");
   SF_CHECK(open_ == nullptr, ArgumentError, "new_section('", name, "') inside section '", open_ ? open_->name() : "",
            "'; sections do not nest: end the scope of the first");
   for (const auto& other : sections_) {
@@ -50,9 +51,20 @@ void GraphSectionManager::check_can_train() const {
   SF_CHECK(!sections_.empty(), ArgumentError, "add_training_ops: there is no section; open one with new_section()");
 }
 
+void GraphSectionManager::check_training(Value trained, const TrainingOptions& options) const {
+  SF_CHECK(&trained.graph() == graph_, ArgumentError, "add_training_ops: '", trained.name(),
+           "' does not belong to the graph of the section manager");
+  if (!options.global_step) return;
+  const Value step = *options.global_step;
+  SF_CHECK(&step.graph() == graph_ && is_variable(step) && step.type() == (TensorType{Dtype::i64, {}}), ArgumentError,
+           "add_training_ops: global_step '", step.name(), "' is ", step.type().text(),
+           "; wanted a variable i64[] of the section manager's graph");
+}
+
 std::vector<SectionTraining> GraphSectionManager::add_training_ops(const Optimizer& optimizer, Value loss,
                                                                    const TrainingOptions& options) {
   check_can_train();
+  check_training(loss, options);
   return add_training_ops(optimizer, compute_gradients(loss, options.variables), options);
 }
 
@@ -60,22 +72,27 @@ std::vector<SectionTraining> GraphSectionManager::add_training_ops(const Optimiz
                                                                    const std::vector<GradientAndVariable>& gradients,
                                                                    const TrainingOptions& options) {
   check_can_train();
-  if (options.global_step) {
-    const Value step = *options.global_step;
-    SF_CHECK(is_variable(step) && step.type() == (TensorType{Dtype::i64, {}}), ArgumentError, "add_training_ops: global_step '",
-             step.name(), "' is ", step.type().text(), "; wanted a variable i64[]");
-  }
+  for (const GradientAndVariable& pair : gradients) check_training(pair.variable, options);
   training_ = apply_gradients(optimizer, gradients);
   gradients_ = gradients;
   if (options.global_step) {
     const auto phase = graph_->enter_phase(Phase::training);
     training_.push_back(assign_add(*options.global_step, fill(*graph_, {}, 1, Dtype::i64, "one_cycle")));
   }
-  for (Operation update : graph_->operations(kUpdateOperations)) training_.push_back(update);
+  take_update_operations();
   verbose_ = options.verbose;
   keep_summaries_ = options.summaries;
   map_graph();
   return count_training();
+}
+
+/// Trains with what the collection "update_operations" holds by now.
+void GraphSectionManager::take_update_operations() {
+  for (Operation update : graph_->operations(kUpdateOperations)) {
+    if (std::find(training_.begin(), training_.end(), update) == training_.end()) training_.push_back(update);
+  }
+  // The updates of each section are to be found anew.
+  map_ = {};
 }
 
 std::vector<SectionTraining> GraphSectionManager::count_training() const {
@@ -87,7 +104,8 @@ std::vector<SectionTraining> GraphSectionManager::count_training() const {
       const bool is_extra = std::find(updates.begin(), updates.end(), operation) != updates.end();
       const bool applies = std::any_of(gradients_.begin(), gradients_.end(), [&](const GradientAndVariable& pair) {
         const auto& inputs = operation.node().inputs();
-        return inputs[0] == pair.variable && std::find(inputs.begin(), inputs.end(), pair.gradient) != inputs.end();
+        return !inputs.empty() && inputs[0] == pair.variable &&
+               std::find(inputs.begin(), inputs.end(), pair.gradient) != inputs.end();
       });
       if (is_extra) ++found[k].update_operations;
       if (applies && !is_extra) ++found[k].gradient_applications;
@@ -109,16 +127,22 @@ std::vector<bool> GraphSectionManager::counted_nodes() const {
 }
 
 void GraphSectionManager::map_graph() const {
-  if (map_.section.size() == static_cast<std::size_t>(graph_->num_nodes())) return;
+  const bool is_current = map_.section.size() == static_cast<std::size_t>(graph_->num_nodes()) &&
+                          map_.num_sections == static_cast<int>(sections_.size()) &&
+                          mapped_control_edges_ == graph_->num_control_edges();
+  if (is_current) return;
   const std::vector<bool> counted = counted_nodes();
   std::vector<GroupId> groups;
   for (const auto& section : sections_) groups.push_back(section->group());
-  map_ = map_sections(*graph_, groups, counted, [&](NodeId id) { return possible_reads(graph_->node(id)); });
+  SectionMap map = map_sections(*graph_, groups, counted, [&](NodeId id) { return possible_reads(graph_->node(id)); });
+  // What it refuses must be refused the next time too: nothing is taken over before.
+  if (prepared_) boundaries_ = section_boundaries(*graph_, map, counted);
+  map_ = std::move(map);
+  mapped_control_edges_ = graph_->num_control_edges();
   section_training_.assign(sections_.size(), {});
   for (Operation operation : training_) {
     section_training_[static_cast<std::size_t>(map_.backward_run[operation.node().id()])].push_back(operation);
   }
-  if (prepared_) boundaries_ = section_boundaries(*graph_, map_, counted);
 }
 
 void GraphSectionManager::prepare_training() {
@@ -131,6 +155,7 @@ void GraphSectionManager::prepare_training() {
              "' was left by an exception while it was built; build the graph anew");
     LOG_IF(WARNING, section->operations().empty()) << "section '" << section->name() << "' is empty";
   }
+  take_update_operations();
   map_graph();
   boundaries_ = section_boundaries(*graph_, map_, counted_nodes());
   prepared_ = true;
@@ -142,18 +167,23 @@ void GraphSectionManager::check_prepared(const char* call) const {
 
 SectionIndex GraphSectionManager::evaluated_in(Value fetch) const {
   check_prepared("evaluated_in()");
+  SF_CHECK(fetch.valid() && &fetch.graph() == graph_, ArgumentError, "fetch '", fetch.valid() ? fetch.name() : "",
+           "' does not belong to the graph of the section manager");
+  (void)fetch.type();
   map_graph();
   return evaluation_run(map_, fetch);
 }
 
-std::vector<CycleFetch> GraphSectionManager::place_fetches(const Session& session, const std::vector<Value>& fetches) const {
-  SF_CHECK(&session.graph() == graph_, ArgumentError, "the session was made for another graph than the section manager");
+void GraphSectionManager::check_session(const Session& session) const {
+  SF_CHECK(&session.graph() == graph_, ArgumentError,
+           "the session was made for another graph than the section manager");
+}
+
+std::vector<CycleFetch> GraphSectionManager::place_fetches(const Session& session,
+                                                           const std::vector<Value>& fetches) const {
+  check_session(session);
   std::vector<CycleFetch> placed;
-  for (const Value& fetch : fetches) {
-    SF_CHECK(fetch.valid() && &fetch.graph() == graph_, ArgumentError, "fetch '", fetch.valid() ? fetch.name() : "",
-             "' does not belong to the graph of the section manager");
-    placed.push_back({fetch, evaluated_in(fetch)});
-  }
+  for (const Value& fetch : fetches) placed.push_back({fetch, evaluated_in(fetch)});
   return placed;
 }
 
@@ -170,7 +200,9 @@ CycleRequest GraphSectionManager::request_for(const std::vector<CycleFetch>& fet
 }
 
 Program& GraphSectionManager::cycle_program(Session& session, const CycleRequest& request, const Signature& signature) {
-  std::string key = "cycle " + std::to_string(sections_.size());
+  // A graph may have several managers; their sections differ.
+  std::string key = "cycle";
+  for (GroupId group : request.groups) key += text_of(" g", group);
   const auto add = [&](const char* mark, Value value) {
     key += mark + std::to_string(value.node().id()) + ":" + std::to_string(value.output());
   };
@@ -183,18 +215,22 @@ Program& GraphSectionManager::cycle_program(Session& session, const CycleRequest
 
 ProgramReport GraphSectionManager::plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds) {
   check_prepared("plan");
-  return cycle_program(session, request_for(place_fetches(session, fetches)), signature_of(*graph_, feeds)).report;
+  const auto placed = place_fetches(session, with_summaries(fetches));
+  return cycle_program(session, request_for(placed), signature_of(*graph_, feeds)).report;
+}
+
+/// What a full cycle fetches: beside the caller's fetches the gradients of which summaries are kept.
+std::vector<Value> GraphSectionManager::with_summaries(std::vector<Value> fetches) const {
+  if (!keep_summaries_) return fetches;
+  for (const GradientAndVariable& pair : gradients_) fetches.push_back(pair.gradient);
+  return fetches;
 }
 
 std::vector<HostTensor> GraphSectionManager::full_cycle(Session& session, const std::vector<Value>& fetches,
                                                         const Feeds& feeds, const CycleOptions& options) {
   check_prepared("run_full_cycle");
-  std::vector<Value> all = fetches;
-  if (keep_summaries_) {
-    for (const GradientAndVariable& pair : gradients_) all.push_back(pair.gradient);
-  }
-  Program& program =
-      cycle_program(session, request_for(place_fetches(session, all)), signature_of(*graph_, feeds));
+  const auto placed = place_fetches(session, with_summaries(fetches));
+  Program& program = cycle_program(session, request_for(placed), signature_of(*graph_, feeds));
   auto fetched = session.play(program, feeds, play_options(options));
   count_runs(program.schedule, 0, static_cast<StepIndex>(program.schedule.steps.size()));
   forget_next_cycle_choices();
@@ -219,6 +255,7 @@ std::vector<HostTensor> GraphSectionManager::forward_pass(Session& session, cons
   }
   Program& program = cycle_program(session, request_for(placed), signature_of(*graph_, feeds));
   auto fetched = session.play_forward_half(program, feeds, play_options(options));
+  forward_ = &program;
   count_runs(program.schedule, 0, program.schedule.half);
   return fetched;
 }
@@ -233,8 +270,8 @@ std::vector<CycleFetch> GraphSectionManager::place_backward_fetches(
     for (CycleFetch fetch : place_fetches(session, fetches[static_cast<std::size_t>(k)])) {
       const NodeId id = fetch.value.node().id();
       const SectionIndex earliest = map_.is_forward(id) ? last : map_.backward_run[id];
-      SF_CHECK(k <= earliest, ArgumentError, "run_backward: '", fetch.value.name(), "' is fetched from the run of section ",
-               k, ", but is first there in that of section ", earliest);
+      SF_CHECK(k <= earliest, ArgumentError, "run_backward: '", fetch.value.name(),
+               "' is fetched from the run of section ", k, ", but is first there in that of section ", earliest);
       // A variable is read before any update.
       fetch.run = is_variable(fetch.value) ? last : k;
       placed.push_back(fetch);
@@ -249,7 +286,8 @@ Program& GraphSectionManager::backward_program(Session& session, const Program& 
   std::vector<EntryValue> entries;
   std::string key = "backward half";
   const auto add = [&key](const char* mark, Value value, std::size_t number) {
-    key += mark + std::to_string(value.node().id()) + ":" + std::to_string(value.output()) + "@" + std::to_string(number);
+    key +=
+        mark + std::to_string(value.node().id()) + ":" + std::to_string(value.output()) + "@" + std::to_string(number);
   };
   const Schedule& schedule = forward.schedule;
   for (std::size_t i = 0; i < schedule.buffers.size(); ++i) {
@@ -262,18 +300,20 @@ Program& GraphSectionManager::backward_program(Session& session, const Program& 
   }
   for (const CycleFetch& fetch : fetches) add(" f", fetch.value, static_cast<std::size_t>(fetch.run));
   const CycleRequest request = request_for(fetches);
-  // A copy: compiling may move the programs that are kept.
-  const Signature signature = forward.signature;
-  return session.program(key + " | " + signature.text(), signature, fetches.size(), [&](const ConcreteGraph& graph) {
-    return write_backward_half(graph, request, entries);
-  });
+  const Signature& signature = forward.signature;
+  return session.program(key + " | " + signature.text(), signature, fetches.size(),
+                         [&](const ConcreteGraph& graph) { return write_backward_half(graph, request, entries); });
 }
 
-std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(
-    Session& session, const std::vector<std::vector<Value>>& fetches, const CycleOptions& options) {
+std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(Session& session,
+                                                                        const std::vector<std::vector<Value>>& fetches,
+                                                                        const CycleOptions& options) {
   check_prepared("run_backward");
+  check_session(session);
   const Program* forward = session.pending();
   SF_CHECK(forward != nullptr, ArgumentError, "run_backward: no forward pass is pending; call run_forward first");
+  SF_CHECK(forward == forward_, ArgumentError,
+           "run_backward: the pending forward pass was run by another section manager");
   const std::vector<CycleFetch> placed = place_backward_fetches(session, fetches);
   Program* instead = placed.empty() ? nullptr : &backward_program(session, *forward, placed);
   const Schedule& played = instead != nullptr ? instead->schedule : forward->schedule;

@@ -34,10 +34,10 @@ class SectionScope {
 };
 
 struct TrainingOptions {
-  std::vector<Value> variables{};           ///< to train; empty: all trainable ones
-  std::optional<Value> global_step{};       ///< an i64 scalar variable, incremented once a cycle
-  bool verbose = false;                     ///< log 'Running backward pass on section K'
-  bool summaries = false;                   ///< fetch gradients in every full cycle and keep their histograms
+  std::vector<Value> variables{};      ///< to train; empty: all trainable ones
+  std::optional<Value> global_step{};  ///< an i64 scalar variable, incremented once a cycle
+  bool verbose = false;                ///< log 'Running backward pass on section K'
+  bool summaries = false;              ///< fetch gradients in every full cycle and keep their histograms
 };
 
 /// What add_training_ops found, per section.
@@ -50,7 +50,7 @@ struct CycleOptions {
   bool verbose_timing = false;  ///< log the milliseconds of each pass
 };
 
-/// How often a section has been run since the session's initialize().
+/// How often a section has been run by its manager, in all sessions.
 struct SectionRuns {
   std::int64_t forward = 0;
   std::int64_t backward = 0;
@@ -80,10 +80,11 @@ class GraphSectionManager {
   const std::vector<std::unique_ptr<GraphSection>>& sections() const { return sections_; }
   GraphSection& section(int index) const { return *sections_.at(static_cast<std::size_t>(index)); }
 
-  /// Adds gradients of the loss, the optimiser's updates, and what the collection "update_operations" holds.
-  /// Returns and logs what each section trains. Throws: as compute_gradients and apply_gradients; ArgumentError inside a
-  /// section or when called twice.
-  std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer, Value loss, const TrainingOptions& options = {});
+  /// Adds gradients of the loss and the optimiser's updates. Trained too is what the collection "update_operations"
+  /// holds when prepare_training() is called. Returns and logs what each section trains. Throws: as compute_gradients
+  /// and apply_gradients; ArgumentError inside a section or when called twice.
+  std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer, Value loss,
+                                                const TrainingOptions& options = {});
   /// The same for gradients that are there already, preprocessed or not.
   std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer,
                                                 const std::vector<GradientAndVariable>& gradients,
@@ -97,8 +98,8 @@ class GraphSectionManager {
   void prepare_training();
   bool is_prepared() const { return prepared_; }
 
-  /// One training step on one batch. Fetches may be nested and come back in the same shape; a fetched variable gives its
-  /// value from before the update. Throws, before anything runs: BudgetError, ArgumentError, ShapeError.
+  /// One training step on one batch. Fetches may be nested and come back in the same shape; a fetched variable gives
+  /// its value from before the update. Throws, before anything runs: BudgetError, ArgumentError, ShapeError.
   template <class Fetches>
   Fetched<Fetches> run_full_cycle(Session& session, const Fetches& fetches, const Feeds& feeds,
                                   const CycleOptions& options = {}) {
@@ -130,7 +131,8 @@ class GraphSectionManager {
     for (const Fetches& of_section : fetches) flat.push_back(flatten_fetches(of_section));
     auto tensors = backward_pass(session, flat, options);
     std::vector<Fetched<Fetches>> result;
-    for (std::size_t k = 0; k < fetches.size(); ++k) result.push_back(rebuild_fetches(fetches[k], std::move(tensors[k])));
+    for (std::size_t k = 0; k < fetches.size(); ++k)
+      result.push_back(rebuild_fetches(fetches[k], std::move(tensors[k])));
     return result;
   }
   /// Forgets the pending forward pass.
@@ -149,12 +151,16 @@ class GraphSectionManager {
   friend class GraphSection;
   friend class SectionScope;
 
+  void take_update_operations();
   void check_can_train() const;
+  void check_training(Value trained, const TrainingOptions& options) const;
   void check_prepared(const char* call) const;
   void map_graph() const;
   std::vector<SectionTraining> count_training() const;
   std::vector<bool> counted_nodes() const;
   CycleRequest request_for(const std::vector<CycleFetch>& fetches) const;
+  std::vector<Value> with_summaries(std::vector<Value> fetches) const;
+  void check_session(const Session& session) const;
   std::vector<CycleFetch> place_fetches(const Session& session, const std::vector<Value>& fetches) const;
   Program& cycle_program(Session& session, const CycleRequest& request, const Signature& signature);
   std::vector<HostTensor> full_cycle(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
@@ -179,8 +185,10 @@ class GraphSectionManager {
   bool keep_summaries_ = false;
   bool prepared_ = false;
   mutable SectionMap map_;  // of the graph as it was when last looked at
+  mutable int mapped_control_edges_ = 0;
   mutable std::vector<SectionBoundary> boundaries_;
   mutable std::vector<std::vector<Operation>> section_training_;
+  const Program* forward_ = nullptr;  // of the last run_forward
   std::vector<SectionRuns> runs_;
   std::vector<GradientSummary> summaries_;
 };

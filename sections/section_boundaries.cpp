@@ -5,25 +5,44 @@
 
 #include "base/error.h"
 #include "graph/ops/basic.h"
+#include "graph/traversal.h"
 
 namespace sectionflow {
 namespace {
 
-bool is_at_home_elsewhere(const Value& value) { return is_variable(value) || value.node().op().is_constant; }
+bool is_at_home_elsewhere(const Node& node) {
+  return node.op().name == "variable" || node.op().is_constant;
+}
 
-void check_order(const SectionMap& map, const Node& node) {
+/// For each forward node the highest section that it needs, itself or by way of nodes outside.
+std::vector<SectionIndex> highest_needed(const Graph& graph, const SectionMap& map) {
+  std::vector<SectionIndex> highest = map.section;
+  for (NodeId id : topological_order(DependencyGraph(graph))) {
+    const Node& node = graph.node(id);
+    if (!map.is_forward(id) || map.section[id] != kOutside || is_at_home_elsewhere(node)) continue;
+    for (const Value& value : possible_reads(node)) {
+      if (!is_at_home_elsewhere(value.node())) highest[id] = std::max(highest[id], highest[value.node().id()]);
+    }
+    for (const Node* control : node.control_inputs()) highest[id] = std::max(highest[id], highest[control->id()]);
+  }
+  return highest;
+}
+
+void check_order(const SectionMap& map, const std::vector<SectionIndex>& highest, const Node& node) {
   const auto check = [&](const Node& maker, const std::string& name) {
-    SF_CHECK(map.section[maker.id()] <= map.section[node.id()], ArgumentError, "section ", map.section[node.id()], ": ",
-             node.label(), " needs '", name, "' of section ", map.section[maker.id()],
+    SF_CHECK(highest[maker.id()] <= map.section[node.id()], ArgumentError, "section ", map.section[node.id()], ": ",
+             node.label(), " needs '", name, "' of section ", highest[maker.id()],
              "; sections must be in topological order: open the reader's section later");
   };
   for (const Value& value : possible_reads(node)) {
-    if (!is_at_home_elsewhere(value)) check(value.node(), value.name());
+    if (!is_at_home_elsewhere(value.node())) check(value.node(), value.name());
   }
   for (const Node* control : node.control_inputs()) check(*control, control->name());
 }
 
-std::vector<Value> in_order(const std::set<Value>& values) { return {values.begin(), values.end()}; }
+std::vector<Value> in_order(const std::set<Value>& values) {
+  return {values.begin(), values.end()};
+}
 
 }  // namespace
 
@@ -31,14 +50,15 @@ std::vector<SectionBoundary> section_boundaries(const Graph& graph, const Sectio
                                                 const std::vector<bool>& counted) {
   const auto num_sections = static_cast<std::size_t>(map.num_sections);
   std::vector<std::set<Value>> incoming(num_sections), feed(num_sections), cache(num_sections);
+  const std::vector<SectionIndex> highest = highest_needed(graph, map);
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     if (!counted[id]) continue;
     if (map.is_forward(id)) {
       if (map.section[id] == kOutside) continue;
-      check_order(map, node);
+      check_order(map, highest, node);
       for (const Value& value : possible_reads(node)) {
-        if (is_at_home_elsewhere(value) || map.section[value.node().id()] == map.section[id]) continue;
+        if (is_at_home_elsewhere(value.node()) || map.section[value.node().id()] == map.section[id]) continue;
         incoming[static_cast<std::size_t>(map.section[id])].insert(value);
       }
       continue;
@@ -47,7 +67,7 @@ std::vector<SectionBoundary> section_boundaries(const Graph& graph, const Sectio
     for (const Value& value : possible_reads(node)) {
       const NodeId maker = value.node().id();
       const SectionIndex source = map.backward[maker] ? map.backward_run[maker] : map.section[maker];
-      if (is_at_home_elsewhere(value) || source == reader) continue;
+      if (is_at_home_elsewhere(value.node()) || source == reader) continue;
       feed[static_cast<std::size_t>(reader)].insert(value);
       if (map.backward[maker]) cache[static_cast<std::size_t>(source)].insert(value);
     }

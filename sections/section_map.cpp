@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "graph/ops/basic.h"
 
@@ -19,30 +20,47 @@ std::vector<SectionIndex> sections_of_nodes(const Graph& graph, const std::vecto
   return sections;
 }
 
-/// Backward: made for training, or reading what was.
-std::vector<bool> backward_nodes(const Graph& graph, const std::vector<std::vector<Value>>& reads) {
+/// Backward: made for training, or reading or waiting for what was.
+std::vector<bool> backward_nodes(const Graph& graph, const std::vector<bool>& needed,
+                                 const std::vector<std::vector<Value>>& reads) {
   std::vector<bool> backward(static_cast<std::size_t>(graph.num_nodes()), false);
-  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    const Node& node = graph.node(id);
-    // Constants are at home in the graph, whatever they are for.
-    if (!node.op().has_kernel || node.op().is_constant) continue;
-    backward[id] = node.phase() == Phase::training || node.op().recompute == Recompute::once ||
-                   std::any_of(reads[id].begin(), reads[id].end(),
-                               [&](const Value& value) { return backward[value.node().id()]; });
+  const auto follows_backward = [&](const Node& node) {
+    const auto& values = reads[node.id()];
+    const auto& controls = node.control_inputs();
+    return std::any_of(values.begin(), values.end(), [&](const Value& v) { return backward[v.node().id()]; }) ||
+           std::any_of(controls.begin(), controls.end(),
+                       [&](const Node* control) { return needed[control->id()] && backward[control->id()]; });
+  };
+  // A control edge may come from a node of a higher number: repeat until nothing changes.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      const Node& node = graph.node(id);
+      // What is at home in the session, on the host or in the graph is so whatever it is for.
+      const bool at_home = node.op().is_constant || node.op().name == "placeholder" || node.op().name == "variable";
+      if (backward[id] || at_home) continue;
+      const bool trains =
+          node.op().has_kernel && (node.phase() == Phase::training || node.op().recompute == Recompute::once);
+      backward[id] = trains || follows_backward(node);
+      changed = changed || backward[id];
+    }
   }
   return backward;
 }
 
 /// For each variable the lowest section in whose backward run it may be read: by a recomputation or a backward node.
-std::map<NodeId, SectionIndex> lowest_readers(const Graph& graph, const SectionMap& map, const std::vector<bool>& needed,
-                                              const std::vector<std::vector<Value>>& reads) {
+std::map<NodeId, SectionIndex> lowest_readers(const Graph& graph, const SectionMap& map,
+                                              const std::vector<bool>& needed,
+                                              const std::vector<std::vector<Value>>& reads,
+                                              const std::map<NodeId, SectionIndex>& executed_lower) {
   std::map<NodeId, SectionIndex> lowest;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     if (!needed[id]) continue;
     // What is outside of all sections runs forward only once, before any update.
-    const SectionIndex run = map.backward[id]                  ? map.backward_run[id]
-                             : map.section[id] != kOutside     ? map.section[id]
-                                                               : map.num_sections - 1;
+    SectionIndex run = map.backward[id]              ? map.backward_run[id]
+                       : map.section[id] != kOutside ? map.section[id]
+                                                     : map.num_sections - 1;
+    if (const auto lower = executed_lower.find(id); lower != executed_lower.end()) run = std::min(run, lower->second);
     for (const Value& value : reads[id]) {
       if (!is_variable(value)) continue;
       const auto entry = lowest.emplace(value.node().id(), run).first;
@@ -65,7 +83,8 @@ std::vector<Value> possible_reads(const Node& node) {
 }
 
 SectionMap map_sections(const Graph& graph, const std::vector<GroupId>& groups, const std::vector<bool>& needed,
-                        const std::function<std::vector<Value>(NodeId)>& reads_of) {
+                        const std::function<std::vector<Value>(NodeId)>& reads_of,
+                        const std::map<NodeId, SectionIndex>& executed_lower) {
   std::vector<std::vector<Value>> reads(static_cast<std::size_t>(graph.num_nodes()));
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     if (needed[id]) reads[id] = reads_of(id);
@@ -73,14 +92,14 @@ SectionMap map_sections(const Graph& graph, const std::vector<GroupId>& groups, 
   SectionMap map;
   map.num_sections = static_cast<int>(groups.size());
   map.section = sections_of_nodes(graph, groups);
-  map.backward = backward_nodes(graph, reads);
+  map.backward = backward_nodes(graph, needed, reads);
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     map.backward_run.push_back(map.section[id] == kOutside ? map.num_sections - 1 : map.section[id]);
   }
   // Waiting only ever moves a run down, so this ends; chains of updates may take more than one round.
   for (bool changed = true; changed;) {
     changed = false;
-    const auto lowest = lowest_readers(graph, map, needed, reads);
+    const auto lowest = lowest_readers(graph, map, needed, reads, executed_lower);
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       if (!needed[id] || !map.backward[id]) continue;
       const Node& node = graph.node(id);
@@ -89,7 +108,8 @@ SectionMap map_sections(const Graph& graph, const std::vector<GroupId>& groups, 
         if (map.backward[value.node().id()]) run = std::min(run, map.backward_run[value.node().id()]);
       }
       for (const Node* control : node.control_inputs()) {
-        if (map.backward[control->id()]) run = std::min(run, map.backward_run[control->id()]);
+        const bool waits = needed[control->id()] && map.backward[control->id()];
+        if (waits) run = std::min(run, map.backward_run[control->id()]);
       }
       for (int index : node.op().updated_inputs) {
         const auto found = lowest.find(node.inputs()[index].node().id());
@@ -100,6 +120,34 @@ SectionMap map_sections(const Graph& graph, const std::vector<GroupId>& groups, 
     }
   }
   return map;
+}
+
+SectionIndex evaluation_run(const SectionMap& map, Value fetch) {
+  const NodeId id = fetch.node().id();
+  // Before any update.
+  if (is_variable(fetch)) return kForwardPass;
+  if (map.backward[id]) return map.backward_run[id];
+  if (map.section[id] != kOutside) return map.section[id];
+  // The sections that the outside part which leads to the fetch reads from.
+  SectionIndex lowest = map.num_sections;
+  std::set<NodeId> seen;
+  std::vector<Node*> pending = {&fetch.node()};
+  while (!pending.empty()) {
+    const Node& node = *pending.back();
+    pending.pop_back();
+    if (!seen.insert(node.id()).second) continue;
+    for (const Value& input : possible_reads(node)) {
+      const SectionIndex section = map.section[input.node().id()];
+      // A variable's home is the session, wherever it was made.
+      if (is_variable(input)) continue;
+      if (section == kOutside) {
+        pending.push_back(&input.node());
+      } else {
+        lowest = std::min(lowest, section);
+      }
+    }
+  }
+  return lowest == map.num_sections ? kForwardPass : lowest;
 }
 
 }  // namespace sectionflow

@@ -16,7 +16,9 @@ bool is_forward_value(const SectionMap& map, Value value) {
 }
 
 /// Placeholders and constants: at home on the host or in the graph, so brought in again wherever they are read.
-bool comes_from_home(const Node& node) { return node.op().name == "placeholder" || node.op().is_constant; }
+bool comes_from_home(const Node& node) {
+  return node.op().name == "placeholder" || node.op().is_constant;
+}
 
 class CycleWriter {
  public:
@@ -29,14 +31,14 @@ class CycleWriter {
     order_ = execution_order(graph, needed_);
     place_.assign(needed_.size(), 0);
     for (std::size_t i = 0; i < order_.size(); ++i) place_[order_[i]] = static_cast<int>(i);
-    map_ = map_sections(graph.graph(), request.groups, needed_, [&](NodeId id) { return graph.reads(id); });
+    map_nodes({});
     last_ = map_.num_sections - 1;
     fed_before_.assign(needed_.size(), false);
     find_fetch_only();
   }
 
   Script full_cycle() {
-    kept_.insert(request_.held.until_backward.begin(), request_.held.until_backward.end());
+    settle_map({request_.held.until_backward.begin(), request_.held.until_backward.end()});
     settle_kept();
     write_forward();
     script_.half = static_cast<int>(script_.lines.size());
@@ -47,15 +49,42 @@ class CycleWriter {
 
   Script backward_half(const std::vector<EntryValue>& entries) {
     script_.entries = entries;
-    for (const EntryValue& entry : entries) kept_.insert(entry.value);
-    for (std::size_t id = 0; id < needed_.size(); ++id) fed_before_[id] = true;
+    std::set<Value> left;
+    for (const EntryValue& entry : entries) left.insert(entry.value);
+    fed_before_.assign(needed_.size(), true);
     kept_is_final_ = true;
+    settle_map(left);
     for (SectionIndex run = last_; run >= 0; --run) write_backward(run);
     hold_to_end();
     return std::move(script_);
   }
 
  private:
+  void map_nodes(const std::map<NodeId, SectionIndex>& executed_lower) {
+    map_ = map_sections(
+        graph_.graph(), request_.groups, needed_, [&](NodeId id) { return graph_.reads(id); }, executed_lower);
+  }
+
+  /// Forward nodes that a run executes although they are of a higher section, as fetches may want, read variables
+  /// there: maps the nodes until the updates wait for all of these. `kept` rests from the forward pass whatever is
+  /// asked for.
+  void settle_map(const std::set<Value>& kept) {
+    std::map<NodeId, SectionIndex> executed_lower;
+    for (bool changed = true; changed;) {
+      changed = false;
+      kept_ = kept;
+      for (SectionIndex run = last_; run >= 0; --run) {
+        for (NodeId id : plan_run(run).recomputed) {
+          const SectionIndex own = map_.section[id] == kOutside ? last_ : map_.section[id];
+          SectionIndex& lowest = executed_lower.try_emplace(id, own).first->second;
+          changed = changed || run < lowest;
+          lowest = std::min(lowest, run);
+        }
+      }
+      if (changed) map_nodes(executed_lower);
+    }
+  }
+
   /// Forward nodes that only fetches of backward runs need: they are evaluated in those runs and nowhere else.
   void find_fetch_only() {
     std::vector<NodeId> roots;
@@ -71,8 +100,8 @@ class CycleWriter {
 
   // ---- What rests from the forward pass to the backward runs.
 
-  /// Finds the forward values that backward runs read and that are not computed again there: tensors that cross borders,
-  /// the last section's interior, what stands outside, kept statistics.
+  /// Finds the forward values that backward runs read and that are not computed again there: tensors that cross
+  /// borders, the last section's interior, what stands outside, kept statistics.
   void settle_kept() {
     // A first value that is kept shortens what is computed again, which may spare others: repeat until nothing changes,
     // then keep only what is still asked for.
@@ -107,7 +136,8 @@ class CycleWriter {
       if (fetch.run == run) ask(fetch.value);
     }
     result.recomputed.assign(recomputed.begin(), recomputed.end());
-    std::sort(result.recomputed.begin(), result.recomputed.end(), [&](NodeId a, NodeId b) { return place_[a] < place_[b]; });
+    std::sort(result.recomputed.begin(), result.recomputed.end(),
+              [&](NodeId a, NodeId b) { return place_[a] < place_[b]; });
     return result;
   }
 
@@ -154,6 +184,9 @@ class CycleWriter {
     for (const CycleFetch& fetch : request_.fetches) {
       if (fetch.run == kForwardPass) roots.push_back(fetch.value.node().id());
     }
+    for (Operation target : request_.training) {
+      if (map_.is_forward(target.node().id())) roots.push_back(target.node().id());
+    }
     for (NodeId id : order_) {
       if (map_.is_forward(id)) continue;
       for (const Node* control : graph_.graph().node(id).control_inputs()) {
@@ -165,7 +198,7 @@ class CycleWriter {
       begin_pass(Pass::Kind::forward, section);
       begin_context();
       for (NodeId id : order_) {
-        if (wanted[id] && map_.section[id] == section && is_step(graph_.graph().node(id))) emit_forward(id);
+        if (wanted[id] && map_.section[id] == section) emit_forward(id);
       }
       if (section < last_) continue;
       for (NodeId id : order_) {
@@ -184,7 +217,7 @@ class CycleWriter {
       const NodeId id = pending.back();
       pending.pop_back();
       const Node& node = graph_.graph().node(id);
-      if (wanted[id] || node.op().name == "variable" || comes_from_home(node)) continue;
+      if (wanted[id] || !needed_[id] || node.op().name == "variable" || comes_from_home(node)) continue;
       wanted[id] = true;
       for (const Value& input : graph_.reads(id)) pending.push_back(input.node().id());
       for (const Node* control : node.control_inputs()) pending.push_back(control->id());
@@ -192,9 +225,13 @@ class CycleWriter {
     return wanted;
   }
 
-  /// Emits a forward node with what it reads of nodes outside, unless it has been emitted.
+  /// Emits a forward node with what it reads, and waits for, of nodes outside, unless it has been emitted.
   void emit_forward(NodeId id) {
     if (done_forward_.contains(id)) return;
+    for (const Node* control : graph_.graph().node(id).control_inputs()) {
+      const bool outside = map_.section[control->id()] == kOutside && needed_[control->id()];
+      if (outside && !comes_from_home(*control) && control->op().name != "variable") emit_forward(control->id());
+    }
     for (const Value& value : graph_.reads(id)) {
       const NodeId maker = value.node().id();
       if (is_variable(value)) continue;
@@ -222,7 +259,8 @@ class CycleWriter {
     const std::size_t first = script_.lines.size();
     for (std::size_t i = 0; i < request_.fetches.size(); ++i) {
       const CycleFetch& fetch = request_.fetches[i];
-      const bool there = map_.is_forward(fetch.value.node().id()) || is_variable(fetch.value);
+      const NodeId id = fetch.value.node().id();
+      const bool there = map_.is_forward(id) || map_.backward_run[id] > run;
       if (fetch.run == run && there) emit_fetch(i);
     }
     std::vector<NodeId> updates;
@@ -243,8 +281,9 @@ class CycleWriter {
     Node& node = graph_.graph().node(id);
     bring_in_reads(id);
     const auto& kept_outputs = node.op().kept_outputs;
-    const bool replay = !fetch_only_.contains(id) && std::all_of(kept_outputs.begin(), kept_outputs.end(),
-                                    [&](int output) { return kept_.contains(node.output(output)); });
+    const bool executed_before = kept_is_final_ ? !fetch_only_.contains(id) : done_forward_.contains(id);
+    const bool replay = executed_before && std::all_of(kept_outputs.begin(), kept_outputs.end(),
+                                                       [&](int output) { return kept_.contains(node.output(output)); });
     emit({.kind = StepKind::compute, .node = id, .pass = current_pass(), .replay = replay});
   }
 
@@ -277,7 +316,8 @@ class CycleWriter {
     if (std::any_of(controls.begin(), controls.end(), [&](const Node* n) { return n->id() == line.node; })) return true;
     if (line.kind != StepKind::compute) return false;
     const auto& reads = graph_.reads(line.node);
-    if (std::any_of(reads.begin(), reads.end(), [&](const Value& v) { return changed.contains(v.node().id()); })) return true;
+    if (std::any_of(reads.begin(), reads.end(), [&](const Value& v) { return changed.contains(v.node().id()); }))
+      return true;
     const Node& other = graph_.graph().node(line.node);
     return std::any_of(other.op().updated_inputs.begin(), other.op().updated_inputs.end(),
                        [&](int index) { return changed.contains(other.inputs()[index].node().id()); });
@@ -328,10 +368,10 @@ class CycleWriter {
   SectionMap map_;
   SectionIndex last_ = 0;
 
-  std::set<Value> kept_;             // forward values that rest from the forward pass to the backward runs
-  std::set<Value>* asked_ = nullptr; // while set, collects which of them are asked for
-  bool kept_is_final_ = false;       // the forward pass is over: what is not kept is computed again
-  std::set<NodeId> fetch_only_;      // forward nodes that only fetches of backward runs need
+  std::set<Value> kept_;              // forward values that rest from the forward pass to the backward runs
+  std::set<Value>* asked_ = nullptr;  // while set, collects which of them are asked for
+  bool kept_is_final_ = false;        // the forward pass is over: what is not kept is computed again
+  std::set<NodeId> fetch_only_;       // forward nodes that only fetches of backward runs need
 
   Script script_;
   std::set<NodeId> done_forward_;
@@ -348,34 +388,6 @@ Script write_section_schedule(const ConcreteGraph& graph, const CycleRequest& re
 Script write_backward_half(const ConcreteGraph& graph, const CycleRequest& request,
                            const std::vector<EntryValue>& entries) {
   return CycleWriter(graph, request).backward_half(entries);
-}
-
-SectionIndex evaluation_run(const SectionMap& map, Value fetch) {
-  const NodeId id = fetch.node().id();
-  // Before any update.
-  if (is_variable(fetch)) return kForwardPass;
-  if (map.backward[id]) return map.backward_run[id];
-  if (map.section[id] != kOutside) return map.section[id];
-  // The sections that the outside part which leads to the fetch reads from.
-  SectionIndex lowest = map.num_sections;
-  std::set<NodeId> seen;
-  std::vector<Node*> pending = {&fetch.node()};
-  while (!pending.empty()) {
-    const Node& node = *pending.back();
-    pending.pop_back();
-    if (!seen.insert(node.id()).second) continue;
-    for (const Value& input : possible_reads(node)) {
-      const SectionIndex section = map.section[input.node().id()];
-      // A variable's home is the session, wherever it was made.
-      if (is_variable(input)) continue;
-      if (section == kOutside) {
-        pending.push_back(&input.node());
-      } else {
-        lowest = std::min(lowest, section);
-      }
-    }
-  }
-  return lowest == map.num_sections ? kForwardPass : lowest;
 }
 
 }  // namespace sectionflow

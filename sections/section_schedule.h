@@ -13,7 +13,6 @@ struct CycleFetch {
   Value value;
   SectionIndex run = 0;
 };
-inline constexpr SectionIndex kForwardPass = -1;
 
 /// Values that the user wants to rest in device memory although they could be dropped or computed again.
 struct HeldValues {
@@ -35,11 +34,7 @@ Script write_section_schedule(const ConcreteGraph& graph, const CycleRequest& re
 
 /// Writes the backward half alone, for a cycle whose forward half has left `entries` in device memory. What a fetch
 /// needs and the forward half did not leave is computed again.
-Script write_backward_half(const ConcreteGraph& graph, const CycleRequest& request, const std::vector<EntryValue>& entries);
-
-/// Where a fetch of a full cycle is evaluated: outside of sections and independent of them, in the forward pass; inside a
-/// section, in its backward run; outside but dependent on sections, in the backward run of the lowest of those that it
-/// reads from. A variable is fetched in the forward pass: before any update.
-SectionIndex evaluation_run(const SectionMap& map, Value fetch);
+Script write_backward_half(const ConcreteGraph& graph, const CycleRequest& request,
+                           const std::vector<EntryValue>& entries);
 
 }  // namespace sectionflow

@@ -194,7 +194,8 @@ std::string Comparison::json() const {
                     {"recomputed_ops", r.recomputed_ops},
                     {"identical", r.identical}});
   }
-  return nlohmann::ordered_json{{"model", model}, {"batch", batch}, {"threads", threads}, {"strategies", rows}}.dump(2) +
+  return nlohmann::ordered_json{{"model", model}, {"batch", batch}, {"threads", threads}, {"strategies", rows}}.dump(
+             2) +
          "\n";
 }
 

@@ -27,7 +27,7 @@ struct Strategy {
 };
 
 struct CompareOptions {
-  std::string model{};    ///< for the report
+  std::string model{};      ///< for the report
   std::int64_t steps = 20;  ///< training steps of each strategy, the first of which is measured and not timed
   SessionOptions session{};
   /// The batch of a step; every strategy gets the same.
@@ -79,8 +79,8 @@ std::map<std::string, HostTensor> read_variables(Session& session);
 /// The first variable or loss that differs in any byte; empty when none does.
 std::string first_difference(const TrainingState& a, const TrainingState& b);
 
-/// Trains one model by each strategy, in one process, from the same seed, on the same batches, one step of each in turn.
-/// Throws: what building and training throw, but for a BudgetError: a strategy that does not fit is reported.
+/// Trains one model by each strategy, in one process, from the same seed, on the same batches, one step of each in
+/// turn. Throws: what building and training throw, but for a BudgetError: a strategy that does not fit is reported.
 Comparison compare_strategies(const std::vector<Strategy>& strategies, const CompareOptions& options);
 
 }  // namespace sectionflow

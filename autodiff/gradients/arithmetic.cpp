@@ -11,10 +11,13 @@ Value like_input(Value gradient, Value input) {
   return same || gradient.shape().rank() == 0 ? gradient : reduce_to_like(gradient, input);
 }
 
-Value negated(Value x) { return x * -1.0F; }
+Value negated(Value x) {
+  return x * -1.0F;
+}
 
 std::vector<Value> add_gradient(const GradientRequest& r) {
-  return {r.wanted[0] ? like_input(r.dy(), r.input(0)) : Value(), r.wanted[1] ? like_input(r.dy(), r.input(1)) : Value()};
+  return {r.wanted[0] ? like_input(r.dy(), r.input(0)) : Value(),
+          r.wanted[1] ? like_input(r.dy(), r.input(1)) : Value()};
 }
 
 std::vector<Value> sub_gradient(const GradientRequest& r) {

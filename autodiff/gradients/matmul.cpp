@@ -24,6 +24,8 @@ std::vector<Value> matmul_gradient(const GradientRequest& r) {
 
 }  // namespace
 
-void add_matmul_gradients(GradientRegistry& registry) { registry.add("matmul", matmul_gradient); }
+void add_matmul_gradients(GradientRegistry& registry) {
+  registry.add("matmul", matmul_gradient);
+}
 
 }  // namespace sectionflow

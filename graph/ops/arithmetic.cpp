@@ -43,7 +43,9 @@ std::vector<TensorType> infer_reduce_to_like(const ShapeRequest& request) {
   return {{x.dtype, like.shape}};
 }
 
-Value binary(std::string_view op, Value a, Value b) { return a.graph().add_node(op, {a, b}, {}, op).output(); }
+Value binary(std::string_view op, Value a, Value b) {
+  return a.graph().add_node(op, {a, b}, {}, op).output();
+}
 
 }  // namespace
 
@@ -51,22 +53,38 @@ void define_arithmetic_ops(OpRegistry& registry) {
   for (const char* name : {"add", "sub", "mul"}) registry.add({.name = name, .infer = infer_binary});
   registry.add({.name = "div", .infer = infer_div});
   registry.add({.name = "add_n", .infer = infer_add_n});
-  registry.add({.name = "reduce_to_like",
-                .infer = infer_reduce_to_like,
-                .uses = [](std::size_t, HostBooleans) {
+  registry.add({.name = "reduce_to_like", .infer = infer_reduce_to_like, .uses = [](std::size_t, HostBooleans) {
                   return std::vector{InputUse::data, InputUse::shape_only};
                 }});
 }
 
-Value add(Value a, Value b) { return binary("add", a, b); }
-Value sub(Value a, Value b) { return binary("sub", a, b); }
-Value mul(Value a, Value b) { return binary("mul", a, b); }
-Value div(Value a, Value b) { return binary("div", a, b); }
-Value operator+(Value a, float b) { return add(a, constant(a.graph(), b)); }
-Value operator-(Value a, float b) { return sub(a, constant(a.graph(), b)); }
-Value operator*(Value a, float b) { return mul(a, constant(a.graph(), b)); }
-Value operator*(float a, Value b) { return mul(constant(b.graph(), a), b); }
-Value operator/(Value a, float b) { return div(a, constant(a.graph(), b)); }
+Value add(Value a, Value b) {
+  return binary("add", a, b);
+}
+Value sub(Value a, Value b) {
+  return binary("sub", a, b);
+}
+Value mul(Value a, Value b) {
+  return binary("mul", a, b);
+}
+Value div(Value a, Value b) {
+  return binary("div", a, b);
+}
+Value operator+(Value a, float b) {
+  return add(a, constant(a.graph(), b));
+}
+Value operator-(Value a, float b) {
+  return sub(a, constant(a.graph(), b));
+}
+Value operator*(Value a, float b) {
+  return mul(a, constant(a.graph(), b));
+}
+Value operator*(float a, Value b) {
+  return mul(constant(b.graph(), a), b);
+}
+Value operator/(Value a, float b) {
+  return div(a, constant(a.graph(), b));
+}
 
 Value add_n(const std::vector<Value>& values) {
   SF_CHECK(!values.empty(), ArgumentError, "add_n got no values; wanted one at least");

@@ -6,18 +6,26 @@
 
 namespace sectionflow {
 
-// Element-wise operations with broadcasting: shapes are aligned at the last dimension, and a dimension of 1 is repeated.
-// Shapes: a, b any two that broadcast; result their broadcast. Both f32, or both i64 for add, sub and mul.
+// Element-wise operations with broadcasting: shapes are aligned at the last dimension, and a dimension of 1 is
+// repeated. Shapes: a, b any two that broadcast; result their broadcast. Both f32, or both i64 for add, sub and mul.
 // Throws: ShapeError, ArgumentError for unequal dtypes.
 Value add(Value a, Value b);
 Value sub(Value a, Value b);
 Value mul(Value a, Value b);
 Value div(Value a, Value b);
 
-inline Value operator+(Value a, Value b) { return add(a, b); }
-inline Value operator-(Value a, Value b) { return sub(a, b); }
-inline Value operator*(Value a, Value b) { return mul(a, b); }
-inline Value operator/(Value a, Value b) { return div(a, b); }
+inline Value operator+(Value a, Value b) {
+  return add(a, b);
+}
+inline Value operator-(Value a, Value b) {
+  return sub(a, b);
+}
+inline Value operator*(Value a, Value b) {
+  return mul(a, b);
+}
+inline Value operator/(Value a, Value b) {
+  return div(a, b);
+}
 Value operator+(Value a, float b);
 Value operator-(Value a, float b);
 Value operator*(Value a, float b);

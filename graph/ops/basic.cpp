@@ -1,5 +1,7 @@
 #include "graph/ops/basic.h"
 
+#include <set>
+
 #include "graph/op_registry.h"
 #include "graph/ops/update.h"
 
@@ -12,6 +14,21 @@ struct VariableNode {
   VariableOptions options;
   std::shared_ptr<Operation> initializer = std::make_shared<Operation>();
 };
+
+/// All variables get their initial values in one run, in which every reader of a variable sees what it held before.
+void check_reads_no_variable(std::string_view name, Value initial_value) {
+  std::set<NodeId> seen;
+  std::vector<const Node*> pending = {&initial_value.node()};
+  while (!pending.empty()) {
+    const Node& node = *pending.back();
+    pending.pop_back();
+    if (!seen.insert(node.id()).second) continue;
+    SF_CHECK(node.op().name != "variable", ArgumentError, "variable '", name, "': its initial value '",
+             initial_value.name(), "' depends on the variable '", node.name(),
+             "', which has none yet; compute both from the same initial value");
+    for (const Value& input : node.inputs()) pending.push_back(&input.node());
+  }
+}
 
 }  // namespace
 
@@ -28,9 +45,8 @@ void define_basic_ops(OpRegistry& registry) {
   registry.add({.name = "fill",
                 .infer = [](const ShapeRequest& r) { return std::vector{r.get<FillOptions>().type}; },
                 .is_constant = true});
-  registry.add({.name = "group",
-                .infer = [](const ShapeRequest&) { return std::vector<TensorType>{}; },
-                .has_kernel = false});
+  registry.add(
+      {.name = "group", .infer = [](const ShapeRequest&) { return std::vector<TensorType>{}; }, .has_kernel = false});
 }
 
 Value placeholder(Graph& graph, std::string_view name, Shape shape, Dtype dtype) {
@@ -39,8 +55,9 @@ Value placeholder(Graph& graph, std::string_view name, Shape shape, Dtype dtype)
 
 Value variable(std::string_view name, Value initial_value, VariableOptions options) {
   Graph& graph = initial_value.graph();
-  SF_CHECK(initial_value.shape().is_static(), ShapeError, "variable '", name, "': initial value '", initial_value.name(),
-           "' has the shape ", initial_value.shape(), "; a variable needs every dimension known");
+  SF_CHECK(initial_value.shape().is_static(), ShapeError, "variable '", name, "': initial value '",
+           initial_value.name(), "' has the shape ", initial_value.shape(), "; a variable needs every dimension known");
+  check_reads_no_variable(name, initial_value);
   Value result = graph.add_node("variable", {}, VariableNode{initial_value.type(), options}, name).output();
   *result.node().options<VariableNode>().initializer = assign(result, initial_value);
   graph.add_to_collection(kVariables, result);
@@ -48,7 +65,9 @@ Value variable(std::string_view name, Value initial_value, VariableOptions optio
   return result;
 }
 
-bool is_variable(Value value) { return value.node().op().name == "variable"; }
+bool is_variable(Value value) {
+  return value.node().op().name == "variable";
+}
 
 void check_host_boolean(Value boolean, std::string_view where) {
   const std::string& op = boolean.node().op().name;

@@ -21,6 +21,8 @@ struct VariableOptions {
 
 /// A tensor that lives in the session from run to run. `initial_value` (a static shape) is computed and assigned by
 /// Session::initialize. Added to the collections "variables" and, if trainable, "trainable_variables".
+/// Throws: ShapeError for a shape with an unknown dimension; ArgumentError for an initial value that depends on a
+/// variable.
 Value variable(std::string_view name, Value initial_value, VariableOptions options = {});
 /// Whether a value is a variable.
 bool is_variable(Value value);

@@ -73,8 +73,8 @@ BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean
 BatchNormGradients batch_norm_grad(Value dy, Value x, Value scale, Value mean, Value variance, Value is_training,
                                    BatchNormOptions options) {
   check_host_boolean(is_training, "batch_norm_grad");
-  Node& node = x.graph().add_node("batch_norm_grad", {dy, x, scale, mean, variance, is_training}, options,
-                                  "batch_norm_grad");
+  Node& node =
+      x.graph().add_node("batch_norm_grad", {dy, x, scale, mean, variance, is_training}, options, "batch_norm_grad");
   return {node.output(0), node.output(1), node.output(2)};
 }
 

@@ -10,6 +10,8 @@ void define_cast_ops(OpRegistry& registry) {
                 }});
 }
 
-Value cast(Value x, Dtype dtype) { return x.graph().add_node("cast", {x}, CastOptions{dtype}, "cast").output(); }
+Value cast(Value x, Dtype dtype) {
+  return x.graph().add_node("cast", {x}, CastOptions{dtype}, "cast").output();
+}
 
 }  // namespace sectionflow

@@ -4,7 +4,8 @@
 
 namespace sectionflow {
 
-/// Whether a and b are equal, element by element. Shapes: a, b alike, of one dtype; result like a, boolean. No gradient.
+/// Whether a and b are equal, element by element. Shapes: a, b alike, of one dtype; result like a, boolean. No
+/// gradient.
 Value equal(Value a, Value b);
 
 }  // namespace sectionflow

@@ -51,7 +51,7 @@ Value conv2d_backward_filter(Value dy, Value x, Value w, Conv2dOptions options);
 
 /// All numbers of one convolution, worked out from the shapes. H and W known.
 struct Conv2dGeometry {
-  std::int64_t batch, height, width, channels;       // x [batch, height, width, channels]
+  std::int64_t batch, height, width, channels;        // x [batch, height, width, channels]
   std::int64_t kernel_height, kernel_width, filters;  // w [kernel_height, kernel_width, channels, filters]
   std::int64_t out_height, out_width;                 // y [batch, out_height, out_width, filters]
   std::array<std::int64_t, 2> stride, pad_before, pad_after;

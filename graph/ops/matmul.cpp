@@ -15,9 +15,10 @@ void define_matmul_ops(OpRegistry& registry) {
                            b.shape, "; wanted two matrices; try reshape");
                   const std::int64_t inner_a = a.shape[options.transpose_a ? 0 : 1];
                   const std::int64_t inner_b = b.shape[options.transpose_b ? 1 : 0];
-                  SF_CHECK(inner_a == inner_b || inner_a == kDynamic || inner_b == kDynamic, ShapeError, r.label, " got ",
-                           a.shape, options.transpose_a ? "^T" : "", " x ", b.shape, options.transpose_b ? "^T" : "",
-                           "; inner dimensions ", inner_a, " and ", inner_b, " differ");
+                  SF_CHECK(inner_a == inner_b || inner_a == kDynamic || inner_b == kDynamic, ShapeError, r.label,
+                           " got ", a.shape, options.transpose_a ? "^T" : "", " x ", b.shape,
+                           options.transpose_b ? "^T" : "", "; inner dimensions ", inner_a, " and ", inner_b,
+                           " differ");
                   return std::vector<TensorType>{
                       {Dtype::f32, {a.shape[options.transpose_a ? 1 : 0], b.shape[options.transpose_b ? 0 : 1]}}};
                 }});

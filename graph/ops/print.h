@@ -8,7 +8,7 @@ namespace sectionflow {
 
 struct PrintOptions {
   std::string label{};  ///< in front of the values; empty: the name of x
-  int first = 8;       ///< how many values are logged
+  int first = 8;        ///< how many values are logged
 };
 
 /// y = x; logs the label, the type and the first values, once per cycle: a recomputation passes x through in silence.

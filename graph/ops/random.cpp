@@ -18,9 +18,10 @@ void check_stddev(const NormalOptions& options, std::string_view name) {
 
 void define_random_ops(OpRegistry& registry) {
   registry.add({.name = "random",
-                .infer = [](const ShapeRequest& r) {
-                  return std::vector<TensorType>{{Dtype::f32, r.get<RandomOptions>().shape}};
-                },
+                .infer =
+                    [](const ShapeRequest& r) {
+                      return std::vector<TensorType>{{Dtype::f32, r.get<RandomOptions>().shape}};
+                    },
                 .recompute = Recompute::seeded});
 }
 

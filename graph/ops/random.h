@@ -16,7 +16,8 @@ struct NormalOptions {
 /// Normally distributed numbers.
 Value random_normal(Graph& graph, Shape shape, NormalOptions options = {}, std::string_view name = "random_normal");
 /// Normally distributed numbers; those further than two standard deviations from the mean are drawn again.
-Value truncated_normal(Graph& graph, Shape shape, NormalOptions options = {}, std::string_view name = "truncated_normal");
+Value truncated_normal(Graph& graph, Shape shape, NormalOptions options = {},
+                       std::string_view name = "truncated_normal");
 
 struct UniformOptions {
   float low = 0;   ///< inclusive

@@ -58,20 +58,21 @@ std::vector<bool> reduced_axes(const ReduceOptions& options, int rank, const std
 
 void define_reduce_ops(OpRegistry& registry) {
   registry.add({.name = "reduce", .infer = infer_reduce});
-  registry.add({.name = "reduce_grad",
-                .infer = infer_reduce_grad,
-                .uses =
-                    [](std::size_t, HostBooleans) {
-                      return std::vector{InputUse::data, InputUse::shape_only};
-                    }});
+  registry.add({.name = "reduce_grad", .infer = infer_reduce_grad, .uses = [](std::size_t, HostBooleans) {
+                  return std::vector{InputUse::data, InputUse::shape_only};
+                }});
   registry.add({.name = "reduce_max_grad", .infer = infer_reduce_grad});
 }
 
-Value reduce_sum(Value x, ReduceOptions options) { return reduce(x, Reduction::sum, std::move(options), "reduce_sum"); }
+Value reduce_sum(Value x, ReduceOptions options) {
+  return reduce(x, Reduction::sum, std::move(options), "reduce_sum");
+}
 Value reduce_mean(Value x, ReduceOptions options) {
   return reduce(x, Reduction::mean, std::move(options), "reduce_mean");
 }
-Value reduce_max(Value x, ReduceOptions options) { return reduce(x, Reduction::max, std::move(options), "reduce_max"); }
+Value reduce_max(Value x, ReduceOptions options) {
+  return reduce(x, Reduction::max, std::move(options), "reduce_max");
+}
 
 Value reduce_grad(Value dy, Value x, const ReduceNodeOptions& options) {
   return x.graph().add_node("reduce_grad", {dy, x}, options, "reduce_grad").output();

@@ -10,7 +10,7 @@ enum class Reduction { sum, mean, max };
 
 struct ReduceOptions {
   std::vector<int> axes{};  ///< axes to reduce, negative ones count from the end; empty: all
-  bool keep_dims = false;  ///< reduced axes stay, with size 1
+  bool keep_dims = false;   ///< reduced axes stay, with size 1
 };
 
 /// Reduces `x` over axes, summing in a fixed order that does not depend on the thread count. f32.
@@ -20,7 +20,9 @@ Value reduce_sum(Value x, ReduceOptions options = {});
 Value reduce_mean(Value x, ReduceOptions options = {});
 Value reduce_max(Value x, ReduceOptions options = {});
 /// The mean over all elements: a scalar.
-inline Value mean(Value x) { return reduce_mean(x); }
+inline Value mean(Value x) {
+  return reduce_mean(x);
+}
 
 /// The options of the ops "reduce" and "reduce_grad".
 struct ReduceNodeOptions {

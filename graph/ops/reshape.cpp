@@ -14,8 +14,8 @@ std::vector<TensorType> infer_reshape(const ShapeRequest& request) {
   SF_CHECK(std::count(dims.begin(), dims.end(), kDynamic) <= 1, ShapeError, request.label, ": shape ", Shape(dims),
            " has more than one -1");
   if (!x.shape.is_static()) {
-    SF_CHECK(unknown != dims.end(), ShapeError, request.label, ": ", x.shape, " has a dimension that the feed decides; ",
-             "wanted a -1 in the new shape ", Shape(dims));
+    SF_CHECK(unknown != dims.end(), ShapeError, request.label, ": ", x.shape,
+             " has a dimension that the feed decides; ", "wanted a -1 in the new shape ", Shape(dims));
     return {{x.dtype, Shape(std::move(dims))}};
   }
   const std::int64_t wanted = x.shape.num_elements();

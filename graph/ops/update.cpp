@@ -45,14 +45,13 @@ void define_assignments(OpRegistry& registry) {
                       return Types{};
                     },
                 .recompute = Recompute::once,
-                // The old content is not read.
                 .updated_inputs = {0}});
   registry.add({.name = "assign_add",
                 .infer =
                     [](const ShapeRequest& r) {
                       check_like_variable(r, {1});
-                      SF_CHECK(r.inputs[0].dtype == Dtype::f32 || r.inputs[0].dtype == Dtype::i64, ArgumentError, r.label,
-                               ": variable is ", r.inputs[0].text(), "; wanted f32 or i64");
+                      SF_CHECK(r.inputs[0].dtype == Dtype::f32 || r.inputs[0].dtype == Dtype::i64, ArgumentError,
+                               r.label, ": variable is ", r.inputs[0].text(), "; wanted f32 or i64");
                       return Types{};
                     },
                 .recompute = Recompute::once,
@@ -106,8 +105,12 @@ void define_update_ops(OpRegistry& registry) {
   define_optimizer_updates(registry);
 }
 
-Operation assign(Value variable, Value x) { return update("assign", {variable, x}, 1, {}); }
-Operation assign_add(Value variable, Value x) { return update("assign_add", {variable, x}, 1, {}); }
+Operation assign(Value variable, Value x) {
+  return update("assign", {variable, x}, 1, {});
+}
+Operation assign_add(Value variable, Value x) {
+  return update("assign_add", {variable, x}, 1, {});
+}
 Operation update_moving_average(Value variable, Value x, Value is_training, float decay) {
   SF_CHECK(decay >= 0 && decay <= 1, ArgumentError, "update_moving_average of '", variable.name(), "': decay ", decay,
            "; wanted 0 to 1");

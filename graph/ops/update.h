@@ -7,7 +7,8 @@ namespace sectionflow {
 // Operations that change variables in place. Within one run an update happens after every other reader of the
 // variable's old value; several updates of one variable happen in the order in which they were made.
 
-/// variable = x. Shapes: x like the variable, of its dtype. Throws: ArgumentError when the first is no variable, ShapeError.
+/// variable = x. Shapes: x like the variable, of its dtype. Throws: ArgumentError when the first is no variable,
+/// ShapeError.
 Operation assign(Value variable, Value x);
 /// variable = variable + x. f32 or i64.
 Operation assign_add(Value variable, Value x);

@@ -22,16 +22,18 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define SF_NO_ALLOCATION_HOOK
 #endif
+// Clang tells its sanitizers in another way.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SF_NO_ALLOCATION_HOOK
+#endif
+#endif
 
 namespace {
 
 /// The scope of the thread that plays; threads of its team allocate on its behalf.
 const sectionflow::AllocationScope* watched = nullptr;
 std::atomic<int> num_new = 0, num_malloc = 0;
-
-bool in_step_of_ours() {
-  return watched != nullptr && watched->in_step > 0 && watched->in_library == 0;
-}
 
 }  // namespace
 
@@ -46,6 +48,10 @@ extern const char __executable_start, etext;
 }
 
 namespace {
+
+bool in_step_of_ours() {
+  return watched != nullptr && watched->in_step > 0 && watched->in_library == 0;
+}
 
 /// Whether the caller is code of this program, in which all of SectionFlow is linked, and not of a shared library.
 bool is_ours(const void* caller) {

@@ -234,8 +234,9 @@ TEST(Executor, DenormalsAreFlushedOnEveryThreadOfTheTeamAndRestoredAfterwards) {
     wrap_kernel(program, step, [&](const KernelArguments&) { seen = look_at_team(); });
     const HostTensor result = std::move(session.play(program, {{x, data}})[0]);
     EXPECT_TRUE(seen.all_flush) << threads << " threads";
-    EXPECT_EQ(seen.size, threads) << "the option is respected";
-    EXPECT_EQ(session.threads(), threads);
+    const int wanted = std::min(threads, omp_get_thread_limit());
+    EXPECT_EQ(seen.size, wanted) << "the option is respected, within OpenMP's limit";
+    EXPECT_EQ(session.threads(), wanted);
     const auto values = result.values<float>();
     EXPECT_TRUE(std::all_of(values.begin(), values.end(), [](float v) { return v == 0; })) << threads << " threads";
     EXPECT_EQ(control_modes(), control) << "the caller's mode is restored";

@@ -117,7 +117,9 @@ TEST(Cuts, SmallestBudgetOfEachCutTrainsAndOneByteLessIsRefusedBeforeAnythingRun
       GraphSectionManager manager(graph);
       const MnistResnet net = build(graph, manager);
       Session session(graph);
-      minimum = manager.plan(session, {net.loss}, {{net.images, Shape{4, 28, 28, 1}}, {net.labels, Shape{4}}, {net.is_training, true}})
+      minimum = manager
+                    .plan(session, {net.loss},
+                          {{net.images, Shape{4, 28, 28, 1}}, {net.labels, Shape{4}}, {net.is_training, true}})
                     .planned_peak_bytes;
     }
     for (std::size_t missing : {0, 1}) {

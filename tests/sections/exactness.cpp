@@ -29,7 +29,8 @@ struct Inputs {
         is_training(placeholder(graph, "is_training", {}, Dtype::boolean)) {}
 
   /// The batch size may change from step to step.
-  std::function<Feeds(std::int64_t, FeedStore&)> feeds(std::function<std::int64_t(std::int64_t)> batch_of = nullptr) const {
+  std::function<Feeds(std::int64_t, FeedStore&)> feeds(
+      std::function<std::int64_t(std::int64_t)> batch_of = nullptr) const {
     const Inputs in = *this;
     return [in, batch_of](std::int64_t step, FeedStore& store) {
       const std::int64_t batch = batch_of ? batch_of(step) : kBatch;
@@ -60,21 +61,21 @@ TEST(Exactness, MnistResnetInEveryCutAndThreadCount) {
   for (int threads : {1, 2}) {
     TrainingState whole;
     for (const char* cut : {"1", "2", "4", "blocks"}) {
-      const TrainingCase mnist{std::string("mnist_resnet, cut ") + cut, [&](Graph& graph, GraphSectionManager& manager) {
-                                 const MnistResnet net = build_mnist_resnet(
-                                     graph, manager, {.cut = mnist_cut(cut), .learning_rate = 1e-3F, .decay = 0.9F});
-                                 return TrainingNet{net.loss, [net](std::int64_t step, FeedStore& store) {
-                                                      store.reserve(2);
-                                                      store.push_back(random_images({3, 28, 28, 1}, 5, step));
-                                                      store.push_back(random_classes(3, 10, 5, step));
-                                                      return Feeds{{net.images, store[0]},
-                                                                   {net.labels, store[1]},
-                                                                   {net.is_training, true}};
-                                                    }};
+      const TrainingCase mnist{
+          std::string("mnist_resnet, cut ") + cut, [&](Graph& graph, GraphSectionManager& manager) {
+            const MnistResnet net =
+                build_mnist_resnet(graph, manager, {.cut = mnist_cut(cut), .learning_rate = 1e-3F, .decay = 0.9F});
+            return TrainingNet{net.loss, [net](std::int64_t step, FeedStore& store) {
+                                 store.reserve(2);
+                                 store.push_back(random_images({3, 28, 28, 1}, 5, step));
+                                 store.push_back(random_classes(3, 10, 5, step));
+                                 return Feeds{{net.images, store[0]}, {net.labels, store[1]}, {net.is_training, true}};
                                }};
+          }};
       const TrainOptions options{.steps = 20, .threads = threads};
       if (whole.losses.empty()) whole = train(mnist, How::whole, options);
-      EXPECT_EQ(first_difference(whole, train(mnist, How::sections, options)), "") << cut << ", " << threads << " threads";
+      EXPECT_EQ(first_difference(whole, train(mnist, How::sections, options)), "")
+          << cut << ", " << threads << " threads";
     }
   }
 }
@@ -246,20 +247,21 @@ TEST(Exactness, FedLearningRateAndGlobalStep) {
 }
 
 TEST(Exactness, SmallerLastBatchAndEvaluationBetweenSteps) {
-  expect_exact({"last batch", [](Graph& graph, GraphSectionManager& manager) {
-                  const Inputs in(graph);
-                  Value x = in.images, loss;
-                  for (int i = 0; i < 3; ++i) {
-                    auto section = manager.new_section();
-                    x = conv_norm_relu(x, in.is_training, 4);
-                  }
-                  {
-                    auto section = manager.new_section();
-                    loss = head_loss(x, in.labels);
-                  }
-                  finish(manager, loss);
-                  return TrainingNet{loss, in.feeds([](std::int64_t step) { return step % 4 == 3 ? 2 : kBatch; }), {loss}};
-                }});
+  expect_exact(
+      {"last batch", [](Graph& graph, GraphSectionManager& manager) {
+         const Inputs in(graph);
+         Value x = in.images, loss;
+         for (int i = 0; i < 3; ++i) {
+           auto section = manager.new_section();
+           x = conv_norm_relu(x, in.is_training, 4);
+         }
+         {
+           auto section = manager.new_section();
+           loss = head_loss(x, in.labels);
+         }
+         finish(manager, loss);
+         return TrainingNet{loss, in.feeds([](std::int64_t step) { return step % 4 == 3 ? 2 : kBatch; }), {loss}};
+       }});
 }
 
 TEST(Exactness, OneSectionAndAsManySectionsAsLayers) {

@@ -59,7 +59,8 @@ TEST(Halves, BackwardFetchesGiveTheBytesOfTheFullCycleAndChangeNothingElse) {
   const Value gradient = a.manager.section(1).tensors_to_cache().at(0);
   const Value variable = a.graph.values(kTrainableVariables).front();
   const auto whole = a.manager.run_full_cycle(
-      *a.session, std::vector<Value>{a.net.convolved[1], a.net.outputs[0], gradient, variable, a.net.loss}, a.net.feeds());
+      *a.session, std::vector<Value>{a.net.convolved[1], a.net.outputs[0], gradient, variable, a.net.loss},
+      a.net.feeds());
   const auto in_b = [&](Value value) { return b.graph.node(value.node().id()).output(value.output()); };
   (void)b.manager.run_forward(*b.session, {b.net.loss}, b.net.feeds());
   const std::vector<std::vector<Value>> fetches = {

@@ -36,13 +36,14 @@ TrainingCase randomly_cut(std::uint64_t seed) {
             }
             manager.add_training_ops(random_optimizer(seed), model.loss);
             manager.prepare_training();
-            return TrainingNet{model.loss, [model, seed](std::int64_t step, FeedStore& store) {
-                                 auto batch = random_batch(model, 3 + step % 2, seed + 100 * static_cast<std::uint64_t>(step));
-                                 store.reserve(2);
-                                 store.push_back(std::move(batch.images));
-                                 store.push_back(std::move(batch.labels));
-                                 return Feeds{{model.images, store[0]}, {model.labels, store[1]}, {model.is_training, true}};
-                               }};
+            return TrainingNet{
+                model.loss, [model, seed](std::int64_t step, FeedStore& store) {
+                  auto batch = random_batch(model, 3 + step % 2, seed + 100 * static_cast<std::uint64_t>(step));
+                  store.reserve(2);
+                  store.push_back(std::move(batch.images));
+                  store.push_back(std::move(batch.labels));
+                  return Feeds{{model.images, store[0]}, {model.labels, store[1]}, {model.is_training, true}};
+                }};
           }};
 }
 

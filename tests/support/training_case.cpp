@@ -72,7 +72,8 @@ TrainingState train(const TrainingCase& training_case, How how, const TrainOptio
 void expect_exact(const TrainingCase& training_case, const TrainOptions& options) {
   const TrainingState whole = train(training_case, How::whole, options);
   EXPECT_EQ(first_difference(whole, train(training_case, How::sections, options)), "") << training_case.name;
-  EXPECT_EQ(first_difference(whole, train(training_case, How::halves, options)), "") << training_case.name << ", halves";
+  EXPECT_EQ(first_difference(whole, train(training_case, How::halves, options)), "")
+      << training_case.name << ", halves";
 }
 
 }  // namespace sectionflow::testing

@@ -47,8 +47,8 @@ struct TrainOptions {
 /// Trains from scratch; checks every compiled schedule, and that the measured peak equals the planned one in each step.
 TrainingState train(const TrainingCase& training_case, How how, const TrainOptions& options = {});
 
-/// Expects the same bytes of all variables and losses from whole-graph training, sections, and halves run apart, and that
-/// training has changed something.
+/// Expects the same bytes of all variables and losses from whole-graph training, sections, and halves run apart, and
+/// that training has changed something.
 void expect_exact(const TrainingCase& training_case, const TrainOptions& options = {});
 
 }  // namespace sectionflow::testing
