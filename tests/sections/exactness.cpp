@@ -52,6 +52,12 @@ Value head_loss(Value x, Value labels) {
   return mean(softmax_cross_entropy(dense(reduce_mean(x, {.axes = {1, 2}}), {.units = kClasses}), labels));
 }
 
+/// A section of its own for the head.
+Value head_section(GraphSectionManager& manager, Value x, Value labels) {
+  const auto section = manager.new_section();
+  return head_loss(x, labels);
+}
+
 void finish(GraphSectionManager& manager, Value loss, const Optimizer& optimizer = Adam{.learning_rate = 1e-2F}) {
   manager.add_training_ops(optimizer, loss);
   manager.prepare_training();
@@ -139,10 +145,7 @@ TEST(Exactness, RandomOperationsReplayTheSameNumbers) {
                     x = conv_norm_relu(x, in.is_training, 4) * random_normal(graph, {8, 8, 4}, {.mean = 1.0F});
                     x = x * mask;
                   }
-                  {
-                    auto section = manager.new_section();
-                    loss = head_loss(x, in.labels);
-                  }
+                  loss = head_section(manager, x, in.labels);
                   finish(manager, loss);
                   return TrainingNet{loss, in.feeds()};
                 }});
@@ -177,10 +180,7 @@ TEST(Exactness, PreprocessedGradientsThatNeedAllSections) {
                     auto section = manager.new_section();
                     x = conv_norm_relu(x, in.is_training, 4);
                   }
-                  {
-                    auto section = manager.new_section();
-                    loss = head_loss(x, in.labels);
-                  }
+                  loss = head_section(manager, x, in.labels);
                   auto pairs = compute_gradients(loss);
                   Value squares;
                   for (const auto& pair : pairs) {
@@ -212,10 +212,7 @@ TEST(Exactness, SectionWithoutVariablesAndUpdateOperationsInTheMiddle) {
                     graph.add_to_collection(kUpdateOperations, assign_add(sum, reduce_sum(x, {.axes = {0, 1, 2}})));
                     x = relu(x * 2.0F);
                   }
-                  {
-                    auto section = manager.new_section();
-                    loss = head_loss(x, in.labels);
-                  }
+                  loss = head_section(manager, x, in.labels);
                   finish(manager, loss);
                   return TrainingNet{loss, in.feeds()};
                 }});
@@ -231,10 +228,7 @@ TEST(Exactness, FedLearningRateAndGlobalStep) {
                     auto section = manager.new_section();
                     x = conv_norm_relu(x, in.is_training, 4);
                   }
-                  {
-                    auto section = manager.new_section();
-                    loss = head_loss(x, in.labels);
-                  }
+                  loss = head_section(manager, x, in.labels);
                   manager.add_training_ops(Adam{.learning_rate = rate}, loss, {.global_step = step});
                   manager.prepare_training();
                   const auto feeds = in.feeds();
@@ -255,10 +249,7 @@ TEST(Exactness, SmallerLastBatchAndEvaluationBetweenSteps) {
            auto section = manager.new_section();
            x = conv_norm_relu(x, in.is_training, 4);
          }
-         {
-           auto section = manager.new_section();
-           loss = head_loss(x, in.labels);
-         }
+         loss = head_section(manager, x, in.labels);
          finish(manager, loss);
          return TrainingNet{loss, in.feeds([](std::int64_t step) { return step % 4 == 3 ? 2 : kBatch; }), {loss}};
        }});
@@ -294,10 +285,7 @@ TEST(Exactness, PoisonModeChangesNoBit) {
                                   auto section = manager.new_section();
                                   x = conv_norm_relu(x, in.is_training, 4) + 0.1F;
                                 }
-                                {
-                                  auto section = manager.new_section();
-                                  loss = head_loss(x, in.labels);
-                                }
+                                loss = head_section(manager, x, in.labels);
                                 finish(manager, loss);
                                 return TrainingNet{loss, in.feeds()};
                               }};
