@@ -81,6 +81,7 @@ void differentiate(Node& node, const std::set<Value>& sources, const std::vector
     request.wanted.push_back(carries_gradient(node, i) && (sources.contains(input) || influenced[input.node().id()]));
   }
   const auto group = node.graph().enter_group(node.group());
+  const auto place = node.graph().enter_place(node.where());
   const auto scope = node.graph().scope(node.name());
   const std::vector<Value> input_gradients = gradient_registry().find(node.op().name)(request);
   for (std::size_t i = 0; i < input_gradients.size(); ++i) {

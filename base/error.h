@@ -10,7 +10,13 @@ namespace sectionflow {
 /// try.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& text) : std::runtime_error(text), text_(text) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+  /// Appends a line "  <name>: <fact>" unless there is one of that name; what is known first is nearest to the cause.
+  void add_fact(const std::string& name, const std::string& fact);
+
+ private:
+  std::string text_;
 };
 
 /// Shapes that do not fit an operation or a feed.

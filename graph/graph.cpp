@@ -37,7 +37,26 @@ std::string numbered(const std::string& base, const Taken& taken,
   return text_of(base, "_", number);
 }
 
+/// "'x' f32[2, 3] (section 'head'), 'w' f32[3] (variable)"
+std::string described(const std::vector<Value>& inputs) {
+  std::string text;
+  for (const Value& input : inputs) {
+    if (!input.valid()) continue;
+    const Node& node = input.node();
+    text += text_of(text.empty() ? "" : ", ", "'", input.name(), "' ", input.type().text());
+    const bool is_source = node.op().name == "variable" || node.op().name == "placeholder";
+    const bool in_group = node.group() != kNoGroup && !node.graph().group_name(node.group()).empty();
+    if (is_source || in_group)
+      text += text_of(" (", is_source ? node.op().name : node.graph().group_name(node.group()), ")");
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string Node::place() const {
+  return graph_->place(group_, where_);
+}
 
 Node& Value::node() const {
   SF_CHECK(node_ != nullptr, ArgumentError, "a default-constructed Value was used; wanted the result of an operation");
@@ -70,7 +89,8 @@ const std::string& Operation::name() const {
   return node().name();
 }
 
-Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any options, std::string_view name) {
+std::unique_ptr<Node> Graph::make_node(std::string_view op, std::vector<Value>& inputs, std::any& options,
+                                       std::string_view name, Where where) {
   std::unique_ptr<Node> node(new Node());
   node->graph_ = this;
   node->op_ = &op_registry().at(std::string(op));
@@ -78,6 +98,7 @@ Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any o
   node->options_ = std::move(options);
   node->group_ = current_group_;
   node->phase_ = phase_;
+  node->where_ = where;
   node->name_ = unique_name(name.empty() ? op : name);
 
   std::vector<TensorType> input_types;
@@ -88,8 +109,22 @@ Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any o
              "' belongs to another graph; build both in one graph");
     input_types.push_back(input.type());
   }
-  node->inputs_ = std::move(inputs);
   node->output_types_ = node->op_->infer({node->label(), input_types, node->options_});
+  node->inputs_ = std::move(inputs);
+  return node;
+}
+
+Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any options, std::string_view name,
+                      Where where) {
+  const Where place = place_.known() ? place_ : where;
+  std::unique_ptr<Node> node;
+  try {
+    node = make_node(op, inputs, options, name, place);
+  } catch (Error& error) {
+    error.add_fact("where", this->place(current_group_, place));
+    error.add_fact("inputs", described(inputs));
+    throw;
+  }
   if (node->op_->recompute == Recompute::seeded) {
     node->random_ordinal_ =
         phase_ == Phase::model ? next_model_ordinal_++ : kTrainingOrdinals + next_training_ordinal_++;
@@ -97,6 +132,11 @@ Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any o
   by_name_.emplace(node->name_, node->id_);
   nodes_.push_back(std::move(node));
   return *nodes_.back();
+}
+
+std::string Graph::place(GroupId group, Where where) const {
+  const std::string name = group == kNoGroup ? "" : group_name(group);
+  return name + (name.empty() || !where.known() ? "" : ", ") + where.text();
 }
 
 void Graph::add_control_edge(Operation before, Operation after) {
@@ -133,9 +173,14 @@ std::string Graph::unique_name(std::string_view name) {
   return numbered(base, by_name_, free_name_number_);
 }
 
+GroupId Graph::new_group(std::string name) {
+  group_names_.push_back(std::move(name));
+  return num_groups() - 1;
+}
+
 GraphScope Graph::enter_group(GroupId group) {
-  SF_CHECK(group >= kNoGroup && group < num_groups_, ArgumentError, "enter_group(", group, "): the graph has ",
-           num_groups_, " groups");
+  SF_CHECK(group >= kNoGroup && group < num_groups(), ArgumentError, "enter_group(", group, "): the graph has ",
+           num_groups(), " groups");
   const GroupId previous = std::exchange(current_group_, group);
   return GraphScope([this, previous] { current_group_ = previous; });
 }
@@ -143,6 +188,12 @@ GraphScope Graph::enter_group(GroupId group) {
 GraphScope Graph::enter_phase(Phase phase) {
   const Phase previous = std::exchange(phase_, phase);
   return GraphScope([this, previous] { phase_ = previous; });
+}
+
+GraphScope Graph::enter_place(Where where) {
+  const Where previous = place_;
+  if (!place_.known()) place_ = where;
+  return GraphScope([this, previous] { place_ = previous; });
 }
 
 void Graph::add_to_collection(std::string_view collection, Value value) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "graph/node.h"
 #include "graph/value.h"
 
@@ -54,7 +55,20 @@ class Graph {
 
   /// Adds a node at the end. The shape rule of the op runs here.
   /// Throws: what the shape rule throws, and ArgumentError for inputs of another graph; the graph is then unchanged.
-  Node& add_node(std::string_view op, std::vector<Value> inputs, std::any options, std::string_view name);
+  /// What is thrown also says where: the open group, and `where` or, below build_at, the place of the outermost call.
+  Node& add_node(std::string_view op, std::vector<Value> inputs, std::any options, std::string_view name,
+                 Where where = {});
+  /// Calls `build` for a user's call at `where`: the nodes that it adds are of that place, and what it throws says so.
+  template <class Build>
+  auto build_at(Where where, Build&& build) {
+    const GraphScope scope = enter_place(where);
+    try {
+      return build();
+    } catch (Error& error) {
+      error.add_fact("where", place(current_group_, place_));
+      throw;
+    }
+  }
   /// `before` is executed before `after` in every run that contains both; a run of `after` brings `before` along.
   /// Throws: ArgumentError for operations of another graph. A cycle is found when an order is asked for.
   void add_control_edge(Operation before, Operation after);
@@ -71,13 +85,16 @@ class Graph {
   /// below none.
   std::string unique_name(std::string_view name);
 
-  /// A new group; nodes belong to it that are made while `enter_group` holds.
-  GroupId new_group() { return num_groups_++; }
-  int num_groups() const { return num_groups_; }
+  /// A new group; nodes belong to it that are made while `enter_group` holds. `name` is for messages: "section 'head'".
+  GroupId new_group(std::string name = {});
+  int num_groups() const { return static_cast<int>(group_names_.size()); }
+  const std::string& group_name(GroupId group) const { return group_names_.at(static_cast<std::size_t>(group)); }
   GroupId current_group() const { return current_group_; }
   [[nodiscard]] GraphScope enter_group(GroupId group);
   /// What the nodes made from here on are for, until the scope ends.
   [[nodiscard]] GraphScope enter_phase(Phase phase);
+  /// The place in the user's source that nodes made from here on come from; within another place it changes nothing.
+  [[nodiscard]] GraphScope enter_place(Where where);
 
   /// Throws: ArgumentError for what does not belong to this graph.
   void add_to_collection(std::string_view collection, Value value);
@@ -90,6 +107,11 @@ class Graph {
   std::vector<Operation> operations(std::string_view collection, GroupId group) const;
 
  private:
+  friend class Node;
+  std::string place(GroupId group, Where where) const;
+  std::unique_ptr<Node> make_node(std::string_view op, std::vector<Value>& inputs, std::any& options,
+                                  std::string_view name, Where where);
+
   std::vector<std::unique_ptr<Node>> nodes_;
   std::map<std::string, NodeId, std::less<>> by_name_;
   std::set<std::string, std::less<>> scope_names_;
@@ -98,8 +120,9 @@ class Graph {
   std::map<std::string, int, std::less<>> free_name_number_, free_scope_number_;
   std::string scope_prefix_;
   int num_control_edges_ = 0;
-  int num_groups_ = 0;
+  std::vector<std::string> group_names_;
   GroupId current_group_ = kNoGroup;
+  Where place_{};
   Phase phase_ = Phase::model;
   std::uint32_t next_model_ordinal_ = 0;
   std::uint32_t next_training_ordinal_ = 0;

@@ -19,7 +19,7 @@ struct DenseOptions {
   std::string name = "dense";
 };
 /// y = x kernel + bias. Shapes: x [N, C], kernel [C, units], bias [units], y [N, units]. f32.
-Value dense(Value x, const DenseOptions& options);
+Value dense(Value x, const DenseOptions& options, Where where = Where::here());
 
 struct Conv2dLayerOptions {
   std::int64_t filters = 0;  ///< outputs; must be set
@@ -33,7 +33,7 @@ struct Conv2dLayerOptions {
 };
 /// Convolution with a kernel of its own. Shapes: x [N, H, W, C], kernel [KH, KW, C, filters], y [N, OH, OW, filters].
 /// f32.
-Value conv2d(Value x, const Conv2dLayerOptions& options);
+Value conv2d(Value x, const Conv2dLayerOptions& options, Where where = Where::here());
 
 struct BatchNormLayerOptions {
   float decay = 0.999F;  ///< of the moving averages
@@ -43,6 +43,6 @@ struct BatchNormLayerOptions {
 /// Batch normalisation with scale (initially 1) and shift (0). The moving averages (of mean, initially 0, and biased
 /// variance, initially 1) are variables that are not trained; their updates go to the collection "update_operations".
 /// Shapes: x [..., C]; y like x; is_training [], a boolean placeholder or constant. f32.
-Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options = {});
+Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -33,6 +33,10 @@ class Node {
   std::string label() const { return op_->name + " '" + name_ + "'"; }
   GroupId group() const { return group_; }
   Phase phase() const { return phase_; }
+  /// The line of the user's call that made it; not known for every node.
+  Where where() const { return where_; }
+  /// "section 3 'head', model.cpp:84": group and line as far as they are known, for messages.
+  std::string place() const;
 
   const std::vector<Value>& inputs() const { return inputs_; }
   /// Nodes that must have been executed before, without giving data.
@@ -58,6 +62,7 @@ class Node {
   std::string name_;
   GroupId group_ = kNoGroup;
   Phase phase_ = Phase::model;
+  Where where_{};
   std::vector<Value> inputs_;
   std::vector<Node*> control_inputs_;
   std::vector<TensorType> output_types_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/tensor_view.h"
+#include "base/where.h"
 
 namespace sectionflow {
 

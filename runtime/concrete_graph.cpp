@@ -40,7 +40,12 @@ void ConcreteGraph::infer_types(NodeId id) const {
   }
   std::vector<TensorType> inputs;
   for (const Value& input : node.inputs()) inputs.push_back((*types_[input.node().id()])[input.output()]);
-  types_[id] = node.op().infer({node.label(), inputs, node.any_options()});
+  try {
+    types_[id] = node.op().infer({node.label(), inputs, node.any_options()});
+  } catch (Error& error) {
+    error.add_fact("where", node.place());
+    throw;
+  }
   for (const TensorType& type : *types_[id]) {
     SF_CHECK(type.shape.is_static(), ArgumentError, node.label(), ": its shape ", type.shape,
              " is decided by a feed that is missing");

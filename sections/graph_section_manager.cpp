@@ -28,7 +28,9 @@ SectionScope::~SectionScope() {
 GraphSectionManager::GraphSectionManager(Graph& graph) : graph_(&graph) {}
 
 SectionScope GraphSectionManager::new_section(std::string name) {
-  if (name.empty()) name = "section " + std::to_string(sections_.size());
+  const std::string number = "section " + std::to_string(sections_.size());
+  const std::string label = name.empty() ? number : number + " '" + name + "'";
+  if (name.empty()) name = number;
   SF_CHECK(!prepared_, ArgumentError, "new_section('", name,
            "') after prepare_training(); make all sections before it");
   SF_CHECK(open_ == nullptr, ArgumentError, "new_section('", name, "') inside section '", open_ ? open_->name() : "",
@@ -38,7 +40,7 @@ SectionScope GraphSectionManager::new_section(std::string name) {
              " has that name already");
   }
   const int index = static_cast<int>(sections_.size());
-  sections_.emplace_back(new GraphSection(*this, *graph_, index, graph_->new_group(), std::move(name)));
+  sections_.emplace_back(new GraphSection(*this, *graph_, index, graph_->new_group(label), std::move(name)));
   open_ = sections_.back().get();
   runs_.emplace_back();
   return {*this, *open_, graph_->enter_group(open_->group())};

@@ -17,8 +17,8 @@ void define_activation_ops(OpRegistry& registry) {
                 }});
 }
 
-Value relu(Value x) {
-  return x.graph().add_node("relu", {x}, {}, "relu").output();
+Value relu(Value x, Where where) {
+  return x.graph().add_node("relu", {x}, {}, "relu", where).output();
 }
 Value relu_grad(Value dy, Value y) {
   return y.graph().add_node("relu_grad", {dy, y}, {}, "relu_grad").output();

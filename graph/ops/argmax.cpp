@@ -16,8 +16,8 @@ void define_argmax_ops(OpRegistry& registry) {
                 }});
 }
 
-Value argmax(Value x) {
-  return x.graph().add_node("argmax", {x}, {}, "argmax").output();
+Value argmax(Value x, Where where) {
+  return x.graph().add_node("argmax", {x}, {}, "argmax", where).output();
 }
 
 }  // namespace sectionflow

@@ -43,8 +43,8 @@ std::vector<TensorType> infer_reduce_to_like(const ShapeRequest& request) {
   return {{x.dtype, like.shape}};
 }
 
-Value binary(std::string_view op, Value a, Value b) {
-  return a.graph().add_node(op, {a, b}, {}, op).output();
+Value binary(std::string_view op, Value a, Value b, Where where) {
+  return a.graph().add_node(op, {a, b}, {}, op, where).output();
 }
 
 }  // namespace
@@ -58,37 +58,46 @@ void define_arithmetic_ops(OpRegistry& registry) {
                 }});
 }
 
-Value add(Value a, Value b) {
-  return binary("add", a, b);
+Value add(Value a, Value b, Where where) {
+  return binary("add", a, b, where);
 }
-Value sub(Value a, Value b) {
-  return binary("sub", a, b);
+Value sub(Value a, Value b, Where where) {
+  return binary("sub", a, b, where);
 }
-Value mul(Value a, Value b) {
-  return binary("mul", a, b);
+Value mul(Value a, Value b, Where where) {
+  return binary("mul", a, b, where);
 }
-Value div(Value a, Value b) {
-  return binary("div", a, b);
+Value div(Value a, Value b, Where where) {
+  return binary("div", a, b, where);
 }
-Value operator+(Value a, float b) {
-  return add(a, constant(a.graph(), b));
+Value operator+(Term a, float b) {
+  return add(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
 }
-Value operator-(Value a, float b) {
-  return sub(a, constant(a.graph(), b));
+Value operator+(float a, Term b) {
+  return add(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
 }
-Value operator*(Value a, float b) {
-  return mul(a, constant(a.graph(), b));
+Value operator-(Term a, float b) {
+  return sub(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
 }
-Value operator*(float a, Value b) {
-  return mul(constant(b.graph(), a), b);
+Value operator-(float a, Term b) {
+  return sub(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
 }
-Value operator/(Value a, float b) {
-  return div(a, constant(a.graph(), b));
+Value operator*(Term a, float b) {
+  return mul(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
+}
+Value operator*(float a, Term b) {
+  return mul(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
+}
+Value operator/(Term a, float b) {
+  return div(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
+}
+Value operator/(float a, Term b) {
+  return div(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
 }
 
-Value add_n(const std::vector<Value>& values) {
+Value add_n(const std::vector<Value>& values, Where where) {
   SF_CHECK(!values.empty(), ArgumentError, "add_n got no values; wanted one at least");
-  return values[0].graph().add_node("add_n", values, {}, "add_n").output();
+  return values[0].graph().add_node("add_n", values, {}, "add_n", where).output();
 }
 
 Value reduce_to_like(Value x, Value like) {

@@ -49,20 +49,23 @@ void define_basic_ops(OpRegistry& registry) {
       {.name = "group", .infer = [](const ShapeRequest&) { return std::vector<TensorType>{}; }, .has_kernel = false});
 }
 
-Value placeholder(Graph& graph, std::string_view name, Shape shape, Dtype dtype) {
-  return graph.add_node("placeholder", {}, PlaceholderOptions{{dtype, std::move(shape)}}, name).output();
+Value placeholder(Graph& graph, std::string_view name, Shape shape, Dtype dtype, Where where) {
+  return graph.add_node("placeholder", {}, PlaceholderOptions{{dtype, std::move(shape)}}, name, where).output();
 }
 
-Value variable(std::string_view name, Value initial_value, VariableOptions options) {
+Value variable(std::string_view name, Value initial_value, VariableOptions options, Where where) {
   Graph& graph = initial_value.graph();
-  SF_CHECK(initial_value.shape().is_static(), ShapeError, "variable '", name, "': initial value '",
-           initial_value.name(), "' has the shape ", initial_value.shape(), "; a variable needs every dimension known");
-  check_reads_no_variable(name, initial_value);
-  Value result = graph.add_node("variable", {}, VariableNode{initial_value.type(), options}, name).output();
-  *result.node().options<VariableNode>().initializer = assign(result, initial_value);
-  graph.add_to_collection(kVariables, result);
-  if (options.trainable) graph.add_to_collection(kTrainableVariables, result);
-  return result;
+  return graph.build_at(where, [&] {
+    SF_CHECK(initial_value.shape().is_static(), ShapeError, "variable '", name, "': initial value '",
+             initial_value.name(), "' has the shape ", initial_value.shape(),
+             "; a variable needs every dimension known");
+    check_reads_no_variable(name, initial_value);
+    Value result = graph.add_node("variable", {}, VariableNode{initial_value.type(), options}, name).output();
+    *result.node().options<VariableNode>().initializer = assign(result, initial_value);
+    graph.add_to_collection(kVariables, result);
+    if (options.trainable) graph.add_to_collection(kTrainableVariables, result);
+    return result;
+  });
 }
 
 bool is_variable(Value value) {
@@ -81,26 +84,28 @@ Operation initializer_of(Value variable) {
   return *variable.node().options<VariableNode>().initializer;
 }
 
-Value constant(Graph& graph, HostTensor tensor, std::string_view name) {
-  return graph.add_node("constant", {}, ConstantOptions{std::make_shared<const HostTensor>(std::move(tensor))}, name)
-      .output();
+Value constant(Graph& graph, HostTensor tensor, std::string_view name, Where where) {
+  ConstantOptions options{std::make_shared<const HostTensor>(std::move(tensor))};
+  return graph.add_node("constant", {}, std::move(options), name, where).output();
 }
 
-Value constant(Graph& graph, float value, std::string_view name) {
-  return constant(graph, HostTensor::scalar(value), name);
+Value constant(Graph& graph, float value, std::string_view name, Where where) {
+  return constant(graph, HostTensor::scalar(value), name, where);
 }
 
 const HostTensor* constant_content(Value value) {
   return value.node().op().name == "constant" ? value.node().options<ConstantOptions>().content.get() : nullptr;
 }
 
-Value fill(Graph& graph, Shape shape, double value, Dtype dtype, std::string_view name) {
-  SF_CHECK(shape.is_static(), ShapeError, "fill '", name, "': shape ", shape, " must be known");
-  return graph.add_node("fill", {}, FillOptions{{dtype, std::move(shape)}, value}, name).output();
+Value fill(Graph& graph, Shape shape, double value, Dtype dtype, std::string_view name, Where where) {
+  return graph.build_at(where, [&] {
+    SF_CHECK(shape.is_static(), ShapeError, "fill '", name, "': shape ", shape, " must be known");
+    return graph.add_node("fill", {}, FillOptions{{dtype, std::move(shape)}, value}, name).output();
+  });
 }
 
-Operation group(Graph& graph, const std::vector<Operation>& operations, std::string_view name) {
-  Operation result(graph.add_node("group", {}, {}, name));
+Operation group(Graph& graph, const std::vector<Operation>& operations, std::string_view name, Where where) {
+  Operation result(graph.add_node("group", {}, {}, name, where));
   for (Operation operation : operations) graph.add_control_edge(operation, result);
   return result;
 }

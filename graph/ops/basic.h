@@ -12,7 +12,8 @@ namespace sectionflow {
 
 /// A value that every run feeds. `shape` may have kDynamic dimensions, which the feed decides. A boolean scalar
 /// placeholder may choose kernels (batch_norm's `is_training`); its fed value is then part of the program's signature.
-Value placeholder(Graph& graph, std::string_view name, Shape shape, Dtype dtype = Dtype::f32);
+Value placeholder(Graph& graph, std::string_view name, Shape shape, Dtype dtype = Dtype::f32,
+                  Where where = Where::here());
 
 /// Options of the op "variable".
 struct VariableOptions {
@@ -23,7 +24,7 @@ struct VariableOptions {
 /// Session::initialize. Added to the collections "variables" and, if trainable, "trainable_variables".
 /// Throws: ShapeError for a shape with an unknown dimension; ArgumentError for an initial value that depends on a
 /// variable.
-Value variable(std::string_view name, Value initial_value, VariableOptions options = {});
+Value variable(std::string_view name, Value initial_value, VariableOptions options = {}, Where where = Where::here());
 /// Whether a value is a variable.
 bool is_variable(Value value);
 /// Throws: ArgumentError (starting with `where`) unless the value of `boolean` is known on the host before a run: it
@@ -34,16 +35,18 @@ void check_host_boolean(Value boolean, std::string_view where);
 Operation initializer_of(Value variable);
 
 /// A tensor that is part of the graph.
-Value constant(Graph& graph, HostTensor tensor, std::string_view name = "constant");
-Value constant(Graph& graph, float value, std::string_view name = "constant");
+Value constant(Graph& graph, HostTensor tensor, std::string_view name = "constant", Where where = Where::here());
+Value constant(Graph& graph, float value, std::string_view name = "constant", Where where = Where::here());
 /// The content of a constant; nullptr for values that are not one.
 const HostTensor* constant_content(Value value);
 
 /// A tensor of `shape` full of `value`.
-Value fill(Graph& graph, Shape shape, double value, Dtype dtype = Dtype::f32, std::string_view name = "fill");
+Value fill(Graph& graph, Shape shape, double value, Dtype dtype = Dtype::f32, std::string_view name = "fill",
+           Where where = Where::here());
 
 /// An operation that does nothing, after all of `operations`: a name for executing them together.
-Operation group(Graph& graph, const std::vector<Operation>& operations, std::string_view name = "group");
+Operation group(Graph& graph, const std::vector<Operation>& operations, std::string_view name = "group",
+                Where where = Where::here());
 
 /// Options of the op "placeholder".
 struct PlaceholderOptions {

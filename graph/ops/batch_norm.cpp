@@ -63,11 +63,13 @@ void define_batch_norm_ops(OpRegistry& registry) {
 }
 
 BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean, Value running_variance,
-                           Value is_training, BatchNormOptions options) {
-  check_host_boolean(is_training, "batch_norm");
-  Node& node = x.graph().add_node("batch_norm", {x, scale, shift, running_mean, running_variance, is_training}, options,
-                                  "batch_norm");
-  return {node.output(0), node.output(1), node.output(2)};
+                           Value is_training, BatchNormOptions options, Where where) {
+  return x.graph().build_at(where, [&]() -> BatchNormResult {
+    check_host_boolean(is_training, "batch_norm");
+    Node& node = x.graph().add_node("batch_norm", {x, scale, shift, running_mean, running_variance, is_training},
+                                    options, "batch_norm");
+    return {node.output(0), node.output(1), node.output(2)};
+  });
 }
 
 BatchNormGradients batch_norm_grad(Value dy, Value x, Value scale, Value mean, Value variance, Value is_training,

@@ -21,7 +21,7 @@ struct BatchNormResult {
 /// placeholder or constant. f32. Throws: ShapeError, ArgumentError.
 /// Source: Ioffe and Szegedy 2015.
 BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean, Value running_variance,
-                           Value is_training, BatchNormOptions options = {});
+                           Value is_training, BatchNormOptions options = {}, Where where = Where::here());
 
 struct BatchNormGradients {
   Value dx, dscale, dshift;

@@ -22,8 +22,8 @@ void define_bias_add_ops(OpRegistry& registry) {
                 }});
 }
 
-Value bias_add(Value x, Value b) {
-  return x.graph().add_node("bias_add", {x, b}, {}, "bias_add").output();
+Value bias_add(Value x, Value b, Where where) {
+  return x.graph().add_node("bias_add", {x, b}, {}, "bias_add", where).output();
 }
 Value bias_add_grad(Value dy) {
   return dy.graph().add_node("bias_add_grad", {dy}, {}, "bias_add_grad").output();

@@ -10,8 +10,8 @@ void define_cast_ops(OpRegistry& registry) {
                 }});
 }
 
-Value cast(Value x, Dtype dtype) {
-  return x.graph().add_node("cast", {x}, CastOptions{dtype}, "cast").output();
+Value cast(Value x, Dtype dtype, Where where) {
+  return x.graph().add_node("cast", {x}, CastOptions{dtype}, "cast", where).output();
 }
 
 }  // namespace sectionflow

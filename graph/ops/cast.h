@@ -6,7 +6,7 @@ namespace sectionflow {
 
 /// x in another dtype, as C++ converts; floats towards zero, NaN and values out of range to 0; to boolean: x != 0.
 /// Shapes: any; result like x. The gradient of f32 <-> f64 passes, that of other casts is none.
-Value cast(Value x, Dtype dtype);
+Value cast(Value x, Dtype dtype, Where where = Where::here());
 
 /// Options of the op "cast".
 struct CastOptions {

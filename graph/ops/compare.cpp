@@ -16,8 +16,8 @@ void define_compare_ops(OpRegistry& registry) {
                 }});
 }
 
-Value equal(Value a, Value b) {
-  return a.graph().add_node("equal", {a, b}, {}, "equal").output();
+Value equal(Value a, Value b, Where where) {
+  return a.graph().add_node("equal", {a, b}, {}, "equal", where).output();
 }
 
 }  // namespace sectionflow

@@ -92,8 +92,8 @@ void define_conv2d_ops(OpRegistry& registry) {
   registry.add({.name = "conv2d_backward_filter", .infer = infer_backward<1, 2>, .uses = uses});
 }
 
-Value conv2d(Value x, Value w, Conv2dOptions options) {
-  return x.graph().add_node("conv2d", {x, w}, options, "conv2d").output();
+Value conv2d(Value x, Value w, Conv2dOptions options, Where where) {
+  return x.graph().add_node("conv2d", {x, w}, options, "conv2d", where).output();
 }
 Value conv2d_backward_input(Value dy, Value w, Value x, Conv2dOptions options) {
   return dy.graph().add_node("conv2d_backward_input", {dy, w, x}, options, "conv2d_backward_input").output();

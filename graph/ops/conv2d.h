@@ -43,7 +43,7 @@ struct Conv2dOptions {
 
 /// Two-dimensional cross-correlation, channels last. Shapes: x [N, H, W, C], w [KH, KW, C, F], y [N, OH, OW, F]. f32.
 /// Throws: ShapeError when ranks or channels do not fit, or the kernel is larger than the padded image.
-Value conv2d(Value x, Value w, Conv2dOptions options = {});
+Value conv2d(Value x, Value w, Conv2dOptions options = {}, Where where = Where::here());
 /// dx from dy. Reads only the shape of `x`.
 Value conv2d_backward_input(Value dy, Value w, Value x, Conv2dOptions options);
 /// dw from dy. Reads only the shape of `w`.

@@ -24,8 +24,8 @@ void define_matmul_ops(OpRegistry& registry) {
                 }});
 }
 
-Value matmul(Value a, Value b, MatmulOptions options) {
-  return a.graph().add_node("matmul", {a, b}, options, "matmul").output();
+Value matmul(Value a, Value b, MatmulOptions options, Where where) {
+  return a.graph().add_node("matmul", {a, b}, options, "matmul", where).output();
 }
 
 }  // namespace sectionflow

@@ -10,6 +10,6 @@ struct MatmulOptions {
 };
 
 /// y = a b. Shapes: a [M, K], b [K, N], y [M, N]. f32. Throws: ShapeError when ranks or inner dimensions do not fit.
-Value matmul(Value a, Value b, MatmulOptions options = {});
+Value matmul(Value a, Value b, MatmulOptions options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

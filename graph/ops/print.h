@@ -13,6 +13,6 @@ struct PrintOptions {
 
 /// y = x; logs the label, the type and the first values, once per cycle: a recomputation passes x through in silence.
 /// Shapes: any dtype; y like x. The gradient passes.
-Value print(Value x, PrintOptions options = {});
+Value print(Value x, PrintOptions options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -5,13 +5,17 @@
 namespace sectionflow {
 namespace {
 
-Value random(Graph& graph, RandomOptions options, std::string_view name) {
-  SF_CHECK(options.shape.is_static(), ShapeError, "random '", name, "': shape ", options.shape, " must be known");
-  return graph.add_node("random", {}, std::move(options), name).output();
-}
-
-void check_stddev(const NormalOptions& options, std::string_view name) {
-  SF_CHECK(options.stddev > 0, ArgumentError, name, ": stddev ", options.stddev, "; wanted > 0");
+Value random(Graph& graph, RandomOptions options, std::string_view name, Where where) {
+  return graph.build_at(where, [&] {
+    SF_CHECK(options.shape.is_static(), ShapeError, "random '", name, "': shape ", options.shape, " must be known");
+    if (options.distribution == Distribution::uniform) {
+      SF_CHECK(options.a < options.b, ArgumentError, name, ": low ", options.a, " and high ", options.b,
+               "; wanted low < high");
+    } else {
+      SF_CHECK(options.b > 0, ArgumentError, name, ": stddev ", options.b, "; wanted > 0");
+    }
+    return graph.add_node("random", {}, std::move(options), name).output();
+  });
 }
 
 }  // namespace
@@ -25,20 +29,16 @@ void define_random_ops(OpRegistry& registry) {
                 .recompute = Recompute::seeded});
 }
 
-Value random_normal(Graph& graph, Shape shape, NormalOptions options, std::string_view name) {
-  check_stddev(options, name);
-  return random(graph, {Distribution::normal, std::move(shape), options.mean, options.stddev}, name);
+Value random_normal(Graph& graph, Shape shape, NormalOptions options, std::string_view name, Where where) {
+  return random(graph, {Distribution::normal, std::move(shape), options.mean, options.stddev}, name, where);
 }
 
-Value truncated_normal(Graph& graph, Shape shape, NormalOptions options, std::string_view name) {
-  check_stddev(options, name);
-  return random(graph, {Distribution::truncated_normal, std::move(shape), options.mean, options.stddev}, name);
+Value truncated_normal(Graph& graph, Shape shape, NormalOptions options, std::string_view name, Where where) {
+  return random(graph, {Distribution::truncated_normal, std::move(shape), options.mean, options.stddev}, name, where);
 }
 
-Value random_uniform(Graph& graph, Shape shape, UniformOptions options, std::string_view name) {
-  SF_CHECK(options.low < options.high, ArgumentError, name, ": low ", options.low, " and high ", options.high,
-           "; wanted low < high");
-  return random(graph, {Distribution::uniform, std::move(shape), options.low, options.high}, name);
+Value random_uniform(Graph& graph, Shape shape, UniformOptions options, std::string_view name, Where where) {
+  return random(graph, {Distribution::uniform, std::move(shape), options.low, options.high}, name, where);
 }
 
 }  // namespace sectionflow

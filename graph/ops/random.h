@@ -14,16 +14,18 @@ struct NormalOptions {
   float stddev = 1;  ///< > 0
 };
 /// Normally distributed numbers.
-Value random_normal(Graph& graph, Shape shape, NormalOptions options = {}, std::string_view name = "random_normal");
+Value random_normal(Graph& graph, Shape shape, NormalOptions options = {}, std::string_view name = "random_normal",
+                    Where where = Where::here());
 /// Normally distributed numbers; those further than two standard deviations from the mean are drawn again.
 Value truncated_normal(Graph& graph, Shape shape, NormalOptions options = {},
-                       std::string_view name = "truncated_normal");
+                       std::string_view name = "truncated_normal", Where where = Where::here());
 
 struct UniformOptions {
   float low = 0;   ///< inclusive
   float high = 1;  ///< exclusive up to rounding; > low
 };
-Value random_uniform(Graph& graph, Shape shape, UniformOptions options = {}, std::string_view name = "random_uniform");
+Value random_uniform(Graph& graph, Shape shape, UniformOptions options = {}, std::string_view name = "random_uniform",
+                     Where where = Where::here());
 
 enum class Distribution { normal, truncated_normal, uniform };
 /// Options of the op "random".

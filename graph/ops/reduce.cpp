@@ -40,8 +40,8 @@ std::vector<TensorType> infer_reduce_grad(const ShapeRequest& request) {
   return {x};
 }
 
-Value reduce(Value x, Reduction reduction, ReduceOptions options, std::string_view name) {
-  return x.graph().add_node("reduce", {x}, ReduceNodeOptions{reduction, std::move(options)}, name).output();
+Value reduce(Value x, Reduction reduction, ReduceOptions options, std::string_view name, Where where) {
+  return x.graph().add_node("reduce", {x}, ReduceNodeOptions{reduction, std::move(options)}, name, where).output();
 }
 
 }  // namespace
@@ -64,14 +64,14 @@ void define_reduce_ops(OpRegistry& registry) {
   registry.add({.name = "reduce_max_grad", .infer = infer_reduce_grad});
 }
 
-Value reduce_sum(Value x, ReduceOptions options) {
-  return reduce(x, Reduction::sum, std::move(options), "reduce_sum");
+Value reduce_sum(Value x, ReduceOptions options, Where where) {
+  return reduce(x, Reduction::sum, std::move(options), "reduce_sum", where);
 }
-Value reduce_mean(Value x, ReduceOptions options) {
-  return reduce(x, Reduction::mean, std::move(options), "reduce_mean");
+Value reduce_mean(Value x, ReduceOptions options, Where where) {
+  return reduce(x, Reduction::mean, std::move(options), "reduce_mean", where);
 }
-Value reduce_max(Value x, ReduceOptions options) {
-  return reduce(x, Reduction::max, std::move(options), "reduce_max");
+Value reduce_max(Value x, ReduceOptions options, Where where) {
+  return reduce(x, Reduction::max, std::move(options), "reduce_max", where);
 }
 
 Value reduce_grad(Value dy, Value x, const ReduceNodeOptions& options) {

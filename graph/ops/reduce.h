@@ -16,12 +16,12 @@ struct ReduceOptions {
 /// Reduces `x` over axes, summing in a fixed order that does not depend on the thread count. f32.
 /// Shapes: x any, at least one element along the reduced axes; result x without (or with 1 for) the reduced axes.
 /// Throws: ShapeError for axes outside the rank or named twice.
-Value reduce_sum(Value x, ReduceOptions options = {});
-Value reduce_mean(Value x, ReduceOptions options = {});
-Value reduce_max(Value x, ReduceOptions options = {});
+Value reduce_sum(Value x, ReduceOptions options = {}, Where where = Where::here());
+Value reduce_mean(Value x, ReduceOptions options = {}, Where where = Where::here());
+Value reduce_max(Value x, ReduceOptions options = {}, Where where = Where::here());
 /// The mean over all elements: a scalar.
-inline Value mean(Value x) {
-  return reduce_mean(x);
+inline Value mean(Value x, Where where = Where::here()) {
+  return reduce_mean(x, {}, where);
 }
 
 /// The options of the ops "reduce" and "reduce_grad".

@@ -52,8 +52,8 @@ void define_reshape_ops(OpRegistry& registry) {
                     }});
 }
 
-Value reshape(Value x, Shape shape) {
-  return x.graph().add_node("reshape", {x}, ReshapeOptions{std::move(shape)}, "reshape").output();
+Value reshape(Value x, Shape shape, Where where) {
+  return x.graph().add_node("reshape", {x}, ReshapeOptions{std::move(shape)}, "reshape", where).output();
 }
 Value reshape_like(Value x, Value like) {
   return x.graph().add_node("reshape_like", {x, like}, {}, "reshape_like").output();

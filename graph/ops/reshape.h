@@ -6,7 +6,7 @@ namespace sectionflow {
 
 /// The same elements in the same order under another shape; one dimension may be -1, to be worked out.
 /// Shapes: x any, result `shape`. Any dtype. Throws: ShapeError when the numbers of elements differ.
-Value reshape(Value x, Shape shape);
+Value reshape(Value x, Shape shape, Where where = Where::here());
 /// x under the shape of `like`, of which nothing else is read: the gradient of reshape.
 Value reshape_like(Value x, Value like);
 

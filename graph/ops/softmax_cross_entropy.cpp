@@ -31,8 +31,10 @@ void define_softmax_cross_entropy_ops(OpRegistry& registry) {
                 }});
 }
 
-Value softmax_cross_entropy(Value logits, Value labels) {
-  return logits.graph().add_node("softmax_cross_entropy", {logits, labels}, {}, "softmax_cross_entropy").output();
+Value softmax_cross_entropy(Value logits, Value labels, Where where) {
+  return logits.graph()
+      .add_node("softmax_cross_entropy", {logits, labels}, {}, "softmax_cross_entropy", where)
+      .output();
 }
 Value softmax_cross_entropy_grad(Value probabilities, Value labels, Value dloss) {
   return dloss.graph()

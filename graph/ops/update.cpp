@@ -25,14 +25,17 @@ void check_f32(const ShapeRequest& request) {
            request.inputs[0].text(), "; wanted f32");
 }
 
-Operation update(std::string_view op, std::vector<Value> inputs, std::size_t num_variables, std::any options) {
-  for (std::size_t i = 0; i < num_variables; ++i) {
-    SF_CHECK(is_variable(inputs[i]), ArgumentError, op, ": '", inputs[i].name(), "' is made by ",
-             inputs[i].node().op().name, "; wanted a variable");
-  }
+Operation update(std::string_view op, std::vector<Value> inputs, std::size_t num_variables, std::any options,
+                 Where where) {
   Graph& graph = inputs[0].graph();
-  const std::string name = text_of("/", inputs[0].name(), "/", op);
-  return Operation(graph.add_node(op, std::move(inputs), std::move(options), name));
+  return graph.build_at(where, [&] {
+    for (std::size_t i = 0; i < num_variables; ++i) {
+      SF_CHECK(is_variable(inputs[i]), ArgumentError, op, ": '", inputs[i].name(), "' is made by ",
+               inputs[i].node().op().name, "; wanted a variable");
+    }
+    const std::string name = text_of("/", inputs[0].name(), "/", op);
+    return Operation(graph.add_node(op, std::move(inputs), std::move(options), name));
+  });
 }
 
 using Types = std::vector<TensorType>;
@@ -105,24 +108,26 @@ void define_update_ops(OpRegistry& registry) {
   define_optimizer_updates(registry);
 }
 
-Operation assign(Value variable, Value x) {
-  return update("assign", {variable, x}, 1, {});
+Operation assign(Value variable, Value x, Where where) {
+  return update("assign", {variable, x}, 1, {}, where);
 }
-Operation assign_add(Value variable, Value x) {
-  return update("assign_add", {variable, x}, 1, {});
+Operation assign_add(Value variable, Value x, Where where) {
+  return update("assign_add", {variable, x}, 1, {}, where);
 }
-Operation update_moving_average(Value variable, Value x, Value is_training, float decay) {
-  SF_CHECK(decay >= 0 && decay <= 1, ArgumentError, "update_moving_average of '", variable.name(), "': decay ", decay,
-           "; wanted 0 to 1");
-  check_host_boolean(is_training, text_of("update_moving_average of '", variable.name(), "'"));
-  return update("update_moving_average", {variable, x, is_training}, 1, MovingAverageOptions{decay});
+Operation update_moving_average(Value variable, Value x, Value is_training, float decay, Where where) {
+  return variable.graph().build_at(where, [&] {
+    const std::string label = text_of("update_moving_average of '", variable.name(), "'");
+    SF_CHECK(decay >= 0 && decay <= 1, ArgumentError, label, ": decay ", decay, "; wanted 0 to 1");
+    check_host_boolean(is_training, label);
+    return update("update_moving_average", {variable, x, is_training}, 1, MovingAverageOptions{decay}, {});
+  });
 }
-Operation apply_sgd(Value variable, Value gradient, Value learning_rate) {
-  return update("apply_sgd", {variable, gradient, learning_rate}, 1, {});
+Operation apply_sgd(Value variable, Value gradient, Value learning_rate, Where where) {
+  return update("apply_sgd", {variable, gradient, learning_rate}, 1, {}, where);
 }
 Operation apply_adam(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,
-                     AdamOptions options) {
-  return update("apply_adam", {variable, m, v, gradient, learning_rate, steps}, 3, options);
+                     AdamOptions options, Where where) {
+  return update("apply_adam", {variable, m, v, gradient, learning_rate, steps}, 3, options, where);
 }
 
 }  // namespace sectionflow

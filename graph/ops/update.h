@@ -9,15 +9,15 @@ namespace sectionflow {
 
 /// variable = x. Shapes: x like the variable, of its dtype. Throws: ArgumentError when the first is no variable,
 /// ShapeError.
-Operation assign(Value variable, Value x);
+Operation assign(Value variable, Value x, Where where = Where::here());
 /// variable = variable + x. f32 or i64.
-Operation assign_add(Value variable, Value x);
+Operation assign_add(Value variable, Value x, Where where = Where::here());
 /// variable = decay variable + (1 - decay) x, where `is_training`, a boolean placeholder or constant, is true; nothing
 /// otherwise. f32. Throws: ArgumentError for a decay outside [0, 1] too.
-Operation update_moving_average(Value variable, Value x, Value is_training, float decay);
+Operation update_moving_average(Value variable, Value x, Value is_training, float decay, Where where = Where::here());
 
 /// variable = variable - learning_rate gradient. Shapes: gradient like the variable; learning_rate []. f32.
-Operation apply_sgd(Value variable, Value gradient, Value learning_rate);
+Operation apply_sgd(Value variable, Value gradient, Value learning_rate, Where where = Where::here());
 
 struct AdamOptions {
   float beta1 = 0.9F;
@@ -29,7 +29,7 @@ struct AdamOptions {
 /// Shapes: m, v variables and gradient like the variable; learning_rate [] f32; steps [] i64, the steps already taken.
 /// Source: Kingma and Ba 2015, the form before section 2.1.
 Operation apply_adam(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,
-                     AdamOptions options = {});
+                     AdamOptions options = {}, Where where = Where::here());
 
 /// Options of the op "update_moving_average".
 struct MovingAverageOptions {

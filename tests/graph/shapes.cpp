@@ -46,12 +46,12 @@ class Shapes : public testing::Test {
 
 TEST_F(Shapes, ElementWiseOpsBroadcastFromTheLastDimension) {
   for (const auto& op : {add, sub, mul, div}) {
-    EXPECT_EQ(op(in({2, 3}), in({2, 3})).type().text(), "f32[2,3]");
-    EXPECT_EQ(op(in({2, 3}), in({3})).type().text(), "f32[2,3]");
-    EXPECT_EQ(op(in({}), in({2, 3})).type().text(), "f32[2,3]");
-    EXPECT_EQ(op(in({4, 1, 3}), in({2, 1})).type().text(), "f32[4,2,3]");
-    EXPECT_EQ(op(in({kDynamic, 3}), in({3})).type().text(), "f32[?,3]");
-    EXPECT_EQ(op(in({kDynamic, 3}), in({kDynamic, 1})).type().text(), "f32[?,3]");
+    EXPECT_EQ(op(in({2, 3}), in({2, 3}), Where::here()).type().text(), "f32[2,3]");
+    EXPECT_EQ(op(in({2, 3}), in({3}), Where::here()).type().text(), "f32[2,3]");
+    EXPECT_EQ(op(in({}), in({2, 3}), Where::here()).type().text(), "f32[2,3]");
+    EXPECT_EQ(op(in({4, 1, 3}), in({2, 1}), Where::here()).type().text(), "f32[4,2,3]");
+    EXPECT_EQ(op(in({kDynamic, 3}), in({3}), Where::here()).type().text(), "f32[?,3]");
+    EXPECT_EQ(op(in({kDynamic, 3}), in({kDynamic, 1}), Where::here()).type().text(), "f32[?,3]");
   }
   EXPECT_EQ((in({2, 3}) * 2.0F).type().text(), "f32[2,3]");
   EXPECT_EQ((2.0F * in({kDynamic})).type().text(), "f32[?]");
@@ -282,14 +282,14 @@ TEST_F(Shapes, IsTrainingMustBeKnownOnTheHost) {
 TEST_F(Shapes, ReductionsDropOrKeepTheirAxes) {
   const Value x = in({2, 3, 4});
   for (const auto& reduce : {reduce_sum, reduce_mean, reduce_max}) {
-    EXPECT_EQ(reduce(x, {}).type().text(), "f32[]");
-    EXPECT_EQ(reduce(x, {.axes = {1}}).type().text(), "f32[2,4]");
-    EXPECT_EQ(reduce(x, {.axes = {-1, 0}}).type().text(), "f32[3]");
-    EXPECT_EQ(reduce(x, {.axes = {1, 2}, .keep_dims = true}).type().text(), "f32[2,1,1]");
-    EXPECT_EQ(reduce(x, {.keep_dims = true}).type().text(), "f32[1,1,1]");
-    EXPECT_EQ(reduce(in({kDynamic, 3}), {.axes = {1}}).type().text(), "f32[?]");
-    EXPECT_EQ(reduce(in({kDynamic, 3}), {.axes = {0}}).type().text(), "f32[3]");
-    EXPECT_EQ(reduce(in({}), {}).type().text(), "f32[]");
+    EXPECT_EQ(reduce(x, {}, Where::here()).type().text(), "f32[]");
+    EXPECT_EQ(reduce(x, {.axes = {1}}, Where::here()).type().text(), "f32[2,4]");
+    EXPECT_EQ(reduce(x, {.axes = {-1, 0}}, Where::here()).type().text(), "f32[3]");
+    EXPECT_EQ(reduce(x, {.axes = {1, 2}, .keep_dims = true}, Where::here()).type().text(), "f32[2,1,1]");
+    EXPECT_EQ(reduce(x, {.keep_dims = true}, Where::here()).type().text(), "f32[1,1,1]");
+    EXPECT_EQ(reduce(in({kDynamic, 3}), {.axes = {1}}, Where::here()).type().text(), "f32[?]");
+    EXPECT_EQ(reduce(in({kDynamic, 3}), {.axes = {0}}, Where::here()).type().text(), "f32[3]");
+    EXPECT_EQ(reduce(in({}), {}, Where::here()).type().text(), "f32[]");
   }
   EXPECT_EQ(mean(in({kDynamic})).type().text(), "f32[]");
 }

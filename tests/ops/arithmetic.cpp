@@ -26,7 +26,7 @@ std::size_t source_index(std::int64_t index, const Shape& out, const Shape& shap
 
 struct BinaryOp {
   const char* name;
-  Value (*build)(Value, Value);
+  Value (*build)(Value, Value, Where);
   double (*apply)(double, double);
 };
 const BinaryOp kBinaryOps[] = {
@@ -79,8 +79,10 @@ std::vector<OpCase> binary_cases() {
       };
       cases.push_back({.name = std::string(op.name) + "_" + shapes.name,
                        .inputs = {input(shapes.a), b},
-                       .build = [build = op.build](
-                                    Graph&, const std::vector<Value>& in) { return std::vector{build(in[0], in[1])}; },
+                       .build =
+                           [build = op.build](Graph&, const std::vector<Value>& in) {
+                             return std::vector{build(in[0], in[1], Where::here())};
+                           },
                        .reference = reference,
                        .tolerance = {.relative = 0.51, .absolute = 0},
                        .same_bits_for_any_threads = true});

@@ -48,7 +48,7 @@ Doubles reduced(const Doubles& x, const Shape& shape, const ReduceNodeOptions& o
 struct ReductionName {
   const char* name;
   Reduction reduction;
-  Value (*build)(Value, ReduceOptions);
+  Value (*build)(Value, ReduceOptions, Where);
 };
 const ReductionName kReductions[] = {
     {"sum", Reduction::sum, reduce_sum}, {"mean", Reduction::mean, reduce_mean}, {"max", Reduction::max, reduce_max}};
@@ -96,7 +96,8 @@ std::vector<OpCase> reduce_cases() {
           {.name = std::string(reduction.name) + "_" + shape.name,
            .inputs = {x},
            .build = [build = reduction.build, options = shape.options](
-                        Graph&, const std::vector<Value>& in) { return std::vector{build(in[0], options)}; },
+                        Graph&,
+                        const std::vector<Value>& in) { return std::vector{build(in[0], options, Where::here())}; },
            .reference =
                [x_shape = shape.x, options = ReduceNodeOptions{reduction.reduction, shape.options}](
                    const std::vector<Doubles>& in) { return std::vector<Doubles>{reduced(in[0], x_shape, options)}; },
