@@ -32,7 +32,10 @@ std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request) {
         auto* dx = static_cast<float*>(arguments.outputs[0]);
         parallel_for(count, kParallelGrain, [&](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-          for (std::int64_t i = begin; i < end; ++i) dx[i] = y[i] > 0.0F ? dy[i] : 0.0F;
+          for (std::int64_t i = begin; i < end; ++i) {
+            const float passed = dy[i];  // loaded whatever y is: a conditional load would be a branch
+            dx[i] = y[i] > 0.0F ? passed : 0.0F;
+          }
         });
       },
       {.in_place = {{.input = 0, .output = 0}, {.input = 1, .output = 0}}});
