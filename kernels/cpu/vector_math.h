@@ -105,7 +105,7 @@ inline float tanh(float x) {
 struct Normal {
   float density, probability;
 };
-/// Both within 1.5 * 2^-23, and within 5 + x^2 ULP, but 0 where e^(-x^2/2) is (|x| > 13.2). NaN stays NaN.
+/// Both within 2^-22, and within 7 + x^2 ULP, but 0 where e^(-x^2/2) is (|x| > 13.2). NaN stays NaN.
 /// Source: the probability of less than -a, a >= 0, is e^(-a^2/2) q(s) / (a + 4) with s = (a - 4) / (a + 4), where q
 /// interpolates the exact values at the Chebyshev points of [0, 13.3], with a relative error of 1.2e-8.
 inline Normal normal(float x) {
