@@ -24,6 +24,8 @@
 #include "graph/ops/compare.h"
 #include "graph/ops/conv2d.h"
 #include "graph/ops/matmul.h"
+#include "graph/ops/pool2d.h"
+#include "graph/ops/pool3d.h"
 #include "graph/ops/print.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
