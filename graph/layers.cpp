@@ -79,17 +79,19 @@ Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& option
              "': is_training is ", is_training.type().text(), "; wanted bool[]");
     SF_CHECK(options.decay >= 0 && options.decay <= 1, ArgumentError, "batch_norm '", options.name, "': decay ",
              options.decay, "; wanted 0 to 1");
-    SF_CHECK(x.shape().rank() >= 2 && x.shape()[-1] != kDynamic, ShapeError, "batch_norm '", options.name, "' got ",
-             x.shape(), "; wanted [..., C] with C known");
+    const int axis = channel_axis(options.format);
+    SF_CHECK(x.shape().rank() >= 2 && x.shape()[axis] != kDynamic, ShapeError, "batch_norm '", options.name, "' got ",
+             x.shape(), "; wanted ", channels_text(options.format), " with C known");
     Graph& graph = x.graph();
     const auto scope = graph.scope(options.name);
-    const InitializerRequest request{graph, {x.shape()[-1]}};
+    const InitializerRequest request{graph, {x.shape()[axis]}};
     const Value scale = parameter("scale", ones(), request);
     const Value shift = parameter("shift", zeros(), request);
     const Value moving_mean = parameter("moving_mean", zeros(), request, {.trainable = false});
     const Value moving_variance = parameter("moving_variance", ones(), request, {.trainable = false});
     const BatchNormResult result =
-        batch_norm(x, scale, shift, moving_mean, moving_variance, is_training, {.epsilon = options.epsilon});
+        batch_norm(x, scale, shift, moving_mean, moving_variance, is_training,
+                   {.epsilon = options.epsilon, .relu = options.relu, .format = options.format});
     for (const auto& [average, batch] : {std::pair{moving_mean, result.mean}, {moving_variance, result.variance}}) {
       graph.add_to_collection(kUpdateOperations, update_moving_average(average, batch, is_training, options.decay));
     }

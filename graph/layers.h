@@ -6,6 +6,7 @@
 
 #include "graph/initializer.h"
 #include "graph/ops/conv2d.h"
+#include "graph/ops/data_format.h"
 
 namespace sectionflow {
 
@@ -38,11 +39,13 @@ Value conv2d(Value x, const Conv2dLayerOptions& options, Where where = Where::he
 struct BatchNormLayerOptions {
   float decay = 0.999F;  ///< of the moving averages
   float epsilon = 1e-3F;
+  bool relu = false;                     ///< y = max(0, .), in the same pass
+  DataFormat format = DataFormat::nhwc;  ///< of x
   std::string name = "batch_norm";
 };
 /// Batch normalisation with scale (initially 1) and shift (0). The moving averages (of mean, initially 0, and biased
 /// variance, initially 1) are variables that are not trained; their updates go to the collection "update_operations".
-/// Shapes: x [..., C]; y like x; is_training [], a boolean placeholder or constant. f32.
+/// Shapes: x [..., C] (nchw: [N, C, ...]); y like x; is_training [], a boolean placeholder or constant. f32.
 Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/ops/basic.h"
+#include "graph/ops/batch_norm.h"
 #include "graph/ops/compare.h"
 #include "graph/ops/random.h"
 #include "graph/ops/update.h"
@@ -130,6 +131,16 @@ TEST(BatchNormLayer, MakesTwoTrainedParametersAndTwoAverages) {
   expect_filled(graph, "bn/shift", 0);
   expect_filled(graph, "bn/moving_mean", 0);
   expect_filled(graph, "bn/moving_variance", 1);
+}
+
+TEST(BatchNormLayer, TakesChannelsFromTheFormatAndHandsReluOn) {
+  Graph graph;
+  const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
+  const Value x = placeholder(graph, "x", {kDynamic, 3, 8, 4});
+  const Value y = batch_norm(x, is_training, {.relu = true, .format = DataFormat::nchw, .name = "bn"});
+  EXPECT_EQ(y.type().text(), "f32[?,3,8,4]");
+  EXPECT_EQ(typed_names(graph.values(kTrainableVariables)), (Names{"bn/scale f32[3]", "bn/shift f32[3]"}));
+  EXPECT_TRUE(y.node().options<BatchNormOptions>().relu);
 }
 
 TEST(BatchNormLayer, UpdatesEachAverageFromTheMatchingStatistic) {
