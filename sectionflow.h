@@ -22,6 +22,8 @@
 #include "graph/ops/cast.h"
 #include "graph/ops/compare.h"
 #include "graph/ops/conv2d.h"
+#include "graph/ops/dropout.h"
+#include "graph/ops/layer_norm.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/print.h"
 #include "graph/ops/random.h"
