@@ -60,9 +60,13 @@ void define_arithmetic_ops(OpRegistry& registry) {
     registry.add({.name = name, .infer = infer_gradient_of_two});
   }
   registry.add({.name = "add_n", .infer = infer_add_n});
-  registry.add({.name = "reduce_to_like", .infer = infer_reduce_to_like, .uses = [](std::size_t, HostBooleans) {
-                  return std::vector{InputUse::data, InputUse::shape_only};
-                }});
+  registry.add({.name = "reduce_to_like",
+                .infer = infer_reduce_to_like,
+                .uses =
+                    [](std::size_t, HostBooleans) {
+                      return std::vector{InputUse::data, InputUse::shape_only};
+                    },
+                .is_identity = [](const IdentityRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
 }
 
 Value add(Value a, Value b, Where where) {
