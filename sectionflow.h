@@ -22,6 +22,8 @@
 #include "graph/ops/cast.h"
 #include "graph/ops/compare.h"
 #include "graph/ops/conv2d.h"
+#include "graph/ops/conv3d.h"
+#include "graph/ops/conv_transpose.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/pool2d.h"
 #include "graph/ops/pool3d.h"
