@@ -22,6 +22,7 @@
 #include "graph/ops/cast.h"
 #include "graph/ops/compare.h"
 #include "graph/ops/conv2d.h"
+#include "graph/ops/global_norm.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/print.h"
 #include "graph/ops/random.h"
