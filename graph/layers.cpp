@@ -3,6 +3,7 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
+#include "graph/ops/layer_norm.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/update.h"
 
@@ -33,11 +34,11 @@ Value dense(Value x, const DenseOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
     check_f32(x, "dense", options.name);
     SF_CHECK(options.units > 0, ArgumentError, "dense '", options.name, "': units is ", options.units, "; wanted > 0");
-    SF_CHECK(x.shape().rank() == 2 && x.shape()[1] != kDynamic, ShapeError, "dense '", options.name, "' got ",
-             x.shape(), "; wanted [N, C] with C known; try reshape(x, {-1, features})");
+    SF_CHECK(x.shape().rank() >= 2 && x.shape()[-1] != kDynamic, ShapeError, "dense '", options.name, "' got ",
+             x.shape(), "; wanted [..., C] of rank 2 or more with C known; try reshape(x, {-1, features})");
     Graph& graph = x.graph();
     const auto scope = graph.scope(options.name);
-    const std::int64_t channels = x.shape()[1];
+    const std::int64_t channels = x.shape()[-1];
     const auto fan_in = static_cast<double>(channels);
     const auto fan_out = static_cast<double>(options.units);
     const Value kernel =
@@ -96,6 +97,22 @@ Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& option
       graph.add_to_collection(kUpdateOperations, update_moving_average(average, batch, is_training, options.decay));
     }
     return result.y;
+  });
+}
+
+Value layer_norm(Value x, const LayerNormLayerOptions& options, Where where) {
+  return x.graph().build_at(where, [&] {
+    check_f32(x, "layer_norm", options.name);
+    SF_CHECK(options.epsilon >= 0, ArgumentError, "layer_norm '", options.name, "': epsilon ", options.epsilon,
+             "; wanted >= 0");
+    SF_CHECK(x.shape().rank() >= 1 && x.shape()[-1] > 0, ShapeError, "layer_norm '", options.name, "' got ", x.shape(),
+             "; wanted [..., C] with C known and > 0");
+    Graph& graph = x.graph();
+    const auto scope = graph.scope(options.name);
+    const InitializerRequest request{graph, {x.shape()[-1]}};
+    const Value scale = parameter("scale", ones(), request);
+    const Value shift = parameter("shift", zeros(), request);
+    return layer_norm(x, scale, shift, {.epsilon = options.epsilon});
   });
 }
 

@@ -19,7 +19,7 @@ struct DenseOptions {
   Initializer bias_initializer = zeros();
   std::string name = "dense";
 };
-/// y = x kernel + bias. Shapes: x [N, C], kernel [C, units], bias [units], y [N, units]. f32.
+/// y = x kernel + bias. Shapes: x [..., C] of rank 2 or more, kernel [C, units], bias [units], y [..., units]. f32.
 Value dense(Value x, const DenseOptions& options, Where where = Where::here());
 
 struct Conv2dLayerOptions {
@@ -47,5 +47,13 @@ struct BatchNormLayerOptions {
 /// variance, initially 1) are variables that are not trained; their updates go to the collection "update_operations".
 /// Shapes: x [..., C] (nchw: [N, C, ...]); y like x; is_training [], a boolean placeholder or constant. f32.
 Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options = {}, Where where = Where::here());
+
+struct LayerNormLayerOptions {
+  float epsilon = 1e-5F;
+  std::string name = "layer_norm";
+};
+/// Layer normalisation over the last axis with scale (initially 1) and shift (0). Shapes: x [..., C] of any rank but 0;
+/// scale, shift [C]; y like x. f32.
+Value layer_norm(Value x, const LayerNormLayerOptions& options = {}, Where where = Where::here());
 
 }  // namespace sectionflow
