@@ -24,6 +24,7 @@
 #include "graph/ops/compare.h"
 #include "graph/ops/concat.h"
 #include "graph/ops/conv2d.h"
+#include "graph/ops/global_norm.h"
 #include "graph/ops/gather.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/layer_norm.h"
