@@ -3,6 +3,7 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
+#include "graph/ops/gather.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/update.h"
 
@@ -94,6 +95,20 @@ Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& option
       graph.add_to_collection(kUpdateOperations, update_moving_average(average, batch, is_training, options.decay));
     }
     return result.y;
+  });
+}
+
+Value embedding(Value indices, const EmbeddingOptions& options, Where where) {
+  return indices.graph().build_at(where, [&] {
+    SF_CHECK(indices.dtype() == Dtype::i32 || indices.dtype() == Dtype::i64, ArgumentError, "embedding '", options.name,
+             "' got ", indices.type().text(), "; wanted i32 or i64; try cast");
+    SF_CHECK(options.vocabulary > 0 && options.width > 0, ArgumentError, "embedding '", options.name,
+             "': vocabulary is ", options.vocabulary, " and width ", options.width, "; wanted > 0");
+    Graph& graph = indices.graph();
+    const auto scope = graph.scope(options.name);
+    const auto width = static_cast<double>(options.width);
+    return gather(parameter("table", options.initializer, {graph, {options.vocabulary, options.width}, 1, width}),
+                  indices);
   });
 }
 

@@ -45,4 +45,14 @@ struct BatchNormLayerOptions {
 /// Shapes: x [..., C]; y like x; is_training [], a boolean placeholder or constant. f32.
 Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options = {}, Where where = Where::here());
 
+struct EmbeddingOptions {
+  std::int64_t vocabulary = 0;  ///< rows of the table; must be set
+  std::int64_t width = 0;       ///< numbers a row; must be set
+  Initializer initializer = truncated_normal_initializer(0.02F);
+  std::string name = "embedding";
+};
+/// Rows of a trainable table, `<name>/table`, by their numbers; see gather. Shapes: indices [...] i32 or i64, table
+/// [vocabulary, width], y [..., width] f32.
+Value embedding(Value indices, const EmbeddingOptions& options, Where where = Where::here());
+
 }  // namespace sectionflow
