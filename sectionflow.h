@@ -16,6 +16,7 @@
 #include "graph/ops/activation.h"
 #include "graph/ops/argmax.h"
 #include "graph/ops/arithmetic.h"
+#include "graph/ops/attention.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
