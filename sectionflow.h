@@ -27,6 +27,7 @@
 #include "graph/ops/gather.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/layer_norm.h"
+#include "graph/ops/global_norm.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/pool2d.h"
 #include "graph/ops/pool3d.h"
