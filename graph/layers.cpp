@@ -3,6 +3,7 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
+#include "graph/ops/layer_norm.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/update.h"
 
@@ -33,11 +34,11 @@ Value dense(Value x, const DenseOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
     check_f32(x, "dense", options.name);
     SF_CHECK(options.units > 0, ArgumentError, "dense '", options.name, "': units is ", options.units, "; wanted > 0");
-    SF_CHECK(x.shape().rank() == 2 && x.shape()[1] != kDynamic, ShapeError, "dense '", options.name, "' got ",
-             x.shape(), "; wanted [N, C] with C known; try reshape(x, {-1, features})");
+    SF_CHECK(x.shape().rank() >= 2 && x.shape()[-1] != kDynamic, ShapeError, "dense '", options.name, "' got ",
+             x.shape(), "; wanted [..., C] of rank 2 or more with C known; try reshape(x, {-1, features})");
     Graph& graph = x.graph();
     const auto scope = graph.scope(options.name);
-    const std::int64_t channels = x.shape()[1];
+    const std::int64_t channels = x.shape()[-1];
     const auto fan_in = static_cast<double>(channels);
     const auto fan_out = static_cast<double>(options.units);
     const Value kernel =
@@ -79,21 +80,39 @@ Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& option
              "': is_training is ", is_training.type().text(), "; wanted bool[]");
     SF_CHECK(options.decay >= 0 && options.decay <= 1, ArgumentError, "batch_norm '", options.name, "': decay ",
              options.decay, "; wanted 0 to 1");
-    SF_CHECK(x.shape().rank() >= 2 && x.shape()[-1] != kDynamic, ShapeError, "batch_norm '", options.name, "' got ",
-             x.shape(), "; wanted [..., C] with C known");
+    const int axis = channel_axis(options.format);
+    SF_CHECK(x.shape().rank() >= 2 && x.shape()[axis] != kDynamic, ShapeError, "batch_norm '", options.name, "' got ",
+             x.shape(), "; wanted ", channels_text(options.format), " with C known");
     Graph& graph = x.graph();
     const auto scope = graph.scope(options.name);
-    const InitializerRequest request{graph, {x.shape()[-1]}};
+    const InitializerRequest request{graph, {x.shape()[axis]}};
     const Value scale = parameter("scale", ones(), request);
     const Value shift = parameter("shift", zeros(), request);
     const Value moving_mean = parameter("moving_mean", zeros(), request, {.trainable = false});
     const Value moving_variance = parameter("moving_variance", ones(), request, {.trainable = false});
     const BatchNormResult result =
-        batch_norm(x, scale, shift, moving_mean, moving_variance, is_training, {.epsilon = options.epsilon});
+        batch_norm(x, scale, shift, moving_mean, moving_variance, is_training,
+                   {.epsilon = options.epsilon, .relu = options.relu, .format = options.format});
     for (const auto& [average, batch] : {std::pair{moving_mean, result.mean}, {moving_variance, result.variance}}) {
       graph.add_to_collection(kUpdateOperations, update_moving_average(average, batch, is_training, options.decay));
     }
     return result.y;
+  });
+}
+
+Value layer_norm(Value x, const LayerNormLayerOptions& options, Where where) {
+  return x.graph().build_at(where, [&] {
+    check_f32(x, "layer_norm", options.name);
+    SF_CHECK(options.epsilon >= 0, ArgumentError, "layer_norm '", options.name, "': epsilon ", options.epsilon,
+             "; wanted >= 0");
+    SF_CHECK(x.shape().rank() >= 1 && x.shape()[-1] > 0, ShapeError, "layer_norm '", options.name, "' got ", x.shape(),
+             "; wanted [..., C] with C known and > 0");
+    Graph& graph = x.graph();
+    const auto scope = graph.scope(options.name);
+    const InitializerRequest request{graph, {x.shape()[-1]}};
+    const Value scale = parameter("scale", ones(), request);
+    const Value shift = parameter("shift", zeros(), request);
+    return layer_norm(x, scale, shift, {.epsilon = options.epsilon});
   });
 }
 

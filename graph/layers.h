@@ -6,6 +6,7 @@
 
 #include "graph/initializer.h"
 #include "graph/ops/conv2d.h"
+#include "graph/ops/data_format.h"
 
 namespace sectionflow {
 
@@ -18,7 +19,7 @@ struct DenseOptions {
   Initializer bias_initializer = zeros();
   std::string name = "dense";
 };
-/// y = x kernel + bias. Shapes: x [N, C], kernel [C, units], bias [units], y [N, units]. f32.
+/// y = x kernel + bias. Shapes: x [..., C] of rank 2 or more, kernel [C, units], bias [units], y [..., units]. f32.
 Value dense(Value x, const DenseOptions& options, Where where = Where::here());
 
 struct Conv2dLayerOptions {
@@ -38,11 +39,21 @@ Value conv2d(Value x, const Conv2dLayerOptions& options, Where where = Where::he
 struct BatchNormLayerOptions {
   float decay = 0.999F;  ///< of the moving averages
   float epsilon = 1e-3F;
+  bool relu = false;                     ///< y = max(0, .), in the same pass
+  DataFormat format = DataFormat::nhwc;  ///< of x
   std::string name = "batch_norm";
 };
 /// Batch normalisation with scale (initially 1) and shift (0). The moving averages (of mean, initially 0, and biased
 /// variance, initially 1) are variables that are not trained; their updates go to the collection "update_operations".
-/// Shapes: x [..., C]; y like x; is_training [], a boolean placeholder or constant. f32.
+/// Shapes: x [..., C] (nchw: [N, C, ...]); y like x; is_training [], a boolean placeholder or constant. f32.
 Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options = {}, Where where = Where::here());
+
+struct LayerNormLayerOptions {
+  float epsilon = 1e-5F;
+  std::string name = "layer_norm";
+};
+/// Layer normalisation over the last axis with scale (initially 1) and shift (0). Shapes: x [..., C] of any rank but 0;
+/// scale, shift [C]; y like x. f32.
+Value layer_norm(Value x, const LayerNormLayerOptions& options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -36,14 +36,7 @@ struct Contender {
   }
 
   ProgramReport plan(const Batch& batch) {
-    FeedTypes types;
-    for (const Feed& feed : model.feeds(batch)) {
-      if (feed.data.type() == TensorType{Dtype::boolean, {}}) {
-        types.push_back({feed.value, *feed.data.bytes() != std::byte{0}});
-      } else {
-        types.push_back({feed.value, feed.data.type().shape});
-      }
-    }
+    const FeedTypes types = types_of(model.feeds(batch));
     return strategy.whole_graph ? session->plan({model.loss}, types, {.targets = manager->training_operations()})
                                 : manager->plan(*session, {model.loss}, types);
   }

@@ -5,36 +5,9 @@
 #include <string>
 
 #include "graph/graph.h"
+#include "graph/ops/window.h"
 
 namespace sectionflow {
-
-/// How many zeros surround an image. `same` gives ceil(size / stride) outputs, with the odd zero after the image (as
-/// TensorFlow does); `valid` none; explicit numbers are taken as they stand.
-class Padding {
- public:
-  enum class Kind { same, valid, fixed };
-  static const Padding same;
-  static const Padding valid;
-
-  constexpr Padding() = default;
-  /// The same number of zeros before and after: {height, width}.
-  constexpr Padding(std::int64_t height, std::int64_t width) : Padding({height, width}, {height, width}) {}
-  /// Zeros before (top, left) and after (bottom, right).
-  constexpr Padding(std::array<std::int64_t, 2> before, std::array<std::int64_t, 2> after)
-      : kind_(Kind::fixed), before_(before), after_(after) {}
-
-  Kind kind() const { return kind_; }
-  const std::array<std::int64_t, 2>& before() const { return before_; }
-  const std::array<std::int64_t, 2>& after() const { return after_; }
-
- private:
-  constexpr explicit Padding(Kind kind) : kind_(kind) {}
-  Kind kind_ = Kind::same;
-  std::array<std::int64_t, 2> before_ = {0, 0};
-  std::array<std::int64_t, 2> after_ = {0, 0};
-};
-inline constexpr Padding Padding::same{Padding::Kind::same};
-inline constexpr Padding Padding::valid{Padding::Kind::valid};
 
 struct Conv2dOptions {
   std::array<std::int64_t, 2> stride = {1, 1};  ///< {height, width}, >= 1

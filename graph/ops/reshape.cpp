@@ -35,7 +35,8 @@ std::vector<TensorType> infer_reshape(const ShapeRequest& request) {
 }  // namespace
 
 void define_reshape_ops(OpRegistry& registry) {
-  registry.add({.name = "reshape", .infer = infer_reshape});
+  const auto is_identity = [](const IdentityRequest&) { return true; };
+  registry.add({.name = "reshape", .infer = infer_reshape, .is_identity = is_identity});
   registry.add({.name = "reshape_like",
                 .infer =
                     [](const ShapeRequest& r) {
@@ -49,7 +50,8 @@ void define_reshape_ops(OpRegistry& registry) {
                 .uses =
                     [](std::size_t, HostBooleans) {
                       return std::vector{InputUse::data, InputUse::shape_only};
-                    }});
+                    },
+                .is_identity = is_identity});
 }
 
 Value reshape(Value x, Shape shape, Where where) {

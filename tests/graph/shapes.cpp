@@ -238,7 +238,8 @@ TEST_F(Shapes, BatchNormGivesStatisticsAChannel) {
   EXPECT_EQ(result.y.type().text(), "f32[?,8,8,3]");
   EXPECT_EQ(result.mean.type().text(), "f32[3]");
   EXPECT_EQ(result.variance.type().text(), "f32[3]");
-  const auto g = batch_norm_grad(in({kDynamic, 3}), in({kDynamic, 3}), in({3}), in({3}), in({3}), is_training, {});
+  const auto g =
+      batch_norm_grad(in({kDynamic, 3}), in({kDynamic, 3}), in({3}), in({3}), in({3}), in({3}), is_training, {});
   EXPECT_EQ(g.dx.type().text(), "f32[?,3]");
   EXPECT_EQ(g.dscale.type().text(), "f32[3]");
   EXPECT_EQ(g.dshift.type().text(), "f32[3]");
@@ -256,10 +257,10 @@ TEST_F(Shapes, BatchNormRefusesWhatDoesNotFit) {
       "batch_norm 'batch_norm'", {"f64[2,3]"});
   expect_refused<ShapeError>(
       [&] {
-        batch_norm_grad(in({3, 3}), x, c, c, c, yes, {});
+        batch_norm_grad(in({3, 3}), x, c, c, c, c, yes, {});
       },
       "batch_norm_grad", {"[3,3]", "[2,3]"});
-  expect_refused<ShapeError>([&] { batch_norm_grad(x, x, c, in({4}), c, yes, {}); }, "batch_norm_grad",
+  expect_refused<ShapeError>([&] { batch_norm_grad(x, x, c, c, in({4}), c, yes, {}); }, "batch_norm_grad",
                              {"[2,3]", "[4]"});
 }
 
@@ -270,7 +271,8 @@ TEST_F(Shapes, IsTrainingMustBeKnownOnTheHost) {
   EXPECT_NO_THROW(batch_norm(x, c, c, c, c, constant(graph_, HostTensor::scalar(true))));
   expect_refused<ArgumentError>([&] { batch_norm(x, c, c, c, c, computed); }, "batch_norm",
                                 {"'equal' is computed by equal", "placeholder or constant"});
-  expect_refused<ArgumentError>([&] { batch_norm_grad(x, x, c, c, c, computed, {}); }, "batch_norm_grad", {"'equal'"});
+  expect_refused<ArgumentError>([&] { batch_norm_grad(x, x, c, c, c, c, computed, {}); }, "batch_norm_grad",
+                                {"'equal'"});
   expect_refused<ArgumentError>([&] { update_moving_average(average, c, computed, 0.9F); }, "update_moving_average",
                                 {"'equal'", "placeholder or constant"});
   expect_refused<ArgumentError>([&] { batch_norm(x, c, c, c, c, in({1}, Dtype::boolean)); }, "batch_norm",
