@@ -2,9 +2,7 @@
 #include <functional>
 
 #include "graph/layers.h"
-#include "graph/ops/arithmetic.h"
 #include "graph/ops/bias_add.h"
-#include "graph/ops/reshape.h"
 #include "graph/parameter.h"
 
 namespace sectionflow {
@@ -79,13 +77,6 @@ Shape checked_kernel_shape(Value x, const Layer& layer) {
   return kernel;
 }
 
-Value with_bias(Value y, Value bias, const Layer& layer) {
-  if (layer.convolution.steps.format == DataFormat::nhwc) return bias_add(y, bias);
-  std::vector<std::int64_t> dims(layer.kernel.size() + 1, 1);
-  dims[0] = layer.filters;
-  return add(y, reshape(bias, Shape(std::move(dims))));
-}
-
 Value build(Value x, const Layer& layer, Where where, const std::function<Value(Value kernel)>& convolve) {
   return x.graph().build_at(where, [&] {
     const Shape kernel_shape = checked_kernel_shape(x, layer);
@@ -94,7 +85,8 @@ Value build(Value x, const Layer& layer, Where where, const std::function<Value(
     const Fans fans = fans_of(layer, image_dims(x.shape(), layer.convolution.steps.format).channels);
     const Value y = convolve(parameter("kernel", layer.kernel_initializer, {graph, kernel_shape, fans.in, fans.out}));
     if (!layer.bias) return y;
-    return with_bias(y, parameter("bias", layer.bias_initializer, {graph, {layer.filters}, fans.in, fans.out}), layer);
+    const Value bias = parameter("bias", layer.bias_initializer, {graph, {layer.filters}, fans.in, fans.out});
+    return bias_add(y, bias, {.format = layer.convolution.steps.format});
   });
 }
 

@@ -104,14 +104,18 @@ memory::desc any_weights(const ConvolutionProblem& problem) {
   return {problem.weights, memory::data_type::f32, memory::format_tag::any};
 }
 
-/// Goes on to the first implementation that is made for the machine: neither gemm nor the reference.
+/// Whether an implementation is made for the machine: neither gemm nor the reference.
+bool is_jit(const char* implementation) {
+  return starts_with(implementation, "jit") || starts_with(implementation, "brg") ||
+         starts_with(implementation, "brdgmm");
+}
+
+/// Goes on to the first implementation that is made for the machine, or to the last. What the description was made from
+/// must still be there: oneDNN reads it again when it goes on.
 template <class Description>
-bool find_jit(Description& description) {
-  do {
-    const char* name = description.impl_info_str();
-    if (starts_with(name, "jit") || starts_with(name, "brg")) return true;
-  } while (description.next_impl());
-  return false;
+void find_jit(Description& description) {
+  while (!is_jit(description.impl_info_str()) && description.next_impl()) {
+  }
 }
 
 /// The forward implementation. oneDNN offers brgconv first, but with few channels its direct kernel is faster: by 10 to
@@ -122,7 +126,7 @@ dnnl::convolution_forward::primitive_desc forward_description(const ConvolutionP
   const dnnl::convolution_forward::desc wanted(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
                                                problem.x, any_weights(problem), problem.y, window.stride,
                                                window.dilation, window.before, window.after);
-  const dnnl::convolution_forward::primitive_desc first(wanted, user_scratchpad(), onednn.engine);
+  dnnl::convolution_forward::primitive_desc first(wanted, user_scratchpad(), onednn.engine);
   const bool few_channels = problem.geometry.filters <= 32 && problem.geometry.channels <= 64;
   if (few_channels && starts_with(first.impl_info_str(), "brgconv")) {
     dnnl::convolution_forward::primitive_desc candidate(wanted, user_scratchpad(), onednn.engine);
@@ -130,6 +134,7 @@ dnnl::convolution_forward::primitive_desc forward_description(const ConvolutionP
       if (starts_with(candidate.impl_info_str(), "jit:avx512")) return candidate;
     }
   }
+  find_jit(first);
   return first;
 }
 
@@ -149,8 +154,8 @@ std::unique_ptr<Kernel> forward(const KernelRequest& request) {
   const auto problem = convolution_problem(request, request.inputs[0].shape, request.inputs[1].shape);
   if (problem.is_empty()) return zero_kernel(request);
   OneDnn& onednn = onednn_of(request);
-  auto description = forward_description(problem, onednn);
-  if (!find_jit(description)) return nullptr;
+  const auto description = forward_description(problem, onednn);
+  if (!is_jit(description.impl_info_str())) return nullptr;
   const memory::desc weights = description.weights_desc();
   OneDnnConvolution call(onednn, description,
                          {{DNNL_ARG_SRC, problem.x}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, problem.y}});
@@ -168,9 +173,10 @@ std::unique_ptr<Kernel> backward_input(const KernelRequest& request) {
   const dnnl::convolution_backward_data::desc wanted(dnnl::algorithm::convolution_direct, problem.x,
                                                      any_weights(problem), problem.y, window.stride, window.dilation,
                                                      window.before, window.after);
-  dnnl::convolution_backward_data::primitive_desc description(wanted, user_scratchpad(), onednn.engine,
-                                                              forward_description(problem, onednn));
-  if (!find_jit(description)) return nullptr;
+  const auto hint = forward_description(problem, onednn);
+  dnnl::convolution_backward_data::primitive_desc description(wanted, user_scratchpad(), onednn.engine, hint);
+  find_jit(description);
+  if (!is_jit(description.impl_info_str())) return nullptr;
   const memory::desc weights = description.weights_desc();
   OneDnnConvolution call(onednn, description,
                          {{DNNL_ARG_DIFF_DST, problem.y}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, problem.x}});
@@ -188,9 +194,10 @@ std::unique_ptr<Kernel> backward_filter(const KernelRequest& request) {
   const dnnl::convolution_backward_weights::desc wanted(dnnl::algorithm::convolution_direct, problem.x,
                                                         any_weights(problem), problem.y, window.stride, window.dilation,
                                                         window.before, window.after);
-  dnnl::convolution_backward_weights::primitive_desc description(wanted, user_scratchpad(), onednn.engine,
-                                                                 forward_description(problem, onednn));
-  if (!find_jit(description)) return nullptr;
+  const auto hint = forward_description(problem, onednn);
+  dnnl::convolution_backward_weights::primitive_desc description(wanted, user_scratchpad(), onednn.engine, hint);
+  find_jit(description);
+  if (!is_jit(description.impl_info_str())) return nullptr;
   const memory::desc weights = description.diff_weights_desc();
   OneDnnConvolution call(onednn, description,
                          {{DNNL_ARG_DIFF_DST, problem.y}, {DNNL_ARG_SRC, problem.x}, {DNNL_ARG_DIFF_WEIGHTS, weights}});

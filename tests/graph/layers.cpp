@@ -4,6 +4,7 @@
 
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
+#include "graph/ops/bias_add.h"
 #include "graph/ops/compare.h"
 #include "graph/ops/random.h"
 #include "graph/ops/update.h"
@@ -130,6 +131,71 @@ TEST(Conv2dLayer, MakesAKernelAndNoBiasUnlessAsked) {
             (Names{"conv2d/kernel f32[5,3,3,16]", "head/kernel f32[3,3,3,2]", "head/bias f32[2]"}));
   EXPECT_EQ(initial_node(graph, "conv2d/kernel").options<RandomOptions>().distribution, Distribution::truncated_normal);
   expect_filled(graph, "head/bias", 0);
+}
+
+TEST(Conv2dLayer, TakesGroupsDilationAndChannelsBehindTheBatch) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 6, 9, 8});
+  const Value y = conv2d(x, {.filters = 4,
+                             .padding = Padding::valid,
+                             .dilation = {2, 1},
+                             .groups = 2,
+                             .format = DataFormat::nchw,
+                             .bias = true});
+  EXPECT_EQ(y.type().text(), "f32[?,4,5,6]");
+  EXPECT_EQ(y.node().op().name, "bias_add");
+  EXPECT_EQ(y.node().options<BiasAddOptions>().format, DataFormat::nchw);
+  EXPECT_EQ(typed_names(graph.values(kTrainableVariables)),
+            (Names{"conv2d/kernel f32[3,3,3,4]", "conv2d/bias f32[4]"}));
+}
+
+TEST(Conv3dLayer, MakesAKernelAndABias) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 9, 8, 7, 6});
+  const Value y = conv3d(x, {.filters = 4, .kernel = {1, 3, 3}, .stride = {2, 1, 1}, .bias = true});
+  EXPECT_EQ(y.type().text(), "f32[?,5,8,7,4]");
+  EXPECT_EQ(typed_names(graph.values(kTrainableVariables)),
+            (Names{"conv3d/kernel f32[1,3,3,6,4]", "conv3d/bias f32[4]"}));
+}
+
+/// The standard deviation that he_normal gives a kernel: sqrt(2 / fan_in), of its truncated normal.
+float deviation_of(const Graph& graph, std::string_view kernel) {
+  return initial_node(graph, kernel).options<RandomOptions>().b;
+}
+
+TEST(ConvTransposeLayers, MakeKernelsWhoseFiltersComeFirst) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 5, 7, 6});
+  const Value y = conv_transpose2d(x, {.filters = 4, .kernel = {4, 4}, .stride = {2, 2}, .groups = 2, .bias = true});
+  EXPECT_EQ(y.type().text(), "f32[?,10,14,4]");
+  const Value deep = placeholder(graph, "deep", {2, 5, 4, 3, 6});
+  const Value z = conv_transpose3d(
+      deep, {.filters = 4, .stride = {2, 1, 1}, .padding = {1, 1, 1}, .output_padding = {1, 0, 0}, .name = "up"});
+  EXPECT_EQ(z.type().text(), "f32[2,10,4,3,4]");
+  EXPECT_EQ(
+      typed_names(graph.values(kTrainableVariables)),
+      (Names{"conv_transpose2d/kernel f32[4,4,2,6]", "conv_transpose2d/bias f32[4]", "up/kernel f32[3,3,3,4,6]"}));
+  // Each output is the sum of a quarter of the kernel's taps, over the 3 channels of its group: 12 terms, as a
+  // convolution with a kernel of 2 x 2 has.
+  conv2d(x, {.filters = 4, .kernel = {2, 2}, .groups = 2, .name = "like"});
+  EXPECT_EQ(deviation_of(graph, "conv_transpose2d/kernel"), deviation_of(graph, "like/kernel"));
+}
+
+TEST(ConvolutionLayers, RefusedCallsLeaveNoParametersBehind) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 4, 4, 6});
+  const Value deep = placeholder(graph, "deep", {2, 4, 4, 4, 6});
+  const auto before = description(graph);
+  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { conv2d(x, {.filters = 3, .groups = 4, .name = "c"}); }),
+                       "conv2d 'c': 6 channels and 3 filters in 4 groups"));
+  EXPECT_THROW(conv2d(x, {.filters = 3, .groups = 0}), ArgumentError);
+  EXPECT_THROW(conv2d(x, {.filters = 3, .dilation = {0, 1}}), ArgumentError);
+  EXPECT_TRUE(contains(error_text<ShapeError>([&] { conv3d(x, {.filters = 3, .name = "c"}); }),
+                       "conv3d 'c' got [2,4,4,6]; wanted [N, D, H, W, C] with C known"));
+  EXPECT_THROW(conv_transpose2d(deep, {.filters = 3}), ShapeError);
+  EXPECT_THROW(conv_transpose2d(x, {.filters = 3, .output_padding = {1, 0}}), ArgumentError);
+  EXPECT_THROW(conv_transpose3d(deep, {.filters = 0}), ArgumentError);
+  EXPECT_EQ(description(graph), before);
 }
 
 TEST(Conv2dLayer, RefusedCallsLeaveNoParametersBehind) {

@@ -6,6 +6,8 @@
 
 #include "graph/ops/basic.h"
 #include "graph/ops/conv2d.h"
+#include "graph/ops/conv3d.h"
+#include "graph/ops/conv_transpose.h"
 #include "graph/ops/matmul.h"
 #include "tests/support/kernel_runner.h"
 
@@ -51,6 +53,75 @@ TEST(Implementations, ConvolutionsOfTheMnistNetAreJit) {
       expect_jit(name, conv2d_backward_input(dy, w, x, options));
       expect_jit(name, conv2d_backward_filter(dy, x, w, options));
     }
+  }
+}
+
+/// A convolution by its options, and its gradients.
+struct Convolution {
+  const char* name;
+  Shape x, w;
+  Conv2dOptions options{};
+};
+
+TEST(Implementations, ConvolutionsWithGroupsAndDilationAreJit) {
+  if (!has(dnnl_cpu_isa_avx512_core)) GTEST_SKIP() << "oneDNN has JIT kernels for all of these for AVX-512 only";
+  const DataFormat nchw = DataFormat::nchw;
+  const Convolution table[] = {
+      {"dilation 2", {4, 14, 14, 32}, {3, 3, 32, 32}, {.dilation = {2, 2}}},
+      {"dilation 2, odd channels", {4, 14, 14, 17}, {3, 3, 17, 10}, {.dilation = {2, 2}}},
+      {"depthwise", {4, 14, 14, 32}, {3, 3, 1, 32}, {.groups = 32}},
+      {"depthwise, stride 2", {4, 14, 14, 17}, {3, 3, 1, 17}, {.stride = {2, 2}, .groups = 17}},
+      {"depthwise, two filters each", {4, 14, 14, 16}, {3, 3, 1, 32}, {.groups = 16}},
+      {"ResNeXt's groups", {4, 14, 14, 128}, {3, 3, 4, 128}, {.groups = 32}},
+      {"groups of odd channels", {4, 14, 14, 6}, {3, 3, 3, 4}, {.groups = 2}},
+      {"nchw", {4, 16, 14, 14}, {3, 3, 16, 32}, {.format = nchw}},
+      {"nchw, stride 2", {4, 3, 14, 14}, {3, 3, 3, 10}, {.stride = {2, 2}, .format = nchw}},
+      {"nchw, depthwise", {4, 16, 14, 14}, {3, 3, 1, 16}, {.groups = 16, .format = nchw}},
+  };
+  for (const Convolution& row : table) {
+    Graph graph;
+    const Value x = placeholder(graph, "x", row.x), w = placeholder(graph, "w", row.w);
+    const Value y = conv2d(x, w, row.options);
+    const Value dy = placeholder(graph, "dy", y.shape());
+    expect_jit(row.name, y);
+    expect_jit(row.name, conv2d_backward_input(dy, w, x, row.options));
+    expect_jit(row.name, conv2d_backward_filter(dy, x, w, row.options));
+  }
+}
+
+TEST(Implementations, DeepAndTransposedConvolutionsAreJit) {
+  if (!has(dnnl_cpu_isa_avx512_core)) GTEST_SKIP() << "oneDNN has JIT kernels for all of these for AVX-512 only";
+  for (std::int64_t channels : {1, 17, 32}) {
+    for (std::int64_t stride : {1, 2}) {
+      Graph graph;
+      const Conv3dOptions options{.stride = {stride, stride, stride}};
+      const Value x = placeholder(graph, "x", {2, 8, 8, 8, channels});
+      const Value w = placeholder(graph, "w", {3, 3, 3, channels, 16});
+      const Value y = conv3d(x, w, options);
+      const Value dy = placeholder(graph, "dy", y.shape());
+      const std::string name = text_of("3-D, ", channels, " channels, /", stride);
+      expect_jit(name, y);
+      expect_jit(name, conv3d_backward_input(dy, w, x, options));
+      expect_jit(name, conv3d_backward_filter(dy, x, w, options));
+      const Value flat = placeholder(graph, "flat", {2, 8, 8, channels});
+      const Value kernel = placeholder(graph, "kernel", {4, 4, 10, channels});
+      expect_jit(text_of("transposed, ", channels, " channels, /", stride),
+                 conv_transpose2d(flat, kernel, {.stride = {stride, stride}}));
+    }
+  }
+}
+
+/// Where oneDNN has nothing but gemm, whose memory is hidden, loops of our own compute.
+TEST(Implementations, NeverGemm) {
+  Graph graph;
+  const Conv2dOptions options{.stride = {2, 2}, .dilation = {2, 2}};
+  const Value x = placeholder(graph, "x", {2, 14, 14, 17}), w = placeholder(graph, "w", {3, 3, 17, 10});
+  const Value y = conv2d(x, w, options);
+  const Value dy = placeholder(graph, "dy", y.shape());
+  for (const Value& value : {y, conv2d_backward_input(dy, w, x, options), conv2d_backward_filter(dy, x, w, options)}) {
+    const std::string implementation = implementation_of(value);
+    EXPECT_EQ(implementation.find("gemm"), std::string::npos) << implementation;
+    EXPECT_EQ(implementation.find("ref"), std::string::npos) << implementation;
   }
 }
 

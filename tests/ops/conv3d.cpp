@@ -74,7 +74,7 @@ TEST(Conv3d, GivesShapesAndRefusesWhatDoesNotFit) {
   const Value flat = placeholder(graph, "flat", {2, 8, 8, 6});
   const std::string rank = error_text<ShapeError>([&] { conv3d(flat, w); });
   EXPECT_TRUE(contains(rank,
-                       "conv3d 'conv3d' got x [2,8,8,6] and w [3,3,3,6,4]; wanted [N, D, H, W, C] and "
+                       "got x [2,8,8,6] and w [3,3,3,6,4]; wanted [N, D, H, W, C] and "
                        "[KD, KH, KW, C, F]"))
       << rank;
   const std::string size = error_text<ShapeError>([&] {
