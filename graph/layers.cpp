@@ -3,6 +3,7 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
+#include "graph/ops/gather.h"
 #include "graph/ops/layer_norm.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/update.h"
@@ -58,7 +59,7 @@ Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& option
 
 Value layer_norm(Value x, const LayerNormLayerOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
-    check_f32(x, "layer_norm", options.name);
+    check_f32_input(x, "layer_norm", options.name);
     SF_CHECK(options.epsilon >= 0, ArgumentError, "layer_norm '", options.name, "': epsilon ", options.epsilon,
              "; wanted >= 0");
     SF_CHECK(x.shape().rank() >= 1 && x.shape()[-1] > 0, ShapeError, "layer_norm '", options.name, "' got ", x.shape(),
@@ -69,6 +70,20 @@ Value layer_norm(Value x, const LayerNormLayerOptions& options, Where where) {
     const Value scale = parameter("scale", ones(), request);
     const Value shift = parameter("shift", zeros(), request);
     return layer_norm(x, scale, shift, {.epsilon = options.epsilon});
+  });
+}
+
+Value embedding(Value indices, const EmbeddingOptions& options, Where where) {
+  return indices.graph().build_at(where, [&] {
+    SF_CHECK(indices.dtype() == Dtype::i32 || indices.dtype() == Dtype::i64, ArgumentError, "embedding '", options.name,
+             "' got ", indices.type().text(), "; wanted i32 or i64; try cast");
+    SF_CHECK(options.vocabulary > 0 && options.width > 0, ArgumentError, "embedding '", options.name,
+             "': vocabulary is ", options.vocabulary, " and width ", options.width, "; wanted > 0");
+    Graph& graph = indices.graph();
+    const auto scope = graph.scope(options.name);
+    const auto width = static_cast<double>(options.width);
+    return gather(parameter("table", options.initializer, {graph, {options.vocabulary, options.width}, 1, width}),
+                  indices);
   });
 }
 

@@ -114,4 +114,14 @@ struct LayerNormLayerOptions {
 /// scale, shift [C]; y like x. f32.
 Value layer_norm(Value x, const LayerNormLayerOptions& options = {}, Where where = Where::here());
 
+struct EmbeddingOptions {
+  std::int64_t vocabulary = 0;  ///< rows of the table; must be set
+  std::int64_t width = 0;       ///< numbers a row; must be set
+  Initializer initializer = truncated_normal_initializer(0.02F);
+  std::string name = "embedding";
+};
+/// Rows of a trainable table, `<name>/table`, by their numbers; see gather. Shapes: indices [...] i32 or i64, table
+/// [vocabulary, width], y [..., width] f32.
+Value embedding(Value indices, const EmbeddingOptions& options, Where where = Where::here());
+
 }  // namespace sectionflow

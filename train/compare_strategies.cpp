@@ -126,12 +126,14 @@ std::map<std::string, HostTensor> read_variables(Session& session) {
 std::string first_difference(const TrainingState& a, const TrainingState& b) {
   if (a.losses.size() != b.losses.size()) return "the number of losses differs";
   for (std::size_t i = 0; i < a.losses.size(); ++i) {
-    if (!bitwise_equal(a.losses[i], b.losses[i])) return "the loss of step " + std::to_string(i) + " differs";
+    const std::string difference = first_difference(a.losses[i], b.losses[i]);
+    if (!difference.empty()) return text_of("the loss of step ", i, " differs ", difference);
   }
   for (const auto& [name, tensor] : a.variables) {
     const auto other = b.variables.find(name);
     if (other == b.variables.end()) return "variable '" + name + "' is missing";
-    if (!bitwise_equal(tensor, other->second)) return "variable '" + name + "' differs";
+    const std::string difference = first_difference(tensor, other->second);
+    if (!difference.empty()) return text_of("variable '", name, "' differs ", difference);
   }
   return a.variables.size() == b.variables.size() ? "" : "the number of variables differs";
 }
