@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/global_norm.h"
 #include "graph/ops/update.h"
 
 namespace sectionflow {
@@ -56,6 +57,7 @@ void GraphSectionManager::check_can_train() const {
 void GraphSectionManager::check_training(Value trained, const TrainingOptions& options) const {
   SF_CHECK(&trained.graph() == graph_, ArgumentError, "add_training_ops: '", trained.name(),
            "' does not belong to the graph of the section manager");
+  if (options.clip_norm) check_max_norm(*options.clip_norm, "add_training_ops");
   if (!options.global_step) return;
   const Value step = *options.global_step;
   SF_CHECK(&step.graph() == graph_ && is_variable(step) && step.type() == (TensorType{Dtype::i64, {}}), ArgumentError,
@@ -75,8 +77,9 @@ std::vector<SectionTraining> GraphSectionManager::add_training_ops(const Optimiz
                                                                    const TrainingOptions& options) {
   check_can_train();
   for (const GradientAndVariable& pair : gradients) check_training(pair.variable, options);
-  training_ = apply_gradients(optimizer, gradients);
-  gradients_ = gradients;
+  auto applied = options.clip_norm ? clip_by_global_norm(gradients, *options.clip_norm).gradients : gradients;
+  training_ = apply_gradients(optimizer, applied);
+  gradients_ = std::move(applied);
   if (options.global_step) {
     const auto phase = graph_->enter_phase(Phase::training);
     training_.push_back(assign_add(*options.global_step, fill(*graph_, {}, 1, Dtype::i64, "one_cycle")));
@@ -297,7 +300,7 @@ Program& GraphSectionManager::backward_program(Session& session, const Program& 
     const bool crosses = buffer.life.first < schedule.half && buffer.life.last >= schedule.half;
     if (!crosses) continue;
     const auto storage = static_cast<std::size_t>(forward.storage.storage_of_buffer[i]);
-    entries.push_back({buffer.value, forward.plan.offsets[storage]});
+    entries.push_back({buffer.value, forward.plan.offsets[storage], buffer.other_names});
     add(" ", buffer.value, entries.back().offset);
   }
   for (const CycleFetch& fetch : fetches) add(" f", fetch.value, static_cast<std::size_t>(fetch.run));

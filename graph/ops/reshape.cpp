@@ -42,8 +42,9 @@ std::vector<TensorType> infer_flatten(const ShapeRequest& request) {
 }  // namespace
 
 void define_reshape_ops(OpRegistry& registry) {
-  registry.add({.name = "reshape", .infer = infer_reshape});
-  registry.add({.name = "flatten", .infer = infer_flatten});
+  const auto is_identity = [](const IdentityRequest&) { return true; };
+  registry.add({.name = "reshape", .infer = infer_reshape, .is_identity = is_identity});
+  registry.add({.name = "flatten", .infer = infer_flatten, .is_identity = is_identity});
   registry.add({.name = "reshape_like",
                 .infer =
                     [](const ShapeRequest& r) {
@@ -57,7 +58,8 @@ void define_reshape_ops(OpRegistry& registry) {
                 .uses =
                     [](std::size_t, HostBooleans) {
                       return std::vector{InputUse::data, InputUse::shape_only};
-                    }});
+                    },
+                .is_identity = is_identity});
 }
 
 Value reshape(Value x, Shape shape, Where where) {
