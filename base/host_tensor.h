@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -70,6 +71,9 @@ class HostTensor {
 
 /// Same dtype, same shape and the same bytes (so NaN equals itself, and +0 differs from -0).
 bool bitwise_equal(const HostTensor& a, const HostTensor& b);
+/// Where two tensors first differ, the elements in hexadecimal too: "at element [1,0]: 1.5 (0x3fc00000) and 2
+/// (0x40000000)"; or their types, where those differ. Empty when they are bitwise equal.
+std::string first_difference(const HostTensor& a, const HostTensor& b);
 
 template <class T>
 HostTensor HostTensor::of(Shape shape, const std::vector<T>& values) {

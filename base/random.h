@@ -16,6 +16,10 @@ struct RandomAddress {
 /// Source: Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3 (Philox4x32-10).
 std::array<std::uint32_t, 4> random_words(const RandomAddress& address, std::uint64_t block);
 
+/// The words of `num_blocks` blocks from `first_block` on, four a block, in their order: the fast way to many.
+void fill_random_words(const RandomAddress& address, std::uint64_t first_block, std::int64_t num_blocks,
+                       std::uint32_t* words);
+
 /// Uniform in [0, 1) with 24 random bits.
 inline float uniform_from_word(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24F;

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "examples/models/mnist_resnet.h"
+#include "bench/zoo_arguments.h"
 #include "sectionflow.h"
 
 namespace {
@@ -13,7 +13,7 @@ namespace {
 using namespace sectionflow;
 
 struct Arguments {
-  std::string model = "mnist_resnet";
+  ZooArguments zoo;
   std::int64_t batch = 250;
   std::vector<std::string> strategies = {"whole", "sections:2", "sections:4", "sections:blocks"};
   std::int64_t steps = 20;
@@ -24,34 +24,29 @@ struct Arguments {
 };
 
 /// "whole" or "sections:<cut>".
-Strategy strategy_named(const std::string& name) {
+Strategy strategy_named(const std::string& name, const ZooArguments& zoo) {
   const std::string prefix = "sections:";
   const bool whole = name == "whole";
   SF_CHECK(whole || name.starts_with(prefix), ArgumentError, "'", name,
            "' is no strategy; wanted whole, sections:1, sections:2, sections:4 or sections:blocks");
-  const MnistCut cut = whole ? MnistCut::one : mnist_cut(name.substr(prefix.size()));
-  return {.name = name, .whole_graph = whole, .build = [cut](Graph& graph, GraphSectionManager& manager) {
-            return trainable_mnist_resnet(graph, manager, {.cut = cut});
-          }};
+  const Cut cut = whole ? Cut{} : cut_named(name.substr(prefix.size()));
+  return {.name = name, .whole_graph = whole, .build = model_of(zoo, cut).build};
 }
 
 int run(const Arguments& arguments) {
-  SF_CHECK(arguments.model == "mnist_resnet", ArgumentError, "'", arguments.model,
-           "' is no model; wanted mnist_resnet");
   SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
   std::vector<Strategy> strategies;
-  for (const std::string& name : arguments.strategies) strategies.push_back(strategy_named(name));
+  for (const std::string& name : arguments.strategies) strategies.push_back(strategy_named(name, arguments.zoo));
 
-  const std::int64_t images = std::max<std::int64_t>(arguments.batch * std::min<std::int64_t>(arguments.steps, 8), 100);
-  const TrainTest data = synthetic_mnist({.train_size = images, .test_size = 100, .seed = arguments.seed});
-  BatchLoader loader(
-      data.train,
-      {.batch = arguments.batch, .seed = arguments.seed, .drop_remainder = true, .epochs = kEndless, .prefetch = 0});
-  CompareOptions options{.model = arguments.model, .steps = arguments.steps};
+  const ZooModel model = model_of(arguments.zoo, {});
+  CompareOptions options{.model = arguments.zoo.model, .steps = arguments.steps};
   options.session = {.device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
                      .threads = arguments.threads,
                      .seed = arguments.seed};
-  options.batch = [&](std::int64_t) { return *loader.next(); };
+  // Eight different batches, gone round.
+  options.batch = [&](std::int64_t step) {
+    return model.batch({.batch = arguments.batch, .seed = arguments.seed, .step = step % 8});
+  };
   options.on_round = [&](std::int64_t done) {
     if (done % 5 == 0 || done == arguments.steps) std::cerr << "step " << done << "/" << arguments.steps << "\n";
   };
@@ -76,8 +71,8 @@ int main(int argc, char** argv) {
   start_logging(argv[0]);
   CLI::App app("Compares strategies of training one model: memory, time, and every byte of the result.");
   Arguments arguments;
-  app.add_option("--model", arguments.model, "the model: mnist_resnet")->capture_default_str();
-  app.add_option("--batch", arguments.batch, "images in a batch")->capture_default_str();
+  add_zoo_arguments(app, arguments.zoo);
+  app.add_option("--batch", arguments.batch, "examples in a batch")->capture_default_str();
   app.add_option("--strategies", arguments.strategies, "whole, sections:1|2|4|blocks, separated by commas")
       ->delimiter(',')
       ->capture_default_str();

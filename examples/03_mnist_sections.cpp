@@ -42,8 +42,8 @@ SessionOptions session_options(const Arguments& arguments) {
 }
 
 MnistResnetOptions model_options(const Arguments& arguments) {
-  return {.cut = mnist_cut(arguments.sections),
-          .learning_rate = arguments.learning_rate,
+  return {.cut = cut_named(arguments.sections),
+          .optimizer = Adam{.learning_rate = arguments.learning_rate},
           .decay = arguments.decay,
           .verbose = arguments.verbose};
 }

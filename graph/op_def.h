@@ -45,6 +45,19 @@ struct ShapeRequest {
   }
 };
 
+/// What decides whether a node is an identity.
+struct IdentityRequest {
+  std::span<const TensorType> inputs;   ///< concrete types
+  std::span<const TensorType> outputs;  ///< concrete types
+  HostBooleans booleans;
+  const std::any& options;
+
+  template <class Options>
+  const Options& get() const {
+    return std::any_cast<const Options&>(options);
+  }
+};
+
 /// What an operation means: shapes, options, traits. Knows no devices, kernels or gradients.
 struct OpDef {
   std::string name{};
@@ -57,6 +70,9 @@ struct OpDef {
   /// Whether the operation has any effect under these booleans; absent: always. An operation without effect is not
   /// executed.
   std::function<bool(HostBooleans)> has_effect{};
+  /// Whether output 0, the only one, has the elements of input 0 in the same order. Such a node is not executed: both
+  /// are names of one buffer. It needs a kernel all the same, for an input that is a variable. Absent: never.
+  std::function<bool(const IdentityRequest&)> is_identity{};
   /// Small outputs that are kept from the first execution to spare a recomputation a pass; its kernel then reads them.
   std::vector<int> kept_outputs{};
   /// Inputs that are variables which the operation changes in place.

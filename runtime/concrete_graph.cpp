@@ -84,6 +84,14 @@ const ConcreteGraph::Details& ConcreteGraph::details(NodeId id) const {
   return *details_[id];
 }
 
+bool ConcreteGraph::is_identity(NodeId id) const {
+  const Node& node = graph_->node(id);
+  if (!node.op().is_identity || is_variable(node.inputs()[0])) return false;
+  std::vector<TensorType> inputs;
+  for (const Value& input : node.inputs()) inputs.push_back(type(input));
+  return node.op().is_identity({inputs, types(id), booleans(id), node.any_options()});
+}
+
 std::vector<bool> ConcreteGraph::needed(const std::vector<Value>& values,
                                         const std::vector<Operation>& operations) const {
   std::vector<bool> needed(static_cast<std::size_t>(graph_->num_nodes()), false);

@@ -28,6 +28,8 @@ class ConcreteGraph {
   const std::vector<InputUse>& uses(NodeId id) const { return details(id).uses; }
   /// Whether executing the node does anything: false for updates that these booleans switch off.
   bool has_effect(NodeId id) const { return details(id).has_effect; }
+  /// Whether the node only gives its first input another name (OpDef::is_identity).
+  bool is_identity(NodeId id) const;
   /// Values whose elements the node reads, in the order of its inputs, each once.
   const std::vector<Value>& reads(NodeId id) const { return details(id).reads; }
 

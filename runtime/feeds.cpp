@@ -56,6 +56,18 @@ FeedData::FeedData(Dtype dtype, const void* value, std::size_t num_bytes) : type
   std::memcpy(scalar_.data(), value, num_bytes);
 }
 
+FeedTypes types_of(const Feeds& feeds) {
+  FeedTypes types;
+  for (const Feed& feed : feeds) {
+    if (feed.data.type() == TensorType{Dtype::boolean, {}}) {
+      types.push_back({feed.value, *feed.data.bytes() != std::byte{0}});
+    } else {
+      types.push_back({feed.value, feed.data.type().shape});
+    }
+  }
+  return types;
+}
+
 std::string Signature::text() const {
   std::string result;
   for (const auto& [node, shape] : shapes) result += std::to_string(node) + shape.text() + ";";

@@ -49,6 +49,8 @@ struct FeedType {
   std::optional<bool> boolean;
 };
 using FeedTypes = std::vector<FeedType>;
+/// What planning needs to know of feeds.
+FeedTypes types_of(const Feeds& feeds);
 
 /// What of the feeds decides a program: shapes, and booleans that may choose kernels.
 struct Signature {

@@ -17,10 +17,13 @@ class Lowering {
   void enter(const EntryValue& entry) {
     const int buffer = add_buffer(entry.value, 0);
     schedule_.buffers[buffer].fixed_offset = entry.offset;
+    schedule_.buffers[buffer].other_names = entry.other_names;
+    for (const Value& name : entry.other_names) current_[name] = buffer;
   }
 
   void add(const ScriptLine& line) {
     step_ = static_cast<StepIndex>(schedule_.steps.size());
+    if (line.kind == StepKind::compute && graph_.is_identity(line.node)) return rename(line.node);
     Step step{.kind = line.kind, .node = line.node, .pass = line.pass, .replay = line.replay};
     switch (line.kind) {
       case StepKind::feed:
@@ -46,6 +49,14 @@ class Lowering {
   }
 
  private:
+  /// The node's output is another name of the buffer that holds its input. Whoever reads it keeps that buffer alive.
+  void rename(NodeId id) {
+    Node& node = graph_.graph().node(id);
+    const int buffer = buffer_of(node.inputs()[0]);
+    schedule_.buffers[buffer].other_names.push_back(node.output());
+    current_[node.output()] = buffer;
+  }
+
   void add_operands(Step& step) {
     Node& node = graph_.graph().node(step.node);
     const OpDef& op = node.op();
@@ -62,19 +73,27 @@ class Lowering {
 
   Operand read(Value value) {
     if (is_variable(value)) return {Operand::Kind::variable, value.node().id()};
+    const int buffer = buffer_of(value);
+    schedule_.buffers[buffer].life.last = step_;
+    return {Operand::Kind::buffer, buffer};
+  }
+
+  int buffer_of(Value value) const {
     const auto found = current_.find(value);
     SF_CHECK(found != current_.end(), InternalError, "schedule: step ", step_, " reads '", value.name(),
              "', which no earlier step has written");
-    schedule_.buffers[found->second].life.last = step_;
-    return {Operand::Kind::buffer, found->second};
+    return found->second;
   }
 
   Operand write(Value value) { return {Operand::Kind::buffer, add_buffer(value, step_)}; }
 
   int add_buffer(Value value, StepIndex first) {
     const int index = static_cast<int>(schedule_.buffers.size());
-    schedule_.buffers.push_back(
-        {.value = value, .bytes = graph_.type(value).bytes(), .life = {first, first}, .fixed_offset = {}});
+    schedule_.buffers.push_back({.value = value,
+                                 .bytes = graph_.type(value).bytes(),
+                                 .life = {first, first},
+                                 .fixed_offset = {},
+                                 .other_names = {}});
     current_[value] = index;
     return index;
   }
@@ -113,11 +132,16 @@ std::string Pass::text() const {
 Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches) {
   Schedule schedule;
   schedule.passes = script.passes;
-  schedule.half = script.half;
   schedule.fetches.resize(num_fetches);
   Lowering lowering(graph, schedule);
   for (const EntryValue& entry : script.entries) lowering.enter(entry);
-  for (const ScriptLine& line : script.lines) lowering.add(line);
+  for (std::size_t i = 0; i < script.lines.size(); ++i) {
+    if (i == static_cast<std::size_t>(script.half)) schedule.half = static_cast<StepIndex>(schedule.steps.size());
+    lowering.add(script.lines[i]);
+  }
+  if (static_cast<std::size_t>(script.half) >= script.lines.size()) {
+    schedule.half = static_cast<StepIndex>(schedule.steps.size());
+  }
   for (std::size_t i = 0; i < num_fetches; ++i) {
     SF_CHECK(schedule.fetches[i].value.valid(), InternalError, "schedule: no line evaluates fetch ", i);
   }

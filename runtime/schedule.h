@@ -34,7 +34,8 @@ struct ScriptLine {
 /// A value that is in device memory when a script begins, left there by an earlier one.
 struct EntryValue {
   Value value;
-  std::size_t offset = 0;  ///< in the planned region
+  std::size_t offset = 0;            ///< in the planned region
+  std::vector<Value> other_names{};  ///< as in Buffer
 };
 
 /// What runs when; what a writer of schedules writes. A value that is written again begins a new buffer; a reader reads
@@ -74,6 +75,7 @@ struct Buffer {
   std::size_t bytes = 0;
   Life life;  ///< from the step that writes it to the last that reads it
   std::optional<std::size_t> fixed_offset;
+  std::vector<Value> other_names{};  ///< values with the same elements, made by nodes that are identities
 };
 
 /// What is fetched where.

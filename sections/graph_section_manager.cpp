@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/global_norm.h"
 #include "graph/ops/update.h"
 #include "sections/cycle_notes.h"
 
@@ -36,6 +37,7 @@ void GraphSectionManager::check_whole(const char* call) const {
 void GraphSectionManager::check_training(Value trained, const TrainingOptions& options) const {
   SF_CHECK(&trained.graph() == graph_, ArgumentError, "add_training_ops: '", trained.name(),
            "' does not belong to the graph of the section manager");
+  if (options.clip_norm) check_max_norm(*options.clip_norm, "add_training_ops");
   if (!options.global_step) return;
   const Value step = *options.global_step;
   SF_CHECK(&step.graph() == graph_ && is_variable(step) && step.type() == (TensorType{Dtype::i64, {}}), ArgumentError,
@@ -70,8 +72,9 @@ std::vector<SectionTraining> GraphSectionManager::train_with(const Optimizer& op
                                                              const std::vector<GradientAndVariable>& gradients,
                                                              const TrainingOptions& options) {
   try {
-    training_ = apply_gradients(optimizer, gradients);
-    gradients_ = gradients;
+    auto applied = options.clip_norm ? clip_by_global_norm(gradients, *options.clip_norm).gradients : gradients;
+    training_ = apply_gradients(optimizer, applied);
+    gradients_ = std::move(applied);
     if (options.global_step) {
       const auto phase = graph_->enter_phase(Phase::training);
       training_.push_back(assign_add(*options.global_step, fill(*graph_, {}, 1, Dtype::i64, "one_cycle")));

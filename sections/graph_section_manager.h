@@ -38,6 +38,7 @@ class SectionScope {
 struct TrainingOptions {
   std::vector<Value> variables{};      ///< to train; empty: all trainable ones
   std::optional<Value> global_step{};  ///< an i64 scalar variable, incremented once a cycle
+  std::optional<float> clip_norm{};    ///< clip_by_global_norm before the updates: holds all gradients until the last
   bool verbose = false;                ///< log 'Running backward pass on section K'
   bool summaries = false;              ///< fetch gradients in every full cycle and keep their histograms
 };
@@ -87,9 +88,9 @@ class GraphSectionManager {
   GraphSection& section(int index) const { return *sections_.at(static_cast<std::size_t>(index)); }
 
   /// Adds gradients of the loss and the optimiser's updates. Trained too is what the collection "update_operations"
-  /// holds when prepare_training() is called. Returns and logs what each section trains. Throws: as compute_gradients
-  /// and apply_gradients; ArgumentError inside a section, when called twice, or behind a section that an exception
-  /// left. The graph is then unchanged.
+  /// holds when prepare_training() is called. Returns and logs what each section trains. Throws: as compute_gradients,
+  /// clip_by_global_norm and apply_gradients; ArgumentError inside a section, when called twice, or behind a section
+  /// that an exception left. The graph is then unchanged.
   std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer, Value loss,
                                                 const TrainingOptions& options = {}, Where where = Where::here());
   /// The same for gradients that are there already, preprocessed or not.

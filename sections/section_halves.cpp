@@ -63,7 +63,7 @@ Program& GraphSectionManager::backward_program(Session& session, const Program& 
     const bool crosses = buffer.life.first < schedule.half && buffer.life.last >= schedule.half;
     if (!crosses) continue;
     const auto storage = static_cast<std::size_t>(forward.storage.storage_of_buffer[i]);
-    entries.push_back({buffer.value, forward.plan.offsets[storage]});
+    entries.push_back({buffer.value, forward.plan.offsets[storage], buffer.other_names});
     add(" ", buffer.value, entries.back().offset);
   }
   for (const CycleFetch& fetch : fetches) add(" f", fetch.value, static_cast<std::size_t>(fetch.run));

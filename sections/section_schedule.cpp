@@ -50,7 +50,10 @@ class CycleWriter {
   Script backward_half(const std::vector<EntryValue>& entries) {
     script_.entries = entries;
     std::set<Value> left;
-    for (const EntryValue& entry : entries) left.insert(entry.value);
+    for (const EntryValue& entry : entries) {
+      left.insert(entry.value);
+      left.insert(entry.other_names.begin(), entry.other_names.end());
+    }
     fed_before_.assign(needed_.size(), true);
     kept_is_final_ = true;
     settle_map(left);

@@ -36,14 +36,7 @@ struct Contender {
   }
 
   ProgramReport plan(const Batch& batch) {
-    FeedTypes types;
-    for (const Feed& feed : model.feeds(batch)) {
-      if (feed.data.type() == TensorType{Dtype::boolean, {}}) {
-        types.push_back({feed.value, *feed.data.bytes() != std::byte{0}});
-      } else {
-        types.push_back({feed.value, feed.data.type().shape});
-      }
-    }
+    const FeedTypes types = types_of(model.feeds(batch));
     return strategy.whole_graph ? session->plan({model.loss}, types, {.targets = manager->training_operations()})
                                 : manager->plan(*session, {model.loss}, types);
   }
@@ -133,12 +126,14 @@ std::map<std::string, HostTensor> read_variables(Session& session) {
 std::string first_difference(const TrainingState& a, const TrainingState& b) {
   if (a.losses.size() != b.losses.size()) return "the number of losses differs";
   for (std::size_t i = 0; i < a.losses.size(); ++i) {
-    if (!bitwise_equal(a.losses[i], b.losses[i])) return "the loss of step " + std::to_string(i) + " differs";
+    const std::string difference = first_difference(a.losses[i], b.losses[i]);
+    if (!difference.empty()) return text_of("the loss of step ", i, " differs ", difference);
   }
   for (const auto& [name, tensor] : a.variables) {
     const auto other = b.variables.find(name);
     if (other == b.variables.end()) return "variable '" + name + "' is missing";
-    if (!bitwise_equal(tensor, other->second)) return "variable '" + name + "' differs";
+    const std::string difference = first_difference(tensor, other->second);
+    if (!difference.empty()) return text_of("variable '", name, "' differs ", difference);
   }
   return a.variables.size() == b.variables.size() ? "" : "the number of variables differs";
 }

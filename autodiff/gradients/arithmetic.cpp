@@ -1,19 +1,10 @@
 #include "graph/ops/arithmetic.h"
 
 #include "autodiff/gradient_registry.h"
+#include "autodiff/like_input.h"
 
 namespace sectionflow {
 namespace {
-
-/// Undoes broadcasting where there was any.
-Value like_input(Value gradient, Value input) {
-  const bool same = gradient.shape() == input.shape() && input.shape().is_static();
-  return same || gradient.shape().rank() == 0 ? gradient : reduce_to_like(gradient, input);
-}
-
-Value negated(Value x) {
-  return x * -1.0F;
-}
 
 std::vector<Value> add_gradient(const GradientRequest& r) {
   return {r.wanted[0] ? like_input(r.dy(), r.input(0)) : Value(),
@@ -22,7 +13,7 @@ std::vector<Value> add_gradient(const GradientRequest& r) {
 
 std::vector<Value> sub_gradient(const GradientRequest& r) {
   return {r.wanted[0] ? like_input(r.dy(), r.input(0)) : Value(),
-          r.wanted[1] ? like_input(negated(r.dy()), r.input(1)) : Value()};
+          r.wanted[1] ? like_input(neg(r.dy()), r.input(1)) : Value()};
 }
 
 std::vector<Value> mul_gradient(const GradientRequest& r) {
@@ -34,7 +25,20 @@ std::vector<Value> mul_gradient(const GradientRequest& r) {
 std::vector<Value> div_gradient(const GradientRequest& r) {
   const Value b = r.input(1);
   return {r.wanted[0] ? like_input(r.dy() / b, r.input(0)) : Value(),
-          r.wanted[1] ? like_input(negated(r.dy() * r.node.output() / b), b) : Value()};
+          r.wanted[1] ? like_input(neg(r.dy() * r.node.output() / b), b) : Value()};
+}
+
+template <Value (*kGradient)(Value, Value, Value)>
+std::vector<Value> extremum_gradient(const GradientRequest& r) {
+  const Value a = r.input(0), b = r.input(1);
+  return {r.wanted[0] ? like_input(kGradient(r.dy(), a, b), a) : Value(),
+          r.wanted[1] ? like_input(kGradient(r.dy(), b, a), b) : Value()};
+}
+
+std::vector<Value> pow_gradient(const GradientRequest& r) {
+  const Value a = r.input(0), b = r.input(1);
+  return {r.wanted[0] ? like_input(pow_grad_base(r.dy(), a, b), a) : Value(),
+          r.wanted[1] ? like_input(pow_grad_exponent(r.dy(), r.node.output(), a), b) : Value()};
 }
 
 std::vector<Value> add_n_gradient(const GradientRequest& r) {
@@ -48,6 +52,9 @@ void add_arithmetic_gradients(GradientRegistry& registry) {
   registry.add("sub", sub_gradient);
   registry.add("mul", mul_gradient);
   registry.add("div", div_gradient);
+  registry.add("maximum", extremum_gradient<maximum_grad>);
+  registry.add("minimum", extremum_gradient<minimum_grad>);
+  registry.add("pow", pow_gradient);
   registry.add("add_n", add_n_gradient);
 }
 

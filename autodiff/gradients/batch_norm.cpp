@@ -12,8 +12,8 @@ std::vector<Value> batch_norm_gradient(const GradientRequest& r) {
       ": the loss depends on the batch statistics themselves, which have no gradient; compute them with reduce_mean");
   SF_CHECK(!r.wanted[3] && !r.wanted[4], ArgumentError, r.node.label(),
            ": its running statistics depend on a variable to train; gradients with respect to them are not supported");
-  const auto g = batch_norm_grad(r.dy(), r.input(0), r.input(1), r.node.output(1), r.node.output(2), r.input(5),
-                                 r.node.options<BatchNormOptions>());
+  const auto g = batch_norm_grad(r.dy(), r.input(0), r.input(1), r.input(2), r.node.output(1), r.node.output(2),
+                                 r.input(5), r.node.options<BatchNormOptions>());
   return {g.dx, g.dscale, g.dshift, Value(), Value(), Value()};
 }
 

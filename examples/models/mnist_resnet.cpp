@@ -1,7 +1,5 @@
 #include "examples/models/mnist_resnet.h"
 
-#include "base/error.h"
-#include "examples/models/section_cutter.h"
 #include "graph/layers.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/argmax.h"
@@ -42,15 +40,25 @@ class Builder {
   float decay_;
 };
 
-}  // namespace
+constexpr std::int64_t kFilters[] = {16, 32, 64};
+constexpr int kBlocks[] = {3, 3, 5};
+constexpr int kAllBlocks = 11;
 
-MnistCut mnist_cut(const std::string& name) {
-  if (name == "1") return MnistCut::one;
-  if (name == "2") return MnistCut::two;
-  if (name == "4") return MnistCut::four;
-  if (name == "blocks") return MnistCut::blocks;
-  throw ArgumentError("'" + name + "' is no cut of the network; wanted 1, 2, 4 or blocks");
+/// Which blocks begin a section; the head counts as one more block after the last.
+std::vector<bool> begins_of(const Cut& cut) {
+  std::vector<bool> begins(kAllBlocks, false);
+  if (cut.sections == 4) {
+    begins[3] = begins[6] = true;
+  } else if (cut.sections == 2) {
+    begins[6] = true;
+  } else {
+    begins = section_begins(cut, kAllBlocks);
+  }
+  begins.push_back(cut.sections == 4);
+  return begins;
 }
+
+}  // namespace
 
 MnistResnet build_mnist_resnet(Graph& graph, GraphSectionManager& manager, const MnistResnetOptions& options) {
   MnistResnet net;
@@ -61,24 +69,23 @@ MnistResnet build_mnist_resnet(Graph& graph, GraphSectionManager& manager, const
 
   SectionCutter sections(manager);
   Value x = builder.norm_relu(builder.conv(net.images, 16, 3, 1, "stem"), "stem_norm");
-  const std::int64_t filters[] = {16, 32, 64};
-  const int blocks[] = {3, 3, 5};
+  const std::vector<bool> begins = begins_of(options.cut);
+  std::size_t index = 0;
   for (int scale = 0; scale < 3; ++scale) {
     const auto scope = graph.scope("scale" + std::to_string(scale));
-    for (int block = 0; block < blocks[scale]; ++block) {
-      const bool first_of_all = scale == 0 && block == 0;
-      if (options.cut == MnistCut::blocks && !first_of_all) sections.cut();
-      x = builder.block(x, filters[scale], block == 0 && scale > 0 ? 2 : 1);
+    for (int block = 0; block < kBlocks[scale]; ++block, ++index) {
+      if (index > 0 && begins[index]) sections.cut();
+      x = builder.block(x, kFilters[scale], block == 0 && scale > 0 ? 2 : 1);
     }
-    if (options.cut == MnistCut::four || (options.cut == MnistCut::two && scale == 1)) sections.cut();
   }
+  if (begins[index]) sections.cut();
   x = reduce_mean(x, {.axes = {1, 2}});
   net.logits = dense(x, {.units = 10, .kernel_initializer = truncated_normal_initializer(1.0F), .name = "fc"});
   net.loss = mean(softmax_cross_entropy(net.logits, net.labels));
   sections.end();
 
   net.accuracy = mean(cast(equal(argmax(net.logits), net.labels), Dtype::f32));
-  manager.add_training_ops(Adam{.learning_rate = options.learning_rate}, net.loss, {.verbose = options.verbose});
+  manager.add_training_ops(options.optimizer, net.loss, {.verbose = options.verbose});
   manager.prepare_training();
   return net;
 }

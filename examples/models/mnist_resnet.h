@@ -1,28 +1,18 @@
 #pragma once
 
-#include <string>
-
+#include "examples/models/section_cutter.h"
 #include "sections/graph_section_manager.h"
 #include "train/compare_strategies.h"
 
 namespace sectionflow {
 
-/// Where the network is cut.
-enum class MnistCut {
-  one,    ///< one section
-  two,    ///< after scale1
-  four,   ///< after each scale
-  blocks  ///< one section a residual block; the stem goes with the first, the head with the last
-};
-
-/// "1", "2", "4" or "blocks". Throws: ArgumentError for anything else.
-MnistCut mnist_cut(const std::string& name);
-
 struct MnistResnetOptions {
-  MnistCut cut = MnistCut::four;
-  float learning_rate = 1e-4F;  ///< of Adam
-  float decay = 0.999F;         ///< of the moving averages
-  bool verbose = false;         ///< log the passes
+  /// 2: after scale1; 4: after each scale; blocks: one a residual block, where the stem goes with the first and the
+  /// head with the last; other numbers evenly over those.
+  Cut cut = {.sections = 4};
+  Optimizer optimizer = Adam{.learning_rate = 1e-4F};
+  float decay = 0.999F;  ///< of the moving averages
+  bool verbose = false;  ///< log the passes
 };
 
 struct MnistResnet {
@@ -36,7 +26,7 @@ struct MnistResnet {
 
 /// The residual network for MNIST of PartialFlow's example: 3x3 convolution with 16 filters, batch norm, relu; three
 /// scales of 16, 32 and 64 channels with 3, 3 and 5 pre-activation blocks (He et al. 2016); mean over the image; fully
-/// connected. Adds the training operations (Adam) and prepares the manager.
+/// connected. Adds the training operations and prepares the manager.
 MnistResnet build_mnist_resnet(Graph& graph, GraphSectionManager& manager, const MnistResnetOptions& options = {});
 
 /// The same as something to compare strategies on.

@@ -1,27 +1,57 @@
 #include "graph/ops/activation.h"
 
+#include "graph/elementwise.h"
 #include "graph/op_registry.h"
 
 namespace sectionflow {
+namespace {
+
+Value activation(std::string_view op, Value x, std::any options, Where where) {
+  return x.graph().add_node(op, {x}, std::move(options), op, where).output();
+}
+Value gradient(std::string_view op, Value dy, Value other, std::any options = {}) {
+  return other.graph().add_node(op, {dy, other}, std::move(options), op).output();
+}
+
+}  // namespace
 
 void define_activation_ops(OpRegistry& registry) {
-  registry.add({.name = "relu", .infer = [](const ShapeRequest& r) {
-                  SF_CHECK(r.inputs[0].dtype == Dtype::f32, ArgumentError, r.label, " got ", r.inputs[0].text(),
-                           "; wanted f32; try cast");
-                  return std::vector{r.inputs[0]};
-                }});
-  registry.add({.name = "relu_grad", .infer = [](const ShapeRequest& r) {
-                  SF_CHECK(may_agree(r.inputs[0], r.inputs[1]), ShapeError, r.label, " got ", r.inputs[0].text(),
-                           " and ", r.inputs[1].text(), "; wanted equal types");
-                  return std::vector{r.inputs[1]};
-                }});
+  for (const std::string name : {"relu", "tanh", "sigmoid", "silu", "gelu"}) {
+    registry.add({.name = name, .infer = infer_like_f32});
+    registry.add({.name = name + "_grad", .infer = infer_gradient_of_one});
+  }
 }
 
 Value relu(Value x, Where where) {
-  return x.graph().add_node("relu", {x}, {}, "relu", where).output();
+  return activation("relu", x, {}, where);
 }
+Value tanh(Value x, Where where) {
+  return activation("tanh", x, {}, where);
+}
+Value sigmoid(Value x, Where where) {
+  return activation("sigmoid", x, {}, where);
+}
+Value silu(Value x, Where where) {
+  return activation("silu", x, {}, where);
+}
+Value gelu(Value x, GeluOptions options, Where where) {
+  return activation("gelu", x, options, where);
+}
+
 Value relu_grad(Value dy, Value y) {
-  return y.graph().add_node("relu_grad", {dy, y}, {}, "relu_grad").output();
+  return gradient("relu_grad", dy, y);
+}
+Value tanh_grad(Value dy, Value y) {
+  return gradient("tanh_grad", dy, y);
+}
+Value sigmoid_grad(Value dy, Value y) {
+  return gradient("sigmoid_grad", dy, y);
+}
+Value silu_grad(Value dy, Value x) {
+  return gradient("silu_grad", dy, x);
+}
+Value gelu_grad(Value dy, Value x, GeluOptions options) {
+  return gradient("gelu_grad", dy, x, options);
 }
 
 }  // namespace sectionflow

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/elementwise.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 
@@ -10,18 +11,15 @@ namespace {
 
 std::vector<TensorType> infer_binary(const ShapeRequest& request) {
   const TensorType& a = request.inputs[0];
-  const TensorType& b = request.inputs[1];
-  SF_CHECK(a.dtype == b.dtype, ArgumentError, request.label, " got ", a.text(), " and ", b.text(),
-           "; wanted equal dtypes; try cast(x, Dtype::", dtype_name(a.dtype), ")");
+  std::vector<TensorType> result = infer_broadcast(request);
   SF_CHECK(a.dtype == Dtype::f32 || a.dtype == Dtype::i64, ArgumentError, request.label, " got ", a.text(),
            "; wanted f32 or i64; try cast");
-  return {{a.dtype, broadcast_shapes(a.shape, b.shape, request.label)}};
+  return result;
 }
 
-std::vector<TensorType> infer_div(const ShapeRequest& request) {
-  SF_CHECK(request.inputs[0].dtype == Dtype::f32, ArgumentError, request.label, " got ", request.inputs[0].text(),
-           "; wanted f32; try cast");
-  return infer_binary(request);
+std::vector<TensorType> infer_f32_binary(const ShapeRequest& request) {
+  infer_like_f32(request);
+  return infer_broadcast(request);
 }
 
 std::vector<TensorType> infer_add_n(const ShapeRequest& request) {
@@ -47,15 +45,40 @@ Value binary(std::string_view op, Value a, Value b, Where where) {
   return a.graph().add_node(op, {a, b}, {}, op, where).output();
 }
 
+Value gradient(std::string_view op, Value dy, Value first, Value second) {
+  return dy.graph().add_node(op, {dy, first, second}, {}, op).output();
+}
+
+using Binary = Value (*)(Value, Value, Where);
+
+/// With a number on one side: its constant goes again where the operation is refused.
+Value with_number(Binary op, Term a, float b) {
+  Graph& graph = a.value.graph();
+  return graph.build_at(a.where, [&] { return op(a.value, constant(graph, b, "constant", a.where), a.where); });
+}
+Value with_number(Binary op, float a, Term b) {
+  Graph& graph = b.value.graph();
+  return graph.build_at(b.where, [&] { return op(constant(graph, a, "constant", b.where), b.value, b.where); });
+}
+
 }  // namespace
 
 void define_arithmetic_ops(OpRegistry& registry) {
-  for (const char* name : {"add", "sub", "mul"}) registry.add({.name = name, .infer = infer_binary});
-  registry.add({.name = "div", .infer = infer_div});
+  for (const char* name : {"add", "sub", "mul", "maximum", "minimum"}) {
+    registry.add({.name = name, .infer = infer_binary});
+  }
+  for (const char* name : {"div", "pow"}) registry.add({.name = name, .infer = infer_f32_binary});
+  for (const char* name : {"maximum_grad", "minimum_grad", "pow_grad_base", "pow_grad_exponent"}) {
+    registry.add({.name = name, .infer = infer_gradient_of_two});
+  }
   registry.add({.name = "add_n", .infer = infer_add_n});
-  registry.add({.name = "reduce_to_like", .infer = infer_reduce_to_like, .uses = [](std::size_t, HostBooleans) {
-                  return std::vector{InputUse::data, InputUse::shape_only};
-                }});
+  registry.add({.name = "reduce_to_like",
+                .infer = infer_reduce_to_like,
+                .uses =
+                    [](std::size_t, HostBooleans) {
+                      return std::vector{InputUse::data, InputUse::shape_only};
+                    },
+                .is_identity = [](const IdentityRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
 }
 
 Value add(Value a, Value b, Where where) {
@@ -70,29 +93,41 @@ Value mul(Value a, Value b, Where where) {
 Value div(Value a, Value b, Where where) {
   return binary("div", a, b, where);
 }
+Value maximum(Value a, Value b, Where where) {
+  return binary("maximum", a, b, where);
+}
+Value minimum(Value a, Value b, Where where) {
+  return binary("minimum", a, b, where);
+}
+Value pow(Value a, Value b, Where where) {
+  return binary("pow", a, b, where);
+}
+Value pow(Value a, float b, Where where) {
+  return with_number(pow, Term(a, where), b);
+}
 Value operator+(Term a, float b) {
-  return add(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
+  return with_number(add, a, b);
 }
 Value operator+(float a, Term b) {
-  return add(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
+  return with_number(add, a, b);
 }
 Value operator-(Term a, float b) {
-  return sub(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
+  return with_number(sub, a, b);
 }
 Value operator-(float a, Term b) {
-  return sub(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
+  return with_number(sub, a, b);
 }
 Value operator*(Term a, float b) {
-  return mul(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
+  return with_number(mul, a, b);
 }
 Value operator*(float a, Term b) {
-  return mul(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
+  return with_number(mul, a, b);
 }
 Value operator/(Term a, float b) {
-  return div(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
+  return with_number(div, a, b);
 }
 Value operator/(float a, Term b) {
-  return div(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
+  return with_number(div, a, b);
 }
 
 Value add_n(const std::vector<Value>& values, Where where) {
@@ -102,6 +137,19 @@ Value add_n(const std::vector<Value>& values, Where where) {
 
 Value reduce_to_like(Value x, Value like) {
   return x.graph().add_node("reduce_to_like", {x, like}, {}, "reduce_to_like").output();
+}
+
+Value maximum_grad(Value dy, Value a, Value b) {
+  return gradient("maximum_grad", dy, a, b);
+}
+Value minimum_grad(Value dy, Value a, Value b) {
+  return gradient("minimum_grad", dy, a, b);
+}
+Value pow_grad_base(Value dy, Value a, Value b) {
+  return gradient("pow_grad_base", dy, a, b);
+}
+Value pow_grad_exponent(Value dy, Value y, Value a) {
+  return gradient("pow_grad_exponent", dy, y, a);
 }
 
 }  // namespace sectionflow

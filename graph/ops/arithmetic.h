@@ -3,16 +3,23 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow {
 
 // Element-wise operations with broadcasting: shapes are aligned at the last dimension, and a dimension of 1 is
-// repeated. Shapes: a, b any two that broadcast; result their broadcast. Both f32, or both i64 for add, sub and mul.
-// Throws: ShapeError, ArgumentError for unequal dtypes.
+// repeated. Shapes: a, b any two that broadcast; result their broadcast. Both f32, or both i64 for add, sub, mul,
+// maximum and minimum. Throws: ShapeError, ArgumentError for unequal dtypes.
 Value add(Value a, Value b, Where where = Where::here());
 Value sub(Value a, Value b, Where where = Where::here());
 Value mul(Value a, Value b, Where where = Where::here());
 Value div(Value a, Value b, Where where = Where::here());
+/// The larger and the smaller; NaN where either is NaN. Where a and b are equal, each gets half of the gradient.
+Value maximum(Value a, Value b, Where where = Where::here());
+Value minimum(Value a, Value b, Where where = Where::here());
+/// a^b as std::pow: NaN for a < 0 unless b is an integer. The gradient to b is dy y ln a, and 0 where a = 0 and b >= 0.
+Value pow(Value a, Value b, Where where = Where::here());
+Value pow(Value a, float b, Where where = Where::here());
 
 /// The left or right side of an operator sign, with the line where it stands: such a call has no parameter for it.
 struct Term {
@@ -26,6 +33,9 @@ inline Value operator+(Term a, Term b) {
 }
 inline Value operator-(Term a, Term b) {
   return sub(a.value, b.value, a.where);
+}
+inline Value operator-(Term x) {
+  return neg(x.value, x.where);
 }
 inline Value operator*(Term a, Term b) {
   return mul(a.value, b.value, a.where);
@@ -48,5 +58,15 @@ Value add_n(const std::vector<Value>& values, Where where = Where::here());
 /// The sum of `x` over the dimensions along which `like` was repeated to reach x's shape: the gradient of broadcasting.
 /// Reads nothing of `like` but its shape. Shapes: x [...], like one that broadcasts to x; result like `like`.
 Value reduce_to_like(Value x, Value like);
+
+/// dy where a > b, dy / 2 where a = b, else 0: the gradient of maximum to a. Shapes: dy [...], a and b that broadcast
+/// to dy; result like dy. f32.
+Value maximum_grad(Value dy, Value a, Value b);
+/// The same for minimum: dy where a < b.
+Value minimum_grad(Value dy, Value a, Value b);
+/// dy b a^(b - 1), and 0 where b = 0: the gradient of pow to a. Shapes as above.
+Value pow_grad_base(Value dy, Value a, Value b);
+/// dy y ln a from y = a^b, and 0 where a = 0 and y is finite: the gradient of pow to b. Shapes as above.
+Value pow_grad_exponent(Value dy, Value y, Value a);
 
 }  // namespace sectionflow

@@ -6,9 +6,11 @@
 namespace sectionflow {
 namespace {
 
+/// Inputs: `num_tensors` of f32, the first like x, and is_training.
 void check_types(const ShapeRequest& request, std::size_t num_tensors) {
   const TensorType& x = request.inputs[0];
-  SF_CHECK(x.shape.rank() >= 2, ShapeError, request.label, " got ", x.shape, "; wanted [..., C] of rank 2 or more");
+  SF_CHECK(x.shape.rank() >= 2, ShapeError, request.label, " got ", x.shape, "; wanted ",
+           channels_text(request.get<BatchNormOptions>().format), " of rank 2 or more");
   for (std::size_t i = 0; i < num_tensors; ++i) {
     SF_CHECK(request.inputs[i].dtype == Dtype::f32, ArgumentError, request.label, ": input ", i, " is ",
              request.inputs[i].text(), "; wanted f32; try cast");
@@ -18,10 +20,14 @@ void check_types(const ShapeRequest& request, std::size_t num_tensors) {
            is_training.text(), "; wanted bool[], a placeholder or constant");
 }
 
-/// Inputs `first` to `end` are one number a channel of x.
-void check_per_channel(const ShapeRequest& request, int first, int end, const Shape& x) {
-  const Shape per_channel{x[-1]};
-  for (int i = first; i < end; ++i) {
+Shape per_channel_of(const ShapeRequest& request, const Shape& x) {
+  return {x[channel_axis(request.get<BatchNormOptions>().format)]};
+}
+
+/// These inputs are one number a channel of x.
+void check_per_channel(const ShapeRequest& request, std::initializer_list<int> inputs, const Shape& x) {
+  const Shape per_channel = per_channel_of(request, x);
+  for (int i : inputs) {
     SF_CHECK(request.inputs[i].shape == per_channel, ShapeError, request.label, " got x ", x, " and, as input ", i,
              ", ", request.inputs[i].shape, "; wanted ", per_channel);
   }
@@ -29,8 +35,8 @@ void check_per_channel(const ShapeRequest& request, int first, int end, const Sh
 
 std::vector<TensorType> infer_forward(const ShapeRequest& request) {
   check_types(request, 5);
-  check_per_channel(request, 1, 5, request.inputs[0].shape);
-  const Shape per_channel{request.inputs[0].shape[-1]};
+  check_per_channel(request, {1, 2, 3, 4}, request.inputs[0].shape);
+  const Shape per_channel = per_channel_of(request, request.inputs[0].shape);
   return {request.inputs[0], {Dtype::f32, per_channel}, {Dtype::f32, per_channel}};
 }
 
@@ -41,25 +47,31 @@ std::vector<InputUse> forward_uses(std::size_t, HostBooleans booleans) {
   return {InputUse::data, InputUse::data, InputUse::data, running, running, InputUse::host_boolean};
 }
 
-// Inputs: dy, x, scale, mean, variance, is_training.
-std::vector<InputUse> backward_uses(std::size_t, HostBooleans) {
-  return {InputUse::data, InputUse::data, InputUse::data, InputUse::data, InputUse::data, InputUse::host_boolean};
+// Inputs: dy, x, scale, mean, variance, is_training and, with relu, shift.
+std::vector<TensorType> infer_backward(const ShapeRequest& request) {
+  check_types(request, 5);
+  SF_CHECK(may_agree(request.inputs[0], request.inputs[1]), ShapeError, request.label, " got dy ",
+           request.inputs[0].shape, " and x ", request.inputs[1].shape, "; wanted equal shapes");
+  check_per_channel(request, {2, 3, 4}, request.inputs[1].shape);
+  if (request.get<BatchNormOptions>().relu) {
+    check_per_channel(request, {6}, request.inputs[1].shape);
+    SF_CHECK(request.inputs[6].dtype == Dtype::f32, ArgumentError, request.label, ": shift is ",
+             request.inputs[6].text(), "; wanted f32; try cast");
+  }
+  return {request.inputs[1], request.inputs[2], request.inputs[2]};
+}
+
+std::vector<InputUse> backward_uses(std::size_t num_inputs, HostBooleans) {
+  std::vector<InputUse> uses(num_inputs, InputUse::data);
+  uses[5] = InputUse::host_boolean;
+  return uses;
 }
 
 }  // namespace
 
 void define_batch_norm_ops(OpRegistry& registry) {
   registry.add({.name = "batch_norm", .infer = infer_forward, .uses = forward_uses, .kept_outputs = {1, 2}});
-  registry.add({.name = "batch_norm_grad",
-                .infer =
-                    [](const ShapeRequest& r) {
-                      check_types(r, 5);
-                      SF_CHECK(may_agree(r.inputs[0], r.inputs[1]), ShapeError, r.label, " got dy ", r.inputs[0].shape,
-                               " and x ", r.inputs[1].shape, "; wanted equal shapes");
-                      check_per_channel(r, 2, 5, r.inputs[1].shape);
-                      return std::vector{r.inputs[1], r.inputs[2], r.inputs[2]};
-                    },
-                .uses = backward_uses});
+  registry.add({.name = "batch_norm_grad", .infer = infer_backward, .uses = backward_uses});
 }
 
 BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean, Value running_variance,
@@ -72,11 +84,12 @@ BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean
   });
 }
 
-BatchNormGradients batch_norm_grad(Value dy, Value x, Value scale, Value mean, Value variance, Value is_training,
-                                   BatchNormOptions options) {
+BatchNormGradients batch_norm_grad(Value dy, Value x, Value scale, Value shift, Value mean, Value variance,
+                                   Value is_training, BatchNormOptions options) {
   check_host_boolean(is_training, "batch_norm_grad");
-  Node& node =
-      x.graph().add_node("batch_norm_grad", {dy, x, scale, mean, variance, is_training}, options, "batch_norm_grad");
+  std::vector<Value> inputs = {dy, x, scale, mean, variance, is_training};
+  if (options.relu) inputs.push_back(shift);
+  Node& node = x.graph().add_node("batch_norm_grad", std::move(inputs), options, "batch_norm_grad");
   return {node.output(0), node.output(1), node.output(2)};
 }
 

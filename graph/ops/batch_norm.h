@@ -1,11 +1,14 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "graph/ops/data_format.h"
 
 namespace sectionflow {
 
 struct BatchNormOptions {
-  float epsilon = 1e-3F;  ///< added to the variance
+  float epsilon = 1e-3F;                 ///< added to the variance
+  bool relu = false;                     ///< y = max(0, .), in the same pass and in the gradient's
+  DataFormat format = DataFormat::nhwc;  ///< nhwc: the last axis has the channels; nchw: the second
 };
 
 /// What batch_norm gives. With running statistics, `mean` and `variance` repeat them.
@@ -15,10 +18,11 @@ struct BatchNormResult {
   Value variance;  ///< [C], of this batch, biased (divided by the count)
 };
 
-/// y = (x - mean) / sqrt(variance + epsilon) * scale + shift per channel, the last axis. With `is_training` mean and
-/// variance are those of the batch, and the running ones are not read; without it they are the running ones.
-/// Shapes: x [..., C] of rank >= 2; scale, shift, running_mean, running_variance [C]; is_training [], a boolean
-/// placeholder or constant. f32. Throws: ShapeError, ArgumentError.
+/// y = (x - mean) / sqrt(variance + epsilon) * scale + shift per channel. With `is_training` mean and variance are
+/// those of the batch, and the running ones are not read; without it they are the running ones. With `relu` the same
+/// bits as relu(batch_norm(x)), in y and in all gradients, without a tensor between: of all tensors like x, the
+/// gradient reads x and dy alone. Shapes: x [..., C] (nchw: [N, C, ...]) of rank >= 2; scale, shift, running_mean,
+/// running_variance [C]; is_training [], a boolean placeholder or constant. f32. Throws: ShapeError, ArgumentError.
 /// Source: Ioffe and Szegedy 2015.
 BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean, Value running_variance,
                            Value is_training, BatchNormOptions options = {}, Where where = Where::here());
@@ -26,8 +30,9 @@ BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean
 struct BatchNormGradients {
   Value dx, dscale, dshift;
 };
-/// The gradients of y. With `is_training` mean and variance are functions of x, otherwise constants.
-BatchNormGradients batch_norm_grad(Value dy, Value x, Value scale, Value mean, Value variance, Value is_training,
-                                   BatchNormOptions options);
+/// The gradients of y. With `is_training` mean and variance are functions of x, otherwise constants. `shift` is read
+/// with `relu` alone: whether y is positive is worked out again from x.
+BatchNormGradients batch_norm_grad(Value dy, Value x, Value scale, Value shift, Value mean, Value variance,
+                                   Value is_training, BatchNormOptions options);
 
 }  // namespace sectionflow

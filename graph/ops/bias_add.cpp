@@ -3,30 +3,45 @@
 #include "graph/op_registry.h"
 
 namespace sectionflow {
+namespace {
+
+/// Whether `x` has an axis of channels.
+bool has_channels(const Shape& x, DataFormat format) {
+  return x.rank() >= (format == DataFormat::nhwc ? 1 : 2);
+}
+
+std::vector<TensorType> infer_bias_add(const ShapeRequest& r) {
+  const TensorType& x = r.inputs[0];
+  const TensorType& b = r.inputs[1];
+  const DataFormat format = r.get<BiasAddOptions>().format;
+  SF_CHECK(x.dtype == Dtype::f32 && b.dtype == Dtype::f32, ArgumentError, r.label, " got ", x.text(), " and ", b.text(),
+           "; wanted f32 twice; try cast");
+  SF_CHECK(has_channels(x.shape, format) && b.shape.rank() == 1 && x.shape[channel_axis(format)] == b.shape[0],
+           ShapeError, r.label, " got x ", x.shape, " and b ", b.shape, "; wanted ", channels_text(format), " and [C]");
+  return {x};
+}
+
+std::vector<TensorType> infer_bias_add_grad(const ShapeRequest& r) {
+  const TensorType& dy = r.inputs[0];
+  const DataFormat format = r.get<BiasAddOptions>().format;
+  SF_CHECK(dy.dtype == Dtype::f32, ArgumentError, r.label, " got ", dy.text(), "; wanted f32");
+  SF_CHECK(has_channels(dy.shape, format), ShapeError, r.label, " got ",
+           dy.shape.rank() == 0 ? "a scalar" : dy.shape.text(), "; wanted ", channels_text(format));
+  return {{Dtype::f32, {dy.shape[channel_axis(format)]}}};
+}
+
+}  // namespace
 
 void define_bias_add_ops(OpRegistry& registry) {
-  registry.add({.name = "bias_add", .infer = [](const ShapeRequest& r) {
-                  const TensorType& x = r.inputs[0];
-                  const TensorType& b = r.inputs[1];
-                  SF_CHECK(x.dtype == Dtype::f32 && b.dtype == Dtype::f32, ArgumentError, r.label, " got ", x.text(),
-                           " and ", b.text(), "; wanted f32 twice; try cast");
-                  SF_CHECK(x.shape.rank() >= 1 && b.shape.rank() == 1 && x.shape[-1] == b.shape[0], ShapeError, r.label,
-                           " got x ", x.shape, " and b ", b.shape, "; wanted [..., C] and [C]");
-                  return std::vector{x};
-                }});
-  registry.add({.name = "bias_add_grad", .infer = [](const ShapeRequest& r) {
-                  const TensorType& dy = r.inputs[0];
-                  SF_CHECK(dy.dtype == Dtype::f32, ArgumentError, r.label, " got ", dy.text(), "; wanted f32");
-                  SF_CHECK(dy.shape.rank() >= 1, ShapeError, r.label, " got a scalar; wanted [..., C]");
-                  return std::vector<TensorType>{{Dtype::f32, {r.inputs[0].shape[-1]}}};
-                }});
+  registry.add({.name = "bias_add", .infer = infer_bias_add});
+  registry.add({.name = "bias_add_grad", .infer = infer_bias_add_grad});
 }
 
-Value bias_add(Value x, Value b, Where where) {
-  return x.graph().add_node("bias_add", {x, b}, {}, "bias_add", where).output();
+Value bias_add(Value x, Value b, BiasAddOptions options, Where where) {
+  return x.graph().add_node("bias_add", {x, b}, options, "bias_add", where).output();
 }
-Value bias_add_grad(Value dy) {
-  return dy.graph().add_node("bias_add_grad", {dy}, {}, "bias_add_grad").output();
+Value bias_add_grad(Value dy, BiasAddOptions options) {
+  return dy.graph().add_node("bias_add_grad", {dy}, options, "bias_add_grad").output();
 }
 
 }  // namespace sectionflow

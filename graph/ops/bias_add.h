@@ -1,12 +1,19 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "graph/ops/data_format.h"
 
 namespace sectionflow {
 
-/// y = x + b along the last axis. Shapes: x [..., C], b [C], y like x. f32.
-Value bias_add(Value x, Value b, Where where = Where::here());
-/// db = sum of dy over all axes but the last, in a fixed order. Shapes: dy [..., C], result [C].
-Value bias_add_grad(Value dy);
+struct BiasAddOptions {
+  DataFormat format = DataFormat::nhwc;  ///< nhwc: the last axis has the channels; nchw: the second
+};
+
+/// y = x + b per channel. Shapes: x [..., C] (nchw: [N, C, ...]), b [C], y like x. f32. Throws: ShapeError,
+/// ArgumentError.
+Value bias_add(Value x, Value b, BiasAddOptions options = {}, Where where = Where::here());
+/// db = sum of dy over all axes but that of the channels, in a fixed order. Shapes: dy [..., C] (nchw: [N, C, ...]),
+/// result [C].
+Value bias_add_grad(Value dy, BiasAddOptions options = {});
 
 }  // namespace sectionflow

@@ -5,9 +5,12 @@
 namespace sectionflow {
 
 void define_cast_ops(OpRegistry& registry) {
-  registry.add({.name = "cast", .infer = [](const ShapeRequest& r) {
-                  return std::vector<TensorType>{{r.get<CastOptions>().dtype, r.inputs[0].shape}};
-                }});
+  registry.add({.name = "cast",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      return std::vector<TensorType>{{r.get<CastOptions>().dtype, r.inputs[0].shape}};
+                    },
+                .is_identity = [](const IdentityRequest& r) { return r.inputs[0].dtype == r.outputs[0].dtype; }});
 }
 
 Value cast(Value x, Dtype dtype, Where where) {

@@ -6,4 +6,13 @@ namespace sectionflow {
 /// fast one, or behind the batch ([N, C, H, W], [N, C, D, H, W]).
 enum class DataFormat { nhwc, nchw };
 
+/// The axis of the channels.
+constexpr int channel_axis(DataFormat format) {
+  return format == DataFormat::nhwc ? -1 : 1;
+}
+/// The shape in words, for messages.
+constexpr const char* channels_text(DataFormat format) {
+  return format == DataFormat::nhwc ? "[..., C]" : "[N, C, ...]";
+}
+
 }  // namespace sectionflow

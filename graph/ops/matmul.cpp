@@ -3,29 +3,72 @@
 #include "graph/op_registry.h"
 
 namespace sectionflow {
+namespace {
+
+void check_f32(const ShapeRequest& request) {
+  const TensorType& a = request.inputs[0];
+  const TensorType& b = request.inputs[1];
+  SF_CHECK(a.dtype == Dtype::f32 && b.dtype == Dtype::f32, ArgumentError, request.label, " got ", a.text(), " and ",
+           b.text(), "; wanted f32 twice; try cast");
+}
+
+/// The dimensions that the first `count` of a and b stand for, where a known one decides an unknown one.
+std::vector<std::int64_t> leading_dims(const ShapeRequest& request, int count) {
+  const Shape& a = request.inputs[0].shape;
+  const Shape& b = request.inputs[1].shape;
+  std::vector<std::int64_t> dims;
+  for (int i = 0; i < count; ++i) {
+    SF_CHECK(a[i] == b[i] || a[i] == kDynamic || b[i] == kDynamic, ShapeError, request.label, " got ", a, " and ", b,
+             "; leading dimensions ", a[i], " and ", b[i], " differ; wanted equal ones");
+    dims.push_back(a[i] == kDynamic ? b[i] : a[i]);
+  }
+  return dims;
+}
+
+std::vector<TensorType> infer_matmul(const ShapeRequest& request) {
+  check_f32(request);
+  const Shape& a = request.inputs[0].shape;
+  const Shape& b = request.inputs[1].shape;
+  const auto& options = request.get<MatmulOptions>();
+  SF_CHECK(a.rank() >= 2 && b.rank() >= 2 && (b.rank() == 2 || b.rank() == a.rank()), ShapeError, request.label,
+           " got ", a, " x ", b, "; wanted two matrices, two batches of them, or a batch and one matrix; try reshape");
+  const bool shared = b.rank() == 2 && a.rank() > 2;
+  SF_CHECK(!shared || !options.transpose_a, ShapeError, request.label, " got ", a, "^T x ", b,
+           "; a batch times one matrix takes a as it lies; try transpose");
+  const std::int64_t inner_a = a[options.transpose_a ? -2 : -1];
+  const std::int64_t inner_b = b[options.transpose_b ? -1 : -2];
+  SF_CHECK(inner_a == inner_b || inner_a == kDynamic || inner_b == kDynamic, ShapeError, request.label, " got ", a,
+           options.transpose_a ? "^T" : "", " x ", b, options.transpose_b ? "^T" : "", "; inner dimensions ", inner_a,
+           " and ", inner_b, " differ");
+  std::vector<std::int64_t> y =
+      shared ? std::vector(a.dims().begin(), a.dims().end() - 2) : leading_dims(request, a.rank() - 2);
+  y.push_back(a[options.transpose_a ? -1 : -2]);
+  y.push_back(b[options.transpose_b ? -2 : -1]);
+  return {{Dtype::f32, Shape(std::move(y))}};
+}
+
+std::vector<TensorType> infer_over_rows(const ShapeRequest& request) {
+  check_f32(request);
+  const Shape& a = request.inputs[0].shape;
+  const Shape& b = request.inputs[1].shape;
+  SF_CHECK(a.rank() >= 1 && a.rank() == b.rank(), ShapeError, request.label, " got ", a, " and ", b,
+           "; wanted [..., M] and [..., N]");
+  (void)leading_dims(request, a.rank() - 1);
+  return {{Dtype::f32, {a[-1], b[-1]}}};
+}
+
+}  // namespace
 
 void define_matmul_ops(OpRegistry& registry) {
-  registry.add({.name = "matmul", .infer = [](const ShapeRequest& r) {
-                  const TensorType& a = r.inputs[0];
-                  const TensorType& b = r.inputs[1];
-                  const auto& options = r.get<MatmulOptions>();
-                  SF_CHECK(a.dtype == Dtype::f32 && b.dtype == Dtype::f32, ArgumentError, r.label, " got ", a.text(),
-                           " and ", b.text(), "; wanted f32 twice; try cast");
-                  SF_CHECK(a.shape.rank() == 2 && b.shape.rank() == 2, ShapeError, r.label, " got ", a.shape, " x ",
-                           b.shape, "; wanted two matrices; try reshape");
-                  const std::int64_t inner_a = a.shape[options.transpose_a ? 0 : 1];
-                  const std::int64_t inner_b = b.shape[options.transpose_b ? 1 : 0];
-                  SF_CHECK(inner_a == inner_b || inner_a == kDynamic || inner_b == kDynamic, ShapeError, r.label,
-                           " got ", a.shape, options.transpose_a ? "^T" : "", " x ", b.shape,
-                           options.transpose_b ? "^T" : "", "; inner dimensions ", inner_a, " and ", inner_b,
-                           " differ");
-                  return std::vector<TensorType>{
-                      {Dtype::f32, {a.shape[options.transpose_a ? 1 : 0], b.shape[options.transpose_b ? 0 : 1]}}};
-                }});
+  registry.add({.name = "matmul", .infer = infer_matmul});
+  registry.add({.name = "matmul_over_rows", .infer = infer_over_rows});
 }
 
 Value matmul(Value a, Value b, MatmulOptions options, Where where) {
   return a.graph().add_node("matmul", {a, b}, options, "matmul", where).output();
+}
+Value matmul_over_rows(Value a, Value b) {
+  return a.graph().add_node("matmul_over_rows", {a, b}, {}, "matmul_over_rows").output();
 }
 
 }  // namespace sectionflow

@@ -5,11 +5,16 @@
 namespace sectionflow {
 
 struct MatmulOptions {
-  bool transpose_a = false;  ///< use a's transpose: a is then [K, M]
-  bool transpose_b = false;  ///< use b's transpose: b is then [N, K]
+  bool transpose_a = false;  ///< use a's transpose: its last two dimensions are then [K, M]
+  bool transpose_b = false;  ///< use b's transpose: its last two dimensions are then [N, K]
 };
 
-/// y = a b. Shapes: a [M, K], b [K, N], y [M, N]. f32. Throws: ShapeError when ranks or inner dimensions do not fit.
+/// y = a b, for each of a batch of matrices.
+/// Shapes: a [..., M, K]; b [..., K, N] with the leading dimensions of a, or one [K, N] for all; y [..., M, N]. f32.
+/// Throws: ShapeError when ranks, leading or inner dimensions do not fit; ArgumentError for other dtypes.
 Value matmul(Value a, Value b, MatmulOptions options = {}, Where where = Where::here());
+/// y = sum of the outer products of a's and b's rows: the gradient of one matrix that multiplied many.
+/// Shapes: a [..., M], b [..., N] with equal leading dimensions, result [M, N].
+Value matmul_over_rows(Value a, Value b);
 
 }  // namespace sectionflow

@@ -1,13 +1,14 @@
 #include "graph/ops/softmax_cross_entropy.h"
 
+#include <span>
+#include <utility>
+
 #include "graph/op_registry.h"
 
 namespace sectionflow {
 namespace {
 
-std::vector<TensorType> infer_forward(const ShapeRequest& request) {
-  const TensorType& logits = request.inputs[0];
-  const TensorType& labels = request.inputs[1];
+void check_labels(const ShapeRequest& request, const TensorType& logits, const TensorType& labels) {
   SF_CHECK(logits.dtype == Dtype::f32 && logits.shape.rank() == 2, ShapeError, request.label, " got logits ",
            logits.text(), "; wanted f32 [N, C]");
   SF_CHECK(logits.shape[1] != 0, ShapeError, request.label, " got logits ", logits.text(), "; wanted a class at least");
@@ -16,30 +17,60 @@ std::vector<TensorType> infer_forward(const ShapeRequest& request) {
       (labels.dtype == Dtype::i32 || labels.dtype == Dtype::i64) && labels.shape == Shape{logits.shape[0]};
   SF_CHECK(one_hot || classes, ShapeError, request.label, " got logits ", logits.text(), " and labels ", labels.text(),
            "; wanted class numbers i32 or i64 ", Shape{logits.shape[0]}, ", or probabilities f32 ", logits.shape);
-  return {{Dtype::f32, {logits.shape[0]}}, logits};
+}
+
+void check_options(const ShapeRequest& request, const TensorType& logits, std::span<const TensorType> weights) {
+  const float smoothing = request.get<SoftmaxCrossEntropyNodeOptions>().label_smoothing;
+  SF_CHECK(smoothing >= 0 && smoothing <= 1, ArgumentError, request.label, " got label_smoothing ", smoothing,
+           "; wanted a part of 1; try 0.1");
+  if (weights.empty()) return;
+  SF_CHECK(weights[0].dtype == Dtype::f32 && weights[0].shape == Shape{logits.shape[1]}, ShapeError, request.label,
+           " got logits ", logits.text(), " and class_weights ", weights[0].text(), "; wanted f32 ",
+           Shape{logits.shape[1]});
+}
+
+/// Inputs: logits, labels, perhaps class weights.
+std::vector<TensorType> infer_forward(const ShapeRequest& request) {
+  const TensorType& logits = request.inputs[0];
+  check_labels(request, logits, request.inputs[1]);
+  check_options(request, logits, request.inputs.subspan(2));
+  return {{Dtype::f32, {logits.shape[0]}}, {Dtype::f32, {logits.shape[0], 2}}};
+}
+
+/// Inputs: dloss, statistics, then those of the forward op.
+std::vector<TensorType> infer_gradient(const ShapeRequest& request) {
+  const TensorType& logits = request.inputs[2];
+  check_labels(request, logits, request.inputs[3]);
+  check_options(request, logits, request.inputs.subspan(4));
+  const TensorType dloss{Dtype::f32, {logits.shape[0]}}, statistics{Dtype::f32, {logits.shape[0], 2}};
+  SF_CHECK(may_agree(request.inputs[0], dloss) && may_agree(request.inputs[1], statistics), ShapeError, request.label,
+           " got logits ", logits.text(), ", dloss ", request.inputs[0].text(), " and statistics ",
+           request.inputs[1].text(), "; wanted ", dloss.text(), " and ", statistics.text());
+  return {logits};
+}
+
+Value add_node(std::string_view op, std::vector<Value> inputs, const SoftmaxCrossEntropyOptions& options, Where where) {
+  if (options.class_weights.valid()) inputs.push_back(options.class_weights);
+  Graph& graph = inputs[0].graph();
+  return graph
+      .add_node(op, std::move(inputs), SoftmaxCrossEntropyNodeOptions{.label_smoothing = options.label_smoothing}, op,
+                where)
+      .output();
 }
 
 }  // namespace
 
 void define_softmax_cross_entropy_ops(OpRegistry& registry) {
-  registry.add({.name = "softmax_cross_entropy", .infer = infer_forward});
-  registry.add({.name = "softmax_cross_entropy_grad", .infer = [](const ShapeRequest& r) {
-                  const auto types = infer_forward(r);
-                  SF_CHECK(may_agree(r.inputs[2], types[0]), ShapeError, r.label, " got probabilities ",
-                           r.inputs[0].text(), " and dloss ", r.inputs[2].text(), "; wanted ", types[0].text());
-                  return std::vector{r.inputs[0]};
-                }});
+  registry.add({.name = "softmax_cross_entropy", .infer = infer_forward, .kept_outputs = {1}});
+  registry.add({.name = "softmax_cross_entropy_grad", .infer = infer_gradient});
 }
 
-Value softmax_cross_entropy(Value logits, Value labels, Where where) {
-  return logits.graph()
-      .add_node("softmax_cross_entropy", {logits, labels}, {}, "softmax_cross_entropy", where)
-      .output();
+Value softmax_cross_entropy(Value logits, Value labels, SoftmaxCrossEntropyOptions options, Where where) {
+  return add_node("softmax_cross_entropy", {logits, labels}, options, where);
 }
-Value softmax_cross_entropy_grad(Value probabilities, Value labels, Value dloss) {
-  return dloss.graph()
-      .add_node("softmax_cross_entropy_grad", {probabilities, labels, dloss}, {}, "softmax_cross_entropy_grad")
-      .output();
+Value softmax_cross_entropy_grad(Value dloss, Value statistics, Value logits, Value labels,
+                                 const SoftmaxCrossEntropyOptions& options) {
+  return add_node("softmax_cross_entropy_grad", {dloss, statistics, logits, labels}, options, {});
 }
 
 }  // namespace sectionflow

@@ -1,11 +1,12 @@
 #include "graph/ops/arithmetic.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <span>
-#include <type_traits>
 
-#include "kernels/cpu/broadcast_loop.h"
 #include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fixed_order_reduce.h"
 #include "kernels/cpu/function_kernel.h"
 #include "kernels/kernel_registry.h"
@@ -13,84 +14,72 @@
 namespace sectionflow {
 namespace {
 
-struct Add {
-  template <class T>
-  static T apply(T a, T b) {
-    return a + b;
-  }
-};
-struct Sub {
-  template <class T>
-  static T apply(T a, T b) {
-    return a - b;
-  }
-};
-struct Mul {
-  template <class T>
-  static T apply(T a, T b) {
-    return a * b;
-  }
-};
-struct Div {
-  template <class T>
-  static T apply(T a, T b) {
-    return a / b;
-  }
-};
-
-/// y = a op b along one row; y may lie over an operand that does not repeat.
-template <class Op, class T>
-void binary_row(T* y, const T* a, const T* b, std::int64_t count, bool repeats_a, bool repeats_b) {
-  if (repeats_a) {
-    const T scalar = *a;
-#pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) y[i] = Op::apply(scalar, b[i]);
-  } else if (repeats_b) {
-    const T scalar = *b;
-#pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) y[i] = Op::apply(a[i], scalar);
-  } else {
-#pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) y[i] = Op::apply(a[i], b[i]);
-  }
+template <class Function>
+std::unique_ptr<Kernel> f32_kernel(const KernelRequest& request, Function function) {
+  if (request.outputs[0].dtype != Dtype::f32) return nullptr;
+  return broadcast_kernel<float, float, float>(request, function);
+}
+/// The same for f32 and i64, which is `Integer` here.
+template <class Integer, class Function>
+std::unique_ptr<Kernel> number_kernel(const KernelRequest& request, Function function) {
+  if (request.outputs[0].dtype == Dtype::i64) return broadcast_kernel<Integer, Integer, Integer>(request, function);
+  return f32_kernel(request, function);
 }
 
-template <class Op, class T>
-std::unique_ptr<Kernel> make_binary_of(const KernelRequest& request) {
-  const Shape& a_shape = request.inputs[0].shape;
-  const Shape& b_shape = request.inputs[1].shape;
-  const Shape& y_shape = request.outputs[0].shape;
-  std::vector<InPlace> in_place;
-  for (int input : {0, 1}) {
-    // As many elements: not repeated.
-    if (request.inputs[input].shape.num_elements() == y_shape.num_elements()) in_place.push_back({input, 0});
-  }
-  const BroadcastLoop<2> loop(y_shape, {broadcast_strides(a_shape, y_shape), broadcast_strides(b_shape, y_shape)});
-  return function_kernel(
-      [loop](const KernelArguments& arguments) {
-        const T* a = static_cast<const T*>(arguments.inputs[0]);
-        const T* b = static_cast<const T*>(arguments.inputs[1]);
-        T* y = static_cast<T*>(arguments.outputs[0]);
-        loop.for_each_row([&](std::int64_t begin, std::int64_t count, const std::array<std::int64_t, 2>& offsets) {
-          binary_row<Op>(y + begin, a + offsets[0], b + offsets[1], count, loop.repeats_in_row(0),
-                         loop.repeats_in_row(1));
-        });
-      },
-      {.in_place = std::move(in_place)});
+// Unsigned where a result may leave the range: it then wraps around.
+std::unique_ptr<Kernel> make_add(const KernelRequest& request) {
+  return number_kernel<std::uint64_t>(request, [](auto a, auto b) { return a + b; });
+}
+std::unique_ptr<Kernel> make_sub(const KernelRequest& request) {
+  return number_kernel<std::uint64_t>(request, [](auto a, auto b) { return a - b; });
+}
+std::unique_ptr<Kernel> make_mul(const KernelRequest& request) {
+  return number_kernel<std::uint64_t>(request, [](auto a, auto b) { return a * b; });
+}
+std::unique_ptr<Kernel> make_div(const KernelRequest& request) {
+  return f32_kernel(request, [](float a, float b) { return a / b; });
 }
 
-template <class Op>
-std::unique_ptr<Kernel> make_binary(const KernelRequest& request) {
-  switch (request.outputs[0].dtype) {
-    case Dtype::f32:
-      return make_binary_of<Op, float>(request);
-    case Dtype::i64:
-      // Unsigned, so that a result out of range wraps around.
-      if constexpr (!std::is_same_v<Op, Div>) return make_binary_of<Op, std::uint64_t>(request);
-      return nullptr;
-    default:
-      return nullptr;
-  }
+// A NaN on the left is not equal to itself, one on the right is neither less nor greater: both are the result.
+std::unique_ptr<Kernel> make_maximum(const KernelRequest& request) {
+  return number_kernel<std::int64_t>(request, [](auto a, auto b) { return a > b || a != a ? a : b; });
+}
+std::unique_ptr<Kernel> make_minimum(const KernelRequest& request) {
+  return number_kernel<std::int64_t>(request, [](auto a, auto b) { return a < b || a != a ? a : b; });
+}
+
+/// dy where `a` is chosen, half of it where both are equal. NaN passes dy.
+std::unique_ptr<Kernel> make_maximum_grad(const KernelRequest& request) {
+  return broadcast_kernel<float, float, float, float>(request, [](float dy, float a, float b) {
+    const float half = 0.5F * dy;
+    return a < b ? 0.0F : (a == b ? half : dy);
+  });
+}
+std::unique_ptr<Kernel> make_minimum_grad(const KernelRequest& request) {
+  return broadcast_kernel<float, float, float, float>(request, [](float dy, float a, float b) {
+    const float half = 0.5F * dy;
+    return a > b ? 0.0F : (a == b ? half : dy);
+  });
+}
+
+// The library's function, in double: a power of f32 with good last digits takes a logarithm of more digits than f32's,
+// and what trains networks are squares and roots, which have ops of their own.
+std::unique_ptr<Kernel> make_pow(const KernelRequest& request) {
+  return f32_kernel(request, [](float a, float b) {
+    return static_cast<float>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+  });
+}
+std::unique_ptr<Kernel> make_pow_grad_base(const KernelRequest& request) {
+  return broadcast_kernel<float, float, float, float>(request, [](float dy, float a, float b) {
+    if (b == 0.0F) return 0.0F;
+    return static_cast<float>(dy * (b * std::pow(static_cast<double>(a), b - 1.0)));
+  });
+}
+std::unique_ptr<Kernel> make_pow_grad_exponent(const KernelRequest& request) {
+  return broadcast_kernel<float, float, float, float>(request, [](float dy, float y, float a) {
+    if (a == 0.0F && std::isfinite(y)) return 0.0F;
+    return static_cast<float>(dy * (y * std::log(static_cast<double>(a))));
+  });
 }
 
 /// y = ((v0 + v1) + v2) + ..., for `count` elements from `begin` on. The sum grows beside the output, which may lie
@@ -149,10 +138,17 @@ std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
 }  // namespace
 
 void add_arithmetic_cpu_kernels(KernelRegistry& registry) {
-  registry.add("add", make_binary<Add>);
-  registry.add("sub", make_binary<Sub>);
-  registry.add("mul", make_binary<Mul>);
-  registry.add("div", make_binary<Div>);
+  registry.add("add", make_add);
+  registry.add("sub", make_sub);
+  registry.add("mul", make_mul);
+  registry.add("div", make_div);
+  registry.add("maximum", make_maximum);
+  registry.add("minimum", make_minimum);
+  registry.add("maximum_grad", make_maximum_grad);
+  registry.add("minimum_grad", make_minimum_grad);
+  registry.add("pow", make_pow);
+  registry.add("pow_grad_base", make_pow_grad_base);
+  registry.add("pow_grad_exponent", make_pow_grad_exponent);
   registry.add("add_n", make_add_n);
   registry.add("reduce_to_like", make_reduce_to_like);
 }

@@ -20,8 +20,8 @@ std::vector<std::int64_t> kept_strides(const Shape& x, const std::vector<bool>& 
 /// A walk over a dense output in row-major order beside `kOperands` dense tensors that are repeated to its shape.
 ///
 /// Dimensions that lie as one in the output and in every operand are merged, so that equal shapes, a scalar and a
-/// trailing vector become long rows. Along a row an operand's step is 0 or 1. Made with a kernel, walked at each
-/// launch.
+/// trailing vector become long rows. Along a row an operand that is repeated has the step 0 or 1; one that is read with
+/// strides of its own has any. Made with a kernel, walked at each launch.
 template <int kOperands>
 class BroadcastLoop {
  public:
@@ -30,7 +30,9 @@ class BroadcastLoop {
   BroadcastLoop(const Shape& out, const std::array<std::vector<std::int64_t>, kOperands>& strides);
 
   /// Whether operand `k` stays at one element along a row.
-  bool repeats_in_row(int k) const { return axes_[rank_ - 1].strides[k] == 0; }
+  bool repeats_in_row(int k) const { return step_in_row(k) == 0; }
+  /// Operand `k`'s step along a row, in elements.
+  std::int64_t step_in_row(int k) const { return axes_[rank_ - 1].strides[k]; }
 
   /// Calls `row(begin, count, offsets)` for pieces of rows that together cover the output, on the compute team: output
   /// elements [begin, begin + count) belong to operand elements from `offsets` on.

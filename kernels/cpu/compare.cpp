@@ -1,33 +1,31 @@
 #include "graph/ops/compare.h"
 
-#include "device/parallel.h"
+#include <functional>
+
 #include "kernels/cpu/convert_element.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/cpu/elementwise.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {
 namespace {
 
-std::unique_ptr<Kernel> make_equal(const KernelRequest& request) {
-  const std::int64_t num_elements = request.inputs[0].shape.num_elements();
-  return with_element_type(request.inputs[0].dtype, [=](auto element) -> std::unique_ptr<Kernel> {
+template <class Comparison>
+std::unique_ptr<Kernel> make_comparison(const KernelRequest& request) {
+  return with_element_type(request.inputs[0].dtype, [&](auto element) {
     using T = decltype(element);
-    return function_kernel([num_elements](const KernelArguments& arguments) {
-      const T* a = static_cast<const T*>(arguments.inputs[0]);
-      const T* b = static_cast<const T*>(arguments.inputs[1]);
-      bool* y = static_cast<bool*>(arguments.outputs[0]);
-      parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
-#pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) y[i] = a[i] == b[i];
-      });
-    });
+    return broadcast_kernel<bool, T, T>(request, [](T a, T b) { return Comparison()(a, b); });
   });
 }
 
 }  // namespace
 
 void add_compare_cpu_kernels(KernelRegistry& registry) {
-  registry.add("equal", make_equal);
+  registry.add("equal", make_comparison<std::equal_to<>>);
+  registry.add("not_equal", make_comparison<std::not_equal_to<>>);
+  registry.add("less", make_comparison<std::less<>>);
+  registry.add("less_equal", make_comparison<std::less_equal<>>);
+  registry.add("greater", make_comparison<std::greater<>>);
+  registry.add("greater_equal", make_comparison<std::greater_equal<>>);
 }
 
 }  // namespace sectionflow

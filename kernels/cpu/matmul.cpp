@@ -7,6 +7,7 @@
 #include "device/cpu_device.h"
 #include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/onednn_call.h"
+#include "kernels/cpu/onednn_matmul.h"
 #include "kernels/cpu/workspace_layout.h"
 #include "kernels/kernel_registry.h"
 
@@ -15,9 +16,11 @@ namespace {
 
 using dnnl::memory;
 
-/// A matrix of `rows` x `columns` that is stored row by row, or column by column if it is given transposed.
-memory::desc matrix_layout(std::int64_t rows, std::int64_t columns, bool is_transposed) {
-  return {{rows, columns}, memory::data_type::f32, is_transposed ? memory::format_tag::ba : memory::format_tag::ab};
+/// Product of the dimensions of a shape but for the last `num_last`.
+std::int64_t leading_product(const Shape& shape, int num_last) {
+  std::int64_t product = 1;
+  for (int axis = 0; axis < shape.rank() - num_last; ++axis) product *= shape[axis];
+  return product;
 }
 
 /// oneDNN's matmul, with b reordered into workspace first where `reorder` is valid.
@@ -51,27 +54,21 @@ class MatmulKernel final : public Kernel {
 
 /// With long rows brgemm reads a row-major b in place, which costs up to 45 %: then, if there are enough rows of y to
 /// pay for it, b is reordered as oneDNN likes it. In other cases oneDNN copies b itself, into its scratchpad.
-bool wants_reordered_b(std::int64_t rows, std::int64_t columns, bool is_transposed) {
-  return !is_transposed && columns >= 768 && rows >= 128;
+bool wants_reordered_b(const MatmulProblem& p) {
+  return p.batch == 1 && !p.transpose_b && p.columns >= 768 && p.rows >= 128;
 }
 
-std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {
-  const auto& options = request.node.options<MatmulOptions>();
-  const std::int64_t rows = request.outputs[0].shape[0], columns = request.outputs[0].shape[1];
-  const std::int64_t inner = request.inputs[0].shape[options.transpose_a ? 0 : 1];
+std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulProblem& p) {
   const std::size_t num_bytes = request.outputs[0].bytes();
-  if (inner == 0 || num_bytes == 0) {
+  if (p.inner == 0 || num_bytes == 0) {
     return function_kernel([num_bytes](const KernelArguments& arguments) {
       if (num_bytes > 0) std::memset(arguments.outputs[0], 0, num_bytes);
     });
   }
   OneDnn& onednn = static_cast<CpuDevice&>(request.device).onednn();
-  const memory::desc a = matrix_layout(rows, inner, options.transpose_a);
-  const memory::desc b = matrix_layout(inner, columns, options.transpose_b);
-  const memory::desc y = matrix_layout(rows, columns, false);
-  const memory::desc wanted_b = wants_reordered_b(rows, columns, options.transpose_b)
-                                    ? memory::desc({inner, columns}, memory::data_type::f32, memory::format_tag::any)
-                                    : b;
+  const auto [a, b, y] = matmul_layout(p);
+  const memory::desc wanted_b =
+      wants_reordered_b(p) ? memory::desc({p.inner, p.columns}, memory::data_type::f32, memory::format_tag::any) : b;
   const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, wanted_b, y), user_scratchpad(), onednn.engine);
   const memory::desc chosen_b = description.weights_desc();
   OneDnnCall multiply(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, chosen_b}, {DNNL_ARG_DST, y}});
@@ -79,10 +76,31 @@ std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {
   return std::make_unique<MatmulKernel>(std::move(multiply), make_reorder(onednn, b, chosen_b), chosen_b.get_size());
 }
 
+std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {
+  const auto& options = request.node.options<MatmulOptions>();
+  const Shape& a = request.inputs[0].shape;
+  const Shape& y = request.outputs[0].shape;
+  const bool shared = request.inputs[1].shape.rank() == 2;
+  return make_kernel(request, {.batch = shared ? 1 : leading_product(a, 2),
+                               .rows = shared ? leading_product(y, 1) : y[-2],
+                               .inner = a[options.transpose_a ? -2 : -1],
+                               .columns = y[-1],
+                               .transpose_a = options.transpose_a,
+                               .transpose_b = options.transpose_b});
+}
+
+std::unique_ptr<Kernel> make_over_rows(const KernelRequest& request) {
+  const Shape& a = request.inputs[0].shape;
+  return make_kernel(
+      request,
+      {.rows = a[-1], .inner = leading_product(a, 1), .columns = request.inputs[1].shape[-1], .transpose_a = true});
+}
+
 }  // namespace
 
 void add_matmul_cpu_kernels(KernelRegistry& registry) {
   registry.add("matmul", onednn_factory<make_matmul>);
+  registry.add("matmul_over_rows", onednn_factory<make_over_rows>);
 }
 
 }  // namespace sectionflow

@@ -7,6 +7,8 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/function_kernel.h"
+#include "kernels/cpu/row_reduce.h"
+#include "kernels/cpu/vector_math.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {
@@ -14,148 +16,200 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// What a row of labels says: a class number, or a probability for each class.
-template <class Label>
-struct Labels {
-  static constexpr bool kIsClass = std::is_integral_v<Label>;
-  const Label* data;  // [N] or [N, C]
-  std::int64_t num_classes;
+struct Sizes {
+  std::int64_t num_rows, num_classes;
+  float smoothing;
+};
+Sizes sizes_of(const KernelRequest& request, const Shape& logits) {
+  return {logits[0], logits[1], request.node.options<SoftmaxCrossEntropyNodeOptions>().label_smoothing};
+}
 
-  Label class_of(std::int64_t n) const { return data[n]; }
-  bool is_valid(std::int64_t n) const { return data[n] >= 0 && static_cast<std::int64_t>(data[n]) < num_classes; }
-  const Label* probabilities(std::int64_t n) const { return data + n * num_classes; }
+/// The numbers of a row that both passes share: softmax(x)_c = exp(x_c - shift) / exp(log_sum).
+struct RowStatistics {
+  float shift, log_sum;
 };
 
-std::int64_t row_grain(std::int64_t num_classes) {
-  constexpr std::int64_t kExponentialsAThread = 2048;
-  return std::max<std::int64_t>(1, kExponentialsAThread / num_classes);
+RowStatistics statistics_of(const float* x, std::int64_t num_classes) {
+  const float shift = row_max(x, num_classes);  // keeps exp finite
+  const double sum = row_sum(num_classes, [=](std::int64_t c) { return vector_math::exp(x[c] - shift); });
+  return {shift, static_cast<float>(std::log(sum))};
 }
 
-/// sum_c p_c (x_c - shift); a class of probability 0 adds nothing, whatever its logit.
-double expected_logit(const float* p, const float* x, float shift, std::int64_t num_classes) {
-  double sum = 0;
-  for (std::int64_t c = 0; c < num_classes; ++c) {
-    if (p[c] != 0) sum += static_cast<double>(p[c]) * (x[c] - shift);
-  }
-  return sum;
+/// 0 whatever x is, where q is 0: a class that does not count costs nothing.
+float weighted(float q, float x) {
+  return vector_math::select(q == 0.0F, 0.0F, q * x);
 }
 
-/// y = softmax(x), which may lie over x; returns log sum_c exp(x_c - shift), where shift = max_c x_c keeps exp finite.
-double softmax_row(float* y, const float* x, float shift, std::int64_t num_classes) {
-  double sum = 0;
-  for (std::int64_t c = 0; c < num_classes; ++c) {
-    y[c] = std::exp(x[c] - shift);
-    sum += y[c];
-  }
-  const float scale = static_cast<float>(1.0 / sum);
-#pragma omp simd
-  for (std::int64_t c = 0; c < num_classes; ++c) y[c] = y[c] * scale;
-  return std::log(sum);
-}
+/// What a class and its probability p_c count: q_c = w_c ((1 - s) p_c + s / C). A small value, which loops copy: the
+/// compiler then knows that it does not change below them.
+template <bool kHasWeights>
+struct Counts {
+  const float* weights;  // [C]
+  float kept, spread;    // 1 - s, s / C
 
-template <class Label>
-float loss_and_softmax(float* probabilities, const float* x, const Labels<Label>& labels, std::int64_t n) {
-  const std::int64_t num_classes = labels.num_classes;
-  const float shift = *std::max_element(x, x + num_classes);
-  // Before the softmax, which may overwrite x.
-  double label_logit, label_sum = 1;
-  if constexpr (Labels<Label>::kIsClass) {
-    label_logit = labels.is_valid(n) ? x[labels.class_of(n)] - shift : kNaN;
-  } else {
-    const float* p = labels.probabilities(n);
-    label_logit = expected_logit(p, x, shift, num_classes);
-    label_sum = 0;
-    for (std::int64_t c = 0; c < num_classes; ++c) label_sum += p[c];
-  }
-  const double log_sum = softmax_row(probabilities, x, shift, num_classes);
-  return static_cast<float>(label_sum * log_sum - label_logit);
-}
-
-template <class Label>
-std::unique_ptr<Kernel> make_forward_of(const KernelRequest& request) {
-  const std::int64_t num_rows = request.inputs[0].shape[0];
-  const std::int64_t num_classes = request.inputs[0].shape[1];
-  return function_kernel(
-      [=](const KernelArguments& arguments) {
-        const float* logits = static_cast<const float*>(arguments.inputs[0]);  // [N, C]
-        const Labels<Label> labels{static_cast<const Label*>(arguments.inputs[1]), num_classes};
-        float* loss = static_cast<float*>(arguments.outputs[0]);           // [N]
-        float* probabilities = static_cast<float*>(arguments.outputs[1]);  // [N, C]
-        parallel_for(num_rows, row_grain(num_classes), [=](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t n = begin; n < end; ++n) {
-            loss[n] = loss_and_softmax(probabilities + n * num_classes, logits + n * num_classes, labels, n);
-          }
-        });
-      },
-      {.in_place = {{0, 1}}});
-}
-
-/// dx = dloss (softmax(x) - p); `dx` may lie over either.
-template <class Label>
-void gradient_row(float* dx, const float* probabilities, const Labels<Label>& labels, std::int64_t n, float dloss) {
-  const std::int64_t num_classes = labels.num_classes;
-  if constexpr (Labels<Label>::kIsClass) {
-    if (!labels.is_valid(n)) {
-      std::fill(dx, dx + num_classes, kNaN);
-      return;
+  float weight(std::int64_t c) const {
+    if constexpr (kHasWeights) {
+      return weights[c];
+    } else {
+      return 1.0F;
     }
-    const float at_label = dloss * (probabilities[labels.class_of(n)] - 1.0F);
-#pragma omp simd
-    for (std::int64_t c = 0; c < num_classes; ++c) dx[c] = dloss * probabilities[c];
-    dx[labels.class_of(n)] = at_label;
-  } else {
-    const float* p = labels.probabilities(n);
-#pragma omp simd
-    for (std::int64_t c = 0; c < num_classes; ++c) dx[c] = dloss * (probabilities[c] - p[c]);
   }
+  float of_probability(const float* p, std::int64_t c) const { return weight(c) * (kept * p[c] + spread); }
+};
+
+/// The rows' labels: class numbers, or probabilities.
+template <class Label, bool kHasWeights>
+class Targets {
+ public:
+  static constexpr bool kIsClass = std::is_integral_v<Label>;
+
+  Targets(const Sizes& sizes, const void* labels, const void* weights)
+      : labels_(static_cast<const Label*>(labels)),
+        num_classes_(sizes.num_classes),
+        counts_{static_cast<const float*>(weights), 1.0F - sizes.smoothing,
+                sizes.smoothing / static_cast<float>(sizes.num_classes)} {
+    if (counts_.spread == 0) return;
+    total_spread_ =
+        counts_.spread * row_sum(num_classes_, [counts = counts_](std::int64_t c) { return counts.weight(c); });
+  }
+
+  float loss(const float* x, RowStatistics row, std::int64_t n) const {
+    const Counts<kHasWeights> counts = counts_;
+    if constexpr (kIsClass) {
+      if (!is_valid(n)) return kNaN;
+      const float q = at_label(n);
+      double expected = weighted(q, x[labels_[n]] - row.shift);
+      if (counts.spread > 0) {
+        const auto term = [=](std::int64_t c) { return weighted(counts.weight(c), x[c] - row.shift); };
+        expected += counts.spread * row_sum(num_classes_, term);
+      }
+      return static_cast<float>((q + total_spread_) * row.log_sum - expected);
+    } else {
+      const float* p = labels_ + n * num_classes_;
+      const auto term = [=](std::int64_t c) { return weighted(counts.of_probability(p, c), x[c] - row.shift); };
+      return static_cast<float>(total(p) * row.log_sum - row_sum(num_classes_, term));
+    }
+  }
+
+  /// dx = dloss (sum_k q_k softmax(x) - q), which may lie over x or the labels.
+  void gradient(float* dx, const float* x, RowStatistics row, float dloss, std::int64_t n) const {
+    const Counts<kHasWeights> counts = counts_;
+    const std::int64_t num_classes = num_classes_;
+    const float reciprocal = static_cast<float>(std::exp(-static_cast<double>(row.log_sum)));
+    if constexpr (kIsClass) {
+      if (!is_valid(n)) {
+        std::fill(dx, dx + num_classes, kNaN);
+        return;
+      }
+      const float q = at_label(n);
+      const float scale = static_cast<float>(q + total_spread_) * reciprocal;
+      const auto at = [=](std::int64_t c) {
+        return scale * vector_math::exp(x[c] - row.shift) - counts.spread * counts.weight(c);
+      };
+      const float dx_of_label = dloss * (at(labels_[n]) - q);  // before x is overwritten
+#pragma omp simd
+      for (std::int64_t c = 0; c < num_classes; ++c) dx[c] = dloss * at(c);
+      dx[labels_[n]] = dx_of_label;
+    } else {
+      const float* p = labels_ + n * num_classes_;
+      const float scale = static_cast<float>(total(p)) * reciprocal;
+#pragma omp simd
+      for (std::int64_t c = 0; c < num_classes; ++c) {
+        dx[c] = dloss * (scale * vector_math::exp(x[c] - row.shift) - counts.of_probability(p, c));
+      }
+    }
+  }
+
+ private:
+  bool is_valid(std::int64_t n) const {
+    return labels_[n] >= 0 && static_cast<std::int64_t>(labels_[n]) < num_classes_;
+  }
+  /// What the label's class counts beyond the spread.
+  float at_label(std::int64_t n) const {
+    return counts_.kept * counts_.weight(labels_[n]);
+  }
+  double total(const float* p) const {
+    return row_sum(num_classes_, [p, counts = counts_](std::int64_t c) { return counts.of_probability(p, c); });
+  }
+
+  const Label* labels_;  // [N] or [N, C]
+  std::int64_t num_classes_;
+  Counts<kHasWeights> counts_;
+  double total_spread_ = 0;  // s / C sum_c w_c
+};
+
+/// Calls `row(n)` for every row, on the compute team.
+template <class Row>
+void for_each_row(const Sizes& sizes, const Row& row) {
+  parallel_for(sizes.num_rows, row_grain(sizes.num_classes), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) row(n);
+  });
 }
 
-template <class Label>
-std::unique_ptr<Kernel> make_gradient_of(const KernelRequest& request) {
-  const std::int64_t num_rows = request.inputs[0].shape[0];
-  const std::int64_t num_classes = request.inputs[0].shape[1];
-  std::vector<InPlace> in_place = {{0, 0}};
-  if constexpr (!Labels<Label>::kIsClass) in_place.push_back({1, 0});
-  return function_kernel(
-      [=](const KernelArguments& arguments) {
-        const float* probabilities = static_cast<const float*>(arguments.inputs[0]);  // [N, C]
-        const Labels<Label> labels{static_cast<const Label*>(arguments.inputs[1]), num_classes};
-        const float* dloss = static_cast<const float*>(arguments.inputs[2]);  // [N]
-        float* dx = static_cast<float*>(arguments.outputs[0]);                // [N, C]
-        const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / num_classes);
-        parallel_for(num_rows, grain, [=](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t n = begin; n < end; ++n) {
-            gradient_row(dx + n * num_classes, probabilities + n * num_classes, labels, n, dloss[n]);
-          }
-        });
-      },
-      {.in_place = std::move(in_place)});
+template <class Label, bool kHasWeights>
+struct Forward {
+  static std::unique_ptr<Kernel> make(const KernelRequest& request) {
+    const Sizes sizes = sizes_of(request, request.inputs[0].shape);
+    return function_kernel([sizes, replay = request.replay](const KernelArguments& arguments) {
+      const auto* logits = static_cast<const float*>(arguments.inputs[0]);  // [N, C]
+      const Targets<Label, kHasWeights> target(sizes, arguments.inputs[1], kHasWeights ? arguments.inputs[2] : nullptr);
+      auto* loss = static_cast<float*>(arguments.outputs[0]);        // [N]
+      auto* statistics = static_cast<float*>(arguments.outputs[1]);  // [N, 2]
+      for_each_row(sizes, [&](std::int64_t n) {
+        const float* x = logits + n * sizes.num_classes;
+        if (!replay) {
+          const RowStatistics row = statistics_of(x, sizes.num_classes);
+          statistics[2 * n] = row.shift;
+          statistics[2 * n + 1] = row.log_sum;
+        }
+        loss[n] = target.loss(x, {statistics[2 * n], statistics[2 * n + 1]}, n);
+      });
+    });
+  }
+};
+
+template <class Label, bool kHasWeights>
+struct Gradient {
+  static std::unique_ptr<Kernel> make(const KernelRequest& request) {
+    const Sizes sizes = sizes_of(request, request.inputs[2].shape);
+    std::vector<InPlace> in_place = {{2, 0}};
+    if constexpr (!Targets<Label, kHasWeights>::kIsClass) in_place.push_back({3, 0});
+    return function_kernel(
+        [sizes](const KernelArguments& arguments) {
+          const auto* dloss = static_cast<const float*>(arguments.inputs[0]);       // [N]
+          const auto* statistics = static_cast<const float*>(arguments.inputs[1]);  // [N, 2]
+          const auto* logits = static_cast<const float*>(arguments.inputs[2]);      // [N, C]
+          const Targets<Label, kHasWeights> target(sizes, arguments.inputs[3],
+                                                   kHasWeights ? arguments.inputs[4] : nullptr);
+          auto* dx = static_cast<float*>(arguments.outputs[0]);  // [N, C]
+          for_each_row(sizes, [&](std::int64_t n) {
+            const std::int64_t first = n * sizes.num_classes;
+            target.gradient(dx + first, logits + first, {statistics[2 * n], statistics[2 * n + 1]}, dloss[n], n);
+          });
+        },
+        {.in_place = std::move(in_place)});
+  }
+};
+
+template <template <class, bool> class Pass>
+std::unique_ptr<Kernel> make_pass(const KernelRequest& request, Dtype label, bool has_weights) {
+  switch (label) {
+    case Dtype::i32:
+      return has_weights ? Pass<std::int32_t, true>::make(request) : Pass<std::int32_t, false>::make(request);
+    case Dtype::i64:
+      return has_weights ? Pass<std::int64_t, true>::make(request) : Pass<std::int64_t, false>::make(request);
+    case Dtype::f32:
+      return has_weights ? Pass<float, true>::make(request) : Pass<float, false>::make(request);
+    default:
+      return nullptr;
+  }
 }
 
 std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
-  switch (request.inputs[1].dtype) {
-    case Dtype::i32:
-      return make_forward_of<std::int32_t>(request);
-    case Dtype::i64:
-      return make_forward_of<std::int64_t>(request);
-    case Dtype::f32:
-      return make_forward_of<float>(request);
-    default:
-      return nullptr;
-  }
+  return make_pass<Forward>(request, request.inputs[1].dtype, request.inputs.size() == 3);
 }
-
 std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
-  switch (request.inputs[1].dtype) {
-    case Dtype::i32:
-      return make_gradient_of<std::int32_t>(request);
-    case Dtype::i64:
-      return make_gradient_of<std::int64_t>(request);
-    case Dtype::f32:
-      return make_gradient_of<float>(request);
-    default:
-      return nullptr;
-  }
+  return make_pass<Gradient>(request, request.inputs[3].dtype, request.inputs.size() == 5);
 }
 
 }  // namespace

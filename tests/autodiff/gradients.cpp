@@ -286,7 +286,7 @@ TEST(Gradients, FlowThroughCastsBetweenFloats) {
   EXPECT_EQ(dw.type().text(), "f32[2]");
 }
 
-TEST(Gradients, LossOnStatisticsOrProbabilitiesOfAnOpIsRefused) {
+TEST(Gradients, LossOnStatisticsOfAnOpIsRefused) {
   Graph graph;
   const Value yes = constant(graph, HostTensor::scalar(true));
   const Value w = weight(graph, "w", {4, 3});
@@ -295,7 +295,7 @@ TEST(Gradients, LossOnStatisticsOrProbabilitiesOfAnOpIsRefused) {
   EXPECT_TRUE(contains(error_text<ArgumentError>([&] { gradients(reduce_sum(norm.mean), {w}); }), "batch_norm"));
   Node& entropy = softmax_cross_entropy(w, placeholder(graph, "labels", {4}, Dtype::i32)).node();
   EXPECT_TRUE(
-      contains(error_text<ArgumentError>([&] { gradients(reduce_sum(entropy.output(1)), {w}); }), "probabilities"));
+      contains(error_text<ArgumentError>([&] { gradients(reduce_sum(entropy.output(1)), {w}); }), "statistics"));
   const Value both = mean(entropy.output(0)) + reduce_sum(entropy.output(1));
   EXPECT_THROW(gradients(both, {w}), ArgumentError);
 }

@@ -85,6 +85,19 @@ TEST(HostTensor, BitwiseEqualityComparesBitsAndTypes) {
   EXPECT_FALSE(bitwise_equal(HostTensor(Dtype::f32, {2, 1}), HostTensor(Dtype::f32, {1, 2})));
 }
 
+TEST(HostTensor, FirstDifferenceNamesTheElementAndItsBits) {
+  const auto matrix = [](float last) { return HostTensor::of<float>({2, 2}, {1, 2, 3, last}); };
+  EXPECT_EQ(first_difference(matrix(4), matrix(4)), "");
+  EXPECT_EQ(first_difference(matrix(1.5F), matrix(2)), "at element [1,1]: 1.5 (0x3fc00000) and 2 (0x40000000)");
+  EXPECT_EQ(first_difference(matrix(0), matrix(-0.0F)), "at element [1,1]: 0 (0x00000000) and -0 (0x80000000)");
+  EXPECT_EQ(first_difference(matrix(NAN), matrix(NAN)), "");
+  EXPECT_EQ(first_difference(HostTensor::scalar<std::int64_t>(-1), HostTensor::scalar<std::int64_t>(258)),
+            "at element []: -1 (0xffffffffffffffff) and 258 (0x0000000000000102)");
+  EXPECT_EQ(first_difference(HostTensor::scalar(0.5), HostTensor::scalar(1.0)),
+            "at element []: 0.5 (0x3fe0000000000000) and 1 (0x3ff0000000000000)");
+  EXPECT_EQ(first_difference(matrix(1), HostTensor(Dtype::i32, {2})), "types f32[2,2] and i32[2]");
+}
+
 TEST(HostTensor, TypeIsPrintedAsDtypeAndShape) {
   EXPECT_EQ((TensorType{Dtype::f32, {250, 10}}).text(), "f32[250,10]");
 }

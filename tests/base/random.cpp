@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
+#include <vector>
 
 namespace sectionflow {
 namespace {
@@ -26,6 +28,21 @@ TEST(Random, EveryPartOfTheAddressChangesTheWords) {
       random_words({.node = 1}, 0), random_words({.step = 1}, 0), random_words({}, 1),
       random_words({}, 1ULL << 32)};
   EXPECT_EQ(words.size(), 7U);
+}
+
+TEST(Random, ManyWordsAreThoseOfTheirBlocks) {
+  const RandomAddress address{.seed = 0x299f31d0a4093822, .node = 3, .step = 5};
+  for (std::int64_t num_blocks : {0, 1, 15, 16, 17, 100}) {
+    // The lower half of the counter overflows on the way.
+    const std::uint64_t first = 0xFFFFFFFFULL - 7;
+    std::vector<std::uint32_t> words(static_cast<std::size_t>(4 * num_blocks + 1), 42);
+    fill_random_words(address, first, num_blocks, words.data());
+    for (std::int64_t block = 0; block < num_blocks; ++block) {
+      const Words wanted = random_words(address, first + static_cast<std::uint64_t>(block));
+      EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), words.begin() + 4 * block)) << block;
+    }
+    EXPECT_EQ(words.back(), 42U);
+  }
 }
 
 TEST(Random, UniformLiesInZeroToOneWithoutOne) {

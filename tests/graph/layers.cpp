@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/ops/basic.h"
+#include "graph/ops/batch_norm.h"
 #include "graph/ops/compare.h"
 #include "graph/ops/random.h"
 #include "graph/ops/update.h"
@@ -48,6 +49,37 @@ TEST(Dense, MakesAKernelAndABias) {
   expect_filled(graph, "fc/bias", 0);
 }
 
+TEST(Dense, TreatsEveryPositionOfASequenceAlike) {
+  Graph graph;
+  const Value y = dense(placeholder(graph, "x", {kDynamic, 6, 5}), {.units = 7});
+  EXPECT_EQ(y.type().text(), "f32[?,6,7]");
+  EXPECT_EQ(typed_names(graph.values(kVariables)), (Names{"dense/kernel f32[5,7]", "dense/bias f32[7]"}));
+}
+
+TEST(LayerNormLayer, MakesScaleAndShift) {
+  Graph graph;
+  const Value y = layer_norm(placeholder(graph, "x", {kDynamic, 6, 5}), {.name = "ln"});
+  EXPECT_EQ(y.type().text(), "f32[?,6,5]");
+  EXPECT_EQ(typed_names(graph.values(kTrainableVariables)), (Names{"ln/scale f32[5]", "ln/shift f32[5]"}));
+  expect_filled(graph, "ln/scale", 1);
+  expect_filled(graph, "ln/shift", 0);
+}
+
+TEST(LayerNormLayer, RefusedCallsLeaveNoParametersBehind) {
+  Graph graph;
+  const Value open = placeholder(graph, "open", {4, kDynamic}), scalar = placeholder(graph, "scalar", {});
+  const Value none = placeholder(graph, "none", {4, 0}), fine = placeholder(graph, "fine", {4, 3});
+  const Value whole = placeholder(graph, "whole", {4, 3}, Dtype::i32);
+  const auto before = description(graph);
+  const std::string text = error_text<ShapeError>([&] { layer_norm(open, {.name = "ln"}); });
+  EXPECT_TRUE(contains(text, "layer_norm 'ln' got [4,?]")) << text;
+  EXPECT_THROW(layer_norm(scalar), ShapeError);
+  EXPECT_THROW(layer_norm(none), ShapeError);
+  EXPECT_THROW(layer_norm(whole), ArgumentError);
+  EXPECT_THROW(layer_norm(fine, {.epsilon = -1}), ArgumentError);
+  EXPECT_EQ(description(graph), before);
+}
+
 TEST(Dense, WithoutBiasMakesOnlyAKernel) {
   Graph graph;
   const Value y = dense(placeholder(graph, "x", {4, 5}), {.units = 7, .bias = false});
@@ -72,13 +104,13 @@ TEST(Dense, TakesTheInitialisersThatAreGiven) {
 
 TEST(Dense, RefusedCallsLeaveNoParametersBehind) {
   Graph graph;
-  const Value image = placeholder(graph, "image", {4, 5, 5, 1});
+  const Value vector = placeholder(graph, "vector", {5});
   const Value open = placeholder(graph, "open", {4, kDynamic});
   const Value whole = placeholder(graph, "whole", {4, 5}, Dtype::i32);
   const Value fine = placeholder(graph, "fine", {4, 5});
   const auto before = description(graph);
-  const std::string text = error_text<ShapeError>([&] { dense(image, {.units = 3, .name = "fc"}); });
-  EXPECT_TRUE(contains(text, "dense 'fc' got [4,5,5,1]")) << text;
+  const std::string text = error_text<ShapeError>([&] { dense(vector, {.units = 3, .name = "fc"}); });
+  EXPECT_TRUE(contains(text, "dense 'fc' got [5]")) << text;
   EXPECT_TRUE(contains(text, "try reshape")) << text;
   EXPECT_THROW(dense(open, {.units = 3}), ShapeError);
   EXPECT_THROW(dense(whole, {.units = 3}), ArgumentError);
@@ -130,6 +162,16 @@ TEST(BatchNormLayer, MakesTwoTrainedParametersAndTwoAverages) {
   expect_filled(graph, "bn/shift", 0);
   expect_filled(graph, "bn/moving_mean", 0);
   expect_filled(graph, "bn/moving_variance", 1);
+}
+
+TEST(BatchNormLayer, TakesChannelsFromTheFormatAndHandsReluOn) {
+  Graph graph;
+  const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
+  const Value x = placeholder(graph, "x", {kDynamic, 3, 8, 4});
+  const Value y = batch_norm(x, is_training, {.relu = true, .format = DataFormat::nchw, .name = "bn"});
+  EXPECT_EQ(y.type().text(), "f32[?,3,8,4]");
+  EXPECT_EQ(typed_names(graph.values(kTrainableVariables)), (Names{"bn/scale f32[3]", "bn/shift f32[3]"}));
+  EXPECT_TRUE(y.node().options<BatchNormOptions>().relu);
 }
 
 TEST(BatchNormLayer, UpdatesEachAverageFromTheMatchingStatistic) {

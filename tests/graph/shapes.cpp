@@ -169,13 +169,13 @@ TEST_F(Shapes, ConvolutionSizesAndZerosAreThoseOfTheTable) {
       const auto [height, width] = pair(row.size, 1);
       const auto [kernel_height, kernel_width] = pair(row.kernel, 1);
       const Conv2dOptions options{.stride = pair(row.stride, 1), .padding = padding};
-      const Conv2dGeometry g =
-          conv2d_geometry({2, height, width, 3}, {kernel_height, kernel_width, 3, 4}, options, "c");
-      EXPECT_EQ((std::array{g.out_height, g.out_width}), pair(row.out, 1));
-      EXPECT_EQ(g.pad_before, pair(row.before, 0));
-      EXPECT_EQ(g.pad_after, pair(row.after, 0));
+      const ConvolutionGeometry g = convolution_geometry({2, height, width, 3}, {kernel_height, kernel_width, 3, 4},
+                                                         convolution_options(options), "c");
+      EXPECT_EQ((std::array{g.axes[0].out, g.axes[1].out}), pair(row.out, 1));
+      EXPECT_EQ((std::array{g.axes[0].before, g.axes[1].before}), pair(row.before, 0));
+      EXPECT_EQ((std::array{g.axes[0].after, g.axes[1].after}), pair(row.after, 0));
       const Value y = conv2d(in({kDynamic, height, width, 3}), in({kernel_height, kernel_width, 3, 4}), options);
-      EXPECT_EQ(y.shape(), (Shape{kDynamic, g.out_height, g.out_width, 4}));
+      EXPECT_EQ(y.shape(), (Shape{kDynamic, g.axes[0].out, g.axes[1].out, 4}));
     }
   }
 }
@@ -238,7 +238,8 @@ TEST_F(Shapes, BatchNormGivesStatisticsAChannel) {
   EXPECT_EQ(result.y.type().text(), "f32[?,8,8,3]");
   EXPECT_EQ(result.mean.type().text(), "f32[3]");
   EXPECT_EQ(result.variance.type().text(), "f32[3]");
-  const auto g = batch_norm_grad(in({kDynamic, 3}), in({kDynamic, 3}), in({3}), in({3}), in({3}), is_training, {});
+  const auto g =
+      batch_norm_grad(in({kDynamic, 3}), in({kDynamic, 3}), in({3}), in({3}), in({3}), in({3}), is_training, {});
   EXPECT_EQ(g.dx.type().text(), "f32[?,3]");
   EXPECT_EQ(g.dscale.type().text(), "f32[3]");
   EXPECT_EQ(g.dshift.type().text(), "f32[3]");
@@ -256,10 +257,10 @@ TEST_F(Shapes, BatchNormRefusesWhatDoesNotFit) {
       "batch_norm 'batch_norm'", {"f64[2,3]"});
   expect_refused<ShapeError>(
       [&] {
-        batch_norm_grad(in({3, 3}), x, c, c, c, yes, {});
+        batch_norm_grad(in({3, 3}), x, c, c, c, c, yes, {});
       },
       "batch_norm_grad", {"[3,3]", "[2,3]"});
-  expect_refused<ShapeError>([&] { batch_norm_grad(x, x, c, in({4}), c, yes, {}); }, "batch_norm_grad",
+  expect_refused<ShapeError>([&] { batch_norm_grad(x, x, c, c, in({4}), c, yes, {}); }, "batch_norm_grad",
                              {"[2,3]", "[4]"});
 }
 
@@ -270,7 +271,8 @@ TEST_F(Shapes, IsTrainingMustBeKnownOnTheHost) {
   EXPECT_NO_THROW(batch_norm(x, c, c, c, c, constant(graph_, HostTensor::scalar(true))));
   expect_refused<ArgumentError>([&] { batch_norm(x, c, c, c, c, computed); }, "batch_norm",
                                 {"'equal' is computed by equal", "placeholder or constant"});
-  expect_refused<ArgumentError>([&] { batch_norm_grad(x, x, c, c, c, computed, {}); }, "batch_norm_grad", {"'equal'"});
+  expect_refused<ArgumentError>([&] { batch_norm_grad(x, x, c, c, c, c, computed, {}); }, "batch_norm_grad",
+                                {"'equal'"});
   expect_refused<ArgumentError>([&] { update_moving_average(average, c, computed, 0.9F); }, "update_moving_average",
                                 {"'equal'", "placeholder or constant"});
   expect_refused<ArgumentError>([&] { batch_norm(x, c, c, c, c, in({1}, Dtype::boolean)); }, "batch_norm",
@@ -351,8 +353,9 @@ TEST_F(Shapes, SoftmaxCrossEntropyTakesClassesOrProbabilities) {
     Node& node = softmax_cross_entropy(logits, labels).node();
     ASSERT_EQ(node.output_types().size(), 2U);
     EXPECT_EQ(node.output_types()[0].text(), "f32[?]");
-    EXPECT_EQ(node.output_types()[1].text(), "f32[?,10]");
-    EXPECT_EQ(softmax_cross_entropy_grad(node.output(1), labels, in({kDynamic})).type().text(), "f32[?,10]");
+    EXPECT_EQ(node.output_types()[1].text(), "f32[?,2]");
+    const Value gradient = softmax_cross_entropy_grad(in({kDynamic}), node.output(1), logits, labels);
+    EXPECT_EQ(gradient.type().text(), "f32[?,10]");
   }
 }
 
@@ -368,8 +371,12 @@ TEST_F(Shapes, SoftmaxCrossEntropyRefusesOtherLabels) {
   expect_refused<ShapeError>([&] { softmax_cross_entropy(in({10}), in({}, Dtype::i32)); }, start,
                              {"f32[10]", "[N, C]"});
   expect_refused<ShapeError>([&] { softmax_cross_entropy(in({4, 0}), in({4}, Dtype::i32)); }, start, {"f32[4,0]"});
-  expect_refused<ShapeError>([&] { softmax_cross_entropy_grad(logits, in({4}, Dtype::i32), in({5})); },
-                             "softmax_cross_entropy_grad", {"f32[4,10]", "f32[5]"});
+  const Value labels = in({4}, Dtype::i32);
+  expect_refused<ShapeError>(
+      [&] {
+        softmax_cross_entropy_grad(in({5}), in({4, 2}), logits, labels);
+      },
+      "softmax_cross_entropy_grad", {"f32[4,10]", "f32[5]"});
 }
 
 TEST_F(Shapes, SourcesHaveTheTypeThatIsAskedFor) {

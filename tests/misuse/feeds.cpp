@@ -69,7 +69,7 @@ TEST(MisuseFeeds, AMissingBooleanThatChoosesKernels) {
     t.cycle({{t.net.images, t.net.x}, {t.net.labels, t.net.y}}, Where::here());
   });
   EXPECT_EQ(
-      text.find("SF-E301 ArgumentError: placeholder 'is_training' bool[] is not fed\n  where:   " + line(__LINE__ - 2) +
+      text.find("SF-E301 ArgumentError: placeholder 'is_training' bool[] is not fed\n  where:   " + line(__LINE__ - 3) +
                 "\n  fed:     'images' f32[6,8,8,3], 'labels' i32[6]\n  needed:  by update_moving_average"),
       0U)
       << text;
@@ -195,10 +195,10 @@ TEST(MisuseFeeds, NaNAndInfinityAreRefusedWhereTheCheckIsOn) {
 TEST(MisuseFeeds, AFetchOfAnotherGraphNamesTheNearestOfThisOne) {
   Net t;
   Graph other;
-  const Value means = placeholder(other, "means", {});
-  const std::string golden = "\n  hint:    this graph has 'mean'; is that the one that is meant?";
+  const Value means = placeholder(other, "reduce_means", {});
+  const std::string golden = "\n  hint:    this graph has 'reduce_mean'; is that the one that is meant?";
   const auto told = [&](int number) {
-    return "SF-E311 ArgumentError: fetch 'means' does not belong to the graph of this session\n  where:   " +
+    return "SF-E311 ArgumentError: fetch 'reduce_means' does not belong to the graph of this session\n  where:   " +
            line(number) + golden;
   };
   expect_refused<ArgumentError>(

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "graph/ops/basic.h"
 #include "tests/support/op_case.h"
 
 namespace sectionflow::testing_support {
@@ -46,6 +47,82 @@ TEST_P(ReluCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, ReluCases, testing::ValuesIn(cases()), case_name);
+
+struct Smooth {
+  const char* name;
+  Value (*build)(Value);
+  double (*apply)(double);
+};
+double sigmoid_of(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+const Smooth kSmooth[] = {
+    {"tanh", [](Value x) { return tanh(x); }, [](double x) { return std::tanh(x); }},
+    {"sigmoid", [](Value x) { return sigmoid(x); }, sigmoid_of},
+    {"silu", [](Value x) { return silu(x); }, [](double x) { return x * sigmoid_of(x); }},
+    {"gelu", [](Value x) { return gelu(x); }, [](double x) { return x * std::erfc(-x / std::sqrt(2.0)) / 2; }},
+    {"gelu_tanh", [](Value x) { return gelu(x, {.approximation = Gelu::tanh}); },
+     [](double x) { return x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x))) / 2; }},
+};
+
+OpCase smooth_case(const Smooth& op, const std::string& name, CaseInput x) {
+  return {.name = std::string(op.name) + "_" + name,
+          .inputs = {std::move(x)},
+          .build = [build = op.build](Graph&, const std::vector<Value>& in) { return std::vector{build(in[0])}; },
+          .reference =
+              [apply = op.apply](const std::vector<Doubles>& in) {
+                Doubles y = in[0];
+                for (double& value : y) value = apply(value);
+                return std::vector<Doubles>{y};
+              },
+          .tolerance = {.relative = 4, .absolute = 4},
+          .dynamic_batch = true,
+          .same_bits_for_any_threads = true};
+}
+
+std::vector<OpCase> smooth_cases() {
+  std::vector<OpCase> all;
+  for (const Smooth& op : kSmooth) {
+    all.push_back(smooth_case(op, "none", input({0, 4})));
+    all.push_back(smooth_case(op, "odd", input({3, 7}, -4, 4)));
+    all.push_back(smooth_case(op, "small", input({101}, -0x1p-6, 0x1p-6)));
+    all.push_back(smooth_case(op, "wide", input({1001}, -30, 30)));
+    all.push_back(smooth_case(op, "large", input({151, 333}, -4, 4)));
+    CaseInput special = input({4});
+    special.values = {kNan, 0.0, 200, -200};
+    special.differentiable = false;
+    all.push_back(smooth_case(op, "special_numbers", special));
+  }
+  return all;
+}
+
+class SmoothActivation : public testing::TestWithParam<OpCase> {};
+TEST_P(SmoothActivation, MatchesTheReferenceWithItsGradient) {
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Cases, SmoothActivation, testing::ValuesIn(smooth_cases()), case_name);
+
+TEST(SmoothActivationGrad, IsFiniteHoweverLargeXIs) {
+  Graph graph;
+  const std::vector<float> values = {-3e38F, -1e20F, -1e4F, 1e4F, 1e20F, 3e38F};
+  const Value x = constant(graph, HostTensor::of<float>({6}, values));
+  const Value dy = constant(graph, HostTensor::of<float>({6}, {1, 1, 1, 1, 1, 1}));
+  const auto results =
+      run_kernels({silu_grad(dy, x), gelu_grad(dy, x, {}), gelu_grad(dy, x, {.approximation = Gelu::tanh})}, {});
+  for (const HostTensor& dx : results) {
+    EXPECT_TRUE(is_near(dx, Doubles{0, 0, 0, 1, 1, 1}, {.relative = 0, .absolute = 1e-20}));
+  }
+}
+
+TEST(Activations, RefuseOtherDtypes) {
+  Graph graph;
+  for (const Smooth& op : kSmooth) {
+    for (Dtype dtype : {Dtype::f64, Dtype::i32}) {
+      EXPECT_THROW(op.build(placeholder(graph, "x", {2}, dtype)), ArgumentError) << op.name;
+    }
+  }
+  EXPECT_THROW(tanh_grad(placeholder(graph, "a", {2}), placeholder(graph, "b", {3})), ShapeError);
+}
 
 TEST(ReluGrad, PassesNothingWhereYIsZeroOrNan) {
   CaseInput dy = input({4}), y = input({4});

@@ -1,28 +1,17 @@
 #include "graph/ops/arithmetic.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "graph/ops/basic.h"
+#include "tests/support/broadcast_reference.h"
 #include "tests/support/op_case.h"
 
 namespace sectionflow {
 namespace {
 
 using namespace testing_support;
-
-/// The element of a tensor of `shape` that is repeated at `index` of `out`, which `shape` broadcasts to.
-std::size_t source_index(std::int64_t index, const Shape& out, const Shape& shape) {
-  std::int64_t source = 0, stride = 1;
-  for (int i = 1; i <= out.rank(); ++i) {
-    const std::int64_t position = index % out[-i];
-    index /= out[-i];
-    if (i > shape.rank()) continue;
-    source += shape[-i] == 1 ? 0 : position * stride;
-    stride *= shape[-i];
-  }
-  return static_cast<std::size_t>(source);
-}
 
 struct BinaryOp {
   const char* name;
@@ -34,6 +23,8 @@ const BinaryOp kBinaryOps[] = {
     {"sub", sub, [](double a, double b) { return a - b; }},
     {"mul", mul, [](double a, double b) { return a * b; }},
     {"div", div, [](double a, double b) { return a / b; }},
+    {"maximum", maximum, [](double a, double b) { return std::max(a, b); }},
+    {"minimum", minimum, [](double a, double b) { return std::min(a, b); }},
 };
 
 struct ShapePair {
@@ -173,6 +164,99 @@ TEST_P(ReduceToLike, MatchesTheReference) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, ReduceToLike, testing::ValuesIn(reduce_to_like_cases()), case_name);
+
+OpCase pow_case(std::string name, const CaseInput& a, const CaseInput& b) {
+  return {.name = std::move(name),
+          .inputs = {a, b},
+          .build = [](Graph&, const std::vector<Value>& in) { return std::vector{pow(in[0], in[1])}; },
+          .reference =
+              [a_shape = a.type.shape, b_shape = b.type.shape](const std::vector<Doubles>& in) {
+                const Shape out = broadcast_shapes(a_shape, b_shape, "test");
+                Doubles y(static_cast<std::size_t>(out.num_elements()));
+                for (std::size_t i = 0; i < y.size(); ++i) {
+                  const auto index = static_cast<std::int64_t>(i);
+                  y[i] = std::pow(in[0][source_index(index, out, a_shape)], in[1][source_index(index, out, b_shape)]);
+                }
+                return std::vector<Doubles>{y};
+              },
+          .tolerance = {.relative = 0.51, .absolute = 0},
+          .same_bits_for_any_threads = true};
+}
+
+/// Integers, which a negative base can be raised to; they cannot move.
+CaseInput exponents(std::vector<double> values) {
+  CaseInput b = parameter({static_cast<std::int64_t>(values.size())});
+  b.values = std::move(values);
+  b.differentiable = false;
+  return b;
+}
+
+class Pow : public testing::TestWithParam<OpCase> {};
+TEST_P(Pow, MatchesTheReferenceWithItsGradient) {
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Cases, Pow,
+                         testing::Values(pow_case("same", input({7, 5}, 0.2, 3), input({7, 5}, -2, 3)),
+                                         pow_case("rows", input({6, 7}, 0.2, 3), input({7}, -2, 3)),
+                                         pow_case("scalar_base", input({}, 0.2, 3), input({5, 3}, -2, 3)),
+                                         pow_case("none", input({0, 3}, 0.2, 3), input({3}, -2, 3)),
+                                         pow_case("negative_base", input({9, 5}, -3, -0.3),
+                                                  exponents({-2, 0, 1, 2, 3})),
+                                         pow_case("large", input({151, 101}, 0.2, 3), input({101}, -2, 3))),
+                         case_name);
+
+TEST(Arithmetic, PowAtZeroHasTheGradientOfPyTorch) {
+  Graph graph;
+  const Value a = constant(graph, HostTensor::of<float>({5}, {0, 0, 0, 0, -2}));
+  const Value b = constant(graph, HostTensor::of<float>({5}, {0, 1, 2, -1, 3}));
+  const Value y = pow(a, b), dy = fill(graph, {5}, 1);
+  const auto results = run_kernels({y, pow_grad_base(dy, a, b), pow_grad_exponent(dy, y, a)}, {});
+  const Tolerance exact{.relative = 0, .absolute = 0};
+  EXPECT_TRUE(is_near(results[0], Doubles{1, 0, 0, INFINITY, -8}, exact));
+  EXPECT_TRUE(is_near(results[1], Doubles{0, 1, 0, -INFINITY, 12}, exact));
+  EXPECT_TRUE(is_near(results[2], Doubles{0, 0, 0, -INFINITY, NAN}, exact));
+}
+
+TEST(Arithmetic, PowTakesAFloat) {
+  Graph graph;
+  const Value x = constant(graph, HostTensor::of<float>({3}, {4, 2.25F, 0}));
+  EXPECT_TRUE(same_bits(run_kernels({pow(x, 1.5F)}, {})[0], HostTensor::of<float>({3}, {8, 3.375F, 0})));
+}
+
+TEST(Arithmetic, MaximumAndMinimumPassNanAndShareTheGradientOfATie) {
+  Graph graph;
+  const Value a = constant(graph, HostTensor::of<float>({5}, {1, 2, 3, NAN, 0}));
+  const Value b = constant(graph, HostTensor::of<float>({5}, {1, 3, 2, 0, NAN}));
+  const Value dy = fill(graph, {5}, 4);
+  const auto results = run_kernels({maximum(a, b), minimum(a, b), maximum_grad(dy, a, b), minimum_grad(dy, a, b)}, {});
+  const Tolerance exact{.relative = 0, .absolute = 0};
+  EXPECT_TRUE(is_near(results[0], Doubles{1, 3, 3, NAN, NAN}, exact));
+  EXPECT_TRUE(is_near(results[1], Doubles{1, 2, 2, NAN, NAN}, exact));
+  EXPECT_TRUE(is_near(results[2], Doubles{2, 0, 4, 4, 4}, exact));
+  EXPECT_TRUE(is_near(results[3], Doubles{2, 4, 0, 4, 4}, exact));
+}
+
+TEST(Arithmetic, MaximumAndMinimumOfI64AreSigned) {
+  Graph graph;
+  const Value a = constant(graph, HostTensor::of<std::int64_t>({2}, {-1, 5}));
+  const Value b = constant(graph, HostTensor::of<std::int64_t>({}, {2}));
+  const auto results = run_kernels({maximum(a, b), minimum(a, b)}, {});
+  EXPECT_TRUE(same_bits(results[0], HostTensor::of<std::int64_t>({2}, {2, 5})));
+  EXPECT_TRUE(same_bits(results[1], HostTensor::of<std::int64_t>({2}, {-1, 2})));
+}
+
+TEST(Arithmetic, RefusesDtypesThatItDoesNotCompute) {
+  Graph graph;
+  const auto in = [&](Dtype dtype) { return placeholder(graph, "x", {2}, dtype); };
+  for (Dtype dtype : {Dtype::f64, Dtype::i32, Dtype::boolean}) {
+    const Value x = in(dtype);
+    for (const BinaryOp& op : kBinaryOps) EXPECT_THROW(op.build(x, x, Where::here()), ArgumentError) << op.name;
+    EXPECT_THROW(pow(x, x), ArgumentError);
+    EXPECT_THROW(maximum(in(Dtype::f32), x), ArgumentError);
+  }
+  EXPECT_THROW(pow(in(Dtype::i64), in(Dtype::i64)), ArgumentError);
+  EXPECT_THROW(minimum(placeholder(graph, "a", {2}), placeholder(graph, "b", {3})), ShapeError);
+}
 
 TEST(Arithmetic, AddsSubtractsAndMultipliesI64WithWrapAround) {
   Graph graph;

@@ -1,10 +1,15 @@
 #include "graph/ops/batch_norm.h"
 
 #include <cmath>
+#include <limits>
 #include <string>
 
+#include "autodiff/gradients.h"
 #include "device/cpu_device.h"
+#include "graph/ops/activation.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/reduce.h"
 #include "kernels/kernel_registry.h"
 #include "tests/support/op_case.h"
 
@@ -17,48 +22,65 @@ struct Moments {
   Doubles mean, variance;
 };
 
-Moments moments_of(const Doubles& x, std::size_t channels) {
-  const std::size_t rows = channels == 0 ? 0 : x.size() / channels;
+/// `channel_of(i)`: of the element i.
+template <class ChannelOf>
+Moments moments_of(const Doubles& x, std::size_t channels, const ChannelOf& channel_of) {
+  const std::size_t count = channels == 0 ? 0 : x.size() / channels;
   Moments of{Doubles(channels), Doubles(channels)};
-  if (rows == 0) return of;
-  for (std::size_t i = 0; i < x.size(); ++i) of.mean[i % channels] += x[i] / static_cast<double>(rows);
+  if (count == 0) return of;
+  for (std::size_t i = 0; i < x.size(); ++i) of.mean[channel_of(i)] += x[i] / static_cast<double>(count);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const double centred = x[i] - of.mean[i % channels];
-    of.variance[i % channels] += centred * centred / static_cast<double>(rows);
+    const double centred = x[i] - of.mean[channel_of(i)];
+    of.variance[channel_of(i)] += centred * centred / static_cast<double>(count);
   }
   return of;
 }
 
+/// Elements of a channel that are neighbours.
+std::size_t plane_of(const Shape& x, DataFormat format) {
+  std::int64_t plane = 1;
+  for (int axis = 2; format == DataFormat::nchw && axis < x.rank(); ++axis) plane *= x[axis];
+  return static_cast<std::size_t>(plane);
+}
+
 // Inputs: x, scale, shift, running mean, running variance, is_training.
-std::vector<Doubles> reference(const std::vector<Doubles>& in) {
+std::vector<Doubles> reference(const std::vector<Doubles>& in, std::size_t plane, bool relu) {
   const std::size_t channels = in[1].size();
-  const Moments moments = in[5][0] != 0 ? moments_of(in[0], channels) : Moments{in[3], in[4]};
+  const auto channel_of = [&](std::size_t i) { return i / plane % channels; };
+  const Moments moments = in[5][0] != 0 ? moments_of(in[0], channels, channel_of) : Moments{in[3], in[4]};
   Doubles y = in[0];
   for (std::size_t i = 0; i < y.size(); ++i) {
-    const std::size_t c = i % channels;
+    const std::size_t c = channel_of(i);
     y[i] = (y[i] - moments.mean[c]) / std::sqrt(moments.variance[c] + kEpsilon) * in[1][c] + in[2][c];
+    if (relu && y[i] < 0) y[i] = 0;
   }
   return {y, moments.mean, moments.variance};
 }
 
-OpCase to_case(const std::string& name, CaseInput x, bool training) {
-  const Shape channels{x.type.shape[-1]};
+OpCase to_case(const std::string& name, CaseInput x, bool training, BatchNormOptions options = {}) {
+  const Shape channels{x.type.shape[channel_axis(options.format)]};
+  const std::size_t plane = plane_of(x.type.shape, options.format);
   CaseInput running_mean = parameter(channels), running_variance = parameter(channels, 0.5, 2);
   running_mean.differentiable = running_variance.differentiable = false;
   return {.name = name + (training ? "_training" : "_running"),
           .inputs = {std::move(x), parameter(channels, 0.5, 1.5), parameter(channels), running_mean, running_variance,
                      boolean_input(training)},
           .build =
-              [](Graph&, const std::vector<Value>& in) {
-                const auto [y, mean, variance] = batch_norm(in[0], in[1], in[2], in[3], in[4], in[5]);
+              [options](Graph&, const std::vector<Value>& in) {
+                const auto [y, mean, variance] = batch_norm(in[0], in[1], in[2], in[3], in[4], in[5], options);
                 return std::vector{y, mean, variance};
               },
-          .reference = reference,
+          .reference = [=](const std::vector<Doubles>& in) { return reference(in, plane, options.relu); },
           .tolerance = {.relative = 8, .absolute = 16},
           .gradient_tolerance = {.relative = 64, .absolute = 64},
+          .step = options.relu ? 1e-8 : 1e-5,  // a small one meets hardly any kink
           .dynamic_batch = true,
           .same_bits_for_any_threads = true};
 }
+
+constexpr BatchNormOptions kNchw{.format = DataFormat::nchw};
+constexpr BatchNormOptions kRelu{.relu = true};
+constexpr BatchNormOptions kReluNchw{.relu = true, .format = DataFormat::nchw};
 
 std::vector<OpCase> cases() {
   std::vector<OpCase> all;
@@ -75,6 +97,21 @@ std::vector<OpCase> cases() {
     all.push_back(to_case("many_blocks_of_one_channel", input({70000, 1}), training));
     all.push_back(to_case("one_row", input({1, 10}), training));
     all.push_back(to_case("no_rows", input({0, 10}), training));
+    all.push_back(to_case("many_channels", input({3, 50, 1030}), training));
+    all.push_back(to_case("relu_few_channels", input({70, 3}), training, kRelu));
+    all.push_back(to_case("relu_images", input({7, 9, 8, 16}), training, kRelu));
+    all.push_back(to_case("relu_many_channels", input({80, 300}), training, kRelu));
+    all.push_back(to_case("relu_no_rows", input({0, 10}), training, kRelu));
+    for (std::int64_t plane : {1, 2, 31, 33, 64, 300}) {
+      all.push_back(to_case("nchw_plane_" + std::to_string(plane), input({6, 5, plane}), training, kNchw));
+    }
+    all.push_back(to_case("nchw_vectors", input({6, 70}), training, kNchw));
+    all.push_back(to_case("nchw_images", input({7, 16, 9, 8}), training, kNchw));
+    all.push_back(to_case("nchw_many_blocks", input({1100, 17, 2, 3}), training, kNchw));
+    all.push_back(to_case("nchw_large_planes", input({2, 3, 150, 151}), training, kNchw));
+    all.push_back(to_case("nchw_volumes", input({2, 3, 4, 5, 6}), training, kNchw));
+    all.push_back(to_case("nchw_no_images", input({0, 3, 4, 4}), training, kNchw));
+    all.push_back(to_case("nchw_relu_images", input({7, 16, 9, 8}), training, kReluNchw));
   }
   return all;
 }
@@ -122,6 +159,107 @@ TEST(BatchNorm, ReplayReadsTheKeptStatistics) {
   EXPECT_EQ(variance, 4.0F);
 }
 
+/// y and the gradients of x, scale and shift, with relu fused or as an operation of its own.
+std::vector<HostTensor> with_relu(const HostTensor& content, bool training, DataFormat format, bool fused,
+                                  const RunOptions& run) {
+  const Shape& shape = content.shape();
+  const Shape channels{shape[channel_axis(format)]};
+  Graph graph;
+  const Value x = placeholder(graph, "x", shape), dy = placeholder(graph, "dy", shape);
+  std::vector<Value> parameters;
+  for (const char* name : {"scale", "shift", "mean", "variance"}) {
+    parameters.push_back(placeholder(graph, name, channels));
+  }
+  const auto normed = batch_norm(x, parameters[0], parameters[1], parameters[2], parameters[3],
+                                 constant(graph, HostTensor::scalar(training)), {.relu = fused, .format = format});
+  const Value y = fused ? normed.y : relu(normed.y);
+  std::vector<Value> fetches = {y, normed.mean, normed.variance};
+  for (Value gradient : gradients(reduce_sum(y * dy), {x, parameters[0], parameters[1]})) fetches.push_back(gradient);
+  Feeds feeds;
+  feeds.emplace(x, content.clone());
+  const auto wave = [&](Value value, float offset, float phase) {
+    HostTensor tensor(value.type());
+    for (int i = 0; float& element : tensor.values<float>()) {
+      element = offset + std::sin(phase + 1.7F * static_cast<float>(i++));
+    }
+    feeds.emplace(value, std::move(tensor));
+  };
+  wave(dy, 0, 2);
+  wave(parameters[0], 0.3F, 3);  // some scales are negative
+  wave(parameters[1], 0, 4);
+  wave(parameters[2], 0, 5);
+  wave(parameters[3], 1.5F, 6);
+  return run_kernels(fetches, feeds, run);
+}
+
+void expect_fused_equals_composed(const HostTensor& content, DataFormat format, const std::string& what) {
+  for (bool training : {true, false}) {
+    const auto composed = with_relu(content, training, format, false, {});
+    for (const RunOptions& run : {RunOptions{}, RunOptions{.threads = 1, .in_place = InPlaceUse::first_pairs},
+                                  RunOptions{.in_place = InPlaceUse::last_pairs, .replay = true}}) {
+      const auto fused = with_relu(content, training, format, true, run);
+      for (std::size_t i = 0; i < fused.size(); ++i) {
+        EXPECT_TRUE(bitwise_equal(fused[i], composed[i])) << what << (training ? ", training" : "") << ", result " << i;
+      }
+    }
+  }
+}
+
+HostTensor wavy(const Shape& shape) {
+  HostTensor tensor(Dtype::f32, shape);
+  for (int i = 0; float& element : tensor.values<float>()) element = std::sin(0.37F * static_cast<float>(i++));
+  return tensor;
+}
+
+TEST(BatchNormRelu, EqualsReluOfBatchNormBitForBit) {
+  for (const Shape& shape : {Shape{5, 1}, {40, 3}, {9, 9, 16}, {33, 64}, {70, 257}, {3, 100, 300}}) {
+    expect_fused_equals_composed(wavy(shape), DataFormat::nhwc, shape.text());
+  }
+  for (const Shape& shape : {Shape{5, 70}, {6, 5, 7}, {4, 16, 6, 6}, {2, 3, 130, 130}, {300, 2, 2, 2}}) {
+    expect_fused_equals_composed(wavy(shape), DataFormat::nchw, shape.text());
+  }
+}
+
+TEST(BatchNormRelu, PassesWhatIsNoNumberAsReluDoes) {
+  for (float special : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                        -std::numeric_limits<float>::infinity()}) {
+    HostTensor x = wavy({10, 4, 6});
+    x.values<float>()[17] = special;
+    for (DataFormat format : {DataFormat::nhwc, DataFormat::nchw}) {
+      expect_fused_equals_composed(x, format, std::to_string(special));
+    }
+  }
+}
+
+TEST(BatchNormRelu, ExactZerosHaveNoGradient) {
+  // Every element is the mean of its channel and the shift is 0, so that y is exactly 0.
+  Graph graph;
+  const Value x = placeholder(graph, "x", {6, 2}), c = placeholder(graph, "c", {2});
+  const Value zero = placeholder(graph, "zero", {2}), running = placeholder(graph, "running", {2});
+  const auto y = batch_norm(x, c, zero, running, running, constant(graph, HostTensor::scalar(true)), {.relu = true}).y;
+  Feeds feeds;
+  feeds.emplace(x, HostTensor::of<float>({6, 2}, {3, 5, 3, 5, 3, 5, 3, 5, 3, 5, 3, 5}));
+  feeds.emplace(c, HostTensor::of<float>({2}, {1, -1}));
+  feeds.emplace(zero, HostTensor::of<float>({2}, {0, 0}));
+  feeds.emplace(running, HostTensor::of<float>({2}, {1, 1}));
+  std::vector<Value> fetches = gradients(reduce_sum(y), {x, c, zero});
+  fetches.push_back(y);
+  for (const HostTensor& result : run_kernels(fetches, feeds)) {
+    for (float value : result.values<float>()) EXPECT_EQ(value, 0.0F);
+  }
+}
+
+TEST(BatchNorm, ShapesThatDoNotFitTheFormatAreRefused) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 3, 4, 5}), c = placeholder(graph, "c", {3});
+  const Value yes = constant(graph, HostTensor::scalar(true));
+  EXPECT_EQ(batch_norm(x, c, c, c, c, yes, kNchw).mean.type().text(), "f32[3]");
+  EXPECT_THROW(batch_norm(x, c, c, c, c, yes), ShapeError);
+  const Value wide = placeholder(graph, "wide", {5});
+  EXPECT_THROW(batch_norm(x, wide, wide, wide, wide, yes, kNchw), ShapeError);
+  EXPECT_THROW(batch_norm(c, c, c, c, c, yes, kNchw), ShapeError);
+}
+
 TEST(BatchNormGrad, OfNoRowsIsZero) {
   for (bool training : {true, false}) {
     check({.name = training ? "gradients_of_no_rows_training" : "gradients_of_no_rows_running",
@@ -129,7 +267,7 @@ TEST(BatchNormGrad, OfNoRowsIsZero) {
                       boolean_input(training)},
            .build =
                [](Graph&, const std::vector<Value>& in) {
-                 const auto [dx, dscale, dshift] = batch_norm_grad(in[0], in[1], in[2], in[3], in[4], in[5], {});
+                 const auto [dx, dscale, dshift] = batch_norm_grad(in[0], in[1], in[2], in[2], in[3], in[4], in[5], {});
                  return std::vector{dx, dscale, dshift};
                },
            .reference =

@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "graph/ops/basic.h"
+#include "tests/support/broadcast_reference.h"
 #include "tests/support/kernel_runner.h"
+#include "tests/support/op_case.h"
 #include "tests/support/tolerance.h"
 
 namespace sectionflow {
@@ -47,6 +49,100 @@ TEST(Equal, TakesEmptyTensorsAndScalars) {
   const auto results = run_kernels({equal(none, none), equal(one, one)}, {});
   EXPECT_EQ(results[0].type(), (TensorType{Dtype::boolean, {0}}));
   EXPECT_TRUE(results[1].item<bool>());
+}
+
+struct Comparison {
+  const char* name;
+  Value (*build)(Value, Value, Where);
+  bool (*apply)(double, double);
+};
+const Comparison kComparisons[] = {
+    {"equal", equal, [](double a, double b) { return a == b; }},
+    {"not_equal", not_equal, [](double a, double b) { return a != b; }},
+    {"less", less, [](double a, double b) { return a < b; }},
+    {"less_equal", less_equal, [](double a, double b) { return a <= b; }},
+    {"greater", greater, [](double a, double b) { return a > b; }},
+    {"greater_equal", greater_equal, [](double a, double b) { return a >= b; }},
+};
+
+class Comparisons : public testing::TestWithParam<OpCase> {};
+TEST_P(Comparisons, MatchTheReference) {
+  check(GetParam());
+}
+
+std::vector<OpCase> comparison_cases() {
+  const std::pair<Shape, Shape> shapes[] = {{{}, {}},           {{7, 5}, {7, 5}}, {{3, 11}, {}},       {{1}, {3, 11}},
+                                            {{6, 7}, {6, 1}},   {{6, 7}, {7}},    {{4, 1, 3}, {5, 1}}, {{0, 3}, {3}},
+                                            {{151, 333}, {333}}};
+  std::vector<OpCase> all;
+  for (const Comparison& op : kComparisons) {
+    for (Dtype dtype : {Dtype::f32, Dtype::i32, Dtype::u8, Dtype::boolean}) {
+      for (const auto& [a, b] : shapes) {
+        // Few different numbers, so that many are equal.
+        const auto in = [&](const Shape& shape) {
+          CaseInput drawn{.type = {dtype, shape}, .low = 0, .high = dtype == Dtype::boolean ? 1.0 : 4.0};
+          for (std::int64_t i = 0; i < shape.num_elements(); ++i) {
+            drawn.values.push_back(static_cast<double>((i * 7 + shape.rank()) % static_cast<int>(drawn.high + 1)));
+          }
+          drawn.differentiable = false;
+          return drawn;
+        };
+        all.push_back({.name = text_of(op.name, "_", dtype_name(dtype), "_", all.size()),
+                       .inputs = {in(a), in(b)},
+                       .build =
+                           [build = op.build](Graph&, const std::vector<Value>& in) {
+                             return std::vector{build(in[0], in[1], Where::here())};
+                           },
+                       .reference =
+                           [apply = op.apply, a = a, b = b](const std::vector<Doubles>& in) {
+                             const Shape out = broadcast_shapes(a, b, "test");
+                             Doubles y(static_cast<std::size_t>(out.num_elements()));
+                             for (std::size_t i = 0; i < y.size(); ++i) {
+                               const auto index = static_cast<std::int64_t>(i);
+                               y[i] = apply(in[0][source_index(index, out, a)], in[1][source_index(index, out, b)]);
+                             }
+                             return std::vector<Doubles>{y};
+                           },
+                       .gradient_outputs = {},
+                       .same_bits_for_any_threads = true});
+      }
+    }
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Cases, Comparisons, testing::ValuesIn(comparison_cases()), case_name);
+
+TEST(ComparisonOps, AreFalseForNanButNotEqual) {
+  Graph graph;
+  const Value nan = constant(graph, HostTensor::of<float>({2}, {NAN, NAN}));
+  const Value x = constant(graph, HostTensor::of<float>({2}, {1, NAN}));
+  for (const Comparison& op : kComparisons) {
+    const bool wanted = std::string(op.name) == "not_equal";
+    const auto results = run_kernels({op.build(nan, x, Where::here()), op.build(x, nan, Where::here())}, {});
+    for (const HostTensor& y : results) EXPECT_TRUE(same_bits(y, HostTensor::of<bool>({2}, {wanted, wanted})));
+  }
+}
+
+TEST(ComparisonOps, OfI64SeeEveryBit) {
+  Graph graph;
+  constexpr std::int64_t kBig = std::int64_t{1} << 53;
+  const Value a = constant(graph, HostTensor::of<std::int64_t>({2}, {kBig, -5}));
+  const Value b = constant(graph, HostTensor::of<std::int64_t>({2}, {kBig + 1, 3}));
+  const auto results = run_kernels({less(a, b), greater_equal(a, b), not_equal(a, b)}, {});
+  EXPECT_TRUE(same_bits(results[0], HostTensor::of<bool>({2}, {true, true})));
+  EXPECT_TRUE(same_bits(results[1], HostTensor::of<bool>({2}, {false, false})));
+  EXPECT_TRUE(same_bits(results[2], HostTensor::of<bool>({2}, {true, true})));
+}
+
+TEST(ComparisonOps, RefuseWhatDoesNotFit) {
+  Graph graph;
+  const auto in = [&](Shape shape, Dtype dtype = Dtype::f32) {
+    return placeholder(graph, "x", std::move(shape), dtype);
+  };
+  for (const Comparison& op : kComparisons) {
+    EXPECT_THROW(op.build(in({2}), in({2}, Dtype::i32), Where::here()), ArgumentError) << op.name;
+    EXPECT_THROW(op.build(in({2}), in({3}), Where::here()), ShapeError) << op.name;
+  }
 }
 
 TEST(Equal, GivesTheSameOnEveryThreadCount) {

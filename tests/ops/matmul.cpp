@@ -3,7 +3,10 @@
 #include <cmath>
 #include <string>
 
+#include "graph/ops/basic.h"
+#include "tests/graph/description.h"
 #include "tests/support/op_case.h"
+#include "tests/support/temporary_folder.h"
 
 namespace sectionflow::testing_support {
 namespace {
@@ -37,6 +40,66 @@ OpCase to_case(const Sizes& s, bool transpose_a, bool transpose_b) {
           .dynamic_batch = s.rows == 250 && !transpose_a};
 }
 
+/// What a batch adds: leading dimensions, and whether one b serves all.
+struct Batch {
+  Shape leading;
+  bool shared_b = false;
+};
+
+Shape with(const Shape& leading, std::int64_t rows, std::int64_t columns) {
+  std::vector<std::int64_t> dims = leading.dims();
+  dims.insert(dims.end(), {rows, columns});
+  return Shape(dims);
+}
+
+Doubles part(const Doubles& all, std::int64_t index, std::int64_t count) {
+  return {all.begin() + index * count, all.begin() + (index + 1) * count};
+}
+
+OpCase to_batched_case(const Sizes& s, const Batch& batch, bool transpose_a, bool transpose_b) {
+  OpCase one = to_case(s, transpose_a, transpose_b);
+  const std::int64_t count = batch.leading.num_elements();
+  const Shape b_leading = batch.shared_b ? Shape{} : batch.leading;
+  const Shape b = transpose_b ? with(b_leading, s.columns, s.inner) : with(b_leading, s.inner, s.columns);
+  return {.name = "batch_" + std::to_string(count) + (batch.shared_b ? "_shared_" : "_") + one.name,
+          .inputs = {input(transpose_a ? with(batch.leading, s.inner, s.rows) : with(batch.leading, s.rows, s.inner)),
+                     batch.shared_b ? parameter(b) : input(b)},
+          .build = one.build,
+          .reference =
+              [=](const std::vector<Doubles>& in) {
+                Doubles all;
+                for (std::int64_t i = 0; i < count; ++i) {
+                  const Doubles y = one.reference(
+                      {part(in[0], i, s.rows * s.inner), part(in[1], batch.shared_b ? 0 : i, s.inner * s.columns)})[0];
+                  all.insert(all.end(), y.begin(), y.end());
+                }
+                return std::vector<Doubles>{all};
+              },
+          .tolerance = one.tolerance,
+          .dynamic_batch = true};
+}
+
+std::vector<OpCase> batched_cases() {
+  std::vector<OpCase> all;
+  for (bool transpose_b : {false, true}) {
+    for (bool transpose_a : {false, true}) {
+      all.push_back(to_batched_case({7, 13, 5}, {{3}}, transpose_a, transpose_b));
+      all.push_back(to_batched_case({33, 64, 17}, {{2, 3}}, transpose_a, transpose_b));
+      all.push_back(to_batched_case({4, 5, 6}, {{1}}, transpose_a, transpose_b));
+      all.push_back(to_batched_case({1, 9, 1}, {{4}}, transpose_a, transpose_b));
+    }
+    for (const Shape& leading : {Shape{3}, Shape{2, 3}, Shape{1}}) {
+      all.push_back(to_batched_case({7, 13, 5}, {leading, true}, false, transpose_b));
+    }
+    all.push_back(to_batched_case({0, 4, 3}, {{2}, true}, false, transpose_b));
+    all.push_back(to_batched_case({2, 4, 3}, {{0}, true}, false, transpose_b));
+    all.push_back(to_batched_case({2, 4, 3}, {{0}}, false, transpose_b));
+    all.push_back(to_batched_case({2, 0, 3}, {{2}}, false, transpose_b));
+  }
+  all.push_back(to_batched_case({60, 40, 800}, {{3}, true}, false, false));  // b is reordered first
+  return all;
+}
+
 std::vector<OpCase> cases() {
   std::vector<OpCase> all;
   for (const Sizes& sizes :
@@ -54,6 +117,46 @@ TEST_P(MatmulCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, MatmulCases, testing::ValuesIn(cases()), case_name);
+
+class BatchedMatmulCases : public testing::TestWithParam<OpCase> {};
+TEST_P(BatchedMatmulCases, EqualTheReferenceAndKeepTheirBits) {
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Cases, BatchedMatmulCases, testing::ValuesIn(batched_cases()), case_name);
+
+TEST(Matmul, OfNoRowsHasAZeroGradientOfAMatrixThatAllShare) {
+  check({.name = "over_no_rows",
+         .inputs = {input({0, 2, 3}), input({0, 2, 2})},
+         .build = [](Graph&, const std::vector<Value>& in) { return std::vector{matmul_over_rows(in[0], in[1])}; },
+         .reference = [](const std::vector<Doubles>&) { return std::vector<Doubles>{Doubles(6, 0.0)}; },
+         .gradient_outputs = {},
+         .dynamic_batch = true,
+         .same_bits_for_any_threads = true});
+}
+
+TEST(Matmul, InfersTheShapesOfBatches) {
+  Graph graph;
+  const auto in = [&](Shape shape) { return placeholder(graph, "x", std::move(shape)); };
+  EXPECT_EQ(matmul(in({kDynamic, 5, 2, 3}), in({6, kDynamic, 3, 4})).type().text(), "f32[6,5,2,4]");
+  EXPECT_EQ(matmul(in({kDynamic, 2, 3}), in({3, 4})).type().text(), "f32[?,2,4]");
+  EXPECT_EQ(matmul(in({5, 3, 2}), in({5, 4, 3}), {.transpose_a = true, .transpose_b = true}).type().text(),
+            "f32[5,2,4]");
+  EXPECT_EQ(matmul_over_rows(in({kDynamic, 2, 3}), in({5, 2, 4})).type().text(), "f32[3,4]");
+}
+
+TEST(Matmul, RefusesBatchesThatDoNotFit) {
+  Graph graph;
+  const auto refused = [&](Shape a, Shape b, MatmulOptions options, const std::string& wanted) {
+    const Value x = placeholder(graph, "x", std::move(a)), y = placeholder(graph, "y", std::move(b));
+    const std::string text = error_text<ShapeError>([&] { matmul(x, y, options); });
+    EXPECT_TRUE(text.starts_with("matmul 'matmul'") && contains(text, wanted)) << text;
+  };
+  refused({5, 2, 3}, {4, 3, 2}, {}, "leading dimensions 5 and 4 differ");
+  refused({5, 2, 3}, {5, 4, 2}, {}, "inner dimensions 3 and 4 differ");
+  refused({2, 3}, {5, 3, 4}, {}, "a batch and one matrix");
+  refused({2, 5, 2, 3}, {5, 3, 4}, {}, "a batch and one matrix");
+  refused({5, 3, 2}, {3, 4}, {.transpose_a = true}, "try transpose");
+}
 
 }  // namespace
 }  // namespace sectionflow::testing_support

@@ -8,6 +8,7 @@
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
+#include "graph/ops/reshape.h"
 #include "graph/ops/update.h"
 #include "runtime/build_schedule.h"
 #include "runtime/prepare_kernels.h"
@@ -83,6 +84,56 @@ TEST(LowerScript, EntriesBeginBeforeTheFirstStepAtTheirPlace) {
   EXPECT_EQ(schedule.buffers[0].fixed_offset, std::optional<std::size_t>(512));
   EXPECT_EQ(schedule.buffers[0].life, (Life{0, 1}));
   EXPECT_TRUE(schedule.feeds.empty());
+}
+
+TEST(LowerScript, AnIdentityIsAnotherNameOfTheBufferThatItsReadersKeepAlive) {
+  Fixture f;
+  const Value flat = reshape(f.a, {4});
+  const Value c = relu(flat);
+  f.renew();
+  f.feed(f.x), f.compute(f.a), f.compute(flat), f.compute(f.b), f.compute(c);
+  const Schedule schedule = f.lower();
+  ASSERT_EQ(schedule.steps.size(), 4u) << "the reshape is no step";
+  ASSERT_EQ(schedule.buffers.size(), 4u);
+  EXPECT_EQ(schedule.buffers[1].value, f.a);
+  EXPECT_EQ(schedule.buffers[1].other_names, std::vector<Value>{flat});
+  EXPECT_EQ(schedule.buffers[1].life, (Life{1, 3}));
+  EXPECT_EQ(schedule.steps[3].inputs[0], (Operand{Operand::Kind::buffer, 1}));
+}
+
+TEST(LowerScript, AnIdentityOfAVariableIsCopiedSinceAnUpdateMayComeBeforeItsReaders) {
+  Fixture f;
+  const Value w = variable("w", fill(f.graph, {2, 2}, 1));
+  const Value flat = reshape(w, {4});
+  f.renew();
+  f.compute(flat);
+  const Schedule schedule = f.lower();
+  ASSERT_EQ(schedule.steps.size(), 1u);
+  EXPECT_EQ(schedule.steps[0].inputs[0].kind, Operand::Kind::variable);
+}
+
+TEST(LowerScript, TheHalfIsCountedInStepsNotInLines) {
+  Fixture f;
+  const Value flat = reshape(f.a, {4});
+  f.renew();
+  f.feed(f.x), f.compute(f.a), f.compute(flat);
+  f.script.half = 3;
+  f.compute(f.b);
+  EXPECT_EQ(f.lower().half, 2);
+  f.script.half = 4;
+  EXPECT_EQ(f.lower().half, 3);
+}
+
+TEST(LowerScript, AnEntryBringsItsOtherNames) {
+  Fixture f;
+  const Value flat = reshape(f.a, {4});
+  const Value c = relu(flat);
+  f.renew();
+  f.script.entries = {{f.a, 256, {flat}}};
+  f.compute(c);
+  const Schedule schedule = f.lower();
+  EXPECT_EQ(schedule.steps[0].inputs[0], (Operand{Operand::Kind::buffer, 0}));
+  EXPECT_EQ(schedule.buffers[0].other_names, std::vector<Value>{flat});
 }
 
 TEST(LowerScript, ReadingWhatNobodyHasWrittenIsRefused) {

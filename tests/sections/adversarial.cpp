@@ -15,17 +15,11 @@ namespace {
 TrainingCase small_case(std::string name, const std::function<void(SmallNet&, Graph&, GraphSectionManager&)>& extend,
                         const TrainingOptions& options = {}, bool is_training = true) {
   return {std::move(name), [=](Graph& graph, GraphSectionManager& manager) {
-            auto net = std::make_shared<SmallNet>(graph, manager);
-            extend(*net, graph, manager);
-            manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net->loss, options);
+            SmallNet net(graph, manager);
+            extend(net, graph, manager);
+            manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss, options);
             manager.prepare_training();
-            return TrainingNet{
-                net->loss, [=](std::int64_t step, FeedStore& store) {
-                  store.reserve(2);
-                  store.push_back(random_images({4, 8, 8, 3}, 3, step));
-                  store.push_back(random_classes(4, 5, 3, step));
-                  return Feeds{{net->images, store[0]}, {net->labels, store[1]}, {net->is_training, is_training}};
-                }};
+            return TrainingNet{net.loss, net.random_feeds(is_training)};
           }};
 }
 

@@ -16,7 +16,7 @@ struct Described {
   std::map<std::string, HostTensor> initial;
 };
 
-Described describe(MnistCut cut) {
+Described describe(Cut cut) {
   Graph graph;
   GraphSectionManager manager(graph);
   (void)build_mnist_resnet(graph, manager, {.cut = cut});
@@ -29,8 +29,8 @@ Described describe(MnistCut cut) {
 }
 
 TEST(Cuts, AnotherCutHasTheSameNodesNamesAndInitialValues) {
-  const Described one = describe(MnistCut::one);
-  for (MnistCut cut : {MnistCut::two, MnistCut::four, MnistCut::blocks}) {
+  const Described one = describe(Cut{1});
+  for (Cut cut : {Cut{2}, Cut{4}, Cut::blocks}) {
     Described other = describe(cut);
     EXPECT_EQ(one.names, other.names);
     ASSERT_EQ(one.initial.size(), other.initial.size());
@@ -107,7 +107,7 @@ TEST(Cuts, PrintLogsOncePerCycleAlsoWhereItIsComputedAgain) {
 TEST(Cuts, SmallestBudgetOfEachCutTrainsAndOneByteLessIsRefusedBeforeAnythingRuns) {
   for (const char* cut : {"1", "2", "4", "blocks"}) {
     const auto build = [&](Graph& graph, GraphSectionManager& manager) {
-      return build_mnist_resnet(graph, manager, {.cut = mnist_cut(cut)});
+      return build_mnist_resnet(graph, manager, {.cut = cut_named(cut)});
     };
     const HostTensor images = random_images({4, 28, 28, 1}, 1, 0);
     const HostTensor labels = random_classes(4, 10, 1, 0);
@@ -149,7 +149,7 @@ TEST(Cuts, SmallestBudgetOfEachCutTrainsAndOneByteLessIsRefusedBeforeAnythingRun
 TEST(Cuts, SectionsTrainInABudgetInWhichTheWholeGraphIsRefused) {
   Graph graph;
   GraphSectionManager manager(graph);
-  const MnistResnet net = build_mnist_resnet(graph, manager, {.cut = MnistCut::four});
+  const MnistResnet net = build_mnist_resnet(graph, manager, {.cut = Cut{4}});
   Session probe(graph);
   const FeedTypes types = {{net.images, Shape{8, 28, 28, 1}}, {net.labels, Shape{8}}, {net.is_training, true}};
   const std::size_t budget = manager.plan(probe, {net.loss}, types).planned_peak_bytes;

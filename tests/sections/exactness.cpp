@@ -69,8 +69,8 @@ TEST(Exactness, MnistResnetInEveryCutAndThreadCount) {
     for (const char* cut : {"1", "2", "4", "blocks"}) {
       const TrainingCase mnist{
           std::string("mnist_resnet, cut ") + cut, [&](Graph& graph, GraphSectionManager& manager) {
-            const MnistResnet net =
-                build_mnist_resnet(graph, manager, {.cut = mnist_cut(cut), .learning_rate = 1e-3F, .decay = 0.9F});
+            const MnistResnet net = build_mnist_resnet(
+                graph, manager, {.cut = cut_named(cut), .optimizer = Adam{.learning_rate = 1e-3F}, .decay = 0.9F});
             return TrainingNet{net.loss, [net](std::int64_t step, FeedStore& store) {
                                  store.reserve(2);
                                  store.push_back(random_images({3, 28, 28, 1}, 5, step));

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/bytes.h"
 #include "base/random.h"
 #include "graph/ops/basic.h"
@@ -28,52 +31,201 @@ HostTensor random_classes(std::int64_t count, int num_classes, std::uint64_t see
   return tensor;
 }
 
-TrainingState train(const TrainingCase& training_case, How how, const TrainOptions& options) {
-  Graph graph;
-  GraphSectionManager manager(graph);
-  const TrainingNet net = training_case.build(graph, manager);
-  Session session(graph, {.device_memory = 256_MiB,
+namespace {
+
+FeedTypes types_of(const Feeds& feeds) {
+  FeedTypes types;
+  for (const Feed& feed : feeds) {
+    if (feed.data.type() == TensorType{Dtype::boolean, {}}) {
+      types.push_back({feed.value, *feed.data.bytes() != std::byte{0}});
+    } else {
+      types.push_back({feed.value, feed.data.type().shape});
+    }
+  }
+  return types;
+}
+
+/// One network, and one session that trains it.
+class Trainer {
+ public:
+  Trainer(const TrainingCase& training_case, How how, const TrainOptions& options)
+      : how_(how),
+        manager_(graph_),
+        net_(training_case.build(graph_, manager_)),
+        session_(graph_, {.device_memory = 256_MiB,
                           .threads = options.threads,
                           .seed = options.seed,
                           .poison = options.poison,
-                          .check_schedules = true});
-  session.initialize();
-  TrainingState state;
-  auto initial = read_variables(session);
-  for (std::int64_t step = 0; step < options.steps; ++step) {
-    FeedStore store;
-    const Feeds feeds = net.feeds(step, store);
-    session.set_measuring(true);
-    if (how == How::whole) {
-      auto [loss] = session.run({net.loss}, feeds, {.targets = manager.training_operations()});
-      state.losses.push_back(std::move(loss));
-    } else if (how == How::sections) {
-      auto [loss] = manager.run_full_cycle(session, {net.loss}, feeds);
-      state.losses.push_back(std::move(loss));
-    } else {
-      auto [loss] = manager.run_forward(session, {net.loss}, feeds);
-      state.losses.push_back(std::move(loss));
-      manager.run_backward(session);
-    }
-    EXPECT_EQ(session.statistics().measured_peak_bytes, session.statistics().planned_peak_bytes)
-        << training_case.name << ", step " << step;
-    session.set_measuring(false);
-    if (!net.evaluated.empty()) (void)session.run(net.evaluated, feeds);
+                          .check_schedules = true}) {
+    if (options.on_session) options.on_session(how, graph_, session_);
+    session_.initialize();
   }
-  EXPECT_EQ(session.completed_cycles(), static_cast<std::uint64_t>(options.steps)) << training_case.name;
-  state.variables = read_variables(session);
-  TrainingState before;
-  before.variables = std::move(initial);
-  TrainingState after{read_variables(session), {}};
-  EXPECT_NE(first_difference(before, after), "") << training_case.name << ": training has changed nothing";
+
+  TrainingRecord train(std::int64_t num_steps) {
+    const auto initial = read_variables(session_);
+    for (std::int64_t step = 0; step < num_steps; ++step) run_step(step);
+    if (session_.completed_cycles() != static_cast<std::uint64_t>(num_steps)) {
+      record_.complaints.push_back(text_of(session_.completed_cycles(), " cycles counted in ", num_steps, " steps"));
+    }
+    const bool changed = std::any_of(initial.begin(), initial.end(), [&](const auto& entry) {
+      return !bitwise_equal(entry.second, record_.steps.back().variables.at(entry.first));
+    });
+    if (!changed) record_.complaints.push_back("training has changed nothing");
+    return std::move(record_);
+  }
+
+ private:
+  void run_step(std::int64_t step) {
+    FeedStore store;
+    const Feeds feeds = net_.feeds(step, store);
+    const How how = how_ == How::mixed ? static_cast<How>(step % 3) : how_;
+    const std::vector<std::int64_t> before = executions();
+    session_.set_measuring(true);
+    ProgramReport planned;
+    record_.steps.push_back({cycle(how, feeds, planned), read_variables(session_), {}});
+    session_.set_measuring(false);
+    const auto expect = [&](const char* what, auto found, auto wanted) {
+      if (found == wanted) return;
+      record_.complaints.push_back(
+          text_of("step ", step, ", ", name_of(how), ": ", what, " ", found, "; planned ", wanted));
+    };
+    expect("peak bytes of the program played", session_.statistics().planned_peak_bytes, planned.planned_peak_bytes);
+    expect("measured peak bytes", session_.statistics().measured_peak_bytes, planned.planned_peak_bytes);
+    expect("recomputed operations", recomputed_since(before), planned.recomputed_operations);
+    if (!net_.evaluated.empty()) evaluate(step, feeds);
+  }
+
+  void evaluate(std::int64_t step, const Feeds& training_feeds) {
+    FeedStore store;
+    const Feeds feeds = net_.evaluation_feeds ? net_.evaluation_feeds(step, store) : training_feeds;
+    record_.steps.back().evaluated = session_.run(net_.evaluated, feeds);
+  }
+
+  /// Runs one training step; tells what was planned for it.
+  HostTensor cycle(How how, const Feeds& feeds, ProgramReport& planned) {
+    const std::vector<Value> fetches = {net_.loss};
+    if (how == How::whole) {
+      const RunOptions options{.targets = manager_.training_operations()};
+      planned = session_.plan(fetches, types_of(feeds), options);
+      return std::move(session_.run(fetches, feeds, options)[0]);
+    }
+    if (how == How::sections) {
+      planned = manager_.plan(session_, fetches, types_of(feeds));
+      return std::move(manager_.run_full_cycle(session_, fetches, feeds)[0]);
+    }
+    auto fetched = manager_.run_forward(session_, fetches, feeds);
+    planned = session_.pending()->report;
+    manager_.run_backward(session_);
+    return std::move(fetched[0]);
+  }
+
+  std::vector<std::int64_t> executions() const {
+    std::vector<std::int64_t> counts;
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) counts.push_back(session_.executions(graph_.node(id)));
+    return counts;
+  }
+
+  /// Executions of a node beyond its first; a placeholder is fed again and a constant produced again instead.
+  std::int64_t recomputed_since(const std::vector<std::int64_t>& before) const {
+    std::int64_t recomputed = 0;
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+      const Node& node = graph_.node(id);
+      if (node.op().is_constant || !node.op().has_kernel) continue;
+      const std::int64_t times = session_.executions(node) - before[static_cast<std::size_t>(id)];
+      recomputed += std::max<std::int64_t>(times - 1, 0);
+    }
+    return recomputed;
+  }
+
+  How how_;
+  Graph graph_;
+  GraphSectionManager manager_;
+  TrainingNet net_;
+  Session session_;
+  TrainingRecord record_;
+};
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
+  return text;
+}
+
+/// What the call returns, or the failure that it ended with.
+template <class Call>
+std::optional<Failure> failure_of(const Call& call) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    return Failure{Failure::Kind::exception, error.what()};
+  }
+}
+
+}  // namespace
+
+const char* name_of(How how) {
+  constexpr std::array<const char*, 4> names = {"whole graph", "sections", "halves", "mixed strategies"};
+  return names.at(static_cast<std::size_t>(how));
+}
+
+TrainingRecord record_training(const TrainingCase& training_case, How how, const TrainOptions& options) {
+  return Trainer(training_case, how, options).train(options.steps);
+}
+
+std::string first_difference(const TrainingRecord& a, const TrainingRecord& b) {
+  if (a.steps.size() != b.steps.size()) return "the number of steps differs";
+  for (std::size_t step = 0; step < a.steps.size(); ++step) {
+    const TrainingRecord::Step &of_a = a.steps[step], &of_b = b.steps[step];
+    const auto at = [step](const std::string& name, const std::string& difference) {
+      return text_of("step ", step, ": ", name, " differs ", difference);
+    };
+    const std::string loss = first_difference(of_a.loss, of_b.loss);
+    if (!loss.empty()) return at("the loss", loss);
+    if (of_a.variables.size() != of_b.variables.size()) return "the number of variables differs";
+    for (const auto& [name, tensor] : of_a.variables) {
+      const auto other = of_b.variables.find(name);
+      if (other == of_b.variables.end()) return "variable '" + name + "' is missing";
+      const std::string difference = first_difference(tensor, other->second);
+      if (!difference.empty()) return at("variable '" + name + "'", difference);
+    }
+    for (std::size_t i = 0; i < of_a.evaluated.size(); ++i) {
+      const std::string difference = first_difference(of_a.evaluated[i], of_b.evaluated[i]);
+      if (!difference.empty()) return at(text_of("evaluated value ", i), difference);
+    }
+  }
+  return "";
+}
+
+TrainingState train(const TrainingCase& training_case, How how, const TrainOptions& options) {
+  TrainingRecord record = record_training(training_case, how, options);
+  EXPECT_EQ(joined(record.complaints), "") << training_case.name;
+  TrainingState state;
+  for (TrainingRecord::Step& step : record.steps) state.losses.push_back(std::move(step.loss));
+  state.variables = std::move(record.steps.back().variables);
   return state;
 }
 
+std::optional<Failure> find_failure(const TrainingCase& training_case, const TrainOptions& options) {
+  std::optional<TrainingRecord> whole;
+  for (How how : {How::whole, How::sections, How::halves, How::mixed}) {
+    auto failure = failure_of([&]() -> std::optional<Failure> {
+      TrainingRecord record = record_training(training_case, how, options);
+      const std::string difference = whole ? first_difference(*whole, record) : "";
+      if (!difference.empty()) return Failure{Failure::Kind::difference, difference};
+      if (!record.complaints.empty()) return Failure{Failure::Kind::complaint, joined(record.complaints)};
+      if (!whole) whole = std::move(record);
+      return std::nullopt;
+    });
+    if (!failure) continue;
+    failure->text = text_of(name_of(how), ": ", failure->text);
+    return failure;
+  }
+  return std::nullopt;
+}
+
 void expect_exact(const TrainingCase& training_case, const TrainOptions& options) {
-  const TrainingState whole = train(training_case, How::whole, options);
-  EXPECT_EQ(first_difference(whole, train(training_case, How::sections, options)), "") << training_case.name;
-  EXPECT_EQ(first_difference(whole, train(training_case, How::halves, options)), "")
-      << training_case.name << ", halves";
+  const auto failure = find_failure(training_case, options);
+  if (failure) ADD_FAILURE() << training_case.name << ": " << failure->text;
 }
 
 }  // namespace sectionflow::testing

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +26,9 @@ struct TrainingNet {
   Value loss;
   /// The feeds of a step; their tensors are put into the store.
   std::function<Feeds(std::int64_t step, FeedStore& store)> feeds;
-  /// When set, run between training steps, with the feeds of the same step.
+  /// When set, run between training steps, with the feeds of the same step, or with `evaluation_feeds` if set.
   std::vector<Value> evaluated{};
+  std::function<Feeds(std::int64_t step, FeedStore& store)> evaluation_feeds{};
 };
 
 /// A network to be trained by several strategies.
@@ -35,20 +38,50 @@ struct TrainingCase {
   std::function<TrainingNet(Graph&, GraphSectionManager&)> build;
 };
 
-enum class How { whole, sections, halves };
+/// A way of training. `mixed` takes the other three in turn, step by step, in one session.
+enum class How { whole, sections, halves, mixed };
+const char* name_of(How how);
 
 struct TrainOptions {
   std::int64_t steps = 20;
   int threads = 2;
   std::uint64_t seed = 7;
   bool poison = false;
+  /// Called once a training, before its first step. Tests plant faults here.
+  std::function<void(How, const Graph&, Session&)> on_session{};
 };
 
-/// Trains from scratch; checks every compiled schedule, and that the measured peak equals the planned one in each step.
+/// All that a training has left behind.
+struct TrainingRecord {
+  struct Step {
+    HostTensor loss;
+    std::map<std::string, HostTensor> variables;  ///< after the step
+    std::vector<HostTensor> evaluated;
+  };
+  std::vector<Step> steps;
+  /// Promises that were broken, a line each: a measured peak or a number of recomputed operations that is not the
+  /// planned one, a cycle that was not counted, a training that has changed nothing.
+  std::vector<std::string> complaints;
+};
+/// Trains from scratch, with every compiled schedule checked and every step measured.
+TrainingRecord record_training(const TrainingCase& training_case, How how, const TrainOptions& options = {});
+/// The first step, and in it the first tensor, that differs in any byte, and how; empty when none does.
+std::string first_difference(const TrainingRecord& a, const TrainingRecord& b);
+
+/// A training as record_training's; a complaint fails the running test.
 TrainingState train(const TrainingCase& training_case, How how, const TrainOptions& options = {});
 
-/// Expects the same bytes of all variables and losses from whole-graph training, sections, and halves run apart, and
-/// that training has changed something.
+/// What is wrong with a case. The text says all that is known.
+struct Failure {
+  enum class Kind { difference, complaint, exception };
+  Kind kind = Kind::difference;
+  std::string text;
+};
+/// Trains the whole graph, and by every other strategy; compares all bytes after every step. Nothing is thrown, so that
+/// what fails can be tried again in a simpler form.
+std::optional<Failure> find_failure(const TrainingCase& training_case, const TrainOptions& options = {});
+
+/// Fails the running test if find_failure finds something.
 void expect_exact(const TrainingCase& training_case, const TrainOptions& options = {});
 
 }  // namespace sectionflow::testing

@@ -201,7 +201,7 @@ TEST(CompareStrategies, AnotherLearningRateIsNotIdentical) {
       {strategy("whole", 0), strategy("other", 3, Adam{.learning_rate = 1.0001e-2F})}, options_of(3));
   EXPECT_TRUE(comparison.strategies[0].identical);
   EXPECT_FALSE(comparison.strategies[1].identical);
-  EXPECT_EQ(comparison.strategies[1].difference, "the loss of step 1 differs");
+  EXPECT_THAT(comparison.strategies[1].difference, HasSubstr("the loss of step 1 differs at element []: "));
 }
 
 TEST(CompareStrategies, AStrategyThatDoesNotFitIsReported) {
@@ -264,9 +264,12 @@ TEST(FirstDifference, NamesWhatDiffers) {
     return result;
   };
   EXPECT_EQ(first_difference(state(1, 2), state(1, 2)), "");
-  EXPECT_EQ(first_difference(state(1, 2), state(1, 3)), "the loss of step 0 differs");
-  EXPECT_EQ(first_difference(state(1, 2), state(4, 2)), "variable 'w' differs");
-  EXPECT_EQ(first_difference(state(0.0F, 2), state(-0.0F, 2)), "variable 'w' differs") << "bits, not values";
+  EXPECT_EQ(first_difference(state(1, 2), state(1, 3)),
+            "the loss of step 0 differs at element []: 2 (0x40000000) and 3 (0x40400000)");
+  EXPECT_EQ(first_difference(state(1, 2), state(4, 2)),
+            "variable 'w' differs at element []: 1 (0x3f800000) and 4 (0x40800000)");
+  EXPECT_EQ(first_difference(state(0.0F, 2), state(-0.0F, 2)),
+            "variable 'w' differs at element []: 0 (0x00000000) and -0 (0x80000000)");
   TrainingState missing = state(1, 2);
   missing.variables.erase("v");
   EXPECT_EQ(first_difference(state(1, 2), missing), "variable 'v' is missing");

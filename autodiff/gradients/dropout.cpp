@@ -1,0 +1,13 @@
+#include "graph/ops/dropout.h"
+
+#include "autodiff/gradient_registry.h"
+
+namespace sectionflow {
+
+void add_dropout_gradients(GradientRegistry& registry) {
+  registry.add("dropout", [](const GradientRequest& r) {
+    return std::vector{dropout_grad(r.dy(), r.input(1), r.node), Value()};
+  });
+}
+
+}  // namespace sectionflow

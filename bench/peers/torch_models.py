@@ -1,0 +1,300 @@
+"""The networks of examples/models in PyTorch: the same layers, sizes, paddings and constants.
+
+Every layer with parameters carries the name that its variables have in SectionFlow (`variable`), so that weights can be
+taken over and compared. `blocks` are the natural blocks of the C++ model: sections may end after each.
+"""
+
+import numpy
+import torch
+import torch.nn.functional as F
+import torch.utils.checkpoint
+from torch import nn
+
+
+
+def f32(number):
+    """A number as SectionFlow holds it: 1 - f32(0.999) is 1.3e-5 less than 0.001."""
+    return float(numpy.float32(number))
+
+
+EPSILON = f32(1e-3)  # of batch norms, as in SectionFlow
+
+
+def named(layer, name):
+    layer.variable = name
+    return layer
+
+
+class SameConv2d(nn.Conv2d):
+    """Zeros as TensorFlow and SectionFlow place them: ceil(size / stride) outputs, the odd zero after the image."""
+
+    def forward(self, x):
+        pads = []
+        for axis in (1, 0):
+            size, kernel, stride = x.shape[2 + axis], self.kernel_size[axis], self.stride[axis]
+            total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+            pads += [total // 2, total - total // 2]
+        if pads[0] == pads[1] and pads[2] == pads[3]:
+            return F.conv2d(x, self.weight, self.bias, self.stride, (pads[2], pads[0]), self.dilation, self.groups)
+        return F.conv2d(F.pad(x, pads), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
+
+
+def same_conv(name, inputs, filters, kernel, stride=1):
+    return named(SameConv2d(inputs, filters, kernel, stride, bias=False), name)
+
+
+def conv(name, inputs, filters, kernel, stride=1, padding=0):
+    return named(nn.Conv2d(inputs, filters, kernel, stride, padding, bias=False), name)
+
+
+def batch_norm(name, channels, decay):
+    return named(nn.BatchNorm2d(channels, eps=EPSILON, momentum=1 - decay), name)
+
+
+def dense(name, inputs, units):
+    return named(nn.Linear(inputs, units), name)
+
+
+def section_begins(num_sections, num_blocks):
+    """Which blocks begin a section, as section_begins() of examples/models/section_cutter.h; 0: one a block."""
+    sections = num_sections or num_blocks
+    starts = {section * num_blocks // sections for section in range(sections)}
+    return [block in starts for block in range(num_blocks)]
+
+
+class BlockNetwork(nn.Module):
+    """Blocks one after another; with `checkpoint` each group of blocks is computed again in the backward pass."""
+
+    def __init__(self, blocks):
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.groups = None
+
+    def checkpoint(self, num_sections):
+        self.groups = []
+        for block, begins in zip(self.blocks, section_begins(num_sections, len(self.blocks))):
+            if begins:
+                self.groups.append([])
+            self.groups[-1].append(block)
+
+    def forward(self, x):
+        if self.groups is None:
+            for block in self.blocks:
+                x = block(x)
+            return x
+        for group in self.groups[:-1]:
+            x = torch.utils.checkpoint.checkpoint(nn.Sequential(*group), x, use_reentrant=False)
+        # Nothing is gained by computing the last section twice.
+        for block in self.groups[-1]:
+            x = block(x)
+        return x
+
+    def loss(self, inputs, labels):
+        logits = self(inputs)
+        return F.cross_entropy(logits, labels)
+
+
+# ---- mnist_resnet
+
+
+class PreActivationBlock(nn.Module):
+    def __init__(self, name, inputs, filters, stride, decay):
+        super().__init__()
+        self.norm1 = batch_norm(name + "/norm1", inputs, decay)
+        same = stride == 1 and inputs == filters
+        self.shortcut = None if same else same_conv(name + "/shortcut", inputs, filters, 1, stride)
+        self.conv1 = same_conv(name + "/conv1", inputs, filters, 3, stride)
+        self.norm2 = batch_norm(name + "/norm2", filters, decay)
+        self.conv2 = same_conv(name + "/conv2", filters, filters, 3)
+
+    def forward(self, x):
+        activated = F.relu(self.norm1(x))
+        shortcut = x if self.shortcut is None else self.shortcut(activated)
+        return shortcut + self.conv2(F.relu(self.norm2(self.conv1(activated))))
+
+
+class MeanHead(nn.Module):
+    """The mean over the image, then fully connected."""
+
+    def __init__(self, name, inputs, classes):
+        super().__init__()
+        self.fc = dense(name, inputs, classes)
+
+    def forward(self, x):
+        return self.fc(x.mean((2, 3)))
+
+
+class NormReluAfter(nn.Module):
+    def __init__(self, convolution, norm):
+        super().__init__()
+        self.convolution, self.norm = convolution, norm
+
+    def forward(self, x):
+        return F.relu(self.norm(self.convolution(x)))
+
+
+def mnist_resnet(options):
+    decay = f32(0.999)
+    stem = NormReluAfter(same_conv("stem", 1, 16, 3), batch_norm("stem_norm", 16, decay))
+    blocks, inputs = [], 16
+    for scale, (filters, count) in enumerate([(16, 3), (32, 3), (64, 5)]):
+        for index in range(count):
+            name = f"scale{scale}/block" + (f"_{index}" if index else "")
+            stride = 2 if index == 0 and scale > 0 else 1
+            blocks.append(PreActivationBlock(name, inputs, filters, stride, decay))
+            inputs = filters
+    blocks[0] = nn.Sequential(stem, blocks[0])
+    blocks[-1] = nn.Sequential(blocks[-1], MeanHead("fc", 64, 10))
+    return BlockNetwork(blocks)
+
+
+# ---- ResNet of 18, 34, 50, 101 and 152 layers, strides as in version 1.5
+
+
+class BasicBlock(nn.Module):
+    expansion = 1
+
+    def __init__(self, name, inputs, width, stride, decay):
+        super().__init__()
+        self.conv1 = conv(name + "/conv1", inputs, width, 3, stride, 1)
+        self.norm1 = batch_norm(name + "/norm1", width, decay)
+        self.conv2 = conv(name + "/conv2", width, width, 3, 1, 1)
+        self.norm2 = batch_norm(name + "/norm2", width, decay)
+        self.shortcut = shortcut(name, inputs, width, stride, decay)
+
+    def forward(self, x):
+        y = F.relu(self.norm1(self.conv1(x)), inplace=True)
+        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x), inplace=True)
+
+
+class Bottleneck(nn.Module):
+    expansion = 4
+
+    def __init__(self, name, inputs, width, stride, decay):
+        super().__init__()
+        outputs = width * self.expansion
+        self.conv1 = conv(name + "/conv1", inputs, width, 1)
+        self.norm1 = batch_norm(name + "/norm1", width, decay)
+        self.conv2 = conv(name + "/conv2", width, width, 3, stride, 1)
+        self.norm2 = batch_norm(name + "/norm2", width, decay)
+        self.conv3 = conv(name + "/conv3", width, outputs, 1)
+        self.norm3 = batch_norm(name + "/norm3", outputs, decay)
+        self.shortcut = shortcut(name, inputs, outputs, stride, decay)
+
+    def forward(self, x):
+        y = F.relu(self.norm1(self.conv1(x)), inplace=True)
+        y = F.relu(self.norm2(self.conv2(y)), inplace=True)
+        return F.relu(self.norm3(self.conv3(y)) + self.shortcut(x), inplace=True)
+
+
+def shortcut(name, inputs, outputs, stride, decay):
+    if stride == 1 and inputs == outputs:
+        return nn.Identity()
+    return nn.Sequential(conv(name + "/shortcut_conv", inputs, outputs, 1, stride),
+                         batch_norm(name + "/shortcut_norm", outputs, decay))
+
+
+RESNETS = {
+    18: (BasicBlock, (2, 2, 2, 2)),
+    34: (BasicBlock, (3, 4, 6, 3)),
+    50: (Bottleneck, (3, 4, 6, 3)),
+    101: (Bottleneck, (3, 4, 23, 3)),
+    152: (Bottleneck, (3, 8, 36, 3)),
+}
+
+
+def resnet(depth, options):
+    decay = f32(0.9)
+    block_type, counts = RESNETS[depth]
+    width = options.get("width") or 64
+    stem = nn.Sequential(
+        NormReluAfter(conv("stem/conv", 3, width, 7, 2, 3), batch_norm("stem/norm", width, decay)),
+        nn.MaxPool2d(3, 2, 1))
+    blocks, inputs = [], width
+    for stage, count in enumerate(counts):
+        for index in range(count):
+            stride = 2 if index == 0 and stage > 0 else 1
+            name = f"stage{stage + 1}_block{index}"
+            blocks.append(block_type(name, inputs, width << stage, stride, decay))
+            inputs = (width << stage) * block_type.expansion
+    blocks[0] = nn.Sequential(stem, blocks[0])
+    blocks[-1] = nn.Sequential(blocks[-1], MeanHead("head/fc", inputs, options.get("classes") or 1000))
+    return BlockNetwork(blocks)
+
+
+# ---- All of them
+
+
+MODELS = {"mnist_resnet": mnist_resnet}
+for depth in RESNETS:
+    MODELS[f"resnet{depth}"] = lambda options, depth=depth: resnet(depth, options)
+
+
+def make_model(name, options):
+    if name not in MODELS:
+        raise SystemExit(f"'{name}' is no network here; try one of: {', '.join(MODELS)}")
+    return MODELS[name](options)
+
+
+# ---- Variables
+
+
+def variables_of(model):
+    """Our variables by name: (torch tensor, how to bring our array into its layout, and back)."""
+    keep = (lambda a: a, lambda a: a)
+    hwio = (lambda a: a.transpose(3, 2, 0, 1), lambda a: a.transpose(2, 3, 1, 0))
+    swapped = (lambda a: a.transpose(1, 0), lambda a: a.transpose(1, 0))
+    variables = {}
+    for module in model.modules():
+        name = getattr(module, "variable", None)
+        if name is None:
+            continue
+        if isinstance(module, nn.Conv2d):
+            variables[name + "/kernel"] = (module.weight, *hwio)
+        elif isinstance(module, nn.Linear):
+            variables[name + "/kernel"] = (module.weight, *swapped)
+        elif isinstance(module, nn.BatchNorm2d):
+            variables[name + "/scale"] = (module.weight, *keep)
+            variables[name + "/shift"] = (module.bias, *keep)
+            variables[name + "/moving_mean"] = (module.running_mean, *keep)
+            variables[name + "/moving_variance"] = (module.running_var, *keep)
+        if isinstance(module, (nn.Conv2d, nn.Linear)) and module.bias is not None:
+            variables[name + "/bias"] = (module.bias, *keep)
+    return variables
+
+
+def load_variables(model, arrays):
+    """Takes our variables over. Every parameter and buffer of the network must be among them."""
+    variables = variables_of(model)
+    trained = {id(p) for p in model.parameters()}
+    missing = trained - {id(tensor) for tensor, _, _ in variables.values()}
+    assert not missing, f"{len(missing)} parameters of the network have no name"
+    with torch.no_grad():
+        for name, (tensor, ours_to_torch, _) in variables.items():
+            array = torch.from_numpy(ours_to_torch(arrays[name]).copy())
+            assert array.shape == tensor.shape, f"{name}: {tuple(array.shape)}, wanted {tuple(tensor.shape)}"
+            tensor.copy_(array)
+
+
+def read_variables(model):
+    """The network's variables as arrays in our layout."""
+    return {name: back(tensor.detach().numpy()).copy() for name, (tensor, _, back) in variables_of(model).items()}
+
+
+# ---- Data
+
+
+def torch_batches(arrays, layout):
+    """The batches that bench_train_steps writes, images in PyTorch's order of dimensions."""
+    batches = []
+    while f"images/{len(batches)}" in arrays:
+        inputs = torch.from_numpy(arrays[f"images/{len(batches)}"])
+        labels = torch.from_numpy(arrays[f"labels/{len(batches)}"]).long()
+        if inputs.dim() == 4:
+            inputs = inputs.permute(0, 3, 1, 2)
+            form = torch.channels_last if layout == "channels_last" else torch.contiguous_format
+            inputs = inputs.contiguous(memory_format=form)
+        elif inputs.dtype == torch.int32:
+            inputs = inputs.long()
+        batches.append((inputs, labels))
+    return batches

@@ -1,0 +1,162 @@
+"""Trains a network in PyTorch, one step a command: the same protocol as bench_train_steps.
+
+    step    {"ms": ..., "loss": ...}
+    peak    {"peak_tensor_bytes": ..., ...}    runs one step under the profiler
+    quit
+
+Runs under any Python with torch and numpy. The weights and batches come from bench_train_steps (`export`, `batch`).
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+
+import torch
+
+import safetensors_file
+import torch_models
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Trains a network in PyTorch on commands from standard input.")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--options", default="{}", help="of the model, as JSON")
+    parser.add_argument("--batches", required=True, help="safetensors file of bench_train_steps' batches")
+    parser.add_argument("--weights", help="safetensors file of bench_train_steps' variables")
+    parser.add_argument("--optimizer", choices=("sgd", "momentum", "adam"), default="adam")
+    parser.add_argument("--learning-rate", type=float, required=True)
+    parser.add_argument("--fused", action="store_true", help="the optimizer's one-pass form")
+    parser.add_argument("--layout", choices=("contiguous", "channels_last"), default="contiguous")
+    parser.add_argument("--compile", action="store_true", help="torch.compile")
+    parser.add_argument("--checkpoint", help="a number of sections, or blocks: computes them again (torch.utils.checkpoint)")
+    parser.add_argument("--save-on-cpu", action="store_true", help="torch.autograd.graph.save_on_cpu around the forward")
+    parser.add_argument("--threads", type=int, default=2)
+    return parser.parse_args()
+
+
+def make_optimizer(name, parameters, learning_rate, fused=False):
+    f32 = torch_models.f32
+    more = {"fused": True} if fused else {}
+    if name == "adam":
+        return torch.optim.Adam(parameters, lr=f32(learning_rate), betas=(f32(0.9), f32(0.999)), **more)
+    momentum = f32(0.9) if name == "momentum" else 0
+    return torch.optim.SGD(parameters, lr=f32(learning_rate), momentum=momentum, **more)
+
+
+class Training:
+    def __init__(self, arguments):
+        torch.manual_seed(0)
+        torch.set_num_threads(arguments.threads)
+        self.arguments = arguments
+        self.model = torch_models.make_model(arguments.model, json.loads(arguments.options))
+        if arguments.weights:
+            torch_models.load_variables(self.model, safetensors_file.read(arguments.weights))
+        if arguments.layout == "channels_last":
+            self.model = self.model.to(memory_format=torch.channels_last)
+        if arguments.checkpoint:
+            self.model.checkpoint(0 if arguments.checkpoint == "blocks" else int(arguments.checkpoint))
+        self.batches = torch_models.torch_batches(safetensors_file.read(arguments.batches), arguments.layout)
+        self.parameters = list(self.model.parameters())
+        self.optimizer = make_optimizer(arguments.optimizer, self.parameters, arguments.learning_rate, arguments.fused)
+        self.loss = torch.compile(self.model.loss) if arguments.compile else self.model.loss
+        self.num_steps = 0
+
+    def train(self):
+        inputs, labels = self.batches[self.num_steps % len(self.batches)]
+        self.num_steps += 1
+        self.optimizer.zero_grad(set_to_none=True)
+        saving = torch.autograd.graph.save_on_cpu() if self.arguments.save_on_cpu else contextlib.nullcontext()
+        with saving:
+            loss = self.loss(inputs, labels)
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+    def step(self):
+        start = time.perf_counter()
+        loss = self.train()
+        return {"ms": 1000 * (time.perf_counter() - start), "loss": loss}
+
+    def peak(self):
+        """The most bytes of tensors (oneDNN's scratch is among them) that are alive at once within a step: those that
+        stay from step to step, and the highest running sum of what PyTorch's allocator hands out and takes back."""
+        if self.num_steps == 0:
+            self.train()  # the optimizer makes its state in the first step
+        self.optimizer.zero_grad(set_to_none=True)
+        state = [t for slots in self.optimizer.state.values() for t in slots.values() if torch.is_tensor(t)]
+        batch = self.batches[self.num_steps % len(self.batches)]
+        # Of the labels four bytes each count, as in SectionFlow; PyTorch wants eight.
+        kept = sum(t.numel() * t.element_size() for t in [*self.parameters, *self.model.buffers(), *state, batch[0]])
+        kept += 4 * batch[1].numel()
+        highest, allocations = running_sum(memory_events(self.train))
+        return {"peak_tensor_bytes": kept + highest, "persistent_bytes": kept, "transient_bytes": highest,
+                "allocations": allocations}
+
+
+def memory_events(call):
+    """(address, bytes) of each allocation, and (address, -bytes) of each release, in order while `call` runs. Addresses
+    are None where this build of PyTorch does not tell them; releases of what was there before are not reported then."""
+    if not torch.profiler.kineto_available():
+        from torch.autograd import profiler_legacy
+
+        profiler_legacy._enable_profiler_legacy(profiler_legacy.profile(profile_memory=True).config())
+        try:
+            call()
+        finally:
+            threads = profiler_legacy._disable_profiler_legacy()
+        return [(None, e.cpu_memory_usage()) for events in threads for e in events if e.kind() == "memory_alloc"]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+        call()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        profiler.export_chrome_trace(path)
+        with open(path) as file:
+            events = [e for e in json.load(file)["traceEvents"] if e.get("name") == "[memory]"]
+    return [(e["args"]["Addr"], e["args"]["Bytes"]) for e in sorted(events, key=lambda e: e["ts"])]
+
+
+def running_sum(events):
+    """The highest sum of bytes allocated and not yet freed, and the number of allocations."""
+    highest = now = allocations = 0
+    alive = set()
+    for address, size in events:
+        if size > 0:
+            allocations += 1
+            alive.add(address)
+        elif address is not None:
+            if address not in alive:
+                continue  # something from before
+            alive.discard(address)
+        now += size
+        highest = max(highest, now)
+    return highest, allocations
+
+
+def main():
+    arguments = parse_arguments()
+    training = Training(arguments)
+    answers = sys.stdout
+    sys.stdout = sys.stderr  # what PyTorch prints must not mix with the answers
+
+    def answer(data):
+        print(json.dumps(data), file=answers, flush=True)
+
+    answer({"ready": True, "model": arguments.model, "threads": torch.get_num_threads(), "torch": torch.__version__})
+    for line in sys.stdin:
+        command = line.strip()
+        if command == "quit":
+            break
+        if command == "step":
+            answer(training.step())
+        elif command == "peak":
+            answer(training.peak())
+        else:
+            answer({"error": f"'{command}' is no command; wanted step, peak or quit"})
+
+
+if __name__ == "__main__":
+    main()

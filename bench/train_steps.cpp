@@ -1,0 +1,201 @@
+// Trains one model of the zoo, step by step, either alone or on the word of a script that lets several programs take
+// turns. In the second case each line of input is a command, and each is answered by one line of JSON:
+//
+//   step           {"ms": ..., "loss": ...}      one training step on the next batch
+//   trace          the same, and where the time of this step went
+//   peak           {"planned_peak_bytes": ..., ...}
+//   export FILE    {"file": ...}                 every variable, as safetensors
+//   batch FILE     {"file": ...}                 the batches, as safetensors: images/0, labels/0, images/1, ...
+//   quit
+
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "bench/zoo_arguments.h"
+#include "data/safetensors.h"
+#include "sectionflow.h"
+
+namespace {
+
+using namespace sectionflow;
+using Json = nlohmann::ordered_json;
+
+struct Arguments {
+  ZooArguments zoo;
+  std::int64_t batch = 250;
+  std::int64_t batches = 1;
+  std::string cut = "whole";
+  std::int64_t steps = 0;
+  std::string device_memory;
+  int threads = 0;
+  std::uint64_t seed = 0;
+};
+
+/// One model in training, with the batches that it goes round.
+class Training {
+ public:
+  explicit Training(const Arguments& arguments)
+      : whole_graph_(arguments.cut == "whole"),
+        manager_(graph_),
+        session_(graph_, {.device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
+                          .threads = arguments.threads,
+                          .seed = arguments.seed}) {
+    const ZooModel model = model_of(arguments.zoo, whole_graph_ ? Cut{} : cut_named(arguments.cut));
+    SF_CHECK(arguments.batches >= 1, ArgumentError, "--batches ", arguments.batches, "; wanted >= 1");
+    for (std::int64_t i = 0; i < arguments.batches; ++i) {
+      batches_.push_back(model.batch({.batch = arguments.batch, .seed = arguments.seed, .step = i}));
+    }
+    model_ = model.build(graph_, manager_);
+    const FeedTypes types = types_of(model_.feeds(batches_.front()));
+    plan_ = whole_graph_ ? session_.plan({model_.loss}, types, {.targets = manager_.training_operations()})
+                         : manager_.plan(session_, {model_.loss}, types);
+    session_.initialize();
+  }
+
+  Json step() {
+    const Batch& batch = batches_[num_steps_++ % batches_.size()];
+    const auto start = std::chrono::steady_clock::now();
+    const float loss = train_on(batch);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    return {{"ms", took.count()}, {"loss", loss}};
+  }
+
+  /// A step with the time in kernels and the time between them.
+  Json traced_step() {
+    Trace trace;
+    session_.set_trace(&trace);
+    Json answer = step();
+    session_.set_trace(nullptr);
+    double kernel_ms = 0;
+    for (const Trace::Event& event : trace.events()) kernel_ms += event.duration_us / 1000;
+    answer["kernel_ms"] = kernel_ms;
+    answer["outside_kernels_ms"] = answer["ms"].get<double>() - kernel_ms;
+    answer["executed_steps"] = trace.events().size();
+    return answer;
+  }
+
+  Json peak() const {
+    return {{"planned_peak_bytes", plan_.planned_peak_bytes},       {"persistent_bytes", plan_.persistent_bytes},
+            {"lower_bound_bytes", plan_.lower_bound_bytes},         {"parameters", num_parameters(graph_)},
+            {"recomputed_operations", plan_.recomputed_operations}, {"sections", manager_.sections().size()}};
+  }
+
+  Json save_variables_to(const std::string& path) {
+    save_variables(session_, path);
+    return {{"file", path}};
+  }
+
+  Json save_batches_to(const std::string& path) const {
+    std::vector<NamedView> views;
+    for (std::size_t i = 0; i < batches_.size(); ++i) {
+      views.push_back({text_of("images/", i), batches_[i].images.view()});
+      views.push_back({text_of("labels/", i), batches_[i].labels.view()});
+    }
+    write_safetensors(path, views);
+    return {{"file", path}};
+  }
+
+  int threads() const { return session_.threads(); }
+
+ private:
+  float train_on(const Batch& batch) {
+    const Feeds feeds = model_.feeds(batch);
+    if (whole_graph_) {
+      auto [loss] = session_.run({model_.loss}, feeds, {.targets = manager_.training_operations()});
+      return loss.item<float>();
+    }
+    auto [loss] = manager_.run_full_cycle(session_, {model_.loss}, feeds);
+    return loss.item<float>();
+  }
+
+  bool whole_graph_;
+  Graph graph_;
+  GraphSectionManager manager_;
+  Session session_;
+  TrainableModel model_;
+  std::vector<Batch> batches_;
+  ProgramReport plan_;
+  std::size_t num_steps_ = 0;
+};
+
+/// The answer to one line of input. Throws: Error for what is no command, and what the command throws.
+Json answer_to(const std::string& line, Training& training) {
+  const auto space = line.find(' ');
+  const std::string command = line.substr(0, space);
+  const std::string file = space == std::string::npos ? "" : line.substr(space + 1);
+  const bool wants_file = command == "export" || command == "batch";
+  SF_CHECK(wants_file == !file.empty(), ArgumentError, "'", line, "': ", wants_file ? "wanted a file" : "no command");
+  if (command == "step") return training.step();
+  if (command == "trace") return training.traced_step();
+  if (command == "peak") return training.peak();
+  if (command == "export") return training.save_variables_to(file);
+  if (command == "batch") return training.save_batches_to(file);
+  throw ArgumentError(text_of("'", line, "' is no command; wanted step, trace, peak, export FILE, batch FILE or quit"));
+}
+
+int serve(Training& training, const Arguments& arguments) {
+  std::cout << Json{{"ready", true}, {"model", arguments.zoo.model}, {"threads", training.threads()}} << std::endl;
+  for (std::string line; std::getline(std::cin, line) && line != "quit";) {
+    Json answer;
+    try {
+      answer = answer_to(line, training);
+    } catch (const Error& error) {
+      answer = {{"error", error.what()}};
+    }
+    std::cout << answer << std::endl;
+  }
+  return 0;
+}
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const std::size_t middle = samples.size() / 2;
+  return samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
+}
+
+int measure(Training& training, const Arguments& arguments) {
+  // The first step compiles the program and touches the memory for the first time.
+  double loss = training.step()["loss"].get<double>();
+  std::vector<double> step_ms, outside_ms;
+  for (std::int64_t step = 0; step < arguments.steps; ++step) {
+    const Json answer = training.step();
+    step_ms.push_back(answer["ms"].get<double>());
+    loss = answer["loss"].get<double>();
+    outside_ms.push_back(training.traced_step()["outside_kernels_ms"].get<double>());
+  }
+  const Json peak = training.peak();
+  std::cout << arguments.zoo.model << ", batch " << arguments.batch << ", cut " << arguments.cut << ", "
+            << training.threads() << " threads\n"
+            << "parameters           " << peak["parameters"] << "\n"
+            << "planned peak         " << bytes_text(peak["planned_peak_bytes"].get<std::size_t>()) << "\n"
+            << "step                 " << median(step_ms) << " ms (median of " << arguments.steps << ")\n"
+            << "outside of kernels   " << median(outside_ms) << " ms\n"
+            << "last loss            " << loss << "\n";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  start_logging(argv[0]);
+  CLI::App app("Trains one model step by step: alone (--steps), or on commands from standard input.");
+  Arguments arguments;
+  add_zoo_arguments(app, arguments.zoo);
+  app.add_option("--batch", arguments.batch, "examples in a batch")->capture_default_str();
+  app.add_option("--batches", arguments.batches, "different batches, gone round")->capture_default_str();
+  app.add_option("--cut", arguments.cut, "whole, a number of sections, or blocks")->capture_default_str();
+  app.add_option("--steps", arguments.steps, "train this many steps and print medians; 0: take commands")
+      ->check(CLI::Range(0, 1000000000));
+  app.add_option("--device-memory", arguments.device_memory, "budget, as in 512MiB; all of the device if absent");
+  app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
+  app.add_option("--seed", arguments.seed, "of data and initial values")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    Training training(arguments);
+    return arguments.steps > 0 ? measure(training, arguments) : serve(training, arguments);
+  } catch (const sectionflow::Error& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "examples/models/zoo.h"
+
+namespace sectionflow {
+
+/// What the programs of this folder let one say about a model on the command line.
+struct ZooArguments {
+  std::string model = "mnist_resnet";
+  std::string optimizer = "adam";
+  double learning_rate = 0;
+  ZooOptions options{};
+};
+
+void add_zoo_arguments(CLI::App& app, ZooArguments& arguments);
+
+/// The model with the optimiser that was asked for. Throws: ArgumentError.
+ZooModel model_of(const ZooArguments& arguments, const Cut& cut);
+
+}  // namespace sectionflow

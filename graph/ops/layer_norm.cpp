@@ -1,0 +1,69 @@
+#include "graph/ops/layer_norm.h"
+
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+namespace {
+
+void check_f32(const ShapeRequest& request) {
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    SF_CHECK(request.inputs[i].dtype == Dtype::f32, ArgumentError, request.label, ": input ", i, " is ",
+             request.inputs[i].text(), "; wanted f32; try cast");
+  }
+}
+
+void check_per_channel(const ShapeRequest& request, std::size_t input, const Shape& x) {
+  SF_CHECK(may_agree(request.inputs[input], {Dtype::f32, {x[-1]}}), ShapeError, request.label, " got x ", x,
+           " and, as input ", input, ", ", request.inputs[input].shape, "; wanted ", Shape{x[-1]});
+}
+
+/// One number a row of x.
+Shape per_row(const Shape& x) {
+  return Shape(std::vector<std::int64_t>(x.dims().begin(), x.dims().end() - 1));
+}
+
+// Inputs: x, scale, shift.
+std::vector<TensorType> infer_forward(const ShapeRequest& request) {
+  check_f32(request);
+  const Shape& x = request.inputs[0].shape;
+  SF_CHECK(x.rank() >= 1 && x[-1] != 0, ShapeError, request.label, " got ", x,
+           "; wanted [..., C] of rank 1 or more with C > 0");
+  check_per_channel(request, 1, x);
+  check_per_channel(request, 2, x);
+  return {request.inputs[0], {Dtype::f32, per_row(x)}, {Dtype::f32, per_row(x)}};
+}
+
+// Inputs: dy, x, scale, mean, rstd.
+std::vector<TensorType> infer_gradient(const ShapeRequest& request) {
+  check_f32(request);
+  const TensorType& x = request.inputs[1];
+  SF_CHECK(may_agree(request.inputs[0], x) && x.shape.rank() >= 1, ShapeError, request.label, " got dy ",
+           request.inputs[0].shape, " and x ", x.shape, "; wanted equal shapes");
+  check_per_channel(request, 2, x.shape);
+  for (std::size_t input : {3, 4}) {
+    SF_CHECK(may_agree(request.inputs[input], {Dtype::f32, per_row(x.shape)}), ShapeError, request.label, " got x ",
+             x.shape, " and, as input ", input, ", ", request.inputs[input].shape, "; wanted one number a row");
+  }
+  return {x, request.inputs[2], request.inputs[2]};
+}
+
+}  // namespace
+
+void define_layer_norm_ops(OpRegistry& registry) {
+  registry.add({.name = "layer_norm", .infer = infer_forward, .kept_outputs = {1, 2}});
+  registry.add({.name = "layer_norm_grad", .infer = infer_gradient});
+}
+
+Value layer_norm(Value x, Value scale, Value shift, LayerNormOptions options, Where where) {
+  return x.graph().build_at(where, [&] {
+    SF_CHECK(options.epsilon >= 0, ArgumentError, "layer_norm: epsilon ", options.epsilon, "; wanted >= 0");
+    return x.graph().add_node("layer_norm", {x, scale, shift}, options, "layer_norm").output();
+  });
+}
+
+LayerNormGradients layer_norm_grad(Value dy, Value x, Value scale, Value mean, Value rstd) {
+  Node& node = x.graph().add_node("layer_norm_grad", {dy, x, scale, mean, rstd}, {}, "layer_norm_grad");
+  return {node.output(0), node.output(1), node.output(2)};
+}
+
+}  // namespace sectionflow

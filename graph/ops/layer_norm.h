@@ -1,0 +1,22 @@
+#pragma once
+
+#include "graph/graph.h"
+
+namespace sectionflow {
+
+struct LayerNormOptions {
+  float epsilon = 1e-5F;  ///< added to the variance; >= 0
+};
+
+/// y = (x - mean) / sqrt(variance + epsilon) * scale + shift, with mean and biased variance of each row, the last axis.
+/// Shapes: x [..., C] of rank >= 1 with C > 0; scale, shift [C]; y like x. f32. Throws: ShapeError, ArgumentError.
+/// Source: Ba, Kiros and Hinton 2016.
+Value layer_norm(Value x, Value scale, Value shift, LayerNormOptions options = {}, Where where = Where::here());
+
+struct LayerNormGradients {
+  Value dx, dscale, dshift;
+};
+/// `mean` and `rstd`, 1 / sqrt(variance + epsilon): [...], the second and third output of the forward op.
+LayerNormGradients layer_norm_grad(Value dy, Value x, Value scale, Value mean, Value rstd);
+
+}  // namespace sectionflow

@@ -1,0 +1,50 @@
+#include "graph/ops/pad.h"
+
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+namespace {
+
+TensorType padded_type(const ShapeRequest& request, const TensorType& x) {
+  const auto& options = request.get<PadOptions>();
+  const auto rank = static_cast<std::size_t>(x.shape.rank());
+  SF_CHECK(options.before.size() == rank && options.after.size() == rank, ShapeError, request.label, " got ",
+           options.before.size(), " sizes before and ", options.after.size(), " after for ", x.text(),
+           "; wanted one of each an axis");
+  std::vector<std::int64_t> dims = x.shape.dims();
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const std::int64_t before = options.before[axis], after = options.after[axis];
+    SF_CHECK(before >= 0 && after >= 0, ShapeError, request.label, ": axis ", axis, " is padded by ", before, " and ",
+             after, "; wanted >= 0; try slice to cut off elements");
+    if (dims[axis] != kDynamic) dims[axis] += before + after;
+  }
+  return {x.dtype, Shape(std::move(dims))};
+}
+
+}  // namespace
+
+void define_pad_ops(OpRegistry& registry) {
+  registry.add(
+      {.name = "pad", .infer = [](const ShapeRequest& r) { return std::vector{padded_type(r, r.inputs[0])}; }});
+  registry.add({.name = "pad_grad",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      const TensorType y = padded_type(r, r.inputs[1]);
+                      SF_CHECK(may_agree(r.inputs[0], y), ShapeError, r.label, " got dy ", r.inputs[0].text(),
+                               "; wanted ", y.text());
+                      return std::vector{r.inputs[1]};
+                    },
+                .uses =
+                    [](std::size_t, HostBooleans) {
+                      return std::vector{InputUse::data, InputUse::shape_only};
+                    }});
+}
+
+Value pad(Value x, PadOptions options, Where where) {
+  return x.graph().add_node("pad", {x}, std::move(options), "pad", where).output();
+}
+Value pad_grad(Value dy, Value x, const PadOptions& options) {
+  return x.graph().add_node("pad_grad", {dy, x}, options, "pad_grad").output();
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,145 @@
+#include "graph/ops/pool.h"
+
+#include "graph/op_registry.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/reshape.h"
+
+namespace sectionflow {
+
+std::int64_t PoolGeometry::num_taps() const {
+  std::int64_t taps = 1;
+  for (const WindowAxis& axis : axes) taps = checked_multiply(taps, axis.window);
+  return taps;
+}
+
+PoolGeometry pool_geometry(const Shape& x, const PoolOptions& options, const std::string& label) {
+  const std::size_t rank = options.window.size();
+  SF_CHECK(x.rank() == static_cast<int>(rank) + 2, ShapeError, label, " got ", x, "; wanted ",
+           image_text(rank, options.steps.format));
+  const ImageDims image = image_dims(x, options.steps.format);
+  for (std::size_t i = 0; i < rank; ++i) {
+    SF_CHECK(options.window[i] >= 1, ArgumentError, label, ": window of ", options.window[i], "; wanted >= 1");
+    SF_CHECK(image.sizes[i] != 0, ShapeError, label, " got ", x, ": images without elements have no maximum or mean");
+  }
+  PoolGeometry geometry{image.batch, image.channels, window_axes(image.sizes, options.window, options.steps, label)};
+  for (const WindowAxis& axis : geometry.axes) {
+    // So every window reaches into the image.
+    SF_CHECK(axis.before < axis.window && axis.after < axis.window, ArgumentError, label, ": padding of ", axis.before,
+             " and ", axis.after, " leaves windows of ", axis.window,
+             " without any element; wanted less padding than window");
+  }
+  return geometry;
+}
+
+Dtype pool_index_dtype(const PoolGeometry& geometry) {
+  return geometry.num_taps() <= 256 ? Dtype::u8 : Dtype::i32;
+}
+
+namespace {
+
+void check_f32(const TensorType& type, const std::string& label) {
+  SF_CHECK(type.dtype == Dtype::f32, ArgumentError, label, " got ", type.text(), "; wanted f32; try cast");
+}
+
+Shape output_shape(const PoolGeometry& geometry, DataFormat format) {
+  return image_shape({geometry.batch, geometry.channels, outputs_of(geometry.axes)}, format);
+}
+
+std::vector<TensorType> infer_pool(const ShapeRequest& request, bool has_index) {
+  check_f32(request.inputs[0], request.label);
+  const auto& options = request.get<PoolOptions>();
+  const PoolGeometry geometry = pool_geometry(request.inputs[0].shape, options, request.label);
+  SF_CHECK(!has_index || geometry.num_taps() <= INT32_MAX, ShapeError, request.label, ": windows of ",
+           geometry.num_taps(), " elements are too large to be counted in i32");
+  const Shape shape = output_shape(geometry, options.steps.format);
+  if (!has_index) return {{Dtype::f32, shape}};
+  return {{Dtype::f32, shape}, {pool_index_dtype(geometry), shape}};
+}
+
+/// Inputs: dy, the index of a max pool, x.
+std::vector<TensorType> infer_grad(const ShapeRequest& request) {
+  const TensorType& dy = request.inputs[0];
+  const TensorType& x = request.inputs[request.inputs.size() - 1];
+  check_f32(dy, request.label);
+  check_f32(x, request.label);
+  const auto& options = request.get<PoolOptions>();
+  const PoolGeometry geometry = pool_geometry(x.shape, options, request.label);
+  const Shape y = output_shape(geometry, options.steps.format);
+  SF_CHECK(may_agree(dy, {Dtype::f32, y}), ShapeError, request.label, " got dy ", dy.shape, " for x ", x.shape,
+           "; wanted ", y);
+  if (request.inputs.size() == 3) {
+    const TensorType index{pool_index_dtype(geometry), y};
+    SF_CHECK(may_agree(request.inputs[1], index), ShapeError, request.label, " got index ", request.inputs[1].text(),
+             "; wanted ", index.text());
+  }
+  return {x};
+}
+
+/// A gradient reads everything but its last input, x.
+std::vector<InputUse> grad_uses(std::size_t num_inputs, HostBooleans) {
+  std::vector<InputUse> uses(num_inputs, InputUse::data);
+  uses.back() = InputUse::shape_only;
+  return uses;
+}
+
+void check_image(Value x, std::size_t rank, DataFormat format, const std::string& label) {
+  check_f32(x.type(), label);
+  SF_CHECK(x.shape().rank() == static_cast<int>(rank) + 2, ShapeError, label, " got ", x.shape(), "; wanted ",
+           image_text(rank, format));
+}
+
+}  // namespace
+
+void define_pool_ops(OpRegistry& registry, const std::string& dimensions) {
+  registry.add({.name = "max_pool" + dimensions,
+                .infer = [](const ShapeRequest& request) { return infer_pool(request, true); }});
+  registry.add({.name = "average_pool" + dimensions,
+                .infer = [](const ShapeRequest& request) { return infer_pool(request, false); }});
+  for (const char* name : {"max_pool", "average_pool"}) {
+    registry.add({.name = text_of(name, dimensions, "_grad"), .infer = infer_grad, .uses = grad_uses});
+  }
+}
+
+Value max_pool(Value x, const PoolOptions& options, const std::string& dimensions, Where where) {
+  const std::string name = "max_pool" + dimensions;
+  return x.graph().add_node(name, {x}, options, name, where).output();
+}
+
+Value average_pool(Value x, const PoolOptions& options, const std::string& dimensions, Where where) {
+  const std::string name = "average_pool" + dimensions;
+  return x.graph().add_node(name, {x}, options, name, where).output();
+}
+
+Value global_max_pool(Value x, std::size_t rank, DataFormat format, const std::string& dimensions, Where where) {
+  return x.graph().build_at(where, [&] {
+    check_image(x, rank, format, text_of("global_max_pool", dimensions));
+    const ImageDims image = image_dims(x.shape(), format);
+    const std::vector<std::int64_t> ones(rank, 1);
+    const std::vector<std::int64_t> none(rank, 0);
+    const WindowSteps steps{ones, ones, PaddingKind::valid, none, none, format};
+    SF_CHECK(image.channels != kDynamic, ShapeError, "global_max_pool", dimensions, " got ", x.shape(),
+             "; wanted known channels");
+    const Value y = max_pool(x, {.window = image.sizes, .steps = steps}, dimensions, where);
+    return reshape(y, {image.batch, image.channels});
+  });
+}
+
+Value global_average_pool(Value x, std::size_t rank, DataFormat format, const std::string& dimensions, Where where) {
+  return x.graph().build_at(where, [&] {
+    check_image(x, rank, format, text_of("global_average_pool", dimensions));
+    ReduceOptions options;
+    const int first = format == DataFormat::nhwc ? 1 : 2;
+    for (std::size_t i = 0; i < rank; ++i) options.axes.push_back(first + static_cast<int>(i));
+    return reduce_mean(x, options);
+  });
+}
+
+Value pool_grad(Value dy, Node& forward) {
+  std::vector<Value> inputs = {dy};
+  if (forward.output_types().size() == 2) inputs.push_back(forward.output(1));
+  inputs.push_back(forward.inputs()[0]);
+  const std::string name = forward.op().name + "_grad";
+  return dy.graph().add_node(name, std::move(inputs), forward.options<PoolOptions>(), name).output();
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,55 @@
+#include "graph/ops/slice.h"
+
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+namespace {
+
+TensorType sliced_type(const ShapeRequest& request, const TensorType& x) {
+  const auto& [begin, size] = request.get<SliceOptions>();
+  const auto rank = static_cast<std::size_t>(x.shape.rank());
+  SF_CHECK(begin.size() == rank && size.size() == rank, ShapeError, request.label, " got ", begin.size(),
+           " begins and ", size.size(), " sizes for ", x.text(), "; wanted one of each an axis");
+  std::vector<std::int64_t> dims = x.shape.dims();
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const std::int64_t dim = dims[axis], first = begin[axis], count = size[axis];
+    SF_CHECK(first >= 0 && count >= -1, ShapeError, request.label, ": axis ", axis, " has begin ", first, " and size ",
+             count, "; wanted a begin >= 0 and a size >= 0, or -1 for all to the end");
+    SF_CHECK(dim == kDynamic || (first <= dim && count <= dim - first), ShapeError, request.label, ": axis ", axis,
+             " of ", x.shape, " has no elements from ", first, " on to the number of ", count);
+    if (count != -1) {
+      dims[axis] = count;
+    } else if (dim != kDynamic) {
+      dims[axis] = dim - first;
+    }
+  }
+  return {x.dtype, Shape(std::move(dims))};
+}
+
+}  // namespace
+
+void define_slice_ops(OpRegistry& registry) {
+  registry.add(
+      {.name = "slice", .infer = [](const ShapeRequest& r) { return std::vector{sliced_type(r, r.inputs[0])}; }});
+  registry.add({.name = "slice_grad",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      const TensorType y = sliced_type(r, r.inputs[1]);
+                      SF_CHECK(may_agree(r.inputs[0], y), ShapeError, r.label, " got dy ", r.inputs[0].text(),
+                               "; wanted ", y.text());
+                      return std::vector{r.inputs[1]};
+                    },
+                .uses =
+                    [](std::size_t, HostBooleans) {
+                      return std::vector{InputUse::data, InputUse::shape_only};
+                    }});
+}
+
+Value slice(Value x, SliceOptions options, Where where) {
+  return x.graph().add_node("slice", {x}, std::move(options), "slice", where).output();
+}
+Value slice_grad(Value dy, Value x, const SliceOptions& options) {
+  return x.graph().add_node("slice_grad", {dy, x}, options, "slice_grad").output();
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,80 @@
+#include "graph/ops/window.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace sectionflow {
+
+ImageDims image_dims(const Shape& shape, DataFormat format) {
+  const int first = format == DataFormat::nhwc ? 1 : 2;
+  const auto begin = shape.dims().begin() + first;
+  return {.batch = shape[0],
+          .channels = format == DataFormat::nhwc ? shape[-1] : shape[1],
+          .sizes = {begin, begin + (shape.rank() - 2)}};
+}
+
+Shape image_shape(const ImageDims& dims, DataFormat format) {
+  std::vector<std::int64_t> shape = {dims.batch};
+  if (format == DataFormat::nchw) shape.push_back(dims.channels);
+  shape.insert(shape.end(), dims.sizes.begin(), dims.sizes.end());
+  if (format == DataFormat::nhwc) shape.push_back(dims.channels);
+  return Shape(std::move(shape));
+}
+
+std::string image_text(std::size_t rank, DataFormat format) {
+  const std::string sizes = rank == 2 ? "H, W" : "D, H, W";
+  return format == DataFormat::nhwc ? text_of("[N, ", sizes, ", C]") : text_of("[N, C, ", sizes, "]");
+}
+
+namespace {
+
+void check_steps(std::int64_t size, const WindowAxis& axis, const std::string& label) {
+  SF_CHECK(size != kDynamic, ShapeError, label, ": the sizes of images must be known; only the batch may be -1");
+  SF_CHECK(axis.stride >= 1, ArgumentError, label, ": stride ", axis.stride, "; wanted >= 1");
+  SF_CHECK(axis.dilation >= 1, ArgumentError, label, ": dilation ", axis.dilation, "; wanted >= 1");
+  SF_CHECK(axis.window >= 1, ShapeError, label, ": the kernel's sizes must be known and >= 1");
+  SF_CHECK(axis.before >= 0 && axis.after >= 0, ArgumentError, label, ": negative padding");
+  (void)checked_multiply(axis.window, axis.dilation);
+}
+
+}  // namespace
+
+WindowAxis window_axis(std::int64_t size, std::int64_t window, const WindowSteps& steps, std::size_t index,
+                       const std::string& label) {
+  WindowAxis axis{.size = size,
+                  .window = window,
+                  .stride = steps.stride[index],
+                  .dilation = steps.dilation[index],
+                  .before = steps.before[index],
+                  .after = steps.after[index]};
+  check_steps(size, axis, label);
+  if (steps.padding == PaddingKind::same) {
+    axis.out = (size + axis.stride - 1) / axis.stride;
+    const std::int64_t total = std::max<std::int64_t>(0, (axis.out - 1) * axis.stride + axis.extent() - size);
+    axis.before = total / 2;
+    axis.after = total - axis.before;
+    return axis;
+  }
+  const std::int64_t padded = size + axis.before + axis.after;
+  SF_CHECK(axis.extent() <= padded, ShapeError, label, ": kernel of ", axis.extent(),
+           axis.dilation > 1 ? " (with its dilation)" : "", " is larger than the padded image of ", padded,
+           "; try Padding::same");
+  axis.out = (padded - axis.extent()) / axis.stride + 1;
+  return axis;
+}
+
+std::vector<WindowAxis> window_axes(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& window,
+                                    const WindowSteps& steps, const std::string& label) {
+  std::vector<WindowAxis> axes;
+  for (std::size_t i = 0; i < sizes.size(); ++i) axes.push_back(window_axis(sizes[i], window[i], steps, i, label));
+  return axes;
+}
+
+std::vector<std::int64_t> outputs_of(const std::vector<WindowAxis>& axes) {
+  std::vector<std::int64_t> outputs;
+  for (const WindowAxis& axis : axes) outputs.push_back(axis.out);
+  return outputs;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/shape.h"
+#include "graph/ops/data_format.h"
+
+namespace sectionflow {
+
+enum class PaddingKind { same, valid, fixed };
+
+/// How much surrounds an image of `rank` spatial axes: zeros before a convolution, nothing that counts before a pool.
+/// `same` gives ceil(size / stride) outputs, with the odd zero after the image (as TensorFlow does); `valid` pads
+/// nothing; explicit numbers are taken as they stand.
+template <std::size_t rank>
+class SpatialPadding {
+ public:
+  using Kind = PaddingKind;
+  using Sizes = std::array<std::int64_t, rank>;
+  static const SpatialPadding same;
+  static const SpatialPadding valid;
+
+  constexpr SpatialPadding() = default;
+  /// The same number before and after: {height, width} or {depth, height, width}.
+  template <std::convertible_to<std::int64_t>... Size>
+  requires(sizeof...(Size) == rank) constexpr SpatialPadding(
+      Size... sizes)  // NOLINT(google-explicit-constructor): `.padding = {1, 1}` reads well
+      : SpatialPadding(Sizes{static_cast<std::int64_t>(sizes)...}, Sizes{static_cast<std::int64_t>(sizes)...}) {}
+  /// Numbers before (front, top, left) and after (back, bottom, right).
+  constexpr SpatialPadding(Sizes before, Sizes after) : kind_(Kind::fixed), before_(before), after_(after) {}
+
+  Kind kind() const { return kind_; }
+  const Sizes& before() const { return before_; }
+  const Sizes& after() const { return after_; }
+
+ private:
+  constexpr explicit SpatialPadding(Kind kind) : kind_(kind) {}
+  Kind kind_ = Kind::same;
+  Sizes before_ = {};
+  Sizes after_ = {};
+};
+template <std::size_t rank>
+inline constexpr SpatialPadding<rank> SpatialPadding<rank>::same{Kind::same};
+template <std::size_t rank>
+inline constexpr SpatialPadding<rank> SpatialPadding<rank>::valid{Kind::valid};
+
+using Padding = SpatialPadding<2>;
+using Padding3d = SpatialPadding<3>;
+
+/// How a window steps over images, one number a spatial axis: what convolutions and pools of every rank share.
+struct WindowSteps {
+  std::vector<std::int64_t> stride{}, dilation{};
+  PaddingKind padding = PaddingKind::same;
+  std::vector<std::int64_t> before{}, after{};  ///< of fixed padding
+  DataFormat format = DataFormat::nhwc;
+};
+template <std::size_t rank>
+WindowSteps window_steps(const std::array<std::int64_t, rank>& stride, const std::array<std::int64_t, rank>& dilation,
+                         const SpatialPadding<rank>& padding, DataFormat format) {
+  return {.stride = {stride.begin(), stride.end()},
+          .dilation = {dilation.begin(), dilation.end()},
+          .padding = padding.kind(),
+          .before = {padding.before().begin(), padding.before().end()},
+          .after = {padding.after().begin(), padding.after().end()},
+          .format = format};
+}
+
+/// The dimensions of a batch of images, wherever the channels stand in its shape.
+struct ImageDims {
+  std::int64_t batch = 0, channels = 0;
+  std::vector<std::int64_t> sizes{};  ///< one a spatial axis
+};
+/// Shapes: [N, sizes..., C] or [N, C, sizes...], of rank 3 or more.
+ImageDims image_dims(const Shape& shape, DataFormat format);
+Shape image_shape(const ImageDims& dims, DataFormat format);
+/// "[N, H, W, C]", for messages. `rank`: 2 or 3 spatial axes.
+std::string image_text(std::size_t rank, DataFormat format);
+
+/// One axis of an image and the window that steps over it. Output o reads the elements o * stride - before + t *
+/// dilation of the image, for 0 <= t < window, as far as they exist.
+struct WindowAxis {
+  std::int64_t size = 1;    ///< of the image
+  std::int64_t window = 1;  ///< elements of the window
+  std::int64_t stride = 1, dilation = 1;
+  std::int64_t before = 0, after = 0;  ///< padding
+  std::int64_t out = 1;                ///< outputs
+
+  /// What the window spans, holes of its dilation included.
+  std::int64_t extent() const { return (window - 1) * dilation + 1; }
+};
+/// One axis of a window; its outputs follow from the sizes. `index`: which of the spatial axes.
+/// Throws: ShapeError, ArgumentError (starting with `label`).
+WindowAxis window_axis(std::int64_t size, std::int64_t window, const WindowSteps& steps, std::size_t index,
+                       const std::string& label);
+/// All axes.
+std::vector<WindowAxis> window_axes(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& window,
+                                    const WindowSteps& steps, const std::string& label);
+/// The outputs of all axes.
+std::vector<std::int64_t> outputs_of(const std::vector<WindowAxis>& axes);
+
+}  // namespace sectionflow

@@ -1,0 +1,115 @@
+#include "kernels/cpu/bordered_copy.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/cpu/convert_element.h"
+#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/function_kernel.h"
+
+namespace sectionflow {
+namespace {
+
+/// A walk over the rows of y in order. An axis without border is one with the axis outside it.
+class BorderedRows {
+ public:
+  explicit BorderedRows(const BorderedCopy& copy) : num_elements_(copy.y.shape.num_elements()) {
+    for (int i = 0; i < copy.y.shape.rank(); ++i) {
+      const Axis axis{copy.y.shape[i], copy.x[i], copy.before[i]};
+      if (rank_ > 0 && axis.y_dim == axis.x_dim) {
+        Axis& outer = axes_[rank_ - 1];
+        outer = {outer.y_dim * axis.y_dim, outer.x_dim * axis.x_dim, outer.before * axis.y_dim};
+      } else {
+        axes_[rank_++] = axis;
+      }
+    }
+    if (rank_ == 0) rank_ = 1;
+  }
+
+  template <class T>
+  void run(T* y, const T* x, T value) const {
+    parallel_for(num_elements_, kParallelGrain,
+                 [&](std::int64_t begin, std::int64_t end) { walk(begin, end, y, x, value); });
+  }
+
+ private:
+  struct Axis {
+    std::int64_t y_dim = 1, x_dim = 1, before = 0;
+  };
+  using Position = std::array<std::int64_t, Shape::kMaxRank>;
+
+  template <class T>
+  void walk(std::int64_t begin, std::int64_t end, T* y, const T* x, T value) const {
+    const Axis& last = axes_[rank_ - 1];
+    Position position{};
+    std::int64_t rest = begin / last.y_dim;
+    for (int i = rank_ - 2; i >= 0; --i) {
+      position[i] = rest % axes_[i].y_dim;
+      rest /= axes_[i].y_dim;
+    }
+    std::int64_t from = begin % last.y_dim;
+    while (begin < end) {
+      const std::int64_t to = std::min(last.y_dim, from + end - begin);
+      fill_row(y + begin - from, x_row(position, x), from, to, value);
+      begin += to - from;
+      from = 0;
+      next_row(position);
+    }
+  }
+
+  /// x's elements in the row at `position`; nullptr in the border.
+  template <class T>
+  const T* x_row(const Position& position, const T* x) const {
+    std::int64_t row = 0;
+    for (int i = 0; i < rank_ - 1; ++i) {
+      const std::int64_t in_x = position[i] - axes_[i].before;
+      if (in_x < 0 || in_x >= axes_[i].x_dim) return nullptr;
+      row = row * axes_[i].x_dim + in_x;
+    }
+    return x + row * axes_[rank_ - 1].x_dim;
+  }
+
+  /// Elements [from, to) of a row of y.
+  template <class T>
+  void fill_row(T* y, const T* x, std::int64_t from, std::int64_t to, T value) const {
+    const Axis& last = axes_[rank_ - 1];
+    const std::int64_t x_end = last.before + last.x_dim;
+    const std::int64_t begin = x == nullptr ? to : std::clamp(last.before, from, to);
+    const std::int64_t end = x == nullptr ? to : std::clamp(x_end, begin, to);
+    std::fill(y + from, y + begin, value);
+    if (begin < end) std::copy(x + begin - last.before, x + end - last.before, y + begin);
+    std::fill(y + end, y + to, value);
+  }
+
+  void next_row(Position& position) const {
+    for (int i = rank_ - 2; i >= 0; --i) {
+      if (++position[i] < axes_[i].y_dim) return;
+      position[i] = 0;
+    }
+  }
+
+  std::int64_t num_elements_ = 1;
+  int rank_ = 0;
+  std::array<Axis, Shape::kMaxRank> axes_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> bordered_copy_kernel(const BorderedCopy& copy) {
+  if (copy.x == copy.y.shape) {
+    return function_kernel(
+        [num_bytes = copy.y.bytes()](const KernelArguments& arguments) {
+          copy_bytes(arguments.outputs[0], arguments.inputs[0], num_bytes);
+        },
+        {.in_place = {{0, 0}}});
+  }
+  return with_element_type(copy.y.dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel(
+        [rows = BorderedRows(copy), value = convert_element<T>(copy.value)](const KernelArguments& arguments) {
+          rows.run(static_cast<T*>(arguments.outputs[0]), static_cast<const T*>(arguments.inputs[0]), value);
+        });
+  });
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,199 @@
+#include "graph/ops/concat.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/function_kernel.h"
+#include "kernels/kernel_registry.h"
+
+namespace sectionflow {
+namespace {
+
+constexpr int kNoTensor = -1;
+
+/// One of the tensors that a joined tensor consists of: in each of its rows, `bytes` bytes from `offset` on.
+struct Part {
+  std::int64_t offset, bytes;
+  int tensor;  // its number among the inputs or outputs that hold parts
+};
+
+/// A tensor seen as rows, cut at the joining axis: in each row the parts lie one behind the other.
+class JoinedRows {
+ public:
+  /// `axis`: that of the parts' shapes from which on a part is one run of bytes. `tensors`: one a part.
+  JoinedRows(const std::vector<TensorType>& parts, int axis, const std::vector<int>& tensors) {
+    for (int i = 0; i < axis; ++i) num_rows_ *= parts[0].shape[i];
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      auto bytes = static_cast<std::int64_t>(dtype_bytes(parts[i].dtype));
+      for (int k = axis; k < parts[i].shape.rank(); ++k) bytes *= parts[i].shape[k];
+      parts_.push_back({row_bytes_, bytes, tensors[i]});
+      row_bytes_ += bytes;
+    }
+  }
+
+  std::int64_t row_bytes() const { return row_bytes_; }
+
+  /// Calls `body(part, first_row, num_rows, begin, num_bytes)` on the compute team for pieces that together cover the
+  /// joined tensor: bytes [begin, begin + num_bytes) of the part in each of the rows.
+  template <class Body>
+  void for_each_piece(const Body& body) const {
+    if (row_bytes_ == 0) return;
+    if (row_bytes_ > kGrainBytes) {
+      parallel_for(num_rows_ * row_bytes_, kGrainBytes,
+                   [&](std::int64_t begin, std::int64_t end) { cut_rows(begin, end, body); });
+      return;
+    }
+    // As many rows as stay in cache while the parts are taken one after the other.
+    const std::int64_t rows_together = kGrainBytes / row_bytes_;
+    parallel_for(num_rows_, rows_together, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; row += rows_together) {
+        for (const Part& part : parts_) body(part, row, std::min(rows_together, end - row), 0, part.bytes);
+      }
+    });
+  }
+
+ private:
+  template <class Body>
+  void cut_rows(std::int64_t begin, std::int64_t end, const Body& body) const {
+    while (begin < end) {
+      const std::int64_t row = begin / row_bytes_;
+      const std::int64_t row_begin = row * row_bytes_;
+      const std::int64_t row_end = std::min(end, row_begin + row_bytes_);
+      for (const Part& part : parts_) {
+        const std::int64_t from = std::max(begin - row_begin, part.offset);
+        const std::int64_t to = std::min(row_end - row_begin, part.offset + part.bytes);
+        if (from < to) body(part, row, 1, from - part.offset, to - from);
+      }
+      begin = row_end;
+    }
+  }
+
+  static constexpr std::int64_t kGrainBytes = std::int64_t{1} << 17;
+
+  std::int64_t num_rows_ = 1, row_bytes_ = 0;
+  std::vector<Part> parts_;
+};
+
+template <std::int64_t kBytes>
+void copy_short_rows(std::byte* to, std::int64_t to_step, const std::byte* from, std::int64_t from_step,
+                     std::int64_t num_rows) {
+  for (std::int64_t row = 0; row < num_rows; ++row) std::memcpy(to + row * to_step, from + row * from_step, kBytes);
+}
+
+void copy_rows(std::byte* to, std::int64_t to_step, const std::byte* from, std::int64_t from_step,
+               std::int64_t num_rows, std::int64_t num_bytes) {
+  // A call of memcpy costs more than such a row.
+  if (num_bytes == 4) return copy_short_rows<4>(to, to_step, from, from_step, num_rows);
+  if (num_bytes == 8) return copy_short_rows<8>(to, to_step, from, from_step, num_rows);
+  if (num_bytes == 16) return copy_short_rows<16>(to, to_step, from, from_step, num_rows);
+  if (num_bytes == 0) return;
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    std::memcpy(to + row * to_step, from + row * from_step, static_cast<std::size_t>(num_bytes));
+  }
+}
+
+/// Output 0 from its parts, which are the inputs from `first_input` on.
+std::unique_ptr<Kernel> make_join(JoinedRows rows, std::size_t first_input) {
+  return function_kernel([rows = std::move(rows), first_input](const KernelArguments& arguments) {
+    auto* y = static_cast<std::byte*>(arguments.outputs[0]);
+    rows.for_each_piece(
+        [&](const Part& part, std::int64_t row, std::int64_t num_rows, std::int64_t begin, std::int64_t num_bytes) {
+          std::byte* to = y + row * rows.row_bytes() + part.offset + begin;
+          if (part.tensor != kNoTensor) {
+            const auto* x =
+                static_cast<const std::byte*>(arguments.inputs[first_input + static_cast<std::size_t>(part.tensor)]);
+            copy_rows(to, rows.row_bytes(), x + row * part.bytes + begin, part.bytes, num_rows, num_bytes);
+            return;
+          }
+          for (std::int64_t i = 0; i < num_rows; ++i) {
+            std::memset(to + i * rows.row_bytes(), 0, static_cast<std::size_t>(num_bytes));
+          }
+        });
+  });
+}
+
+/// The outputs from input 0, of which they are parts.
+std::unique_ptr<Kernel> make_cut(JoinedRows rows) {
+  return function_kernel([rows = std::move(rows)](const KernelArguments& arguments) {
+    const auto* x = static_cast<const std::byte*>(arguments.inputs[0]);
+    rows.for_each_piece(
+        [&](const Part& part, std::int64_t row, std::int64_t num_rows, std::int64_t begin, std::int64_t num_bytes) {
+          if (part.tensor == kNoTensor) return;
+          auto* y = static_cast<std::byte*>(arguments.outputs[static_cast<std::size_t>(part.tensor)]);
+          copy_rows(y + row * part.bytes + begin, part.bytes, x + row * rows.row_bytes() + part.offset + begin,
+                    rows.row_bytes(), num_rows, num_bytes);
+        });
+  });
+}
+
+/// Where the only part is the whole.
+std::unique_ptr<Kernel> make_copy(const KernelRequest& request) {
+  return function_kernel(
+      [num_bytes = request.outputs[0].bytes()](const KernelArguments& arguments) {
+        copy_bytes(arguments.outputs[0], arguments.inputs[0], num_bytes);
+      },
+      {.in_place = {{0, 0}}});
+}
+
+/// The number of each part that is there among those that are.
+std::vector<int> tensor_numbers(const std::vector<bool>& is_there) {
+  std::vector<int> numbers;
+  int next = 0;
+  for (bool there : is_there) numbers.push_back(there ? next++ : kNoTensor);
+  return numbers;
+}
+
+int axis_of(const KernelRequest& request, const ConcatOptions& options, const TensorType& part) {
+  return normalized_axis(options.axis, part.shape.rank() + (options.is_stack ? 1 : 0), request.node.label());
+}
+
+std::unique_ptr<Kernel> make_concat(const KernelRequest& request) {
+  if (request.inputs.size() == 1) return make_copy(request);
+  const int axis = axis_of(request, request.node.options<ConcatOptions>(), request.inputs[0]);
+  return make_join({request.inputs, axis, tensor_numbers(std::vector<bool>(request.inputs.size(), true))}, 0);
+}
+
+std::unique_ptr<Kernel> make_concat_grad(const KernelRequest& request) {
+  if (request.inputs.size() == 2) return make_copy(request);
+  const auto& options = request.node.options<ConcatGradOptions>();
+  const std::vector<TensorType> values(request.inputs.begin() + 1, request.inputs.end());
+  return make_cut({values, axis_of(request, options.concat, values[0]), tensor_numbers(options.wanted)});
+}
+
+std::unique_ptr<Kernel> make_split(const KernelRequest& request) {
+  if (request.outputs.size() == 1) return make_copy(request);
+  const TensorType& x = request.inputs[0];
+  const int axis = normalized_axis(request.node.options<SplitOptions>().axis, x.shape.rank(), request.node.label());
+  return make_cut({request.outputs, axis, tensor_numbers(std::vector<bool>(request.outputs.size(), true))});
+}
+
+/// The types of the parts of x, as split gives them.
+std::vector<TensorType> part_types(const TensorType& x, int axis, const SplitOptions& options) {
+  std::vector<TensorType> parts;
+  for (int i = 0; i < options.parts; ++i) {
+    std::vector<std::int64_t> dims = x.shape.dims();
+    dims[axis] = options.sizes.empty() ? dims[axis] / options.parts : options.sizes[i];
+    parts.push_back({x.dtype, Shape(std::move(dims))});
+  }
+  return parts;
+}
+
+std::unique_ptr<Kernel> make_split_grad(const KernelRequest& request) {
+  const auto& options = request.node.options<SplitGradOptions>();
+  const TensorType& x = request.inputs[0];
+  const int axis = normalized_axis(options.split.axis, x.shape.rank(), request.node.label());
+  return make_join({part_types(x, axis, options.split), axis, tensor_numbers(options.given)}, 1);
+}
+
+}  // namespace
+
+void add_concat_cpu_kernels(KernelRegistry& registry) {
+  registry.add("concat", make_concat);
+  registry.add("stack", make_concat);
+  registry.add("concat_grad", make_concat_grad);
+  registry.add("split", make_split);
+  registry.add("split_grad", make_split_grad);
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "device/parallel.h"
+#include "kernels/cpu/broadcast_loop.h"
+#include "kernels/cpu/function_kernel.h"
+
+namespace sectionflow {
+
+/// y[i] = function(x[i]...) for f32 tensors of one shape, one x an input. `function` is arithmetic that vectorises (no
+/// branches, no library calls but std::sqrt); y may lie over any of the inputs.
+template <class Function, std::size_t... k>
+std::unique_ptr<Kernel> map_kernel(const KernelRequest& request, Function function, std::index_sequence<k...>) {
+  const std::int64_t num_elements = request.outputs[0].shape.num_elements();
+  return function_kernel(
+      [=](const KernelArguments& arguments) {
+        const std::array<const float*, sizeof...(k)> inputs = {static_cast<const float*>(arguments.inputs[k])...};
+        float* y = static_cast<float*>(arguments.outputs[0]);
+        parallel_for(num_elements, kParallelGrain, [&](std::int64_t begin, std::int64_t end) {
+          [=](auto... x) {
+#pragma omp simd
+            for (std::int64_t i = begin; i < end; ++i) y[i] = function(x[i]...);
+          }(inputs[k]...);
+        });
+      },
+      {.in_place = {{.input = static_cast<int>(k), .output = 0}...}});
+}
+template <class Function>
+std::unique_ptr<Kernel> map_kernel(const KernelRequest& request, Function function) {
+  if constexpr (std::is_invocable_v<Function, float>) {
+    return map_kernel(request, function, std::make_index_sequence<1>());
+  } else {
+    return map_kernel(request, function, std::make_index_sequence<2>());
+  }
+}
+
+/// The elements of one operand along a row: one after the other, or the first again and again.
+template <class T, bool kRepeats>
+struct RowOperand {
+  const T* data;
+  T first;
+
+  explicit RowOperand(const T* row) : data(row), first(kRepeats ? *row : T{}) {}
+  T operator[](std::int64_t i) const {
+    if constexpr (kRepeats) {
+      return first;
+    } else {
+      return data[i];
+    }
+  }
+};
+
+/// visit(std::bool_constant...) for booleans: one loop for each combination.
+template <class Visit>
+void with_constants(const Visit& visit) {
+  visit();
+}
+template <class Visit, class... Rest>
+void with_constants(const Visit& visit, bool first, Rest... rest) {
+  if (first) {
+    with_constants([&](auto... others) { visit(std::true_type(), others...); }, rest...);
+  } else {
+    with_constants([&](auto... others) { visit(std::false_type(), others...); }, rest...);
+  }
+}
+
+/// y[i] = function(x[i]...) with inputs of the element types X... that are broadcast to y's shape. y may lie over an
+/// input of y's type that is not repeated.
+template <class Y, class... X, class Function, std::size_t... k>
+std::unique_ptr<Kernel> broadcast_kernel(const KernelRequest& request, Function function, std::index_sequence<k...>) {
+  constexpr int kOperands = sizeof...(X);
+  const TensorType& y_type = request.outputs[0];
+  std::vector<InPlace> in_place;
+  for (int input = 0; input < kOperands; ++input) {
+    const TensorType& type = request.inputs[input];
+    // As many elements: not repeated.
+    const bool fits = type.dtype == y_type.dtype && type.shape.num_elements() == y_type.shape.num_elements();
+    if (fits) in_place.push_back({input, 0});
+  }
+  const BroadcastLoop<kOperands> loop(y_type.shape, {broadcast_strides(request.inputs[k].shape, y_type.shape)...});
+  return function_kernel(
+      [=](const KernelArguments& arguments) {
+        Y* y = static_cast<Y*>(arguments.outputs[0]);
+        loop.for_each_row([&](std::int64_t begin, std::int64_t count, const auto& offsets) {
+          const auto row = [&](auto... repeats) {
+            [=, y_row = y + begin](auto... x) {
+#pragma omp simd
+              for (std::int64_t i = 0; i < count; ++i) y_row[i] = function(x[i]...);
+            }(RowOperand<X, repeats>(static_cast<const X*>(arguments.inputs[k]) + offsets[k])...);
+          };
+          with_constants(row, loop.repeats_in_row(k)...);
+        });
+      },
+      {.in_place = std::move(in_place)});
+}
+template <class Y, class... X, class Function>
+std::unique_ptr<Kernel> broadcast_kernel(const KernelRequest& request, Function function) {
+  return broadcast_kernel<Y, X...>(request, function, std::index_sequence_for<X...>());
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,167 @@
+#include "graph/ops/layer_norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "device/parallel.h"
+#include "kernels/cpu/combine_blocks.h"
+#include "kernels/cpu/function_kernel.h"
+#include "kernels/cpu/row_sum.h"
+#include "kernels/cpu/workspace_layout.h"
+#include "kernels/kernel_registry.h"
+
+namespace sectionflow {
+namespace {
+
+// Positions of the gradient's inputs.
+namespace backward_input {
+enum { dy, x, scale, mean, rstd };
+}
+
+/// A tensor seen as [rows, C], cut into blocks of whole rows by shape alone.
+struct RowBlocks {
+  static constexpr std::int64_t kBlockElements = 16384;
+
+  explicit RowBlocks(const Shape& shape)
+      : channels(shape[-1]),
+        rows(channels == 0 ? 0 : shape.num_elements() / channels),
+        block_rows(std::max<std::int64_t>(1, kBlockElements / std::max<std::int64_t>(1, channels))) {}
+
+  std::int64_t num_blocks() const { return (rows + block_rows - 1) / block_rows; }
+  /// Bytes of one f32 a channel and block.
+  std::size_t partial_bytes() const { return static_cast<std::size_t>(num_blocks() * channels) * sizeof(float); }
+  /// Calls `body(block, first row, end)` for every block, on the compute team.
+  template <class Body>
+  void for_each(const Body& body) const {
+    parallel_for(num_blocks(), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t block = begin; block < end; ++block) {
+        body(block, block * block_rows, std::min(rows, (block + 1) * block_rows));
+      }
+    });
+  }
+
+  std::int64_t channels, rows, block_rows;
+};
+
+/// Two passes over a row, which is then in cache: E[x^2] - E[x]^2 cancels badly for rows with a large mean.
+void row_statistics(const float* x, std::int64_t channels, float epsilon, float& mean, float& rstd) {
+  const auto count = static_cast<double>(channels);
+  const auto m = static_cast<float>(row_sum(channels, [x](std::int64_t c) { return x[c]; }) / count);
+  const double squares = row_sum(channels, [x, m](std::int64_t c) { return (x[c] - m) * (x[c] - m); });
+  mean = m;
+  rstd = static_cast<float>(1.0 / std::sqrt(squares / count + static_cast<double>(epsilon)));
+}
+
+/// y may be x.
+void normalize_row(const float* x, const float* scale, const float* shift, float mean, float rstd,
+                   std::int64_t channels, float* y) {
+#pragma omp simd
+  for (std::int64_t c = 0; c < channels; ++c) y[c] = (x[c] - mean) * rstd * scale[c] + shift[c];
+}
+
+std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+  const RowBlocks blocks(request.inputs[0].shape);
+  const float epsilon = request.node.options<LayerNormOptions>().epsilon;
+  const bool has_statistics = request.replay;  // outputs 1 and 2 are already there
+  return function_kernel(
+      [=](const KernelArguments& arguments) {
+        const auto* x = static_cast<const float*>(arguments.inputs[0]);      // [rows, C]
+        const auto* scale = static_cast<const float*>(arguments.inputs[1]);  // [C]
+        const auto* shift = static_cast<const float*>(arguments.inputs[2]);  // [C]
+        auto* y = static_cast<float*>(arguments.outputs[0]);                 // [rows, C]
+        auto* mean = static_cast<float*>(arguments.outputs[1]);              // [rows]
+        auto* rstd = static_cast<float*>(arguments.outputs[2]);              // [rows]
+        const std::int64_t channels = blocks.channels;
+        blocks.for_each([&](std::int64_t, std::int64_t first, std::int64_t end) {
+          for (std::int64_t row = first; row < end; ++row) {
+            const float* x_row = x + row * channels;
+            if (!has_statistics) row_statistics(x_row, channels, epsilon, mean[row], rstd[row]);
+            normalize_row(x_row, scale, shift, mean[row], rstd[row], channels, y + row * channels);
+          }
+        });
+      },
+      {.in_place = {{.input = 0, .output = 0}}});
+}
+
+/// What a row of the gradient reads; dx may lie over dy or x.
+struct GradientRow {
+  const float *dy, *x, *scale;  // [C]
+  float mean, rstd;
+  std::int64_t channels;
+
+  /// With n = (x - mean) rstd and g = dy scale: dx = rstd (g - mean of g - n mean of g n). Adds dy n and dy to the
+  /// block's sums.
+  void run(float* dx, float* dscale, float* dshift) const {
+    const auto count = static_cast<double>(channels);
+    const auto g_mean =
+        static_cast<float>(row_sum(channels, [this](std::int64_t c) { return dy[c] * scale[c]; }) / count);
+    const auto gn_mean = static_cast<float>(
+        row_sum(channels, [this](std::int64_t c) { return dy[c] * scale[c] * ((x[c] - mean) * rstd); }) / count);
+#pragma omp simd
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const float n = (x[c] - mean) * rstd, dy_c = dy[c];
+      dscale[c] += dy_c * n;
+      dshift[c] += dy_c;
+      dx[c] = rstd * (dy_c * scale[c] - g_mean - n * gn_mean);
+    }
+  }
+};
+
+/// One pass over dy and x: a row is in cache from its sums on, and a block of rows adds to sums of its own, which are
+/// combined in the order of the blocks.
+struct Gradient {
+  RowBlocks blocks;
+  std::size_t dscales_at, dshifts_at;  // f32 [blocks, C] each
+
+  void run(const KernelArguments& arguments) const {
+    const auto part = [&](std::size_t at) { return static_cast<float*>(workspace_part(arguments.workspace, at)); };
+    const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
+    const std::int64_t channels = blocks.channels;
+    auto* dx = static_cast<float*>(arguments.outputs[0]);      // [rows, C]
+    auto* dscale = static_cast<float*>(arguments.outputs[1]);  // [C]
+    auto* dshift = static_cast<float*>(arguments.outputs[2]);  // [C]
+    float *dscales = part(dscales_at), *dshifts = part(dshifts_at);
+    blocks.for_each([&](std::int64_t block, std::int64_t first_row, std::int64_t end_row) {
+      float *block_dscale = dscales + block * channels, *block_dshift = dshifts + block * channels;
+      std::fill_n(block_dscale, channels, 0.0F);
+      std::fill_n(block_dshift, channels, 0.0F);
+      for (std::int64_t row = first_row; row < end_row; ++row) {
+        const std::int64_t first = row * channels;
+        const GradientRow gradient{input(backward_input::dy) + first, input(backward_input::x) + first,
+                                   input(backward_input::scale),      input(backward_input::mean)[row],
+                                   input(backward_input::rstd)[row],  channels};
+        gradient.run(dx + first, block_dscale, block_dshift);
+      }
+    });
+    combine_blocks(
+        blocks.num_blocks(), channels,
+        [=](std::int64_t block, std::int64_t c) { return dscales[block * channels + c]; },
+        [=](std::int64_t c, double sum) { dscale[c] = static_cast<float>(sum); });
+    combine_blocks(
+        blocks.num_blocks(), channels,
+        [=](std::int64_t block, std::int64_t c) { return dshifts[block * channels + c]; },
+        [=](std::int64_t c, double sum) { dshift[c] = static_cast<float>(sum); });
+  }
+};
+
+std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+  const RowBlocks blocks(request.outputs[0].shape);
+  WorkspaceLayout workspace;
+  const std::size_t dscales_at = workspace.add(blocks.partial_bytes());
+  const std::size_t dshifts_at = workspace.add(blocks.partial_bytes());
+  return function_kernel(
+      [gradient = Gradient{blocks, dscales_at, dshifts_at}](const KernelArguments& arguments) {
+        gradient.run(arguments);
+      },
+      {.workspace_bytes = workspace.num_bytes(),
+       .in_place = {{.input = backward_input::dy, .output = 0}, {.input = backward_input::x, .output = 0}}});
+}
+
+}  // namespace
+
+void add_layer_norm_cpu_kernels(KernelRegistry& registry) {
+  registry.add("layer_norm", make_forward);
+  registry.add("layer_norm_grad", make_backward);
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,34 @@
+#include "graph/ops/pad.h"
+
+#include "kernels/cpu/bordered_copy.h"
+#include "kernels/cpu/strided_copy.h"
+#include "kernels/kernel_registry.h"
+
+namespace sectionflow {
+namespace {
+
+std::unique_ptr<Kernel> make_pad(const KernelRequest& request) {
+  const auto& options = request.node.options<PadOptions>();
+  return bordered_copy_kernel(
+      {.y = request.outputs[0], .x = request.inputs[0].shape, .before = options.before, .value = options.value});
+}
+
+std::unique_ptr<Kernel> make_pad_grad(const KernelRequest& request) {
+  const TensorType& dy = request.inputs[0];
+  const auto& before = request.node.options<PadOptions>().before;
+  StridedCopy copy{.element_bytes = dtype_bytes(dy.dtype),
+                   .y = request.outputs[0].shape,
+                   .strides = dense_strides(dy.shape),
+                   .num_x_elements = dy.shape.num_elements()};
+  for (std::size_t axis = 0; axis < before.size(); ++axis) copy.first += before[axis] * copy.strides[axis];
+  return strided_copy_kernel(copy);
+}
+
+}  // namespace
+
+void add_pad_cpu_kernels(KernelRegistry& registry) {
+  registry.add("pad", make_pad);
+  registry.add("pad_grad", make_pad_grad);
+}
+
+}  // namespace sectionflow

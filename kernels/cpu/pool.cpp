@@ -1,0 +1,269 @@
+#include "kernels/cpu/pool.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "device/parallel.h"
+#include "graph/ops/pool.h"
+#include "kernels/cpu/function_kernel.h"
+
+namespace sectionflow {
+namespace {
+
+/// [begin, end)
+struct Span {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t count() const { return end - begin; }
+};
+using Spans = std::array<Span, 3>;
+
+/// The elements of window `o` that lie on the image, as indices within the window.
+Span taps_of(const WindowAxis& axis, std::int64_t o) {
+  const std::int64_t start = o * axis.stride - axis.before;
+  return {std::max<std::int64_t>(0, -start), std::min(axis.window, axis.size - start)};
+}
+
+/// The windows that cover element `i` of the image.
+Span windows_over(const WindowAxis& axis, std::int64_t i) {
+  const std::int64_t at = i + axis.before;
+  const std::int64_t begin = at < axis.window ? 0 : (at - axis.window) / axis.stride + 1;
+  return {begin, std::min(axis.out, at / axis.stride + 1)};
+}
+
+/// A grid of pixels: [batch, sizes..., channels].
+struct Grid {
+  std::int64_t batch = 0;
+  std::array<std::int64_t, 3> sizes{};
+
+  std::int64_t pixel(std::int64_t n, std::int64_t d, std::int64_t h, std::int64_t w) const {
+    return ((n * sizes[0] + d) * sizes[1] + h) * sizes[2] + w;
+  }
+};
+
+/// A pool of three spatial axes, the missing ones of one element. With the channels behind the batch, each channel of
+/// an image is an image of one channel.
+class Pool {
+ public:
+  /// Lanes that are worked on together; their numbers stay in registers and in the first cache.
+  static constexpr std::int64_t kMaxLanes = 64;
+
+  Pool(const PoolGeometry& geometry, const PoolOptions& options) {
+    const bool channels_last = options.steps.format == DataFormat::nhwc;
+    channels_ = channels_last ? geometry.channels : 1;
+    std::copy(geometry.axes.begin(), geometry.axes.end(), axes_.end() - static_cast<int>(geometry.axes.size()));
+    x_.batch = y_.batch = channels_last ? geometry.batch : geometry.batch * geometry.channels;
+    for (std::size_t i = 0; i < 3; ++i) {
+      x_.sizes[i] = axes_[i].size;
+      y_.sizes[i] = axes_[i].out;
+      taps_ *= axes_[i].window;
+    }
+    include_padding_ = options.include_padding;
+  }
+
+  /// Elements of the window `at` that its mean is divided by.
+  float divisor(const std::array<std::int64_t, 3>& at) const {
+    std::int64_t count = 1;
+    for (std::size_t i = 0; i < 3; ++i) count *= include_padding_ ? axes_[i].window : taps_of(axes_[i], at[i]).count();
+    return static_cast<float>(count);
+  }
+
+  /// Calls `body(first element of y, lanes, for_each_tap)` for every output, at most kMaxLanes channels at a time,
+  /// where for_each_tap(visit) calls visit(first element of x, tap) for each element of the window, in order. `at` is
+  /// the output's place.
+  template <class Body>
+  void for_each_output(const Body& body) const {
+    for_each_pixel(y_, [&](std::int64_t n, const std::array<std::int64_t, 3>& at, std::int64_t pixel) {
+      const Spans taps = {taps_of(axes_[0], at[0]), taps_of(axes_[1], at[1]), taps_of(axes_[2], at[2])};
+      std::array<std::int64_t, 3> start;
+      for (std::size_t i = 0; i < 3; ++i) start[i] = at[i] * axes_[i].stride - axes_[i].before;
+      for_each_lanes([&](std::int64_t c, std::int64_t lanes) {
+        const auto for_each_tap = [&](const auto& visit) {
+          for (std::int64_t d = taps[0].begin; d < taps[0].end; ++d) {
+            for (std::int64_t h = taps[1].begin; h < taps[1].end; ++h) {
+              const std::int64_t row = x_.pixel(n, start[0] + d, start[1] + h, start[2]);
+              const std::int64_t tap = (d * axes_[1].window + h) * axes_[2].window;
+              for (std::int64_t w = taps[2].begin; w < taps[2].end; ++w) visit((row + w) * channels_ + c, tap + w);
+            }
+          }
+        };
+        body(pixel * channels_ + c, lanes, at, for_each_tap);
+      });
+    });
+  }
+
+  /// Calls `body(first element of x, lanes, for_each_window)` for every element of the image, where
+  /// for_each_window(visit) calls visit(first element of y, tap, place of the window) for each window that covers the
+  /// element, in order; `tap` is the element's index within it.
+  template <class Body>
+  void for_each_input(const Body& body) const {
+    for_each_pixel(x_, [&](std::int64_t n, const std::array<std::int64_t, 3>& at, std::int64_t pixel) {
+      const Spans over = {windows_over(axes_[0], at[0]), windows_over(axes_[1], at[1]), windows_over(axes_[2], at[2])};
+      for_each_lanes([&](std::int64_t c, std::int64_t lanes) {
+        const auto for_each_window = [&](const auto& visit) {
+          for (std::int64_t d = over[0].begin; d < over[0].end; ++d) {
+            for (std::int64_t h = over[1].begin; h < over[1].end; ++h) {
+              const std::int64_t row = tap_at(0, at[0], d) * axes_[1].window + tap_at(1, at[1], h);
+              for (std::int64_t w = over[2].begin; w < over[2].end; ++w) {
+                visit(y_.pixel(n, d, h, w) * channels_ + c, row * axes_[2].window + tap_at(2, at[2], w),
+                      std::array<std::int64_t, 3>{d, h, w});
+              }
+            }
+          }
+        };
+        body(pixel * channels_ + c, lanes, for_each_window);
+      });
+    });
+  }
+
+ private:
+  std::int64_t tap_at(std::size_t axis, std::int64_t element, std::int64_t window) const {
+    return element + axes_[axis].before - window * axes_[axis].stride;
+  }
+
+  template <class Body>
+  void for_each_lanes(const Body& body) const {
+    for (std::int64_t c = 0; c < channels_; c += kMaxLanes) body(c, std::min(kMaxLanes, channels_ - c));
+  }
+
+  /// Calls `body(n, {d, h, w}, pixel)` for every pixel of a grid, on the compute team.
+  template <class Body>
+  void for_each_pixel(const Grid& grid, const Body& body) const {
+    const std::int64_t count = grid.batch * grid.sizes[0] * grid.sizes[1] * grid.sizes[2];
+    if (count == 0 || channels_ == 0) return;
+    const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / (channels_ * taps_));
+    parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
+      std::array<std::int64_t, 3> at;
+      at[2] = begin % grid.sizes[2];
+      at[1] = begin / grid.sizes[2] % grid.sizes[1];
+      at[0] = begin / (grid.sizes[2] * grid.sizes[1]) % grid.sizes[0];
+      std::int64_t n = begin / (grid.sizes[2] * grid.sizes[1] * grid.sizes[0]);
+      for (std::int64_t pixel = begin; pixel < end; ++pixel) {
+        body(n, at, pixel);
+        if (++at[2] < grid.sizes[2]) continue;
+        at[2] = 0;
+        if (++at[1] < grid.sizes[1]) continue;
+        at[1] = 0;
+        if (++at[0] < grid.sizes[0]) continue;
+        at[0] = 0;
+        ++n;
+      }
+    });
+  }
+
+  Grid x_, y_;
+  std::int64_t channels_ = 0, taps_ = 1;
+  std::array<WindowAxis, 3> axes_{};
+  bool include_padding_ = false;
+};
+
+Pool pool_of(const KernelRequest& request, const Shape& x) {
+  const auto& options = request.node.options<PoolOptions>();
+  return {pool_geometry(x, options, request.node.label()), options};
+}
+
+template <class Index>
+std::unique_ptr<Kernel> max_pool_kernel(const Pool& pool) {
+  return function_kernel([pool](const KernelArguments& arguments) {
+    const auto* x = static_cast<const float*>(arguments.inputs[0]);
+    auto* y = static_cast<float*>(arguments.outputs[0]);
+    auto* index = static_cast<Index*>(arguments.outputs[1]);
+    pool.for_each_output([=](std::int64_t out, std::int64_t lanes, const auto&, const auto& for_each_tap) {
+      float best[Pool::kMaxLanes];
+      std::int32_t best_tap[Pool::kMaxLanes];
+      bool is_first = true;
+      for_each_tap([&](std::int64_t in, std::int64_t tap) {
+        const auto tap32 = static_cast<std::int32_t>(tap);
+        if (is_first) {
+          for (std::int64_t c = 0; c < lanes; ++c) best_tap[c] = tap32;
+          std::copy(x + in, x + in + lanes, best);
+          is_first = false;
+          return;
+        }
+#pragma omp simd
+        for (std::int64_t c = 0; c < lanes; ++c) {
+          const float value = x[in + c];
+          // "Not <=" holds for a NaN too; from then on nothing is larger.
+          const bool larger = !(value <= best[c]) & (best[c] == best[c]);
+          best[c] = larger ? value : best[c];
+          best_tap[c] = larger ? tap32 : best_tap[c];
+        }
+      });
+      std::copy(best, best + lanes, y + out);
+      for (std::int64_t c = 0; c < lanes; ++c) index[out + c] = static_cast<Index>(best_tap[c]);
+    });
+  });
+}
+
+template <class Index>
+std::unique_ptr<Kernel> max_pool_grad_kernel(const Pool& pool) {
+  return function_kernel([pool](const KernelArguments& arguments) {
+    const auto* dy = static_cast<const float*>(arguments.inputs[0]);
+    const auto* index = static_cast<const Index*>(arguments.inputs[1]);
+    auto* dx = static_cast<float*>(arguments.outputs[0]);
+    pool.for_each_input([=](std::int64_t in, std::int64_t lanes, const auto& for_each_window) {
+      float sum[Pool::kMaxLanes];
+      std::fill(sum, sum + lanes, 0.0F);
+      for_each_window([&](std::int64_t out, std::int64_t tap, const auto&) {
+        const auto wanted = static_cast<Index>(tap);
+#pragma omp simd
+        for (std::int64_t c = 0; c < lanes; ++c) sum[c] += index[out + c] == wanted ? dy[out + c] : 0.0F;
+      });
+      std::copy(sum, sum + lanes, dx + in);
+    });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request) {
+  const Pool pool = pool_of(request, request.inputs[0].shape);
+  if (request.outputs[1].dtype == Dtype::u8) return max_pool_kernel<std::uint8_t>(pool);
+  return max_pool_kernel<std::int32_t>(pool);
+}
+
+std::unique_ptr<Kernel> make_max_pool_grad(const KernelRequest& request) {
+  const Pool pool = pool_of(request, request.outputs[0].shape);
+  if (request.inputs[1].dtype == Dtype::u8) return max_pool_grad_kernel<std::uint8_t>(pool);
+  return max_pool_grad_kernel<std::int32_t>(pool);
+}
+
+std::unique_ptr<Kernel> make_average_pool(const KernelRequest& request) {
+  const Pool pool = pool_of(request, request.inputs[0].shape);
+  return function_kernel([pool](const KernelArguments& arguments) {
+    const auto* x = static_cast<const float*>(arguments.inputs[0]);
+    auto* y = static_cast<float*>(arguments.outputs[0]);
+    pool.for_each_output([=, &pool](std::int64_t out, std::int64_t lanes, const auto& at, const auto& for_each_tap) {
+      float sum[Pool::kMaxLanes];
+      std::fill(sum, sum + lanes, 0.0F);
+      for_each_tap([&](std::int64_t in, std::int64_t) {
+#pragma omp simd
+        for (std::int64_t c = 0; c < lanes; ++c) sum[c] += x[in + c];
+      });
+      const float divisor = pool.divisor(at);
+#pragma omp simd
+      for (std::int64_t c = 0; c < lanes; ++c) y[out + c] = sum[c] / divisor;
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_average_pool_grad(const KernelRequest& request) {
+  const Pool pool = pool_of(request, request.outputs[0].shape);
+  return function_kernel([pool](const KernelArguments& arguments) {
+    const auto* dy = static_cast<const float*>(arguments.inputs[0]);
+    auto* dx = static_cast<float*>(arguments.outputs[0]);
+    pool.for_each_input([=, &pool](std::int64_t in, std::int64_t lanes, const auto& for_each_window) {
+      float sum[Pool::kMaxLanes];
+      std::fill(sum, sum + lanes, 0.0F);
+      for_each_window([&](std::int64_t out, std::int64_t, const auto& at) {
+        const float divisor = pool.divisor(at);
+#pragma omp simd
+        for (std::int64_t c = 0; c < lanes; ++c) sum[c] += dy[out + c] / divisor;
+      });
+      std::copy(sum, sum + lanes, dx + in);
+    });
+  });
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,62 @@
+#include "kernels/cpu/strided_copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/broadcast_loop.h"
+#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/function_kernel.h"
+
+namespace sectionflow {
+namespace {
+
+template <class T>
+void copy_row(T* y, const T* x, std::int64_t count, std::int64_t step) {
+  if (step == 1) {
+    std::memcpy(y, x, static_cast<std::size_t>(count) * sizeof(T));
+  } else if (step == 0) {
+    std::fill(y, y + count, *x);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i * step];
+  }
+}
+
+/// Whether every element of x is copied to its own place.
+bool changes_nothing(const StridedCopy& copy) {
+  if (copy.num_x_elements != copy.y.num_elements()) return false;
+  const std::vector<std::int64_t> dense = dense_strides(copy.y);
+  for (int axis = 0; axis < copy.y.rank(); ++axis) {
+    if (copy.y[axis] != 1 && copy.strides[axis] != dense[axis]) return false;
+  }
+  return copy.first == 0;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> dense_strides(const Shape& shape) {
+  return kept_strides(shape, std::vector<bool>(static_cast<std::size_t>(shape.rank()), false));
+}
+
+std::unique_ptr<Kernel> strided_copy_kernel(const StridedCopy& copy) {
+  if (changes_nothing(copy)) {
+    const std::size_t num_bytes = static_cast<std::size_t>(copy.y.num_elements()) * copy.element_bytes;
+    return function_kernel(
+        [num_bytes](const KernelArguments& arguments) {
+          copy_bytes(arguments.outputs[0], arguments.inputs[0], num_bytes);
+        },
+        {.in_place = {{0, 0}}});
+  }
+  const BroadcastLoop<1> loop(copy.y, {copy.strides});
+  return with_element_of(copy.element_bytes, [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel([loop, first = copy.first](const KernelArguments& arguments) {
+      const T* x = static_cast<const T*>(arguments.inputs[0]) + first;
+      T* y = static_cast<T*>(arguments.outputs[0]);
+      loop.for_each_row([&](std::int64_t begin, std::int64_t count, const std::array<std::int64_t, 1>& offsets) {
+        copy_row(y + begin, x + offsets[0], count, loop.step_in_row(0));
+      });
+    });
+  });
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,71 @@
+// Trains random models with random cuts by every strategy and compares all bytes, for as many seeds as asked for.
+
+#include <glog/logging.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <iostream>
+
+#include "base/log.h"
+#include "tests/support/shrink_spec.h"
+
+namespace {
+
+using namespace sectionflow;
+using namespace sectionflow::testing;
+
+struct Arguments {
+  std::uint64_t seeds = 1000;
+  std::uint64_t first = 1;
+  int failures = 1;
+  bool list = false;
+};
+
+/// Says how far it is, once in a few seconds.
+class ProgressLog {
+ public:
+  explicit ProgressLog(std::uint64_t total) : total_(total) {}
+  void seed_done(int failures) {
+    ++done_;
+    const auto now = std::chrono::steady_clock::now();
+    if (done_ < total_ && now - shown_ < std::chrono::seconds(5)) return;
+    shown_ = now;
+    const std::chrono::duration<double> took = now - start_;
+    std::cerr << done_ << " of " << total_ << " seeds, " << failures << " failed, "
+              << static_cast<std::int64_t>(took.count()) << " s\n";
+  }
+
+ private:
+  std::uint64_t total_, done_ = 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), shown_ = start_;
+};
+
+int run(const Arguments& arguments) {
+  int failures = 0;
+  ProgressLog progress(arguments.seeds);
+  for (std::uint64_t seed = arguments.first; seed < arguments.first + arguments.seeds; ++seed) {
+    const TrainingSpec spec = random_spec(seed);
+    if (arguments.list) std::cout << listing(spec);
+    const auto report = examine(spec);
+    if (report) {
+      std::cout << report->text() << std::flush;
+      if (++failures == arguments.failures) break;
+    }
+    progress.seed_done(failures);
+  }
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  sectionflow::start_logging(argv[0]);
+  CLI::App app("Random models with random cuts: training by sections must give the bytes of the whole graph.");
+  Arguments arguments;
+  app.add_option("--seeds", arguments.seeds, "how many seeds")->capture_default_str();
+  app.add_option("--first", arguments.first, "the first of them")->capture_default_str();
+  app.add_option("--failures", arguments.failures, "stop after so many failures; 0: never")->capture_default_str();
+  app.add_flag("--list", arguments.list, "print each model before it is trained");
+  CLI11_PARSE(app, argc, argv);
+  return run(arguments);
+}

@@ -1,0 +1,90 @@
+#include "graph/ops/pad.h"
+
+#include <cmath>
+
+#include "graph/ops/basic.h"
+#include "tests/support/moved.h"
+#include "tests/support/positions.h"
+
+namespace sectionflow {
+namespace {
+
+using namespace testing_support;
+
+OpCase pad_case(const std::string& name, Shape shape, std::vector<std::int64_t> before, std::vector<std::int64_t> after,
+                double value = 0, Dtype dtype = Dtype::f32) {
+  std::vector<std::int64_t> dims = shape.dims();
+  for (std::size_t axis = 0; axis < dims.size(); ++axis) dims[axis] += before[axis] + after[axis];
+  OpCase op_case = moving_case(
+      name, {moved_input(dtype, shape)},
+      [=](Graph&, const std::vector<Value>& in) {
+        return std::vector{pad(in[0], {.before = before, .after = after, .value = value})};
+      },
+      [=, y_shape = Shape(dims)](const std::vector<Doubles>& in) {
+        Doubles y(static_cast<std::size_t>(y_shape.num_elements()), value);
+        for (std::size_t i = 0; i < in[0].size(); ++i) {
+          Position to = position_of(static_cast<std::int64_t>(i), shape);
+          for (std::size_t axis = 0; axis < to.size(); ++axis) to[axis] += before[axis];
+          y[number_of(to, y_shape)] = in[0][i];
+        }
+        return std::vector<Doubles>{y};
+      });
+  op_case.dynamic_batch = true;
+  return op_case;
+}
+
+std::vector<OpCase> dtype_cases() {
+  std::vector<OpCase> cases;
+  for (Dtype dtype : kAllDtypes) {
+    cases.push_back(pad_case(text_of(dtype_name(dtype), "_box"), {2, 3, 4}, {1, 0, 2}, {0, 1, 1}, 1, dtype));
+  }
+  return cases;
+}
+
+class Pad : public testing::TestWithParam<OpCase> {};
+TEST_P(Pad, PutsABorderAroundXAndCutsItOffTheGradient) {
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Pad,
+    testing::Values(pad_case("scalar", {}, {}, {}), pad_case("no_border", {3, 4}, {0, 0}, {0, 0}),
+                    pad_case("vector", {5}, {2}, {3}, 0.5), pad_case("rows", {3, 4}, {1, 0}, {2, 0}, -1),
+                    pad_case("columns", {3, 4}, {0, 1}, {0, 2}, 2), pad_case("before_alone", {3, 4}, {2, 1}, {0, 0}),
+                    pad_case("after_alone", {3, 4}, {0, 0}, {1, 2}),
+                    pad_case("image", {2, 5, 6, 3}, {0, 1, 1, 0}, {0, 1, 2, 0}),
+                    pad_case("planes", {2, 3, 5, 6}, {0, 0, 1, 1}, {0, 0, 2, 1}, -0.25),
+                    pad_case("every_axis", {2, 3, 2, 3}, {1, 2, 0, 1}, {2, 0, 1, 1}, 3),
+                    pad_case("around_nothing", {0, 3}, {1, 1}, {2, 0}, 4), pad_case("empty", {0, 3}, {0, 1}, {0, 1}),
+                    pad_case("large_image", {3, 61, 63, 5}, {0, 1, 2, 0}, {0, 1, 0, 0}, 1),
+                    pad_case("large_planes", {5, 61, 63}, {1, 3, 2}, {0, 1, 5}),
+                    pad_case("large_rows", {401, 103}, {99, 0}, {100, 0}, 7)),
+    case_name);
+INSTANTIATE_TEST_SUITE_P(Dtypes, Pad, testing::ValuesIn(dtype_cases()), case_name);
+
+TEST(PadExactly, ABorderMayBeInfinite) {
+  Graph graph;
+  const Value y = pad(fill(graph, {1}, 2), {.before = {1}, .after = {1}, .value = -INFINITY});
+  EXPECT_TRUE(same_bits(run_kernels({y}, {})[0], HostTensor::of<float>({3}, {-INFINITY, 2, -INFINITY})));
+}
+
+TEST(PadShapes, UnknownDimensions) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 5}, Dtype::u8);
+  EXPECT_EQ(pad(x, {.before = {1, 2}, .after = {0, 3}}).type().text(), "u8[?,10]");
+}
+
+TEST(PadShapes, RefuseSizesThatDoNotFit) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {4, 5});
+  expect_refused<ShapeError>([&] { pad(x, {.before = {1, 1}, .after = {1}}); }, "pad 'pad'", {"2 sizes", "1 after"});
+  expect_refused<ShapeError>([&] { pad(x, {}); }, "pad 'pad'", {"0 sizes", "f32[4,5]"});
+  expect_refused<ShapeError>(
+      [&] {
+        pad(x, {.before = {1, -1}, .after = {1, 1}});
+      },
+      "pad 'pad'", {"axis 1", "-1", "try slice"});
+  EXPECT_EQ(graph.num_nodes(), 1);
+}
+
+}  // namespace
+}  // namespace sectionflow

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "graph/layers.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/cast.h"
+#include "graph/ops/compare.h"
+#include "graph/ops/random.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/softmax_cross_entropy.h"
+#include "tests/support/layer_kinds.h"
+#include "tests/support/training_spec.h"
+
+namespace sectionflow::testing {
+namespace {
+
+constexpr int kClasses = 5;
+
+using MakeOptimizer = std::function<Optimizer(const ScalarOrValue& learning_rate)>;
+
+const std::map<std::string, MakeOptimizer>& optimizers() {
+  static const std::map<std::string, MakeOptimizer> all = {
+      {"sgd", [](const ScalarOrValue& rate) { return Sgd{.learning_rate = rate}; }},
+      {"adam", [](const ScalarOrValue& rate) { return Adam{.learning_rate = rate}; }},
+  };
+  return all;
+}
+
+/// What a step feeds.
+struct Inputs {
+  Value images, labels, is_training, rate;
+};
+
+Inputs make_inputs(Graph& graph, const TrainingSpec& spec) {
+  Inputs in;
+  in.images = placeholder(graph, "images", {kDynamic, spec.side, spec.side, spec.channels});
+  in.labels = placeholder(graph, "labels", {kDynamic}, Dtype::i32);
+  in.is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
+  if (spec.feeds_rate) in.rate = placeholder(graph, "learning_rate", {});
+  return in;
+}
+
+Feeds feeds_of(const TrainingSpec& spec, const Inputs& in, bool is_training, std::int64_t step, FeedStore& store) {
+  const bool is_last = step == spec.steps - 1;
+  const std::int64_t batch =
+      is_last && spec.smaller_last_batch ? std::max<std::int64_t>(1, spec.batch - 2) : spec.batch;
+  store.reserve(2);
+  store.push_back(random_images({batch, spec.side, spec.side, spec.channels}, spec.seed, step));
+  store.push_back(random_classes(batch, kClasses, spec.seed, step));
+  Feeds feeds = {{in.images, store[0]}, {in.labels, store[1]}, {in.is_training, is_training}};
+  if (in.rate.valid() && is_training) feeds.push_back({in.rate, 0.05F / static_cast<float>(step + 1)});
+  return feeds;
+}
+
+/// Opens and closes sections as places say.
+class Cut {
+ public:
+  explicit Cut(GraphSectionManager& manager) : manager_(manager) {}
+  void enter(Place place) {
+    if (place == Place::same) return;
+    open_.reset();
+    if (place == Place::section) open_.emplace(manager_.new_section());
+  }
+  void close() { open_.reset(); }
+
+ private:
+  GraphSectionManager& manager_;
+  std::optional<SectionScope> open_;
+};
+
+Value head_loss(const TrainingSpec& spec, const Inputs& in, Value mask, const std::vector<Value>& losses, Value x) {
+  const Value logits = dense(pooled_rows(x), {.units = kClasses, .name = "logits"});
+  Value each = softmax_cross_entropy(logits, in.labels);
+  if (spec.masks_loss) each = each * mask;
+  Value loss = mean(each);
+  for (Value other : losses) loss = loss + other * 0.1F;
+  return loss;
+}
+
+Value build_model(Graph& graph, GraphSectionManager& manager, const TrainingSpec& spec, const Inputs& in) {
+  ModelBuilder model{.graph = graph, .is_training = in.is_training, .classes = in.labels, .images = in.images};
+  Value mask;
+  if (spec.masks_loss) mask = cast(cast(in.labels, Dtype::boolean), Dtype::f32) * 0.5F + 0.5F;  // class 0 counts half
+  if (spec.prepares_images) {
+    model.images = in.images * variable("gain", fill(graph, {spec.channels}, 1.5)) - 0.1F;
+  }
+  Cut cut(manager);
+  Value x = model.images;
+  for (const LayerSpec& layer : spec.layers) {
+    cut.enter(layer.place);
+    x = kind_named(layer.kind).build(model, layer, x);
+    model.outputs[layer.id] = x;
+  }
+  cut.enter(manager.sections().empty() ? Place::section : spec.head);
+  const Value loss = head_loss(spec, in, mask, model.losses, x);
+  cut.close();
+  return loss;
+}
+
+std::vector<GradientAndVariable> used(GradientUse use, std::vector<GradientAndVariable> pairs, Graph& graph) {
+  if (use == GradientUse::plain) return pairs;
+  if (use == GradientUse::noisy) {
+    for (auto& [gradient, variable] : pairs) {
+      gradient = gradient + random_normal(graph, variable.shape(), {.stddev = 0.01F});
+    }
+    return pairs;
+  }
+  Value squares;
+  for (const auto& pair : pairs) {
+    const Value square = reduce_sum(pair.gradient * pair.gradient);
+    squares = squares.valid() ? squares + square : square;
+  }
+  for (auto& pair : pairs) pair.gradient = pair.gradient / (squares + 1.0F);
+  return pairs;
+}
+
+void add_training(Graph& graph, GraphSectionManager& manager, const TrainingSpec& spec, const Inputs& in, Value loss) {
+  TrainingOptions options;
+  if (spec.counts_steps) {
+    options.global_step = variable("global_step", fill(graph, {}, 0, Dtype::i64), {.trainable = false});
+  }
+  const ScalarOrValue rate = in.rate.valid() ? ScalarOrValue(in.rate) : ScalarOrValue(0.05F);
+  const Optimizer optimizer = optimizers().at(spec.optimizer)(rate);
+  if (spec.gradients == GradientUse::plain) {
+    manager.add_training_ops(optimizer, loss, options);
+  } else {
+    manager.add_training_ops(optimizer, used(spec.gradients, compute_gradients(loss), graph), options);
+  }
+  manager.prepare_training();
+}
+
+}  // namespace
+
+const std::vector<std::string>& optimizer_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, make] : optimizers()) all.push_back(name);
+    return all;
+  }();
+  return names;
+}
+
+TrainingCase training_case(const TrainingSpec& spec) {
+  return {text_of("seed ", spec.seed), [spec](Graph& graph, GraphSectionManager& manager) {
+            const Inputs in = make_inputs(graph, spec);
+            const Value loss = build_model(graph, manager, spec, in);
+            add_training(graph, manager, spec, in, loss);
+            TrainingNet net;
+            net.loss = loss;
+            net.feeds = [spec, in](std::int64_t step, FeedStore& store) {
+              return feeds_of(spec, in, true, step, store);
+            };
+            net.evaluation_feeds = [spec, in](std::int64_t step, FeedStore& store) {
+              return feeds_of(spec, in, false, step, store);
+            };
+            if (spec.evaluates) net.evaluated = {loss};
+            return net;
+          }};
+}
+
+}  // namespace sectionflow::testing

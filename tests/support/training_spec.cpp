@@ -1,0 +1,67 @@
+#include "tests/support/training_spec.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "tests/support/layer_kinds.h"
+
+namespace sectionflow::testing {
+namespace {
+
+std::string layer_line(const LayerSpec& layer) {
+  const LayerKind& kind = kind_named(layer.kind);
+  std::string text = text_of(layer.id, " ", layer.kind);
+  if (kind.options > 1) text += text_of(" #", layer.option % kind.options);
+  if (kind.sized) text += text_of(", size ", layer.size);
+  if (layer.side > 1) text += text_of(", side ", layer.side);
+  if (layer.stride > 1) text += text_of(", stride ", layer.stride);
+  if (layer.bias) text += ", bias";
+  if (layer.shared >= 0) text += text_of(", shared variables ", layer.shared);
+  if (kind.reads_source) text += layer.source < 0 ? ", with the images" : text_of(", with layer ", layer.source);
+  return text;
+}
+
+std::string training_line(const TrainingSpec& spec) {
+  constexpr std::array<const char*, 4> uses = {"", ", gradients clipped", ", gradients divided by their norm",
+                                               ", gradients with noise"};
+  std::string text = text_of("images [", spec.batch, ",", spec.side, ",", spec.side, ",", spec.channels, "]");
+  if (spec.smaller_last_batch) text += ", a smaller last batch";
+  text += text_of(", ", spec.steps, " steps, ", spec.threads, spec.threads == 1 ? " thread, " : " threads, ",
+                  spec.optimizer, uses.at(static_cast<std::size_t>(spec.gradients)));
+  if (spec.feeds_rate) text += ", fed rate";
+  if (spec.counts_steps) text += ", global step";
+  if (spec.evaluates) text += ", evaluation between steps";
+  if (spec.masks_loss) text += ", masked loss";
+  if (spec.prepares_images) text += ", prepared images";
+  return text;
+}
+
+}  // namespace
+
+int num_sections(const TrainingSpec& spec) {
+  const auto opens = [](const LayerSpec& layer) { return layer.place == Place::section; };
+  const auto opened = static_cast<int>(std::count_if(spec.layers.begin(), spec.layers.end(), opens));
+  return std::max(1, opened + (spec.head == Place::section ? 1 : 0));
+}
+
+std::string listing(const TrainingSpec& spec) {
+  std::string text = text_of("seed ", spec.seed, ": ", training_line(spec), "\n");
+  int sections = 0;
+  bool is_first = true;
+  const auto line = [&](Place place, const std::string& what) {
+    if (place == Place::section) text += text_of("  section ", sections++, "\n");
+    if (place == Place::outside || (is_first && place == Place::same)) text += "  outside\n";
+    text += "    " + what + "\n";
+    is_first = false;
+  };
+  for (const LayerSpec& layer : spec.layers) line(layer.place, layer_line(layer));
+  line(sections == 0 ? Place::section : spec.head, "head and loss");
+  return text;
+}
+
+TrainOptions train_options(const TrainingSpec& spec) {
+  return {.steps = spec.steps, .threads = spec.threads, .seed = spec.seed + 7};
+}
+
+}  // namespace sectionflow::testing
