@@ -83,8 +83,8 @@ void Session::initialize(Where where) {
   user_call(where, [&] {
     check_not_pending("initialize()");
     // What a session holds is given up only when its new values are there to be written.
-    auto programs = std::exchange(programs_, {});
     VariableLayout layout = layout_;
+    auto programs = std::exchange(programs_, {});
     const bool was_initialized = std::exchange(initialized_, false), was_torn = std::exchange(torn_, false);
     const std::uint64_t cycle = std::exchange(cycle_, 0);
     try {

@@ -142,14 +142,17 @@ void GraphSectionManager::map_graph() const {
   std::vector<GroupId> groups;
   for (const auto& section : sections_) groups.push_back(section->group());
   SectionMap map = map_sections(*graph_, groups, counted, [&](NodeId id) { return possible_reads(graph_->node(id)); });
-  // What it refuses must be refused the next time too: nothing is taken over before.
-  if (prepared_) boundaries_ = section_boundaries(*graph_, map, counted);
-  map_ = std::move(map);
-  mapped_control_edges_ = graph_->num_control_edges();
-  section_training_.assign(sections_.size(), {});
+  std::vector<SectionBoundary> boundaries;
+  if (prepared_) boundaries = section_boundaries(*graph_, map, counted);
+  std::vector<std::vector<Operation>> section_training(sections_.size());
   for (Operation operation : training_) {
-    section_training_[static_cast<std::size_t>(map_.backward_run[operation.node().id()])].push_back(operation);
+    section_training[static_cast<std::size_t>(map.backward_run[operation.node().id()])].push_back(operation);
   }
+  // What is refused must be refused the next time too: nothing is taken over before all is there.
+  if (prepared_) boundaries_ = std::move(boundaries);
+  map_ = std::move(map);
+  section_training_ = std::move(section_training);
+  mapped_control_edges_ = graph_->num_control_edges();
 }
 
 /// What is allowed but seldom meant.
@@ -198,12 +201,12 @@ void GraphSectionManager::prepare_training(Where where) {
       take_update_operations();
       map_graph();
       boundaries_ = section_boundaries(*graph_, map_, counted_nodes());
+      for (const std::string& line : unusual()) LOG(WARNING) << "prepare_training: " << line;
     } catch (...) {
       training_.swap(before);
       map_ = {};
       throw;
     }
-    for (const std::string& line : unusual()) LOG(WARNING) << "prepare_training: " << line;
     prepared_ = true;
     prepared_at_ = where;
   });

@@ -89,11 +89,13 @@ std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(Session&
     Program* instead = placed.empty() ? nullptr : &backward_program(session, *forward, placed);
     const Schedule& played = instead != nullptr ? instead->schedule : forward->schedule;
     const StepIndex first = instead != nullptr ? 0 : played.half;
+    // Room for the results before anything runs.
+    std::vector<std::vector<HostTensor>> result(fetches.size());
+    for (std::size_t k = 0; k < fetches.size(); ++k) result[k].reserve(fetches[k].size());
     auto flat = session.play_backward_half(instead, play_options(options));
     count_runs(played, first, static_cast<StepIndex>(played.steps.size()));
     forget_next_cycle_choices();
 
-    std::vector<std::vector<HostTensor>> result(fetches.size());
     std::size_t next = 0;
     for (std::size_t k = 0; !placed.empty() && k < fetches.size(); ++k) {
       for (std::size_t i = 0; i < fetches[k].size(); ++i) result[k].push_back(std::move(flat[next++]));
