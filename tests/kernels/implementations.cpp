@@ -87,8 +87,7 @@ TEST(Implementations, MatmulsAndAttentionOfAGptAreJit) {
     const AttentionOptions options{.causal = causal};
     const Value y = attention(q, q, q, options);
     expect_jit(causal ? "causal attention" : "attention", y);
-    expect_jit(causal ? "causal attention" : "attention",
-               attention_grad(q, q, q, q, y.node().output(1), options).dq);
+    expect_jit(causal ? "causal attention" : "attention", attention_grad(q, q, q, q, y.node().output(1), options).dq);
   }
 }
 

@@ -30,7 +30,8 @@ void push_sequences(std::int64_t batch, std::int64_t step, FeedStore& store) {
   const HostTensor drawn = random_classes(2 * batch, kVocabulary, 3, step);
   HostTensor tokens(Dtype::i32, {batch, kSequence}), targets(Dtype::i32, {batch, kSequence});
   for (std::int64_t n = 0; n < batch; ++n) {
-    const std::int32_t first = drawn.values<std::int32_t>()[2 * n], by = drawn.values<std::int32_t>()[2 * n + 1] % 3 + 1;
+    const std::int32_t first = drawn.values<std::int32_t>()[2 * n],
+                       by = drawn.values<std::int32_t>()[2 * n + 1] % 3 + 1;
     for (std::int64_t t = 0; t < kSequence; ++t) {
       const auto at = [&](std::int64_t i) { return static_cast<std::int32_t>((first + by * i) % kVocabulary); };
       tokens.values<std::int32_t>()[n * kSequence + t] = at(t);
@@ -47,8 +48,7 @@ TrainingCase training_of(const GptOptions& options, const std::string& name) {
             return TrainingNet{net.loss, [net](std::int64_t step, FeedStore& store) {
                                  store.reserve(2);
                                  push_sequences(4, step, store);
-                                 return Feeds{
-                                     {net.tokens, store[0]}, {net.targets, store[1]}, {net.is_training, true}};
+                                 return Feeds{{net.tokens, store[0]}, {net.targets, store[1]}, {net.is_training, true}};
                                }};
           }};
 }
@@ -61,8 +61,10 @@ TEST(Gpt, IsExactInEveryCut) {
     const TrainingCase gpt = training_of(options, "gpt, sections " + std::to_string(cut.sections));
     expect_exact(gpt, {.steps = 5});
     TrainingState state = train(gpt, How::sections, {.steps = 5});
-    if (cut == Cut{1}) whole = std::move(state);
-    else EXPECT_EQ(first_difference(whole, state), "") << gpt.name;
+    if (cut == Cut{1})
+      whole = std::move(state);
+    else
+      EXPECT_EQ(first_difference(whole, state), "") << gpt.name;
   }
 }
 
