@@ -109,9 +109,9 @@ TEST(RandomSpecs, HaveEveryKindOfLayerAndEveryWayOfTrainingOften) {
   }
   EXPECT_GE(seeds_with([](const TrainingSpec& spec) { return spec.threads == 1; }), 100);
   EXPECT_GE(seeds_with([](const TrainingSpec& spec) { return spec.threads == 2; }), 100);
-  for (bool TrainingSpec::*flag :
-       {&TrainingSpec::smaller_last_batch, &TrainingSpec::feeds_rate, &TrainingSpec::counts_steps,
-        &TrainingSpec::evaluates, &TrainingSpec::masks_loss, &TrainingSpec::prepares_images}) {
+  for (bool TrainingSpec::*flag : {&TrainingSpec::smaller_last_batch, &TrainingSpec::feeds_rate,
+                                   &TrainingSpec::counts_steps, &TrainingSpec::evaluates, &TrainingSpec::masks_loss,
+                                   &TrainingSpec::ties_head, &TrainingSpec::prepares_images}) {
     EXPECT_GE(seeds_with([&](const TrainingSpec& spec) { return spec.*flag; }), 40);
   }
 }
