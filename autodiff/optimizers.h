@@ -26,7 +26,41 @@ struct Adam {
   float epsilon = 1e-8F;
 };
 
-using Optimizer = std::variant<Sgd, Adam>;
+/// Sgd with momentum; see apply_momentum. One slot per variable, `<variable>/momentum`. As torch.optim.SGD.
+struct Momentum {
+  ScalarOrValue learning_rate = 1e-2F;
+  float momentum = 0.9F;
+  bool nesterov = false;
+};
+
+/// Duchi, Hazan and Singer 2011; see apply_adagrad. One slot per variable, `<variable>/adagrad_sum`, which begins with
+/// `initial_sum`. As torch.optim.Adagrad.
+struct Adagrad {
+  ScalarOrValue learning_rate = 1e-2F;
+  float epsilon = 1e-10F;
+  float initial_sum = 0;
+};
+
+/// Hinton 2012; see apply_rms_prop. One slot per variable, `<variable>/rms_prop_average`. As torch.optim.RMSprop, whose
+/// alpha is `decay`.
+struct RmsProp {
+  ScalarOrValue learning_rate = 1e-2F;
+  float decay = 0.99F;
+  float epsilon = 1e-8F;
+};
+
+/// Loshchilov and Hutter 2019; see apply_adam_w. All variables decay. Slots: two per variable, `<variable>/adam_w_m`
+/// and
+/// `<variable>/adam_w_v`, and one step counter per optimiser. As torch.optim.AdamW.
+struct AdamW {
+  ScalarOrValue learning_rate = 1e-3F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 1e-2F;
+};
+
+using Optimizer = std::variant<Sgd, Adam, Momentum, Adagrad, RmsProp, AdamW>;
 
 /// Gradients of the loss for `variables`, or for all trainable variables where that is empty.
 /// Throws: as gradients(); ArgumentError when the graph has no trainable variable.
@@ -35,10 +69,27 @@ std::vector<GradientAndVariable> compute_gradients(Value loss, std::vector<Value
 /// Adds the operations that apply gradients, one a pair, each in the group of its variable, and those that advance the
 /// optimiser itself. All go to the collection "training_operations" and are returned.
 /// Throws: ShapeError when a gradient is not like its variable, or the learning rate no f32 scalar; ArgumentError for a
-/// pair without gradient, a variable named twice, values of several graphs, or no pair at all.
+/// pair without gradient, a variable named twice, values of several graphs, no pair at all, or numbers of the optimiser
+/// outside their ranges.
 std::vector<Operation> apply_gradients(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients);
 
 /// compute_gradients and apply_gradients in one.
 std::vector<Operation> minimize(const Optimizer& optimizer, Value loss, std::vector<Value> variables = {});
+
+/// What clip_by_global_norm gives.
+struct ClippedGradients {
+  std::vector<GradientAndVariable> gradients;
+  Value norm;  ///< [] f32, of all gradients before clipping
+};
+
+/// Scales all gradients by max_norm / max(norm, max_norm), where norm = sqrt(sum of squares over all of them): together
+/// they are then no longer than max_norm, and where they were not, they keep their bits. Where the norm is infinite or
+/// NaN, all become NaN. Each clipped gradient takes the group of its variable.
+/// The norm needs every gradient before the first update: all gradients, together the size of the variables, rest in
+/// device memory until the last of them is there.
+/// Throws: as apply_gradients for the pairs; ArgumentError unless max_norm is positive and finite.
+/// Source: TensorFlow's clip_by_global_norm (torch.nn.utils.clip_grad_norm_ has max_norm / (norm + 1e-6) instead).
+ClippedGradients clip_by_global_norm(const std::vector<GradientAndVariable>& gradients, float max_norm,
+                                     Where where = Where::here());
 
 }  // namespace sectionflow

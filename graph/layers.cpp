@@ -3,36 +3,16 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
+#include "graph/ops/gather.h"
 #include "graph/ops/layer_norm.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/update.h"
+#include "graph/parameter.h"
 
 namespace sectionflow {
-namespace {
-
-Value parameter(std::string_view name, const Initializer& initializer, const InitializerRequest& request,
-                VariableOptions options = {}) {
-  Value initial;
-  {
-    const auto scope = request.graph.scope(name);
-    initial = initializer(request);
-  }
-  SF_CHECK(initial.shape() == request.shape, ShapeError, "parameter '", name, "': the initialiser gave ",
-           initial.shape(), "; wanted ", request.shape);
-  return variable(name, initial, options);
-}
-
-// Layers check their input before they make anything, so that a refused call leaves no parameters behind.
-void check_f32(Value x, std::string_view layer, const std::string& name) {
-  SF_CHECK(x.dtype() == Dtype::f32, ArgumentError, layer, " '", name, "' got ", x.type().text(),
-           "; wanted f32; try cast");
-}
-
-}  // namespace
-
 Value dense(Value x, const DenseOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
-    check_f32(x, "dense", options.name);
+    check_f32_input(x, "dense", options.name);
     SF_CHECK(options.units > 0, ArgumentError, "dense '", options.name, "': units is ", options.units, "; wanted > 0");
     SF_CHECK(x.shape().rank() >= 2 && x.shape()[-1] != kDynamic, ShapeError, "dense '", options.name, "' got ",
              x.shape(), "; wanted [..., C] of rank 2 or more with C known; try reshape(x, {-1, features})");
@@ -49,32 +29,9 @@ Value dense(Value x, const DenseOptions& options, Where where) {
   });
 }
 
-Value conv2d(Value x, const Conv2dLayerOptions& options, Where where) {
-  return x.graph().build_at(where, [&] {
-    check_f32(x, "conv2d", options.name);
-    SF_CHECK(options.filters > 0, ArgumentError, "conv2d '", options.name, "': filters is ", options.filters,
-             "; wanted > 0");
-    SF_CHECK(x.shape().rank() == 4 && x.shape()[3] != kDynamic, ShapeError, "conv2d '", options.name, "' got ",
-             x.shape(), "; wanted [N, H, W, C] with C known");
-    Graph& graph = x.graph();
-    const std::int64_t channels = x.shape()[3];
-    const Shape kernel_shape{options.kernel[0], options.kernel[1], channels, options.filters};
-    const Conv2dOptions convolution{.stride = options.stride, .padding = options.padding};
-    (void)conv2d_geometry(x.shape(), kernel_shape, convolution, text_of("conv2d '", options.name, "'"));
-    const auto scope = graph.scope(options.name);
-    const auto taps = static_cast<double>(options.kernel[0] * options.kernel[1]);
-    const double fan_in = taps * static_cast<double>(channels);
-    const double fan_out = taps * static_cast<double>(options.filters);
-    const Value kernel = parameter("kernel", options.kernel_initializer, {graph, kernel_shape, fan_in, fan_out});
-    const Value y = conv2d(x, kernel, convolution);
-    if (!options.bias) return y;
-    return bias_add(y, parameter("bias", options.bias_initializer, {graph, {options.filters}, fan_in, fan_out}));
-  });
-}
-
 Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
-    check_f32(x, "batch_norm", options.name);
+    check_f32_input(x, "batch_norm", options.name);
     check_host_boolean(is_training, text_of("batch_norm '", options.name, "'"));
     SF_CHECK(is_training.type() == (TensorType{Dtype::boolean, {}}), ArgumentError, "batch_norm '", options.name,
              "': is_training is ", is_training.type().text(), "; wanted bool[]");
@@ -102,7 +59,7 @@ Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& option
 
 Value layer_norm(Value x, const LayerNormLayerOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
-    check_f32(x, "layer_norm", options.name);
+    check_f32_input(x, "layer_norm", options.name);
     SF_CHECK(options.epsilon >= 0, ArgumentError, "layer_norm '", options.name, "': epsilon ", options.epsilon,
              "; wanted >= 0");
     SF_CHECK(x.shape().rank() >= 1 && x.shape()[-1] > 0, ShapeError, "layer_norm '", options.name, "' got ", x.shape(),
@@ -113,6 +70,20 @@ Value layer_norm(Value x, const LayerNormLayerOptions& options, Where where) {
     const Value scale = parameter("scale", ones(), request);
     const Value shift = parameter("shift", zeros(), request);
     return layer_norm(x, scale, shift, {.epsilon = options.epsilon});
+  });
+}
+
+Value embedding(Value indices, const EmbeddingOptions& options, Where where) {
+  return indices.graph().build_at(where, [&] {
+    SF_CHECK(indices.dtype() == Dtype::i32 || indices.dtype() == Dtype::i64, ArgumentError, "embedding '", options.name,
+             "' got ", indices.type().text(), "; wanted i32 or i64; try cast");
+    SF_CHECK(options.vocabulary > 0 && options.width > 0, ArgumentError, "embedding '", options.name,
+             "': vocabulary is ", options.vocabulary, " and width ", options.width, "; wanted > 0");
+    Graph& graph = indices.graph();
+    const auto scope = graph.scope(options.name);
+    const auto width = static_cast<double>(options.width);
+    return gather(parameter("table", options.initializer, {graph, {options.vocabulary, options.width}, 1, width}),
+                  indices);
   });
 }
 

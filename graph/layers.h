@@ -6,6 +6,8 @@
 
 #include "graph/initializer.h"
 #include "graph/ops/conv2d.h"
+#include "graph/ops/conv3d.h"
+#include "graph/ops/conv_transpose.h"
 #include "graph/ops/data_format.h"
 
 namespace sectionflow {
@@ -27,14 +29,70 @@ struct Conv2dLayerOptions {
   std::array<std::int64_t, 2> kernel = {3, 3};
   std::array<std::int64_t, 2> stride = {1, 1};
   Padding padding = Padding::same;
+  std::array<std::int64_t, 2> dilation = {1, 1};
+  std::int64_t groups = 1;
+  DataFormat format = DataFormat::nhwc;
   bool bias = false;
   Initializer kernel_initializer = he_normal();
   Initializer bias_initializer = zeros();
   std::string name = "conv2d";
 };
-/// Convolution with a kernel of its own. Shapes: x [N, H, W, C], kernel [KH, KW, C, filters], y [N, OH, OW, filters].
-/// f32.
+/// Convolution with a kernel of its own. Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw),
+/// kernel [KH, KW, C / groups, filters], bias [filters], y [N, OH, OW, filters]. f32.
 Value conv2d(Value x, const Conv2dLayerOptions& options, Where where = Where::here());
+
+struct Conv3dLayerOptions {
+  std::int64_t filters = 0;  ///< outputs; must be set
+  std::array<std::int64_t, 3> kernel = {3, 3, 3};
+  std::array<std::int64_t, 3> stride = {1, 1, 1};
+  Padding3d padding = Padding3d::same;
+  std::array<std::int64_t, 3> dilation = {1, 1, 1};
+  std::int64_t groups = 1;
+  DataFormat format = DataFormat::nhwc;
+  bool bias = false;
+  Initializer kernel_initializer = he_normal();
+  Initializer bias_initializer = zeros();
+  std::string name = "conv3d";
+};
+/// Convolution with a kernel of its own. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw),
+/// kernel [KD, KH, KW, C / groups, filters], bias [filters], y [N, OD, OH, OW, filters]. f32.
+Value conv3d(Value x, const Conv3dLayerOptions& options, Where where = Where::here());
+
+struct ConvTranspose2dLayerOptions {
+  std::int64_t filters = 0;  ///< outputs; must be set
+  std::array<std::int64_t, 2> kernel = {3, 3};
+  std::array<std::int64_t, 2> stride = {1, 1};
+  Padding padding = Padding::same;
+  std::array<std::int64_t, 2> output_padding = {0, 0};  ///< as ConvTranspose2dOptions say
+  std::array<std::int64_t, 2> dilation = {1, 1};
+  std::int64_t groups = 1;
+  DataFormat format = DataFormat::nhwc;
+  bool bias = false;
+  Initializer kernel_initializer = he_normal();
+  Initializer bias_initializer = zeros();
+  std::string name = "conv_transpose2d";
+};
+/// Transposed convolution with a kernel of its own. Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw),
+/// kernel [KH, KW, filters / groups, C], bias [filters], y [N, OH, OW, filters]. f32.
+Value conv_transpose2d(Value x, const ConvTranspose2dLayerOptions& options, Where where = Where::here());
+
+struct ConvTranspose3dLayerOptions {
+  std::int64_t filters = 0;  ///< outputs; must be set
+  std::array<std::int64_t, 3> kernel = {3, 3, 3};
+  std::array<std::int64_t, 3> stride = {1, 1, 1};
+  Padding3d padding = Padding3d::same;
+  std::array<std::int64_t, 3> output_padding = {0, 0, 0};  ///< as ConvTranspose3dOptions say
+  std::array<std::int64_t, 3> dilation = {1, 1, 1};
+  std::int64_t groups = 1;
+  DataFormat format = DataFormat::nhwc;
+  bool bias = false;
+  Initializer kernel_initializer = he_normal();
+  Initializer bias_initializer = zeros();
+  std::string name = "conv_transpose3d";
+};
+/// Transposed convolution with a kernel of its own. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw),
+/// kernel [KD, KH, KW, filters / groups, C], bias [filters], y [N, OD, OH, OW, filters]. f32.
+Value conv_transpose3d(Value x, const ConvTranspose3dLayerOptions& options, Where where = Where::here());
 
 struct BatchNormLayerOptions {
   float decay = 0.999F;  ///< of the moving averages
@@ -55,5 +113,15 @@ struct LayerNormLayerOptions {
 /// Layer normalisation over the last axis with scale (initially 1) and shift (0). Shapes: x [..., C] of any rank but 0;
 /// scale, shift [C]; y like x. f32.
 Value layer_norm(Value x, const LayerNormLayerOptions& options = {}, Where where = Where::here());
+
+struct EmbeddingOptions {
+  std::int64_t vocabulary = 0;  ///< rows of the table; must be set
+  std::int64_t width = 0;       ///< numbers a row; must be set
+  Initializer initializer = truncated_normal_initializer(0.02F);
+  std::string name = "embedding";
+};
+/// Rows of a trainable table, `<name>/table`, by their numbers; see gather. Shapes: indices [...] i32 or i64, table
+/// [vocabulary, width], y [..., width] f32.
+Value embedding(Value indices, const EmbeddingOptions& options, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -5,7 +5,9 @@
 namespace sectionflow {
 
 void add_reshape_gradients(GradientRegistry& registry) {
-  registry.add("reshape", [](const GradientRequest& r) { return std::vector{reshape_like(r.dy(), r.input(0))}; });
+  for (const char* name : {"reshape", "flatten"}) {
+    registry.add(name, [](const GradientRequest& r) { return std::vector{reshape_like(r.dy(), r.input(0))}; });
+  }
 }
 
 }  // namespace sectionflow

@@ -2,9 +2,9 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "graph/graph.h"
+#include "graph/ops/convolution.h"
 #include "graph/ops/window.h"
 
 namespace sectionflow {
@@ -12,24 +12,21 @@ namespace sectionflow {
 struct Conv2dOptions {
   std::array<std::int64_t, 2> stride = {1, 1};  ///< {height, width}, >= 1
   Padding padding = Padding::same;
+  std::array<std::int64_t, 2> dilation = {1, 1};  ///< distance of the kernel's elements, >= 1
+  std::int64_t groups = 1;  ///< filters read the channels of their group alone; as many as channels: depthwise
+  DataFormat format = DataFormat::nhwc;  ///< nchw costs copies of x and y in scratch memory, and their time
 };
+/// The same, for every rank.
+ConvolutionOptions convolution_options(const Conv2dOptions& options);
 
-/// Two-dimensional cross-correlation, channels last. Shapes: x [N, H, W, C], w [KH, KW, C, F], y [N, OH, OW, F]. f32.
-/// Throws: ShapeError when ranks or channels do not fit, or the kernel is larger than the padded image.
+/// Two-dimensional cross-correlation. Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw),
+/// w [KH, KW, C / groups, F], y [N, OH, OW, F]. f32.
+/// Throws: ShapeError, ArgumentError when ranks, channels or groups do not fit, or the kernel is larger than the padded
+/// image.
 Value conv2d(Value x, Value w, Conv2dOptions options = {}, Where where = Where::here());
 /// dx from dy. Reads only the shape of `x`.
 Value conv2d_backward_input(Value dy, Value w, Value x, Conv2dOptions options);
 /// dw from dy. Reads only the shape of `w`.
 Value conv2d_backward_filter(Value dy, Value x, Value w, Conv2dOptions options);
-
-/// All numbers of one convolution, worked out from the shapes. H and W known.
-struct Conv2dGeometry {
-  std::int64_t batch, height, width, channels;        // x [batch, height, width, channels]
-  std::int64_t kernel_height, kernel_width, filters;  // w [kernel_height, kernel_width, channels, filters]
-  std::int64_t out_height, out_width;                 // y [batch, out_height, out_width, filters]
-  std::array<std::int64_t, 2> stride, pad_before, pad_after;
-};
-/// Throws: ShapeError (starting with `label`).
-Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, const Conv2dOptions& options, const std::string& label);
 
 }  // namespace sectionflow

@@ -32,11 +32,19 @@ std::vector<TensorType> infer_reshape(const ShapeRequest& request) {
   return {{x.dtype, result}};
 }
 
+std::vector<TensorType> infer_flatten(const ShapeRequest& request) {
+  const TensorType& x = request.inputs[0];
+  SF_CHECK(x.shape.rank() >= 1, ShapeError, request.label, " got a scalar; wanted [N, ...]; try reshape");
+  const Shape rest(std::vector(x.shape.dims().begin() + 1, x.shape.dims().end()));
+  return {{x.dtype, {x.shape[0], rest.is_static() ? rest.num_elements() : kDynamic}}};
+}
+
 }  // namespace
 
 void define_reshape_ops(OpRegistry& registry) {
   const auto is_identity = [](const IdentityRequest&) { return true; };
   registry.add({.name = "reshape", .infer = infer_reshape, .is_identity = is_identity});
+  registry.add({.name = "flatten", .infer = infer_flatten, .is_identity = is_identity});
   registry.add({.name = "reshape_like",
                 .infer =
                     [](const ShapeRequest& r) {
@@ -56,6 +64,9 @@ void define_reshape_ops(OpRegistry& registry) {
 
 Value reshape(Value x, Shape shape, Where where) {
   return x.graph().add_node("reshape", {x}, ReshapeOptions{std::move(shape)}, "reshape", where).output();
+}
+Value flatten(Value x, Where where) {
+  return x.graph().add_node("flatten", {x}, {}, "flatten", where).output();
 }
 Value reshape_like(Value x, Value like) {
   return x.graph().add_node("reshape_like", {x, like}, {}, "reshape_like").output();

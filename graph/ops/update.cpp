@@ -1,5 +1,7 @@
 #include "graph/ops/update.h"
 
+#include <cmath>
+
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 
@@ -77,6 +79,39 @@ void define_assignments(OpRegistry& registry) {
                 .updated_inputs = {0}});
 }
 
+/// Inputs: variable, m, v, gradient, learning_rate, steps.
+template <class Options>
+void add_adam(OpRegistry& registry, const char* name) {
+  registry.add({.name = name,
+                .infer =
+                    [](const ShapeRequest& r) {
+                      check_f32(r);
+                      check_like_variable(r, {1, 2, 3});
+                      check_scalar(r, 4, Dtype::f32, "learning_rate");
+                      check_scalar(r, 5, Dtype::i64, "steps");
+                      check_options(r.get<Options>(), r.label);
+                      return Types{};
+                    },
+                .recompute = Recompute::once,
+                .updated_inputs = {0, 1, 2}});
+}
+
+/// Inputs: variable, slot, gradient, learning_rate.
+template <class Options>
+void add_one_slot(OpRegistry& registry, const char* name) {
+  registry.add({.name = name,
+                .infer =
+                    [](const ShapeRequest& r) {
+                      check_f32(r);
+                      check_like_variable(r, {1, 2});
+                      check_scalar(r, 3, Dtype::f32, "learning_rate");
+                      check_options(r.get<Options>(), r.label);
+                      return Types{};
+                    },
+                .recompute = Recompute::once,
+                .updated_inputs = {0, 1}});
+}
+
 void define_optimizer_updates(OpRegistry& registry) {
   registry.add({.name = "apply_sgd",
                 .infer =
@@ -88,17 +123,21 @@ void define_optimizer_updates(OpRegistry& registry) {
                     },
                 .recompute = Recompute::once,
                 .updated_inputs = {0}});
-  registry.add({.name = "apply_adam",
-                .infer =
-                    [](const ShapeRequest& r) {
-                      check_f32(r);
-                      check_like_variable(r, {1, 2, 3});
-                      check_scalar(r, 4, Dtype::f32, "learning_rate");
-                      check_scalar(r, 5, Dtype::i64, "steps");
-                      return Types{};
-                    },
-                .recompute = Recompute::once,
-                .updated_inputs = {0, 1, 2}});
+  add_adam<AdamOptions>(registry, "apply_adam");
+  add_adam<AdamWOptions>(registry, "apply_adam_w");
+  add_one_slot<MomentumOptions>(registry, "apply_momentum");
+  add_one_slot<AdagradOptions>(registry, "apply_adagrad");
+  add_one_slot<RmsPropOptions>(registry, "apply_rms_prop");
+}
+
+void check_decay(float decay, const char* name, const std::string& label) {
+  // 1 would divide by zero in the first step.
+  SF_CHECK(decay >= 0 && decay < 1, ArgumentError, label, ": ", name, " is ", decay, "; wanted 0 to 1, less than 1");
+}
+
+void check_not_negative(float number, const char* name, const std::string& label) {
+  SF_CHECK(number >= 0 && std::isfinite(number), ArgumentError, label, ": ", name, " is ", number,
+           "; wanted 0 or more");
 }
 
 }  // namespace
@@ -128,6 +167,44 @@ Operation apply_sgd(Value variable, Value gradient, Value learning_rate, Where w
 Operation apply_adam(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,
                      AdamOptions options, Where where) {
   return update("apply_adam", {variable, m, v, gradient, learning_rate, steps}, 3, options, where);
+}
+Operation apply_adam_w(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,
+                       AdamWOptions options, Where where) {
+  return update("apply_adam_w", {variable, m, v, gradient, learning_rate, steps}, 3, options, where);
+}
+Operation apply_momentum(Value variable, Value velocity, Value gradient, Value learning_rate, MomentumOptions options,
+                         Where where) {
+  return update("apply_momentum", {variable, velocity, gradient, learning_rate}, 2, options, where);
+}
+Operation apply_adagrad(Value variable, Value sum, Value gradient, Value learning_rate, AdagradOptions options,
+                        Where where) {
+  return update("apply_adagrad", {variable, sum, gradient, learning_rate}, 2, options, where);
+}
+Operation apply_rms_prop(Value variable, Value average, Value gradient, Value learning_rate, RmsPropOptions options,
+                         Where where) {
+  return update("apply_rms_prop", {variable, average, gradient, learning_rate}, 2, options, where);
+}
+
+void check_options(const AdamOptions& options, const std::string& label) {
+  check_decay(options.beta1, "beta1", label);
+  check_decay(options.beta2, "beta2", label);
+  check_not_negative(options.epsilon, "epsilon", label);
+}
+void check_options(const AdamWOptions& options, const std::string& label) {
+  check_options(AdamOptions{options.beta1, options.beta2, options.epsilon}, label);
+  check_not_negative(options.weight_decay, "weight_decay", label);
+}
+void check_options(const MomentumOptions& options, const std::string& label) {
+  check_not_negative(options.momentum, "momentum", label);
+  SF_CHECK(options.momentum > 0 || !options.nesterov, ArgumentError, label,
+           ": nesterov without momentum; try a momentum of 0.9");
+}
+void check_options(const AdagradOptions& options, const std::string& label) {
+  check_not_negative(options.epsilon, "epsilon", label);
+}
+void check_options(const RmsPropOptions& options, const std::string& label) {
+  check_decay(options.decay, "decay", label);
+  check_not_negative(options.epsilon, "epsilon", label);
 }
 
 }  // namespace sectionflow

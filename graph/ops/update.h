@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "graph/graph.h"
 
 namespace sectionflow {
@@ -30,6 +32,57 @@ struct AdamOptions {
 /// Source: Kingma and Ba 2015, the form before section 2.1.
 Operation apply_adam(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,
                      AdamOptions options = {}, Where where = Where::here());
+
+struct AdamWOptions {
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 1e-2F;
+};
+/// Adam with decoupled weight decay. With t = steps + 1: variable = variable (1 - learning_rate weight_decay);
+/// m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+/// variable -= learning_rate / (1 - beta1^t) m / (sqrt(v / (1 - beta2^t)) + epsilon).
+/// The decay moves neither m nor v. Shapes: as apply_adam.
+/// Source: Loshchilov and Hutter 2019, with epsilon where torch.optim.AdamW has it.
+Operation apply_adam_w(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,
+                       AdamWOptions options = {}, Where where = Where::here());
+
+struct MomentumOptions {
+  float momentum = 0.9F;
+  bool nesterov = false;
+};
+/// velocity = momentum velocity + g; variable -= learning_rate velocity, or with `nesterov`
+/// variable -= learning_rate (g + momentum velocity).
+/// Shapes: velocity a variable and gradient like the variable; learning_rate [] f32.
+/// Source: torch.optim.SGD without dampening; Sutskever et al. 2013 have the learning rate within the velocity.
+Operation apply_momentum(Value variable, Value velocity, Value gradient, Value learning_rate,
+                         MomentumOptions options = {}, Where where = Where::here());
+
+struct AdagradOptions {
+  float epsilon = 1e-10F;
+};
+/// sum = sum + g^2; variable -= learning_rate g / (sqrt(sum) + epsilon).
+/// Shapes: sum a variable and gradient like the variable; learning_rate [] f32.
+/// Source: Duchi, Hazan and Singer 2011, diagonal; torch.optim.Adagrad.
+Operation apply_adagrad(Value variable, Value sum, Value gradient, Value learning_rate, AdagradOptions options = {},
+                        Where where = Where::here());
+
+struct RmsPropOptions {
+  float decay = 0.99F;
+  float epsilon = 1e-8F;
+};
+/// average = decay average + (1 - decay) g^2; variable -= learning_rate g / (sqrt(average) + epsilon).
+/// Shapes: average a variable and gradient like the variable; learning_rate [] f32.
+/// Source: Hinton 2012, lecture 6e; torch.optim.RMSprop without momentum, whose alpha is `decay`.
+Operation apply_rms_prop(Value variable, Value average, Value gradient, Value learning_rate,
+                         RmsPropOptions options = {}, Where where = Where::here());
+
+// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`. The operations above check theirs.
+void check_options(const AdamOptions& options, const std::string& label);
+void check_options(const AdamWOptions& options, const std::string& label);
+void check_options(const MomentumOptions& options, const std::string& label);
+void check_options(const AdagradOptions& options, const std::string& label);
+void check_options(const RmsPropOptions& options, const std::string& label);
 
 /// Options of the op "update_moving_average".
 struct MovingAverageOptions {

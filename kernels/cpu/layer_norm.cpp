@@ -133,10 +133,14 @@ struct Gradient {
         gradient.run(dx + first, block_dscale, block_dshift);
       }
     });
-    combine_blocks(blocks.num_blocks(), channels, [=](std::int64_t block, std::int64_t c) { return dscales[block * channels + c]; },
-                           [=](std::int64_t c, double sum) { dscale[c] = static_cast<float>(sum); });
-    combine_blocks(blocks.num_blocks(), channels, [=](std::int64_t block, std::int64_t c) { return dshifts[block * channels + c]; },
-                           [=](std::int64_t c, double sum) { dshift[c] = static_cast<float>(sum); });
+    combine_blocks(
+        blocks.num_blocks(), channels,
+        [=](std::int64_t block, std::int64_t c) { return dscales[block * channels + c]; },
+        [=](std::int64_t c, double sum) { dscale[c] = static_cast<float>(sum); });
+    combine_blocks(
+        blocks.num_blocks(), channels,
+        [=](std::int64_t block, std::int64_t c) { return dshifts[block * channels + c]; },
+        [=](std::int64_t c, double sum) { dshift[c] = static_cast<float>(sum); });
   }
 };
 

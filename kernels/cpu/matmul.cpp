@@ -7,6 +7,7 @@
 #include "device/cpu_device.h"
 #include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/onednn_call.h"
+#include "kernels/cpu/onednn_matmul.h"
 #include "kernels/cpu/workspace_layout.h"
 #include "kernels/kernel_registry.h"
 
@@ -15,25 +16,11 @@ namespace {
 
 using dnnl::memory;
 
-/// y = a b for each of a batch of matrices; leading dimensions that share one b are rows of y.
-struct Problem {
-  std::int64_t batch = 1;
-  std::int64_t rows = 0, inner = 0, columns = 0;
-  bool transpose_a = false, transpose_b = false;
-};
-
 /// Product of the dimensions of a shape but for the last `num_last`.
 std::int64_t leading_product(const Shape& shape, int num_last) {
   std::int64_t product = 1;
   for (int axis = 0; axis < shape.rank() - num_last; ++axis) product *= shape[axis];
   return product;
-}
-
-/// Matrices of `rows` x `columns` that are stored row by row, or column by column if they are given transposed.
-memory::desc matrix_layout(std::int64_t batch, std::int64_t rows, std::int64_t columns, bool is_transposed) {
-  using tag = memory::format_tag;
-  if (batch == 1) return {{rows, columns}, memory::data_type::f32, is_transposed ? tag::ba : tag::ab};
-  return {{batch, rows, columns}, memory::data_type::f32, is_transposed ? tag::acb : tag::abc};
 }
 
 /// oneDNN's matmul, with b reordered into workspace first where `reorder` is valid.
@@ -67,11 +54,11 @@ class MatmulKernel final : public Kernel {
 
 /// With long rows brgemm reads a row-major b in place, which costs up to 45 %: then, if there are enough rows of y to
 /// pay for it, b is reordered as oneDNN likes it. In other cases oneDNN copies b itself, into its scratchpad.
-bool wants_reordered_b(const Problem& p) {
+bool wants_reordered_b(const MatmulProblem& p) {
   return p.batch == 1 && !p.transpose_b && p.columns >= 768 && p.rows >= 128;
 }
 
-std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const Problem& p) {
+std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulProblem& p) {
   const std::size_t num_bytes = request.outputs[0].bytes();
   if (p.inner == 0 || num_bytes == 0) {
     return function_kernel([num_bytes](const KernelArguments& arguments) {
@@ -79,9 +66,7 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const Problem&
     });
   }
   OneDnn& onednn = static_cast<CpuDevice&>(request.device).onednn();
-  const memory::desc a = matrix_layout(p.batch, p.rows, p.inner, p.transpose_a);
-  const memory::desc b = matrix_layout(p.batch, p.inner, p.columns, p.transpose_b);
-  const memory::desc y = matrix_layout(p.batch, p.rows, p.columns, false);
+  const auto [a, b, y] = matmul_layout(p);
   const memory::desc wanted_b =
       wants_reordered_b(p) ? memory::desc({p.inner, p.columns}, memory::data_type::f32, memory::format_tag::any) : b;
   const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, wanted_b, y), user_scratchpad(), onednn.engine);

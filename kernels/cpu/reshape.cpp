@@ -19,6 +19,7 @@ std::unique_ptr<Kernel> make_copy(const KernelRequest& request) {
 
 void add_reshape_cpu_kernels(KernelRegistry& registry) {
   registry.add("reshape", make_copy);
+  registry.add("flatten", make_copy);
   registry.add("reshape_like", make_copy);
 }
 

@@ -79,18 +79,31 @@ std::unique_ptr<Kernel> make_apply_sgd(const KernelRequest& request) {
   });
 }
 
-/// Adam's numbers for one step.
-struct AdamStep {
-  float beta1, beta2, rest1, rest2, epsilon, rate;
-};
-
-AdamStep adam_step(const AdamOptions& options, float learning_rate, std::int64_t steps) {
-  const double t = static_cast<double>(steps) + 1;
-  // In double: 1 - beta2^t of f32 numbers would lose half its digits in the first steps.
-  const double correction =
-      std::sqrt(1 - std::pow(double{options.beta2}, t)) / (1 - std::pow(double{options.beta1}, t));
-  return {options.beta1,        options.beta2,   1.0F - options.beta1,
-          1.0F - options.beta2, options.epsilon, static_cast<float>(learning_rate * correction)};
+std::unique_ptr<Kernel> make_apply_momentum(const KernelRequest& request) {
+  const auto options = request.node.options<MomentumOptions>();
+  return function_kernel([num_elements = num_elements_of(request), options](const KernelArguments& arguments) {
+    float* variable = static_cast<float*>(arguments.updated[0]);
+    float* velocity = static_cast<float*>(arguments.updated[1]);
+    const float* gradient = input<float>(arguments, 2);
+    const float learning_rate = *input<float>(arguments, 3);
+    const float momentum = options.momentum;
+    parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
+      if (options.nesterov) {
+#pragma omp simd
+        for (std::int64_t i = begin; i < end; ++i) {
+          const float g = gradient[i];
+          velocity[i] = momentum * velocity[i] + g;
+          variable[i] = variable[i] - learning_rate * (g + momentum * velocity[i]);
+        }
+      } else {
+#pragma omp simd
+        for (std::int64_t i = begin; i < end; ++i) {
+          velocity[i] = momentum * velocity[i] + gradient[i];
+          variable[i] = variable[i] - learning_rate * velocity[i];
+        }
+      }
+    });
+  });
 }
 
 constexpr std::int64_t kStripe = 512;
@@ -100,39 +113,109 @@ void take_roots(float (&roots)[kStripe]) {
   for (std::int64_t i = 0; i < kStripe; i += 4) _mm_storeu_ps(roots + i, _mm_sqrt_ps(_mm_loadu_ps(roots + i)));
 }
 
-/// One stripe of at most kStripe elements, which stay in the first-level cache between the loops.
-void apply_adam_to(float* variable, float* m, float* v, const float* gradient, std::int64_t count,
-                   const AdamStep& step) {
-  float roots[kStripe] = {};
-#pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float g = gradient[i];
-    m[i] = step.beta1 * m[i] + step.rest1 * g;
-    v[i] = step.beta2 * v[i] + step.rest2 * (g * g);
-    roots[i] = v[i];
-  }
-  take_roots(roots);
-#pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) {
-    variable[i] = variable[i] - step.rate * m[i] / (roots[i] + step.epsilon);
-  }
+/// Calls `body(begin, count)` for stripes of at most kStripe elements, which stay in the first-level cache between the
+/// loops over them.
+template <class Body>
+void for_each_stripe(std::int64_t num_elements, const Body& body) {
+  parallel_for(num_elements, kParallelGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; i += kStripe) body(i, std::min(kStripe, end - i));
+  });
 }
 
+/// What all updates by a running scale do with a stripe in the end.
+struct ScaledStep {
+  float rate, epsilon;
+  float kept = 1;  // of the variable
+
+  /// variable = kept variable - rate direction / (sqrt(squares) + epsilon).
+  void apply(float* variable, const float* direction, const float* squares, std::int64_t count) const {
+    float roots[kStripe] = {};
+    std::copy_n(squares, count, roots);
+    take_roots(roots);
+    const float factor = rate, added = epsilon, rest = kept;
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      variable[i] = rest * variable[i] - factor * direction[i] / (roots[i] + added);
+    }
+  }
+};
+
+/// What Adam, or AdamW, does in one step.
+struct AdamStep {
+  float beta1, beta2;
+  ScaledStep scaled;
+
+  void apply(float* variable, float* m, float* v, const float* gradient, std::int64_t count) const {
+    const float keep1 = beta1, keep2 = beta2, rest1 = 1.0F - beta1, rest2 = 1.0F - beta2;
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float g = gradient[i];
+      m[i] = keep1 * m[i] + rest1 * g;
+      v[i] = keep2 * v[i] + rest2 * (g * g);
+    }
+    scaled.apply(variable, m, v, count);
+  }
+};
+
+/// 1 - beta^t, with t = steps + 1. In double: of f32 numbers it would lose half its digits in the first steps.
+double correction(float beta, std::int64_t steps) {
+  return 1 - std::pow(double{beta}, static_cast<double>(steps) + 1);
+}
+
+AdamStep adam_step(const AdamOptions& options, float learning_rate, std::int64_t steps) {
+  const double rate = std::sqrt(correction(options.beta2, steps)) / correction(options.beta1, steps);
+  return {options.beta1, options.beta2, {static_cast<float>(learning_rate * rate), options.epsilon}};
+}
+
+/// Numerator and denominator of the formula are multiplied by the root of v's correction.
+AdamStep adam_step(const AdamWOptions& options, float learning_rate, std::int64_t steps) {
+  const double root = std::sqrt(correction(options.beta2, steps));
+  const double kept = 1 - double{learning_rate} * options.weight_decay;
+  return {options.beta1,
+          options.beta2,
+          {static_cast<float>(learning_rate * root / correction(options.beta1, steps)),
+           static_cast<float>(options.epsilon * root), static_cast<float>(kept)}};
+}
+
+template <class Options>
 std::unique_ptr<Kernel> make_apply_adam(const KernelRequest& request) {
   const std::int64_t num_elements = num_elements_of(request);
-  return function_kernel(
-      [num_elements, options = request.node.options<AdamOptions>()](const KernelArguments& arguments) {
-        const AdamStep step = adam_step(options, *input<float>(arguments, 4), *input<std::int64_t>(arguments, 5));
-        float* variable = static_cast<float*>(arguments.updated[0]);
-        float* m = static_cast<float*>(arguments.updated[1]);
-        float* v = static_cast<float*>(arguments.updated[2]);
-        const float* gradient = input<float>(arguments, 3);
-        parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; i += kStripe) {
-            apply_adam_to(variable + i, m + i, v + i, gradient + i, std::min(kStripe, end - i), step);
-          }
-        });
-      });
+  return function_kernel([num_elements, options = request.node.options<Options>()](const KernelArguments& arguments) {
+    const AdamStep step = adam_step(options, *input<float>(arguments, 4), *input<std::int64_t>(arguments, 5));
+    float* variable = static_cast<float*>(arguments.updated[0]);
+    float* m = static_cast<float*>(arguments.updated[1]);
+    float* v = static_cast<float*>(arguments.updated[2]);
+    const float* gradient = input<float>(arguments, 3);
+    for_each_stripe(num_elements, [=](std::int64_t i, std::int64_t count) {
+      step.apply(variable + i, m + i, v + i, gradient + i, count);
+    });
+  });
+}
+
+/// squares = kept squares + added g^2; variable -= learning_rate g / (sqrt(squares) + epsilon).
+std::unique_ptr<Kernel> make_scaled_by_squares(const KernelRequest& request, float kept, float added, float epsilon) {
+  return function_kernel([=, num_elements = num_elements_of(request)](const KernelArguments& arguments) {
+    float* variable = static_cast<float*>(arguments.updated[0]);
+    float* squares = static_cast<float*>(arguments.updated[1]);
+    const float* gradient = input<float>(arguments, 2);
+    const ScaledStep step{*input<float>(arguments, 3), epsilon};
+    for_each_stripe(num_elements, [=](std::int64_t first, std::int64_t count) {
+#pragma omp simd
+      for (std::int64_t i = first; i < first + count; ++i) {
+        squares[i] = kept * squares[i] + added * (gradient[i] * gradient[i]);
+      }
+      step.apply(variable + first, gradient + first, squares + first, count);
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_apply_adagrad(const KernelRequest& request) {
+  return make_scaled_by_squares(request, 1, 1, request.node.options<AdagradOptions>().epsilon);
+}
+
+std::unique_ptr<Kernel> make_apply_rms_prop(const KernelRequest& request) {
+  const auto options = request.node.options<RmsPropOptions>();
+  return make_scaled_by_squares(request, options.decay, 1.0F - options.decay, options.epsilon);
 }
 
 }  // namespace
@@ -142,7 +225,11 @@ void add_update_cpu_kernels(KernelRegistry& registry) {
   registry.add("assign_add", make_assign_add);
   registry.add("update_moving_average", make_update_moving_average);
   registry.add("apply_sgd", make_apply_sgd);
-  registry.add("apply_adam", make_apply_adam);
+  registry.add("apply_momentum", make_apply_momentum);
+  registry.add("apply_adam", make_apply_adam<AdamOptions>);
+  registry.add("apply_adam_w", make_apply_adam<AdamWOptions>);
+  registry.add("apply_adagrad", make_apply_adagrad);
+  registry.add("apply_rms_prop", make_apply_rms_prop);
 }
 
 }  // namespace sectionflow

@@ -35,6 +35,10 @@ std::vector<std::string> names(const std::vector<Value>& values) {
 }
 using Names = std::vector<std::string>;
 
+std::vector<Optimizer> every_optimizer() {
+  return {Sgd{}, Adam{}, Momentum{}, Adagrad{}, RmsProp{}, AdamW{}};
+}
+
 TEST(ComputeGradients, TakesAllTrainableVariablesUnlessSomeAreNamed) {
   Graph graph;
   const Value a = weight(graph, "a", {2}), b = weight(graph, "b", {2});
@@ -64,7 +68,7 @@ TEST(ApplyGradients, PairsThatDoNotFitAreRefusedAndAddNothing) {
   const int before = graph.num_nodes();
   const auto refused = [&]<class Wanted>(const std::vector<GradientAndVariable>& pairs, const std::string& part,
                                          Wanted*) {
-    for (const Optimizer& optimizer : {Optimizer(Sgd{}), Optimizer(Adam{})}) {
+    for (const Optimizer& optimizer : every_optimizer()) {
       const std::string text = error_text<Wanted>([&] { apply_gradients(optimizer, pairs); });
       EXPECT_TRUE(contains(text, part)) << text;
     }
@@ -151,6 +155,143 @@ TEST(Adam, SlotsAreVariablesThatAreNotTrained) {
     const Node& initial = initializer_of(graph.find(slot).output()).node().inputs()[1].node();
     EXPECT_EQ(initial.options<FillOptions>().value, 0) << slot;
   }
+}
+
+TEST(Optimizers, SlotsAreNamedAfterTheirVariable) {
+  const std::vector<std::pair<Optimizer, Names>> cases = {
+      {Sgd{}, {"w"}},
+      {Momentum{}, {"w", "w/momentum"}},
+      {Adagrad{}, {"w", "w/adagrad_sum"}},
+      {RmsProp{}, {"w", "w/rms_prop_average"}},
+      {AdamW{}, {"w", "adam_w_steps", "w/adam_w_m", "w/adam_w_v"}},
+  };
+  for (const auto& [optimizer, wanted] : cases) {
+    Graph graph;
+    const GroupId group = graph.new_group();
+    Value w;
+    {
+      const auto entered = graph.enter_group(group);
+      w = weight(graph, "w", {2, 3});
+    }
+    minimize(optimizer, reduce_sum(w));
+    EXPECT_EQ(names(graph.values(kVariables)), wanted);
+    EXPECT_EQ(names(graph.values(kTrainableVariables)), (Names{"w"}));
+    for (const std::string& name : wanted) {
+      if (!name.starts_with("w/")) continue;
+      const Node& slot = graph.find(name);
+      EXPECT_EQ(slot.output_types()[0], w.type()) << name;
+      EXPECT_EQ(slot.group(), group) << name;
+      EXPECT_EQ(slot.phase(), Phase::training) << name;
+    }
+  }
+}
+
+TEST(Adagrad, SumBeginsWithItsInitialValue) {
+  Graph graph;
+  minimize(Adagrad{.initial_sum = 0.1F}, reduce_sum(weight(graph, "w", {2})));
+  const Node& initial = initializer_of(graph.find("w/adagrad_sum").output()).node().inputs()[1].node();
+  EXPECT_EQ(initial.options<FillOptions>().value, 0.1F);
+}
+
+TEST(Optimizers, HandTheirNumbersToTheirUpdates) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const Value loss = reduce_sum(w);
+  const auto momentum = minimize(Momentum{.momentum = 0.5F, .nesterov = true}, loss);
+  EXPECT_EQ(momentum[0].node().options<MomentumOptions>().momentum, 0.5F);
+  EXPECT_TRUE(momentum[0].node().options<MomentumOptions>().nesterov);
+  const auto adagrad = minimize(Adagrad{.epsilon = 0.25F}, loss);
+  EXPECT_EQ(adagrad[0].node().options<AdagradOptions>().epsilon, 0.25F);
+  const auto rms_prop = minimize(RmsProp{.decay = 0.5F, .epsilon = 0.25F}, loss);
+  EXPECT_EQ(rms_prop[0].node().options<RmsPropOptions>().decay, 0.5F);
+  EXPECT_EQ(rms_prop[0].node().options<RmsPropOptions>().epsilon, 0.25F);
+  const auto adam_w = minimize(AdamW{.beta1 = 0.5F, .beta2 = 0.75F, .epsilon = 0.25F, .weight_decay = 0.125F}, loss);
+  const auto& options = adam_w[0].node().options<AdamWOptions>();
+  EXPECT_EQ(options.beta1, 0.5F);
+  EXPECT_EQ(options.beta2, 0.75F);
+  EXPECT_EQ(options.epsilon, 0.25F);
+  EXPECT_EQ(options.weight_decay, 0.125F);
+}
+
+TEST(ApplyGradients, NumbersOutsideTheirRangesAreRefusedAndAddNothing) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2}), x = placeholder(graph, "x", {2});
+  const int before = graph.num_nodes();
+  const std::vector<std::pair<Optimizer, std::string>> cases = {
+      {Adam{.beta1 = 1}, "beta1 is 1"},
+      {Adam{.beta2 = -1}, "beta2 is -1"},
+      {Momentum{.momentum = -1}, "momentum is -1"},
+      {Momentum{.momentum = 0, .nesterov = true}, "nesterov without momentum"},
+      {Adagrad{.epsilon = -1}, "epsilon is -1"},
+      {Adagrad{.initial_sum = -1}, "initial_sum is -1"},
+      {RmsProp{.decay = 2}, "decay is 2"},
+      {AdamW{.weight_decay = -1}, "weight_decay is -1"},
+  };
+  for (const auto& [optimizer, part] : cases) {
+    const std::string text = error_text<ArgumentError>([&] { apply_gradients(optimizer, {{x, w}}); });
+    EXPECT_TRUE(contains(text, "apply_gradients: " + part)) << text;
+  }
+  EXPECT_EQ(graph.num_nodes(), before);
+}
+
+/// Two weights with the gradients (3, -4) and (12): a norm of 13.
+struct Clipping {
+  Clipping() : a(weight(graph, "a", {2})), b(weight(graph, "b", {1})) {
+    pairs = {{placeholder(graph, "da", {2}), a}, {placeholder(graph, "db", {1}), b}};
+    feeds.emplace(pairs[0].gradient, HostTensor::of<float>({2}, {3, -4}));
+    feeds.emplace(pairs[1].gradient, HostTensor::of<float>({1}, {12}));
+  }
+  std::vector<HostTensor> run(const ClippedGradients& clipped) {
+    return run_kernels({clipped.norm, clipped.gradients[0].gradient, clipped.gradients[1].gradient}, feeds);
+  }
+
+  Graph graph;
+  Value a, b;
+  std::vector<GradientAndVariable> pairs;
+  Feeds feeds;
+};
+
+TEST(ClipByGlobalNorm, ScalesAllGradientsTogether) {
+  Clipping c;
+  const ClippedGradients clipped = clip_by_global_norm(c.pairs, 6.5F);
+  EXPECT_EQ(clipped.gradients[0].variable, c.a);
+  EXPECT_EQ(clipped.gradients[1].variable, c.b);
+  const auto results = c.run(clipped);
+  EXPECT_EQ(results[0].item<float>(), 13.0F);
+  EXPECT_TRUE(same_bits(results[1], HostTensor::of<float>({2}, {1.5F, -2})));
+  EXPECT_TRUE(same_bits(results[2], HostTensor::of<float>({1}, {6})));
+}
+
+TEST(ClipByGlobalNorm, KeepsTheBitsOfShortGradients) {
+  Clipping c;
+  const auto results = c.run(clip_by_global_norm(c.pairs, 13.0F));
+  EXPECT_TRUE(same_bits(results[1], c.feeds.at(c.pairs[0].gradient)));
+  EXPECT_TRUE(same_bits(results[2], c.feeds.at(c.pairs[1].gradient)));
+}
+
+TEST(ClipByGlobalNorm, MakesAllGradientsNaNWhereTheNormIsNoNumber) {
+  for (float special : {INFINITY, NAN}) {
+    Clipping c;
+    c.feeds.insert_or_assign(c.pairs[1].gradient, HostTensor::of<float>({1}, {special}));
+    const auto results = c.run(clip_by_global_norm(c.pairs, 1.0F));
+    for (int i : {1, 2}) {
+      for (float value : results[static_cast<std::size_t>(i)].values<float>()) EXPECT_TRUE(std::isnan(value));
+    }
+  }
+}
+
+TEST(ClipByGlobalNorm, RefusedCallsAddNothing) {
+  Clipping c;
+  const int before = c.graph.num_nodes();
+  EXPECT_TRUE(
+      contains(error_text<ArgumentError>([&] { clip_by_global_norm({}, 1); }), "clip_by_global_norm got no gradients"));
+  for (float max_norm : {0.0F, -1.0F, NAN, INFINITY}) {
+    EXPECT_TRUE(contains(error_text<ArgumentError>([&] { clip_by_global_norm(c.pairs, max_norm); }), "max_norm is"));
+  }
+  c.pairs.push_back(c.pairs[0]);
+  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { clip_by_global_norm(c.pairs, 1); }),
+                       "clip_by_global_norm: variable 'a' is named twice"));
+  EXPECT_EQ(c.graph.num_nodes(), before);
 }
 
 TEST(Adam, DoesNotShiftTheRandomNumbersOfTheModel) {

@@ -169,13 +169,13 @@ TEST_F(Shapes, ConvolutionSizesAndZerosAreThoseOfTheTable) {
       const auto [height, width] = pair(row.size, 1);
       const auto [kernel_height, kernel_width] = pair(row.kernel, 1);
       const Conv2dOptions options{.stride = pair(row.stride, 1), .padding = padding};
-      const Conv2dGeometry g =
-          conv2d_geometry({2, height, width, 3}, {kernel_height, kernel_width, 3, 4}, options, "c");
-      EXPECT_EQ((std::array{g.out_height, g.out_width}), pair(row.out, 1));
-      EXPECT_EQ(g.pad_before, pair(row.before, 0));
-      EXPECT_EQ(g.pad_after, pair(row.after, 0));
+      const ConvolutionGeometry g = convolution_geometry({2, height, width, 3}, {kernel_height, kernel_width, 3, 4},
+                                                         convolution_options(options), "c");
+      EXPECT_EQ((std::array{g.axes[0].out, g.axes[1].out}), pair(row.out, 1));
+      EXPECT_EQ((std::array{g.axes[0].before, g.axes[1].before}), pair(row.before, 0));
+      EXPECT_EQ((std::array{g.axes[0].after, g.axes[1].after}), pair(row.after, 0));
       const Value y = conv2d(in({kDynamic, height, width, 3}), in({kernel_height, kernel_width, 3, 4}), options);
-      EXPECT_EQ(y.shape(), (Shape{kDynamic, g.out_height, g.out_width, 4}));
+      EXPECT_EQ(y.shape(), (Shape{kDynamic, g.axes[0].out, g.axes[1].out, 4}));
     }
   }
 }

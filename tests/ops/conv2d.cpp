@@ -1,33 +1,14 @@
 #include "graph/ops/conv2d.h"
 
-#include <cmath>
 #include <string>
 
-#include "tests/support/op_case.h"
+#include "graph/ops/basic.h"
+#include "tests/graph/description.h"
+#include "tests/ops/convolution_reference.h"
+#include "tests/support/temporary_folder.h"
 
 namespace sectionflow::testing_support {
 namespace {
-
-using Geometry = Conv2dGeometry;
-
-/// Calls `body(x element, w element, y element)` for every product of a convolution.
-template <class Body>
-void for_each_product(const Geometry& g, const Body& body) {
-  for (std::int64_t n = 0; n < g.batch; ++n)
-    for (std::int64_t oh = 0; oh < g.out_height; ++oh)
-      for (std::int64_t ow = 0; ow < g.out_width; ++ow)
-        for (std::int64_t kh = 0; kh < g.kernel_height; ++kh)
-          for (std::int64_t kw = 0; kw < g.kernel_width; ++kw) {
-            const std::int64_t ih = oh * g.stride[0] - g.pad_before[0] + kh;
-            const std::int64_t iw = ow * g.stride[1] - g.pad_before[1] + kw;
-            if (ih < 0 || ih >= g.height || iw < 0 || iw >= g.width) continue;
-            const std::int64_t x = ((n * g.height + ih) * g.width + iw) * g.channels;
-            const std::int64_t w = (kh * g.kernel_width + kw) * g.channels * g.filters;
-            const std::int64_t y = ((n * g.out_height + oh) * g.out_width + ow) * g.filters;
-            for (std::int64_t c = 0; c < g.channels; ++c)
-              for (std::int64_t f = 0; f < g.filters; ++f) body(x + c, w + c * g.filters + f, y + f);
-          }
-}
 
 struct Line {
   std::string name;
@@ -37,21 +18,8 @@ struct Line {
 };
 
 OpCase to_case(const Line& line) {
-  const Geometry g = conv2d_geometry(line.x, line.w, line.options, line.name);
-  const double num_terms = static_cast<double>(g.kernel_height * g.kernel_width * g.channels);
-  return {.name = line.name,
-          .inputs = {input(line.x), parameter(line.w)},
-          .build = [options = line.options](
-                       Graph&, const std::vector<Value>& in) { return std::vector{conv2d(in[0], in[1], options)}; },
-          .reference =
-              [g](const std::vector<Doubles>& in) {
-                Doubles y(static_cast<std::size_t>(g.batch * g.out_height * g.out_width * g.filters));
-                for_each_product(
-                    g, [&](std::int64_t x, std::int64_t w, std::int64_t out) { y[out] += in[0][x] * in[1][w]; });
-                return std::vector<Doubles>{y};
-              },
-          .tolerance = {.relative = 4, .absolute = num_terms / 2 + 4},
-          .dynamic_batch = line.dynamic_batch};
+  const auto build = [options = line.options](Value x, Value w) { return conv2d(x, w, options); };
+  return convolution_case(line.name, line.x, line.w, convolution_options(line.options), build, line.dynamic_batch);
 }
 
 /// Odd and even sizes, channels that fit no vector, every kernel size, stride and padding.
@@ -87,6 +55,50 @@ std::vector<OpCase> cases() {
       {"empty_batch", {0, 8, 8, 3}, {3, 3, 3, 4}},
       {"empty_dynamic_batch", {0, 8, 8, 3}, {3, 3, 3, 4}, {}, true},
       {"no_channels", {2, 4, 4, 0}, {3, 3, 0, 4}},
+      {"dilation_2_channels_16", {2, 12, 11, 16}, {3, 3, 16, 16}, {.dilation = {2, 2}}, true},
+      {"dilation_2_channels_17_to_10", {3, 12, 11, 17}, {3, 3, 17, 10}, {.dilation = {2, 2}}},
+      {"dilations_3_and_1_valid", {2, 12, 9, 3}, {3, 2, 3, 10}, {.padding = Padding::valid, .dilation = {3, 1}}},
+      {"dilation_2_stride_2", {3, 13, 12, 17}, {3, 3, 17, 10}, {.stride = {2, 2}, .dilation = {2, 2}}},
+      {"dilation_2_stride_3_leaves_pixels_unread",
+       {2, 16, 15, 10},
+       {3, 2, 10, 70},
+       {.stride = {3, 3}, .padding = Padding::valid, .dilation = {2, 2}}},
+      {"dilation_beyond_image", {2, 4, 5, 3}, {3, 3, 3, 4}, {.dilation = {4, 5}}},
+      {"depthwise_16", {3, 14, 13, 16}, {3, 3, 1, 16}, {.groups = 16}, true},
+      {"depthwise_1_to_1", {3, 9, 8, 1}, {3, 3, 1, 1}, {.groups = 1}},
+      {"depthwise_3", {3, 9, 8, 3}, {3, 3, 1, 3}, {.groups = 3}},
+      {"depthwise_10_stride_2", {3, 9, 8, 10}, {3, 3, 1, 10}, {.stride = {2, 2}, .groups = 10}},
+      {"depthwise_17_kernel_5", {2, 9, 12, 17}, {5, 5, 1, 17}, {.groups = 17}},
+      {"depthwise_32_even_kernel_stride_2",
+       {2, 10, 11, 32},
+       {2, 4, 1, 32},
+       {.stride = {2, 2}, .padding = Padding({1, 0}, {0, 2}), .groups = 32}},
+      {"depthwise_16_dilation_2", {2, 12, 11, 16}, {3, 3, 1, 16}, {.dilation = {2, 2}, .groups = 16}},
+      {"depthwise_7_stride_2_dilation_2",
+       {2, 12, 11, 7},
+       {3, 3, 1, 7},
+       {.stride = {2, 2}, .dilation = {2, 2}, .groups = 7}},
+      {"depthwise_17_three_filters_each", {2, 8, 7, 17}, {3, 3, 1, 51}, {.groups = 17}},
+      {"groups_2_channels_6_to_4", {3, 8, 7, 6}, {3, 3, 3, 4}, {.groups = 2}},
+      {"groups_2_channels_20_to_34_stride_2", {3, 9, 8, 20}, {3, 3, 10, 34}, {.stride = {2, 2}, .groups = 2}, true},
+      {"groups_4_channels_64", {2, 7, 8, 64}, {3, 3, 16, 64}, {.groups = 4}},
+      {"groups_4_kernel_1", {2, 7, 8, 64}, {1, 1, 16, 64}, {.groups = 4}},
+      {"groups_32_channels_128", {2, 7, 7, 128}, {3, 3, 4, 128}, {.groups = 32}},
+      {"groups_2_dilation_2", {2, 9, 9, 8}, {3, 3, 4, 8}, {.dilation = {2, 2}, .groups = 2}},
+      {"groups_2_dilation_2_stride_2",
+       {2, 9, 9, 8},
+       {3, 3, 4, 140},
+       {.stride = {2, 2}, .dilation = {2, 2}, .groups = 2}},
+      {"nchw", {3, 5, 9, 8}, {3, 3, 5, 7}, {.format = DataFormat::nchw}, true},
+      {"nchw_stride_2", {2, 16, 14, 14}, {3, 3, 16, 32}, {.stride = {2, 2}, .format = DataFormat::nchw}},
+      {"nchw_one_channel", {2, 1, 12, 11}, {5, 5, 1, 6}, {.padding = Padding::valid, .format = DataFormat::nchw}},
+      {"nchw_groups", {2, 6, 8, 7}, {3, 3, 3, 4}, {.groups = 2, .format = DataFormat::nchw}},
+      {"nchw_depthwise", {2, 10, 8, 7}, {3, 3, 1, 10}, {.groups = 10, .format = DataFormat::nchw}},
+      {"nchw_dilation_2_stride_2",
+       {2, 5, 9, 10},
+       {3, 3, 5, 4},
+       {.stride = {2, 2}, .dilation = {2, 2}, .format = DataFormat::nchw}},
+      {"nchw_empty_batch", {0, 3, 8, 8}, {3, 3, 3, 4}, {.format = DataFormat::nchw}, true},
   };
   std::vector<OpCase> all;
   for (const Line& line : lines) all.push_back(to_case(line));
@@ -101,9 +113,9 @@ INSTANTIATE_TEST_SUITE_P(Cases, Conv2dCases, testing::ValuesIn(cases()), case_na
 
 /// Both gradients of a convolution that has nothing to sum.
 OpCase empty_gradients(const std::string& name, const Shape& x, const Shape& w) {
-  const Geometry g = conv2d_geometry(x, w, {}, name);
+  const Shape y = convolution_geometry(x, w, convolution_options(Conv2dOptions()), name).y_shape();
   return {.name = name,
-          .inputs = {input({g.batch, g.out_height, g.out_width, g.filters}), input(x), parameter(w)},
+          .inputs = {input(y), input(x), parameter(w)},
           .build =
               [](Graph&, const std::vector<Value>& in) {
                 return std::vector{conv2d_backward_input(in[0], in[2], in[1], {}),
@@ -122,6 +134,31 @@ TEST(Conv2d, GradientsOfNothingAreZero) {
   check(empty_gradients("gradients_of_an_empty_batch", {0, 8, 8, 3}, {3, 3, 3, 4}));
   check(empty_gradients("gradients_without_channels", {2, 8, 8, 0}, {3, 3, 0, 4}));
   check(empty_gradients("gradients_without_filters", {2, 8, 8, 3}, {3, 3, 3, 0}));
+}
+
+TEST(Conv2d, RefusesGroupsAndDilationsThatDoNotFit) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 8, 8, 6});
+  const auto w = [&](Shape shape) { return placeholder(graph, "w", std::move(shape)); };
+  const auto refused = [&](const Shape& shape, const Conv2dOptions& options) {
+    const Value weights = w(shape);
+    return error_text<Error>([&] { conv2d(x, weights, options); });
+  };
+  const auto expect_parts = [](const std::string& text, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts) EXPECT_TRUE(contains(text, part)) << "wanted " << part << " in: " << text;
+  };
+  expect_parts(refused({3, 3, 6, 4}, {.groups = 2}), {"6 channels", "in 2 groups wants 12"});
+  expect_parts(refused({3, 3, 1, 4}, {.groups = 4}), {"6 channels and 4 filters in 4 groups", "multiples"});
+  expect_parts(refused({3, 3, 3, 3}, {.groups = 2}), {"6 channels and 3 filters in 2 groups"});
+  expect_parts(refused({3, 3, 6, 4}, {.groups = 0}), {"groups 0; wanted >= 1"});
+  expect_parts(refused({3, 3, 6, 4}, {.dilation = {0, 1}}), {"dilation 0; wanted >= 1"});
+  expect_parts(refused({3, 3, 6, 4}, {.padding = Padding::valid, .dilation = {4, 1}}),
+               {"kernel of 9 (with its dilation) is larger than the padded image of 8"});
+  expect_parts(refused({3, 3, 6, 4}, {.format = DataFormat::nchw}), {"has 8 channels", "wants 6"});
+  const Value flat = placeholder(graph, "flat", {2, 8, 6});
+  const Value weights = w({3, 3, 6, 4});
+  expect_parts(error_text<ShapeError>([&] { conv2d(flat, weights, {.format = DataFormat::nchw}); }),
+               {"conv2d 'conv2d' got x [2,8,6] and w [3,3,6,4]", "[N, C, H, W]", "[KH, KW, C, F]"});
 }
 
 }  // namespace

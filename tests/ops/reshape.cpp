@@ -1,7 +1,7 @@
 #include "graph/ops/reshape.h"
 
 #include "graph/ops/basic.h"
-#include "tests/support/op_case.h"
+#include "tests/support/moved.h"
 
 namespace sectionflow {
 namespace {
@@ -31,6 +31,32 @@ INSTANTIATE_TEST_SUITE_P(Cases, Reshape,
                                          reshape_case("empty_batch", {0, 6}, {-1, 2, 3}, true),
                                          reshape_case("large", {300, 1001}, {1001, 300})),
                          case_name);
+
+OpCase flatten_case(std::string name, Shape from, Dtype dtype = Dtype::f32) {
+  OpCase op_case = moving_case(
+      std::move(name), {moved_input(dtype, std::move(from))},
+      [](Graph&, const std::vector<Value>& in) { return std::vector{flatten(in[0])}; },
+      [](const std::vector<Doubles>& in) { return in; });
+  op_case.dynamic_batch = true;
+  return op_case;
+}
+
+INSTANTIATE_TEST_SUITE_P(Flatten, Reshape,
+                         testing::Values(flatten_case("flatten_vector", {5}), flatten_case("flatten_matrix", {3, 4}),
+                                         flatten_case("flatten_image", {5, 7, 7, 3}),
+                                         flatten_case("flatten_no_images", {0, 7, 3}),
+                                         flatten_case("flatten_no_pixels", {4, 0, 3}),
+                                         flatten_case("flatten_bytes", {4, 3, 2}, Dtype::u8)),
+                         case_name);
+
+TEST(ReshapeShapes, FlattenLeavesUnknownWhatTheFeedDecides) {
+  Graph graph;
+  EXPECT_EQ(flatten(placeholder(graph, "a", {kDynamic, 7, 3})).type().text(), "f32[?,21]");
+  EXPECT_EQ(flatten(placeholder(graph, "b", {kDynamic, kDynamic, 3})).type().text(), "f32[?,?]");
+  EXPECT_EQ(flatten(placeholder(graph, "c", {kDynamic})).type().text(), "f32[?,1]");
+  const Value scalar = placeholder(graph, "scalar", {});
+  expect_refused<ShapeError>([&] { flatten(scalar); }, "flatten 'flatten", {"scalar", "try reshape"});
+}
 
 TEST(ReshapeExactly, TakesEveryDtypeInPlaceOrNot) {
   Graph graph;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <string>
 
 #include "graph/ops/basic.h"
 #include "tests/support/kernel_runner.h"
@@ -198,6 +200,140 @@ TEST(ApplyAdam, TheFirstStepIsTheLearningRateWhateverTheGradient) {
   const std::vector<double> after = doubles_of(run.content());
   // Element 0 has the gradient sin(0) = 0.
   for (std::size_t i = 1; i < before.size(); ++i) ASSERT_NEAR(std::abs(after[i] - before[i]), 0.5, 1e-5);
+}
+
+/// An update with slots, on kernels and in double.
+struct UpdateCase {
+  std::string name;
+  int num_slots;
+  /// The update of variables[0], with the slots behind it.
+  std::function<Operation(const std::vector<Value>& variables, Value gradient, Value rate, Value steps)> build;
+  /// One element: state[0] is the variable's, then the slots'.
+  std::function<void(std::vector<double>& state, double g, double rate, double t)> step;
+};
+
+std::vector<UpdateCase> update_cases() {
+  using Values = const std::vector<Value>&;
+  std::vector<UpdateCase> cases;
+  for (bool nesterov : {false, true}) {
+    cases.push_back({nesterov ? "nesterov" : "momentum", 1,
+                     [=](Values v, Value g, Value rate, Value) {
+                       return apply_momentum(v[0], v[1], g, rate, {.momentum = 0.8F, .nesterov = nesterov});
+                     },
+                     [=](std::vector<double>& s, double g, double rate, double) {
+                       s[1] = double{0.8F} * s[1] + g;
+                       s[0] -= rate * (nesterov ? g + double{0.8F} * s[1] : s[1]);
+                     }});
+  }
+  cases.push_back(
+      {"adagrad", 1,
+       [](Values v, Value g, Value rate, Value) { return apply_adagrad(v[0], v[1], g, rate, {.epsilon = 1e-3F}); },
+       [](std::vector<double>& s, double g, double rate, double) {
+         s[1] += g * g;
+         s[0] -= rate * g / (std::sqrt(s[1]) + 1e-3F);
+       }});
+  cases.push_back({"rms_prop", 1,
+                   [](Values v, Value g, Value rate, Value) {
+                     return apply_rms_prop(v[0], v[1], g, rate, {.decay = 0.9F, .epsilon = 1e-3F});
+                   },
+                   [](std::vector<double>& s, double g, double rate, double) {
+                     s[1] = double{0.9F} * s[1] + (1 - double{0.9F}) * g * g;
+                     s[0] -= rate * g / (std::sqrt(s[1]) + 1e-3F);
+                   }});
+  // A large epsilon shows where it stands: beside the corrected root.
+  cases.push_back({"adam_w", 2,
+                   [](Values v, Value g, Value rate, Value steps) {
+                     return apply_adam_w(v[0], v[1], v[2], g, rate, steps,
+                                         {.beta1 = 0.8F, .beta2 = 0.95F, .epsilon = 0.25F, .weight_decay = 0.5F});
+                   },
+                   [](std::vector<double>& s, double g, double rate, double t) {
+                     const double beta1 = 0.8F, beta2 = 0.95F;
+                     s[0] -= rate * 0.5 * s[0];
+                     s[1] = beta1 * s[1] + (1 - beta1) * g;
+                     s[2] = beta2 * s[2] + (1 - beta2) * g * g;
+                     const double root = std::sqrt(s[2] / (1 - std::pow(beta2, t)));
+                     s[0] -= rate * s[1] / (1 - std::pow(beta1, t)) / (root + 0.25);
+                   }});
+  return cases;
+}
+
+class UpdatesWithSlots : public testing::TestWithParam<UpdateCase> {
+ protected:
+  /// The variable and its slots after some steps.
+  static std::vector<HostTensor> train(const Shape& shape, int threads) {
+    const UpdateCase& c = GetParam();
+    Graph graph;
+    std::vector<Value> variables;
+    for (int i = 0; i <= c.num_slots; ++i) variables.push_back(new_variable(graph, "w", shape));
+    const Value gradient = placeholder(graph, "gradient", shape), steps = new_variable(graph, "steps", {}, Dtype::i64);
+    const Operation update = c.build(variables, gradient, constant(graph, kRate), steps);
+    Feeds feeds;
+    for (Value variable : variables) feeds.emplace(variable, HostTensor(variable.type()));
+    feeds.insert_or_assign(variables[0], wavy(shape, 1));
+    for (int t = 1; t <= kSteps; ++t) {
+      feeds.insert_or_assign(gradient, wavy(shape, 2.3F * static_cast<float>(t)));
+      feeds.insert_or_assign(steps, HostTensor::scalar<std::int64_t>(t - 1));
+      RunResult result = run_kernels({}, {update}, feeds, {.threads = threads, .address_seed = 11});
+      for (Value variable : variables) feeds.insert_or_assign(variable, std::move(result.variables.at(variable)));
+    }
+    std::vector<HostTensor> state;
+    for (Value variable : variables) state.push_back(std::move(feeds.at(variable)));
+    return state;
+  }
+
+  static constexpr float kRate = 0.0625F;
+  static constexpr int kSteps = 6;
+};
+
+TEST_P(UpdatesWithSlots, MatchTheReferenceOverSeveralSteps) {
+  for (const Shape& shape : kShapes) {
+    const auto state = train(shape, 2);
+    std::vector<std::vector<double>> wanted(state.size(), std::vector<double>(state[0].values<float>().size()));
+    wanted[0] = doubles_of(wavy(shape, 1));
+    for (int t = 1; t <= kSteps; ++t) {
+      const auto gradient = doubles_of(wavy(shape, 2.3F * static_cast<float>(t)));
+      for (std::size_t i = 0; i < gradient.size(); ++i) {
+        std::vector<double> element;
+        for (const auto& tensor : wanted) element.push_back(tensor[i]);
+        GetParam().step(element, gradient[i], kRate, t);
+        for (std::size_t k = 0; k < wanted.size(); ++k) wanted[k][i] = element[k];
+      }
+    }
+    for (std::size_t k = 0; k < state.size(); ++k) {
+      EXPECT_TRUE(is_near(state[k], wanted[k], {.relative = 8, .absolute = 8})) << shape.text() << ", variable " << k;
+    }
+  }
+}
+
+TEST_P(UpdatesWithSlots, BitsDoNotDependOnTheThreadCount) {
+  const auto one = train({40003}, 1);
+  for (int threads : {2, 3, 7}) {
+    const auto many = train({40003}, threads);
+    for (std::size_t k = 0; k < one.size(); ++k) EXPECT_TRUE(same_bits(one[k], many[k])) << threads;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, UpdatesWithSlots, testing::ValuesIn(update_cases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Updates, NumbersOutsideTheirRangesAreRefusedAndAddNothing) {
+  Graph graph;
+  const Value w = new_variable(graph, "w", {2}), slot = new_variable(graph, "slot", {2});
+  const Value other = new_variable(graph, "other", {2}), g = placeholder(graph, "g", {2});
+  const Value rate = constant(graph, 0.1F), steps = new_variable(graph, "steps", {}, Dtype::i64);
+  const int before = graph.num_nodes();
+  EXPECT_THROW(apply_momentum(w, slot, g, rate, {.momentum = -0.1F}), ArgumentError);
+  EXPECT_THROW(apply_momentum(w, slot, g, rate, {.momentum = NAN}), ArgumentError);
+  EXPECT_THROW(apply_momentum(w, slot, g, rate, {.momentum = 0, .nesterov = true}), ArgumentError);
+  EXPECT_THROW(apply_adagrad(w, slot, g, rate, {.epsilon = -1}), ArgumentError);
+  EXPECT_THROW(apply_rms_prop(w, slot, g, rate, {.decay = 1}), ArgumentError);
+  EXPECT_THROW(apply_rms_prop(w, slot, g, rate, {.epsilon = INFINITY}), ArgumentError);
+  EXPECT_THROW(apply_adam(w, slot, other, g, rate, steps, {.beta1 = 1}), ArgumentError);
+  EXPECT_THROW(apply_adam_w(w, slot, other, g, rate, steps, {.beta2 = -0.5F}), ArgumentError);
+  EXPECT_THROW(apply_adam_w(w, slot, other, g, rate, steps, {.weight_decay = -0.5F}), ArgumentError);
+  EXPECT_THROW(apply_momentum(w, g, g, rate), ArgumentError) << "a slot must be a variable";
+  EXPECT_THROW(apply_adagrad(w, new_variable(graph, "wide", {3}), g, rate), ShapeError);
+  EXPECT_EQ(graph.num_nodes(), before + 3) << "'wide' with its initial value and initialiser";
 }
 
 TEST(Updates, BitsDoNotDependOnTheThreadCount) {

@@ -11,12 +11,29 @@
 
 namespace sectionflow::testing {
 
-/// Three sections of convolution, batch norm and relu, and a fourth with the loss.
-struct SmallNet {
-  explicit SmallNet(Graph& graph, GraphSectionManager& manager)
+/// Small images of five classes.
+struct SmallInputs {
+  explicit SmallInputs(Graph& graph)
       : images(placeholder(graph, "images", {kDynamic, 8, 8, 3})),
         labels(placeholder(graph, "labels", {kDynamic}, Dtype::i32)),
-        is_training(placeholder(graph, "is_training", {}, Dtype::boolean)) {
+        is_training(placeholder(graph, "is_training", {}, Dtype::boolean)) {}
+
+  /// Another random batch a step.
+  std::function<Feeds(std::int64_t, FeedStore&)> random_feeds(bool training = true) const {
+    return [in = *this, training](std::int64_t step, FeedStore& store) {
+      store.reserve(2);
+      store.push_back(random_images({4, 8, 8, 3}, 3, step));
+      store.push_back(random_classes(4, 5, 3, step));
+      return Feeds{{in.images, store[0]}, {in.labels, store[1]}, {in.is_training, training}};
+    };
+  }
+
+  Value images, labels, is_training;
+};
+
+/// Three sections of convolution, batch norm and relu, and a fourth with the loss.
+struct SmallNet : SmallInputs {
+  explicit SmallNet(Graph& graph, GraphSectionManager& manager) : SmallInputs(graph) {
     Value x = images;
     for (int k = 0; k < 3; ++k) {
       auto section = manager.new_section();
@@ -35,7 +52,7 @@ struct SmallNet {
     return {{images, Shape{batch, 8, 8, 3}}, {labels, Shape{batch}}, {is_training, true}};
   }
 
-  Value images, labels, is_training, logits, loss;
+  Value logits, loss;
   std::vector<Value> convolved, outputs;  // one a section
   HostTensor x = random_images({6, 8, 8, 3}, 3, 0);
   HostTensor y = random_classes(6, 5, 3, 0);

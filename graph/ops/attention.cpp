@@ -1,0 +1,72 @@
+#include "graph/ops/attention.h"
+
+#include <cmath>
+
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+namespace {
+
+/// Checks q, k, v, the inputs from `first` on; returns the type of y, with what k and v know of it.
+TensorType infer_y(const ShapeRequest& request, std::size_t first) {
+  const TensorType &q = request.inputs[first], &k = request.inputs[first + 1], &v = request.inputs[first + 2];
+  const auto came = [&] { return text_of(" got q ", q.text(), ", k ", k.text(), " and v ", v.text()); };
+  SF_CHECK(q.dtype == Dtype::f32 && k.dtype == Dtype::f32 && v.dtype == Dtype::f32, ArgumentError, request.label,
+           came(), "; wanted f32; try cast");
+  SF_CHECK(q.shape.rank() == 4 && k.shape.rank() == 4 && may_agree(k, v), ShapeError, request.label, came(),
+           "; wanted q [N, H, T, D] and k, v [N, H, S, D]; try reshape and transpose");
+  std::vector<std::int64_t> y = q.shape.dims();
+  for (int axis : {0, 1, 3}) {
+    for (const TensorType* other : {&k, &v}) {
+      const std::int64_t dim = other->shape[axis];
+      std::int64_t& of_y = y[static_cast<std::size_t>(axis)];
+      SF_CHECK(dim == of_y || dim == kDynamic || of_y == kDynamic, ShapeError, request.label, came(), "; dimension ",
+               axis, " is ", of_y, " and ", dim, "; wanted equal numbers of images, heads and channels");
+      if (of_y == kDynamic) of_y = dim;
+    }
+  }
+  SF_CHECK(k.shape[2] != 0 && v.shape[2] != 0 && y[3] != 0, ShapeError, request.label, came(),
+           "; wanted a key and a channel at least");
+  const auto& scale = request.get<AttentionOptions>().scale;
+  SF_CHECK(!scale || std::isfinite(*scale), ArgumentError, request.label, ": scale is ", *scale,
+           "; wanted a finite number");
+  return {Dtype::f32, Shape(std::move(y))};
+}
+
+/// One number a query.
+TensorType per_query(const TensorType& y) {
+  return {Dtype::f32, {y.shape[0], y.shape[1], y.shape[2]}};
+}
+
+// Inputs: dy, q, k, v, log sums.
+std::vector<TensorType> infer_gradient(const ShapeRequest& request) {
+  const TensorType y = infer_y(request, 1);
+  SF_CHECK(may_agree(request.inputs[0], y) && may_agree(request.inputs[4], per_query(y)), ShapeError, request.label,
+           " got dy ", request.inputs[0].text(), " and log sums ", request.inputs[4].text(), "; wanted ", y.text(),
+           " and ", per_query(y).text());
+  return {request.inputs[1], request.inputs[2], request.inputs[3]};
+}
+
+}  // namespace
+
+void define_attention_ops(OpRegistry& registry) {
+  registry.add({.name = "attention",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      const TensorType y = infer_y(r, 0);
+                      return std::vector{y, per_query(y)};
+                    },
+                .kept_outputs = {1}});
+  registry.add({.name = "attention_grad", .infer = infer_gradient});
+}
+
+Value attention(Value q, Value k, Value v, AttentionOptions options, Where where) {
+  return q.graph().add_node("attention", {q, k, v}, options, "attention", where).output();
+}
+
+AttentionGradients attention_grad(Value dy, Value q, Value k, Value v, Value log_sums, AttentionOptions options) {
+  Node& node = q.graph().add_node("attention_grad", {dy, q, k, v, log_sums}, options, "attention_grad");
+  return {node.output(0), node.output(1), node.output(2)};
+}
+
+}  // namespace sectionflow

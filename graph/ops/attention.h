@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+
+#include "graph/graph.h"
+
+namespace sectionflow {
+
+struct AttentionOptions {
+  bool causal = false;           ///< query t sees the keys 0 to t alone
+  std::optional<float> scale{};  ///< of the products of queries and keys; 1 / sqrt(D) where absent
+};
+
+/// Scaled dot product attention: y = softmax(scale q k^T) v for every head, where the softmax runs over the keys that a
+/// query sees. The probabilities [N, H, T, S] are never held as a whole: the op leaves the logarithm of each query's
+/// sum of exponentials, [N, H, T], and its gradient computes them again, some heads and queries at a time.
+/// Shapes: q [N, H, T, D]; k, v [N, H, S, D] with S > 0 and D > 0; y like q. f32. Throws: ShapeError, ArgumentError.
+/// Sources: Vaswani et al. 2017; Dao et al. 2022 for the recomputation.
+Value attention(Value q, Value k, Value v, AttentionOptions options = {}, Where where = Where::here());
+
+struct AttentionGradients {
+  Value dq, dk, dv;
+};
+/// `log_sums`: the second output of the forward op.
+AttentionGradients attention_grad(Value dy, Value q, Value k, Value v, Value log_sums, AttentionOptions options);
+
+}  // namespace sectionflow

@@ -1,0 +1,40 @@
+#include "graph/ops/broadcast_to.h"
+
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+namespace {
+
+std::vector<TensorType> infer_broadcast_to(const ShapeRequest& request) {
+  const TensorType& x = request.inputs[0];
+  const Shape& shape = request.get<BroadcastToOptions>().shape;
+  SF_CHECK(shape.rank() >= x.shape.rank(), ShapeError, request.label, " got ", x.text(), " and the shape ", shape,
+           "; wanted at least as many dimensions");
+  std::vector<std::int64_t> dims = shape.dims();
+  for (int i = 1; i <= shape.rank(); ++i) {
+    const bool is_new = i > x.shape.rank();
+    const std::int64_t dim = is_new ? 1 : x.shape[-i];
+    if (shape[-i] == kDynamic) {
+      SF_CHECK(!is_new, ShapeError, request.label, " got ", x.text(), " and the shape ", shape, ": dimension ", -i,
+               " is -1, but x has none there");
+      dims[shape.rank() - i] = dim;
+      continue;
+    }
+    SF_CHECK(dim == 1 || dim == shape[-i], ShapeError, request.label, " got ", x.text(), " and the shape ", shape,
+             ": dimension ", -i, " does not broadcast; wanted 1 or ", shape[-i],
+             "; try -1 to keep a dimension that the feed decides");
+  }
+  return {{x.dtype, Shape(std::move(dims))}};
+}
+
+}  // namespace
+
+void define_broadcast_to_ops(OpRegistry& registry) {
+  registry.add({.name = "broadcast_to", .infer = infer_broadcast_to});
+}
+
+Value broadcast_to(Value x, Shape shape, Where where) {
+  return x.graph().add_node("broadcast_to", {x}, BroadcastToOptions{std::move(shape)}, "broadcast_to", where).output();
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,163 @@
+#include "graph/ops/convolution.h"
+
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+
+std::int64_t ConvolutionGeometry::num_taps() const {
+  std::int64_t taps = 1;
+  for (const WindowAxis& axis : axes) taps = checked_multiply(taps, axis.window);
+  return taps;
+}
+
+Shape ConvolutionGeometry::x_shape() const {
+  std::vector<std::int64_t> sizes;
+  for (const WindowAxis& axis : axes) sizes.push_back(axis.size);
+  return image_shape({batch, channels, std::move(sizes)}, format);
+}
+
+Shape ConvolutionGeometry::y_shape() const {
+  return image_shape({batch, filters, outputs_of(axes)}, format);
+}
+
+namespace {
+
+void check_f32(const ShapeRequest& request) {
+  for (const TensorType& type : request.inputs) {
+    SF_CHECK(type.dtype == Dtype::f32, ArgumentError, request.label, " got ", type.text(), "; wanted f32; try cast");
+  }
+}
+
+/// `weights`: "C, F", the end of the weights' shape.
+void check_ranks(const Shape& x, const Shape& w, const ConvolutionOptions& options, const std::string& weights,
+                 const std::string& label) {
+  const std::size_t rank = options.steps.stride.size();
+  const int wanted = static_cast<int>(rank) + 2;
+  SF_CHECK(x.rank() == wanted && w.rank() == wanted, ShapeError, label, " got x ", x, " and w ", w, "; wanted ",
+           image_text(rank, options.steps.format), " and [", rank == 2 ? "KH, KW, " : "KD, KH, KW, ", weights, "]");
+}
+
+void check_groups(std::int64_t channels, std::int64_t filters, std::int64_t groups, const std::string& label) {
+  SF_CHECK(groups >= 1, ArgumentError, label, ": groups ", groups, "; wanted >= 1");
+  SF_CHECK(channels % groups == 0 && filters % groups == 0, ArgumentError, label, ": ", channels, " channels and ",
+           filters, " filters in ", groups, " groups; wanted multiples of the groups");
+}
+
+std::vector<std::int64_t> window_of(const Shape& w) {
+  return {w.dims().begin(), w.dims().end() - 2};
+}
+
+}  // namespace
+
+ConvolutionGeometry convolution_geometry(const Shape& x, const Shape& w, const ConvolutionOptions& options,
+                                         const std::string& label) {
+  check_ranks(x, w, options, options.groups == 1 ? "C, F" : "C / groups, F", label);
+  const ImageDims image = image_dims(x, options.steps.format);
+  check_groups(image.channels, w[-1], options.groups, label);
+  SF_CHECK(image.channels == w[-2] * options.groups, ShapeError, label, ": input ", x, " has ", image.channels,
+           " channels, filter ", w, options.groups == 1 ? "" : text_of(" in ", options.groups, " groups"), " wants ",
+           w[-2] * options.groups);
+  return {.batch = image.batch,
+          .channels = image.channels,
+          .filters = w[-1],
+          .groups = options.groups,
+          .axes = window_axes(image.sizes, window_of(w), options.steps, label),
+          .format = options.steps.format};
+}
+
+namespace {
+
+/// The size of a transposed convolution's output along axis `i`.
+std::int64_t transposed_size(std::int64_t size, std::int64_t window, const ConvolutionOptions& options, std::size_t i,
+                             const std::string& label) {
+  const WindowSteps& steps = options.steps;
+  const std::int64_t stride = steps.stride[i], more = options.output_padding[i];
+  SF_CHECK(size != kDynamic, ShapeError, label, ": the sizes of images must be known; only the batch may be -1");
+  SF_CHECK(size >= 1, ShapeError, label, ": images without elements");
+  SF_CHECK(stride >= 1, ArgumentError, label, ": stride ", stride, "; wanted >= 1");
+  SF_CHECK(more >= 0 && more < stride, ArgumentError, label, ": output padding ", more, " with stride ", stride,
+           "; wanted at least 0 and less than the stride");
+  if (steps.padding == PaddingKind::same) {
+    SF_CHECK(more == 0, ArgumentError, label, ": output padding ", more,
+             " with Padding::same, whose output is stride times the input; try explicit padding");
+    return checked_multiply(size, stride);
+  }
+  // What window_axis checks, before it can be asked: it wants the size that is worked out here.
+  SF_CHECK(steps.dilation[i] >= 1, ArgumentError, label, ": dilation ", steps.dilation[i], "; wanted >= 1");
+  SF_CHECK(window >= 1, ShapeError, label, ": the kernel's sizes must be known and >= 1");
+  SF_CHECK(steps.before[i] >= 0 && steps.after[i] >= 0, ArgumentError, label, ": negative padding");
+  const std::int64_t whole = checked_multiply(size - 1, stride) + checked_multiply(window - 1, steps.dilation[i]) + 1;
+  const std::int64_t result = whole + more - steps.before[i] - steps.after[i];
+  SF_CHECK(result >= 1, ShapeError, label, ": padding of ", steps.before[i], " and ", steps.after[i],
+           " leaves nothing of an output of ", whole);
+  return result;
+}
+
+}  // namespace
+
+ConvolutionGeometry transposed_geometry(const Shape& x, const Shape& w, const ConvolutionOptions& options,
+                                        const std::string& label) {
+  check_ranks(x, w, options, options.groups == 1 ? "F, C" : "F / groups, C", label);
+  ImageDims image = image_dims(x, options.steps.format);
+  SF_CHECK(image.channels == w[-1], ShapeError, label, ": input ", x, " has ", image.channels, " channels, filter ", w,
+           " wants ", w[-1]);
+  check_groups(image.channels, w[-2] * options.groups, options.groups, label);
+  for (std::size_t i = 0; i < image.sizes.size(); ++i) {
+    image.sizes[i] = transposed_size(image.sizes[i], w[static_cast<int>(i)], options, i, label);
+  }
+  return {.batch = image.batch,
+          .channels = w[-2] * options.groups,
+          .filters = image.channels,
+          .groups = options.groups,
+          .axes = window_axes(image.sizes, window_of(w), options.steps, label),
+          .format = options.steps.format};
+}
+
+namespace {
+
+// Inputs of both: dy, the other factor, and the tensor whose gradient is taken, for its shape. X, W: where x and w are.
+template <std::size_t X, std::size_t W>
+std::vector<TensorType> infer_backward(const ShapeRequest& request) {
+  check_f32(request);
+  const Shape& x = request.inputs[X].shape;
+  const Shape& w = request.inputs[W].shape;
+  const Shape y = convolution_geometry(x, w, request.get<ConvolutionOptions>(), request.label).y_shape();
+  SF_CHECK(may_agree(request.inputs[0], {Dtype::f32, y}), ShapeError, request.label, " got dy ",
+           request.inputs[0].shape, " for x ", x, " and w ", w, "; wanted ", y);
+  return {request.inputs[2]};
+}
+
+}  // namespace
+
+void define_convolution_ops(OpRegistry& registry, const std::string& name) {
+  registry.add({.name = name, .infer = [](const ShapeRequest& r) {
+                  check_f32(r);
+                  const auto& options = r.get<ConvolutionOptions>();
+                  const auto g = convolution_geometry(r.inputs[0].shape, r.inputs[1].shape, options, r.label);
+                  return std::vector<TensorType>{{Dtype::f32, g.y_shape()}};
+                }});
+  const auto uses = [](std::size_t, HostBooleans) {
+    return std::vector{InputUse::data, InputUse::data, InputUse::shape_only};
+  };
+  registry.add({.name = name + "_backward_input", .infer = infer_backward<2, 1>, .uses = uses});
+  registry.add({.name = name + "_backward_filter", .infer = infer_backward<1, 2>, .uses = uses});
+}
+
+std::string convolution_name(const ConvolutionOptions& options) {
+  return options.steps.stride.size() == 2 ? "conv2d" : "conv3d";
+}
+
+Value convolution(Value x, Value w, const ConvolutionOptions& options, Where where) {
+  const std::string name = convolution_name(options);
+  return x.graph().add_node(name, {x, w}, options, name, where).output();
+}
+Value convolution_backward_input(Value dy, Value w, Value x, const ConvolutionOptions& options) {
+  const std::string name = convolution_name(options) + "_backward_input";
+  return dy.graph().add_node(name, {dy, w, x}, options, name).output();
+}
+Value convolution_backward_filter(Value dy, Value x, Value w, const ConvolutionOptions& options) {
+  const std::string name = convolution_name(options) + "_backward_filter";
+  return dy.graph().add_node(name, {dy, x, w}, options, name).output();
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,51 @@
+#include "graph/ops/resize.h"
+
+#include "graph/op_registry.h"
+
+namespace sectionflow {
+namespace {
+
+TensorType resized_type(const ShapeRequest& request, const TensorType& x) {
+  const auto& options = request.get<Resize2dOptions>();
+  SF_CHECK(options.height >= 1 && options.width >= 1, ArgumentError, request.label, ": wanted size is ", options.height,
+           " x ", options.width, "; wanted a height and a width >= 1");
+  const bool is_nhwc = options.format == DataFormat::nhwc;
+  const int height_axis = is_nhwc ? 1 : 2;
+  SF_CHECK(x.shape.rank() == 4 && x.shape[height_axis] != 0 && x.shape[height_axis + 1] != 0, ShapeError, request.label,
+           " got ", x.text(), "; wanted ", is_nhwc ? "[N, H, W, C]" : "[N, C, H, W]", " with a pixel at least");
+  SF_CHECK(x.dtype == Dtype::f32 || options.method == ResizeMethod::nearest, ArgumentError, request.label, " got ",
+           x.text(), "; wanted f32 for bilinear; try cast");
+  std::vector<std::int64_t> dims = x.shape.dims();
+  dims[height_axis] = options.height;
+  dims[height_axis + 1] = options.width;
+  return {x.dtype, Shape(std::move(dims))};
+}
+
+}  // namespace
+
+void define_resize_ops(OpRegistry& registry) {
+  registry.add(
+      {.name = "resize2d", .infer = [](const ShapeRequest& r) { return std::vector{resized_type(r, r.inputs[0])}; }});
+  registry.add({.name = "resize2d_grad",
+                .infer =
+                    [](const ShapeRequest& r) {
+                      const TensorType y = resized_type(r, r.inputs[1]);
+                      SF_CHECK(y.dtype == Dtype::f32, ArgumentError, r.label, " got ", y.text(), "; wanted f32");
+                      SF_CHECK(may_agree(r.inputs[0], y), ShapeError, r.label, " got dy ", r.inputs[0].text(),
+                               "; wanted ", y.text());
+                      return std::vector{r.inputs[1]};
+                    },
+                .uses =
+                    [](std::size_t, HostBooleans) {
+                      return std::vector{InputUse::data, InputUse::shape_only};
+                    }});
+}
+
+Value resize2d(Value x, Resize2dOptions options, Where where) {
+  return x.graph().add_node("resize2d", {x}, options, "resize2d", where).output();
+}
+Value resize2d_grad(Value dy, Value x, const Resize2dOptions& options) {
+  return x.graph().add_node("resize2d_grad", {dy, x}, options, "resize2d_grad").output();
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,341 @@
+#include "graph/ops/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "device/cpu_device.h"
+#include "device/parallel.h"
+#include "kernels/cpu/attention_tiles.h"
+#include "kernels/cpu/row_sum.h"
+#include "kernels/cpu/vector_math.h"
+#include "kernels/cpu/workspace_layout.h"
+#include "kernels/kernel_registry.h"
+
+// Source: Dao et al. 2022, FlashAttention, for tiles whose probabilities are computed again in the backward pass. Here
+// oneDNN multiplies the tiles of some heads at a time, on the whole team, and own loops between do the rest.
+
+namespace sectionflow {
+namespace {
+
+/// Calls `body(first, head, row, num_rows)` for pieces of `heads` blocks of `rows` rows, on the compute team: rows of
+/// one head from `row` on, of which the first is row `first` of all.
+template <class Body>
+void for_each_piece(std::int64_t heads, std::int64_t rows, const Body& body) {
+  constexpr std::int64_t kGrainRows = 32;
+  parallel_for(heads * rows, kGrainRows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin; first < end;) {
+      const std::int64_t row = first % rows;
+      const std::int64_t num_rows = std::min(end - first, rows - row);
+      body(first, first / rows, row, num_rows);
+      first += num_rows;
+    }
+  });
+}
+
+/// A tensor [heads, rows, width] in which a tile has rows of its own.
+struct Rows {
+  std::int64_t rows, width;
+
+  std::int64_t at(std::int64_t head, std::int64_t row) const { return (head * rows + row) * width; }
+};
+
+/// The rows from `first_row` on of a tile's heads, densely: where they lie if they are dense there, else in `packed`.
+const float* packed_rows(const float* x, const Rows& of, const AttentionTile& tile, std::int64_t first_row,
+                         std::int64_t num_rows, float* packed) {
+  if (num_rows == of.rows) return x + of.at(tile.head, 0);
+  for_each_piece(tile.num_heads, num_rows,
+                 [&](std::int64_t first, std::int64_t head, std::int64_t row, std::int64_t count) {
+                   std::memcpy(packed + first * of.width, x + of.at(tile.head + head, first_row + row),
+                               static_cast<std::size_t>(count * of.width) * sizeof(float));
+                 });
+  return packed;
+}
+
+float greatest(const float* x, std::int64_t count) {
+  constexpr std::int64_t kLanes = 32;
+  float lanes[kLanes];
+  std::fill_n(lanes, kLanes, -std::numeric_limits<float>::infinity());
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+#pragma omp simd
+    for (std::int64_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
+  }
+  for (std::int64_t lane = 0; i + lane < count; ++lane) lanes[lane] = std::max(lanes[lane], x[i + lane]);
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+/// Rows of scores that are worth a second thread.
+std::int64_t row_grain(std::int64_t num_keys) {
+  constexpr std::int64_t kExponentialsAThread = 2048;
+  return std::max<std::int64_t>(1, kExponentialsAThread / num_keys);
+}
+
+/// Parts of the workspace that both directions have.
+struct Scratch {
+  Scratch(const AttentionGeometry& g, const AttentionTiling& tiling, WorkspaceLayout& workspace)
+      : q_rows{g.queries, g.width}, k_rows{g.keys, g.width} {
+    query_bytes = bytes(tiling.max_heads * tiling.max_queries * g.width);
+    key_bytes = bytes(tiling.max_heads * g.keys * g.width);
+    score_bytes = bytes(tiling.max_heads * tiling.max_queries * g.keys);
+    if (tiling.cuts_queries) q_at = workspace.add(query_bytes);
+    if (tiling.cuts_keys) k_at = workspace.add(key_bytes);
+    scores_at = workspace.add(score_bytes);
+  }
+  static std::size_t bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
+
+  Rows q_rows, k_rows;
+  std::size_t query_bytes, key_bytes, score_bytes;
+  std::size_t q_at = 0, k_at = 0, scores_at = 0;
+};
+
+class AttentionKernel : public Kernel {
+ public:
+  std::string implementation() const override { return calls_.implementation(); }
+  std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
+  std::vector<InPlace> in_place() const override { return in_place_; }
+
+ protected:
+  AttentionKernel(OneDnn& onednn, const AttentionGeometry& geometry, bool for_gradient, std::vector<InPlace> in_place)
+      : geometry_(geometry),
+        tiling_(geometry),
+        calls_(onednn, geometry, tiling_, for_gradient),
+        scratch_(geometry, tiling_, workspace_),
+        scratchpad_at_(workspace_.add(calls_.scratchpad_bytes())),
+        in_place_(std::move(in_place)) {}
+
+  static float* part(const KernelArguments& arguments, std::size_t at) {
+    return static_cast<float*>(workspace_part(arguments.workspace, at));
+  }
+  static const float* input(const KernelArguments& arguments, int index) {
+    return static_cast<const float*>(arguments.inputs[index]);
+  }
+  static float* output(const KernelArguments& arguments, int index) {
+    return static_cast<float*>(arguments.outputs[index]);
+  }
+  void* scratchpad(const KernelArguments& arguments) const {
+    return workspace_part(arguments.workspace, scratchpad_at_);
+  }
+  const float* packed_queries(const float* x, const AttentionTile& tile, float* packed) const {
+    return packed_rows(x, scratch_.q_rows, tile, tile.query, tile.num_queries, packed);
+  }
+  const float* packed_keys(const float* x, const AttentionTile& tile, float* packed) const {
+    return packed_rows(x, scratch_.k_rows, tile, 0, tile.num_keys, packed);
+  }
+
+  AttentionGeometry geometry_;
+  AttentionTiling tiling_;
+  AttentionCalls calls_;
+  WorkspaceLayout workspace_;
+  Scratch scratch_;
+  std::size_t scratchpad_at_;
+
+ private:
+  std::vector<InPlace> in_place_;
+};
+
+/// Inputs: q, k, v. Outputs: y, log sums.
+class ForwardKernel final : public AttentionKernel {
+ public:
+  ForwardKernel(OneDnn& onednn, const AttentionGeometry& geometry, bool has_log_sums, std::vector<InPlace> in_place)
+      : AttentionKernel(onednn, geometry, false, std::move(in_place)), has_log_sums_(has_log_sums) {
+    y_at_ = workspace_.add(scratch_.query_bytes);
+    factors_at_ = workspace_.add(Scratch::bytes(tiling_.max_heads * tiling_.max_queries));
+  }
+
+  void launch(const KernelArguments& arguments) override {
+    float* scores = part(arguments, scratch_.scores_at);
+    float* tile_y = part(arguments, y_at_);
+    float* packed = part(arguments, scratch_.k_at);  // keys first, values later
+    for (const AttentionTile& tile : tiling_.tiles) {
+      AttentionProducts& products = calls_.of(tile);
+      const float* q = packed_queries(input(arguments, 0), tile, part(arguments, scratch_.q_at));
+      products.by_keys.launch({q, packed_keys(input(arguments, 1), tile, packed), scores}, scratchpad(arguments));
+      exponentials(tile, scores, part(arguments, factors_at_), output(arguments, 1));
+      products.times_keys.launch({scores, packed_keys(input(arguments, 2), tile, packed), tile_y},
+                                 scratchpad(arguments));
+      write_y(tile, tile_y, part(arguments, factors_at_), output(arguments, 0));
+    }
+  }
+
+ private:
+  /// scores = exp(scale scores - their maximum), 0 where a query does not see the key; factor = 1 / their sum.
+  void exponentials(const AttentionTile& tile, float* scores, float* factors, float* log_sums) const {
+    parallel_for(tile.num_rows(), row_grain(tile.num_keys), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const std::int64_t query = tile.query + row % tile.num_queries;
+        const std::int64_t seen = geometry_.keys_of(query, tile.num_keys);
+        float* x = scores + row * tile.num_keys;  // [K]
+        const float scale = geometry_.scale;
+#pragma omp simd
+        for (std::int64_t key = 0; key < seen; ++key) x[key] = x[key] * scale;
+        const float shift = greatest(x, seen);
+#pragma omp simd
+        for (std::int64_t key = 0; key < seen; ++key) x[key] = vector_math::exp(x[key] - shift);
+        std::fill(x + seen, x + tile.num_keys, 0.0F);
+        const double sum = row_sum(seen, [x](std::int64_t key) { return x[key]; });
+        factors[row] = static_cast<float>(1.0 / sum);
+        const std::int64_t head = tile.head + row / tile.num_queries;
+        if (!has_log_sums_) log_sums[head * geometry_.queries + query] = static_cast<float>(shift + std::log(sum));
+      }
+    });
+  }
+
+  void write_y(const AttentionTile& tile, const float* tile_y, const float* factors, float* y) const {
+    const std::int64_t width = geometry_.width;
+    for_each_piece(tile.num_heads, tile.num_queries,
+                   [&](std::int64_t first, std::int64_t head, std::int64_t row, std::int64_t count) {
+                     const float* from = tile_y + first * width;
+                     float* to = y + scratch_.q_rows.at(tile.head + head, tile.query + row);
+                     for (std::int64_t i = 0; i < count; ++i, from += width, to += width) {
+                       const float factor = factors[first + i];
+#pragma omp simd
+                       for (std::int64_t c = 0; c < width; ++c) to[c] = from[c] * factor;
+                     }
+                   });
+  }
+
+  bool has_log_sums_;  // output 1 is already there
+  std::size_t y_at_ = 0, factors_at_ = 0;
+};
+
+/// Inputs: dy, q, k, v, log sums. Outputs: dq, dk, dv. With probabilities P and dP = dy v^T, both [T, S]:
+/// dS = P (dP - sum over keys of P dP) scale, dv = P^T dy, dk = dS^T q, dq = dS k.
+class BackwardKernel final : public AttentionKernel {
+ public:
+  BackwardKernel(OneDnn& onednn, const AttentionGeometry& geometry, std::vector<InPlace> in_place)
+      : AttentionKernel(onednn, geometry, true, std::move(in_place)) {
+    if (tiling_.cuts_queries) dy_at_ = workspace_.add(scratch_.query_bytes);
+    if (tiling_.cuts_queries || tiling_.cuts_keys) part_at_ = workspace_.add(scratch_.key_bytes);
+    gradients_at_ = workspace_.add(scratch_.score_bytes);
+  }
+
+  void launch(const KernelArguments& arguments) override {
+    if (adds_parts()) {
+      const std::int64_t count = geometry_.heads * geometry_.keys * geometry_.width;
+      for (float* dx : {output(arguments, 1), output(arguments, 2)}) {
+        parallel_for(count, kParallelGrain,
+                     [dx](std::int64_t begin, std::int64_t end) { std::fill(dx + begin, dx + end, 0.0F); });
+      }
+    }
+    for (const AttentionTile& tile : tiling_.tiles) run(tile, arguments);
+  }
+
+ private:
+  /// Several tiles add to one row of dk and dv, or none does.
+  bool adds_parts() const { return tiling_.tiles.empty() || tiling_.cuts_queries || tiling_.cuts_keys; }
+
+  void run(const AttentionTile& tile, const KernelArguments& arguments) {
+    AttentionProducts& products = calls_.of(tile);
+    void* pad = scratchpad(arguments);
+    const float* dy = packed_queries(input(arguments, 0), tile, part(arguments, dy_at_));
+    const float* q = packed_queries(input(arguments, 1), tile, part(arguments, scratch_.q_at));
+    const float* k = packed_keys(input(arguments, 2), tile, part(arguments, scratch_.k_at));
+    // Values are read no more when the first part is written over them.
+    float* partial = part(arguments, part_at_);
+    const float* v = packed_keys(input(arguments, 3), tile, partial);
+    float* probabilities = part(arguments, scratch_.scores_at);
+    float* gradients = part(arguments, gradients_at_);
+    products.by_keys.launch({q, k, probabilities}, pad);
+    products.by_keys.launch({dy, v, gradients}, pad);
+    score_gradients(tile, input(arguments, 4), probabilities, gradients);
+    for (const auto& [weights, rows, dx] :
+         {std::tuple(probabilities, dy, output(arguments, 2)), std::tuple(gradients, q, output(arguments, 1))}) {
+      float* to = adds_parts() ? partial : dx + scratch_.k_rows.at(tile.head, 0);
+      products.by_queries.launch({weights, rows, to}, pad);
+      if (adds_parts()) add_part(tile, partial, dx);
+    }
+    float* dq = output(arguments, 0);
+    if (!tiling_.cuts_queries) {
+      products.times_keys.launch({gradients, k, dq + scratch_.q_rows.at(tile.head, 0)}, pad);
+      return;
+    }
+    float* tile_dq = part(arguments, scratch_.q_at);  // q is read no more
+    products.times_keys.launch({gradients, k, tile_dq}, pad);
+    write_dq(tile, tile_dq, dq);
+  }
+
+  /// From scores to probabilities, and from dP to dS; both 0 where a query does not see the key.
+  void score_gradients(const AttentionTile& tile, const float* log_sums, float* scores, float* gradients) const {
+    parallel_for(tile.num_rows(), row_grain(tile.num_keys), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const std::int64_t query = tile.query + row % tile.num_queries;
+        const std::int64_t head = tile.head + row / tile.num_queries;
+        const std::int64_t seen = geometry_.keys_of(query, tile.num_keys);
+        const float log_sum = log_sums[head * geometry_.queries + query], scale = geometry_.scale;
+        float* p = scores + row * tile.num_keys;      // [K]
+        float* dp = gradients + row * tile.num_keys;  // [K]
+#pragma omp simd
+        for (std::int64_t key = 0; key < seen; ++key) p[key] = vector_math::exp(p[key] * scale - log_sum);
+        const auto mean = static_cast<float>(row_sum(seen, [p, dp](std::int64_t key) { return p[key] * dp[key]; }));
+#pragma omp simd
+        for (std::int64_t key = 0; key < seen; ++key) dp[key] = p[key] * (dp[key] - mean) * scale;
+        std::fill(p + seen, p + tile.num_keys, 0.0F);
+        std::fill(dp + seen, dp + tile.num_keys, 0.0F);
+      }
+    });
+  }
+
+  void add_part(const AttentionTile& tile, const float* partial, float* dx) const {
+    for_each_piece(tile.num_heads, tile.num_keys,
+                   [&](std::int64_t first, std::int64_t head, std::int64_t row, std::int64_t count) {
+                     const float* from = partial + first * geometry_.width;
+                     float* to = dx + scratch_.k_rows.at(tile.head + head, row);
+#pragma omp simd
+                     for (std::int64_t i = 0; i < count * geometry_.width; ++i) to[i] = to[i] + from[i];
+                   });
+  }
+
+  void write_dq(const AttentionTile& tile, const float* tile_dq, float* dq) const {
+    for_each_piece(tile.num_heads, tile.num_queries,
+                   [&](std::int64_t first, std::int64_t head, std::int64_t row, std::int64_t count) {
+                     std::memcpy(dq + scratch_.q_rows.at(tile.head + head, tile.query + row),
+                                 tile_dq + first * geometry_.width, Scratch::bytes(count * geometry_.width));
+                   });
+  }
+
+  std::size_t dy_at_ = 0, part_at_ = 0, gradients_at_ = 0;
+};
+
+OneDnn& onednn_of(const KernelRequest& request) {
+  return static_cast<CpuDevice&>(request.device).onednn();
+}
+
+/// What has the queries' shape is written when nothing of its tile is read any more; other tiles still read keys and
+/// values. So the first output may lie over those of `inputs` that are neither: one value may be several inputs.
+std::vector<InPlace> over_queries(const Node& node, std::initializer_list<int> inputs, int keys) {
+  const auto value = [&](int index) { return node.inputs()[static_cast<std::size_t>(index)]; };
+  std::vector<InPlace> pairs;
+  for (int input : inputs) {
+    if (value(input) != value(keys) && value(input) != value(keys + 1)) pairs.push_back({.input = input, .output = 0});
+  }
+  return pairs;
+}
+
+std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+  const AttentionGeometry geometry(request.inputs[0].shape, request.inputs[1].shape,
+                                   request.node.options<AttentionOptions>());
+  return std::make_unique<ForwardKernel>(onednn_of(request), geometry, request.replay,
+                                         over_queries(request.node, {0}, 1));
+}
+
+std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+  const AttentionGeometry geometry(request.inputs[1].shape, request.inputs[2].shape,
+                                   request.node.options<AttentionOptions>());
+  return std::make_unique<BackwardKernel>(onednn_of(request), geometry, over_queries(request.node, {0, 1}, 2));
+}
+
+}  // namespace
+
+void add_attention_cpu_kernels(KernelRegistry& registry) {
+  registry.add("attention", onednn_factory<make_forward>);
+  registry.add("attention_grad", onednn_factory<make_backward>);
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,90 @@
+#include "kernels/cpu/attention_tiles.h"
+
+#include <cmath>
+#include <set>
+
+namespace sectionflow {
+namespace {
+
+std::int64_t divided_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+std::int64_t rounded_up(std::int64_t a, std::int64_t multiple) {
+  return divided_up(a, multiple) * multiple;
+}
+
+}  // namespace
+
+AttentionGeometry::AttentionGeometry(const Shape& q, const Shape& k, const AttentionOptions& options)
+    : heads(q[0] * q[1]),
+      queries(q[2]),
+      keys(k[2]),
+      width(q[3]),
+      causal(options.causal),
+      scale(options.scale ? *options.scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(q[3])))) {}
+
+AttentionTiling::AttentionTiling(const AttentionGeometry& g) {
+  if (g.heads == 0 || g.queries == 0) return;
+  constexpr std::int64_t kMaxHeads = 16;          // enough for the team to share
+  constexpr std::int64_t kMaxScores = 1 << 21;    // 8 MiB
+  constexpr std::int64_t kRows = 16, kStep = 64;  // what matrix kernels take at a time, and what is worth a product
+  max_heads = divided_up(g.heads, divided_up(g.heads, kMaxHeads));
+  std::int64_t wanted = g.queries;
+  // A fourth of the queries: 5/8 of the square remain, and copying the keys of each tile stays cheap beside products.
+  if (g.causal) wanted = std::max(kStep, rounded_up(divided_up(g.queries, 4), kRows));
+  const std::int64_t fitting = std::max(kRows, kMaxScores / (max_heads * g.keys) / kRows * kRows);
+  max_queries = std::min({g.queries, wanted, fitting});
+  const std::int64_t key_step = std::max(kStep, rounded_up(divided_up(g.keys, 8), kRows));
+  for (std::int64_t head = 0; head < g.heads; head += max_heads) {
+    for (std::int64_t query = 0; query < g.queries; query += max_queries) {
+      const std::int64_t num_queries = std::min(max_queries, g.queries - query);
+      const std::int64_t seen = g.keys_of(query + num_queries - 1, g.keys);
+      const std::int64_t num_keys = std::min(g.keys, rounded_up(seen, key_step));
+      tiles.push_back({head, std::min(max_heads, g.heads - head), query, num_queries, num_keys});
+      cuts_keys = cuts_keys || num_keys < g.keys;
+    }
+  }
+  cuts_queries = max_queries < g.queries;
+}
+
+AttentionCalls::AttentionCalls(OneDnn& onednn, const AttentionGeometry& g, const AttentionTiling& tiling,
+                               bool for_gradient) {
+  for (const AttentionTile& tile : tiling.tiles) {
+    const auto [entry, is_new] = products_.try_emplace(key(tile));
+    if (!is_new) continue;
+    const auto [heads, queries, keys] = key(tile);
+    entry->second.by_keys = make_matmul_call(
+        onednn, {.batch = heads, .rows = queries, .inner = g.width, .columns = keys, .transpose_b = true});
+    entry->second.times_keys =
+        make_matmul_call(onednn, {.batch = heads, .rows = queries, .inner = keys, .columns = g.width});
+    if (for_gradient) {
+      entry->second.by_queries = make_matmul_call(
+          onednn, {.batch = heads, .rows = keys, .inner = queries, .columns = g.width, .transpose_a = true});
+    }
+  }
+}
+
+std::size_t AttentionCalls::scratchpad_bytes() const {
+  std::size_t most = 0;
+  for (const auto& [key, products] : products_) {
+    for (const OneDnnCall* call : {&products.by_keys, &products.times_keys, &products.by_queries}) {
+      most = std::max(most, call->scratchpad_bytes());
+    }
+  }
+  return most;
+}
+
+std::string AttentionCalls::implementation() const {
+  std::set<std::string> used;
+  for (const auto& [key, products] : products_) {
+    for (const OneDnnCall* call : {&products.by_keys, &products.times_keys, &products.by_queries}) {
+      if (call->valid()) used.insert(call->implementation());
+    }
+  }
+  std::string text = "onednn";
+  for (const std::string& name : used) text += " " + name;
+  return text;
+}
+
+}  // namespace sectionflow

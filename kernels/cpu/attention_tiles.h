@@ -1,0 +1,71 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/ops/attention.h"
+#include "kernels/cpu/onednn_matmul.h"
+
+namespace sectionflow {
+
+/// What attention is about. A head is one of the N H pairs of image and head.
+struct AttentionGeometry {
+  std::int64_t heads, queries, keys, width;  // N H, T, S, D
+  bool causal;
+  float scale;
+
+  AttentionGeometry(const Shape& q, const Shape& k, const AttentionOptions& options);
+  /// How many of the first `limit` keys query `query` sees.
+  std::int64_t keys_of(std::int64_t query, std::int64_t limit) const {
+    return causal ? std::min(limit, query + 1) : limit;
+  }
+};
+
+/// Some queries of some heads, with the keys that one of them may see: what one set of matrix products computes.
+struct AttentionTile {
+  std::int64_t head, num_heads;
+  std::int64_t query, num_queries;
+  std::int64_t num_keys;  // the first ones
+
+  std::int64_t num_rows() const { return num_heads * num_queries; }
+};
+
+/// Cuts attention into tiles, by shape alone. A tile's scores [heads, queries, keys] stay small, and several tiles for
+/// the queries let causal attention leave out most of what no query sees. Tiles of the same heads follow one another.
+struct AttentionTiling {
+  explicit AttentionTiling(const AttentionGeometry& geometry);
+
+  std::vector<AttentionTile> tiles;
+  std::int64_t max_heads = 0, max_queries = 0;  // of a tile
+  bool cuts_queries = false;                    // the queries of a head lie in several tiles
+  bool cuts_keys = false;                       // a tile has not all keys
+};
+
+/// The matrix products of tiles of one size. R queries, K keys.
+struct AttentionProducts {
+  OneDnnCall by_keys;     // [R, D] x [K, D]^T -> [R, K]
+  OneDnnCall times_keys;  // [R, K] x [K, D] -> [R, D]
+  OneDnnCall by_queries;  // [R, K]^T x [R, D] -> [K, D]; for gradients alone
+};
+
+/// The products of each tile. Tiles of one size share theirs.
+class AttentionCalls {
+ public:
+  AttentionCalls(OneDnn& onednn, const AttentionGeometry& geometry, const AttentionTiling& tiling, bool for_gradient);
+
+  AttentionProducts& of(const AttentionTile& tile) { return products_.at(key(tile)); }
+  std::size_t scratchpad_bytes() const;
+  /// The implementations that are used, each once.
+  std::string implementation() const;
+
+ private:
+  using Key = std::array<std::int64_t, 3>;
+  static Key key(const AttentionTile& tile) { return {tile.num_heads, tile.num_queries, tile.num_keys}; }
+  std::map<Key, AttentionProducts> products_;
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,149 @@
+#include "graph/ops/attention.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "autodiff/gradients.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/reduce.h"
+#include "tests/graph/description.h"
+#include "tests/support/op_case.h"
+#include "tests/support/temporary_folder.h"
+
+namespace sectionflow::testing_support {
+namespace {
+
+struct Sizes {
+  std::int64_t images, heads, queries, keys, width;
+};
+
+/// One query against the keys of its head, plainly.
+void attend(const double* q, const double* k, const double* v, std::int64_t seen, std::int64_t width, double scale,
+            double* y, double& log_sum) {
+  Doubles scores(static_cast<std::size_t>(seen));
+  double most = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (std::int64_t s = 0; s < seen; ++s) {
+    for (std::int64_t c = 0; c < width; ++c) scores[s] += scale * q[c] * k[s * width + c];
+    most = std::max(most, scores[s]);
+  }
+  for (double score : scores) sum += std::exp(score - most);
+  log_sum = most + std::log(sum);
+  for (std::int64_t s = 0; s < seen; ++s)
+    for (std::int64_t c = 0; c < width; ++c) y[c] += std::exp(scores[s] - log_sum) * v[s * width + c];
+}
+
+std::vector<Doubles> reference(const Sizes& n, const AttentionOptions& options, const std::vector<Doubles>& in) {
+  const double scale = options.scale ? double{*options.scale} : 1 / std::sqrt(static_cast<double>(n.width));
+  const std::int64_t rows = n.images * n.heads * n.queries;
+  Doubles y(static_cast<std::size_t>(rows * n.width)), log_sums(static_cast<std::size_t>(rows));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t first_key = row / n.queries * n.keys * n.width;
+    const std::int64_t seen = options.causal ? std::min(n.keys, row % n.queries + 1) : n.keys;
+    attend(in[0].data() + row * n.width, in[1].data() + first_key, in[2].data() + first_key, seen, n.width, scale,
+           y.data() + row * n.width, log_sums[row]);
+  }
+  return {y, log_sums};
+}
+
+std::string name_of(const Sizes& n, const AttentionOptions& options) {
+  std::string name = options.causal ? "causal" : "full";
+  for (std::int64_t size : {n.images, n.heads, n.queries, n.keys, n.width}) name += "_" + std::to_string(size);
+  return name + (options.scale ? "_scaled" : "");
+}
+
+OpCase to_case(const Sizes& n, const AttentionOptions& options) {
+  const Shape keys{n.images, n.heads, n.keys, n.width};
+  return {.name = name_of(n, options),
+          .inputs = {input({n.images, n.heads, n.queries, n.width}, -2, 2), input(keys, -2, 2), input(keys, -2, 2)},
+          .build =
+              [=](Graph&, const std::vector<Value>& in) {
+                Node& node = attention(in[0], in[1], in[2], options).node();
+                return std::vector{node.output(0), node.output(1)};
+              },
+          .reference = [=](const std::vector<Doubles>& in) { return reference(n, options, in); },
+          .tolerance = {.relative = 16, .absolute = 32},
+          .gradient_tolerance = {.relative = 64, .absolute = 64},
+          .dynamic_batch = true};
+}
+
+std::vector<OpCase> cases() {
+  std::vector<OpCase> all;
+  for (bool causal : {false, true}) {
+    const AttentionOptions options{.causal = causal};
+    for (const Sizes& n : {Sizes{1, 1, 1, 1, 1},
+                           {2, 3, 5, 7, 3},
+                           {2, 3, 7, 5, 3},
+                           {2, 2, 33, 33, 16},
+                           {1, 1, 150, 150, 5},  // causal: several tiles of one head
+                           {3, 7, 130, 130, 8},  // two groups of heads, of 11 and 10
+                           {1, 3, 140, 70, 4},   // queries that see all keys
+                           {1, 3, 20, 200, 4},   // causal: keys that nobody sees
+                           {1, 2, 70, 300, 4},
+                           {2, 1, 0, 3, 4},
+                           {0, 2, 3, 3, 4}}) {
+      all.push_back(to_case(n, options));
+    }
+    all.push_back(to_case({1, 2, 9, 9, 6}, {.causal = causal, .scale = 0.7F}));
+    all.push_back(to_case({1, 2, 9, 9, 6}, {.causal = causal, .scale = -0.4F}));
+  }
+  all.push_back(to_case({1, 16, 70, 2048, 2}, {}));  // tiles of 64 queries, each with all keys
+  return all;
+}
+
+class AttentionCases : public testing::TestWithParam<OpCase> {};
+TEST_P(AttentionCases, EqualTheReferenceAndKeepTheirBits) {
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Cases, AttentionCases, testing::ValuesIn(cases()), case_name);
+
+TEST(Attention, OfOneTensorDoesNotWriteOverItsKeys) {
+  const Sizes n{1, 2, 150, 150, 4};
+  OpCase same = to_case(n, {.causal = true});
+  same.name = "queries_are_keys_and_values";
+  same.inputs.resize(1);
+  same.build = [](Graph&, const std::vector<Value>& in) {
+    return std::vector{attention(in[0], in[0], in[0], {.causal = true})};
+  };
+  same.reference = [=](const std::vector<Doubles>& in) {
+    return std::vector<Doubles>{reference(n, {.causal = true}, {in[0], in[0], in[0]})[0]};
+  };
+  check(same);
+}
+
+TEST(Attention, OfLargeScoresStaysFinite) {
+  OpCase large = to_case({1, 2, 40, 40, 8}, {.causal = true});
+  large.name = "large_scores";
+  for (CaseInput& x : large.inputs) x.high = 30, x.low = -30;
+  // Scores reach thousands, of which an epsilon moves a probability by its thousandfold.
+  large.tolerance = {.relative = 16, .absolute = 60000};
+  large.gradient_outputs = {};
+  check(large);
+}
+
+TEST(Attention, RefusesWhatDoesNotFit) {
+  Graph graph;
+  const auto in = [&](Shape shape, Dtype dtype = Dtype::f32) {
+    return placeholder(graph, "x", std::move(shape), dtype);
+  };
+  const auto refused = [&]<class Wanted>(Wanted*, Value q, Value k, Value v, const std::string& wanted) {
+    const std::string text = error_text<Wanted>([&] { attention(q, k, v); });
+    EXPECT_TRUE(text.starts_with("attention 'attention") && contains(text, wanted)) << text;
+  };
+  ShapeError* shape = nullptr;
+  ArgumentError* argument = nullptr;
+  const Value q = in({2, 3, 4, 5}), k = in({2, 3, 6, 5});
+  EXPECT_EQ(attention(q, k, k).type().text(), "f32[2,3,4,5]");
+  EXPECT_EQ(attention(in({kDynamic, 3, 4, 5}), k, k).type().text(), "f32[2,3,4,5]");
+  refused(shape, in({3, 4, 5}), k, k, "wanted q [N, H, T, D]");
+  refused(shape, q, k, in({2, 3, 7, 5}), "k, v [N, H, S, D]");
+  refused(shape, q, in({2, 4, 6, 5}), in({2, 4, 6, 5}), "dimension 1 is 3 and 4");
+  refused(shape, q, in({2, 3, 6, 4}), in({2, 3, 6, 4}), "dimension 3 is 5 and 4");
+  refused(shape, q, in({2, 3, 0, 5}), in({2, 3, 0, 5}), "a key and a channel at least");
+  refused(argument, in({2, 3, 4, 5}, Dtype::f64), k, k, "wanted f32");
+  EXPECT_THROW(attention(q, k, k, {.scale = std::nanf("")}), ArgumentError);
+  EXPECT_THROW(gradients(reduce_sum(attention(q, k, k).node().output(1)), {q}), ArgumentError);
+}
+
+}  // namespace
+}  // namespace sectionflow::testing_support
