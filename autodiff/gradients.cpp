@@ -90,16 +90,8 @@ void differentiate(Node& node, const std::set<Value>& sources, const std::vector
   }
 }
 
-}  // namespace
-
-std::vector<Value> gradients(Value loss, const std::vector<Value>& variables) {
+std::vector<Value> add_gradients(Value loss, const std::vector<Value>& variables) {
   Graph& graph = loss.graph();
-  SF_CHECK(loss.type() == (TensorType{Dtype::f32, {}}), ShapeError, "gradients of '", loss.name(), "': the loss is ",
-           loss.type().text(), "; wanted a f32 scalar; try mean(loss)");
-  for (const Value& variable : variables) {
-    SF_CHECK(&variable.graph() == &graph, ArgumentError, "gradients of '", loss.name(), "': variable '",
-             variable.name(), "' belongs to another graph");
-  }
   const std::set<Value> sources(variables.begin(), variables.end());
   const NodeId last = loss.node().id();
   const std::vector<bool> influenced = influenced_nodes(graph, sources, last);
@@ -116,10 +108,26 @@ std::vector<Value> gradients(Value loss, const std::vector<Value>& variables) {
   std::vector<Value> results;
   for (const Value& variable : variables) {
     results.push_back(summed(variable, contributions));
-    SF_CHECK(results.back().valid(), ArgumentError, "variable '", variable.name(), "' is not reached from the loss '",
-             loss.name(), "'; leave it out of the variables to train, or use it in the model");
+    SF_CHECK_CODE(results.back().valid(), ArgumentError, ErrorCode::no_gradient, "variable '", variable.name(),
+                  "' is not reached from the loss '", loss.name(), "'", Fact{"variable", variable.node().place()},
+                  Fact{"loss", loss.node().place()},
+                  hint("leave it out of the variables to train, or use it in the model"));
   }
   return results;
+}
+
+}  // namespace
+
+std::vector<Value> gradients(Value loss, const std::vector<Value>& variables) {
+  Graph& graph = loss.graph();
+  SF_CHECK(loss.type() == (TensorType{Dtype::f32, {}}), ShapeError, "gradients of '", loss.name(), "': the loss is ",
+           loss.type().text(), "; wanted a f32 scalar; try mean(loss)");
+  for (const Value& variable : variables) {
+    SF_CHECK(&variable.graph() == &graph, ArgumentError, "gradients of '", loss.name(), "': variable '",
+             variable.name(), "' belongs to another graph");
+  }
+  // Whether a variable is reached is known only when the rules have been asked: what they added goes again if not.
+  return graph.all_or_nothing([&] { return add_gradients(loss, variables); });
 }
 
 }  // namespace sectionflow

@@ -165,15 +165,18 @@ std::vector<Operation> apply_gradients(const Optimizer& optimizer, const std::ve
         check_numbers(chosen, "apply_gradients");
       },
       optimizer);
-  const auto phase = graph.enter_phase(Phase::training);
-  const auto outside = graph.enter_group(kNoGroup);
-  const auto operations = std::visit([&](const auto& chosen) { return apply(chosen, gradients, graph); }, optimizer);
-  for (Operation operation : operations) graph.add_to_collection(kTrainingOperations, operation);
-  return operations;
+  return graph.all_or_nothing([&] {
+    const auto phase = graph.enter_phase(Phase::training);
+    const auto outside = graph.enter_group(kNoGroup);
+    const auto operations = std::visit([&](const auto& chosen) { return apply(chosen, gradients, graph); }, optimizer);
+    for (Operation operation : operations) graph.add_to_collection(kTrainingOperations, operation);
+    return operations;
+  });
 }
 
 std::vector<Operation> minimize(const Optimizer& optimizer, Value loss, std::vector<Value> variables) {
-  return apply_gradients(optimizer, compute_gradients(loss, std::move(variables)));
+  return loss.graph().all_or_nothing(
+      [&] { return apply_gradients(optimizer, compute_gradients(loss, std::move(variables))); });
 }
 
 ClippedGradients clip_by_global_norm(const std::vector<GradientAndVariable>& gradients, float max_norm, Where where) {

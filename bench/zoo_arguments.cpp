@@ -11,8 +11,9 @@ Optimizer optimizer_of(const ZooArguments& arguments) {
     return static_cast<float>(arguments.learning_rate > 0 ? arguments.learning_rate : usual);
   };
   if (arguments.optimizer == "adam") return Adam{.learning_rate = rate(1e-4)};
+  if (arguments.optimizer == "momentum") return Momentum{.learning_rate = rate(1e-2)};
   if (arguments.optimizer == "sgd") return Sgd{.learning_rate = rate(1e-2)};
-  throw ArgumentError(text_of("'", arguments.optimizer, "' is no optimizer; wanted sgd or adam"));
+  throw ArgumentError(text_of("'", arguments.optimizer, "' is no optimizer; wanted sgd, momentum or adam"));
 }
 
 }  // namespace
@@ -22,7 +23,7 @@ void add_zoo_arguments(CLI::App& app, ZooArguments& arguments) {
   for (const std::string& name : zoo_names()) names += (names.empty() ? "" : ", ") + name;
   ZooOptions& options = arguments.options;
   app.add_option("--model", arguments.model, "the model: " + names)->capture_default_str();
-  app.add_option("--optimizer", arguments.optimizer, "sgd or adam")->capture_default_str();
+  app.add_option("--optimizer", arguments.optimizer, "sgd, momentum or adam")->capture_default_str();
   app.add_option("--learning-rate", arguments.learning_rate, "the optimizer's usual one if absent");
   app.add_option("--image", options.image, "height and width of images; the model's own if absent");
   app.add_option("--classes", options.classes, "classes");

@@ -116,6 +116,7 @@ std::unique_ptr<Node> Graph::make_node(std::string_view op, std::vector<Value>& 
 
 Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any options, std::string_view name,
                       Where where) {
+  const auto inside = one_at_a_time_.enter("the graph");
   const Where place = place_.known() ? place_ : where;
   std::unique_ptr<Node> node;
   try {
@@ -125,13 +126,52 @@ Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any o
     error.add_fact("inputs", described(inputs));
     throw;
   }
-  if (node->op_->recompute == Recompute::seeded) {
-    node->random_ordinal_ =
+  const auto named = by_name_.emplace(node->name_, node->id_).first;
+  try {
+    nodes_.push_back(std::move(node));
+  } catch (...) {
+    by_name_.erase(named);
+    throw;
+  }
+  Node& added = *nodes_.back();
+  if (added.op_->recompute == Recompute::seeded) {
+    added.random_ordinal_ =
         phase_ == Phase::model ? next_model_ordinal_++ : kTrainingOrdinals + next_training_ordinal_++;
   }
-  by_name_.emplace(node->name_, node->id_);
-  nodes_.push_back(std::move(node));
-  return *nodes_.back();
+  return added;
+}
+
+Graph::Mark Graph::mark() const {
+  return {.num_nodes = nodes_.size(),
+          .num_control_edges = control_edges_.size(),
+          .num_groups = group_names_.size(),
+          .num_scope_names = static_cast<int>(scope_names_.size()),
+          .num_collection_entries = num_collection_entries_,
+          .model_ordinal = next_model_ordinal_,
+          .training_ordinal = next_training_ordinal_};
+}
+
+// Allocates nothing: it may run because there is no memory.
+void Graph::roll_back(const Mark& before) noexcept {
+  for (; control_edges_.size() > before.num_control_edges; control_edges_.pop_back()) {
+    control_edges_.back().second->control_inputs_.pop_back();
+  }
+  const auto drop_entries = [&](auto& collections) {
+    for (auto& [name, entries] : collections) {
+      while (!entries.empty() && entries.back().number >= before.num_collection_entries) entries.pop_back();
+    }
+  };
+  drop_entries(value_collections_);
+  drop_entries(operation_collections_);
+  num_collection_entries_ = before.num_collection_entries;
+  std::erase_if(scope_names_, [&](const auto& name) { return name.second >= before.num_scope_names; });
+  const bool names_return = nodes_.size() > before.num_nodes;
+  for (; nodes_.size() > before.num_nodes; nodes_.pop_back()) by_name_.erase(by_name_.find(nodes_.back()->name_));
+  if (names_return) free_name_number_.clear();
+  free_scope_number_.clear();
+  group_names_.resize(std::min(before.num_groups, group_names_.size()));
+  next_model_ordinal_ = before.model_ordinal;
+  next_training_ordinal_ = before.training_ordinal;
 }
 
 std::string Graph::place(GroupId group, Where where) const {
@@ -145,7 +185,12 @@ void Graph::add_control_edge(Operation before, Operation after) {
   auto& edges = after.node().control_inputs_;
   if (std::find(edges.begin(), edges.end(), &before.node()) != edges.end()) return;
   edges.push_back(&before.node());
-  ++num_control_edges_;
+  try {
+    control_edges_.emplace_back(&before.node(), &after.node());
+  } catch (...) {
+    edges.pop_back();
+    throw;
+  }
 }
 
 Node& Graph::find(std::string_view name) const {
@@ -155,16 +200,18 @@ Node& Graph::find(std::string_view name) const {
   for (const auto& [known, id] : by_name_) names.push_back(known);
   const auto nearest = nearest_spelling(std::string(name), names);
   throw ArgumentError(
-      text_of("the graph has no node '", name, "'", nearest ? "; did you mean '" + *nearest + "'?" : ""));
+      text_of("the graph has no node '", name, "'", nearest ? "; did you mean '" + *nearest + "'?" : std::string()));
 }
 
 GraphScope Graph::scope(std::string_view name) {
-  const std::string previous = scope_prefix_;
   const std::string base = scope_prefix_ + std::string(name);
   const std::string full = numbered(base, scope_names_, free_scope_number_);
-  scope_names_.insert(full);
-  scope_prefix_ = full + "/";
-  return GraphScope([this, previous] { scope_prefix_ = previous; });
+  std::string prefix = full + "/";
+  // Made before anything changes, and without allocating when it ends: its making may throw, its end may not.
+  GraphScope scope([this, previous = scope_prefix_]() mutable { scope_prefix_.swap(previous); });
+  scope_names_.emplace(full, static_cast<int>(scope_names_.size()));
+  scope_prefix_.swap(prefix);
+  return scope;
 }
 
 std::string Graph::unique_name(std::string_view name) {
@@ -181,30 +228,46 @@ GroupId Graph::new_group(std::string name) {
 GraphScope Graph::enter_group(GroupId group) {
   SF_CHECK(group >= kNoGroup && group < num_groups(), ArgumentError, "enter_group(", group, "): the graph has ",
            num_groups(), " groups");
-  const GroupId previous = std::exchange(current_group_, group);
-  return GraphScope([this, previous] { current_group_ = previous; });
+  GraphScope scope([this, previous = current_group_] { current_group_ = previous; });
+  current_group_ = group;
+  return scope;
 }
 
 GraphScope Graph::enter_phase(Phase phase) {
-  const Phase previous = std::exchange(phase_, phase);
-  return GraphScope([this, previous] { phase_ = previous; });
+  GraphScope scope([this, previous = phase_] { phase_ = previous; });
+  phase_ = phase;
+  return scope;
 }
 
 GraphScope Graph::enter_place(Where where) {
-  const Where previous = place_;
+  GraphScope scope([this, previous = place_] { place_ = previous; });
   if (!place_.known()) place_ = where;
-  return GraphScope([this, previous] { place_ = previous; });
+  return scope;
+}
+
+GraphScope Graph::claim_sections(Where where) {
+  SF_CHECK_CODE(!sections_claimed_, ArgumentError, ErrorCode::second_manager,
+                "a section manager has this graph already; a graph has one at a time, which trains all of its "
+                "update_operations",
+                Fact{"where", where.text()}, earlier("the manager made at ", sections_claimed_at_.text()),
+                hint("use the first one, or build the model once more in a graph of its own"));
+  GraphScope scope([this] { sections_claimed_ = false; });
+  sections_claimed_ = true;
+  sections_claimed_at_ = where;
+  return scope;
 }
 
 void Graph::add_to_collection(std::string_view collection, Value value) {
   SF_CHECK(&value.graph() == this, ArgumentError, "collection '", collection, "': '", value.name(),
            "' belongs to another graph");
-  value_collections_[std::string(collection)].push_back({value, current_group_});
+  value_collections_[std::string(collection)].push_back({value, current_group_, num_collection_entries_});
+  ++num_collection_entries_;
 }
 void Graph::add_to_collection(std::string_view collection, Operation operation) {
   SF_CHECK(&operation.node().graph() == this, ArgumentError, "collection '", collection, "': '", operation.name(),
            "' belongs to another graph");
-  operation_collections_[std::string(collection)].push_back({operation, current_group_});
+  operation_collections_[std::string(collection)].push_back({operation, current_group_, num_collection_entries_});
+  ++num_collection_entries_;
 }
 std::vector<Value> Graph::values(std::string_view collection) const {
   return items_of(value_collections_, collection, nullptr);

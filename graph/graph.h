@@ -4,13 +4,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/one_at_a_time.h"
 #include "graph/node.h"
 #include "graph/value.h"
 
@@ -28,6 +28,7 @@ template <class Item>
 struct CollectionEntry {
   Item item;
   GroupId group = kNoGroup;
+  int number = 0;  ///< among all entries of the graph, in the order of their adding
 };
 
 /// Restores what it changed when it ends; move-only.
@@ -46,7 +47,8 @@ class GraphScope {
 };
 
 /// What is computed: nodes, their names, groups and collections. No devices, no addresses. Not copyable: values point
-/// into it. Threads: build and compile from one thread at a time.
+/// into it. Every call that throws, for whatever reason, has left it as it was. Threads: build and compile from one
+/// thread at a time; a second that builds while a first does is refused.
 class Graph {
  public:
   Graph() = default;
@@ -61,11 +63,24 @@ class Graph {
   /// Calls `build` for a user's call at `where`: the nodes that it adds are of that place, and what it throws says so.
   template <class Build>
   auto build_at(Where where, Build&& build) {
+    const auto inside = one_at_a_time_.enter("the graph");
     const GraphScope scope = enter_place(where);
     try {
-      return build();
+      return all_or_nothing(build);
     } catch (Error& error) {
       error.add_fact("where", place(current_group_, place_));
+      throw;
+    }
+  }
+  /// Calls `change`; when it throws, what it has added to the graph is taken out again: nodes, names, control edges,
+  /// groups, entries of collections. Values of nodes that were taken out must not be used.
+  template <class Change>
+  auto all_or_nothing(Change&& change) {
+    const Mark before = mark();
+    try {
+      return change();
+    } catch (...) {
+      roll_back(before);
       throw;
     }
   }
@@ -73,7 +88,7 @@ class Graph {
   /// Throws: ArgumentError for operations of another graph. A cycle is found when an order is asked for.
   void add_control_edge(Operation before, Operation after);
 
-  int num_control_edges() const { return num_control_edges_; }
+  int num_control_edges() const { return static_cast<int>(control_edges_.size()); }
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
   Node& node(NodeId id) const { return *nodes_.at(static_cast<std::size_t>(id)); }
   /// The node of that name. Throws: ArgumentError with the nearest spelling.
@@ -96,6 +111,10 @@ class Graph {
   /// The place in the user's source that nodes made from here on come from; within another place it changes nothing.
   [[nodiscard]] GraphScope enter_place(Where where);
 
+  /// Claims the graph for the sections of one manager, made at `where`, until the scope ends.
+  /// Throws: ArgumentError (SF-E200) while another has it, naming both places.
+  [[nodiscard]] GraphScope claim_sections(Where where);
+
   /// Throws: ArgumentError for what does not belong to this graph.
   void add_to_collection(std::string_view collection, Value value);
   void add_to_collection(std::string_view collection, Operation operation);
@@ -108,18 +127,27 @@ class Graph {
 
  private:
   friend class Node;
+
+  /// How much the graph held at some time: what came later has higher numbers.
+  struct Mark {
+    std::size_t num_nodes, num_control_edges, num_groups;
+    int num_scope_names, num_collection_entries;
+    std::uint32_t model_ordinal, training_ordinal;
+  };
+  Mark mark() const;
+  void roll_back(const Mark& before) noexcept;
   std::string place(GroupId group, Where where) const;
   std::unique_ptr<Node> make_node(std::string_view op, std::vector<Value>& inputs, std::any& options,
                                   std::string_view name, Where where);
 
   std::vector<std::unique_ptr<Node>> nodes_;
   std::map<std::string, NodeId, std::less<>> by_name_;
-  std::set<std::string, std::less<>> scope_names_;
-  // The least number that may still be free behind a name: names are never given back, so the search goes on from
-  // there.
+  std::map<std::string, int, std::less<>> scope_names_;  // and the number of each
+  // The least number that may still be free behind a name, from which the search goes on. Emptied when names are given
+  // back.
   std::map<std::string, int, std::less<>> free_name_number_, free_scope_number_;
   std::string scope_prefix_;
-  int num_control_edges_ = 0;
+  std::vector<std::pair<Node*, Node*>> control_edges_;  // before, after
   std::vector<std::string> group_names_;
   GroupId current_group_ = kNoGroup;
   Where place_{};
@@ -128,6 +156,10 @@ class Graph {
   std::uint32_t next_training_ordinal_ = 0;
   std::map<std::string, std::vector<CollectionEntry<Value>>, std::less<>> value_collections_;
   std::map<std::string, std::vector<CollectionEntry<Operation>>, std::less<>> operation_collections_;
+  int num_collection_entries_ = 0;
+  Where sections_claimed_at_{};
+  bool sections_claimed_ = false;
+  OneAtATime one_at_a_time_;
 };
 
 }  // namespace sectionflow

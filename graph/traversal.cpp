@@ -12,6 +12,32 @@
 namespace sectionflow {
 namespace {
 
+/// "a: section 0 'stem', b: section 1, c: outside"; empty when no node belongs to a section.
+std::string groups_text(const Graph& graph, const std::vector<NodeId>& cycle) {
+  std::string text;
+  bool any = false;
+  for (std::size_t i = 0; i + 1 < cycle.size(); ++i) {
+    const Node& node = graph.node(cycle[i]);
+    const bool grouped = node.group() != kNoGroup && !graph.group_name(node.group()).empty();
+    any = any || grouped;
+    text += text_of(i == 0 ? "" : ", ", node.name(), ": ", grouped ? graph.group_name(node.group()) : "outside");
+  }
+  return any ? text : std::string();
+}
+
+/// `cycle`: nodes in the direction of the data, the first again at the end.
+[[noreturn]] void throw_cycle(const Graph& graph, const std::vector<NodeId>& cycle) {
+  std::string text;
+  for (NodeId id : cycle) text += text_of(text.empty() ? "" : " -> ", graph.node(id).name());
+  ArgumentError error(
+      error_text_of("the graph has a cycle: ", text,
+                    hint("a node cannot wait for itself: drop one of its control edges, or read the variable before "
+                         "its update")),
+      ErrorCode::graph_cycle);
+  error.add_fact("sections", groups_text(graph, cycle));
+  throw error;
+}
+
 /// Keeps the tree edges of the search, so that a back edge can tell the cycle that it closes.
 class CycleFinder : public boost::default_dfs_visitor {
  public:
@@ -22,15 +48,12 @@ class CycleFinder : public boost::default_dfs_visitor {
   }
   void back_edge(int edge, const DependencyGraph& graph) {
     const NodeId last = graph.edge_target(edge);
-    std::string text = graph.graph().node(last).name();
+    std::vector<NodeId> cycle = {last};
     // The search runs from a node to what it depends on; walking its tree upwards gives the direction of the data.
-    for (NodeId id = graph.edge_source(edge);; id = (*parent_)[static_cast<std::size_t>(id)]) {
-      if (id != last) text = graph.graph().node(id).name() + " <- " + text;
-      if (id == last) break;
-    }
-    throw ArgumentError(
-        "the graph has a cycle: " + graph.graph().node(last).name() + " <- " + text +
-        "; a node cannot wait for itself: drop one of its control edges, or read the variable before its update");
+    for (NodeId id = graph.edge_source(edge); id != last; id = (*parent_)[static_cast<std::size_t>(id)])
+      cycle.push_back(id);
+    cycle.push_back(last);
+    throw_cycle(graph.graph(), cycle);
   }
 
  private:

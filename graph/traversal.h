@@ -33,7 +33,7 @@ class DependencyGraph {
 
 /// All nodes such that each comes after what it depends on: by node number, but that a node which waits for one of a
 /// higher number brings that one, and what it depends on in turn, forward to just before itself.
-/// Throws: ArgumentError with one cycle as "a <- b <- a": a waits for b, and b for a.
+/// Throws: ArgumentError with one cycle as "a -> b -> a": b waits for a, and a for b.
 std::vector<NodeId> topological_order(const DependencyGraph& graph);
 
 /// For each node the length of the longest chain of dependencies below it: 0 for those that depend on nothing.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "graph/ops/basic.h"
 
 namespace sectionflow {
@@ -56,8 +57,9 @@ std::optional<bool> ConcreteGraph::boolean_of(Value value, const Node& reader) c
   const auto fed = signature_->booleans.find(value.node().id());
   if (fed != signature_->booleans.end()) return fed->second;
   if (const HostTensor* content = constant_content(value)) return content->item<bool>();
-  throw ArgumentError(text_of("placeholder '", value.name(), "' bool[] is not fed; ", reader.label(),
-                              " needs it to choose its kernel"));
+  std::vector<std::string> fed_names;
+  for (const auto& [id, shape] : signature_->shapes) fed_names.push_back(graph_->node(id).name());
+  throw_missing_feed(value.node(), &reader, fed_names);
 }
 
 const ConcreteGraph::Details& ConcreteGraph::details(NodeId id) const {
@@ -116,25 +118,44 @@ std::vector<bool> ConcreteGraph::needed(const std::vector<Value>& values,
 
 void ConcreteGraph::check_fed(const std::vector<bool>& needed) const {
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
-    const Node& node = graph_->node(id);
-    if (!needed[id] || node.op().name != "placeholder" || signature_->shapes.contains(id)) continue;
-    std::string fed;
-    for (const auto& [other, shape] : signature_->shapes) {
-      fed += (fed.empty() ? "'" : ", '") + graph_->node(other).name() + "'";
+    const Node& placeholder = graph_->node(id);
+    if (!needed[id] || placeholder.op().name != "placeholder" || signature_->shapes.contains(id)) continue;
+    const Node* reader = nullptr;
+    for (NodeId other = 0; other < graph_->num_nodes() && reader == nullptr; ++other) {
+      if (!needed[other] || other == id) continue;
+      const auto& values = reads(other);
+      const bool is_reader =
+          std::any_of(values.begin(), values.end(), [&](const Value& value) { return &value.node() == &placeholder; });
+      if (is_reader) reader = &graph_->node(other);
     }
-    const auto reader = std::find_if(needed.begin(), needed.end(), [&, candidate = NodeId{0}](bool is_needed) mutable {
-      const NodeId current = candidate++;
-      if (!is_needed) return false;
-      const auto& values = reads(current);
-      return std::any_of(values.begin(), values.end(), [&](const Value& value) { return value.node().id() == id; });
-    });
-    throw ArgumentError(
-        text_of("placeholder '", node.name(), "' ", node.output_types()[0].text(), " is not fed",
-                reader == needed.end()
-                    ? ""
-                    : "; " + graph_->node(static_cast<NodeId>(reader - needed.begin())).label() + " reads it",
-                "; fed were: ", fed.empty() ? "none" : fed));
+    // What is fed although nothing reads it may be what was meant.
+    std::vector<std::string> unread;
+    for (const auto& [fed, shape] : signature_->shapes) {
+      if (!needed[fed]) unread.push_back(graph_->node(fed).name());
+    }
+    throw_missing_feed(placeholder, reader, unread);
   }
+}
+
+void ConcreteGraph::throw_missing_feed(const Node& placeholder, const Node* reader,
+                                       const std::vector<std::string>& candidates) const {
+  std::string fed;
+  for (const auto& [id, shape] : signature_->shapes) {
+    const Node& node = graph_->node(id);
+    fed +=
+        text_of(fed.empty() ? "'" : ", '", node.name(), "' ", TensorType{node.output_types()[0].dtype, shape}.text());
+  }
+  ArgumentError error(error_text_of("placeholder '", placeholder.name(), "' ", placeholder.output_types()[0].text(),
+                                    " is not fed", Fact{"fed", fed.empty() ? "nothing" : fed}),
+                      ErrorCode::missing_feed);
+  if (reader != nullptr) {
+    const std::string place = reader->place();
+    error.add_fact("needed", text_of("by ", reader->label(), place.empty() ? "" : ", ", place));
+  }
+  const auto nearest = nearest_spelling(placeholder.name(), candidates);
+  error.add_fact("hint", nearest ? text_of("'", *nearest, "' was fed; was '", placeholder.name(), "' meant?")
+                                 : text_of("add {", placeholder.name(), ", ...} to the feeds"));
+  throw error;
 }
 
 }  // namespace sectionflow

@@ -48,6 +48,8 @@ class ConcreteGraph {
   std::optional<bool> boolean_of(Value value, const Node& reader) const;
   void infer_types(NodeId id) const;
   void check_fed(const std::vector<bool>& needed) const;
+  [[noreturn]] void throw_missing_feed(const Node& placeholder, const Node* reader,
+                                       const std::vector<std::string>& candidates) const;
 
   const Graph* graph_;
   const Signature* signature_;

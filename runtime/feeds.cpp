@@ -1,24 +1,53 @@
 #include "runtime/feeds.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/nearest.h"
 
 namespace sectionflow {
 namespace {
 
+/// What is called nearly as `value`, which is of another graph or of none.
+Fact nearest_in(const Graph& graph, Value value, bool placeholders_alone) {
+  std::vector<std::string> names;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (!placeholders_alone || node.op().name == "placeholder") names.push_back(node.name());
+  }
+  const auto nearest = value.valid() ? nearest_spelling(value.name(), names) : std::nullopt;
+  return hint(nearest ? text_of("this graph has '", *nearest, "'; is that the one that is meant?")
+                      : std::string("take a value of the session's own graph"));
+}
+
 /// Checks one fed placeholder and adds it to the signature.
 void add_feed(const Graph& graph, Value value, const Shape& shape, Signature& signature) {
-  SF_CHECK(value.valid() && &value.graph() == &graph, ArgumentError, "feed of '", value.valid() ? value.name() : "",
-           "': that value does not belong to the graph of this session");
+  SF_CHECK_CODE(value.valid() && &value.graph() == &graph, ArgumentError, ErrorCode::unknown_feed, "feed of '",
+                value.valid() ? value.name() : "", "': that value does not belong to the graph of this session",
+                nearest_in(graph, value, true));
   const Node& node = value.node();
-  SF_CHECK(node.op().name == "placeholder", ArgumentError, "feed of '", node.name(), "': it is computed by ",
-           node.op().name, "; wanted a placeholder");
-  SF_CHECK(matches(shape, value.shape()), ShapeError, "feed of '", node.name(), "' has the shape ", shape, "; wanted ",
-           value.type().text());
-  SF_CHECK(shape.is_static(), ShapeError, "feed of '", node.name(), "' has the shape ", shape,
-           "; wanted every dimension known");
-  SF_CHECK(signature.shapes.emplace(node.id(), shape).second, ArgumentError, "'", node.name(), "' is fed twice");
+  SF_CHECK_CODE(node.op().name == "placeholder", ArgumentError, ErrorCode::computed_feed, "feed of '", value.name(),
+                "': it is computed by ", node.op().name, "; wanted a placeholder", Fact{"value", node.place()},
+                hint("make it a placeholder, or compute from one: what is computed cannot be fed"));
+  SF_CHECK_CODE(matches(shape, value.shape()), ShapeError, ErrorCode::feed_shape, "feed of '", node.name(),
+                "' has the shape ", shape, "; wanted ", value.type().text(), Fact{"value", node.place()});
+  SF_CHECK_CODE(shape.is_static(), ShapeError, ErrorCode::feed_shape, "feed of '", node.name(), "' has the shape ",
+                shape, "; wanted every dimension known");
+  SF_CHECK_CODE(signature.shapes.emplace(node.id(), shape).second, ArgumentError, ErrorCode::fed_twice, "'",
+                node.name(), "' is fed twice", hint("drop one of the two feeds"));
+}
+
+/// The first element that is neither finite nor of another dtype than float; its count when there is none.
+template <class Float>
+std::size_t first_not_finite(const FeedData& data) {
+  const auto count = static_cast<std::size_t>(data.type().shape.num_elements());
+  std::size_t i = 0;
+  for (Float value; i < count; ++i) {
+    std::memcpy(&value, data.bytes() + i * sizeof(Float), sizeof(Float));
+    if (!std::isfinite(value)) break;
+  }
+  return i;
 }
 
 }  // namespace
@@ -51,8 +80,9 @@ Signature signature_of(const Graph& graph, const Feeds& feeds) {
   for (const Feed& feed : feeds) {
     const TensorType& type = feed.data.type();
     add_feed(graph, feed.value, type.shape, signature);
-    SF_CHECK(type.dtype == feed.value.dtype(), ArgumentError, "feed of '", feed.value.name(), "' is ", type.text(),
-             "; wanted ", feed.value.type().text());
+    SF_CHECK_CODE(type.dtype == feed.value.dtype(), ArgumentError, ErrorCode::feed_dtype, "feed of '",
+                  feed.value.name(), "' is ", type.text(), "; wanted ", feed.value.type().text(),
+                  Fact{"value", feed.value.node().place()});
     if (type == (TensorType{Dtype::boolean, {}})) {
       signature.booleans[feed.value.node().id()] = *feed.data.bytes() != std::byte{0};
     }
@@ -74,6 +104,28 @@ Signature signature_of(const Graph& graph, const FeedTypes& types) {
     signature.booleans[type.value.node().id()] = *type.boolean;
   }
   return signature;
+}
+
+void check_finite(const Feeds& feeds) {
+  for (const Feed& feed : feeds) {
+    const TensorType& type = feed.data.type();
+    if (!is_floating(type.dtype)) continue;
+    const bool is_double = type.dtype == Dtype::f64;
+    const std::size_t index = is_double ? first_not_finite<double>(feed.data) : first_not_finite<float>(feed.data);
+    SF_CHECK_CODE(index == static_cast<std::size_t>(type.shape.num_elements()), ArgumentError,
+                  ErrorCode::feed_not_finite, "feed of '", feed.value.name(), "' ", type.text(), ": element ", index,
+                  " is NaN or infinite; wanted finite numbers, since check_feeds is on",
+                  Fact{"value", feed.value.node().place()});
+  }
+}
+
+void check_fetches(const Graph& graph, const std::vector<Value>& fetches) {
+  for (const Value& fetch : fetches) {
+    SF_CHECK_CODE(fetch.valid() && &fetch.graph() == &graph, ArgumentError, ErrorCode::unknown_fetch, "fetch '",
+                  fetch.valid() ? fetch.name() : "", "' does not belong to the graph of this session",
+                  nearest_in(graph, fetch, false));
+    (void)fetch.type();
+  }
 }
 
 }  // namespace sectionflow

@@ -17,7 +17,10 @@ std::string step_text(const Schedule& schedule, StepIndex index, const Graph& gr
   std::string text = node.label();
   if (step.kind == StepKind::feed) text = "feed of " + text;
   if (step.kind == StepKind::fetch) text = "fetch of " + text;
-  if (node.group() != kNoGroup) text += ", section " + std::to_string(node.group());
+  if (node.group() != kNoGroup) {
+    const std::string& name = graph.group_name(node.group());
+    text += ", " + (name.empty() ? "group " + std::to_string(node.group()) : name);
+  }
   return text + ", " + schedule.passes[static_cast<std::size_t>(step.pass)].text();
 }
 
@@ -110,7 +113,8 @@ void bind_program(Program& program, const Graph& graph, const VariableLayout& va
     const auto storage = static_cast<std::size_t>(program.storage.storage_of_buffer[index]);
     return base + program.transient_offset + program.plan.offsets[storage];
   };
-  program.bound.clear();
+  // Bound wholly or not at all.
+  std::vector<BoundStep> steps;
   for (const Step& step : program.schedule.steps) {
     BoundStep bound;
     for (const Operand& input : step.inputs) bound.inputs.push_back(address(input));
@@ -128,8 +132,9 @@ void bind_program(Program& program, const Graph& graph, const VariableLayout& va
       bound.workspace_guard_bytes =
           program.schedule.buffers[static_cast<std::size_t>(step.workspace.index)].bytes - scratch;
     }
-    program.bound.push_back(std::move(bound));
+    steps.push_back(std::move(bound));
   }
+  program.bound = std::move(steps);
 }
 
 }  // namespace sectionflow

@@ -28,17 +28,19 @@ std::string ProgramReport::text() const {
   text += "  budget:     " + exact(budget_bytes) + (fits ? "\n" : ", too small\n");
   text += "  recomputed: " + std::to_string(recomputed_operations) + " of " + std::to_string(num_operations) +
           " operations\n";
-  return text + fullest_text(*this, 4);
+  text += fullest_text(*this, 4);
+  for (const std::string& note : notes) text += "  note: " + note + "\n";
+  return text;
 }
 
 void throw_budget_error(const ProgramReport& report) {
-  throw BudgetError("SF-E101 BudgetError: the program needs " + exact(report.planned_peak_bytes) +
-                        ", device_memory is " + exact(report.budget_bytes) +
-                        "\n  of these:   " + bytes_text(report.persistent_bytes) + " persistent (variables), " +
-                        bytes_text(report.transient_bytes) + " transient\n" + fullest_text(report, 8) +
-                        "  minimum:    device_memory of " + std::to_string(report.planned_peak_bytes) + " bytes\n" +
-                        "  hint:       cut the graph into more sections near this step, or make the batch smaller",
-                    report.budget_bytes, report.planned_peak_bytes);
+  throw BudgetError(
+      error_text_of("the program needs ", exact(report.planned_peak_bytes), ", device_memory is ",
+                    exact(report.budget_bytes), "\n  of these:   ", bytes_text(report.persistent_bytes),
+                    " persistent (variables), ", bytes_text(report.transient_bytes), " transient\n",
+                    fullest_text(report, 8), "  minimum:    device_memory of ", report.planned_peak_bytes, " bytes",
+                    hint("cut the graph into more sections near this step, or make the batch smaller")),
+      report.budget_bytes, report.planned_peak_bytes);
 }
 
 }  // namespace sectionflow

@@ -29,6 +29,8 @@ struct ProgramReport {
   std::string fullest_step;              ///< "conv2d_backward_filter 'gradients/...', section 1, backward 1"
   std::vector<LiveTensor> largest_live;  ///< at the fullest step, by falling size, at most eight
   int num_live = 0;                      ///< tensors alive at the fullest step
+  /// What is allowed but worth knowing, a line each; filled by those that write schedules.
+  std::vector<std::string> notes;
 
   /// A few lines for people.
   std::string text() const;

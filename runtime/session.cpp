@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -50,8 +51,8 @@ struct Session::Pending {
   std::vector<HostTensor> feeds;  ///< copies, one an entry of Schedule::feeds
 };
 
-Session::Session(Graph& graph, SessionOptions options) : graph_(&graph), options_(options) {
-  device_ = make_device(options_.device, options_.threads);
+Session::Session(Graph& graph, SessionOptions options, Where where) : graph_(&graph), options_(options) {
+  device_ = call_at(where, [&] { return make_device(options_.device, options_.threads); });
   threads_ = device_->threads();
   budget_bytes_ = options_.device_memory == 0 ? device_->total_memory() : options_.device_memory;
   statistics_.bytes_limit = statistics_.bytes_reservable_limit = budget_bytes_;
@@ -78,47 +79,59 @@ Arena& Session::arena() {
   return *arena_;
 }
 
-void Session::initialize() {
-  check_not_pending("initialize()");
-  programs_.clear();
-  initialized_ = false;
+void Session::initialize(Where where) {
+  user_call(where, [&] {
+    check_not_pending("initialize()");
+    // What a session holds is given up only when its new values are there to be written.
+    VariableLayout layout = layout_;
+    auto programs = std::exchange(programs_, {});
+    const bool was_initialized = std::exchange(initialized_, false), was_torn = std::exchange(torn_, false);
+    const std::uint64_t cycle = std::exchange(cycle_, 0);
+    try {
+      set_initial_values();
+      programs_.clear();
+    } catch (...) {
+      const bool begun = std::exchange(torn_, was_torn);
+      programs_.swap(programs);
+      layout_ = std::move(layout);
+      initialized_ = was_initialized && !begun;
+      cycle_ = cycle;
+      throw;
+    }
+  });
+}
+
+void Session::set_initial_values() {
   lay_out_variables();
+  std::vector<std::int64_t> no_executions(static_cast<std::size_t>(graph_->num_nodes()), 0);
   RunOptions assignments;
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
     if (node.op().name == "variable") assignments.targets.push_back(initializer_of(node.output()));
   }
-  cycle_ = 0;
-  torn_ = false;
   initialized_ = true;
-  try {
-    run_flat({}, {}, assignments);
-  } catch (...) {
-    initialized_ = false;
-    throw;
-  }
-  programs_.clear();
-  executions_.assign(static_cast<std::size_t>(graph_->num_nodes()), 0);
+  Program& program = whole_graph_program({}, {}, assignments);
+  play(program, {});
+  executions_.swap(no_executions);
 }
 
 std::vector<HostTensor> Session::run_flat(const std::vector<Value>& fetches, const Feeds& feeds,
-                                          const RunOptions& options) {
-  check_not_pending("run()");
-  Program& program = whole_graph_program(fetches, signature_of(*graph_, feeds), options);
-  return play(program, feeds);
+                                          const RunOptions& options, Where where) {
+  return user_call(where, [&] {
+    check_not_pending("run()");
+    Program& program = whole_graph_program(fetches, signature_of(*graph_, feeds), options);
+    return play(program, feeds);
+  });
 }
 
-ProgramReport Session::plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options) {
-  return whole_graph_program(fetches, signature_of(*graph_, feeds), options).report;
+ProgramReport Session::plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
+                            Where where) {
+  return user_call(where, [&] { return whole_graph_program(fetches, signature_of(*graph_, feeds), options).report; });
 }
 
 Program& Session::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
                                       const RunOptions& options) {
-  for (const Value& fetch : fetches) {
-    SF_CHECK(fetch.valid() && &fetch.graph() == graph_, ArgumentError, "fetch '", fetch.valid() ? fetch.name() : "",
-             "' does not belong to the graph of this session");
-    (void)fetch.type();
-  }
+  check_fetches(*graph_, fetches);
   for (const Operation& target : options.targets) {
     SF_CHECK(target.valid() && &target.node().graph() == graph_, ArgumentError, "target '",
              target.valid() ? target.name() : "", "' does not belong to the graph of this session");
@@ -131,6 +144,7 @@ Program& Session::whole_graph_program(const std::vector<Value>& fetches, const S
 
 Program& Session::program(const std::string& wanted, const Signature& signature, std::size_t num_fetches,
                           const ScriptWriter& writer) {
+  const auto inside = enter();
   if (!initialized_) lay_out_variables();
   layout_.offsets.resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
   // A control edge is all that may change in the nodes that a kept program knows.
@@ -149,16 +163,19 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
 }
 
 void Session::check_ready(const Program& program) const {
-  SF_CHECK(!torn_, ArgumentError,
-           "a failure after the first update left this session's variables half updated; call initialize()");
-  SF_CHECK(initialized_, ArgumentError, "the session's variables have no values yet; call session.initialize() first");
+  SF_CHECK_CODE(!torn_, ArgumentError, ErrorCode::torn_session,
+                "a failure after the first update left this session's variables half updated",
+                hint("call session.initialize()"));
+  SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized, "the session's variables have no values yet",
+                hint("call session.initialize() first"));
   for (const Step& step : program.schedule.steps) {
     for (const auto* operands : {&step.inputs, &step.updated}) {
       for (const Operand& operand : *operands) {
         if (operand.kind != Operand::Kind::variable) continue;
-        SF_CHECK(layout_.offsets[static_cast<std::size_t>(operand.index)] != VariableLayout::kAbsent, ArgumentError,
-                 "variable '", graph_->node(operand.index).name(),
-                 "' was made after session.initialize(); make all variables, optimisers included, before it");
+        SF_CHECK_CODE(layout_.offsets[static_cast<std::size_t>(operand.index)] != VariableLayout::kAbsent,
+                      ArgumentError, ErrorCode::not_initialized, "variable '", graph_->node(operand.index).name(),
+                      "' was made after session.initialize()", Fact{"variable", graph_->node(operand.index).place()},
+                      hint("make all variables, optimisers included, before it"));
       }
     }
   }
@@ -166,8 +183,10 @@ void Session::check_ready(const Program& program) const {
 }
 
 std::vector<HostTensor> Session::play(Program& program, const Feeds& feeds, const PlayOptions& options) {
+  const auto inside = enter();
   check_not_pending("run");
   check_ready(program);
+  check_feeds(feeds);
   if (measuring_) begin_measurement(program);
   auto fetched = play_range(program, 0, static_cast<StepIndex>(program.schedule.steps.size()),
                             feed_pointers(program, feeds), options);
@@ -176,8 +195,10 @@ std::vector<HostTensor> Session::play(Program& program, const Feeds& feeds, cons
 }
 
 std::vector<HostTensor> Session::play_forward_half(Program& program, const Feeds& feeds, const PlayOptions& options) {
+  const auto inside = enter();
   check_not_pending("run_forward");
   check_ready(program);
+  check_feeds(feeds);
   if (measuring_) begin_measurement(program);
   const auto pointers = feed_pointers(program, feeds);
   auto pending = std::make_unique<Pending>();
@@ -200,7 +221,9 @@ std::vector<HostTensor> Session::play_forward_half(Program& program, const Feeds
 }
 
 std::vector<HostTensor> Session::play_backward_half(Program* instead, const PlayOptions& options) {
-  SF_CHECK(pending_ != nullptr, ArgumentError, "run_backward: no forward pass is pending; call run_forward first");
+  const auto inside = enter();
+  SF_CHECK_CODE(pending_ != nullptr, ArgumentError, ErrorCode::pending_half,
+                "run_backward: no forward pass is pending; call run_forward first");
   Program& program = instead != nullptr ? *instead : *pending_->program;
   check_ready(program);
   std::vector<const std::byte*> pointers;
@@ -224,6 +247,7 @@ std::vector<HostTensor> Session::play_backward_half(Program* instead, const Play
 }
 
 void Session::discard_forward_half() {
+  const auto inside = enter();
   pending_.reset();
   statistics_.bytes_in_use = statistics_.bytes_active = layout_.end_bytes;
 }
@@ -303,8 +327,12 @@ void Session::clear_statistics() {
 }
 
 void Session::check_not_pending(const char* call) const {
-  SF_CHECK(pending_ == nullptr, ArgumentError, call,
-           ": the backward half of a cycle is pending; call run_backward or discard_forward first");
+  SF_CHECK_CODE(pending_ == nullptr, ArgumentError, ErrorCode::pending_half, call,
+                ": the backward half of a cycle is pending; call run_backward or discard_forward first");
+}
+
+void Session::check_feeds(const Feeds& feeds) const {
+  if (options_.check_feeds) check_finite(feeds);
 }
 
 std::byte* Session::variable_bytes(Value variable, const char* call) {
@@ -312,23 +340,28 @@ std::byte* Session::variable_bytes(Value variable, const char* call) {
   SF_CHECK(variable.valid() && &variable.graph() == graph_ && is_variable(variable), ArgumentError, call, " of '",
            variable.valid() ? variable.name() : "", "': wanted a variable of this session's graph");
   const auto id = static_cast<std::size_t>(variable.node().id());
-  SF_CHECK(initialized_ && id < layout_.offsets.size() && layout_.offsets[id] != VariableLayout::kAbsent, ArgumentError,
-           call, " of '", variable.name(), "': it has no value yet; call session.initialize() first");
+  SF_CHECK_CODE(initialized_ && id < layout_.offsets.size() && layout_.offsets[id] != VariableLayout::kAbsent,
+                ArgumentError, ErrorCode::not_initialized, call, " of '", variable.name(), "': it has no value yet",
+                hint("call session.initialize() first"));
   return arena().data() + layout_.offsets[id];
 }
 
-HostTensor Session::read(Value variable) {
-  const std::byte* bytes = variable_bytes(variable, "read");
-  HostTensor tensor(variable.type());
-  device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
-  return tensor;
+HostTensor Session::read(Value variable, Where where) {
+  return user_call(where, [&] {
+    const std::byte* bytes = variable_bytes(variable, "read");
+    HostTensor tensor(variable.type());
+    device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
+    return tensor;
+  });
 }
 
-void Session::write(Value variable, const HostTensor& tensor) {
-  std::byte* bytes = variable_bytes(variable, "write");
-  SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ", tensor.type().text(),
-           ", wanted ", variable.type().text());
-  device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());
+void Session::write(Value variable, const HostTensor& tensor, Where where) {
+  user_call(where, [&] {
+    std::byte* bytes = variable_bytes(variable, "write");
+    SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ",
+             tensor.type().text(), ", wanted ", variable.type().text());
+    device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());
+  });
 }
 
 std::int64_t Session::executions(const Node& node) const {

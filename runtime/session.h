@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/one_at_a_time.h"
 #include "device/device.h"
 #include "graph/graph.h"
 #include "runtime/arena.h"
@@ -34,6 +36,8 @@ struct SessionOptions {
   bool poison = false;
   /// Verify every compiled program by the independent checker.
   bool check_schedules = false;
+  /// Refuse feeds that hold NaN or infinity, before anything runs. Reads every float feed once more.
+  bool check_feeds = false;
 };
 
 struct RunOptions {
@@ -48,42 +52,48 @@ struct PlayOptions {
 
 /// A device, its memory budget and the variables' values; runs programs of one graph.
 ///
-/// Threads: one at a time. The graph must outlive it. Variables and optimisers must be in the graph before
+/// Threads: one at a time; a second that comes in is refused. A call that throws before its first update has changed
+/// nothing: no variable, no counter. The graph must outlive it. Variables and optimisers must be in the graph before
 /// initialize(); other nodes may be added at any time.
 class Session {
  public:
   /// Throws: DeviceError, ArgumentError.
-  explicit Session(Graph& graph, SessionOptions options = {});
+  explicit Session(Graph& graph, SessionOptions options = {}, Where where = Where::here());
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   /// Gives every variable its initial value, and sets the cycle counter to 0.
-  /// Throws: BudgetError when the variables do not fit; ArgumentError while a forward half is pending.
-  void initialize();
+  /// Throws: BudgetError when the variables do not fit; ArgumentError while a forward half is pending. Values from
+  /// before are then still there.
+  void initialize(Where where = Where::here());
 
   /// Runs the whole graph as far as `fetches` and `options.targets` need it. A fetched variable gives its value from
   /// before the run's updates. `fetches` may be nested (fetch_structure.h); the result has the same shape.
   /// Throws, before anything runs or changes: ArgumentError, ShapeError for feeds that do not fit; BudgetError.
   template <class Fetches>
-  Fetched<Fetches> run(const Fetches& fetches, const Feeds& feeds = {}, const RunOptions& options = {}) {
-    return rebuild_fetches(fetches, run_flat(flatten_fetches(fetches), feeds, options));
+  Fetched<Fetches> run(const Fetches& fetches, const Feeds& feeds = {}, const RunOptions& options = {},
+                       Where where = Where::here()) {
+    return rebuild_fetches(fetches, run_flat(flatten_fetches(fetches), feeds, options, where));
   }
   template <std::size_t Count>
   std::array<HostTensor, Count> run(const Value (&fetches)[Count], const Feeds& feeds = {},
-                                    const RunOptions& options = {}) {
-    return run(fetch_array(fetches), feeds, options);
+                                    const RunOptions& options = {}, Where where = Where::here()) {
+    return run(fetch_array(fetches), feeds, options, where);
   }
   /// Runs for the targets' effect alone.
-  void run(const Feeds& feeds, const RunOptions& options) { run_flat({}, feeds, options); }
+  void run(const Feeds& feeds, const RunOptions& options, Where where = Where::here()) {
+    run_flat({}, feeds, options, where);
+  }
 
   /// Compiles without running: needs no budget and no initialised variables.
-  ProgramReport plan(const std::vector<Value>& fetches, const FeedTypes& feeds = {}, const RunOptions& options = {});
+  ProgramReport plan(const std::vector<Value>& fetches, const FeedTypes& feeds = {}, const RunOptions& options = {},
+                     Where where = Where::here());
 
   /// The value of a variable. Throws: ArgumentError for other values, and before initialize().
-  HostTensor read(Value variable);
+  HostTensor read(Value variable, Where where = Where::here());
   /// Sets a variable. Throws: as read; ShapeError or ArgumentError when the type differs.
-  void write(Value variable, const HostTensor& tensor);
+  void write(Value variable, const HostTensor& tensor, Where where = Where::here());
 
   const Graph& graph() const { return *graph_; }
   const SessionOptions& options() const { return options_; }
@@ -105,6 +115,9 @@ class Session {
   void set_trace(Trace* trace) { trace_ = trace; }
 
   // ---- For those that write schedules: sections, swapping.
+
+  /// Keeps other threads out until the entry ends. Throws: ArgumentError (SF-E012) while another thread is inside.
+  [[nodiscard]] OneAtATime::Entry enter() { return one_at_a_time_.enter("the session"); }
 
   using ScriptWriter = std::function<Script(const ConcreteGraph&)>;
 
@@ -133,7 +146,17 @@ class Session {
  private:
   struct Pending;
 
-  std::vector<HostTensor> run_flat(const std::vector<Value>& fetches, const Feeds& feeds, const RunOptions& options);
+  /// Makes a user's call: one thread at a time, and errors name its line.
+  template <class Call>
+  decltype(auto) user_call(Where where, Call&& call) {
+    return call_at(where, [&]() -> decltype(auto) {
+      const auto inside = enter();
+      return call();
+    });
+  }
+  std::vector<HostTensor> run_flat(const std::vector<Value>& fetches, const Feeds& feeds, const RunOptions& options,
+                                   Where where);
+  void set_initial_values();
   Program& whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
                                const RunOptions& options);
   std::vector<HostTensor> play_range(Program& program, StepIndex first, StepIndex last,
@@ -142,11 +165,13 @@ class Session {
   Arena& arena();
   void begin_measurement(const Program& program);
   void finish(const Program& program, bool completed);
+  void check_feeds(const Feeds& feeds) const;
   void check_not_pending(const char* call) const;
   std::byte* variable_bytes(Value variable, const char* call);
 
   Graph* graph_;
   SessionOptions options_;
+  OneAtATime one_at_a_time_;
   std::unique_ptr<Device> device_;
   int threads_ = 0;
   std::size_t budget_bytes_ = 0;

@@ -28,6 +28,11 @@ void GraphSection::Choice::set(std::vector<Value> values, Hold hold) {
   has_next = has_next || hold == Hold::next_cycle;
 }
 
+std::string GraphSection::place() const {
+  const std::string where = where_.text();
+  return graph_->group_name(group_) + (where.empty() ? "" : ", ") + where;
+}
+
 std::vector<Operation> GraphSection::operations() const {
   std::vector<Operation> operations;
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {

@@ -21,6 +21,8 @@ class GraphSection {
   int index() const { return index_; }
   const std::string& name() const { return name_; }
   GroupId group() const { return group_; }
+  /// Where it was opened: "section 3 'head', model.cpp:84".
+  std::string place() const;
 
   /// Its forward operations, in the order of creation.
   std::vector<Operation> operations() const;
@@ -50,8 +52,9 @@ class GraphSection {
  private:
   friend class GraphSectionManager;
   friend class SectionScope;
-  GraphSection(const GraphSectionManager& manager, const Graph& graph, int index, GroupId group, std::string name)
-      : manager_(&manager), graph_(&graph), index_(index), group_(group), name_(std::move(name)) {}
+  GraphSection(const GraphSectionManager& manager, const Graph& graph, int index, GroupId group, std::string name,
+               Where where)
+      : manager_(&manager), graph_(&graph), index_(index), group_(group), name_(std::move(name)), where_(where) {}
   const SectionBoundary& boundary() const;
 
   /// A choice of the user's; the one for the next cycle wins.
@@ -67,6 +70,7 @@ class GraphSection {
   int index_;
   GroupId group_;
   std::string name_;
+  Where where_;
   Choice feed_, cache_;
   bool broken_ = false;  // an exception left its scope
 };

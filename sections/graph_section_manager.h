@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "autodiff/optimizers.h"
+#include "base/error.h"
 #include "base/histogram.h"
+#include "base/one_at_a_time.h"
 #include "graph/graph.h"
 #include "runtime/session.h"
 #include "sections/graph_section.h"
@@ -67,70 +69,76 @@ struct GradientSummary {
 /// result is bit for bit that of training the whole graph.
 ///
 /// Use: open sections while building, then add_training_ops, prepare_training, and run_full_cycle for each batch.
-/// Threads: one at a time. The graph must outlive it.
+/// Allowed, and said by plan(): a tensor that sections far apart read (it rests once), a variable of several sections
+/// (its gradients are summed once), random operations outside of all sections (drawn once a cycle), a loss outside of
+/// all sections or not in the last (later sections get no gradient), an empty section (dropped from the plan).
+/// Threads: one at a time; a second that comes in is refused. The graph must outlive it, and it its open sections.
 class GraphSectionManager {
  public:
-  explicit GraphSectionManager(Graph& graph);
+  /// Throws: ArgumentError (SF-E200) while the graph has another section manager.
+  explicit GraphSectionManager(Graph& graph, Where where = Where::here());
   GraphSectionManager(const GraphSectionManager&) = delete;
   GraphSectionManager& operator=(const GraphSectionManager&) = delete;
 
   /// Opens the next section, as in `{ auto section = manager.new_section(); x = relu(x); ... }`.
   /// Throws: ArgumentError inside another section, for a name that is taken, and after prepare_training().
-  [[nodiscard]] SectionScope new_section(std::string name = {});
+  [[nodiscard]] SectionScope new_section(std::string name = {}, Where where = Where::here());
   /// All sections in order.
   const std::vector<std::unique_ptr<GraphSection>>& sections() const { return sections_; }
   GraphSection& section(int index) const { return *sections_.at(static_cast<std::size_t>(index)); }
 
   /// Adds gradients of the loss and the optimiser's updates. Trained too is what the collection "update_operations"
   /// holds when prepare_training() is called. Returns and logs what each section trains. Throws: as compute_gradients,
-  /// clip_by_global_norm and apply_gradients; ArgumentError inside a section or when called twice.
+  /// clip_by_global_norm and apply_gradients; ArgumentError inside a section, when called twice, or behind a section
+  /// that an exception left. The graph is then unchanged.
   std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer, Value loss,
-                                                const TrainingOptions& options = {});
+                                                const TrainingOptions& options = {}, Where where = Where::here());
   /// The same for gradients that are there already, preprocessed or not.
   std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer,
                                                 const std::vector<GradientAndVariable>& gradients,
-                                                const TrainingOptions& options = {});
+                                                const TrainingOptions& options = {}, Where where = Where::here());
   /// All updates of a training step: targets of Session::run for training the whole graph.
   const std::vector<Operation>& training_operations() const { return training_; }
 
-  /// Works out what crosses the borders. Call it when the graph is complete.
+  /// Works out what crosses the borders. Call it when the graph is complete. Warns of empty sections, and of sections
+  /// behind that of the loss.
   /// Throws: ArgumentError without sections or training operations, with a section open, or when sections are not in
   /// topological order.
-  void prepare_training();
+  void prepare_training(Where where = Where::here());
   bool is_prepared() const { return prepared_; }
 
   /// One training step on one batch. Fetches may be nested and come back in the same shape; a fetched variable gives
   /// its value from before the update. Throws, before anything runs: BudgetError, ArgumentError, ShapeError.
   template <class Fetches>
   Fetched<Fetches> run_full_cycle(Session& session, const Fetches& fetches, const Feeds& feeds,
-                                  const CycleOptions& options = {}) {
-    return rebuild_fetches(fetches, full_cycle(session, flatten_fetches(fetches), feeds, options));
+                                  const CycleOptions& options = {}, Where where = Where::here()) {
+    return rebuild_fetches(fetches, full_cycle(session, flatten_fetches(fetches), feeds, options, where));
   }
   template <std::size_t Count>
   std::array<HostTensor, Count> run_full_cycle(Session& session, const Value (&fetches)[Count], const Feeds& feeds,
-                                               const CycleOptions& options = {}) {
-    return run_full_cycle(session, fetch_array(fetches), feeds, options);
+                                               const CycleOptions& options = {}, Where where = Where::here()) {
+    return run_full_cycle(session, fetch_array(fetches), feeds, options, where);
   }
 
   /// The forward pass alone, with its fetches. Changes no variable and no counter; the session is pending until
   /// run_backward or discard_forward.
   template <class Fetches>
   Fetched<Fetches> run_forward(Session& session, const Fetches& fetches, const Feeds& feeds,
-                               const CycleOptions& options = {}) {
-    return rebuild_fetches(fetches, forward_pass(session, flatten_fetches(fetches), feeds, options));
+                               const CycleOptions& options = {}, Where where = Where::here()) {
+    return rebuild_fetches(fetches, forward_pass(session, flatten_fetches(fetches), feeds, options, where));
   }
   template <std::size_t Count>
   std::array<HostTensor, Count> run_forward(Session& session, const Value (&fetches)[Count], const Feeds& feeds,
-                                            const CycleOptions& options = {}) {
-    return run_forward(session, fetch_array(fetches), feeds, options);
+                                            const CycleOptions& options = {}, Where where = Where::here()) {
+    return run_forward(session, fetch_array(fetches), feeds, options, where);
   }
   /// The backward pass that belongs to the last run_forward. `fetches[k]` is evaluated in section k's run.
   template <class Fetches = std::vector<Value>>
   std::vector<Fetched<Fetches>> run_backward(Session& session, const std::vector<Fetches>& fetches = {},
-                                             const CycleOptions& options = {}) {
+                                             const CycleOptions& options = {}, Where where = Where::here()) {
     std::vector<std::vector<Value>> flat;
     for (const Fetches& of_section : fetches) flat.push_back(flatten_fetches(of_section));
-    auto tensors = backward_pass(session, flat, options);
+    auto tensors = backward_pass(session, flat, options, where);
     std::vector<Fetched<Fetches>> result;
     for (std::size_t k = 0; k < fetches.size(); ++k)
       result.push_back(rebuild_fetches(fetches[k], std::move(tensors[k])));
@@ -139,8 +147,10 @@ class GraphSectionManager {
   /// Forgets the pending forward pass.
   void discard_forward(Session& session) { session.discard_forward_half(); }
 
-  /// Compiles a full cycle without running it.
-  ProgramReport plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds);
+  /// Compiles a full cycle without running it. The report's notes tell what rests how long, and what is allowed but
+  /// worth knowing.
+  ProgramReport plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
+                     Where where = Where::here());
 
   /// In which section's backward run a fetch of a full cycle is evaluated; kForwardPass for the forward pass.
   SectionIndex evaluated_in(Value fetch) const;
@@ -152,8 +162,22 @@ class GraphSectionManager {
   friend class GraphSection;
   friend class SectionScope;
 
+  /// Makes a user's call: one thread at a time, and errors name its line.
+  template <class Call>
+  decltype(auto) user_call(Where where, Call&& call) {
+    return call_at(where, [&]() -> decltype(auto) {
+      const auto inside = one_at_a_time_.enter("the section manager");
+      return call();
+    });
+  }
+  std::vector<SectionTraining> train_with(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients,
+                                          const TrainingOptions& options);
+  std::vector<std::string> unusual() const;
+  std::vector<std::string> notes(const Program& program) const;
   void take_update_operations();
+  void check_new_section(const std::string& name) const;
   void check_can_train() const;
+  void check_whole(const char* call) const;
   void check_training(Value trained, const TrainingOptions& options) const;
   void check_prepared(const char* call) const;
   void map_graph() const;
@@ -165,11 +189,11 @@ class GraphSectionManager {
   std::vector<CycleFetch> place_fetches(const Session& session, const std::vector<Value>& fetches) const;
   Program& cycle_program(Session& session, const CycleRequest& request, const Signature& signature);
   std::vector<HostTensor> full_cycle(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
-                                     const CycleOptions& options);
+                                     const CycleOptions& options, Where where);
   std::vector<HostTensor> forward_pass(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
-                                       const CycleOptions& options);
+                                       const CycleOptions& options, Where where);
   std::vector<std::vector<HostTensor>> backward_pass(Session& session, const std::vector<std::vector<Value>>& fetches,
-                                                     const CycleOptions& options);
+                                                     const CycleOptions& options, Where where);
   PlayOptions play_options(const CycleOptions& options) const { return {verbose_, options.verbose_timing}; }
   std::vector<CycleFetch> place_backward_fetches(const Session& session,
                                                  const std::vector<std::vector<Value>>& fetches) const;
@@ -178,10 +202,14 @@ class GraphSectionManager {
   void forget_next_cycle_choices();
 
   Graph* graph_;
+  GraphScope claim_;
+  OneAtATime one_at_a_time_;
   std::vector<std::unique_ptr<GraphSection>> sections_;
   GraphSection* open_ = nullptr;
   std::vector<Operation> training_;
   std::vector<GradientAndVariable> gradients_;
+  Value loss_{};  // invalid when gradients were given
+  Where prepared_at_{};
   bool verbose_ = false;
   bool keep_summaries_ = false;
   bool prepared_ = false;

@@ -28,11 +28,38 @@ std::vector<SectionIndex> highest_needed(const Graph& graph, const SectionMap& m
   return highest;
 }
 
+/// "section 1 'head'"
+std::string section_name(const Graph& graph, const SectionMap& map, SectionIndex section) {
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    if (map.section[id] != section) continue;
+    const std::string& name = graph.group_name(graph.node(id).group());
+    if (!name.empty()) return name;
+  }
+  return text_of("section ", section);
+}
+
+/// A tensor of `maker` that an operation of `reader` reads, as "section 1 reads 'relu' of section 0"; empty without
+/// one.
+std::string tensor_between(const Graph& graph, const SectionMap& map, SectionIndex maker, SectionIndex reader) {
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    if (map.section[id] != reader || !map.is_forward(id)) continue;
+    for (const Value& value : possible_reads(graph.node(id))) {
+      if (is_at_home_elsewhere(value.node()) || map.section[value.node().id()] != maker) continue;
+      return text_of(section_name(graph, map, reader), " reads '", value.name(), "' of ",
+                     section_name(graph, map, maker));
+    }
+  }
+  return {};
+}
+
 void check_order(const SectionMap& map, const std::vector<SectionIndex>& highest, const Node& node) {
   const auto check = [&](const Node& maker, const std::string& name) {
-    SF_CHECK(highest[maker.id()] <= map.section[node.id()], ArgumentError, "section ", map.section[node.id()], ": ",
-             node.label(), " needs '", name, "' of section ", highest[maker.id()],
-             "; sections must be in topological order: open the reader's section later");
+    const SectionIndex needed = highest[maker.id()], reader = map.section[node.id()];
+    SF_CHECK_CODE(needed <= reader, ArgumentError, ErrorCode::section_order, section_name(node.graph(), map, reader),
+                  ": ", node.label(), " needs '", name, "' of ", section_name(node.graph(), map, needed),
+                  "; sections must be in topological order", Fact{"reader", node.place()}, Fact{"maker", maker.place()},
+                  Fact{"cycle", tensor_between(node.graph(), map, reader, needed)},
+                  hint("open the reader's section later"));
   };
   for (const Value& value : possible_reads(node)) {
     if (!is_at_home_elsewhere(value.node())) check(value.node(), value.name());

@@ -91,7 +91,7 @@ class BlockNetwork(nn.Module):
 
     def loss(self, inputs, labels):
         logits = self(inputs)
-        return F.cross_entropy(logits, labels)
+        return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
 
 
 # ---- mnist_resnet
@@ -222,10 +222,82 @@ def resnet(depth, options):
     return BlockNetwork(blocks)
 
 
+# ---- gpt
+
+
+class Attention(nn.Module):
+    def __init__(self, name, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv = dense(name + "/qkv", width, 3 * width)
+        self.projection = dense(name + "/attention_projection", width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        parts = self.qkv(x).split(width, dim=2)
+        q, k, v = (part.view(batch, length, self.heads, width // self.heads).transpose(1, 2) for part in parts)
+        y = causal_attention(q, k, v).transpose(1, 2).reshape(batch, length, width)
+        return self.projection(y)
+
+
+def causal_attention(q, k, v):
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    scores = q @ k.transpose(-2, -1) / q.shape[-1]**0.5
+    hidden = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).triu(1)
+    return scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v
+
+
+class GptBlock(nn.Module):
+    def __init__(self, name, width, heads):
+        super().__init__()
+        self.norm1 = named(nn.LayerNorm(width, eps=f32(1e-5)), name + "/norm1")
+        self.attention = Attention(name, width, heads)
+        self.norm2 = named(nn.LayerNorm(width, eps=f32(1e-5)), name + "/norm2")
+        self.hidden = dense(name + "/hidden", width, 4 * width)
+        self.projection = dense(name + "/hidden_projection", 4 * width, width)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.projection(F.gelu(self.hidden(self.norm2(x)), approximate="tanh"))
+
+
+class GptEmbedding(nn.Module):
+    def __init__(self, table, sequence, width):
+        super().__init__()
+        self.table = table
+        self.positions = named(nn.Embedding(sequence, width), "positions")
+
+    def forward(self, tokens):
+        return self.table(tokens) + self.positions.weight
+
+
+class GptHead(nn.Module):
+    """Its kernel is the table of the embedding."""
+
+    def __init__(self, table, width):
+        super().__init__()
+        self.table = table
+        self.norm = named(nn.LayerNorm(width, eps=f32(1e-5)), "final_norm")
+
+    def forward(self, x):
+        return F.linear(self.norm(x), self.table.weight)
+
+
+def gpt(options):
+    layers, width, heads = options.get("layers") or 12, options.get("width") or 768, options.get("heads") or 12
+    sequence, vocabulary = options.get("sequence") or 1024, options.get("vocabulary") or 50257
+    table = named(nn.Embedding(vocabulary, width), "token_table")
+    blocks = [GptBlock("block" + (f"_{layer}" if layer else ""), width, heads) for layer in range(layers)]
+    blocks[0] = nn.Sequential(GptEmbedding(table, sequence, width), blocks[0])
+    blocks[-1] = nn.Sequential(blocks[-1], GptHead(table, width))
+    return BlockNetwork(blocks)
+
+
 # ---- All of them
 
 
-MODELS = {"mnist_resnet": mnist_resnet}
+MODELS = {"mnist_resnet": mnist_resnet, "gpt": gpt}
 for depth in RESNETS:
     MODELS[f"resnet{depth}"] = lambda options, depth=depth: resnet(depth, options)
 
@@ -253,9 +325,12 @@ def variables_of(model):
             variables[name + "/kernel"] = (module.weight, *hwio)
         elif isinstance(module, nn.Linear):
             variables[name + "/kernel"] = (module.weight, *swapped)
-        elif isinstance(module, nn.BatchNorm2d):
+        elif isinstance(module, nn.Embedding):
+            variables[name] = (module.weight, *keep)
+        elif isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)):
             variables[name + "/scale"] = (module.weight, *keep)
             variables[name + "/shift"] = (module.bias, *keep)
+        if isinstance(module, nn.BatchNorm2d):
             variables[name + "/moving_mean"] = (module.running_mean, *keep)
             variables[name + "/moving_variance"] = (module.running_var, *keep)
         if isinstance(module, (nn.Conv2d, nn.Linear)) and module.bias is not None:

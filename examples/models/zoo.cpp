@@ -3,9 +3,14 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/nearest.h"
+#include "examples/models/densenet121.h"
 #include "examples/models/image_model.h"
+#include "examples/models/mnist_cnn.h"
 #include "examples/models/mnist_resnet.h"
+#include "examples/models/mobilenet_v2.h"
+#include "examples/models/resnet.h"
+#include "examples/models/unet.h"
+#include "examples/models/vgg16.h"
 
 namespace sectionflow {
 namespace {
@@ -38,13 +43,106 @@ ZooModel mnist_resnet(const std::string& name, const ZooOptions& options) {
           }};
 }
 
+/// `given`, or `own` where nothing is given.
+std::int64_t or_own(std::int64_t given, std::int64_t own) {
+  return given == 0 ? own : given;
+}
+
+ZooModel classifier(const ZooOptions& options, const ImageNetwork& network, std::vector<std::int64_t> image,
+                    std::int64_t classes) {
+  const ImageModelOptions model{.image = image, .cut = options.cut, .optimizer = options.optimizer};
+  return {
+      [=](Graph& graph, GraphSectionManager& manager) { return trainable_image_model(graph, manager, network, model); },
+      [=](const BatchAddress& address) { return synthetic_images(image, classes, address); }};
+}
+
+ZooModel mnist_cnn_model(const std::string& name, const ZooOptions& options) {
+  refuse_text_options(name, options);
+  const std::int64_t image = or_own(options.image, 28), classes = or_own(options.classes, 10);
+  const MnistCnnOptions own;
+  return classifier(options, mnist_cnn({.classes = classes, .width = or_own(options.width, own.width)}),
+                    {image, image, 1}, classes);
+}
+
+ZooModel resnet_model(const std::string& name, const ZooOptions& options) {
+  refuse_text_options(name, options);
+  const std::int64_t image = or_own(options.image, 224), classes = or_own(options.classes, 1000);
+  const ResnetOptions own{.depth = std::stoi(name.substr(std::string("resnet").size()))};
+  return classifier(options,
+                    resnet({.depth = own.depth, .classes = classes, .width = or_own(options.width, own.width)}),
+                    {image, image, 3}, classes);
+}
+
+ZooModel vgg16_model(const std::string& name, const ZooOptions& options) {
+  refuse_text_options(name, options);
+  const std::int64_t image = or_own(options.image, 224), classes = or_own(options.classes, 1000);
+  const Vgg16Options own;
+  const std::int64_t width = or_own(options.width, own.width);
+  // A narrow network has narrow dense layers too.
+  return classifier(options,
+                    vgg16({.classes = classes,
+                           .width = width,
+                           .units = own.units * width / own.width,
+                           .batch_norm = name == "vgg16_bn"}),
+                    {image, image, 3}, classes);
+}
+
+ZooModel densenet121_model(const std::string& name, const ZooOptions& options) {
+  refuse_text_options(name, options);
+  const std::int64_t image = or_own(options.image, 224), classes = or_own(options.classes, 1000);
+  const Densenet121Options own;
+  return classifier(options, densenet121({.classes = classes, .growth = or_own(options.width, own.growth)}),
+                    {image, image, 3}, classes);
+}
+
+ZooModel mobilenet_v2_model(const std::string& name, const ZooOptions& options) {
+  refuse_text_options(name, options);
+  const std::int64_t image = or_own(options.image, 224), classes = or_own(options.classes, 1000);
+  const MobilenetV2Options own;
+  return classifier(options, mobilenet_v2({.classes = classes, .width = or_own(options.width, own.width)}),
+                    {image, image, 3}, classes);
+}
+
+ZooModel unet_model(const std::string& name, const ZooOptions& options) {
+  refuse_text_options(name, options);
+  const UnetOptions own;
+  const int dimensions = name == "unet3d" ? 3 : 2;
+  const std::int64_t size = or_own(options.image, dimensions == 2 ? 256 : 64);
+  const std::int64_t classes = or_own(options.classes, own.classes);
+  std::vector<std::int64_t> image(static_cast<std::size_t>(dimensions), size);
+  image.push_back(dimensions == 2 ? 3 : 1);
+  const ImageNetwork network =
+      unet({.dimensions = dimensions,
+            .classes = classes,
+            .width = or_own(options.width, own.width),
+            .up_sampling = name == "unet_resize" ? UpSampling::resize : UpSampling::transposed_convolution});
+  const ImageModelOptions model{
+      .image = image, .labels_per_pixel = true, .cut = options.cut, .optimizer = options.optimizer};
+  return {
+      [=](Graph& graph, GraphSectionManager& manager) { return trainable_image_model(graph, manager, network, model); },
+      [=](const BatchAddress& address) { return synthetic_pixels(image, classes, address); }};
+}
+
 using MakeModel = ZooModel (*)(const std::string& name, const ZooOptions&);
 struct Entry {
   const char* name;
   MakeModel make;
 };
 constexpr Entry kZoo[] = {
+    {"mnist_cnn", mnist_cnn_model},
     {"mnist_resnet", mnist_resnet},
+    {"resnet18", resnet_model},
+    {"resnet34", resnet_model},
+    {"resnet50", resnet_model},
+    {"resnet101", resnet_model},
+    {"resnet152", resnet_model},
+    {"vgg16", vgg16_model},
+    {"vgg16_bn", vgg16_model},
+    {"densenet121", densenet121_model},
+    {"mobilenet_v2", mobilenet_v2_model},
+    {"unet", unet_model},
+    {"unet_resize", unet_model},
+    {"unet3d", unet_model},
 };
 
 }  // namespace

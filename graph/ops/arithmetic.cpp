@@ -49,6 +49,18 @@ Value gradient(std::string_view op, Value dy, Value first, Value second) {
   return dy.graph().add_node(op, {dy, first, second}, {}, op).output();
 }
 
+using Binary = Value (*)(Value, Value, Where);
+
+/// With a number on one side: its constant goes again where the operation is refused.
+Value with_number(Binary op, Term a, float b) {
+  Graph& graph = a.value.graph();
+  return graph.build_at(a.where, [&] { return op(a.value, constant(graph, b, "constant", a.where), a.where); });
+}
+Value with_number(Binary op, float a, Term b) {
+  Graph& graph = b.value.graph();
+  return graph.build_at(b.where, [&] { return op(constant(graph, a, "constant", b.where), b.value, b.where); });
+}
+
 }  // namespace
 
 void define_arithmetic_ops(OpRegistry& registry) {
@@ -91,31 +103,31 @@ Value pow(Value a, Value b, Where where) {
   return binary("pow", a, b, where);
 }
 Value pow(Value a, float b, Where where) {
-  return pow(a, constant(a.graph(), b, "constant", where), where);
+  return with_number(pow, Term(a, where), b);
 }
 Value operator+(Term a, float b) {
-  return add(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
+  return with_number(add, a, b);
 }
 Value operator+(float a, Term b) {
-  return add(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
+  return with_number(add, a, b);
 }
 Value operator-(Term a, float b) {
-  return sub(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
+  return with_number(sub, a, b);
 }
 Value operator-(float a, Term b) {
-  return sub(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
+  return with_number(sub, a, b);
 }
 Value operator*(Term a, float b) {
-  return mul(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
+  return with_number(mul, a, b);
 }
 Value operator*(float a, Term b) {
-  return mul(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
+  return with_number(mul, a, b);
 }
 Value operator/(Term a, float b) {
-  return div(a.value, constant(a.value.graph(), b, "constant", a.where), a.where);
+  return with_number(div, a, b);
 }
 Value operator/(float a, Term b) {
-  return div(constant(b.value.graph(), a, "constant", b.where), b.value, b.where);
+  return with_number(div, a, b);
 }
 
 Value add_n(const std::vector<Value>& values, Where where) {

@@ -105,9 +105,11 @@ Value fill(Graph& graph, Shape shape, double value, Dtype dtype, std::string_vie
 }
 
 Operation group(Graph& graph, const std::vector<Operation>& operations, std::string_view name, Where where) {
-  Operation result(graph.add_node("group", {}, {}, name, where));
-  for (Operation operation : operations) graph.add_control_edge(operation, result);
-  return result;
+  return graph.build_at(where, [&] {
+    Operation result(graph.add_node("group", {}, {}, name));
+    for (Operation operation : operations) graph.add_control_edge(operation, result);
+    return result;
+  });
 }
 
 }  // namespace sectionflow

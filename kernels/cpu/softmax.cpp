@@ -4,7 +4,8 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/function_kernel.h"
-#include "kernels/cpu/row_reduce.h"
+#include "kernels/cpu/row_max.h"
+#include "kernels/cpu/row_sum.h"
 #include "kernels/cpu/vector_math.h"
 #include "kernels/kernel_registry.h"
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "graph/ops/attention.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/conv2d.h"
 #include "graph/ops/conv3d.h"
@@ -135,6 +136,29 @@ TEST(Implementations, MatmulsOfTheMnistNetAreJit) {
     expect_jit(name, matmul(x, w));
     expect_jit(name, matmul(dy, w, {.transpose_b = true}));
     expect_jit(name, matmul(x, dy, {.transpose_a = true}));
+  }
+}
+
+TEST(Implementations, MatmulsAndAttentionOfAGptAreJit) {
+  if (!has(dnnl_cpu_isa_avx512_core)) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
+  Graph graph;
+  const std::int64_t images = 4, length = 256, heads = 12, width = 768, vocabulary = 50257;
+  const auto in = [&](Shape shape) { return placeholder(graph, "x", std::move(shape)); };
+  const Value x = in({images, length, width}), w = in({width, 4 * width}), dy = in({images, length, 4 * width});
+  expect_jit("hidden", matmul(x, w));
+  expect_jit("hidden, dx", matmul(dy, w, {.transpose_b = true}));
+  expect_jit("hidden, dw", matmul_over_rows(x, dy));
+  const Value rows = in({images * length, width}), table = in({vocabulary, width});
+  const Value dlogits = in({images * length, vocabulary});
+  expect_jit("head", matmul(rows, table, {.transpose_b = true}));
+  expect_jit("head, dx", matmul(dlogits, table));
+  expect_jit("head, dw", matmul(dlogits, rows, {.transpose_a = true}));
+  const Value q = in({images, heads, length, width / heads});
+  for (bool causal : {false, true}) {
+    const AttentionOptions options{.causal = causal};
+    const Value y = attention(q, q, q, options);
+    expect_jit(causal ? "causal attention" : "attention", y);
+    expect_jit(causal ? "causal attention" : "attention", attention_grad(q, q, q, q, y.node().output(1), options).dq);
   }
 }
 

@@ -49,7 +49,8 @@ std::vector<Doubles> reference(const Sizes& n, const AttentionOptions& options, 
 std::string name_of(const Sizes& n, const AttentionOptions& options) {
   std::string name = options.causal ? "causal" : "full";
   for (std::int64_t size : {n.images, n.heads, n.queries, n.keys, n.width}) name += "_" + std::to_string(size);
-  return name + (options.scale ? "_scaled" : "");
+  if (!options.scale) return name;
+  return name + (*options.scale < 0 ? "_negative_scale" : "_scaled");
 }
 
 OpCase to_case(const Sizes& n, const AttentionOptions& options) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "autodiff/gradients.h"
 #include "graph/ops/arithmetic.h"
@@ -30,7 +31,13 @@ double weight_of(std::int64_t from, double place, std::int64_t in, ResizeMethod 
   return std::max(0.0, 1 - std::abs(std::clamp(place, 0.0, last) - pixel));
 }
 
-/// By definition: every pixel of y asks every pixel of x of its plane.
+/// The pixels of x that may have a weight at `place`, last exclusive.
+std::pair<std::int64_t, std::int64_t> near(double place, std::int64_t in) {
+  const auto floor = static_cast<std::int64_t>(std::floor(place));
+  return {std::max<std::int64_t>(0, floor - 1), std::min(in, floor + 3)};
+}
+
+/// By definition: every pixel of y asks those of x around it for their weight.
 Doubles resized(const Doubles& x, const Shape& shape, const Resize2dOptions& options, const Shape& y_shape) {
   const int axis = options.format == DataFormat::nhwc ? 1 : 2;
   Doubles y(static_cast<std::size_t>(y_shape.num_elements()));
@@ -38,10 +45,11 @@ Doubles resized(const Doubles& x, const Shape& shape, const Resize2dOptions& opt
     Position position = position_of(static_cast<std::int64_t>(i), y_shape);
     const double row = place_of(position[axis], shape[axis], y_shape[axis], options.align_corners);
     const double column = place_of(position[axis + 1], shape[axis + 1], y_shape[axis + 1], options.align_corners);
-    for (std::int64_t h = 0; h < shape[axis]; ++h) {
+    const auto [first_row, last_row] = near(row, shape[axis]);
+    const auto [first_column, last_column] = near(column, shape[axis + 1]);
+    for (std::int64_t h = first_row; h < last_row; ++h) {
       const double row_weight = weight_of(h, row, shape[axis], options.method);
-      if (row_weight == 0) continue;
-      for (std::int64_t w = 0; w < shape[axis + 1]; ++w) {
+      for (std::int64_t w = first_column; w < last_column; ++w) {
         position[axis] = h;
         position[axis + 1] = w;
         const double weight = row_weight * weight_of(w, column, shape[axis + 1], options.method);
@@ -60,7 +68,7 @@ const Sizes kSizes[] = {
     {"as_it_is", 2, 3, 4, 3, 3, 4},    {"twice", 2, 3, 4, 3, 6, 8},       {"half", 2, 6, 8, 3, 3, 4},
     {"to_one", 2, 5, 4, 3, 1, 1},      {"of_one", 2, 1, 1, 3, 4, 5},      {"odd", 3, 5, 7, 5, 8, 3},
     {"other_odd", 1, 7, 5, 17, 3, 11}, {"one_channel", 2, 4, 5, 1, 7, 9}, {"no_batch", 0, 2, 2, 3, 4, 4},
-    {"no_channels", 2, 2, 2, 0, 4, 4}, {"large", 2, 31, 33, 9, 62, 66},   {"much_smaller", 2, 64, 60, 3, 5, 7},
+    {"no_channels", 2, 2, 2, 0, 4, 4}, {"large", 1, 31, 33, 9, 62, 66},   {"much_smaller", 2, 64, 60, 3, 5, 7},
     {"one_axis", 2, 3, 4, 3, 3, 9},
 };
 

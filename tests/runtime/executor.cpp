@@ -175,7 +175,8 @@ TEST(Executor, AFailureAfterAnUpdateMarksTheSessionTorn) {
   wrap_kernel(p.program(), step, [](const KernelArguments&) { throw std::runtime_error("planted"); });
   EXPECT_THROW(p.session.play(p.program(), p.feeds()), std::runtime_error);
   EXPECT_EQ(p.session.completed_cycles(), 0u);
-  const auto complains = ThrowsMessage<ArgumentError>(AllOf(HasSubstr("half updated"), HasSubstr("call initialize()")));
+  const auto complains = ThrowsMessage<ArgumentError>(
+      AllOf(HasSubstr("SF-E323 ArgumentError: "), HasSubstr("half updated"), HasSubstr("call session.initialize()")));
   EXPECT_THAT([&] { p.train(); }, complains);
   EXPECT_THAT([&] { p.session.run(p.trainable.model.logits, p.batch.feeds(p.trainable.model, false)); }, complains);
   p.session.initialize();

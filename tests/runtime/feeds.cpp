@@ -54,15 +54,15 @@ TEST(Feeds, MissingFeedNamesPlaceholderTypeReaderAndWhatWasFed) {
                 f.session.run(f.y, {{f.scale, 2.0F}, {f.labels, labels}});
               }),
               ThrowsMessage<ArgumentError>(AllOf(HasSubstr("placeholder 'x' f32[?,3] is not fed"),
-                                                 HasSubstr(f.y.node().inputs()[0].node().label() + " reads it"),
-                                                 HasSubstr("fed were: 'scale', 'labels'"))));
-  EXPECT_THAT([&] { f.session.run(f.y); }, ThrowsMessage<ArgumentError>(HasSubstr("fed were: none")));
+                                                 HasSubstr("by " + f.y.node().inputs()[0].node().label()),
+                                                 HasSubstr("fed:     'scale' f32[], 'labels' i32[2]"))));
+  EXPECT_THAT([&] { f.session.run(f.y); }, ThrowsMessage<ArgumentError>(HasSubstr("fed:     nothing")));
 }
 
 TEST(Feeds, AFetchedPlaceholderThatIsNotFedIsNamed) {
   Fixture f;
   EXPECT_THAT([&] { f.session.run(f.scale); },
-              ThrowsMessage<ArgumentError>(HasSubstr("placeholder 'scale' f32[] is not fed; fed were: none")));
+              ThrowsMessage<ArgumentError>(HasSubstr("placeholder 'scale' f32[] is not fed\n")));
 }
 
 TEST(Feeds, WrongShapeIsAShapeErrorWithBothShapes) {

@@ -97,8 +97,7 @@ TEST(Misuse, ExceptionInsideASectionMarksIt) {
     throw std::runtime_error("user");
   } catch (const std::runtime_error&) {
   }
-  manager.add_training_ops(Sgd{}, loss);
-  expect_in(error_text<ArgumentError>([&] { manager.prepare_training(); }), {"broken", "exception"});
+  expect_in(error_text<ArgumentError>([&] { manager.add_training_ops(Sgd{}, loss); }), {"broken", "exception"});
 }
 
 TEST(Misuse, MissingFeedChangesNothingAndTheNextCycleWorks) {

@@ -6,7 +6,7 @@
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/cast.h"
-#include "graph/ops/compare.h"
+#include "graph/ops/matmul.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/softmax_cross_entropy.h"
@@ -15,8 +15,6 @@
 
 namespace sectionflow::testing {
 namespace {
-
-constexpr int kClasses = 5;
 
 using MakeOptimizer = std::function<Optimizer(const ScalarOrValue& learning_rate)>;
 
@@ -48,7 +46,7 @@ Feeds feeds_of(const TrainingSpec& spec, const Inputs& in, bool is_training, std
       is_last && spec.smaller_last_batch ? std::max<std::int64_t>(1, spec.batch - 2) : spec.batch;
   store.reserve(2);
   store.push_back(random_images({batch, spec.side, spec.side, spec.channels}, spec.seed, step));
-  store.push_back(random_classes(batch, kClasses, spec.seed, step));
+  store.push_back(random_classes(batch, ModelBuilder::kClasses, spec.seed, step));
   Feeds feeds = {{in.images, store[0]}, {in.labels, store[1]}, {in.is_training, is_training}};
   if (in.rate.valid() && is_training) feeds.push_back({in.rate, 0.05F / static_cast<float>(step + 1)});
   return feeds;
@@ -70,12 +68,21 @@ class Cut {
   std::optional<SectionScope> open_;
 };
 
-Value head_loss(const TrainingSpec& spec, const Inputs& in, Value mask, const std::vector<Value>& losses, Value x) {
-  const Value logits = dense(pooled_rows(x), {.units = kClasses, .name = "logits"});
-  Value each = softmax_cross_entropy(logits, in.labels);
+Value logits_of(const TrainingSpec& spec, const ModelBuilder& model, Value x) {
+  x = pooled_rows(x);
+  const Shape tied = {ModelBuilder::kClasses, x.shape()[1]};
+  if (spec.ties_head && model.table.valid() && model.table.shape() == tied) {
+    return matmul(x, model.table, {.transpose_b = true});
+  }
+  return dense(x, {.units = ModelBuilder::kClasses, .name = "logits"});
+}
+
+Value head_loss(const TrainingSpec& spec, const ModelBuilder& model, Value mask, Value x) {
+  const Value logits = logits_of(spec, model, x);
+  Value each = softmax_cross_entropy(logits, model.classes);
   if (spec.masks_loss) each = each * mask;
   Value loss = mean(each);
-  for (Value other : losses) loss = loss + other * 0.1F;
+  for (Value other : model.losses) loss = loss + other * 0.1F;
   return loss;
 }
 
@@ -94,7 +101,7 @@ Value build_model(Graph& graph, GraphSectionManager& manager, const TrainingSpec
     model.outputs[layer.id] = x;
   }
   cut.enter(manager.sections().empty() ? Place::section : spec.head);
-  const Value loss = head_loss(spec, in, mask, model.losses, x);
+  const Value loss = head_loss(spec, model, mask, x);
   cut.close();
   return loss;
 }

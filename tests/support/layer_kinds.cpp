@@ -6,11 +6,22 @@
 #include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/cast.h"
+#include "graph/ops/clip.h"
+#include "graph/ops/compare.h"
+#include "graph/ops/concat.h"
+#include "graph/ops/dropout.h"
+#include "graph/ops/gather.h"
 #include "graph/ops/matmul.h"
+#include "graph/ops/pad.h"
+#include "graph/ops/pool2d.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/reshape.h"
+#include "graph/ops/select.h"
+#include "graph/ops/slice.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/transpose.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 
 namespace sectionflow::testing {
@@ -54,18 +65,35 @@ Value convolve(ModelBuilder& model, const LayerSpec& layer, Value x) {
   return layer.bias ? y + model.parameter(layer, "bias", {layer.size}, 0, 0.1F) : y;
 }
 
-Value normalise(ModelBuilder& model, const LayerSpec&, Value x) {
-  return batch_norm(x, model.is_training, {.decay = 0.9F});
+Value normalise(ModelBuilder& model, const LayerSpec& layer, Value x) {
+  switch (layer.option % 3) {
+    case 0:
+      return batch_norm(x, model.is_training, {.decay = 0.9F});
+    case 1:
+      return batch_norm(x, model.is_training, {.decay = 0.9F, .relu = true});
+    default:
+      return layer_norm(x);
+  }
 }
 
 Value activate(ModelBuilder&, const LayerSpec& layer, Value x) {
-  switch (layer.option % 3) {
+  switch (layer.option % 8) {
     case 0:
       return relu(x);
     case 1:
       return relu(x * 2.0F + 0.1F) - 0.2F;
+    case 2:
+      return square(x) * 0.5F;
+    case 3:
+      return tanh(x);
+    case 4:
+      return gelu(x);
+    case 5:
+      return silu(x) * sigmoid(x);
+    case 6:
+      return softmax(x);
     default:
-      return x * x * 0.5F;
+      return clip(x, -0.5F, 0.8F);
   }
 }
 
@@ -109,6 +137,84 @@ Value wait(ModelBuilder& model, const LayerSpec& layer, Value x) {
   return y;
 }
 
+Value drop(ModelBuilder& model, const LayerSpec&, Value x) {
+  return dropout(x, model.is_training, {.rate = 0.3F});
+}
+
+Value pool(ModelBuilder&, const LayerSpec& layer, Value x) {
+  if (x.shape().rank() != 4 || x.shape()[1] < 2 || x.shape()[2] < 2) return x * 0.9F;
+  return layer.option % 2 == 0 ? max_pool2d(x) : average_pool2d(x);
+}
+
+/// Channels of the source behind those of x; where they do not fit, or would become many, their sum.
+Value join(ModelBuilder& model, const LayerSpec& layer, Value x) {
+  const Value source = model.source_of(layer);
+  const int rank = x.shape().rank();
+  bool fits = source.shape().rank() == rank && x.shape()[-1] + source.shape()[-1] <= 8;
+  for (int axis = 1; fits && axis < rank - 1; ++axis) fits = x.shape()[axis] == source.shape()[axis];
+  return fits ? concat({x, source}, -1) : x + fitted(source, x);
+}
+
+/// The channels in two parts, put together the other way round.
+Value swap_parts(ModelBuilder&, const LayerSpec&, Value x) {
+  const std::int64_t channels = x.shape()[-1];
+  if (channels < 2) return x * 0.9F;
+  const auto parts = split(x, {channels / 2, channels - channels / 2}, -1);
+  return concat({parts[1], relu(parts[0])}, -1);
+}
+
+Value turn(ModelBuilder&, const LayerSpec&, Value x) {
+  switch (x.shape().rank()) {
+    case 4:
+      return transpose(x, {0, 2, 1, 3});
+    case 3:
+      return transpose(x, {0, 2, 1});
+    default:
+      return x * 0.9F;
+  }
+}
+
+/// Rows of a table by the labels, added to every place of an example. The head may use the table too.
+Value look_up(ModelBuilder& model, const LayerSpec& layer, Value x) {
+  const std::int64_t channels = x.shape()[-1];
+  const Value table = model.parameter(layer, "table", {ModelBuilder::kClasses, channels}, 0, 0.3F);
+  model.table = table;
+  std::vector<std::int64_t> dims(static_cast<std::size_t>(x.shape().rank()), 1);
+  dims.front() = -1;
+  dims.back() = channels;
+  return x + reshape(gather(table, model.classes), Shape(dims));
+}
+
+/// Every place looks at every other one.
+Value attend(ModelBuilder&, const LayerSpec&, Value x) {
+  if (x.shape().rank() == 2) return x * softmax(x);
+  std::vector<std::int64_t> dims = x.shape().dims();
+  dims.front() = -1;
+  const Value places = reshape(x, {-1, shape_of_one(x).num_elements() / dims.back(), dims.back()});
+  const Value weights = softmax(matmul(places, places, {.transpose_b = true}));
+  return reshape(matmul(weights, places), Shape(dims));
+}
+
+Value as_sequence(ModelBuilder&, const LayerSpec&, Value x) {
+  if (x.shape().rank() != 4) return x * 0.9F;
+  return reshape(x, {-1, x.shape()[1] * x.shape()[2], x.shape()[3]});
+}
+
+/// The larger of two tensors, chosen by a comparison.
+Value choose(ModelBuilder& model, const LayerSpec& layer, Value x) {
+  const Value other = fitted(model.source_of(layer), x);
+  return select(greater(x, other), x, other * 0.5F);
+}
+
+/// Moved by one place along the second axis; what enters is 0.
+Value shift(ModelBuilder&, const LayerSpec&, Value x) {
+  const auto rank = static_cast<std::size_t>(x.shape().rank());
+  std::vector<std::int64_t> before(rank, 0), begin(rank, 0), size(rank, -1);
+  before[1] = 1;
+  size[1] = x.shape()[1];
+  return x + slice(pad(x, {.before = before, .after = begin}), {.begin = begin, .size = size});
+}
+
 Value rows(ModelBuilder&, const LayerSpec& layer, Value x) {
   if (x.shape().rank() == 2) return x * 0.5F;
   if (layer.option % 2 == 0) return pooled_rows(x);
@@ -119,8 +225,8 @@ std::vector<LayerKind> make_kinds() {
   std::vector<LayerKind> kinds;
   kinds.push_back({.name = "conv", .weight = 6, .sized = true, .shares = true, .build = convolve});
   kinds.push_back({.name = "dense", .weight = 3, .sized = true, .shares = true, .build = project});
-  kinds.push_back({.name = "norm", .weight = 4, .build = normalise});
-  kinds.push_back({.name = "activation", .weight = 5, .options = 3, .build = activate});
+  kinds.push_back({.name = "norm", .weight = 4, .options = 3, .build = normalise});
+  kinds.push_back({.name = "activation", .weight = 5, .options = 8, .build = activate});
   kinds.push_back({.name = "add",
                    .weight = 4,
                    .reads_source = true,
@@ -140,6 +246,16 @@ std::vector<LayerKind> make_kinds() {
   kinds.push_back({.name = "loss", .build = lose});
   kinds.push_back({.name = "wait", .reads_source = true, .build = wait});
   kinds.push_back({.name = "rows", .options = 2, .build = rows});
+  kinds.push_back({.name = "dropout", .weight = 2, .build = drop});
+  kinds.push_back({.name = "pool", .options = 2, .build = pool});
+  kinds.push_back({.name = "join", .weight = 2, .reads_source = true, .build = join});
+  kinds.push_back({.name = "swap", .build = swap_parts});
+  kinds.push_back({.name = "turn", .build = turn});
+  kinds.push_back({.name = "lookup", .weight = 2, .shares = true, .build = look_up});
+  kinds.push_back({.name = "attend", .build = attend});
+  kinds.push_back({.name = "sequence", .build = as_sequence});
+  kinds.push_back({.name = "choose", .reads_source = true, .build = choose});
+  kinds.push_back({.name = "shift", .build = shift});
   return kinds;
 }
 

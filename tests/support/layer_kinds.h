@@ -12,11 +12,14 @@ namespace sectionflow::testing {
 
 /// What the layers of one model have in common while it is built.
 struct ModelBuilder {
+  static constexpr int kClasses = 5;
+
   Graph& graph;
   Value is_training;
   Value classes{};                        ///< i32 [N]: the labels, which lookup layers read as indices
   Value images{};                         ///< what the first layer reads
   std::map<int, Value> outputs{};         ///< of the layers, by id
+  Value table{};                          ///< the last that a layer looked labels up in
   std::vector<Value> losses{};            ///< of layers in the middle, to be added to that of the head
   std::map<std::string, Value> shared{};  ///< variables by kind, number and shape
 

@@ -75,6 +75,7 @@ void draw_training(Dice& dice, TrainingSpec& spec) {
   spec.counts_steps = dice.chance(20);
   spec.evaluates = dice.chance(30);
   spec.masks_loss = dice.chance(30);
+  spec.ties_head = dice.chance(50);
   spec.prepares_images = dice.chance(30);
 }
 

@@ -87,6 +87,7 @@ class Simplifications {
     set(&TrainingSpec::counts_steps, false);
     set(&TrainingSpec::evaluates, false);
     set(&TrainingSpec::masks_loss, false);
+    set(&TrainingSpec::ties_head, false);
     set(&TrainingSpec::prepares_images, false);
     if (spec_.batch > 1) set(&TrainingSpec::batch, spec_.batch - 1);
     if (spec_.side > 1) set(&TrainingSpec::side, spec_.side - 1);

@@ -8,6 +8,9 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
+
+#include "base/error.h"
 
 namespace sectionflow {
 
@@ -49,16 +52,25 @@ inline std::string bytes_of_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
-/// The text of the Wanted that `call` throws. Throws: std::runtime_error when it does not throw; another error as it
-/// is.
+/// The whole text of the Wanted that `call` throws. Throws: std::runtime_error when it does not throw; another error as
+/// it is.
 template <class Wanted, class Call>
-std::string error_text(const Call& call) {
+std::string whole_error_text(const Call& call) {
   try {
     call();
   } catch (const Wanted& error) {
     return error.what();
   }
   throw std::runtime_error("the call did not throw");
+}
+
+/// The same from the message on: without the code and the type before it.
+template <class Wanted, class Call>
+std::string error_text(const Call& call) {
+  const std::string text = whole_error_text<Wanted>(call);
+  if constexpr (!std::is_base_of_v<Error, Wanted>) return text;
+  const auto colon = text.find(": ");
+  return text.starts_with("SF-E") && colon != std::string::npos ? text.substr(colon + 2) : text;
 }
 
 }  // namespace sectionflow

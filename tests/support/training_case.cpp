@@ -33,18 +33,6 @@ HostTensor random_classes(std::int64_t count, int num_classes, std::uint64_t see
 
 namespace {
 
-FeedTypes types_of(const Feeds& feeds) {
-  FeedTypes types;
-  for (const Feed& feed : feeds) {
-    if (feed.data.type() == TensorType{Dtype::boolean, {}}) {
-      types.push_back({feed.value, *feed.data.bytes() != std::byte{0}});
-    } else {
-      types.push_back({feed.value, feed.data.type().shape});
-    }
-  }
-  return types;
-}
-
 /// One network, and one session that trains it.
 class Trainer {
  public:

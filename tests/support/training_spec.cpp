@@ -33,6 +33,7 @@ std::string training_line(const TrainingSpec& spec) {
   if (spec.counts_steps) text += ", global step";
   if (spec.evaluates) text += ", evaluation between steps";
   if (spec.masks_loss) text += ", masked loss";
+  if (spec.ties_head) text += ", tied head";
   if (spec.prepares_images) text += ", prepared images";
   return text;
 }

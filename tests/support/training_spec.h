@@ -43,6 +43,7 @@ struct TrainingSpec {
   bool counts_steps = false;     ///< a global step
   bool evaluates = false;        ///< in evaluation mode, after each step
   bool masks_loss = false;       ///< by a mask that is computed from the labels, outside
+  bool ties_head = false;        ///< the head uses the table of a lookup layer, if one fits
   bool prepares_images = false;  ///< by operations outside: a cast, a trained gain
   std::vector<LayerSpec> layers{};
   Place head = Place::same;  ///< of the logits and the loss

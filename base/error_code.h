@@ -1,0 +1,46 @@
+#pragma once
+
+namespace sectionflow {
+
+/// What went wrong, as a number that stays: it stands before every error text as "SF-E201", and docs/errors.md tells
+/// for each what it means and what to do. A number is never given to another meaning.
+enum class ErrorCode : int {
+  // Building the graph.
+  argument = 10,
+  graph_cycle = 11,
+  two_threads = 12,
+  shape = 20,
+  no_gradient = 30,
+  // Planning.
+  budget = 101,
+  // Sections.
+  second_manager = 200,
+  nested_section = 201,
+  open_section = 202,
+  duplicate_section = 203,
+  late_section = 204,
+  not_prepared = 205,
+  section_order = 206,
+  broken_section = 207,
+  nothing_to_train = 208,
+  trained_twice = 209,
+  // Running.
+  missing_feed = 301,
+  unknown_feed = 302,
+  feed_shape = 303,
+  feed_dtype = 304,
+  computed_feed = 305,
+  fed_twice = 306,
+  feed_not_finite = 307,
+  unknown_fetch = 311,
+  not_initialized = 321,
+  pending_half = 322,
+  torn_session = 323,
+  // The world outside.
+  data = 400,
+  device = 500,
+  // Ours.
+  internal = 900,
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "autodiff/optimizers.h"
+#include "examples/models/section_cutter.h"
+
+namespace sectionflow {
+
+struct GptOptions {
+  int layers = 12;  ///< blocks of attention and perceptron
+  std::int64_t width = 768;
+  std::int64_t heads = 12;  ///< a divisor of the width
+  std::int64_t sequence = 1024;
+  std::int64_t vocabulary = 50257;
+  float dropout = 0;            ///< rate behind the embedding and before each addition to the residual stream
+  bool tied_embeddings = true;  ///< the table of tokens is the kernel of the head
+  /// Natural blocks are the layers; the embedding goes with the first, the head with the last.
+  Cut cut{};
+  Optimizer optimizer = Adam{.learning_rate = 3e-4F};
+};
+
+struct Gpt {
+  Value tokens;       ///< i32 [?, T]
+  Value targets;      ///< i32 [?, T], the token behind each
+  Value is_training;  ///< bool []; it matters with dropout alone
+  Value logits;       ///< f32 [? T, vocabulary]
+  Value loss;         ///< mean cross entropy of the targets
+};
+
+/// A decoder in the style of GPT-2: learned positions, layer norm before each part of a block, causal attention, a
+/// perceptron of four times the width with gelu. Adds the training operations and prepares the manager.
+/// Throws: ArgumentError for options that do not fit. Source: Radford et al. 2019, with its initialisation.
+Gpt build_gpt(Graph& graph, GraphSectionManager& manager, const GptOptions& options = {});
+
+}  // namespace sectionflow

@@ -1,0 +1,107 @@
+// The two halves of a cycle, run apart.
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/ops/basic.h"
+#include "sections/graph_section_manager.h"
+
+namespace sectionflow {
+
+std::vector<HostTensor> GraphSectionManager::forward_pass(Session& session, const std::vector<Value>& fetches,
+                                                          const Feeds& feeds, const CycleOptions& options,
+                                                          Where where) {
+  return user_call(where, [&] {
+    const auto inside = session.enter();
+    check_prepared("run_forward");
+    std::vector<CycleFetch> placed = place_fetches(session, fetches);
+    for (CycleFetch& fetch : placed) {
+      SF_CHECK(map_.is_forward(fetch.value.node().id()), ArgumentError, "run_forward: fetch '", fetch.value.name(),
+               "' is computed in a backward run; fetch it from run_backward or run_full_cycle");
+      fetch.run = kForwardPass;
+    }
+    Program& program = cycle_program(session, request_for(placed), signature_of(*graph_, feeds));
+    auto fetched = session.play_forward_half(program, feeds, play_options(options));
+    forward_ = &program;
+    count_runs(program.schedule, 0, program.schedule.half);
+    return fetched;
+  });
+}
+
+std::vector<CycleFetch> GraphSectionManager::place_backward_fetches(
+    const Session& session, const std::vector<std::vector<Value>>& fetches) const {
+  const int last = static_cast<int>(sections_.size()) - 1;
+  SF_CHECK(fetches.size() <= sections_.size(), ArgumentError, "run_backward: fetches for ", fetches.size(),
+           " sections; there are ", sections_.size());
+  std::vector<CycleFetch> placed;
+  for (int k = 0; k < static_cast<int>(fetches.size()); ++k) {
+    for (CycleFetch fetch : place_fetches(session, fetches[static_cast<std::size_t>(k)])) {
+      const NodeId id = fetch.value.node().id();
+      const SectionIndex earliest = map_.is_forward(id) ? last : map_.backward_run[id];
+      SF_CHECK(k <= earliest, ArgumentError, "run_backward: '", fetch.value.name(),
+               "' is fetched from the run of section ", k, ", but is first there in that of section ", earliest);
+      // A variable is read before any update.
+      fetch.run = is_variable(fetch.value) ? last : k;
+      placed.push_back(fetch);
+    }
+  }
+  return placed;
+}
+
+/// The backward half with fetches that were unknown when its forward half ran: it begins with what that has left.
+Program& GraphSectionManager::backward_program(Session& session, const Program& forward,
+                                               const std::vector<CycleFetch>& fetches) {
+  std::vector<EntryValue> entries;
+  std::string key = "backward half";
+  const auto add = [&key](const char* mark, Value value, std::size_t number) {
+    key +=
+        mark + std::to_string(value.node().id()) + ":" + std::to_string(value.output()) + "@" + std::to_string(number);
+  };
+  const Schedule& schedule = forward.schedule;
+  for (std::size_t i = 0; i < schedule.buffers.size(); ++i) {
+    const Buffer& buffer = schedule.buffers[i];
+    const bool crosses = buffer.life.first < schedule.half && buffer.life.last >= schedule.half;
+    if (!crosses) continue;
+    const auto storage = static_cast<std::size_t>(forward.storage.storage_of_buffer[i]);
+    entries.push_back({buffer.value, forward.plan.offsets[storage], buffer.other_names});
+    add(" ", buffer.value, entries.back().offset);
+  }
+  for (const CycleFetch& fetch : fetches) add(" f", fetch.value, static_cast<std::size_t>(fetch.run));
+  const CycleRequest request = request_for(fetches);
+  const Signature& signature = forward.signature;
+  return session.program(key + " | " + signature.text(), signature, fetches.size(),
+                         [&](const ConcreteGraph& graph) { return write_backward_half(graph, request, entries); });
+}
+
+std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(Session& session,
+                                                                        const std::vector<std::vector<Value>>& fetches,
+                                                                        const CycleOptions& options, Where where) {
+  return user_call(where, [&] {
+    const auto inside = session.enter();
+    check_prepared("run_backward");
+    check_session(session);
+    const Program* forward = session.pending();
+    SF_CHECK_CODE(forward != nullptr, ArgumentError, ErrorCode::pending_half,
+                  "run_backward: no forward pass is pending; call run_forward first");
+    SF_CHECK(forward == forward_, ArgumentError,
+             "run_backward: the pending forward pass was run by another section manager");
+    const std::vector<CycleFetch> placed = place_backward_fetches(session, fetches);
+    Program* instead = placed.empty() ? nullptr : &backward_program(session, *forward, placed);
+    const Schedule& played = instead != nullptr ? instead->schedule : forward->schedule;
+    const StepIndex first = instead != nullptr ? 0 : played.half;
+    // Room for the results before anything runs.
+    std::vector<std::vector<HostTensor>> result(fetches.size());
+    for (std::size_t k = 0; k < fetches.size(); ++k) result[k].reserve(fetches[k].size());
+    auto flat = session.play_backward_half(instead, play_options(options));
+    count_runs(played, first, static_cast<StepIndex>(played.steps.size()));
+    forget_next_cycle_choices();
+
+    std::size_t next = 0;
+    for (std::size_t k = 0; !placed.empty() && k < fetches.size(); ++k) {
+      for (std::size_t i = 0; i < fetches[k].size(); ++i) result[k].push_back(std::move(flat[next++]));
+    }
+    return result;
+  });
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,62 @@
+// Opening and closing sections.
+
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+#include "sections/graph_section_manager.h"
+
+namespace sectionflow {
+
+SectionScope::SectionScope(GraphSectionManager& manager, GraphSection& section, GraphScope group)
+    : manager_(&manager), section_(&section), group_(std::move(group)), exceptions_(std::uncaught_exceptions()) {}
+
+SectionScope::SectionScope(SectionScope&& other) noexcept
+    : manager_(std::exchange(other.manager_, nullptr)),
+      section_(other.section_),
+      group_(std::move(other.group_)),
+      exceptions_(other.exceptions_) {}
+
+SectionScope::~SectionScope() {
+  if (manager_ == nullptr) return;
+  manager_->open_ = nullptr;
+  section_->broken_ = std::uncaught_exceptions() > exceptions_;
+}
+
+void GraphSectionManager::check_new_section(const std::string& name) const {
+  SF_CHECK_CODE(!prepared_, ArgumentError, ErrorCode::late_section, "new_section('", name,
+                "') after prepare_training()", earlier("prepare_training(), ", prepared_at_.text()),
+                hint("make all sections before it"));
+  SF_CHECK_CODE(open_ == nullptr, ArgumentError, ErrorCode::nested_section, "new_section('", name,
+                "') inside section '", open_->name(), "'; sections do not nest", earlier(open_->place()),
+                hint("end the scope of the first before"));
+  for (const auto& other : sections_) {
+    SF_CHECK_CODE(other->name() != name, ArgumentError, ErrorCode::duplicate_section, "new_section('", name,
+                  "'): section ", other->index(), " has that name already", earlier(other->place()),
+                  hint("take another name, or none"));
+  }
+}
+
+SectionScope GraphSectionManager::new_section(std::string name, Where where) {
+  return user_call(where, [&] {
+    const std::string number = "section " + std::to_string(sections_.size());
+    const std::string label = name.empty() ? number : number + " '" + name + "'";
+    if (name.empty()) name = number;
+    check_new_section(name);
+    const int index = static_cast<int>(sections_.size());
+    sections_.reserve(sections_.size() + 1);
+    runs_.reserve(runs_.size() + 1);
+    return graph_->all_or_nothing([&] {
+      const GroupId group = graph_->new_group(label);
+      std::unique_ptr<GraphSection> section(new GraphSection(*this, *graph_, index, group, std::move(name), where));
+      auto entered = graph_->enter_group(group);
+      // From here on nothing throws.
+      runs_.emplace_back();
+      sections_.push_back(std::move(section));
+      open_ = sections_.back().get();
+      return SectionScope(*this, *open_, std::move(entered));
+    });
+  });
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,143 @@
+// The models of the zoo: their published sizes, and that each learns, section by section as at once.
+
+#include "examples/models/zoo.h"
+
+#include <gtest/gtest.h>
+
+#include "examples/models/resnet.h"
+#include "examples/models/unet.h"
+#include "tests/support/training_case.h"
+
+namespace sectionflow::testing {
+namespace {
+
+std::int64_t parameters_of(const std::string& name, const ZooOptions& options = {}) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  (void)zoo_model(name, options).build(graph, manager);
+  return num_parameters(graph);
+}
+
+TEST(Zoo, ModelsHaveTheirPublishedNumberOfParameters) {
+  EXPECT_EQ(parameters_of("mnist_cnn"), 3274634);
+  EXPECT_EQ(parameters_of("resnet18"), 11689512);
+  EXPECT_EQ(parameters_of("resnet34"), 21797672);
+  EXPECT_EQ(parameters_of("resnet50"), 25557032);
+  EXPECT_EQ(parameters_of("resnet101"), 44549160);
+  EXPECT_EQ(parameters_of("resnet152"), 60192808);
+  EXPECT_EQ(parameters_of("vgg16"), 138357544);
+  EXPECT_EQ(parameters_of("vgg16_bn"), 138365992);
+  EXPECT_EQ(parameters_of("densenet121"), 7978856);
+  EXPECT_EQ(parameters_of("mobilenet_v2"), 3504872);
+  EXPECT_EQ(parameters_of("unet", {.classes = 1}), 31037633);
+}
+
+TEST(Zoo, ARoundedWidthOfMobilenetIsThePublishedOne) {
+  // Half the width: torchvision's mobilenet_v2(width_mult=0.5).
+  EXPECT_EQ(parameters_of("mobilenet_v2", {.width = 16}), 1968680);
+}
+
+/// A model small enough to be trained in a test.
+struct SmallModel {
+  std::string name;
+  ZooOptions options;
+  std::int64_t batch = 4;
+  std::int64_t steps = 8;
+};
+std::ostream& operator<<(std::ostream& stream, const SmallModel& model) {
+  return stream << model.name;
+}
+
+ZooOptions small(std::int64_t image, std::int64_t width, std::int64_t classes, float learning_rate = 1e-3F) {
+  return {.optimizer = Adam{.learning_rate = learning_rate}, .image = image, .classes = classes, .width = width};
+}
+
+class SmallModels : public ::testing::TestWithParam<SmallModel> {
+ protected:
+  TrainingCase in_sections(const Cut& cut) const {
+    SmallModel model = GetParam();
+    model.options.cut = cut;
+    return {model.name, [model](Graph& graph, GraphSectionManager& manager) {
+              const ZooModel zoo = zoo_model(model.name, model.options);
+              const TrainableModel trainable = zoo.build(graph, manager);
+              return TrainingNet{trainable.loss, [=](std::int64_t, FeedStore& store) {
+                                   Batch batch = zoo.batch({.batch = model.batch, .seed = 3});
+                                   const Feeds feeds = trainable.feeds(batch);
+                                   // Moving a tensor leaves its bytes, which the feeds point to, where they are.
+                                   store.push_back(std::move(batch.images));
+                                   store.push_back(std::move(batch.labels));
+                                   return feeds;
+                                 }};
+            }};
+  }
+};
+
+/// The mean of losses [first, last).
+float mean_loss(const TrainingState& state, std::size_t first, std::size_t last) {
+  float sum = 0;
+  for (std::size_t i = first; i < last; ++i) sum += state.losses[i].item<float>();
+  return sum / static_cast<float>(last - first);
+}
+
+TEST_P(SmallModels, LearnsAndInSectionsGivesTheSameBits) {
+  const auto steps = static_cast<std::size_t>(GetParam().steps);
+  const TrainOptions options{.steps = GetParam().steps, .threads = 2};
+  const TrainingState whole = train(in_sections({}), How::whole, options);
+  EXPECT_LT(mean_loss(whole, steps / 2, steps), mean_loss(whole, 0, steps / 2));
+  EXPECT_LT(whole.losses.back().item<float>(), whole.losses.front().item<float>());
+  for (const Cut& cut : {Cut{2}, Cut::blocks}) {
+    EXPECT_EQ(first_difference(whole, train(in_sections(cut), How::sections, options)), "")
+        << cut.sections << " sections";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, SmallModels,
+    ::testing::Values(SmallModel{"mnist_cnn", small(12, 4, 4)}, SmallModel{"resnet18", small(32, 8, 4)},
+                      SmallModel{"resnet50", small(32, 4, 4)}, SmallModel{"vgg16", small(32, 8, 4), 4, 12},
+                      SmallModel{"vgg16_bn", small(32, 8, 4)}, SmallModel{"densenet121", small(32, 4, 4)},
+                      SmallModel{"mobilenet_v2", small(32, 8, 4)}, SmallModel{"unet", small(32, 4, 3), 2},
+                      SmallModel{"unet_resize", small(32, 4, 3), 2}, SmallModel{"unet3d", small(16, 2, 2), 1}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Zoo, RefusesWhatAModelHasNot) {
+  EXPECT_THROW(zoo_model("resnet19"), ArgumentError);
+  EXPECT_THROW(zoo_model("resnet18", {.heads = 2}), ArgumentError);
+  EXPECT_THROW(zoo_model("mnist_resnet", {.image = 32}), ArgumentError);
+  EXPECT_THROW(resnet({.depth = 19}), ArgumentError);
+  EXPECT_THROW(unet({.dimensions = 4}), ArgumentError);
+  EXPECT_THROW(unet({.dimensions = 3, .up_sampling = UpSampling::resize}), ArgumentError);
+  Graph graph;
+  GraphSectionManager manager(graph);
+  EXPECT_THROW(zoo_model("mnist_cnn", {.cut = {4}}).build(graph, manager), ArgumentError) << "it has three blocks";
+}
+
+TEST(Zoo, ABatchIsAFunctionOfItsAddress) {
+  const ZooModel model = zoo_model("mnist_cnn");
+  const Batch batch = model.batch({.batch = 5, .seed = 1, .step = 2});
+  EXPECT_EQ(batch.images.shape(), (Shape{5, 28, 28, 1}));
+  EXPECT_TRUE(bitwise_equal(batch.images, model.batch({.batch = 5, .seed = 1, .step = 2}).images));
+  EXPECT_FALSE(bitwise_equal(batch.images, model.batch({.batch = 5, .seed = 1, .step = 3}).images));
+  for (const std::int32_t label : batch.labels.values<std::int32_t>()) {
+    EXPECT_GE(label, 0);
+    EXPECT_LT(label, 10);
+  }
+}
+
+TEST(Cut, SpreadsSectionsEvenly) {
+  EXPECT_EQ(section_begins({1}, 3), (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(section_begins({2}, 4), (std::vector<bool>{true, false, true, false}));
+  EXPECT_EQ(section_begins({3}, 8), (std::vector<bool>{true, false, true, false, false, true, false, false}));
+  EXPECT_EQ(section_begins(Cut::blocks, 3), (std::vector<bool>{true, true, true}));
+  EXPECT_THROW(section_begins({4}, 3), ArgumentError);
+}
+
+TEST(Cut, IsReadFromItsName) {
+  EXPECT_EQ(cut_named("1"), Cut{});
+  EXPECT_EQ(cut_named("12"), Cut{12});
+  EXPECT_EQ(cut_named("blocks"), Cut::blocks);
+  for (const char* name : {"", "0", "-1", "2x", "block", "99999999999"}) EXPECT_THROW(cut_named(name), ArgumentError);
+}
+
+}  // namespace
+}  // namespace sectionflow::testing
