@@ -40,7 +40,6 @@
 #include "graph/ops/pad.h"
 #include "graph/ops/pool2d.h"
 #include "graph/ops/pool3d.h"
-#include "graph/ops/one_hot.h"
 #include "graph/ops/print.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"

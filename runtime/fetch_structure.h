@@ -97,9 +97,17 @@ struct FetchStructure<std::array<Inner, Count>> {
     for (const Inner& inner : fetches) FetchStructure<Inner>::flatten(inner, flat);
   }
   static Result rebuild(const std::array<Inner, Count>& fetches, std::vector<HostTensor>& flat, std::size_t& next) {
-    Result result;
-    for (std::size_t i = 0; i < Count; ++i) result[i] = FetchStructure<Inner>::rebuild(fetches[i], flat, next);
-    return result;
+    return rebuild_each(fetches, flat, next, std::make_index_sequence<Count>());
+  }
+
+ private:
+  /// Made of what is moved in: elements that are made first and assigned afterwards would allocate.
+  template <std::size_t... Index>
+  static Result rebuild_each(const std::array<Inner, Count>& fetches, std::vector<HostTensor>& flat, std::size_t& next,
+                             std::index_sequence<Index...>) {
+    (void)fetches, (void)flat, (void)next;  // of no use to an empty array
+    // Braces: the elements are evaluated from left to right.
+    return Result{FetchStructure<Inner>::rebuild(fetches[Index], flat, next)...};
   }
 };
 

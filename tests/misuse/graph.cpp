@@ -50,7 +50,7 @@ TEST(MisuseGraph, ShapesThatDoNotFitAreRefusedWhereTheOperationIsMade) {
       "SF-E020 ShapeError: add 'add': shapes [2,3] and [4] do not broadcast: dimension -1 is 3 against 4, wanted equal "
       "or 1"
       "\n  where:   " +
-          line(__LINE__ - 3) + "\n  inputs:  'a' f32[2,3] (placeholder), 'b' f32[4] (placeholder)");
+          line(__LINE__ - 4) + "\n  inputs:  'a' f32[2,3] (placeholder), 'b' f32[4] (placeholder)");
   EXPECT_EQ(add(a, a).name(), "add") << "a refused operation takes no name";
 }
 
@@ -129,7 +129,7 @@ TEST(MisuseGraph, AVariableThatTheLossDoesNotReachIsNamedAndNoGradientStays) {
       testing::state_of(graph, manager), [&] { manager.add_training_ops(Sgd{}, net.loss); },
       "SF-E030 ArgumentError: variable 'lonely' is not reached from the loss 'reduce_mean_1'"
       "\n  where:   " +
-          line(__LINE__ - 2) + "\n  variable: " + line(made) + "\n  loss:    " + loss +
+          line(__LINE__ - 3) + "\n  variable: " + line(made) + "\n  loss:    " + loss +
           "\n  hint:    leave it out of the variables to train, or use it in the model");
   std::vector<Value> reached;
   for (Value variable : graph.values(kTrainableVariables)) {
