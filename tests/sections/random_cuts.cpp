@@ -179,6 +179,8 @@ std::vector<TrainingSpec> specs_to_break(int count) {
   for (std::uint64_t seed = 1; static_cast<int>(specs.size()) < count; ++seed) {
     TrainingSpec spec = random_spec(seed);
     spec.optimizer = plain_optimizers()[seed % 2];
+    // The fault does not depend on it, and a hundred small trainings are faster so.
+    spec.threads = 1;
     specs.push_back(std::move(spec));
   }
   return specs;
@@ -238,7 +240,7 @@ TEST(PlantedFaults, AnErrorInOneStrategyIsFoundAndShrunk) {
     if (!report) continue;
     ++found;
     EXPECT_EQ(report->failure.kind, Failure::Kind::exception);
-    EXPECT_THAT(report->failure.text, HasSubstr("sections: no norm is wanted here"));
+    EXPECT_THAT(report->failure.text, ContainsRegex("^sections: .*no norm is wanted here"));
     ASSERT_EQ(report->shrunk.layers.size(), 1U) << report->text();
     EXPECT_EQ(report->shrunk.layers[0].kind, "norm");
   }
