@@ -212,7 +212,7 @@ void repeat_an_update_where_noise_is_replayed(const Graph& graph, Schedule& sche
 
 TEST(PlantedFaults, WhatTheFaultNeedsStaysAndTheRestGoes) {
   int found = 0;
-  for (const TrainingSpec& spec : specs_to_break(40)) {
+  for (const TrainingSpec& spec : specs_to_break(150)) {
     if (found == 4) break;
     const auto report = examine(spec, fault(repeat_an_update_where_noise_is_replayed));
     if (!report) continue;
