@@ -32,8 +32,8 @@ Value upsampled(Value x, std::int64_t filters) {
   return reshape(transpose(parts, {0, 1, 3, 2, 4, 5}), {-1, 2 * height, 2 * width, filters});
 }
 
-/// Two steps down, two steps up, each step up in a section of its own that reads a tensor of three or four sections
-/// before.
+/// Two steps down, two steps up, by a transposed convolution and by one with many channels, each step up in a section
+/// of its own that reads a tensor of three or four sections before.
 TrainingCase unet() {
   return {"unet", [](Graph& graph, GraphSectionManager& manager) {
             const Inputs in(graph);
@@ -49,7 +49,9 @@ TrainingCase unet() {
             for (std::size_t level = 2; level-- > 0;) {
               auto section = manager.new_section();
               const std::int64_t filters = down[level].shape()[3];
-              x = conv_norm_relu(concat({upsampled(x, filters), down[level]}, -1), in.is_training, filters);
+              const Value wider =
+                  level == 1 ? conv_transpose2d(x, {.filters = filters, .stride = {2, 2}}) : upsampled(x, filters);
+              x = conv_norm_relu(concat({wider, down[level]}, -1), in.is_training, filters);
             }
             Value loss;
             {

@@ -179,6 +179,8 @@ std::vector<TrainingSpec> specs_to_break(int count) {
   for (std::uint64_t seed = 1; static_cast<int>(specs.size()) < count; ++seed) {
     TrainingSpec spec = random_spec(seed);
     spec.optimizer = plain_optimizers()[seed % 2];
+    // The fault does not depend on it, and a hundred small trainings are faster so.
+    spec.threads = 1;
     specs.push_back(std::move(spec));
   }
   return specs;
@@ -210,7 +212,7 @@ void repeat_an_update_where_noise_is_replayed(const Graph& graph, Schedule& sche
 
 TEST(PlantedFaults, WhatTheFaultNeedsStaysAndTheRestGoes) {
   int found = 0;
-  for (const TrainingSpec& spec : specs_to_break(40)) {
+  for (const TrainingSpec& spec : specs_to_break(150)) {
     if (found == 4) break;
     const auto report = examine(spec, fault(repeat_an_update_where_noise_is_replayed));
     if (!report) continue;
@@ -238,7 +240,7 @@ TEST(PlantedFaults, AnErrorInOneStrategyIsFoundAndShrunk) {
     if (!report) continue;
     ++found;
     EXPECT_EQ(report->failure.kind, Failure::Kind::exception);
-    EXPECT_THAT(report->failure.text, HasSubstr("sections: no norm is wanted here"));
+    EXPECT_THAT(report->failure.text, ContainsRegex("^sections: .*no norm is wanted here"));
     ASSERT_EQ(report->shrunk.layers.size(), 1U) << report->text();
     EXPECT_EQ(report->shrunk.layers[0].kind, "norm");
   }

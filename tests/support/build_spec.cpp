@@ -22,6 +22,11 @@ const std::map<std::string, MakeOptimizer>& optimizers() {
   static const std::map<std::string, MakeOptimizer> all = {
       {"sgd", [](const ScalarOrValue& rate) { return Sgd{.learning_rate = rate}; }},
       {"adam", [](const ScalarOrValue& rate) { return Adam{.learning_rate = rate}; }},
+      {"momentum", [](const ScalarOrValue& rate) { return Momentum{.learning_rate = rate}; }},
+      {"nesterov", [](const ScalarOrValue& rate) { return Momentum{.learning_rate = rate, .nesterov = true}; }},
+      {"adagrad", [](const ScalarOrValue& rate) { return Adagrad{.learning_rate = rate}; }},
+      {"rms_prop", [](const ScalarOrValue& rate) { return RmsProp{.learning_rate = rate}; }},
+      {"adam_w", [](const ScalarOrValue& rate) { return AdamW{.learning_rate = rate}; }},
   };
   return all;
 }
@@ -108,6 +113,7 @@ Value build_model(Graph& graph, GraphSectionManager& manager, const TrainingSpec
 
 std::vector<GradientAndVariable> used(GradientUse use, std::vector<GradientAndVariable> pairs, Graph& graph) {
   if (use == GradientUse::plain) return pairs;
+  if (use == GradientUse::clipped) return clip_by_global_norm(pairs, 0.5F).gradients;
   if (use == GradientUse::noisy) {
     for (auto& [gradient, variable] : pairs) {
       gradient = gradient + random_normal(graph, variable.shape(), {.stddev = 0.01F});

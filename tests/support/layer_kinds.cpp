@@ -5,10 +5,12 @@
 #include "graph/layers.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
+#include "graph/ops/attention.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/clip.h"
 #include "graph/ops/compare.h"
 #include "graph/ops/concat.h"
+#include "graph/ops/conv_transpose.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/gather.h"
 #include "graph/ops/matmul.h"
@@ -17,6 +19,7 @@
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/reshape.h"
+#include "graph/ops/resize.h"
 #include "graph/ops/select.h"
 #include "graph/ops/slice.h"
 #include "graph/ops/softmax.h"
@@ -185,12 +188,33 @@ Value look_up(ModelBuilder& model, const LayerSpec& layer, Value x) {
   return x + reshape(gather(table, model.classes), Shape(dims));
 }
 
+/// Another resolution, at most 8 pixels high and wide.
+Value resized(ModelBuilder&, const LayerSpec& layer, Value x) {
+  if (x.shape().rank() != 4) return x * 0.9F;
+  const auto other = [](std::int64_t side) { return side <= 4 ? 2 * side - 1 : side - 2; };
+  return resize2d(x, {.height = other(x.shape()[1]),
+                      .width = other(x.shape()[2]),
+                      .method = layer.option % 2 == 0 ? ResizeMethod::nearest : ResizeMethod::bilinear});
+}
+
+/// A transposed convolution, which doubles the resolution where it is small.
+Value convolve_up(ModelBuilder& model, const LayerSpec& layer, Value x) {
+  if (x.shape().rank() != 4) return project(model, layer, x);
+  const std::int64_t stride = x.shape()[1] <= 4 && x.shape()[2] <= 4 ? 2 : 1;
+  const Value kernel = model.parameter(layer, "up_filter", {layer.side, layer.side, layer.size, x.shape()[3]}, 0, 0.3F);
+  return conv_transpose2d(x, kernel, {.stride = {stride, stride}});
+}
+
 /// Every place looks at every other one.
-Value attend(ModelBuilder&, const LayerSpec&, Value x) {
+Value attend(ModelBuilder&, const LayerSpec& layer, Value x) {
   if (x.shape().rank() == 2) return x * softmax(x);
   std::vector<std::int64_t> dims = x.shape().dims();
   dims.front() = -1;
   const Value places = reshape(x, {-1, shape_of_one(x).num_elements() / dims.back(), dims.back()});
+  if (layer.option % 2 == 1) {
+    const Value heads = reshape(x, {-1, 1, places.shape()[1], dims.back()});
+    return reshape(attention(heads, heads, heads * 0.5F, {.causal = true}), Shape(dims));
+  }
   const Value weights = softmax(matmul(places, places, {.transpose_b = true}));
   return reshape(matmul(weights, places), Shape(dims));
 }
@@ -252,7 +276,9 @@ std::vector<LayerKind> make_kinds() {
   kinds.push_back({.name = "swap", .build = swap_parts});
   kinds.push_back({.name = "turn", .build = turn});
   kinds.push_back({.name = "lookup", .weight = 2, .shares = true, .build = look_up});
-  kinds.push_back({.name = "attend", .build = attend});
+  kinds.push_back({.name = "attend", .weight = 2, .options = 2, .build = attend});
+  kinds.push_back({.name = "resize", .options = 2, .build = resized});
+  kinds.push_back({.name = "up", .weight = 2, .sized = true, .shares = true, .build = convolve_up});
   kinds.push_back({.name = "sequence", .build = as_sequence});
   kinds.push_back({.name = "choose", .reads_source = true, .build = choose});
   kinds.push_back({.name = "shift", .build = shift});
