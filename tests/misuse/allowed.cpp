@@ -37,7 +37,8 @@ struct ThreeSections {
       const auto [b] = whole.run({loss}, {{x, data}}, {.targets = manager.training_operations()});
       EXPECT_TRUE(bitwise_equal(a, b)) << step;
     }
-    EXPECT_EQ(first_difference(TrainingState{read_variables(*session), {}}, TrainingState{read_variables(whole), {}}), "");
+    EXPECT_EQ(first_difference(TrainingState{read_variables(*session), {}}, TrainingState{read_variables(whole), {}}),
+              "");
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       if (graph.node(id).op().recompute != Recompute::once) continue;
       EXPECT_EQ(session->executions(graph.node(id)), whole.executions(graph.node(id))) << graph.node(id).label();
