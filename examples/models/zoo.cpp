@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "examples/models/densenet121.h"
+#include "examples/models/gpt.h"
 #include "examples/models/image_model.h"
 #include "examples/models/mnist_cnn.h"
 #include "examples/models/mnist_resnet.h"
@@ -123,6 +124,24 @@ ZooModel unet_model(const std::string& name, const ZooOptions& options) {
       [=](const BatchAddress& address) { return synthetic_pixels(image, classes, address); }};
 }
 
+ZooModel gpt_model(const std::string& name, const ZooOptions& options) {
+  refuse(name, {{"image", options.image}, {"classes", options.classes}});
+  GptOptions gpt{.cut = options.cut, .optimizer = options.optimizer};
+  gpt.layers = static_cast<int>(or_own(options.layers, gpt.layers));
+  gpt.width = or_own(options.width, gpt.width);
+  gpt.heads = or_own(options.heads, gpt.heads);
+  gpt.sequence = or_own(options.sequence, gpt.sequence);
+  gpt.vocabulary = or_own(options.vocabulary, gpt.vocabulary);
+  return {[=](Graph& graph, GraphSectionManager& manager) {
+            const Gpt net = build_gpt(graph, manager, gpt);
+            return TrainableModel{
+                net.loss, [net](const Batch& batch) {
+                  return Feeds{{net.tokens, batch.images}, {net.targets, batch.labels}, {net.is_training, true}};
+                }};
+          },
+          [=](const BatchAddress& address) { return synthetic_tokens(gpt.sequence, gpt.vocabulary, address); }};
+}
+
 using MakeModel = ZooModel (*)(const std::string& name, const ZooOptions&);
 struct Entry {
   const char* name;
@@ -139,6 +158,7 @@ constexpr Entry kZoo[] = {
     {"vgg16", vgg16_model},
     {"vgg16_bn", vgg16_model},
     {"densenet121", densenet121_model},
+    {"gpt", gpt_model},
     {"mobilenet_v2", mobilenet_v2_model},
     {"unet", unet_model},
     {"unet_resize", unet_model},

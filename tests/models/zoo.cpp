@@ -97,6 +97,13 @@ INSTANTIATE_TEST_SUITE_P(
                       SmallModel{"resnet50", small(32, 4, 4)}, SmallModel{"vgg16", small(32, 8, 4), 4, 12},
                       SmallModel{"vgg16_bn", small(32, 8, 4)}, SmallModel{"densenet121", small(32, 4, 4)},
                       SmallModel{"mobilenet_v2", small(32, 8, 4)}, SmallModel{"unet", small(32, 4, 3), 2},
+                      SmallModel{"gpt",
+                                 {.optimizer = Adam{.learning_rate = 3e-3F},
+                                  .width = 16,
+                                  .layers = 3,
+                                  .heads = 2,
+                                  .sequence = 16,
+                                  .vocabulary = 31}},
                       SmallModel{"unet_resize", small(32, 4, 3), 2}, SmallModel{"unet3d", small(16, 2, 2), 1}),
     [](const auto& info) { return info.param.name; });
 
