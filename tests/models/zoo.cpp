@@ -94,7 +94,7 @@ TEST_P(SmallModels, LearnsAndInSectionsGivesTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(
     Zoo, SmallModels,
     ::testing::Values(SmallModel{"mnist_cnn", small(12, 4, 4)}, SmallModel{"resnet18", small(32, 8, 4)},
-                      SmallModel{"resnet50", small(32, 4, 4)}, SmallModel{"vgg16", small(32, 8, 4), 4, 12},
+                      SmallModel{"resnet50", small(64, 4, 4)}, SmallModel{"vgg16", small(32, 8, 4), 4, 12},
                       SmallModel{"vgg16_bn", small(32, 8, 4)}, SmallModel{"densenet121", small(32, 4, 4)},
                       SmallModel{"mobilenet_v2", small(32, 8, 4)}, SmallModel{"unet", small(32, 4, 3), 2},
                       SmallModel{"gpt",
