@@ -46,17 +46,5 @@ TEST(KernelRegistry, TheFirstFactoryThatTakesARequestMakesTheKernel) {
   EXPECT_EQ(registry.make(request)->workspace_bytes(), 1U);
 }
 
-TEST(KernelRegistry, ReluGradRefusesOtherTypesThanF32) {
-  Graph graph;
-  const Value x = placeholder(graph, "x", {2, 3}, Dtype::f64), dx = relu_grad(x, x);
-  CpuDevice device(1);
-  const KernelRequest request{.node = dx.node(),
-                              .inputs = {x.type(), x.type()},
-                              .outputs = {dx.type()},
-                              .host_booleans = {{}, {}},
-                              .device = device};
-  EXPECT_THROW(kernel_registry(DeviceKind::cpu).make(request), ArgumentError);
-}
-
 }  // namespace
 }  // namespace sectionflow

@@ -82,7 +82,7 @@ TEST(UnaryOps, RefuseOtherDtypesAndSayWhatToTry) {
     try {
       op.build(placeholder(graph, "x", {2}, dtype), Where::here());
     } catch (const ArgumentError& error) {
-      return error.what();
+      return error.message();
     }
     return "";
   };

@@ -198,7 +198,7 @@ TEST(Feeds, ABooleanChoosesBatchOrRunningStatistics) {
                 session.run(y, {{x, batch}});
               }),
               ThrowsMessage<ArgumentError>(
-                  AllOf(HasSubstr("'is_training' bool[] is not fed"), HasSubstr("needs it to choose its kernel"))));
+                  AllOf(HasSubstr("'is_training' bool[] is not fed"), HasSubstr("needed:  by batch_norm"))));
 }
 
 }  // namespace

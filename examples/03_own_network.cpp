@@ -6,7 +6,7 @@
 
 int main() {
   using namespace sectionflow;
-  start_logging("01_own_network");
+  start_logging("03_own_network");
   const TrainTest data = synthetic_mnist({.train_size = 2000});
   BatchLoader loader(data.train, {.batch = 100});
 
