@@ -19,12 +19,12 @@ int main() {
   Value x = images, loss;
   {
     auto section = manager.new_section();
-    x = relu(batch_norm(conv2d(x, {.filters = 16}), is_training));
-    x = relu(batch_norm(conv2d(x, {.filters = 32, .stride = {2, 2}}), is_training));
+    x = batch_norm(conv2d(x, {.filters = 16}), is_training, {.relu = true});
+    x = batch_norm(conv2d(x, {.filters = 32, .stride = {2, 2}}), is_training, {.relu = true});
   }
   {
     auto section = manager.new_section();
-    x = relu(batch_norm(conv2d(x, {.filters = 64}), is_training));
+    x = batch_norm(conv2d(x, {.filters = 64}), is_training, {.relu = true});
     x = dense(reduce_mean(x, {.axes = {1, 2}}), {.units = 10});
     loss = mean(softmax_cross_entropy(x, labels));
   }

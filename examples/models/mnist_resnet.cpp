@@ -1,7 +1,6 @@
 #include "examples/models/mnist_resnet.h"
 
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/argmax.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
@@ -21,7 +20,7 @@ class Builder {
     return conv2d(x, {.filters = filters, .kernel = {kernel, kernel}, .stride = {stride, stride}, .name = name});
   }
   Value norm_relu(Value x, const char* name) const {
-    return relu(batch_norm(x, is_training_, {.decay = decay_, .name = name}));
+    return batch_norm(x, is_training_, {.decay = decay_, .relu = true, .name = name});
   }
 
   /// Pre-activation block. Shapes: x [N, H, W, C], result [N, H / stride, W / stride, filters].

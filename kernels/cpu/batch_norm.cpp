@@ -150,8 +150,9 @@ struct Arriving {
   const float *dy, *x;                    // like y
   const float *means, *factors, *shifts;  // by lane
   float operator()(std::int64_t i, std::int64_t lane) const {
-    if constexpr (!relu) return dy[i];
-    return normalized(x[i], means[lane], factors[lane], shifts[lane]) > 0.0F ? dy[i] : 0.0F;
+    const float passed = dy[i];  // loaded whatever y is: a conditional load would be a branch
+    if constexpr (!relu) return passed;
+    return normalized(x[i], means[lane], factors[lane], shifts[lane]) > 0.0F ? passed : 0.0F;
   }
 };
 
