@@ -2,14 +2,17 @@
 // turns. In the second case each line of input is a command, and each is answered by one line of JSON:
 //
 //   step           {"ms": ..., "loss": ...}      one training step on the next batch
-//   trace          the same, and where the time of this step went
+//   trace          the same, and where the time of this step went, by operation
 //   peak           {"planned_peak_bytes": ..., ...}
 //   export FILE    {"file": ...}                 every variable, as safetensors
 //   batch FILE     {"file": ...}                 the batches, as safetensors: images/0, labels/0, images/1, ...
 //   quit
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "bench/zoo_arguments.h"
@@ -48,8 +51,10 @@ class Training {
     }
     model_ = model.build(graph_, manager_);
     const FeedTypes types = types_of(model_.feeds(batches_.front()));
+    const auto start = std::chrono::steady_clock::now();
     plan_ = whole_graph_ ? session_.plan({model_.loss}, types, {.targets = manager_.training_operations()})
                          : manager_.plan(session_, {model_.loss}, types);
+    compile_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     session_.initialize();
   }
 
@@ -68,17 +73,26 @@ class Training {
     Json answer = step();
     session_.set_trace(nullptr);
     double kernel_ms = 0;
-    for (const Trace::Event& event : trace.events()) kernel_ms += event.duration_us / 1000;
+    std::map<std::string, double> by_operation;
+    for (const Trace::Event& event : trace.events()) {
+      kernel_ms += event.duration_us / 1000;
+      by_operation[graph_.node(event.node).op().name] += event.duration_us / 1000;
+    }
     answer["kernel_ms"] = kernel_ms;
+    answer["ms_by_operation"] = by_operation;
     answer["outside_kernels_ms"] = answer["ms"].get<double>() - kernel_ms;
     answer["executed_steps"] = trace.events().size();
     return answer;
   }
 
   Json peak() const {
-    return {{"planned_peak_bytes", plan_.planned_peak_bytes},       {"persistent_bytes", plan_.persistent_bytes},
-            {"lower_bound_bytes", plan_.lower_bound_bytes},         {"parameters", num_parameters(graph_)},
-            {"recomputed_operations", plan_.recomputed_operations}, {"sections", manager_.sections().size()}};
+    return {{"planned_peak_bytes", plan_.planned_peak_bytes},
+            {"persistent_bytes", plan_.persistent_bytes},
+            {"lower_bound_bytes", plan_.lower_bound_bytes},
+            {"parameters", num_parameters(graph_)},
+            {"recomputed_operations", plan_.recomputed_operations},
+            {"sections", manager_.sections().size()},
+            {"compile_ms", compile_ms_}};
   }
 
   Json save_variables_to(const std::string& path) {
@@ -116,6 +130,7 @@ class Training {
   TrainableModel model_;
   std::vector<Batch> batches_;
   ProgramReport plan_;
+  double compile_ms_ = 0;
   std::size_t num_steps_ = 0;
 };
 
@@ -154,24 +169,41 @@ double median(std::vector<double> samples) {
   return samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
 }
 
+/// The operations by falling time; what is below a thousandth of the step is left out.
+void print_operations(const std::map<std::string, std::vector<double>>& by_operation, double step_ms) {
+  std::vector<std::pair<double, std::string>> sorted;
+  for (const auto& [operation, samples] : by_operation) sorted.emplace_back(median(samples), operation);
+  std::sort(sorted.rbegin(), sorted.rend());
+  for (const auto& [ms, operation] : sorted) {
+    if (ms >= step_ms / 1000) std::printf("  %-30s %9.2f ms  %4.1f %%\n", operation.c_str(), ms, 100 * ms / step_ms);
+  }
+}
+
 int measure(Training& training, const Arguments& arguments) {
   // The first step compiles the program and touches the memory for the first time.
   double loss = training.step()["loss"].get<double>();
   std::vector<double> step_ms, outside_ms;
+  std::map<std::string, std::vector<double>> by_operation;
   for (std::int64_t step = 0; step < arguments.steps; ++step) {
     const Json answer = training.step();
     step_ms.push_back(answer["ms"].get<double>());
     loss = answer["loss"].get<double>();
-    outside_ms.push_back(training.traced_step()["outside_kernels_ms"].get<double>());
+    const Json traced = training.traced_step();
+    outside_ms.push_back(traced["outside_kernels_ms"].get<double>());
+    for (const auto& [operation, ms] : traced["ms_by_operation"].items()) {
+      by_operation[operation].push_back(ms.get<double>());
+    }
   }
   const Json peak = training.peak();
   std::cout << arguments.zoo.model << ", batch " << arguments.batch << ", cut " << arguments.cut << ", "
             << training.threads() << " threads\n"
             << "parameters           " << peak["parameters"] << "\n"
             << "planned peak         " << bytes_text(peak["planned_peak_bytes"].get<std::size_t>()) << "\n"
+            << "compiled in          " << peak["compile_ms"].get<double>() << " ms\n"
             << "step                 " << median(step_ms) << " ms (median of " << arguments.steps << ")\n"
             << "outside of kernels   " << median(outside_ms) << " ms\n"
             << "last loss            " << loss << "\n";
+  print_operations(by_operation, median(step_ms));
   return 0;
 }
 
