@@ -1,5 +1,6 @@
 #include "autodiff/optimizers.h"
 
+#include <cmath>
 #include <set>
 
 #include "graph/ops/arithmetic.h"
@@ -24,6 +25,9 @@ Value new_slot(Value variable, std::string_view slot, float content = 0) {
 }
 
 void check_learning_rate(const ScalarOrValue& scalar, const Graph& graph) {
+  const auto* number = std::get_if<float>(&scalar);
+  SF_CHECK(number == nullptr || (std::isfinite(*number) && *number >= 0), ArgumentError,
+           "apply_gradients: learning_rate is ", *number, "; wanted 0 or more");
   const auto* value = std::get_if<Value>(&scalar);
   SF_CHECK(value == nullptr || value->type() == (TensorType{Dtype::f32, {}}), ShapeError,
            "apply_gradients: learning_rate '", value->name(), "' is ", value->type().text(), "; wanted f32[]");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
@@ -99,6 +100,9 @@ TEST(ApplyGradients, LearningRateThatDoesNotFitIsRefusedAndAddsNothing) {
                        "learning_rate 'x' is f32[2]; wanted f32[]"));
   EXPECT_THROW(apply_gradients(Sgd{.learning_rate = stranger}, {{x, w}}), ArgumentError);
   EXPECT_THROW(apply_gradients(Sgd{.learning_rate = Value()}, {{x, w}}), ArgumentError);
+  for (float rate : {-0.1F, std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    EXPECT_THROW(apply_gradients(Sgd{.learning_rate = rate}, {{x, w}}), ArgumentError) << rate;
+  }
   EXPECT_EQ(graph.num_nodes(), before);
 }
 
