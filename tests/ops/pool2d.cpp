@@ -8,7 +8,7 @@
 #include "graph/ops/reduce.h"
 #include "tests/graph/description.h"
 #include "tests/ops/pool_reference.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/moved.h"
 
 namespace sectionflow::testing_support {
 namespace {
@@ -153,13 +153,6 @@ TEST(Pool2d, GivesTheShapesOfTheTable) {
   EXPECT_EQ(global_max_pool2d(placeholder(graph, "open", {2, 3, 3, kDynamic})).type().text(), "f32[2,?]");
   EXPECT_EQ(average_pool2d(x, {.stride = {kLargest, 2}, .padding = Padding::same}).type().text(), "f32[?,1,8,6]");
   EXPECT_EQ(global_average_pool2d(x, DataFormat::nchw).type().text(), "f32[?,28]");
-}
-
-template <class Expected, class Call>
-void expect_refused(const Call& call, const std::string& start, const std::vector<std::string>& parts) {
-  const std::string text = error_text<Expected>(call);
-  EXPECT_EQ(text.find(start), 0U) << text;
-  for (const std::string& part : parts) EXPECT_TRUE(contains(text, part)) << "wanted " << part << " in: " << text;
 }
 
 TEST(Pool2d, RefusesWhatDoesNotFit) {
