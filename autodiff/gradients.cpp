@@ -62,6 +62,7 @@ Value summed(const Value& value, Contributions& contributions) {
   for (const Contribution& part : parts) terms.push_back(part.gradient);
   const GroupId group = group_of_sum(value, parts);
   const auto entered = value.graph().enter_group(group);
+  const auto place = value.graph().enter_place(value.node().where());
   parts = {{value.node().id(), 0, group, add_n(terms)}};
   return parts.front().gradient;
 }

@@ -1,5 +1,6 @@
 #include "autodiff/optimizers.h"
 
+#include <cmath>
 #include <set>
 
 #include "graph/ops/arithmetic.h"
@@ -24,6 +25,9 @@ Value new_slot(Value variable, std::string_view slot, float content = 0) {
 }
 
 void check_learning_rate(const ScalarOrValue& scalar, const Graph& graph) {
+  const auto* number = std::get_if<float>(&scalar);
+  SF_CHECK(number == nullptr || (std::isfinite(*number) && *number >= 0), ArgumentError,
+           "apply_gradients: learning_rate is ", *number, "; wanted 0 or more");
   const auto* value = std::get_if<Value>(&scalar);
   SF_CHECK(value == nullptr || value->type() == (TensorType{Dtype::f32, {}}), ShapeError,
            "apply_gradients: learning_rate '", value->name(), "' is ", value->type().text(), "; wanted f32[]");
@@ -146,37 +150,43 @@ void check_numbers(const Chosen& optimizer, const std::string& label) {
 
 }  // namespace
 
-std::vector<GradientAndVariable> compute_gradients(Value loss, std::vector<Value> variables) {
-  if (variables.empty()) variables = loss.graph().values(kTrainableVariables);
-  SF_CHECK(!variables.empty(), ArgumentError, "compute_gradients of '", loss.name(),
-           "': the graph has no trainable variable; make one with variable() or a layer");
-  const std::vector<Value> gradient_values = gradients(loss, variables);
-  std::vector<GradientAndVariable> pairs;
-  for (std::size_t i = 0; i < variables.size(); ++i) pairs.push_back({gradient_values[i], variables[i]});
-  return pairs;
-}
-
-std::vector<Operation> apply_gradients(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients) {
-  check_pairs(gradients, "apply_gradients");
-  Graph& graph = gradients.front().variable.graph();
-  std::visit(
-      [&](const auto& chosen) {
-        check_learning_rate(chosen.learning_rate, graph);
-        check_numbers(chosen, "apply_gradients");
-      },
-      optimizer);
-  return graph.all_or_nothing([&] {
-    const auto phase = graph.enter_phase(Phase::training);
-    const auto outside = graph.enter_group(kNoGroup);
-    const auto operations = std::visit([&](const auto& chosen) { return apply(chosen, gradients, graph); }, optimizer);
-    for (Operation operation : operations) graph.add_to_collection(kTrainingOperations, operation);
-    return operations;
+std::vector<GradientAndVariable> compute_gradients(Value loss, std::vector<Value> variables, Where where) {
+  return call_at(where, [&] {
+    if (variables.empty()) variables = loss.graph().values(kTrainableVariables);
+    SF_CHECK(!variables.empty(), ArgumentError, "compute_gradients of '", loss.name(),
+             "': the graph has no trainable variable; make one with variable() or a layer");
+    const std::vector<Value> gradient_values = gradients(loss, variables);
+    std::vector<GradientAndVariable> pairs;
+    for (std::size_t i = 0; i < variables.size(); ++i) pairs.push_back({gradient_values[i], variables[i]});
+    return pairs;
   });
 }
 
-std::vector<Operation> minimize(const Optimizer& optimizer, Value loss, std::vector<Value> variables) {
+std::vector<Operation> apply_gradients(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients,
+                                       Where where) {
+  return call_at(where, [&] {
+    check_pairs(gradients, "apply_gradients");
+    Graph& graph = gradients.front().variable.graph();
+    std::visit(
+        [&](const auto& chosen) {
+          check_learning_rate(chosen.learning_rate, graph);
+          check_numbers(chosen, "apply_gradients");
+        },
+        optimizer);
+    return graph.build_at(where, [&] {
+      const auto phase = graph.enter_phase(Phase::training);
+      const auto outside = graph.enter_group(kNoGroup);
+      const auto operations =
+          std::visit([&](const auto& chosen) { return apply(chosen, gradients, graph); }, optimizer);
+      for (Operation operation : operations) graph.add_to_collection(kTrainingOperations, operation);
+      return operations;
+    });
+  });
+}
+
+std::vector<Operation> minimize(const Optimizer& optimizer, Value loss, std::vector<Value> variables, Where where) {
   return loss.graph().all_or_nothing(
-      [&] { return apply_gradients(optimizer, compute_gradients(loss, std::move(variables))); });
+      [&] { return apply_gradients(optimizer, compute_gradients(loss, std::move(variables), where), where); });
 }
 
 ClippedGradients clip_by_global_norm(const std::vector<GradientAndVariable>& gradients, float max_norm, Where where) {

@@ -64,17 +64,20 @@ using Optimizer = std::variant<Sgd, Adam, Momentum, Adagrad, RmsProp, AdamW>;
 
 /// Gradients of the loss for `variables`, or for all trainable variables where that is empty.
 /// Throws: as gradients(); ArgumentError when the graph has no trainable variable.
-std::vector<GradientAndVariable> compute_gradients(Value loss, std::vector<Value> variables = {});
+std::vector<GradientAndVariable> compute_gradients(Value loss, std::vector<Value> variables = {},
+                                                   Where where = Where::here());
 
 /// Adds the operations that apply gradients, one a pair, each in the group of its variable, and those that advance the
 /// optimiser itself. All go to the collection "training_operations" and are returned.
 /// Throws: ShapeError when a gradient is not like its variable, or the learning rate no f32 scalar; ArgumentError for a
 /// pair without gradient, a variable named twice, values of several graphs, no pair at all, or numbers of the optimiser
 /// outside their ranges.
-std::vector<Operation> apply_gradients(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients);
+std::vector<Operation> apply_gradients(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients,
+                                       Where where = Where::here());
 
 /// compute_gradients and apply_gradients in one.
-std::vector<Operation> minimize(const Optimizer& optimizer, Value loss, std::vector<Value> variables = {});
+std::vector<Operation> minimize(const Optimizer& optimizer, Value loss, std::vector<Value> variables = {},
+                                Where where = Where::here());
 
 /// What clip_by_global_norm gives.
 struct ClippedGradients {

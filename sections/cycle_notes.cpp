@@ -51,9 +51,15 @@ void note_resting(const Graph& graph, const SectionMap& map, const Program& prog
     const bool rests = buffer.life.first < program.schedule.half && buffer.life.last >= program.schedule.half;
     if (!buffer.value.valid() || !rests) continue;
     const SectionIndex own = map.section[buffer.value.node().id()];
-    const auto found = readers.find(buffer.value);
-    if (own == kOutside || found == readers.end()) continue;
-    std::set<SectionIndex> others = found->second;
+    if (own == kOutside) continue;
+    std::vector<Value> names = buffer.other_names;
+    names.push_back(buffer.value);
+    std::set<SectionIndex> others;
+    for (const Value& name : names) {
+      if (const auto found = readers.find(name); found != readers.end()) {
+        others.insert(found->second.begin(), found->second.end());
+      }
+    }
     others.erase(own);
     const auto far = [&](SectionIndex reader) { return std::abs(reader - own) > 1; };
     if (std::none_of(others.begin(), others.end(), far)) continue;

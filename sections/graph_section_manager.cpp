@@ -51,7 +51,9 @@ std::vector<SectionTraining> GraphSectionManager::add_training_ops(const Optimiz
     check_can_train();
     check_training(loss, options);
     return graph_->all_or_nothing([&] {
-      auto found = train_with(optimizer, compute_gradients(loss, options.variables), options);
+      const auto gradients = compute_gradients(loss, options.variables, where);
+      const auto place = graph_->enter_place(where);
+      auto found = train_with(optimizer, gradients, options);
       loss_ = loss;
       return found;
     });
@@ -64,7 +66,10 @@ std::vector<SectionTraining> GraphSectionManager::add_training_ops(const Optimiz
   return user_call(where, [&] {
     check_can_train();
     for (const GradientAndVariable& pair : gradients) check_training(pair.variable, options);
-    return graph_->all_or_nothing([&] { return train_with(optimizer, gradients, options); });
+    return graph_->all_or_nothing([&] {
+      const auto place = graph_->enter_place(where);
+      return train_with(optimizer, gradients, options);
+    });
   });
 }
 

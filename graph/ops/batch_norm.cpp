@@ -78,6 +78,7 @@ BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean
                            Value is_training, BatchNormOptions options, Where where) {
   return x.graph().build_at(where, [&]() -> BatchNormResult {
     check_host_boolean(is_training, "batch_norm");
+    SF_CHECK(options.epsilon >= 0, ArgumentError, "batch_norm: epsilon ", options.epsilon, "; wanted >= 0");
     Node& node = x.graph().add_node("batch_norm", {x, scale, shift, running_mean, running_variance, is_training},
                                     options, "batch_norm");
     return {node.output(0), node.output(1), node.output(2)};

@@ -30,7 +30,9 @@ std::vector<TensorType> infer_broadcast_to(const ShapeRequest& request) {
 }  // namespace
 
 void define_broadcast_to_ops(OpRegistry& registry) {
-  registry.add({.name = "broadcast_to", .infer = infer_broadcast_to});
+  registry.add({.name = "broadcast_to", .infer = infer_broadcast_to, .is_identity = [](const IdentityRequest& r) {
+                  return r.inputs[0].shape == r.outputs[0].shape;
+                }});
 }
 
 Value broadcast_to(Value x, Shape shape, Where where) {

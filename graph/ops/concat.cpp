@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked_add.h"
 #include "graph/op_registry.h"
 
 namespace sectionflow {
@@ -45,7 +46,7 @@ TensorType joined_type(const ShapeRequest& request, std::span<const TensorType> 
     SF_CHECK(value.shape.rank() == rank, ShapeError, request.label, " got ", values[0].text(), " and ", value.text(),
              "; wanted one rank");
     const std::int64_t dim = value.shape[axis];
-    total = total == kDynamic || dim == kDynamic ? kDynamic : total + dim;
+    total = total == kDynamic || dim == kDynamic ? kDynamic : checked_add(total, dim);
     but_for_axis.push_back(with_dim(value, axis, 0));
   }
   const std::string wanted = text_of("; wanted equal shapes but along axis ", axis, " (shown as 0)");
@@ -81,7 +82,7 @@ std::vector<TensorType> part_types(const ShapeRequest& request, const TensorType
   std::int64_t total = 0;
   std::vector<TensorType> types;
   for (std::int64_t size : options.sizes) {
-    total += size;
+    total = checked_add(total, size);
     types.push_back(with_dim(x, axis, size));
   }
   SF_CHECK(dim == kDynamic || dim == total, ShapeError, request.label, ": axis ", axis, " of ", x.shape,

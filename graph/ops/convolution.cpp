@@ -1,5 +1,6 @@
 #include "graph/ops/convolution.h"
 
+#include "base/checked_add.h"
 #include "graph/op_registry.h"
 
 namespace sectionflow {
@@ -86,8 +87,9 @@ std::int64_t transposed_size(std::int64_t size, std::int64_t window, const Convo
   SF_CHECK(steps.dilation[i] >= 1, ArgumentError, label, ": dilation ", steps.dilation[i], "; wanted >= 1");
   SF_CHECK(window >= 1, ShapeError, label, ": the kernel's sizes must be known and >= 1");
   SF_CHECK(steps.before[i] >= 0 && steps.after[i] >= 0, ArgumentError, label, ": negative padding");
-  const std::int64_t whole = checked_multiply(size - 1, stride) + checked_multiply(window - 1, steps.dilation[i]) + 1;
-  const std::int64_t result = whole + more - steps.before[i] - steps.after[i];
+  const std::int64_t extent = checked_add(checked_multiply(window - 1, steps.dilation[i]), 1);
+  const std::int64_t whole = checked_add(checked_multiply(size - 1, stride), extent);
+  const std::int64_t result = checked_add(whole, more) - checked_add(steps.before[i], steps.after[i]);
   SF_CHECK(result >= 1, ShapeError, label, ": padding of ", steps.before[i], " and ", steps.after[i],
            " leaves nothing of an output of ", whole);
   return result;

@@ -22,9 +22,14 @@ std::vector<InputUse> dropout_uses(std::size_t, HostBooleans) {
 }  // namespace
 
 void define_dropout_ops(OpRegistry& registry) {
-  registry.add({.name = "dropout", .infer = infer_dropout, .recompute = Recompute::seeded, .uses = dropout_uses});
-  // Seeded as well, though its numbers are those of another node.
-  registry.add({.name = "dropout_grad", .infer = infer_dropout, .recompute = Recompute::seeded, .uses = dropout_uses});
+  // The gradient is seeded as well, though its numbers are those of another node.
+  for (const char* name : {"dropout", "dropout_grad"}) {
+    registry.add({.name = name,
+                  .infer = infer_dropout,
+                  .recompute = Recompute::seeded,
+                  .uses = dropout_uses,
+                  .is_identity = [](const IdentityRequest& r) { return r.booleans[1] == false; }});
+  }
 }
 
 Value dropout(Value x, Value is_training, DropoutOptions options, Where where) {

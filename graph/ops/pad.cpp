@@ -1,5 +1,6 @@
 #include "graph/ops/pad.h"
 
+#include "base/checked_add.h"
 #include "graph/op_registry.h"
 
 namespace sectionflow {
@@ -16,7 +17,7 @@ TensorType padded_type(const ShapeRequest& request, const TensorType& x) {
     const std::int64_t before = options.before[axis], after = options.after[axis];
     SF_CHECK(before >= 0 && after >= 0, ShapeError, request.label, ": axis ", axis, " is padded by ", before, " and ",
              after, "; wanted >= 0; try slice to cut off elements");
-    if (dims[axis] != kDynamic) dims[axis] += before + after;
+    if (dims[axis] != kDynamic) dims[axis] = checked_add(dims[axis], checked_add(before, after));
   }
   return {x.dtype, Shape(std::move(dims))};
 }

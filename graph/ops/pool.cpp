@@ -117,10 +117,11 @@ Value global_max_pool(Value x, std::size_t rank, DataFormat format, const std::s
     const std::vector<std::int64_t> ones(rank, 1);
     const std::vector<std::int64_t> none(rank, 0);
     const WindowSteps steps{ones, ones, PaddingKind::valid, none, none, format};
-    SF_CHECK(image.channels != kDynamic, ShapeError, "global_max_pool", dimensions, " got ", x.shape(),
-             "; wanted known channels");
-    const Value y = max_pool(x, {.window = image.sizes, .steps = steps}, dimensions, where);
-    return reshape(y, {image.batch, image.channels});
+    for (std::int64_t size : image.sizes) {
+      SF_CHECK(size != kDynamic, ShapeError, "global_max_pool", dimensions, " got ", x.shape(),
+               "; the sizes of images must be known; only the batch may be -1");
+    }
+    return flatten(max_pool(x, {.window = image.sizes, .steps = steps}, dimensions, where));
   });
 }
 

@@ -15,8 +15,10 @@ TensorType sliced_type(const ShapeRequest& request, const TensorType& x) {
     const std::int64_t dim = dims[axis], first = begin[axis], count = size[axis];
     SF_CHECK(first >= 0 && count >= -1, ShapeError, request.label, ": axis ", axis, " has begin ", first, " and size ",
              count, "; wanted a begin >= 0 and a size >= 0, or -1 for all to the end");
-    SF_CHECK(dim == kDynamic || (first <= dim && count <= dim - first), ShapeError, request.label, ": axis ", axis,
-             " of ", x.shape, " has no elements from ", first, " on to the number of ", count);
+    SF_CHECK(dim == kDynamic || first <= dim, ShapeError, request.label, ": axis ", axis, " of ", x.shape,
+             " has nothing from ", first, " on");
+    SF_CHECK(dim == kDynamic || count <= dim - first, ShapeError, request.label, ": axis ", axis, " of ", x.shape,
+             " has no ", count, " elements from ", first, " on; try -1 for all to the end");
     if (count != -1) {
       dims[axis] = count;
     } else if (dim != kDynamic) {

@@ -12,11 +12,11 @@ void check_labels(const ShapeRequest& request, const TensorType& logits, const T
   SF_CHECK(logits.dtype == Dtype::f32 && logits.shape.rank() == 2, ShapeError, request.label, " got logits ",
            logits.text(), "; wanted f32 [N, C]");
   SF_CHECK(logits.shape[1] != 0, ShapeError, request.label, " got logits ", logits.text(), "; wanted a class at least");
-  const bool one_hot = labels.dtype == Dtype::f32 && labels.shape == logits.shape;
-  const bool classes =
-      (labels.dtype == Dtype::i32 || labels.dtype == Dtype::i64) && labels.shape == Shape{logits.shape[0]};
+  const bool one_hot = may_agree(labels, logits);
+  const Shape per_row{logits.shape[0]};
+  const bool classes = may_agree(labels, {Dtype::i32, per_row}) || may_agree(labels, {Dtype::i64, per_row});
   SF_CHECK(one_hot || classes, ShapeError, request.label, " got logits ", logits.text(), " and labels ", labels.text(),
-           "; wanted class numbers i32 or i64 ", Shape{logits.shape[0]}, ", or probabilities f32 ", logits.shape);
+           "; wanted class numbers i32 or i64 ", per_row, ", or probabilities f32 ", logits.shape);
 }
 
 void check_options(const ShapeRequest& request, const TensorType& logits, std::span<const TensorType> weights) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked_add.h"
 #include "base/error.h"
 
 namespace sectionflow {
@@ -50,13 +51,13 @@ WindowAxis window_axis(std::int64_t size, std::int64_t window, const WindowSteps
                   .after = steps.after[index]};
   check_steps(size, axis, label);
   if (steps.padding == PaddingKind::same) {
-    axis.out = (size + axis.stride - 1) / axis.stride;
+    axis.out = size == 0 ? 0 : (size - 1) / axis.stride + 1;
     const std::int64_t total = std::max<std::int64_t>(0, (axis.out - 1) * axis.stride + axis.extent() - size);
     axis.before = total / 2;
     axis.after = total - axis.before;
     return axis;
   }
-  const std::int64_t padded = size + axis.before + axis.after;
+  const std::int64_t padded = checked_add(size, checked_add(axis.before, axis.after));
   SF_CHECK(axis.extent() <= padded, ShapeError, label, ": kernel of ", axis.extent(),
            axis.dilation > 1 ? " (with its dilation)" : "", " is larger than the padded image of ", padded,
            "; try Padding::same");

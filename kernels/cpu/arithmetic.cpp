@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/copy_kernel.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fixed_order_reduce.h"
 #include "kernels/cpu/function_kernel.h"
@@ -117,11 +117,7 @@ std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
   const Shape& x_shape = request.inputs[0].shape;
   const Shape& like = request.outputs[0].shape;
   if (x_shape.num_elements() == like.num_elements()) {
-    return function_kernel(
-        [num_bytes = request.outputs[0].bytes()](const KernelArguments& arguments) {
-          copy_bytes(arguments.outputs[0], arguments.inputs[0], num_bytes);
-        },
-        {.in_place = {{0, 0}}});
+    return copy_kernel(request.outputs[0].bytes());
   }
   std::vector<bool> repeated(static_cast<std::size_t>(x_shape.rank()), true);
   for (int i = 1; i <= like.rank(); ++i) repeated[x_shape.rank() - i] = like[-i] == 1;

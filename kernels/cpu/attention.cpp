@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
-#include <limits>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "device/cpu_device.h"
 #include "device/parallel.h"
 #include "kernels/cpu/attention_tiles.h"
+#include "kernels/cpu/row_max.h"
 #include "kernels/cpu/row_sum.h"
 #include "kernels/cpu/vector_math.h"
 #include "kernels/cpu/workspace_layout.h"
@@ -57,22 +57,8 @@ const float* packed_rows(const float* x, const Rows& of, const AttentionTile& ti
   return packed;
 }
 
-float greatest(const float* x, std::int64_t count) {
-  constexpr std::int64_t kLanes = 32;
-  float lanes[kLanes];
-  std::fill_n(lanes, kLanes, -std::numeric_limits<float>::infinity());
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-#pragma omp simd
-    for (std::int64_t lane = 0; lane < kLanes; ++lane)
-      lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
-  }
-  for (std::int64_t lane = 0; i + lane < count; ++lane) lanes[lane] = std::max(lanes[lane], x[i + lane]);
-  return *std::max_element(lanes, lanes + kLanes);
-}
-
 /// Rows of scores that are worth a second thread.
-std::int64_t row_grain(std::int64_t num_keys) {
+std::int64_t score_grain(std::int64_t num_keys) {
   constexpr std::int64_t kExponentialsAThread = 2048;
   return std::max<std::int64_t>(1, kExponentialsAThread / num_keys);
 }
@@ -167,7 +153,7 @@ class ForwardKernel final : public AttentionKernel {
  private:
   /// scores = exp(scale scores - their maximum), 0 where a query does not see the key; factor = 1 / their sum.
   void exponentials(const AttentionTile& tile, float* scores, float* factors, float* log_sums) const {
-    parallel_for(tile.num_rows(), row_grain(tile.num_keys), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(tile.num_rows(), score_grain(tile.num_keys), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t query = tile.query + row % tile.num_queries;
         const std::int64_t seen = geometry_.keys_of(query, tile.num_keys);
@@ -175,7 +161,7 @@ class ForwardKernel final : public AttentionKernel {
         const float scale = geometry_.scale;
 #pragma omp simd
         for (std::int64_t key = 0; key < seen; ++key) x[key] = x[key] * scale;
-        const float shift = greatest(x, seen);
+        const float shift = row_max(x, seen);
 #pragma omp simd
         for (std::int64_t key = 0; key < seen; ++key) x[key] = vector_math::exp(x[key] - shift);
         std::fill(x + seen, x + tile.num_keys, 0.0F);
@@ -263,7 +249,7 @@ class BackwardKernel final : public AttentionKernel {
 
   /// From scores to probabilities, and from dP to dS; both 0 where a query does not see the key.
   void score_gradients(const AttentionTile& tile, const float* log_sums, float* scores, float* gradients) const {
-    parallel_for(tile.num_rows(), row_grain(tile.num_keys), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(tile.num_rows(), score_grain(tile.num_keys), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t query = tile.query + row % tile.num_queries;
         const std::int64_t head = tile.head + row / tile.num_queries;

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "kernels/cpu/convert_element.h"
-#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/copy_kernel.h"
 #include "kernels/cpu/function_kernel.h"
 
 namespace sectionflow {
@@ -97,11 +97,7 @@ class BorderedRows {
 
 std::unique_ptr<Kernel> bordered_copy_kernel(const BorderedCopy& copy) {
   if (copy.x == copy.y.shape) {
-    return function_kernel(
-        [num_bytes = copy.y.bytes()](const KernelArguments& arguments) {
-          copy_bytes(arguments.outputs[0], arguments.inputs[0], num_bytes);
-        },
-        {.in_place = {{0, 0}}});
+    return copy_kernel(copy.y.bytes());
   }
   return with_element_type(copy.y.dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);

@@ -2,7 +2,7 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/convert_element.h"
-#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/copy_kernel.h"
 #include "kernels/cpu/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
@@ -21,18 +21,10 @@ std::unique_ptr<Kernel> make_conversion(std::int64_t num_elements) {
   });
 }
 
-std::unique_ptr<Kernel> make_copy(std::size_t num_bytes) {
-  return function_kernel(
-      [num_bytes](const KernelArguments& arguments) {
-        copy_bytes(arguments.outputs[0], arguments.inputs[0], num_bytes);
-      },
-      {.in_place = {{0, 0}}});
-}
-
 std::unique_ptr<Kernel> make_cast(const KernelRequest& request) {
   const Dtype from = request.inputs[0].dtype;
   const Dtype to = request.outputs[0].dtype;
-  if (from == to) return make_copy(request.outputs[0].bytes());
+  if (from == to) return copy_kernel(request.outputs[0].bytes());
   // Never in place otherwise: elements of two C++ types in the same bytes would be at the mercy of alias analysis.
   return with_element_type(from, [&](auto from_element) {
     return with_element_type(to, [&](auto to_element) {

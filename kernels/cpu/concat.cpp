@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/copy_kernel.h"
 #include "kernels/cpu/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
@@ -129,11 +129,7 @@ std::unique_ptr<Kernel> make_cut(JoinedRows rows) {
 
 /// Where the only part is the whole.
 std::unique_ptr<Kernel> make_copy(const KernelRequest& request) {
-  return function_kernel(
-      [num_bytes = request.outputs[0].bytes()](const KernelArguments& arguments) {
-        copy_bytes(arguments.outputs[0], arguments.inputs[0], num_bytes);
-      },
-      {.in_place = {{0, 0}}});
+  return copy_kernel(request.outputs[0].bytes());
 }
 
 /// The number of each part that is there among those that are.

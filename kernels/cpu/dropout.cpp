@@ -5,7 +5,7 @@
 
 #include "base/random.h"
 #include "device/parallel.h"
-#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/copy_kernel.h"
 #include "kernels/cpu/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
@@ -41,12 +41,7 @@ std::unique_ptr<Kernel> make_of(const KernelRequest& request, float rate, std::u
            ": is_training is not known on the host");
   const std::vector<InPlace> in_place = {{.input = 0, .output = 0}};
   if (!*request.host_booleans[1]) {
-    const std::size_t num_bytes = request.outputs[0].bytes();
-    return function_kernel(
-        [num_bytes](const KernelArguments& arguments) {
-          copy_bytes(arguments.outputs[0], arguments.inputs[0], num_bytes);
-        },
-        {.in_place = in_place});
+    return copy_kernel(request.outputs[0].bytes());
   }
   return function_kernel(
       [mask = Mask(rate), ordinal, count = request.outputs[0].shape.num_elements()](const KernelArguments& arguments) {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "device/parallel.h"
-#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/copy_kernel.h"
 #include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/kernel_registry.h"
@@ -151,11 +151,7 @@ std::unique_ptr<Kernel> make_bilinear(const Images& images, std::vector<Tap> row
 
 /// Where the image stays as it is.
 std::unique_ptr<Kernel> make_copy(const KernelRequest& request) {
-  return function_kernel(
-      [num_bytes = request.outputs[0].bytes()](const KernelArguments& arguments) {
-        copy_bytes(arguments.outputs[0], arguments.inputs[0], num_bytes);
-      },
-      {.in_place = {{0, 0}}});
+  return copy_kernel(request.outputs[0].bytes());
 }
 
 std::unique_ptr<Kernel> make_resize2d(const KernelRequest& request) {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/cpu/broadcast_loop.h"
-#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/copy_kernel.h"
 #include "kernels/cpu/function_kernel.h"
 
 namespace sectionflow {
@@ -39,12 +39,7 @@ std::vector<std::int64_t> dense_strides(const Shape& shape) {
 
 std::unique_ptr<Kernel> strided_copy_kernel(const StridedCopy& copy) {
   if (changes_nothing(copy)) {
-    const std::size_t num_bytes = static_cast<std::size_t>(copy.y.num_elements()) * copy.element_bytes;
-    return function_kernel(
-        [num_bytes](const KernelArguments& arguments) {
-          copy_bytes(arguments.outputs[0], arguments.inputs[0], num_bytes);
-        },
-        {.in_place = {{0, 0}}});
+    return copy_kernel(static_cast<std::size_t>(copy.y.num_elements()) * copy.element_bytes);
   }
   const BroadcastLoop<1> loop(copy.y, {copy.strides});
   return with_element_of(copy.element_bytes, [&](auto element) -> std::unique_ptr<Kernel> {

@@ -160,6 +160,7 @@ std::unique_ptr<Kernel> make_transpose(const KernelRequest& request) {
   const TensorType& x = request.inputs[0];
   const auto permutation = normalized_permutation(request.node.options<TransposeOptions>().permutation, x.shape.rank(),
                                                   request.node.label());
+  if (x.shape.num_elements() == 0) return function_kernel([](const KernelArguments&) {});
   std::size_t element_bytes = dtype_bytes(x.dtype);
   std::vector<Axis> axes = collapsed_axes(x.shape, permutation);
   const bool keeps_rows = axes.size() > 1 && axes.back().x_step == 1;
@@ -172,7 +173,7 @@ std::unique_ptr<Kernel> make_transpose(const KernelRequest& request) {
     }
     axes.pop_back();
     element_bytes = row_bytes;
-  } else if (axes.size() < 2 || keeps_rows || x.shape.num_elements() == 0) {
+  } else if (axes.size() < 2 || keeps_rows) {
     std::vector<std::int64_t> strides;
     const std::vector<std::int64_t> x_strides = dense_strides(x.shape);
     for (int axis : permutation) strides.push_back(x_strides[axis]);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
+#include "graph/layers.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
@@ -99,6 +101,9 @@ TEST(ApplyGradients, LearningRateThatDoesNotFitIsRefusedAndAddsNothing) {
                        "learning_rate 'x' is f32[2]; wanted f32[]"));
   EXPECT_THROW(apply_gradients(Sgd{.learning_rate = stranger}, {{x, w}}), ArgumentError);
   EXPECT_THROW(apply_gradients(Sgd{.learning_rate = Value()}, {{x, w}}), ArgumentError);
+  for (float rate : {-0.1F, std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    EXPECT_THROW(apply_gradients(Sgd{.learning_rate = rate}, {{x, w}}), ArgumentError) << rate;
+  }
   EXPECT_EQ(graph.num_nodes(), before);
 }
 
@@ -140,6 +145,28 @@ TEST(ApplyGradients, AllOperationsAreCollectedAndReturned) {
   const auto adam = minimize(Adam{}, loss);
   EXPECT_EQ(adam.size(), 3U);
   EXPECT_EQ(graph.operations(kTrainingOperations).size(), 5U);
+}
+
+TEST(Minimize, WhatTrainsIsOfTheLineThatAskedForItAndAGradientOfItsNodesLine) {
+  const auto here = [](int line) { return text_of("optimizers.cpp:", line); };
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 3});
+  const Value y = dense(x, {.units = 4});
+  const Value loss = mean(y * y);
+  const std::vector<Operation> updates = minimize(Adam{}, loss);
+  const int line = __LINE__ - 1;
+  for (Operation update : updates) EXPECT_EQ(update.node().where().text(), here(line)) << update.name();
+  EXPECT_EQ(graph.find("adam_steps").where().text(), here(line));
+  int sums = 0;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op().name != "add_n") continue;
+    ++sums;
+    EXPECT_EQ(node.where().text(), here(line - 2)) << "the gradient of y, which is read twice";
+  }
+  EXPECT_EQ(sums, 1);
+  const std::string text = error_text<ShapeError>([&] { (void)minimize(Adam{}, y); });
+  EXPECT_NE(text.find("\n  where:   " + here(__LINE__ - 1)), std::string::npos) << text;
 }
 
 TEST(Adam, SlotsAreVariablesThatAreNotTrained) {

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "graph/ops/random.h"
+#include "graph/ops/reshape.h"
 #include "tests/misuse/misuse_case.h"
 
 namespace sectionflow::testing {
@@ -78,6 +79,31 @@ TEST(Allowed, ATensorThatFarSectionsReadRestsOnceAndThePlanListsItWithItsBytes) 
                           }),
             1);
   t.manager.discard_forward(*t.session);
+  t.expect_exact();
+}
+
+TEST(Allowed, ATensorThatRestsUnderAnotherNameIsListedToo) {
+  ThreeSections t;
+  Value skip, y, loss;
+  {
+    auto section = t.manager.new_section();
+    skip = reshape(relu(dense(t.x, {.units = 5})), {40});
+  }
+  {
+    auto section = t.manager.new_section();
+    y = relu(dense(reshape(skip, {8, 5}), {.units = 5}));
+  }
+  {
+    auto section = t.manager.new_section();
+    loss = mean(reshape(y, {40}) * skip);
+  }
+  t.prepare(loss);
+  const std::vector<std::string> notes = t.notes();
+  EXPECT_EQ(std::count_if(notes.begin(), notes.end(),
+                          [](const std::string& note) {
+                            return note.starts_with("'relu' of section 0, 160 B (160 bytes), rests once for section");
+                          }),
+            1);
   t.expect_exact();
 }
 

@@ -260,6 +260,15 @@ TEST(BatchNorm, ShapesThatDoNotFitTheFormatAreRefused) {
   EXPECT_THROW(batch_norm(c, c, c, c, c, yes, kNchw), ShapeError);
 }
 
+TEST(BatchNorm, AnEpsilonBelowZeroIsRefused) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 3}), c = placeholder(graph, "c", {3});
+  const Value yes = constant(graph, HostTensor::scalar(true));
+  for (float epsilon : {-1e-3F, std::nanf("")}) {
+    EXPECT_THROW(batch_norm(x, c, c, c, c, yes, {.epsilon = epsilon}), ArgumentError) << epsilon;
+  }
+}
+
 TEST(BatchNormGrad, OfNoRowsIsZero) {
   for (bool training : {true, false}) {
     check({.name = training ? "gradients_of_no_rows_training" : "gradients_of_no_rows_running",

@@ -1,5 +1,6 @@
 #include "graph/ops/concat.h"
 
+#include <limits>
 #include <numeric>
 
 #include "autodiff/gradients.h"
@@ -202,6 +203,8 @@ TEST(ConcatShapes, RefuseWhatDoesNotFit) {
   expect_refused<ShapeError>([&] { split(scalar, 1, 0); }, "split 'split'", {"axis 0", "rank 0"});
   expect_refused<ArgumentError>([&] { split(x, 0, 1); }, "split of 'x'", {"0 parts"});
   expect_refused<ArgumentError>([&] { split(x, std::vector<std::int64_t>{}, 1); }, "split of 'x'", {"no sizes"});
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  expect_refused<ShapeError>([&] { split(x, {kLargest, kLargest, 5}, 1); }, "", {"does not fit 64 bits"});
   expect_refused<ArgumentError>([&] { split(x, {4, -1}, 1); }, "split of 'x'", {"size -1"});
   EXPECT_EQ(graph.num_nodes(), before);
 }

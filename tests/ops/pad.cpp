@@ -1,6 +1,7 @@
 #include "graph/ops/pad.h"
 
 #include <cmath>
+#include <limits>
 
 #include "graph/ops/basic.h"
 #include "tests/support/moved.h"
@@ -78,6 +79,13 @@ TEST(PadShapes, RefuseSizesThatDoNotFit) {
   const Value x = placeholder(graph, "x", {4, 5});
   expect_refused<ShapeError>([&] { pad(x, {.before = {1, 1}, .after = {1}}); }, "pad 'pad'", {"2 sizes", "1 after"});
   expect_refused<ShapeError>([&] { pad(x, {}); }, "pad 'pad'", {"0 sizes", "f32[4,5]"});
+  // The sum would wrap around to a small size.
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  expect_refused<ShapeError>(
+      [&] {
+        pad(x, {.before = {0, kLargest}, .after = {0, kLargest}});
+      },
+      "", {"does not fit 64 bits"});
   expect_refused<ShapeError>(
       [&] {
         pad(x, {.before = {1, -1}, .after = {1, 1}});

@@ -214,6 +214,28 @@ TEST(SoftmaxCrossEntropyExactly, RefusesOptionsThatMakeNoSense) {
   }
 }
 
+TEST(SoftmaxCrossEntropyExactly, TheFeedMayDecideTheRowsOfLogitsOrLabelsAlone) {
+  for (bool open_logits : {true, false}) {
+    for (Dtype dtype : {Dtype::i32, Dtype::f32}) {
+      Graph graph;
+      const std::int64_t logit_rows = open_logits ? kDynamic : 4, label_rows = open_logits ? 4 : kDynamic;
+      const Value logits = placeholder(graph, "logits", {logit_rows, 3});
+      const bool classes = dtype == Dtype::i32;
+      const Value labels = placeholder(graph, "labels", classes ? Shape{label_rows} : Shape{label_rows, 3}, dtype);
+      const Value loss = softmax_cross_entropy(logits, labels);
+      const auto feeds_of = [&](std::int64_t rows) {
+        Feeds feeds;
+        feeds.emplace(logits, HostTensor(Dtype::f32, {open_logits ? rows : 4, 3}));
+        const std::int64_t count = open_logits ? 4 : rows;
+        feeds.emplace(labels, HostTensor(dtype, classes ? Shape{count} : Shape{count, 3}));
+        return feeds;
+      };
+      EXPECT_EQ(run_kernels({loss}, feeds_of(4))[0].shape(), Shape{4});
+      EXPECT_THROW(run_kernels({loss}, feeds_of(5)), ShapeError);
+    }
+  }
+}
+
 TEST(SoftmaxCrossEntropyExactly, WeightsThatDependOnAVariableAreRefused) {
   Graph graph;
   const Value weights = variable("w", fill(graph, {3}, 1));

@@ -65,6 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
                     transpose_case("axes_of_one", {1, 6, 1, 5}, {3, 2, 0, 1}),
                     transpose_case("only_ones_move", {4, 1, 6}, {1, 0, 2}),
                     transpose_case("empty", {3, 0, 4}, {2, 0, 1}), transpose_case("empty_batch", {0, 3, 4}, {0, 2, 1}),
+                    transpose_case("empty_batch_of_pairs", {0, 3, 2}, {1, 0, 2}),
+                    transpose_case("empty_batch_of_fours", {3, 5, 0, 4}, {1, 2, 0, 3}),
                     transpose_case("large_heads", {2, 130, 5, 70}, {0, 2, 1, 3}),
                     transpose_case("large_planes", {3, 257, 300}, {0, 2, 1}),
                     transpose_case("large_ends", {70, 9, 129}, {2, 1, 0})),

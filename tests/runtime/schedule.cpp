@@ -8,6 +8,8 @@
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
+#include "graph/ops/broadcast_to.h"
+#include "graph/ops/dropout.h"
 #include "graph/ops/reshape.h"
 #include "graph/ops/update.h"
 #include "runtime/build_schedule.h"
@@ -99,6 +101,20 @@ TEST(LowerScript, AnIdentityIsAnotherNameOfTheBufferThatItsReadersKeepAlive) {
   EXPECT_EQ(schedule.buffers[1].other_names, std::vector<Value>{flat});
   EXPECT_EQ(schedule.buffers[1].life, (Life{1, 3}));
   EXPECT_EQ(schedule.steps[3].inputs[0], (Operand{Operand::Kind::buffer, 1}));
+}
+
+TEST(LowerScript, WhatChangesNothingUnderItsTypesAndBooleansIsAnIdentity) {
+  Fixture f;
+  const Value same = broadcast_to(f.a, {2, 2}), repeated = broadcast_to(f.a, {3, 2, 2});
+  const Value no = constant(f.graph, HostTensor::scalar(false)), yes = constant(f.graph, HostTensor::scalar(true));
+  const Value evaluated = dropout(same, no), trained = dropout(evaluated, yes);
+  f.renew();
+  EXPECT_FALSE(f.concrete.is_identity(repeated.node().id()));
+  EXPECT_FALSE(f.concrete.is_identity(trained.node().id()));
+  f.feed(f.x), f.compute(f.a), f.compute(same), f.compute(evaluated), f.compute(trained);
+  const Schedule schedule = f.lower();
+  ASSERT_EQ(schedule.steps.size(), 3u);
+  EXPECT_EQ(schedule.buffers[1].other_names, (std::vector<Value>{same, evaluated}));
 }
 
 TEST(LowerScript, AnIdentityOfAVariableIsCopiedSinceAnUpdateMayComeBeforeItsReaders) {
