@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <string>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 inline namespace literals {
 constexpr std::size_t operator""_KiB(unsigned long long count) {

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// Element types of tensors. `boolean` is one byte, 0 or 1.
 enum class Dtype : std::uint8_t { f32, f64, i32, i64, u8, boolean };

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "base/error_code.h"
+#include "base/export.h"
 #include "base/where.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// All parts streamed into one string. Throws: std::bad_alloc; a text is whole or it is not there.
 template <class... Parts>

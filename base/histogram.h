@@ -4,7 +4,9 @@
 #include <span>
 #include <vector>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// How the values of a tensor are distributed, in the form of a summary's HistogramProto.
 ///

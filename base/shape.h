@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// The dimension of a shape that a feed decides, as in `{kDynamic, 28, 28, 1}`.
 inline constexpr std::int64_t kDynamic = -1;

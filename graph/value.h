@@ -4,10 +4,11 @@
 #include <functional>
 #include <string>
 
+#include "base/export.h"
 #include "base/tensor_view.h"
 #include "base/where.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 class Graph;
 class Node;

@@ -6,10 +6,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/export.h"
 #include "base/host_tensor.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// The content of a feed: a tensor that the caller keeps until the call returns, or a scalar held here.
 class FeedData {

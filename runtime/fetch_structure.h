@@ -7,10 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/export.h"
 #include "base/host_tensor.h"
 #include "graph/value.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 // Fetches may be nested: a Value, or vectors, arrays, pairs, tuples and maps of fetches, to any depth. What comes back
 // has the same shape with a HostTensor in the place of each Value.

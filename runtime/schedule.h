@@ -4,10 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "runtime/concrete_graph.h"
 #include "runtime/plan_memory.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// A stretch of a schedule with a name: "forward 0", "backward 2". `section` is kNoGroup outside of sections.
 struct Pass {

@@ -2,10 +2,11 @@
 
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/unary.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 // Element-wise operations with broadcasting: shapes are aligned at the last dimension, and a dimension of 1 is
 // repeated. Shapes: a, b any two that broadcast; result their broadcast. Both f32, or both i64 for add, sub, mul,

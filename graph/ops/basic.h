@@ -5,10 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/export.h"
 #include "base/host_tensor.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// A value that every run feeds. `shape` may have kDynamic dimensions, which the feed decides. A boolean scalar
 /// placeholder may choose kernels (batch_norm's `is_training`); its fed value is then part of the program's signature.

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 // Comparisons, element by element, with broadcasting as that of add. Shapes: a, b any two that broadcast, of one dtype;
 // result their broadcast, boolean. NaN is unequal to everything and neither less nor greater; false is less than true.

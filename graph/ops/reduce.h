@@ -2,12 +2,14 @@
 
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 enum class Reduction { sum, mean, max };
 
+/// Along which axes, and what becomes of them.
 struct ReduceOptions {
   std::vector<int> axes{};  ///< axes to reduce, negative ones count from the end; empty: all
   bool keep_dims = false;   ///< reduced axes stay, with size 1

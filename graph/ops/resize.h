@@ -2,13 +2,15 @@
 
 #include <cstdint>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/data_format.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 enum class ResizeMethod { nearest, bilinear };
 
+/// The size of the new image, and how its pixels are found in the old one.
 struct Resize2dOptions {
   std::int64_t height = 0, width = 0;  ///< of the result; must be set
   ResizeMethod method = ResizeMethod::nearest;

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "base/shape.h"
 #include "graph/ops/data_format.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 enum class PaddingKind { same, valid, fixed };
 
