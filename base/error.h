@@ -47,10 +47,12 @@ struct ErrorText {
   std::vector<Fact> facts{};
 };
 
+/// Streams a part of error_text_of into the sentence.
 template <class Part>
 void add_part(std::ostream& message, std::vector<Fact>&, const Part& part) {
   message << part;
 }
+/// Puts a fact among the facts instead.
 inline void add_part(std::ostream&, std::vector<Fact>& facts, const Fact& fact) {
   facts.push_back(fact);
 }

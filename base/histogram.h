@@ -25,6 +25,7 @@ struct Histogram {
   std::int64_t num_infinite = 0;
 };
 
+/// Counts the values; those that are not finite are counted apart, and stay out of minimum, maximum and sums.
 Histogram histogram_of(std::span<const float> values);
 
 }  // namespace sectionflow

@@ -17,7 +17,9 @@ struct InitializerRequest {
 };
 using Initializer = std::function<Value(const InitializerRequest&)>;
 
+/// Every element 0.
 Initializer zeros();
+/// Every element 1.
 Initializer ones();
 /// Every element `value`.
 Initializer constant_initializer(double value);

@@ -65,6 +65,7 @@ class Operation {
 
 }  // namespace sectionflow
 
+/// Values as keys of unordered containers.
 template <>
 struct std::hash<sectionflow::Value> {
   std::size_t operator()(const sectionflow::Value& value) const noexcept {

@@ -64,6 +64,7 @@ struct Signature {
 /// Throws: ArgumentError for a value of another graph, one that is computed, one fed twice, or of another dtype;
 /// ShapeError for a shape that does not match the placeholder's.
 Signature signature_of(const Graph& graph, const Feeds& feeds);
+/// The same from types alone.
 Signature signature_of(const Graph& graph, const FeedTypes& types);
 
 /// Throws: ArgumentError (SF-E307) naming the first element of a float feed that is NaN or infinite.

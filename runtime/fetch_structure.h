@@ -23,6 +23,7 @@ struct FetchStructure;
 template <class Fetches>
 using Fetched = typename FetchStructure<Fetches>::Result;
 
+/// A value comes back as a tensor.
 template <>
 struct FetchStructure<Value> {
   using Result = HostTensor;
@@ -32,6 +33,7 @@ struct FetchStructure<Value> {
   }
 };
 
+/// A vector comes back as a vector.
 template <class Inner>
 struct FetchStructure<std::vector<Inner>> {
   using Result = std::vector<Fetched<Inner>>;
@@ -45,6 +47,7 @@ struct FetchStructure<std::vector<Inner>> {
   }
 };
 
+/// A map comes back as a map with the same keys.
 template <class Key, class Inner>
 struct FetchStructure<std::map<Key, Inner>> {
   using Result = std::map<Key, Fetched<Inner>>;
@@ -75,6 +78,7 @@ struct TupleFetchStructure {
   }
 };
 
+/// A tuple comes back as a tuple.
 template <class... Inner>
 struct FetchStructure<std::tuple<Inner...>> : TupleFetchStructure<std::tuple<Inner...>, Inner...> {
   using Result = std::tuple<Fetched<Inner>...>;
@@ -83,6 +87,7 @@ struct FetchStructure<std::tuple<Inner...>> : TupleFetchStructure<std::tuple<Inn
   }
 };
 
+/// A pair comes back as a pair.
 template <class First, class Second>
 struct FetchStructure<std::pair<First, Second>> : TupleFetchStructure<std::pair<First, Second>, First, Second> {
   using Result = std::pair<Fetched<First>, Fetched<Second>>;
@@ -91,6 +96,7 @@ struct FetchStructure<std::pair<First, Second>> : TupleFetchStructure<std::pair<
   }
 };
 
+/// An array comes back as an array.
 template <class Inner, std::size_t Count>
 struct FetchStructure<std::array<Inner, Count>> {
   using Result = std::array<Fetched<Inner>, Count>;

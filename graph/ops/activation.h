@@ -39,6 +39,7 @@ Value tanh_grad(Value dy, Value y);
 Value sigmoid_grad(Value dy, Value y);
 /// dx = dy s (1 + x (1 - s)), s = sigmoid(x).
 Value silu_grad(Value dy, Value x);
+/// dx = dy times the derivative of the gelu that `options` name, at x.
 Value gelu_grad(Value dy, Value x, GeluOptions options);
 
 }  // namespace sectionflow

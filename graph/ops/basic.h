@@ -37,6 +37,7 @@ Operation initializer_of(Value variable);
 
 /// A tensor that is part of the graph.
 Value constant(Graph& graph, HostTensor tensor, std::string_view name = "constant", Where where = Where::here());
+/// An f32 scalar that is part of the graph.
 Value constant(Graph& graph, float value, std::string_view name = "constant", Where where = Where::here());
 /// The content of a constant; nullptr for values that are not one.
 const HostTensor* constant_content(Value value);

@@ -20,6 +20,7 @@ struct ConvTranspose2dOptions {
   std::int64_t groups = 1;
   DataFormat format = DataFormat::nhwc;  ///< nchw costs copies of x and y in scratch memory, and their time
 };
+/// The same, for every rank.
 ConvolutionOptions convolution_options(const ConvTranspose2dOptions& options);
 
 /// The gradient of conv2d with respect to its input, as an operation: each element of x adds its multiple of the kernel
@@ -39,6 +40,7 @@ struct ConvTranspose3dOptions {
   std::int64_t groups = 1;
   DataFormat format = DataFormat::nhwc;  ///< nchw costs copies of x and y in scratch memory, and their time
 };
+/// The same, for every rank.
 ConvolutionOptions convolution_options(const ConvTranspose3dOptions& options);
 
 /// The same of conv3d. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw), w [KD, KH, KW, F / groups,

@@ -27,9 +27,11 @@ struct UniformOptions {
   float low = 0;   ///< inclusive
   float high = 1;  ///< exclusive up to rounding; > low
 };
+/// Uniform numbers of [low, high). Shapes: result `shape`, f32.
 Value random_uniform(Graph& graph, Shape shape, UniformOptions options = {}, std::string_view name = "random_uniform",
                      Where where = Where::here());
 
+/// What the op "random" draws from.
 enum class Distribution { normal, truncated_normal, uniform };
 /// Options of the op "random".
 struct RandomOptions {

@@ -8,6 +8,7 @@
 
 namespace SF_API sectionflow {
 
+/// Whether a pixel is the nearest one's copy or between its four neighbours.
 enum class ResizeMethod { nearest, bilinear };
 
 /// The size of the new image, and how its pixels are found in the old one.

@@ -83,11 +83,15 @@ struct RmsPropOptions {
 Operation apply_rms_prop(Value variable, Value average, Value gradient, Value learning_rate,
                          RmsPropOptions options = {}, Where where = Where::here());
 
-// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`. The operations above check theirs.
+/// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_adam does so itself.
 void check_options(const AdamOptions& options, const std::string& label);
+/// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_adam_w does so itself.
 void check_options(const AdamWOptions& options, const std::string& label);
+/// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_momentum does so itself.
 void check_options(const MomentumOptions& options, const std::string& label);
+/// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_adagrad does so itself.
 void check_options(const AdagradOptions& options, const std::string& label);
+/// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_rms_prop does so itself.
 void check_options(const RmsPropOptions& options, const std::string& label);
 
 /// Options of the op "update_moving_average".
