@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the tests of label `install` do; CMake calls it with the folders.
 # Usage: check.sh WHAT BUILD_FOLDER [COMPILER [static|shared]]   WHAT: install, exports, headers, package, pkgconfig, subproject
-# Exit status 77: skipped, since the compiler is not there.
+# Exit status 77: skipped, since a tool is not there.
 set -euo pipefail
 what=$1 build=$2 compiler=${3:-} kind=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,7 +12,8 @@ export OMP_WAIT_POLICY=passive
 
 # Ninja and CMake write what went wrong to their output: it is kept quiet as long as all is well.
 quietly() {
-  local log=$work/log-$what-$(basename "$compiler")-$kind
+  local log
+  log=$work/log-$what-$(basename "$compiler")-$kind
   "$@" >"$log" 2>&1 || { cat "$log" >&2; fail "$1 has failed"; }
 }
 fail() { echo "check.sh $what: $*" >&2; exit 1; }
@@ -60,7 +61,7 @@ case "$what" in
       "$work/symbols"; then
       fail "these are inner and exported"
     fi
-    ldd "$(library so)" | grep -q 'not found' && fail "the library lacks another" || true
+    if ldd "$(library so)" | grep 'not found'; then fail "the library lacks these"; fi
     ;;
   headers)
     # They need nothing of ours but the installed tree, and bring none of other people's headers but those of C++.
@@ -79,6 +80,10 @@ case "$what" in
     run "$work/package-$compiler-$kind/consumer"
     ;;
   pkgconfig)
+    if ! command -v pkg-config >/dev/null; then
+      echo "skipped: there is no pkg-config (scripts/setup.sh --checks installs it)"
+      exit 77
+    fi
     PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name sectionflow.pc)")
     export PKG_CONFIG_PATH
     folder=$work/pkgconfig-$kind
