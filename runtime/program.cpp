@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "runtime/build_schedule.h"
 #include "runtime/check_schedule.h"
+#include "runtime/transient_split.h"
 
 namespace sectionflow {
 namespace {
@@ -56,6 +57,9 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
   // The bound counts whole multiples of kBufferAlignment, also for what lies at the top.
   report.lower_bound_bytes =
       std::min(report.planned_peak_bytes, program.transient_offset + program.plan.lower_bound_bytes);
+  const TransientSplit split = split_transient(program.schedule, program.storage);
+  report.border_bytes = split.border_bytes;
+  report.section_bytes = split.section_bytes;
   report.fits = report.planned_peak_bytes <= budget_bytes;
   report.num_steps = static_cast<int>(program.schedule.steps.size());
   std::set<NodeId> executed;

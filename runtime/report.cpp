@@ -25,6 +25,10 @@ std::string fullest_text(const ProgramReport& report, std::size_t most) {
 std::string ProgramReport::text() const {
   std::string text = "  peak:       " + exact(planned_peak_bytes) + " = " + bytes_text(persistent_bytes) +
                      " persistent + " + bytes_text(transient_bytes) + " transient\n";
+  if (border_bytes > 0) {
+    text += "  transient:  at most " + bytes_text(border_bytes) + " at rest between sections, and " +
+            bytes_text(section_bytes) + " for the fullest section itself\n";
+  }
   text += "  budget:     " + exact(budget_bytes) + (fits ? "\n" : ", too small\n");
   text += "  recomputed: " + std::to_string(recomputed_operations) + " of " + std::to_string(num_operations) +
           " operations\n";

@@ -23,6 +23,8 @@ struct ProgramReport {
   std::size_t transient_bytes = 0;     ///< the rest of the peak: activations, gradients, feeds, fetches, scratch
   std::size_t planned_peak_bytes = 0;  ///< both; the smallest budget under which the program runs
   std::size_t lower_bound_bytes = 0;   ///< persistent bytes and the largest sum of live bytes, at most the peak
+  std::size_t border_bytes = 0;        ///< of the transient ones: the most that rests between runs of sections
+  std::size_t section_bytes = 0;       ///< of the transient ones: the most that one run needs for itself
   bool fits = true;                    ///< planned_peak_bytes <= budget_bytes
   int num_steps = 0;
   int num_operations = 0;                ///< kernels launched in a cycle

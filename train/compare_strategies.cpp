@@ -49,14 +49,19 @@ std::unique_ptr<Contender> prepare(const Strategy& strategy, const CompareOption
   contender->session = std::make_unique<Session>(contender->graph, options.session);
   if (options.on_session) options.on_session(strategy, *contender->session);
   const ProgramReport report = contender->plan(batch);
-  contender->result = {.name = strategy.name,
-                       .fits = report.fits,
-                       .step_ms = {},
-                       .planned_peak_bytes = report.planned_peak_bytes,
-                       .persistent_bytes = report.persistent_bytes,
-                       .lower_bound_bytes = report.lower_bound_bytes,
-                       .recomputed_ops = report.recomputed_operations,
-                       .difference = {}};
+  contender->result = {
+      .name = strategy.name,
+      .fits = report.fits,
+      .step_ms = {},
+      .planned_peak_bytes = report.planned_peak_bytes,
+      .persistent_bytes = report.persistent_bytes,
+      .lower_bound_bytes = report.lower_bound_bytes,
+      .border_bytes = report.border_bytes,
+      .section_bytes = report.section_bytes,
+      .transient_share = static_cast<double>(report.transient_bytes) /
+                         static_cast<double>(std::max<std::size_t>(1, report.border_bytes + report.section_bytes)),
+      .recomputed_ops = report.recomputed_operations,
+      .difference = {}};
   if (report.fits) {
     contender->session->initialize();
     contender->initial.variables = read_variables(*contender->session);
@@ -109,9 +114,10 @@ std::string row(const StrategyResult& r) {
                   bytes_text(r.planned_peak_bytes).c_str());
     return line;
   }
-  std::snprintf(line, sizeof(line), "%-16s %12s %13s %10.1f %7.3f %11d   identical: %s\n", r.name.c_str(),
-                bytes_text(r.planned_peak_bytes).c_str(), bytes_text(r.measured_peak_bytes).c_str(), r.step_ms.median,
-                r.ratio, r.recomputed_ops, r.identical ? "yes" : "no");
+  std::snprintf(line, sizeof(line), "%-16s %12s %13s %10s %10s %7.3f %10.1f %7.3f %11d   identical: %s\n",
+                r.name.c_str(), bytes_text(r.planned_peak_bytes).c_str(), bytes_text(r.measured_peak_bytes).c_str(),
+                bytes_text(r.border_bytes).c_str(), bytes_text(r.section_bytes).c_str(), r.transient_share,
+                r.step_ms.median, r.ratio, r.recomputed_ops, r.identical ? "yes" : "no");
   return r.identical ? line : line + std::string("    ") + r.difference + "\n";
 }
 
@@ -168,8 +174,8 @@ Comparison compare_strategies(const std::vector<Strategy>& strategies, const Com
 
 std::string Comparison::text() const {
   char header[256];
-  std::snprintf(header, sizeof(header), "%-16s %12s %13s %10s %7s %11s\n", "strategy", "planned peak", "measured peak",
-                "step ms", "ratio", "recomputed");
+  std::snprintf(header, sizeof(header), "%-16s %12s %13s %10s %10s %7s %10s %7s %11s\n", "strategy", "planned peak",
+                "measured peak", "borders", "section", "share", "step ms", "ratio", "recomputed");
   std::string table = header;
   for (const StrategyResult& result : strategies) table += row(result);
   return table;
@@ -186,6 +192,9 @@ std::string Comparison::json() const {
                     {"measured_peak_bytes", r.measured_peak_bytes},
                     {"persistent_bytes", r.persistent_bytes},
                     {"lower_bound_bytes", r.lower_bound_bytes},
+                    {"border_bytes", r.border_bytes},
+                    {"section_bytes", r.section_bytes},
+                    {"transient_share", r.transient_share},
                     {"recomputed_ops", r.recomputed_ops},
                     {"identical", r.identical}});
   }

@@ -55,6 +55,10 @@ struct StrategyResult {
   std::size_t measured_peak_bytes = 0;
   std::size_t persistent_bytes = 0;
   std::size_t lower_bound_bytes = 0;
+  std::size_t border_bytes = 0;   ///< as in ProgramReport
+  std::size_t section_bytes = 0;  ///< as in ProgramReport
+  /// The transient peak as a share of border_bytes + section_bytes.
+  double transient_share = 0;
   int recomputed_ops = 0;
   /// Every byte of parameters, optimiser slots, running statistics and losses equals that of the first strategy that
   /// fits, and training has changed the parameters at all.
