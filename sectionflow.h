@@ -6,6 +6,7 @@
 #include "autodiff/optimizers.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/export.h"
 #include "base/host_tensor.h"
 #include "base/log.h"
 #include "data/batch_loader.h"
@@ -55,3 +56,7 @@
 #include "train/checkpoint.h"
 #include "train/compare_strategies.h"
 #include "train/progress.h"
+
+/// Trains neural networks that do not fit the device, section by section: a Graph says what is computed, a Session
+/// computes it under a memory budget, a GraphSectionManager trains it in sections. Every error is an Error.
+namespace SF_API sectionflow {}

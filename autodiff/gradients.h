@@ -2,9 +2,10 @@
 
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// A gradient and the variable that it is to change.
 struct GradientAndVariable {

@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "autodiff/gradients.h"
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// A number that is fixed, or a f32 scalar of the graph (a placeholder, so that it can be fed).
 using ScalarOrValue = std::variant<float, Value>;

@@ -3,15 +3,20 @@
 #include <cstddef>
 #include <string>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 inline namespace literals {
+/// 1_KiB is 1024 bytes.
 constexpr std::size_t operator""_KiB(unsigned long long count) {
   return count << 10;
 }
+/// 1_MiB is 1024 KiB.
 constexpr std::size_t operator""_MiB(unsigned long long count) {
   return count << 20;
 }
+/// 1_GiB is 1024 MiB.
 constexpr std::size_t operator""_GiB(unsigned long long count) {
   return count << 30;
 }

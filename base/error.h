@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "base/error_code.h"
+#include "base/export.h"
 #include "base/where.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// All parts streamed into one string. Throws: std::bad_alloc; a text is whole or it is not there.
 template <class... Parts>
@@ -46,10 +47,12 @@ struct ErrorText {
   std::vector<Fact> facts{};
 };
 
+/// Streams a part of error_text_of into the sentence.
 template <class Part>
 void add_part(std::ostream& message, std::vector<Fact>&, const Part& part) {
   message << part;
 }
+/// Puts a fact among the facts instead.
 inline void add_part(std::ostream&, std::vector<Fact>& facts, const Fact& fact) {
   facts.push_back(fact);
 }

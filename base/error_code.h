@@ -1,6 +1,8 @@
 #pragma once
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// What went wrong, as a number that stays: it stands before every error text as "SF-E201", and docs/errors.md tells
 /// for each what it means and what to do. A number is never given to another meaning.

@@ -4,7 +4,9 @@
 #include <span>
 #include <vector>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// How the values of a tensor are distributed, in the form of a summary's HistogramProto.
 ///
@@ -23,6 +25,7 @@ struct Histogram {
   std::int64_t num_infinite = 0;
 };
 
+/// Counts the values; those that are not finite are counted apart, and stay out of minimum, maximum and sums.
 Histogram histogram_of(std::span<const float> values);
 
 }  // namespace sectionflow

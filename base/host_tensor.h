@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/export.h"
 #include "base/tensor_view.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// A dense, row-major tensor in host memory. Owns: its bytes, aligned to 64. Move-only; `clone()` copies.
 class HostTensor {

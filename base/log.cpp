@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include <glog/logging.h>
+
 namespace sectionflow {
 
 void start_logging(const char* program_name) {

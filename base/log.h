@@ -1,8 +1,8 @@
 #pragma once
 
-#include <glog/logging.h>
+#include "base/export.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Starts glog with lines on stderr, once per process; later calls do nothing. A program that has set glog up itself
 /// need not call it.

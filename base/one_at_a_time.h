@@ -4,7 +4,9 @@
 #include <string_view>
 #include <thread>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// Guards an object that one thread at a time may use: a second thread that comes while a first is inside is refused
 /// before it touches anything. The same thread may enter again, and another may once the first has left.

@@ -3,7 +3,9 @@
 #include <array>
 #include <cstdint>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// Where random numbers come from: the same address gives the same numbers, on every thread, in every order.
 struct RandomAddress {

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// The dimension of a shape that a feed decides, as in `{kDynamic, 28, 28, 1}`.
 inline constexpr std::int64_t kDynamic = -1;
@@ -42,6 +44,7 @@ class Shape {
   std::vector<std::int64_t> dims_;
 };
 
+/// As text: "[32,28,28,1]", with ? for unknown dimensions.
 std::ostream& operator<<(std::ostream& stream, const Shape& shape);
 
 /// Whether a tensor of shape `actual` may stand where `declared` is asked for: equal but for declared unknowns.

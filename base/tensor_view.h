@@ -3,9 +3,10 @@
 #include <cstddef>
 
 #include "base/dtype.h"
+#include "base/export.h"
 #include "base/shape.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Dtype and shape of a tensor, without its data.
 struct TensorType {

@@ -2,7 +2,9 @@
 
 #include <string>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// A line of source, for error texts. As the default of a last parameter, `Where where = Where::here()`, it is the line
 /// of the call.

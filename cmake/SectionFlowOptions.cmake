@@ -1,13 +1,15 @@
-# Options of the build and the flags that every target of ours gets.
-option(SECTIONFLOW_BUILD_TESTS "Build the tests" ON)
-option(SECTIONFLOW_BUILD_EXAMPLES "Build the examples" ON)
-option(SECTIONFLOW_BUILD_BENCH "Build the benchmarks" ON)
+# Options of the build and the flags that every target of ours gets. As a part of another project SectionFlow is the
+# library alone, and changes nothing of that project.
+option(SECTIONFLOW_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(SECTIONFLOW_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
+option(SECTIONFLOW_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(SECTIONFLOW_INSTALL "Have an install step" ${PROJECT_IS_TOP_LEVEL})
 option(SECTIONFLOW_WERROR "Treat warnings as errors" OFF)
 set(SECTIONFLOW_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 set(SECTIONFLOW_MARCH "auto" CACHE STRING
     "Instruction set of our own loops, as for -march; auto takes x86-64-v3 where this machine runs it. oneDNN chooses its own at run time")
 
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 set(CMAKE_CXX_STANDARD 20)

@@ -1,11 +1,16 @@
 # sf_add_folder(<folder> [DEPENDS <folder>...] [LIBRARIES <target>...])
 #
 # One static library sf_<folder> of every source below the folder. DEPENDS names the folders it may include
-# (docs/architecture.md); LIBRARIES are other people's.
+# (docs/architecture.md); LIBRARIES are other people's. The same objects go into libsectionflow, static and shared
+# (cmake/SectionFlowPackage.cmake).
 function(sf_add_folder folder)
   cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   add_library(sf_${folder} STATIC ${sources})
+  set_target_properties(sf_${folder} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                                                VISIBILITY_INLINES_HIDDEN ON)
+  # Nobody replaces our functions by others of the same name, so that calls among them need no detour.
+  target_compile_options(sf_${folder} PRIVATE -fno-semantic-interposition)
   target_include_directories(sf_${folder} PUBLIC ${PROJECT_SOURCE_DIR})
   list(TRANSFORM arg_DEPENDS PREPEND sf_)
   target_link_libraries(sf_${folder} PUBLIC ${arg_DEPENDS} ${arg_LIBRARIES} PRIVATE sf_flags ${arg_PRIVATE_LIBRARIES})

@@ -10,9 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/export.h"
 #include "data/dataset.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Images ready to be fed, and where they stand in the run.
 struct Batch {
@@ -25,6 +26,7 @@ struct Batch {
 /// For BatchLoaderOptions::epochs: there is always a next batch.
 inline constexpr std::int64_t kEndless = -1;
 
+/// What a BatchLoader delivers, in which order, and how it works ahead.
 struct BatchLoaderOptions {
   // What is delivered.
   std::int64_t batch = 32;      ///< images in a batch; the last one of an epoch may hold fewer

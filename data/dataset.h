@@ -3,9 +3,10 @@
 #include <filesystem>
 #include <string>
 
+#include "base/export.h"
 #include "base/host_tensor.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Images with their classes, in host memory. Owns: both tensors.
 struct Dataset {
@@ -15,6 +16,7 @@ struct Dataset {
   std::string name;
 };
 
+/// A data set in its two parts: to learn from, and to be judged by.
 struct TrainTest {
   Dataset train;
   Dataset test;

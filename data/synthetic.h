@@ -2,10 +2,12 @@
 
 #include <cstdint>
 
+#include "base/export.h"
 #include "data/dataset.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// The sizes of a data set that synthetic_mnist makes.
 struct SyntheticOptions {
   std::int64_t train_size = 10000;
   std::int64_t test_size = 2000;

@@ -4,9 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "base/export.h"
 #include "base/tensor_view.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Which kind of machine a session computes on.
 enum class DeviceKind { cpu };

@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/export.h"
 #include "base/one_at_a_time.h"
 #include "graph/node.h"
 #include "graph/value.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 // Names of the collections that SectionFlow itself fills; users may add to these and to their own.
 inline constexpr std::string_view kVariables = "variables";

@@ -2,9 +2,10 @@
 
 #include <functional>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Makes the initial value of a parameter from its shape. `fan_in` is the number of inputs that one output sums over,
 /// `fan_out` the number of outputs that one input feeds.
@@ -16,7 +17,9 @@ struct InitializerRequest {
 };
 using Initializer = std::function<Value(const InitializerRequest&)>;
 
+/// Every element 0.
 Initializer zeros();
+/// Every element 1.
 Initializer ones();
 /// Every element `value`.
 Initializer constant_initializer(double value);

@@ -4,16 +4,18 @@
 #include <cstdint>
 #include <string>
 
+#include "base/export.h"
 #include "graph/initializer.h"
 #include "graph/ops/conv2d.h"
 #include "graph/ops/conv3d.h"
 #include "graph/ops/conv_transpose.h"
 #include "graph/ops/data_format.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 // Layers make their parameters as trainable variables below a name scope of their own: `<name>/kernel`, `<name>/bias`.
 
+/// Of the layer dense: its width, its variables and their initial values.
 struct DenseOptions {
   std::int64_t units = 0;  ///< outputs; must be set
   bool bias = true;
@@ -24,6 +26,7 @@ struct DenseOptions {
 /// y = x kernel + bias. Shapes: x [..., C] of rank 2 or more, kernel [C, units], bias [units], y [..., units]. f32.
 Value dense(Value x, const DenseOptions& options, Where where = Where::here());
 
+/// Of the layer conv2d: Conv2dOptions, and the filters, the bias and their initial values.
 struct Conv2dLayerOptions {
   std::int64_t filters = 0;  ///< outputs; must be set
   std::array<std::int64_t, 2> kernel = {3, 3};
@@ -41,6 +44,7 @@ struct Conv2dLayerOptions {
 /// kernel [KH, KW, C / groups, filters], bias [filters], y [N, OH, OW, filters]. f32.
 Value conv2d(Value x, const Conv2dLayerOptions& options, Where where = Where::here());
 
+/// Of the layer conv3d: Conv3dOptions, and the filters, the bias and their initial values.
 struct Conv3dLayerOptions {
   std::int64_t filters = 0;  ///< outputs; must be set
   std::array<std::int64_t, 3> kernel = {3, 3, 3};
@@ -58,6 +62,7 @@ struct Conv3dLayerOptions {
 /// kernel [KD, KH, KW, C / groups, filters], bias [filters], y [N, OD, OH, OW, filters]. f32.
 Value conv3d(Value x, const Conv3dLayerOptions& options, Where where = Where::here());
 
+/// Of the layer conv_transpose2d: ConvTranspose2dOptions, and the filters, the bias and their initial values.
 struct ConvTranspose2dLayerOptions {
   std::int64_t filters = 0;  ///< outputs; must be set
   std::array<std::int64_t, 2> kernel = {3, 3};
@@ -76,6 +81,7 @@ struct ConvTranspose2dLayerOptions {
 /// kernel [KH, KW, filters / groups, C], bias [filters], y [N, OH, OW, filters]. f32.
 Value conv_transpose2d(Value x, const ConvTranspose2dLayerOptions& options, Where where = Where::here());
 
+/// Of the layer conv_transpose3d: ConvTranspose3dOptions, and the filters, the bias and their initial values.
 struct ConvTranspose3dLayerOptions {
   std::int64_t filters = 0;  ///< outputs; must be set
   std::array<std::int64_t, 3> kernel = {3, 3, 3};
@@ -94,6 +100,7 @@ struct ConvTranspose3dLayerOptions {
 /// kernel [KD, KH, KW, filters / groups, C], bias [filters], y [N, OD, OH, OW, filters]. f32.
 Value conv_transpose3d(Value x, const ConvTranspose3dLayerOptions& options, Where where = Where::here());
 
+/// Of the layer batch_norm: BatchNormOptions, and how its moving averages and variables are kept and called.
 struct BatchNormLayerOptions {
   float decay = 0.999F;  ///< of the moving averages
   float epsilon = 1e-3F;
@@ -106,6 +113,7 @@ struct BatchNormLayerOptions {
 /// Shapes: x [..., C] (nchw: [N, C, ...]); y like x; is_training [], a boolean placeholder or constant. f32.
 Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options = {}, Where where = Where::here());
 
+/// Of the layer layer_norm: LayerNormOptions, and the name that its variables begin with.
 struct LayerNormLayerOptions {
   float epsilon = 1e-5F;
   std::string name = "layer_norm";
@@ -114,6 +122,7 @@ struct LayerNormLayerOptions {
 /// scale, shift [C]; y like x. f32.
 Value layer_norm(Value x, const LayerNormLayerOptions& options = {}, Where where = Where::here());
 
+/// Of the layer embedding: its table and the initial values.
 struct EmbeddingOptions {
   std::int64_t vocabulary = 0;  ///< rows of the table; must be set
   std::int64_t width = 0;       ///< numbers a row; must be set

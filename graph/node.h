@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/op_def.h"
 #include "graph/value.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// A set of nodes that belong together (a section). kNoGroup stands outside of all.
 using GroupId = std::int32_t;

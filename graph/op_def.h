@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/export.h"
 #include "base/tensor_view.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Whether an operation may be executed again within one training cycle.
 enum class Recompute {

@@ -4,9 +4,10 @@
 #include <ostream>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Which nodes each node depends on: the edges that an algorithm is to see, stored densely.
 class DependencyGraph {

@@ -4,10 +4,11 @@
 #include <functional>
 #include <string>
 
+#include "base/export.h"
 #include "base/tensor_view.h"
 #include "base/where.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 class Graph;
 class Node;
@@ -64,6 +65,7 @@ class Operation {
 
 }  // namespace sectionflow
 
+/// Values as keys of unordered containers.
 template <>
 struct std::hash<sectionflow::Value> {
   std::size_t operator()(const sectionflow::Value& value) const noexcept {

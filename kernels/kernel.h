@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "base/random.h"
 #include "device/device.h"
 #include "graph/node.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// What a kernel is made for: one node under one feed signature.
 struct KernelRequest {

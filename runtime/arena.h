@@ -3,9 +3,10 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/export.h"
 #include "device/device.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// The session's one block of device memory, of the budget's size: variables at its start, then the planned region that
 /// all programs use in turn. Also measures, without knowing any plan, how far a run really reached.

@@ -2,9 +2,10 @@
 
 #include <vector>
 
+#include "base/export.h"
 #include "runtime/schedule.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// What a run is asked for.
 struct RunRequest {

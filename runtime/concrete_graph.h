@@ -3,10 +3,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "runtime/feeds.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// A graph under one feed signature: concrete types, and what each node really reads.
 class ConcreteGraph {

@@ -1,12 +1,13 @@
 #include "runtime/executor.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 
 #include "base/allocation_scope.h"
 #include "base/error.h"
-#include "base/log.h"
 
 namespace sectionflow {
 namespace {

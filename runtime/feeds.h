@@ -6,10 +6,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/export.h"
 #include "base/host_tensor.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// The content of a feed: a tensor that the caller keeps until the call returns, or a scalar held here.
 class FeedData {
@@ -63,6 +64,7 @@ struct Signature {
 /// Throws: ArgumentError for a value of another graph, one that is computed, one fed twice, or of another dtype;
 /// ShapeError for a shape that does not match the placeholder's.
 Signature signature_of(const Graph& graph, const Feeds& feeds);
+/// The same from types alone.
 Signature signature_of(const Graph& graph, const FeedTypes& types);
 
 /// Throws: ArgumentError (SF-E307) naming the first element of a float feed that is NaN or infinite.

@@ -7,10 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/export.h"
 #include "base/host_tensor.h"
 #include "graph/value.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 // Fetches may be nested: a Value, or vectors, arrays, pairs, tuples and maps of fetches, to any depth. What comes back
 // has the same shape with a HostTensor in the place of each Value.
@@ -22,6 +23,7 @@ struct FetchStructure;
 template <class Fetches>
 using Fetched = typename FetchStructure<Fetches>::Result;
 
+/// A value comes back as a tensor.
 template <>
 struct FetchStructure<Value> {
   using Result = HostTensor;
@@ -31,6 +33,7 @@ struct FetchStructure<Value> {
   }
 };
 
+/// A vector comes back as a vector.
 template <class Inner>
 struct FetchStructure<std::vector<Inner>> {
   using Result = std::vector<Fetched<Inner>>;
@@ -44,6 +47,7 @@ struct FetchStructure<std::vector<Inner>> {
   }
 };
 
+/// A map comes back as a map with the same keys.
 template <class Key, class Inner>
 struct FetchStructure<std::map<Key, Inner>> {
   using Result = std::map<Key, Fetched<Inner>>;
@@ -74,6 +78,7 @@ struct TupleFetchStructure {
   }
 };
 
+/// A tuple comes back as a tuple.
 template <class... Inner>
 struct FetchStructure<std::tuple<Inner...>> : TupleFetchStructure<std::tuple<Inner...>, Inner...> {
   using Result = std::tuple<Fetched<Inner>...>;
@@ -82,6 +87,7 @@ struct FetchStructure<std::tuple<Inner...>> : TupleFetchStructure<std::tuple<Inn
   }
 };
 
+/// A pair comes back as a pair.
 template <class First, class Second>
 struct FetchStructure<std::pair<First, Second>> : TupleFetchStructure<std::pair<First, Second>, First, Second> {
   using Result = std::pair<Fetched<First>, Fetched<Second>>;
@@ -90,6 +96,7 @@ struct FetchStructure<std::pair<First, Second>> : TupleFetchStructure<std::pair<
   }
 };
 
+/// An array comes back as an array.
 template <class Inner, std::size_t Count>
 struct FetchStructure<std::array<Inner, Count>> {
   using Result = std::array<Fetched<Inner>, Count>;

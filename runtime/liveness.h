@@ -3,11 +3,12 @@
 #include <memory>
 #include <vector>
 
+#include "base/export.h"
 #include "kernels/kernel.h"
 #include "runtime/plan_memory.h"
 #include "runtime/schedule.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Which buffers share bytes, and for how long the bytes are needed.
 struct StorageAssignment {

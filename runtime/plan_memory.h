@@ -6,7 +6,9 @@
 #include <span>
 #include <vector>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 using StepIndex = std::int32_t;
 

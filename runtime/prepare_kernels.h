@@ -3,11 +3,12 @@
 #include <memory>
 #include <vector>
 
+#include "base/export.h"
 #include "device/device.h"
 #include "kernels/kernel.h"
 #include "runtime/schedule.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Bytes behind a kernel's scratch that are written before each launch and checked after it: a library that writes past
 /// the scratch it asked for is found out at once.

@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "runtime/liveness.h"
 #include "runtime/prepare_kernels.h"
 #include "runtime/report.h"
 #include "runtime/schedule.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Bytes behind every storage in poison mode.
 inline constexpr std::size_t kPoisonGuardBytes = 64;
@@ -49,6 +50,7 @@ struct Program {
   Signature signature;
 };
 
+/// The budget a program is compiled for, and what is checked besides.
 struct CompileOptions {
   std::size_t budget_bytes = 0;
   bool poison = false;

@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/node.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// A tensor, or a kernel's scratch, that is alive at the fullest step.
 struct LiveTensor {

@@ -4,13 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "runtime/concrete_graph.h"
 #include "runtime/plan_memory.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// A stretch of a schedule with a name: "forward 0", "backward 2". `section` is kNoGroup outside of sections.
 struct Pass {
+  /// What a stretch does; `recompute` is a forward run again.
   enum class Kind { forward, recompute, backward, whole };
   Kind kind = Kind::whole;
   GroupId section = kNoGroup;
@@ -49,6 +51,7 @@ struct Script {
 
 /// Where an input or output of a step lies.
 struct Operand {
+  /// In a buffer, or in a variable's place; `none`: it is not needed.
   enum class Kind { none, buffer, variable };
   Kind kind = Kind::none;
   int index = 0;  ///< a buffer, or the node of a variable

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/export.h"
 #include "base/one_at_a_time.h"
 #include "device/device.h"
 #include "graph/graph.h"
@@ -20,8 +21,9 @@
 #include "runtime/statistics.h"
 #include "runtime/trace.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// The device, the budget and the randomness of a session, and what it checks.
 struct SessionOptions {
   DeviceSpec device = cpu();
   /// Hard limit on all bytes that are allocated on the device: variables, activations, gradients, feeds, fetches,
@@ -40,6 +42,7 @@ struct SessionOptions {
   bool check_feeds = false;
 };
 
+/// What a run executes besides its fetches.
 struct RunOptions {
   std::vector<Operation> targets{};  ///< executed for their effect: updates, groups
 };

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// Figures of a session's device memory, by the names that users of TensorFlow Large Model Support know.
 struct Statistics {

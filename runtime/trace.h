@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "runtime/schedule.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// What ran when, for chrome://tracing and Perfetto. Room for a cycle's events is taken before the cycle starts.
 class Trace {

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs what SectionFlow needs on Debian 12 / Ubuntu: only what is missing, as root or through sudo.
-# Usage: scripts/setup.sh [--checks]   (--checks adds clang, clang-format and the sanitizer runtimes)
+# Usage: scripts/setup.sh [--checks]   (--checks adds clang, clang-format, the sanitizer runtimes and doxygen)
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libdnnl-dev libboost-graph-dev libgoogle-glog-dev libgtest-dev libgmock-dev libcli11-dev
   nlohmann-json3-dev zlib1g-dev)
 for argument in "$@"; do
   case "$argument" in
-    --checks) packages+=(clang clang-format libclang-rt-dev libomp-dev) ;;
+    --checks) packages+=(clang clang-format libclang-rt-dev libomp-dev doxygen pkgconf) ;;
     *) echo "setup.sh: unknown argument '$argument'; usage: scripts/setup.sh [--checks]" >&2; exit 2 ;;
   esac
 done

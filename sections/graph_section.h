@@ -4,10 +4,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "sections/section_boundaries.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 class GraphSectionManager;
 

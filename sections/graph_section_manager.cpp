@@ -1,9 +1,10 @@
 #include "sections/graph_section_manager.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/global_norm.h"
 #include "graph/ops/update.h"

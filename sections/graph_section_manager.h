@@ -9,6 +9,7 @@
 
 #include "autodiff/optimizers.h"
 #include "base/error.h"
+#include "base/export.h"
 #include "base/histogram.h"
 #include "base/one_at_a_time.h"
 #include "graph/graph.h"
@@ -16,7 +17,7 @@
 #include "sections/graph_section.h"
 #include "sections/section_schedule.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// An open section; closes it when it ends. Move-only.
 class SectionScope {
@@ -35,6 +36,7 @@ class SectionScope {
   int exceptions_;  // in flight when it was opened
 };
 
+/// What add_training_ops trains, and what it adds besides.
 struct TrainingOptions {
   std::vector<Value> variables{};      ///< to train; empty: all trainable ones
   std::optional<Value> global_step{};  ///< an i64 scalar variable, incremented once a cycle
@@ -49,6 +51,7 @@ struct SectionTraining {
   int update_operations = 0;
 };
 
+/// What a cycle logs.
 struct CycleOptions {
   bool verbose_timing = false;  ///< log the milliseconds of each pass
 };
@@ -59,6 +62,7 @@ struct SectionRuns {
   std::int64_t backward = 0;
 };
 
+/// The gradients of one variable in one cycle, as a histogram.
 struct GradientSummary {
   std::string variable;
   Histogram histogram;

@@ -3,10 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "sections/section_map.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// What crosses the borders of one section, each value once, in the order of creation. Variables and constants, which
 /// are at home in the session and the graph, do not count.

@@ -4,9 +4,10 @@
 #include <map>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Index of a section among its manager's; kOutside stands outside of all.
 using SectionIndex = int;

@@ -3,10 +3,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/export.h"
 #include "runtime/schedule.h"
 #include "sections/section_map.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// One fetch of a cycle. `run`: the section in whose backward run it is evaluated; kForwardPass for the forward pass.
 struct CycleFetch {
@@ -20,6 +21,7 @@ struct HeldValues {
   std::vector<Value> until_end;       ///< backward values: kept to the end of the cycle
 };
 
+/// The cycle that write_section_schedule is asked for.
 struct CycleRequest {
   std::vector<GroupId> groups;      ///< of the sections, in order
   std::vector<Operation> training;  ///< updates to execute

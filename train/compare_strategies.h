@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "data/batch_loader.h"
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// A model that is ready to train: its loss, and how a batch is fed to it.
 struct TrainableModel {
@@ -26,6 +27,7 @@ struct Strategy {
   std::function<TrainableModel(Graph&, GraphSectionManager&)> build;
 };
 
+/// What compare_strategies trains, for how long, on what, and whom it tells.
 struct CompareOptions {
   std::string model{};      ///< for the report
   std::int64_t steps = 20;  ///< training steps of each strategy, the first of which is measured and not timed
@@ -38,10 +40,12 @@ struct CompareOptions {
   std::function<void(const Strategy&, Session&)> on_session{};
 };
 
+/// Of the numbers measured: a quarter lies below the first, half below the second, a quarter above the third.
 struct Quartiles {
   double p25 = 0, median = 0, p75 = 0;
 };
 
+/// How one strategy did, and whether it gave the bits of the first.
 struct StrategyResult {
   std::string name;
   bool fits = false;  ///< in the budget; if not, nothing below but the planned bytes is known
@@ -62,6 +66,7 @@ struct StrategyResult {
   std::string difference;  ///< the first thing that differs; empty when identical
 };
 
+/// What compare_strategies has found, strategy by strategy, in the order of asking.
 struct Comparison {
   std::string model;
   std::int64_t batch = 0;

@@ -7,7 +7,9 @@
 #include <ostream>
 #include <string>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// Where a training run stands. What is left at its default is not printed.
 struct ProgressState {
@@ -20,6 +22,7 @@ struct ProgressState {
   std::size_t peak_bytes = 0;    ///< of the device's memory
 };
 
+/// Where a ProgressLine writes, and how often.
 struct ProgressOptions {
   std::ostream* stream = nullptr;  ///< nullptr: std::cerr
   /// Whether lines are redrawn in place; by itself true only for std::cerr and std::cout on a terminal.

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 // Activations, element by element. Shapes: any; y like x. f32. Throws: ArgumentError for another dtype. Those of
 // exponentials err by less than 4 epsilons of f32; NaN stays NaN.
@@ -21,6 +22,7 @@ enum class Gelu {
   exact,  ///< x P(X < x) of the normal distribution: x (1 + erf(x / sqrt(2))) / 2
   tanh    ///< x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, which GPT-2 was trained with
 };
+/// Which gelu.
 struct GeluOptions {
   Gelu approximation = Gelu::exact;
 };
@@ -37,6 +39,7 @@ Value tanh_grad(Value dy, Value y);
 Value sigmoid_grad(Value dy, Value y);
 /// dx = dy s (1 + x (1 - s)), s = sigmoid(x).
 Value silu_grad(Value dy, Value x);
+/// dx = dy times the derivative of the gelu that `options` name, at x.
 Value gelu_grad(Value dy, Value x, GeluOptions options);
 
 }  // namespace sectionflow

@@ -2,23 +2,30 @@
 
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/unary.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 // Element-wise operations with broadcasting: shapes are aligned at the last dimension, and a dimension of 1 is
 // repeated. Shapes: a, b any two that broadcast; result their broadcast. Both f32, or both i64 for add, sub, mul,
 // maximum and minimum. Throws: ShapeError, ArgumentError for unequal dtypes.
+/// y = a + b.
 Value add(Value a, Value b, Where where = Where::here());
+/// y = a - b.
 Value sub(Value a, Value b, Where where = Where::here());
+/// y = a b.
 Value mul(Value a, Value b, Where where = Where::here());
+/// y = a / b.
 Value div(Value a, Value b, Where where = Where::here());
-/// The larger and the smaller; NaN where either is NaN. Where a and b are equal, each gets half of the gradient.
+/// The larger; NaN where either is NaN. Where a and b are equal, each gets half of the gradient.
 Value maximum(Value a, Value b, Where where = Where::here());
+/// The smaller, as maximum.
 Value minimum(Value a, Value b, Where where = Where::here());
 /// a^b as std::pow: NaN for a < 0 unless b is an integer. The gradient to b is dy y ln a, and 0 where a = 0 and b >= 0.
 Value pow(Value a, Value b, Where where = Where::here());
+/// The same for one exponent.
 Value pow(Value a, float b, Where where = Where::here());
 
 /// The left or right side of an operator sign, with the line where it stands: such a call has no parameter for it.
@@ -28,6 +35,8 @@ struct Term {
   Where where;
 };
 
+/// The signs for add, sub, neg, mul and div. A number on either side counts for every element.
+///@{
 inline Value operator+(Term a, Term b) {
   return add(a.value, b.value, a.where);
 }
@@ -51,6 +60,7 @@ Value operator*(Term a, float b);
 Value operator*(float a, Term b);
 Value operator/(Term a, float b);
 Value operator/(float a, Term b);
+///@}
 
 /// The sum of f32 values of one shape, added from left to right: ((v0 + v1) + v2) + ...
 Value add_n(const std::vector<Value>& values, Where where = Where::here());

@@ -2,10 +2,12 @@
 
 #include <optional>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// Which keys a query sees, and what the products are multiplied by.
 struct AttentionOptions {
   bool causal = false;           ///< query t sees the keys 0 to t alone
   std::optional<float> scale{};  ///< of the products of queries and keys; 1 / sqrt(D) where absent
@@ -18,6 +20,7 @@ struct AttentionOptions {
 /// Sources: Vaswani et al. 2017; Dao et al. 2022 for the recomputation.
 Value attention(Value q, Value k, Value v, AttentionOptions options = {}, Where where = Where::here());
 
+/// The gradients of attention's inputs, shaped like them.
 struct AttentionGradients {
   Value dq, dk, dv;
 };

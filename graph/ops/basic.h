@@ -5,10 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/export.h"
 #include "base/host_tensor.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// A value that every run feeds. `shape` may have kDynamic dimensions, which the feed decides. A boolean scalar
 /// placeholder may choose kernels (batch_norm's `is_training`); its fed value is then part of the program's signature.
@@ -36,6 +37,7 @@ Operation initializer_of(Value variable);
 
 /// A tensor that is part of the graph.
 Value constant(Graph& graph, HostTensor tensor, std::string_view name = "constant", Where where = Where::here());
+/// An f32 scalar that is part of the graph.
 Value constant(Graph& graph, float value, std::string_view name = "constant", Where where = Where::here());
 /// The content of a constant; nullptr for values that are not one.
 const HostTensor* constant_content(Value value);

@@ -1,10 +1,12 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/data_format.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// How batch_norm normalises, what it does after that, and where the channels are.
 struct BatchNormOptions {
   float epsilon = 1e-3F;                 ///< added to the variance
   bool relu = false;                     ///< y = max(0, .), in the same pass and in the gradient's
@@ -27,6 +29,7 @@ struct BatchNormResult {
 BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean, Value running_variance,
                            Value is_training, BatchNormOptions options = {}, Where where = Where::here());
 
+/// The gradients of batch_norm's x, scale and shift, shaped like them.
 struct BatchNormGradients {
   Value dx, dscale, dshift;
 };

@@ -1,10 +1,12 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/data_format.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// Where the channels of x are.
 struct BiasAddOptions {
   DataFormat format = DataFormat::nhwc;  ///< nhwc: the last axis has the channels; nchw: the second
 };

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// x repeated to `shape`: aligned at the last dimension, a dimension of 1 or one that x does not have is repeated.
 /// A -1 in `shape` is x's own dimension, and the only thing that an unknown one fits.

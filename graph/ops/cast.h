@@ -1,8 +1,9 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// x in another dtype, as C++ converts; floats towards zero, NaN and values out of range to 0; to boolean: x != 0.
 /// Shapes: any; result like x. The gradient of f32 <-> f64 passes, that of other casts is none.

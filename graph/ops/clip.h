@@ -1,8 +1,9 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// y = min(max(x, low), high), element by element; NaN stays NaN. The gradient passes where low <= x <= high.
 /// Shapes: any; y like x. f32. Throws: ArgumentError for another dtype, and unless low <= high.

@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// The values one behind the other along `axis`; negative axes count from the end.
 /// Shapes: values alike but along `axis`, which they may leave unknown; the result has the sum there. Any dtype.

@@ -3,12 +3,14 @@
 #include <array>
 #include <cstdint>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/convolution.h"
 #include "graph/ops/window.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// How a window of two dimensions moves over the image.
 struct Conv2dOptions {
   std::array<std::int64_t, 2> stride = {1, 1};  ///< {height, width}, >= 1
   Padding padding = Padding::same;

@@ -3,12 +3,14 @@
 #include <array>
 #include <cstdint>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/convolution.h"
 #include "graph/ops/window.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// How a window of three dimensions moves over the volume.
 struct Conv3dOptions {
   std::array<std::int64_t, 3> stride = {1, 1, 1};  ///< {depth, height, width}, >= 1
   Padding3d padding = Padding3d::same;

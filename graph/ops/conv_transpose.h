@@ -3,12 +3,14 @@
 #include <array>
 #include <cstdint>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/convolution.h"
 #include "graph/ops/window.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// The convolution of two dimensions that is transposed, and which of the sizes it fits the output has.
 struct ConvTranspose2dOptions {
   std::array<std::int64_t, 2> stride = {1, 1};  ///< {height, width}, >= 1
   Padding padding = Padding::same;              ///< of the convolution that is transposed: taken off the output
@@ -18,6 +20,7 @@ struct ConvTranspose2dOptions {
   std::int64_t groups = 1;
   DataFormat format = DataFormat::nhwc;  ///< nchw costs copies of x and y in scratch memory, and their time
 };
+/// The same, for every rank.
 ConvolutionOptions convolution_options(const ConvTranspose2dOptions& options);
 
 /// The gradient of conv2d with respect to its input, as an operation: each element of x adds its multiple of the kernel
@@ -27,6 +30,7 @@ ConvolutionOptions convolution_options(const ConvTranspose2dOptions& options);
 /// Throws: ShapeError, ArgumentError when ranks, channels, groups or output_padding do not fit.
 Value conv_transpose2d(Value x, Value w, ConvTranspose2dOptions options = {}, Where where = Where::here());
 
+/// The convolution of three dimensions that is transposed, and which of the sizes it fits the output has.
 struct ConvTranspose3dOptions {
   std::array<std::int64_t, 3> stride = {1, 1, 1};  ///< {depth, height, width}, >= 1
   Padding3d padding = Padding3d::same;             ///< of the convolution that is transposed: taken off the output
@@ -36,6 +40,7 @@ struct ConvTranspose3dOptions {
   std::int64_t groups = 1;
   DataFormat format = DataFormat::nhwc;  ///< nchw costs copies of x and y in scratch memory, and their time
 };
+/// The same, for every rank.
 ConvolutionOptions convolution_options(const ConvTranspose3dOptions& options);
 
 /// The same of conv3d. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw), w [KD, KH, KW, F / groups,

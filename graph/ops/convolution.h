@@ -4,10 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/window.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 class OpRegistry;
 
@@ -43,12 +44,16 @@ ConvolutionGeometry convolution_geometry(const Shape& x, const Shape& w, const C
 ConvolutionGeometry transposed_geometry(const Shape& x, const Shape& w, const ConvolutionOptions& options,
                                         const std::string& label);
 
+/// Adds the three ops to the registry.
 void define_convolution_ops(OpRegistry& registry, const std::string& name);
 
 /// "conv2d", "conv3d"
 std::string convolution_name(const ConvolutionOptions& options);
+/// Adds the op of that name: w [K..., C / groups, F]; x and y as convolution_geometry says.
 Value convolution(Value x, Value w, const ConvolutionOptions& options, Where where = {});
+/// dx of convolution; reads of `x` only the shape.
 Value convolution_backward_input(Value dy, Value w, Value x, const ConvolutionOptions& options);
+/// dw of convolution; reads of `w` only the shape.
 Value convolution_backward_filter(Value dy, Value x, Value w, const ConvolutionOptions& options);
 
 }  // namespace sectionflow

@@ -1,6 +1,8 @@
 #pragma once
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// Where the channels of an image stand: last ([N, H, W, C], in three dimensions [N, D, H, W, C]), the default and the
 /// fast one, or behind the batch ([N, C, H, W], [N, C, D, H, W]).

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// How much dropout takes away.
 struct DropoutOptions {
   float rate = 0.5F;  ///< share of the elements that become 0; in [0, 1)
 };

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// Rows of a table: y[i, ...] = table[indices[i], ...]. An index outside [0, V) gives a row of NaN, or of zeros where
 /// the table is not of floats, and adds nothing to the table's gradient.

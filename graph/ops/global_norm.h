@@ -3,9 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// sqrt(sum of squares over all elements of all xs), summed in double in a fixed order: each x in an order that its
 /// shape decides, then the xs in theirs. Infinite or NaN where an element is.

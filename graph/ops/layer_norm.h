@@ -1,9 +1,11 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// How layer_norm normalises.
 struct LayerNormOptions {
   float epsilon = 1e-5F;  ///< added to the variance; >= 0
 };
@@ -13,6 +15,7 @@ struct LayerNormOptions {
 /// Source: Ba, Kiros and Hinton 2016.
 Value layer_norm(Value x, Value scale, Value shift, LayerNormOptions options = {}, Where where = Where::here());
 
+/// The gradients of layer_norm's x, scale and shift, shaped like them.
 struct LayerNormGradients {
   Value dx, dscale, dshift;
 };

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// Which of the matrices are read the other way round.
 struct MatmulOptions {
   bool transpose_a = false;  ///< use a's transpose: its last two dimensions are then [K, M]
   bool transpose_b = false;  ///< use b's transpose: its last two dimensions are then [N, K]

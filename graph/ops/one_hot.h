@@ -2,10 +2,12 @@
 
 #include <cstdint>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// How many classes one_hot tells apart.
 struct OneHotOptions {
   std::int64_t depth = 0;  ///< number of classes; must be set
   float on_value = 1;      ///< at the index

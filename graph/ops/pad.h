@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// How much pad adds, and of what.
 struct PadOptions {
   std::vector<std::int64_t> before{};  ///< one an axis: elements in front of x
   std::vector<std::int64_t> after{};   ///< one an axis: elements behind x

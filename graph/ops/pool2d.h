@@ -3,11 +3,13 @@
 #include <array>
 #include <cstdint>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/window.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// The window of a two-dimensional pool and how it moves.
 struct Pool2dOptions {
   std::array<std::int64_t, 2> window = {2, 2};  ///< {height, width}, >= 1
   std::array<std::int64_t, 2> stride = {2, 2};  ///< >= 1

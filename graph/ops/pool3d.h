@@ -3,11 +3,13 @@
 #include <array>
 #include <cstdint>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/window.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// The window of a three-dimensional pool and how it moves.
 struct Pool3dOptions {
   std::array<std::int64_t, 3> window = {2, 2, 2};  ///< {depth, height, width}, >= 1
   std::array<std::int64_t, 3> stride = {2, 2, 2};  ///< >= 1

@@ -2,10 +2,12 @@
 
 #include <string>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// What print says of a tensor.
 struct PrintOptions {
   std::string label{};  ///< in front of the values; empty: the name of x
   int first = 8;        ///< how many values are logged

@@ -2,12 +2,15 @@
 
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// What becomes of the elements that are reduced to one.
 enum class Reduction { sum, mean, max };
 
+/// Along which axes, and what becomes of them.
 struct ReduceOptions {
   std::vector<int> axes{};  ///< axes to reduce, negative ones count from the end; empty: all
   bool keep_dims = false;   ///< reduced axes stay, with size 1
@@ -17,7 +20,9 @@ struct ReduceOptions {
 /// Shapes: x any, at least one element along the reduced axes; result x without (or with 1 for) the reduced axes.
 /// Throws: ShapeError for axes outside the rank or named twice.
 Value reduce_sum(Value x, ReduceOptions options = {}, Where where = Where::here());
+/// The sum divided by the number of elements. Otherwise as reduce_sum.
 Value reduce_mean(Value x, ReduceOptions options = {}, Where where = Where::here());
+/// The largest element; NaN where there is one. Otherwise as reduce_sum.
 Value reduce_max(Value x, ReduceOptions options = {}, Where where = Where::here());
 /// The mean over all elements: a scalar.
 inline Value mean(Value x, Where where = Where::here()) {

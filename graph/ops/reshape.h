@@ -1,8 +1,9 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// The same elements in the same order under another shape; one dimension may be -1, to be worked out.
 /// Shapes: x any, result `shape`. Any dtype. Throws: ShapeError when the numbers of elements differ.

@@ -2,13 +2,16 @@
 
 #include <cstdint>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/data_format.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// Whether a pixel is the nearest one's copy or between its four neighbours.
 enum class ResizeMethod { nearest, bilinear };
 
+/// The size of the new image, and how its pixels are found in the old one.
 struct Resize2dOptions {
   std::int64_t height = 0, width = 0;  ///< of the result; must be set
   ResizeMethod method = ResizeMethod::nearest;

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// y = condition ? a : b, element by element, with broadcasting as that of add.
 /// Shapes: condition (boolean), a and b (of one dtype, any) broadcast together; result their broadcast, of a's dtype.

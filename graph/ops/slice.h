@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// Which part of a tensor slice takes.
 struct SliceOptions {
   std::vector<std::int64_t> begin{};  ///< one an axis: the first element taken
   std::vector<std::int64_t> size{};   ///< one an axis: the number of elements; -1: all from there to the end

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// y[..., c] = e^x[..., c] / sum_k e^x[..., k]: along the last axis. An x of -infinity is impossible: y is 0; a row of
 /// nothing else, of NaN or +infinity gives NaN. Shapes: x [..., C], y like x. f32.

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// How labels are softened and classes are weighed.
 struct SoftmaxCrossEntropyOptions {
   /// In [0, 1]: the part of a row's label that is spread evenly over all classes.
   float label_smoothing = 0;

@@ -2,9 +2,10 @@
 
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// y with the axes of x in another order: axis i of y is axis permutation[i] of x, as in NHWC -> NCHW by {0, 3, 1, 2}.
 /// Negative axes count from the end. Shapes: x any; y[i] = x[permutation[i]]; dimensions may be unknown. Any dtype.

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 // Elementary functions, element by element. Shapes: any; result like x. f32; neg also i64.
 // Throws: ArgumentError for another dtype.

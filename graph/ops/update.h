@@ -2,9 +2,10 @@
 
 #include <string>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 // Operations that change variables in place. Within one run an update happens after every other reader of the
 // variable's old value; several updates of one variable happen in the order in which they were made.
@@ -21,6 +22,7 @@ Operation update_moving_average(Value variable, Value x, Value is_training, floa
 /// variable = variable - learning_rate gradient. Shapes: gradient like the variable; learning_rate []. f32.
 Operation apply_sgd(Value variable, Value gradient, Value learning_rate, Where where = Where::here());
 
+/// Of apply_adam: how slowly the averages of the gradient and of its square forget, and what keeps the quotient finite.
 struct AdamOptions {
   float beta1 = 0.9F;
   float beta2 = 0.999F;
@@ -33,6 +35,7 @@ struct AdamOptions {
 Operation apply_adam(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,
                      AdamOptions options = {}, Where where = Where::here());
 
+/// Of apply_adam_w: those of Adam, and the part of itself that a variable loses a step, times the learning rate.
 struct AdamWOptions {
   float beta1 = 0.9F;
   float beta2 = 0.999F;
@@ -47,6 +50,7 @@ struct AdamWOptions {
 Operation apply_adam_w(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,
                        AdamWOptions options = {}, Where where = Where::here());
 
+/// Of apply_momentum: how slowly the velocity forgets, and whether the step looks ahead.
 struct MomentumOptions {
   float momentum = 0.9F;
   bool nesterov = false;
@@ -58,6 +62,7 @@ struct MomentumOptions {
 Operation apply_momentum(Value variable, Value velocity, Value gradient, Value learning_rate,
                          MomentumOptions options = {}, Where where = Where::here());
 
+/// Of apply_adagrad; `epsilon` keeps a variable without gradients so far from a division by zero.
 struct AdagradOptions {
   float epsilon = 1e-10F;
 };
@@ -67,6 +72,7 @@ struct AdagradOptions {
 Operation apply_adagrad(Value variable, Value sum, Value gradient, Value learning_rate, AdagradOptions options = {},
                         Where where = Where::here());
 
+/// Of apply_rms_prop: how slowly the average forgets, and what keeps the quotient finite.
 struct RmsPropOptions {
   float decay = 0.99F;
   float epsilon = 1e-8F;
@@ -77,11 +83,15 @@ struct RmsPropOptions {
 Operation apply_rms_prop(Value variable, Value average, Value gradient, Value learning_rate,
                          RmsPropOptions options = {}, Where where = Where::here());
 
-// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`. The operations above check theirs.
+/// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_adam does so itself.
 void check_options(const AdamOptions& options, const std::string& label);
+/// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_adam_w does so itself.
 void check_options(const AdamWOptions& options, const std::string& label);
+/// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_momentum does so itself.
 void check_options(const MomentumOptions& options, const std::string& label);
+/// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_adagrad does so itself.
 void check_options(const AdagradOptions& options, const std::string& label);
+/// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_rms_prop does so itself.
 void check_options(const RmsPropOptions& options, const std::string& label);
 
 /// Options of the op "update_moving_average".

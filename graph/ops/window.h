@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "base/shape.h"
 #include "graph/ops/data_format.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
+/// The three kinds of SpatialPadding.
 enum class PaddingKind { same, valid, fixed };
 
 /// How much surrounds an image of `rank` spatial axes: zeros before a convolution, nothing that counts before a pool.
@@ -59,6 +61,7 @@ struct WindowSteps {
   std::vector<std::int64_t> before{}, after{};  ///< of fixed padding
   DataFormat format = DataFormat::nhwc;
 };
+/// Options of one rank as those of every rank.
 template <std::size_t rank>
 WindowSteps window_steps(const std::array<std::int64_t, rank>& stride, const std::array<std::int64_t, rank>& dilation,
                          const SpatialPadding<rank>& padding, DataFormat format) {
@@ -77,6 +80,7 @@ struct ImageDims {
 };
 /// Shapes: [N, sizes..., C] or [N, C, sizes...], of rank 3 or more.
 ImageDims image_dims(const Shape& shape, DataFormat format);
+/// The shape of a batch of images; the inverse of image_dims.
 Shape image_shape(const ImageDims& dims, DataFormat format);
 /// "[N, H, W, C]", for messages. `rank`: 2 or 3 spatial axes.
 std::string image_text(std::size_t rank, DataFormat format);

@@ -1,9 +1,10 @@
 #include "graph/ops/print.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <sstream>
 
-#include "base/log.h"
 #include "kernels/cpu/convert_element.h"
 #include "kernels/cpu/copy_bytes.h"
 #include "kernels/cpu/function_kernel.h"

@@ -124,6 +124,39 @@ Texts boost_graph_outside_its_folder(const Files& files) {
   return strangers_outside(files, {"boost/graph/", "boost/property_map/"}, {"graph"});
 }
 
+/// Everything that `root` includes of ours, directly or not, and itself.
+Files reached_from(const std::string& root, const Files& files) {
+  std::map<std::string, const SourceFile*> by_path;
+  for (const SourceFile& file : files) by_path[file.path] = &file;
+  std::set<std::string> seen = {root};
+  Texts todo = {root};
+  Files reached;
+  while (!todo.empty()) {
+    const auto file = by_path.find(todo.back());
+    todo.pop_back();
+    if (file == by_path.end()) continue;
+    reached.push_back(*file->second);
+    for (const std::string& included : includes_of(*file->second)) {
+      if (seen.insert(included).second) todo.push_back(included);
+    }
+  }
+  return reached;
+}
+
+/// Headers for users whose namespace is not exported (base/export.h), or that bring other people's headers along.
+Texts wrong_public_headers(const Files& files) {
+  static const Texts strangers = {"oneapi/", "dnnl", "nlohmann/", "boost/", "glog/", "zlib.h", "omp.h"};
+  static const std::regex unmarked(R"(^namespace sectionflow\b)");
+  const Files reached = reached_from("sectionflow.h", files);
+  Texts complaints = strangers_outside(reached, strangers, {});
+  for (const SourceFile& file : reached) {
+    for (const std::string& line : lines_of(file.text)) {
+      if (std::regex_search(line, unmarked)) complaints.push_back(file.path + " wants 'namespace SF_API sectionflow'");
+    }
+  }
+  return complaints;
+}
+
 Texts lines_that_match(const Files& files, const std::regex& pattern, const Texts& allowed = {}) {
   Texts complaints;
   for (const SourceFile& file : files) {
@@ -361,6 +394,20 @@ TEST(BoostGraph, HeadersStandInGraphAlone) {
   EXPECT_EQ(boost_graph_outside_its_folder({{"sections/a.cpp", "#include <boost/graph/graphviz.hpp>\n"}}).size(), 1U);
   EXPECT_EQ(boost_graph_outside_its_folder({{"graph/a.cpp", "#include <boost/graph/graphviz.hpp>\n"}}), kNone);
   EXPECT_EQ(boost_graph_outside_its_folder(code()), kNone);
+}
+
+TEST(PublicHeaders, AreExportedAndBringNoOthersAlong) {
+  const auto complaints = [](const std::string& inner) {
+    return wrong_public_headers({{"sectionflow.h", "#include \"graph/a.h\"\n"},
+                                 {"graph/a.h", "#include \"graph/b.h\"\nnamespace SF_API sectionflow {}\n"},
+                                 {"graph/b.h", inner + "#include \"graph/a.h\"\n"},
+                                 {"graph/inner.h", "#include <glog/logging.h>\nnamespace sectionflow {}\n"}});
+  };
+  EXPECT_EQ(complaints("namespace SF_API sectionflow {}\n"), kNone);
+  EXPECT_EQ(complaints("namespace sectionflow {}\n"), (Texts{"graph/b.h wants 'namespace SF_API sectionflow'"}));
+  EXPECT_EQ(complaints("#include <nlohmann/json.hpp>\n"), (Texts{"graph/b.h may not include nlohmann/json.hpp"}));
+  EXPECT_GT(reached_from("sectionflow.h", code()).size(), 80U);
+  EXPECT_EQ(wrong_public_headers(code()), kNone);
 }
 
 TEST(Code, HasNoUnfinishedWork) {

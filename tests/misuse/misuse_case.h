@@ -1,12 +1,12 @@
 #pragma once
 
+#include <glog/logging.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <functional>
 #include <string>
 
-#include "base/log.h"
 #include "graph/ops/basic.h"
 #include "runtime/session.h"
 #include "tests/sections/small_net.h"

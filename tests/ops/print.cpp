@@ -1,11 +1,11 @@
 #include "graph/ops/print.h"
 
+#include <glog/logging.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "base/log.h"
 #include "graph/ops/basic.h"
 #include "tests/support/op_case.h"
 

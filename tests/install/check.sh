@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# What the tests of label `install` do; CMake calls it with the folders.
+# Usage: check.sh WHAT BUILD_FOLDER [COMPILER [static|shared]]   WHAT: install, exports, headers, package, pkgconfig, subproject
+# Exit status 77: skipped, since a tool is not there.
+set -euo pipefail
+what=$1 build=$2 compiler=${3:-} kind=${4:-}
+here=$(cd "$(dirname "$0")" && pwd)
+source=$(cd "$here/../.." && pwd)
+work=$build/tests/install
+prefix=$work/prefix
+export OMP_WAIT_POLICY=passive
+
+# Ninja and CMake write what went wrong to their output: it is kept quiet as long as all is well.
+quietly() {
+  local log
+  log=$work/log-$what-$(basename "$compiler")-$kind
+  "$@" >"$log" 2>&1 || { cat "$log" >&2; fail "$1 has failed"; }
+}
+fail() { echo "check.sh $what: $*" >&2; exit 1; }
+if [ -n "$compiler" ] && ! command -v "$compiler" >/dev/null; then
+  echo "skipped: there is no $compiler"
+  exit 77
+fi
+library() { find "$prefix" -name "libsectionflow.$1" | grep . || fail "no libsectionflow.$1 is installed"; }
+
+# Runs a program that has been linked; its bits must be those of every other way.
+run() {
+  local bits
+  bits=$(LD_LIBRARY_PATH=$(dirname "$(library so)") "$1") || fail "$1 has failed"
+  echo "$bits"
+  [ "${#bits}" -eq 160 ] || fail "$1 printed no results"
+  mkdir -p "$work/bits"
+  echo "$bits" >"$work/whole-$BASHPID"
+  mv "$work/whole-$BASHPID" "$work/bits/$(basename "$(dirname "$1")")"  # another test may be reading
+  [ "$(cat "$work"/bits/* | sort -u | wc -l)" -eq 1 ] || fail "the results differ: $(grep -H . "$work"/bits/*)"
+}
+links_shared() { ldd "$1" | grep -q libsectionflow; }
+check_kind() {
+  if [ "$kind" = shared ]; then links_shared "$1" || fail "$1 holds no shared library"
+  elif links_shared "$1"; then fail "$1 is linked to the shared library"; fi
+}
+
+case "$what" in
+  install)
+    rm -rf "$work"
+    cmake --install "$build" --prefix "$work/first" >/dev/null
+    # Nothing of the installed tree may know where it was installed.
+    mv "$work/first" "$prefix"
+    if grep -rIl -e "$work" -e "$source" "$prefix"; then fail "these files name folders of the build"; fi
+    ;;
+  exports)
+    nm -DC --defined-only "$(library so)" >"$work/symbols"
+    grep -q ' T sectionflow::Session::Session(' "$work/symbols" || fail "the session is not exported"
+    grep -q ' typeinfo for sectionflow::BudgetError$' "$work/symbols" || fail "an error's type is not exported"
+    ours='sectionflow::'
+    of_types='(typeinfo|typeinfo name|vtable|VTT|guard variable) for sectionflow::'
+    if grep -vE "^[0-9a-f]+ [A-Za-z] ($ours|$of_types|(non-)?virtual thunk to sectionflow::)" "$work/symbols"; then
+      fail "these are exported and not ours"
+    fi
+    if grep -E '_cpu_kernels\(|add_[a-z0-9_]+_gradients\(|OneDnn|CpuDevice|\(anonymous|\{lambda' \
+      "$work/symbols"; then
+      fail "these are inner and exported"
+    fi
+    if ldd "$(library so)" | grep 'not found'; then fail "the library lacks these"; fi
+    ;;
+  headers)
+    # They need nothing of ours but the installed tree, and bring none of other people's headers but those of C++.
+    cd "$prefix/include/sectionflow"
+    find . -name '*.h' | sed 's|^\./|#include "|; s|$|"|' | sort >"$work/all.cpp"
+    "$compiler" -std=c++20 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I. "$work/all.cpp"
+    if "$compiler" -std=c++20 -I. -M "$work/all.cpp" | grep -E '/(oneapi|dnnl|nlohmann|boost|glog|gflags)[/.]|/omp\.h'; then
+      fail "our headers include those of others"
+    fi
+    ;;
+  package)
+    quietly cmake -S "$here" -B "$work/package-$compiler-$kind" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DKIND="$kind" \
+      -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix"
+    quietly cmake --build "$work/package-$compiler-$kind"
+    check_kind "$work/package-$compiler-$kind/consumer"
+    run "$work/package-$compiler-$kind/consumer"
+    ;;
+  pkgconfig)
+    if ! command -v pkg-config >/dev/null; then
+      echo "skipped: there is no pkg-config (scripts/setup.sh --checks installs it)"
+      exit 77
+    fi
+    PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name sectionflow.pc)")
+    export PKG_CONFIG_PATH
+    folder=$work/pkgconfig-$kind
+    mkdir -p "$folder"
+    if [ "$kind" = shared ]; then
+      flags=$(pkg-config --cflags --libs sectionflow)
+    else
+      flags=$(pkg-config --cflags --libs --static sectionflow | sed 's/-lsectionflow/-l:libsectionflow.a/')
+    fi
+    # shellcheck disable=SC2086
+    "$compiler" -std=c++20 -Wall -Wextra -Werror "$here/consumer.cpp" $flags -o "$folder/consumer"
+    check_kind "$folder/consumer"
+    run "$folder/consumer"
+    ;;
+  subproject)
+    rm -rf "$work"/subproject-*
+    for shared in OFF ON; do
+      quietly cmake -S "$here/subproject" -B "$work/subproject-$shared" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
+        -DSECTIONFLOW_SOURCE="$source" -DBUILD_SHARED_LIBS=$shared
+    done
+    # Its objects are the same as ours; what it links is seen without building it.
+    grep -q '^build parent: .*libsectionflow\.so' "$work/subproject-ON/build.ninja" || fail "the parent links no shared library"
+    grep -q '^build parent: .*libsf_sections\.a' "$work/subproject-OFF/build.ninja" || fail "the parent links no folders"
+    ;;
+  *) fail "unknown; see the head of the file" ;;
+esac
