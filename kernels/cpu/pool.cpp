@@ -206,9 +206,12 @@ std::unique_ptr<Kernel> max_pool_grad_kernel(const Pool& pool) {
       float sum[Pool::kMaxLanes];
       std::fill(sum, sum + lanes, 0.0F);
       for_each_window([&](std::int64_t out, std::int64_t tap, const auto&) {
-        const auto wanted = static_cast<Index>(tap);
+        const auto wanted = static_cast<std::int32_t>(tap);
 #pragma omp simd
-        for (std::int64_t c = 0; c < lanes; ++c) sum[c] += index[out + c] == wanted ? dy[out + c] : 0.0F;
+        for (std::int64_t c = 0; c < lanes; ++c) {
+          const float passed = dy[out + c];  // loaded whatever the index is: a conditional load would be a branch
+          sum[c] += static_cast<std::int32_t>(index[out + c]) == wanted ? passed : 0.0F;
+        }
       });
       std::copy(sum, sum + lanes, dx + in);
     });
