@@ -70,7 +70,9 @@ void note_resting(const Graph& graph, const SectionMap& map, const Program& prog
 
 void note_shared_variables(const Graph& graph, const SectionMap& map, const std::set<NodeId>& executed,
                            std::vector<std::string>& notes) {
-  for (const auto& [value, readers] : reading_sections(graph, map, executed, true)) {
+  for (const auto& entry : reading_sections(graph, map, executed, true)) {
+    const Value value = entry.first;
+    const auto& readers = entry.second;
     if (!is_variable(value) || readers.size() < 2) continue;
     std::string updated;
     for (NodeId id : executed) {

@@ -255,7 +255,7 @@ TEST(ApplyGradients, NumbersOutsideTheirRangesAreRefusedAndAddNothing) {
       {AdamW{.weight_decay = -1}, "weight_decay is -1"},
   };
   for (const auto& [optimizer, part] : cases) {
-    const std::string text = error_text<ArgumentError>([&] { apply_gradients(optimizer, {{x, w}}); });
+    const std::string text = error_text<ArgumentError>([&, &chosen = optimizer] { apply_gradients(chosen, {{x, w}}); });
     EXPECT_TRUE(contains(text, "apply_gradients: " + part)) << text;
   }
   EXPECT_EQ(graph.num_nodes(), before);
