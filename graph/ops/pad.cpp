@@ -2,6 +2,7 @@
 
 #include "base/checked_add.h"
 #include "graph/op_registry.h"
+#include "graph/shape_gradient.h"
 
 namespace sectionflow {
 namespace {
@@ -27,18 +28,7 @@ TensorType padded_type(const ShapeRequest& request, const TensorType& x) {
 void define_pad_ops(OpRegistry& registry) {
   registry.add(
       {.name = "pad", .infer = [](const ShapeRequest& r) { return std::vector{padded_type(r, r.inputs[0])}; }});
-  registry.add({.name = "pad_grad",
-                .infer =
-                    [](const ShapeRequest& r) {
-                      const TensorType y = padded_type(r, r.inputs[1]);
-                      SF_CHECK(may_agree(r.inputs[0], y), ShapeError, r.label, " got dy ", r.inputs[0].text(),
-                               "; wanted ", y.text());
-                      return std::vector{r.inputs[1]};
-                    },
-                .uses =
-                    [](std::size_t, HostBooleans) {
-                      return std::vector{InputUse::data, InputUse::shape_only};
-                    }});
+  registry.add(gradient_by_shape("pad_grad", padded_type));
 }
 
 Value pad(Value x, PadOptions options, Where where) {

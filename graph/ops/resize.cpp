@@ -1,6 +1,7 @@
 #include "graph/ops/resize.h"
 
 #include "graph/op_registry.h"
+#include "graph/shape_gradient.h"
 
 namespace sectionflow {
 namespace {
@@ -26,19 +27,11 @@ TensorType resized_type(const ShapeRequest& request, const TensorType& x) {
 void define_resize_ops(OpRegistry& registry) {
   registry.add(
       {.name = "resize2d", .infer = [](const ShapeRequest& r) { return std::vector{resized_type(r, r.inputs[0])}; }});
-  registry.add({.name = "resize2d_grad",
-                .infer =
-                    [](const ShapeRequest& r) {
-                      const TensorType y = resized_type(r, r.inputs[1]);
-                      SF_CHECK(y.dtype == Dtype::f32, ArgumentError, r.label, " got ", y.text(), "; wanted f32");
-                      SF_CHECK(may_agree(r.inputs[0], y), ShapeError, r.label, " got dy ", r.inputs[0].text(),
-                               "; wanted ", y.text());
-                      return std::vector{r.inputs[1]};
-                    },
-                .uses =
-                    [](std::size_t, HostBooleans) {
-                      return std::vector{InputUse::data, InputUse::shape_only};
-                    }});
+  registry.add(gradient_by_shape("resize2d_grad", [](const ShapeRequest& r, const TensorType& x) {
+    const TensorType y = resized_type(r, x);
+    SF_CHECK(y.dtype == Dtype::f32, ArgumentError, r.label, " got ", y.text(), "; wanted f32");
+    return y;
+  }));
 }
 
 Value resize2d(Value x, Resize2dOptions options, Where where) {

@@ -1,6 +1,7 @@
 #include "graph/ops/slice.h"
 
 #include "graph/op_registry.h"
+#include "graph/shape_gradient.h"
 
 namespace sectionflow {
 namespace {
@@ -33,18 +34,7 @@ TensorType sliced_type(const ShapeRequest& request, const TensorType& x) {
 void define_slice_ops(OpRegistry& registry) {
   registry.add(
       {.name = "slice", .infer = [](const ShapeRequest& r) { return std::vector{sliced_type(r, r.inputs[0])}; }});
-  registry.add({.name = "slice_grad",
-                .infer =
-                    [](const ShapeRequest& r) {
-                      const TensorType y = sliced_type(r, r.inputs[1]);
-                      SF_CHECK(may_agree(r.inputs[0], y), ShapeError, r.label, " got dy ", r.inputs[0].text(),
-                               "; wanted ", y.text());
-                      return std::vector{r.inputs[1]};
-                    },
-                .uses =
-                    [](std::size_t, HostBooleans) {
-                      return std::vector{InputUse::data, InputUse::shape_only};
-                    }});
+  registry.add(gradient_by_shape("slice_grad", sliced_type));
 }
 
 Value slice(Value x, SliceOptions options, Where where) {
