@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/bytes.h"
@@ -144,8 +145,10 @@ void bind_program(Program& program, const Graph& graph, const VariableLayout& va
   };
   // Bound wholly or not at all.
   std::vector<BoundStep> steps;
+  std::array<int, kNumLanes> places{};
   for (const Step& step : program.schedule.steps) {
     BoundStep bound;
+    bound.place_in_lane = places[static_cast<std::size_t>(step.lane)]++;
     for (const Operand& input : step.inputs) bound.inputs.push_back(address(input));
     for (const Operand& output : step.outputs) bound.outputs.push_back(address(output));
     for (const Operand& variable : step.updated) bound.updated.push_back(address(variable));

@@ -30,6 +30,7 @@ struct BoundStep {
   bool is_update = false;
   std::size_t bytes = 0;        ///< a copy's
   std::size_t disk_offset = 0;  ///< disk_write, disk_read
+  int place_in_lane = 0;        ///< steps of its lane that come before it
 };
 
 /// One compiled schedule: written once per (fetches, feed signature), then replayed.
