@@ -146,10 +146,8 @@ Program& Session::whole_graph_program(const std::vector<Value>& fetches, const S
     SF_CHECK(target.valid() && &target.node().graph() == graph_, ArgumentError, "target '",
              target.valid() ? target.name() : "", "' does not belong to the graph of this session");
   }
-  const std::string key = key_of("whole", fetches, options.targets, signature) + editor_key_;
-  return program(key, signature, fetches.size(), [&](PlanningTools& tools) {
-    Script script = build_schedule(tools.graph(), {fetches, options.targets});
-    return edit_script_ ? edit_script_(std::move(script), tools) : script;
+  return program(key_of("whole", fetches, options.targets, signature), signature, fetches.size(), [&](PlanningTools& tools) {
+    return build_schedule(tools.graph(), {fetches, options.targets});
   });
 }
 
@@ -164,13 +162,17 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
   if (!initialized_) lay_out_variables();
   layout_.offsets.resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
   // A control edge is all that may change in the nodes that a kept program knows.
-  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges");
+  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges", editor_key_);
   const auto found = programs_.find(key);
   // Before initialize() the variables have no places that a kept program could rely on.
   if (initialized_ && found != programs_.end()) return *found->second;
   const auto entered = device_->enter();
   const ConcreteGraph concrete(*graph_, signature);
-  auto compiled = compile_program(concrete, writer, num_fetches, layout_, *device_,
+  const auto write = [&](PlanningTools& tools) {
+    Script script = writer(tools);
+    return edit_script_ ? edit_script_(std::move(script), tools) : script;
+  };
+  auto compiled = compile_program(concrete, write, num_fetches, layout_, *device_,
                                   {.budgets = budgets_,
                                    .carrier = options_.copy_threads ? CopyCarrier::threads : CopyCarrier::team,
                                    .link_bandwidth = options_.link_bandwidth,

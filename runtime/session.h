@@ -160,8 +160,8 @@ class Session {
   const Program* pending() const;
   /// Seconds of each pass of the last playing.
   const std::vector<double>& pass_seconds() const { return pass_seconds_; }
-  /// Has the scripts of whole-graph programs compiled from here on changed by `editor` before they are final; `key`
-  /// tells programs of different editors apart. An empty editor: none.
+  /// Has the script of every program compiled from here on changed by `editor` before it is final; `key` tells
+  /// programs of different editors apart. An empty editor: none.
   using ScriptEditor = std::function<Script(Script, PlanningTools&)>;
   void set_script_editor(std::string key, ScriptEditor editor);
   /// For tests that plant faults: programs compiled from here on are edited before they are planned.

@@ -24,6 +24,8 @@ void advance(Clock& clock, const Clock& other) {
 /// Who accessed which bytes of one tier last.
 class Accesses {
  public:
+  Accesses() { segments_.emplace(0, Segment{}); }
+
   /// Adds to `before` the steps that a step which reads, or writes, [begin, end) must follow, and notes its access.
   void read(std::size_t begin, std::size_t end, StepIndex step, Lane lane, Clock& before) {
     for_each(begin, end, [&](Segment& segment) {
@@ -59,7 +61,7 @@ class Accesses {
     if (at->first != place) segments_.emplace_hint(behind, place, at->second);
   }
 
-  std::map<std::size_t, Segment> segments_{{0, Segment{}}};  // by begin; each reaches to the next
+  std::map<std::size_t, Segment> segments_;  // by begin; each reaches to the next
 };
 
 class WaitWriter {
