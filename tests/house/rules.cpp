@@ -145,7 +145,8 @@ Files reached_from(const std::string& root, const Files& files) {
 
 /// Headers for users whose namespace is not exported (base/export.h), or that bring other people's headers along.
 Texts wrong_public_headers(const Files& files) {
-  static const Texts strangers = {"oneapi/", "dnnl", "nlohmann/", "boost/", "glog/", "zlib.h", "omp.h"};
+  static const Texts strangers = {"oneapi/", "dnnl",  "nlohmann/", "boost/",  "glog/",
+                                  "zlib.h",  "omp.h", "xxhash.h",  "liburing"};
   static const std::regex unmarked(R"(^namespace sectionflow\b)");
   const Files reached = reached_from("sectionflow.h", files);
   Texts complaints = strangers_outside(reached, strangers, {});
