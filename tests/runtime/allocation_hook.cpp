@@ -14,10 +14,15 @@
 
 #include "base/allocation_scope.h"
 #include "base/bytes.h"
+#include "device/throttle.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
+#include "runtime/disk_store.h"
+#include "runtime/host_pool.h"
+#include "runtime/lane_team.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/schedule_editing.h"
+#include "tests/support/temporary_folder.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define SF_NO_ALLOCATION_HOOK
@@ -239,6 +244,33 @@ TEST_F(AllocationHook, LeavesLibrariesAlone) {
     keep(std::make_unique<int>(3).get());
   });
   EXPECT_EQ(num_new, 0);
+}
+
+TEST_F(AllocationHook, TiersAndLanesAllocateNothing) {
+  const TemporaryFolder folder;
+  DiskStore store({.folder = folder.path().string(), .num_bytes = 4_MiB, .num_blocks = 2});
+  HostPool pool(4_MiB);
+  Throttle throttle(1e10);
+  LaneTeam team(2);
+  LaneProgress progress(2);
+  const auto body = [&](int lane) {
+    const std::span<std::byte> bytes(pool.data() + static_cast<std::size_t>(lane) * 2_MiB, 1_MiB);
+    if (lane == 0) {
+      copy_throttled(throttle, bytes.data(), pool.data() + 1_MiB, bytes.size());
+      store.write(0, 256, bytes, {.tensor = 1, .cycle = 2});
+    } else if (progress.wait_until(0, 1)) {
+      store.read(0, 256, bytes, {.tensor = 1, .cycle = 2});
+    }
+    progress.complete(lane);
+  };
+  for (int i = 0; i < 3; ++i) {
+    const StepScope scope;  // as of the thread that plays: then the allocations of all threads count
+    progress.reset();
+    team.start(body);
+    team.join();
+  }
+  EXPECT_EQ(num_new, 0);
+  EXPECT_EQ(num_malloc, 0);
 }
 
 }  // namespace
