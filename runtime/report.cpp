@@ -42,7 +42,7 @@ void throw_budget_error(const ProgramReport& report) {
       error_text_of("the program needs ", exact(report.planned_peak_bytes), ", device_memory is ",
                     exact(report.budget_bytes), "\n  of these:   ", bytes_text(report.persistent_bytes),
                     " persistent (variables), ", bytes_text(report.transient_bytes), " transient\n",
-                    fullest_text(report, 8), "  minimum:    device_memory of ", report.planned_peak_bytes, " bytes",
+                    fullest_text(report, 8), "  minimum: device_memory of ", report.planned_peak_bytes, " bytes",
                     hint("cut the graph into more sections near this step, or make the batch smaller")),
       report.budget_bytes, report.planned_peak_bytes);
 }
