@@ -1,6 +1,6 @@
 #include "graph/ops/convolution.h"
 
-#include "base/checked_add.h"
+#include "base/checked_arithmetic.h"
 #include "graph/check_f32.h"
 #include "graph/op_registry.h"
 

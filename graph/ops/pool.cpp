@@ -1,5 +1,6 @@
 #include "graph/ops/pool.h"
 
+#include "base/checked_arithmetic.h"
 #include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/ops/reduce.h"
