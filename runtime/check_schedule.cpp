@@ -58,9 +58,8 @@ class Player {
                               later.range.begin < earlier.range.end && earlier.range.begin < later.range.end;
         if (!conflict) continue;
         SF_CHECK(over[static_cast<std::size_t>(later.step)][static_cast<std::size_t>(other)] >= earlier.step,
-                 InternalError, "check_schedule: step ", later.step, " (", lane_name(lane), ") and step ",
-                 earlier.step, " (", lane_name(other), ") may touch the same bytes of ", tier_name(later.tier),
-                 " in any order");
+                 InternalError, "check_schedule: step ", later.step, " (", lane_name(lane), ") and step ", earlier.step,
+                 " (", lane_name(other), ") may touch the same bytes of ", tier_name(later.tier), " in any order");
       }
     }
   }
@@ -195,7 +194,7 @@ class Player {
   std::array<std::size_t, kNumTiers> highest_{};
   std::array<Owners, kNumTiers> owners_;
   std::vector<Access> accesses_;
-  std::set<int> updated_;                                     // variables
+  std::set<int> updated_;  // variables
 };
 
 }  // namespace

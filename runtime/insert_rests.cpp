@@ -34,8 +34,8 @@ int unused_number(const Script& script) {
 }
 
 void check(const Rest& rest, int num_lines) {
-  const bool disk = !rest.on_disk || (rest.out <= rest.disk_out && rest.disk_out <= rest.disk_in &&
-                                      rest.disk_in <= rest.in);
+  const bool disk =
+      !rest.on_disk || (rest.out <= rest.disk_out && rest.disk_out <= rest.disk_in && rest.disk_in <= rest.in);
   const bool hold = rest.hold < 0 || (rest.out <= rest.hold && rest.hold <= rest.in);
   SF_CHECK(0 <= rest.out && rest.out <= rest.in && rest.in <= num_lines && disk && hold, InternalError,
            "insert_rests: '", rest.value.name(), "' leaves before line ", rest.out, " and comes back before line ",

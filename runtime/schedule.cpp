@@ -181,7 +181,7 @@ class Lowering {
   Schedule& schedule_;
   CopyCarrier carrier_;
   StepIndex step_ = 0;
-  std::unordered_map<Value, int> current_;           // the device buffer in which each value was written last
+  std::unordered_map<Value, int> current_;     // the device buffer in which each value was written last
   std::map<std::pair<int, Tier>, int> rests_;  // the buffer of each rest in each tier off the device
 };
 

@@ -113,15 +113,16 @@ struct FetchSlot {
 };
 
 /// The steps of one program, and the buffers that they read and write. Executed one after the other in the order of the
-/// list they give the right result; what of that order must be kept when lanes run beside each other, `Step::waits` says.
+/// list they give the right result; what of that order must be kept when lanes run beside each other, `Step::waits`
+/// says.
 struct Schedule {
   std::vector<Pass> passes;
   std::vector<Step> steps;
   std::vector<Buffer> buffers;
   std::vector<NodeId> feeds;  ///< placeholders, each once
   std::vector<FetchSlot> fetches;
-  StepIndex half = 0;  ///< steps before this one are the forward half of a cycle
-  int num_rests = 0;   ///< rests have numbers below this one
+  StepIndex half = 0;                   ///< steps before this one are the forward half of a cycle
+  int num_rests = 0;                    ///< rests have numbers below this one
   std::vector<StepIndex> step_of_line;  ///< by line of the script; the next step where a line is none
 };
 

@@ -146,9 +146,10 @@ Program& Session::whole_graph_program(const std::vector<Value>& fetches, const S
     SF_CHECK(target.valid() && &target.node().graph() == graph_, ArgumentError, "target '",
              target.valid() ? target.name() : "", "' does not belong to the graph of this session");
   }
-  return program(key_of("whole", fetches, options.targets, signature), signature, fetches.size(), [&](PlanningTools& tools) {
-    return build_schedule(tools.graph(), {fetches, options.targets});
-  });
+  return program(key_of("whole", fetches, options.targets, signature), signature, fetches.size(),
+                 [&](PlanningTools& tools) {
+                   return build_schedule(tools.graph(), {fetches, options.targets});
+                 });
 }
 
 void Session::set_script_editor(std::string key, ScriptEditor editor) {

@@ -22,12 +22,12 @@ void SwapEngine::prepare(const Program& program) {
   if (report.host_peak_bytes > 0 && !host_) host_ = std::make_unique<HostPool>(options_.host_memory);
   if (report.disk_peak_bytes > 0) {
     if (!disk_) {
-      disk_ = std::make_unique<DiskStore>(DiskStoreOptions{
-          .folder = options_.swap_directory,
-          .num_bytes = options_.disk,
-          .num_blocks = static_cast<std::size_t>(program.schedule.num_rests),
-          .name_of = [this](const BlockLabel& label) { return name_of(label); },
-          .calls = {}});
+      disk_ = std::make_unique<DiskStore>(
+          DiskStoreOptions{.folder = options_.swap_directory,
+                           .num_bytes = options_.disk,
+                           .num_blocks = static_cast<std::size_t>(program.schedule.num_rests),
+                           .name_of = [this](const BlockLabel& label) { return name_of(label); },
+                           .calls = {}});
     }
     disk_->make_room(static_cast<std::size_t>(program.schedule.num_rests));
   }

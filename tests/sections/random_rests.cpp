@@ -1,8 +1,10 @@
 // Tensors that leave the device at random times, by any road and at any speed, change no bit and no planned byte.
 
+#include "tests/support/random_rests.h"
+
 #include <gtest/gtest.h>
 
-#include "tests/support/random_rests.h"
+#include "base/bytes.h"
 #include "tests/support/shrink_spec.h"
 #include "tests/support/training_spec.h"
 

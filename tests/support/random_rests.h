@@ -20,8 +20,8 @@ struct IdleStretch {
 /// All stretches of at least one line between two uses of a buffer, in the order of buffers and lines.
 std::vector<IdleStretch> idle_stretches(const Draft& draft);
 
-/// Has idle values rest elsewhere, at random by the seed: about `share` of all stretches, from and to random lines, some
-/// of them on disk if that is allowed.
+/// Has idle values rest elsewhere, at random by the seed: about `share` of all stretches, from and to random lines,
+/// some of them on disk if that is allowed.
 Script rest_at_random(const Script& script, PlanningTools& tools, std::uint64_t seed, double share, bool disk);
 
 }  // namespace sectionflow::testing_support
