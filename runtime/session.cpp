@@ -152,6 +152,10 @@ Program& Session::whole_graph_program(const std::vector<Value>& fetches, const S
                  });
 }
 
+void Session::set_disk_calls(const DiskCalls& calls) {
+  swaps_->set_disk_calls(calls);
+}
+
 void Session::set_script_editor(std::string key, ScriptEditor editor) {
   editor_key_ = key.empty() ? std::string() : " | " + key;
   edit_script_ = std::move(editor);

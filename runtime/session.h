@@ -24,6 +24,7 @@
 namespace SF_API sectionflow {
 
 class SwapEngine;
+struct DiskCalls;
 
 /// The device, the budget and the randomness of a session, and what it checks.
 struct SessionOptions {
@@ -164,6 +165,8 @@ class Session {
   /// programs of different editors apart. An empty editor: none.
   using ScriptEditor = std::function<Script(Script, PlanningTools&)>;
   void set_script_editor(std::string key, ScriptEditor editor);
+  /// For tests that let the disk fail: calls of the operating system that a swap file made from here on uses.
+  void set_disk_calls(const DiskCalls& calls);
   /// For tests that plant faults: programs compiled from here on are edited before they are planned.
   void set_schedule_editor(std::function<void(Schedule&)> editor) { edit_schedule_ = std::move(editor); }
 

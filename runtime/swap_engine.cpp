@@ -27,7 +27,7 @@ void SwapEngine::prepare(const Program& program) {
                            .num_bytes = options_.disk,
                            .num_blocks = static_cast<std::size_t>(program.schedule.num_rests),
                            .name_of = [this](const BlockLabel& label) { return name_of(label); },
-                           .calls = {}});
+                           .calls = options_.calls});
     }
     disk_->make_room(static_cast<std::size_t>(program.schedule.num_rests));
   }

@@ -16,6 +16,7 @@
 #include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/random_rests.h"
 #include "tests/support/replaced_new.h"
 #include "tests/support/schedule_editing.h"
 
@@ -138,6 +139,26 @@ TEST_F(AllocationHook, StepsOfTrainingAndEvaluationAllocateNothing) {
     num_noise += t.model.text.find("noise") != std::string::npos;
   }
   EXPECT_GT(std::min({num_convolutions, num_norms, num_dense, num_noise}), 3) << "the models cover what matters";
+}
+
+TEST_F(AllocationHook, StepsThatCarryTensorsToHostAndDiskAllocateNothing) {
+  for (const bool copy_threads : {false, true}) {
+    TrainableRandomModel t({.seed = 5, .min_layers = 5});
+    Session session(t.graph, {.device_memory = 8_MiB, .disk = 8_MiB, .copy_threads = copy_threads, .threads = 1});
+    session.set_script_editor("random rests", [](Script script, PlanningTools& tools) {
+      return rest_at_random(script, tools, 3, 0.7, true);
+    });
+    session.initialize();
+    Trace trace;
+    session.set_trace(&trace);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const RandomBatch batch = random_batch(t.model, 4, step);
+      session.run(t.model.loss, batch.feeds(t.model), t.training);
+    }
+    EXPECT_GT(session.statistics().planned_disk_peak_bytes, 0U);
+    ASSERT_EQ(num_new, 0);
+    ASSERT_EQ(num_malloc, 0);
+  }
 }
 
 /// A session in which the kernel of a relu does something of its own.
