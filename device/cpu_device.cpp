@@ -67,8 +67,12 @@ std::string CpuDevice::name() const {
   return "cpu (" + std::to_string(threads_) + (threads_ == 1 ? " thread)" : " threads)");
 }
 
-std::size_t CpuDevice::total_memory() const {
+std::size_t machine_memory() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::size_t CpuDevice::total_memory() const {
+  return machine_memory();
 }
 
 std::unique_ptr<DeviceMemory> CpuDevice::allocate(std::size_t num_bytes) {
