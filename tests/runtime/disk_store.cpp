@@ -157,6 +157,7 @@ TEST_P(EveryWay, InterruptedAndShortCallsAreTakenUpAgain) {
 
 TEST_P(EveryWay, EveryCallThatFailsIsATypedErrorAndTheStoreGoesOn) {
   // Numbers of calls of a write and of a read differ among the ways: fail the first, the second, ... until none does.
+  const Bytes bytes = random_bytes(3_MiB + 77, 1);
   for (const int error : {ENOSPC, EIO}) {
     for (const bool in_write : {true, false}) {
       int num_failed = 0;
@@ -167,15 +168,14 @@ TEST_P(EveryWay, EveryCallThatFailsIsATypedErrorAndTheStoreGoesOn) {
           errno = error;
           return countdown >= 0 && countdown-- == 0;
         };
-        o.calls.pwrite = [&](int d, const void* bytes, std::size_t n, off_t at) {
-          return fails() ? ssize_t{-1} : ::pwrite(d, bytes, n, at);
+        o.calls.pwrite = [&](int d, const void* data, std::size_t n, off_t at) {
+          return fails() ? ssize_t{-1} : ::pwrite(d, data, n, at);
         };
-        o.calls.pread = [&](int d, void* bytes, std::size_t n, off_t at) {
-          return fails() ? ssize_t{-1} : ::pread(d, bytes, n, at);
+        o.calls.pread = [&](int d, void* data, std::size_t n, off_t at) {
+          return fails() ? ssize_t{-1} : ::pread(d, data, n, at);
         };
         o.calls.ring_result = [&](int result) { return fails() ? -error : result; };
         DiskStore store(o);
-        const Bytes bytes = random_bytes(3_MiB + 77, 1);
         Bytes got(bytes.size());
         if (in_write) countdown = which;
         std::string text;
