@@ -72,12 +72,15 @@ Session::~Session() = default;
 
 void Session::lay_out_variables() {
   layout_.offsets.assign(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
-  layout_.end_bytes = 0;
+  layout_.home_offsets = layout_.offsets;
+  layout_.end_bytes = layout_.home_end_bytes = 0;
+  auto& offsets = options_.swap_variables ? layout_.home_offsets : layout_.offsets;
+  std::size_t& end = options_.swap_variables ? layout_.home_end_bytes : layout_.end_bytes;
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
     if (node.op().name != "variable") continue;
-    layout_.offsets[id] = round_up(layout_.end_bytes);
-    layout_.end_bytes = layout_.offsets[id] + node.output_types()[0].bytes();
+    offsets[id] = round_up(end);
+    end = offsets[id] + node.output_types()[0].bytes();
   }
 }
 
@@ -165,7 +168,9 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
                           const ScriptWriter& writer) {
   const auto inside = enter();
   if (!initialized_) lay_out_variables();
-  layout_.offsets.resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
+  for (auto* offsets : {&layout_.offsets, &layout_.home_offsets}) {
+    offsets->resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
+  }
   // A control edge is all that may change in the nodes that a kept program knows.
   const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges", editor_key_);
   const auto found = programs_.find(key);
@@ -197,9 +202,9 @@ void Session::check_ready(const Program& program) const {
     for (const auto* operands : {&step.inputs, &step.updated}) {
       for (const Operand& operand : *operands) {
         if (operand.kind != Operand::Kind::variable) continue;
-        SF_CHECK_CODE(layout_.offsets[static_cast<std::size_t>(operand.index)] != VariableLayout::kAbsent,
-                      ArgumentError, ErrorCode::not_initialized, "variable '", graph_->node(operand.index).name(),
-                      "' was made after session.initialize()", Fact{"variable", graph_->node(operand.index).place()},
+        SF_CHECK_CODE(layout_.contains(operand.index), ArgumentError, ErrorCode::not_initialized, "variable '",
+                      graph_->node(operand.index).name(), "' was made after session.initialize()",
+                      Fact{"variable", graph_->node(operand.index).place()},
                       hint("make all variables, optimisers included, before it"));
       }
     }
@@ -335,17 +340,21 @@ std::byte* Session::variable_bytes(Value variable, const char* call) {
   SF_CHECK(variable.valid() && &variable.graph() == graph_ && is_variable(variable), ArgumentError, call, " of '",
            variable.valid() ? variable.name() : "", "': wanted a variable of this session's graph");
   const auto id = static_cast<std::size_t>(variable.node().id());
-  SF_CHECK_CODE(initialized_ && id < layout_.offsets.size() && layout_.offsets[id] != VariableLayout::kAbsent,
-                ArgumentError, ErrorCode::not_initialized, call, " of '", variable.name(), "': it has no value yet",
-                hint("call session.initialize() first"));
-  return arena().data() + layout_.offsets[id];
+  SF_CHECK_CODE(initialized_ && layout_.contains(variable.node().id()), ArgumentError, ErrorCode::not_initialized, call,
+                " of '", variable.name(), "': it has no value yet", hint("call session.initialize() first"));
+  return layout_.is_at_home(variable.node().id()) ? swaps_->host_base() + layout_.home_offsets[id]
+                                                  : arena().data() + layout_.offsets[id];
 }
 
 HostTensor Session::read(Value variable, Where where) {
   return user_call(where, [&] {
     const std::byte* bytes = variable_bytes(variable, "read");
     HostTensor tensor(variable.type());
-    device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
+    if (layout_.is_at_home(variable.node().id())) {
+      std::copy_n(bytes, tensor.num_bytes(), tensor.bytes());
+    } else {
+      device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
+    }
     return tensor;
   });
 }
@@ -355,7 +364,11 @@ void Session::write(Value variable, const HostTensor& tensor, Where where) {
     std::byte* bytes = variable_bytes(variable, "write");
     SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ",
              tensor.type().text(), ", wanted ", variable.type().text());
-    device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());
+    if (layout_.is_at_home(variable.node().id())) {
+      std::copy_n(tensor.bytes(), tensor.num_bytes(), bytes);
+    } else {
+      device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());
+    }
   });
 }
 

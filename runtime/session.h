@@ -40,6 +40,9 @@ struct SessionOptions {
   /// Where the swap file is made; empty: the system's folder for temporary files. It has no name there, mode 0600, and
   /// is gone with the session.
   std::string swap_directory{};
+  /// Variables (parameters, optimiser slots, running statistics) rest in host memory and come to the device only for
+  /// the operations that use them; what has been updated goes back. They then count as host memory.
+  bool swap_variables = false;
   /// Copies between device and host by a thread for each direction, beside the compute team. Pays where a core is
   /// free, that is with `threads` below the number of cores; otherwise the team carries them itself.
   bool copy_threads = false;

@@ -30,7 +30,7 @@ void Session::finish(const Program& program, bool completed) {
   if (measuring_) {
     const std::size_t touched = arena().highest_touched(program.transient_offset);
     statistics_.measured_peak_bytes = touched > program.transient_offset ? touched : layout_.end_bytes;
-    statistics_.measured_host_peak_bytes = swaps_->measured_host_peak();
+    statistics_.measured_host_peak_bytes = swaps_->measured_host_peak(program);
     statistics_.measured_disk_peak_bytes = swaps_->measured_disk_peak();
   }
   statistics_.bytes_reclaimed += program.report.bytes_out;

@@ -55,7 +55,7 @@ class SwapEngine {
 
   /// Fills what a program is going to use with a canary; afterwards the highest byte that has been written.
   void begin_measurement(const Program& program);
-  std::size_t measured_host_peak() { return host_ ? host_->highest_touched() : 0; }
+  std::size_t measured_host_peak(const Program& program);
   std::size_t measured_disk_peak() const { return disk_ ? disk_->high_water() : 0; }
 
  private:

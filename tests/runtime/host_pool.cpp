@@ -15,29 +15,29 @@ namespace {
 TEST(HostPool, MeasuresItsPeakToTheByte) {
   HostPool pool(8_MiB);
   EXPECT_EQ(pool.num_bytes(), 8_MiB);
-  pool.begin_measurement(1_MiB);
-  EXPECT_EQ(pool.highest_touched(), 0u);
+  pool.begin_measurement(0, 1_MiB);
+  EXPECT_EQ(pool.highest_touched(0), 0u);
   std::fill_n(pool.data(), 300'001, std::byte{0});
-  EXPECT_EQ(pool.highest_touched(), 300'001u);
+  EXPECT_EQ(pool.highest_touched(0), 300'001u);
   pool.data()[8_MiB - 1] = std::byte{1};
-  EXPECT_EQ(pool.highest_touched(), 8_MiB) << "beyond the window, too";
-  pool.begin_measurement(1_MiB);
-  EXPECT_EQ(pool.highest_touched(), 0u);
+  EXPECT_EQ(pool.highest_touched(0), 8_MiB) << "beyond the window, too";
+  pool.begin_measurement(0, 1_MiB);
+  EXPECT_EQ(pool.highest_touched(0), 0u);
 }
 
 TEST(HostPool, AFullPoolMeasuresItsSize) {
   HostPool pool(100'003);
-  pool.begin_measurement(100'003);
+  pool.begin_measurement(0, 100'003);
   std::fill_n(pool.data(), pool.num_bytes(), std::byte{0});
-  EXPECT_EQ(pool.highest_touched(), 100'003u);
+  EXPECT_EQ(pool.highest_touched(0), 100'003u);
 }
 
 TEST(HostPool, MayBeEmpty) {
   HostPool pool(0);
   EXPECT_EQ(pool.num_bytes(), 0u);
   EXPECT_NE(pool.data(), nullptr);
-  pool.begin_measurement(0);
-  EXPECT_EQ(pool.highest_touched(), 0u);
+  pool.begin_measurement(0, 0);
+  EXPECT_EQ(pool.highest_touched(0), 0u);
 }
 
 TEST(HostPool, MovesWithItsMemory) {

@@ -6,8 +6,10 @@
 #include <atomic>
 #include <cerrno>
 #include <limits>
+#include <numeric>
 
 #include "base/bytes.h"
+#include "graph/ops/basic.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_rests.h"
 #include "train/compare_strategies.h"
@@ -151,6 +153,47 @@ TEST(SwapEngine, ATierThatIsTooSmallIsNamedBeforeAnythingRuns) {
   options.disk = needed.planned_disk_peak_bytes - 1;
   Swapped disk(options);
   EXPECT_THAT([&] { disk.step(0); }, ThrowsMessage<BudgetError>(HasSubstr("of disk, disk is")));
+}
+
+TEST(SwapEngine, VariablesAtHomeTakeDeviceMemoryOnlyWhileTheyAreUsed) {
+  Swapped resident({.device_memory = 8_MiB, .disk = 8_MiB, .threads = 1});
+  Swapped at_home({.device_memory = 8_MiB, .disk = 8_MiB, .swap_variables = true, .threads = 1});
+  const RandomBatch batch = random_batch(at_home.t.model, 4, 0);
+  const auto plan = [&](Swapped& s) { return s.session.plan({s.t.model.loss}, batch.types(s.t.model), s.t.training); };
+  const ProgramReport usual = plan(resident), report = plan(at_home);
+  EXPECT_GT(usual.persistent_bytes, 0U);
+  EXPECT_EQ(report.persistent_bytes, 0U);
+  EXPECT_EQ(report.host_persistent_bytes, usual.persistent_bytes);
+  EXPECT_LT(report.planned_peak_bytes, usual.planned_peak_bytes);
+
+  SessionOptions tight{.device_memory = report.planned_peak_bytes,
+                       .host_memory = report.host_peak_bytes,
+                       .disk = report.disk_peak_bytes,
+                       .swap_variables = true,
+                       .threads = 1};
+  Swapped trained(tight);
+  trained.session.set_measuring(true);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    trained.step(step);
+    resident.step(step);
+    EXPECT_EQ(trained.session.statistics().measured_peak_bytes, report.planned_peak_bytes);
+    EXPECT_EQ(trained.session.statistics().measured_host_peak_bytes, report.host_peak_bytes);
+  }
+  EXPECT_EQ(first_difference(resident.state(), trained.state()), "");
+  --tight.host_memory;
+  EXPECT_THAT([&] { Swapped(tight).step(0); }, ThrowsMessage<BudgetError>(HasSubstr("host_memory")));
+}
+
+TEST(SwapEngine, AVariableAtHomeIsReadAndWrittenThere) {
+  Graph graph;
+  const Value w = variable("w", fill(graph, {3}, 0.0F));
+  Session session(graph, {.device_memory = 1_MiB, .swap_variables = true, .threads = 1});
+  session.initialize();
+  HostTensor numbers(Dtype::f32, {3});
+  std::iota(numbers.values<float>().begin(), numbers.values<float>().end(), 1.0F);
+  session.write(w, numbers);
+  EXPECT_TRUE(bitwise_equal(session.read(w), numbers));
+  EXPECT_TRUE(bitwise_equal(session.run(w), numbers));
 }
 
 TEST(SwapEngine, AFolderThatIsNoneIsRefusedBeforeAnythingRuns) {
