@@ -189,6 +189,8 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
                                    .poison = options_.poison,
                                    .check = options_.check_schedules,
                                    .edit_schedule = edit_schedule_});
+  // A folder that is none, or too full, shows before anything runs.
+  if (compiled->report.fits) swaps_->prepare(*compiled);
   return *programs_.insert_or_assign(key, std::move(compiled)).first->second;
 }
 

@@ -201,6 +201,11 @@ TEST(SwapEngine, AFolderThatIsNoneIsRefusedBeforeAnythingRuns) {
   options.swap_directory = "/nowhere/at/all";
   Swapped swapped(options);
   const TrainingState before = swapped.state();
+  const RandomBatch batch = random_batch(swapped.t.model, 4, 0);
+  const auto plan = [&] {
+    (void)swapped.session.plan({swapped.t.model.loss}, batch.types(swapped.t.model), swapped.t.training);
+  };
+  EXPECT_THAT(plan, ThrowsMessage<Error>(HasSubstr("/nowhere/at/all")));
   EXPECT_THAT([&] { swapped.step(0); }, ThrowsMessage<Error>(HasSubstr("/nowhere/at/all")));
   EXPECT_EQ(first_difference(before, swapped.state()), "");
 }
