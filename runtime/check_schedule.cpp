@@ -26,6 +26,7 @@ class Player {
     const Step& step = schedule_.steps[static_cast<std::size_t>(index)];
     for (const Operand& input : step.inputs) read(input);
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+      if (step.outputs[i].kind != Operand::Kind::buffer) continue;
       const int buffer = step.outputs[i].index;
       const bool kept = schedule_.buffers[static_cast<std::size_t>(buffer)].life.first < index;
       if (kept) {
@@ -40,7 +41,10 @@ class Player {
     note_accesses(step);
     // Everything that this step reads or writes must still be whole when it ends.
     for (const Operand& output : step.outputs) read(output);
-    for (const Operand& variable : step.updated) updated_.insert(variable.index);
+    for (const Operand& variable : step.updated) {
+      read(variable);
+      if (variable.kind == Operand::Kind::variable) updated_.insert(variable.index);
+    }
   }
 
   std::size_t highest(Tier tier) const { return highest_[static_cast<std::size_t>(tier)]; }
@@ -58,9 +62,8 @@ class Player {
                               later.range.begin < earlier.range.end && earlier.range.begin < later.range.end;
         if (!conflict) continue;
         SF_CHECK(over[static_cast<std::size_t>(later.step)][static_cast<std::size_t>(other)] >= earlier.step,
-                 InternalError, "check_schedule: step ", later.step, " (", lane_name(lane), ") and step ",
-                 earlier.step, " (", lane_name(other), ") may touch the same bytes of ", tier_name(later.tier),
-                 " in any order");
+                 InternalError, "check_schedule: step ", later.step, " (", lane_name(lane), ") and step ", earlier.step,
+                 " (", lane_name(other), ") may touch the same bytes of ", tier_name(later.tier), " in any order");
       }
     }
   }
@@ -91,8 +94,10 @@ class Player {
     };
     for (const Operand& input : step.inputs) note(input, false);
     for (const Operand& output : step.outputs) {
+      if (output.kind != Operand::Kind::buffer) continue;
       note(output, schedule_.buffers[static_cast<std::size_t>(output.index)].life.first == now_);
     }
+    for (const Operand& updated : step.updated) note(updated, true);
     note(step.workspace, true);
   }
 
@@ -195,7 +200,7 @@ class Player {
   std::array<std::size_t, kNumTiers> highest_{};
   std::array<Owners, kNumTiers> owners_;
   std::vector<Access> accesses_;
-  std::set<int> updated_;                                     // variables
+  std::set<int> updated_;  // variables
 };
 
 }  // namespace

@@ -32,8 +32,8 @@ struct PlayContext {
 /// Plays steps [first, last) of a bound program: the compute lane on the calling thread, the others beside it, each
 /// step when those it waits for are over. No policy, no allocation. In poison mode all lanes are played on the calling
 /// thread, in the order of the list.
-/// Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past its storage; what the swap
-/// engine throws. Then no lane is running any more.
+/// Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past its storage; what the
+/// swap engine throws. Then no lane is running any more.
 void play(Program& program, StepIndex first, StepIndex last, PlayContext& context);
 
 }  // namespace sectionflow

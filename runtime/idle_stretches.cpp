@@ -1,5 +1,9 @@
 #include "runtime/idle_stretches.h"
 
+#include <algorithm>
+
+#include "graph/ops/basic.h"
+
 namespace sectionflow {
 namespace {
 
@@ -25,12 +29,14 @@ std::vector<std::vector<StepIndex>> uses_of_buffers(const Schedule& schedule) {
 }  // namespace
 
 std::vector<int> lines_of_steps(const Schedule& schedule) {
-  std::vector<int> lines(schedule.steps.size(), 0);
+  std::vector<int> lines(schedule.steps.size(), -1);
   // A line that is no step has the number of the next: the last line with a step's number is the step's.
   for (std::size_t line = 0; line < schedule.step_of_line.size(); ++line) {
     const auto step = static_cast<std::size_t>(schedule.step_of_line[line]);
     if (step < lines.size()) lines[step] = static_cast<int>(line);
   }
+  int next = std::max(0, static_cast<int>(schedule.step_of_line.size()) - 1);
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) next = *line = *line < 0 ? next : *line;
   return lines;
 }
 
@@ -40,7 +46,9 @@ std::vector<IdleStretch> idle_stretches(const Draft& draft) {
   const auto uses = uses_of_buffers(draft.schedule);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const Buffer& buffer = draft.schedule.buffers[i];
-    if (!buffer.value.valid() || buffer.tier != Tier::device || buffer.bytes == 0) continue;
+    // Variables have trips of their own.
+    if (!buffer.value.valid() || is_variable(buffer.value)) continue;
+    if (buffer.tier != Tier::device || buffer.bytes == 0) continue;
     for (std::size_t k = 1; k < uses[i].size(); ++k) {
       const StepIndex after = uses[i][k - 1], before = uses[i][k];
       const int begin = after < 0 ? 0 : line_of_step[static_cast<std::size_t>(after)] + 1;

@@ -20,7 +20,7 @@ struct IdleStretch {
   int buffer = 0;         ///< of the draft's schedule
 };
 
-/// The line of the script that each step of a draft comes from.
+/// The line of the script that each step of a draft comes from; for a step of no line, the next one.
 std::vector<int> lines_of_steps(const Schedule& schedule);
 
 /// All stretches of at least one line between two uses of a buffer, in the order of buffers and lines.

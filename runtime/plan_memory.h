@@ -53,12 +53,12 @@ struct MemoryPlan : TierPeak {  // its own figures are those of device memory
   TierPeak host, disk;
 };
 
-/// Gives every storage an offset in its tier such that no two whose lives overlap share a byte. The result depends on the arguments
-/// alone: no clock, no addresses, no randomness without a fixed seed. Storages of zero bytes get offset 0.
-/// The peak comes close to the lower bound, and reaches it for most schedules of networks; runtime/skyline.h says how.
-/// The effort is bounded: well under a second for 10,000 storages.
-/// Throws: ArgumentError when a life ends before it begins, when a fixed offset is not a multiple of kBufferAlignment,
-/// when two fixed storages of overlapping lives overlap, or when sizes and fixed offsets come to more than 2^63 - 1.
+/// Gives every storage an offset in its tier such that no two whose lives overlap share a byte. The result depends on
+/// the arguments alone: no clock, no addresses, no randomness without a fixed seed. Storages of zero bytes get offset
+/// 0. The peak comes close to the lower bound, and reaches it for most schedules of networks; runtime/skyline.h says
+/// how. The effort is bounded: well under a second for 10,000 storages. Throws: ArgumentError when a life ends before
+/// it begins, when a fixed offset is not a multiple of kBufferAlignment, when two fixed storages of overlapping lives
+/// overlap, or when sizes and fixed offsets come to more than 2^63 - 1.
 MemoryPlan plan_memory(std::span<const Storage> storages);
 
 }  // namespace sectionflow

@@ -16,8 +16,8 @@ namespace SF_API sectionflow {
 /// the scratch it asked for is found out at once.
 inline constexpr std::size_t kScratchGuardBytes = 64;
 
-/// The kernels of one program, one a node and mode, shared by repeated executions. Several drafts of a program's schedule
-/// share them too, so that each kernel is made once. All must outlive it.
+/// The kernels of one program, one a node and mode, shared by repeated executions. Several drafts of a program's
+/// schedule share them too, so that each kernel is made once. All must outlive it.
 class KernelCache {
  public:
   KernelCache(const ConcreteGraph& graph, Device& device) : graph_(graph), device_(device) {}

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -113,24 +114,30 @@ struct FetchSlot {
 };
 
 /// The steps of one program, and the buffers that they read and write. Executed one after the other in the order of the
-/// list they give the right result; what of that order must be kept when lanes run beside each other, `Step::waits` says.
+/// list they give the right result; what of that order must be kept when lanes run beside each other, `Step::waits`
+/// says.
 struct Schedule {
   std::vector<Pass> passes;
   std::vector<Step> steps;
   std::vector<Buffer> buffers;
   std::vector<NodeId> feeds;  ///< placeholders, each once
   std::vector<FetchSlot> fetches;
-  StepIndex half = 0;  ///< steps before this one are the forward half of a cycle
-  int num_rests = 0;   ///< rests have numbers below this one
+  StepIndex half = 0;                   ///< steps before this one are the forward half of a cycle
+  int num_rests = 0;                    ///< rests have numbers below this one
   std::vector<StepIndex> step_of_line;  ///< by line of the script; the next step where a line is none
 };
 
 /// Who carries copies between device and host: the compute team in its own lane, or a thread for each direction.
 enum class CopyCarrier { team, threads };
 
-/// Turns a script into steps and buffers. Lives are set; scratch is added by prepare_kernels, waits by add_waits.
-/// Throws: InternalError when a line reads a value that no earlier line has written, or a fetch is left out.
+/// Turns a script into steps and buffers. Lives are set; scratch is added by KernelCache, waits by add_waits.
+/// Variables that are at home in host memory are copied in before the lines that use them, and back after their update:
+/// steps of no line. Throws: InternalError when a line reads a value that no earlier line has written, or a fetch is
+/// left out.
 Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches,
-                      CopyCarrier carrier = CopyCarrier::team);
+                      CopyCarrier carrier = CopyCarrier::team, const std::function<bool(NodeId)>& is_at_home = {});
+
+/// What a step that carries bytes between tiers has on the device, or in the tier that is nearer to it.
+const Buffer& carried_buffer(const Step& step, const Schedule& schedule);
 
 }  // namespace sectionflow

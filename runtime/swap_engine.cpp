@@ -22,12 +22,12 @@ void SwapEngine::prepare(const Program& program) {
   if (report.host_peak_bytes > 0 && !host_) host_ = std::make_unique<HostPool>(options_.host_memory);
   if (report.disk_peak_bytes > 0) {
     if (!disk_) {
-      disk_ = std::make_unique<DiskStore>(DiskStoreOptions{
-          .folder = options_.swap_directory,
-          .num_bytes = options_.disk,
-          .num_blocks = static_cast<std::size_t>(program.schedule.num_rests),
-          .name_of = [this](const BlockLabel& label) { return name_of(label); },
-          .calls = {}});
+      disk_ = std::make_unique<DiskStore>(
+          DiskStoreOptions{.folder = options_.swap_directory,
+                           .num_bytes = options_.disk,
+                           .num_blocks = static_cast<std::size_t>(program.schedule.num_rests),
+                           .name_of = [this](const BlockLabel& label) { return name_of(label); },
+                           .calls = options_.calls});
     }
     disk_->make_room(static_cast<std::size_t>(program.schedule.num_rests));
   }
@@ -82,8 +82,15 @@ void SwapEngine::delay(StepIndex index, std::uint64_t cycle) const {
   std::this_thread::sleep_for(std::chrono::microseconds(word % kLongestDelayUs));
 }
 
+std::size_t SwapEngine::measured_host_peak(const Program& program) {
+  if (!host_) return 0;
+  const std::size_t touched = host_->highest_touched(program.host_offset);
+  return touched > program.host_offset ? touched : program.report.host_persistent_bytes;
+}
+
 void SwapEngine::begin_measurement(const Program& program) {
-  if (host_) host_->begin_measurement(std::min(host_->num_bytes(), program.report.host_peak_bytes + 1_MiB));
+  // Variables at home stay as they are.
+  if (host_) host_->begin_measurement(program.host_offset, program.plan.host.peak_bytes + 1_MiB);
   if (disk_) disk_->begin_measurement();
 }
 

@@ -56,8 +56,13 @@ void add_flows(const std::vector<Trace::Event>& events, json& out) {
     if (event.kind != StepKind::copy_in || found == left.end()) continue;
     const Trace::Event& from = *found->second;
     const auto flow = [&](const char* phase, const Trace::Event& at, double time_us) {
-      json arrow = {{"ph", phase}, {"name", "rest"}, {"cat", "swap"},     {"id", id},
-                    {"pid", 1},    {"ts", time_us},  {"tid", lane_number(at.lane)}};
+      json arrow = {{"ph", phase},
+                    {"name", "rest"},
+                    {"cat", "swap"},
+                    {"id", id},
+                    {"pid", 1},
+                    {"ts", time_us},
+                    {"tid", lane_number(at.lane)}};
       if (*phase == 'f') arrow["bp"] = "e";
       out.push_back(std::move(arrow));
     };
@@ -81,8 +86,8 @@ void add_passes(const std::vector<Trace::Event>& events, json& out) {
       ++end;
     }
     const Trace::Event& last = *computed[end - 1];
-    out.push_back(slice(kPassLane, first.pass.text(), "pass", first.start_us,
-                        last.start_us + last.duration_us - first.start_us));
+    out.push_back(
+        slice(kPassLane, first.pass.text(), "pass", first.start_us, last.start_us + last.duration_us - first.start_us));
     begin = end;
   }
 }

@@ -68,7 +68,10 @@ Program& GraphSectionManager::backward_program(Session& session, const Program& 
                        .other_names = buffer.other_names,
                        .tier = buffer.tier,
                        .rest = buffer.rest});
-    add(buffer.tier == Tier::device ? " " : buffer.tier == Tier::host ? " h" : " d", buffer.value, entries.back().offset);
+    add(buffer.tier == Tier::device ? " "
+        : buffer.tier == Tier::host ? " h"
+                                    : " d",
+        buffer.value, entries.back().offset);
   }
   for (const CycleFetch& fetch : fetches) add(" f", fetch.value, static_cast<std::size_t>(fetch.run));
   const CycleRequest request = request_for(fetches);

@@ -77,7 +77,7 @@ class SwapPlanner {
 
   /// Plans for one rung; takes what is better than `best`.
   void climb(std::size_t rung, std::optional<Attempt>& best) {
-    std::size_t device = round_up(above(rung, variables())), host = tools_.budgets().host;
+    std::size_t device = round_up(above(rung, variables())), host = host_room();
     for (int i = 0; i < kTightenings; ++i) {
       const std::vector<int> resting = choose_rests(problem_, device);
       if (best && fits(*best) && least_seconds(resting) >= best->prediction.seconds) return;
@@ -102,7 +102,7 @@ class SwapPlanner {
     attempt.script = insert_rests(script_, rests);
     Draft draft = tools_.draft(attempt.script);
     attempt.device_peak = draft.device_peak_bytes;
-    attempt.host_peak = draft.plan.host.peak_bytes;
+    attempt.host_peak = draft.host_peak_bytes;
     attempt.disk_peak = draft.plan.disk.peak_bytes;
     attempt.prediction = predict(draft, times_);
     attempt.own_times = own_times(draft.schedule, rests, attempt.prediction.steps);
@@ -122,7 +122,10 @@ class SwapPlanner {
     std::vector<StepTime> own;
     for (int line : problem_.line_of_step) {
       const auto moved = static_cast<std::size_t>(line + inserted[static_cast<std::size_t>(line)]);
-      own.push_back(times[static_cast<std::size_t>(schedule.step_of_line[moved])]);
+      const auto step = static_cast<std::size_t>(schedule.step_of_line[moved]);
+      own.push_back(step < times.size() ? times[step] : StepTime{times.back().end, times.back().end});
+      // Steps of one line: those before its own are those of variables that come from home for it.
+      if (own.size() > 1 && line == problem_.line_of_step[own.size() - 2]) own[own.size() - 2].end = own.back().start;
     }
     return own;
   }
@@ -157,6 +160,9 @@ class SwapPlanner {
     return excess(a) != excess(b) ? excess(a) < excess(b) : a.device_peak < b.device_peak;
   }
 
+  std::size_t host_room() const {
+    return above(tools_.budgets().host, round_up(tools_.variables().home_end_bytes));
+  }
   std::size_t variables() const { return round_up(tools_.variables().end_bytes); }
 
   const Script& script_;

@@ -84,7 +84,7 @@ std::vector<double> StepTimes::of(const Schedule& schedule) {
         seconds.push_back(0);
         break;
       default:
-        seconds.push_back(transfer(step.kind, bytes_of(step.outputs[0])));
+        seconds.push_back(transfer(step.kind, carried_buffer(step, schedule).bytes));
     }
   }
   return seconds;
