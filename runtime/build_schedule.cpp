@@ -90,6 +90,9 @@ std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vecto
     for (const Node* control : graph.graph().node(id).control_inputs()) {
       if (needed[control->id()]) dependencies[id].push_back(control->id());
     }
+    for (const Node* earlier : graph.graph().node(id).order_inputs()) {
+      if (needed[earlier->id()]) dependencies[id].push_back(earlier->id());
+    }
   }
   add_update_edges(graph, needed, dependencies);
   std::vector<NodeId> order = topological_order(DependencyGraph(graph.graph(), dependencies));
