@@ -46,7 +46,10 @@ enum class ErrorCode : int {
   torn_session = 323,
   // The world outside.
   data = 400,
+  swap_damaged = 401,
   device = 500,
+  swap_folder = 501,
+  disk_io = 502,
   // Ours.
   internal = 900,
 };

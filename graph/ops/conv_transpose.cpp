@@ -1,14 +1,13 @@
 #include "graph/ops/conv_transpose.h"
 
+#include "graph/check_f32.h"
 #include "graph/op_registry.h"
 
 namespace sectionflow {
 namespace {
 
 std::vector<TensorType> infer(const ShapeRequest& request) {
-  for (const TensorType& type : request.inputs) {
-    SF_CHECK(type.dtype == Dtype::f32, ArgumentError, request.label, " got ", type.text(), "; wanted f32; try cast");
-  }
+  check_f32(request);
   const auto& options = request.get<ConvolutionOptions>();
   const auto g = transposed_geometry(request.inputs[0].shape, request.inputs[1].shape, options, request.label);
   return {{Dtype::f32, g.x_shape()}};

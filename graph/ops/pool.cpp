@@ -1,5 +1,7 @@
 #include "graph/ops/pool.h"
 
+#include "base/checked_arithmetic.h"
+#include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/reshape.h"
@@ -36,10 +38,6 @@ Dtype pool_index_dtype(const PoolGeometry& geometry) {
 }
 
 namespace {
-
-void check_f32(const TensorType& type, const std::string& label) {
-  SF_CHECK(type.dtype == Dtype::f32, ArgumentError, label, " got ", type.text(), "; wanted f32; try cast");
-}
 
 Shape output_shape(const PoolGeometry& geometry, DataFormat format) {
   return image_shape({geometry.batch, geometry.channels, outputs_of(geometry.axes)}, format);

@@ -22,7 +22,7 @@ void check_scalar(const ShapeRequest& request, int index, Dtype dtype, std::stri
            request.inputs[index].text(), "; wanted ", dtype_name(dtype), "[]");
 }
 
-void check_f32(const ShapeRequest& request) {
+void check_f32_variable(const ShapeRequest& request) {
   SF_CHECK(request.inputs[0].dtype == Dtype::f32, ArgumentError, request.label, ": variable is ",
            request.inputs[0].text(), "; wanted f32");
 }
@@ -64,7 +64,7 @@ void define_assignments(OpRegistry& registry) {
   registry.add({.name = "update_moving_average",
                 .infer =
                     [](const ShapeRequest& r) {
-                      check_f32(r);
+                      check_f32_variable(r);
                       check_like_variable(r, {1});
                       check_scalar(r, 2, Dtype::boolean, "is_training");
                       return Types{};
@@ -85,7 +85,7 @@ void add_adam(OpRegistry& registry, const char* name) {
   registry.add({.name = name,
                 .infer =
                     [](const ShapeRequest& r) {
-                      check_f32(r);
+                      check_f32_variable(r);
                       check_like_variable(r, {1, 2, 3});
                       check_scalar(r, 4, Dtype::f32, "learning_rate");
                       check_scalar(r, 5, Dtype::i64, "steps");
@@ -102,7 +102,7 @@ void add_one_slot(OpRegistry& registry, const char* name) {
   registry.add({.name = name,
                 .infer =
                     [](const ShapeRequest& r) {
-                      check_f32(r);
+                      check_f32_variable(r);
                       check_like_variable(r, {1, 2});
                       check_scalar(r, 3, Dtype::f32, "learning_rate");
                       check_options(r.get<Options>(), r.label);
@@ -116,7 +116,7 @@ void define_optimizer_updates(OpRegistry& registry) {
   registry.add({.name = "apply_sgd",
                 .infer =
                     [](const ShapeRequest& r) {
-                      check_f32(r);
+                      check_f32_variable(r);
                       check_like_variable(r, {1});
                       check_scalar(r, 2, Dtype::f32, "learning_rate");
                       return Types{};
