@@ -38,8 +38,8 @@ bool is_at_hand(const Node& node) {
   return from_home && node.inputs().empty() && node.control_inputs().empty();
 }
 
-/// Sorts nodes anew: by the place in the old order to come after, then by how (0: that node itself; 1: what was moved up
-/// to it; 2: what must be there for the next), then by the own place.
+/// Sorts nodes anew: by the place in the old order to come after, then by how (0: that node itself; 1: what was moved
+/// up to it; 2: what must be there for the next), then by the own place.
 using OrderKey = std::tuple<int, int, int>;
 
 /// Decides where each node of an order stands in the new one.
@@ -67,8 +67,7 @@ class Hoisting {
     for (NodeId dependency : dependencies_[id]) {
       const auto found = keys_.find(dependency);
       if (found == keys_.end()) continue;
-      const bool is_rest =
-          node.op().movement == Movement::in && graph_.node(dependency).op().movement == Movement::out;
+      const bool is_rest = node.op().movement == Movement::in && graph_.node(dependency).op().movement == Movement::out;
       last = std::max(last, found->second);
       OrderKey& of_kind = is_rest ? rest : last_trigger;
       of_kind = std::max(of_kind, found->second);

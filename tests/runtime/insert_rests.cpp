@@ -45,8 +45,8 @@ TEST_F(IdleInput, LeavesAndComesBackWhereItIsTold) {
   EXPECT_THAT(kinds(rests), ElementsAre(feed, compute, copy_out, compute, copy_in, compute, fetch));
   const Script on_disk =
       insert_rests(script, {{.value = x, .out = 2, .in = 3, .hold = 3, .on_disk = true, .disk_out = 2, .disk_in = 3}});
-  EXPECT_THAT(kinds(on_disk), ElementsAre(feed, compute, copy_out, disk_write, compute, hold, disk_read, copy_in,
-                                          compute, fetch));
+  EXPECT_THAT(kinds(on_disk),
+              ElementsAre(feed, compute, copy_out, disk_write, compute, hold, disk_read, copy_in, compute, fetch));
 }
 
 TEST_F(IdleInput, GetsASecondBufferThatTheReaderReads) {
@@ -82,8 +82,7 @@ TEST_F(IdleInput, CarriersDecideTheLanes) {
     return lanes;
   };
   EXPECT_THAT(lanes(CopyCarrier::team), ElementsAre(Lane::compute, Lane::disk_out, Lane::disk_in, Lane::compute));
-  EXPECT_THAT(lanes(CopyCarrier::threads),
-              ElementsAre(Lane::copy_out, Lane::disk_out, Lane::disk_in, Lane::copy_in));
+  EXPECT_THAT(lanes(CopyCarrier::threads), ElementsAre(Lane::copy_out, Lane::disk_out, Lane::disk_in, Lane::copy_in));
 }
 
 TEST_F(IdleInput, ComesBackUnderAllItsNames) {
@@ -96,10 +95,9 @@ TEST_F(IdleInput, ComesBackUnderAllItsNames) {
   });
   ASSERT_NE(reader, wanted.lines.end());
   const int place = static_cast<int>(reader - wanted.lines.begin());
-  const Schedule schedule =
-      lower_script(insert_rests(wanted, {{.value = x, .out = place, .in = place}}), larger, 2);
-  const auto copied = std::find_if(schedule.steps.begin(), schedule.steps.end(),
-                                   [](const Step& step) { return step.kind == copy_in; });
+  const Schedule schedule = lower_script(insert_rests(wanted, {{.value = x, .out = place, .in = place}}), larger, 2);
+  const auto copied =
+      std::find_if(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) { return step.kind == copy_in; });
   ASSERT_NE(copied, schedule.steps.end());
   const auto after = copied + 1;
   EXPECT_EQ(after->inputs[0], copied->outputs[0]) << "the reader of the other name reads the new buffer";

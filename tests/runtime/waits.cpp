@@ -35,8 +35,9 @@ class SwappedProgram : public testing::Test {
 
   TrainableRandomModel trainable_{{.seed = 4}};
   RandomBatch batch_ = random_batch(trainable_.model, 2, 0);
-  Session session_{trainable_.graph,
-                   {.device_memory = 8_MiB, .disk = 8_MiB, .copy_threads = true, .threads = 1, .check_schedules = true}};
+  Session session_{
+      trainable_.graph,
+      {.device_memory = 8_MiB, .disk = 8_MiB, .copy_threads = true, .threads = 1, .check_schedules = true}};
 };
 
 TEST_F(SwappedProgram, WaitsOnlyForEarlierStepsOfOtherLanesAndForEachOnce) {
@@ -63,7 +64,8 @@ TEST_F(SwappedProgram, EveryWaitOfTheComputeLaneIsNeeded) {
     for (std::size_t k = 0; k < step.waits.size(); ++k) {
       const auto sound = step.waits;
       step.waits.erase(step.waits.begin() + static_cast<std::ptrdiff_t>(k));
-      EXPECT_THAT([&] { check(program); }, ThrowsMessage<InternalError>(ContainsRegex("same bytes of .* in any order")));
+      EXPECT_THAT([&] { check(program); },
+                  ThrowsMessage<InternalError>(ContainsRegex("same bytes of .* in any order")));
       step.waits = sound;
       ++tried;
     }
