@@ -67,11 +67,16 @@ LmsGraph::LmsGraph(const Graph& graph, const LmsOptions& options)
 void LmsGraph::connect() {
   const std::size_t size = at(num_nodes());
   for (auto* sets : {&fan_in_, &fan_out_, &control_in_, &control_out_}) sets->resize(size);
+  for (NodeId id = 0; id < num_nodes(); ++id) consumers_.emplace_back(graph_->node(id).output_types().size());
   for (NodeId id = 0; id < num_nodes(); ++id) {
     const Node& node = graph_->node(id);
     const std::vector<bool> reads = reads_bytes(node);
     for (std::size_t i = 0; i < reads.size(); ++i) {
-      if (reads[i]) fan_in_[at(id)].push_back(node.inputs()[i].node().id());
+      if (!reads[i]) continue;
+      const Value input = node.inputs()[i];
+      fan_in_[at(id)].push_back(input.node().id());
+      NodeSet& readers = consumers_[at(input.node().id())][static_cast<std::size_t>(input.output())];
+      if (readers.empty() || readers.back() != id) readers.push_back(id);
     }
     for (const auto* inputs : {&node.control_inputs(), &node.order_inputs()}) {
       for (const Node* before : *inputs) control_in_[at(id)].push_back(before->id());
@@ -81,21 +86,6 @@ void LmsGraph::connect() {
     for (NodeId before : fan_in_[at(id)]) fan_out_[at(before)].push_back(id);
     for (NodeId before : control_in_[at(id)]) control_out_[at(before)].push_back(id);
   }
-}
-
-NodeSet LmsGraph::consumers(NodeId id, int output) const {
-  const Value wanted(graph_->node(id), output);
-  NodeSet found;
-  for (NodeId reader : fan_out(id)) {
-    const Node& node = graph_->node(reader);
-    const std::vector<bool> reads = reads_bytes(node);
-    for (std::size_t i = 0; i < reads.size(); ++i) {
-      if (!reads[i] || node.inputs()[i] != wanted) continue;
-      found.push_back(reader);
-      break;
-    }
-  }
-  return found;
 }
 
 int LmsGraph::num_edges() const {

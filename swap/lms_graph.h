@@ -24,7 +24,7 @@ class LmsGraph {
   const NodeSet& control_in(NodeId id) const { return control_in_[at(id)]; }
   const NodeSet& control_out(NodeId id) const { return control_out_[at(id)]; }
   /// The nodes that read an output.
-  NodeSet consumers(NodeId id, int output) const;
+  const NodeSet& consumers(NodeId id, int output) const { return consumers_[at(id)][static_cast<std::size_t>(output)]; }
   /// Distinct readers of all nodes, whatever they read.
   int num_edges() const;
 
@@ -61,6 +61,7 @@ class LmsGraph {
   const Graph* graph_;
   std::optional<std::int64_t> batch_size_;
   std::vector<NodeSet> fan_in_, fan_out_, control_in_, control_out_;
+  std::vector<std::vector<NodeSet>> consumers_;  // by node and output
   std::vector<bool> valid_, source_, destination_, trainable_, follows_update_;
 };
 
