@@ -332,13 +332,13 @@ TEST(Lms, LogsTheFactsOfTheAncestor) {
   std::string text;
   for (const std::string& line : result.log) text += line + "\n";
   for (const char* part :
-       {"[LMS][0] Editing the graph", "[LMS][0] The graph has 13 vertices and 17 edges",
+       {"[LMS][0] Editing the graph", "[LMS][0] The graph has 14 vertices and 17 edges",
         "0.00 MiB of learning parameters", "[LMS][0] Original number of levels: 11",
         "[LMS][0]   serialization: ", "[LMS][0]   levels after serialization: 11",
         "[LMS][0] Configuration given by the user", "[LMS][0]   sync_mode: 0 (asynchronous",
         "[LMS][0]   swapout_threshold: 1", "[LMS][0]   swapin_ahead: 1", "[LMS][0]   swapin_groupby: 0",
         "[LMS][0] Added 8 operations to the graph: 4 swap-outs (0.00 GiB) and 4 swap-ins (0.00 GiB)",
-        "[LMS][0] Edited in ", "[LMS][1]   swap-out of relu f32[5, 5]", "[LMS][1]   control edge from ", "[LMS][2] "}) {
+        "[LMS][0] Edited in ", "[LMS][1]   swap-out of relu f32[5,5]", "[LMS][1]   control edge from ", "[LMS][2] "}) {
     EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
   }
   EXPECT_EQ(result.largest_op, "add");

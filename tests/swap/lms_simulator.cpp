@@ -304,7 +304,7 @@ TEST(LmsTuner, WantsTheBatchSize) {
     ADD_FAILURE() << "nothing was thrown";
   } catch (const ArgumentError& error) {
     EXPECT_TRUE(contains(error.what(), "SF-E112")) << error.what();
-    EXPECT_TRUE(contains(error.what(), "placeholder 'in' is f32[?, 5]")) << error.what();
+    EXPECT_TRUE(contains(error.what(), "placeholder 'in' is f32[?,5]")) << error.what();
   }
   EXPECT_TRUE(Lms({.batch_size = 3}).run(g.graph).not_necessary);
 }
