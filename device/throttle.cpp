@@ -22,15 +22,16 @@ std::int64_t now_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
 }
 
-/// Returns the time when it has become `time` or later.
-std::int64_t wait_until(std::int64_t time) {
+/// Waits until it is `time`; returns by how much that took too long.
+std::int64_t sleep_until(std::int64_t time) {
   std::int64_t now = now_nanoseconds();
+  if (now >= time) return 0;
   if (now < time - kSpin) {
     std::this_thread::sleep_until(Clock::time_point(std::chrono::nanoseconds(time - kSpin)));
     now = now_nanoseconds();
   }
   while (now < time) now = now_nanoseconds();
-  return now;
+  return now - time;
 }
 
 }  // namespace
@@ -42,23 +43,20 @@ LinkClock::LinkClock(double bytes_per_second) : nanoseconds_per_byte_(1e9 / byte
 }
 
 std::int64_t LinkClock::finish(std::int64_t now, std::size_t bytes, bool goes_on) {
+  // When a caller who never sleeps too long would have come.
+  const std::int64_t due = now - late_;
   if (!used_) {
     free_at_ = now;
     used_ = true;
   } else if (!goes_on) {
-    // Sleeping too long was not the caller's being idle.
-    free_at_ = std::max(free_at_, now - late_ - kBurst);
+    free_at_ = std::max(free_at_, due - kBurst);
   }
   const double duration = static_cast<double>(bytes) * nanoseconds_per_byte_ + fraction_;
   const double whole = std::floor(duration);
   fraction_ = duration - whole;
   free_at_ += static_cast<std::int64_t>(whole);
-  late_ = 0;
+  late_ = now - std::clamp(free_at_, due, now);
   return free_at_;
-}
-
-void LinkClock::waited_until(std::int64_t now) {
-  late_ = std::max<std::int64_t>(0, now - free_at_);
 }
 
 Throttle::Throttle(double bytes_per_second)
@@ -69,7 +67,7 @@ std::int64_t Throttle::enter(std::size_t bytes, bool goes_on) {
 }
 
 void Throttle::wait(std::int64_t until) {
-  if (!unlimited_) clock_.waited_until(wait_until(until));
+  if (!unlimited_) clock_.overslept(sleep_until(until));
 }
 
 void copy_throttled(Throttle& throttle, void* to, const void* from, std::size_t bytes) {

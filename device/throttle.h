@@ -23,14 +23,14 @@ class LinkClock {
   /// The time at which `bytes` that come at `now` have passed. With `goes_on` they belong to the same transfer as the
   /// bytes before, so that whatever time has gone by between the two was the link's, not idle.
   std::int64_t finish(std::int64_t now, std::size_t bytes, bool goes_on = false);
-  /// Says that the caller, who wanted to wait up to finish(...), has done so at `now`.
-  void waited_until(std::int64_t now);
+  /// Says that a wait up to finish(...) took so much longer than it should have: the caller will catch up.
+  void overslept(std::int64_t nanoseconds) { late_ += nanoseconds; }
 
  private:
   double nanoseconds_per_byte_;
   std::int64_t free_at_ = 0;  // when all bytes so far have passed
   double fraction_ = 0;       // of a nanosecond, of the bytes so far
-  std::int64_t late_ = 0;     // how much longer than up to free_at_ the last wait took
+  std::int64_t late_ = 0;     // what of the time overslept has not been caught up with
   bool used_ = false;
 };
 

@@ -26,6 +26,7 @@ class Player {
     const Step& step = schedule_.steps[static_cast<std::size_t>(index)];
     for (const Operand& input : step.inputs) read(input);
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+      if (step.outputs[i].kind != Operand::Kind::buffer) continue;
       const int buffer = step.outputs[i].index;
       const bool kept = schedule_.buffers[static_cast<std::size_t>(buffer)].life.first < index;
       if (kept) {
@@ -40,7 +41,10 @@ class Player {
     note_accesses(step);
     // Everything that this step reads or writes must still be whole when it ends.
     for (const Operand& output : step.outputs) read(output);
-    for (const Operand& variable : step.updated) updated_.insert(variable.index);
+    for (const Operand& variable : step.updated) {
+      read(variable);
+      if (variable.kind == Operand::Kind::variable) updated_.insert(variable.index);
+    }
   }
 
   std::size_t highest(Tier tier) const { return highest_[static_cast<std::size_t>(tier)]; }
@@ -90,8 +94,10 @@ class Player {
     };
     for (const Operand& input : step.inputs) note(input, false);
     for (const Operand& output : step.outputs) {
+      if (output.kind != Operand::Kind::buffer) continue;
       note(output, schedule_.buffers[static_cast<std::size_t>(output.index)].life.first == now_);
     }
+    for (const Operand& updated : step.updated) note(updated, true);
     note(step.workspace, true);
   }
 

@@ -18,10 +18,12 @@ class HostPool {
   std::byte* data() { return block_.data(); }
   std::size_t num_bytes() const { return block_.num_bytes(); }
 
-  /// Fills the first `window_bytes` with a canary, and gives the pages behind them back: see Arena.
-  void begin_measurement(std::size_t window_bytes) { block_.begin_measurement(0, window_bytes); }
-  /// The end of the last byte written since: the measured peak of the host tier.
-  std::size_t highest_touched() { return block_.highest_touched(0); }
+  /// Fills `window_bytes` from `offset` on with a canary, and gives the pages behind them back: see Arena.
+  void begin_measurement(std::size_t offset, std::size_t window_bytes) {
+    block_.begin_measurement(offset, window_bytes);
+  }
+  /// The end of the last byte from `offset` on that has been written since: the measured peak of the host tier.
+  std::size_t highest_touched(std::size_t offset) { return block_.highest_touched(offset); }
 
  private:
   Arena block_;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace sectionflow {
@@ -38,7 +39,8 @@ class LaneTeam {
   /// The same for anything that can be called with the number of a worker; it is not copied.
   template <class Callable>
   void start(Callable& body) {
-    start([](void* context, int worker) { (*static_cast<Callable*>(context))(worker); }, &body);
+    start([](void* context, int worker) { (*static_cast<Callable*>(context))(worker); },
+          const_cast<std::remove_const_t<Callable>*>(&body));
   }
   /// Waits until all bodies have ended. Throws: the first exception that left a body; the team can be used again.
   void join();

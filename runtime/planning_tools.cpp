@@ -4,16 +4,21 @@
 
 namespace sectionflow {
 
+std::size_t peak_behind(std::size_t variables_end, const TierPeak& planned) {
+  return planned.peak_bytes == 0 ? variables_end : round_up(variables_end) + planned.peak_bytes;
+}
+
 Draft PlanningTools::draft(const Script& script, const std::function<void(Schedule&)>& edit) {
   Draft draft;
-  draft.schedule = lower_script(script, graph_, num_fetches_, carrier_);
+  const auto at_home = [this](NodeId id) { return variables_.is_at_home(id); };
+  draft.schedule = lower_script(script, graph_, num_fetches_, carrier_, at_home);
   if (edit) edit(draft.schedule);
   kernels_.prepare(draft.schedule);
   draft.storage = assign_storages(draft.schedule, kernels_.kernels(), guard_bytes_);
   draft.plan = plan_memory(draft.storage.storages);
-  draft.device_peak_bytes =
-      draft.plan.peak_bytes == 0 ? variables_.end_bytes : round_up(variables_.end_bytes) + draft.plan.peak_bytes;
-  draft.fits = draft.device_peak_bytes <= budgets_.device && draft.plan.host.peak_bytes <= budgets_.host &&
+  draft.device_peak_bytes = peak_behind(variables_.end_bytes, draft.plan);
+  draft.host_peak_bytes = peak_behind(variables_.home_end_bytes, draft.plan.host);
+  draft.fits = draft.device_peak_bytes <= budgets_.device && draft.host_peak_bytes <= budgets_.host &&
                draft.plan.disk.peak_bytes <= budgets_.disk;
   return draft;
 }

@@ -13,11 +13,21 @@
 
 namespace SF_API sectionflow {
 
-/// Where the variables lie in the arena, by node.
+/// Where the variables lie, by node: in the arena, or in the pool of host memory, which is then their home.
 struct VariableLayout {
-  std::vector<std::size_t> offsets;  ///< indexed by node; kAbsent for other nodes
-  std::size_t end_bytes = 0;         ///< end of the last variable
+  std::vector<std::size_t> offsets;       ///< in the arena; kAbsent for other nodes
+  std::vector<std::size_t> home_offsets;  ///< in the pool of host memory; kAbsent for other nodes
+  std::size_t end_bytes = 0;              ///< end of the last variable in the arena
+  std::size_t home_end_bytes = 0;         ///< end of the last variable in the pool
   static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
+
+  bool is_at_home(NodeId id) const { return place(home_offsets, id) != kAbsent; }
+  bool contains(NodeId id) const { return place(offsets, id) != kAbsent || is_at_home(id); }
+
+ private:
+  static std::size_t place(const std::vector<std::size_t>& places, NodeId id) {
+    return static_cast<std::size_t>(id) < places.size() ? places[static_cast<std::size_t>(id)] : kAbsent;
+  }
 };
 
 /// Hard limits, in bytes.
@@ -33,8 +43,12 @@ struct Draft {
   StorageAssignment storage;
   MemoryPlan plan;
   std::size_t device_peak_bytes = 0;  ///< variables included
+  std::size_t host_peak_bytes = 0;    ///< variables included
   bool fits = false;                  ///< in the budgets of all tiers
 };
+
+/// The peak of a tier whose planned region lies behind its variables.
+std::size_t peak_behind(std::size_t variables_end, const TierPeak& planned);
 
 /// What a writer of scripts may ask while it decides: what a script would need. Made for one program; the kernels that
 /// its drafts need are made once.

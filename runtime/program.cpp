@@ -49,7 +49,7 @@ void report_fullest(const Program& program, const ConcreteGraph& graph, ProgramR
 }
 
 void count_transfer(const Step& step, const Schedule& schedule, ProgramReport& report) {
-  const std::size_t bytes = schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)].bytes;
+  const std::size_t bytes = carried_buffer(step, schedule).bytes;
   if (step.kind == StepKind::copy_out) report.bytes_out += bytes;
   if (step.kind == StepKind::copy_in) report.bytes_in += bytes;
   if (step.kind == StepKind::disk_write) report.disk_bytes_out += bytes;
@@ -62,11 +62,11 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
   report.budget_bytes = budgets.device;
   report.host_budget_bytes = budgets.host;
   report.disk_budget_bytes = budgets.disk;
-  report.host_peak_bytes = program.plan.host.peak_bytes;
+  report.host_persistent_bytes = variables.home_end_bytes;
+  report.host_peak_bytes = peak_behind(variables.home_end_bytes, program.plan.host);
   report.disk_peak_bytes = program.plan.disk.peak_bytes;
   report.persistent_bytes = variables.end_bytes;
-  const std::size_t peak = program.plan.peak_bytes;
-  report.planned_peak_bytes = peak == 0 ? variables.end_bytes : program.transient_offset + peak;
+  report.planned_peak_bytes = peak_behind(variables.end_bytes, program.plan);
   report.transient_bytes = report.planned_peak_bytes - report.persistent_bytes;
   // The bound counts whole multiples of kBufferAlignment, also for what lies at the top.
   report.lower_bound_bytes =
@@ -113,6 +113,7 @@ std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const Scrip
   program->plan = std::move(draft.plan);
   add_waits(program->schedule, program->storage, program->plan);
   program->transient_offset = round_up(variables.end_bytes);
+  program->host_offset = round_up(variables.home_end_bytes);
   program->advances_cycle = completes_training(program->schedule, graph.graph());
   program->report = make_report(*program, graph, variables, options.budgets);
   program->report.notes = std::move(tools.notes);
@@ -137,11 +138,14 @@ void bind_program(Program& program, const Graph& graph, const VariableLayout& va
   const auto address = [&](const Operand& operand) -> std::byte* {
     if (operand.kind == Operand::Kind::none) return nullptr;
     const auto index = static_cast<std::size_t>(operand.index);
-    if (operand.kind == Operand::Kind::variable) return base + variables.offsets[index];
+    if (operand.kind == Operand::Kind::variable) {
+      return variables.is_at_home(operand.index) ? host + variables.home_offsets[index]
+                                                 : base + variables.offsets[index];
+    }
     const std::size_t offset = program.plan.offsets[static_cast<std::size_t>(program.storage.storage_of_buffer[index])];
     const Tier tier = program.schedule.buffers[index].tier;
     if (tier == Tier::disk) return nullptr;
-    return tier == Tier::host ? host + offset : base + program.transient_offset + offset;
+    return tier == Tier::host ? host + program.host_offset + offset : base + program.transient_offset + offset;
   };
   // Bound wholly or not at all.
   std::vector<BoundStep> steps;
@@ -153,10 +157,12 @@ void bind_program(Program& program, const Graph& graph, const VariableLayout& va
     for (const Operand& output : step.outputs) bound.outputs.push_back(address(output));
     for (const Operand& variable : step.updated) bound.updated.push_back(address(variable));
     if (is_transfer(step.kind)) {
-      bound.bytes = program.schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)].bytes;
+      bound.bytes = carried_buffer(step, program.schedule).bytes;
+    }
+    if (step.kind == StepKind::disk_read || step.kind == StepKind::disk_write) {
       const Operand& on_disk = step.kind == StepKind::disk_read ? step.inputs[0] : step.outputs[0];
-      bound.disk_offset =
-          program.plan.offsets[static_cast<std::size_t>(program.storage.storage_of_buffer[on_disk.index])];
+      const int storage = program.storage.storage_of_buffer[static_cast<std::size_t>(on_disk.index)];
+      bound.disk_offset = program.plan.offsets[static_cast<std::size_t>(storage)];
     }
     if (step.kind == StepKind::compute) {
       bound.kernel = program.kernels[static_cast<std::size_t>(step.slot)].get();

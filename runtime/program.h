@@ -41,6 +41,7 @@ struct Program {
   MemoryPlan plan;
   ProgramReport report;
   std::size_t transient_offset = 0;     ///< of the planned region in the arena
+  std::size_t host_offset = 0;          ///< of the planned region in the pool of host memory
   bool advances_cycle = false;          ///< completing it completes a training cycle
   std::vector<BoundStep> bound;         ///< one a step, once the program is bound to an arena
   std::vector<std::vector<int>> dying;  ///< poison mode: storages whose life ends with each step

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "graph/ops/basic.h"
+#include "runtime/variable_trips.h"
 
 namespace sectionflow {
 namespace {
@@ -16,6 +17,19 @@ class Lowering {
  public:
   Lowering(const ConcreteGraph& graph, Schedule& schedule, CopyCarrier carrier)
       : graph_(graph), schedule_(schedule), carrier_(carrier) {}
+
+  /// A variable comes from its home in host memory, or goes back there.
+  void carry_variable(const VariableTrip& trip, int pass) {
+    step_ = static_cast<StepIndex>(schedule_.steps.size());
+    const Value variable = graph_.graph().node(trip.variable).output();
+    const Operand home = {Operand::Kind::variable, trip.variable};
+    Step step{.kind = trip.comes ? StepKind::copy_in : StepKind::copy_out, .node = trip.variable, .pass = pass};
+    step.inputs = {trip.comes ? home : read(variable)};
+    step.outputs = {trip.comes ? write(variable) : home};
+    if (carrier_ == CopyCarrier::threads) step.lane = trip.comes ? Lane::copy_in : Lane::copy_out;
+    if (!trip.comes) current_.erase(variable);
+    schedule_.steps.push_back(std::move(step));
+  }
 
   void enter(const EntryValue& entry) {
     const int buffer = add_buffer(entry.value, 0, entry.tier);
@@ -142,7 +156,7 @@ class Lowering {
   }
 
   Operand read(Value value) {
-    if (is_variable(value)) return {Operand::Kind::variable, value.node().id()};
+    if (is_variable(value) && !current_.contains(value)) return {Operand::Kind::variable, value.node().id()};
     const int buffer = buffer_of(value);
     schedule_.buffers[buffer].life.last = step_;
     return {Operand::Kind::buffer, buffer};
@@ -223,19 +237,32 @@ bool is_transfer(StepKind kind) {
          kind == StepKind::copy_in;
 }
 
-Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches, CopyCarrier carrier) {
+const Buffer& carried_buffer(const Step& step, const Schedule& schedule) {
+  const bool at_home = step.outputs[0].kind == Operand::Kind::variable;
+  return schedule.buffers[static_cast<std::size_t>((at_home ? step.inputs[0] : step.outputs[0]).index)];
+}
+
+Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches, CopyCarrier carrier,
+                      const std::function<bool(NodeId)>& is_at_home) {
   Schedule schedule;
   schedule.passes = script.passes;
   schedule.fetches.resize(num_fetches);
   Lowering lowering(graph, schedule, carrier);
   for (const EntryValue& entry : script.entries) lowering.enter(entry);
-  for (std::size_t i = 0; i < script.lines.size(); ++i) {
-    if (i == static_cast<std::size_t>(script.half)) schedule.half = static_cast<StepIndex>(schedule.steps.size());
+  const std::vector<VariableTrip> trips =
+      is_at_home ? variable_trips(script, graph, is_at_home, carrier) : std::vector<VariableTrip>{};
+  auto trip = trips.begin();
+  const int num_lines = static_cast<int>(script.lines.size());
+  for (int i = 0; i <= num_lines; ++i) {
+    if (i == std::min(script.half, num_lines)) schedule.half = static_cast<StepIndex>(schedule.steps.size());
+    for (; trip != trips.end() && trip->line == i; ++trip) {
+      const int beside = trip->comes ? i : i - 1;
+      lowering.carry_variable(*trip, script.lines[static_cast<std::size_t>(beside)].pass);
+      if (!trip->comes && i == script.half) ++schedule.half;
+    }
+    if (i == num_lines) break;
     schedule.step_of_line.push_back(static_cast<StepIndex>(schedule.steps.size()));
-    lowering.add(script.lines[i]);
-  }
-  if (static_cast<std::size_t>(script.half) >= script.lines.size()) {
-    schedule.half = static_cast<StepIndex>(schedule.steps.size());
+    lowering.add(script.lines[static_cast<std::size_t>(i)]);
   }
   for (std::size_t i = 0; i < num_fetches; ++i) {
     SF_CHECK(schedule.fetches[i].value.valid(), InternalError, "schedule: no line evaluates fetch ", i);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -129,9 +130,14 @@ struct Schedule {
 /// Who carries copies between device and host: the compute team in its own lane, or a thread for each direction.
 enum class CopyCarrier { team, threads };
 
-/// Turns a script into steps and buffers. Lives are set; scratch is added by prepare_kernels, waits by add_waits.
-/// Throws: InternalError when a line reads a value that no earlier line has written, or a fetch is left out.
+/// Turns a script into steps and buffers. Lives are set; scratch is added by KernelCache, waits by add_waits.
+/// Variables that are at home in host memory are copied in before the lines that use them, and back after their update:
+/// steps of no line. Throws: InternalError when a line reads a value that no earlier line has written, or a fetch is
+/// left out.
 Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches,
-                      CopyCarrier carrier = CopyCarrier::team);
+                      CopyCarrier carrier = CopyCarrier::team, const std::function<bool(NodeId)>& is_at_home = {});
+
+/// What a step that carries bytes between tiers has on the device, or in the tier that is nearer to it.
+const Buffer& carried_buffer(const Step& step, const Schedule& schedule);
 
 }  // namespace sectionflow

@@ -72,12 +72,15 @@ Session::~Session() = default;
 
 void Session::lay_out_variables() {
   layout_.offsets.assign(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
-  layout_.end_bytes = 0;
+  layout_.home_offsets = layout_.offsets;
+  layout_.end_bytes = layout_.home_end_bytes = 0;
+  auto& offsets = options_.swap_variables ? layout_.home_offsets : layout_.offsets;
+  std::size_t& end = options_.swap_variables ? layout_.home_end_bytes : layout_.end_bytes;
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
     if (node.op().name != "variable") continue;
-    layout_.offsets[id] = round_up(layout_.end_bytes);
-    layout_.end_bytes = layout_.offsets[id] + node.output_types()[0].bytes();
+    offsets[id] = round_up(end);
+    end = offsets[id] + node.output_types()[0].bytes();
   }
 }
 
@@ -152,6 +155,10 @@ Program& Session::whole_graph_program(const std::vector<Value>& fetches, const S
                  });
 }
 
+void Session::set_disk_calls(const DiskCalls& calls) {
+  swaps_->set_disk_calls(calls);
+}
+
 void Session::set_script_editor(std::string key, ScriptEditor editor) {
   editor_key_ = key.empty() ? std::string() : " | " + key;
   edit_script_ = std::move(editor);
@@ -161,7 +168,9 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
                           const ScriptWriter& writer) {
   const auto inside = enter();
   if (!initialized_) lay_out_variables();
-  layout_.offsets.resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
+  for (auto* offsets : {&layout_.offsets, &layout_.home_offsets}) {
+    offsets->resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
+  }
   // Edges and replaced inputs are all that may change in the nodes that a kept program knows.
   const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges, ", graph_->num_edits(),
                                   " edits", editor_key_);
@@ -181,6 +190,8 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
                                    .poison = options_.poison,
                                    .check = options_.check_schedules,
                                    .edit_schedule = edit_schedule_});
+  // A folder that is none, or too full, shows before anything runs.
+  if (compiled->report.fits) swaps_->prepare(*compiled);
   return *programs_.insert_or_assign(key, std::move(compiled)).first->second;
 }
 
@@ -194,9 +205,9 @@ void Session::check_ready(const Program& program) const {
     for (const auto* operands : {&step.inputs, &step.updated}) {
       for (const Operand& operand : *operands) {
         if (operand.kind != Operand::Kind::variable) continue;
-        SF_CHECK_CODE(layout_.offsets[static_cast<std::size_t>(operand.index)] != VariableLayout::kAbsent,
-                      ArgumentError, ErrorCode::not_initialized, "variable '", graph_->node(operand.index).name(),
-                      "' was made after session.initialize()", Fact{"variable", graph_->node(operand.index).place()},
+        SF_CHECK_CODE(layout_.contains(operand.index), ArgumentError, ErrorCode::not_initialized, "variable '",
+                      graph_->node(operand.index).name(), "' was made after session.initialize()",
+                      Fact{"variable", graph_->node(operand.index).place()},
                       hint("make all variables, optimisers included, before it"));
       }
     }
@@ -318,47 +329,6 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
   return fetched;
 }
 
-void Session::begin_measurement(const Program& program) {
-  // What is written behind the window shows by its page, what is written in it by the byte.
-  arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + 1_MiB);
-  swaps_->prepare(program);
-  swaps_->begin_measurement(program);
-}
-
-void Session::finish(const Program& program, bool completed) {
-  if (completed) ++cycle_;
-  for (const Storage& storage : program.storage.storages) {
-    if (storage.tier != Tier::device) continue;
-    statistics_.largest_alloc_size = std::max(statistics_.largest_alloc_size, storage.bytes);
-  }
-  statistics_.num_allocs += static_cast<std::int64_t>(program.storage.storages.size());
-  statistics_.planned_peak_bytes = program.report.planned_peak_bytes;
-  statistics_.planned_host_peak_bytes = program.report.host_peak_bytes;
-  statistics_.planned_disk_peak_bytes = program.report.disk_peak_bytes;
-  statistics_.measured_peak_bytes = 0;
-  statistics_.measured_host_peak_bytes = statistics_.measured_disk_peak_bytes = 0;
-  if (measuring_) {
-    const std::size_t touched = arena().highest_touched(program.transient_offset);
-    statistics_.measured_peak_bytes = touched > program.transient_offset ? touched : layout_.end_bytes;
-    statistics_.measured_host_peak_bytes = swaps_->measured_host_peak();
-    statistics_.measured_disk_peak_bytes = swaps_->measured_disk_peak();
-  }
-  statistics_.bytes_reclaimed += program.report.bytes_out;
-  statistics_.bytes_in_use = statistics_.bytes_active = layout_.end_bytes;
-  statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, program.report.planned_peak_bytes);
-  statistics_.peak_bytes_active = statistics_.peak_bytes_in_use;
-}
-
-void Session::clear_statistics() {
-  const Statistics before = statistics_;
-  statistics_ = {};
-  statistics_.bytes_limit = before.bytes_limit;
-  statistics_.bytes_reservable_limit = before.bytes_reservable_limit;
-  statistics_.bytes_reserved = statistics_.peak_bytes_reserved = before.bytes_reserved;
-  statistics_.bytes_in_use = statistics_.bytes_active = before.bytes_in_use;
-  statistics_.peak_bytes_in_use = statistics_.peak_bytes_active = before.bytes_in_use;
-}
-
 void Session::check_not_pending(const char* call) const {
   SF_CHECK_CODE(pending_ == nullptr, ArgumentError, ErrorCode::pending_half, call,
                 ": the backward half of a cycle is pending; call run_backward or discard_forward first");
@@ -373,17 +343,21 @@ std::byte* Session::variable_bytes(Value variable, const char* call) {
   SF_CHECK(variable.valid() && &variable.graph() == graph_ && is_variable(variable), ArgumentError, call, " of '",
            variable.valid() ? variable.name() : "", "': wanted a variable of this session's graph");
   const auto id = static_cast<std::size_t>(variable.node().id());
-  SF_CHECK_CODE(initialized_ && id < layout_.offsets.size() && layout_.offsets[id] != VariableLayout::kAbsent,
-                ArgumentError, ErrorCode::not_initialized, call, " of '", variable.name(), "': it has no value yet",
-                hint("call session.initialize() first"));
-  return arena().data() + layout_.offsets[id];
+  SF_CHECK_CODE(initialized_ && layout_.contains(variable.node().id()), ArgumentError, ErrorCode::not_initialized, call,
+                " of '", variable.name(), "': it has no value yet", hint("call session.initialize() first"));
+  return layout_.is_at_home(variable.node().id()) ? swaps_->host_base() + layout_.home_offsets[id]
+                                                  : arena().data() + layout_.offsets[id];
 }
 
 HostTensor Session::read(Value variable, Where where) {
   return user_call(where, [&] {
     const std::byte* bytes = variable_bytes(variable, "read");
     HostTensor tensor(variable.type());
-    device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
+    if (layout_.is_at_home(variable.node().id())) {
+      std::copy_n(bytes, tensor.num_bytes(), tensor.bytes());
+    } else {
+      device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
+    }
     return tensor;
   });
 }
@@ -393,7 +367,11 @@ void Session::write(Value variable, const HostTensor& tensor, Where where) {
     std::byte* bytes = variable_bytes(variable, "write");
     SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ",
              tensor.type().text(), ", wanted ", variable.type().text());
-    device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());
+    if (layout_.is_at_home(variable.node().id())) {
+      std::copy_n(tensor.bytes(), tensor.num_bytes(), bytes);
+    } else {
+      device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());
+    }
   });
 }
 

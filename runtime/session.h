@@ -24,6 +24,7 @@
 namespace SF_API sectionflow {
 
 class SwapEngine;
+struct DiskCalls;
 
 /// The device, the budget and the randomness of a session, and what it checks.
 struct SessionOptions {
@@ -39,6 +40,9 @@ struct SessionOptions {
   /// Where the swap file is made; empty: the system's folder for temporary files. It has no name there, mode 0600, and
   /// is gone with the session.
   std::string swap_directory{};
+  /// Variables (parameters, optimiser slots, running statistics) rest in host memory and come to the device only for
+  /// the operations that use them; what has been updated goes back. They then count as host memory.
+  bool swap_variables = false;
   /// Copies between device and host by a thread for each direction, beside the compute team. Pays where a core is
   /// free, that is with `threads` below the number of cores; otherwise the team carries them itself.
   bool copy_threads = false;
@@ -164,6 +168,8 @@ class Session {
   /// programs of different editors apart. An empty editor: none.
   using ScriptEditor = std::function<Script(Script, PlanningTools&)>;
   void set_script_editor(std::string key, ScriptEditor editor);
+  /// For tests that let the disk fail: calls of the operating system that a swap file made from here on uses.
+  void set_disk_calls(const DiskCalls& calls);
   /// For tests that plant faults: programs compiled from here on are edited before they are planned.
   void set_schedule_editor(std::function<void(Schedule&)> editor) { edit_schedule_ = std::move(editor); }
 

@@ -27,7 +27,7 @@ void SwapEngine::prepare(const Program& program) {
                            .num_bytes = options_.disk,
                            .num_blocks = static_cast<std::size_t>(program.schedule.num_rests),
                            .name_of = [this](const BlockLabel& label) { return name_of(label); },
-                           .calls = {}});
+                           .calls = options_.calls});
     }
     disk_->make_room(static_cast<std::size_t>(program.schedule.num_rests));
   }
@@ -82,8 +82,15 @@ void SwapEngine::delay(StepIndex index, std::uint64_t cycle) const {
   std::this_thread::sleep_for(std::chrono::microseconds(word % kLongestDelayUs));
 }
 
+std::size_t SwapEngine::measured_host_peak(const Program& program) {
+  if (!host_) return 0;
+  const std::size_t touched = host_->highest_touched(program.host_offset);
+  return touched > program.host_offset ? touched : program.report.host_persistent_bytes;
+}
+
 void SwapEngine::begin_measurement(const Program& program) {
-  if (host_) host_->begin_measurement(std::min(host_->num_bytes(), program.report.host_peak_bytes + 1_MiB));
+  // Variables at home stay as they are.
+  if (host_) host_->begin_measurement(program.host_offset, program.plan.host.peak_bytes + 1_MiB);
   if (disk_) disk_->begin_measurement();
 }
 

@@ -22,6 +22,7 @@ struct SwapEngineOptions {
   CopyCarrier carrier = CopyCarrier::team;
   double link_bandwidth = 0;        ///< bytes a second and direction; 0: unlimited
   std::uint64_t random_delays = 0;  ///< seed of a random delay before every step; 0: none
+  DiskCalls calls{};
 };
 
 /// Carries bytes between device, host and disk as the steps of a program say. Owns the pool of host memory, the swap
@@ -49,9 +50,12 @@ class SwapEngine {
   LaneTeam& team() { return *team_; }
   LaneProgress& progress() { return progress_; }
 
+  /// For tests that let the disk fail: a swap file made from here on uses these.
+  void set_disk_calls(const DiskCalls& calls) { options_.calls = calls; }
+
   /// Fills what a program is going to use with a canary; afterwards the highest byte that has been written.
   void begin_measurement(const Program& program);
-  std::size_t measured_host_peak() { return host_ ? host_->highest_touched() : 0; }
+  std::size_t measured_host_peak(const Program& program);
   std::size_t measured_disk_peak() const { return disk_ ? disk_->high_water() : 0; }
 
  private:

@@ -81,12 +81,24 @@ class WaitWriter {
     Clock before = kBeforeAll;
     for (const Operand& input : step.inputs) access(input, index, step.lane, false, before);
     for (const Operand& output : step.outputs) access(output, index, step.lane, begins(output, index), before);
+    for (const Operand& updated : step.updated) access(updated, index, step.lane, true, before);
     access(step.workspace, index, step.lane, true, before);
+    if (is_transfer(step.kind)) visit_home(step, index, before);
     if (step.lane != Lane::compute) {
       StepIndex& issue = before[number_of(Lane::compute)];
       issue = std::max(issue, last_of_lane_[number_of(Lane::compute)]);
     }
     settle(index, before);
+  }
+
+  /// A variable that comes from its home, or goes back there.
+  void visit_home(const Step& step, StepIndex index, Clock& before) {
+    for (const auto* operands : {&step.inputs, &step.outputs}) {
+      if ((*operands)[0].kind != Operand::Kind::variable) continue;
+      const auto home = static_cast<std::size_t>((*operands)[0].index);
+      operands == &step.inputs ? homes_.read(home, home + 1, index, step.lane, before)
+                               : homes_.write(home, home + 1, index, step.lane, before);
+    }
   }
 
   /// An output that began earlier is a kept one, which a replay reads.
@@ -128,6 +140,7 @@ class WaitWriter {
   const StorageAssignment& storage_;
   const MemoryPlan& plan_;
   std::array<Accesses, kNumTiers> tiers_;
+  Accesses homes_;            // one "byte" a variable
   std::vector<Clock> known_;  // by step: what is over when it is over
   Clock last_of_lane_;
 };

@@ -13,11 +13,17 @@
 
 #include "base/allocation_scope.h"
 #include "base/bytes.h"
+#include "device/throttle.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
+#include "runtime/disk_store.h"
+#include "runtime/host_pool.h"
+#include "runtime/lane_team.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/random_rests.h"
 #include "tests/support/replaced_new.h"
 #include "tests/support/schedule_editing.h"
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
@@ -140,6 +146,26 @@ TEST_F(AllocationHook, StepsOfTrainingAndEvaluationAllocateNothing) {
   EXPECT_GT(std::min({num_convolutions, num_norms, num_dense, num_noise}), 3) << "the models cover what matters";
 }
 
+TEST_F(AllocationHook, StepsThatCarryTensorsToHostAndDiskAllocateNothing) {
+  for (const bool copy_threads : {false, true}) {
+    TrainableRandomModel t({.seed = 5, .min_layers = 5});
+    Session session(t.graph, {.device_memory = 8_MiB, .disk = 8_MiB, .copy_threads = copy_threads, .threads = 1});
+    session.set_script_editor("random rests", [](Script script, PlanningTools& tools) {
+      return rest_at_random(script, tools, 3, 0.7, true);
+    });
+    session.initialize();
+    Trace trace;
+    session.set_trace(&trace);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const RandomBatch batch = random_batch(t.model, 4, step);
+      session.run(t.model.loss, batch.feeds(t.model), t.training);
+    }
+    EXPECT_GT(session.statistics().planned_disk_peak_bytes, 0U);
+    ASSERT_EQ(num_new, 0);
+    ASSERT_EQ(num_malloc, 0);
+  }
+}
+
 /// A session in which the kernel of a relu does something of its own.
 struct Planted {
   explicit Planted(WrappedKernel::Hook hook) {
@@ -197,6 +223,33 @@ TEST_F(AllocationHook, LeavesLibrariesAlone) {
     keep(std::make_unique<int>(3).get());
   });
   EXPECT_EQ(num_new, 0);
+}
+
+TEST_F(AllocationHook, TiersAndLanesAllocateNothing) {
+  const TemporaryFolder folder;
+  DiskStore store({.folder = folder.path().string(), .num_bytes = 4_MiB, .num_blocks = 2});
+  HostPool pool(4_MiB);
+  Throttle throttle(1e10);
+  LaneTeam team(2);
+  LaneProgress progress(2);
+  const auto body = [&](int lane) {
+    const std::span<std::byte> bytes(pool.data() + static_cast<std::size_t>(lane) * 2_MiB, 1_MiB);
+    if (lane == 0) {
+      copy_throttled(throttle, bytes.data(), pool.data() + 1_MiB, bytes.size());
+      store.write(0, 256, bytes, {.tensor = 1, .cycle = 2});
+    } else if (progress.wait_until(0, 1)) {
+      store.read(0, 256, bytes, {.tensor = 1, .cycle = 2});
+    }
+    progress.complete(lane);
+  };
+  for (int i = 0; i < 3; ++i) {
+    const StepScope scope;  // as of the thread that plays: then the allocations of all threads count
+    progress.reset();
+    team.start(body);
+    team.join();
+  }
+  EXPECT_EQ(num_new, 0);
+  EXPECT_EQ(num_malloc, 0);
 }
 
 }  // namespace

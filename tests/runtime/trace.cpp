@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/random_rests.h"
 #include "tests/support/schedule_editing.h"
 #include "tests/support/temporary_folder.h"
 
@@ -102,6 +106,40 @@ TEST_F(TraceFile, TheCounterOfLiveBytesStaysBelowThePeak) {
   EXPECT_EQ(counters, 2 * steps_.size());
   EXPECT_GT(highest, 0u);
   EXPECT_LE(highest, peak);
+}
+
+TEST(Trace, LanesOfCopiesAndArrowsFromSwapOutToSwapInAreShown) {
+  TrainableRandomModel trainable({.seed = 3});
+  const RandomBatch batch = random_batch(trainable.model, 2, 0);
+  Session session(trainable.graph, {.device_memory = 4_MiB, .disk = 4_MiB, .copy_threads = true, .threads = 1});
+  session.set_script_editor(
+      "random rests", [](Script script, PlanningTools& tools) { return rest_at_random(script, tools, 5, 0.7, true); });
+  session.initialize();
+  Trace trace;
+  session.set_trace(&trace);
+  session.run(trainable.model.loss, batch.feeds(trainable.model), trainable.training);
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "trace.json").string();
+  trace.write(path, trainable.graph);
+  std::ifstream file(path);
+  std::set<std::string> lanes;
+  std::map<int, std::pair<int, int>> arrows;  // starts and ends by id
+  std::size_t copies_in = 0, bytes_out = 0;
+  const json written = json::parse(file);
+  for (const json& event : written.at("traceEvents")) {
+    if (event.at("name") == "thread_name") lanes.insert(event.at("args").at("name").get<std::string>());
+    if (event.at("ph") == "s") ++arrows[event.at("id")].first;
+    if (event.at("ph") == "f") ++arrows[event.at("id")].second;
+  }
+  for (const Trace::Event& event : trace.events()) {
+    copies_in += event.kind == StepKind::copy_in ? 1 : 0;
+    if (event.kind == StepKind::copy_out) bytes_out += event.bytes;
+  }
+  EXPECT_EQ(lanes, (std::set<std::string>{"compute", "copy in", "copy out", "disk in", "disk out", "passes"}));
+  EXPECT_EQ(arrows.size(), copies_in);
+  EXPECT_GT(copies_in, 10U);
+  for (const auto& [id, ends] : arrows) EXPECT_EQ(ends, std::pair(1, 1)) << id;
+  EXPECT_EQ(bytes_out, session.statistics().bytes_reclaimed);
 }
 
 TEST(Trace, NothingIsTracedUnlessAsked) {

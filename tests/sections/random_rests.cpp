@@ -24,6 +24,10 @@ const std::vector<Road>& roads() {
       {"CopyThreads", {.copy_threads = true}, false},
       {"CopyThreadsAndDisk", {.disk = 64_MiB, .copy_threads = true}, true},
       {"DelayedThreads", {.disk = 64_MiB, .copy_threads = true, .random_delays = 77}, true},
+      {"VariablesAtHome", {.swap_variables = true}, false},
+      {"VariablesAtHomeByThreads",
+       {.disk = 64_MiB, .swap_variables = true, .copy_threads = true, .random_delays = 5},
+       true},
       {"SlowLink", {.copy_threads = true, .link_bandwidth = 50e6}, false},
   };
   return all;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <random>
 
+#include "graph/ops/basic.h"
+
 namespace sectionflow::testing_support {
 namespace {
 
@@ -45,7 +47,9 @@ std::vector<IdleStretch> idle_stretches(const Draft& draft) {
   const auto uses = uses_of_buffers(draft.schedule);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const Buffer& buffer = draft.schedule.buffers[i];
-    if (!buffer.value.valid() || buffer.tier != Tier::device || buffer.bytes == 0) continue;
+    // Variables have trips of their own.
+    if (!buffer.value.valid() || is_variable(buffer.value) || buffer.tier != Tier::device || buffer.bytes == 0)
+      continue;
     for (std::size_t k = 1; k < uses[i].size(); ++k) {
       const int begin = uses[i][k - 1] < 0 ? 0 : line_of_step[static_cast<std::size_t>(uses[i][k - 1])] + 1;
       const int end = line_of_step[static_cast<std::size_t>(uses[i][k])];

@@ -1,0 +1,52 @@
+// What a session measures and counts.
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "runtime/session.h"
+#include "runtime/swap_engine.h"
+
+namespace sectionflow {
+
+void Session::begin_measurement(const Program& program) {
+  // What is written behind the window shows by its page, what is written in it by the byte.
+  arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + 1_MiB);
+  swaps_->prepare(program);
+  swaps_->begin_measurement(program);
+}
+
+void Session::finish(const Program& program, bool completed) {
+  if (completed) ++cycle_;
+  for (const Storage& storage : program.storage.storages) {
+    if (storage.tier != Tier::device) continue;
+    statistics_.largest_alloc_size = std::max(statistics_.largest_alloc_size, storage.bytes);
+  }
+  statistics_.num_allocs += static_cast<std::int64_t>(program.storage.storages.size());
+  statistics_.planned_peak_bytes = program.report.planned_peak_bytes;
+  statistics_.planned_host_peak_bytes = program.report.host_peak_bytes;
+  statistics_.planned_disk_peak_bytes = program.report.disk_peak_bytes;
+  statistics_.measured_peak_bytes = 0;
+  statistics_.measured_host_peak_bytes = statistics_.measured_disk_peak_bytes = 0;
+  if (measuring_) {
+    const std::size_t touched = arena().highest_touched(program.transient_offset);
+    statistics_.measured_peak_bytes = touched > program.transient_offset ? touched : layout_.end_bytes;
+    statistics_.measured_host_peak_bytes = swaps_->measured_host_peak(program);
+    statistics_.measured_disk_peak_bytes = swaps_->measured_disk_peak();
+  }
+  statistics_.bytes_reclaimed += program.report.bytes_out;
+  statistics_.bytes_in_use = statistics_.bytes_active = layout_.end_bytes;
+  statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, program.report.planned_peak_bytes);
+  statistics_.peak_bytes_active = statistics_.peak_bytes_in_use;
+}
+
+void Session::clear_statistics() {
+  const Statistics before = statistics_;
+  statistics_ = {};
+  statistics_.bytes_limit = before.bytes_limit;
+  statistics_.bytes_reservable_limit = before.bytes_reservable_limit;
+  statistics_.bytes_reserved = statistics_.peak_bytes_reserved = before.bytes_reserved;
+  statistics_.bytes_in_use = statistics_.bytes_active = before.bytes_in_use;
+  statistics_.peak_bytes_in_use = statistics_.peak_bytes_active = before.bytes_in_use;
+}
+
+}  // namespace sectionflow
