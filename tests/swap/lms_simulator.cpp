@@ -39,10 +39,10 @@ struct Stage {
 /// Without the variable and its initial value, which stand beside the chain.
 void build_pure_chain(NamedGraph& g, int length) {
   Value x = g.input();
-  for (int k = 1; k <= length; ++k) x = g.add("f" + std::to_string(k), relu(x));
+  for (int k = 1; k <= length; ++k) x = g.add(text_of("f", k), relu(x));
   x = g.add("L", relu(x));
   for (int k = length; k >= 1; --k) {
-    x = g.add("b" + std::to_string(k), sectionflow::add(x, g.at("f" + std::to_string(k))));
+    x = g.add(text_of("b", k), sectionflow::add(x, g.at(text_of("f", k))));
   }
   relu(x);
 }
@@ -228,7 +228,7 @@ void build_random(NamedGraph& g, std::uint64_t seed) {
   std::vector<std::vector<Value>> of_width(3);
   for (std::int64_t width : {5, 10, 20}) {
     of_width[static_cast<std::size_t>(width == 5 ? 0 : width / 10)].push_back(
-        relu(placeholder(g.graph, "in" + std::to_string(width), {5, width})));
+        relu(placeholder(g.graph, text_of("in", width), {5, width})));
   }
   for (int i = 0; i < 18; ++i) {
     auto& values = of_width[draw(3)];
