@@ -336,7 +336,7 @@ TEST(LmsTuner, WarnsWhenTheHostIsTooSmall) {
   unsetenv("TF_GPU_HOST_MEM_LIMIT_IN_MB");
   EXPECT_TRUE(result.host_warning);
   const std::size_t needed = (result.host_bytes + (1U << 20) - 1) >> 20;
-  const std::string wanted = "set TF_GPU_HOST_MEM_LIMIT_IN_MB to at least " + std::to_string(needed);
+  const std::string wanted = text_of("set TF_GPU_HOST_MEM_LIMIT_IN_MB to at least ", needed);
   EXPECT_TRUE(std::any_of(result.log.begin(), result.log.end(),
                           [&](const std::string& line) { return contains(line, wanted); }));
 }
