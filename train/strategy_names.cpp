@@ -1,0 +1,82 @@
+#include "train/strategy_names.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace sectionflow {
+namespace {
+
+/// A strategy as it is asked for: "sections:4" is of the kind "sections", with the argument "4".
+struct Asked {
+  const std::string& name;
+  std::optional<std::string> argument;
+  const CutModel& model;
+  const std::string& cut_of_whole;
+};
+
+struct Kind {
+  const char* name;
+  const char* form;  ///< for people
+  bool has_argument;
+  Strategy (*make)(const Asked&);
+};
+
+Strategy whole(const Asked& asked) {
+  return {.name = asked.name, .whole_graph = true, .build = asked.model(asked.cut_of_whole)};
+}
+
+Strategy sections(const Asked& asked) {
+  return {.name = asked.name, .build = asked.model(*asked.argument)};
+}
+
+constexpr Kind kKinds[] = {
+    {"whole", "whole", false, whole},
+    {"sections", "sections:N", true, sections},
+};
+
+std::string all_forms() {
+  std::string all;
+  for (const std::string& form : strategy_forms()) all += (all.empty() ? "" : ", ") + form;
+  return all + " (N: 1, 2, 4, ... or blocks)";
+}
+
+[[noreturn]] void throw_unknown(const std::string& name, const std::string& kind) {
+  std::vector<std::string> kinds;
+  for (const Kind& known : kKinds) kinds.emplace_back(known.name);
+  const std::optional<std::string> near = nearest_spelling(kind, kinds);
+  std::string meant;
+  if (near && *near != kind) meant = "; did you mean '" + *near + name.substr(kind.size()) + "'?";
+  throw ArgumentError(error_text_of("'", name, "' is no strategy", meant, hint("strategies are ", all_forms())));
+}
+
+}  // namespace
+
+std::vector<std::string> strategy_forms() {
+  std::vector<std::string> forms;
+  for (const Kind& kind : kKinds) forms.emplace_back(kind.form);
+  return forms;
+}
+
+Strategy strategy_named(const std::string& name, const CutModel& model, const std::string& cut_of_whole) {
+  const std::size_t colon = name.find(':');
+  const std::string kind = name.substr(0, colon);
+  const auto known = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return kind == k.name; });
+  if (known == std::end(kKinds)) throw_unknown(name, kind);
+  std::optional<std::string> argument;
+  if (colon != std::string::npos) argument = name.substr(colon + 1);
+  SF_CHECK(argument.has_value() == known->has_argument && argument != "", ArgumentError, "'", name,
+           "' is no strategy; wanted ", known->form, hint("strategies are ", all_forms()));
+  return known->make({name, argument, model, cut_of_whole});
+}
+
+std::string first_cut(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name.starts_with("sections") && name.find(':') != std::string::npos) return name.substr(name.find(':') + 1);
+  }
+  return "1";
+}
+
+}  // namespace sectionflow
