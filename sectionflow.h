@@ -53,6 +53,7 @@
 #include "graph/traversal.h"
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
+#include "swap/insert_swaps.h"
 #include "train/checkpoint.h"
 #include "train/compare_strategies.h"
 #include "train/memory_share.h"

@@ -1,7 +1,6 @@
 #include "runtime/insert_rests.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 
@@ -11,14 +10,27 @@ namespace {
 /// A line to come before another.
 struct Insertion {
   int place = 0;
+  int turn = 0;  ///< among those of the place
   ScriptLine line;
 };
 
-/// At one place what leaves the device comes first, since it frees room for what comes back.
-int rank(StepKind kind) {
-  constexpr std::array kOrder = {StepKind::copy_out, StepKind::disk_write, StepKind::hold, StepKind::disk_read,
-                                 StepKind::copy_in};
-  return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), kind) - kOrder.begin());
+/// At one place what leaves a tier comes before what enters it, since it frees room: first rests that move on to the
+/// disk, then what leaves the device; then what comes back to it, then rests that merely come back from the disk. A
+/// rest that takes two moves at one place takes them one after the other, before the next rest does, so that the host
+/// memory on its way serves all of them in turn.
+int turn_of(StepKind kind, bool both_moves_here) {
+  switch (kind) {
+    case StepKind::disk_write:
+      return both_moves_here ? 1 : 0;
+    case StepKind::copy_out:
+      return 1;
+    case StepKind::hold:
+      return 2;
+    case StepKind::copy_in:
+      return 3;
+    default:
+      return both_moves_here ? 3 : 4;
+  }
 }
 
 /// Between the halves of a cycle: what leaves belongs to the first, what comes back to the second.
@@ -44,22 +56,22 @@ void check(const Rest& rest, int num_lines) {
 
 std::vector<Insertion> insertions_of(const std::vector<Rest>& rests, int number, int num_lines) {
   std::vector<Insertion> insertions;
-  const auto add = [&](int place, StepKind kind, Value value) {
+  const auto add = [&](int place, StepKind kind, Value value, int other_place) {
     ScriptLine line{.kind = kind, .fetched = value};
     if (kind != StepKind::hold) line.rest = number;
-    insertions.push_back({place, line});
+    insertions.push_back({place, turn_of(kind, place == other_place), line});
   };
   for (const Rest& rest : rests) {
     check(rest, num_lines);
-    add(rest.out, StepKind::copy_out, rest.value);
-    if (rest.on_disk) add(rest.disk_out, StepKind::disk_write, rest.value);
-    if (rest.hold >= 0) add(rest.hold, StepKind::hold, rest.value);
-    if (rest.on_disk) add(rest.disk_in, StepKind::disk_read, rest.value);
-    add(rest.in, StepKind::copy_in, rest.value);
+    add(rest.out, StepKind::copy_out, rest.value, rest.disk_out);
+    if (rest.on_disk) add(rest.disk_out, StepKind::disk_write, rest.value, rest.out);
+    if (rest.hold >= 0) add(rest.hold, StepKind::hold, rest.value, -1);
+    if (rest.on_disk) add(rest.disk_in, StepKind::disk_read, rest.value, rest.in);
+    add(rest.in, StepKind::copy_in, rest.value, rest.disk_in);
     ++number;
   }
   std::stable_sort(insertions.begin(), insertions.end(), [](const Insertion& a, const Insertion& b) {
-    return a.place != b.place ? a.place < b.place : rank(a.line.kind) < rank(b.line.kind);
+    return a.place != b.place ? a.place < b.place : a.turn < b.turn;
   });
   return insertions;
 }

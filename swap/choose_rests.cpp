@@ -1,0 +1,173 @@
+#include "swap/choose_rests.h"
+
+#include <algorithm>
+#include <queue>
+
+namespace sectionflow {
+namespace {
+
+/// Steps [first, last) that something covers, and by how many bytes, at which cost.
+struct Cover {
+  StepIndex first = 0, last = 0;
+  std::size_t bytes = 0;
+  double cost = 0;
+};
+
+/// Covers what `load` has above `limit`: takes covers of the best ratio of covered excess and cost, until nothing more
+/// is gained, and gives back those that turn out to be needless, the costliest first. `taken` ones are there already.
+class Covering {
+ public:
+  Covering(const std::vector<Cover>& covers, std::vector<std::size_t> load, std::size_t limit,
+           const std::vector<bool>& taken)
+      : covers_(covers), load_(std::move(load)), limit_(limit), taken_(taken) {}
+
+  std::vector<bool> solve() {
+    const std::vector<bool> forced = taken_;
+    take_best();
+    give_back(forced);
+    return taken_;
+  }
+
+ private:
+  struct Bid {
+    double ratio = 0;
+    std::size_t cover = 0;
+    bool operator<(const Bid& other) const { return ratio != other.ratio ? ratio < other.ratio : cover > other.cover; }
+  };
+
+  /// Excess bytes times steps, by cost.
+  double ratio(std::size_t i) const {
+    double covered = 0;
+    for (StepIndex step = covers_[i].first; step < covers_[i].last; ++step) {
+      const std::size_t load = load_[static_cast<std::size_t>(step)];
+      if (load > limit_) covered += static_cast<double>(std::min(covers_[i].bytes, load - limit_));
+    }
+    return covered / covers_[i].cost;
+  }
+
+  void take_best() {
+    std::priority_queue<Bid> bids;
+    for (std::size_t i = 0; i < covers_.size(); ++i) {
+      if (taken_[i]) continue;
+      if (const double first = ratio(i); first > 0) bids.push({first, i});
+    }
+    // Gains only fall: the best bid that is still true is the best of all.
+    while (!bids.empty()) {
+      const Bid best = bids.top();
+      bids.pop();
+      const double now = ratio(best.cover);
+      if (now <= 0) continue;
+      if (now < best.ratio) {
+        bids.push({now, best.cover});
+        continue;
+      }
+      taken_[best.cover] = true;
+      change(best.cover, false);
+    }
+  }
+
+  void give_back(const std::vector<bool>& forced) {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < covers_.size(); ++i) {
+      if (taken_[i] && !forced[i]) order.push_back(i);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return covers_[a].cost > covers_[b].cost; });
+    for (std::size_t i : order) {
+      bool needed = false;
+      for (StepIndex step = covers_[i].first; step < covers_[i].last && !needed; ++step) {
+        needed = load_[static_cast<std::size_t>(step)] + covers_[i].bytes > limit_;
+      }
+      if (needed) continue;
+      taken_[i] = false;
+      change(i, true);
+    }
+  }
+
+  void change(std::size_t i, bool add) {
+    for (StepIndex step = covers_[i].first; step < covers_[i].last; ++step) {
+      std::size_t& load = load_[static_cast<std::size_t>(step)];
+      load = add ? load + covers_[i].bytes : load - std::min(load, covers_[i].bytes);
+    }
+  }
+
+  const std::vector<Cover>& covers_;
+  std::vector<std::size_t> load_;
+  std::size_t limit_;
+  std::vector<bool> taken_;
+};
+
+/// What a rest costs: its copies, and once more what of them its stretch has no time for.
+double cost_of(const SwapProblem& problem, const RestCandidate& candidate, const std::vector<double>& start) {
+  const double copies = candidate.out_seconds + candidate.in_seconds;
+  if (problem.carrier == CopyCarrier::team) return copies;
+  const double idle = start[static_cast<std::size_t>(candidate.stretch.before)] -
+                      start[static_cast<std::size_t>(candidate.stretch.after + 1)];
+  return copies + 4 * std::max(0.0, copies - idle);
+}
+
+std::vector<double> starts(const SwapProblem& problem) {
+  std::vector<double> start{0};
+  for (double seconds : problem.seconds) start.push_back(start.back() + seconds);
+  return start;
+}
+
+}  // namespace
+
+std::vector<int> choose_rests(const SwapProblem& problem, std::size_t device_bytes) {
+  const std::vector<double> start = starts(problem);
+  std::vector<Cover> covers;
+  std::vector<bool> taken;
+  std::vector<std::size_t> load = problem.device;
+  for (const RestCandidate& candidate : problem.candidates) {
+    covers.push_back(
+        {candidate.stretch.after + 1, candidate.stretch.before, candidate.bytes, cost_of(problem, candidate, start)});
+    taken.push_back(candidate.placement != Placement::automatic);
+    if (!taken.back()) continue;
+    for (StepIndex step = covers.back().first; step < covers.back().last; ++step) {
+      load[static_cast<std::size_t>(step)] -= candidate.bytes;
+    }
+  }
+  const std::vector<bool> chosen = Covering(covers, std::move(load), device_bytes, taken).solve();
+  std::vector<int> resting;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    if (chosen[i]) resting.push_back(static_cast<int>(i));
+  }
+  return resting;
+}
+
+std::size_t least_device_bytes(const SwapProblem& problem) {
+  std::vector<std::size_t> load = problem.device;
+  for (const RestCandidate& candidate : problem.candidates) {
+    for (StepIndex step = candidate.stretch.after + 1; step < candidate.stretch.before; ++step) {
+      load[static_cast<std::size_t>(step)] -= candidate.bytes;
+    }
+  }
+  return load.empty() ? 0 : *std::max_element(load.begin(), load.end());
+}
+
+std::vector<bool> choose_disk(const SwapProblem& problem, const std::vector<int>& resting, std::size_t host_bytes) {
+  std::vector<Cover> covers;
+  std::vector<bool> taken;
+  // Between the steps after and before, copies included, a rest is in host memory: places stand for "before step".
+  std::vector<std::size_t> load(problem.seconds.size() + 1, 0);
+  for (std::size_t step = 0; step < problem.host.size(); ++step) {
+    load[step] = std::max(load[step], problem.host[step]);
+    load[step + 1] = std::max(load[step + 1], problem.host[step]);
+  }
+  for (int number : resting) {
+    const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(number)];
+    const StepIndex out = candidate.stretch.after + 1, in = candidate.stretch.before;
+    const bool may_go = candidate.placement != Placement::host && problem.has_disk;
+    covers.push_back(
+        {out + 1, may_go ? in : out + 1, candidate.host_bytes, candidate.disk_out_seconds + candidate.disk_in_seconds});
+    taken.push_back(candidate.placement == Placement::disk);
+    for (StepIndex place = out; place <= in; ++place) {
+      if (taken.back() && place != out && place != in) continue;
+      load[static_cast<std::size_t>(place)] += candidate.host_bytes;
+    }
+  }
+  return Covering(covers, std::move(load), host_bytes, taken).solve();
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "swap/swap_problem.h"
+
+namespace sectionflow {
+
+/// Which candidates rest so that no step has more than `device_bytes` alive on the device, at little cost in copies;
+/// forced ones always do. By number, ascending. Where that many bytes cannot be reached, as close as it gets.
+std::vector<int> choose_rests(const SwapProblem& problem, std::size_t device_bytes);
+
+/// The fewest bytes that any choice leaves alive on the device at the fullest step.
+std::size_t least_device_bytes(const SwapProblem& problem);
+
+/// Which of the resting candidates go on to the disk so that the host has no more than `host_bytes` alive; one an entry
+/// of `resting`. Forced ones always do.
+std::vector<bool> choose_disk(const SwapProblem& problem, const std::vector<int>& resting, std::size_t host_bytes);
+
+}  // namespace sectionflow

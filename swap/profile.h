@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/export.h"
+#include "runtime/planning_tools.h"
+
+namespace SF_API sectionflow {
+
+/// How fast a machine is: the time of each kernel, and how many bytes a second travel between the tiers. Decides
+/// nothing by itself; the same profile gives the same plan.
+struct Profile {
+  std::map<std::string, double> kernel_seconds{};  ///< by kernel_key
+  double flops = 100e9;            ///< a second, of convolutions and products that `kernel_seconds` does not know
+  double memory_bandwidth = 10e9;  ///< bytes a second, of all other kernels, and of feeds and fetches
+  double launch_seconds = 2e-6;    ///< of every step, besides its work, where `kernel_seconds` does not know it
+  double link_out = 10e9;  ///< bytes a second from device to host, by whoever carries copies; without a throttle
+  double link_in = 10e9;   ///< bytes a second from host to device
+  double disk_out = 1e9;   ///< bytes a second written
+  double disk_in = 2e9;    ///< bytes a second read
+
+  /// A fixed machine, the same everywhere.
+  static Profile nominal() { return {}; }
+  /// Reads what `save` has written. Throws: DataError for a file that cannot be read or is no profile, with its path.
+  static Profile load(const std::string& path);
+  /// Writes a JSON file. Throws: DataError when it cannot be written.
+  void save(const std::string& path) const;
+
+  friend bool operator==(const Profile&, const Profile&) = default;
+};
+
+/// What a kernel is known by from one process to the next: op, node, whether it is a replay, implementation, types.
+std::string kernel_key(const ConcreteGraph& graph, const Step& step, const Kernel& kernel);
+
+/// How long the steps of one program's drafts take by themselves. Copies count the throttle of the tools.
+class StepTimes {
+ public:
+  /// Both must outlive this.
+  StepTimes(const PlanningTools& tools, const Profile& profile) : tools_(tools), profile_(profile) {}
+
+  /// One a step of a draft of the tools.
+  std::vector<double> of(const Schedule& schedule);
+  /// Of a transfer of so many bytes.
+  double transfer(StepKind kind, std::size_t bytes) const;
+
+ private:
+  double of_kernel(const Step& step);
+
+  const PlanningTools& tools_;
+  const Profile& profile_;
+  std::vector<double> by_slot_;  // seconds of kernels that have been asked for; negative: not yet
+};
+
+}  // namespace sectionflow

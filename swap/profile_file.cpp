@@ -1,0 +1,85 @@
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "swap/profile.h"
+
+namespace sectionflow {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kFormat = "sectionflow profile";
+constexpr int kVersion = 1;
+/// No kernel takes longer, no machine is faster: what lies beyond is a damaged file.
+constexpr double kMostSeconds = 1e6, kMostRate = 1e18, kLeastRate = 1;
+constexpr std::size_t kMostKernels = 10'000'000;
+
+struct Field {
+  const char* name;
+  double Profile::*member;
+};
+constexpr Field kRates[] = {{"flops", &Profile::flops},       {"memory_bandwidth", &Profile::memory_bandwidth},
+                            {"link_out", &Profile::link_out}, {"link_in", &Profile::link_in},
+                            {"disk_out", &Profile::disk_out}, {"disk_in", &Profile::disk_in}};
+
+double number_of(const Json& json, const std::string& name, double least, double most, const std::string& where) {
+  SF_CHECK(json.is_number(), DataError, where, "'", name, "' is ", json.type_name(), "; wanted a number");
+  const double number = json.get<double>();
+  SF_CHECK(std::isfinite(number) && number >= least && number <= most, DataError, where, "'", name, "' is ", number,
+           "; wanted ", least, " to ", most);
+  return number;
+}
+
+const Json& member_of(const Json& json, const char* name, const std::string& where) {
+  const auto found = json.find(name);
+  SF_CHECK(found != json.end(), DataError, where, "'", name, "' is missing");
+  return *found;
+}
+
+Profile profile_of(const Json& json, const std::string& where) {
+  SF_CHECK(json.is_object() && json.value("format", Json()) == kFormat, DataError, where, "this is no profile",
+           hint("make one with measure_profile and Profile::save"));
+  SF_CHECK(member_of(json, "version", where) == kVersion, DataError, where, "the profile has version ",
+           json["version"].dump(), "; wanted ", kVersion, hint("measure it again"));
+  Profile profile;
+  for (const Field& field : kRates) {
+    profile.*field.member = number_of(member_of(json, field.name, where), field.name, kLeastRate, kMostRate, where);
+  }
+  profile.launch_seconds =
+      number_of(member_of(json, "launch_seconds", where), "launch_seconds", 0, kMostSeconds, where);
+  const Json& kernels = member_of(json, "kernel_seconds", where);
+  SF_CHECK(kernels.is_object() && kernels.size() <= kMostKernels, DataError, where,
+           "'kernel_seconds' is no object of at most ", kMostKernels, " kernels");
+  for (const auto& [key, value] : kernels.items()) {
+    profile.kernel_seconds[key] = number_of(value, key, 0, kMostSeconds, where);
+  }
+  return profile;
+}
+
+}  // namespace
+
+Profile Profile::load(const std::string& path) {
+  const std::string where = text_of("profile '", path, "': ");
+  std::ifstream file(path, std::ios::binary);
+  SF_CHECK(file.is_open(), DataError, where, "the file cannot be opened", hint("is the path right?"));
+  // Nesting is bounded, so that a hostile file cannot exhaust the stack.
+  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= 2; };
+  const Json json = Json::parse(file, shallow, false);
+  SF_CHECK(!json.is_discarded(), DataError, where, "the file is no JSON");
+  return profile_of(json, where);
+}
+
+void Profile::save(const std::string& path) const {
+  Json json = {{"format", kFormat}, {"version", kVersion}, {"launch_seconds", launch_seconds}};
+  for (const Field& field : kRates) json[field.name] = this->*field.member;
+  json["kernel_seconds"] = kernel_seconds;
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << json.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+  file.close();
+  SF_CHECK(!file.fail(), DataError, "profile '", path, "': the file cannot be written",
+           hint("is there room, and may this process write there?"));
+}
+
+}  // namespace sectionflow

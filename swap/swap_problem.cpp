@@ -1,0 +1,88 @@
+#include "swap/swap_problem.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+
+namespace sectionflow {
+namespace {
+
+/// Live bytes of each tier by step.
+void add_live_bytes(const Draft& draft, SwapProblem& problem) {
+  const std::size_t num_steps = draft.schedule.steps.size();
+  for (auto* live : {&problem.device, &problem.host, &problem.disk}) live->assign(num_steps, 0);
+  for (const Storage& storage : draft.storage.storages) {
+    auto& live = storage.tier == Tier::device ? problem.device
+                 : storage.tier == Tier::host ? problem.host
+                                              : problem.disk;
+    for (StepIndex step = storage.life.first; step <= storage.life.last && storage.bytes > 0; ++step) {
+      live[static_cast<std::size_t>(step)] += round_up(storage.bytes);
+    }
+  }
+}
+
+StepIndex step_before_line(const SwapProblem& problem, int line) {
+  const auto& lines = problem.line_of_step;
+  return static_cast<StepIndex>(std::lower_bound(lines.begin(), lines.end(), line) - lines.begin());
+}
+
+}  // namespace
+
+SwapProblem make_swap_problem(const Script& script, const Draft& draft, const PlanningTools& tools,
+                              const SwapRequest& request, StepTimes& times) {
+  SwapProblem problem{.carrier = tools.carrier(),
+                      .has_disk = tools.budgets().disk > 0,
+                      .seconds = times.of(draft.schedule),
+                      .line_of_step = lines_of_steps(draft.schedule),
+                      .step_names = {},
+                      .num_lines = static_cast<int>(script.lines.size()),
+                      .device = {},
+                      .host = {},
+                      .disk = {},
+                      .candidates = {}};
+  for (const Step& step : draft.schedule.steps) {
+    const Pass& pass = draft.schedule.passes[static_cast<std::size_t>(step.pass)];
+    std::string name = tools.graph().graph().node(step.node).label();
+    if (pass.kind != Pass::Kind::whole) name += " (" + pass.text() + ")";
+    problem.step_names.push_back(std::move(name));
+  }
+  add_live_bytes(draft, problem);
+  for (const IdleStretch& stretch : idle_stretches(draft)) {
+    const Placement placement = request.placement ? request.placement(stretch) : Placement::automatic;
+    if (placement == Placement::keep) continue;
+    const int storage = draft.storage.storage_of_buffer[static_cast<std::size_t>(stretch.buffer)];
+    RestCandidate candidate{.stretch = stretch,
+                            .bytes = round_up(draft.storage.storages[static_cast<std::size_t>(storage)].bytes),
+                            .host_bytes = round_up(stretch.bytes),
+                            .out_seconds = times.transfer(StepKind::copy_out, stretch.bytes),
+                            .in_seconds = times.transfer(StepKind::copy_in, stretch.bytes),
+                            .disk_out_seconds = times.transfer(StepKind::disk_write, stretch.bytes),
+                            .disk_in_seconds = times.transfer(StepKind::disk_read, stretch.bytes),
+                            .placement = placement,
+                            .earliest_in = stretch.after + 1};
+    if (request.earliest_return) {
+      const int line = std::clamp(request.earliest_return(stretch), stretch.begin, stretch.end);
+      candidate.earliest_in = std::clamp(step_before_line(problem, line), stretch.after + 1, stretch.before);
+    }
+    problem.candidates.push_back(candidate);
+  }
+  return problem;
+}
+
+std::vector<Rest> rests_of(const SwapProblem& problem, const std::vector<Decision>& decisions) {
+  std::vector<Rest> rests;
+  for (const Decision& decision : decisions) {
+    const IdleStretch& stretch = problem.candidates[static_cast<std::size_t>(decision.candidate)].stretch;
+    const auto line = [&](StepIndex step) { return std::clamp(problem.line_before(step), stretch.begin, stretch.end); };
+    rests.push_back({.value = stretch.value,
+                     .out = stretch.begin,
+                     .in = line(decision.in),
+                     .hold = decision.hold < 0 ? -1 : line(decision.hold),
+                     .on_disk = decision.on_disk,
+                     .disk_out = line(decision.disk_out),
+                     .disk_in = line(decision.disk_in)});
+  }
+  return rests;
+}
+
+}  // namespace sectionflow
