@@ -174,8 +174,9 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
   for (auto* offsets : {&layout_.offsets, &layout_.home_offsets}) {
     offsets->resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
   }
-  // A control edge is all that may change in the nodes that a kept program knows.
-  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges", editor_key_);
+  // Edges and replaced inputs are all that may change in the nodes that a kept program knows.
+  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges, ", graph_->num_edits(),
+                                  " edits", editor_key_);
   const auto found = programs_.find(key);
   // Before initialize() the variables have no places that a kept program could rely on.
   if (initialized_ && found != programs_.end()) {
