@@ -43,11 +43,24 @@ void take_misfit(const BudgetError& error, StrategyResult& result) {
   result.misfit = first_line(error);
 }
 
+/// Nothing when already its making says that it does not fit.
+std::unique_ptr<Contender> contender_of(const Strategy& strategy, const SessionOptions& options, const Batch& batch,
+                                        StrategyResult& result) {
+  try {
+    return std::make_unique<Contender>(strategy, options, batch.images.shape()[0]);
+  } catch (const Error& error) {
+    if (!is_misfit(error)) throw;
+    result.misfit = first_line(error);
+    return nullptr;
+  }
+}
+
 std::unique_ptr<Runner> prepare(const Strategy& strategy, const CompareOptions& options,
                                 const SessionOptions& session_options, const Batch& batch) {
   auto runner = std::make_unique<Runner>();
   runner->result.name = strategy.name;
-  runner->contender = std::make_unique<Contender>(strategy, session_options, batch.images.shape()[0]);
+  runner->contender = contender_of(strategy, session_options, batch, runner->result);
+  if (!runner->contender) return runner;
   Session& session = runner->contender->session();
   if (options.on_session) options.on_session(strategy, session);
   std::string no_variables;
@@ -192,7 +205,8 @@ Comparison compare_strategies(const std::vector<Strategy>& strategies, const Com
   const Batch first_batch = options.batch(0);
   std::vector<std::unique_ptr<Runner>> runners = line_up(strategies, options, first_batch);
   race(runners, options);
-  const Session& session = runners.back()->contender->session();
+  Graph none;
+  const Session session(none, options.session);  // what its options come to
   Comparison comparison{.model = options.model,
                         .batch = first_batch.images.shape()[0],
                         .steps = options.steps,

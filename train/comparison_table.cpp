@@ -20,7 +20,7 @@ std::vector<std::string> cells_of(const StrategyResult& r, const std::string& na
   const auto if_fits = [&](const std::string& text) { return r.fits ? text : std::string(); };
   return {name,
           r.fits ? "yes" : "no",
-          bytes_text(r.planned_peak_bytes),
+          some_bytes(r.planned_peak_bytes),
           if_fits(bytes_text(r.measured_peak_bytes)),
           some_bytes(r.host.planned_bytes),
           some_bytes_if(r.fits, r.host.measured_bytes),

@@ -31,6 +31,10 @@ HostTensor Contender::step(const Batch& batch) {
   return std::move(loss);
 }
 
+bool is_misfit(const Error& error) {
+  return error.code() == ErrorCode::budget || error.code() == ErrorCode::lms_tuning;
+}
+
 std::string first_line(const Error& error) {
   return error.message().substr(0, error.message().find('\n'));
 }

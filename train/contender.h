@@ -33,6 +33,8 @@ class Contender {
 
 /// The first line of what a program that does not fit is refused with.
 std::string misfit_of(const ProgramReport& report);
+/// Whether an error says that a strategy does not fit the budgets, be it that its planner finds nothing that does.
+bool is_misfit(const Error& error);
 /// The first line of an error's sentence.
 std::string first_line(const Error& error);
 

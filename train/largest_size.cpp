@@ -29,7 +29,7 @@ FeedTypes types_at(const Contender& contender, const LargestOptions& options, st
   return types;
 }
 
-/// One strategy at one size; nothing where building or planning says by a BudgetError that it cannot be.
+/// One strategy at one size; no contender where already its making says that it does not fit.
 struct Trial {
   std::unique_ptr<Contender> contender;
   ProgramReport report;
@@ -43,7 +43,8 @@ Trial try_size(const LargestOptions& options, std::size_t strategy, std::int64_t
                                                   options.is_batch ? size : options.batch(size).images.shape()[0]);
     trial.report = trial.contender->plan(types_at(*trial.contender, options, size));
     trial.misfit = misfit_of(trial.report);
-  } catch (const BudgetError& error) {
+  } catch (const Error& error) {
+    if (!is_misfit(error)) throw;
     trial.misfit = first_line(error);
   }
   return trial;

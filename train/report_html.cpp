@@ -73,8 +73,9 @@ std::string verdict(const StrategyResult& result) {
 std::string figure(const StrategyResult& result, const PictureScale& scale) {
   std::string html = "<figure>\n" + element("h3", result.name);
   if (!result.fits) {
-    html += "<p class=\"quiet misfit\">" + xml_escaped(text_of("does not fit: ", result.misfit)) +
-            "</p>\n<p class=\"quiet\">Its plan, step by step:</p>\n";
+    html += "<p class=\"quiet misfit\">" + xml_escaped(text_of("does not fit: ", result.misfit)) + "</p>\n";
+    if (result.timeline.layers.empty()) return html + "</figure>\n";
+    html += "<p class=\"quiet\">Its plan, step by step:</p>\n";
   } else {
     html += "<p class=\"quiet\">" + xml_escaped(verdict(result)) + "</p>\n";
     if (!result.identical) html += "<p class=\"quiet misfit\">" + xml_escaped(result.difference) + "</p>\n";

@@ -1,10 +1,15 @@
 #include "train/strategy_names.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/nearest.h"
+#include "swap/insert_swaps.h"
+#include "swap/lms.h"
 
 namespace sectionflow {
 namespace {
@@ -32,8 +37,46 @@ Strategy sections(const Asked& asked) {
   return {.name = asked.name, .build = asked.model(*asked.argument)};
 }
 
+Strategy swap(const Asked& asked) {
+  Strategy strategy = whole(asked);
+  strategy.edit_session = [](Session& session) { insert_swaps(session); };
+  return strategy;
+}
+
+/// "auto", or threshold, ahead, groupby and sync mode: "20/3/2/0".
+LmsOptions lms_options(const Asked& asked) {
+  LmsOptions options;
+  if (*asked.argument == "auto") return options;
+  const std::array<int*, 4> numbers = {&options.swapout_threshold, &options.swapin_ahead, &options.swapin_groupby,
+                                       &options.sync_mode};
+  const char* at = asked.argument->data();
+  const char* const end = at + asked.argument->size();
+  for (int* const number : numbers) {
+    const bool separated = number == numbers.front() || (at < end && *at++ == '/');
+    const auto [stop, error] = std::from_chars(at, end, *number);
+    SF_CHECK(separated && error == std::errc(), ArgumentError, "'", asked.name,
+             "' is no strategy; wanted lms:auto, or threshold, ahead, groupby and sync mode, as in lms:20/3/2/0");
+    at = stop;
+  }
+  SF_CHECK(at == end, ArgumentError, "'", asked.name, "' is no strategy; wanted four numbers, as in lms:20/3/2/0");
+  return options;
+}
+
+Strategy lms(const Asked& asked) {
+  Strategy strategy = whole(asked);
+  strategy.edit_graph = [options = Lms(lms_options(asked)).options()](Graph& graph, const StrategySetting& setting) {
+    LmsOptions here = options;
+    here.batch_size = setting.batch;
+    here.autotune_gpu_mem = static_cast<double>(setting.device_memory) / static_cast<double>(1_GiB);
+    Lms(here).run(graph);
+  };
+  return strategy;
+}
+
 constexpr Kind kKinds[] = {
     {"whole", "whole", false, whole},
+    {"swap", "swap", false, swap},
+    {"lms", "lms:auto, lms:THRESHOLD/AHEAD/GROUPBY/SYNC", true, lms},
     {"sections", "sections:N", true, sections},
 };
 

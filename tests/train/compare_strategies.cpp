@@ -241,6 +241,22 @@ TEST(CompareStrategies, SwappingIsMeasured) {
   EXPECT_THAT(comparison.text(), AllOf(HasSubstr("host planned"), HasSubstr("hidden"), HasSubstr("to disk")));
 }
 
+TEST(CompareStrategies, AStrategyThatCannotBeMadeDoesNotFit) {
+  Strategy refusing = tiny_strategy("refusing", 0), failing = refusing;
+  refusing.edit_graph = [](Graph&, const StrategySetting& setting) {
+    EXPECT_EQ(setting.batch, 6);
+    EXPECT_EQ(setting.device_memory, 16_MiB);
+    throw ArgumentError("nothing fits\nnot even this", ErrorCode::lms_tuning);
+  };
+  const Comparison comparison = compare_strategies({refusing, tiny_strategy("whole", 0)}, options_of(2));
+  EXPECT_FALSE(comparison.strategies[0].fits);
+  EXPECT_EQ(comparison.strategies[0].misfit, "nothing fits");
+  EXPECT_TRUE(comparison.strategies[1].identical);
+  EXPECT_THAT(comparison.text(), HasSubstr("does not fit: nothing fits\n"));
+  failing.edit_graph = [](Graph&, const StrategySetting&) { throw ArgumentError("a mistake"); };
+  EXPECT_THROW(compare_strategies({failing}, options_of(2)), ArgumentError);
+}
+
 TEST(CompareStrategies, JsonHasEveryField) {
   CompareOptions options = options_of(3);
   std::vector<std::int64_t> rounds;

@@ -55,6 +55,29 @@ TEST(StrategyNames, ArgumentsAreNeitherMissingNorTooMany) {
   EXPECT_THAT(message_for("whole:4"), HasSubstr("wanted whole"));
 }
 
+TEST(StrategyNames, LmsHasFourNumbersOrNone) {
+  Cuts cuts;
+  for (const char* name : {"lms:auto", "lms:20/3/2/0", "lms:-1/-1/-1/3"}) {
+    const Strategy strategy = strategy_named(name, cuts.model);
+    EXPECT_TRUE(strategy.whole_graph) << name;
+    EXPECT_TRUE(strategy.edit_graph) << name;
+  }
+  for (const char* name :
+       {"lms:20", "lms:20/3/2", "lms:20/3/2/0/1", "lms:a/3/2/0", "lms:20//2/0", "lms:20/3/2/", "lms:automatic"}) {
+    EXPECT_THAT(message_for(name), HasSubstr("is no strategy")) << name;
+  }
+  EXPECT_THAT(message_for("lms"), HasSubstr("wanted lms:auto"));
+  EXPECT_THAT(message_for("lms:0/3/2/0"), HasSubstr("SF-E110")) << "as Lms says it";
+}
+
+TEST(StrategyNames, SwapTellsTheSession) {
+  Cuts cuts;
+  const Strategy strategy = strategy_named("swap", cuts.model);
+  EXPECT_TRUE(strategy.whole_graph);
+  EXPECT_TRUE(strategy.edit_session);
+  EXPECT_FALSE(strategy.edit_graph);
+}
+
 TEST(StrategyNames, FirstCut) {
   EXPECT_EQ(first_cut({"whole", "sections:4", "sections:2"}), "4");
   EXPECT_EQ(first_cut({"whole"}), "1");
