@@ -26,17 +26,17 @@ std::vector<std::string> cells_of(const StrategyResult& r, const std::string& na
           some_bytes_if(r.fits, r.host.measured_bytes),
           some_bytes(r.disk.planned_bytes),
           some_bytes_if(r.fits, r.disk.measured_bytes),
-          if_fits(decimals(r.step_ms.median, 1)),
-          if_fits(decimals(r.ratio, 3)),
+          if_fits(decimal_text(r.step_ms.median, 1)),
+          if_fits(decimal_text(r.ratio, 3)),
           if_fits(std::to_string(r.recomputed_ops)),
           some_bytes(r.bytes_out),
           some_bytes(r.bytes_in),
           some_bytes(r.disk_bytes_out),
-          copies ? text_of(decimals(100 * r.swaps.hidden_share, 0), " %") : "",
-          copies ? decimals(1e3 * r.swaps.stall_seconds, 1) : "",
+          copies ? text_of(decimal_text(100 * r.swaps.hidden_share, 0), " %") : "",
+          copies ? decimal_text(1e3 * r.swaps.stall_seconds, 1) : "",
           if_fits(bytes_text(r.border_bytes)),
           if_fits(bytes_text(r.section_bytes)),
-          if_fits(decimals(r.transient_share, 3)),
+          if_fits(decimal_text(r.transient_share, 3)),
           if_fits(r.identical ? "yes" : "no")};
 }
 
@@ -81,9 +81,9 @@ TextTable largest_table(const LargestSizes& sizes) {
     const bool any = found.size > 0;
     std::vector<std::string> remarks;
     if (!found.next_misfit.empty() && !any) remarks.push_back(text_of("does not fit: ", found.next_misfit));
-    table.add_row({found.name, std::to_string(found.size), found.ratio > 0 ? decimals(found.ratio, 2) : "",
+    table.add_row({found.name, std::to_string(found.size), found.ratio > 0 ? decimal_text(found.ratio, 2) : "",
                    any ? bytes_text(found.planned_peak_bytes) : "", any ? bytes_text(found.measured_peak_bytes) : "",
-                   any ? decimals(found.step_ms, 1) : "", found.proved ? "yes" : "no"},
+                   any ? decimal_text(found.step_ms, 1) : "", found.proved ? "yes" : "no"},
                   std::move(remarks));
   }
   return table;

@@ -9,7 +9,7 @@
 
 namespace sectionflow {
 
-std::string decimals(double number, int count) {
+std::string decimal_text(double number, int count) {
   std::array<char, 400> digits{};
   const auto [end, error] =
       std::to_chars(digits.data(), digits.data() + digits.size(), number, std::chars_format::fixed, count);

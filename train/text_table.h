@@ -6,7 +6,7 @@
 namespace sectionflow {
 
 /// "12.49": a number with so many decimals; the same in every locale.
-std::string decimals(double number, int count);
+std::string decimal_text(double number, int count);
 
 /// A table whose columns are as wide as they must be: the first to the left, the others to the right. Columns that have
 /// nothing in any row are left out.

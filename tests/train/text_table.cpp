@@ -31,10 +31,10 @@ TEST(TextTable, ARowHasACellAColumn) {
   EXPECT_THROW(table.add_row({"1"}), InternalError);
 }
 
-TEST(Decimals, AreAsManyAsAskedFor) {
-  EXPECT_EQ(decimals(12.345, 2), "12.35");
-  EXPECT_EQ(decimals(2, 0), "2");
-  EXPECT_EQ(decimals(1e300, 1).size(), 303u);
+TEST(DecimalText, AreAsManyAsAskedFor) {
+  EXPECT_EQ(decimal_text(12.345, 2), "12.35");
+  EXPECT_EQ(decimal_text(2, 0), "2");
+  EXPECT_EQ(decimal_text(1e300, 1).size(), 303u);
 }
 
 }  // namespace
