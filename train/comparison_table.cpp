@@ -11,8 +11,11 @@ std::string some_bytes(std::size_t bytes) {
   return bytes == 0 ? "" : bytes_text(bytes);
 }
 
-std::string some_bytes_if(bool known, std::size_t bytes) {
-  return known ? some_bytes(bytes) : "";
+/// One number where planned and measured are the same bytes, as they should be.
+std::string peak_text(const TierUse& use, bool measured) {
+  const std::string planned = some_bytes(use.planned_bytes);
+  if (!measured || use.measured_bytes == use.planned_bytes) return planned;
+  return text_of(planned, ", measured ", bytes_text(use.measured_bytes));
 }
 
 std::vector<std::string> cells_of(const StrategyResult& r, const std::string& name) {
@@ -22,10 +25,8 @@ std::vector<std::string> cells_of(const StrategyResult& r, const std::string& na
           r.fits ? "yes" : "no",
           some_bytes(r.planned_peak_bytes),
           if_fits(bytes_text(r.measured_peak_bytes)),
-          some_bytes(r.host.planned_bytes),
-          some_bytes_if(r.fits, r.host.measured_bytes),
-          some_bytes(r.disk.planned_bytes),
-          some_bytes_if(r.fits, r.disk.measured_bytes),
+          peak_text(r.host, r.fits),
+          peak_text(r.disk, r.fits),
           if_fits(decimal_text(r.step_ms.median, 1)),
           if_fits(decimal_text(r.ratio, 3)),
           if_fits(std::to_string(r.recomputed_ops)),
@@ -50,10 +51,9 @@ void add_result(const StrategyResult& result, const std::string& name, TextTable
 }  // namespace
 
 TextTable comparison_table(const Comparison& comparison) {
-  TextTable table({"strategy",      "fits",         "planned peak",  "measured peak", "host planned",
-                   "host measured", "disk planned", "disk measured", "step ms",       "ratio",
-                   "recomputed",    "copied out",   "copied in",     "to disk",       "hidden",
-                   "stall ms",      "borders",      "section",       "share",         "identical"});
+  TextTable table({"strategy", "fits", "planned peak", "measured peak", "host peak", "disk peak", "step ms", "ratio",
+                   "recomputed", "copied out", "copied in", "to disk", "hidden", "stall ms", "borders", "section",
+                   "share", "identical"});
   if (comparison.reference) {
     add_result(*comparison.reference, text_of(comparison.reference->name, ", unlimited"), table);
   }

@@ -75,11 +75,17 @@ std::vector<Span> stays(const Program& program, const std::vector<Span>& steps) 
   return stays;
 }
 
+/// The pass of a step; where training goes by the whole graph, the section of what is computed.
+Pass pass_of(const Program& program, const Graph& graph, const Step& step) {
+  Pass pass = program.schedule.passes[static_cast<std::size_t>(step.pass)];
+  if (pass.section == kNoGroup) pass.section = graph.node(step.node).group();
+  return pass;
+}
+
 /// The section of the value in a buffer; scratch belongs to the pass that uses it.
 GroupId section_of(const Program& program, const Graph& graph, const Buffer& buffer) {
   if (buffer.value.valid()) return graph.node(buffer.value.node().id()).group();
-  const Step& step = program.schedule.steps[static_cast<std::size_t>(buffer.life.first)];
-  return program.schedule.passes[static_cast<std::size_t>(step.pass)].section;
+  return pass_of(program, graph, program.schedule.steps[static_cast<std::size_t>(buffer.life.first)]).section;
 }
 
 std::string section_name(const Graph& graph, GroupId section) {
@@ -144,13 +150,6 @@ void add_samples(const Program& program, const std::vector<Span>& steps, const s
     now.at = change.at;
     timeline.samples.back() = now;
   }
-}
-
-/// The pass of a step; where training goes by the whole graph, the section of what is computed.
-Pass pass_of(const Program& program, const Graph& graph, const Step& step) {
-  Pass pass = program.schedule.passes[static_cast<std::size_t>(step.pass)];
-  if (pass.section == kNoGroup) pass.section = graph.node(step.node).group();
-  return pass;
 }
 
 std::string pass_name(const Pass& pass, const Graph& graph) {

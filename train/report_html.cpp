@@ -121,7 +121,7 @@ section is computed again, paler in a backward pass. White is waiting, or copyin
 <dt>copies</dt><dd>When bytes were carried between device and host, and host and disk. Arcs join the largest copies out
 with their copies in.</dd>
 <dt>peak</dt><dd>The smallest budget that would do: planned before the first step, measured in it by canaries in all
-memory that could be written.</dd>
+memory that could be written. Of host memory and disk one number is shown where both are the same.</dd>
 <dt>ratio</dt><dd>Time of a step to that of the reference, step by step in turn: the median.</dd>
 <dt>recomputed</dt><dd>Operations that a step executes once more.</dd>
 <dt>hidden, stall</dt><dd>From one traced step. Stall is the time in which the compute lane did not compute because of

@@ -15,8 +15,8 @@ p { margin: 4px 0; }
 .quiet { color: #57606a; font-size: 0.92rem; }
 .scroll { overflow-x: auto; -webkit-overflow-scrolling: touch; margin: 8px 0; border: 1px solid #d0d7de;
           border-radius: 6px; width: fit-content; max-width: 100%; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap; font-size: 0.92rem; }
-th, td { padding: 6px 10px; text-align: right; border-bottom: 1px solid #eaeef2; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap; font-size: 0.88rem; }
+th, td { padding: 5px 9px; text-align: right; border-bottom: 1px solid #eaeef2; }
 thead th { background: #f6f8fa; border-bottom: 1px solid #d0d7de; font-weight: 600; }
 th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: #fff; font-weight: 600; }
 thead th:first-child { background: #f6f8fa; }

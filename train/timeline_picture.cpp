@@ -16,7 +16,7 @@ namespace {
 constexpr double kWidth = 400, kLeft = 6, kRight = 394, kPlotWidth = kRight - kLeft;
 constexpr double kDeviceTop = 20, kDeviceBottom = 190;
 constexpr double kAwayTop = 212, kAwayBottom = 262;
-constexpr double kRowHeight = 11, kRowPitch = 27;
+constexpr double kRowHeight = 11, kRowPitch = 29;
 constexpr int kColumns = 388;
 constexpr std::size_t kMostArcs = 60;
 
@@ -157,9 +157,9 @@ void draw_rows(Svg& svg, const MemoryTimeline& timeline, double top) {
   std::map<StepKind, double> tops;
   for (const Row& row : kRows) {
     if (!shows(row, timeline)) continue;
-    svg.text({kLeft, top + 9}, row.name, "start", kGrey);
-    tops[row.kind] = top + 13;
-    svg.line({kLeft, top + 13 + kRowHeight}, {kRight, top + 13 + kRowHeight}, kFrame);
+    svg.text({kLeft, top + 11}, row.name, "start", kGrey);
+    tops[row.kind] = top + 15;
+    svg.line({kLeft, top + 15 + kRowHeight}, {kRight, top + 15 + kRowHeight}, kFrame);
     top += kRowPitch;
   }
   if (tops.contains(StepKind::copy_out) && tops.contains(StepKind::copy_in)) {
@@ -204,7 +204,7 @@ double device_height(const PictureScale& scale, std::size_t bytes) {
 }
 
 std::string timeline_picture(const MemoryTimeline& timeline, const PictureScale& scale, const std::string& label) {
-  const bool away = scale.away_bytes > 0;
+  const bool away = timeline.host_peak_bytes + timeline.disk_peak_bytes > 0;
   const double rows_top = away ? kAwayBottom + 4 : kDeviceBottom + 4;
   const auto num_rows =
       std::count_if(std::begin(kRows), std::end(kRows), [&](const Row& row) { return shows(row, timeline); });

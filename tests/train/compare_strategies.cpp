@@ -238,7 +238,7 @@ TEST(CompareStrategies, SwappingIsMeasured) {
   EXPECT_GT(result.swaps.copy_seconds, 0);
   EXPECT_GE(result.swaps.hidden_share, 0);
   EXPECT_LE(result.swaps.hidden_share, 1);
-  EXPECT_THAT(comparison.text(), AllOf(HasSubstr("host planned"), HasSubstr("hidden"), HasSubstr("to disk")));
+  EXPECT_THAT(comparison.text(), AllOf(HasSubstr("host peak"), HasSubstr("hidden"), HasSubstr("to disk")));
 }
 
 TEST(CompareStrategies, AStrategyThatCannotBeMadeDoesNotFit) {
