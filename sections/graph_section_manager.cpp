@@ -39,6 +39,7 @@ void GraphSectionManager::check_training(Value trained, const TrainingOptions& o
   SF_CHECK(&trained.graph() == graph_, ArgumentError, "add_training_ops: '", trained.name(),
            "' does not belong to the graph of the section manager");
   if (options.clip_norm) check_max_norm(*options.clip_norm, "add_training_ops");
+  check_options("add_training_ops", options.sections);
   if (!options.global_step) return;
   const Value step = *options.global_step;
   SF_CHECK(&step.graph() == graph_ && is_variable(step) && step.type() == (TensorType{Dtype::i64, {}}), ArgumentError,
@@ -88,6 +89,7 @@ std::vector<SectionTraining> GraphSectionManager::train_with(const Optimizer& op
     take_update_operations();
     verbose_ = options.verbose;
     keep_summaries_ = options.summaries;
+    default_options_ = options.sections;
     map_graph();
     return count_training();
   } catch (...) {
@@ -95,6 +97,7 @@ std::vector<SectionTraining> GraphSectionManager::train_with(const Optimizer& op
     gradients_.clear();
     map_ = {};
     verbose_ = keep_summaries_ = false;
+    default_options_ = {};
     throw;
   }
 }
@@ -202,7 +205,8 @@ std::vector<std::string> GraphSectionManager::unusual() const {
 }
 
 std::vector<std::string> GraphSectionManager::notes(const Program& program) const {
-  std::vector<std::string> notes = cycle_notes(*graph_, map_, program);
+  std::vector<std::string> notes = program.report.notes;
+  for (std::string& line : cycle_notes(*graph_, map_, program)) notes.push_back(std::move(line));
   for (std::string& line : unusual()) notes.push_back(std::move(line));
   return notes;
 }
@@ -221,6 +225,7 @@ void GraphSectionManager::prepare_training(Where where) {
       take_update_operations();
       map_graph();
       boundaries_ = section_boundaries(*graph_, map_, counted_nodes());
+      check_tensor_names(default_options_);
       for (const std::string& line : unusual()) LOG(WARNING) << "prepare_training: " << line;
     } catch (...) {
       training_.swap(before);
@@ -279,8 +284,11 @@ Program& GraphSectionManager::cycle_program(Session& session, const CycleRequest
   for (const CycleFetch& fetch : request.fetches) add((" @" + std::to_string(fetch.run) + " ").c_str(), fetch.value);
   for (const Value& value : request.held.until_backward) add(" b", value);
   for (const Value& value : request.held.until_end) add(" e", value);
+  key += text_of(" c", num_choices_);
+  check_disk(session, "the cycle");
+  const CyclePolicies rules = policies();
   return session.program(key + " | " + signature.text(), signature, request.fetches.size(),
-                         [&](PlanningTools& tools) { return write_section_schedule(tools.graph(), request); });
+                         [&](PlanningTools& tools) { return write_cycle(tools, request, rules); });
 }
 
 ProgramReport GraphSectionManager::plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
