@@ -17,7 +17,7 @@ struct Arguments {
   std::int64_t batch = 250;
   std::vector<std::string> strategies = {"whole", "sections:2", "sections:4", "sections:blocks"};
   std::int64_t steps = 20;
-  std::string device_memory, host_memory, disk, swap_directory, link;
+  std::string device_memory, host_memory, disk, swap_directory, link, profile;
   bool copy_threads = false;
   int threads = 0;
   std::uint64_t seed = 0;
@@ -32,9 +32,11 @@ std::size_t bytes_or_none(const std::string& text) {
 
 std::vector<Strategy> strategies_of(const Arguments& arguments, const ZooArguments& zoo) {
   const CutModel model = [zoo](const std::string& cut) { return model_of(zoo, cut_named(cut)).build; };
+  StrategySource source{.model = model, .cut_of_whole = first_cut(arguments.strategies)};
+  if (!arguments.profile.empty()) source.profile = Profile::load(arguments.profile);
   std::vector<Strategy> strategies;
   for (const std::string& name : arguments.strategies) {
-    strategies.push_back(strategy_named(name, model, first_cut(arguments.strategies)));
+    strategies.push_back(strategy_named(name, source));
   }
   return strategies;
 }
@@ -149,6 +151,8 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--disk", arguments.disk, "size of the swap file; nothing rests on disk if absent");
   app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made");
   app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB");
+  app.add_option("--profile", arguments.profile,
+                 "a file with this machine's speeds, for planners that ask; those of a nominal machine if absent");
   app.add_flag("--copy-threads", arguments.copy_threads, "copies by threads of their own, beside the compute team");
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
   app.add_option("--seed", arguments.seed, "seed of data and initial values")->capture_default_str();

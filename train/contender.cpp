@@ -8,6 +8,8 @@ Contender::Contender(const Strategy& strategy, const SessionOptions& options, st
     : strategy_(strategy) {
   manager_ = std::make_unique<GraphSectionManager>(graph_);
   model_ = strategy_.build(graph_, *manager_);
+  if (strategy_.sections) manager_->set_section_options(*strategy_.sections);
+  if (strategy_.profile) manager_->set_profile(*strategy_.profile);
   session_ = std::make_unique<Session>(graph_, options);
   const TierBudgets& budgets = session_->budgets();
   if (strategy_.edit_graph) {

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "base/export.h"
 #include "data/batch_loader.h"
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
+#include "swap/profile.h"
 
 namespace SF_API sectionflow {
 
@@ -32,6 +34,9 @@ struct Strategy {
   std::string name;          ///< "whole", "sections:4"
   bool whole_graph = false;  ///< Session::run with all updates, instead of run_full_cycle
   ModelBuilder build{};
+  std::optional<SectionOptions> sections{};  ///< of all sections; absent: as the model was built
+  /// How fast the machine is, for planners that ask; absent: as the nominal one.
+  std::optional<Profile> profile{};
   /// Rewrites the complete graph, if that is how the strategy works.
   std::function<void(Graph&, const StrategySetting&)> edit_graph{};
   /// Tells the session how to plan, if that is how the strategy works.

@@ -18,8 +18,7 @@ namespace {
 struct Asked {
   const std::string& name;
   std::optional<std::string> argument;
-  const CutModel& model;
-  const std::string& cut_of_whole;
+  const StrategySource& source;
 };
 
 struct Kind {
@@ -30,16 +29,27 @@ struct Kind {
 };
 
 Strategy whole(const Asked& asked) {
-  return {.name = asked.name, .whole_graph = true, .build = asked.model(asked.cut_of_whole)};
+  return {.name = asked.name, .whole_graph = true, .build = asked.source.model(asked.source.cut_of_whole)};
 }
 
 Strategy sections(const Asked& asked) {
-  return {.name = asked.name, .build = asked.model(*asked.argument)};
+  return {.name = asked.name,
+          .build = asked.source.model(*asked.argument),
+          .sections = SectionOptions{.borders = BorderPolicy::keep}};
+}
+
+Strategy sections_and_swap(const Asked& asked) {
+  Strategy strategy = sections(asked);
+  strategy.sections = SectionOptions{.borders = BorderPolicy::automatic, .interior = InteriorPolicy::automatic};
+  strategy.profile = asked.source.profile;
+  return strategy;
 }
 
 Strategy swap(const Asked& asked) {
   Strategy strategy = whole(asked);
-  strategy.edit_session = [](Session& session) { insert_swaps(session); };
+  strategy.edit_session = [profile = asked.source.profile](Session& session) {
+    insert_swaps(session, {.profile = profile});
+  };
   return strategy;
 }
 
@@ -78,6 +88,7 @@ constexpr Kind kKinds[] = {
     {"swap", "swap", false, swap},
     {"lms", "lms:auto, lms:THRESHOLD/AHEAD/GROUPBY/SYNC", true, lms},
     {"sections", "sections:N", true, sections},
+    {"sections+swap", "sections+swap:N", true, sections_and_swap},
 };
 
 std::string all_forms() {
@@ -103,7 +114,7 @@ std::vector<std::string> strategy_forms() {
   return forms;
 }
 
-Strategy strategy_named(const std::string& name, const CutModel& model, const std::string& cut_of_whole) {
+Strategy strategy_named(const std::string& name, const StrategySource& source) {
   const std::size_t colon = name.find(':');
   const std::string kind = name.substr(0, colon);
   const auto known = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return kind == k.name; });
@@ -112,7 +123,7 @@ Strategy strategy_named(const std::string& name, const CutModel& model, const st
   if (colon != std::string::npos) argument = name.substr(colon + 1);
   SF_CHECK(argument.has_value() == known->has_argument && argument != "", ArgumentError, "'", name,
            "' is no strategy; wanted ", known->form, hint("strategies are ", all_forms()));
-  return known->make({name, argument, model, cut_of_whole});
+  return known->make({name, argument, source});
 }
 
 std::string first_cut(const std::vector<std::string>& names) {

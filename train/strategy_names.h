@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,17 @@ using CutModel = std::function<ModelBuilder(const std::string& cut)>;
 /// What a strategy may be called, for help texts: "whole", "sections:N", ...
 std::vector<std::string> strategy_forms();
 
-/// The strategy of that name. Models that are trained whole are cut by `cut_of_whole`, which changes nothing but the
-/// colours of a report.
-/// Throws: ArgumentError naming the nearest spelling and all forms; what `model` throws.
-Strategy strategy_named(const std::string& name, const CutModel& model, const std::string& cut_of_whole = "1");
+/// What strategies are made of.
+struct StrategySource {
+  CutModel model{};
+  /// Models that are trained whole are cut so too, which changes nothing but the colours of a report.
+  std::string cut_of_whole = "1";
+  std::optional<Profile> profile{};  ///< what swap and sections+swap plan by; absent: the nominal machine
+};
+
+/// The strategy of that name.
+/// Throws: ArgumentError naming the nearest spelling and all forms; what the model throws.
+Strategy strategy_named(const std::string& name, const StrategySource& source);
 
 /// The cut of the first of these strategies that has one; "1" without.
 std::string first_cut(const std::vector<std::string>& names);

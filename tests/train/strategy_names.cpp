@@ -22,7 +22,7 @@ struct Cuts {
 
 std::string message_for(const std::string& name) {
   try {
-    strategy_named(name, [](const std::string&) { return ModelBuilder(); });
+    strategy_named(name, {.model = [](const std::string&) { return ModelBuilder(); }});
   } catch (const ArgumentError& error) {
     return error.what();
   }
@@ -31,14 +31,30 @@ std::string message_for(const std::string& name) {
 
 TEST(StrategyNames, KindsAndCuts) {
   Cuts cuts;
-  const Strategy whole = strategy_named("whole", cuts.model, "4");
+  const Strategy whole = strategy_named("whole", {.model = cuts.model, .cut_of_whole = "4"});
   EXPECT_EQ(whole.name, "whole");
   EXPECT_TRUE(whole.whole_graph);
-  const Strategy four = strategy_named("sections:4", cuts.model, "2");
+  const Strategy four = strategy_named("sections:4", {.model = cuts.model, .cut_of_whole = "2"});
   EXPECT_EQ(four.name, "sections:4");
   EXPECT_FALSE(four.whole_graph);
-  strategy_named("sections:blocks", cuts.model);
+  ASSERT_TRUE(four.sections);
+  EXPECT_EQ(four.sections->borders, BorderPolicy::keep);
+  EXPECT_EQ(four.sections->interior, InteriorPolicy::recompute);
+  strategy_named("sections:blocks", {.model = cuts.model});
   EXPECT_EQ(cuts.asked, (std::vector<std::string>{"4", "4", "blocks"}));
+}
+
+TEST(StrategyNames, SectionsAndSwapLeaveTheChoiceToThePlanner) {
+  Cuts cuts;
+  const Profile profile{.flops = 7};
+  const Strategy strategy = strategy_named("sections+swap:2", {.model = cuts.model, .profile = profile});
+  EXPECT_FALSE(strategy.whole_graph);
+  ASSERT_TRUE(strategy.sections);
+  EXPECT_EQ(strategy.sections->borders, BorderPolicy::automatic);
+  EXPECT_EQ(strategy.sections->interior, InteriorPolicy::automatic);
+  EXPECT_EQ(strategy.profile, profile);
+  EXPECT_EQ(cuts.asked, std::vector<std::string>{"2"});
+  EXPECT_THAT(message_for("sections+swp:2"), HasSubstr("did you mean 'sections+swap:2'?"));
 }
 
 TEST(StrategyNames, MisspellingsAreToldTheNearestAndAll) {
@@ -58,7 +74,7 @@ TEST(StrategyNames, ArgumentsAreNeitherMissingNorTooMany) {
 TEST(StrategyNames, LmsHasFourNumbersOrNone) {
   Cuts cuts;
   for (const char* name : {"lms:auto", "lms:20/3/2/0", "lms:-1/-1/-1/3"}) {
-    const Strategy strategy = strategy_named(name, cuts.model);
+    const Strategy strategy = strategy_named(name, {.model = cuts.model});
     EXPECT_TRUE(strategy.whole_graph) << name;
     EXPECT_TRUE(strategy.edit_graph) << name;
   }
@@ -72,7 +88,7 @@ TEST(StrategyNames, LmsHasFourNumbersOrNone) {
 
 TEST(StrategyNames, SwapTellsTheSession) {
   Cuts cuts;
-  const Strategy strategy = strategy_named("swap", cuts.model);
+  const Strategy strategy = strategy_named("swap", {.model = cuts.model});
   EXPECT_TRUE(strategy.whole_graph);
   EXPECT_TRUE(strategy.edit_session);
   EXPECT_FALSE(strategy.edit_graph);
