@@ -98,14 +98,17 @@ void Session::initialize(Where where) {
     // What a session holds is given up only when its new values are there to be written.
     VariableLayout layout = layout_;
     auto programs = std::exchange(programs_, {});
+    latest_ = nullptr;
     const bool was_initialized = std::exchange(initialized_, false), was_torn = std::exchange(torn_, false);
     const std::uint64_t cycle = std::exchange(cycle_, 0);
     try {
       set_initial_values();
       programs_.clear();
+      latest_ = nullptr;
     } catch (...) {
       const bool begun = std::exchange(torn_, was_torn);
       programs_.swap(programs);
+      latest_ = nullptr;
       layout_ = std::move(layout);
       initialized_ = was_initialized && !begun;
       cycle_ = cycle;
@@ -189,7 +192,10 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
                                   " edits", editor_key_);
   const auto found = programs_.find(key);
   // Before initialize() the variables have no places that a kept program could rely on.
-  if (initialized_ && found != programs_.end()) return *found->second;
+  if (initialized_ && found != programs_.end()) {
+    latest_ = found->second.get();
+    return *found->second;
+  }
   const auto entered = device_->enter();
   const ConcreteGraph concrete(*graph_, signature);
   const auto write = [&](PlanningTools& tools) {
@@ -205,6 +211,7 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
                                    .edit_schedule = edit_schedule_});
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);
+  latest_ = compiled.get();
   return *programs_.insert_or_assign(key, std::move(compiled)).first->second;
 }
 
