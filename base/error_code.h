@@ -15,6 +15,11 @@ enum class ErrorCode : int {
   no_gradient = 30,
   // Planning.
   budget = 101,
+  // Whole-graph swapping.
+  lms_parameter = 110,
+  lms_scope = 111,
+  lms_batch_size = 112,
+  lms_tuning = 113,
   // Sections.
   second_manager = 200,
   nested_section = 201,
@@ -26,6 +31,7 @@ enum class ErrorCode : int {
   broken_section = 207,
   nothing_to_train = 208,
   trained_twice = 209,
+  swapped_graph = 210,
   // Running.
   missing_feed = 301,
   unknown_feed = 302,

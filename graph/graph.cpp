@@ -144,6 +144,8 @@ Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any o
 Graph::Mark Graph::mark() const {
   return {.num_nodes = nodes_.size(),
           .num_control_edges = control_edges_.size(),
+          .num_order_edges = order_edges_.size(),
+          .num_replaced_inputs = replaced_inputs_.size(),
           .num_groups = group_names_.size(),
           .num_scope_names = static_cast<int>(scope_names_.size()),
           .num_collection_entries = num_collection_entries_,
@@ -155,6 +157,13 @@ Graph::Mark Graph::mark() const {
 void Graph::roll_back(const Mark& before) noexcept {
   for (; control_edges_.size() > before.num_control_edges; control_edges_.pop_back()) {
     control_edges_.back().second->control_inputs_.pop_back();
+  }
+  for (; order_edges_.size() > before.num_order_edges; order_edges_.pop_back()) {
+    order_edges_.back().second->order_inputs_.pop_back();
+  }
+  for (; replaced_inputs_.size() > before.num_replaced_inputs; replaced_inputs_.pop_back()) {
+    const ReplacedInput& replaced = replaced_inputs_.back();
+    replaced.node->inputs_[replaced.index] = replaced.before;
   }
   const auto drop_entries = [&](auto& collections) {
     for (auto& [name, entries] : collections) {
@@ -179,18 +188,40 @@ std::string Graph::place(GroupId group, Where where) const {
   return name + (name.empty() || !where.known() ? "" : ", ") + where.text();
 }
 
-void Graph::add_control_edge(Operation before, Operation after) {
-  SF_CHECK(&before.node().graph() == this && &after.node().graph() == this, ArgumentError, "control edge from '",
+void Graph::add_edge(const char* kind, Operation before, Operation after, std::vector<Node*> Node::*inputs,
+                     std::vector<std::pair<Node*, Node*>>& edges) {
+  SF_CHECK(&before.node().graph() == this && &after.node().graph() == this, ArgumentError, kind, " edge from '",
            before.name(), "' to '", after.name(), "': both must belong to this graph");
-  auto& edges = after.node().control_inputs_;
-  if (std::find(edges.begin(), edges.end(), &before.node()) != edges.end()) return;
-  edges.push_back(&before.node());
+  auto& of_node = after.node().*inputs;
+  if (std::find(of_node.begin(), of_node.end(), &before.node()) != of_node.end()) return;
+  of_node.push_back(&before.node());
   try {
-    control_edges_.emplace_back(&before.node(), &after.node());
+    edges.emplace_back(&before.node(), &after.node());
   } catch (...) {
-    edges.pop_back();
+    of_node.pop_back();
     throw;
   }
+}
+
+void Graph::add_control_edge(Operation before, Operation after) {
+  add_edge("control", before, after, &Node::control_inputs_, control_edges_);
+}
+void Graph::add_order_edge(Operation before, Operation after) {
+  add_edge("order", before, after, &Node::order_inputs_, order_edges_);
+}
+
+void Graph::replace_input(Node& node, int index, Value value) {
+  const auto inside = one_at_a_time_.enter("the graph");
+  SF_CHECK(&node.graph() == this && &value.graph() == this, ArgumentError, "replace_input of ", node.label(), " by '",
+           value.name(), "': both must belong to this graph");
+  const auto place = static_cast<std::size_t>(index);
+  SF_CHECK(index >= 0 && place < node.inputs_.size(), ArgumentError, "replace_input of ", node.label(), ": it has ",
+           node.inputs_.size(), " inputs; there is no input ", index);
+  const TensorType& wanted = node.inputs_[place].type();
+  SF_CHECK(value.type() == wanted, ArgumentError, "replace_input of ", node.label(), ": input ", index, " is ",
+           wanted.text(), ", '", value.name(), "' is ", value.type().text(), "; wanted a value of the same type");
+  replaced_inputs_.push_back({&node, place, node.inputs_[place]});
+  node.inputs_[place] = value;
 }
 
 Node& Graph::find(std::string_view name) const {

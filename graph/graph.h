@@ -88,7 +88,16 @@ class Graph {
   /// `before` is executed before `after` in every run that contains both; a run of `after` brings `before` along.
   /// Throws: ArgumentError for operations of another graph. A cycle is found when an order is asked for.
   void add_control_edge(Operation before, Operation after);
+  /// `before` is executed before `after` in every run that contains both; neither brings the other along.
+  /// Throws: as add_control_edge.
+  void add_order_edge(Operation before, Operation after);
+  /// From here on `node` reads `value` as its input `index`. A node may so come to depend on one that was made later; a
+  /// cycle is found when an order is asked for. Programs that a session has compiled are compiled again.
+  /// Throws: ArgumentError for a value or node of another graph, an index that is none, or a value of another type.
+  void replace_input(Node& node, int index, Value value);
 
+  /// How often nodes have been changed since they were made, control edges aside: order edges and replaced inputs.
+  int num_edits() const { return static_cast<int>(order_edges_.size() + replaced_inputs_.size()); }
   int num_control_edges() const { return static_cast<int>(control_edges_.size()); }
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
   Node& node(NodeId id) const { return *nodes_.at(static_cast<std::size_t>(id)); }
@@ -131,13 +140,15 @@ class Graph {
 
   /// How much the graph held at some time: what came later has higher numbers.
   struct Mark {
-    std::size_t num_nodes, num_control_edges, num_groups;
+    std::size_t num_nodes, num_control_edges, num_order_edges, num_replaced_inputs, num_groups;
     int num_scope_names, num_collection_entries;
     std::uint32_t model_ordinal, training_ordinal;
   };
   Mark mark() const;
   void roll_back(const Mark& before) noexcept;
   std::string place(GroupId group, Where where) const;
+  void add_edge(const char* kind, Operation before, Operation after, std::vector<Node*> Node::*inputs,
+                std::vector<std::pair<Node*, Node*>>& edges);
   std::unique_ptr<Node> make_node(std::string_view op, std::vector<Value>& inputs, std::any& options,
                                   std::string_view name, Where where);
 
@@ -148,7 +159,13 @@ class Graph {
   // back.
   std::map<std::string, int, std::less<>> free_name_number_, free_scope_number_;
   std::string scope_prefix_;
-  std::vector<std::pair<Node*, Node*>> control_edges_;  // before, after
+  std::vector<std::pair<Node*, Node*>> control_edges_, order_edges_;  // before, after
+  struct ReplacedInput {
+    Node* node;
+    std::size_t index;
+    Value before;
+  };
+  std::vector<ReplacedInput> replaced_inputs_;
   std::vector<std::string> group_names_;
   GroupId current_group_ = kNoGroup;
   Where place_{};

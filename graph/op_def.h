@@ -20,6 +20,9 @@ enum class Recompute {
   once     ///< has an effect (parameter updates, running statistics): never replayed
 };
 
+/// Whether an operation brings its input from the device to the host, or back.
+enum class Movement { none, out, in };
+
 /// What an operation does with one of its inputs.
 enum class InputUse {
   data,          ///< reads the elements
@@ -82,6 +85,9 @@ struct OpDef {
   bool has_kernel = true;
   /// Costs nothing to produce (constants): produced again wherever it is read instead of being kept.
   bool is_constant = false;
+  /// A copy between device and host instead of a kernel; what was moved out rests on the host and is there to be moved
+  /// in again, for nothing else.
+  Movement movement = Movement::none;
 
   std::vector<InputUse> input_uses(std::size_t num_inputs, HostBooleans booleans) const;
 };

@@ -85,6 +85,7 @@ class PlanningTools {
   /// What the writer wants the program's report to say.
   std::vector<std::string> notes;
   double predicted_seconds = 0;  ///< of one playing; 0: nobody predicts
+  std::string advice;            ///< what to do if the program does not fit
 
  private:
   const ConcreteGraph& graph_;

@@ -118,6 +118,7 @@ std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const Scrip
   program->report = make_report(*program, graph, variables, options.budgets);
   program->report.notes = std::move(tools.notes);
   program->report.predicted_seconds = tools.predicted_seconds;
+  program->report.advice = tools.advice;
   program->signature = graph.signature();
   if (options.poison) {
     program->dying.resize(program->schedule.steps.size());

@@ -67,11 +67,13 @@ void throw_budget_error(const ProgramReport& report) {
                      "give a larger disk, or more host or device memory, so that less must rest there");
   }
   throw BudgetError(
-      error_text_of("the program needs ", exact(report.planned_peak_bytes), ", device_memory is ",
-                    exact(report.budget_bytes), "\n  of these:   ", bytes_text(report.persistent_bytes),
-                    " persistent (variables), ", bytes_text(report.transient_bytes), " transient\n",
-                    fullest_text(report, 8), "  minimum: device_memory of ", report.planned_peak_bytes, " bytes",
-                    hint("cut the graph into more sections near this step, or make the batch smaller")),
+      error_text_of(
+          "the program needs ", exact(report.planned_peak_bytes), ", device_memory is ", exact(report.budget_bytes),
+          "\n  of these:   ", bytes_text(report.persistent_bytes), " persistent (variables), ",
+          bytes_text(report.transient_bytes), " transient\n", fullest_text(report, 8), "  minimum: device_memory of ",
+          report.planned_peak_bytes, " bytes",
+          hint(report.advice.empty() ? "cut the graph into more sections near this step, or make the batch smaller"
+                                     : report.advice)),
       report.budget_bytes, report.planned_peak_bytes);
 }
 

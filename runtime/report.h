@@ -44,6 +44,8 @@ struct ProgramReport {
   int num_live = 0;                      ///< tensors alive at the fullest step
   /// What is allowed but worth knowing, a line each; filled by those that write schedules.
   std::vector<std::string> notes;
+  /// What to do if it does not fit; empty: the usual.
+  std::string advice;
 
   /// A few lines for people.
   std::string text() const;

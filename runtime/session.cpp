@@ -98,14 +98,17 @@ void Session::initialize(Where where) {
     // What a session holds is given up only when its new values are there to be written.
     VariableLayout layout = layout_;
     auto programs = std::exchange(programs_, {});
+    latest_ = nullptr;
     const bool was_initialized = std::exchange(initialized_, false), was_torn = std::exchange(torn_, false);
     const std::uint64_t cycle = std::exchange(cycle_, 0);
     try {
       set_initial_values();
       programs_.clear();
+      latest_ = nullptr;
     } catch (...) {
       const bool begun = std::exchange(torn_, was_torn);
       programs_.swap(programs);
+      latest_ = nullptr;
       layout_ = std::move(layout);
       initialized_ = was_initialized && !begun;
       cycle_ = cycle;
@@ -185,11 +188,15 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
   for (auto* offsets : {&layout_.offsets, &layout_.home_offsets}) {
     offsets->resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
   }
-  // A control edge is all that may change in the nodes that a kept program knows.
-  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges", editor_key_);
+  // Edges and replaced inputs are all that may change in the nodes that a kept program knows.
+  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges, ", graph_->num_edits(),
+                                  " edits", editor_key_);
   const auto found = programs_.find(key);
   // Before initialize() the variables have no places that a kept program could rely on.
-  if (initialized_ && found != programs_.end()) return *found->second;
+  if (initialized_ && found != programs_.end()) {
+    latest_ = found->second.get();
+    return *found->second;
+  }
   const auto entered = device_->enter();
   const ConcreteGraph concrete(*graph_, signature);
   const auto write = [&](PlanningTools& tools) {
@@ -205,6 +212,7 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
                                    .edit_schedule = edit_schedule_});
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);
+  latest_ = compiled.get();
   return *programs_.insert_or_assign(key, std::move(compiled)).first->second;
 }
 

@@ -125,6 +125,8 @@ class Session {
   /// Of device memory.
   std::size_t budget_bytes() const { return budgets_.device; }
   const TierBudgets& budgets() const { return budgets_; }
+  /// "cpu (2 threads)"
+  std::string device_name() const { return device_->name(); }
   int threads() const { return threads_; }
   /// Training cycles completed since initialize(). Evaluation does not count.
   std::uint64_t completed_cycles() const { return cycle_; }
@@ -163,6 +165,8 @@ class Session {
   void discard_forward_half();
   /// The pending program; nullptr when there is none.
   const Program* pending() const;
+  /// The program that was compiled or found last, to look at; nullptr before any, and after initialize().
+  const Program* latest_program() const { return latest_; }
   /// Seconds of each pass of the last playing.
   const std::vector<double>& pass_seconds() const { return pass_seconds_; }
   /// The program that `run` plays for these fetches and targets.
@@ -224,6 +228,7 @@ class Session {
   bool torn_ = false;
   std::uint64_t cycle_ = 0;
   std::map<std::string, std::unique_ptr<Program>> programs_;
+  const Program* latest_ = nullptr;
   std::unique_ptr<Pending> pending_;
   std::vector<std::int64_t> executions_;
   std::vector<double> pass_seconds_;

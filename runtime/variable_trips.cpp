@@ -51,7 +51,8 @@ std::vector<VariableTrip> variable_trips(const Script& script, const ConcreteGra
     for (std::size_t begin = 0; begin < uses.size();) {
       std::size_t end = begin + 1;
       const int pass = pass_of(uses[begin].line);
-      while (end < uses.size() && uses[end].line - uses[end - 1].line <= kNearLines && pass_of(uses[end].line) == pass) {
+      while (end < uses.size() && uses[end].line - uses[end - 1].line <= kNearLines &&
+             pass_of(uses[end].line) == pass) {
         ++end;
       }
       int comes = uses[begin].line;
@@ -60,9 +61,9 @@ std::vector<VariableTrip> variable_trips(const Script& script, const ConcreteGra
       }
       trips.push_back({variable, comes, true});
       free_from = uses[end - 1].line + 1;
-      const bool changed = std::any_of(uses.begin() + static_cast<std::ptrdiff_t>(begin),
-                                       uses.begin() + static_cast<std::ptrdiff_t>(end),
-                                       [](const Use& use) { return use.updates; });
+      const bool changed =
+          std::any_of(uses.begin() + static_cast<std::ptrdiff_t>(begin),
+                      uses.begin() + static_cast<std::ptrdiff_t>(end), [](const Use& use) { return use.updates; });
       if (changed) trips.push_back({variable, free_from, false});
       begin = end;
     }

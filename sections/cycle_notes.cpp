@@ -1,6 +1,7 @@
 #include "sections/cycle_notes.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -44,12 +45,40 @@ std::string list_of(const std::set<SectionIndex>& sections) {
   return text;
 }
 
+/// How many bytes of each section's tensors wait for backward runs in each tier.
+void note_tiers(const SectionMap& map, const Program& program, std::vector<std::string>& notes) {
+  using Bytes = std::array<std::size_t, kNumTiers>;
+  std::map<SectionIndex, Bytes> resting;
+  std::set<Value> away;
+  const StepIndex half = program.schedule.half;
+  const auto waits = [&](const Buffer& buffer) {
+    return buffer.value.valid() && buffer.life.first < half && buffer.life.last >= half;
+  };
+  for (const Buffer& buffer : program.schedule.buffers) {
+    if (waits(buffer) && buffer.tier != Tier::device) away.insert(buffer.value);
+  }
+  if (away.empty()) return;
+  for (const Buffer& buffer : program.schedule.buffers) {
+    // While its copy is on the way a tensor is in two tiers.
+    if (!waits(buffer) || (buffer.tier == Tier::device && away.contains(buffer.value))) continue;
+    Bytes& bytes = resting.try_emplace(map.section[buffer.value.node().id()], Bytes{}).first->second;
+    bytes[static_cast<std::size_t>(buffer.tier)] += buffer.bytes;
+  }
+  for (const auto& [section, bytes] : resting) {
+    const std::string whose =
+        section == kOutside ? std::string("outside of all sections") : text_of("section ", section);
+    notes.push_back(text_of(whose, ": ", bytes_text(bytes[0]), " rest on the device between the passes, ",
+                            bytes_text(bytes[1]), " in host memory, ", bytes_text(bytes[2]), " on disk"));
+  }
+}
+
 void note_resting(const Graph& graph, const SectionMap& map, const Program& program, const std::set<NodeId>& executed,
                   std::vector<std::string>& notes) {
   const auto readers = reading_sections(graph, map, executed, false);
+  std::set<Value> seen;
   for (const Buffer& buffer : program.schedule.buffers) {
     const bool rests = buffer.life.first < program.schedule.half && buffer.life.last >= program.schedule.half;
-    if (!buffer.value.valid() || !rests) continue;
+    if (!buffer.value.valid() || !rests || !seen.insert(buffer.value).second) continue;
     const SectionIndex own = map.section[buffer.value.node().id()];
     if (own == kOutside) continue;
     std::vector<Value> names = buffer.other_names;
@@ -112,6 +141,7 @@ void note_fetches_outside(const SectionMap& map, const Program& program, std::ve
 std::vector<std::string> cycle_notes(const Graph& graph, const SectionMap& map, const Program& program) {
   const std::set<NodeId> executed = executed_nodes(program.schedule);
   std::vector<std::string> notes;
+  note_tiers(map, program, notes);
   note_resting(graph, map, program, executed, notes);
   note_shared_variables(graph, map, executed, notes);
   note_random_outside(graph, map, executed, notes);

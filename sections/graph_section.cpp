@@ -33,6 +33,10 @@ std::string GraphSection::place() const {
   return graph_->group_name(group_) + (where.empty() ? "" : ", ") + where;
 }
 
+const SectionOptions& GraphSection::options() const {
+  return options_ ? *options_ : manager_->default_options_;
+}
+
 std::vector<Operation> GraphSection::operations() const {
   std::vector<Operation> operations;
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "base/export.h"
 #include "graph/graph.h"
 #include "sections/section_boundaries.h"
+#include "sections/section_options.h"
 
 namespace SF_API sectionflow {
 
@@ -24,6 +26,8 @@ class GraphSection {
   GroupId group() const { return group_; }
   /// Where it was opened: "section 3 'head', model.cpp:84".
   std::string place() const;
+  /// How its tensors rest: its own options, or those of TrainingOptions::sections.
+  const SectionOptions& options() const;
 
   /// Its forward operations, in the order of creation.
   std::vector<Operation> operations() const;
@@ -54,8 +58,14 @@ class GraphSection {
   friend class GraphSectionManager;
   friend class SectionScope;
   GraphSection(const GraphSectionManager& manager, const Graph& graph, int index, GroupId group, std::string name,
-               Where where)
-      : manager_(&manager), graph_(&graph), index_(index), group_(group), name_(std::move(name)), where_(where) {}
+               std::optional<SectionOptions> options, Where where)
+      : manager_(&manager),
+        graph_(&graph),
+        index_(index),
+        group_(group),
+        name_(std::move(name)),
+        options_(std::move(options)),
+        where_(where) {}
   const SectionBoundary& boundary() const;
 
   /// A choice of the user's; the one for the next cycle wins.
@@ -71,6 +81,7 @@ class GraphSection {
   int index_;
   GroupId group_;
   std::string name_;
+  std::optional<SectionOptions> options_;  // none: the manager's
   Where where_;
   Choice feed_, cache_;
   bool broken_ = false;  // an exception left its scope

@@ -39,6 +39,7 @@ void GraphSectionManager::check_training(Value trained, const TrainingOptions& o
   SF_CHECK(&trained.graph() == graph_, ArgumentError, "add_training_ops: '", trained.name(),
            "' does not belong to the graph of the section manager");
   if (options.clip_norm) check_max_norm(*options.clip_norm, "add_training_ops");
+  check_options("add_training_ops", options.sections);
   if (!options.global_step) return;
   const Value step = *options.global_step;
   SF_CHECK(&step.graph() == graph_ && is_variable(step) && step.type() == (TensorType{Dtype::i64, {}}), ArgumentError,
@@ -88,6 +89,7 @@ std::vector<SectionTraining> GraphSectionManager::train_with(const Optimizer& op
     take_update_operations();
     verbose_ = options.verbose;
     keep_summaries_ = options.summaries;
+    default_options_ = options.sections;
     map_graph();
     return count_training();
   } catch (...) {
@@ -95,6 +97,7 @@ std::vector<SectionTraining> GraphSectionManager::train_with(const Optimizer& op
     gradients_.clear();
     map_ = {};
     verbose_ = keep_summaries_ = false;
+    default_options_ = {};
     throw;
   }
 }
@@ -139,11 +142,25 @@ std::vector<bool> GraphSectionManager::counted_nodes() const {
   return counted;
 }
 
+/// Swap nodes belong to whole-graph training: sections decide for themselves what leaves the device.
+void GraphSectionManager::check_not_swapped() const {
+  const Node* swap = nullptr;
+  for (NodeId id = 0; id < graph_->num_nodes() && swap == nullptr; ++id) {
+    if (graph_->node(id).op().movement != Movement::none) swap = &graph_->node(id);
+  }
+  SF_CHECK_CODE(swap == nullptr && graph_->num_edits() == 0, ArgumentError, ErrorCode::swapped_graph,
+                "the graph is edited for whole-graph swapping",
+                swap == nullptr ? std::string() : text_of(" (", swap->label(), ")"), "; sections swap by themselves",
+                Fact{"swap", swap == nullptr ? std::string() : swap->place()},
+                hint("leave Lms and swap nodes out, or train the whole graph with a session"));
+}
+
 void GraphSectionManager::map_graph() const {
   const bool is_current = map_.section.size() == static_cast<std::size_t>(graph_->num_nodes()) &&
                           map_.num_sections == static_cast<int>(sections_.size()) &&
-                          mapped_control_edges_ == graph_->num_control_edges();
+                          mapped_control_edges_ == graph_->num_control_edges() && graph_->num_edits() == 0;
   if (is_current) return;
+  check_not_swapped();
   const std::vector<bool> counted = counted_nodes();
   std::vector<GroupId> groups;
   for (const auto& section : sections_) groups.push_back(section->group());
@@ -188,7 +205,8 @@ std::vector<std::string> GraphSectionManager::unusual() const {
 }
 
 std::vector<std::string> GraphSectionManager::notes(const Program& program) const {
-  std::vector<std::string> notes = cycle_notes(*graph_, map_, program);
+  std::vector<std::string> notes = program.report.notes;
+  for (std::string& line : cycle_notes(*graph_, map_, program)) notes.push_back(std::move(line));
   for (std::string& line : unusual()) notes.push_back(std::move(line));
   return notes;
 }
@@ -207,6 +225,7 @@ void GraphSectionManager::prepare_training(Where where) {
       take_update_operations();
       map_graph();
       boundaries_ = section_boundaries(*graph_, map_, counted_nodes());
+      check_tensor_names(default_options_);
       for (const std::string& line : unusual()) LOG(WARNING) << "prepare_training: " << line;
     } catch (...) {
       training_.swap(before);
@@ -265,8 +284,11 @@ Program& GraphSectionManager::cycle_program(Session& session, const CycleRequest
   for (const CycleFetch& fetch : request.fetches) add((" @" + std::to_string(fetch.run) + " ").c_str(), fetch.value);
   for (const Value& value : request.held.until_backward) add(" b", value);
   for (const Value& value : request.held.until_end) add(" e", value);
+  key += text_of(" c", num_choices_);
+  check_disk(session, "the cycle");
+  const CyclePolicies rules = policies();
   return session.program(key + " | " + signature.text(), signature, request.fetches.size(),
-                         [&](PlanningTools& tools) { return write_section_schedule(tools.graph(), request); });
+                         [&](PlanningTools& tools) { return write_cycle(tools, request, rules); });
 }
 
 ProgramReport GraphSectionManager::plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,

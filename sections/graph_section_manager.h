@@ -15,7 +15,7 @@
 #include "graph/graph.h"
 #include "runtime/session.h"
 #include "sections/graph_section.h"
-#include "sections/section_schedule.h"
+#include "sections/section_policies.h"
 
 namespace SF_API sectionflow {
 
@@ -43,6 +43,7 @@ struct TrainingOptions {
   std::optional<float> clip_norm{};    ///< clip_by_global_norm before the updates: holds all gradients until the last
   bool verbose = false;                ///< log 'Running backward pass on section K'
   bool summaries = false;              ///< fetch gradients in every full cycle and keep their histograms
+  SectionOptions sections{};           ///< of sections without options of their own, and of what stands outside of all
 };
 
 /// What add_training_ops found, per section.
@@ -87,6 +88,9 @@ class GraphSectionManager {
   /// Opens the next section, as in `{ auto section = manager.new_section(); x = relu(x); ... }`.
   /// Throws: ArgumentError inside another section, for a name that is taken, and after prepare_training().
   [[nodiscard]] SectionScope new_section(std::string name = {}, Where where = Where::here());
+  /// Opens a section whose tensors rest as its options say, whatever TrainingOptions::sections says.
+  /// Throws: as above; ArgumentError for a prefetch below 0.
+  [[nodiscard]] SectionScope new_section(std::string name, SectionOptions options, Where where = Where::here());
   /// All sections in order.
   const std::vector<std::unique_ptr<GraphSection>>& sections() const { return sections_; }
   GraphSection& section(int index) const { return *sections_.at(static_cast<std::size_t>(index)); }
@@ -106,10 +110,17 @@ class GraphSectionManager {
 
   /// Works out what crosses the borders. Call it when the graph is complete. Warns of empty sections, and of sections
   /// behind that of the loss.
-  /// Throws: ArgumentError without sections or training operations, with a section open, or when sections are not in
-  /// topological order.
+  /// Throws: ArgumentError without sections or training operations, with a section open, when sections are not in
+  /// topological order, or for a name in SectionOptions::tensors that is none, with the nearest that is.
   void prepare_training(Where where = Where::here());
   bool is_prepared() const { return prepared_; }
+
+  /// How fast the machine is (measure_profile): cycles compiled from here on decide by it what is computed again and
+  /// what travels, where the policies leave that open. Without one by the nominal machine's.
+  void set_profile(Profile profile);
+  /// Replaces TrainingOptions::sections for cycles that begin from here on; the graph stays as it is.
+  /// Throws: ArgumentError as prepare_training.
+  void set_section_options(SectionOptions options, Where where = Where::here());
 
   /// One training step on one batch. Fetches may be nested and come back in the same shape; a fetched variable gives
   /// its value from before the update. Throws, before anything runs: BudgetError, ArgumentError, ShapeError.
@@ -174,6 +185,11 @@ class GraphSectionManager {
       return call();
     });
   }
+  SectionScope open_section(std::string name, std::optional<SectionOptions> options, Where where);
+  void check_options(const std::string& call, const SectionOptions& options) const;
+  void check_tensor_names(const SectionOptions& defaults) const;
+  void check_disk(const Session& session, const char* call) const;
+  CyclePolicies policies() const;
   std::vector<SectionTraining> train_with(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients,
                                           const TrainingOptions& options);
   std::vector<std::string> unusual() const;
@@ -185,6 +201,7 @@ class GraphSectionManager {
   void check_training(Value trained, const TrainingOptions& options) const;
   void check_prepared(const char* call) const;
   void map_graph() const;
+  void check_not_swapped() const;
   std::vector<SectionTraining> count_training() const;
   std::vector<bool> counted_nodes() const;
   CycleRequest request_for(const std::vector<CycleFetch>& fetches) const;
@@ -217,6 +234,9 @@ class GraphSectionManager {
   bool verbose_ = false;
   bool keep_summaries_ = false;
   bool prepared_ = false;
+  SectionOptions default_options_;
+  std::optional<Profile> profile_;
+  int num_choices_ = 0;     // of policies and profiles: programs of others do not serve
   mutable SectionMap map_;  // of the graph as it was when last looked at
   mutable int mapped_control_edges_ = 0;
   mutable std::vector<SectionBoundary> boundaries_;

@@ -72,12 +72,15 @@ Program& GraphSectionManager::backward_program(Session& session, const Program& 
         : buffer.tier == Tier::host ? " h"
                                     : " d",
         buffer.value, entries.back().offset);
+    key += text_of("r", buffer.rest);
   }
   for (const CycleFetch& fetch : fetches) add(" f", fetch.value, static_cast<std::size_t>(fetch.run));
   const CycleRequest request = request_for(fetches);
+  key += text_of(" c", num_choices_);
+  const CyclePolicies rules = policies();
   const Signature& signature = forward.signature;
   return session.program(key + " | " + signature.text(), signature, fetches.size(),
-                         [&](PlanningTools& tools) { return write_backward_half(tools.graph(), request, entries); });
+                         [&](PlanningTools& tools) { return write_rest_of_cycle(tools, request, entries, rules); });
 }
 
 std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(Session& session,

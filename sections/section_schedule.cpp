@@ -15,11 +15,6 @@ bool is_forward_value(const SectionMap& map, Value value) {
   return map.is_forward(value.node().id()) && !is_variable(value);
 }
 
-/// Placeholders and constants: at home on the host or in the graph, so brought in again wherever they are read.
-bool comes_from_home(const Node& node) {
-  return node.op().name == "placeholder" || node.op().is_constant;
-}
-
 class CycleWriter {
  public:
   CycleWriter(const ConcreteGraph& graph, const CycleRequest& request) : graph_(graph), request_(request) {
@@ -37,14 +32,14 @@ class CycleWriter {
     find_fetch_only();
   }
 
-  Script full_cycle() {
+  CycleScript full_cycle() {
     settle_map({request_.held.until_backward.begin(), request_.held.until_backward.end()});
     settle_kept();
     write_forward();
     script_.half = static_cast<int>(script_.lines.size());
     for (SectionIndex run = last_; run >= 0; --run) write_backward(run);
     hold_to_end();
-    return std::move(script_);
+    return {std::move(script_), std::move(kept_)};
   }
 
   Script backward_half(const std::vector<EntryValue>& entries) {
@@ -168,7 +163,8 @@ class CycleWriter {
     if (kept_is_final_) return false;
     const NodeId id = value.node().id();
     if (fetch_only_.contains(id)) return false;
-    return map_.section[id] != run || run == last_;
+    return map_.section[id] != run || run == last_ || request_.keeps_interior.contains(run) ||
+           request_.kept_interior.contains(value);
   }
 
   /// Small outputs that spare the recomputation of a node a pass.
@@ -384,7 +380,7 @@ class CycleWriter {
 
 }  // namespace
 
-Script write_section_schedule(const ConcreteGraph& graph, const CycleRequest& request) {
+CycleScript write_section_schedule(const ConcreteGraph& graph, const CycleRequest& request) {
   return CycleWriter(graph, request).full_cycle();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <set>
 #include <vector>
 
 #include "base/export.h"
@@ -27,12 +27,22 @@ struct CycleRequest {
   std::vector<Operation> training;  ///< updates to execute
   std::vector<CycleFetch> fetches;  ///< in the caller's order
   HeldValues held;
+  /// Values that rest from the forward pass on although their section could compute them again, if its run reads them.
+  std::set<Value> kept_interior{};
+  /// Sections of which all that their backward run reads rests so.
+  std::set<SectionIndex> keeps_interior{};
+};
+
+/// The script of a cycle, and the forward values that rest until backward runs read them.
+struct CycleScript {
+  Script script;
+  std::set<Value> kept;
 };
 
 /// Writes the script of one full cycle: forward over sections 0..n-1, then for each section n-1..0 its forward again as
 /// far as its backward run reads it (not for the last section), its backward nodes, its updates. Says what runs when,
 /// what is dropped and what is computed again; knows no bytes, addresses or streams.
-Script write_section_schedule(const ConcreteGraph& graph, const CycleRequest& request);
+CycleScript write_section_schedule(const ConcreteGraph& graph, const CycleRequest& request);
 
 /// Writes the backward half alone, for a cycle whose forward half has left `entries` in device memory. What a fetch
 /// needs and the forward half did not leave is computed again.

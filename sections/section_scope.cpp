@@ -38,17 +38,27 @@ void GraphSectionManager::check_new_section(const std::string& name) const {
 }
 
 SectionScope GraphSectionManager::new_section(std::string name, Where where) {
+  return open_section(std::move(name), std::nullopt, where);
+}
+
+SectionScope GraphSectionManager::new_section(std::string name, SectionOptions options, Where where) {
+  return open_section(std::move(name), std::move(options), where);
+}
+
+SectionScope GraphSectionManager::open_section(std::string name, std::optional<SectionOptions> options, Where where) {
   return user_call(where, [&] {
     const std::string number = "section " + std::to_string(sections_.size());
     const std::string label = name.empty() ? number : number + " '" + name + "'";
     if (name.empty()) name = number;
     check_new_section(name);
+    if (options) check_options(text_of("new_section('", name, "')"), *options);
     const int index = static_cast<int>(sections_.size());
     sections_.reserve(sections_.size() + 1);
     runs_.reserve(runs_.size() + 1);
     return graph_->all_or_nothing([&] {
       const GroupId group = graph_->new_group(label);
-      std::unique_ptr<GraphSection> section(new GraphSection(*this, *graph_, index, group, std::move(name), where));
+      std::unique_ptr<GraphSection> section(
+          new GraphSection(*this, *graph_, index, group, std::move(name), std::move(options), where));
       auto entered = graph_->enter_group(group);
       // From here on nothing throws.
       runs_.emplace_back();

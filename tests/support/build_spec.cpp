@@ -57,19 +57,43 @@ Feeds feeds_of(const TrainingSpec& spec, const Inputs& in, bool is_training, std
   return feeds;
 }
 
+/// How the tensors of a spec rest; without a disk tier the host takes what would go there.
+SectionOptions rest_options(const TrainingSpec& spec) {
+  SectionOptions options = spec.sections;
+  if (!spec.has_disk && options.borders == BorderPolicy::disk) options.borders = BorderPolicy::host;
+  return options;
+}
+
 /// Opens and closes sections as places say.
 class Cut {
  public:
-  explicit Cut(GraphSectionManager& manager) : manager_(manager) {}
+  Cut(GraphSectionManager& manager, const TrainingSpec& spec) : manager_(manager), spec_(spec) {}
   void enter(Place place) {
     if (place == Place::same) return;
     open_.reset();
-    if (place == Place::section) open_.emplace(manager_.new_section());
+    if (place == Place::section) open();
   }
   void close() { open_.reset(); }
 
  private:
+  void open() {
+    const bool differs = spec_.sections_differ && manager_.sections().size() % 2 == 1;
+    if (differs) {
+      open_.emplace(manager_.new_section({}, other_options()));
+    } else {
+      open_.emplace(manager_.new_section());
+    }
+  }
+  SectionOptions other_options() const {
+    SectionOptions options = rest_options(spec_);
+    options.interior = static_cast<InteriorPolicy>((static_cast<int>(options.interior) + 1) % 4);
+    options.borders = options.borders == BorderPolicy::keep ? BorderPolicy::host : BorderPolicy::keep;
+    options.prefetch = (options.prefetch + 1) % 3;
+    return options;
+  }
+
   GraphSectionManager& manager_;
+  const TrainingSpec& spec_;
   std::optional<SectionScope> open_;
 };
 
@@ -98,7 +122,7 @@ Value build_model(Graph& graph, GraphSectionManager& manager, const TrainingSpec
   if (spec.prepares_images) {
     model.images = in.images * variable("gain", fill(graph, {spec.channels}, 1.5)) - 0.1F;
   }
-  Cut cut(manager);
+  Cut cut(manager, spec);
   Value x = model.images;
   for (const LayerSpec& layer : spec.layers) {
     cut.enter(layer.place);
@@ -131,6 +155,7 @@ std::vector<GradientAndVariable> used(GradientUse use, std::vector<GradientAndVa
 
 void add_training(Graph& graph, GraphSectionManager& manager, const TrainingSpec& spec, const Inputs& in, Value loss) {
   TrainingOptions options;
+  options.sections = rest_options(spec);
   if (spec.counts_steps) {
     options.global_step = variable("global_step", fill(graph, {}, 0, Dtype::i64), {.trainable = false});
   }

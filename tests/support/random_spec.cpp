@@ -79,6 +79,18 @@ void draw_training(Dice& dice, TrainingSpec& spec) {
   spec.prepares_images = dice.chance(30);
 }
 
+/// Drawn by dice of their own: the model of a seed is the same however its tensors rest.
+void draw_rests(Dice dice, TrainingSpec& spec) {
+  spec.sections.borders = static_cast<BorderPolicy>(dice.between(0, 3));
+  spec.sections.interior = static_cast<InteriorPolicy>(dice.between(0, 3));
+  spec.sections.prefetch = static_cast<int>(dice.between(0, 2));
+  spec.sections_differ = dice.chance(30);
+  spec.has_disk = dice.chance(50);
+  spec.copy_threads = dice.chance(50);
+  spec.slow_link = dice.chance(30);
+  if (dice.chance(60)) spec.budget = dice.chance(40) ? 0 : static_cast<int>(dice.between(1, 100));
+}
+
 }  // namespace
 
 TrainingSpec random_spec(std::uint64_t seed) {
@@ -97,6 +109,7 @@ TrainingSpec random_spec(std::uint64_t seed) {
     spec.layers.push_back(layer);
   }
   spec.head = draw_place(dice, std::max(percent, 30));
+  draw_rests(Dice(seed + 1000000), spec);
   return spec;
 }
 

@@ -38,6 +38,14 @@ class Simplifications {
     result_.push_back(std::move(simpler));
   }
 
+  template <class Field, class Plain>
+  void set_rest(Field SectionOptions::*field, Plain plain) {
+    if (spec_.sections.*field == plain) return;
+    TrainingSpec simpler = spec_;
+    simpler.sections.*field = plain;
+    result_.push_back(std::move(simpler));
+  }
+
   void remove_layers() {
     for (std::size_t length = (spec_.layers.size() + 1) / 2; length >= 1; length /= 2) {
       for (std::size_t first = 0; first + length <= spec_.layers.size(); first += length) remove(first, length);
@@ -89,6 +97,14 @@ class Simplifications {
     set(&TrainingSpec::masks_loss, false);
     set(&TrainingSpec::ties_head, false);
     set(&TrainingSpec::prepares_images, false);
+    set(&TrainingSpec::sections_differ, false);
+    set(&TrainingSpec::budget, -1);
+    set(&TrainingSpec::slow_link, false);
+    set(&TrainingSpec::copy_threads, false);
+    set_rest(&SectionOptions::interior, InteriorPolicy::recompute);
+    set_rest(&SectionOptions::borders, BorderPolicy::automatic);
+    set_rest(&SectionOptions::prefetch, 1);
+    set(&TrainingSpec::has_disk, false);
     if (spec_.batch > 1) set(&TrainingSpec::batch, spec_.batch - 1);
     if (spec_.side > 1) set(&TrainingSpec::side, spec_.side - 1);
     if (spec_.channels > 1) set(&TrainingSpec::channels, spec_.channels - 1);

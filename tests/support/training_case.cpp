@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/random.h"
 #include "graph/ops/basic.h"
+#include "tests/support/rest_cases.h"
 
 namespace sectionflow::testing {
 
@@ -41,6 +42,7 @@ class Trainer {
         manager_(graph_),
         net_(training_case.build(graph_, manager_)),
         session_(graph_, session_options(options)) {
+    if (options.sections) manager_.set_section_options(*options.sections);
     if (options.on_session) options.on_session(how, graph_, session_);
     session_.initialize();
   }
@@ -57,6 +59,7 @@ class Trainer {
     if (!changed) record_.complaints.push_back("training has changed nothing");
     return std::move(record_);
   }
+  std::size_t peak_bytes() const { return session_.statistics().peak_bytes_in_use; }
 
  private:
   static SessionOptions session_options(const TrainOptions& options) {
@@ -164,7 +167,65 @@ const char* name_of(How how) {
   return names.at(static_cast<std::size_t>(how));
 }
 
+namespace {
+
+/// What a training says of a budget: its record, or the smallest budget that it asks for instead.
+struct Attempt {
+  std::optional<TrainingRecord> record{};
+  std::size_t wanted = 0;
+};
+
+Attempt attempt(const TrainingCase& training_case, How how, TrainOptions options, std::size_t budget) {
+  options.session.device_memory = budget;
+  try {
+    return {.record = Trainer(training_case, how, options).train(options.steps)};
+  } catch (const BudgetError& error) {
+    return {.wanted = error.minimum_bytes};
+  }
+}
+
+/// Trains in the budget that the options ask for. A budget that an error has told must do for what was refused.
+TrainingRecord train_in_budget(const TrainingCase& training_case, How how, const TrainOptions& options) {
+  // Initial values, a step, a step of another batch, an evaluation: each may ask for more than what came before.
+  constexpr int kMostRefusals = 6;
+  std::size_t smallest = 1;
+  Attempt at_smallest = attempt(training_case, how, options, smallest);
+  for (int refusals = 1; !at_smallest.record; ++refusals) {
+    SF_CHECK(at_smallest.wanted > smallest && refusals <= kMostRefusals, InternalError, "a budget of ", smallest,
+             " bytes was said to be enough, and is refused for one of ", at_smallest.wanted);
+    smallest = at_smallest.wanted;
+    at_smallest = attempt(training_case, how, options, smallest);
+  }
+  if (options.budget == 0) {
+    const Attempt less = attempt(training_case, how, options, smallest - 1);
+    if (less.record || less.wanted != smallest) {
+      at_smallest.record->complaints.push_back(
+          text_of("a byte less than ", smallest, less.record ? " is enough" : " is refused for another minimum"));
+    }
+    return std::move(*at_smallest.record);
+  }
+  TrainOptions roomy = options;
+  std::size_t most = smallest;
+  roomy.on_session = [&](How, const Graph&, Session& session) {
+    if (options.on_session) options.on_session(how, session.graph(), session);
+  };
+  {
+    Trainer trainer(training_case, how, roomy);
+    (void)trainer.train(options.steps);
+    most = std::max(most, trainer.peak_bytes());
+  }
+  const std::size_t budget = smallest + (most - smallest) * static_cast<std::size_t>(options.budget) / 100;
+  Attempt between = attempt(training_case, how, options, budget);
+  SF_CHECK(between.record.has_value(), InternalError, "a budget of ", smallest, " bytes is enough, and one of ", budget,
+           " is refused for one of ", between.wanted);
+  return std::move(*between.record);
+}
+
+}  // namespace
+
 TrainingRecord record_training(const TrainingCase& training_case, How how, const TrainOptions& options) {
+  const bool in_budget = options.budget >= 0 && (how == How::sections || how == How::halves);
+  if (in_budget) return train_in_budget(training_case, how, options);
   return Trainer(training_case, how, options).train(options.steps);
 }
 
@@ -222,6 +283,23 @@ std::optional<Failure> find_failure(const TrainingCase& training_case, const Tra
 void expect_exact(const TrainingCase& training_case, const TrainOptions& options) {
   const auto failure = find_failure(training_case, options);
   if (failure) ADD_FAILURE() << training_case.name << ": " << failure->text;
+  if (options.sections) return;
+  TrainOptions few = options;
+  few.steps = std::min<std::int64_t>(options.steps, 2);
+  const TrainingRecord whole = record_training(training_case, How::whole, few);
+  for (const RestCase& rests : rest_cases()) {
+    SCOPED_TRACE(training_case.name + ", " + rests.name);
+    for (How how : {How::sections, How::halves}) {
+      const auto apart = failure_of([&]() -> std::optional<Failure> {
+        const TrainingRecord record = record_training(training_case, how, with_rests(few, rests));
+        const std::string difference = first_difference(whole, record);
+        if (!difference.empty()) return Failure{Failure::Kind::difference, difference};
+        if (!record.complaints.empty()) return Failure{Failure::Kind::complaint, joined(record.complaints)};
+        return std::nullopt;
+      });
+      if (apart) ADD_FAILURE() << name_of(how) << ": " << apart->text;
+    }
+  }
 }
 
 }  // namespace sectionflow::testing

@@ -47,7 +47,11 @@ struct TrainOptions {
   int threads = 2;
   std::uint64_t seed = 7;
   bool poison = false;
-  SessionOptions session{};  ///< the rest of the session: tiers, carriers, links
+  SessionOptions session{};                  ///< the rest of the session: tiers, carriers, links
+  std::optional<SectionOptions> sections{};  ///< in the place of TrainingOptions::sections
+  /// For training in sections and halves: percent of the way from the smallest budget to one that asks for nothing;
+  /// at 0 a byte less must be refused. -1: all memory.
+  int budget = -1;
   /// Called once a training, before its first step. Tests plant faults here.
   std::function<void(How, const Graph&, Session&)> on_session{};
 };

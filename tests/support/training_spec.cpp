@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "tests/support/layer_kinds.h"
 
@@ -35,6 +36,17 @@ std::string training_line(const TrainingSpec& spec) {
   if (spec.masks_loss) text += ", masked loss";
   if (spec.ties_head) text += ", tied head";
   if (spec.prepares_images) text += ", prepared images";
+  constexpr std::array<const char*, 4> borders = {"", ", borders stay", ", borders on the host", ", borders on disk"};
+  constexpr std::array<const char*, 4> interiors = {"", ", interiors stay", ", interiors swapped",
+                                                    ", interiors automatic"};
+  text += borders.at(static_cast<std::size_t>(spec.sections.borders));
+  text += interiors.at(static_cast<std::size_t>(spec.sections.interior));
+  if (spec.sections.prefetch != 1) text += text_of(", prefetch ", spec.sections.prefetch);
+  if (spec.sections_differ) text += ", sections differ";
+  if (spec.has_disk) text += ", disk";
+  if (spec.copy_threads) text += ", copy threads";
+  if (spec.slow_link) text += ", slow link";
+  if (spec.budget >= 0) text += text_of(", budget ", spec.budget, " %");
   return text;
 }
 
@@ -62,7 +74,12 @@ std::string listing(const TrainingSpec& spec) {
 }
 
 TrainOptions train_options(const TrainingSpec& spec) {
-  return {.steps = spec.steps, .threads = spec.threads, .seed = spec.seed + 7};
+  TrainOptions options{.steps = spec.steps, .threads = spec.threads, .seed = spec.seed + 7};
+  options.session.disk = spec.has_disk ? 64_MiB : 0;
+  options.session.copy_threads = spec.copy_threads;
+  options.session.link_bandwidth = spec.slow_link ? 200e6 : 0;
+  options.budget = spec.budget;
+  return options;
 }
 
 }  // namespace sectionflow::testing

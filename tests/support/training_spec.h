@@ -45,6 +45,12 @@ struct TrainingSpec {
   bool masks_loss = false;       ///< by a mask that is computed from the labels, outside
   bool ties_head = false;        ///< the head uses the table of a lookup layer, if one fits
   bool prepares_images = false;  ///< by operations outside: a cast, a trained gain
+  SectionOptions sections{};     ///< how tensors rest
+  bool sections_differ = false;  ///< every second section has other policies
+  bool has_disk = false;         ///< a disk tier, without which the host takes what would go there
+  bool copy_threads = false;
+  bool slow_link = false;
+  int budget = -1;  ///< as TrainOptions::budget
   std::vector<LayerSpec> layers{};
   Place head = Place::same;  ///< of the logits and the loss
 };

@@ -1,0 +1,99 @@
+#include "sections/cycle_view.h"
+
+#include "graph/ops/basic.h"
+
+namespace sectionflow {
+namespace {
+
+/// The values that a line reads, variables left out.
+std::vector<Value> reads_of(const ScriptLine& line, const ConcreteGraph& graph) {
+  std::vector<Value> reads;
+  if (line.kind == StepKind::fetch || line.kind == StepKind::hold || line.kind == StepKind::copy_out) {
+    reads.push_back(line.fetched);
+  }
+  if (line.kind == StepKind::compute) {
+    reads = graph.reads(line.node);
+    Node& node = graph.graph().node(line.node);
+    for (int output : node.op().kept_outputs) {
+      if (line.replay) reads.push_back(node.output(output));
+    }
+  }
+  std::erase_if(reads, [](const Value& value) { return is_variable(value); });
+  return reads;
+}
+
+}  // namespace
+
+CycleView::CycleView(const Script& script, const ConcreteGraph& graph, const std::vector<GroupId>& groups) {
+  for (std::size_t i = 0; i < groups.size(); ++i) section_of_group_[groups[i]] = static_cast<SectionIndex>(i);
+  for (std::size_t line = 0; line < script.lines.size(); ++line) {
+    const Pass& pass = script.passes[static_cast<std::size_t>(script.lines[line].pass)];
+    const bool is_forward = pass.kind == Pass::Kind::forward;
+    if (runs_.empty() || runs_.back().section != pass.section || runs_.back().is_forward != is_forward) {
+      runs_.push_back({pass.section, is_forward, static_cast<int>(line)});
+    }
+    run_of_line_.push_back(static_cast<int>(runs_.size()) - 1);
+  }
+  add_names(script, graph);
+  add_readers(script, graph);
+}
+
+void CycleView::add_names(const Script& script, const ConcreteGraph& graph) {
+  const auto add = [&](Value name, Value of) {
+    const Value tensor = tensor_of(of);
+    if (tensor_of_.emplace(name, tensor).second) names_[tensor].push_back(name);
+  };
+  for (const EntryValue& entry : script.entries) {
+    for (const Value& name : entry.other_names) add(name, entry.value);
+  }
+  for (const ScriptLine& line : script.lines) {
+    if (line.kind != StepKind::compute || !graph.is_identity(line.node)) continue;
+    Node& node = graph.graph().node(line.node);
+    add(node.output(), node.inputs()[0]);
+  }
+}
+
+void CycleView::add_readers(const Script& script, const ConcreteGraph& graph) {
+  for (std::size_t line = 0; line < script.lines.size(); ++line) {
+    // Another name is no reader: whoever reads by that name is.
+    if (script.lines[line].kind == StepKind::compute && graph.is_identity(script.lines[line].node)) continue;
+    for (const Value& value : reads_of(script.lines[line], graph)) {
+      const Value tensor = tensor_of(value);
+      readers_[tensor].insert(runs_[static_cast<std::size_t>(run_of_line_[line])].section);
+      first_reader_.emplace(tensor, static_cast<int>(line));
+    }
+  }
+}
+
+SectionIndex CycleView::section_of(Value value) const {
+  const auto found = section_of_group_.find(value.node().group());
+  return found == section_of_group_.end() ? kOutside : found->second;
+}
+
+Value CycleView::tensor_of(Value value) const {
+  const auto found = tensor_of_.find(value);
+  return found == tensor_of_.end() ? value : found->second;
+}
+
+std::vector<Value> CycleView::names_of(Value tensor) const {
+  std::vector<Value> names = {tensor};
+  if (const auto found = names_.find(tensor); found != names_.end()) {
+    names.insert(names.end(), found->second.begin(), found->second.end());
+  }
+  return names;
+}
+
+bool CycleView::is_border(Value tensor) const {
+  const SectionIndex own = section_of(tensor);
+  if (own == kOutside) return true;
+  const auto found = readers_.find(tensor);
+  if (found == readers_.end()) return false;
+  return found->second.size() > 1 || *found->second.begin() != own;
+}
+
+int CycleView::first_reader(Value tensor) const {
+  const auto found = first_reader_.find(tensor);
+  return found == first_reader_.end() ? -1 : found->second;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "sections/section_policies.h"
+
+namespace sectionflow {
+
+/// Writes the script of a cycle some of whose sections have InteriorPolicy::automatic: of their interiors, and of
+/// border tensors that may travel, as much stays on the device as the budgets leave room for; the rest is computed
+/// again or rests in host memory, what saves most room for the least time first.
+///
+/// A budget in which neither everything that stays nor everything that goes fits is refused, whatever lies between: so
+/// the smallest budget does not depend on the search.
+Script search_interior(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies);
+
+}  // namespace sectionflow

@@ -1,0 +1,110 @@
+// The user's words about how tensors rest: checked, and brought together.
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "graph/ops/basic.h"
+#include "sections/graph_section_manager.h"
+
+namespace sectionflow {
+
+void GraphSectionManager::check_options(const std::string& call, const SectionOptions& options) const {
+  SF_CHECK(options.prefetch >= 0, ArgumentError, call, ": SectionOptions::prefetch is ", options.prefetch,
+           "; wanted a number of runs, 0 or more");
+}
+
+/// Every name in SectionOptions::tensors must be that of a tensor that the section makes or reads.
+void GraphSectionManager::check_tensor_names(const SectionOptions& defaults) const {
+  const auto names_of = [](const std::vector<Value>& values) {
+    std::vector<std::string> names;
+    for (const Value& value : values) names.push_back(value.name());
+    return names;
+  };
+  const auto check = [](const SectionOptions& options, const std::vector<std::string>& known,
+                        const std::string& whose) {
+    for (const auto& named : options.tensors) {
+      if (std::find(known.begin(), known.end(), named.first) != known.end()) continue;
+      const auto nearest = nearest_spelling(named.first, known);
+      throw ArgumentError(
+          error_text_of("prepare_training: SectionOptions::tensors of ", whose, " names '", named.first,
+                        "', which is no tensor of the forward pass that it makes or reads",
+                        hint(nearest ? text_of("there is '", *nearest, "'; is that the one that is meant?")
+                                     : std::string("take a name of GraphSection::operations() or incoming()"))));
+    }
+  };
+  std::vector<Value> all;
+  std::vector<std::vector<Value>> made(sections_.size());
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    Node& node = graph_->node(id);
+    if (!map_.is_forward(id) || node.op().name == "variable" || comes_from_home(node)) continue;
+    for (int output = 0; output < static_cast<int>(node.output_types().size()); ++output) {
+      all.push_back(node.output(output));
+      if (map_.section[id] != kOutside) made[static_cast<std::size_t>(map_.section[id])].push_back(node.output(output));
+    }
+  }
+  for (std::size_t k = 0; k < sections_.size(); ++k) {
+    if (!sections_[k]->options_) continue;
+    made[k].insert(made[k].end(), boundaries_[k].incoming.begin(), boundaries_[k].incoming.end());
+    check(*sections_[k]->options_, names_of(made[k]), sections_[k]->place());
+  }
+  check(defaults, names_of(all), "TrainingOptions::sections");
+}
+
+void GraphSectionManager::check_disk(const Session& session, const char* call) const {
+  if (session.options().disk > 0) return;
+  const auto check = [&](const SectionOptions& options, const std::string& whose) {
+    bool wants_disk = options.borders == BorderPolicy::disk;
+    for (const auto& named : options.tensors) wants_disk = wants_disk || named.second == BorderPolicy::disk;
+    SF_CHECK(!wants_disk, ArgumentError, call, ": the options of ", whose,
+             " let tensors rest on disk, and the session has no disk tier",
+             hint("give SessionOptions::disk the bytes that it may use, or take BorderPolicy::host"));
+  };
+  for (const auto& section : sections_) check(section->options(), section->place());
+  check(default_options_, "TrainingOptions::sections");
+}
+
+CyclePolicies GraphSectionManager::policies() const {
+  CyclePolicies policies{.outside = default_options_, .profile = profile_ ? &*profile_ : nullptr};
+  std::map<std::string, Value> by_name;
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    Node& node = graph_->node(id);
+    for (int output = 0; output < static_cast<int>(node.output_types().size()); ++output) {
+      by_name.emplace(node.output(output).name(), node.output(output));
+    }
+  }
+  // What is said first stands: the maker's word, then the readers', then that for all.
+  const auto add = [&](const SectionOptions& options, SectionIndex maker) {
+    for (const auto& [name, policy] : options.tensors) {
+      const Value value = by_name.at(name);
+      const bool is_maker = map_.section[value.node().id()] == maker;
+      if (maker == kOutside || is_maker) policies.tensors.emplace(value, policy);
+    }
+  };
+  for (const auto& section : sections_) policies.sections.push_back(section->options());
+  for (const auto& section : sections_) add(section->options(), section->index());
+  for (const auto& section : sections_) {
+    if (section->options_) add(section->options(), kOutside);
+  }
+  add(default_options_, kOutside);
+  return policies;
+}
+
+void GraphSectionManager::set_profile(Profile profile) {
+  profile_ = std::move(profile);
+  ++num_choices_;
+}
+
+void GraphSectionManager::set_section_options(SectionOptions options, Where where) {
+  user_call(where, [&] {
+    check_options("set_section_options", options);
+    if (prepared_) {
+      map_graph();
+      check_tensor_names(options);
+    }
+    default_options_ = std::move(options);
+    ++num_choices_;
+  });
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/export.h"
+
+namespace SF_API sectionflow {
+
+/// Where a tensor that crosses section borders rests between the forward pass and the backward run that reads it.
+enum class BorderPolicy {
+  automatic,  ///< on the device if the budget leaves room, else in host memory, else on disk
+  keep,       ///< on the device
+  host,       ///< in host memory, whatever the budget
+  disk,       ///< on disk, whatever the budget; needs SessionOptions::disk
+};
+
+/// What becomes of the tensors inside a section, of which its backward run reads many.
+enum class InteriorPolicy {
+  recompute,  ///< they are dropped and computed again: least memory
+  keep,       ///< they stay on the device: least time
+  swap,       ///< they rest in host memory until the backward run reads them
+  automatic,  ///< as many stay as the budget leaves room for; the others travel or are computed again, whichever is
+              ///< less
+};
+
+/// How the tensors of one section rest. The results are the same bits whatever is chosen.
+struct SectionOptions {
+  /// Of what the section makes for others, and what these read from it. A section with `keep` whose interior is
+  /// recomputed or kept copies nothing; with any other choice what does not fit may travel, the interior included.
+  BorderPolicy borders = BorderPolicy::automatic;
+  /// By the names of tensors that the section makes or reads; wins over `borders`. Naming a tensor of the interior
+  /// keeps it, there or elsewhere, instead of computing it again. Where sections differ, the one that makes the tensor
+  /// wins.
+  std::map<std::string, BorderPolicy> tensors{};
+  InteriorPolicy interior = InteriorPolicy::recompute;
+  /// How many runs ahead of the section's backward run what it reads may come back; 0: just before its reader. More
+  /// hides slow copies behind compute and takes more device memory.
+  int prefetch = 1;
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,175 @@
+#include "sections/section_policies.h"
+
+#include <algorithm>
+
+#include "sections/interior_search.h"
+
+namespace sectionflow {
+namespace {
+
+bool moves_nothing(const SectionOptions& options) {
+  const bool still = options.interior == InteriorPolicy::recompute || options.interior == InteriorPolicy::keep;
+  return still && options.borders == BorderPolicy::keep;
+}
+
+Placement placement_of(BorderPolicy policy) {
+  switch (policy) {
+    case BorderPolicy::automatic:
+      return Placement::automatic;
+    case BorderPolicy::keep:
+      return Placement::keep;
+    case BorderPolicy::host:
+      return Placement::host;
+    case BorderPolicy::disk:
+      return Placement::disk;
+  }
+  throw InternalError("placement_of: unknown policy");
+}
+
+/// Mean and variance of a normalisation, and their like: too small to be worth a journey.
+bool is_statistic(Value value) {
+  const auto& kept = value.node().op().kept_outputs;
+  return std::find(kept.begin(), kept.end(), value.output()) != kept.end();
+}
+
+/// What helps when the cycle does not fit, as far as it is a matter of the policies.
+std::string advice_for(const CyclePolicies& policies) {
+  bool still_borders = false, still_interior = false;
+  for (const SectionOptions& options : policies.sections) {
+    still_borders = still_borders || options.borders == BorderPolicy::keep;
+    still_interior =
+        still_interior || options.interior == InteriorPolicy::keep || options.interior == InteriorPolicy::swap;
+  }
+  for (const auto& named : policies.tensors) still_borders = still_borders || named.second == BorderPolicy::keep;
+  std::string advice;
+  if (still_borders)
+    advice += "let border tensors rest in host memory (SectionOptions{.borders = BorderPolicy::automatic}), ";
+  if (still_interior) advice += "drop interiors (SectionOptions{.interior = InteriorPolicy::automatic}), ";
+  return advice + "cut the graph into more sections near this step, or make the batch smaller";
+}
+
+/// A line to come before another.
+struct Insertion {
+  int place = 0;
+  ScriptLine line;
+};
+
+/// The script with the lines that bring entries back to the device which rest elsewhere; `prefetch` as the policies
+/// say, or else just before the first reader.
+Script with_returns(const Script& script, const CycleView& view, const RestRules& rules, bool prefetch) {
+  std::set<Value> there;
+  for (const EntryValue& entry : script.entries) {
+    if (entry.tier == Tier::device) there.insert(entry.value);
+  }
+  std::vector<Insertion> insertions;
+  for (const EntryValue& entry : script.entries) {
+    const int reader = view.first_reader(view.tensor_of(entry.value));
+    if (entry.tier == Tier::device || reader < 0 || there.contains(entry.value)) continue;
+    const int place = prefetch ? rules.earliest_return(0, reader) : reader;
+    const int pass = script.lines[static_cast<std::size_t>(place)].pass;
+    const auto add = [&](StepKind kind) {
+      insertions.push_back({place, {.kind = kind, .fetched = entry.value, .pass = pass, .rest = entry.rest}});
+    };
+    if (entry.tier == Tier::disk) add(StepKind::disk_read);
+    add(StepKind::copy_in);
+  }
+  std::stable_sort(insertions.begin(), insertions.end(),
+                   [](const Insertion& a, const Insertion& b) { return a.place < b.place; });
+  Script result{.passes = script.passes, .lines = {}, .entries = script.entries, .half = script.half};
+  auto next = insertions.begin();
+  for (std::size_t line = 0; line < script.lines.size(); ++line) {
+    for (; next != insertions.end() && next->place == static_cast<int>(line); ++next)
+      result.lines.push_back(next->line);
+    result.lines.push_back(script.lines[line]);
+  }
+  return result;
+}
+
+}  // namespace
+
+bool keeps_everything(const CyclePolicies& policies) {
+  return moves_nothing(policies.outside) &&
+         std::all_of(policies.sections.begin(), policies.sections.end(), moves_nothing) &&
+         std::all_of(policies.tensors.begin(), policies.tensors.end(),
+                     [](const auto& named) { return named.second == BorderPolicy::keep; });
+}
+
+const BorderPolicy* RestRules::named(Value tensor) const {
+  for (const Value& name : view_.names_of(tensor)) {
+    if (const auto found = policies_.tensors.find(name); found != policies_.tensors.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+bool RestRules::crosses(const IdleStretch& stretch) const {
+  return stretch.begin > 0 && view_.run_at(stretch.begin - 1).is_forward && !view_.run_at(stretch.end).is_forward;
+}
+
+Placement RestRules::placement(const IdleStretch& stretch) const {
+  const Value tensor = view_.tensor_of(stretch.value);
+  const BorderPolicy* own_policy = named(tensor);
+  if (own_policy != nullptr && *own_policy == BorderPolicy::keep) return Placement::keep;
+  if (crosses(stretch) && !comes_from_home(tensor.node())) {
+    if (own_policy != nullptr) return placement_of(*own_policy);
+    const auto names = view_.names_of(tensor);
+    if (std::any_of(names.begin(), names.end(), [&](const Value& v) { return travelling_.contains(v); })) {
+      return Placement::host;
+    }
+    const SectionOptions& maker = policies_.of(view_.section_of(tensor));
+    if (view_.is_border(tensor)) return placement_of(maker.borders);
+    if (maker.interior == InteriorPolicy::keep) return Placement::keep;
+    if (maker.interior == InteriorPolicy::swap && !is_statistic(tensor)) return Placement::host;
+  }
+  return moves_nothing(policies_.of(view_.run_at(stretch.end).section)) ? Placement::keep : Placement::automatic;
+}
+
+int RestRules::earliest_return(int begin, int reader) const {
+  const int run = view_.run_of(reader);
+  const int ahead = policies_.of(view_.runs()[static_cast<std::size_t>(run)].section).prefetch;
+  if (ahead == 0) return reader;
+  return std::max(begin, view_.runs()[static_cast<std::size_t>(std::max(0, run - ahead))].first_line);
+}
+
+Script with_rests(const Script& script, PlanningTools& tools, const CycleRequest& request,
+                  const CyclePolicies& policies, const std::set<Value>& travelling, bool only_forced) {
+  if (keeps_everything(policies)) return script;
+  const CycleView view(script, tools.graph(), request.groups);
+  const RestRules rules(view, policies, travelling);
+  SwapRequest swaps{.profile = policies.profile};
+  swaps.placement = [&](const IdleStretch& stretch) {
+    const Placement placement = rules.placement(stretch);
+    return only_forced && placement == Placement::automatic ? Placement::keep : placement;
+  };
+  swaps.earliest_return = [&](const IdleStretch& stretch) { return rules.earliest_return(stretch); };
+  return insert_swaps(script, tools, swaps);
+}
+
+Script write_cycle(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies) {
+  tools.advice = advice_for(policies);
+  CycleRequest asked = request;
+  bool searches = false;
+  for (SectionIndex k = 0; k < static_cast<SectionIndex>(policies.sections.size()); ++k) {
+    const InteriorPolicy interior = policies.of(k).interior;
+    if (interior == InteriorPolicy::keep || interior == InteriorPolicy::swap) asked.keeps_interior.insert(k);
+    searches = searches || interior == InteriorPolicy::automatic;
+  }
+  for (const auto& named : policies.tensors) {
+    if (named.second != BorderPolicy::automatic) asked.kept_interior.insert(named.first);
+  }
+  if (searches) return search_interior(tools, asked, policies);
+  return with_rests(write_section_schedule(tools.graph(), asked).script, tools, asked, policies);
+}
+
+Script write_rest_of_cycle(PlanningTools& tools, const CycleRequest& request, const std::vector<EntryValue>& entries,
+                           const CyclePolicies& policies) {
+  tools.advice = advice_for(policies);
+  const Script plain = write_backward_half(tools.graph(), request, entries);
+  const CycleView view(plain, tools.graph(), request.groups);
+  const std::set<Value> nothing;
+  const RestRules rules(view, policies, nothing);
+  Script script = with_returns(plain, view, rules, true);
+  if (!tools.draft(script).fits) script = with_returns(plain, view, rules, false);
+  return with_rests(script, tools, request, policies);
+}
+
+}  // namespace sectionflow
