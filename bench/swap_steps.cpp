@@ -2,12 +2,13 @@
 // compares what a step was predicted to take with what it takes.
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
-#include <optional>
 
 #include "bench/zoo_arguments.h"
 #include "sectionflow.h"
+#include "swap/simulate.h"
 
 namespace {
 
@@ -24,6 +25,26 @@ struct Arguments {
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Plays the steps of one traced cycle by their own durations: how far the simulation is off when the times of the
+/// steps are right.
+void check_simulation(const Program& program, const Trace& trace, double measured_ms) {
+  std::array<std::vector<double>, kNumLanes> durations;
+  std::vector<Trace::Event> events = trace.events();
+  std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.start_us < b.start_us; });
+  for (const Trace::Event& event : events) {
+    durations[static_cast<std::size_t>(event.lane)].push_back(event.duration_us / 1e6);
+  }
+  std::array<std::size_t, kNumLanes> next{};
+  std::vector<double> seconds;
+  for (const Step& step : program.schedule.steps) {
+    const auto lane = static_cast<std::size_t>(step.lane);
+    seconds.push_back(durations[lane].at(next[lane]++));
+  }
+  const double simulated_ms = simulate(program.schedule, seconds).seconds * 1e3;
+  std::printf("traced step: %.1f ms, simulated from its own kernels and copies %.1f ms (%+.1f %%)\n", measured_ms,
+              simulated_ms, 100 * (simulated_ms / measured_ms - 1));
 }
 
 int run(const Arguments& arguments) {
@@ -67,6 +88,12 @@ int run(const Arguments& arguments) {
   const double predicted = report.predicted_seconds * 1e3, measured = samples[samples.size() / 2];
   std::printf("step:        predicted %.1f ms, measured %.1f ms (%+.1f %%), from %.1f to %.1f\n", predicted, measured,
               100 * (predicted / measured - 1), samples.front(), samples.back());
+  Trace trace;
+  session.set_trace(&trace);
+  const auto begin = std::chrono::steady_clock::now();
+  session.run(built.loss, feeds, targets);
+  const double traced_ms = milliseconds_since(begin);
+  check_simulation(session.whole_program({built.loss}, types_of(feeds), targets), trace, traced_ms);
   return 0;
 }
 

@@ -82,6 +82,7 @@ TEST_P(SwapRoads, SwapAlsoUnderSections) {
       });
     };
     options.session.host_memory = 0;
+    options.session.disk = 64_MiB;
     const auto failure = find_failure(training_case(spec), options);
     if (failure) ADD_FAILURE() << "seed " << seed << ": " << failure->text << "\n" << listing(spec);
   }
