@@ -1,6 +1,7 @@
 #include "swap/insert_swaps.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,7 +27,7 @@ constexpr std::size_t kSlackRungs = 2;
 constexpr int kTightenings = 2, kTighteningsOfTheLeast = 5;
 /// How often the times that copies are expected to cause are taken as the base of their timing.
 constexpr int kRetimings = 2;
-/// The share of the computing time that no plan is worth looking for.
+/// The share of the computing time that no other plan is worth looking for.
 constexpr double kNothing = 1e-3;
 
 /// What rests, and when it travels.
@@ -89,23 +90,30 @@ class SwapPlanner {
     return rungs;
   }
 
-  /// One for each budget up to the one given and each slack; the lowest budget has one always.
+  /// One for each budget up to the one given; the lowest has one always.
   std::vector<Proposal> all_proposals() const {
     std::vector<Proposal> proposals;
     const std::vector<std::size_t> rungs = ladder();
     for (std::size_t i = rungs.size(); i-- > 0;) {
       if (rungs[i] > tools_.budgets().device && i > 0) continue;
-      for (std::size_t slack = 0; slack <= std::min(i, problem_.carrier == CopyCarrier::threads ? kSlackRungs : 0);
-           ++slack) {
-        Proposal proposal{.rung = rungs[i],
-                          .device = round_up(above(rungs[i], variables())),
-                          .slack = rungs[i] - rungs[i - slack],
-                          .host = host_room()};
-        decide(proposal);
-        proposals.push_back(std::move(proposal));
-      }
+      proposals.push_back(proposal_for(rungs, i));
     }
     return proposals;
+  }
+
+  /// With as much slack as promises the most; of equal promises the one that counts on the least room.
+  Proposal proposal_for(const std::vector<std::size_t>& rungs, std::size_t i) const {
+    const std::size_t most = problem_.carrier == CopyCarrier::threads ? std::min(i, kSlackRungs) : 0;
+    std::optional<Proposal> best;
+    for (std::size_t slack = 0; slack <= most; ++slack) {
+      Proposal proposal{.rung = rungs[i],
+                        .device = round_up(above(rungs[i], variables())),
+                        .slack = rungs[i] - rungs[i - slack],
+                        .host = host_room()};
+      decide(proposal);
+      if (!best || cost(proposal.least_seconds) <= cost(best->least_seconds)) best = std::move(proposal);
+    }
+    return std::move(*best);
   }
 
   void decide(Proposal& proposal) const {
@@ -152,10 +160,11 @@ class SwapPlanner {
     return attempt;
   }
 
-  /// What plans are compared by: seconds, where a stall that is next to nothing counts as much as the next.
+  /// What plans are compared by: seconds in steps of next to nothing, upwards.
   double cost(double seconds) const {
     const double compute = plain_times_.empty() ? 0 : plain_times_.back().end;
-    return std::max(seconds, (1 + kNothing) * compute);
+    const double step = kNothing * compute;
+    return step > 0 ? std::ceil(seconds / step) * step : seconds;
   }
 
   bool fits(const Attempt& attempt) const {
