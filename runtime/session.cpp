@@ -151,14 +151,6 @@ Program& Session::whole_program(const std::vector<Value>& fetches, const FeedTyp
                    [&]() -> Program& { return whole_graph_program(fetches, signature_of(*graph_, feeds), options); });
 }
 
-Session::Workbench Session::workbench() {
-  check_not_pending("measuring");
-  SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized, "the session's variables have no values yet",
-                hint("call session.initialize() first"));
-  const std::size_t begin = std::min(round_up(layout_.end_bytes), budgets_.device);
-  return {*device_, layout_, arena().data(), {arena().data() + begin, budgets_.device - begin}};
-}
-
 Program& Session::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
                                       const RunOptions& options) {
   check_fetches(*graph_, fetches);

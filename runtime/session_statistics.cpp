@@ -49,4 +49,12 @@ void Session::clear_statistics() {
   statistics_.peak_bytes_in_use = statistics_.peak_bytes_active = before.bytes_in_use;
 }
 
+Session::Workbench Session::workbench() {
+  check_not_pending("measuring");
+  SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized, "the session's variables have no values yet",
+                hint("call session.initialize() first"));
+  const std::size_t begin = std::min(round_up(layout_.end_bytes), budgets_.device);
+  return {*device_, layout_, arena().data(), {arena().data() + begin, budgets_.device - begin}};
+}
+
 }  // namespace sectionflow
