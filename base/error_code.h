@@ -40,6 +40,7 @@ enum class ErrorCode : int {
   torn_session = 323,
   // The world outside.
   data = 400,
+  graph_file = 401,
   device = 500,
   // Ours.
   internal = 900,

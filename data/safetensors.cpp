@@ -11,7 +11,7 @@
 #include <set>
 
 #include "base/bytes.h"
-#include "data/atomic_file.h"
+#include "base/atomic_file.h"
 #include "data/safetensors_header.h"
 
 namespace sectionflow {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,14 @@ struct CollectionEntry {
   Item item;
   GroupId group = kNoGroup;
   int number = 0;  ///< among all entries of the graph, in the order of their adding
+};
+
+/// One entry of any collection: a value or an operation, the other of which is invalid.
+struct CollectedItem {
+  std::string collection;
+  Value value{};
+  Operation operation{};
+  GroupId group = kNoGroup;
 };
 
 /// Restores what it changed when it ends; move-only.
@@ -97,6 +106,8 @@ class Graph {
 
   /// Opens a name scope below the current one; a name that is taken gets a number: "block", "block_1", ...
   [[nodiscard]] GraphScope scope(std::string_view name);
+  /// The full names of all scopes that were opened, in that order.
+  std::vector<std::string> scope_names() const;
   /// The full name that a node called `name` would get here: below the open scope, or, where `name` begins with '/',
   /// below none.
   std::string unique_name(std::string_view name);
@@ -125,6 +136,8 @@ class Graph {
   /// The entries that were added while `group` was entered.
   std::vector<Value> values(std::string_view collection, GroupId group) const;
   std::vector<Operation> operations(std::string_view collection, GroupId group) const;
+  /// The entries of all collections in the order of their adding.
+  std::vector<CollectedItem> collected_items() const;
 
  private:
   friend class Node;
@@ -149,6 +162,7 @@ class Graph {
   std::map<std::string, int, std::less<>> free_name_number_, free_scope_number_;
   std::string scope_prefix_;
   std::vector<std::pair<Node*, Node*>> control_edges_;  // before, after
+  std::set<std::pair<const Node*, const Node*>> known_control_edges_;
   std::vector<std::string> group_names_;
   GroupId current_group_ = kNoGroup;
   Where place_{};
