@@ -9,8 +9,8 @@
 #include "graph/json_elements.h"
 #include "graph/json_item.h"
 #include "graph/op_registry.h"
-#include "graph/option_fields.h"
 #include "graph/ops/basic.h"
+#include "graph/option_fields.h"
 #include "graph/traversal.h"
 
 namespace sectionflow {
@@ -125,7 +125,8 @@ class GraphReader {
     const std::string root_name = "/" + name;
     if (graph_.unique_name(root_name) != name) item.member("name").refuse("another node has this name");
     const OpDef& op = op_registry().at(ops_[item.member("op").one_of(ops_, "op")]);
-    const auto phase = item.has("phase") ? static_cast<Phase>(item.member("phase").one_of(kPhases, "phase")) : Phase::model;
+    const auto phase =
+        item.has("phase") ? static_cast<Phase>(item.member("phase").one_of(kPhases, "phase")) : Phase::model;
     const auto in_group = graph_.enter_group(group(item));
     const auto in_phase = graph_.enter_phase(phase);
     std::any read_options = options(item, op);
@@ -163,8 +164,7 @@ class GraphReader {
     const std::size_t size = list.size();
     for (std::size_t i = 0; i < size; ++i) {
       const JsonItem before = list[i];
-      control_edges_.push_back(
-          {static_cast<NodeId>(before.integer(0, INT32_MAX)), graph_.num_nodes() - 1, i});
+      control_edges_.push_back({static_cast<NodeId>(before.integer(0, INT32_MAX)), graph_.num_nodes() - 1, i});
     }
   }
 
@@ -197,7 +197,8 @@ class GraphReader {
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       Node& node = graph_.node(id);
       bool reads = node.op().name == "variable";
-      for (const Value& input : node.inputs()) reads = reads || reads_variable[static_cast<std::size_t>(input.node().id())];
+      for (const Value& input : node.inputs())
+        reads = reads || reads_variable[static_cast<std::size_t>(input.node().id())];
       reads_variable[static_cast<std::size_t>(id)] = reads;
     }
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {

@@ -16,12 +16,14 @@ namespace SF_API sectionflow {
 //   Graph loaded;
 //   load_graph(loaded, "model.json");                               // elsewhere
 //   const Value images = loaded.find("images").output();            // all names are the same
+//   std::vector<Operation> training = loaded.operations(kTrainingOperations);
+//   for (Operation update : loaded.operations(kUpdateOperations)) training.push_back(update);
 //   Session session(loaded, options);
 //   session.initialize();
-//   session.run(loaded.operations(kTrainingOperations), {{images, batch.images}, ...});
+//   session.run({{images, batch.images}, ...}, {.targets = training});
 //
-// A loaded graph is the saved one in all that counts: it has the same nodes under the same numbers and names, and trains
-// bit for bit alike. The values of variables are no part of it; train/checkpoint.h saves them.
+// A loaded graph is the saved one in all that counts: it has the same nodes under the same numbers and names, and
+// trains bit for bit alike. The values of variables are no part of it; train/checkpoint.h saves them.
 
 /// The graph as text. The same graph always has the same text, and a graph that was loaded has the text that it was
 /// loaded from, if that was written here.
@@ -39,7 +41,8 @@ void save_graph(const Graph& graph, const std::string& path);
 /// graph, with the fact "at": the place within it, as in "nodes[12].options.stride". The graph is then still empty.
 void load_graph_text(Graph& graph, std::string_view text, Where where = Where::here());
 
-/// The same from a file. Throws: as load_graph_text, with the fact "file", and DataError for a file that cannot be read.
+/// The same from a file. Throws: as load_graph_text, with the fact "file", and DataError for a file that cannot be
+/// read.
 void load_graph(Graph& graph, const std::string& path, Where where = Where::here());
 
 }  // namespace sectionflow

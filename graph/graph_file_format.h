@@ -10,7 +10,8 @@ inline constexpr const char* kGraphFormat = "sectionflow-graph";
 inline constexpr int kGraphFormatVersion = 1;
 
 /// Members of the file, in the only order: what stands below may name what stands above.
-inline const std::array<std::string, 6> kGraphMembers = {"format", "version", "groups", "scopes", "nodes", "collections"};
+inline const std::array<std::string, 6> kGraphMembers = {"format", "version", "groups",
+                                                         "scopes", "nodes",   "collections"};
 inline const std::array<std::string, 9> kNodeMembers = {"name",  "op",    "options", "inputs", "control",
                                                         "group", "phase", "random",  "types"};
 inline const std::array<std::string, 4> kEntryMembers = {"name", "value", "operation", "group"};

@@ -34,8 +34,8 @@ std::size_t longest_name(const ordered_json& json) {
 
 /// What the reader would refuse is not written.
 std::string checked_text(const ordered_json& element, const std::string& label) {
-  SF_CHECK(longest_name(element) <= kMostNameBytes, ArgumentError, "graph_text: ", label,
-           ": a name is longer than ", kMostNameBytes, " bytes; try a shorter one");
+  SF_CHECK(longest_name(element) <= kMostNameBytes, ArgumentError, "graph_text: ", label, ": a name is longer than ",
+           kMostNameBytes, " bytes; try a shorter one");
   SF_CHECK(num_values(element) <= kMostJsonValues, ArgumentError, "graph_text: ", label, ": inputs and options are ",
            num_values(element), " values; a file holds at most ", kMostJsonValues, " of one operation");
   try {

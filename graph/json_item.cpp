@@ -34,9 +34,13 @@ std::string shown(const json& value) {
   return value.is_object() ? "an object" : value.dump();
 }
 
+/// The nearest of the names, or all of a few.
 std::string did_you_mean(const std::string& text, std::span<const std::string> names) {
-  const auto nearest = nearest_spelling(text, names);
-  return nearest ? "; did you mean '" + *nearest + "'?" : std::string();
+  if (const auto nearest = nearest_spelling(text, names)) return "; did you mean '" + *nearest + "'?";
+  constexpr std::size_t kFew = 12;
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "; wanted one of " : ", ") + name;
+  return names.size() <= kFew ? all : std::string();
 }
 
 }  // namespace
@@ -120,7 +124,8 @@ const std::string& JsonItem::text(std::size_t most_bytes) const {
 std::size_t JsonItem::one_of(std::span<const std::string> names, const char* what) const {
   const std::string& name = text();
   const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) refuse(text_of("got the ", what, " ", shown(name), ", which is unknown", did_you_mean(name, names)));
+  if (found == names.end())
+    refuse(text_of("got the ", what, " ", shown(name), ", which is unknown", did_you_mean(name, names)));
   return static_cast<std::size_t>(found - names.begin());
 }
 

@@ -65,7 +65,8 @@ void read_field(const JsonItem& item, double& field) {
 }
 void read_field(const JsonItem& item, float& field) {
   const double number = item.number();
-  if (std::isfinite(number) && std::abs(number) > std::numeric_limits<float>::max()) item.refuse_kind("a number of f32");
+  if (std::isfinite(number) && std::abs(number) > std::numeric_limits<float>::max())
+    item.refuse_kind("a number of f32");
   field = static_cast<float>(number);
 }
 void read_field(const JsonItem& item, std::optional<float>& field) {
@@ -154,7 +155,7 @@ void OptionReader::check_all_read() const {
 }
 
 // What a field may be.
-#define SF_FIELD(...)                                                       \
+#define SF_FIELD(...)                                                      \
   template void OptionWriter::operator()(const char*, const __VA_ARGS__&); \
   template void OptionReader::operator()(const char*, __VA_ARGS__&);
 SF_FIELD(bool)

@@ -24,7 +24,8 @@ class JsonItem;
 //
 //   registry.add({.name = "resize", .options = described_by<ResizeOptions>([](auto& fields, auto& options) {
 //                   fields("height", options.height);
-//                   fields.choice("method", options.method, {{Method::nearest, "nearest"}, {Method::linear, "linear"}});
+//                   fields.choice("method", options.method, {{Method::nearest, "nearest"}, {Method::linear,
+//                   "linear"}});
 //                 }), ...});
 //
 // Fields are bool, int, std::int64_t, std::uint32_t, float, double, std::string, Dtype, Shape, TensorType, a vector of

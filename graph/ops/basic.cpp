@@ -39,12 +39,12 @@ void check_reads_no_variable(std::string_view name, Value initial_value) {
 }  // namespace
 
 void define_basic_ops(OpRegistry& registry) {
-  registry.add({.name = "placeholder",
-                .inputs = 0,
-                .options = described_by<PlaceholderOptions>(
-                    [](auto& fields, auto& options) { fields("type", options.type); }),
-                .infer = [](const ShapeRequest& r) { return std::vector{r.get<PlaceholderOptions>().type}; },
-                .has_kernel = false});
+  registry.add(
+      {.name = "placeholder",
+       .inputs = 0,
+       .options = described_by<PlaceholderOptions>([](auto& fields, auto& options) { fields("type", options.type); }),
+       .infer = [](const ShapeRequest& r) { return std::vector{r.get<PlaceholderOptions>().type}; },
+       .has_kernel = false});
   registry.add({.name = "variable",
                 .inputs = 0,
                 .options = described_by<VariableNode>([](auto& fields, auto& options) {
@@ -68,8 +68,10 @@ void define_basic_ops(OpRegistry& registry) {
                 }),
                 .infer = [](const ShapeRequest& r) { return known_type(r, r.get<FillOptions>().type); },
                 .is_constant = true});
-  registry.add(
-      {.name = "group", .inputs = 0, .infer = [](const ShapeRequest&) { return std::vector<TensorType>{}; }, .has_kernel = false});
+  registry.add({.name = "group",
+                .inputs = 0,
+                .infer = [](const ShapeRequest&) { return std::vector<TensorType>{}; },
+                .has_kernel = false});
 }
 
 Value placeholder(Graph& graph, std::string_view name, Shape shape, Dtype dtype, Where where) {

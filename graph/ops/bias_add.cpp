@@ -34,8 +34,8 @@ std::vector<TensorType> infer_bias_add_grad(const ShapeRequest& r) {
 }  // namespace
 
 void define_bias_add_ops(OpRegistry& registry) {
-  const OptionsDescription options = described_by<BiasAddOptions>(
-      [](auto& fields, auto& described) { describe_format(fields, described.format); });
+  const OptionsDescription options =
+      described_by<BiasAddOptions>([](auto& fields, auto& described) { describe_format(fields, described.format); });
   registry.add({.name = "bias_add", .inputs = 2, .options = options, .infer = infer_bias_add});
   registry.add({.name = "bias_add_grad", .options = options, .infer = infer_bias_add_grad});
 }

@@ -78,8 +78,8 @@ void check_parts(const ShapeRequest& request, const SplitOptions& options) {
   SF_CHECK(options.parts >= 1 && options.parts <= kMostParts, ArgumentError, request.label, " got ", options.parts,
            " parts; wanted one at least, and at most ", kMostParts);
   const std::size_t num_sizes = options.sizes.size();
-  SF_CHECK(num_sizes == 0 || num_sizes == static_cast<std::size_t>(options.parts), ArgumentError, request.label, " got ",
-           num_sizes, " sizes for ", options.parts, " parts");
+  SF_CHECK(num_sizes == 0 || num_sizes == static_cast<std::size_t>(options.parts), ArgumentError, request.label,
+           " got ", num_sizes, " sizes for ", options.parts, " parts");
   for (std::int64_t size : options.sizes) {
     SF_CHECK(size >= 0, ArgumentError, request.label, " got the size ", size, "; wanted >= 0");
   }
@@ -115,9 +115,9 @@ std::vector<TensorType> infer_split_grad(const ShapeRequest& request) {
   const TensorType& x = request.inputs[0];
   const std::vector<TensorType> parts = part_types(request, x, options.split);
   const auto num_given = static_cast<std::size_t>(std::count(options.given.begin(), options.given.end(), true));
-  SF_CHECK(options.given.size() == parts.size() && request.inputs.size() == 1 + num_given, ArgumentError,
-           request.label, " got ", request.inputs.size() - 1, " gradients; wanted those of ", num_given, " of ",
-           parts.size(), " parts");
+  SF_CHECK(options.given.size() == parts.size() && request.inputs.size() == 1 + num_given, ArgumentError, request.label,
+           " got ", request.inputs.size() - 1, " gradients; wanted those of ", num_given, " of ", parts.size(),
+           " parts");
   std::size_t input = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!options.given[i]) continue;
@@ -160,12 +160,11 @@ void define_concat_ops(OpRegistry& registry) {
                   fields("wanted", options.wanted);
                 }),
                 .infer = infer_concat_grad,
-                .uses =
-                    [](std::size_t num_inputs, HostBooleans) {
-                      std::vector<InputUse> uses(num_inputs, InputUse::shape_only);
-                      uses[0] = InputUse::data;
-                      return uses;
-                    }});
+                .uses = [](std::size_t num_inputs, HostBooleans) {
+                  std::vector<InputUse> uses(num_inputs, InputUse::shape_only);
+                  uses[0] = InputUse::data;
+                  return uses;
+                }});
   const auto describe_split = [](auto& fields, auto& options) {
     fields("axis", options.axis);
     fields("parts", options.parts);
@@ -179,12 +178,11 @@ void define_concat_ops(OpRegistry& registry) {
                   fields("given", options.given);
                 }),
                 .infer = infer_split_grad,
-                .uses =
-                    [](std::size_t num_inputs, HostBooleans) {
-                      std::vector<InputUse> uses(num_inputs, InputUse::data);
-                      uses[0] = InputUse::shape_only;
-                      return uses;
-                    }});
+                .uses = [](std::size_t num_inputs, HostBooleans) {
+                  std::vector<InputUse> uses(num_inputs, InputUse::data);
+                  uses[0] = InputUse::shape_only;
+                  return uses;
+                }});
 }
 
 Value concat(const std::vector<Value>& values, int axis, Where where) {

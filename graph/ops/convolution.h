@@ -6,8 +6,8 @@
 
 #include "base/export.h"
 #include "graph/graph.h"
-#include "graph/ops/window.h"
 #include "graph/op_def.h"
+#include "graph/ops/window.h"
 
 namespace SF_API sectionflow {
 

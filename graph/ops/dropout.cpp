@@ -29,17 +29,18 @@ std::vector<InputUse> dropout_uses(std::size_t, HostBooleans) {
 void define_dropout_ops(OpRegistry& registry) {
   // The gradient is seeded as well, though its numbers are those of another node.
   const auto is_identity = [](const IdentityRequest& r) { return r.booleans[1] == false; };
-  registry.add({.name = "dropout",
-                .inputs = 2,
-                .options = described_by<DropoutOptions>([](auto& fields, auto& options) { fields("rate", options.rate); }),
-                .infer =
-                    [](const ShapeRequest& r) {
-                      check_rate(r.get<DropoutOptions>().rate, r.label);
-                      return infer_dropout(r);
-                    },
-                .recompute = Recompute::seeded,
-                .uses = dropout_uses,
-                .is_identity = is_identity});
+  registry.add(
+      {.name = "dropout",
+       .inputs = 2,
+       .options = described_by<DropoutOptions>([](auto& fields, auto& options) { fields("rate", options.rate); }),
+       .infer =
+           [](const ShapeRequest& r) {
+             check_rate(r.get<DropoutOptions>().rate, r.label);
+             return infer_dropout(r);
+           },
+       .recompute = Recompute::seeded,
+       .uses = dropout_uses,
+       .is_identity = is_identity});
   registry.add({.name = "dropout_grad",
                 .inputs = 2,
                 .options = described_by<DropoutGradOptions>([](auto& fields, auto& options) {

@@ -32,11 +32,10 @@ void define_global_norm_ops(OpRegistry& registry) {
   registry.add({.name = "clip_scale",
                 .options = described_by<ClipScaleOptions>(
                     [](auto& fields, auto& options) { fields("max_norm", options.max_norm); }),
-                .infer =
-                    [](const ShapeRequest& request) {
-                      check_max_norm(request.get<ClipScaleOptions>().max_norm, request.label);
-                      return infer_from_scalars(request);
-                    }});
+                .infer = [](const ShapeRequest& request) {
+                  check_max_norm(request.get<ClipScaleOptions>().max_norm, request.label);
+                  return infer_from_scalars(request);
+                }});
 }
 
 Value global_norm(std::vector<Value> xs, Where where) {

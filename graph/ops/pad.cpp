@@ -2,8 +2,8 @@
 
 #include "base/checked_add.h"
 #include "graph/op_registry.h"
-#include "graph/shape_gradient.h"
 #include "graph/option_fields.h"
+#include "graph/shape_gradient.h"
 
 namespace sectionflow {
 namespace {

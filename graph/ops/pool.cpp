@@ -1,9 +1,9 @@
 #include "graph/ops/pool.h"
 
 #include "graph/op_registry.h"
+#include "graph/ops/described_window.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/reshape.h"
-#include "graph/ops/described_window.h"
 
 namespace sectionflow {
 

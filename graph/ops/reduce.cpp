@@ -72,10 +72,9 @@ void define_reduce_ops(OpRegistry& registry) {
                 .inputs = 2,
                 .options = options,
                 .infer = infer_reduce_grad,
-                .uses =
-                    [](std::size_t, HostBooleans) {
-                      return std::vector{InputUse::data, InputUse::shape_only};
-                    }});
+                .uses = [](std::size_t, HostBooleans) {
+                  return std::vector{InputUse::data, InputUse::shape_only};
+                }});
   registry.add({.name = "reduce_max_grad", .inputs = 3, .options = options, .infer = infer_reduce_grad});
 }
 

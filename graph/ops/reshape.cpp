@@ -44,9 +44,11 @@ std::vector<TensorType> infer_flatten(const ShapeRequest& request) {
 
 void define_reshape_ops(OpRegistry& registry) {
   const auto is_identity = [](const IdentityRequest&) { return true; };
-  registry.add({.name = "reshape",
-                .options = described_by<ReshapeOptions>([](auto& fields, auto& options) { fields("shape", options.shape); }),
-                .infer = infer_reshape, .is_identity = is_identity});
+  registry.add(
+      {.name = "reshape",
+       .options = described_by<ReshapeOptions>([](auto& fields, auto& options) { fields("shape", options.shape); }),
+       .infer = infer_reshape,
+       .is_identity = is_identity});
   registry.add({.name = "flatten", .infer = infer_flatten, .is_identity = is_identity});
   registry.add({.name = "reshape_like",
                 .inputs = 2,

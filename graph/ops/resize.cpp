@@ -1,8 +1,8 @@
 #include "graph/ops/resize.h"
 
 #include "graph/op_registry.h"
-#include "graph/shape_gradient.h"
 #include "graph/ops/described_window.h"
+#include "graph/shape_gradient.h"
 
 namespace sectionflow {
 namespace {

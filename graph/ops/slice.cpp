@@ -1,8 +1,8 @@
 #include "graph/ops/slice.h"
 
 #include "graph/op_registry.h"
-#include "graph/shape_gradient.h"
 #include "graph/option_fields.h"
+#include "graph/shape_gradient.h"
 
 namespace sectionflow {
 namespace {

@@ -64,6 +64,9 @@ void define_assignments(OpRegistry& registry) {
                     },
                 .recompute = Recompute::once,
                 .updated_inputs = {0}});
+}
+
+void define_moving_average(OpRegistry& registry) {
   registry.add({.name = "update_moving_average",
                 .inputs = 3,
                 .options = described_by<MovingAverageOptions>(
@@ -151,9 +154,9 @@ void define_optimizer_updates(OpRegistry& registry) {
                                   fields("momentum", options.momentum);
                                   fields("nesterov", options.nesterov);
                                 }));
-  add_one_slot<AdagradOptions>(registry, "apply_adagrad",
-                               described_by<AdagradOptions>(
-                                   [](auto& fields, auto& options) { fields("epsilon", options.epsilon); }));
+  add_one_slot<AdagradOptions>(registry, "apply_adagrad", described_by<AdagradOptions>([](auto& fields, auto& options) {
+                                 fields("epsilon", options.epsilon);
+                               }));
   add_one_slot<RmsPropOptions>(registry, "apply_rms_prop",
                                described_by<RmsPropOptions>([](auto& fields, auto& options) {
                                  fields("decay", options.decay);
@@ -175,6 +178,7 @@ void check_not_negative(float number, const char* name, const std::string& label
 
 void define_update_ops(OpRegistry& registry) {
   define_assignments(registry);
+  define_moving_average(registry);
   define_optimizer_updates(registry);
 }
 

@@ -16,8 +16,12 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 
 TEST(Base64, HasTheTextsOfItsStandard) {
   // RFC 4648, section 10.
-  const std::pair<const char*, const char*> vectors[] = {{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"},
-                                                         {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="},
+  const std::pair<const char*, const char*> vectors[] = {{"", ""},
+                                                         {"f", "Zg=="},
+                                                         {"fo", "Zm8="},
+                                                         {"foo", "Zm9v"},
+                                                         {"foob", "Zm9vYg=="},
+                                                         {"fooba", "Zm9vYmE="},
                                                          {"foobar", "Zm9vYmFy"}};
   for (const auto& [plain, text] : vectors) EXPECT_EQ(base64_text(bytes_of(plain)), text);
 }

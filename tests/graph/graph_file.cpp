@@ -32,10 +32,31 @@ void add_gradients(const std::vector<Value>& values, const std::vector<Value>& i
 
 void add_elementwise(Graph& graph) {
   const Value x = placeholder(graph, "x", {kDynamic, 3}), y = placeholder(graph, "y", {kDynamic, 3});
-  std::vector<Value> values = {relu(x), tanh(x), sigmoid(x), silu(x), gelu(x), gelu(x, {Gelu::tanh}), neg(x), square(x),
-                               sqrt(x), rsqrt(x), exp(x), log(x), softmax(x), log_softmax(x), clip(x, -1, 2), x + y,
-                               x - y, x * y, x / y, maximum(x, y), minimum(x, y), pow(x, y), print(x, {"x is", 3}),
-                               select(less(x, y), x, y), broadcast_to(reduce_max(x, {{1}, true}), {kDynamic, 3}),
+  std::vector<Value> values = {relu(x),
+                               tanh(x),
+                               sigmoid(x),
+                               silu(x),
+                               gelu(x),
+                               gelu(x, {Gelu::tanh}),
+                               neg(x),
+                               square(x),
+                               sqrt(x),
+                               rsqrt(x),
+                               exp(x),
+                               log(x),
+                               softmax(x),
+                               log_softmax(x),
+                               clip(x, -1, 2),
+                               x + y,
+                               x - y,
+                               x * y,
+                               x / y,
+                               maximum(x, y),
+                               minimum(x, y),
+                               pow(x, y),
+                               print(x, {"x is", 3}),
+                               select(less(x, y), x, y),
+                               broadcast_to(reduce_max(x, {{1}, true}), {kDynamic, 3}),
                                x * constant(graph, HostTensor::of<float>({3}, {0.1F, -0.0F, INFINITY}))};
   const Value small = clip_scale(global_norm({x, y}), 5);
   values.push_back(small);
@@ -50,10 +71,18 @@ void add_shapes(Graph& graph) {
   const Value x = placeholder(graph, "z", {2, 4, 6});
   const Value table = placeholder(graph, "table", {5, 3});
   const Value rows = gather(table, constant(graph, HostTensor::of<std::int64_t>({2}, {4, -1})));
-  std::vector<Value> values = {reshape(x, {8, -1}), flatten(x), transpose(x, {2, 0, -2}), slice(x, {{0, 1, 2}, {2, -1, 3}}),
+  std::vector<Value> values = {reshape(x, {8, -1}),
+                               flatten(x),
+                               transpose(x, {2, 0, -2}),
+                               slice(x, {{0, 1, 2}, {2, -1, 3}}),
                                pad(x, {{0, 1, 0}, {2, 0, 0}, -std::numeric_limits<double>::infinity()}),
-                               concat({x, x}, -1), stack({x, x, x}, 1), reduce_mean(x, {{0, 2}}), rows,
-                               split(x, 2, 1)[1], split(x, {1, 5}, 2)[0], matmul(x, transpose(x, {0, 2, 1})),
+                               concat({x, x}, -1),
+                               stack({x, x, x}, 1),
+                               reduce_mean(x, {{0, 2}}),
+                               rows,
+                               split(x, 2, 1)[1],
+                               split(x, {1, 5}, 2)[0],
+                               matmul(x, transpose(x, {0, 2, 1})),
                                matmul(x, placeholder(graph, "w", {6, 7}), {.transpose_b = false})};
   add_gradients(values, {x, table});
 }
@@ -161,8 +190,7 @@ TEST_P(ZooFiles, ComeBackWithTheirSectionsAndTraining) {
   EXPECT_FALSE(model.graph.operations(kTrainingOperations).empty());
   expect_round_trip(model.graph);
 }
-INSTANTIATE_TEST_SUITE_P(Models, ZooFiles, testing::ValuesIn(zoo_names()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Models, ZooFiles, testing::ValuesIn(zoo_names()), [](const auto& info) { return info.param; });
 
 TEST(GraphFile, RandomModelsComeBack) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
