@@ -40,8 +40,11 @@ enum class ErrorCode : int {
   torn_session = 323,
   // The world outside.
   data = 400,
-  graph_file = 401,
+  swap_damaged = 401,
+  graph_file = 402,
   device = 500,
+  swap_folder = 501,
+  disk_io = 502,
   // Ours.
   internal = 900,
 };

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include "base/checked_arithmetic.h"
+
 namespace sectionflow {
 
 std::size_t TensorType::bytes() const {

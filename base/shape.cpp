@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "base/checked_arithmetic.h"
 #include "base/error.h"
 
 namespace sectionflow {
@@ -63,13 +64,6 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, const std::string& where)
     dims[rank - i] = dim_a == 1 ? dim_b : dim_a;
   }
   return Shape(std::move(dims));
-}
-
-std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  SF_CHECK(a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, &product), ShapeError, "size ", a, " x ", b,
-           " is negative or does not fit 64 bits");
-  return product;
 }
 
 int normalized_axis(int axis, int rank, const std::string& where) {

@@ -54,9 +54,6 @@ bool matches(const Shape& actual, const Shape& declared);
 /// Throws: ShapeError (starting with `where`) when the two do not fit.
 Shape broadcast_shapes(const Shape& a, const Shape& b, const std::string& where);
 
-/// a * b. Throws: ShapeError on overflow or a negative factor.
-std::int64_t checked_multiply(std::int64_t a, std::int64_t b);
-
 /// `axis` counted from the front. Throws: ShapeError naming `where` when it lies outside `rank`.
 int normalized_axis(int axis, int rank, const std::string& where);
 

@@ -46,15 +46,24 @@ set(sf_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sectionflow)
 # The OpenMP runtime by name, as the compiler of the library finds it: programs that link the library need no OpenMP of
 # their own, and with another compiler they must not get another runtime.
 set(sf_openmp ${OpenMP_CXX_LIB_NAMES})
+set(SF_HAS_URING FALSE)
+set(sf_uring "")
+if(TARGET LibUring::LibUring)
+  set(SF_HAS_URING TRUE)
+  set(sf_uring LibUring::LibUring)
+endif()
 if(SECTIONFLOW_STATIC)
   sf_add_library(static)
   target_link_libraries(sectionflow_static INTERFACE $<LINK_ONLY:OneDNN::OneDNN> $<LINK_ONLY:glog::glog>
                         $<LINK_ONLY:ZLIB::ZLIB> $<LINK_ONLY:Threads::Threads> ${sf_openmp})
+  if(sf_uring)
+    target_link_libraries(sectionflow_static INTERFACE $<LINK_ONLY:${sf_uring}>)
+  endif()
 endif()
 if(SECTIONFLOW_SHARED)
   sf_add_library(shared)
   target_link_libraries(sectionflow_shared PRIVATE OpenMP::OpenMP_CXX sf_flags $<BUILD_INTERFACE:OneDNN::OneDNN>
-                        $<BUILD_INTERFACE:glog::glog> ZLIB::ZLIB Threads::Threads)
+                        $<BUILD_INTERFACE:glog::glog> $<BUILD_INTERFACE:${sf_uring}> ZLIB::ZLIB Threads::Threads)
   # Instances of standard templates are visible whatever the compiler is told; the linker keeps them inside.
   set(sf_exports ${PROJECT_SOURCE_DIR}/cmake/exports.map)
   target_link_options(sectionflow_shared PRIVATE LINKER:--version-script=${sf_exports} LINKER:--as-needed)
@@ -109,13 +118,16 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/sectionflowConfig.cmak
                               ${sf_generated}/sectionflowConfig.cmake INSTALL_DESTINATION ${sf_package_folder})
 write_basic_package_version_file(${sf_generated}/sectionflowConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${sf_generated}/sectionflowConfig.cmake ${sf_generated}/sectionflowConfigVersion.cmake
-              ${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake ${PROJECT_SOURCE_DIR}/cmake/FindLibUring.cmake
         DESTINATION ${sf_package_folder} COMPONENT development)
 
 # The prefix is said from where the file lies, so that an installed tree may be moved. An absolute folder, which
 # distributions may ask for, stays as it is.
 set(sf_pkgconfig_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(sf_private_libraries dnnl glog z ${sf_openmp})
+if(SF_HAS_URING)
+  list(APPEND sf_private_libraries uring)
+endif()
 list(REMOVE_DUPLICATES sf_private_libraries)
 list(TRANSFORM sf_private_libraries PREPEND -l)
 list(JOIN sf_private_libraries " " SF_PC_PRIVATE)

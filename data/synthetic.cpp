@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/checked_arithmetic.h"
 #include "base/random.h"
 
 namespace sectionflow {

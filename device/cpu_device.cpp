@@ -2,75 +2,19 @@
 
 #include <omp.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <xmmintrin.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
-#include "base/bytes.h"
 #include "base/error.h"
+#include "device/mapped_memory.h"
 #include "device/parallel.h"
 
 namespace sectionflow {
 namespace {
-
-/// Anonymous mapping: pages come when they are first touched.
-class MappedMemory final : public DeviceMemory {
- public:
-  explicit MappedMemory(std::size_t num_bytes) : num_bytes_(num_bytes) {
-    void* mapped =
-        mmap(nullptr, mapped_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    SF_CHECK(mapped != MAP_FAILED, DeviceError, "cpu: ", bytes_text(num_bytes),
-             " of memory were refused: ", std::strerror(errno), "; try a smaller device_memory");
-    data_ = static_cast<std::byte*>(mapped);
-    // Advice only: large pages spare page faults, and their absence changes nothing else.
-    (void)madvise(mapped, mapped_bytes(), MADV_HUGEPAGE);
-  }
-  ~MappedMemory() override { munmap(data_, mapped_bytes()); }
-  MappedMemory(const MappedMemory&) = delete;
-  MappedMemory& operator=(const MappedMemory&) = delete;
-
-  std::byte* data() override { return data_; }
-  std::size_t num_bytes() const override { return num_bytes_; }
-
-  std::size_t discardable_offset(std::size_t offset) const override {
-    const auto base = reinterpret_cast<std::uintptr_t>(data_);
-    return std::min(round_up(base + offset, kLargePage) - base, num_bytes_);
-  }
-  void discard_from(std::size_t offset) override {
-    const std::size_t first = discardable_offset(offset);
-    if (first < num_bytes_) (void)madvise(data_ + first, num_bytes_ - first, MADV_DONTNEED);
-  }
-  std::size_t touched_end(std::size_t offset) const override {
-    // In chunks, so that a huge untouched block needs no huge table.
-    constexpr std::size_t kChunk = std::size_t{1} << 30;
-    const std::size_t first = discardable_offset(offset);
-    std::vector<unsigned char> resident(kChunk / kPage);
-    std::size_t end = offset;
-    for (std::size_t begin = first; begin < num_bytes_; begin += kChunk) {
-      const std::size_t length = std::min(kChunk, num_bytes_ - begin);
-      SF_CHECK(mincore(data_ + begin, length, resident.data()) == 0, DeviceError,
-               "cpu: mincore: ", std::strerror(errno));
-      for (std::size_t page = 0; page * kPage < length; ++page) {
-        if ((resident[page] & 1U) != 0) end = std::min(num_bytes_, begin + (page + 1) * kPage);
-      }
-    }
-    return end;
-  }
-
- private:
-  static constexpr std::size_t kPage = 4096;
-  static constexpr std::size_t kLargePage = std::size_t{2} << 20;
-
-  std::size_t mapped_bytes() const { return num_bytes_ > 0 ? num_bytes_ : 1; }
-  std::size_t num_bytes_;
-  std::byte* data_ = nullptr;
-};
 
 constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
 
@@ -123,12 +67,16 @@ std::string CpuDevice::name() const {
   return "cpu (" + std::to_string(threads_) + (threads_ == 1 ? " thread)" : " threads)");
 }
 
-std::size_t CpuDevice::total_memory() const {
+std::size_t machine_memory() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
+std::size_t CpuDevice::total_memory() const {
+  return machine_memory();
+}
+
 std::unique_ptr<DeviceMemory> CpuDevice::allocate(std::size_t num_bytes) {
-  return std::make_unique<MappedMemory>(num_bytes);
+  return map_memory(num_bytes, {.tier = "cpu", .option = "device_memory"});
 }
 
 void CpuDevice::copy_from_host(void* device, const void* host, std::size_t num_bytes) {

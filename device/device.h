@@ -55,6 +55,9 @@ class Device {
   [[nodiscard]] virtual std::unique_ptr<void, void (*)(void*)> enter() = 0;
 };
 
+/// All memory of the machine that the process runs on, in bytes.
+std::size_t machine_memory();
+
 /// Throws: DeviceError when there is no such device, ArgumentError for a negative number of threads.
 /// `threads`: of the compute team; 0 takes every core that the process may use.
 std::unique_ptr<Device> make_device(const DeviceSpec& spec, int threads);

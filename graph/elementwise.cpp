@@ -1,10 +1,12 @@
 #include "graph/elementwise.h"
 
+#include "graph/check_f32.h"
+
 namespace sectionflow {
 
 std::vector<TensorType> infer_like_f32(const ShapeRequest& request) {
   const TensorType& x = request.inputs[0];
-  SF_CHECK(x.dtype == Dtype::f32, ArgumentError, request.label, " got ", x.text(), "; wanted f32; try cast");
+  check_f32(x, request.label);
   return {x};
 }
 

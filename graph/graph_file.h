@@ -37,7 +37,7 @@ void save_graph(const Graph& graph, const std::string& path);
 /// Makes `graph`, which must be empty, the one of the text. Its nodes get their names, groups, phases, random ordinals,
 /// control edges and entries of collections; `where` becomes the place of each. The text may come from anybody: all of
 /// it is checked, by the shape rules too.
-/// Throws: ArgumentError for a graph that is not empty; DataError (SF-E401) for a text that is damaged or none of a
+/// Throws: ArgumentError for a graph that is not empty; DataError (SF-E402) for a text that is damaged or none of a
 /// graph, with the fact "at": the place within it, as in "nodes[12].options.stride". The graph is then still empty.
 void load_graph_text(Graph& graph, std::string_view text, Where where = Where::here());
 

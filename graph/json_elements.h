@@ -24,7 +24,7 @@ struct JsonElementTaker {
 };
 
 /// Reads a JSON object whose large members are arrays, and never holds more than one element of them.
-/// Throws: DataError (SF-E401) for what is no JSON object, a member that is there twice, a nesting or a text beyond the
+/// Throws: DataError (SF-E402) for what is no JSON object, a member that is there twice, a nesting or a text beyond the
 /// limits; and what `taker` throws.
 void read_json_elements(std::string_view text, const JsonElementTaker& taker);
 

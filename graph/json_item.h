@@ -15,7 +15,7 @@ namespace sectionflow {
 inline constexpr std::size_t kMostNameBytes = 4096;
 
 /// A value of a JSON text that somebody else wrote, and the path to it: "nodes[12].options.stride[0]". What is asked of
-/// it is there, or it throws a DataError (SF-E401) with the path as fact "at". The JSON must outlive it.
+/// it is there, or it throws a DataError (SF-E402) with the path as fact "at". The JSON must outlive it.
 class JsonItem {
  public:
   JsonItem(const nlohmann::json& value, std::string path) : value_(&value), path_(std::move(path)) {}
@@ -53,7 +53,7 @@ class JsonItem {
   std::string path_;
 };
 
-/// Throws: DataError (SF-E401) for the value at `path`.
+/// Throws: DataError (SF-E402) for the value at `path`.
 [[noreturn]] void refuse_at(const std::string& path, const ErrorText& text);
 
 /// The same number, bit for bit: "infinity", "-infinity" and "nan:7ff8000000000000" where JSON has no number.

@@ -2,17 +2,20 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "base/export.h"
 #include "device/device.h"
 
 namespace SF_API sectionflow {
 
-/// The session's one block of device memory, of the budget's size: variables at its start, then the planned region that
-/// all programs use in turn. Also measures, without knowing any plan, how far a run really reached.
+/// One block of memory whose bytes are planned, and which measures, without knowing any plan, how far a run really
+/// reached. The session's block of device memory, of the budget's size, is one: variables at its start, then the
+/// planned region that all programs use in turn. The pool of the host tier is another.
 class Arena {
  public:
   Arena(Device& device, std::size_t num_bytes) : memory_(device.allocate(num_bytes)) {}
+  explicit Arena(std::unique_ptr<DeviceMemory> memory) : memory_(std::move(memory)) {}
 
   std::byte* data() { return memory_->data(); }
   std::size_t num_bytes() const { return memory_->num_bytes(); }

@@ -1,6 +1,7 @@
 #include "runtime/check_schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -36,22 +37,86 @@ class Player {
       write(buffer);
     }
     if (step.workspace.kind == Operand::Kind::buffer) write_scratch(step);
+    note_accesses(step);
     // Everything that this step reads or writes must still be whole when it ends.
     for (const Operand& output : step.outputs) read(output);
     for (const Operand& variable : step.updated) updated_.insert(variable.index);
   }
 
-  std::size_t highest() const { return highest_; }
+  std::size_t highest(Tier tier) const { return highest_[static_cast<std::size_t>(tier)]; }
+
+  /// Lanes that run beside each other must not touch the same bytes in an order that nothing fixes, if one writes.
+  void check_races() const {
+    const std::vector<Clock> over = what_is_over();
+    for (std::size_t i = 0; i < accesses_.size(); ++i) {
+      const Access& later = accesses_[i];
+      const Lane lane = schedule_.steps[static_cast<std::size_t>(later.step)].lane;
+      for (std::size_t j = 0; j < i; ++j) {
+        const Access& earlier = accesses_[j];
+        const Lane other = schedule_.steps[static_cast<std::size_t>(earlier.step)].lane;
+        const bool conflict = lane != other && (later.writes || earlier.writes) && later.tier == earlier.tier &&
+                              later.range.begin < earlier.range.end && earlier.range.begin < later.range.end;
+        if (!conflict) continue;
+        SF_CHECK(over[static_cast<std::size_t>(later.step)][static_cast<std::size_t>(other)] >= earlier.step,
+                 InternalError, "check_schedule: step ", later.step, " (", lane_name(lane), ") and step ", earlier.step,
+                 " (", lane_name(other), ") may touch the same bytes of ", tier_name(later.tier), " in any order");
+      }
+    }
+  }
 
  private:
   struct Range {
     std::size_t begin, end;
   };
+  struct Access {
+    Tier tier;
+    Range range;
+    StepIndex step;
+    bool writes;
+  };
+  using Clock = std::array<StepIndex, kNumLanes>;
+
   Range range_of(int buffer) const {
     const auto index = static_cast<std::size_t>(buffer);
     const std::size_t begin = plan_.offsets[static_cast<std::size_t>(storage_.storage_of_buffer[index])];
     return {begin, begin + schedule_.buffers[index].bytes};
   }
+  Tier tier_of(int buffer) const { return schedule_.buffers[static_cast<std::size_t>(buffer)].tier; }
+
+  void note_accesses(const Step& step) {
+    const auto note = [&](const Operand& operand, bool writes) {
+      if (operand.kind != Operand::Kind::buffer) return;
+      accesses_.push_back({tier_of(operand.index), range_of(operand.index), now_, writes});
+    };
+    for (const Operand& input : step.inputs) note(input, false);
+    for (const Operand& output : step.outputs) {
+      note(output, schedule_.buffers[static_cast<std::size_t>(output.index)].life.first == now_);
+    }
+    note(step.workspace, true);
+  }
+
+  /// For each step and lane the last step of that lane that is surely over when the step starts.
+  std::vector<Clock> what_is_over() const {
+    std::vector<Clock> over(schedule_.steps.size());
+    Clock before_lane[kNumLanes];
+    for (Clock& clock : before_lane) clock.fill(-1);
+    for (std::size_t i = 0; i < over.size(); ++i) {
+      const Step& step = schedule_.steps[i];
+      Clock& own = before_lane[static_cast<std::size_t>(step.lane)];
+      for (StepIndex wait : step.waits) {
+        SF_CHECK(wait >= 0 && static_cast<std::size_t>(wait) < i, InternalError, "check_schedule: step ", i,
+                 " waits for step ", wait, ", which does not come before it");
+        const auto other = static_cast<std::size_t>(wait);
+        for (std::size_t lane = 0; lane < own.size(); ++lane) own[lane] = std::max(own[lane], over[other][lane]);
+        StepIndex& last = own[static_cast<std::size_t>(schedule_.steps[other].lane)];
+        last = std::max(last, wait);
+      }
+      over[i] = own;
+      own[static_cast<std::size_t>(step.lane)] = static_cast<StepIndex>(i);
+    }
+    return over;
+  }
+
   std::string where() const {
     const Step& step = schedule_.steps[static_cast<std::size_t>(now_)];
     return text_of("check_schedule: step ", now_, " (", graph_.node(step.node).label(), ")");
@@ -65,8 +130,9 @@ class Player {
     if (operand.kind != Operand::Kind::buffer) return;
     const Range range = range_of(operand.index);
     if (range.begin == range.end) return;
-    const auto found = owner_.find(range.begin);
-    SF_CHECK(found != owner_.end() && found->second.second == operand.index && found->second.first == range.end,
+    const Owners& owner = owners_[static_cast<std::size_t>(tier_of(operand.index))];
+    const auto found = owner.find(range.begin);
+    SF_CHECK(found != owner.end() && found->second.second == operand.index && found->second.first == range.end,
              InternalError, where(), " reads buffer ", operand.index, " whose bytes hold something else");
   }
 
@@ -81,12 +147,14 @@ class Player {
     if (range.begin == range.end) return;
     SF_CHECK(range.begin % kBufferAlignment == 0, InternalError, where(), " writes buffer ", buffer, " at ",
              range.begin, ", which is not aligned");
-    highest_ = std::max(highest_, range.end);
+    std::size_t& highest = highest_[static_cast<std::size_t>(tier_of(buffer))];
+    highest = std::max(highest, range.end);
     // Whatever overlaps has lost its bytes.
-    auto next = owner_.lower_bound(range.begin);
-    if (next != owner_.begin() && std::prev(next)->second.first > range.begin) --next;
-    while (next != owner_.end() && next->first < range.end) next = owner_.erase(next);
-    owner_[range.begin] = {range.end, buffer};
+    Owners& owner = owners_[static_cast<std::size_t>(tier_of(buffer))];
+    auto next = owner.lower_bound(range.begin);
+    if (next != owner.begin() && std::prev(next)->second.first > range.begin) --next;
+    while (next != owner.end() && next->first < range.end) next = owner.erase(next);
+    owner[range.begin] = {range.end, buffer};
   }
 
   /// Scratch must leave the inputs alone, also those that die in this step.
@@ -103,6 +171,7 @@ class Player {
 
   /// An output may overlap an input of its own step only as a pair that the kernel allows, and then wholly.
   void check_overlap(const Step& step, int output, const std::vector<InPlace>& in_place) const {
+    if (is_transfer(step.kind)) return;  // between tiers
     const Range to = range_of(step.outputs[static_cast<std::size_t>(output)].index);
     for (std::size_t input = 0; input < step.inputs.size(); ++input) {
       if (step.inputs[input].kind != Operand::Kind::buffer) continue;
@@ -121,9 +190,11 @@ class Player {
   const MemoryPlan& plan_;
   const Graph& graph_;
   StepIndex now_ = 0;
-  std::size_t highest_ = 0;
-  std::map<std::size_t, std::pair<std::size_t, int>> owner_;  // begin -> (end, buffer)
-  std::set<int> updated_;                                     // variables
+  using Owners = std::map<std::size_t, std::pair<std::size_t, int>>;  // begin -> (end, buffer)
+  std::array<std::size_t, kNumTiers> highest_{};
+  std::array<Owners, kNumTiers> owners_;
+  std::vector<Access> accesses_;
+  std::set<int> updated_;  // variables
 };
 
 }  // namespace
@@ -138,9 +209,18 @@ void check_schedule(const Schedule& schedule, const std::vector<std::unique_ptr<
     player.play(static_cast<StepIndex>(i),
                 compute ? kernels[static_cast<std::size_t>(step.slot)]->in_place() : std::vector<InPlace>{});
   }
-  const std::size_t peak = player.highest() == 0 ? 0 : player.highest() + guard_bytes;
-  SF_CHECK(peak == plan.peak_bytes, InternalError, "check_schedule: bytes up to ", peak, " are used; the plan says ",
-           plan.peak_bytes);
+  const auto check_peak = [&](Tier tier, const TierPeak& planned) {
+    const std::size_t guard = tier == Tier::device ? guard_bytes : 0;
+    const std::size_t peak = player.highest(tier) == 0 ? 0 : player.highest(tier) + guard;
+    SF_CHECK(peak == planned.peak_bytes, InternalError, "check_schedule: bytes up to ", peak, " of ", tier_name(tier),
+             " are used; the plan says ", planned.peak_bytes);
+  };
+  check_peak(Tier::device, plan);
+  check_peak(Tier::host, plan.host);
+  check_peak(Tier::disk, plan.disk);
+  const bool lanes = std::any_of(schedule.steps.begin(), schedule.steps.end(),
+                                 [](const Step& step) { return step.lane != Lane::compute; });
+  if (lanes) player.check_races();
 }
 
 }  // namespace sectionflow

@@ -26,6 +26,10 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+double now_us() {
+  return std::chrono::duration<double, std::micro>(Clock::now().time_since_epoch()).count();
+}
+
 void launch(const Step& step, const BoundStep& bound, PlayContext& context) {
   if (bound.workspace_guard != nullptr) std::memset(bound.workspace_guard, kScratchGuard, bound.workspace_guard_bytes);
   context.updates_started = context.updates_started || bound.is_update;
@@ -58,6 +62,12 @@ void execute(const Program& program, StepIndex index, PlayContext& context) {
     case StepKind::compute:
       launch(step, bound, context);
       break;
+    case StepKind::copy_out:
+    case StepKind::disk_write:
+    case StepKind::disk_read:
+    case StepKind::copy_in:
+      context.swaps->carry(program, index, context.cycle, context.device);
+      return;
   }
   // Copying a feed in once more draws nothing new.
   if (step.kind == StepKind::feed && step.replay) return;
@@ -69,6 +79,7 @@ void poison_births(const Program& program, StepIndex index, const PlayContext& c
   for (std::size_t i = 0; i < program.storage.storages.size(); ++i) {
     const Storage& storage = program.storage.storages[i];
     if (storage.life.first != index || storage.bytes == 0 || storage.fixed_offset) continue;
+    if (storage.tier != Tier::device) continue;
     std::byte* begin = context.region + program.plan.offsets[i];
     std::memset(begin, kPoison, storage.bytes - kPoisonGuardBytes);
     std::memset(begin + storage.bytes - kPoisonGuardBytes, kStorageGuard, kPoisonGuardBytes);
@@ -94,51 +105,133 @@ void log_pass(const Pass& pass) {
             << pass.section;
 }
 
-void trace_step(const Program& program, const Step& step, StepIndex index, double start_us, double end_us,
-                PlayContext& context) {
+void trace_step(const Program& program, StepIndex index, double start_us, PlayContext& context) {
+  const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
   std::size_t live_bytes = 0;
   for (const Storage& storage : program.storage.storages) {
-    if (storage.life.first <= index && index <= storage.life.last) live_bytes += storage.bytes;
+    const bool alive = storage.life.first <= index && index <= storage.life.last;
+    if (alive && storage.tier == Tier::device) live_bytes += storage.bytes;
   }
   context.trace->add({.node = step.node,
                       .pass = program.schedule.passes[static_cast<std::size_t>(step.pass)],
                       .replay = step.replay,
                       .cycle = context.cycle,
                       .start_us = start_us,
-                      .duration_us = end_us - start_us,
-                      .live_bytes = live_bytes});
+                      .duration_us = now_us() - start_us,
+                      .live_bytes = live_bytes,
+                      .kind = step.kind,
+                      .lane = step.lane,
+                      .rest = step.rest,
+                      .bytes = program.bound[static_cast<std::size_t>(index)].bytes});
 }
 
-double now_us() {
-  return std::chrono::duration<double, std::micro>(Clock::now().time_since_epoch()).count();
-}
+/// Steps [first, last) of a program, lane by lane.
+class Playing {
+ public:
+  Playing(Program& program, StepIndex first, StepIndex last, PlayContext& context)
+      : program_(program), first_(first), last_(last), context_(context) {
+    for (int lane = 0; lane < kNumLanes; ++lane) base_[lane] = steps_before(static_cast<Lane>(lane));
+    for (StepIndex i = first; i < last && !context.poison; ++i) lanes_ = lanes_ || step(i).lane != Lane::compute;
+  }
+
+  void play() {
+    if (!lanes_) return play_lane(Lane::compute);
+    LaneProgress& progress = context_.swaps->progress();
+    progress.reset();
+    auto beside = [this](int worker) { play_beside(static_cast<Lane>(worker + 1)); };
+    LaneTeam& team = context_.swaps->team();
+    team.start(beside);
+    try {
+      play_lane(Lane::compute);
+    } catch (...) {
+      progress.fail(std::current_exception());
+    }
+    team.join();
+    progress.rethrow();
+  }
+
+ private:
+  const Step& step(StepIndex index) const { return program_.schedule.steps[static_cast<std::size_t>(index)]; }
+
+  /// Steps of a lane that earlier playings have executed.
+  int steps_before(Lane lane) const {
+    int count = 0;
+    for (StepIndex i = 0; i < first_; ++i) count += step(i).lane == lane ? 1 : 0;
+    return count;
+  }
+
+  void play_beside(Lane lane) {
+    try {
+      play_lane(lane);
+    } catch (...) {
+      context_.swaps->progress().fail(std::current_exception());
+    }
+  }
+
+  /// Plays the steps of one lane, or, where lanes are not played beside each other, all steps.
+  void play_lane(Lane lane) {
+    const bool compute = lane == Lane::compute;
+    for (StepIndex i = next(lane, first_); i < last_; i = next(lane, i + 1)) {
+      if (compute) enter_pass(step(i).pass);
+      if (lanes_ && !wait(i)) return;
+      const double start_us = context_.trace != nullptr ? now_us() : 0;
+      if (context_.poison) poison_births(program_, i, context_);
+      execute(program_, i, context_);
+      if (context_.poison) poison_deaths(program_, i, context_);
+      if (context_.trace != nullptr) trace_step(program_, i, start_us, context_);
+      if (lanes_) context_.swaps->progress().complete(static_cast<int>(lane));
+    }
+    if (compute) leave_pass();
+  }
+
+  StepIndex next(Lane lane, StepIndex from) const {
+    while (lanes_ && from < last_ && step(from).lane != lane) ++from;
+    return from;
+  }
+
+  /// False when a lane has failed.
+  bool wait(StepIndex index) {
+    context_.swaps->delay(index, context_.cycle);
+    LaneProgress& progress = context_.swaps->progress();
+    for (StepIndex earlier : step(index).waits) {
+      if (earlier < first_) continue;
+      const int lane = static_cast<int>(step(earlier).lane);
+      const int place = program_.bound[static_cast<std::size_t>(earlier)].place_in_lane - base_[lane];
+      if (!progress.wait_until(lane, static_cast<std::uint64_t>(place) + 1)) return false;
+    }
+    return !progress.failed();
+  }
+
+  void enter_pass(int pass) {
+    if (pass == pass_) return;
+    leave_pass();
+    pass_ = pass;
+    pass_start_ = Clock::now();
+    if (context_.log_passes) log_pass(program_.schedule.passes[static_cast<std::size_t>(pass)]);
+  }
+
+  void leave_pass() {
+    if (pass_ < 0) return;
+    const double seconds = seconds_between(pass_start_, Clock::now());
+    context_.pass_seconds[static_cast<std::size_t>(pass_)] += seconds;
+    if (!context_.log_pass_times) return;
+    LOG(INFO) << program_.schedule.passes[static_cast<std::size_t>(pass_)].text() << ": " << seconds * 1e3 << " ms";
+  }
+
+  Program& program_;
+  StepIndex first_, last_;
+  PlayContext& context_;
+  bool lanes_ = false;  // steps of several lanes, played beside each other
+  std::array<int, kNumLanes> base_{};
+  int pass_ = -1;
+  Clock::time_point pass_start_;
+};
 
 }  // namespace
 
 void play(Program& program, StepIndex first, StepIndex last, PlayContext& context) {
   const StepScope scope;
-  const Schedule& schedule = program.schedule;
-  for (StepIndex begin = first; begin < last;) {
-    const int pass = schedule.steps[static_cast<std::size_t>(begin)].pass;
-    if (context.log_passes) log_pass(schedule.passes[static_cast<std::size_t>(pass)]);
-    const auto start = Clock::now();
-    StepIndex index = begin;
-    for (; index < last && schedule.steps[static_cast<std::size_t>(index)].pass == pass; ++index) {
-      const double start_us = context.trace != nullptr ? now_us() : 0;
-      if (context.poison) poison_births(program, index, context);
-      execute(program, index, context);
-      if (context.poison) poison_deaths(program, index, context);
-      if (context.trace != nullptr) {
-        trace_step(program, schedule.steps[static_cast<std::size_t>(index)], index, start_us, now_us(), context);
-      }
-    }
-    const double seconds = seconds_between(start, Clock::now());
-    context.pass_seconds[static_cast<std::size_t>(pass)] = seconds;
-    if (context.log_pass_times) {
-      LOG(INFO) << schedule.passes[static_cast<std::size_t>(pass)].text() << ": " << seconds * 1e3 << " ms";
-    }
-    begin = index;
-  }
+  Playing(program, first, last, context).play();
 }
 
 }  // namespace sectionflow

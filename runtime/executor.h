@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "device/device.h"
 #include "runtime/program.h"
+#include "runtime/swap_engine.h"
 #include "runtime/trace.h"
 
 namespace sectionflow {
@@ -17,6 +17,7 @@ struct PlayContext {
   std::byte* region = nullptr;              ///< the planned region, for poison
   std::span<const std::byte* const> feeds;  ///< one an entry of Schedule::feeds
   std::span<std::byte* const> fetches;      ///< one an entry of Schedule::fetches
+  SwapEngine* swaps = nullptr;              ///< carries bytes between tiers; needed by programs that do
   std::uint64_t seed = 0;
   std::uint64_t cycle = 0;
   std::span<std::int64_t> executions;  ///< one a node, counted up
@@ -28,8 +29,11 @@ struct PlayContext {
   bool updates_started = false;  ///< set once a variable may have changed
 };
 
-/// Plays steps [first, last) of a bound program in order. No policy, no allocation.
-/// Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past its storage.
+/// Plays steps [first, last) of a bound program: the compute lane on the calling thread, the others beside it, each
+/// step when those it waits for are over. No policy, no allocation. In poison mode all lanes are played on the calling
+/// thread, in the order of the list.
+/// Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past its storage; what the
+/// swap engine throws. Then no lane is running any more.
 void play(Program& program, StepIndex first, StepIndex last, PlayContext& context);
 
 }  // namespace sectionflow

@@ -26,7 +26,8 @@ StorageAssignment assign_storages(const Schedule& schedule, const std::vector<st
   const auto own_storage = [&](std::size_t buffer) {
     const Buffer& b = schedule.buffers[buffer];
     result.storage_of_buffer[buffer] = static_cast<int>(result.storages.size());
-    result.storages.push_back({b.bytes == 0 ? 0 : b.bytes + guard_bytes, b.life, b.fixed_offset});
+    const std::size_t guard = b.tier == Tier::device ? guard_bytes : 0;
+    result.storages.push_back({b.bytes == 0 ? 0 : b.bytes + guard, b.life, b.fixed_offset, b.tier});
   };
 
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {

@@ -17,7 +17,8 @@ struct StorageAssignment {
 };
 
 /// Gives each buffer a storage. A step whose kernel can write an output over an input that dies there gets both in one
-/// storage: this is where in-place execution is decided. `guard_bytes` are added behind every storage.
+/// storage: this is where in-place execution is decided. `guard_bytes` are added behind every
+/// storage in device memory.
 StorageAssignment assign_storages(const Schedule& schedule, const std::vector<std::unique_ptr<Kernel>>& kernels,
                                   std::size_t guard_bytes);
 

@@ -136,9 +136,8 @@ std::int64_t lowest_peak(const PlacementProblem& problem, const Fullest& fullest
   return lowest;
 }
 
-}  // namespace
-
-MemoryPlan plan_memory(std::span<const Storage> storages) {
+/// Storages of one tier.
+MemoryPlan plan_tier(std::span<const Storage> storages) {
   check_lives(storages);
   check_sizes(storages);
   check_fixed_alignment(storages);
@@ -178,6 +177,42 @@ MemoryPlan plan_memory(std::span<const Storage> storages) {
     plan.peak_bytes = std::max(plan.peak_bytes, plan.offsets[i] + storages[i].bytes);
   }
   return plan;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(std::span<const Storage> storages) {
+  const bool on_device =
+      std::all_of(storages.begin(), storages.end(), [](const Storage& s) { return s.tier == Tier::device; });
+  if (on_device) return plan_tier(storages);
+  MemoryPlan plan;
+  plan.offsets.assign(storages.size(), 0);
+  for (const Tier tier : {Tier::device, Tier::host, Tier::disk}) {
+    std::vector<std::size_t> places;
+    std::vector<Storage> of_tier;
+    for (std::size_t i = 0; i < storages.size(); ++i) {
+      if (storages[i].tier != tier) continue;
+      places.push_back(i);
+      of_tier.push_back(storages[i]);
+    }
+    const MemoryPlan part = plan_tier(of_tier);
+    for (std::size_t k = 0; k < places.size(); ++k) plan.offsets[places[k]] = part.offsets[k];
+    TierPeak& peak = tier == Tier::device ? static_cast<TierPeak&>(plan) : tier == Tier::host ? plan.host : plan.disk;
+    peak = part;
+  }
+  return plan;
+}
+
+const char* tier_name(Tier tier) {
+  switch (tier) {
+    case Tier::device:
+      return "device memory";
+    case Tier::host:
+      return "host memory";
+    case Tier::disk:
+      return "disk";
+  }
+  return "";
 }
 
 }  // namespace sectionflow

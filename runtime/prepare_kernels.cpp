@@ -1,8 +1,5 @@
 #include "runtime/prepare_kernels.h"
 
-#include <map>
-#include <utility>
-
 #include "base/bytes.h"
 #include "kernels/kernel_registry.h"
 
@@ -23,16 +20,17 @@ std::unique_ptr<Kernel> make_kernel(const Step& step, const ConcreteGraph& graph
 
 }  // namespace
 
-std::vector<std::unique_ptr<Kernel>> prepare_kernels(Schedule& schedule, const ConcreteGraph& graph, Device& device) {
-  std::vector<std::unique_ptr<Kernel>> kernels;
-  std::map<std::pair<NodeId, bool>, int> made;
+void KernelCache::prepare(Schedule& schedule) {
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     Step& step = schedule.steps[i];
     if (step.kind != StepKind::compute) continue;
-    const auto [entry, is_new] = made.emplace(std::pair(step.node, step.replay), static_cast<int>(kernels.size()));
-    if (is_new) kernels.push_back(make_kernel(step, graph, device));
-    step.slot = entry->second;
-    const std::size_t scratch = kernels[static_cast<std::size_t>(step.slot)]->workspace_bytes();
+    const auto found = slots_.find({step.node, step.replay});
+    if (found == slots_.end()) {
+      kernels_.push_back(make_kernel(step, graph_, device_));
+      slots_[{step.node, step.replay}] = static_cast<int>(kernels_.size()) - 1;
+    }
+    step.slot = slots_.at({step.node, step.replay});
+    const std::size_t scratch = kernels_[static_cast<std::size_t>(step.slot)]->workspace_bytes();
     if (scratch == 0) continue;
     step.workspace = {Operand::Kind::buffer, static_cast<int>(schedule.buffers.size())};
     const auto now = static_cast<StepIndex>(i);
@@ -41,7 +39,6 @@ std::vector<std::unique_ptr<Kernel>> prepare_kernels(Schedule& schedule, const C
                                 .life = {now, now},
                                 .fixed_offset = {}});
   }
-  return kernels;
 }
 
 }  // namespace sectionflow

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/export.h"
@@ -14,8 +16,24 @@ namespace SF_API sectionflow {
 /// the scratch it asked for is found out at once.
 inline constexpr std::size_t kScratchGuardBytes = 64;
 
-/// Makes the kernels of all compute steps (one a node and mode, shared by repeated executions), numbers them in
-/// Step::slot, and books their scratch as buffers of one step. Throws: ArgumentError when the device has no kernel.
-std::vector<std::unique_ptr<Kernel>> prepare_kernels(Schedule& schedule, const ConcreteGraph& graph, Device& device);
+/// The kernels of one program, one a node and mode, shared by repeated executions. Several drafts of a program's
+/// schedule share them too, so that each kernel is made once. All must outlive it.
+class KernelCache {
+ public:
+  KernelCache(const ConcreteGraph& graph, Device& device) : graph_(graph), device_(device) {}
+
+  /// Makes what is missing, numbers the kernels in Step::slot, and books their scratch as buffers of one step.
+  /// Throws: ArgumentError when the device has no kernel.
+  void prepare(Schedule& schedule);
+
+  const std::vector<std::unique_ptr<Kernel>>& kernels() const { return kernels_; }
+  std::vector<std::unique_ptr<Kernel>> take() { return std::move(kernels_); }
+
+ private:
+  const ConcreteGraph& graph_;
+  Device& device_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::map<std::pair<NodeId, bool>, int> slots_;  // by node and whether it is a replay
+};
 
 }  // namespace sectionflow

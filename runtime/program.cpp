@@ -1,12 +1,14 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/bytes.h"
 #include "runtime/build_schedule.h"
 #include "runtime/check_schedule.h"
 #include "runtime/transient_split.h"
+#include "runtime/waits.h"
 
 namespace sectionflow {
 namespace {
@@ -34,7 +36,7 @@ void report_fullest(const Program& program, const ConcreteGraph& graph, ProgramR
     const Life& life = program.storage.storages[static_cast<std::size_t>(storage)].life;
     const Buffer& buffer = program.schedule.buffers[i];
     // Of buffers in one storage the one that is alive at the step names it.
-    const bool alive = buffer.life.first <= step && step <= buffer.life.last;
+    const bool alive = buffer.tier == Tier::device && buffer.life.first <= step && step <= buffer.life.last;
     if (!alive || !life.overlaps({step, step}) || !seen.insert(storage).second) continue;
     const bool scratch = !buffer.value.valid();
     report.largest_live.push_back({scratch ? "of this operation" : buffer.value.name(),
@@ -46,10 +48,22 @@ void report_fullest(const Program& program, const ConcreteGraph& graph, ProgramR
   if (report.largest_live.size() > 8) report.largest_live.resize(8);
 }
 
+void count_transfer(const Step& step, const Schedule& schedule, ProgramReport& report) {
+  const std::size_t bytes = schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)].bytes;
+  if (step.kind == StepKind::copy_out) report.bytes_out += bytes;
+  if (step.kind == StepKind::copy_in) report.bytes_in += bytes;
+  if (step.kind == StepKind::disk_write) report.disk_bytes_out += bytes;
+  if (step.kind == StepKind::disk_read) report.disk_bytes_in += bytes;
+}
+
 ProgramReport make_report(const Program& program, const ConcreteGraph& graph, const VariableLayout& variables,
-                          std::size_t budget_bytes) {
+                          const TierBudgets& budgets) {
   ProgramReport report;
-  report.budget_bytes = budget_bytes;
+  report.budget_bytes = budgets.device;
+  report.host_budget_bytes = budgets.host;
+  report.disk_budget_bytes = budgets.disk;
+  report.host_peak_bytes = program.plan.host.peak_bytes;
+  report.disk_peak_bytes = program.plan.disk.peak_bytes;
   report.persistent_bytes = variables.end_bytes;
   const std::size_t peak = program.plan.peak_bytes;
   report.planned_peak_bytes = peak == 0 ? variables.end_bytes : program.transient_offset + peak;
@@ -60,10 +74,12 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
   const TransientSplit split = split_transient(program.schedule, program.storage);
   report.border_bytes = split.border_bytes;
   report.section_bytes = split.section_bytes;
-  report.fits = report.planned_peak_bytes <= budget_bytes;
+  report.fits = report.planned_peak_bytes <= budgets.device && report.host_peak_bytes <= budgets.host &&
+                report.disk_peak_bytes <= budgets.disk;
   report.num_steps = static_cast<int>(program.schedule.steps.size());
   std::set<NodeId> executed;
   for (const Step& step : program.schedule.steps) {
+    if (is_transfer(step.kind)) count_transfer(step, program.schedule, report);
     if (step.kind != StepKind::compute) continue;
     ++report.num_operations;
     const bool again = !executed.insert(step.node).second;
@@ -82,48 +98,66 @@ bool completes_training(const Schedule& schedule, const Graph& graph) {
 
 }  // namespace
 
-std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const Script& script, std::size_t num_fetches,
-                                         const VariableLayout& variables, Device& device,
+std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const ScriptWriter& writer,
+                                         std::size_t num_fetches, const VariableLayout& variables, Device& device,
                                          const CompileOptions& options) {
+  const std::size_t guard_bytes = options.poison ? kPoisonGuardBytes : 0;
+  PlanningTools tools(graph, num_fetches, variables, device, options.budgets, options.carrier, options.link_bandwidth,
+                      guard_bytes);
+  const Script script = writer(tools);
+  Draft draft = tools.draft(script, options.edit_schedule);
   auto program = std::make_unique<Program>();
-  program->schedule = lower_script(script, graph, num_fetches);
-  if (options.edit_schedule) options.edit_schedule(program->schedule);
-  program->kernels = prepare_kernels(program->schedule, graph, device);
-  program->storage = assign_storages(program->schedule, program->kernels, options.poison ? kPoisonGuardBytes : 0);
-  program->plan = plan_memory(program->storage.storages);
+  program->schedule = std::move(draft.schedule);
+  program->kernels = tools.take_kernels();
+  program->storage = std::move(draft.storage);
+  program->plan = std::move(draft.plan);
+  add_waits(program->schedule, program->storage, program->plan);
   program->transient_offset = round_up(variables.end_bytes);
   program->advances_cycle = completes_training(program->schedule, graph.graph());
-  program->report = make_report(*program, graph, variables, options.budget_bytes);
+  program->report = make_report(*program, graph, variables, options.budgets);
+  program->report.notes = std::move(tools.notes);
+  program->report.predicted_seconds = tools.predicted_seconds;
   program->signature = graph.signature();
   if (options.poison) {
     program->dying.resize(program->schedule.steps.size());
     for (std::size_t i = 0; i < program->storage.storages.size(); ++i) {
       const Storage& storage = program->storage.storages[i];
-      if (storage.bytes > 0) program->dying[static_cast<std::size_t>(storage.life.last)].push_back(static_cast<int>(i));
+      if (storage.bytes == 0 || storage.tier != Tier::device) continue;
+      program->dying[static_cast<std::size_t>(storage.life.last)].push_back(static_cast<int>(i));
     }
   }
   if (options.check && !options.edit_schedule) {
-    check_schedule(program->schedule, program->kernels, program->storage, program->plan, graph.graph(),
-                   options.poison ? kPoisonGuardBytes : 0);
+    check_schedule(program->schedule, program->kernels, program->storage, program->plan, graph.graph(), guard_bytes);
   }
   return program;
 }
 
-void bind_program(Program& program, const Graph& graph, const VariableLayout& variables, std::byte* base) {
+void bind_program(Program& program, const Graph& graph, const VariableLayout& variables, std::byte* base,
+                  std::byte* host) {
   const auto address = [&](const Operand& operand) -> std::byte* {
     if (operand.kind == Operand::Kind::none) return nullptr;
     const auto index = static_cast<std::size_t>(operand.index);
     if (operand.kind == Operand::Kind::variable) return base + variables.offsets[index];
-    const auto storage = static_cast<std::size_t>(program.storage.storage_of_buffer[index]);
-    return base + program.transient_offset + program.plan.offsets[storage];
+    const std::size_t offset = program.plan.offsets[static_cast<std::size_t>(program.storage.storage_of_buffer[index])];
+    const Tier tier = program.schedule.buffers[index].tier;
+    if (tier == Tier::disk) return nullptr;
+    return tier == Tier::host ? host + offset : base + program.transient_offset + offset;
   };
   // Bound wholly or not at all.
   std::vector<BoundStep> steps;
+  std::array<int, kNumLanes> places{};
   for (const Step& step : program.schedule.steps) {
     BoundStep bound;
+    bound.place_in_lane = places[static_cast<std::size_t>(step.lane)]++;
     for (const Operand& input : step.inputs) bound.inputs.push_back(address(input));
     for (const Operand& output : step.outputs) bound.outputs.push_back(address(output));
     for (const Operand& variable : step.updated) bound.updated.push_back(address(variable));
+    if (is_transfer(step.kind)) {
+      bound.bytes = program.schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)].bytes;
+      const Operand& on_disk = step.kind == StepKind::disk_read ? step.inputs[0] : step.outputs[0];
+      bound.disk_offset =
+          program.plan.offsets[static_cast<std::size_t>(program.storage.storage_of_buffer[on_disk.index])];
+    }
     if (step.kind == StepKind::compute) {
       bound.kernel = program.kernels[static_cast<std::size_t>(step.slot)].get();
       bound.random_ordinal = graph.node(step.node).random_ordinal();

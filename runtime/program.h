@@ -7,6 +7,7 @@
 
 #include "base/export.h"
 #include "runtime/liveness.h"
+#include "runtime/planning_tools.h"
 #include "runtime/prepare_kernels.h"
 #include "runtime/report.h"
 #include "runtime/schedule.h"
@@ -16,7 +17,7 @@ namespace SF_API sectionflow {
 /// Bytes behind every storage in poison mode.
 inline constexpr std::size_t kPoisonGuardBytes = 64;
 
-/// A compute step with every pointer worked out.
+/// A step with every pointer worked out.
 struct BoundStep {
   Kernel* kernel = nullptr;
   std::vector<const void*> inputs;
@@ -27,13 +28,9 @@ struct BoundStep {
   std::size_t workspace_guard_bytes = 0;
   std::uint32_t random_ordinal = 0;
   bool is_update = false;
-};
-
-/// Where the variables lie in the arena, by node.
-struct VariableLayout {
-  std::vector<std::size_t> offsets;  ///< indexed by node; kAbsent for other nodes
-  std::size_t end_bytes = 0;         ///< end of the last variable
-  static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
+  std::size_t bytes = 0;        ///< a copy's
+  std::size_t disk_offset = 0;  ///< disk_write, disk_read
+  int place_in_lane = 0;        ///< steps of its lane that come before it
 };
 
 /// One compiled schedule: written once per (fetches, feed signature), then replayed.
@@ -50,21 +47,28 @@ struct Program {
   Signature signature;
 };
 
-/// The budget a program is compiled for, and what is checked besides.
+/// The budgets a program is compiled for, who carries its copies, and what is checked besides.
 struct CompileOptions {
-  std::size_t budget_bytes = 0;
+  TierBudgets budgets;
+  CopyCarrier carrier = CopyCarrier::team;
+  double link_bandwidth = 0;  ///< bytes a second and direction; 0: unlimited
   bool poison = false;
   bool check = false;  ///< run check_schedule on the result
   /// For tests that plant faults: edits the schedule before it is planned. A program so edited is not checked.
   std::function<void(Schedule&)> edit_schedule;
 };
 
-/// Script -> schedule -> kernels -> storages -> offsets. Never throws BudgetError: the report says whether it fits.
-std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const Script& script, std::size_t num_fetches,
-                                         const VariableLayout& variables, Device& device,
+/// Writes the script of a program; may draft as many as it likes.
+using ScriptWriter = std::function<Script(PlanningTools&)>;
+
+/// Script -> schedule -> kernels -> storages -> offsets -> waits. Never throws BudgetError: the report says whether it
+/// fits.
+std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const ScriptWriter& writer,
+                                         std::size_t num_fetches, const VariableLayout& variables, Device& device,
                                          const CompileOptions& options);
 
-/// Works out every pointer of the program in an arena that starts at `base`.
-void bind_program(Program& program, const Graph& graph, const VariableLayout& variables, std::byte* base);
+/// Works out every pointer of the program in an arena that starts at `base`, and a pool of host memory at `host`.
+void bind_program(Program& program, const Graph& graph, const VariableLayout& variables, std::byte* base,
+                  std::byte* host);
 
 }  // namespace sectionflow

@@ -30,6 +30,14 @@ std::string ProgramReport::text() const {
             bytes_text(section_bytes) + " for the fullest section itself\n";
   }
   text += "  budget:     " + exact(budget_bytes) + (fits ? "\n" : ", too small\n");
+  if (bytes_out > 0) {
+    text += "  swapped:    " + bytes_text(bytes_out) + " out and " + bytes_text(bytes_in) + " in; host peak " +
+            exact(host_peak_bytes) + "\n";
+  }
+  if (disk_bytes_out > 0) {
+    text += "  disk:       " + bytes_text(disk_bytes_out) + " out and " + bytes_text(disk_bytes_in) + " in; peak " +
+            exact(disk_peak_bytes) + "\n";
+  }
   text += "  recomputed: " + std::to_string(recomputed_operations) + " of " + std::to_string(num_operations) +
           " operations\n";
   text += fullest_text(*this, 4);
@@ -37,12 +45,32 @@ std::string ProgramReport::text() const {
   return text;
 }
 
+namespace {
+
+/// One tier is too small for what rests in it.
+[[noreturn]] void throw_tier_error(const char* option, const char* tier, std::size_t needed, std::size_t given,
+                                   const std::string& advice) {
+  throw BudgetError(error_text_of("the program needs ", exact(needed), " of ", tier, ", ", option, " is ", exact(given),
+                                  "\n  minimum: ", option, " of ", needed, " bytes", hint(advice)),
+                    given, needed);
+}
+
+}  // namespace
+
 void throw_budget_error(const ProgramReport& report) {
+  if (report.planned_peak_bytes <= report.budget_bytes) {
+    if (report.host_peak_bytes > report.host_budget_bytes) {
+      throw_tier_error("host_memory", "host memory", report.host_peak_bytes, report.host_budget_bytes,
+                       "give more host memory, a disk, or more device memory, so that less must rest elsewhere");
+    }
+    throw_tier_error("disk", "disk", report.disk_peak_bytes, report.disk_budget_bytes,
+                     "give a larger disk, or more host or device memory, so that less must rest there");
+  }
   throw BudgetError(
       error_text_of("the program needs ", exact(report.planned_peak_bytes), ", device_memory is ",
                     exact(report.budget_bytes), "\n  of these:   ", bytes_text(report.persistent_bytes),
                     " persistent (variables), ", bytes_text(report.transient_bytes), " transient\n",
-                    fullest_text(report, 8), "  minimum:    device_memory of ", report.planned_peak_bytes, " bytes",
+                    fullest_text(report, 8), "  minimum: device_memory of ", report.planned_peak_bytes, " bytes",
                     hint("cut the graph into more sections near this step, or make the batch smaller")),
       report.budget_bytes, report.planned_peak_bytes);
 }

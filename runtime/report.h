@@ -18,14 +18,23 @@ struct LiveTensor {
 
 /// What is known of a program before its first step. Bytes are exact: a run measures the same.
 struct ProgramReport {
-  std::size_t budget_bytes = 0;
+  std::size_t budget_bytes = 0;        ///< of device memory
   std::size_t persistent_bytes = 0;    ///< variables: parameters, slots, statistics
   std::size_t transient_bytes = 0;     ///< the rest of the peak: activations, gradients, feeds, fetches, scratch
   std::size_t planned_peak_bytes = 0;  ///< both; the smallest budget under which the program runs
   std::size_t lower_bound_bytes = 0;   ///< persistent bytes and the largest sum of live bytes, at most the peak
   std::size_t border_bytes = 0;        ///< of the transient ones: the most that rests between runs of sections
   std::size_t section_bytes = 0;       ///< of the transient ones: the most that one run needs for itself
-  bool fits = true;                    ///< planned_peak_bytes <= budget_bytes
+  std::size_t host_budget_bytes = 0;   ///< hard limit on what rests in host memory
+  std::size_t host_peak_bytes = 0;     ///< of what rests there, staging for the disk included
+  std::size_t disk_budget_bytes = 0;   ///< size of the swap file
+  std::size_t disk_peak_bytes = 0;     ///< of what rests in it
+  std::size_t bytes_out = 0;           ///< copied from device to host in a cycle
+  std::size_t bytes_in = 0;            ///< copied from host to device, feeds not counted
+  std::size_t disk_bytes_out = 0;      ///< written to disk in a cycle
+  std::size_t disk_bytes_in = 0;       ///< read from disk in a cycle
+  double predicted_seconds = 0;        ///< of a cycle; 0: no profile was given
+  bool fits = true;                    ///< every tier's peak is within its budget
   int num_steps = 0;
   int num_operations = 0;                ///< kernels launched in a cycle
   int recomputed_operations = 0;         ///< launches of a node after its first in the cycle, constants not counted

@@ -1,7 +1,9 @@
 #include "runtime/schedule.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
 #include "graph/ops/basic.h"
@@ -12,12 +14,19 @@ namespace {
 /// Lowers line by line, knowing where each value was written last.
 class Lowering {
  public:
-  Lowering(const ConcreteGraph& graph, Schedule& schedule) : graph_(graph), schedule_(schedule) {}
+  Lowering(const ConcreteGraph& graph, Schedule& schedule, CopyCarrier carrier)
+      : graph_(graph), schedule_(schedule), carrier_(carrier) {}
 
   void enter(const EntryValue& entry) {
-    const int buffer = add_buffer(entry.value, 0);
+    const int buffer = add_buffer(entry.value, 0, entry.tier);
     schedule_.buffers[buffer].fixed_offset = entry.offset;
     schedule_.buffers[buffer].other_names = entry.other_names;
+    if (entry.tier != Tier::device) {
+      rest_at(entry.rest, entry.tier) = buffer;
+      schedule_.buffers[buffer].rest = entry.rest;
+      return;
+    }
+    current_[entry.value] = buffer;
     for (const Value& name : entry.other_names) current_[name] = buffer;
   }
 
@@ -44,6 +53,12 @@ class Lowering {
       case StepKind::compute:
         add_operands(step);
         break;
+      case StepKind::copy_out:
+      case StepKind::disk_write:
+      case StepKind::disk_read:
+      case StepKind::copy_in:
+        add_transfer(step, line);
+        break;
     }
     schedule_.steps.push_back(std::move(step));
   }
@@ -55,6 +70,61 @@ class Lowering {
     const int buffer = buffer_of(node.inputs()[0]);
     schedule_.buffers[buffer].other_names.push_back(node.output());
     current_[node.output()] = buffer;
+  }
+
+  /// One stay of a value in a tier ends in another: the step reads a buffer of the one and begins one of the other.
+  void add_transfer(Step& step, const ScriptLine& line) {
+    step.rest = line.rest;
+    const bool from_device = line.kind == StepKind::copy_out, to_device = line.kind == StepKind::copy_in;
+    const Tier from = line.kind == StepKind::disk_read ? Tier::disk : Tier::host;
+    const Tier to = line.kind == StepKind::disk_write ? Tier::disk : Tier::host;
+    step.inputs = {from_device ? read(line.fetched) : read_rest(line.rest, from)};
+    const auto source = static_cast<std::size_t>(step.inputs[0].index);
+    const int target = to_device ? begin_again(line.fetched, source) : begin_rest(source, line.rest, to);
+    step.node = schedule_.buffers[static_cast<std::size_t>(target)].value.node().id();
+    step.outputs = {{Operand::Kind::buffer, target}};
+    if (line.kind == StepKind::disk_write) step.lane = Lane::disk_out;
+    if (line.kind == StepKind::disk_read) step.lane = Lane::disk_in;
+    if (carrier_ == CopyCarrier::threads && from_device) step.lane = Lane::copy_out;
+    if (carrier_ == CopyCarrier::threads && to_device) step.lane = Lane::copy_in;
+  }
+
+  int begin_rest(std::size_t source, int rest, Tier tier) {
+    const int buffer = add_buffer(schedule_.buffers[source].value, step_, tier);
+    Buffer& begun = schedule_.buffers[static_cast<std::size_t>(buffer)];
+    begun.other_names = schedule_.buffers[source].other_names;
+    begun.rest = rest;
+    return rest_at(rest, tier) = buffer;
+  }
+
+  /// A device buffer of `wanted` with the bytes of a rest. The value that was copied out comes back under all the names
+  /// that it has by now.
+  int begin_again(Value wanted, std::size_t source) {
+    const Value rested = schedule_.buffers[source].value;
+    std::vector<Value> names = schedule_.buffers[source].other_names;
+    if (const auto latest = current_.find(rested); latest != current_.end()) {
+      names = schedule_.buffers[static_cast<std::size_t>(latest->second)].other_names;
+    }
+    const bool same = wanted == rested || std::find(names.begin(), names.end(), wanted) != names.end();
+    const int buffer = add_buffer(same ? rested : wanted, step_);
+    if (!same) return buffer;
+    for (const Value& name : names) current_[name] = buffer;
+    schedule_.buffers[static_cast<std::size_t>(buffer)].other_names = std::move(names);
+    return buffer;
+  }
+
+  Operand read_rest(int rest, Tier tier) {
+    const int buffer = rest < 0 ? -1 : rest_at(rest, tier);
+    SF_CHECK(buffer >= 0, InternalError, "schedule: step ", step_, " reads rest ", rest, " of ", tier_name(tier),
+             ", where no earlier step has put it");
+    schedule_.buffers[static_cast<std::size_t>(buffer)].life.last = step_;
+    return {Operand::Kind::buffer, buffer};
+  }
+
+  /// The latest buffer of a rest in a tier; -1 where there is none.
+  int& rest_at(int rest, Tier tier) {
+    schedule_.num_rests = std::max(schedule_.num_rests, rest + 1);
+    return rests_.try_emplace({rest, tier}, -1).first->second;
   }
 
   void add_operands(Step& step) {
@@ -87,14 +157,15 @@ class Lowering {
 
   Operand write(Value value) { return {Operand::Kind::buffer, add_buffer(value, step_)}; }
 
-  int add_buffer(Value value, StepIndex first) {
+  int add_buffer(Value value, StepIndex first, Tier tier = Tier::device) {
     const int index = static_cast<int>(schedule_.buffers.size());
     schedule_.buffers.push_back({.value = value,
                                  .bytes = graph_.type(value).bytes(),
                                  .life = {first, first},
                                  .fixed_offset = {},
-                                 .other_names = {}});
-    current_[value] = index;
+                                 .other_names = {},
+                                 .tier = tier});
+    if (tier == Tier::device) current_[value] = index;
     return index;
   }
 
@@ -108,8 +179,10 @@ class Lowering {
 
   const ConcreteGraph& graph_;
   Schedule& schedule_;
+  CopyCarrier carrier_;
   StepIndex step_ = 0;
-  std::unordered_map<Value, int> current_;  // the buffer in which each value was written last
+  std::unordered_map<Value, int> current_;     // the device buffer in which each value was written last
+  std::map<std::pair<int, Tier>, int> rests_;  // the buffer of each rest in each tier off the device
 };
 
 }  // namespace
@@ -129,14 +202,36 @@ std::string Pass::text() const {
   throw InternalError("Pass::text: unknown kind");
 }
 
-Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches) {
+const char* lane_name(Lane lane) {
+  switch (lane) {
+    case Lane::compute:
+      return "compute";
+    case Lane::copy_out:
+      return "copy out";
+    case Lane::copy_in:
+      return "copy in";
+    case Lane::disk_out:
+      return "disk out";
+    case Lane::disk_in:
+      return "disk in";
+  }
+  throw InternalError("lane_name: unknown lane");
+}
+
+bool is_transfer(StepKind kind) {
+  return kind == StepKind::copy_out || kind == StepKind::disk_write || kind == StepKind::disk_read ||
+         kind == StepKind::copy_in;
+}
+
+Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches, CopyCarrier carrier) {
   Schedule schedule;
   schedule.passes = script.passes;
   schedule.fetches.resize(num_fetches);
-  Lowering lowering(graph, schedule);
+  Lowering lowering(graph, schedule, carrier);
   for (const EntryValue& entry : script.entries) lowering.enter(entry);
   for (std::size_t i = 0; i < script.lines.size(); ++i) {
     if (i == static_cast<std::size_t>(script.half)) schedule.half = static_cast<StepIndex>(schedule.steps.size());
+    schedule.step_of_line.push_back(static_cast<StepIndex>(schedule.steps.size()));
     lowering.add(script.lines[i]);
   }
   if (static_cast<std::size_t>(script.half) >= script.lines.size()) {

@@ -20,28 +20,46 @@ struct Pass {
   std::string text() const;
 };
 
-/// `hold` does nothing but keep a value alive up to its line.
-enum class StepKind { feed, compute, fetch, hold };
+/// `hold` does nothing but keep a value alive up to its line. The last four carry bytes between tiers: device to host,
+/// host to disk, disk to host, host to device.
+enum class StepKind { feed, compute, fetch, hold, copy_out, disk_write, disk_read, copy_in };
+
+/// A queue of steps that are executed one after the other; lanes run beside each other.
+enum class Lane { compute, copy_out, copy_in, disk_out, disk_in };
+inline constexpr int kNumLanes = 5;
+
+/// "compute", "copy out", ...
+const char* lane_name(Lane lane);
+/// Whether the step carries bytes between tiers.
+bool is_transfer(StepKind kind);
 
 /// One line of a script: what to do, without bytes or addresses.
 struct ScriptLine {
   StepKind kind = StepKind::compute;
   NodeId node = 0;      ///< to feed or compute
-  Value fetched{};      ///< for fetch and hold
+  Value fetched{};      ///< for fetch and hold; the value to copy out or in
   int fetch_slot = 0;   ///< for fetch: which fetch of the caller
   int pass = 0;         ///< index into Script::passes
   bool replay = false;  ///< compute: the node has been executed before in this cycle, and its kept outputs are alive
+  int rest = -1;        ///< copies: the number of the rest; a value's stays away from the device share one
 };
 
-/// A value that is in device memory when a script begins, left there by an earlier one.
+/// A value that is in memory when a script begins, left there by an earlier one.
 struct EntryValue {
   Value value;
-  std::size_t offset = 0;            ///< in the planned region
+  std::size_t offset = 0;            ///< in the planned region of its tier
   std::vector<Value> other_names{};  ///< as in Buffer
+  Tier tier = Tier::device;
+  int rest = -1;  ///< off the device: the number of its rest
 };
 
 /// What runs when; what a writer of schedules writes. A value that is written again begins a new buffer; a reader reads
 /// the latest. Nothing else needs to be said about what is kept, dropped or computed again.
+///
+/// A value rests elsewhere between a `copy_out` line, which copies its latest buffer to the host, and a `copy_in` line,
+/// which begins a new buffer of it, or of another value of that type, with the same bytes. `disk_write` and `disk_read`
+/// lines between the two move the rest on to the disk and back to the host. A `hold` line behind a copy_out says when
+/// the copy is expected to be over: until then the plan gives its bytes to nobody, who would have to wait.
 struct Script {
   std::vector<Pass> passes;
   std::vector<ScriptLine> lines;
@@ -70,15 +88,21 @@ struct Step {
   std::vector<Operand> updated{};  ///< variables that are changed in place
   Operand workspace{};
   int slot = 0;  ///< feed: index into Schedule::feeds; fetch: the caller's index; compute: index of the kernel
+  Lane lane = Lane::compute;
+  /// Steps of other lanes that must be over before this one starts. Those of its own lane always are.
+  std::vector<StepIndex> waits{};
+  int rest = -1;  ///< copies: the number of the rest
 };
 
-/// One stay of one value, or of a kernel's scratch, in device memory.
+/// One stay of one value, or of a kernel's scratch, in the memory of one tier.
 struct Buffer {
   Value value;  ///< invalid for scratch
   std::size_t bytes = 0;
   Life life;  ///< from the step that writes it to the last that reads it
   std::optional<std::size_t> fixed_offset;
   std::vector<Value> other_names{};  ///< values with the same elements, made by nodes that are identities
+  Tier tier = Tier::device;
+  int rest = -1;  ///< off the device: the number of the rest
 };
 
 /// What is fetched where.
@@ -88,19 +112,26 @@ struct FetchSlot {
   std::size_t bytes = 0;
 };
 
-/// The steps of one program, and the buffers that they read and write. On one compute lane the order of the list is all
-/// the waiting that there is.
+/// The steps of one program, and the buffers that they read and write. Executed one after the other in the order of the
+/// list they give the right result; what of that order must be kept when lanes run beside each other, `Step::waits`
+/// says.
 struct Schedule {
   std::vector<Pass> passes;
   std::vector<Step> steps;
   std::vector<Buffer> buffers;
   std::vector<NodeId> feeds;  ///< placeholders, each once
   std::vector<FetchSlot> fetches;
-  StepIndex half = 0;  ///< steps before this one are the forward half of a cycle
+  StepIndex half = 0;                   ///< steps before this one are the forward half of a cycle
+  int num_rests = 0;                    ///< rests have numbers below this one
+  std::vector<StepIndex> step_of_line;  ///< by line of the script; the next step where a line is none
 };
 
-/// Turns a script into steps and buffers. Lives are set; scratch is added by prepare_kernels.
+/// Who carries copies between device and host: the compute team in its own lane, or a thread for each direction.
+enum class CopyCarrier { team, threads };
+
+/// Turns a script into steps and buffers. Lives are set; scratch is added by prepare_kernels, waits by add_waits.
 /// Throws: InternalError when a line reads a value that no earlier line has written, or a fetch is left out.
-Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches);
+Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches,
+                      CopyCarrier carrier = CopyCarrier::team);
 
 }  // namespace sectionflow

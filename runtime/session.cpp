@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "graph/ops/basic.h"
 #include "runtime/executor.h"
+#include "runtime/swap_engine.h"
 
 namespace sectionflow {
 namespace {
@@ -29,7 +30,7 @@ std::size_t forward_half_peak(const Program& program) {
   std::size_t peak = program.report.persistent_bytes;
   for (std::size_t i = 0; i < program.storage.storages.size(); ++i) {
     const Storage& storage = program.storage.storages[i];
-    if (storage.bytes == 0 || storage.life.first >= program.schedule.half) continue;
+    if (storage.tier != Tier::device || storage.bytes == 0 || storage.life.first >= program.schedule.half) continue;
     peak = std::max(peak, program.transient_offset + program.plan.offsets[i] + storage.bytes);
   }
   return peak;
@@ -51,11 +52,20 @@ struct Session::Pending {
   std::vector<HostTensor> feeds;  ///< copies, one an entry of Schedule::feeds
 };
 
-Session::Session(Graph& graph, SessionOptions options, Where where) : graph_(&graph), options_(options) {
+Session::Session(Graph& graph, SessionOptions options, Where where) : graph_(&graph), options_(std::move(options)) {
   device_ = call_at(where, [&] { return make_device(options_.device, options_.threads); });
   threads_ = device_->threads();
-  budget_bytes_ = options_.device_memory == 0 ? device_->total_memory() : options_.device_memory;
-  statistics_.bytes_limit = statistics_.bytes_reservable_limit = budget_bytes_;
+  budgets_.device = options_.device_memory == 0 ? device_->total_memory() : options_.device_memory;
+  budgets_.host = options_.host_memory == 0 ? machine_memory() : options_.host_memory;
+  budgets_.disk = options_.disk;
+  swaps_ = call_at(where, [&] {
+    return std::make_unique<SwapEngine>(graph, SwapEngineOptions{.host_memory = budgets_.host,
+                                                                 .disk = budgets_.disk,
+                                                                 .swap_directory = options_.swap_directory,
+                                                                 .link_bandwidth = options_.link_bandwidth,
+                                                                 .random_delays = options_.random_delays});
+  });
+  statistics_.bytes_limit = statistics_.bytes_reservable_limit = budgets_.device;
 }
 
 Session::~Session() = default;
@@ -73,8 +83,8 @@ void Session::lay_out_variables() {
 
 Arena& Session::arena() {
   if (!arena_) {
-    arena_ = std::make_unique<Arena>(*device_, budget_bytes_);
-    statistics_.bytes_reserved = statistics_.peak_bytes_reserved = budget_bytes_;
+    arena_ = std::make_unique<Arena>(*device_, budgets_.device);
+    statistics_.bytes_reserved = statistics_.peak_bytes_reserved = budgets_.device;
   }
   return *arena_;
 }
@@ -137,9 +147,14 @@ Program& Session::whole_graph_program(const std::vector<Value>& fetches, const S
              target.valid() ? target.name() : "", "' does not belong to the graph of this session");
   }
   return program(key_of("whole", fetches, options.targets, signature), signature, fetches.size(),
-                 [&](const ConcreteGraph& graph) {
-                   return build_schedule(graph, {fetches, options.targets});
+                 [&](PlanningTools& tools) {
+                   return build_schedule(tools.graph(), {fetches, options.targets});
                  });
+}
+
+void Session::set_script_editor(std::string key, ScriptEditor editor) {
+  editor_key_ = key.empty() ? std::string() : " | " + key;
+  edit_script_ = std::move(editor);
 }
 
 Program& Session::program(const std::string& wanted, const Signature& signature, std::size_t num_fetches,
@@ -148,14 +163,20 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
   if (!initialized_) lay_out_variables();
   layout_.offsets.resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
   // A control edge is all that may change in the nodes that a kept program knows.
-  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges");
+  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges", editor_key_);
   const auto found = programs_.find(key);
   // Before initialize() the variables have no places that a kept program could rely on.
   if (initialized_ && found != programs_.end()) return *found->second;
   const auto entered = device_->enter();
   const ConcreteGraph concrete(*graph_, signature);
-  auto compiled = compile_program(concrete, writer(concrete), num_fetches, layout_, *device_,
-                                  {.budget_bytes = budget_bytes_,
+  const auto write = [&](PlanningTools& tools) {
+    Script script = writer(tools);
+    return edit_script_ ? edit_script_(std::move(script), tools) : script;
+  };
+  auto compiled = compile_program(concrete, write, num_fetches, layout_, *device_,
+                                  {.budgets = budgets_,
+                                   .carrier = options_.copy_threads ? CopyCarrier::threads : CopyCarrier::team,
+                                   .link_bandwidth = options_.link_bandwidth,
                                    .poison = options_.poison,
                                    .check = options_.check_schedules,
                                    .edit_schedule = edit_schedule_});
@@ -214,7 +235,7 @@ std::vector<HostTensor> Session::play_forward_half(Program& program, const Feeds
   statistics_.bytes_in_use = layout_.end_bytes;
   for (const Storage& storage : program.storage.storages) {
     const bool crosses = storage.life.first < program.schedule.half && storage.life.last >= program.schedule.half;
-    if (crosses) statistics_.bytes_in_use += storage.bytes;
+    if (crosses && storage.tier == Tier::device) statistics_.bytes_in_use += storage.bytes;
   }
   statistics_.bytes_active = statistics_.bytes_in_use;
   return fetched;
@@ -259,7 +280,8 @@ const Program* Session::pending() const {
 std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, StepIndex last,
                                             const std::vector<const std::byte*>& feeds, const PlayOptions& options) {
   std::byte* base = arena().data();
-  if (program.bound.empty()) bind_program(program, *graph_, layout_, base);
+  swaps_->prepare(program);
+  if (program.bound.empty()) bind_program(program, *graph_, layout_, base, swaps_->host_base());
   std::vector<HostTensor> fetched;
   std::vector<std::byte*> fetch_pointers;
   for (const FetchSlot& slot : program.schedule.fetches) {
@@ -276,6 +298,7 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
                       .region = base + program.transient_offset,
                       .feeds = feeds,
                       .fetches = fetch_pointers,
+                      .swaps = swaps_.get(),
                       .seed = options_.seed,
                       .cycle = cycle_,
                       .executions = executions_,
@@ -297,20 +320,29 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
 void Session::begin_measurement(const Program& program) {
   // What is written behind the window shows by its page, what is written in it by the byte.
   arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + 1_MiB);
+  swaps_->prepare(program);
+  swaps_->begin_measurement(program);
 }
 
 void Session::finish(const Program& program, bool completed) {
   if (completed) ++cycle_;
   for (const Storage& storage : program.storage.storages) {
+    if (storage.tier != Tier::device) continue;
     statistics_.largest_alloc_size = std::max(statistics_.largest_alloc_size, storage.bytes);
   }
   statistics_.num_allocs += static_cast<std::int64_t>(program.storage.storages.size());
   statistics_.planned_peak_bytes = program.report.planned_peak_bytes;
+  statistics_.planned_host_peak_bytes = program.report.host_peak_bytes;
+  statistics_.planned_disk_peak_bytes = program.report.disk_peak_bytes;
   statistics_.measured_peak_bytes = 0;
+  statistics_.measured_host_peak_bytes = statistics_.measured_disk_peak_bytes = 0;
   if (measuring_) {
     const std::size_t touched = arena().highest_touched(program.transient_offset);
     statistics_.measured_peak_bytes = touched > program.transient_offset ? touched : layout_.end_bytes;
+    statistics_.measured_host_peak_bytes = swaps_->measured_host_peak();
+    statistics_.measured_disk_peak_bytes = swaps_->measured_disk_peak();
   }
+  statistics_.bytes_reclaimed += program.report.bytes_out;
   statistics_.bytes_in_use = statistics_.bytes_active = layout_.end_bytes;
   statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, program.report.planned_peak_bytes);
   statistics_.peak_bytes_active = statistics_.peak_bytes_in_use;

@@ -23,12 +23,29 @@
 
 namespace SF_API sectionflow {
 
+class SwapEngine;
+
 /// The device, the budget and the randomness of a session, and what it checks.
 struct SessionOptions {
   DeviceSpec device = cpu();
   /// Hard limit on all bytes that are allocated on the device: variables, activations, gradients, feeds, fetches,
   /// scratch. 0: all memory of the device.
   std::size_t device_memory = 0;
+  /// Hard limit on the bytes that rest in host memory: swapped tensors, and what is on its way to or from the disk.
+  /// 0: all memory of the machine. Feeds and fetches are the caller's and do not count.
+  std::size_t host_memory = 0;
+  /// Size of the swap file, all taken when a program first needs it; 0: nothing rests on disk.
+  std::size_t disk = 0;
+  /// Where the swap file is made; empty: the system's folder for temporary files. It has no name there, mode 0600, and
+  /// is gone with the session.
+  std::string swap_directory{};
+  /// Copies between device and host by a thread for each direction, beside the compute team. Pays where a core is
+  /// free, that is with `threads` below the number of cores; otherwise the team carries them itself.
+  bool copy_threads = false;
+  /// Holds copies down to this many bytes a second in each direction, as a bus would; 0: as fast as they go.
+  double link_bandwidth = 0;
+  /// Testing: every step that others wait for is delayed at random by this seed, so that missing waits show; 0: none.
+  std::uint64_t random_delays = 0;
   /// Compute threads; 0: every core that the process may use. Results are the same bits only for the same number.
   int threads = 0;
   /// Of all random numbers: initial values and random operations.
@@ -100,7 +117,9 @@ class Session {
 
   const Graph& graph() const { return *graph_; }
   const SessionOptions& options() const { return options_; }
-  std::size_t budget_bytes() const { return budget_bytes_; }
+  /// Of device memory.
+  std::size_t budget_bytes() const { return budgets_.device; }
+  const TierBudgets& budgets() const { return budgets_; }
   int threads() const { return threads_; }
   /// Training cycles completed since initialize(). Evaluation does not count.
   std::uint64_t completed_cycles() const { return cycle_; }
@@ -122,8 +141,6 @@ class Session {
   /// Keeps other threads out until the entry ends. Throws: ArgumentError (SF-E012) while another thread is inside.
   [[nodiscard]] OneAtATime::Entry enter() { return one_at_a_time_.enter("the session"); }
 
-  using ScriptWriter = std::function<Script(const ConcreteGraph&)>;
-
   /// The program of that key, compiled from `writer`'s script when it is new. Compiling checks no budget.
   Program& program(const std::string& key, const Signature& signature, std::size_t num_fetches,
                    const ScriptWriter& writer);
@@ -143,6 +160,10 @@ class Session {
   const Program* pending() const;
   /// Seconds of each pass of the last playing.
   const std::vector<double>& pass_seconds() const { return pass_seconds_; }
+  /// Has the script of every program compiled from here on changed by `editor` before it is final; `key` tells
+  /// programs of different editors apart. An empty editor: none.
+  using ScriptEditor = std::function<Script(Script, PlanningTools&)>;
+  void set_script_editor(std::string key, ScriptEditor editor);
   /// For tests that plant faults: programs compiled from here on are edited before they are planned.
   void set_schedule_editor(std::function<void(Schedule&)> editor) { edit_schedule_ = std::move(editor); }
 
@@ -177,7 +198,7 @@ class Session {
   OneAtATime one_at_a_time_;
   std::unique_ptr<Device> device_;
   int threads_ = 0;
-  std::size_t budget_bytes_ = 0;
+  TierBudgets budgets_;
   std::unique_ptr<Arena> arena_;
   VariableLayout layout_;
   bool initialized_ = false;
@@ -191,6 +212,9 @@ class Session {
   bool measuring_ = false;
   Trace* trace_ = nullptr;
   std::function<void(Schedule&)> edit_schedule_;
+  std::string editor_key_;
+  ScriptEditor edit_script_;
+  std::unique_ptr<SwapEngine> swaps_;
 };
 
 }  // namespace sectionflow

@@ -3,7 +3,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 
@@ -12,9 +15,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kComputeLane = 1, kPassLane = 2;
+constexpr int kPassLane = kNumLanes + 1;
 
-json lane_name(int lane, const char* name) {
+int lane_number(Lane lane) {
+  return static_cast<int>(lane) + 1;
+}
+
+json name_of_lane(int lane, const char* name) {
   return {{"ph", "M"}, {"name", "thread_name"}, {"pid", 1}, {"tid", lane}, {"args", {{"name", name}}}};
 }
 
@@ -23,38 +30,88 @@ json slice(int lane, const std::string& name, const std::string& category, doubl
           {"tid", lane}, {"ts", start_us}, {"dur", duration_us}};
 }
 
+json step_slice(const Trace::Event& event, const Graph& graph) {
+  const Node& node = graph.node(event.node);
+  const bool transfer = is_transfer(event.kind);
+  json step = slice(lane_number(event.lane), node.name(), transfer ? "swap" : node.op().name, event.start_us,
+                    event.duration_us);
+  step["args"] = {
+      {"op", node.op().name}, {"pass", event.pass.text()}, {"replay", event.replay}, {"cycle", event.cycle}};
+  if (transfer) {
+    step["args"]["bytes"] = event.bytes;
+    step["args"]["rest"] = event.rest;
+  }
+  return step;
+}
+
+/// An arrow from the end of a copy out to the start of the copy in of the same rest.
+void add_flows(const std::vector<Trace::Event>& events, json& out) {
+  std::map<std::pair<std::uint64_t, int>, const Trace::Event*> left;  // by cycle and rest
+  for (const Trace::Event& event : events) {
+    if (event.kind == StepKind::copy_out) left[{event.cycle, event.rest}] = &event;
+  }
+  int id = 0;
+  for (const Trace::Event& event : events) {
+    const auto found = left.find({event.cycle, event.rest});
+    if (event.kind != StepKind::copy_in || found == left.end()) continue;
+    const Trace::Event& from = *found->second;
+    const auto flow = [&](const char* phase, const Trace::Event& at, double time_us) {
+      json arrow = {{"ph", phase},
+                    {"name", "rest"},
+                    {"cat", "swap"},
+                    {"id", id},
+                    {"pid", 1},
+                    {"ts", time_us},
+                    {"tid", lane_number(at.lane)}};
+      if (*phase == 'f') arrow["bp"] = "e";
+      out.push_back(std::move(arrow));
+    };
+    flow("s", from, from.start_us);
+    flow("f", event, event.start_us);
+    ++id;
+  }
+}
+
+/// Runs of events of the compute lane that share pass and cycle.
+void add_passes(const std::vector<Trace::Event>& events, json& out) {
+  std::vector<const Trace::Event*> computed;
+  for (const Trace::Event& event : events) {
+    if (event.lane == Lane::compute) computed.push_back(&event);
+  }
+  for (std::size_t begin = 0; begin < computed.size();) {
+    const Trace::Event& first = *computed[begin];
+    std::size_t end = begin;
+    while (end < computed.size() && computed[end]->cycle == first.cycle &&
+           computed[end]->pass.text() == first.pass.text()) {
+      ++end;
+    }
+    const Trace::Event& last = *computed[end - 1];
+    out.push_back(
+        slice(kPassLane, first.pass.text(), "pass", first.start_us, last.start_us + last.duration_us - first.start_us));
+    begin = end;
+  }
+}
+
 }  // namespace
 
 void Trace::write(const std::string& path, const Graph& graph) const {
   json events = json::array();
   events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", 1}, {"args", {{"name", "device"}}}});
-  events.push_back(lane_name(kComputeLane, "compute"));
-  events.push_back(lane_name(kPassLane, "passes"));
-  for (std::size_t i = 0; i < events_.size(); ++i) {
-    const Event& event = events_[i];
-    const Node& node = graph.node(event.node);
-    json step = slice(kComputeLane, node.name(), node.op().name, event.start_us, event.duration_us);
-    step["args"] = {
-        {"op", node.op().name}, {"pass", event.pass.text()}, {"replay", event.replay}, {"cycle", event.cycle}};
-    events.push_back(std::move(step));
+  std::set<Lane> used = {Lane::compute};
+  for (const Event& event : events_) used.insert(event.lane);
+  for (Lane lane : used) events.push_back(name_of_lane(lane_number(lane), lane_name(lane)));
+  events.push_back(name_of_lane(kPassLane, "passes"));
+  for (const Event& event : events_) {
+    events.push_back(step_slice(event, graph));
+    if (event.lane != Lane::compute) continue;
     events.push_back({{"ph", "C"},
                       {"name", "bytes_in_use"},
                       {"pid", 1},
                       {"ts", event.start_us},
                       {"args", {{"bytes", event.live_bytes}}}});
   }
-  // Passes: runs of events that share pass and cycle.
-  for (std::size_t begin = 0; begin < events_.size();) {
-    std::size_t end = begin;
-    while (end < events_.size() && events_[end].cycle == events_[begin].cycle &&
-           events_[end].pass.text() == events_[begin].pass.text()) {
-      ++end;
-    }
-    const Event& last = events_[end - 1];
-    events.push_back(slice(kPassLane, events_[begin].pass.text(), "pass", events_[begin].start_us,
-                           last.start_us + last.duration_us - events_[begin].start_us));
-    begin = end;
-  }
+  add_flows(events_, events);
+  add_passes(events_, events);
   std::ofstream file(path);
   file << json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() << '\n';
   file.close();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,11 @@ class Trace {
     std::uint64_t cycle = 0;
     double start_us = 0;
     double duration_us = 0;
-    std::size_t live_bytes = 0;  ///< bytes of the buffers alive during the step
+    std::size_t live_bytes = 0;  ///< bytes of the buffers in device memory that the plan has alive at the step
+    StepKind kind = StepKind::compute;
+    Lane lane = Lane::compute;
+    int rest = -1;          ///< copies: the number of the rest
+    std::size_t bytes = 0;  ///< copies: how many
   };
 
   void reserve(std::size_t more_events) {
@@ -30,15 +35,22 @@ class Trace {
     // At least twice the room, so that many cycles in one trace are not copied at each.
     if (wanted > events_.capacity()) events_.reserve(std::max(wanted, 2 * events_.capacity()));
   }
-  void add(const Event& event) { events_.push_back(event); }
+  /// Threads: by any lane at any time.
+  void add(const Event& event) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(event);
+  }
+  /// In the order of their ends. Not while a lane is playing.
   const std::vector<Event>& events() const { return events_; }
   void clear() { events_.clear(); }
 
-  /// Chrome trace event JSON: one lane of steps, one of passes, and a counter of live bytes.
+  /// Chrome trace event JSON: one lane of steps for compute, copy out, copy in, disk out and disk in each as far as
+  /// they are used, one of passes, flows from swap-out to swap-in, and a counter of live bytes.
   /// Throws: DataError when the file cannot be written.
   void write(const std::string& path, const Graph& graph) const;
 
  private:
+  std::mutex mutex_;
   std::vector<Event> events_;
 };
 

@@ -47,6 +47,7 @@ TransientSplit split_transient(const Schedule& schedule, const StorageAssignment
   LiveBytes border(runs.size()), own(runs.size());
   if (runs.empty()) return {};
   for (const Storage& s : storage.storages) {
+    if (s.tier != Tier::device) continue;
     const bool crosses = runs[static_cast<std::size_t>(s.life.first)] != runs[static_cast<std::size_t>(s.life.last)];
     (crosses ? border : own).add(s.life, round_up(s.bytes));
   }

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libdnnl-dev libboost-graph-dev libgoogle-glog-dev libgtest-dev libgmock-dev libcli11-dev
-  nlohmann-json3-dev zlib1g-dev)
+  nlohmann-json3-dev zlib1g-dev libxxhash-dev liburing-dev)
 for argument in "$@"; do
   case "$argument" in
     --checks) packages+=(clang clang-format libclang-rt-dev libomp-dev doxygen pkgconf) ;;

@@ -266,7 +266,7 @@ Program& GraphSectionManager::cycle_program(Session& session, const CycleRequest
   for (const Value& value : request.held.until_backward) add(" b", value);
   for (const Value& value : request.held.until_end) add(" e", value);
   return session.program(key + " | " + signature.text(), signature, request.fetches.size(),
-                         [&](const ConcreteGraph& graph) { return write_section_schedule(graph, request); });
+                         [&](PlanningTools& tools) { return write_section_schedule(tools.graph(), request); });
 }
 
 ProgramReport GraphSectionManager::plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,

@@ -63,14 +63,21 @@ Program& GraphSectionManager::backward_program(Session& session, const Program& 
     const bool crosses = buffer.life.first < schedule.half && buffer.life.last >= schedule.half;
     if (!crosses) continue;
     const auto storage = static_cast<std::size_t>(forward.storage.storage_of_buffer[i]);
-    entries.push_back({buffer.value, forward.plan.offsets[storage], buffer.other_names});
-    add(" ", buffer.value, entries.back().offset);
+    entries.push_back({.value = buffer.value,
+                       .offset = forward.plan.offsets[storage],
+                       .other_names = buffer.other_names,
+                       .tier = buffer.tier,
+                       .rest = buffer.rest});
+    add(buffer.tier == Tier::device ? " "
+        : buffer.tier == Tier::host ? " h"
+                                    : " d",
+        buffer.value, entries.back().offset);
   }
   for (const CycleFetch& fetch : fetches) add(" f", fetch.value, static_cast<std::size_t>(fetch.run));
   const CycleRequest request = request_for(fetches);
   const Signature& signature = forward.signature;
   return session.program(key + " | " + signature.text(), signature, fetches.size(),
-                         [&](const ConcreteGraph& graph) { return write_backward_half(graph, request, entries); });
+                         [&](PlanningTools& tools) { return write_backward_half(tools.graph(), request, entries); });
 }
 
 std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(Session& session,

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/checked_add.h"
+#include "base/checked_arithmetic.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 

@@ -1,5 +1,6 @@
 #include "graph/ops/conv_transpose.h"
 
+#include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/ops/described_window.h"
 
@@ -7,9 +8,7 @@ namespace sectionflow {
 namespace {
 
 std::vector<TensorType> infer(const ShapeRequest& request, std::size_t rank) {
-  for (const TensorType& type : request.inputs) {
-    SF_CHECK(type.dtype == Dtype::f32, ArgumentError, request.label, " got ", type.text(), "; wanted f32; try cast");
-  }
+  check_f32(request);
   const auto& options = request.get<ConvolutionOptions>();
   check_steps_of(options.steps, rank, request.label);
   SF_CHECK(options.output_padding.size() == rank, ArgumentError, request.label, " got ", options.output_padding.size(),

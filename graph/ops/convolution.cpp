@@ -1,6 +1,7 @@
 #include "graph/ops/convolution.h"
 
-#include "base/checked_add.h"
+#include "base/checked_arithmetic.h"
+#include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/ops/described_window.h"
 
@@ -23,12 +24,6 @@ Shape ConvolutionGeometry::y_shape() const {
 }
 
 namespace {
-
-void check_f32(const ShapeRequest& request) {
-  for (const TensorType& type : request.inputs) {
-    SF_CHECK(type.dtype == Dtype::f32, ArgumentError, request.label, " got ", type.text(), "; wanted f32; try cast");
-  }
-}
 
 /// `weights`: "C, F", the end of the weights' shape.
 void check_ranks(const Shape& x, const Shape& w, const ConvolutionOptions& options, const std::string& weights,

@@ -1,5 +1,6 @@
 #include "graph/ops/dropout.h"
 
+#include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 #include "graph/option_fields.h"
@@ -9,7 +10,7 @@ namespace {
 
 std::vector<TensorType> infer_dropout(const ShapeRequest& request) {
   const TensorType& x = request.inputs[0];
-  SF_CHECK(x.dtype == Dtype::f32, ArgumentError, request.label, " got ", x.text(), "; wanted f32; try cast");
+  check_f32(x, request.label);
   const TensorType& is_training = request.inputs[1];
   SF_CHECK(is_training == (TensorType{Dtype::boolean, {}}), ArgumentError, request.label, ": is_training is ",
            is_training.text(), "; wanted bool[], a placeholder or constant");

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 
@@ -11,9 +12,7 @@ namespace {
 const TensorType kScalar{Dtype::f32, {}};
 
 std::vector<TensorType> infer_global_norm(const ShapeRequest& request) {
-  for (const TensorType& x : request.inputs) {
-    SF_CHECK(x.dtype == Dtype::f32, ArgumentError, request.label, " got ", x.text(), "; wanted f32; try cast");
-  }
+  check_f32(request);
   return {kScalar};
 }
 

@@ -1,17 +1,11 @@
 #include "graph/ops/layer_norm.h"
 
+#include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
-
-void check_f32(const ShapeRequest& request) {
-  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
-    SF_CHECK(request.inputs[i].dtype == Dtype::f32, ArgumentError, request.label, ": input ", i, " is ",
-             request.inputs[i].text(), "; wanted f32; try cast");
-  }
-}
 
 void check_per_channel(const ShapeRequest& request, std::size_t input, const Shape& x) {
   SF_CHECK(may_agree(request.inputs[input], {Dtype::f32, {x[-1]}}), ShapeError, request.label, " got x ", x,

@@ -1,17 +1,11 @@
 #include "graph/ops/matmul.h"
 
+#include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
-
-void check_f32(const ShapeRequest& request) {
-  const TensorType& a = request.inputs[0];
-  const TensorType& b = request.inputs[1];
-  SF_CHECK(a.dtype == Dtype::f32 && b.dtype == Dtype::f32, ArgumentError, request.label, " got ", a.text(), " and ",
-           b.text(), "; wanted f32 twice; try cast");
-}
 
 /// The dimensions that the first `count` of a and b stand for, where a known one decides an unknown one.
 std::vector<std::int64_t> leading_dims(const ShapeRequest& request, int count) {

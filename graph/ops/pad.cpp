@@ -1,6 +1,6 @@
 #include "graph/ops/pad.h"
 
-#include "base/checked_add.h"
+#include "base/checked_arithmetic.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 #include "graph/shape_gradient.h"

@@ -1,5 +1,7 @@
 #include "graph/ops/pool.h"
 
+#include "base/checked_arithmetic.h"
+#include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/ops/described_window.h"
 #include "graph/ops/reduce.h"
@@ -37,10 +39,6 @@ Dtype pool_index_dtype(const PoolGeometry& geometry) {
 }
 
 namespace {
-
-void check_f32(const TensorType& type, const std::string& label) {
-  SF_CHECK(type.dtype == Dtype::f32, ArgumentError, label, " got ", type.text(), "; wanted f32; try cast");
-}
 
 void check_window(const ShapeRequest& request, std::size_t rank) {
   const auto& options = request.get<PoolOptions>();

@@ -1,16 +1,11 @@
 #include "graph/ops/reduce.h"
 
+#include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
-
-void check_f32(const ShapeRequest& request) {
-  for (const TensorType& type : request.inputs) {
-    SF_CHECK(type.dtype == Dtype::f32, ArgumentError, request.label, " got ", type.text(), "; wanted f32; try cast");
-  }
-}
 
 std::vector<TensorType> infer_reduce(const ShapeRequest& request) {
   check_f32(request);

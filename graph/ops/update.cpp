@@ -23,7 +23,7 @@ void check_scalar(const ShapeRequest& request, int index, Dtype dtype, std::stri
            request.inputs[index].text(), "; wanted ", dtype_name(dtype), "[]");
 }
 
-void check_f32(const ShapeRequest& request) {
+void check_f32_variable(const ShapeRequest& request) {
   SF_CHECK(request.inputs[0].dtype == Dtype::f32, ArgumentError, request.label, ": variable is ",
            request.inputs[0].text(), "; wanted f32");
 }
@@ -75,7 +75,7 @@ void define_moving_average(OpRegistry& registry) {
                     [](const ShapeRequest& r) {
                       const float decay = r.get<MovingAverageOptions>().decay;
                       SF_CHECK(decay >= 0 && decay <= 1, ArgumentError, r.label, ": decay ", decay, "; wanted 0 to 1");
-                      check_f32(r);
+                      check_f32_variable(r);
                       check_like_variable(r, {1});
                       check_scalar(r, 2, Dtype::boolean, "is_training");
                       return Types{};
@@ -98,7 +98,7 @@ void add_adam(OpRegistry& registry, const char* name, OptionsDescription options
                 .options = std::move(options),
                 .infer =
                     [](const ShapeRequest& r) {
-                      check_f32(r);
+                      check_f32_variable(r);
                       check_like_variable(r, {1, 2, 3});
                       check_scalar(r, 4, Dtype::f32, "learning_rate");
                       check_scalar(r, 5, Dtype::i64, "steps");
@@ -117,7 +117,7 @@ void add_one_slot(OpRegistry& registry, const char* name, OptionsDescription opt
                 .options = std::move(options),
                 .infer =
                     [](const ShapeRequest& r) {
-                      check_f32(r);
+                      check_f32_variable(r);
                       check_like_variable(r, {1, 2});
                       check_scalar(r, 3, Dtype::f32, "learning_rate");
                       check_options(r.get<Options>(), r.label);
@@ -132,7 +132,7 @@ void define_optimizer_updates(OpRegistry& registry) {
                 .inputs = 3,
                 .infer =
                     [](const ShapeRequest& r) {
-                      check_f32(r);
+                      check_f32_variable(r);
                       check_like_variable(r, {1});
                       check_scalar(r, 2, Dtype::f32, "learning_rate");
                       return Types{};

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/checked_add.h"
+#include "base/checked_arithmetic.h"
 #include "base/error.h"
 
 namespace sectionflow {

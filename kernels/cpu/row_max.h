@@ -22,10 +22,4 @@ inline float row_max(const float* x, std::int64_t count) {
   return *std::max_element(lanes, lanes + kLanes);
 }
 
-/// Rows of `length` elements that are worth a second thread where each takes a few exponentials.
-inline std::int64_t row_grain(std::int64_t length) {
-  constexpr std::int64_t kElementsAThread = 4096;
-  return std::max<std::int64_t>(1, kElementsAThread / std::max<std::int64_t>(1, length));
-}
-
 }  // namespace sectionflow

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "device/parallel.h"
+#include "kernels/cpu/for_each_row.h"
 #include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/row_max.h"
 #include "kernels/cpu/row_sum.h"
@@ -42,24 +42,20 @@ void log_softmax_grad_row(float* dx, const float* dy, const float* y, std::int64
   for (std::int64_t i = 0; i < length; ++i) dx[i] = dy[i] - vector_math::exp(y[i]) * sum;
 }
 
-/// Calls `row(first_element, length)` for every row of a tensor [..., C], on the compute team.
-template <class Row>
-void for_each_row(const Shape& shape, const Row& row) {
-  const std::int64_t num_elements = shape.num_elements();
-  const std::int64_t length = shape[-1];
-  if (num_elements == 0) return;
-  parallel_for(num_elements / length, row_grain(length), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = begin; n < end; ++n) row(n * length, length);
-  });
-}
+/// The rows of a tensor [..., C].
+struct Rows {
+  explicit Rows(const Shape& shape) : length(shape[-1]), count(length == 0 ? 0 : shape.num_elements() / length) {}
+  std::int64_t length, count;
+};
 
 template <void (*kRow)(float*, const float*, std::int64_t)>
 std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
   return function_kernel(
-      [shape = request.outputs[0].shape](const KernelArguments& arguments) {
+      [rows = Rows(request.outputs[0].shape)](const KernelArguments& arguments) {
         const auto* x = static_cast<const float*>(arguments.inputs[0]);
         auto* y = static_cast<float*>(arguments.outputs[0]);
-        for_each_row(shape, [=](std::int64_t first, std::int64_t length) { kRow(y + first, x + first, length); });
+        for_each_row(rows.count, rows.length,
+                     [=, length = rows.length](std::int64_t n) { kRow(y + n * length, x + n * length, length); });
       },
       {.in_place = {{0, 0}}});
 }
@@ -67,12 +63,13 @@ std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
 template <void (*kRow)(float*, const float*, const float*, std::int64_t)>
 std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
   return function_kernel(
-      [shape = request.outputs[0].shape](const KernelArguments& arguments) {
+      [rows = Rows(request.outputs[0].shape)](const KernelArguments& arguments) {
         const auto* dy = static_cast<const float*>(arguments.inputs[0]);
         const auto* y = static_cast<const float*>(arguments.inputs[1]);
         auto* dx = static_cast<float*>(arguments.outputs[0]);
-        for_each_row(shape,
-                     [=](std::int64_t first, std::int64_t length) { kRow(dx + first, dy + first, y + first, length); });
+        for_each_row(rows.count, rows.length, [=, length = rows.length](std::int64_t n) {
+          kRow(dx + n * length, dy + n * length, y + n * length, length);
+        });
       },
       {.in_place = {{0, 0}, {1, 0}}});
 }

@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "device/parallel.h"
+#include "kernels/cpu/for_each_row.h"
 #include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/row_max.h"
 #include "kernels/cpu/row_sum.h"
@@ -139,14 +139,6 @@ class Targets {
   double total_spread_ = 0;  // s / C sum_c w_c
 };
 
-/// Calls `row(n)` for every row, on the compute team.
-template <class Row>
-void for_each_row(const Sizes& sizes, const Row& row) {
-  parallel_for(sizes.num_rows, row_grain(sizes.num_classes), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = begin; n < end; ++n) row(n);
-  });
-}
-
 template <class Label, bool kHasWeights>
 struct Forward {
   static std::unique_ptr<Kernel> make(const KernelRequest& request) {
@@ -156,7 +148,7 @@ struct Forward {
       const Targets<Label, kHasWeights> target(sizes, arguments.inputs[1], kHasWeights ? arguments.inputs[2] : nullptr);
       auto* loss = static_cast<float*>(arguments.outputs[0]);        // [N]
       auto* statistics = static_cast<float*>(arguments.outputs[1]);  // [N, 2]
-      for_each_row(sizes, [&](std::int64_t n) {
+      for_each_row(sizes.num_rows, sizes.num_classes, [&](std::int64_t n) {
         const float* x = logits + n * sizes.num_classes;
         if (!replay) {
           const RowStatistics row = statistics_of(x, sizes.num_classes);
@@ -183,7 +175,7 @@ struct Gradient {
           const Targets<Label, kHasWeights> target(sizes, arguments.inputs[3],
                                                    kHasWeights ? arguments.inputs[4] : nullptr);
           auto* dx = static_cast<float*>(arguments.outputs[0]);  // [N, C]
-          for_each_row(sizes, [&](std::int64_t n) {
+          for_each_row(sizes.num_rows, sizes.num_classes, [&](std::int64_t n) {
             const std::int64_t first = n * sizes.num_classes;
             target.gradient(dx + first, logits + first, {statistics[2 * n], statistics[2 * n + 1]}, dloss[n], n);
           });

@@ -80,14 +80,6 @@ TEST(Shape, ShapesThatDoNotBroadcastAreRefusedNamingTheAxis) {
   EXPECT_THROW(broadcast_shapes({kDynamic}, {3}, "add"), ShapeError);
 }
 
-TEST(Shape, CheckedMultiplyRefusesOverflowAndNegativeFactors) {
-  EXPECT_EQ(checked_multiply(kLargest, 1), kLargest);
-  EXPECT_EQ(checked_multiply(0, kLargest), 0);
-  EXPECT_THROW(checked_multiply(kLargest / 2 + 1, 2), ShapeError);
-  EXPECT_THROW(checked_multiply(-1, 2), ShapeError);
-  EXPECT_THROW(checked_multiply(2, -1), ShapeError);
-}
-
 TEST(Shape, AxesAreCountedFromTheFront) {
   EXPECT_EQ(normalized_axis(-1, 4, "mean"), 3);
   EXPECT_EQ(normalized_axis(0, 4, "mean"), 0);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
+#include "tests/support/contains.h"
 
 namespace sectionflow::testing_support {
 
@@ -19,10 +20,6 @@ inline std::vector<std::string> description(const Graph& graph) {
     lines.push_back(line);
   }
   return lines;
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace sectionflow::testing_support

@@ -131,7 +131,7 @@ TEST(GraphFileRefusals, SayWhereAndWhy) {
     SCOPED_TRACE(row.by);
     const DataError error = refusal(replaced(small_text(), row.part, row.by));
     EXPECT_EQ(error.code(), ErrorCode::graph_file);
-    EXPECT_THAT(error.what(), HasSubstr("SF-E401"));
+    EXPECT_THAT(error.what(), HasSubstr("SF-E402"));
     EXPECT_THAT(error.message(), HasSubstr(row.says));
     if (!row.at.empty()) {
       EXPECT_EQ(error.fact("at"), row.at) << error.what();
@@ -173,7 +173,7 @@ TEST(GraphFileRefusals, FindCyclesAndForeignInitializers) {
   const std::string last = std::to_string(z.node().id());
   const DataError cycle = refusal(replaced(good, "\"op\":\"add\"", "\"op\":\"add\",\"control\":[" + last + "]"));
   EXPECT_THAT(cycle.message(), HasSubstr("neg"));
-  EXPECT_THAT(cycle.what(), HasSubstr("SF-E401"));
+  EXPECT_THAT(cycle.what(), HasSubstr("SF-E402"));
 }
 
 TEST(GraphFileRefusals, NameTheFile) {

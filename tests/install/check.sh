@@ -68,7 +68,7 @@ case "$what" in
     cd "$prefix/include/sectionflow"
     find . -name '*.h' | sed 's|^\./|#include "|; s|$|"|' | sort >"$work/all.cpp"
     "$compiler" -std=c++20 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I. "$work/all.cpp"
-    if "$compiler" -std=c++20 -I. -M "$work/all.cpp" | grep -E '/(oneapi|dnnl|nlohmann|boost|glog|gflags)[/.]|/omp\.h'; then
+    if "$compiler" -std=c++20 -I. -M "$work/all.cpp" | grep -E '/(oneapi|dnnl|nlohmann|boost|glog|gflags|xxhash|liburing)[/.]|/omp\.h'; then
       fail "our headers include those of others"
     fi
     ;;

@@ -18,16 +18,7 @@
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
 #include "tests/misuse/misuse_case.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define SF_NO_ALLOCATION_HOOK
-#endif
-// Clang tells its sanitizers in another way.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SF_NO_ALLOCATION_HOOK
-#endif
-#endif
+#include "tests/support/replaced_new.h"
 
 namespace {
 
@@ -48,9 +39,9 @@ bool is_refused() {
 
 #ifndef SF_NO_ALLOCATION_HOOK
 
-namespace {
+namespace sectionflow::testing_support {
 
-void* counted_new(std::size_t num_bytes, std::size_t alignment) {
+void* replaced_new(std::size_t num_bytes, std::size_t alignment) noexcept {
   if (is_refused()) return nullptr;
   void* bytes = nullptr;
   if (alignment <= sizeof(void*)) {
@@ -61,66 +52,12 @@ void* counted_new(std::size_t num_bytes, std::size_t alignment) {
   if (bytes != nullptr) ++num_alive;
   return bytes;
 }
-void* thrown_new(std::size_t num_bytes, std::size_t alignment) {
-  void* bytes = counted_new(num_bytes, alignment);
-  if (bytes == nullptr) throw std::bad_alloc();
-  return bytes;
-}
-void counted_delete(void* bytes) {
+void replaced_delete(void* bytes) noexcept {
   if (bytes != nullptr) --num_alive;
   std::free(bytes);
 }
 
-}  // namespace
-
-void* operator new(std::size_t n) {
-  return thrown_new(n, 0);
-}
-void* operator new[](std::size_t n) {
-  return thrown_new(n, 0);
-}
-void* operator new(std::size_t n, std::align_val_t a) {
-  return thrown_new(n, static_cast<std::size_t>(a));
-}
-void* operator new[](std::size_t n, std::align_val_t a) {
-  return thrown_new(n, static_cast<std::size_t>(a));
-}
-void* operator new(std::size_t n, const std::nothrow_t&) noexcept {
-  return counted_new(n, 0);
-}
-void* operator new[](std::size_t n, const std::nothrow_t&) noexcept {
-  return counted_new(n, 0);
-}
-void operator delete(void* p) noexcept {
-  counted_delete(p);
-}
-void operator delete[](void* p) noexcept {
-  counted_delete(p);
-}
-void operator delete(void* p, std::size_t) noexcept {
-  counted_delete(p);
-}
-void operator delete[](void* p, std::size_t) noexcept {
-  counted_delete(p);
-}
-void operator delete(void* p, const std::nothrow_t&) noexcept {
-  counted_delete(p);
-}
-void operator delete[](void* p, const std::nothrow_t&) noexcept {
-  counted_delete(p);
-}
-void operator delete(void* p, std::align_val_t) noexcept {
-  counted_delete(p);
-}
-void operator delete[](void* p, std::align_val_t) noexcept {
-  counted_delete(p);
-}
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-  counted_delete(p);
-}
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept {
-  counted_delete(p);
-}
+}  // namespace sectionflow::testing_support
 
 // The arena's memory; the C library maps its own without this symbol.
 extern "C" void* mmap(void* address, std::size_t length, int protection, int flags, int file, off_t offset) noexcept {

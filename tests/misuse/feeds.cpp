@@ -227,7 +227,7 @@ TEST(MisuseFeeds, ACapBelowTheMinimumTellsTheMinimumTheOperationAndItsSection) {
         << text;
     EXPECT_NE(text.find("\n  fullest at: " + report.fullest_step + "\n"), std::string::npos) << text;
     EXPECT_NE(report.fullest_step.find(", section "), std::string::npos) << "the step's section";
-    EXPECT_NE(text.find(text_of("\n  minimum:    device_memory of ", report.planned_peak_bytes, " bytes\n")),
+    EXPECT_NE(text.find(text_of("\n  minimum: device_memory of ", report.planned_peak_bytes, " bytes\n")),
               std::string::npos)
         << text;
   }

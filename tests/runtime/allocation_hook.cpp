@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,17 +16,8 @@
 #include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/replaced_new.h"
 #include "tests/support/schedule_editing.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define SF_NO_ALLOCATION_HOOK
-#endif
-// Clang tells its sanitizers in another way.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SF_NO_ALLOCATION_HOOK
-#endif
-#endif
 
 namespace {
 
@@ -62,51 +52,19 @@ void count_malloc(const void* caller) {
   if (in_step_of_ours() && is_ours(caller)) ++num_malloc;
 }
 
-void* counted_new(std::size_t num_bytes, std::size_t alignment) {
-  if (in_step_of_ours()) ++num_new;
-  void* bytes = alignment == 0 ? __libc_malloc(num_bytes) : __libc_memalign(alignment, num_bytes);
-  if (bytes == nullptr) throw std::bad_alloc();
-  return bytes;
-}
-
 }  // namespace
 
-void* operator new(std::size_t num_bytes) {
-  return counted_new(num_bytes, 0);
+namespace sectionflow::testing_support {
+
+void* replaced_new(std::size_t num_bytes, std::size_t alignment) noexcept {
+  if (in_step_of_ours()) ++num_new;
+  return alignment == 0 ? __libc_malloc(num_bytes) : __libc_memalign(alignment, num_bytes);
 }
-void* operator new[](std::size_t num_bytes) {
-  return counted_new(num_bytes, 0);
-}
-void* operator new(std::size_t num_bytes, std::align_val_t alignment) {
-  return counted_new(num_bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t num_bytes, std::align_val_t alignment) {
-  return counted_new(num_bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* bytes) noexcept {
+void replaced_delete(void* bytes) noexcept {
   std::free(bytes);
 }
-void operator delete[](void* bytes) noexcept {
-  std::free(bytes);
-}
-void operator delete(void* bytes, std::size_t) noexcept {
-  std::free(bytes);
-}
-void operator delete[](void* bytes, std::size_t) noexcept {
-  std::free(bytes);
-}
-void operator delete(void* bytes, std::align_val_t) noexcept {
-  std::free(bytes);
-}
-void operator delete[](void* bytes, std::align_val_t) noexcept {
-  std::free(bytes);
-}
-void operator delete(void* bytes, std::size_t, std::align_val_t) noexcept {
-  std::free(bytes);
-}
-void operator delete[](void* bytes, std::size_t, std::align_val_t) noexcept {
-  std::free(bytes);
-}
+
+}  // namespace sectionflow::testing_support
 
 extern "C" {
 void* malloc(std::size_t num_bytes) {

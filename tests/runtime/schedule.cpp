@@ -200,7 +200,9 @@ TEST(PrepareKernels, ScratchIsBookedForOneStepOnly) {
   Schedule schedule = lower_script(build_schedule(concrete, {{y}, {}}), concrete, 1);
   const std::size_t num_values = schedule.buffers.size();
   const auto device = make_device(cpu(), 1);
-  const auto kernels = prepare_kernels(schedule, concrete, *device);
+  KernelCache cache(concrete, *device);
+  cache.prepare(schedule);
+  const auto& kernels = cache.kernels();
   std::size_t booked = 0;
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];

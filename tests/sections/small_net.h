@@ -58,6 +58,11 @@ struct SmallNet : SmallInputs {
   HostTensor y = random_classes(6, 5, 3, 0);
 };
 
+/// The kernel of the layer of this name.
+inline Value kernel_of(const Graph& graph, std::string_view layer) {
+  return graph.find(text_of(layer, "/kernel")).output();
+}
+
 /// A small net that is ready to train, with a session.
 struct SmallTraining {
   explicit SmallTraining(SessionOptions options = {.threads = 2, .check_schedules = true}) : net(graph, manager) {

@@ -47,7 +47,7 @@ void drop_step(Schedule& schedule, StepIndex index) {
 
 Program& whole_graph_program(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
                              const RunOptions& options) {
-  const auto write = [&](const ConcreteGraph& graph) { return build_schedule(graph, {fetches, options.targets}); };
+  const auto write = [&](PlanningTools& tools) { return build_schedule(tools.graph(), {fetches, options.targets}); };
   return session.program("test", signature_of(session.graph(), feeds), fetches.size(), write);
 }
 

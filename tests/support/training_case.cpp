@@ -40,11 +40,7 @@ class Trainer {
       : how_(how),
         manager_(graph_),
         net_(training_case.build(graph_, manager_)),
-        session_(graph_, {.device_memory = 256_MiB,
-                          .threads = options.threads,
-                          .seed = options.seed,
-                          .poison = options.poison,
-                          .check_schedules = true}) {
+        session_(graph_, session_options(options)) {
     if (options.on_session) options.on_session(how, graph_, session_);
     session_.initialize();
   }
@@ -63,6 +59,16 @@ class Trainer {
   }
 
  private:
+  static SessionOptions session_options(const TrainOptions& options) {
+    SessionOptions session = options.session;
+    if (session.device_memory == 0) session.device_memory = 256_MiB;
+    session.threads = options.threads;
+    session.seed = options.seed;
+    session.poison = options.poison;
+    session.check_schedules = true;
+    return session;
+  }
+
   void run_step(std::int64_t step) {
     FeedStore store;
     const Feeds feeds = net_.feeds(step, store);
@@ -79,6 +85,8 @@ class Trainer {
     };
     expect("peak bytes of the program played", session_.statistics().planned_peak_bytes, planned.planned_peak_bytes);
     expect("measured peak bytes", session_.statistics().measured_peak_bytes, planned.planned_peak_bytes);
+    expect("measured host bytes", session_.statistics().measured_host_peak_bytes, planned.host_peak_bytes);
+    expect("measured disk bytes", session_.statistics().measured_disk_peak_bytes, planned.disk_peak_bytes);
     expect("recomputed operations", recomputed_since(before), planned.recomputed_operations);
     if (!net_.evaluated.empty()) evaluate(step, feeds);
   }

@@ -47,6 +47,7 @@ struct TrainOptions {
   int threads = 2;
   std::uint64_t seed = 7;
   bool poison = false;
+  SessionOptions session{};  ///< the rest of the session: tiers, carriers, links
   /// Called once a training, before its first step. Tests plant faults here.
   std::function<void(How, const Graph&, Session&)> on_session{};
 };

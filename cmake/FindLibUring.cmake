@@ -1,0 +1,10 @@
+# Finds liburing by header and library. Defines LibUring::LibUring.
+find_path(LIBURING_INCLUDE_DIR liburing.h)
+find_library(LIBURING_LIBRARY uring)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(LibUring REQUIRED_VARS LIBURING_LIBRARY LIBURING_INCLUDE_DIR)
+if(LibUring_FOUND AND NOT TARGET LibUring::LibUring)
+  add_library(LibUring::LibUring UNKNOWN IMPORTED)
+  set_target_properties(LibUring::LibUring PROPERTIES IMPORTED_LOCATION ${LIBURING_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${LIBURING_INCLUDE_DIR})
+endif()
+mark_as_advanced(LIBURING_INCLUDE_DIR LIBURING_LIBRARY)

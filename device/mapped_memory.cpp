@@ -1,0 +1,76 @@
+#include "device/mapped_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+namespace sectionflow {
+namespace {
+
+class MappedMemory final : public DeviceMemory {
+ public:
+  MappedMemory(std::size_t num_bytes, const MappingUse& use) : num_bytes_(num_bytes), tier_(use.tier) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (use.must_be_there ? 0 : MAP_NORESERVE);
+    void* mapped = mmap(nullptr, mapped_bytes(), PROT_READ | PROT_WRITE, flags, -1, 0);
+    SF_CHECK(mapped != MAP_FAILED, DeviceError, use.tier, ": ", bytes_text(num_bytes),
+             " of memory were refused: ", std::strerror(errno), "; try a smaller ", use.option);
+    data_ = static_cast<std::byte*>(mapped);
+    // Advice only: large pages spare page faults, and their absence changes nothing else.
+    (void)madvise(mapped, mapped_bytes(), MADV_HUGEPAGE);
+  }
+  ~MappedMemory() override { munmap(data_, mapped_bytes()); }
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+
+  std::byte* data() override { return data_; }
+  std::size_t num_bytes() const override { return num_bytes_; }
+
+  std::size_t discardable_offset(std::size_t offset) const override {
+    const auto base = reinterpret_cast<std::uintptr_t>(data_);
+    return std::min(round_up(base + offset, kLargePage) - base, num_bytes_);
+  }
+  void discard_from(std::size_t offset) override {
+    const std::size_t first = discardable_offset(offset);
+    if (first < num_bytes_) (void)madvise(data_ + first, num_bytes_ - first, MADV_DONTNEED);
+  }
+  std::size_t touched_end(std::size_t offset) const override {
+    // In chunks, so that a huge untouched block needs no huge table.
+    constexpr std::size_t kChunk = std::size_t{1} << 30;
+    const std::size_t first = discardable_offset(offset);
+    std::vector<unsigned char> resident(kChunk / kPage);
+    std::size_t end = offset;
+    for (std::size_t begin = first; begin < num_bytes_; begin += kChunk) {
+      const std::size_t length = std::min(kChunk, num_bytes_ - begin);
+      SF_CHECK(mincore(data_ + begin, length, resident.data()) == 0, DeviceError, tier_,
+               ": mincore: ", std::strerror(errno));
+      for (std::size_t page = 0; page * kPage < length; ++page) {
+        if ((resident[page] & 1U) != 0) end = std::min(num_bytes_, begin + (page + 1) * kPage);
+      }
+    }
+    return end;
+  }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kLargePage = std::size_t{2} << 20;
+
+  std::size_t mapped_bytes() const { return num_bytes_ > 0 ? num_bytes_ : 1; }
+  std::size_t num_bytes_;
+  const char* tier_;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceMemory> map_memory(std::size_t num_bytes, const MappingUse& use) {
+  return std::make_unique<MappedMemory>(num_bytes, use);
+}
+
+}  // namespace sectionflow

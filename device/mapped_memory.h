@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "device/device.h"
+
+namespace sectionflow {
+
+/// What a block of the host's memory is for, in the words of an error text.
+struct MappingUse {
+  const char* tier = "";       ///< "cpu", "host"
+  const char* option = "";     ///< of the session that makes the block smaller
+  bool must_be_there = false;  ///< more than the machine has at all is refused now, and not when it is touched
+};
+
+/// An anonymous mapping of `num_bytes`, rounded up to pages only: pages come when they are first touched, as zeros.
+/// Throws: DeviceError when the machine refuses, naming the tier and the bytes.
+std::unique_ptr<DeviceMemory> map_memory(std::size_t num_bytes, const MappingUse& use);
+
+}  // namespace sectionflow

@@ -1,0 +1,90 @@
+#include "runtime/swap_engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/random.h"
+
+namespace sectionflow {
+namespace {
+
+/// The longest random delay of a step.
+constexpr std::uint32_t kLongestDelayUs = 300;
+
+}  // namespace
+
+void SwapEngine::prepare(const Program& program) {
+  const ProgramReport& report = program.report;
+  // Pages that nobody touches cost nothing: the pool is as large as its limit, and the plan says how far it is used.
+  if (report.host_peak_bytes > 0 && !host_) host_ = std::make_unique<HostPool>(options_.host_memory);
+  if (report.disk_peak_bytes > 0) {
+    if (!disk_) {
+      disk_ = std::make_unique<DiskStore>(
+          DiskStoreOptions{.folder = options_.swap_directory,
+                           .num_bytes = options_.disk,
+                           .num_blocks = static_cast<std::size_t>(program.schedule.num_rests),
+                           .name_of = [this](const BlockLabel& label) { return name_of(label); },
+                           .calls = {}});
+    }
+    disk_->make_room(static_cast<std::size_t>(program.schedule.num_rests));
+  }
+  const bool lanes = std::any_of(program.schedule.steps.begin(), program.schedule.steps.end(),
+                                 [](const Step& step) { return step.lane != Lane::compute; });
+  if (lanes && !team_) team_ = std::make_unique<LaneTeam>(kNumLanes - 1);
+}
+
+std::string SwapEngine::name_of(const BlockLabel& label) const {
+  return graph_.node(static_cast<NodeId>(label.tensor)).name();
+}
+
+void SwapEngine::carry(const Program& program, StepIndex index, std::uint64_t cycle, Device& device) {
+  const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
+  const BoundStep& bound = program.bound[static_cast<std::size_t>(index)];
+  std::byte* to = static_cast<std::byte*>(bound.outputs[0]);
+  const auto* from = static_cast<const std::byte*>(bound.inputs[0]);
+  switch (step.kind) {
+    case StepKind::copy_out:
+    case StepKind::copy_in: {
+      const bool out = step.kind == StepKind::copy_out;
+      Throttle& link = out ? out_ : in_;
+      // The compute team must not be called from a thread beside it.
+      if (step.lane != Lane::compute) return copy_throttled(link, to, from, bound.bytes);
+      if (out) {
+        device.copy_to_host(to, from, bound.bytes);
+      } else {
+        device.copy_from_host(to, from, bound.bytes);
+      }
+      return link.pass(bound.bytes);
+    }
+    case StepKind::disk_write:
+      return disk_->write(step.rest, bound.disk_offset, {from, bound.bytes}, label_of(program, step, cycle));
+    case StepKind::disk_read:
+      return disk_->read(step.rest, bound.disk_offset, {to, bound.bytes}, label_of(program, step, cycle));
+    default:
+      throw InternalError("SwapEngine::carry: the step carries nothing");
+  }
+}
+
+/// What a block of the swap file must hold: the section is that of the value, and so the same for write and read.
+BlockLabel SwapEngine::label_of(const Program& program, const Step& step, std::uint64_t cycle) const {
+  const Buffer& buffer = program.schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)];
+  const Node& node = buffer.value.node();
+  return {.tensor = static_cast<std::uint64_t>(node.id()), .section = static_cast<int>(node.group()), .cycle = cycle};
+}
+
+void SwapEngine::delay(StepIndex index, std::uint64_t cycle) const {
+  if (options_.random_delays == 0) return;
+  const RandomAddress address{.seed = options_.random_delays, .step = static_cast<std::uint32_t>(cycle)};
+  const std::uint32_t word = random_words(address, static_cast<std::uint64_t>(index))[0];
+  std::this_thread::sleep_for(std::chrono::microseconds(word % kLongestDelayUs));
+}
+
+void SwapEngine::begin_measurement(const Program& program) {
+  if (host_) host_->begin_measurement(std::min(host_->num_bytes(), program.report.host_peak_bytes + 1_MiB));
+  if (disk_) disk_->begin_measurement();
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "device/device.h"
+#include "device/throttle.h"
+#include "runtime/disk_store.h"
+#include "runtime/host_pool.h"
+#include "runtime/lane_team.h"
+#include "runtime/program.h"
+
+namespace sectionflow {
+
+/// What a swap engine carries with.
+struct SwapEngineOptions {
+  std::size_t host_memory = 0;  ///< bytes of the pool
+  std::size_t disk = 0;         ///< bytes of the swap file; 0: none
+  std::string swap_directory;   ///< empty: the system's folder for temporary files
+  CopyCarrier carrier = CopyCarrier::team;
+  double link_bandwidth = 0;        ///< bytes a second and direction; 0: unlimited
+  std::uint64_t random_delays = 0;  ///< seed of a random delay before every step; 0: none
+};
+
+/// Carries bytes between device, host and disk as the steps of a program say. Owns the pool of host memory, the swap
+/// file and the threads of the lanes; each is made when a program first needs it. Knows no graph and has no policy.
+///
+/// Threads: `carry` is called by one thread a lane; everything else by one thread while no lane is playing.
+class SwapEngine {
+ public:
+  /// `graph` gives the tensors' names in errors; it must outlive this. Throws: ArgumentError for a bandwidth that is
+  /// none.
+  SwapEngine(const Graph& graph, SwapEngineOptions options)
+      : graph_(graph), options_(std::move(options)), out_(options_.link_bandwidth), in_(options_.link_bandwidth) {}
+
+  /// Makes what the program needs. Throws: DeviceError, BudgetError naming the tier.
+  void prepare(const Program& program);
+  /// Where host buffers lie; nullptr while no program has needed any.
+  std::byte* host_base() { return host_ ? host_->data() : nullptr; }
+
+  /// Executes one transfer step of a bound program. Throws: DeviceError, DataError of the disk tier.
+  void carry(const Program& program, StepIndex index, std::uint64_t cycle, Device& device);
+  /// Sleeps for a while that depends on the step and the seed alone, if delays were asked for.
+  void delay(StepIndex index, std::uint64_t cycle) const;
+
+  /// A thread for each lane but the first.
+  LaneTeam& team() { return *team_; }
+  LaneProgress& progress() { return progress_; }
+
+  /// Fills what a program is going to use with a canary; afterwards the highest byte that has been written.
+  void begin_measurement(const Program& program);
+  std::size_t measured_host_peak() { return host_ ? host_->highest_touched() : 0; }
+  std::size_t measured_disk_peak() const { return disk_ ? disk_->high_water() : 0; }
+
+ private:
+  std::string name_of(const BlockLabel& label) const;
+  BlockLabel label_of(const Program& program, const Step& step, std::uint64_t cycle) const;
+
+  const Graph& graph_;
+  SwapEngineOptions options_;
+  Throttle out_, in_;
+  std::unique_ptr<HostPool> host_;
+  std::unique_ptr<DiskStore> disk_;
+  std::unique_ptr<LaneTeam> team_;
+  LaneProgress progress_{kNumLanes};
+};
+
+}  // namespace sectionflow

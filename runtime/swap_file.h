@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "runtime/disk_calls.h"
+
+namespace sectionflow {
+
+/// A file of a fixed size that has no name, so that it goes with the process, however that ends: made with O_TMPFILE,
+/// or made and unlinked at once; readable by the owner alone (mode 0600); its space is taken when it is made. Owns: its
+/// descriptors.
+class SwapFile {
+ public:
+  /// `folder`: empty for the system's temporary folder. `calls` must outlive the file.
+  /// Throws: ArgumentError (swap_folder) when the folder cannot be used, naming it as it was given; BudgetError when it
+  /// has not the space, naming the disk tier, with what is free as budget_bytes; DeviceError (disk_io) when the machine
+  /// refuses otherwise.
+  SwapFile(const std::string& folder, std::size_t num_bytes, const DiskCalls& calls);
+  ~SwapFile();
+  SwapFile(const SwapFile&) = delete;
+  SwapFile& operator=(const SwapFile&) = delete;
+
+  std::size_t num_bytes() const { return num_bytes_; }
+  /// The folder as it was given, or the system's temporary one.
+  const std::string& folder() const { return folder_; }
+  int descriptor() const { return descriptor_; }
+  /// The same file without the machine's page cache; -1 where the file system has no such access. Offsets, lengths and
+  /// addresses must be multiples of kDirectAlignment.
+  int direct_descriptor() const { return direct_descriptor_; }
+
+  static constexpr std::size_t kDirectAlignment = 4096;
+
+ private:
+  void open_unnamed();
+  void check_space() const;
+  void take_space();
+  void open_direct();
+  std::size_t free_bytes() const;
+
+  const DiskCalls& calls_;
+  std::string folder_;
+  std::size_t num_bytes_;
+  int descriptor_ = -1;
+  int direct_descriptor_ = -1;
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,233 @@
+// Who may include whom, and what the headers for users bring along.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "tests/house/source_tree.h"
+
+namespace sectionflow::house {
+namespace {
+
+/// Which folders each may include, besides itself.
+const std::map<std::string, std::set<std::string>>& may_include() {
+  static const std::map<std::string, std::set<std::string>> table = {
+      {"base", {}},
+      {"graph", {"base"}},
+      {"device", {"base"}},
+      {"data", {"base"}},
+      {"autodiff", {"graph", "base"}},
+      {"kernels", {"device", "graph", "base"}},
+      {"runtime", {"kernels", "device", "graph", "base"}},
+      {"swap", {"runtime", "graph", "base"}},
+      {"sections", {"swap", "runtime", "autodiff", "graph", "base"}},
+      {"train", {"sections", "swap", "runtime", "autodiff", "graph", "data", "base"}},
+  };
+  return table;
+}
+
+/// Folders that may include everything; so may the umbrella, sectionflow.h.
+bool may_include_all(const SourceFile& file) {
+  static const std::set<std::string> folders = {"examples", "bench", "tests"};
+  return folders.contains(file.folder()) || file.path == "sectionflow.h";
+}
+
+/// The files that a file includes, as they are written between quotes or angle brackets.
+Texts includes_of(const SourceFile& file) {
+  static const std::regex include(R"re(^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)").*)re");
+  Texts included;
+  for (const std::string& line : lines_of(file.text)) {
+    std::smatch match;
+    if (std::regex_match(line, match, include)) included.push_back(match[1].matched ? match[1] : match[2]);
+  }
+  return included;
+}
+
+Texts wrong_folders(const Files& files) {
+  Texts complaints;
+  for (const SourceFile& file : files) {
+    if (may_include_all(file)) continue;
+    const auto row = may_include().find(file.folder());
+    if (row == may_include().end()) {
+      complaints.push_back(file.path + " stands in no folder of the table");
+      continue;
+    }
+    for (const std::string& included : includes_of(file)) {
+      const std::string folder = SourceFile{included, ""}.folder();
+      const bool is_ours = may_include().contains(folder) || included == "sectionflow.h" || folder == "examples" ||
+                           folder == "bench" || folder == "tests" || folder.starts_with('.');
+      if (is_ours && folder != file.folder() && !row->second.contains(folder)) {
+        complaints.push_back(file.path + " may not include " + included);
+      }
+    }
+  }
+  return complaints;
+}
+
+/// Headers that begin with one of `prefixes` stand in `folders` alone.
+Texts strangers_outside(const Files& files, const Texts& prefixes, const std::set<std::string>& folders) {
+  Texts complaints;
+  for (const SourceFile& file : files) {
+    if (folders.contains(file.folder())) continue;
+    for (const std::string& included : includes_of(file)) {
+      const bool matches = std::any_of(prefixes.begin(), prefixes.end(),
+                                       [&](const std::string& prefix) { return included.starts_with(prefix); });
+      if (matches) complaints.push_back(file.path + " may not include " + included);
+    }
+  }
+  return complaints;
+}
+Texts onednn_outside_its_folders(const Files& files) {
+  return strangers_outside(files, {"oneapi/dnnl", "dnnl"}, {"device", "kernels", "tests", "bench"});
+}
+Texts boost_graph_outside_its_folder(const Files& files) {
+  return strangers_outside(files, {"boost/graph/", "boost/property_map/"}, {"graph"});
+}
+
+/// Everything that `root` includes of ours, directly or not, and itself.
+Files reached_from(const std::string& root, const Files& files) {
+  std::map<std::string, const SourceFile*> by_path;
+  for (const SourceFile& file : files) by_path[file.path] = &file;
+  std::set<std::string> seen = {root};
+  Texts todo = {root};
+  Files reached;
+  while (!todo.empty()) {
+    const auto file = by_path.find(todo.back());
+    todo.pop_back();
+    if (file == by_path.end()) continue;
+    reached.push_back(*file->second);
+    for (const std::string& included : includes_of(*file->second)) {
+      if (seen.insert(included).second) todo.push_back(included);
+    }
+  }
+  return reached;
+}
+
+/// Headers for users whose namespace is not exported (base/export.h), or that bring other people's headers along.
+Texts wrong_public_headers(const Files& files) {
+  static const Texts strangers = {"oneapi/", "dnnl",  "nlohmann/", "boost/",  "glog/",
+                                  "zlib.h",  "omp.h", "xxhash.h",  "liburing"};
+  static const std::regex unmarked(R"(^namespace sectionflow\b)");
+  const Files reached = reached_from("sectionflow.h", files);
+  Texts complaints = strangers_outside(reached, strangers, {});
+  for (const SourceFile& file : reached) {
+    for (const std::string& line : lines_of(file.text)) {
+      if (std::regex_search(line, unmarked)) complaints.push_back(file.path + " wants 'namespace SF_API sectionflow'");
+    }
+  }
+  return complaints;
+}
+
+/// Folders whose sf_add_folder(...) DEPENDS on what the table does not give them.
+Texts wrong_dependencies(const Files& files) {
+  static const std::regex call(R"re(sf_add_folder\((\w+)\s+DEPENDS((?:\s+[a-z_]+)+))re");
+  Texts complaints;
+  for (const SourceFile& file : files) {
+    std::smatch match;
+    if (!std::regex_search(file.text, match, call)) continue;
+    const auto row = may_include().find(match[1]);
+    std::istringstream words(match[2]);
+    for (std::string folder; words >> folder;) {
+      if (row == may_include().end() || !row->second.contains(folder)) {
+        complaints.push_back(file.path + ": " + match[1].str() + " may not depend on " + folder);
+      }
+    }
+  }
+  return complaints;
+}
+
+TEST(House, IsFound) {
+  std::set<std::string> paths;
+  for (const SourceFile& file : code()) paths.insert(file.path);
+  for (const auto& [folder, allowed] : may_include()) {
+    for (const std::string& other : allowed) EXPECT_TRUE(may_include().contains(other)) << folder;
+  }
+  EXPECT_GT(code().size(), 100U);
+  EXPECT_TRUE(paths.contains("sectionflow.h"));
+  EXPECT_TRUE(paths.contains("graph/graph.h"));
+  EXPECT_TRUE(paths.contains("graph/op_list.inc"));
+  EXPECT_TRUE(paths.contains("tests/house/includes.cpp"));
+}
+
+TEST(IncludesOf, ReadsQuotesAndBracketsAndNothingElse) {
+  const SourceFile file{"base/a.h",
+                        "#pragma once\n#include \"base/b.h\"  // why\n  #  include <vector>\n// #include \"c.h\"\n"
+                        "const char* text = \"#include <d.h>\";\n"};
+  EXPECT_EQ(includes_of(file), (Texts{"base/b.h", "vector"}));
+}
+
+TEST(Folders, PlantedIncludesAreFlagged) {
+  const auto complaints = [](const std::string& path, const std::string& included) {
+    return wrong_folders({{path, "#include \"" + included + "\"\n"}}).size();
+  };
+  EXPECT_EQ(complaints("base/a.h", "sections/x.h"), 1U);
+  EXPECT_EQ(complaints("base/a.h", "graph/graph.h"), 1U);
+  EXPECT_EQ(complaints("graph/ops/a.cpp", "autodiff/gradients.h"), 1U);
+  EXPECT_EQ(complaints("kernels/cpu/a.cpp", "runtime/arena.h"), 1U);
+  EXPECT_EQ(complaints("runtime/a.cpp", "sections/x.h"), 1U);
+  EXPECT_EQ(complaints("train/a.cpp", "kernels/kernel.h"), 1U);
+  EXPECT_EQ(complaints("graph/a.h", "sectionflow.h"), 1U);
+  EXPECT_EQ(complaints("graph/a.h", "tests/support/op_case.h"), 1U);
+  EXPECT_EQ(complaints("graph/a.h", "../base/shape.h"), 1U);
+  EXPECT_EQ(complaints("attic/a.h", "base/shape.h"), 1U);
+  EXPECT_EQ(wrong_folders({{"base/a.h", "#include <graph/graph.h>\n"}}).size(), 1U);
+}
+
+TEST(Folders, AllowedIncludesAreNotFlagged) {
+  const auto complaints = [](const std::string& path, const std::string& included) {
+    return wrong_folders({{path, "#include \"" + included + "\"\n#include <vector>\n#include <sys/mman.h>\n"}});
+  };
+  EXPECT_EQ(complaints("base/a.h", "base/b.h"), kNone);
+  EXPECT_EQ(complaints("train/a.cpp", "data/dataset.h"), kNone);
+  EXPECT_EQ(complaints("tests/graph/a.cpp", "sections/x.h"), kNone);
+  EXPECT_EQ(complaints("sectionflow.h", "train/progress.h"), kNone);
+}
+
+TEST(Folders, IncludeOnlyWhatTheTableAllows) {
+  EXPECT_EQ(wrong_folders(code()), kNone);
+}
+
+TEST(Folders, DependInCMakeOnlyOnWhatTheTableAllows) {
+  EXPECT_EQ(wrong_dependencies({{"base/CMakeLists.txt", "sf_add_folder(base DEPENDS graph LIBRARIES x)\n"}}).size(),
+            1U);
+  EXPECT_EQ(wrong_dependencies({{"swap/CMakeLists.txt", "sf_add_folder(swap DEPENDS base kernels)\n"}}).size(), 1U);
+  EXPECT_EQ(wrong_dependencies({{"swap/CMakeLists.txt", "sf_add_folder(swap DEPENDS runtime base)\n"}}), kNone);
+  const Files lists = tree({".txt"});
+  EXPECT_GT(lists.size(), may_include().size() - 1);
+  EXPECT_EQ(wrong_dependencies(lists), kNone);
+}
+
+TEST(OneDnn, HeadersStandInDeviceAndKernelsAlone) {
+  EXPECT_EQ(onednn_outside_its_folders({{"runtime/a.cpp", "#include <oneapi/dnnl/dnnl.hpp>\n"}}).size(), 1U);
+  EXPECT_EQ(onednn_outside_its_folders({{"graph/a.h", "#include \"dnnl.hpp\"\n"}}).size(), 1U);
+  EXPECT_EQ(onednn_outside_its_folders({{"kernels/cpu/a.cpp", "#include <oneapi/dnnl/dnnl.hpp>\n"}}), kNone);
+  EXPECT_EQ(onednn_outside_its_folders(code()), kNone);
+}
+
+TEST(BoostGraph, HeadersStandInGraphAlone) {
+  EXPECT_EQ(boost_graph_outside_its_folder({{"sections/a.cpp", "#include <boost/graph/graphviz.hpp>\n"}}).size(), 1U);
+  EXPECT_EQ(boost_graph_outside_its_folder({{"graph/a.cpp", "#include <boost/graph/graphviz.hpp>\n"}}), kNone);
+  EXPECT_EQ(boost_graph_outside_its_folder(code()), kNone);
+}
+
+TEST(PublicHeaders, AreExportedAndBringNoOthersAlong) {
+  const auto complaints = [](const std::string& inner) {
+    return wrong_public_headers({{"sectionflow.h", "#include \"graph/a.h\"\n"},
+                                 {"graph/a.h", "#include \"graph/b.h\"\nnamespace SF_API sectionflow {}\n"},
+                                 {"graph/b.h", inner + "#include \"graph/a.h\"\n"},
+                                 {"graph/inner.h", "#include <glog/logging.h>\nnamespace sectionflow {}\n"}});
+  };
+  EXPECT_EQ(complaints("namespace SF_API sectionflow {}\n"), kNone);
+  EXPECT_EQ(complaints("namespace sectionflow {}\n"), (Texts{"graph/b.h wants 'namespace SF_API sectionflow'"}));
+  EXPECT_EQ(complaints("#include <nlohmann/json.hpp>\n"), (Texts{"graph/b.h may not include nlohmann/json.hpp"}));
+  EXPECT_GT(reached_from("sectionflow.h", code()).size(), 80U);
+  EXPECT_EQ(wrong_public_headers(code()), kNone);
+}
+
+}  // namespace
+}  // namespace sectionflow::house

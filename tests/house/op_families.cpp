@@ -1,0 +1,93 @@
+// Every op family has its rooms, and no room stands alone.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "tests/house/source_tree.h"
+
+namespace sectionflow::house {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::set<std::string> families_of(const std::string& op_list) {
+  static const std::regex family(R"(^SF_OP_FAMILY\((\w+)\).*)");
+  std::set<std::string> families;
+  for (const std::string& line : lines_of(op_list)) {
+    std::smatch match;
+    if (std::regex_match(line, match, family)) families.insert(match[1]);
+  }
+  return families;
+}
+
+/// Whether at least two families include the header beside this path: then it is what they share.
+bool is_shared(const std::string& path, const std::set<std::string>& families, const Files& files) {
+  const std::string include = text_of("#include \"", fs::path(path).replace_extension(".h").string(), "\"");
+  std::set<std::string> sharing;
+  for (const SourceFile& file : files) {
+    const std::string family = fs::path(file.path).stem().string();
+    if (families.contains(family) && file.text.find(include) != std::string::npos) sharing.insert(family);
+  }
+  return sharing.size() >= 2;
+}
+
+/// Families without a room, and rooms without a family.
+Texts missing_and_stray_rooms(const std::string& op_list, const Files& files) {
+  const std::set<std::string> families = families_of(op_list);
+  std::set<std::string> paths;
+  for (const SourceFile& file : files) paths.insert(file.path);
+  Texts complaints;
+  for (const std::string& family : families) {
+    const Texts rooms = {text_of("graph/ops/", family, ".h"), text_of("graph/ops/", family, ".cpp"),
+                         text_of("autodiff/gradients/", family, ".cpp"), text_of("kernels/cpu/", family, ".cpp"),
+                         text_of("tests/ops/", family, ".cpp")};
+    for (const std::string& room : rooms) {
+      if (!paths.contains(room)) complaints.push_back(text_of("family ", family, " has no room ", room));
+    }
+  }
+  for (const std::string& path : paths) {
+    for (const std::string folder : {"graph/ops/", "autodiff/gradients/", "tests/ops/"}) {
+      if (!path.starts_with(folder) || families.contains(fs::path(path).stem().string())) continue;
+      if (is_shared(path, families, files)) continue;
+      complaints.push_back(path + " belongs to no family");
+    }
+  }
+  return complaints;
+}
+
+TEST(OpFamilies, MissingAndStrayRoomsAreFlagged) {
+  const std::string list = "// one line a family\nSF_OP_FAMILY(pool)\n";
+  const Files all = {{"graph/ops/pool.h", ""},
+                     {"graph/ops/pool.cpp", ""},
+                     {"autodiff/gradients/pool.cpp", ""},
+                     {"kernels/cpu/pool.cpp", ""},
+                     {"tests/ops/pool.cpp", ""}};
+  EXPECT_EQ(missing_and_stray_rooms(list, all), kNone);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Files without = all;
+    without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_EQ(missing_and_stray_rooms(list, without), (Texts{text_of("family pool has no room ", all[i].path)}));
+  }
+  Files more = all;
+  more.push_back({"graph/ops/attic.cpp", ""});
+  EXPECT_EQ(missing_and_stray_rooms(list, more), (Texts{"graph/ops/attic.cpp belongs to no family"}));
+  more[1].text = "#include \"graph/ops/attic.h\"\n";
+  EXPECT_EQ(missing_and_stray_rooms(list, more), (Texts{"graph/ops/attic.cpp belongs to no family"}));
+}
+
+TEST(OpFamilies, HaveAllTheirRooms) {
+  const auto list =
+      std::find_if(code().begin(), code().end(), [](const SourceFile& f) { return f.path == "graph/op_list.inc"; });
+  ASSERT_NE(list, code().end());
+  EXPECT_GE(families_of(list->text).size(), 16U);
+  EXPECT_EQ(missing_and_stray_rooms(list->text, code()), kNone);
+}
+
+}  // namespace
+}  // namespace sectionflow::house

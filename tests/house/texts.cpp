@@ -1,0 +1,83 @@
+// What no file may say, and how long it may be.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+#include <string>
+
+#include "tests/house/source_tree.h"
+
+namespace sectionflow::house {
+namespace {
+
+std::string quoted_line(const SourceFile& file, std::size_t index, const std::string& line) {
+  return file.path + ":" + std::to_string(index + 1) + ": " + line;
+}
+
+Texts lines_that_match(const Files& files, const std::regex& pattern, const Texts& allowed = {}) {
+  Texts complaints;
+  for (const SourceFile& file : files) {
+    const Texts lines = lines_of(file.text);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const bool is_allowed = std::any_of(allowed.begin(), allowed.end(), [&](const std::string& part) {
+        return lines[i].find(part) != std::string::npos;
+      });
+      if (!is_allowed && std::regex_search(lines[i], pattern)) complaints.push_back(quoted_line(file, i, lines[i]));
+    }
+  }
+  return complaints;
+}
+Texts unfinished_work(const Files& files) {
+  // In pieces, so that this file does not complain about itself.
+  static const std::regex pattern(
+      "\\b(TO"
+      "DO|FIX"
+      "ME|X"
+      "XX|HA"
+      "CK)\\b");
+  return lines_that_match(files, pattern);
+}
+Texts absolute_paths(const Files& files) {
+  static const std::regex pattern("(^|[\"'<(= ])(/(home|root|work|tmp|Users|mnt|opt|usr|etc|var|srv)/|[A-Z]:\\\\)");
+  // Where Debian's package keeps the data set: the same on every machine.
+  static const Texts allowed = {"kFashionMnistFolder = "};
+  return lines_that_match(files, pattern, allowed);
+}
+
+Texts long_files(const Files& files, std::size_t most_lines) {
+  Texts complaints;
+  for (const SourceFile& file : files) {
+    const std::size_t num_lines = lines_of(file.text).size();
+    if (num_lines > most_lines) complaints.push_back(file.path + " has " + std::to_string(num_lines) + " lines");
+  }
+  return complaints;
+}
+
+TEST(Code, HasNoUnfinishedWork) {
+  EXPECT_EQ(unfinished_work({{"base/a.h", std::string("int a;\n// TO") + "DO: more\n"}}),
+            (Texts{std::string("base/a.h:2: // TO") + "DO: more"}));
+  EXPECT_EQ(unfinished_work({{"base/a.h", "mkdtemp(\"folder-XXXXXX\");\n"}}), kNone);
+  EXPECT_EQ(unfinished_work(code()), kNone);
+  EXPECT_EQ(unfinished_work(tree({".txt", ".cmake"})), kNone);
+}
+
+TEST(Code, NamesNoAbsolutePaths) {
+  const std::string slash = "/";
+  EXPECT_EQ(absolute_paths({{"base/a.h", "open(\"" + slash + "home/me/x\");\n"}}).size(), 1U);
+  EXPECT_EQ(absolute_paths({{"base/a.h", "// see " + slash + "tmp/x\n"}}).size(), 1U);
+  EXPECT_EQ(absolute_paths({{"base/a.h", std::string("open(\"C:") + "\\\\x\");\n"}}).size(), 1U);
+  EXPECT_EQ(absolute_paths({{"base/a.h", "#include \"base/b.h\"\nint c = a / b;\nname + \"/kernel\";\n"}}), kNone);
+  EXPECT_EQ(absolute_paths(code()), kNone);
+  EXPECT_EQ(absolute_paths(tree({".txt", ".cmake"})), kNone);
+}
+
+TEST(Files, StayWithinFourHundredLines) {
+  EXPECT_EQ(long_files({{"base/a.h", "1\n2\n3\n"}}, 2), (Texts{"base/a.h has 3 lines"}));
+  EXPECT_EQ(long_files({{"base/a.h", "1\n2\n"}, {"tests/base/a.cpp", "1\n2\n3\n"}}, 2),
+            (Texts{"tests/base/a.cpp has 3 lines"}));
+  EXPECT_EQ(long_files(code(), 400), kNone);
+}
+
+}  // namespace
+}  // namespace sectionflow::house

@@ -1,0 +1,57 @@
+// Tensors that leave the device at random times, by any road and at any speed, change no bit and no planned byte.
+
+#include "tests/support/random_rests.h"
+
+#include <gtest/gtest.h>
+
+#include "base/bytes.h"
+#include "tests/support/shrink_spec.h"
+#include "tests/support/training_spec.h"
+
+namespace sectionflow::testing {
+namespace {
+
+struct Road {
+  const char* name;
+  SessionOptions session;  ///< who carries, and how fast
+  bool disk;
+};
+
+const std::vector<Road>& roads() {
+  static const std::vector<Road> all = {
+      {"Team", {}, false},
+      {"TeamAndDisk", {.disk = 64_MiB}, true},
+      {"CopyThreads", {.copy_threads = true}, false},
+      {"CopyThreadsAndDisk", {.disk = 64_MiB, .copy_threads = true}, true},
+      {"DelayedThreads", {.disk = 64_MiB, .copy_threads = true, .random_delays = 77}, true},
+      {"SlowLink", {.copy_threads = true, .link_bandwidth = 50e6}, false},
+  };
+  return all;
+}
+
+class RandomRests : public ::testing::TestWithParam<Road> {};
+
+TEST_P(RandomRests, ChangeNoBitOfAnyStrategy) {
+  std::size_t carried = 0;
+  const bool slow = GetParam().session.random_delays != 0;
+  for (std::uint64_t seed = 1; seed <= (slow ? 5U : 20U); ++seed) {
+    const TrainingSpec spec = random_spec(seed);
+    TrainOptions options = train_options(spec);
+    options.session = GetParam().session;
+    options.on_session = [&](How, const Graph&, Session& session) {
+      session.set_script_editor("random rests", [&, seed](Script script, PlanningTools& tools) {
+        Script edited = testing_support::rest_at_random(script, tools, seed, 0.6, GetParam().disk);
+        carried += edited.lines.size() - script.lines.size();
+        return edited;
+      });
+    };
+    const auto failure = find_failure(training_case(spec), options);
+    if (failure) ADD_FAILURE() << "seed " << seed << ": " << failure->text << "\n" << listing(spec);
+  }
+  EXPECT_GT(carried, 100U);
+}
+INSTANTIATE_TEST_SUITE_P(Roads, RandomRests, ::testing::ValuesIn(roads()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace sectionflow::testing
