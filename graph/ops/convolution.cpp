@@ -40,6 +40,12 @@ void check_groups(std::int64_t channels, std::int64_t filters, std::int64_t grou
            filters, " filters in ", groups, " groups; wanted multiples of the groups");
 }
 
+/// a b, for messages.
+std::string product_text(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? text_of(a, " times ", b) : text_of(product);
+}
+
 std::vector<std::int64_t> window_of(const Shape& w) {
   return {w.dims().begin(), w.dims().end() - 2};
 }
@@ -54,7 +60,7 @@ ConvolutionGeometry convolution_geometry(const Shape& x, const Shape& w, const C
   // Without a product, which might not fit 64 bits: the channels are a multiple of the groups.
   SF_CHECK(image.channels / options.groups == w[-2], ShapeError, label, ": input ", x, " has ", image.channels,
            " channels, filter ", w, options.groups == 1 ? "" : text_of(" in ", options.groups, " groups"), " wants ",
-           w[-2], options.groups == 1 ? "" : text_of(" times ", options.groups));
+           product_text(w[-2], options.groups));
   return {.batch = image.batch,
           .channels = image.channels,
           .filters = w[-1],
@@ -100,12 +106,13 @@ ConvolutionGeometry transposed_geometry(const Shape& x, const Shape& w, const Co
   ImageDims image = image_dims(x, options.steps.format);
   SF_CHECK(image.channels == w[-1], ShapeError, label, ": input ", x, " has ", image.channels, " channels, filter ", w,
            " wants ", w[-1]);
-  check_groups(image.channels, w[-2] * options.groups, options.groups, label);
+  const std::int64_t outputs = options.groups <= 1 ? w[-2] : checked_multiply(w[-2], options.groups);
+  check_groups(image.channels, outputs, options.groups, label);
   for (std::size_t i = 0; i < image.sizes.size(); ++i) {
     image.sizes[i] = transposed_size(image.sizes[i], w[static_cast<int>(i)], options, i, label);
   }
   return {.batch = image.batch,
-          .channels = options.groups == 1 ? w[-2] : checked_multiply(w[-2], options.groups),
+          .channels = outputs,
           .filters = image.channels,
           .groups = options.groups,
           .axes = window_axes(image.sizes, window_of(w), options.steps, label),
