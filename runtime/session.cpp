@@ -147,7 +147,8 @@ ProgramReport Session::plan(const std::vector<Value>& fetches, const FeedTypes& 
 
 Program& Session::whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
                                 Where where) {
-  return user_call(where, [&]() -> Program& { return whole_graph_program(fetches, signature_of(*graph_, feeds), options); });
+  return user_call(where,
+                   [&]() -> Program& { return whole_graph_program(fetches, signature_of(*graph_, feeds), options); });
 }
 
 Session::Workbench Session::workbench() {

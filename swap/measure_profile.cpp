@@ -74,9 +74,7 @@ class Places {
   }
 
   /// The end of what the program's own buffers may touch.
-  std::size_t used_bytes() const {
-    return as_planned_ ? round_up(program_.plan.peak_bytes) : bench_.region.size();
-  }
+  std::size_t used_bytes() const { return as_planned_ ? round_up(program_.plan.peak_bytes) : bench_.region.size(); }
 
  private:
   const void* input(const Operand& operand, Placed& placed) {
