@@ -8,6 +8,9 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "graph/layers.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/reduce.h"
 #include "tests/support/random_rests.h"
 #include "tests/support/schedule_editing.h"
 #include "tests/support/tiny_model.h"
