@@ -321,6 +321,8 @@ TEST(GraphFile, TextOfASmallGraphIsExact) {
 {"name":"x","op":"placeholder","options":{"type":["f32",[-1,2]]},"types":[["f32",[-1,2]]]},
 {"name":"block/half","op":"constant","options":{"content":{"type":["f32",[]],"bytes":"AAAAPw=="}},"group":0,"types":[["f32",[]]]},
 {"name":"block/mul","op":"mul","inputs":[[0,0],[1,0]],"group":0,"types":[["f32",[-1,2]]]}],
+"edits":[],
+"order":[],
 "collections":[
 {"name":"outputs","value":[2,0],"group":0}]}
 )";
