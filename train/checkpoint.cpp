@@ -23,8 +23,8 @@ std::vector<std::string> differences(const Graph& graph, const std::map<std::str
     }
     ++num_known;
     if (tensor->second->type() == variable.type()) continue;
-    found.push_back(text_of("'", variable.name(), "' is ", tensor->second->type().text(), "; wanted ",
-                            variable.type().text()));
+    found.push_back(
+        text_of("'", variable.name(), "' is ", tensor->second->type().text(), "; wanted ", variable.type().text()));
   }
   if (num_known == tensors.size()) return found;
   std::map<std::string, const HostTensor*> strange = tensors;
@@ -51,9 +51,10 @@ void load_variables(Session& session, const std::string& path) {
   if (!wrong.empty()) {
     std::string listed;
     for (std::size_t i = 0; i < wrong.size() && i < kMostListed; ++i) listed += text_of("\n    ", wrong[i]);
-    throw DataError(error_text_of("'", path, "' does not hold the variables of this graph: ", wrong.size(),
-                                  wrong.size() == 1 ? " difference" : " differences", listed,
-                                  hint("load it into the graph that it was saved from, built with the same optimizer")));
+    throw DataError(
+        error_text_of("'", path, "' does not hold the variables of this graph: ", wrong.size(),
+                      wrong.size() == 1 ? " difference" : " differences", listed,
+                      hint("load it into the graph that it was saved from, built with the same optimizer")));
   }
   // Before initialize() the first read tells, and nothing has been written.
   for (Value variable : session.graph().values(kVariables)) (void)session.read(variable);

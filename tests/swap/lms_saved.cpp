@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/bytes.h"
 #include "examples/models/zoo.h"
 #include "graph/graph_file.h"
 #include "swap/lms.h"
@@ -13,8 +14,6 @@
 
 namespace sectionflow {
 namespace {
-
-using testing_support::TemporaryFolder;
 
 int num_swap_nodes(const Graph& graph) {
   int count = 0;
@@ -40,7 +39,8 @@ class SavedGraph : public testing::Test {
     for (std::int64_t step = 0; step < 3; ++step) {
       const Batch batch = zoo_.batch({.batch = 4, .seed = 3, .step = step});
       Feeds feeds;
-      for (const Feed& feed : model_.feeds(batch)) feeds.push_back({graph.find(feed.value.node().name()).output(), feed.data});
+      for (const Feed& feed : model_.feeds(batch))
+        feeds.push_back({graph.find(feed.value.node().name()).output(), feed.data});
       auto [loss] = session.run({graph.find(model_.loss.node().name()).output(model_.loss.output())}, feeds,
                                 {.targets = graph.operations(kTrainingOperations)});
       state.losses.push_back(std::move(loss));
@@ -58,7 +58,8 @@ class SavedGraph : public testing::Test {
 
 TEST_F(SavedGraph, HasItsSwapNodesWhenItIsSavedAfterTheEditAndNoneBefore) {
   const TrainingState plain = train(built_);
-  const std::string before = (folder_.path() / "before.json").string(), after = (folder_.path() / "after.json").string();
+  const std::string before = (folder_.path() / "before.json").string(),
+                    after = (folder_.path() / "after.json").string();
   save_graph(built_, before);
   const LmsResult result = edit(built_);
   ASSERT_GT(result.num_swap_outs, 3);
