@@ -1,4 +1,5 @@
-// The cap, where nothing travels: every budget from the smallest to twice that is kept to the byte; one byte less is refused.
+// The cap, where nothing travels: every budget from the smallest to twice that is kept to the byte; one byte less is
+// refused.
 
 #include <gtest/gtest.h>
 
