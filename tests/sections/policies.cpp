@@ -75,8 +75,7 @@ TEST(Policies, AutomaticBordersCopyNothingWhileTheBudgetHasRoom) {
 
 TEST(Policies, AutomaticBordersTravelUnderABudgetInWhichTheyCannotStay) {
   SmallTraining kept({.threads = 2}, {.borders = BorderPolicy::keep});
-  const std::size_t peak =
-      kept.manager.plan(*kept.session, {kept.net.loss}, kept.net.types(6)).planned_peak_bytes;
+  const std::size_t peak = kept.manager.plan(*kept.session, {kept.net.loss}, kept.net.types(6)).planned_peak_bytes;
   SmallTraining t({.device_memory = peak - 1, .threads = 2, .check_schedules = true});
   const ProgramReport report = t.manager.plan(*t.session, {t.net.loss}, t.net.types(6));
   EXPECT_TRUE(report.fits);
@@ -172,7 +171,8 @@ TEST(Policies, ASectionHasOptionsOfItsOwnAndTheOthersTheDefault) {
   const FeedTypes types = {{in.images, Shape{4, 8, 8, 3}}, {in.labels, Shape{4}}, {in.is_training, true}};
   const ProgramReport report = manager.plan(session, {loss}, types);
   EXPECT_EQ(report.bytes_out, 4U * 8 * 8 * 4 * 4) << "a, and not b";
-  EXPECT_THAT(report.notes, Contains(HasSubstr("section 0: 0 B rest on the device between the passes, 4.00 KiB in host")));
+  EXPECT_THAT(report.notes,
+              Contains(HasSubstr("section 0: 0 B rest on the device between the passes, 4.00 KiB in host")));
 }
 
 // ---- Halves and fetches.
@@ -286,8 +286,7 @@ TEST(Policies, ANameOfAnotherSectionIsRefused) {
 
 TEST(Policies, ABudgetErrorOfThingsThatStaySaysThatTheyMayGo) {
   SmallTraining probe({.threads = 2}, {.borders = BorderPolicy::keep, .interior = InteriorPolicy::keep});
-  const std::size_t peak =
-      probe.manager.plan(*probe.session, {probe.net.loss}, probe.net.types(6)).planned_peak_bytes;
+  const std::size_t peak = probe.manager.plan(*probe.session, {probe.net.loss}, probe.net.types(6)).planned_peak_bytes;
   SmallTraining t({.device_memory = peak - 1, .threads = 2},
                   {.borders = BorderPolicy::keep, .interior = InteriorPolicy::keep});
   const std::string text =
