@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "data/synthetic.h"
 #include "graph/graph.h"
+#include "graph/graph_file.h"
 #include "graph/layers.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/argmax.h"
@@ -47,6 +48,7 @@
 #include "graph/ops/slice.h"
 #include "graph/ops/softmax.h"
 #include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/swap.h"
 #include "graph/ops/transpose.h"
 #include "graph/ops/unary.h"
 #include "graph/ops/update.h"
@@ -54,9 +56,13 @@
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
 #include "swap/insert_swaps.h"
+#include "swap/lms.h"
 #include "train/checkpoint.h"
 #include "train/compare_strategies.h"
+#include "train/memory_share.h"
 #include "train/progress.h"
+#include "train/report_html.h"
+#include "train/strategy_names.h"
 
 /// Trains neural networks that do not fit the device, section by section: a Graph says what is computed, a Session
 /// computes it under a memory budget, a GraphSectionManager trains it in sections. Every error is an Error.

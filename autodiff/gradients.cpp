@@ -35,6 +35,8 @@ std::vector<bool> influenced_nodes(const Graph& graph, const std::set<Value>& so
     if (gradient_registry().find(node.op().name) == nullptr) continue;
     for (std::size_t i = 0; i < node.inputs().size() && !influenced[id]; ++i) {
       const Value input = node.inputs()[i];
+      SF_CHECK(input.node().id() < id, ArgumentError, "gradients through ", node.label(), ": its input '", input.name(),
+               "' was put in later", hint("call gradients() and minimize() before Lms::run() and replace_input()"));
       influenced[id] = carries_gradient(node, i) && (sources.contains(input) || influenced[input.node().id()]);
     }
   }

@@ -15,6 +15,11 @@ enum class ErrorCode : int {
   no_gradient = 30,
   // Planning.
   budget = 101,
+  // Whole-graph swapping.
+  lms_parameter = 110,
+  lms_scope = 111,
+  lms_batch_size = 112,
+  lms_tuning = 113,
   // Sections.
   second_manager = 200,
   nested_section = 201,
@@ -26,6 +31,7 @@ enum class ErrorCode : int {
   broken_section = 207,
   nothing_to_train = 208,
   trained_twice = 209,
+  swapped_graph = 210,
   // Running.
   missing_feed = 301,
   unknown_feed = 302,
@@ -41,6 +47,7 @@ enum class ErrorCode : int {
   // The world outside.
   data = 400,
   swap_damaged = 401,
+  graph_file = 402,
   device = 500,
   swap_folder = 501,
   disk_io = 502,

@@ -1,5 +1,5 @@
 // Trains one model by several strategies in one process, step by step in turn, and compares memory, time and every byte
-// of the result.
+// of the result. docs/comparing.md shows how.
 
 #include <CLI/CLI.hpp>
 #include <fstream>
@@ -17,52 +17,149 @@ struct Arguments {
   std::int64_t batch = 250;
   std::vector<std::string> strategies = {"whole", "sections:2", "sections:4", "sections:blocks"};
   std::int64_t steps = 20;
-  std::string device_memory;
+  std::string device_memory, host_memory, disk, swap_directory, link, profile;
+  bool copy_threads = false;
   int threads = 0;
   std::uint64_t seed = 0;
-  std::string json;
+  std::string json, report;
+  bool max_batch = false, max_side = false;
 };
 
-/// "whole" or "sections:<cut>".
-Strategy strategy_named(const std::string& name, const ZooArguments& zoo) {
-  const std::string prefix = "sections:";
-  const bool whole = name == "whole";
-  SF_CHECK(whole || name.starts_with(prefix), ArgumentError, "'", name,
-           "' is no strategy; wanted whole, sections:1, sections:2, sections:4 or sections:blocks");
-  const Cut cut = whole ? Cut{} : cut_named(name.substr(prefix.size()));
-  return {.name = name, .whole_graph = whole, .build = model_of(zoo, cut).build};
+/// Bytes, or 0 where nothing is said.
+std::size_t bytes_or_none(const std::string& text) {
+  return text.empty() ? 0 : parse_bytes(text);
+}
+
+std::vector<Strategy> strategies_of(const Arguments& arguments, const ZooArguments& zoo) {
+  const CutModel model = [zoo](const std::string& cut) { return model_of(zoo, cut_named(cut)).build; };
+  StrategySource source{.model = model, .cut_of_whole = first_cut(arguments.strategies)};
+  if (!arguments.profile.empty()) source.profile = Profile::load(arguments.profile);
+  std::vector<Strategy> strategies;
+  for (const std::string& name : arguments.strategies) {
+    strategies.push_back(strategy_named(name, source));
+  }
+  return strategies;
+}
+
+/// The plan of training the whole graph.
+ProgramReport plan_whole(const Arguments& arguments, const Batch& batch) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainableModel model = model_of(arguments.zoo, {}).build(graph, manager);
+  Session session(graph, {.threads = arguments.threads});
+  return session.plan({model.loss}, types_of(model.feeds(batch)), {.targets = manager.training_operations()});
+}
+
+SessionOptions session_of(const Arguments& arguments, const Batch& batch) {
+  SessionOptions session{.host_memory = bytes_or_none(arguments.host_memory),
+                         .disk = bytes_or_none(arguments.disk),
+                         .swap_directory = arguments.swap_directory,
+                         .copy_threads = arguments.copy_threads,
+                         .link_bandwidth = static_cast<double>(bytes_or_none(arguments.link)),
+                         .threads = arguments.threads,
+                         .seed = arguments.seed};
+  const std::string& memory = arguments.device_memory;
+  session.device_memory = is_share(memory) ? memory_share(memory, plan_whole(arguments, batch)) : bytes_or_none(memory);
+  return session;
+}
+
+LargestOptions search_of(const std::string& what, const SessionOptions& session) {
+  LargestOptions search{.what = what, .session = session};
+  search.on_found = [what](const std::string& strategy, std::int64_t size) {
+    std::cerr << "largest " << what << " of " << strategy << ": " << size << "\n";
+  };
+  return search;
+}
+
+LargestSizes largest_batches(const Arguments& arguments, const SessionOptions& session) {
+  LargestOptions search = search_of("batch", session);
+  search.start = arguments.batch;
+  search.strategies = [&](std::int64_t) { return strategies_of(arguments, arguments.zoo); };
+  search.batch = [&, model = model_of(arguments.zoo, {})](std::int64_t batch) {
+    return model.batch({.batch = batch, .seed = arguments.seed});
+  };
+  return find_largest_sizes(search);
+}
+
+/// A U-Net halves its images four times, so their sides are multiples of 16; other networks take such sides too.
+constexpr std::int64_t kSideUnit = 16, kLongestSide = 4096;
+
+LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& session) {
+  const auto zoo_at = [&](std::int64_t side) {
+    ZooArguments zoo = arguments.zoo;
+    zoo.options.image = side;
+    return zoo;
+  };
+  LargestOptions search = search_of("side", session);
+  search.is_batch = false;
+  search.start = std::max(kSideUnit, arguments.zoo.options.image / kSideUnit * kSideUnit);
+  search.limit = kLongestSide;
+  search.unit = kSideUnit;
+  search.strategies = [&](std::int64_t side) { return strategies_of(arguments, zoo_at(side)); };
+  search.batch = [&](std::int64_t side) {
+    return model_of(zoo_at(side), {}).batch({.batch = arguments.batch, .seed = arguments.seed});
+  };
+  return find_largest_sizes(search);
+}
+
+void write_json(const Comparison& comparison, const std::string& path) {
+  std::ofstream file(path);
+  file << comparison.json();
+  file.close();
+  SF_CHECK(!file.fail(), DataError, "--json '", path, "' cannot be written");
 }
 
 int run(const Arguments& arguments) {
   SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
-  std::vector<Strategy> strategies;
-  for (const std::string& name : arguments.strategies) strategies.push_back(strategy_named(name, arguments.zoo));
-
+  const bool searches = arguments.max_batch || arguments.max_side;
+  SF_CHECK(!searches || !arguments.device_memory.empty(), ArgumentError,
+           "--max-batch and --max-side look for what fits a budget; say which by --device-memory");
+  const std::vector<Strategy> strategies = strategies_of(arguments, arguments.zoo);
   const ZooModel model = model_of(arguments.zoo, {});
   CompareOptions options{.model = arguments.zoo.model, .steps = arguments.steps};
-  options.session = {.device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
-                     .threads = arguments.threads,
-                     .seed = arguments.seed};
   // Eight different batches, gone round.
   options.batch = [&](std::int64_t step) {
     return model.batch({.batch = arguments.batch, .seed = arguments.seed, .step = step % 8});
   };
+  options.session = session_of(arguments, options.batch(0));
+  options.reference = Strategy{.name = "whole", .whole_graph = true, .build = model.build};
   options.on_round = [&](std::int64_t done) {
     if (done % 5 == 0 || done == arguments.steps) std::cerr << "step " << done << "/" << arguments.steps << "\n";
   };
-  const Comparison comparison = compare_strategies(strategies, options);
-  std::cout << "model " << comparison.model << ", batch " << comparison.batch << ", " << comparison.threads
-            << " threads, " << arguments.steps << " steps\n"
-            << comparison.text();
-  if (!arguments.json.empty()) {
-    std::ofstream file(arguments.json);
-    file << comparison.json();
-    file.close();
-    SF_CHECK(!file.fail(), DataError, "--json '", arguments.json, "' cannot be written");
-  }
-  const bool all_identical = std::all_of(comparison.strategies.begin(), comparison.strategies.end(),
-                                         [](const StrategyResult& r) { return r.identical || !r.fits; });
-  return all_identical ? 0 : 1;
+  Comparison comparison = compare_strategies(strategies, options);
+  if (arguments.max_batch) comparison.largest.push_back(largest_batches(arguments, options.session));
+  if (arguments.max_side) comparison.largest.push_back(largest_sides(arguments, options.session));
+  std::cout << comparison.setting() << "\n" << comparison.limits() << "\n" << comparison.text();
+  if (!arguments.json.empty()) write_json(comparison, arguments.json);
+  if (!arguments.report.empty()) write_report(comparison, arguments.report);
+  return comparison.all_identical() ? 0 : 1;
+}
+
+void add_options(CLI::App& app, Arguments& arguments) {
+  std::string forms;
+  for (const std::string& form : strategy_forms()) forms += (forms.empty() ? "" : ", ") + form;
+  add_zoo_arguments(app, arguments.zoo);
+  app.add_option("--batch", arguments.batch, "examples in a batch")->capture_default_str();
+  app.add_option("--strategies", arguments.strategies, forms + "; separated by commas, N: 1, 2, 4, ... or blocks")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--steps", arguments.steps, "training steps of each strategy")->capture_default_str();
+  app.add_option("--device-memory", arguments.device_memory,
+                 "budget of each: a size, as in 512MiB, or a share, as in 50%, of the whole graph's transient peak, "
+                 "with its variables on top; all of the device if absent");
+  app.add_option("--host-memory", arguments.host_memory, "budget of what rests in host memory; all of it if absent");
+  app.add_option("--disk", arguments.disk, "size of the swap file; nothing rests on disk if absent");
+  app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made");
+  app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB");
+  app.add_option("--profile", arguments.profile,
+                 "a file with this machine's speeds, for planners that ask; those of a nominal machine if absent");
+  app.add_flag("--copy-threads", arguments.copy_threads, "copies by threads of their own, beside the compute team");
+  app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
+  app.add_option("--seed", arguments.seed, "seed of data and initial values")->capture_default_str();
+  app.add_option("--json", arguments.json, "write the results to this file too");
+  app.add_option("--report", arguments.report, "write a page with pictures to index.html in this folder");
+  app.add_flag("--max-batch", arguments.max_batch, "also the largest batch of each strategy within the budgets");
+  app.add_flag("--max-side", arguments.max_side, "also the largest images, for models whose size may be chosen");
 }
 
 }  // namespace
@@ -71,17 +168,7 @@ int main(int argc, char** argv) {
   start_logging(argv[0]);
   CLI::App app("Compares strategies of training one model: memory, time, and every byte of the result.");
   Arguments arguments;
-  add_zoo_arguments(app, arguments.zoo);
-  app.add_option("--batch", arguments.batch, "examples in a batch")->capture_default_str();
-  app.add_option("--strategies", arguments.strategies, "whole, sections:1|2|4|blocks, separated by commas")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--steps", arguments.steps, "training steps of each strategy")->capture_default_str();
-  app.add_option("--device-memory", arguments.device_memory,
-                 "budget of each, as in 512MiB; all of the device if absent");
-  app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
-  app.add_option("--seed", arguments.seed, "seed of data and initial values")->capture_default_str();
-  app.add_option("--json", arguments.json, "write the results to this file too");
+  add_options(app, arguments);
   CLI11_PARSE(app, argc, argv);
   try {
     return run(arguments);

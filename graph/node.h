@@ -20,7 +20,8 @@ inline constexpr GroupId kNoGroup = -1;
 /// that adding training operations never shifts the random numbers of the model.
 enum class Phase { model, training };
 
-/// One operation of a graph with its inputs and options. Made by Graph::add_node; never changes but for control edges.
+/// One operation of a graph with its inputs and options. Made by Graph::add_node; never changes but for control edges,
+/// order edges and Graph::replace_input.
 class Node {
  public:
   Node(const Node&) = delete;
@@ -42,6 +43,8 @@ class Node {
   const std::vector<Value>& inputs() const { return inputs_; }
   /// Nodes that must have been executed before, without giving data.
   const std::vector<Node*>& control_inputs() const { return control_inputs_; }
+  /// Nodes that must have been executed before in runs that execute them; they are not brought along.
+  const std::vector<Node*>& order_inputs() const { return order_inputs_; }
   const std::vector<TensorType>& output_types() const { return output_types_; }
   Value output(int index = 0) { return {*this, index}; }
 
@@ -65,7 +68,7 @@ class Node {
   Phase phase_ = Phase::model;
   Where where_{};
   std::vector<Value> inputs_;
-  std::vector<Node*> control_inputs_;
+  std::vector<Node*> control_inputs_, order_inputs_;
   std::vector<TensorType> output_types_;
   std::any options_;
   std::uint32_t random_ordinal_ = 0;

@@ -74,6 +74,7 @@ std::vector<std::vector<NodeId>> all_inputs(const Graph& graph) {
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     for (const Value& input : graph.node(id).inputs()) dependencies[id].push_back(input.node().id());
     for (const Node* control : graph.node(id).control_inputs()) dependencies[id].push_back(control->id());
+    for (const Node* earlier : graph.node(id).order_inputs()) dependencies[id].push_back(earlier->id());
   }
   return dependencies;
 }

@@ -12,7 +12,7 @@ namespace SF_API sectionflow {
 /// Which nodes each node depends on: the edges that an algorithm is to see, stored densely.
 class DependencyGraph {
  public:
-  /// All data and control inputs of a graph.
+  /// All data, control and order inputs of a graph.
   explicit DependencyGraph(const Graph& graph);
   /// Any edges between the nodes of a graph: `dependencies[id]` are the nodes that node `id` depends on.
   DependencyGraph(const Graph& graph, const std::vector<std::vector<NodeId>>& dependencies);

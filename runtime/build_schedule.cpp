@@ -38,33 +38,71 @@ bool is_at_hand(const Node& node) {
   return from_home && node.inputs().empty() && node.control_inputs().empty();
 }
 
-/// Moves each update to the place just after the last node that it waits for, and what is at hand to the front: a
-/// learning rate that is made after all gradients must not hold the updates back.
+/// Sorts nodes anew: by the place in the old order to come after, then by how (0: that node itself; 1: what was moved
+/// up to it; 2: what must be there for the next), then by the own place.
+using OrderKey = std::tuple<int, int, int>;
+
+/// Decides where each node of an order stands in the new one.
+class Hoisting {
+ public:
+  Hoisting(const Graph& graph, const std::vector<NodeId>& order, const Dependencies& dependencies)
+      : graph_(graph), dependencies_(dependencies) {
+    int place = 0;
+    for (NodeId id : order) {
+      ++place;
+      for (NodeId dependency : dependencies[id]) first_reader_.try_emplace(dependency, place);
+    }
+    place = 0;
+    for (NodeId id : order) keys_[id] = key(id, ++place);
+  }
+
+  const OrderKey& key(NodeId id) const { return keys_.at(id); }
+
+ private:
+  OrderKey key(NodeId id, int place) const {
+    const Node& node = graph_.node(id);
+    if (is_at_hand(node)) return {0, 0, place};
+    if (!is_update(node) && node.op().movement == Movement::none) return {place, 0, place};
+    OrderKey last{0, 0, 0}, last_trigger{0, 0, 0}, rest{0, 0, 0};
+    for (NodeId dependency : dependencies_[id]) {
+      const auto found = keys_.find(dependency);
+      if (found == keys_.end()) continue;
+      const bool is_rest = node.op().movement == Movement::in && graph_.node(dependency).op().movement == Movement::out;
+      last = std::max(last, found->second);
+      OrderKey& of_kind = is_rest ? rest : last_trigger;
+      of_kind = std::max(of_kind, found->second);
+    }
+    const auto reader = first_reader_.find(id);
+    // A swap-in that would directly follow its swap-out, since nothing later starts it, waits for its reader.
+    if (node.op().movement == Movement::in && last_trigger < rest && reader != first_reader_.end()) {
+      return {reader->second - 1, 2, place};
+    }
+    return {std::get<0>(last), std::max(1, std::get<1>(last)), place};
+  }
+
+  const Graph& graph_;
+  const Dependencies& dependencies_;
+  std::map<NodeId, int> first_reader_;  // the place of the first that depends on a node
+  std::map<NodeId, OrderKey> keys_;
+};
+
+/// Moves each update and each swap to the place just after the last node that it waits for, and what is at hand to the
+/// front: a learning rate that is made after all gradients must not hold the updates back.
 std::vector<NodeId> hoist_updates(const Graph& graph, const std::vector<NodeId>& order,
                                   const Dependencies& dependencies) {
-  // (place in `order` to come after, 1 for hoisted updates, own place in `order`): the new order is that of these keys.
-  std::map<NodeId, std::tuple<int, int, int>> keys;
-  int place = 0;
-  for (NodeId id : order) {
-    ++place;
-    if (is_at_hand(graph.node(id))) {
-      keys[id] = {0, 0, place};
-      continue;
-    }
-    if (!is_update(graph.node(id))) {
-      keys[id] = {place, 0, place};
-      continue;
-    }
-    int last = 0;
-    for (NodeId dependency : dependencies[id]) {
-      const auto found = keys.find(dependency);
-      if (found != keys.end()) last = std::max(last, std::get<0>(found->second));
-    }
-    keys[id] = {last, 1, place};
-  }
+  const Hoisting hoisting(graph, order, dependencies);
   std::vector<NodeId> hoisted = order;
-  std::sort(hoisted.begin(), hoisted.end(), [&](NodeId a, NodeId b) { return keys[a] < keys[b]; });
+  std::sort(hoisted.begin(), hoisted.end(), [&](NodeId a, NodeId b) { return hoisting.key(a) < hoisting.key(b); });
   return hoisted;
+}
+
+/// What rests on the host is there for swap-ins alone.
+void check_rest_is_not_read(const Node& reader) {
+  if (reader.op().movement == Movement::in) return;
+  for (const Value& input : reader.inputs()) {
+    SF_CHECK(input.node().op().movement != Movement::out, ArgumentError, reader.label(), " reads '", input.name(),
+             "', which rests on the host; wanted a swap_in of it", Fact{"where", reader.place()});
+  }
 }
 
 }  // namespace
@@ -90,6 +128,9 @@ std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vecto
     for (const Node* control : graph.graph().node(id).control_inputs()) {
       if (needed[control->id()]) dependencies[id].push_back(control->id());
     }
+    for (const Node* earlier : graph.graph().node(id).order_inputs()) {
+      if (needed[earlier->id()]) dependencies[id].push_back(earlier->id());
+    }
   }
   add_update_edges(graph, needed, dependencies);
   std::vector<NodeId> order = topological_order(DependencyGraph(graph.graph(), dependencies));
@@ -103,6 +144,11 @@ Script build_schedule(const ConcreteGraph& graph, const RunRequest& request) {
   std::multimap<Value, int> fetch_slots;
   for (std::size_t i = 0; i < request.fetches.size(); ++i) fetch_slots.emplace(request.fetches[i], static_cast<int>(i));
   std::vector<bool> emitted(static_cast<std::size_t>(graph.graph().num_nodes()), false);
+  std::map<NodeId, int> rests;
+  for (const Value& fetch : request.fetches) {
+    SF_CHECK(fetch.node().op().movement != Movement::out, ArgumentError, "fetch '", fetch.name(),
+             "' rests on the host; wanted a swap_in of it");
+  }
 
   const auto emit_fetches = [&](Node& node) {
     for (int output = 0; output < static_cast<int>(node.output_types().size()); ++output) {
@@ -116,7 +162,17 @@ Script build_schedule(const ConcreteGraph& graph, const RunRequest& request) {
     if (emitted[id]) return;
     emitted[id] = true;
     Node& node = graph.graph().node(id);
-    if (is_step(node)) {
+    check_rest_is_not_read(node);
+    if (node.op().movement != Movement::none) {
+      const bool is_out = node.op().movement == Movement::out;
+      // The number of a rest is that of its swap-out among those of the script.
+      const NodeId rest = is_out ? id : node.inputs()[0].node().id();
+      const int number = rests.try_emplace(rest, static_cast<int>(rests.size())).first->second;
+      script.lines.push_back({.kind = is_out ? StepKind::copy_out : StepKind::copy_in,
+                              .node = id,
+                              .fetched = is_out ? node.inputs()[0] : node.output(),
+                              .rest = number});
+    } else if (is_step(node)) {
       const StepKind kind = node.op().has_kernel ? StepKind::compute : StepKind::feed;
       script.lines.push_back({.kind = kind, .node = id});
     }

@@ -96,7 +96,8 @@ void DiskQueue::finish(std::size_t slot) {
   Piece& piece = pieces_[slot];
   while (true) {
     if (piece.is_in_ring) {
-      take(piece, calls_.ring_result(ring_.finish(slot)));
+      const int result = ring_.finish(slot);
+      take(piece, calls_.ring_result ? calls_.ring_result(result) : result);
     } else {
       std::byte* bytes = piece.bytes + piece.num_done;
       const std::size_t num_bytes = piece.num_bytes - piece.num_done;

@@ -98,14 +98,17 @@ void Session::initialize(Where where) {
     // What a session holds is given up only when its new values are there to be written.
     VariableLayout layout = layout_;
     auto programs = std::exchange(programs_, {});
+    latest_ = nullptr;
     const bool was_initialized = std::exchange(initialized_, false), was_torn = std::exchange(torn_, false);
     const std::uint64_t cycle = std::exchange(cycle_, 0);
     try {
       set_initial_values();
       programs_.clear();
+      latest_ = nullptr;
     } catch (...) {
       const bool begun = std::exchange(torn_, was_torn);
       programs_.swap(programs);
+      latest_ = nullptr;
       layout_ = std::move(layout);
       initialized_ = was_initialized && !begun;
       cycle_ = cycle;
@@ -142,6 +145,20 @@ ProgramReport Session::plan(const std::vector<Value>& fetches, const FeedTypes& 
   return user_call(where, [&] { return whole_graph_program(fetches, signature_of(*graph_, feeds), options).report; });
 }
 
+Program& Session::whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
+                                Where where) {
+  return user_call(where,
+                   [&]() -> Program& { return whole_graph_program(fetches, signature_of(*graph_, feeds), options); });
+}
+
+Session::Workbench Session::workbench() {
+  check_not_pending("measuring");
+  SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized, "the session's variables have no values yet",
+                hint("call session.initialize() first"));
+  const std::size_t begin = std::min(round_up(layout_.end_bytes), budgets_.device);
+  return {*device_, layout_, arena().data(), {arena().data() + begin, budgets_.device - begin}};
+}
+
 Program& Session::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
                                       const RunOptions& options) {
   check_fetches(*graph_, fetches);
@@ -171,11 +188,15 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
   for (auto* offsets : {&layout_.offsets, &layout_.home_offsets}) {
     offsets->resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
   }
-  // A control edge is all that may change in the nodes that a kept program knows.
-  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges", editor_key_);
+  // Edges and replaced inputs are all that may change in the nodes that a kept program knows.
+  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges, ", graph_->num_edits(),
+                                  " edits", editor_key_);
   const auto found = programs_.find(key);
   // Before initialize() the variables have no places that a kept program could rely on.
-  if (initialized_ && found != programs_.end()) return *found->second;
+  if (initialized_ && found != programs_.end()) {
+    latest_ = found->second.get();
+    return *found->second;
+  }
   const auto entered = device_->enter();
   const ConcreteGraph concrete(*graph_, signature);
   const auto write = [&](PlanningTools& tools) {
@@ -191,6 +212,7 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
                                    .edit_schedule = edit_schedule_});
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);
+  latest_ = compiled.get();
   return *programs_.insert_or_assign(key, std::move(compiled)).first->second;
 }
 
@@ -335,43 +357,6 @@ void Session::check_not_pending(const char* call) const {
 
 void Session::check_feeds(const Feeds& feeds) const {
   if (options_.check_feeds) check_finite(feeds);
-}
-
-std::byte* Session::variable_bytes(Value variable, const char* call) {
-  check_not_pending(call);
-  SF_CHECK(variable.valid() && &variable.graph() == graph_ && is_variable(variable), ArgumentError, call, " of '",
-           variable.valid() ? variable.name() : "", "': wanted a variable of this session's graph");
-  const auto id = static_cast<std::size_t>(variable.node().id());
-  SF_CHECK_CODE(initialized_ && layout_.contains(variable.node().id()), ArgumentError, ErrorCode::not_initialized, call,
-                " of '", variable.name(), "': it has no value yet", hint("call session.initialize() first"));
-  return layout_.is_at_home(variable.node().id()) ? swaps_->host_base() + layout_.home_offsets[id]
-                                                  : arena().data() + layout_.offsets[id];
-}
-
-HostTensor Session::read(Value variable, Where where) {
-  return user_call(where, [&] {
-    const std::byte* bytes = variable_bytes(variable, "read");
-    HostTensor tensor(variable.type());
-    if (layout_.is_at_home(variable.node().id())) {
-      std::copy_n(bytes, tensor.num_bytes(), tensor.bytes());
-    } else {
-      device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
-    }
-    return tensor;
-  });
-}
-
-void Session::write(Value variable, const HostTensor& tensor, Where where) {
-  user_call(where, [&] {
-    std::byte* bytes = variable_bytes(variable, "write");
-    SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ",
-             tensor.type().text(), ", wanted ", variable.type().text());
-    if (layout_.is_at_home(variable.node().id())) {
-      std::copy_n(tensor.bytes(), tensor.num_bytes(), bytes);
-    } else {
-      device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());
-    }
-  });
 }
 
 std::int64_t Session::executions(const Node& node) const {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -124,6 +125,8 @@ class Session {
   /// Of device memory.
   std::size_t budget_bytes() const { return budgets_.device; }
   const TierBudgets& budgets() const { return budgets_; }
+  /// "cpu (2 threads)"
+  std::string device_name() const { return device_->name(); }
   int threads() const { return threads_; }
   /// Training cycles completed since initialize(). Evaluation does not count.
   std::uint64_t completed_cycles() const { return cycle_; }
@@ -162,8 +165,22 @@ class Session {
   void discard_forward_half();
   /// The pending program; nullptr when there is none.
   const Program* pending() const;
+  /// The program that was compiled or found last, to look at; nullptr before any, and after initialize().
+  const Program* latest_program() const { return latest_; }
   /// Seconds of each pass of the last playing.
   const std::vector<double>& pass_seconds() const { return pass_seconds_; }
+  /// The program that `run` plays for these fetches and targets.
+  Program& whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds = {}, const RunOptions& options = {},
+                         Where where = Where::here());
+  /// The device for those that measure on it. They may write to `region`, which no program needs between two playings;
+  /// variables they may read. Throws: ArgumentError before initialize(), and while a forward half is pending.
+  struct Workbench {
+    Device& device;
+    const VariableLayout& variables;
+    const std::byte* base = nullptr;  ///< variables lie at their offsets from here
+    std::span<std::byte> region;      ///< the rest of the budget
+  };
+  Workbench workbench();
   /// Has the script of every program compiled from here on changed by `editor` before it is final; `key` tells
   /// programs of different editors apart. An empty editor: none.
   using ScriptEditor = std::function<Script(Script, PlanningTools&)>;
@@ -211,6 +228,7 @@ class Session {
   bool torn_ = false;
   std::uint64_t cycle_ = 0;
   std::map<std::string, std::unique_ptr<Program>> programs_;
+  const Program* latest_ = nullptr;
   std::unique_ptr<Pending> pending_;
   std::vector<std::int64_t> executions_;
   std::vector<double> pass_seconds_;

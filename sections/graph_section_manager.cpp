@@ -142,11 +142,25 @@ std::vector<bool> GraphSectionManager::counted_nodes() const {
   return counted;
 }
 
+/// Swap nodes belong to whole-graph training: sections decide for themselves what leaves the device.
+void GraphSectionManager::check_not_swapped() const {
+  const Node* swap = nullptr;
+  for (NodeId id = 0; id < graph_->num_nodes() && swap == nullptr; ++id) {
+    if (graph_->node(id).op().movement != Movement::none) swap = &graph_->node(id);
+  }
+  SF_CHECK_CODE(swap == nullptr && graph_->num_edits() == 0, ArgumentError, ErrorCode::swapped_graph,
+                "the graph is edited for whole-graph swapping",
+                swap == nullptr ? std::string() : text_of(" (", swap->label(), ")"), "; sections swap by themselves",
+                Fact{"swap", swap == nullptr ? std::string() : swap->place()},
+                hint("leave Lms and swap nodes out, or train the whole graph with a session"));
+}
+
 void GraphSectionManager::map_graph() const {
   const bool is_current = map_.section.size() == static_cast<std::size_t>(graph_->num_nodes()) &&
                           map_.num_sections == static_cast<int>(sections_.size()) &&
-                          mapped_control_edges_ == graph_->num_control_edges();
+                          mapped_control_edges_ == graph_->num_control_edges() && graph_->num_edits() == 0;
   if (is_current) return;
+  check_not_swapped();
   const std::vector<bool> counted = counted_nodes();
   std::vector<GroupId> groups;
   for (const auto& section : sections_) groups.push_back(section->group());

@@ -202,6 +202,7 @@ class GraphSectionManager {
   void check_training(Value trained, const TrainingOptions& options) const;
   void check_prepared(const char* call) const;
   void map_graph() const;
+  void check_not_swapped() const;
   std::vector<SectionTraining> count_training() const;
   std::vector<bool> counted_nodes() const;
   CycleRequest request_for(const std::vector<CycleFetch>& fetches) const;

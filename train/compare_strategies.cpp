@@ -2,71 +2,82 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "base/bytes.h"
 #include "base/error.h"
+#include "train/contender.h"
 
 namespace sectionflow {
 namespace {
 
-/// One strategy with all that it trains.
-struct Contender {
-  explicit Contender(const Strategy& strategy) : strategy(strategy) {}
-
-  Strategy strategy;
-  Graph graph;
-  std::unique_ptr<GraphSectionManager> manager;
-  std::unique_ptr<Session> session;
-  TrainableModel model;
+/// A strategy in the race.
+struct Runner {
+  std::unique_ptr<Contender> contender;
   TrainingState initial, state;
   std::vector<double> step_ms;
   StrategyResult result;
-
-  HostTensor step(const Batch& batch) {
-    const Feeds feeds = model.feeds(batch);
-    if (strategy.whole_graph) {
-      auto [loss] = session->run({model.loss}, feeds, {.targets = manager->training_operations()});
-      return std::move(loss);
-    }
-    auto [loss] = manager->run_full_cycle(*session, {model.loss}, feeds);
-    return std::move(loss);
-  }
-
-  ProgramReport plan(const Batch& batch) {
-    const FeedTypes types = types_of(model.feeds(batch));
-    return strategy.whole_graph ? session->plan({model.loss}, types, {.targets = manager->training_operations()})
-                                : manager->plan(*session, {model.loss}, types);
-  }
 };
 
-std::unique_ptr<Contender> prepare(const Strategy& strategy, const CompareOptions& options, const Batch& batch) {
-  auto contender = std::make_unique<Contender>(strategy);
-  contender->manager = std::make_unique<GraphSectionManager>(contender->graph);
-  contender->model = strategy.build(contender->graph, *contender->manager);
-  contender->session = std::make_unique<Session>(contender->graph, options.session);
-  if (options.on_session) options.on_session(strategy, *contender->session);
-  const ProgramReport report = contender->plan(batch);
-  contender->result = {
-      .name = strategy.name,
-      .fits = report.fits,
-      .step_ms = {},
-      .planned_peak_bytes = report.planned_peak_bytes,
-      .persistent_bytes = report.persistent_bytes,
-      .lower_bound_bytes = report.lower_bound_bytes,
-      .border_bytes = report.border_bytes,
-      .section_bytes = report.section_bytes,
-      .transient_share = static_cast<double>(report.transient_bytes) /
-                         static_cast<double>(std::max<std::size_t>(1, report.border_bytes + report.section_bytes)),
-      .recomputed_ops = report.recomputed_operations,
-      .difference = {}};
-  if (report.fits) {
-    contender->session->initialize();
-    contender->initial.variables = read_variables(*contender->session);
+void take_report(const ProgramReport& report, StrategyResult& result) {
+  result.fits = report.fits;
+  result.misfit = misfit_of(report);
+  result.planned_peak_bytes = report.planned_peak_bytes;
+  result.host.planned_bytes = report.host_peak_bytes;
+  result.disk.planned_bytes = report.disk_peak_bytes;
+  result.persistent_bytes = report.persistent_bytes;
+  result.lower_bound_bytes = report.lower_bound_bytes;
+  result.border_bytes = report.border_bytes;
+  result.section_bytes = report.section_bytes;
+  result.transient_share = static_cast<double>(report.transient_bytes) /
+                           static_cast<double>(std::max<std::size_t>(1, report.border_bytes + report.section_bytes));
+  result.recomputed_ops = report.recomputed_operations;
+  result.bytes_out = report.bytes_out;
+  result.bytes_in = report.bytes_in;
+  result.disk_bytes_out = report.disk_bytes_out;
+  result.disk_bytes_in = report.disk_bytes_in;
+  result.predicted_seconds = report.predicted_seconds;
+}
+
+void take_misfit(const BudgetError& error, StrategyResult& result) {
+  result.fits = false;
+  result.misfit = first_line(error);
+}
+
+/// Nothing when already its making says that it does not fit.
+std::unique_ptr<Contender> contender_of(const Strategy& strategy, const SessionOptions& options, const Batch& batch,
+                                        StrategyResult& result) {
+  try {
+    return std::make_unique<Contender>(strategy, options, batch.images.shape()[0]);
+  } catch (const Error& error) {
+    if (!is_misfit(error)) throw;
+    result.misfit = first_line(error);
+    return nullptr;
   }
-  return contender;
+}
+
+std::unique_ptr<Runner> prepare(const Strategy& strategy, const CompareOptions& options,
+                                const SessionOptions& session_options, const Batch& batch) {
+  auto runner = std::make_unique<Runner>();
+  runner->result.name = strategy.name;
+  runner->contender = contender_of(strategy, session_options, batch, runner->result);
+  if (!runner->contender) return runner;
+  Session& session = runner->contender->session();
+  if (options.on_session) options.on_session(strategy, session);
+  std::string no_variables;
+  try {
+    // Before the plan, which is then kept for the first step.
+    session.initialize();
+  } catch (const BudgetError& error) {
+    no_variables = first_line(error);
+  }
+  take_report(runner->contender->plan(types_of(runner->contender->model().feeds(batch))), runner->result);
+  if (!no_variables.empty() && runner->result.fits) {
+    runner->result.fits = false;
+    runner->result.misfit = no_variables;
+  }
+  if (runner->result.fits) runner->initial.variables = read_variables(session);
+  if (!runner->result.fits) runner->result.timeline = timeline_of(*session.latest_program(), session.graph());
+  return runner;
 }
 
 /// The value below which the share `share` of the sorted samples lies, interpolated.
@@ -83,42 +94,86 @@ double median(std::vector<double> samples) {
   return quantile(samples, 0.5);
 }
 
-void run_round(Contender& contender, const Batch& batch, bool measured) {
-  contender.session->set_measuring(measured);
+/// The first step: with canaries in all memory that it may use.
+void run_measured(Runner& runner, const Batch& batch) {
+  Session& session = runner.contender->session();
+  session.set_measuring(true);
+  try {
+    runner.state.losses.push_back(runner.contender->step(batch));
+  } catch (const BudgetError& error) {
+    // The machine has not what the budgets promise: nothing has run.
+    take_misfit(error, runner.result);
+  }
+  session.set_measuring(false);
+  if (!runner.result.fits) return;
+  const Statistics& statistics = session.statistics();
+  runner.result.measured_peak_bytes = statistics.measured_peak_bytes;
+  runner.result.host.measured_bytes = statistics.measured_host_peak_bytes;
+  runner.result.disk.measured_bytes = statistics.measured_disk_peak_bytes;
+}
+
+void run_timed(Runner& runner, const Batch& batch) {
   const auto start = std::chrono::steady_clock::now();
-  contender.state.losses.push_back(contender.step(batch));
+  runner.state.losses.push_back(runner.contender->step(batch));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  if (measured) {
-    contender.result.measured_peak_bytes = contender.session->statistics().measured_peak_bytes;
-  } else {
-    contender.step_ms.push_back(took.count());
-  }
+  runner.step_ms.push_back(took.count());
 }
 
-void judge(Contender& contender, const Contender& first) {
-  std::vector<double> sorted = contender.step_ms, ratios;
+void run_traced(Runner& runner, const Batch& batch) {
+  Session& session = runner.contender->session();
+  Trace trace;
+  session.set_trace(&trace);
+  runner.state.losses.push_back(runner.contender->step(batch));
+  session.set_trace(nullptr);
+  runner.result.swaps = swap_times(trace.events());
+  runner.result.timeline = timeline_of(*session.latest_program(), session.graph(), &trace);
+}
+
+void judge(Runner& runner, const Runner& measure) {
+  std::vector<double> sorted = runner.step_ms, ratios;
   std::sort(sorted.begin(), sorted.end());
-  contender.result.step_ms = {quantile(sorted, 0.25), quantile(sorted, 0.5), quantile(sorted, 0.75)};
-  for (std::size_t i = 0; i < contender.step_ms.size(); ++i) ratios.push_back(contender.step_ms[i] / first.step_ms[i]);
-  contender.result.ratio = median(ratios);
-  contender.result.difference = first_difference(first.state, contender.state);
-  const TrainingState end{read_variables(*contender.session), {}};
-  if (first_difference(contender.initial, end).empty()) contender.result.difference = "training has changed nothing";
-  contender.result.identical = contender.result.difference.empty();
+  runner.result.step_ms = {quantile(sorted, 0.25), quantile(sorted, 0.5), quantile(sorted, 0.75)};
+  for (std::size_t i = 0; i < runner.step_ms.size(); ++i) ratios.push_back(runner.step_ms[i] / measure.step_ms[i]);
+  runner.result.ratio = median(ratios);
+  runner.result.difference = first_difference(measure.state, runner.state);
+  const TrainingState end{read_variables(runner.contender->session()), {}};
+  if (first_difference(runner.initial, end).empty()) runner.result.difference = "training has changed nothing";
+  runner.result.identical = runner.result.difference.empty();
 }
 
-std::string row(const StrategyResult& r) {
-  char line[256];
-  if (!r.fits) {
-    std::snprintf(line, sizeof(line), "%-16s %12s  does not fit the budget\n", r.name.c_str(),
-                  bytes_text(r.planned_peak_bytes).c_str());
-    return line;
+/// The reference if there is one, then all strategies.
+std::vector<std::unique_ptr<Runner>> line_up(const std::vector<Strategy>& strategies, const CompareOptions& options,
+                                             const Batch& batch) {
+  std::vector<std::unique_ptr<Runner>> runners;
+  if (options.reference) {
+    SessionOptions unlimited = options.session;
+    unlimited.device_memory = unlimited.host_memory = 0;
+    runners.push_back(prepare(*options.reference, options, unlimited, batch));
   }
-  std::snprintf(line, sizeof(line), "%-16s %12s %13s %10s %10s %7.3f %10.1f %7.3f %11d   identical: %s\n",
-                r.name.c_str(), bytes_text(r.planned_peak_bytes).c_str(), bytes_text(r.measured_peak_bytes).c_str(),
-                bytes_text(r.border_bytes).c_str(), bytes_text(r.section_bytes).c_str(), r.transient_share,
-                r.step_ms.median, r.ratio, r.recomputed_ops, r.identical ? "yes" : "no");
-  return r.identical ? line : line + std::string("    ") + r.difference + "\n";
+  for (const Strategy& strategy : strategies) runners.push_back(prepare(strategy, options, options.session, batch));
+  return runners;
+}
+
+/// All steps, one of every strategy in turn.
+void race(std::vector<std::unique_ptr<Runner>>& runners, const CompareOptions& options) {
+  const auto round = [&](std::int64_t step, void (*run)(Runner&, const Batch&)) {
+    const Batch batch = options.batch(step);
+    for (auto& runner : runners) {
+      if (runner->result.fits) run(*runner, batch);
+    }
+  };
+  for (std::int64_t step = 0; step < options.steps; ++step) {
+    round(step, step == 0 ? run_measured : run_timed);
+    if (options.on_round) options.on_round(step + 1);
+  }
+  if (options.traced) round(options.steps, run_traced);
+  const auto measure = std::find_if(runners.begin(), runners.end(), [](const auto& r) { return r->result.fits; });
+  for (auto& runner : runners) {
+    if (runner->result.fits) runner->state.variables = read_variables(runner->contender->session());
+  }
+  for (auto& runner : runners) {
+    if (runner->result.fits) judge(*runner, **measure);
+  }
 }
 
 }  // namespace
@@ -147,60 +202,34 @@ std::string first_difference(const TrainingState& a, const TrainingState& b) {
 Comparison compare_strategies(const std::vector<Strategy>& strategies, const CompareOptions& options) {
   SF_CHECK(options.steps >= 2, ArgumentError, "compare_strategies: ", options.steps, " steps; wanted 2 at least");
   SF_CHECK(!strategies.empty(), ArgumentError, "compare_strategies got no strategy");
-  std::vector<std::unique_ptr<Contender>> contenders;
   const Batch first_batch = options.batch(0);
-  for (const Strategy& strategy : strategies) contenders.push_back(prepare(strategy, options, first_batch));
-  for (std::int64_t step = 0; step < options.steps; ++step) {
-    const Batch batch = options.batch(step);
-    for (auto& contender : contenders) {
-      if (contender->result.fits) run_round(*contender, batch, step == 0);
-    }
-    if (options.on_round) options.on_round(step + 1);
-  }
+  std::vector<std::unique_ptr<Runner>> runners = line_up(strategies, options, first_batch);
+  race(runners, options);
+  Graph none;
+  const Session session(none, options.session);  // what its options come to
   Comparison comparison{.model = options.model,
                         .batch = first_batch.images.shape()[0],
-                        .threads = contenders.front()->session->threads(),
-                        .strategies = {}};
-  const auto first = std::find_if(contenders.begin(), contenders.end(), [](const auto& c) { return c->result.fits; });
-  for (auto& contender : contenders) {
-    if (contender->result.fits) {
-      contender->state.variables = read_variables(*contender->session);
-      judge(*contender, **first);
-    }
-    comparison.strategies.push_back(contender->result);
+                        .steps = options.steps,
+                        .device = session.device_name(),
+                        .threads = session.threads(),
+                        .budgets = session.budgets(),
+                        .device_limited = options.session.device_memory > 0,
+                        .copy_threads = options.session.copy_threads,
+                        .link_bandwidth = options.session.link_bandwidth,
+                        .reference = {},
+                        .strategies = {},
+                        .largest = {}};
+  for (auto& runner : runners) comparison.strategies.push_back(std::move(runner->result));
+  if (options.reference) {
+    comparison.reference = std::move(comparison.strategies.front());
+    comparison.strategies.erase(comparison.strategies.begin());
   }
   return comparison;
 }
 
-std::string Comparison::text() const {
-  char header[256];
-  std::snprintf(header, sizeof(header), "%-16s %12s %13s %10s %10s %7s %10s %7s %11s\n", "strategy", "planned peak",
-                "measured peak", "borders", "section", "share", "step ms", "ratio", "recomputed");
-  std::string table = header;
-  for (const StrategyResult& result : strategies) table += row(result);
-  return table;
-}
-
-std::string Comparison::json() const {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const StrategyResult& r : strategies) {
-    rows.push_back({{"name", r.name},
-                    {"fits", r.fits},
-                    {"step_ms", {{"median", r.step_ms.median}, {"p25", r.step_ms.p25}, {"p75", r.step_ms.p75}}},
-                    {"ratio", r.ratio},
-                    {"planned_peak_bytes", r.planned_peak_bytes},
-                    {"measured_peak_bytes", r.measured_peak_bytes},
-                    {"persistent_bytes", r.persistent_bytes},
-                    {"lower_bound_bytes", r.lower_bound_bytes},
-                    {"border_bytes", r.border_bytes},
-                    {"section_bytes", r.section_bytes},
-                    {"transient_share", r.transient_share},
-                    {"recomputed_ops", r.recomputed_ops},
-                    {"identical", r.identical}});
-  }
-  return nlohmann::ordered_json{{"model", model}, {"batch", batch}, {"threads", threads}, {"strategies", rows}}.dump(
-             2) +
-         "\n";
+bool Comparison::all_identical() const {
+  return std::all_of(strategies.begin(), strategies.end(),
+                     [](const StrategyResult& result) { return result.identical || !result.fits; });
 }
 
 }  // namespace sectionflow

@@ -3,29 +3,20 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/export.h"
 #include "data/batch_loader.h"
 #include "runtime/session.h"
+#include "runtime/swap_statistics.h"
 #include "sections/graph_section_manager.h"
+#include "train/largest_size.h"
+#include "train/memory_timeline.h"
+#include "train/strategy.h"
 
 namespace SF_API sectionflow {
-
-/// A model that is ready to train: its loss, and how a batch is fed to it.
-struct TrainableModel {
-  Value loss;
-  std::function<Feeds(const Batch&)> feeds;  ///< the feeds point into the batch
-};
-
-/// One way of training.
-struct Strategy {
-  std::string name;          ///< "whole", "sections:4"
-  bool whole_graph = false;  ///< Session::run with all updates, instead of run_full_cycle
-  /// Builds the model in its sections, adds the training operations and prepares the manager.
-  std::function<TrainableModel(Graph&, GraphSectionManager&)> build;
-};
 
 /// What compare_strategies trains, for how long, on what, and whom it tells.
 struct CompareOptions {
@@ -34,6 +25,11 @@ struct CompareOptions {
   SessionOptions session{};
   /// The batch of a step; every strategy gets the same.
   std::function<Batch(std::int64_t step)> batch{};
+  /// A strategy that is trained too, under no budget: what all others are held against, in bytes and in time. Without
+  /// one, and where it exceeds the machine, the first strategy that fits is.
+  std::optional<Strategy> reference{};
+  /// Traces one more step of each strategy, for StrategyResult::swaps and timeline. It counts for no time.
+  bool traced = true;
   /// Called after each round of one step of every strategy.
   std::function<void(std::int64_t steps_done)> on_round{};
   /// Called once a strategy before its first step. Tests plant faults here.
@@ -45,14 +41,22 @@ struct Quartiles {
   double p25 = 0, median = 0, p75 = 0;
 };
 
+/// The fullest moment of one tier.
+struct TierUse {
+  std::size_t planned_bytes = 0;
+  std::size_t measured_bytes = 0;
+};
+
 /// How one strategy did, and whether it gave the bits of the first.
 struct StrategyResult {
   std::string name;
-  bool fits = false;  ///< in the budget; if not, nothing below but the planned bytes is known
+  bool fits = false;   ///< in all budgets; if not, nothing is measured
+  std::string misfit;  ///< why it does not: the first line of the BudgetError
   Quartiles step_ms;
-  double ratio = 0;  ///< of step times to those of the first strategy that fits, round by round: the median
-  std::size_t planned_peak_bytes = 0;
+  double ratio = 0;                    ///< of step times to those of the reference, round by round: the median
+  std::size_t planned_peak_bytes = 0;  ///< of device memory
   std::size_t measured_peak_bytes = 0;
+  TierUse host, disk;
   std::size_t persistent_bytes = 0;
   std::size_t lower_bound_bytes = 0;
   std::size_t border_bytes = 0;   ///< as in ProgramReport
@@ -60,22 +64,42 @@ struct StrategyResult {
   /// The transient peak as a share of border_bytes + section_bytes.
   double transient_share = 0;
   int recomputed_ops = 0;
-  /// Every byte of parameters, optimiser slots, running statistics and losses equals that of the first strategy that
-  /// fits, and training has changed the parameters at all.
+  std::size_t bytes_out = 0, bytes_in = 0;            ///< copied from and to the device in a cycle
+  std::size_t disk_bytes_out = 0, disk_bytes_in = 0;  ///< written to and read from the disk in a cycle
+  double predicted_seconds = 0;                       ///< of a cycle, by its planner; 0: nobody predicts
+  SwapTimes swaps;                                    ///< of the traced step
+  /// Every byte of parameters, optimiser slots, running statistics and losses equals that of the reference, and
+  /// training has changed the parameters at all.
   bool identical = false;
-  std::string difference;  ///< the first thing that differs; empty when identical
+  std::string difference;   ///< the first thing that differs; empty when identical
+  MemoryTimeline timeline;  ///< of the traced step; as planned for what does not fit
 };
 
 /// What compare_strategies has found, strategy by strategy, in the order of asking.
 struct Comparison {
   std::string model;
   std::int64_t batch = 0;
+  std::int64_t steps = 0;
+  std::string device;  ///< "cpu (2 threads)"
   int threads = 0;
+  TierBudgets budgets;          ///< of every strategy but the reference
+  bool device_limited = false;  ///< whether a budget of device memory was given
+  bool copy_threads = false;
+  double link_bandwidth = 0;                ///< bytes a second and direction; 0: unlimited
+  std::optional<StrategyResult> reference;  ///< if one was asked for
   std::vector<StrategyResult> strategies;
+  std::vector<LargestSizes> largest;  ///< filled by who has looked for them
 
+  /// "model mnist_resnet, batch 250, 20 steps, cpu (2 threads)".
+  std::string setting() const;
+  /// "device memory 120 MiB, host memory 1.00 GiB, no disk, link as fast as it goes, copies by the compute team".
+  std::string limits() const;
   /// A table for people.
   std::string text() const;
+  /// All of it but timelines.
   std::string json() const;
+  /// Whether all that fit have the reference's bits.
+  bool all_identical() const;
 };
 
 /// Everything that training changes.

@@ -30,12 +30,13 @@ class StateHash {
   StateHash& add(std::int64_t number) { return add(&number, sizeof(number)); }
   /// Nodes with names, groups, inputs and waits; groups; collections.
   StateHash& add(const Graph& graph) {
-    add(graph.num_nodes()).add(graph.num_groups()).add(graph.num_control_edges());
+    add(graph.num_nodes()).add(graph.num_groups()).add(graph.num_control_edges()).add(graph.num_edits());
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       const Node& node = graph.node(id);
       add(node.label()).add(node.group()).add(static_cast<std::int64_t>(node.random_ordinal()));
       for (const Value& input : node.inputs()) add(input.node().id()).add(input.output());
       for (const Node* control : node.control_inputs()) add(control->id());
+      for (const Node* earlier : node.order_inputs()) add(earlier->id());
     }
     for (const auto& collection : {kVariables, kTrainableVariables}) {
       for (const Value& value : graph.values(collection)) add(value.node().id());

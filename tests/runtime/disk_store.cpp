@@ -1,16 +1,11 @@
 #include "runtime/disk_store.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <functional>
-#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -19,49 +14,16 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "tests/runtime/disk_case.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow {
 namespace {
 
-using Bytes = std::vector<std::byte>;
+class DiskTransfers : public EveryWay {};
+INSTANTIATE_TEST_SUITE_P(EveryWay, DiskTransfers, every_way(), way_name);
 
-Bytes random_bytes(std::size_t num_bytes, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  Bytes bytes(num_bytes);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-  return bytes;
-}
-
-std::string name_of(const BlockLabel& label) {
-  return text_of("layer_", label.tensor);
-}
-
-DiskStoreOptions options_in(const TemporaryFolder& folder, std::size_t num_bytes, std::size_t num_blocks = 8) {
-  return {.folder = folder.path().string(), .num_bytes = num_bytes, .num_blocks = num_blocks, .name_of = name_of};
-}
-
-/// The four ways of carrying bytes; those that the machine lacks are the plain one.
-struct Way {
-  const char* name;
-  bool uring, direct;
-};
-class EveryWay : public testing::TestWithParam<Way> {
- protected:
-  DiskStoreOptions options(std::size_t num_bytes, std::size_t num_blocks = 8) const {
-    DiskStoreOptions options = options_in(folder_, num_bytes, num_blocks);
-    options.calls.try_uring = GetParam().uring;
-    options.calls.try_direct = GetParam().direct;
-    return options;
-  }
-  TemporaryFolder folder_;
-};
-INSTANTIATE_TEST_SUITE_P(DiskStore, EveryWay,
-                         testing::Values(Way{"Plain", false, false}, Way{"Direct", false, true},
-                                         Way{"Uring", true, false}, Way{"UringAndDirect", true, true}),
-                         [](const auto& info) { return std::string(info.param.name); });
-
-TEST_P(EveryWay, BlocksComeBackWhateverTheirPlacesAndSizes) {
+TEST_P(DiskTransfers, BlocksComeBackWhateverTheirPlacesAndSizes) {
   DiskStore store(options(24_MiB, 6));
   EXPECT_FALSE(store.uses_uring() && !GetParam().uring);
   EXPECT_FALSE(store.uses_direct_access() && !GetParam().direct);
@@ -90,7 +52,7 @@ TEST_P(EveryWay, BlocksComeBackWhateverTheirPlacesAndSizes) {
   EXPECT_EQ(store.high_water(), 24_MiB);
 }
 
-TEST_P(EveryWay, TwoLanesWorkAtTheSameTime) {
+TEST_P(DiskTransfers, TwoLanesWorkAtTheSameTime) {
   constexpr std::size_t kBlock = 700'000;
   constexpr int kBlocks = 6, kTurns = 60;
   DiskStore store(options(kBlocks * round_up(kBlock), kBlocks));
@@ -115,7 +77,7 @@ TEST_P(EveryWay, TwoLanesWorkAtTheSameTime) {
   out.join();
 }
 
-TEST_P(EveryWay, InterruptedAndShortCallsAreTakenUpAgain) {
+TEST_P(DiskTransfers, InterruptedAndShortCallsAreTakenUpAgain) {
   DiskStoreOptions o = options(8_MiB);
   std::mt19937 random(3);
   int num_short = 0;
@@ -155,7 +117,7 @@ TEST_P(EveryWay, InterruptedAndShortCallsAreTakenUpAgain) {
   EXPECT_GT(num_short, 20);
 }
 
-TEST_P(EveryWay, EveryCallThatFailsIsATypedErrorAndTheStoreGoesOn) {
+TEST_P(DiskTransfers, EveryCallThatFailsIsATypedErrorAndTheStoreGoesOn) {
   // Numbers of calls of a write and of a read differ among the ways: fail the first, the second, ... until none does.
   const Bytes bytes = random_bytes(3_MiB + 77, 1);
   for (const int error : {ENOSPC, EIO}) {
@@ -212,266 +174,6 @@ TEST_P(EveryWay, EveryCallThatFailsIsATypedErrorAndTheStoreGoesOn) {
       }
       EXPECT_GE(num_failed, 7) << "pieces of half a MiB";
     }
-  }
-}
-
-// ---- Damage.
-
-/// A store of blocks side by side, which trials damage behind its back.
-struct Damaged {
-  static constexpr int kBlocks = 8;
-  static constexpr std::size_t kBlock = 5120;  // not whole pages
-  explicit Damaged(DiskStoreOptions options) : store(std::move(options)) {}
-
-  static std::size_t offset(int block) { return static_cast<std::size_t>(block) * kBlock; }
-  void write_all(std::uint64_t cycle) {
-    for (int i = 0; i < kBlocks; ++i) {
-      store.write(i, offset(i), random_bytes(kBlock, 1000 * cycle + static_cast<std::uint64_t>(i)), label(i, cycle));
-    }
-  }
-  static BlockLabel label(int block, std::uint64_t cycle) {
-    return {static_cast<std::uint64_t>(block), block / 2, cycle};
-  }
-  Bytes raw(int block) const {
-    Bytes bytes(kBlock);
-    EXPECT_EQ(pread(descriptor(), bytes.data(), kBlock, static_cast<off_t>(offset(block))), ssize_t{kBlock});
-    return bytes;
-  }
-  void put_raw(int block, const Bytes& bytes) const {
-    EXPECT_EQ(pwrite(descriptor(), bytes.data(), kBlock, static_cast<off_t>(offset(block))), ssize_t{kBlock});
-  }
-  int descriptor() const { return store.file_descriptor_for_tests(); }
-
-  /// Whether reading the block is refused as damage, in words that lead to it.
-  bool is_refused(int block, std::uint64_t cycle) {
-    Bytes got(kBlock);
-    try {
-      store.read(block, offset(block), got, label(block, cycle));
-    } catch (const DataError& error) {
-      const std::string text = error.what();
-      EXPECT_EQ(text.find("SF-E401 DataError: disk: "), 0u) << text;
-      for (const std::string& part : {text_of("tensor 'layer_", block, "' of section ", block / 2),
-                                      text_of("at byte ", offset(block), " of the swap file")}) {
-        EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
-      }
-      return true;
-    }
-    EXPECT_EQ(got, random_bytes(kBlock, 1000 * cycle + static_cast<std::uint64_t>(block)));
-    return false;
-  }
-
-  DiskStore store;
-};
-
-TEST_P(EveryWay, DamageIsFoundInAThousandTrials) {
-  Damaged d(options(Damaged::kBlocks * Damaged::kBlock, Damaged::kBlocks));
-  std::mt19937 random(11);
-  int num_trials = 0;
-  d.write_all(0);
-  std::vector<Bytes> old;
-  for (std::uint64_t cycle = 1; num_trials < 1000; ++cycle) {
-    old.clear();
-    for (int i = 0; i < Damaged::kBlocks; ++i) old.push_back(d.raw(i));
-    d.write_all(cycle);
-    for (int i = 0; i < Damaged::kBlocks; ++i) ASSERT_FALSE(d.is_refused(i, cycle));
-    for (int kind = 0; kind < 5; ++kind, ++num_trials) {
-      const int a = static_cast<int>(random() % Damaged::kBlocks);
-      const int b = (a + 1 + static_cast<int>(random() % (Damaged::kBlocks - 1))) % Damaged::kBlocks;
-      const Bytes bytes_a = d.raw(a), bytes_b = d.raw(b);
-      if (kind == 0) {  // one bit
-        Bytes flipped = bytes_a;
-        flipped[random() % Damaged::kBlock] ^= static_cast<std::byte>(1U << random() % 8);
-        d.put_raw(a, flipped);
-        ASSERT_TRUE(d.is_refused(a, cycle));
-        ASSERT_FALSE(d.is_refused(b, cycle));
-      } else if (kind == 1) {  // two blocks change places
-        d.put_raw(a, bytes_b);
-        d.put_raw(b, bytes_a);
-        ASSERT_TRUE(d.is_refused(a, cycle));
-        ASSERT_TRUE(d.is_refused(b, cycle));
-      } else if (kind == 2) {  // a write of this cycle never came to the disk
-        d.put_raw(a, old[static_cast<std::size_t>(a)]);
-        ASSERT_TRUE(d.is_refused(a, cycle));
-      } else if (kind == 3) {  // the end of the file is gone
-        ASSERT_EQ(ftruncate(d.descriptor(), static_cast<off_t>(Damaged::offset(a) + random() % Damaged::kBlock)), 0);
-        for (int i = 0; i < Damaged::kBlocks; ++i) ASSERT_EQ(d.is_refused(i, cycle), i >= a);
-      } else {  // the caller means another cycle, or another tensor
-        Bytes got(Damaged::kBlock);
-        ASSERT_TRUE(d.is_refused(a, cycle + 1));
-        ASSERT_TRUE(d.is_refused(a, cycle - 1));
-        ASSERT_THROW(d.store.read(a, Damaged::offset(a), got, Damaged::label(b, cycle)), DataError);
-      }
-      d.write_all(cycle);
-    }
-  }
-  EXPECT_GE(num_trials, 1000);
-}
-
-TEST(DiskStore, EqualBytesUnderAnotherLabelAreRefused) {
-  const TemporaryFolder folder;
-  DiskStore store(options_in(folder, 1_MiB));
-  const Bytes bytes(1000);
-  Bytes got(1000);
-  store.write(0, 0, bytes, {.tensor = 1, .section = 0, .cycle = 7});
-  store.read(0, 0, got, {.tensor = 1, .section = 0, .cycle = 7});
-  for (const BlockLabel& other : {BlockLabel{1, 0, 8}, BlockLabel{1, 1, 7}, BlockLabel{2, 0, 7}}) {
-    EXPECT_THROW(store.read(0, 0, got, other), DataError);
-  }
-  const std::string text = error_text<DataError>([&] { store.read(0, 0, got, {1, 0, 8}); });
-  EXPECT_NE(text.find("the bytes are those of tensor 'layer_1' of section 0 in cycle 7"), std::string::npos) << text;
-}
-
-// ---- The file.
-
-TEST(DiskStore, FileHasNoNameAndIsItsOwnersAlone) {
-  for (const bool has_tmpfile : {true, false}) {
-    const TemporaryFolder folder;
-    const mode_t mask = umask(0);
-    DiskStoreOptions o = options_in(folder, 1_MiB);
-    if (!has_tmpfile) {
-      o.calls.open = [](const char* path, int flags, mode_t mode) {
-        errno = EOPNOTSUPP;
-        return (flags & O_TMPFILE) == O_TMPFILE ? -1 : ::open(path, flags, mode);
-      };
-    }
-    DiskStore store(o);
-    umask(mask);
-    EXPECT_EQ(folder.num_files(), 0u);
-    struct stat status {};
-    ASSERT_EQ(fstat(store.file_descriptor_for_tests(), &status), 0);
-    EXPECT_EQ(status.st_mode & 07777U, 0600U);
-    EXPECT_EQ(status.st_nlink, 0U);
-    EXPECT_EQ(status.st_size, off_t{1_MiB});
-    EXPECT_GE(status.st_blocks * 512, off_t{1_MiB}) << "its space is taken";
-    const std::string link =
-        std::filesystem::read_symlink(text_of("/proc/self/fd/", store.file_descriptor_for_tests())).string();
-    EXPECT_NE(link.find(" (deleted)"), std::string::npos) << link;
-    EXPECT_EQ(fcntl(store.file_descriptor_for_tests(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-    const Bytes bytes = random_bytes(100'000, 1);
-    Bytes got(100'000);
-    store.write(0, 0, bytes, {});
-    store.read(0, 0, got, {});
-    EXPECT_EQ(got, bytes);
-  }
-}
-
-std::size_t num_descriptors() {
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
-}
-
-TEST(DiskStore, LeavesNoDescriptorsBehind) {
-  const TemporaryFolder folder;
-  const std::size_t before = num_descriptors();
-  for (int i = 0; i < 3; ++i) DiskStore store(options_in(folder, 1_MiB));
-  EXPECT_THROW(DiskStore(options_in(folder, std::size_t{1} << 60)), BudgetError);
-  EXPECT_EQ(num_descriptors(), before);
-}
-
-TEST(DiskStore, FoldersThatCannotHoldItAreNamedAsGiven) {
-  const TemporaryFolder folder;
-  const auto text_for = [](const std::string& path) {
-    return whole_error_text<ArgumentError>([&] { DiskStore store({.folder = path, .num_bytes = 1_MiB}); });
-  };
-  const std::string absent = (folder.path() / "absent").string(), file = folder.file("file", "x").string();
-  for (const std::string& path : {absent, file}) {
-    const std::string text = text_for(path);
-    EXPECT_EQ(text.find("SF-E501 ArgumentError: disk: the swap file cannot be made in '" + path + "': "), 0u) << text;
-  }
-  EXPECT_NE(text_for("no/such/folder").find("'no/such/folder'"), std::string::npos);
-  DiskStoreOptions o = options_in(folder, 1_MiB);
-  o.calls.open = [](const char*, int, mode_t) {
-    errno = EACCES;
-    return -1;
-  };
-  EXPECT_NE(error_text<ArgumentError>([&] { DiskStore store(o); }).find("Permission denied"), std::string::npos);
-}
-
-TEST(DiskStore, TheSystemsTemporaryFolderIsTheDefault) {
-  DiskStore store({.num_bytes = 4096, .num_blocks = 1});
-  EXPECT_EQ(store.folder(), std::filesystem::temp_directory_path().string());
-}
-
-TEST(DiskStore, TooLittleSpaceIsABudgetErrorWithTheBytes) {
-  const TemporaryFolder folder;
-  constexpr std::size_t kNeeded = std::size_t{1} << 60;
-  try {
-    DiskStore store(options_in(folder, kNeeded));
-    FAIL();
-  } catch (const BudgetError& error) {
-    EXPECT_EQ(error.minimum_bytes, kNeeded);
-    EXPECT_LT(error.budget_bytes, kNeeded);
-    const std::string text = error.what();
-    EXPECT_EQ(text.find("SF-E101 BudgetError: disk: the swap file needs 1048576 TiB"), 0u) << text;
-    EXPECT_NE(text.find(text_of("'", folder.path().string(), "' has ")), std::string::npos) << text;
-    EXPECT_NE(text.find(text_of(error.budget_bytes, " bytes")), std::string::npos) << text;
-  }
-  EXPECT_EQ(folder.num_files(), 0u);
-}
-
-TEST(DiskStore, SpaceThatGoesBeforeItIsTakenIsABudgetErrorToo) {
-  const TemporaryFolder folder;
-  for (const int error : {ENOSPC, EDQUOT, EFBIG}) {
-    DiskStoreOptions o = options_in(folder, 1_MiB);
-    o.calls.fallocate = [error](int, int, off_t, off_t) {
-      errno = error;
-      return -1;
-    };
-    EXPECT_NE(error_text<BudgetError>([&] { DiskStore store(o); }).find(std::strerror(error)), std::string::npos);
-  }
-  DiskStoreOptions o = options_in(folder, 1_MiB);
-  o.calls.fallocate = [](int, int, off_t, off_t) {
-    errno = EIO;
-    return -1;
-  };
-  EXPECT_NE(whole_error_text<DeviceError>([&] { DiskStore store(o); }).find("SF-E502"), std::string::npos);
-}
-
-TEST(DiskStore, SpaceIsTakenPageByPageWhereTheFileSystemCannotDoItAtOnce) {
-  const TemporaryFolder folder;
-  DiskStoreOptions o = options_in(folder, 300'001);
-  int num_calls = 0;
-  o.calls.fallocate = [&](int, int, off_t, off_t) {
-    errno = num_calls++ == 0 ? EINTR : EOPNOTSUPP;
-    return -1;
-  };
-  DiskStore store(o);
-  EXPECT_EQ(num_calls, 2);
-  struct stat status {};
-  ASSERT_EQ(fstat(store.file_descriptor_for_tests(), &status), 0);
-  EXPECT_EQ(status.st_size, 300'001);
-  EXPECT_GE(status.st_blocks * 512, 300'001);
-}
-
-TEST(DiskStore, ALimitOfFileSizesIsToldInsteadOfASignal) {
-  const TemporaryFolder folder;
-  struct rlimit before {};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const struct rlimit small = {.rlim_cur = 1_MiB, .rlim_max = before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  const std::string text = error_text<BudgetError>([&] { DiskStore store(options_in(folder, 2_MiB)); });
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  EXPECT_NE(text.find("RLIMIT_FSIZE"), std::string::npos) << text;
-}
-
-TEST(DiskStore, DirectAccessThatTheFileSystemRefusesIsNotTaken) {
-  const TemporaryFolder folder;
-  for (const bool at_opening : {true, false}) {
-    DiskStoreOptions o = options_in(folder, 1_MiB);
-    o.calls.open = [&](const char* path, int flags, mode_t mode) {
-      errno = EINVAL;
-      return at_opening && (flags & O_DIRECT) != 0 ? -1 : ::open(path, flags, mode);
-    };
-    o.calls.pwrite = [](int descriptor, const void* bytes, std::size_t num_bytes, off_t offset) {
-      errno = EINVAL;
-      return (fcntl(descriptor, F_GETFL) & O_DIRECT) != 0 ? -1 : ::pwrite(descriptor, bytes, num_bytes, offset);
-    };
-    DiskStore store(o);
-    EXPECT_FALSE(store.uses_direct_access());
-    const Bytes bytes = random_bytes(100'000, 1);
-    Bytes got(100'000);
-    store.write(0, 4096, bytes, {});
-    store.read(0, 4096, got, {});
-    EXPECT_EQ(got, bytes);
   }
 }
 

@@ -39,6 +39,11 @@ class Swapped {
     const Feeds feeds = net_.feeds(0, store);
     return session_.plan({net_.loss}, types_of(feeds), {.targets = manager_.training_operations()});
   }
+  Profile measure() {
+    FeedStore store;
+    const Feeds feeds = net_.feeds(0, store);
+    return measure_profile(session_, {net_.loss}, types_of(feeds), {.targets = manager_.training_operations()});
+  }
   /// One step. Needs session().initialize().
   HostTensor run(std::int64_t step = 0) {
     FeedStore store;

@@ -6,74 +6,32 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
 
 #include "base/bytes.h"
-#include "examples/models/section_cutter.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
-#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "tests/support/random_rests.h"
 #include "tests/support/schedule_editing.h"
+#include "tests/support/tiny_model.h"
 
 namespace sectionflow {
 namespace {
 
 using namespace testing_support;
+using testing::AllOf;
 using testing::HasSubstr;
-
-/// Two blocks with a skip connection and batch norms, then a dense layer, in up to three sections.
-TrainableModel build_tiny(Graph& graph, GraphSectionManager& manager, int num_sections, const Optimizer& optimizer) {
-  const Value images = placeholder(graph, "images", {kDynamic, 8, 8, 3});
-  const Value labels = placeholder(graph, "labels", {kDynamic}, Dtype::i32);
-  const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
-  SectionCutter sections(manager);
-  Value x = images;
-  for (int block = 0; block < 2; ++block) {
-    const Value first = relu(batch_norm(conv2d(x, {.filters = 8}), is_training, {.decay = 0.9F}));
-    const Value second = relu(batch_norm(conv2d(first, {.filters = 8}), is_training, {.decay = 0.9F}));
-    x = first + second;
-    if (block < num_sections - 1) sections.cut();
-  }
-  const Value logits = dense(reduce_mean(x, {.axes = {1, 2}}), {.units = 4});
-  const Value loss = mean(softmax_cross_entropy(logits, labels));
-  sections.end();
-  manager.add_training_ops(optimizer, loss);
-  manager.prepare_training();
-  return {loss, [=](const Batch& batch) {
-            return Feeds{{images, batch.images}, {labels, batch.labels}, {is_training, true}};
-          }};
-}
-
-Strategy strategy(const std::string& name, int num_sections,
-                  const Optimizer& optimizer = Adam{.learning_rate = 1e-2F}) {
-  return {.name = name, .whole_graph = num_sections == 0, .build = [=](Graph& graph, GraphSectionManager& manager) {
-            return build_tiny(graph, manager, std::max(num_sections, 1), optimizer);
-          }};
-}
-
-Batch batch_of(std::int64_t step) {
-  std::mt19937_64 random(static_cast<std::uint64_t>(step) + 77);
-  Batch batch{HostTensor(Dtype::f32, {6, 8, 8, 3}), HostTensor(Dtype::i32, {6})};
-  std::uniform_real_distribution<float> level(0, 1);
-  for (float& element : batch.images.values<float>()) element = level(random);
-  std::uniform_int_distribution<std::int32_t> label(0, 3);
-  for (std::int32_t& element : batch.labels.values<std::int32_t>()) element = label(random);
-  return batch;
-}
 
 CompareOptions options_of(std::int64_t steps, std::size_t device_memory = 16_MiB) {
   return {.model = "tiny",
           .steps = steps,
           .session = {.device_memory = device_memory, .threads = 1, .seed = 3, .check_schedules = true},
-          .batch = batch_of};
+          .batch = [](std::int64_t step) { return tiny_batch(step); }};
 }
 
 TEST(CompareStrategies, SectionsAreIdenticalToTheWholeGraph) {
-  const Comparison comparison =
-      compare_strategies({strategy("whole", 0), strategy("sections:1", 1), strategy("sections:3", 3)}, options_of(4));
+  const Comparison comparison = compare_strategies(
+      {tiny_strategy("whole", 0), tiny_strategy("sections:1", 1), tiny_strategy("sections:3", 3)}, options_of(4));
   ASSERT_EQ(comparison.strategies.size(), 3u);
   for (const StrategyResult& result : comparison.strategies) {
     EXPECT_TRUE(result.fits) << result.name;
@@ -89,7 +47,8 @@ TEST(CompareStrategies, SectionsAreIdenticalToTheWholeGraph) {
   EXPECT_EQ(comparison.strategies[0].recomputed_ops, 0);
   EXPECT_GT(comparison.strategies[2].recomputed_ops, 0);
   EXPECT_LT(comparison.strategies[2].planned_peak_bytes, comparison.strategies[0].planned_peak_bytes);
-  EXPECT_THAT(comparison.text(), testing::Not(HasSubstr("identical: no")));
+  EXPECT_TRUE(comparison.all_identical());
+  EXPECT_THAT(comparison.text(), testing::Not(HasSubstr(" no\n")));
 }
 
 /// Compares the whole graph with three sections whose schedule of a cycle is edited. `edit` says whether it found its
@@ -108,13 +67,13 @@ class PlantedFault : public testing::Test {
         if (schedule.passes.size() > 1 && edit(*graph, schedule)) ++planted;
       });
     };
-    const Comparison comparison = compare_strategies({strategy("whole", 0), strategy("faulty", 3)}, options);
+    const Comparison comparison = compare_strategies({tiny_strategy("whole", 0), tiny_strategy("faulty", 3)}, options);
     ASSERT_GT(planted, 0) << "the fault found no place";
     EXPECT_TRUE(comparison.strategies[0].identical);
     result_ = comparison.strategies[1];
     EXPECT_FALSE(result_.identical);
     EXPECT_NE(result_.difference, "");
-    EXPECT_THAT(comparison.text(), HasSubstr("identical: no\n    " + result_.difference));
+    EXPECT_THAT(comparison.text(), HasSubstr("no\n    " + result_.difference));
     const auto json = nlohmann::json::parse(comparison.json());
     EXPECT_EQ(json.at("strategies").at(0).at("identical"), true);
     EXPECT_EQ(json.at("strategies").at(1).at("identical"), false);
@@ -198,14 +157,14 @@ TEST(CompareStrategies, TrainingThatChangesNothingIsNotIdentical) {
 
 TEST(CompareStrategies, AnotherLearningRateIsNotIdentical) {
   const Comparison comparison = compare_strategies(
-      {strategy("whole", 0), strategy("other", 3, Adam{.learning_rate = 1.0001e-2F})}, options_of(3));
+      {tiny_strategy("whole", 0), tiny_strategy("other", 3, Adam{.learning_rate = 1.0001e-2F})}, options_of(3));
   EXPECT_TRUE(comparison.strategies[0].identical);
   EXPECT_FALSE(comparison.strategies[1].identical);
   EXPECT_THAT(comparison.strategies[1].difference, HasSubstr("the loss of step 1 differs at element []: "));
 }
 
 TEST(CompareStrategies, AStrategyThatDoesNotFitIsReported) {
-  const std::vector<Strategy> strategies = {strategy("whole", 0), strategy("sections:3", 3)};
+  const std::vector<Strategy> strategies = {tiny_strategy("whole", 0), tiny_strategy("sections:3", 3)};
   const Comparison roomy = compare_strategies(strategies, options_of(2));
   const std::size_t enough = roomy.strategies[1].planned_peak_bytes;
   ASSERT_LT(enough, roomy.strategies[0].planned_peak_bytes);
@@ -216,16 +175,97 @@ TEST(CompareStrategies, AStrategyThatDoesNotFitIsReported) {
   EXPECT_TRUE(tight.strategies[1].fits);
   EXPECT_TRUE(tight.strategies[1].identical) << "the first that fits is the measure";
   EXPECT_EQ(tight.strategies[1].ratio, 1);
-  EXPECT_THAT(tight.text(), HasSubstr("does not fit the budget"));
+  EXPECT_THAT(tight.strategies[0].misfit, HasSubstr(bytes_text(roomy.strategies[0].planned_peak_bytes)));
+  EXPECT_THAT(tight.strategies[0].misfit, testing::Not(HasSubstr("\n")));
+  EXPECT_THAT(tight.text(), HasSubstr("does not fit: " + tight.strategies[0].misfit));
   const Comparison none = compare_strategies(strategies, options_of(2, enough - 1));
   EXPECT_FALSE(none.strategies[0].fits || none.strategies[1].fits);
+}
+
+TEST(CompareStrategies, TheReferenceIsTrainedWithoutABudget) {
+  const std::vector<Strategy> strategies = {tiny_strategy("whole", 0), tiny_strategy("sections:3", 3)};
+  const Comparison roomy = compare_strategies(strategies, options_of(2));
+  CompareOptions options = options_of(3, roomy.strategies[1].planned_peak_bytes);
+  options.reference = tiny_strategy("whole", 0);
+  const Comparison comparison = compare_strategies(strategies, options);
+  ASSERT_TRUE(comparison.reference);
+  EXPECT_TRUE(comparison.reference->fits);
+  EXPECT_EQ(comparison.reference->planned_peak_bytes, roomy.strategies[0].planned_peak_bytes);
+  EXPECT_EQ(comparison.reference->ratio, 1);
+  ASSERT_EQ(comparison.strategies.size(), 2u);
+  EXPECT_FALSE(comparison.strategies[0].fits);
+  EXPECT_TRUE(comparison.strategies[1].identical) << comparison.strategies[1].difference;
+  EXPECT_GT(comparison.strategies[1].ratio, 0);
+  EXPECT_TRUE(comparison.device_limited);
+  EXPECT_EQ(comparison.budgets.device, options.session.device_memory);
+  EXPECT_THAT(comparison.text(), HasSubstr("whole, unlimited"));
+  EXPECT_EQ(nlohmann::json::parse(comparison.json()).at("reference").at("name"), "whole");
+}
+
+TEST(CompareStrategies, ABudgetBelowTheVariablesFitsNothing) {
+  CompareOptions options = options_of(2, 1024);
+  options.reference = tiny_strategy("whole", 0);
+  const Comparison comparison = compare_strategies({tiny_strategy("whole", 0)}, options);
+  EXPECT_FALSE(comparison.strategies[0].fits);
+  EXPECT_GT(comparison.strategies[0].planned_peak_bytes, 1024u);
+  EXPECT_THAT(comparison.strategies[0].misfit, HasSubstr("1.00 KiB"));
+}
+
+/// Has values rest on the host and on disk at random.
+Strategy swapping(const std::string& name, int num_sections) {
+  Strategy strategy = tiny_strategy(name, num_sections);
+  strategy.edit_session = [](Session& session) {
+    session.set_script_editor(
+        "test", [](Script script, PlanningTools& tools) { return rest_at_random(script, tools, 5, 0.7, true); });
+  };
+  return strategy;
+}
+
+TEST(CompareStrategies, SwappingIsMeasured) {
+  CompareOptions options = options_of(4);
+  options.session.disk = 4_MiB;
+  options.session.copy_threads = true;
+  const Comparison comparison = compare_strategies({tiny_strategy("whole", 0), swapping("swapping", 0)}, options);
+  const StrategyResult& plain = comparison.strategies[0];
+  EXPECT_EQ(plain.bytes_out + plain.bytes_in + plain.host.planned_bytes + plain.disk.planned_bytes, 0u);
+  EXPECT_EQ(plain.swaps.copy_seconds, 0);
+  const StrategyResult& result = comparison.strategies[1];
+  EXPECT_TRUE(result.identical) << result.difference;
+  EXPECT_GT(result.bytes_out, 0u);
+  EXPECT_EQ(result.bytes_out, result.bytes_in);
+  EXPECT_GT(result.disk_bytes_out, 0u);
+  EXPECT_GT(result.host.planned_bytes, 0u);
+  EXPECT_EQ(result.host.measured_bytes, result.host.planned_bytes);
+  EXPECT_EQ(result.disk.measured_bytes, result.disk.planned_bytes);
+  EXPECT_EQ(result.measured_peak_bytes, result.planned_peak_bytes);
+  EXPECT_GT(result.swaps.copy_seconds, 0);
+  EXPECT_GE(result.swaps.hidden_share, 0);
+  EXPECT_LE(result.swaps.hidden_share, 1);
+  EXPECT_THAT(comparison.text(), AllOf(HasSubstr("host peak"), HasSubstr("hidden"), HasSubstr("to disk")));
+}
+
+TEST(CompareStrategies, AStrategyThatCannotBeMadeDoesNotFit) {
+  Strategy refusing = tiny_strategy("refusing", 0), failing = refusing;
+  refusing.edit_graph = [](Graph&, const StrategySetting& setting) {
+    EXPECT_EQ(setting.batch, 6);
+    EXPECT_EQ(setting.device_memory, 16_MiB);
+    throw ArgumentError("nothing fits\nnot even this", ErrorCode::lms_tuning);
+  };
+  const Comparison comparison = compare_strategies({refusing, tiny_strategy("whole", 0)}, options_of(2));
+  EXPECT_FALSE(comparison.strategies[0].fits);
+  EXPECT_EQ(comparison.strategies[0].misfit, "nothing fits");
+  EXPECT_TRUE(comparison.strategies[1].identical);
+  EXPECT_THAT(comparison.text(), HasSubstr("does not fit: nothing fits\n"));
+  failing.edit_graph = [](Graph&, const StrategySetting&) { throw ArgumentError("a mistake"); };
+  EXPECT_THROW(compare_strategies({failing}, options_of(2)), ArgumentError);
 }
 
 TEST(CompareStrategies, JsonHasEveryField) {
   CompareOptions options = options_of(3);
   std::vector<std::int64_t> rounds;
   options.on_round = [&](std::int64_t done) { rounds.push_back(done); };
-  const Comparison comparison = compare_strategies({strategy("whole", 0), strategy("sections:2", 2)}, options);
+  const Comparison comparison =
+      compare_strategies({tiny_strategy("whole", 0), tiny_strategy("sections:2", 2)}, options);
   EXPECT_EQ(rounds, (std::vector<std::int64_t>{1, 2, 3}));
   const auto json = nlohmann::json::parse(comparison.json());
   EXPECT_EQ(json.at("model"), "tiny");
@@ -251,7 +291,7 @@ TEST(CompareStrategies, JsonHasEveryField) {
 }
 
 TEST(CompareStrategies, NeedsStepsAndStrategies) {
-  EXPECT_THROW(compare_strategies({strategy("whole", 0)}, options_of(1)), ArgumentError);
+  EXPECT_THROW(compare_strategies({tiny_strategy("whole", 0)}, options_of(1)), ArgumentError);
   EXPECT_THROW(compare_strategies({}, options_of(2)), ArgumentError);
 }
 

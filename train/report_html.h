@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "base/export.h"
+#include "train/compare_strategies.h"
+
+namespace SF_API sectionflow {
+
+/// A page that shows what was found: the table, and for each strategy what lay where in the course of a cycle. It is
+/// one file that needs no other, no network and no scripts, and reads well on a phone and on paper.
+std::string report_html(const Comparison& comparison);
+
+/// Writes the page to `folder`/index.html, and makes the folder. Throws: DataError when it cannot.
+void write_report(const Comparison& comparison, const std::string& folder);
+
+}  // namespace sectionflow
