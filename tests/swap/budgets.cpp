@@ -82,7 +82,7 @@ TEST_P(SwapRoads, SwapAlsoUnderSections) {
       });
     };
     options.session.host_memory = 0;
-    options.session.disk = 64_MiB;
+    options.session.disk = 64_MiB;  // some of the cuts ask for it
     const auto failure = find_failure(training_case(spec), options);
     if (failure) ADD_FAILURE() << "seed " << seed << ": " << failure->text << "\n" << listing(spec);
   }

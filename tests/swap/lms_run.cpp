@@ -244,6 +244,26 @@ TEST(Lms, SectionsRefuseAnEditedGraph) {
   EXPECT_TRUE(contains(text, "sections swap by themselves")) << text;
 }
 
+TEST(Lms, SectionsThatWerePreparedBeforeRefuseToo) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  Value loss;
+  {
+    const auto section = manager.new_section();
+    const Value v = variable("v", fill(graph, {5, 5}, 1));
+    loss = mean(sectionflow::add(relu(relu(relu(relu(v)))), relu(v)));
+  }
+  manager.add_training_ops(Sgd{}, loss);
+  manager.prepare_training();
+  Session session(graph);
+  EXPECT_TRUE(manager.plan(session, {loss}, {}).fits);
+  EXPECT_GT(Lms(manual()).run(graph).num_swap_outs, 0);
+  const std::string text = error_of([&] { manager.plan(session, {loss}, {}); });
+  EXPECT_TRUE(contains(text, "SF-E210")) << text;
+  // Trained as a whole it still runs.
+  EXPECT_TRUE(session.plan({loss}, {}, {.targets = manager.training_operations()}).fits);
+}
+
 TEST(Lms, BatchNormsOfTheOtherModeStay) {
   const auto swaps = [](bool trains, bool lms_trains) {
     Graph graph;
