@@ -73,7 +73,7 @@ class PlantedFault : public testing::Test {
     result_ = comparison.strategies[1];
     EXPECT_FALSE(result_.identical);
     EXPECT_NE(result_.difference, "");
-    EXPECT_THAT(comparison.text(), HasSubstr(" no\n    " + result_.difference));
+    EXPECT_THAT(comparison.text(), HasSubstr("no\n    " + result_.difference));
     const auto json = nlohmann::json::parse(comparison.json());
     EXPECT_EQ(json.at("strategies").at(0).at("identical"), true);
     EXPECT_EQ(json.at("strategies").at(1).at("identical"), false);
