@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "data/synthetic.h"
 #include "graph/graph.h"
+#include "graph/graph_file.h"
 #include "graph/layers.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/argmax.h"

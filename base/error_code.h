@@ -47,6 +47,7 @@ enum class ErrorCode : int {
   // The world outside.
   data = 400,
   swap_damaged = 401,
+  graph_file = 402,
   device = 500,
   swap_folder = 501,
   disk_io = 502,

@@ -86,8 +86,8 @@ Outcome train(const Arguments& arguments, bool limited) {
 
 void limit_address_space(std::size_t bytes) {
   const rlimit limit{bytes, bytes};
-  SF_CHECK(setrlimit(RLIMIT_AS, &limit) == 0, DeviceError, "the address space cannot be limited to ",
-           bytes_text(bytes), ": ", std::strerror(errno));
+  SF_CHECK(setrlimit(RLIMIT_AS, &limit) == 0, DeviceError, "the address space cannot be limited to ", bytes_text(bytes),
+           ": ", std::strerror(errno));
 }
 
 /// In a process of its own, before any thread has started.

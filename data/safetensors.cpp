@@ -10,8 +10,8 @@
 #include <cstring>
 #include <set>
 
+#include "base/atomic_file.h"
 #include "base/bytes.h"
-#include "data/atomic_file.h"
 #include "data/safetensors_header.h"
 
 namespace sectionflow {

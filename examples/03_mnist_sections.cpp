@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "data/atomic_file.h"
+#include "base/atomic_file.h"
 #include "examples/models/mnist_resnet.h"
 #include "sectionflow.h"
 

@@ -14,7 +14,7 @@ using namespace sectionflow;
 
 struct Arguments {
   std::int64_t batch = 50;
-  std::int64_t steps = 2500;
+  std::int64_t steps = 1500;
   std::string data = kFashionMnistFolder;
   std::uint64_t seed = 0;
   int threads = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -50,6 +51,30 @@ std::string described(const std::vector<Value>& inputs) {
       text += text_of(" (", is_source ? node.op().name : node.graph().group_name(node.group()), ")");
   }
   return text;
+}
+
+/// What the definition of the op says of its inputs and options, so that its shape rule and traits may rely on it.
+void check_call(const OpDef& op, const std::string& label, const std::vector<Value>& inputs, const std::any& options) {
+  const std::size_t count = inputs.size();
+  const auto least = static_cast<std::size_t>(op.inputs.least), most = static_cast<std::size_t>(op.inputs.most);
+  const auto wanted = [&] { return least == most ? text_of(least) : text_of(least, " or more"); };
+  SF_CHECK(count >= least && count <= most, ArgumentError, label, " got ", count, " inputs; wanted ", wanted());
+  SF_CHECK(options.type() == *op.options.type, InternalError, label, " got options of another type than op '", op.name,
+           "' describes; see docs/adding_an_op.md");
+  for (int index : op.updated_inputs) {
+    const Node& node = inputs.at(static_cast<std::size_t>(index)).node();
+    SF_CHECK(node.op().name == "variable", ArgumentError, label, ": '", node.name(), "' is made by ", node.op().name,
+             "; wanted a variable");
+  }
+  if (!op.uses) return;
+  const std::vector<InputUse> uses = op.input_uses(count, std::vector<std::optional<bool>>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (uses.at(i) != InputUse::host_boolean) continue;
+    const Node& node = inputs[i].node();
+    SF_CHECK(node.op().name == "placeholder" || node.op().name == "constant", ArgumentError, label, ": '", node.name(),
+             "' is computed by ", node.op().name,
+             "; wanted a boolean placeholder or constant, since it chooses the kernel");
+  }
 }
 
 }  // namespace
@@ -109,6 +134,7 @@ std::unique_ptr<Node> Graph::make_node(std::string_view op, std::vector<Value>& 
              "' belongs to another graph; build both in one graph");
     input_types.push_back(input.type());
   }
+  check_call(*node->op_, node->label(), inputs, node->options_);
   node->output_types_ = node->op_->infer({node->label(), input_types, node->options_});
   node->inputs_ = std::move(inputs);
   return node;
@@ -143,8 +169,8 @@ Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any o
 
 Graph::Mark Graph::mark() const {
   return {.num_nodes = nodes_.size(),
-          .num_control_edges = control_edges_.size(),
-          .num_order_edges = order_edges_.size(),
+          .num_control_edges = control_edges_.edges.size(),
+          .num_order_edges = order_edges_.edges.size(),
           .num_replaced_inputs = replaced_inputs_.size(),
           .num_groups = group_names_.size(),
           .num_scope_names = static_cast<int>(scope_names_.size()),
@@ -155,12 +181,8 @@ Graph::Mark Graph::mark() const {
 
 // Allocates nothing: it may run because there is no memory.
 void Graph::roll_back(const Mark& before) noexcept {
-  for (; control_edges_.size() > before.num_control_edges; control_edges_.pop_back()) {
-    control_edges_.back().second->control_inputs_.pop_back();
-  }
-  for (; order_edges_.size() > before.num_order_edges; order_edges_.pop_back()) {
-    order_edges_.back().second->order_inputs_.pop_back();
-  }
+  drop_edges(control_edges_, before.num_control_edges);
+  drop_edges(order_edges_, before.num_order_edges);
   for (; replaced_inputs_.size() > before.num_replaced_inputs; replaced_inputs_.pop_back()) {
     const ReplacedInput& replaced = replaced_inputs_.back();
     replaced.node->inputs_[replaced.index] = replaced.before;
@@ -188,26 +210,49 @@ std::string Graph::place(GroupId group, Where where) const {
   return name + (name.empty() || !where.known() ? "" : ", ") + where.text();
 }
 
-void Graph::add_edge(const char* kind, Operation before, Operation after, std::vector<Node*> Node::*inputs,
-                     std::vector<std::pair<Node*, Node*>>& edges) {
+void Graph::add_edge(const char* kind, Operation before, Operation after, EdgeList& list) {
   SF_CHECK(&before.node().graph() == this && &after.node().graph() == this, ArgumentError, kind, " edge from '",
            before.name(), "' to '", after.name(), "': both must belong to this graph");
-  auto& of_node = after.node().*inputs;
-  if (std::find(of_node.begin(), of_node.end(), &before.node()) != of_node.end()) return;
-  of_node.push_back(&before.node());
+  const auto [known, is_new] = list.known.emplace(&before.node(), &after.node());
+  if (!is_new) return;
+  auto& inputs = after.node().*list.inputs;
+  const std::size_t num_inputs = inputs.size();
   try {
-    edges.emplace_back(&before.node(), &after.node());
+    inputs.push_back(&before.node());
+    list.edges.emplace_back(&before.node(), &after.node());
   } catch (...) {
-    of_node.pop_back();
+    inputs.resize(num_inputs);
+    list.known.erase(known);
     throw;
   }
 }
 
+void Graph::drop_edges(EdgeList& list, std::size_t keep) noexcept {
+  for (; list.edges.size() > keep; list.edges.pop_back()) {
+    const auto& [before, after] = list.edges.back();
+    (after->*list.inputs).pop_back();
+    list.known.erase({before, after});
+  }
+}
+
 void Graph::add_control_edge(Operation before, Operation after) {
-  add_edge("control", before, after, &Node::control_inputs_, control_edges_);
+  add_edge("control", before, after, control_edges_);
 }
 void Graph::add_order_edge(Operation before, Operation after) {
-  add_edge("order", before, after, &Node::order_inputs_, order_edges_);
+  add_edge("order", before, after, order_edges_);
+}
+
+std::vector<Graph::InputEdit> Graph::input_edits() const {
+  std::vector<InputEdit> edits;
+  std::map<std::pair<const Node*, std::size_t>, Value> later;  // what the next edit of an input found there
+  for (auto replaced = replaced_inputs_.rbegin(); replaced != replaced_inputs_.rend(); ++replaced) {
+    const auto& [node, index, before] = *replaced;
+    const auto found = later.try_emplace({node, index}, node->inputs_[index]).first;
+    edits.push_back({node->id(), static_cast<int>(index), before, found->second});
+    found->second = before;
+  }
+  std::reverse(edits.begin(), edits.end());
+  return edits;
 }
 
 void Graph::replace_input(Node& node, int index, Value value) {
@@ -243,6 +288,12 @@ GraphScope Graph::scope(std::string_view name) {
   scope_names_.emplace(full, static_cast<int>(scope_names_.size()));
   scope_prefix_.swap(prefix);
   return scope;
+}
+
+std::vector<std::string> Graph::scope_names() const {
+  std::vector<std::string> names(scope_names_.size());
+  for (const auto& [name, number] : scope_names_) names.at(static_cast<std::size_t>(number)) = name;
+  return names;
 }
 
 std::string Graph::unique_name(std::string_view name) {
@@ -311,6 +362,25 @@ std::vector<Value> Graph::values(std::string_view collection, GroupId group) con
 }
 std::vector<Operation> Graph::operations(std::string_view collection, GroupId group) const {
   return items_of(operation_collections_, collection, &group);
+}
+
+std::vector<CollectedItem> Graph::collected_items() const {
+  std::vector<std::pair<int, CollectedItem>> numbered_items;
+  for (const auto& [name, entries] : value_collections_) {
+    for (const auto& entry : entries) {
+      numbered_items.push_back({entry.number, {.collection = name, .value = entry.item, .group = entry.group}});
+    }
+  }
+  for (const auto& [name, entries] : operation_collections_) {
+    for (const auto& entry : entries) {
+      numbered_items.push_back({entry.number, {.collection = name, .operation = entry.item, .group = entry.group}});
+    }
+  }
+  std::sort(numbered_items.begin(), numbered_items.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<CollectedItem> items;
+  for (auto& [number, item] : numbered_items) items.push_back(std::move(item));
+  return items;
 }
 
 }  // namespace sectionflow

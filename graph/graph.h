@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,14 @@ struct CollectionEntry {
   Item item;
   GroupId group = kNoGroup;
   int number = 0;  ///< among all entries of the graph, in the order of their adding
+};
+
+/// One entry of any collection: a value or an operation, the other of which is invalid.
+struct CollectedItem {
+  std::string collection;
+  Value value{};
+  Operation operation{};
+  GroupId group = kNoGroup;
 };
 
 /// Restores what it changed when it ends; move-only.
@@ -97,8 +106,16 @@ class Graph {
   void replace_input(Node& node, int index, Value value);
 
   /// How often nodes have been changed since they were made, control edges aside: order edges and replaced inputs.
-  int num_edits() const { return static_cast<int>(order_edges_.size() + replaced_inputs_.size()); }
-  int num_control_edges() const { return static_cast<int>(control_edges_.size()); }
+  int num_edits() const { return static_cast<int>(order_edges_.edges.size() + replaced_inputs_.size()); }
+  /// An input of a node that was replaced: what it reads instead from then on.
+  struct InputEdit {
+    NodeId node;
+    int input;
+    Value before, after;
+  };
+  /// All replaced inputs, in the order of their replacing.
+  std::vector<InputEdit> input_edits() const;
+  int num_control_edges() const { return static_cast<int>(control_edges_.edges.size()); }
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
   Node& node(NodeId id) const { return *nodes_.at(static_cast<std::size_t>(id)); }
   /// The node of that name. Throws: ArgumentError with the nearest spelling.
@@ -106,6 +123,8 @@ class Graph {
 
   /// Opens a name scope below the current one; a name that is taken gets a number: "block", "block_1", ...
   [[nodiscard]] GraphScope scope(std::string_view name);
+  /// The full names of all scopes that were opened, in that order.
+  std::vector<std::string> scope_names() const;
   /// The full name that a node called `name` would get here: below the open scope, or, where `name` begins with '/',
   /// below none.
   std::string unique_name(std::string_view name);
@@ -134,6 +153,8 @@ class Graph {
   /// The entries that were added while `group` was entered.
   std::vector<Value> values(std::string_view collection, GroupId group) const;
   std::vector<Operation> operations(std::string_view collection, GroupId group) const;
+  /// The entries of all collections in the order of their adding.
+  std::vector<CollectedItem> collected_items() const;
 
  private:
   friend class Node;
@@ -144,11 +165,22 @@ class Graph {
     int num_scope_names, num_collection_entries;
     std::uint32_t model_ordinal, training_ordinal;
   };
+  /// Edges in the order of their adding, from the earlier node to the later, each once.
+  struct EdgeList {
+    std::vector<std::pair<Node*, Node*>> edges;
+    std::set<std::pair<const Node*, const Node*>> known;
+    std::vector<Node*> Node::*inputs;  // where the later node keeps the earlier ones
+  };
+  struct ReplacedInput {
+    Node* node;
+    std::size_t index;
+    Value before;
+  };
   Mark mark() const;
   void roll_back(const Mark& before) noexcept;
   std::string place(GroupId group, Where where) const;
-  void add_edge(const char* kind, Operation before, Operation after, std::vector<Node*> Node::*inputs,
-                std::vector<std::pair<Node*, Node*>>& edges);
+  void add_edge(const char* kind, Operation before, Operation after, EdgeList& list);
+  static void drop_edges(EdgeList& list, std::size_t keep) noexcept;
   std::unique_ptr<Node> make_node(std::string_view op, std::vector<Value>& inputs, std::any& options,
                                   std::string_view name, Where where);
 
@@ -159,12 +191,7 @@ class Graph {
   // back.
   std::map<std::string, int, std::less<>> free_name_number_, free_scope_number_;
   std::string scope_prefix_;
-  std::vector<std::pair<Node*, Node*>> control_edges_, order_edges_;  // before, after
-  struct ReplacedInput {
-    Node* node;
-    std::size_t index;
-    Value before;
-  };
+  EdgeList control_edges_{{}, {}, &Node::control_inputs_}, order_edges_{{}, {}, &Node::order_inputs_};
   std::vector<ReplacedInput> replaced_inputs_;
   std::vector<std::string> group_names_;
   GroupId current_group_ = kNoGroup;

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <any>
+#include <climits>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "base/error.h"
@@ -62,9 +64,31 @@ struct IdentityRequest {
   }
 };
 
+/// How many inputs an operation takes.
+struct InputCount {
+  constexpr InputCount(int exactly) : least(exactly), most(exactly) {}  // NOLINT: `.inputs = 2` reads well
+  constexpr InputCount(int least, int most) : least(least), most(most) {}
+  int least, most;
+};
+/// As the most that InputCount allows: any number.
+inline constexpr int kAnyNumber = INT_MAX;
+
+class OptionReader;
+class OptionWriter;
+
+/// How the options of an operation are written to a file and read from it; made by described_by
+/// (graph/option_fields.h). As it stands: the operation has no options.
+struct OptionsDescription {
+  const std::type_info* type = &typeid(void);
+  std::function<void(const std::any& options, OptionWriter& fields)> write{};
+  std::function<std::any(OptionReader& fields)> read{};
+};
+
 /// What an operation means: shapes, options, traits. Knows no devices, kernels or gradients.
 struct OpDef {
   std::string name{};
+  InputCount inputs = 1;
+  OptionsDescription options{};
   /// Output types from input types and options. Called when a node is made (unknown dimensions possible) and again for
   /// each feed signature. Throws: ShapeError, ArgumentError.
   std::function<std::vector<TensorType>(const ShapeRequest&)> infer{};

@@ -6,8 +6,10 @@
 
 namespace sectionflow {
 
-OpDef gradient_by_shape(std::string name, TypeRule y_of) {
+OpDef gradient_by_shape(std::string name, OptionsDescription options, TypeRule y_of) {
   return {.name = std::move(name),
+          .inputs = 2,
+          .options = std::move(options),
           .infer =
               [y_of = std::move(y_of)](const ShapeRequest& r) {
                 const TensorType y = y_of(r, r.inputs[1]);

@@ -12,6 +12,6 @@ using TypeRule = std::function<TensorType(const ShapeRequest& request, const Ten
 
 /// A gradient op of inputs dy and x that reads nothing of x but its shape: dy must be like y, the result is like x.
 /// Throws, as its shape rule: ShapeError when dy is not, and what `y_of` throws.
-OpDef gradient_by_shape(std::string name, TypeRule y_of);
+OpDef gradient_by_shape(std::string name, OptionsDescription options, TypeRule y_of);
 
 }  // namespace sectionflow

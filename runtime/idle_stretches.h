@@ -11,7 +11,7 @@ namespace SF_API sectionflow {
 /// A stretch of a script in which a device buffer lies idle: behind the line that used it last, up to the line that
 /// uses it next. The value may rest elsewhere in between.
 struct IdleStretch {
-  Value value;            ///< of the buffer
+  Value value{};          ///< of the buffer
   int begin = 0;          ///< "before this line" the value may leave
   int end = 0;            ///< the line that uses it again
   std::size_t bytes = 0;  ///< of the buffer

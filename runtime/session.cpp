@@ -145,6 +145,20 @@ ProgramReport Session::plan(const std::vector<Value>& fetches, const FeedTypes& 
   return user_call(where, [&] { return whole_graph_program(fetches, signature_of(*graph_, feeds), options).report; });
 }
 
+Program& Session::whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
+                                Where where) {
+  return user_call(where,
+                   [&]() -> Program& { return whole_graph_program(fetches, signature_of(*graph_, feeds), options); });
+}
+
+Session::Workbench Session::workbench() {
+  check_not_pending("measuring");
+  SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized, "the session's variables have no values yet",
+                hint("call session.initialize() first"));
+  const std::size_t begin = std::min(round_up(layout_.end_bytes), budgets_.device);
+  return {*device_, layout_, arena().data(), {arena().data() + begin, budgets_.device - begin}};
+}
+
 Program& Session::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
                                       const RunOptions& options) {
   check_fetches(*graph_, fetches);
@@ -343,43 +357,6 @@ void Session::check_not_pending(const char* call) const {
 
 void Session::check_feeds(const Feeds& feeds) const {
   if (options_.check_feeds) check_finite(feeds);
-}
-
-std::byte* Session::variable_bytes(Value variable, const char* call) {
-  check_not_pending(call);
-  SF_CHECK(variable.valid() && &variable.graph() == graph_ && is_variable(variable), ArgumentError, call, " of '",
-           variable.valid() ? variable.name() : "", "': wanted a variable of this session's graph");
-  const auto id = static_cast<std::size_t>(variable.node().id());
-  SF_CHECK_CODE(initialized_ && layout_.contains(variable.node().id()), ArgumentError, ErrorCode::not_initialized, call,
-                " of '", variable.name(), "': it has no value yet", hint("call session.initialize() first"));
-  return layout_.is_at_home(variable.node().id()) ? swaps_->host_base() + layout_.home_offsets[id]
-                                                  : arena().data() + layout_.offsets[id];
-}
-
-HostTensor Session::read(Value variable, Where where) {
-  return user_call(where, [&] {
-    const std::byte* bytes = variable_bytes(variable, "read");
-    HostTensor tensor(variable.type());
-    if (layout_.is_at_home(variable.node().id())) {
-      std::copy_n(bytes, tensor.num_bytes(), tensor.bytes());
-    } else {
-      device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
-    }
-    return tensor;
-  });
-}
-
-void Session::write(Value variable, const HostTensor& tensor, Where where) {
-  user_call(where, [&] {
-    std::byte* bytes = variable_bytes(variable, "write");
-    SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ",
-             tensor.type().text(), ", wanted ", variable.type().text());
-    if (layout_.is_at_home(variable.node().id())) {
-      std::copy_n(tensor.bytes(), tensor.num_bytes(), bytes);
-    } else {
-      device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());
-    }
-  });
 }
 
 std::int64_t Session::executions(const Node& node) const {

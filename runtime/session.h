@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -168,6 +169,18 @@ class Session {
   const Program* latest_program() const { return latest_; }
   /// Seconds of each pass of the last playing.
   const std::vector<double>& pass_seconds() const { return pass_seconds_; }
+  /// The program that `run` plays for these fetches and targets.
+  Program& whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds = {}, const RunOptions& options = {},
+                         Where where = Where::here());
+  /// The device for those that measure on it. They may write to `region`, which no program needs between two playings;
+  /// variables they may read. Throws: ArgumentError before initialize(), and while a forward half is pending.
+  struct Workbench {
+    Device& device;
+    const VariableLayout& variables;
+    const std::byte* base = nullptr;  ///< variables lie at their offsets from here
+    std::span<std::byte> region;      ///< the rest of the budget
+  };
+  Workbench workbench();
   /// Has the script of every program compiled from here on changed by `editor` before it is final; `key` tells
   /// programs of different editors apart. An empty editor: none.
   using ScriptEditor = std::function<Script(Script, PlanningTools&)>;

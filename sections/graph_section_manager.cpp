@@ -234,6 +234,7 @@ void GraphSectionManager::prepare_training(Where where) {
     }
     prepared_ = true;
     prepared_at_ = where;
+    if (verbose_) log_policies();
   });
 }
 

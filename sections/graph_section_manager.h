@@ -189,6 +189,7 @@ class GraphSectionManager {
   void check_options(const std::string& call, const SectionOptions& options) const;
   void check_tensor_names(const SectionOptions& defaults) const;
   void check_disk(const Session& session, const char* call) const;
+  void log_policies() const;
   CyclePolicies policies() const;
   std::vector<SectionTraining> train_with(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients,
                                           const TrainingOptions& options);

@@ -17,7 +17,7 @@ constexpr double kCostOfHiddenCopy = 0.15;
 /// Stretches of time into which a cycle is cut while choosing.
 constexpr std::size_t kMostMoments = 256;
 /// Drafts of a search.
-constexpr int kTrials = 8;
+constexpr int kTrials = 6;
 
 /// A way to free a tensor's bytes for a while.
 struct Escape {
@@ -60,8 +60,8 @@ class InteriorSearch {
       const bool smallest_fits = try_script(least.script, none_, {}, false);
       if (smallest_fits) {
         find_candidates(everything, least);
-        search(everything, true);
-        search(everything, false);
+        // Where nothing travels the second search would be the first once more.
+        if (search(everything, true)) search(everything, false);
       }
     }
     tools_.predicted_seconds = best_.seconds;
@@ -98,19 +98,24 @@ class InteriorSearch {
     return draft.fits;
   }
 
-  /// Looks for the choice that leaves as much on the device as will fit, with or without tensors that travel.
-  void search(const CycleScript& everything, bool may_travel) {
+  /// Looks for the choice that leaves as much on the device as will fit, with or without tensors that travel. Whether
+  /// any choice had tensors travel.
+  bool search(const CycleScript& everything, bool may_travel) {
     const std::size_t persistent = round_up(tools_.variables().end_bytes);
-    if (tools_.budgets().device <= persistent) return;
+    bool travels = false;
+    if (tools_.budgets().device <= persistent) return travels;
     double low = 0, high = 1;
     double share = 1;  // of the room behind the variables; plans are not always as low as the bytes that live
     for (int trial = 0; trial < kTrials; ++trial) {
       const auto room = static_cast<double>(tools_.budgets().device - persistent) * share;
-      const bool fits = try_choice(everything, choose(room, may_travel));
-      if (fits && share == 1) return;
+      const Choice choice = choose(room, may_travel);
+      travels = travels || !choice.travelling.empty();
+      const bool fits = try_choice(everything, choice);
+      if (fits && share == 1) break;
       (fits ? low : high) = share;
       share = (low + high) / 2;
     }
+    return travels;
   }
 
   /// Whether a cycle of that choice fits.

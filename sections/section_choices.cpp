@@ -1,6 +1,9 @@
 // The user's words about how tensors rest: checked, and brought together.
 
+#include <glog/logging.h>
+
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -88,6 +91,17 @@ CyclePolicies GraphSectionManager::policies() const {
   }
   add(default_options_, kOutside);
   return policies;
+}
+
+void GraphSectionManager::log_policies() const {
+  constexpr std::array<const char*, 4> borders = {"automatic", "kept", "in host memory", "on disk"};
+  constexpr std::array<const char*, 4> interiors = {"computed again", "kept", "swapped", "automatic"};
+  for (const auto& section : sections_) {
+    const SectionOptions& options = section->options();
+    LOG(INFO) << section->place() << ": borders " << borders.at(static_cast<std::size_t>(options.borders))
+              << ", interior " << interiors.at(static_cast<std::size_t>(options.interior)) << ", prefetch "
+              << options.prefetch;
+  }
 }
 
 void GraphSectionManager::set_profile(Profile profile) {

@@ -1,13 +1,15 @@
 #include "swap/insert_swaps.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "swap/choose_rests.h"
+#include "swap/relaxed_play.h"
 #include "swap/swap_notes.h"
 #include "swap/swap_problem.h"
 #include "swap/time_rests.h"
@@ -17,20 +19,34 @@ namespace {
 
 /// Budgets that are planned for, from the least that any plan can reach to what the program needs without rests.
 constexpr std::size_t kRungs = 16;
+/// For each budget, what rests is also chosen as for budgets so many rungs lower: what then is free lets values come
+/// back earlier.
+constexpr std::size_t kSlackRungs = 2;
 /// How often a plan is made with less room than its budget, because its buffers did not lie close enough.
-constexpr int kTightenings = 4;
-/// How often the expected times of a plan with copy threads are taken as the base of the next.
-constexpr int kRetimings = 1;
+constexpr int kTightenings = 2, kTighteningsOfTheLeast = 5;
+/// How often the times that copies are expected to cause are taken as the base of their timing.
+constexpr int kRetimings = 2;
+/// The share of the computing time that no plan is worth looking for.
+constexpr double kNothing = 1e-3;
 
-/// One plan, drafted.
+/// What rests, and when it travels.
+struct Proposal {
+  std::size_t rung = 0;    ///< the budget it is made for
+  std::size_t device = 0;  ///< bytes of the planned region that its timing counts on
+  std::size_t slack = 0;   ///< of these, bytes that are not counted on when choosing what rests
+  std::size_t host = 0;    ///< bytes of the host's planned region
+  std::vector<Decision> decisions{};
+  double least_seconds = 0;  ///< no schedule of these decisions is faster
+};
+
+/// A proposal, drafted.
 struct Attempt {
-  std::size_t rung = 0;  ///< the budget it was made for
+  std::size_t rung = 0;
   std::vector<Decision> decisions{};
   Script script{};
   std::size_t device_peak = 0;  ///< variables included
   std::size_t host_peak = 0, disk_peak = 0;
   Prediction prediction{};
-  std::vector<StepTime> own_times{};  ///< of the problem's steps
 };
 
 std::size_t above(std::size_t bytes, std::size_t limit) {
@@ -50,13 +66,11 @@ class SwapPlanner {
   /// The best of the plans for the rungs of a ladder of budgets up to the one given. The ladder depends on the script
   /// alone, so that a larger budget has all the plans of a smaller one to choose from.
   Attempt plan() {
+    std::vector<Proposal> proposals = all_proposals();
+    std::stable_sort(proposals.begin(), proposals.end(),
+                     [](const Proposal& a, const Proposal& b) { return a.least_seconds < b.least_seconds; });
     std::optional<Attempt> best;
-    const std::vector<std::size_t> rungs = ladder();
-    for (auto rung = rungs.rbegin(); rung != rungs.rend(); ++rung) {
-      const bool lowest = std::next(rung) == rungs.rend();
-      if (*rung > tools_.budgets().device && !lowest) continue;
-      climb(*rung, best);
-    }
+    for (const Proposal& proposal : proposals) try_out(proposal, best);
     return std::move(*best);
   }
 
@@ -75,80 +89,79 @@ class SwapPlanner {
     return rungs;
   }
 
-  /// Plans for one rung; takes what is better than `best`.
-  void climb(std::size_t rung, std::optional<Attempt>& best) {
-    std::size_t device = round_up(above(rung, variables())), host = host_room();
-    for (int i = 0; i < kTightenings; ++i) {
-      const std::vector<int> resting = choose_rests(problem_, device);
-      if (best && fits(*best) && least_seconds(resting) >= best->prediction.seconds) return;
-      const std::vector<bool> on_disk = choose_disk(problem_, resting, host);
-      Attempt attempt = attempt_at(rung, time_rests(problem_, resting, on_disk, plain_times_, device, host));
-      const std::size_t device_excess = above(attempt.device_peak, rung);
-      const std::size_t host_excess = above(attempt.host_peak, tools_.budgets().host);
-      for (int k = 0; k < kRetimings && problem_.carrier == CopyCarrier::threads; ++k) {
-        Attempt again = attempt_at(rung, time_rests(problem_, resting, on_disk, attempt.own_times, device, host));
-        consider(std::exchange(attempt, std::move(again)), best);
+  /// One for each budget up to the one given and each slack; the lowest budget has one always.
+  std::vector<Proposal> all_proposals() const {
+    std::vector<Proposal> proposals;
+    const std::vector<std::size_t> rungs = ladder();
+    for (std::size_t i = rungs.size(); i-- > 0;) {
+      if (rungs[i] > tools_.budgets().device && i > 0) continue;
+      for (std::size_t slack = 0; slack <= std::min(i, problem_.carrier == CopyCarrier::threads ? kSlackRungs : 0);
+           ++slack) {
+        Proposal proposal{.rung = rungs[i],
+                          .device = round_up(above(rungs[i], variables())),
+                          .slack = rungs[i] - rungs[i - slack],
+                          .host = host_room()};
+        decide(proposal);
+        proposals.push_back(std::move(proposal));
       }
-      consider(std::move(attempt), best);
-      if (device_excess == 0 && host_excess == 0) return;
-      device = above(device, device_excess);
-      host = above(host, host_excess);
+    }
+    return proposals;
+  }
+
+  void decide(Proposal& proposal) const {
+    const std::vector<int> resting = choose_rests(problem_, above(proposal.device, proposal.slack));
+    const std::vector<bool> on_disk = choose_disk(problem_, resting, proposal.host);
+    std::vector<StepTime> times = plain_times_;
+    for (int i = 0; i <= kRetimings; ++i) {
+      auto decisions = time_rests(problem_, resting, on_disk, times, proposal.device, proposal.host);
+      RelaxedPlay play = play_relaxed(problem_, decisions);
+      if (i == 0 || play.seconds < proposal.least_seconds) {
+        proposal.decisions = std::move(decisions);
+        proposal.least_seconds = play.seconds;
+      }
+      times = std::move(play.steps);
     }
   }
 
-  Attempt attempt_at(std::size_t rung, std::vector<Decision> decisions) {
-    Attempt attempt{.rung = rung, .decisions = std::move(decisions)};
-    const std::vector<Rest> rests = rests_of(problem_, attempt.decisions);
-    attempt.script = insert_rests(script_, rests);
+  /// Drafts the proposal, and again with less room where its buffers do not lie close enough, as long as it may turn
+  /// out better than `best`.
+  void try_out(Proposal proposal, std::optional<Attempt>& best) {
+    const bool least = proposal.rung == ladder().front();
+    for (int i = 0; i < (least ? kTighteningsOfTheLeast : kTightenings); ++i) {
+      if (best && fits(*best) && cost(proposal.least_seconds) >= cost(best->prediction.seconds)) return;
+      Attempt attempt = drafted(proposal);
+      const std::size_t device_excess = above(attempt.device_peak, proposal.rung);
+      const std::size_t host_excess = above(attempt.host_peak, tools_.budgets().host);
+      if (!best || better(attempt, *best)) best = std::move(attempt);
+      if (device_excess == 0 && host_excess == 0) return;
+      proposal.device = above(proposal.device, device_excess);
+      proposal.host = above(proposal.host, host_excess);
+      decide(proposal);
+    }
+  }
+
+  Attempt drafted(const Proposal& proposal) {
+    Attempt attempt{.rung = proposal.rung, .decisions = proposal.decisions};
+    attempt.script = insert_rests(script_, rests_of(problem_, attempt.decisions));
     Draft draft = tools_.draft(attempt.script);
     attempt.device_peak = draft.device_peak_bytes;
     attempt.host_peak = draft.host_peak_bytes;
     attempt.disk_peak = draft.plan.disk.peak_bytes;
     attempt.prediction = predict(draft, times_);
-    attempt.own_times = own_times(draft.schedule, rests, attempt.prediction.steps);
+    attempt.prediction.seconds = cost(attempt.prediction.seconds);
     return attempt;
   }
 
-  /// The times of the problem's own steps in a schedule with rests.
-  std::vector<StepTime> own_times(const Schedule& schedule, const std::vector<Rest>& rests,
-                                  const std::vector<StepTime>& times) const {
-    std::vector<int> inserted(script_.lines.size() + 1, 0);  // before each line, then before it and those before
-    for (const Rest& rest : rests) {
-      for (int place : {rest.out, rest.in}) ++inserted[static_cast<std::size_t>(place)];
-      if (rest.hold >= 0) ++inserted[static_cast<std::size_t>(rest.hold)];
-      for (int place : {rest.disk_out, rest.disk_in}) inserted[static_cast<std::size_t>(place)] += rest.on_disk ? 1 : 0;
-    }
-    std::partial_sum(inserted.begin(), inserted.end(), inserted.begin());
-    std::vector<StepTime> own;
-    for (int line : problem_.line_of_step) {
-      const auto moved = static_cast<std::size_t>(line + inserted[static_cast<std::size_t>(line)]);
-      const auto step = static_cast<std::size_t>(schedule.step_of_line[moved]);
-      own.push_back(step < times.size() ? times[step] : StepTime{times.back().end, times.back().end});
-      // Steps of one line: those before its own are those of variables that come from home for it.
-      if (own.size() > 1 && line == problem_.line_of_step[own.size() - 2]) own[own.size() - 2].end = own.back().start;
-    }
-    return own;
-  }
-
-  /// No plan with these rests can be faster.
-  double least_seconds(const std::vector<int>& resting) const {
+  /// What plans are compared by: seconds, where a stall that is next to nothing counts as much as the next.
+  double cost(double seconds) const {
     const double compute = plain_times_.empty() ? 0 : plain_times_.back().end;
-    double out = 0, in = 0;
-    for (int number : resting) {
-      out += problem_.candidates[static_cast<std::size_t>(number)].out_seconds;
-      in += problem_.candidates[static_cast<std::size_t>(number)].in_seconds;
-    }
-    return problem_.carrier == CopyCarrier::team ? compute + out + in : std::max({compute, out, in});
+    return std::max(seconds, (1 + kNothing) * compute);
   }
 
   bool fits(const Attempt& attempt) const {
     const TierBudgets& budgets = tools_.budgets();
     return attempt.rung <= budgets.device && attempt.device_peak <= budgets.device &&
            attempt.host_peak <= budgets.host && attempt.disk_peak <= budgets.disk;
-  }
-
-  void consider(Attempt attempt, std::optional<Attempt>& best) const {
-    if (!best || better(attempt, *best)) best = std::move(attempt);
   }
 
   bool better(const Attempt& a, const Attempt& b) const {
@@ -171,6 +184,21 @@ class SwapPlanner {
   std::size_t whole_bytes_ = 0;
 };
 
+/// A number that tells profiles apart.
+std::size_t digest_of(const Profile& profile) {
+  std::size_t digest = profile.kernel_seconds.size();
+  const auto add = [&](std::size_t hash) { digest = digest * 1'000'003 + hash; };
+  for (const auto& [key, seconds] : profile.kernel_seconds) {
+    add(std::hash<std::string>()(key));
+    add(std::hash<double>()(seconds));
+  }
+  for (double number : {profile.flops, profile.memory_bandwidth, profile.launch_seconds, profile.link_out,
+                        profile.link_in, profile.disk_out, profile.disk_in}) {
+    add(std::hash<double>()(number));
+  }
+  return digest;
+}
+
 }  // namespace
 
 Script insert_swaps(const Script& script, PlanningTools& tools, const SwapRequest& request) {
@@ -186,9 +214,10 @@ Script insert_swaps(const Script& script, PlanningTools& tools, const SwapReques
 
 void insert_swaps(Session& session, const SwapOptions& options) {
   const auto profile = std::make_shared<const Profile>(options.profile.value_or(Profile::nominal()));
-  session.set_script_editor("insert_swaps", [profile](const Script& script, PlanningTools& tools) {
-    return insert_swaps(script, tools, {.profile = profile.get()});
-  });
+  session.set_script_editor(text_of("insert_swaps ", digest_of(*profile)),
+                            [profile](const Script& script, PlanningTools& tools) {
+                              return insert_swaps(script, tools, {.profile = profile.get()});
+                            });
 }
 
 }  // namespace sectionflow

@@ -147,7 +147,18 @@ class Tuner {
     return values;
   }
 
+  /// Whether a threshold leaves too much on the device even if each swap-in came for its reader alone.
+  bool is_hopeless(int threshold) { return !simulator_->play({threshold, 1, 0, 3}, {.on_demand = true}).fits; }
+
+  /// Drops thresholds under which nothing can fit: a larger one needs no less.
+  void drop_hopeless_thresholds() {
+    const auto first = std::partition_point(thresholds_.begin(), thresholds_.end(),
+                                            [&](int threshold) { return !is_hopeless(threshold); });
+    thresholds_.erase(first, thresholds_.end());
+  }
+
   bool find_threshold() {
+    drop_hopeless_thresholds();
     for (now_.sync_mode = options_->sync_mode; now_.sync_mode <= 3; ++now_.sync_mode) {
       now_.threshold = 1;
       const bool any = fits(now_);
@@ -214,9 +225,7 @@ class Tuner {
   bool search_everything() {
     for (now_.sync_mode = options_->sync_mode; now_.sync_mode <= 1; ++now_.sync_mode) {
       for (auto threshold = thresholds_.rbegin(); threshold != thresholds_.rend(); ++threshold) {
-        const LmsParameters least{*threshold, 1, 0, 3};
-        const bool may_fit = simulator_->play(least, {.on_demand = true}).fits;
-        if (may_fit && search_below(*threshold)) return true;
+        if (search_below(*threshold)) return true;
       }
     }
     return false;

@@ -12,7 +12,7 @@ namespace sectionflow {
 
 /// An idle stretch that may, or must, be spent off the device.
 struct RestCandidate {
-  IdleStretch stretch;
+  IdleStretch stretch{};
   std::size_t bytes = 0;                   ///< of its storage on the device, as the plan counts them
   std::size_t host_bytes = 0;              ///< of its buffer on the host, as the plan counts them
   double out_seconds = 0, in_seconds = 0;  ///< of its copies
@@ -25,12 +25,12 @@ struct RestCandidate {
 struct SwapProblem {
   CopyCarrier carrier = CopyCarrier::team;
   bool has_disk = false;
-  std::vector<double> seconds;  ///< of each step
-  std::vector<int> line_of_step;
-  std::vector<std::string> step_names;  ///< "relu 'block1/relu', backward 1", for people
+  std::vector<double> seconds{};  ///< of each step
+  std::vector<int> line_of_step{};
+  std::vector<std::string> step_names{};  ///< "relu 'block1/relu', backward 1", for people
   int num_lines = 0;
-  std::vector<std::size_t> device, host, disk;  ///< live bytes at each step
-  std::vector<RestCandidate> candidates;
+  std::vector<std::size_t> device{}, host{}, disk{};  ///< live bytes at each step
+  std::vector<RestCandidate> candidates{};
 
   StepIndex num_steps() const { return static_cast<StepIndex>(seconds.size()); }
   /// "Before this step" as "before this line".

@@ -1,8 +1,39 @@
 #include "train/checkpoint.h"
 
+#include <map>
+
+#include "base/error.h"
 #include "data/safetensors.h"
 
 namespace sectionflow {
+namespace {
+
+/// Differences that an error text lists.
+constexpr std::size_t kMostListed = 5;
+
+/// What keeps the tensors of a file from being the variables of a graph, a line each.
+std::vector<std::string> differences(const Graph& graph, const std::map<std::string, const HostTensor*>& tensors) {
+  std::vector<std::string> found;
+  std::size_t num_known = 0;
+  for (Value variable : graph.values(kVariables)) {
+    const auto tensor = tensors.find(variable.name());
+    if (tensor == tensors.end()) {
+      found.push_back(text_of("'", variable.name(), "' is missing; wanted ", variable.type().text()));
+      continue;
+    }
+    ++num_known;
+    if (tensor->second->type() == variable.type()) continue;
+    found.push_back(
+        text_of("'", variable.name(), "' is ", tensor->second->type().text(), "; wanted ", variable.type().text()));
+  }
+  if (num_known == tensors.size()) return found;
+  std::map<std::string, const HostTensor*> strange = tensors;
+  for (Value variable : graph.values(kVariables)) strange.erase(variable.name());
+  for (const auto& [name, tensor] : strange) found.push_back(text_of("'", name, "' is no variable of the graph"));
+  return found;
+}
+
+}  // namespace
 
 void save_variables(Session& session, const std::string& path) {
   std::vector<NamedTensor> tensors;
@@ -10,6 +41,24 @@ void save_variables(Session& session, const std::string& path) {
     tensors.push_back({variable.name(), session.read(variable)});
   }
   write_safetensors(path, views_of(tensors), {{"format", "sectionflow"}});
+}
+
+void load_variables(Session& session, const std::string& path) {
+  const SafetensorsFile file = read_safetensors(path);
+  std::map<std::string, const HostTensor*> tensors;
+  for (const NamedTensor& entry : file.tensors) tensors[entry.name] = &entry.tensor;
+  const std::vector<std::string> wrong = differences(session.graph(), tensors);
+  if (!wrong.empty()) {
+    std::string listed;
+    for (std::size_t i = 0; i < wrong.size() && i < kMostListed; ++i) listed += text_of("\n    ", wrong[i]);
+    throw DataError(
+        error_text_of("'", path, "' does not hold the variables of this graph: ", wrong.size(),
+                      wrong.size() == 1 ? " difference" : " differences", listed,
+                      hint("load it into the graph that it was saved from, built with the same optimizer")));
+  }
+  // Before initialize() the first read tells, and nothing has been written.
+  for (Value variable : session.graph().values(kVariables)) (void)session.read(variable);
+  for (Value variable : session.graph().values(kVariables)) session.write(variable, *tensors.at(variable.name()));
 }
 
 }  // namespace sectionflow

@@ -2,6 +2,7 @@
 
 #include "graph/elementwise.h"
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -16,10 +17,15 @@ Value gradient(std::string_view op, Value dy, Value other, std::any options = {}
 }  // namespace
 
 void define_activation_ops(OpRegistry& registry) {
-  for (const std::string name : {"relu", "tanh", "sigmoid", "silu", "gelu"}) {
+  for (const std::string name : {"relu", "tanh", "sigmoid", "silu"}) {
     registry.add({.name = name, .infer = infer_like_f32});
-    registry.add({.name = name + "_grad", .infer = infer_gradient_of_one});
+    registry.add({.name = name + "_grad", .inputs = 2, .infer = infer_gradient_of_one});
   }
+  const OptionsDescription gelu = described_by<GeluOptions>([](auto& fields, auto& options) {
+    fields.choice("approximation", options.approximation, {{Gelu::exact, "exact"}, {Gelu::tanh, "tanh"}});
+  });
+  registry.add({.name = "gelu", .options = gelu, .infer = infer_like_f32});
+  registry.add({.name = "gelu_grad", .inputs = 2, .options = gelu, .infer = infer_gradient_of_one});
 }
 
 Value relu(Value x, Where where) {

@@ -65,14 +65,15 @@ Value with_number(Binary op, float a, Term b) {
 
 void define_arithmetic_ops(OpRegistry& registry) {
   for (const char* name : {"add", "sub", "mul", "maximum", "minimum"}) {
-    registry.add({.name = name, .infer = infer_binary});
+    registry.add({.name = name, .inputs = 2, .infer = infer_binary});
   }
-  for (const char* name : {"div", "pow"}) registry.add({.name = name, .infer = infer_f32_binary});
+  for (const char* name : {"div", "pow"}) registry.add({.name = name, .inputs = 2, .infer = infer_f32_binary});
   for (const char* name : {"maximum_grad", "minimum_grad", "pow_grad_base", "pow_grad_exponent"}) {
-    registry.add({.name = name, .infer = infer_gradient_of_two});
+    registry.add({.name = name, .inputs = 3, .infer = infer_gradient_of_two});
   }
-  registry.add({.name = "add_n", .infer = infer_add_n});
+  registry.add({.name = "add_n", .inputs = {1, kAnyNumber}, .infer = infer_add_n});
   registry.add({.name = "reduce_to_like",
+                .inputs = 2,
                 .infer = infer_reduce_to_like,
                 .uses =
                     [](std::size_t, HostBooleans) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -50,14 +51,20 @@ std::vector<TensorType> infer_gradient(const ShapeRequest& request) {
 }  // namespace
 
 void define_attention_ops(OpRegistry& registry) {
+  const OptionsDescription options = described_by<AttentionOptions>([](auto& fields, auto& described) {
+    fields("causal", described.causal);
+    fields("scale", described.scale);
+  });
   registry.add({.name = "attention",
+                .inputs = 3,
+                .options = options,
                 .infer =
                     [](const ShapeRequest& r) {
                       const TensorType y = infer_y(r, 0);
                       return std::vector{y, per_query(y)};
                     },
                 .kept_outputs = {1}});
-  registry.add({.name = "attention_grad", .infer = infer_gradient});
+  registry.add({.name = "attention_grad", .inputs = 5, .options = options, .infer = infer_gradient});
 }
 
 Value attention(Value q, Value k, Value v, AttentionOptions options, Where where) {

@@ -4,6 +4,7 @@
 
 #include "graph/op_registry.h"
 #include "graph/ops/update.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -14,6 +15,11 @@ struct VariableNode {
   VariableOptions options;
   std::shared_ptr<Operation> initializer = std::make_shared<Operation>();
 };
+
+std::vector<TensorType> known_type(const ShapeRequest& request, const TensorType& type) {
+  SF_CHECK(type.shape.is_static(), ShapeError, request.label, ": shape ", type.shape, " must be known");
+  return {type};
+}
 
 /// All variables get their initial values in one run, in which every reader of a variable sees what it held before.
 void check_reads_no_variable(std::string_view name, Value initial_value) {
@@ -33,20 +39,39 @@ void check_reads_no_variable(std::string_view name, Value initial_value) {
 }  // namespace
 
 void define_basic_ops(OpRegistry& registry) {
-  registry.add({.name = "placeholder",
-                .infer = [](const ShapeRequest& r) { return std::vector{r.get<PlaceholderOptions>().type}; },
-                .has_kernel = false});
+  registry.add(
+      {.name = "placeholder",
+       .inputs = 0,
+       .options = described_by<PlaceholderOptions>([](auto& fields, auto& options) { fields("type", options.type); }),
+       .infer = [](const ShapeRequest& r) { return std::vector{r.get<PlaceholderOptions>().type}; },
+       .has_kernel = false});
   registry.add({.name = "variable",
-                .infer = [](const ShapeRequest& r) { return std::vector{r.get<VariableNode>().type}; },
+                .inputs = 0,
+                .options = described_by<VariableNode>([](auto& fields, auto& options) {
+                  fields("type", options.type);
+                  fields("trainable", options.options.trainable);
+                  fields.operation("initializer", options.initializer);
+                }),
+                .infer = [](const ShapeRequest& r) { return known_type(r, r.get<VariableNode>().type); },
                 .has_kernel = false});
   registry.add({.name = "constant",
+                .inputs = 0,
+                .options = described_by<ConstantOptions>(
+                    [](auto& fields, auto& options) { fields("content", options.content); }),
                 .infer = [](const ShapeRequest& r) { return std::vector{r.get<ConstantOptions>().content->type()}; },
                 .is_constant = true});
   registry.add({.name = "fill",
-                .infer = [](const ShapeRequest& r) { return std::vector{r.get<FillOptions>().type}; },
+                .inputs = 0,
+                .options = described_by<FillOptions>([](auto& fields, auto& options) {
+                  fields("type", options.type);
+                  fields("value", options.value);
+                }),
+                .infer = [](const ShapeRequest& r) { return known_type(r, r.get<FillOptions>().type); },
                 .is_constant = true});
-  registry.add(
-      {.name = "group", .infer = [](const ShapeRequest&) { return std::vector<TensorType>{}; }, .has_kernel = false});
+  registry.add({.name = "group",
+                .inputs = 0,
+                .infer = [](const ShapeRequest&) { return std::vector<TensorType>{}; },
+                .has_kernel = false});
 }
 
 Value placeholder(Graph& graph, std::string_view name, Shape shape, Dtype dtype, Where where) {

@@ -2,6 +2,7 @@
 
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/described_window.h"
 
 namespace sectionflow {
 namespace {
@@ -33,7 +34,13 @@ void check_per_channel(const ShapeRequest& request, std::initializer_list<int> i
   }
 }
 
+void check_epsilon(const ShapeRequest& request) {
+  const float epsilon = request.get<BatchNormOptions>().epsilon;
+  SF_CHECK(epsilon >= 0, ArgumentError, request.label, ": epsilon ", epsilon, "; wanted >= 0");
+}
+
 std::vector<TensorType> infer_forward(const ShapeRequest& request) {
+  check_epsilon(request);
   check_types(request, 5);
   check_per_channel(request, {1, 2, 3, 4}, request.inputs[0].shape);
   const Shape per_channel = per_channel_of(request, request.inputs[0].shape);
@@ -49,6 +56,10 @@ std::vector<InputUse> forward_uses(std::size_t, HostBooleans booleans) {
 
 // Inputs: dy, x, scale, mean, variance, is_training and, with relu, shift.
 std::vector<TensorType> infer_backward(const ShapeRequest& request) {
+  const std::size_t wanted = request.get<BatchNormOptions>().relu ? 7 : 6;
+  SF_CHECK(request.inputs.size() == wanted, ArgumentError, request.label, " got ", request.inputs.size(),
+           " inputs; wanted ", wanted, ", the shift with relu alone");
+  check_epsilon(request);
   check_types(request, 5);
   SF_CHECK(may_agree(request.inputs[0], request.inputs[1]), ShapeError, request.label, " got dy ",
            request.inputs[0].shape, " and x ", request.inputs[1].shape, "; wanted equal shapes");
@@ -70,15 +81,28 @@ std::vector<InputUse> backward_uses(std::size_t num_inputs, HostBooleans) {
 }  // namespace
 
 void define_batch_norm_ops(OpRegistry& registry) {
-  registry.add({.name = "batch_norm", .infer = infer_forward, .uses = forward_uses, .kept_outputs = {1, 2}});
-  registry.add({.name = "batch_norm_grad", .infer = infer_backward, .uses = backward_uses});
+  const OptionsDescription options = described_by<BatchNormOptions>([](auto& fields, auto& described) {
+    fields("epsilon", described.epsilon);
+    fields("relu", described.relu);
+    describe_format(fields, described.format);
+  });
+  registry.add({.name = "batch_norm",
+                .inputs = 6,
+                .options = options,
+                .infer = infer_forward,
+                .uses = forward_uses,
+                .kept_outputs = {1, 2}});
+  registry.add({.name = "batch_norm_grad",
+                .inputs = {6, 7},
+                .options = options,
+                .infer = infer_backward,
+                .uses = backward_uses});
 }
 
 BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean, Value running_variance,
                            Value is_training, BatchNormOptions options, Where where) {
   return x.graph().build_at(where, [&]() -> BatchNormResult {
     check_host_boolean(is_training, "batch_norm");
-    SF_CHECK(options.epsilon >= 0, ArgumentError, "batch_norm: epsilon ", options.epsilon, "; wanted >= 0");
     Node& node = x.graph().add_node("batch_norm", {x, scale, shift, running_mean, running_variance, is_training},
                                     options, "batch_norm");
     return {node.output(0), node.output(1), node.output(2)};

@@ -1,6 +1,7 @@
 #include "graph/ops/bias_add.h"
 
 #include "graph/op_registry.h"
+#include "graph/ops/described_window.h"
 
 namespace sectionflow {
 namespace {
@@ -33,8 +34,10 @@ std::vector<TensorType> infer_bias_add_grad(const ShapeRequest& r) {
 }  // namespace
 
 void define_bias_add_ops(OpRegistry& registry) {
-  registry.add({.name = "bias_add", .infer = infer_bias_add});
-  registry.add({.name = "bias_add_grad", .infer = infer_bias_add_grad});
+  const OptionsDescription options =
+      described_by<BiasAddOptions>([](auto& fields, auto& described) { describe_format(fields, described.format); });
+  registry.add({.name = "bias_add", .inputs = 2, .options = options, .infer = infer_bias_add});
+  registry.add({.name = "bias_add_grad", .options = options, .infer = infer_bias_add_grad});
 }
 
 Value bias_add(Value x, Value b, BiasAddOptions options, Where where) {

@@ -1,6 +1,7 @@
 #include "graph/ops/broadcast_to.h"
 
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -30,9 +31,11 @@ std::vector<TensorType> infer_broadcast_to(const ShapeRequest& request) {
 }  // namespace
 
 void define_broadcast_to_ops(OpRegistry& registry) {
-  registry.add({.name = "broadcast_to", .infer = infer_broadcast_to, .is_identity = [](const IdentityRequest& r) {
-                  return r.inputs[0].shape == r.outputs[0].shape;
-                }});
+  registry.add(
+      {.name = "broadcast_to",
+       .options = described_by<BroadcastToOptions>([](auto& fields, auto& options) { fields("shape", options.shape); }),
+       .infer = infer_broadcast_to,
+       .is_identity = [](const IdentityRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
 }
 
 Value broadcast_to(Value x, Shape shape, Where where) {

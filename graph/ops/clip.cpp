@@ -2,6 +2,7 @@
 
 #include "graph/elementwise.h"
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -16,8 +17,12 @@ std::vector<TensorType> infer_clip(const ShapeRequest& request) {
 }  // namespace
 
 void define_clip_ops(OpRegistry& registry) {
-  registry.add({.name = "clip", .infer = infer_clip});
-  registry.add({.name = "clip_grad", .infer = infer_gradient_of_one});
+  const OptionsDescription options = described_by<ClipOptions>([](auto& fields, auto& described) {
+    fields("low", described.low);
+    fields("high", described.high);
+  });
+  registry.add({.name = "clip", .options = options, .infer = infer_clip});
+  registry.add({.name = "clip_grad", .inputs = 2, .options = options, .infer = infer_gradient_of_one});
 }
 
 Value clip(Value x, float low, float high, Where where) {

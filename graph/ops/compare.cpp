@@ -18,7 +18,7 @@ Value comparison(std::string_view op, Value a, Value b, Where where) {
 
 void define_compare_ops(OpRegistry& registry) {
   for (const char* name : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}) {
-    registry.add({.name = name, .infer = infer_comparison});
+    registry.add({.name = name, .inputs = 2, .infer = infer_comparison});
   }
 }
 

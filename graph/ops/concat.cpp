@@ -4,6 +4,7 @@
 
 #include "base/checked_arithmetic.h"
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -61,6 +62,8 @@ std::vector<TensorType> infer_concat_grad(const ShapeRequest& request) {
   const auto& options = request.get<ConcatGradOptions>();
   const TensorType& dy = request.inputs[0];
   const auto values = request.inputs.subspan(1);
+  SF_CHECK(options.wanted.size() == values.size(), ArgumentError, request.label, " got ", values.size(),
+           " values, and whether a gradient is wanted for ", options.wanted.size());
   const TensorType y = joined_type(request, values, options.concat);
   SF_CHECK(may_agree(dy, y), ShapeError, request.label, " got dy ", dy.text(), "; wanted ", y.text());
   std::vector<TensorType> types;
@@ -70,7 +73,20 @@ std::vector<TensorType> infer_concat_grad(const ShapeRequest& request) {
   return types;
 }
 
+void check_parts(const ShapeRequest& request, const SplitOptions& options) {
+  constexpr int kMostParts = 1 << 16;
+  SF_CHECK(options.parts >= 1 && options.parts <= kMostParts, ArgumentError, request.label, " got ", options.parts,
+           " parts; wanted one at least, and at most ", kMostParts);
+  const std::size_t num_sizes = options.sizes.size();
+  SF_CHECK(num_sizes == 0 || num_sizes == static_cast<std::size_t>(options.parts), ArgumentError, request.label,
+           " got ", num_sizes, " sizes for ", options.parts, " parts");
+  for (std::int64_t size : options.sizes) {
+    SF_CHECK(size >= 0, ArgumentError, request.label, " got the size ", size, "; wanted >= 0");
+  }
+}
+
 std::vector<TensorType> part_types(const ShapeRequest& request, const TensorType& x, const SplitOptions& options) {
+  check_parts(request, options);
   const int axis = normalized_axis(options.axis, x.shape.rank(), request.label);
   const std::int64_t dim = x.shape[axis];
   if (options.sizes.empty()) {
@@ -98,6 +114,10 @@ std::vector<TensorType> infer_split_grad(const ShapeRequest& request) {
   const auto& options = request.get<SplitGradOptions>();
   const TensorType& x = request.inputs[0];
   const std::vector<TensorType> parts = part_types(request, x, options.split);
+  const auto num_given = static_cast<std::size_t>(std::count(options.given.begin(), options.given.end(), true));
+  SF_CHECK(options.given.size() == parts.size() && request.inputs.size() == 1 + num_given, ArgumentError, request.label,
+           " got ", request.inputs.size() - 1, " gradients; wanted those of ", num_given, " of ", parts.size(),
+           " parts");
   std::size_t input = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!options.given[i]) continue;
@@ -123,14 +143,42 @@ Value join(const char* op, const std::vector<Value>& values, const ConcatOptions
 }  // namespace
 
 void define_concat_ops(OpRegistry& registry) {
-  for (const char* name : {"concat", "stack"}) registry.add({.name = name, .infer = infer_concat});
-  registry.add({.name = "concat_grad", .infer = infer_concat_grad, .uses = [](std::size_t num_inputs, HostBooleans) {
+  const auto describe_concat = [](auto& fields, auto& options) {
+    fields("axis", options.axis);
+    fields("is_stack", options.is_stack);
+  };
+  for (const char* name : {"concat", "stack"}) {
+    registry.add({.name = name,
+                  .inputs = {1, kAnyNumber},
+                  .options = described_by<ConcatOptions>(describe_concat),
+                  .infer = infer_concat});
+  }
+  registry.add({.name = "concat_grad",
+                .inputs = {2, kAnyNumber},
+                .options = described_by<ConcatGradOptions>([=](auto& fields, auto& options) {
+                  describe_concat(fields, options.concat);
+                  fields("wanted", options.wanted);
+                }),
+                .infer = infer_concat_grad,
+                .uses = [](std::size_t num_inputs, HostBooleans) {
                   std::vector<InputUse> uses(num_inputs, InputUse::shape_only);
                   uses[0] = InputUse::data;
                   return uses;
                 }});
-  registry.add({.name = "split", .infer = infer_split});
-  registry.add({.name = "split_grad", .infer = infer_split_grad, .uses = [](std::size_t num_inputs, HostBooleans) {
+  const auto describe_split = [](auto& fields, auto& options) {
+    fields("axis", options.axis);
+    fields("parts", options.parts);
+    fields("sizes", options.sizes);
+  };
+  registry.add({.name = "split", .options = described_by<SplitOptions>(describe_split), .infer = infer_split});
+  registry.add({.name = "split_grad",
+                .inputs = {1, kAnyNumber},
+                .options = described_by<SplitGradOptions>([=](auto& fields, auto& options) {
+                  describe_split(fields, options.split);
+                  fields("given", options.given);
+                }),
+                .infer = infer_split_grad,
+                .uses = [](std::size_t num_inputs, HostBooleans) {
                   std::vector<InputUse> uses(num_inputs, InputUse::data);
                   uses[0] = InputUse::shape_only;
                   return uses;

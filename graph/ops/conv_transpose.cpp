@@ -2,13 +2,17 @@
 
 #include "graph/check_f32.h"
 #include "graph/op_registry.h"
+#include "graph/ops/described_window.h"
 
 namespace sectionflow {
 namespace {
 
-std::vector<TensorType> infer(const ShapeRequest& request) {
+std::vector<TensorType> infer(const ShapeRequest& request, std::size_t rank) {
   check_f32(request);
   const auto& options = request.get<ConvolutionOptions>();
+  check_steps_of(options.steps, rank, request.label);
+  SF_CHECK(options.output_padding.size() == rank, ArgumentError, request.label, " got ", options.output_padding.size(),
+           " numbers as output padding; wanted ", rank);
   const auto g = transposed_geometry(request.inputs[0].shape, request.inputs[1].shape, options, request.label);
   return {{Dtype::f32, g.x_shape()}};
 }
@@ -30,8 +34,12 @@ ConvolutionOptions convolution_options(const ConvTranspose3dOptions& options) {
 }
 
 void define_conv_transpose_ops(OpRegistry& registry) {
-  registry.add({.name = "conv_transpose2d", .infer = infer});
-  registry.add({.name = "conv_transpose3d", .infer = infer});
+  for (std::size_t rank : {2, 3}) {
+    registry.add({.name = text_of("conv_transpose", rank, "d"),
+                  .inputs = 2,
+                  .options = described_convolution(),
+                  .infer = [rank](const ShapeRequest& request) { return infer(request, rank); }});
+  }
 }
 
 Value conv_transpose2d(Value x, Value w, ConvTranspose2dOptions options, Where where) {

@@ -3,6 +3,7 @@
 #include "base/checked_arithmetic.h"
 #include "graph/check_f32.h"
 #include "graph/op_registry.h"
+#include "graph/ops/described_window.h"
 
 namespace sectionflow {
 
@@ -39,6 +40,12 @@ void check_groups(std::int64_t channels, std::int64_t filters, std::int64_t grou
            filters, " filters in ", groups, " groups; wanted multiples of the groups");
 }
 
+/// a b, for messages.
+std::string product_text(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? text_of(a, " times ", b) : text_of(product);
+}
+
 std::vector<std::int64_t> window_of(const Shape& w) {
   return {w.dims().begin(), w.dims().end() - 2};
 }
@@ -50,9 +57,10 @@ ConvolutionGeometry convolution_geometry(const Shape& x, const Shape& w, const C
   check_ranks(x, w, options, options.groups == 1 ? "C, F" : "C / groups, F", label);
   const ImageDims image = image_dims(x, options.steps.format);
   check_groups(image.channels, w[-1], options.groups, label);
-  SF_CHECK(image.channels == w[-2] * options.groups, ShapeError, label, ": input ", x, " has ", image.channels,
+  // Without a product, which might not fit 64 bits: the channels are a multiple of the groups.
+  SF_CHECK(image.channels / options.groups == w[-2], ShapeError, label, ": input ", x, " has ", image.channels,
            " channels, filter ", w, options.groups == 1 ? "" : text_of(" in ", options.groups, " groups"), " wants ",
-           w[-2] * options.groups);
+           product_text(w[-2], options.groups));
   return {.batch = image.batch,
           .channels = image.channels,
           .filters = w[-1],
@@ -98,12 +106,13 @@ ConvolutionGeometry transposed_geometry(const Shape& x, const Shape& w, const Co
   ImageDims image = image_dims(x, options.steps.format);
   SF_CHECK(image.channels == w[-1], ShapeError, label, ": input ", x, " has ", image.channels, " channels, filter ", w,
            " wants ", w[-1]);
-  check_groups(image.channels, w[-2] * options.groups, options.groups, label);
+  const std::int64_t outputs = options.groups <= 1 ? w[-2] : checked_multiply(w[-2], options.groups);
+  check_groups(image.channels, outputs, options.groups, label);
   for (std::size_t i = 0; i < image.sizes.size(); ++i) {
     image.sizes[i] = transposed_size(image.sizes[i], w[static_cast<int>(i)], options, i, label);
   }
   return {.batch = image.batch,
-          .channels = w[-2] * options.groups,
+          .channels = outputs,
           .filters = image.channels,
           .groups = options.groups,
           .axes = window_axes(image.sizes, window_of(w), options.steps, label),
@@ -114,8 +123,9 @@ namespace {
 
 // Inputs of both: dy, the other factor, and the tensor whose gradient is taken, for its shape. X, W: where x and w are.
 template <std::size_t X, std::size_t W>
-std::vector<TensorType> infer_backward(const ShapeRequest& request) {
+std::vector<TensorType> infer_backward(const ShapeRequest& request, std::size_t rank) {
   check_f32(request);
+  check_steps_of(request.get<ConvolutionOptions>().steps, rank, request.label);
   const Shape& x = request.inputs[X].shape;
   const Shape& w = request.inputs[W].shape;
   const Shape y = convolution_geometry(x, w, request.get<ConvolutionOptions>(), request.label).y_shape();
@@ -126,18 +136,37 @@ std::vector<TensorType> infer_backward(const ShapeRequest& request) {
 
 }  // namespace
 
+OptionsDescription described_convolution() {
+  return described_by<ConvolutionOptions>([](auto& fields, auto& options) {
+    describe_steps(fields, options.steps);
+    fields("groups", options.groups);
+    fields("output_padding", options.output_padding);
+  });
+}
+
 void define_convolution_ops(OpRegistry& registry, const std::string& name) {
-  registry.add({.name = name, .infer = [](const ShapeRequest& r) {
+  const std::size_t rank = name == "conv2d" ? 2 : 3;
+  const OptionsDescription options = described_convolution();
+  registry.add({.name = name, .inputs = 2, .options = options, .infer = [rank](const ShapeRequest& r) {
                   check_f32(r);
-                  const auto& options = r.get<ConvolutionOptions>();
-                  const auto g = convolution_geometry(r.inputs[0].shape, r.inputs[1].shape, options, r.label);
+                  const auto& given = r.get<ConvolutionOptions>();
+                  check_steps_of(given.steps, rank, r.label);
+                  const auto g = convolution_geometry(r.inputs[0].shape, r.inputs[1].shape, given, r.label);
                   return std::vector<TensorType>{{Dtype::f32, g.y_shape()}};
                 }});
   const auto uses = [](std::size_t, HostBooleans) {
     return std::vector{InputUse::data, InputUse::data, InputUse::shape_only};
   };
-  registry.add({.name = name + "_backward_input", .infer = infer_backward<2, 1>, .uses = uses});
-  registry.add({.name = name + "_backward_filter", .infer = infer_backward<1, 2>, .uses = uses});
+  registry.add({.name = name + "_backward_input",
+                .inputs = 3,
+                .options = options,
+                .infer = [rank](const ShapeRequest& r) { return infer_backward<2, 1>(r, rank); },
+                .uses = uses});
+  registry.add({.name = name + "_backward_filter",
+                .inputs = 3,
+                .options = options,
+                .infer = [rank](const ShapeRequest& r) { return infer_backward<1, 2>(r, rank); },
+                .uses = uses});
 }
 
 std::string convolution_name(const ConvolutionOptions& options) {

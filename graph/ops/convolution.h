@@ -6,6 +6,7 @@
 
 #include "base/export.h"
 #include "graph/graph.h"
+#include "graph/op_def.h"
 #include "graph/ops/window.h"
 
 namespace SF_API sectionflow {
@@ -44,6 +45,8 @@ ConvolutionGeometry convolution_geometry(const Shape& x, const Shape& w, const C
 ConvolutionGeometry transposed_geometry(const Shape& x, const Shape& w, const ConvolutionOptions& options,
                                         const std::string& label);
 
+/// ConvolutionOptions as fields of a file.
+OptionsDescription described_convolution();
 /// Adds the three ops to the registry.
 void define_convolution_ops(OpRegistry& registry, const std::string& name);
 

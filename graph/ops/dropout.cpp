@@ -3,6 +3,7 @@
 #include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -16,6 +17,10 @@ std::vector<TensorType> infer_dropout(const ShapeRequest& request) {
   return {x};
 }
 
+void check_rate(float rate, const std::string& label) {
+  SF_CHECK(rate >= 0 && rate < 1, ArgumentError, label, ": rate ", rate, "; wanted 0 to 1, without 1");
+}
+
 std::vector<InputUse> dropout_uses(std::size_t, HostBooleans) {
   return {InputUse::data, InputUse::host_boolean};
 }
@@ -24,19 +29,38 @@ std::vector<InputUse> dropout_uses(std::size_t, HostBooleans) {
 
 void define_dropout_ops(OpRegistry& registry) {
   // The gradient is seeded as well, though its numbers are those of another node.
-  for (const char* name : {"dropout", "dropout_grad"}) {
-    registry.add({.name = name,
-                  .infer = infer_dropout,
-                  .recompute = Recompute::seeded,
-                  .uses = dropout_uses,
-                  .is_identity = [](const IdentityRequest& r) { return r.booleans[1] == false; }});
-  }
+  const auto is_identity = [](const IdentityRequest& r) { return r.booleans[1] == false; };
+  registry.add(
+      {.name = "dropout",
+       .inputs = 2,
+       .options = described_by<DropoutOptions>([](auto& fields, auto& options) { fields("rate", options.rate); }),
+       .infer =
+           [](const ShapeRequest& r) {
+             check_rate(r.get<DropoutOptions>().rate, r.label);
+             return infer_dropout(r);
+           },
+       .recompute = Recompute::seeded,
+       .uses = dropout_uses,
+       .is_identity = is_identity});
+  registry.add({.name = "dropout_grad",
+                .inputs = 2,
+                .options = described_by<DropoutGradOptions>([](auto& fields, auto& options) {
+                  fields("rate", options.rate);
+                  fields("ordinal", options.ordinal);
+                }),
+                .infer =
+                    [](const ShapeRequest& r) {
+                      check_rate(r.get<DropoutGradOptions>().rate, r.label);
+                      return infer_dropout(r);
+                    },
+                .recompute = Recompute::seeded,
+                .uses = dropout_uses,
+                .is_identity = is_identity});
 }
 
 Value dropout(Value x, Value is_training, DropoutOptions options, Where where) {
   return x.graph().build_at(where, [&] {
-    SF_CHECK(options.rate >= 0 && options.rate < 1, ArgumentError, "dropout: rate ", options.rate,
-             "; wanted 0 to 1, without 1");
+    check_rate(options.rate, "dropout");
     check_host_boolean(is_training, "dropout");
     if (options.rate == 0) {
       const std::vector<TensorType> inputs = {x.type(), is_training.type()};

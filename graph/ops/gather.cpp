@@ -18,10 +18,11 @@ TensorType gathered_type(const ShapeRequest& request, const TensorType& table, c
 }  // namespace
 
 void define_gather_ops(OpRegistry& registry) {
-  registry.add({.name = "gather", .infer = [](const ShapeRequest& r) {
+  registry.add({.name = "gather", .inputs = 2, .infer = [](const ShapeRequest& r) {
                   return std::vector{gathered_type(r, r.inputs[0], r.inputs[1])};
                 }});
   registry.add({.name = "gather_grad",
+                .inputs = 3,
                 .infer =
                     [](const ShapeRequest& r) {
                       const TensorType y = gathered_type(r, r.inputs[2], r.inputs[1]);

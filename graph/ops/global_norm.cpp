@@ -4,6 +4,7 @@
 
 #include "graph/check_f32.h"
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -25,9 +26,12 @@ std::vector<TensorType> infer_from_scalars(const ShapeRequest& request) {
 }  // namespace
 
 void define_global_norm_ops(OpRegistry& registry) {
-  registry.add({.name = "global_norm", .infer = infer_global_norm});
-  registry.add({.name = "global_norm_grad", .infer = infer_from_scalars});
-  registry.add({.name = "clip_scale", .infer = [](const ShapeRequest& request) {
+  registry.add({.name = "global_norm", .inputs = {1, kAnyNumber}, .infer = infer_global_norm});
+  registry.add({.name = "global_norm_grad", .inputs = 2, .infer = infer_from_scalars});
+  registry.add({.name = "clip_scale",
+                .options = described_by<ClipScaleOptions>(
+                    [](auto& fields, auto& options) { fields("max_norm", options.max_norm); }),
+                .infer = [](const ShapeRequest& request) {
                   check_max_norm(request.get<ClipScaleOptions>().max_norm, request.label);
                   return infer_from_scalars(request);
                 }});

@@ -2,6 +2,7 @@
 
 #include "graph/check_f32.h"
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -18,6 +19,8 @@ Shape per_row(const Shape& x) {
 
 // Inputs: x, scale, shift.
 std::vector<TensorType> infer_forward(const ShapeRequest& request) {
+  const float epsilon = request.get<LayerNormOptions>().epsilon;
+  SF_CHECK(epsilon >= 0, ArgumentError, request.label, ": epsilon ", epsilon, "; wanted >= 0");
   check_f32(request);
   const Shape& x = request.inputs[0].shape;
   SF_CHECK(x.rank() >= 1 && x[-1] != 0, ShapeError, request.label, " got ", x,
@@ -44,15 +47,17 @@ std::vector<TensorType> infer_gradient(const ShapeRequest& request) {
 }  // namespace
 
 void define_layer_norm_ops(OpRegistry& registry) {
-  registry.add({.name = "layer_norm", .infer = infer_forward, .kept_outputs = {1, 2}});
-  registry.add({.name = "layer_norm_grad", .infer = infer_gradient});
+  registry.add({.name = "layer_norm",
+                .inputs = 3,
+                .options = described_by<LayerNormOptions>(
+                    [](auto& fields, auto& options) { fields("epsilon", options.epsilon); }),
+                .infer = infer_forward,
+                .kept_outputs = {1, 2}});
+  registry.add({.name = "layer_norm_grad", .inputs = 5, .infer = infer_gradient});
 }
 
 Value layer_norm(Value x, Value scale, Value shift, LayerNormOptions options, Where where) {
-  return x.graph().build_at(where, [&] {
-    SF_CHECK(options.epsilon >= 0, ArgumentError, "layer_norm: epsilon ", options.epsilon, "; wanted >= 0");
-    return x.graph().add_node("layer_norm", {x, scale, shift}, options, "layer_norm").output();
-  });
+  return x.graph().add_node("layer_norm", {x, scale, shift}, options, "layer_norm", where).output();
 }
 
 LayerNormGradients layer_norm_grad(Value dy, Value x, Value scale, Value mean, Value rstd) {

@@ -2,6 +2,7 @@
 
 #include "graph/check_f32.h"
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -54,8 +55,14 @@ std::vector<TensorType> infer_over_rows(const ShapeRequest& request) {
 }  // namespace
 
 void define_matmul_ops(OpRegistry& registry) {
-  registry.add({.name = "matmul", .infer = infer_matmul});
-  registry.add({.name = "matmul_over_rows", .infer = infer_over_rows});
+  registry.add({.name = "matmul",
+                .inputs = 2,
+                .options = described_by<MatmulOptions>([](auto& fields, auto& options) {
+                  fields("transpose_a", options.transpose_a);
+                  fields("transpose_b", options.transpose_b);
+                }),
+                .infer = infer_matmul});
+  registry.add({.name = "matmul_over_rows", .inputs = 2, .infer = infer_over_rows});
 }
 
 Value matmul(Value a, Value b, MatmulOptions options, Where where) {

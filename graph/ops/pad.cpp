@@ -2,6 +2,7 @@
 
 #include "base/checked_arithmetic.h"
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 #include "graph/shape_gradient.h"
 
 namespace sectionflow {
@@ -26,9 +27,15 @@ TensorType padded_type(const ShapeRequest& request, const TensorType& x) {
 }  // namespace
 
 void define_pad_ops(OpRegistry& registry) {
-  registry.add(
-      {.name = "pad", .infer = [](const ShapeRequest& r) { return std::vector{padded_type(r, r.inputs[0])}; }});
-  registry.add(gradient_by_shape("pad_grad", padded_type));
+  const OptionsDescription options = described_by<PadOptions>([](auto& fields, auto& described) {
+    fields("before", described.before);
+    fields("after", described.after);
+    fields("value", described.value);
+  });
+  registry.add({.name = "pad", .options = options, .infer = [](const ShapeRequest& r) {
+                  return std::vector{padded_type(r, r.inputs[0])};
+                }});
+  registry.add(gradient_by_shape("pad_grad", options, padded_type));
 }
 
 Value pad(Value x, PadOptions options, Where where) {

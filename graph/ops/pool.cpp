@@ -3,6 +3,7 @@
 #include "base/checked_arithmetic.h"
 #include "graph/check_f32.h"
 #include "graph/op_registry.h"
+#include "graph/ops/described_window.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/reshape.h"
 
@@ -39,11 +40,19 @@ Dtype pool_index_dtype(const PoolGeometry& geometry) {
 
 namespace {
 
+void check_window(const ShapeRequest& request, std::size_t rank) {
+  const auto& options = request.get<PoolOptions>();
+  SF_CHECK(options.window.size() == rank, ArgumentError, request.label, " got a window of ", options.window.size(),
+           " axes; wanted ", rank);
+  check_steps_of(options.steps, rank, request.label);
+}
+
 Shape output_shape(const PoolGeometry& geometry, DataFormat format) {
   return image_shape({geometry.batch, geometry.channels, outputs_of(geometry.axes)}, format);
 }
 
-std::vector<TensorType> infer_pool(const ShapeRequest& request, bool has_index) {
+std::vector<TensorType> infer_pool(const ShapeRequest& request, std::size_t rank, bool has_index) {
+  check_window(request, rank);
   check_f32(request.inputs[0], request.label);
   const auto& options = request.get<PoolOptions>();
   const PoolGeometry geometry = pool_geometry(request.inputs[0].shape, options, request.label);
@@ -55,7 +64,8 @@ std::vector<TensorType> infer_pool(const ShapeRequest& request, bool has_index) 
 }
 
 /// Inputs: dy, the index of a max pool, x.
-std::vector<TensorType> infer_grad(const ShapeRequest& request) {
+std::vector<TensorType> infer_grad(const ShapeRequest& request, std::size_t rank) {
+  check_window(request, rank);
   const TensorType& dy = request.inputs[0];
   const TensorType& x = request.inputs[request.inputs.size() - 1];
   check_f32(dy, request.label);
@@ -89,12 +99,22 @@ void check_image(Value x, std::size_t rank, DataFormat format, const std::string
 }  // namespace
 
 void define_pool_ops(OpRegistry& registry, const std::string& dimensions) {
-  registry.add({.name = "max_pool" + dimensions,
-                .infer = [](const ShapeRequest& request) { return infer_pool(request, true); }});
-  registry.add({.name = "average_pool" + dimensions,
-                .infer = [](const ShapeRequest& request) { return infer_pool(request, false); }});
-  for (const char* name : {"max_pool", "average_pool"}) {
-    registry.add({.name = text_of(name, dimensions, "_grad"), .infer = infer_grad, .uses = grad_uses});
+  const std::size_t rank = dimensions == "2d" ? 2 : 3;
+  const OptionsDescription options = described_by<PoolOptions>([](auto& fields, auto& described) {
+    fields("window", described.window);
+    describe_steps(fields, described.steps);
+    fields("include_padding", described.include_padding);
+  });
+  for (const std::string name : {"max_pool", "average_pool"}) {
+    const bool has_index = name == "max_pool";
+    registry.add({.name = name + dimensions, .options = options, .infer = [=](const ShapeRequest& request) {
+                    return infer_pool(request, rank, has_index);
+                  }});
+    registry.add({.name = name + dimensions + "_grad",
+                  .inputs = has_index ? 3 : 2,
+                  .options = options,
+                  .infer = [=](const ShapeRequest& request) { return infer_grad(request, rank); },
+                  .uses = grad_uses});
   }
 }
 

@@ -1,11 +1,21 @@
 #include "graph/ops/print.h"
 
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 
 void define_print_ops(OpRegistry& registry) {
-  registry.add({.name = "print", .infer = [](const ShapeRequest& r) { return std::vector{r.inputs[0]}; }});
+  registry.add({.name = "print",
+                .options = described_by<PrintOptions>([](auto& fields, auto& options) {
+                  fields("label", options.label);
+                  fields("first", options.first);
+                }),
+                .infer = [](const ShapeRequest& r) {
+                  const int first = r.get<PrintOptions>().first;
+                  SF_CHECK(first >= 0, ArgumentError, r.label, ": first is ", first, "; wanted >= 0");
+                  return std::vector{r.inputs[0]};
+                }});
 }
 
 Value print(Value x, PrintOptions options, Where where) {

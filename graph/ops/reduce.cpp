@@ -2,6 +2,7 @@
 
 #include "graph/check_f32.h"
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -26,6 +27,9 @@ std::vector<TensorType> infer_reduce(const ShapeRequest& request) {
 /// The type of x, after comparing dy (and y, for a maximum) with what the reduction of x gives.
 std::vector<TensorType> infer_reduce_grad(const ShapeRequest& request) {
   check_f32(request);
+  const bool of_max = request.get<ReduceNodeOptions>().reduction == Reduction::max;
+  SF_CHECK(of_max == (request.inputs.size() == 3), ArgumentError, request.label,
+           " is given another reduction than its own; wanted max for reduce_max_grad, sum or mean for reduce_grad");
   const TensorType x = request.inputs[1];
   const TensorType y = infer_reduce({request.label, request.inputs.subspan(1, 1), request.options})[0];
   for (std::size_t i = 0; i < request.inputs.size(); ++i) {
@@ -52,11 +56,21 @@ std::vector<bool> reduced_axes(const ReduceOptions& options, int rank, const std
 }
 
 void define_reduce_ops(OpRegistry& registry) {
-  registry.add({.name = "reduce", .infer = infer_reduce});
-  registry.add({.name = "reduce_grad", .infer = infer_reduce_grad, .uses = [](std::size_t, HostBooleans) {
+  const OptionsDescription options = described_by<ReduceNodeOptions>([](auto& fields, auto& described) {
+    fields.choice("reduction", described.reduction,
+                  {{Reduction::sum, "sum"}, {Reduction::mean, "mean"}, {Reduction::max, "max"}});
+    fields("axes", described.reduce.axes);
+    fields("keep_dims", described.reduce.keep_dims);
+  });
+  registry.add({.name = "reduce", .options = options, .infer = infer_reduce});
+  registry.add({.name = "reduce_grad",
+                .inputs = 2,
+                .options = options,
+                .infer = infer_reduce_grad,
+                .uses = [](std::size_t, HostBooleans) {
                   return std::vector{InputUse::data, InputUse::shape_only};
                 }});
-  registry.add({.name = "reduce_max_grad", .infer = infer_reduce_grad});
+  registry.add({.name = "reduce_max_grad", .inputs = 3, .options = options, .infer = infer_reduce_grad});
 }
 
 Value reduce_sum(Value x, ReduceOptions options, Where where) {

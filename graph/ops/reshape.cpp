@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -43,9 +44,14 @@ std::vector<TensorType> infer_flatten(const ShapeRequest& request) {
 
 void define_reshape_ops(OpRegistry& registry) {
   const auto is_identity = [](const IdentityRequest&) { return true; };
-  registry.add({.name = "reshape", .infer = infer_reshape, .is_identity = is_identity});
+  registry.add(
+      {.name = "reshape",
+       .options = described_by<ReshapeOptions>([](auto& fields, auto& options) { fields("shape", options.shape); }),
+       .infer = infer_reshape,
+       .is_identity = is_identity});
   registry.add({.name = "flatten", .infer = infer_flatten, .is_identity = is_identity});
   registry.add({.name = "reshape_like",
+                .inputs = 2,
                 .infer =
                     [](const ShapeRequest& r) {
                       const Shape& x = r.inputs[0].shape;

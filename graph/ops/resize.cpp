@@ -1,6 +1,7 @@
 #include "graph/ops/resize.h"
 
 #include "graph/op_registry.h"
+#include "graph/ops/described_window.h"
 #include "graph/shape_gradient.h"
 
 namespace sectionflow {
@@ -25,9 +26,18 @@ TensorType resized_type(const ShapeRequest& request, const TensorType& x) {
 }  // namespace
 
 void define_resize_ops(OpRegistry& registry) {
-  registry.add(
-      {.name = "resize2d", .infer = [](const ShapeRequest& r) { return std::vector{resized_type(r, r.inputs[0])}; }});
-  registry.add(gradient_by_shape("resize2d_grad", [](const ShapeRequest& r, const TensorType& x) {
+  const OptionsDescription options = described_by<Resize2dOptions>([](auto& fields, auto& described) {
+    fields("height", described.height);
+    fields("width", described.width);
+    fields.choice("method", described.method,
+                  {{ResizeMethod::nearest, "nearest"}, {ResizeMethod::bilinear, "bilinear"}});
+    fields("align_corners", described.align_corners);
+    describe_format(fields, described.format);
+  });
+  registry.add({.name = "resize2d", .options = options, .infer = [](const ShapeRequest& r) {
+                  return std::vector{resized_type(r, r.inputs[0])};
+                }});
+  registry.add(gradient_by_shape("resize2d_grad", options, [](const ShapeRequest& r, const TensorType& x) {
     const TensorType y = resized_type(r, x);
     SF_CHECK(y.dtype == Dtype::f32, ArgumentError, r.label, " got ", y.text(), "; wanted f32");
     return y;

@@ -20,7 +20,7 @@ std::vector<TensorType> infer_select(const ShapeRequest& request) {
 }  // namespace
 
 void define_select_ops(OpRegistry& registry) {
-  registry.add({.name = "select", .infer = infer_select});
+  registry.add({.name = "select", .inputs = 3, .infer = infer_select});
 }
 
 Value select(Value condition, Value a, Value b, Where where) {

@@ -1,6 +1,7 @@
 #include "graph/ops/slice.h"
 
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 #include "graph/shape_gradient.h"
 
 namespace sectionflow {
@@ -32,9 +33,14 @@ TensorType sliced_type(const ShapeRequest& request, const TensorType& x) {
 }  // namespace
 
 void define_slice_ops(OpRegistry& registry) {
-  registry.add(
-      {.name = "slice", .infer = [](const ShapeRequest& r) { return std::vector{sliced_type(r, r.inputs[0])}; }});
-  registry.add(gradient_by_shape("slice_grad", sliced_type));
+  const OptionsDescription options = described_by<SliceOptions>([](auto& fields, auto& described) {
+    fields("begin", described.begin);
+    fields("size", described.size);
+  });
+  registry.add({.name = "slice", .options = options, .infer = [](const ShapeRequest& r) {
+                  return std::vector{sliced_type(r, r.inputs[0])};
+                }});
+  registry.add(gradient_by_shape("slice_grad", options, sliced_type));
 }
 
 Value slice(Value x, SliceOptions options, Where where) {

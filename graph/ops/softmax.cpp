@@ -17,7 +17,7 @@ std::vector<TensorType> infer_softmax(const ShapeRequest& request) {
 void define_softmax_ops(OpRegistry& registry) {
   for (const std::string name : {"softmax", "log_softmax"}) {
     registry.add({.name = name, .infer = infer_softmax});
-    registry.add({.name = name + "_grad", .infer = infer_gradient_of_one});
+    registry.add({.name = name + "_grad", .inputs = 2, .infer = infer_gradient_of_one});
   }
 }
 

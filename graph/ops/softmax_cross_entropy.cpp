@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -61,8 +62,14 @@ Value add_node(std::string_view op, std::vector<Value> inputs, const SoftmaxCros
 }  // namespace
 
 void define_softmax_cross_entropy_ops(OpRegistry& registry) {
-  registry.add({.name = "softmax_cross_entropy", .infer = infer_forward, .kept_outputs = {1}});
-  registry.add({.name = "softmax_cross_entropy_grad", .infer = infer_gradient});
+  const OptionsDescription options = described_by<SoftmaxCrossEntropyNodeOptions>(
+      [](auto& fields, auto& described) { fields("label_smoothing", described.label_smoothing); });
+  registry.add({.name = "softmax_cross_entropy",
+                .inputs = {2, 3},
+                .options = options,
+                .infer = infer_forward,
+                .kept_outputs = {1}});
+  registry.add({.name = "softmax_cross_entropy_grad", .inputs = {4, 5}, .options = options, .infer = infer_gradient});
 }
 
 Value softmax_cross_entropy(Value logits, Value labels, SoftmaxCrossEntropyOptions options, Where where) {

@@ -1,6 +1,7 @@
 #include "graph/ops/transpose.h"
 
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -30,7 +31,10 @@ std::vector<int> normalized_permutation(const std::vector<int>& permutation, int
 }
 
 void define_transpose_ops(OpRegistry& registry) {
-  registry.add({.name = "transpose", .infer = infer_transpose});
+  registry.add({.name = "transpose",
+                .options = described_by<TransposeOptions>(
+                    [](auto& fields, auto& options) { fields("permutation", options.permutation); }),
+                .infer = infer_transpose});
 }
 
 Value transpose(Value x, std::vector<int> permutation, Where where) {

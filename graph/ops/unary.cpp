@@ -28,7 +28,7 @@ void define_unary_ops(OpRegistry& registry) {
     registry.add({.name = name, .infer = infer_like_f32});
   }
   for (const char* name : {"square_grad", "sqrt_grad", "rsqrt_grad"}) {
-    registry.add({.name = name, .infer = infer_gradient_of_one});
+    registry.add({.name = name, .inputs = 2, .infer = infer_gradient_of_one});
   }
 }
 

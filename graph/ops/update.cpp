@@ -4,6 +4,7 @@
 
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -44,6 +45,7 @@ using Types = std::vector<TensorType>;
 
 void define_assignments(OpRegistry& registry) {
   registry.add({.name = "assign",
+                .inputs = 2,
                 .infer =
                     [](const ShapeRequest& r) {
                       check_like_variable(r, {1});
@@ -52,6 +54,7 @@ void define_assignments(OpRegistry& registry) {
                 .recompute = Recompute::once,
                 .updated_inputs = {0}});
   registry.add({.name = "assign_add",
+                .inputs = 2,
                 .infer =
                     [](const ShapeRequest& r) {
                       check_like_variable(r, {1});
@@ -61,9 +64,17 @@ void define_assignments(OpRegistry& registry) {
                     },
                 .recompute = Recompute::once,
                 .updated_inputs = {0}});
+}
+
+void define_moving_average(OpRegistry& registry) {
   registry.add({.name = "update_moving_average",
+                .inputs = 3,
+                .options = described_by<MovingAverageOptions>(
+                    [](auto& fields, auto& options) { fields("decay", options.decay); }),
                 .infer =
                     [](const ShapeRequest& r) {
+                      const float decay = r.get<MovingAverageOptions>().decay;
+                      SF_CHECK(decay >= 0 && decay <= 1, ArgumentError, r.label, ": decay ", decay, "; wanted 0 to 1");
                       check_f32_variable(r);
                       check_like_variable(r, {1});
                       check_scalar(r, 2, Dtype::boolean, "is_training");
@@ -81,8 +92,10 @@ void define_assignments(OpRegistry& registry) {
 
 /// Inputs: variable, m, v, gradient, learning_rate, steps.
 template <class Options>
-void add_adam(OpRegistry& registry, const char* name) {
+void add_adam(OpRegistry& registry, const char* name, OptionsDescription options) {
   registry.add({.name = name,
+                .inputs = 6,
+                .options = std::move(options),
                 .infer =
                     [](const ShapeRequest& r) {
                       check_f32_variable(r);
@@ -98,8 +111,10 @@ void add_adam(OpRegistry& registry, const char* name) {
 
 /// Inputs: variable, slot, gradient, learning_rate.
 template <class Options>
-void add_one_slot(OpRegistry& registry, const char* name) {
+void add_one_slot(OpRegistry& registry, const char* name, OptionsDescription options) {
   registry.add({.name = name,
+                .inputs = 4,
+                .options = std::move(options),
                 .infer =
                     [](const ShapeRequest& r) {
                       check_f32_variable(r);
@@ -114,6 +129,7 @@ void add_one_slot(OpRegistry& registry, const char* name) {
 
 void define_optimizer_updates(OpRegistry& registry) {
   registry.add({.name = "apply_sgd",
+                .inputs = 3,
                 .infer =
                     [](const ShapeRequest& r) {
                       check_f32_variable(r);
@@ -123,11 +139,29 @@ void define_optimizer_updates(OpRegistry& registry) {
                     },
                 .recompute = Recompute::once,
                 .updated_inputs = {0}});
-  add_adam<AdamOptions>(registry, "apply_adam");
-  add_adam<AdamWOptions>(registry, "apply_adam_w");
-  add_one_slot<MomentumOptions>(registry, "apply_momentum");
-  add_one_slot<AdagradOptions>(registry, "apply_adagrad");
-  add_one_slot<RmsPropOptions>(registry, "apply_rms_prop");
+  const auto describe_adam = [](auto& fields, auto& options) {
+    fields("beta1", options.beta1);
+    fields("beta2", options.beta2);
+    fields("epsilon", options.epsilon);
+  };
+  add_adam<AdamOptions>(registry, "apply_adam", described_by<AdamOptions>(describe_adam));
+  add_adam<AdamWOptions>(registry, "apply_adam_w", described_by<AdamWOptions>([=](auto& fields, auto& options) {
+                           describe_adam(fields, options);
+                           fields("weight_decay", options.weight_decay);
+                         }));
+  add_one_slot<MomentumOptions>(registry, "apply_momentum",
+                                described_by<MomentumOptions>([](auto& fields, auto& options) {
+                                  fields("momentum", options.momentum);
+                                  fields("nesterov", options.nesterov);
+                                }));
+  add_one_slot<AdagradOptions>(registry, "apply_adagrad", described_by<AdagradOptions>([](auto& fields, auto& options) {
+                                 fields("epsilon", options.epsilon);
+                               }));
+  add_one_slot<RmsPropOptions>(registry, "apply_rms_prop",
+                               described_by<RmsPropOptions>([](auto& fields, auto& options) {
+                                 fields("decay", options.decay);
+                                 fields("epsilon", options.epsilon);
+                               }));
 }
 
 void check_decay(float decay, const char* name, const std::string& label) {
@@ -144,6 +178,7 @@ void check_not_negative(float number, const char* name, const std::string& label
 
 void define_update_ops(OpRegistry& registry) {
   define_assignments(registry);
+  define_moving_average(registry);
   define_optimizer_updates(registry);
 }
 

@@ -52,7 +52,8 @@ WindowAxis window_axis(std::int64_t size, std::int64_t window, const WindowSteps
   check_steps(size, axis, label);
   if (steps.padding == PaddingKind::same) {
     axis.out = size == 0 ? 0 : (size - 1) / axis.stride + 1;
-    const std::int64_t total = std::max<std::int64_t>(0, (axis.out - 1) * axis.stride + axis.extent() - size);
+    const std::int64_t total =
+        std::max<std::int64_t>(0, checked_add((axis.out - 1) * axis.stride, axis.extent()) - size);
     axis.before = total / 2;
     axis.after = total - axis.before;
     return axis;

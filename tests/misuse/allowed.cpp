@@ -255,7 +255,7 @@ TEST(Allowed, AFetchOfWhatThePlanHasFreedExtendsThePlanAndItsPeakIsCheckedAgains
   const std::size_t with = probe.manager.plan(*probe.session, interior, types).planned_peak_bytes;
   ASSERT_GE(with, without);
   for (const std::size_t budget : {with, with - 1}) {
-    SmallTraining t({.device_memory = budget, .threads = 2});
+    SmallTraining t({.device_memory = budget, .threads = 2}, {.borders = BorderPolicy::keep});
     std::vector<Value> fetches = {t.net.loss};
     for (const Value& value : t.net.convolved) fetches.push_back(value);
     if (budget == with) {

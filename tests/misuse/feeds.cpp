@@ -211,7 +211,7 @@ TEST(MisuseFeeds, AFetchOfAnotherGraphNamesTheNearestOfThisOne) {
 TEST(MisuseFeeds, ACapBelowTheMinimumTellsTheMinimumTheOperationAndItsSection) {
   Net probe;
   const ProgramReport report = probe.manager.plan(*probe.session, {probe.net.loss}, probe.net.types(6));
-  Net t({.device_memory = report.planned_peak_bytes - 1, .threads = 2});
+  Net t({.device_memory = report.planned_peak_bytes - 1, .threads = 2}, {.borders = BorderPolicy::keep});
   const std::uint64_t before = t.state();
   try {
     t.cycle(t.net.feeds(), Where::here());

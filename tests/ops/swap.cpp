@@ -77,7 +77,8 @@ TEST(Swap, WhatRestsIsReadByNobodyElse) {
   const Value wrong = relu(rest);
   Session session(graph);
   session.initialize();
-  const Feeds feeds = {{x, HostTensor(Dtype::f32, {2, 3})}};
+  const HostTensor fed(Dtype::f32, {2, 3});
+  const Feeds feeds = {{x, fed}};
   EXPECT_TRUE(contains(error_of([&] { session.run({wrong}, feeds); }), "which rests on the host"));
   EXPECT_TRUE(contains(error_of([&] { session.run({rest}, feeds); }), "rests on the host"));
 }
@@ -141,7 +142,8 @@ TEST(ReplaceInput, AnEditAfterARunIsHonoured) {
   const Value z = relu(x);
   Session session(graph);
   session.initialize();
-  const Feeds feeds = {{x, HostTensor::scalar(1.0F)}, {y, HostTensor::scalar(2.0F)}};
+  const HostTensor one = HostTensor::scalar(1.0F), two = HostTensor::scalar(2.0F);
+  const Feeds feeds = {{x, one}, {y, two}};
   auto [before] = session.run({z}, feeds);
   EXPECT_EQ(before.item<float>(), 1.0F);
   graph.replace_input(z.node(), 0, y);

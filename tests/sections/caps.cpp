@@ -1,4 +1,5 @@
-// The cap: every budget from the smallest to twice that is kept to the byte; one byte less is refused.
+// The cap, where nothing travels: every budget from the smallest to twice that is kept to the byte; one byte less is
+// refused.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@ using testing_support::RandomModel;
 
 /// A random model, cut before every second layer.
 struct CutModel {
-  explicit CutModel(std::uint64_t seed) {
+  explicit CutModel(std::uint64_t seed, BorderPolicy borders = BorderPolicy::keep) {
     std::optional<SectionScope> section;
     model = build_random_model(graph, {.seed = seed, .min_layers = 4, .at_border = [&](int layer) {
                                          if (layer % 2 != 0) return;
@@ -26,7 +27,7 @@ struct CutModel {
                                          section.emplace(manager.new_section());
                                        }});
     section.reset();
-    manager.add_training_ops(random_optimizer(seed), model.loss);
+    manager.add_training_ops(random_optimizer(seed), model.loss, {.sections = {.borders = borders}});
     manager.prepare_training();
   }
   Graph graph;

@@ -65,8 +65,9 @@ inline Value kernel_of(const Graph& graph, std::string_view layer) {
 
 /// A small net that is ready to train, with a session.
 struct SmallTraining {
-  explicit SmallTraining(SessionOptions options = {.threads = 2, .check_schedules = true}) : net(graph, manager) {
-    manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss);
+  explicit SmallTraining(SessionOptions options = {.threads = 2, .check_schedules = true}, SectionOptions sections = {})
+      : net(graph, manager) {
+    manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss, {.sections = std::move(sections)});
     manager.prepare_training();
     session = std::make_unique<Session>(graph, options);
     session->initialize();

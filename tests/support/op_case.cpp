@@ -13,6 +13,7 @@
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
+#include "tests/support/graph_round_trip.h"
 
 namespace sectionflow::testing_support {
 namespace {
@@ -238,6 +239,7 @@ void check(const OpCase& op_case) {
   std::mt19937 random(seed);
   std::vector<Doubles> wanted;
   const auto built = build(op_case, random, wanted);
+  expect_round_trip(built->graph);
   std::vector<HostTensor> of_two_threads;
   for (int threads : {2, 1}) {
     SCOPED_TRACE(std::to_string(threads) + " thread(s)");

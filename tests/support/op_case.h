@@ -63,7 +63,8 @@ struct OpCase {
 /// differentiable inputs, equals
 ///   the central difference of the reference;
 /// - outputs and gradients have the same bits when repeated, on dirty workspace, at other addresses, in place,
-/// replayed.
+/// replayed;
+/// - the graph, gradient included, is the same after it was saved and loaded.
 void check(const OpCase& op_case);
 
 /// For INSTANTIATE_TEST_SUITE_P.

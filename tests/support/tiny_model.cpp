@@ -28,7 +28,7 @@ TrainableModel build_tiny(Graph& graph, GraphSectionManager& manager, int num_se
   const Value logits = dense(reduce_mean(x, {.axes = {1, 2}}), {.units = 4});
   const Value loss = mean(softmax_cross_entropy(logits, labels));
   sections.end();
-  manager.add_training_ops(optimizer, loss);
+  manager.add_training_ops(optimizer, loss, {.sections = {.borders = BorderPolicy::keep}});
   manager.prepare_training();
   return {loss, [=](const Batch& batch) {
             return Feeds{{images, batch.images}, {labels, batch.labels}, {is_training, true}};

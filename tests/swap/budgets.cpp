@@ -36,6 +36,9 @@ TEST_P(SwapRoads, EveryBudgetFromTheLeastToTheWholeGivesTheSameBits) {
   const TrainingRecord whole = record_training(net, How::whole, options);
   const Bounds bounds = bounds_of(net, GetParam().session);
   ASSERT_LT(bounds.least, bounds.whole * 2 / 3);
+  const ProgramReport least = Swapped(net, with_memory(GetParam().session, bounds.least)).plan();
+  EXPECT_GT(least.bytes_out, 0U);
+  EXPECT_EQ(least.disk_bytes_out > 0, GetParam().session.disk > 0);
   for (int i = 0; i <= 4; ++i) {
     options.session = with_memory(GetParam().session, bounds.least + (bounds.whole - bounds.least) / 4 * i);
     options.on_session = [](How, const Graph&, Session& session) { insert_swaps(session); };
@@ -79,6 +82,7 @@ TEST_P(SwapRoads, SwapAlsoUnderSections) {
       });
     };
     options.session.host_memory = 0;
+    options.session.disk = 64_MiB;  // some of the cuts ask for it
     const auto failure = find_failure(training_case(spec), options);
     if (failure) ADD_FAILURE() << "seed " << seed << ": " << failure->text << "\n" << listing(spec);
   }

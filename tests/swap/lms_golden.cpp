@@ -26,7 +26,7 @@ TEST(LmsGolden, MirrorChainHasTheLevelsOfItsFormula) {
     const LmsLevels levels = lms_levels(g.graph);
     EXPECT_EQ(levels.count(), 2 * n + 2 + 1);
     for (int k = 1; k <= n; ++k) {
-      const NodeId f = g.at("f" + std::to_string(k)).node().id(), b = g.at("b" + std::to_string(k)).node().id();
+      const NodeId f = g.at(text_of("f", k)).node().id(), b = g.at(text_of("b", k)).node().id();
       EXPECT_EQ(levels.of(f), k - 1 + 1);
       EXPECT_EQ(levels.of(b), 2 * n + 1 - k + 1);
       EXPECT_EQ(levels.distance(f, b), 2 * (n + 1 - k));
@@ -182,7 +182,7 @@ TEST(LmsGolden, SerializationOrdersByNumberAndChangesNoOptions) {
     for (const Node* before : g.at(name).node().order_inputs()) text += g.name_of(*before);
     return text;
   };
-  EXPECT_EQ(waits("x") + "," + waits("y") + "," + waits("z") + "," + waits("j"), ",x,y,z");
+  EXPECT_EQ(text_of(waits("x"), ",", waits("y"), ",", waits("z"), ",", waits("j")), ",x,y,z");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ struct NamedGraph {
 /// f1 -> ... -> fN -> L -> bN -> ... -> b1 -> u, and each b reads its f.
 inline void build_mirror_chain(NamedGraph& g, int length) {
   Value x = g.input();
-  const auto name = [](const char* kind, int number) { return kind + std::to_string(number); };
+  const auto name = [](const char* kind, int number) { return text_of(kind, number); };
   for (int k = 1; k <= length; ++k) x = g.add(name("f", k), relu(x));
   x = g.add("L", relu(x));
   for (int k = length; k >= 1; --k) x = g.add(name("b", k), sectionflow::add(x, g.at(name("f", k))));
@@ -53,7 +53,7 @@ inline void build_fan(NamedGraph& g) {
   Value x = a;
   for (int k = 1; k <= 12; ++k) {
     const bool reads_a = k == 3 || k == 4 || k == 8 || k == 12;
-    x = g.add("n" + std::to_string(k), reads_a ? sectionflow::add(x, a) : relu(x));
+    x = g.add(text_of("n", k), reads_a ? sectionflow::add(x, a) : relu(x));
   }
 }
 
@@ -74,7 +74,7 @@ inline std::map<std::string, std::string> triggers(const NamedGraph& g) {
     for (const Value& input : node.inputs()) {
       if (input.node().op().movement != Movement::in) continue;
       std::string& text = readers[input.node().id()];
-      text += (text.empty() ? "" : " ") + g.name_of(node);
+      text += text_of(text.empty() ? "" : " ", g.name_of(node));
     }
   }
   std::map<std::string, std::string> found;
@@ -82,7 +82,7 @@ inline std::map<std::string, std::string> triggers(const NamedGraph& g) {
     std::set<std::string> waits;
     for (const Node* before : g.graph.node(id).order_inputs()) waits.insert(g.name_of(*before));
     std::string text;
-    for (const std::string& name : waits) text += (text.empty() ? "" : " ") + name;
+    for (const std::string& name : waits) text += text_of(text.empty() ? "" : " ", name);
     found[names] = text;
   }
   return found;
@@ -96,7 +96,7 @@ inline std::map<std::string, std::string> waiting_for_swap_outs(const NamedGraph
     for (const Node* before : node.order_inputs()) {
       if (before->op().movement != Movement::out) continue;
       std::string& text = found[g.name_of(node)];
-      text += (text.empty() ? "" : " ") + g.name_of(before->inputs()[0].node());
+      text += text_of(text.empty() ? "" : " ", g.name_of(before->inputs()[0].node()));
     }
   }
   return found;
@@ -108,9 +108,9 @@ inline std::string text_of_graph(const Graph& graph) {
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     text += node.label();
-    for (const Value& input : node.inputs()) text += " " + input.name();
-    for (const Node* before : node.control_inputs()) text += " ^" + before->name();
-    for (const Node* before : node.order_inputs()) text += " <" + before->name();
+    for (const Value& input : node.inputs()) text += text_of(" ", input.name());
+    for (const Node* before : node.control_inputs()) text += text_of(" ^", before->name());
+    for (const Node* before : node.order_inputs()) text += text_of(" <", before->name());
     text += "\n";
   }
   return text + std::to_string(graph.num_edits());

@@ -65,19 +65,28 @@ TEST(LmsMnist, SwapsAsTheTutorialAtAThresholdOfItsLevels) {
                                       "pool2/max_pool2d:1", "fc1/reshape"}));
 }
 
-TEST(LmsMnist, TheSearchFindsASettingForATightDevice) {
-  LmsOptions options = tutorial(-1);
-  options.swapin_ahead = options.swapin_groupby = -1;
-  options.batch_size = 5000;
-  options.autotune_gpu_mem = 1.6;
+// Swapping cannot help this network in the simulation, which knows no work in place: the gradient of the first relu
+// reads two tensors of the largest size and writes a third, at the end, where nothing else is left. The tutorial gives
+// its parameters for that reason: found by simulation they would be "none needed".
+TEST(LmsMnist, TheSearchSaysThatSwapsAreNotNeededOrDoNotHelp) {
+  LmsOptions options = tutorial(1000);
+  options.batch_size = 500;
+  const std::size_t whole = edited(options).simulated_peak_bytes;
+  options.swapout_threshold = 1;
+  options.sync_mode = 3;
+  EXPECT_EQ(edited(options).simulated_peak_bytes, whole);
+  options.swapout_threshold = options.swapin_ahead = options.swapin_groupby = -1;
+  options.sync_mode = 0;
+  const auto gib_for = [](std::size_t budget) {
+    return ((static_cast<double>(budget) + 0.5) / 0.9 + 3274634.0 * 4) / 1073741824.0;
+  };
+  options.autotune_gpu_mem = gib_for(whole + 1);
   const LmsResult result = edited(options);
-  EXPECT_TRUE(result.tuned);
-  EXPECT_TRUE(result.fits);
-  EXPECT_GT(result.num_swap_outs, 0);
-  EXPECT_LT(result.simulated_peak_bytes, result.budget_bytes);
-  EXPECT_EQ(result.budget_bytes, static_cast<std::size_t>(0.9 * (1.6 * 1073741824.0 - 3274634.0 * 4)));
-  options.autotune_gpu_mem = 64;
-  EXPECT_TRUE(edited(options).not_necessary);
+  EXPECT_TRUE(result.not_necessary);
+  EXPECT_EQ(result.budget_bytes, whole + 1);
+  EXPECT_EQ(result.simulated_peak_bytes, whole);
+  options.autotune_gpu_mem = gib_for(whole);
+  EXPECT_THROW(edited(options), ArgumentError);
 }
 
 }  // namespace

@@ -39,10 +39,10 @@ struct Stage {
 /// Without the variable and its initial value, which stand beside the chain.
 void build_pure_chain(NamedGraph& g, int length) {
   Value x = g.input();
-  for (int k = 1; k <= length; ++k) x = g.add("f" + std::to_string(k), relu(x));
+  for (int k = 1; k <= length; ++k) x = g.add(text_of("f", k), relu(x));
   x = g.add("L", relu(x));
   for (int k = length; k >= 1; --k) {
-    x = g.add("b" + std::to_string(k), sectionflow::add(x, g.at("f" + std::to_string(k))));
+    x = g.add(text_of("b", k), sectionflow::add(x, g.at(text_of("f", k))));
   }
   relu(x);
 }
@@ -228,7 +228,7 @@ void build_random(NamedGraph& g, std::uint64_t seed) {
   std::vector<std::vector<Value>> of_width(3);
   for (std::int64_t width : {5, 10, 20}) {
     of_width[static_cast<std::size_t>(width == 5 ? 0 : width / 10)].push_back(
-        relu(placeholder(g.graph, "in" + std::to_string(width), {5, width})));
+        relu(placeholder(g.graph, text_of("in", width), {5, width})));
   }
   for (int i = 0; i < 18; ++i) {
     auto& values = of_width[draw(3)];
@@ -336,7 +336,7 @@ TEST(LmsTuner, WarnsWhenTheHostIsTooSmall) {
   unsetenv("TF_GPU_HOST_MEM_LIMIT_IN_MB");
   EXPECT_TRUE(result.host_warning);
   const std::size_t needed = (result.host_bytes + (1U << 20) - 1) >> 20;
-  const std::string wanted = "set TF_GPU_HOST_MEM_LIMIT_IN_MB to at least " + std::to_string(needed);
+  const std::string wanted = text_of("set TF_GPU_HOST_MEM_LIMIT_IN_MB to at least ", needed);
   EXPECT_TRUE(std::any_of(result.log.begin(), result.log.end(),
                           [&](const std::string& line) { return contains(line, wanted); }));
 }

@@ -39,6 +39,16 @@ class Swapped {
     const Feeds feeds = net_.feeds(0, store);
     return session_.plan({net_.loss}, types_of(feeds), {.targets = manager_.training_operations()});
   }
+  const Program& program() {
+    FeedStore store;
+    const Feeds feeds = net_.feeds(0, store);
+    return session_.whole_program({net_.loss}, types_of(feeds), {.targets = manager_.training_operations()});
+  }
+  Profile measure() {
+    FeedStore store;
+    const Feeds feeds = net_.feeds(0, store);
+    return measure_profile(session_, {net_.loss}, types_of(feeds), {.targets = manager_.training_operations()});
+  }
   /// One step. Needs session().initialize().
   HostTensor run(std::int64_t step = 0) {
     FeedStore store;
@@ -55,6 +65,7 @@ class Swapped {
   Session session_;
 };
 
+/// With `device_memory`, one thread, and every schedule checked.
 inline SessionOptions with_memory(SessionOptions options, std::size_t device_memory) {
   options.device_memory = device_memory;
   options.threads = 1;

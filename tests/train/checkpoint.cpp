@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/bytes.h"
 #include "data/safetensors.h"
@@ -18,6 +19,9 @@ namespace sectionflow {
 namespace {
 
 using namespace testing_support;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 /// A random model that has been trained a little.
 struct Trained {
@@ -76,6 +80,46 @@ TEST(SaveVariables, AFolderThatIsMissingIsADataErrorAndHarmsNothing) {
   EXPECT_THROW(save_variables(trained.session, (folder.path() / "missing" / "model.safetensors").string()), DataError);
   EXPECT_EQ(folder.num_files(), 0u);
   EXPECT_NO_THROW(trained.train(1));
+}
+
+TEST(LoadVariables, GivesBackEveryBitAndTrainingGoesOnAlike) {
+  Trained saved, other;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  save_variables(saved.session, path);
+  other.train(3);
+  load_variables(other.session, path);
+  EXPECT_EQ(first_difference({read_variables(saved.session), {}}, {read_variables(other.session), {}}), "");
+}
+
+TEST(LoadVariables, AFileOfAnotherModelIsRefusedWithItsFirstDifferencesAndChangesNothing) {
+  Trained trained;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  std::vector<NamedTensor> tensors;
+  for (auto& [name, tensor] : read_variables(trained.session)) tensors.push_back({name, std::move(tensor)});
+  const std::string missing = tensors.front().name, reshaped = tensors.back().name;
+  tensors.erase(tensors.begin());
+  tensors.back().tensor = HostTensor(Dtype::f32, {7, 7});
+  tensors.push_back({"stranger", HostTensor(Dtype::f32, {2})});
+  write_safetensors(path, views_of(tensors));
+  const TrainingState before{read_variables(trained.session), {}};
+  EXPECT_THAT([&] { load_variables(trained.session, path); },
+              ThrowsMessage<DataError>(AllOf(HasSubstr("3 differences"), HasSubstr("'" + missing + "' is missing"),
+                                             HasSubstr("'" + reshaped + "' is f32[7,7]; wanted"),
+                                             HasSubstr("'stranger' is no variable"), HasSubstr("hint:"))));
+  EXPECT_THROW(load_variables(trained.session, (folder.path() / "nothing").string()), DataError);
+  EXPECT_EQ(first_difference(before, {read_variables(trained.session), {}}), "");
+}
+
+TEST(LoadVariables, NeedsInitialisedVariables) {
+  Trained trained;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  save_variables(trained.session, path);
+  TrainableRandomModel t({.seed = 4});
+  Session session(t.graph, {.device_memory = 8_MiB, .threads = 1});
+  EXPECT_THROW(load_variables(session, path), ArgumentError);
 }
 
 }  // namespace

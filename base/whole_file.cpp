@@ -1,0 +1,57 @@
+#include "base/whole_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+namespace sectionflow {
+namespace {
+
+/// A file descriptor for reading. Owns: it.
+class OpenFile {
+ public:
+  // Without O_NONBLOCK the opening of a pipe that nobody writes would wait for ever.
+  explicit OpenFile(const std::filesystem::path& path)
+      : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace
+
+std::string read_whole_file(const std::filesystem::path& path, std::size_t most_bytes, const std::string& what) {
+  const std::string where = what + ": '" + path.string() + "': ";
+  const OpenFile file(path);
+  SF_CHECK(file.descriptor() >= 0, DataError, where, "cannot be opened (", std::strerror(errno), ")");
+  struct stat status {};
+  SF_CHECK(fstat(file.descriptor(), &status) == 0, DataError, where, "cannot be examined (", std::strerror(errno), ")");
+  SF_CHECK(S_ISREG(status.st_mode), DataError, where, "is no file");
+  const auto num_bytes = static_cast<std::size_t>(status.st_size);
+  SF_CHECK(num_bytes <= most_bytes, DataError, where, "has ", num_bytes, " bytes; wanted at most ", most_bytes);
+  std::string bytes(num_bytes, '\0');
+  std::size_t done = 0;
+  while (done < num_bytes) {
+    const ssize_t count = read(file.descriptor(), bytes.data() + done, std::min<std::size_t>(num_bytes - done, 64_MiB));
+    if (count < 0 && errno == EINTR) continue;
+    SF_CHECK(count >= 0, DataError, where, "cannot be read (", std::strerror(errno), ")");
+    SF_CHECK(count > 0, DataError, where, "became shorter while it was read");
+    done += static_cast<std::size_t>(count);
+  }
+  return bytes;
+}
+
+}  // namespace sectionflow

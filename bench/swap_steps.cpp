@@ -1,0 +1,96 @@
+// Trains a model of the zoo as a whole under a budget, with what does not fit resting in host memory or on disk, and
+// compares what a step was predicted to take with what it takes.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+
+#include "bench/zoo_arguments.h"
+#include "sectionflow.h"
+
+namespace {
+
+using namespace sectionflow;
+
+struct Arguments {
+  ZooArguments zoo;
+  std::int64_t batch = 32;
+  std::string device_memory, host_memory, disk = "0B", profile;
+  double link_gigabytes = 0;
+  bool copy_threads = false, nominal = false;
+  int threads = 0, steps = 5;
+};
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+int run(const Arguments& arguments) {
+  const ZooModel model = model_of(arguments.zoo, Cut{});
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainableModel built = model.build(graph, manager);
+  const Batch batch = model.batch({.batch = arguments.batch, .seed = 1, .step = 0});
+  const Feeds feeds = built.feeds(batch);
+  const RunOptions targets{.targets = manager.training_operations()};
+  const auto bytes = [](const std::string& text) { return text.empty() ? 0 : parse_bytes(text); };
+  Session session(graph, {.device_memory = bytes(arguments.device_memory),
+                          .host_memory = bytes(arguments.host_memory),
+                          .disk = bytes(arguments.disk),
+                          .copy_threads = arguments.copy_threads,
+                          .link_bandwidth = arguments.link_gigabytes * 1e9,
+                          .threads = arguments.threads});
+  session.initialize();
+  const ProgramReport whole = session.plan({built.loss}, types_of(feeds), targets);
+  std::printf("whole graph: %s, %d steps\n", bytes_text(whole.planned_peak_bytes).c_str(), whole.num_steps);
+  SwapOptions options;
+  if (!arguments.nominal) {
+    const auto start = std::chrono::steady_clock::now();
+    options.profile = measure_profile(session, {built.loss}, types_of(feeds), targets);
+    std::printf("profile:     measured in %.0f ms, link %.1f / %.1f GB/s\n", milliseconds_since(start),
+                options.profile->link_out / 1e9, options.profile->link_in / 1e9);
+    if (!arguments.profile.empty()) options.profile->save(arguments.profile);
+  }
+  insert_swaps(session, options);
+  const auto start = std::chrono::steady_clock::now();
+  const ProgramReport report = session.plan({built.loss}, types_of(feeds), targets);
+  std::printf("plan:        made in %.0f ms\n%s", milliseconds_since(start), report.text().c_str());
+  std::vector<double> samples;
+  for (int step = 0; step <= arguments.steps && report.fits; ++step) {
+    const auto begin = std::chrono::steady_clock::now();
+    session.run(built.loss, feeds, targets);
+    if (step > 0) samples.push_back(milliseconds_since(begin));
+  }
+  if (samples.empty()) return 0;
+  std::sort(samples.begin(), samples.end());
+  const double predicted = report.predicted_seconds * 1e3, measured = samples[samples.size() / 2];
+  std::printf("step:        predicted %.1f ms, measured %.1f ms (%+.1f %%), from %.1f to %.1f\n", predicted, measured,
+              100 * (predicted / measured - 1), samples.front(), samples.back());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("Predicted and measured time of a training step that swaps");
+  add_zoo_arguments(app, arguments.zoo);
+  app.add_option("--batch", arguments.batch);
+  app.add_option("--device-memory", arguments.device_memory, "as in 512MiB; all of the machine where absent");
+  app.add_option("--host-memory", arguments.host_memory);
+  app.add_option("--disk", arguments.disk);
+  app.add_option("--link", arguments.link_gigabytes, "gigabytes a second and direction; 0: unlimited");
+  app.add_flag("--copy-threads", arguments.copy_threads);
+  app.add_flag("--nominal", arguments.nominal, "plan by the nominal profile instead of a measured one");
+  app.add_option("--profile", arguments.profile, "where to save the measured profile");
+  app.add_option("--threads", arguments.threads);
+  app.add_option("--steps", arguments.steps);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(arguments);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <any>
+#include <initializer_list>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/op_def.h"
+#include "graph/value.h"
+
+namespace sectionflow {
+
+class JsonItem;
+
+// Options as named fields of a file. A family says once what its options hold, and both ways follow:
+//
+//   struct ResizeOptions { std::int64_t height = 0; Method method = Method::nearest; };
+//
+//   registry.add({.name = "resize", .options = described_by<ResizeOptions>([](auto& fields, auto& options) {
+//                   fields("height", options.height);
+//                   fields.choice("method", options.method, {{Method::nearest, "nearest"}, {Method::linear,
+//                   "linear"}});
+//                 }), ...});
+//
+// Fields are bool, int, std::int64_t, std::uint32_t, float, double, std::string, Dtype, Shape, TensorType, a vector of
+// bool, int or std::int64_t, std::optional<float>, or a shared HostTensor; choices of an enumeration; operations.
+
+/// An enumeration's values and their names.
+template <class Enum>
+using Choices = std::initializer_list<std::pair<Enum, const char*>>;
+
+/// An operation that is made after the node whose options name it.
+struct LaterOperation {
+  std::shared_ptr<Operation> operation;
+  NodeId node = 0;
+  std::string path;  ///< of the field, for errors
+};
+
+/// Writes options, field by field. Numbers keep their bits.
+class OptionWriter {
+ public:
+  explicit OptionWriter(nlohmann::ordered_json& object) : object_(object) {}
+
+  template <class Field>
+  void operator()(const char* name, const Field& field);
+  template <class Enum>
+  void choice(const char* name, const Enum& field, Choices<std::type_identity_t<Enum>> choices) {
+    for (const auto& each : choices) {
+      if (each.first == field) return (*this)(name, std::string(each.second));
+    }
+    throw InternalError(text_of("the field '", name, "' has a value without a name"));
+  }
+  void operation(const char* name, const std::shared_ptr<Operation>& field);
+
+ private:
+  nlohmann::ordered_json& object_;
+};
+
+/// Reads options, field by field. Throws, at every call: DataError for a field that is absent or of another kind.
+class OptionReader {
+ public:
+  /// `later`: to be filled with what cannot be found before all nodes are there.
+  OptionReader(const JsonItem& object, std::vector<LaterOperation>& later) : object_(object), later_(later) {}
+
+  template <class Field>
+  void operator()(const char* name, Field& field);
+  template <class Enum>
+  void choice(const char* name, Enum& field, Choices<std::type_identity_t<Enum>> choices) {
+    std::vector<std::string> names;
+    for (const auto& each : choices) names.emplace_back(each.second);
+    field = (choices.begin() + chosen(name, names))->first;
+  }
+  void operation(const char* name, std::shared_ptr<Operation>& field);
+
+  /// Throws: DataError for a field that nobody has asked for.
+  void check_all_read() const;
+
+ private:
+  JsonItem field_called(const char* name);
+  std::ptrdiff_t chosen(const char* name, const std::vector<std::string>& names);
+
+  const JsonItem& object_;
+  std::vector<LaterOperation>& later_;
+  std::vector<std::string> read_;
+};
+
+/// The description of options of type `Options` by `describe(fields, options)`, which names each field.
+template <class Options, class Describe>
+OptionsDescription described_by(Describe describe) {
+  return {.type = &typeid(Options),
+          .write = [describe](const std::any& options,
+                              OptionWriter& fields) { describe(fields, std::any_cast<const Options&>(options)); },
+          .read = [describe](OptionReader& fields) -> std::any {
+            Options options{};
+            describe(fields, options);
+            return options;
+          }};
+}
+
+}  // namespace sectionflow

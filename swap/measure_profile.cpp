@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "runtime/disk_store.h"
+#include "swap/profile.h"
+
+namespace sectionflow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A block long enough that caches and the cost of a call do not matter, as far as there is room.
+constexpr std::size_t kLinkBlock = 32_MiB, kDiskBlock = 16_MiB;
+
+template <class Work>
+double seconds_of(const Work& work) {
+  const auto start = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+/// Bytes a second of what moves `bytes`; no faster than `most`, which a clock without ticks would give.
+template <class Work>
+double rate_of(std::size_t bytes, int repeats, const Work& work) {
+  work();  // touches the pages
+  std::vector<double> samples;
+  for (int i = 0; i < repeats; ++i) samples.push_back(seconds_of(work));
+  constexpr double kShortest = 1e-7;
+  return static_cast<double>(bytes) / std::max(median(samples), kShortest);
+}
+
+/// Pointers for one launch, on scratch bytes.
+struct Placed {
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs, updated;
+  std::byte* workspace = nullptr;
+  std::vector<std::span<std::byte>> indices;  ///< inputs that must not hold chance numbers
+  bool fits = true;
+};
+
+/// Gives the operands of steps places in the region: those of the plan where the whole plan fits, otherwise one behind
+/// the other, going round, so that caches help no more than they do in a cycle.
+class Places {
+ public:
+  Places(const Program& program, const Session::Workbench& bench)
+      : program_(program),
+        bench_(bench),
+        as_planned_(program.plan.peak_bytes <= bench.region.size()),
+        next_(as_planned_ ? round_up(program.plan.peak_bytes) : 0) {}
+
+  Placed place(const Step& step, const Graph& graph, std::size_t workspace_bytes) {
+    fits_ = true;
+    begun_.clear();
+    if (!as_planned_) reserve_round(step, workspace_bytes);
+    const std::size_t mark = next_;
+    Placed placed;
+    for (const Operand& updated : step.updated) placed.updated.push_back(variable_copy(updated, graph));
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) placed.inputs.push_back(input(step.inputs[i], placed));
+    for (const Operand& output : step.outputs) placed.outputs.push_back(buffer_of(output));
+    if (workspace_bytes > 0) placed.workspace = static_cast<std::byte*>(buffer_of(step.workspace));
+    placed.fits = fits_;
+    if (as_planned_) next_ = mark;
+    return placed;
+  }
+
+  /// The end of what the program's own buffers may touch.
+  std::size_t used_bytes() const { return as_planned_ ? round_up(program_.plan.peak_bytes) : bench_.region.size(); }
+
+ private:
+  const void* input(const Operand& operand, Placed& placed) {
+    if (operand.kind == Operand::Kind::variable) {
+      const auto copied = begun_.find(-1 - operand.index);
+      if (copied != begun_.end()) return copied->second;
+      return bench_.base + bench_.variables.offsets[static_cast<std::size_t>(operand.index)];
+    }
+    void* bytes = buffer_of(operand);
+    if (bytes == nullptr) return bytes;
+    const Buffer& buffer = program_.schedule.buffers[static_cast<std::size_t>(operand.index)];
+    if (buffer.value.valid() && buffer.value.dtype() != Dtype::f32 && buffer.value.dtype() != Dtype::f64) {
+      placed.indices.push_back({static_cast<std::byte*>(bytes), buffer.bytes});
+    }
+    return bytes;
+  }
+
+  void* buffer_of(const Operand& operand) {
+    if (operand.kind != Operand::Kind::buffer) return nullptr;
+    const auto index = static_cast<std::size_t>(operand.index);
+    const int storage = program_.storage.storage_of_buffer[index];
+    if (as_planned_) return bench_.region.data() + program_.plan.offsets[static_cast<std::size_t>(storage)];
+    return begin(storage, program_.schedule.buffers[index].bytes);
+  }
+
+  /// An update may write to a copy of its variable alone; one that lives on the device as a buffer is scratch already.
+  void* variable_copy(const Operand& operand, const Graph& graph) {
+    if (operand.kind == Operand::Kind::buffer) return buffer_of(operand);
+    return begin(-1 - operand.index, graph.node(operand.index).output_types()[0].bytes());
+  }
+
+  /// Bytes that one launch knows by `key`.
+  void* begin(int key, std::size_t bytes) {
+    const auto known = begun_.find(key);
+    if (known != begun_.end()) return known->second;
+    if (next_ + round_up(bytes) > bench_.region.size()) {
+      fits_ = false;
+      return nullptr;
+    }
+    std::byte* place = bench_.region.data() + next_;
+    next_ += round_up(bytes);
+    begun_[key] = place;
+    return place;
+  }
+
+  /// Goes back to the start of the region where the rest of it is too small for the step.
+  void reserve_round(const Step& step, std::size_t workspace_bytes) {
+    std::size_t wanted = round_up(workspace_bytes) + kBufferAlignment;
+    for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
+      for (const Operand& operand : *operands) {
+        if (operand.kind == Operand::Kind::none) continue;
+        const auto index = static_cast<std::size_t>(operand.index);
+        wanted += round_up(operand.kind == Operand::Kind::buffer ? program_.schedule.buffers[index].bytes : 0);
+      }
+    }
+    if (next_ + wanted > bench_.region.size()) next_ = 0;
+  }
+
+  const Program& program_;
+  const Session::Workbench& bench_;
+  bool as_planned_;
+  std::size_t next_;
+  std::map<int, std::byte*> begun_;  // of one launch: by storage, or -1 - node of a variable
+  bool fits_ = true;
+};
+
+void measure_kernels(const Session& session, const Session::Workbench& bench, const Program& program, int repeats,
+                     Profile& profile) {
+  const ConcreteGraph graph(session.graph(), program.signature);
+  Places places(program, bench);
+  std::memset(bench.region.data(), 0, places.used_bytes());
+  std::map<int, std::vector<double>> samples;  // by kernel
+  std::map<int, const Step*> steps;
+  // Round after round, so that each launch finds the caches as the ones before it in a cycle leave them; the first
+  // round only warms up.
+  for (int round = 0; round <= repeats; ++round) {
+    for (const Step& step : program.schedule.steps) {
+      // print would print.
+      if (step.kind != StepKind::compute || session.graph().node(step.node).op().name == "print") continue;
+      Kernel& kernel = *program.kernels[static_cast<std::size_t>(step.slot)];
+      const Placed placed = places.place(step, session.graph(), kernel.workspace_bytes());
+      if (!placed.fits) continue;
+      for (const auto& bytes : placed.indices) std::memset(bytes.data(), 0, bytes.size());
+      const double seconds = seconds_of([&] {
+        kernel.launch({.inputs = placed.inputs,
+                       .outputs = placed.outputs,
+                       .updated = placed.updated,
+                       .workspace = placed.workspace,
+                       .random = {session.options().seed, session.graph().node(step.node).random_ordinal(), 0}});
+      });
+      steps[step.slot] = &step;
+      if (round > 0) samples[step.slot].push_back(seconds);
+    }
+  }
+  for (const auto& [slot, of_kernel] : samples) {
+    const Kernel& kernel = *program.kernels[static_cast<std::size_t>(slot)];
+    profile.kernel_seconds[kernel_key(graph, *steps.at(slot), kernel)] = median(of_kernel);
+  }
+}
+
+void measure_links(const Session& session, const Session::Workbench& bench, int repeats, Profile& profile) {
+  const std::size_t bytes = std::min(kLinkBlock, bench.region.size());
+  if (bytes == 0) return;
+  std::vector<std::byte> host(bytes);
+  std::byte* device = bench.region.data();
+  Device& machine = bench.device;
+  profile.memory_bandwidth = rate_of(bytes, repeats, [&] { machine.copy_from_host(device, host.data(), bytes); });
+  profile.link_in = profile.memory_bandwidth;
+  profile.link_out = rate_of(bytes, repeats, [&] { machine.copy_to_host(host.data(), device, bytes); });
+  if (!session.options().copy_threads) return;
+  std::thread([&] {
+    profile.link_in = rate_of(bytes, repeats, [&] { std::memcpy(device, host.data(), bytes); });
+    profile.link_out = rate_of(bytes, repeats, [&] { std::memcpy(host.data(), device, bytes); });
+  }).join();
+}
+
+void measure_disk(const Session& session, int repeats, Profile& profile) {
+  const std::size_t bytes = std::min(kDiskBlock, session.budgets().disk);
+  if (bytes == 0) return;
+  DiskStore store({.folder = session.options().swap_directory,
+                   .num_bytes = bytes,
+                   .num_blocks = 1,
+                   .name_of = [](const BlockLabel&) { return std::string("a measurement"); },
+                   .calls = {}});
+  std::vector<std::byte> block(bytes);
+  profile.disk_out = rate_of(bytes, repeats, [&] { store.write(0, 0, block, {}); });
+  profile.disk_in = rate_of(bytes, repeats, [&] { store.read(0, 0, block, {}); });
+}
+
+}  // namespace
+
+Profile measure_profile(Session& session, const Program& program, int repeats) {
+  SF_CHECK(repeats >= 1, ArgumentError, "measure_profile: ", repeats, " repeats; wanted at least 1");
+  const auto inside = session.enter();
+  const Session::Workbench bench = session.workbench();
+  const auto entered = bench.device.enter();
+  Profile profile;
+  measure_links(session, bench, repeats, profile);
+  measure_disk(session, repeats, profile);
+  measure_kernels(session, bench, program, repeats, profile);
+  return profile;
+}
+
+Profile measure_profile(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
+                        const RunOptions& options, int repeats) {
+  return measure_profile(session, session.whole_program(fetches, feeds, options), repeats);
+}
+
+}  // namespace sectionflow
