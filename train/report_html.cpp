@@ -58,13 +58,16 @@ std::string verdict(const StrategyResult& result) {
   if (!result.fits) return {};
   std::string text = text_of(decimal_text(result.step_ms.median, 1), " ms a step, ", decimal_text(result.ratio, 2),
                              " of the reference; device peak ", bytes_text(result.measured_peak_bytes));
-  if (result.recomputed_ops > 0) text += text_of("; ", result.recomputed_ops, " operations computed again");
+  if (result.recomputed_ops > 0) {
+    text += text_of("; ", result.recomputed_ops, result.recomputed_ops == 1 ? " operation" : " operations",
+                    " computed again");
+  }
   if (result.bytes_out + result.bytes_in > 0) {
     text += text_of("; ", bytes_text(result.bytes_out), " copied out and ", bytes_text(result.bytes_in), " in");
   }
   if (result.disk_bytes_out > 0) text += text_of(", ", bytes_text(result.disk_bytes_out), " on to the disk");
   if (result.swaps.copy_seconds > 0) {
-    text += text_of("; ", decimal_text(100 * result.swaps.hidden_share, 0), " % of the copies' time hidden, ",
+    text += text_of("; ", decimal_text(100 * result.swaps.hidden_share, 0), "% of the copies' time hidden, ",
                     decimal_text(1e3 * result.swaps.stall_seconds, 1), " ms of stall");
   }
   return text + ".";

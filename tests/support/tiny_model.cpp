@@ -36,9 +36,13 @@ TrainableModel build_tiny(Graph& graph, GraphSectionManager& manager, int num_se
 }
 
 Strategy tiny_strategy(const std::string& name, int num_sections, const Optimizer& optimizer) {
-  return {.name = name, .whole_graph = num_sections == 0, .build = [=](Graph& graph, GraphSectionManager& manager) {
-            return build_tiny(graph, manager, std::max(num_sections, 1), optimizer);
-          }};
+  return {.name = name,
+          .whole_graph = num_sections == 0,
+          .build =
+              [=](Graph& graph, GraphSectionManager& manager) {
+                return build_tiny(graph, manager, std::max(num_sections, 1), optimizer);
+              },
+          .sections = SectionOptions{.borders = BorderPolicy::keep}};
 }
 
 Batch tiny_batch(std::int64_t step, std::int64_t examples) {

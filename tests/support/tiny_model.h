@@ -11,7 +11,7 @@ namespace sectionflow::testing_support {
 /// Two blocks with a skip connection and batch norms, then a dense layer, in up to three sections.
 TrainableModel build_tiny(Graph& graph, GraphSectionManager& manager, int num_sections, const Optimizer& optimizer);
 
-/// That model whole (`num_sections` 0) or in sections.
+/// That model whole (`num_sections` 0) or in sections whose borders stay on the device.
 Strategy tiny_strategy(const std::string& name, int num_sections,
                        const Optimizer& optimizer = Adam{.learning_rate = 1e-2F});
 

@@ -77,7 +77,9 @@ TEST(LargestSizes, BatchesAreTheLargestAndAreTrained) {
     for (const std::int64_t more : {0, 1}) {
       Graph graph;
       GraphSectionManager manager(graph);
-      const TrainableModel model = options.strategies(0)[i].build(graph, manager);
+      const Strategy strategy = options.strategies(0)[i];
+      const TrainableModel model = strategy.build(graph, manager);
+      manager.set_section_options(*strategy.sections);
       Session session(graph, options.session);
       const Batch batch = tiny_batch(0, sizes.strategies[i].size + more);
       const FeedTypes types = types_of(model.feeds(batch));
