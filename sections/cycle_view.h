@@ -24,9 +24,11 @@ class CycleView {
   /// `groups`: of the sections, in order.
   CycleView(const Script& script, const ConcreteGraph& graph, const std::vector<GroupId>& groups);
 
+  /// All runs, first to last.
   const std::vector<Run>& runs() const { return runs_; }
   /// Index of the run of a line.
   int run_of(int line) const { return run_of_line_.at(static_cast<std::size_t>(line)); }
+  /// The run of a line.
   const Run& run_at(int line) const { return runs_[static_cast<std::size_t>(run_of(line))]; }
   /// The section in which the value was made; kOutside for none.
   SectionIndex section_of(Value value) const;

@@ -9,6 +9,7 @@
 #include "graph/ops/global_norm.h"
 #include "graph/ops/update.h"
 #include "sections/cycle_notes.h"
+#include "sections/section_policies.h"
 
 namespace sectionflow {
 

@@ -15,9 +15,13 @@
 #include "graph/graph.h"
 #include "runtime/session.h"
 #include "sections/graph_section.h"
-#include "sections/section_policies.h"
+#include "sections/section_options.h"
+#include "sections/section_schedule.h"
+#include "swap/profile.h"
 
 namespace SF_API sectionflow {
+
+struct CyclePolicies;
 
 /// An open section; closes it when it ends. Move-only.
 class SectionScope {

@@ -9,6 +9,7 @@
 #include "base/nearest.h"
 #include "graph/ops/basic.h"
 #include "sections/graph_section_manager.h"
+#include "sections/section_policies.h"
 
 namespace sectionflow {
 

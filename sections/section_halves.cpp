@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "graph/ops/basic.h"
 #include "sections/graph_section_manager.h"
+#include "sections/section_policies.h"
 
 namespace sectionflow {
 
