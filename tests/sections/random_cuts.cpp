@@ -181,6 +181,10 @@ std::vector<TrainingSpec> specs_to_break(int count) {
     spec.optimizer = plain_optimizers()[seed % 2];
     // The fault does not depend on it, and a hundred small trainings are faster so.
     spec.threads = 1;
+    // Where interiors stay nothing is drawn again.
+    spec.sections = {};
+    spec.sections_differ = false;
+    spec.budget = -1;
     specs.push_back(std::move(spec));
   }
   return specs;
