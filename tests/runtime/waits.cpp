@@ -17,7 +17,6 @@ namespace {
 
 using namespace testing_support;
 using testing::ContainsRegex;
-using testing::IsEmpty;
 using testing::ThrowsMessage;
 
 /// A training program of a random graph whose idle tensors travel, by threads, also to the disk.
@@ -105,7 +104,7 @@ TEST(Waits, AProgramOfOneLaneHasNone) {
   const Program& program =
       whole_graph_program(session, {trainable.model.loss}, batch.feeds(trainable.model), trainable.training);
   EXPECT_GT(program.report.bytes_out, 0U);
-  for (const Step& step : program.schedule.steps) EXPECT_THAT(step.waits, IsEmpty());
+  for (const Step& step : program.schedule.steps) EXPECT_TRUE(step.waits.empty());
 }
 
 }  // namespace
