@@ -137,7 +137,7 @@ enum class CopyCarrier { team, threads };
 Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches,
                       CopyCarrier carrier = CopyCarrier::team, const std::function<bool(NodeId)>& is_at_home = {});
 
-/// What a step that carries bytes between tiers has on the device, or in the tier that is nearer to it.
+/// The buffer that a step which carries bytes between tiers begins; where a variable goes home, the one that it leaves.
 const Buffer& carried_buffer(const Step& step, const Schedule& schedule);
 
 }  // namespace sectionflow
