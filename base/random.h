@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/export.h"
+#include "base/host_device.h"
 
 namespace SF_API sectionflow {
 
@@ -12,6 +13,12 @@ struct RandomAddress {
   std::uint64_t seed = 0;  ///< of the session
   std::uint32_t node = 0;  ///< ordinal among the graph's random nodes
   std::uint32_t step = 0;  ///< completed training cycles
+};
+
+/// What of an address a playing decides, as kernels of an asynchronous device read it from device memory.
+struct RandomState {
+  std::uint64_t seed = 0;
+  std::uint64_t cycle = 0;  ///< RandomAddress::step is its lower half
 };
 
 /// Four independent uniform 32-bit words for block `block` of an address; element e of a tensor lies in block e / 4.
@@ -23,7 +30,7 @@ void fill_random_words(const RandomAddress& address, std::uint64_t first_block, 
                        std::uint32_t* words);
 
 /// Uniform in [0, 1) with 24 random bits.
-inline float uniform_from_word(std::uint32_t word) {
+SF_HOST_DEVICE inline float uniform_from_word(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24F;
 }
 

@@ -50,12 +50,6 @@ int available_cores() {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
-std::unique_ptr<Device> make_device(const DeviceSpec& spec, int threads) {
-  SF_CHECK(spec.kind == DeviceKind::cpu, DeviceError, "there is no device of kind ", static_cast<int>(spec.kind),
-           "; devices known: cpu", hint("take {.device = cpu()}"));
-  return std::make_unique<CpuDevice>(threads);
-}
-
 // A team larger than OpenMP's limit would be cut at run time, under kernels that were made for the larger one.
 CpuDevice::CpuDevice(int threads)
     : threads_(std::min(threads == 0 ? available_cores() : threads, omp_get_thread_limit())) {

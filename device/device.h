@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -10,18 +11,26 @@
 namespace SF_API sectionflow {
 
 /// Which kind of machine a session computes on.
-enum class DeviceKind { cpu };
+enum class DeviceKind { cpu, cuda };
 
 /// The user's choice of a device.
 struct DeviceSpec {
   DeviceKind kind = DeviceKind::cpu;
+  int ordinal = 0;  ///< cuda: which of the machine's GPUs
 };
 /// The CPU with its memory.
 inline DeviceSpec cpu() {
   return {};
 }
+/// A GPU of NVIDIA's. A session on one throws DeviceError where there is none, saying what is missing.
+inline DeviceSpec cuda(int ordinal = 0) {
+  return {DeviceKind::cuda, ordinal};
+}
 
-/// One block of device memory. Move-only; gives the memory back when it ends. Pages that nobody touches cost nothing.
+/// cuda(0) where a GPU can be used; otherwise cpu(), and the log says once why.
+DeviceSpec best_device();
+
+/// One block of memory. Gives the memory back when it ends. Pages that nobody touches cost nothing on the CPU.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -34,7 +43,14 @@ class DeviceMemory {
   virtual std::size_t touched_end(std::size_t offset) const = 0;
   /// The next offset, from `offset` on, at which discard_from works exactly; at most num_bytes().
   virtual std::size_t discardable_offset(std::size_t offset) const = 0;
+  /// Fills `num_bytes` from `offset` on, a multiple of 4, with `word`, again and again.
+  virtual void fill_words(std::size_t offset, std::size_t num_bytes, std::uint32_t word) = 0;
+  /// The end of the last byte in [offset, end) that fill_words(offset, end - offset, word) has not left so; `offset`
+  /// when there is none.
+  virtual std::size_t changed_end(std::size_t offset, std::size_t end, std::uint32_t word) = 0;
 };
+
+class DeviceQueues;
 
 /// The machine, thinly wrapped: memory and copies. One a session. Threads: used by one thread at a time.
 class Device {
@@ -45,14 +61,20 @@ class Device {
   virtual std::string name() const = 0;
   /// Threads of the compute team.
   virtual int threads() const = 0;
-  /// All memory that the machine has, in bytes.
+  /// All memory that a session may have, in bytes: the machine's on the CPU; on a GPU what was free when it was opened.
   virtual std::size_t total_memory() const = 0;
+  /// Device memory that is taken beside what is allocated here, in bytes: what the GPU's context, code and libraries,
+  /// and other programs, keep for themselves. 0 on the CPU.
+  virtual std::size_t context_bytes() const { return 0; }
   /// Throws: DeviceError when the machine refuses.
   virtual std::unique_ptr<DeviceMemory> allocate(std::size_t num_bytes) = 0;
   virtual void copy_from_host(void* device, const void* host, std::size_t num_bytes) = 0;
   virtual void copy_to_host(void* host, const void* device, std::size_t num_bytes) = 0;
   /// Makes the calling thread fit to prepare and launch kernels of this device, until the returned object ends.
   [[nodiscard]] virtual std::unique_ptr<void, void (*)(void*)> enter() = 0;
+  /// The queues of a device that works beside the calling thread; nullptr for one whose calls return when all is done.
+  /// copy_from_host and copy_to_host of such a device wait until all queues are empty, and return when they are done.
+  virtual DeviceQueues* queues() { return nullptr; }
 };
 
 /// All memory of the machine that the process runs on, in bytes.

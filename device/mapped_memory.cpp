@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,15 @@
 
 namespace sectionflow {
 namespace {
+
+/// A word many times over, so that it is written and compared block by block.
+struct WordBlock {
+  std::array<std::byte, 4096> bytes;
+
+  explicit WordBlock(std::uint32_t word) {
+    for (std::size_t i = 0; i < bytes.size(); i += sizeof(word)) std::memcpy(bytes.data() + i, &word, sizeof(word));
+  }
+};
 
 class MappedMemory final : public DeviceMemory {
  public:
@@ -55,6 +65,25 @@ class MappedMemory final : public DeviceMemory {
       }
     }
     return end;
+  }
+
+  void fill_words(std::size_t offset, std::size_t num_bytes, std::uint32_t word) override {
+    const WordBlock block(word);
+    for (std::size_t begin = offset; begin < offset + num_bytes; begin += block.bytes.size()) {
+      std::memcpy(data_ + begin, block.bytes.data(), std::min(block.bytes.size(), offset + num_bytes - begin));
+    }
+  }
+  std::size_t changed_end(std::size_t offset, std::size_t end, std::uint32_t word) override {
+    const WordBlock block(word);
+    std::size_t blocks = end > offset ? (end - offset + block.bytes.size() - 1) / block.bytes.size() : 0;
+    for (; blocks > 0; --blocks) {
+      const std::size_t begin = offset + (blocks - 1) * block.bytes.size();
+      std::size_t length = std::min(block.bytes.size(), end - begin);
+      if (std::memcmp(data_ + begin, block.bytes.data(), length) == 0) continue;
+      while (data_[begin + length - 1] == block.bytes[length - 1]) --length;
+      return begin + length;
+    }
+    return offset;
   }
 
  private:

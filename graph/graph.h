@@ -165,11 +165,12 @@ class Graph {
     int num_scope_names, num_collection_entries;
     std::uint32_t model_ordinal, training_ordinal;
   };
+  using InputList = std::vector<Node*> Node::*;
   /// Edges in the order of their adding, from the earlier node to the later, each once.
   struct EdgeList {
     std::vector<std::pair<Node*, Node*>> edges;
     std::set<std::pair<const Node*, const Node*>> known;
-    std::vector<Node*> Node::*inputs;  // where the later node keeps the earlier ones
+    InputList inputs;  // where the later node keeps the earlier ones
   };
   struct ReplacedInput {
     Node* node;

@@ -34,6 +34,8 @@ struct KernelArguments {
   std::span<void* const> updated;       ///< one an entry of OpDef::updated_inputs: the variables to change in place
   void* workspace = nullptr;            ///< workspace_bytes() of scratch with unknown content
   RandomAddress random;                 ///< for seeded ops
+  void* queue = nullptr;  ///< asynchronous devices: the compute queue that the kernel joins (Device::native_queue)
+  const RandomState* random_state = nullptr;  ///< the same: seed and cycle in device memory, to be read by the kernel
 };
 
 /// An output that may lie in the same bytes as an input (which is then dead afterwards). Results must not depend on it.

@@ -1,6 +1,7 @@
 #include "kernels/kernel_registry.h"
 
 #include "base/error.h"
+#include "device/cuda_module.h"
 
 namespace sectionflow {
 
@@ -17,7 +18,8 @@ std::unique_ptr<Kernel> KernelRegistry::make(const KernelRequest& request) const
                               types, ")", found == factories_.end() ? "" : "; try a cast to f32"));
 }
 
-const KernelRegistry& kernel_registry(DeviceKind) {
+const KernelRegistry& kernel_registry(DeviceKind kind) {
+  if (kind == DeviceKind::cuda) return cuda_module().kernels();
   static const KernelRegistry cpu_kernels = [] {
     KernelRegistry all;
 #define SF_OP_FAMILY(family) add_##family##_cpu_kernels(all);

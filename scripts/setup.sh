@@ -3,7 +3,7 @@
 # Usage: scripts/setup.sh [--checks]   (--checks adds clang, clang-format, the sanitizer runtimes and doxygen)
 set -euo pipefail
 
-packages=(g++ cmake ninja-build libdnnl-dev libboost-graph-dev libgoogle-glog-dev libgtest-dev libgmock-dev libcli11-dev
+packages=(g++ cmake ninja-build libdnnl-dev libboost-graph-dev libboost-context-dev libgoogle-glog-dev libgtest-dev libgmock-dev libcli11-dev
   nlohmann-json3-dev zlib1g-dev libxxhash-dev liburing-dev)
 for argument in "$@"; do
   case "$argument" in

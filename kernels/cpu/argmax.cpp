@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "device/parallel.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

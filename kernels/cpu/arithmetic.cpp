@@ -8,7 +8,7 @@
 #include "kernels/cpu/copy_kernel.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fixed_order_reduce.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

@@ -13,9 +13,9 @@
 #include "kernels/cpu/attention_tiles.h"
 #include "kernels/cpu/row_max.h"
 #include "kernels/cpu/row_sum.h"
-#include "kernels/cpu/vector_math.h"
 #include "kernels/cpu/workspace_layout.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/vector_math.h"
 
 // Source: Dao et al. 2022, FlashAttention, for tiles whose probabilities are computed again in the backward pass. Here
 // oneDNN multiplies the tiles of some heads at a time, on the whole team, and own loops between do the rest.

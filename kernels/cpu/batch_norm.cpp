@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "kernels/cpu/columns.h"
-#include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/planes.h"
 #include "kernels/cpu/workspace_layout.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 // Own loops: oneDNN's statistics depend on the thread count, and it passes over x three times in a training forward

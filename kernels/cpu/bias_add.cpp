@@ -1,8 +1,8 @@
 #include "graph/ops/bias_add.h"
 
 #include "kernels/cpu/columns.h"
-#include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/planes.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/cpu/convert_element.h"
+#include "kernels/convert_element.h"
 #include "kernels/cpu/copy_kernel.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 
 namespace sectionflow {
 namespace {

@@ -1,9 +1,9 @@
 #include "graph/ops/cast.h"
 
 #include "device/parallel.h"
-#include "kernels/cpu/convert_element.h"
+#include "kernels/convert_element.h"
 #include "kernels/cpu/copy_kernel.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

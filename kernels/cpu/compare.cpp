@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "kernels/cpu/convert_element.h"
+#include "kernels/convert_element.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/kernel_registry.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/cpu/copy_kernel.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

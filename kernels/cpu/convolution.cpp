@@ -8,7 +8,7 @@
 
 #include "device/cpu_device.h"
 #include "kernels/cpu/convolution_kernel.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 
 namespace sectionflow {
 namespace {

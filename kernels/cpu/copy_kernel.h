@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "kernels/cpu/copy_bytes.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 
 namespace sectionflow {
 

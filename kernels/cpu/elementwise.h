@@ -9,7 +9,7 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/broadcast_loop.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 
 namespace sectionflow {
 

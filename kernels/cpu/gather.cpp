@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "device/parallel.h"
-#include "kernels/cpu/convert_element.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/convert_element.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "kernels/cpu/fixed_order_reduce.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

@@ -5,9 +5,9 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/combine_blocks.h"
-#include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/row_sum.h"
 #include "kernels/cpu/workspace_layout.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "device/cpu_device.h"
-#include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/onednn_call.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "kernels/cpu/workspace_layout.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

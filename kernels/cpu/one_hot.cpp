@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "device/parallel.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

@@ -7,7 +7,7 @@
 
 #include "device/parallel.h"
 #include "graph/ops/pool.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 
 namespace sectionflow {
 namespace {

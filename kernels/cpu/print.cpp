@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include "kernels/cpu/convert_element.h"
+#include "kernels/convert_element.h"
 #include "kernels/cpu/copy_bytes.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

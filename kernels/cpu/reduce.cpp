@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/broadcast_loop.h"
 #include "kernels/cpu/fixed_order_reduce.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

@@ -5,8 +5,8 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/copy_kernel.h"
-#include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

@@ -1,6 +1,6 @@
 #include "graph/ops/select.h"
 
-#include "kernels/cpu/convert_element.h"
+#include "kernels/convert_element.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/kernel_registry.h"
 

@@ -6,11 +6,11 @@
 #include <type_traits>
 
 #include "kernels/cpu/for_each_row.h"
-#include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/row_max.h"
 #include "kernels/cpu/row_sum.h"
-#include "kernels/cpu/vector_math.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/vector_math.h"
 
 namespace sectionflow {
 namespace {

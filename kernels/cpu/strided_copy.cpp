@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/broadcast_loop.h"
 #include "kernels/cpu/copy_kernel.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 
 namespace sectionflow {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/copy_bytes.h"
-#include "kernels/cpu/function_kernel.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

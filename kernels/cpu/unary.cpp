@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "kernels/cpu/elementwise.h"
-#include "kernels/cpu/vector_math.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/vector_math.h"
 
 namespace sectionflow {
 namespace {

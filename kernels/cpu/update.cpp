@@ -7,7 +7,7 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/copy_bytes.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

@@ -6,7 +6,7 @@
 #include "graph/op_registry.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
-#include "kernels/cpu/function_kernel.h"
+#include "kernels/function_kernel.h"
 
 namespace sectionflow {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -11,8 +12,10 @@
 #include "base/allocation_scope.h"
 #include "base/bytes.h"
 #include "device/cpu_device.h"
+#include "device/device_queues.h"
 #include "graph/ops/basic.h"
 #include "kernels/kernel_registry.h"
+#include "tests/support/emulated_device.h"
 
 namespace sectionflow::testing_support {
 namespace {
@@ -20,17 +23,29 @@ namespace {
 constexpr std::size_t kGuardBytes = 256;
 constexpr std::uint8_t kGuard = 0xA5;
 
-/// Bytes at a chosen alignment, between two guards.
+/// Bytes at a chosen alignment, between two guards. On an asynchronous device there is a second copy of all of it, for
+/// the kernel: upload() and download() carry it.
 class GuardedBuffer {
  public:
-  GuardedBuffer(std::size_t num_bytes, std::size_t alignment, std::size_t steps, std::uint8_t garbage)
-      : num_bytes_(num_bytes),
+  GuardedBuffer(Device& device, std::size_t num_bytes, std::size_t alignment, std::size_t steps, std::uint8_t garbage)
+      : device_(device),
+        num_bytes_(num_bytes),
         bytes_(num_bytes + 2 * kGuardBytes + (steps + 1) * alignment + kBufferAlignment, kGuard) {
-    const auto start = reinterpret_cast<std::uintptr_t>(bytes_.data()) + kGuardBytes;
+    if (device.queues() != nullptr) memory_ = device.allocate(bytes_.size());
+    const auto start =
+        reinterpret_cast<std::uintptr_t>(memory_ ? static_cast<void*>(memory_->data()) : bytes_.data()) + kGuardBytes;
     offset_ = round_up(start, kBufferAlignment) + steps * alignment - (start - kGuardBytes);
     if (num_bytes > 0) std::memset(data(), garbage, num_bytes);
   }
   std::uint8_t* data() { return bytes_.data() + offset_; }
+  /// Where the kernel finds it.
+  void* place() { return memory_ ? static_cast<void*>(memory_->data() + offset_) : data(); }
+  void upload() {
+    if (memory_) device_.copy_from_host(memory_->data(), bytes_.data(), bytes_.size());
+  }
+  void download() {
+    if (memory_) device_.copy_to_host(bytes_.data(), memory_->data(), bytes_.size());
+  }
   void fill_from(const HostTensor& tensor) {
     if (num_bytes_ > 0) std::memcpy(data(), tensor.bytes(), num_bytes_);
   }
@@ -45,9 +60,11 @@ class GuardedBuffer {
   }
 
  private:
+  Device& device_;
   std::size_t num_bytes_;
   std::vector<std::uint8_t> bytes_;
-  std::size_t offset_;
+  std::unique_ptr<DeviceMemory> memory_;
+  std::size_t offset_ = 0;
 };
 
 /// Known content of boolean scalars among the inputs, as a session would know it from feeds and constants.
@@ -81,7 +98,7 @@ NodeCall make_call(Node& node, std::vector<TensorType> inputs, const Feeds& feed
 }
 
 std::unique_ptr<Kernel> make_kernel(const NodeCall& call, bool replay, Device& device) {
-  return kernel_registry(DeviceKind::cpu).make({call.node, call.inputs, call.outputs, call.booleans, replay, device});
+  return kernel_registry(device.kind()).make({call.node, call.inputs, call.outputs, call.booleans, replay, device});
 }
 
 class Runner {
@@ -89,8 +106,8 @@ class Runner {
   Runner(const Feeds& feeds, const RunOptions& options)
       : feeds_(feeds),
         options_(options),
-        device_(options.threads),
-        scope_(device_.enter()),
+        device_(make_test_device(options.threads)),
+        scope_(device_->enter()),
         addresses_(options.address_seed) {
     for (const auto& [value, tensor] : feeds) {
       SF_CHECK(tensor.dtype() == value.dtype() && matches(tensor.shape(), value.shape()), ArgumentError, "feed of ",
@@ -110,11 +127,13 @@ class Runner {
  private:
   using Tensors = std::vector<HostTensor>;
   Tensors launch(const NodeCall& call, const Tensors* kept);
+  void launch_kernel(Kernel& kernel, KernelArguments arguments);
   std::vector<InPlace> chosen_pairs(const NodeCall& call, const Kernel& kernel) const;
   GuardedBuffer& new_buffer(std::size_t num_bytes, bool is_variable = false) {
     const std::size_t steps = options_.address_seed == 0 ? 0 : addresses_() % 8;
-    buffers_.push_back(
-        std::make_unique<GuardedBuffer>(num_bytes, is_variable ? 64 : kBufferAlignment, steps, options_.garbage));
+    buffers_.push_back(std::make_unique<GuardedBuffer>(kernel_registry(device_->kind()).has(op_) ? *device_ : cpu_,
+                                                       num_bytes, is_variable ? 64 : kBufferAlignment, steps,
+                                                       options_.garbage));
     return *buffers_.back();
   }
   /// Where the input's newest content is: an earlier update of the variable counts for the updates after it.
@@ -127,7 +146,9 @@ class Runner {
 
   const Feeds& feeds_;
   RunOptions options_;
-  CpuDevice device_;
+  std::unique_ptr<Device> device_;
+  CpuDevice cpu_{1};
+  std::string op_;
   std::unique_ptr<void, void (*)(void*)> scope_;
   std::mt19937 addresses_;
   std::map<Value, HostTensor> computed_;
@@ -159,8 +180,10 @@ std::vector<InPlace> Runner::chosen_pairs(const NodeCall& call, const Kernel& ke
 /// Executes a kernel on fresh buffers. `kept`: the first execution's outputs, for a replay.
 Runner::Tensors Runner::launch(const NodeCall& call, const Tensors* kept) {
   const OpDef& op = call.node.op();
+  op_ = op.name;
   const std::vector<Value>& input_values = call.node.inputs();
-  const auto kernel = make_kernel(call, kept != nullptr, device_);
+  Device& device = kernel_registry(device_->kind()).has(op.name) ? *device_ : cpu_;
+  const auto kernel = make_kernel(call, kept != nullptr, device);
   buffers_.clear();
 
   std::map<Value, GuardedBuffer*> by_value;  // one buffer a value: an op that reads a value twice gets one address
@@ -172,7 +195,7 @@ Runner::Tensors Runner::launch(const NodeCall& call, const Tensors* kept) {
       buffer = &new_buffer(call.inputs[i].bytes(), is_variable(input_values[i]));
       buffer->fill_from(input_content(call, i));
     }
-    inputs[i] = buffer->data();
+    inputs[i] = buffer->place();
   }
   std::vector<GuardedBuffer*> output_buffers(call.outputs.size(), nullptr);
   std::set<Value> overwritten;
@@ -185,19 +208,16 @@ Runner::Tensors Runner::launch(const NodeCall& call, const Tensors* kept) {
     if (output_buffers[i] == nullptr) output_buffers[i] = &new_buffer(call.outputs[i].bytes());
     const bool is_kept = std::count(op.kept_outputs.begin(), op.kept_outputs.end(), static_cast<int>(i)) > 0;
     if (kept != nullptr && is_kept) output_buffers[i]->fill_from((*kept)[i]);
-    outputs.push_back(output_buffers[i]->data());
+    outputs.push_back(output_buffers[i]->place());
   }
   for (int index : op.updated_inputs) {
-    updated.push_back(by_value.at(input_values[index])->data());
+    updated.push_back(by_value.at(input_values[index])->place());
     overwritten.insert(input_values[index]);
   }
   RandomAddress random = options_.random;
   random.node = call.node.random_ordinal();
   GuardedBuffer& workspace = new_buffer(kernel->workspace_bytes());
-  {
-    const StepScope step;
-    kernel->launch({inputs, outputs, updated, workspace.data(), random});
-  }
+  launch_kernel(*kernel, {inputs, outputs, updated, workspace.place(), random});
 
   for (const auto& buffer : buffers_) {
     SF_CHECK(buffer->guards_hold(), InternalError, call.node.label(), " (", kernel->implementation(),
@@ -210,15 +230,33 @@ Runner::Tensors Runner::launch(const NodeCall& call, const Tensors* kept) {
   Tensors results;
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     results.emplace_back(call.outputs[i]);
-    if (results[i].num_bytes() > 0) std::memcpy(results[i].bytes(), outputs[i], results[i].num_bytes());
+    if (results[i].num_bytes() > 0) std::memcpy(results[i].bytes(), output_buffers[i]->data(), results[i].num_bytes());
   }
   for (std::size_t i = 0; i < op.updated_inputs.size(); ++i) {
     const Value variable = input_values[op.updated_inputs[i]];
     HostTensor content(tensor_of(variable).type());
-    if (content.num_bytes() > 0) std::memcpy(content.bytes(), updated[i], content.num_bytes());
+    if (content.num_bytes() > 0) std::memcpy(content.bytes(), by_value.at(variable)->data(), content.num_bytes());
     changed_.insert_or_assign(variable, std::move(content));
   }
   return results;
+}
+
+/// One launch, to its end.
+void Runner::launch_kernel(Kernel& kernel, KernelArguments arguments) {
+  DeviceQueues* queues = device_->queues();
+  if (queues != nullptr) {
+    for (const auto& buffer : buffers_) buffer->upload();
+    queues->set_random_state({arguments.random.seed, arguments.random.step});
+    arguments.queue = queues->native(Queue::compute);
+    arguments.random_state = queues->random_state();
+  }
+  {
+    const StepScope step;
+    kernel.launch(arguments);
+  }
+  if (queues == nullptr) return;
+  queues->synchronize();
+  for (const auto& buffer : buffers_) buffer->download();
 }
 
 void Runner::execute(Node& node) {
@@ -267,6 +305,20 @@ std::vector<TensorType> declared_types(const Node& node) {
 }
 
 }  // namespace
+
+std::unique_ptr<Device> make_test_device(int threads) {
+  const char* name = std::getenv("SECTIONFLOW_TEST_DEVICE");
+  if (name == nullptr || std::string(name) == "cpu") return make_device(cpu(), threads);
+  if (std::string(name) == "cuda") return make_device(cuda(), 0);
+  SF_CHECK(std::string(name) == "emulated", ArgumentError, "SECTIONFLOW_TEST_DEVICE is '", name,
+           "'; wanted cpu, emulated or cuda");
+  static const EmulatedCuda emulated;
+  return make_device(cuda(), 0);
+}
+
+bool tests_run_on_cpu() {
+  return make_test_device(1)->kind() == DeviceKind::cpu;
+}
 
 RunResult run_kernels(const std::vector<Value>& fetches, const std::vector<Operation>& operations, const Feeds& feeds,
                       const RunOptions& options) {

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/host_tensor.h"
 #include "base/random.h"
+#include "device/device.h"
 #include "graph/graph.h"
 
 namespace sectionflow::testing_support {
@@ -20,6 +22,11 @@ enum class InPlaceUse {
   first_pairs,  ///< taken from the front of the list
   last_pairs    ///< taken from the back: another choice where an output may lie over either of two inputs
 };
+
+/// The device that SECTIONFLOW_TEST_DEVICE names: "cpu" (the default) with `threads` threads, "emulated" or "cuda".
+std::unique_ptr<Device> make_test_device(int threads);
+/// Whether it is the CPU: for what holds of its kernels alone.
+bool tests_run_on_cpu();
 
 /// What must not matter to the result, but for `threads` and `random`.
 struct RunOptions {
@@ -37,11 +44,10 @@ struct RunResult {
 };
 
 /// Computes `fetches`, then executes the updates among `operations` and what they need, node by node with the kernels
-/// of the CPU registry, on plain buffers and without schedule, planner or session. `feeds`: every placeholder and
-/// variable that is needed; they decide unknown dimensions, and boolean scalars among them choose kernels.
-/// Guards each buffer: Throws InternalError naming the node whose kernel wrote beside its outputs and workspace,
-/// changed an input or a kept output, or declares an impossible in-place pair; ArgumentError for a missing or unfit
-/// feed.
+/// of the test device's registry, on plain buffers and without schedule, planner or session. `feeds`: every placeholder
+/// and variable that is needed; they decide unknown dimensions, and boolean scalars among them choose kernels. Guards
+/// each buffer: Throws InternalError naming the node whose kernel wrote beside its outputs and workspace, changed an
+/// input or a kept output, or declares an impossible in-place pair; ArgumentError for a missing or unfit feed.
 RunResult run_kernels(const std::vector<Value>& fetches, const std::vector<Operation>& operations, const Feeds& feeds,
                       const RunOptions& options = {});
 

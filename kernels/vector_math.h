@@ -4,26 +4,29 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/host_device.h"
+
 // Elementary functions of one float for loops under `#pragma omp simd`. They consist of additions, multiplications,
 // divisions and bit operations, each rounded on its own, without branches, library calls or fused operations: the
-// vector body and the scalar tail of a loop give the same bits, under every compiler and instruction set. Polynomials
-// are those of the Cephes Mathematical Library (S. Moshier), single precision, where nothing else is said.
-// Errors are given in ULP, units in the last place of the exact result; tests/kernels/vector_math.cpp checks them.
+// vector body and the scalar tail of a loop give the same bits, under every compiler and instruction set, and so do
+// CUDA kernels. Polynomials are those of the Cephes Mathematical Library (S. Moshier), single precision, where nothing
+// else is said. Errors are given in ULP, units in the last place of the exact result; tests/kernels/vector_math.cpp
+// checks them.
 namespace sectionflow::vector_math {
 
 /// condition ? yes : no, by bits: a compiler that fears traps would not turn a branch around arithmetic into a vector.
-inline float select(bool condition, float yes, float no) {
+SF_HOST_DEVICE inline float select(bool condition, float yes, float no) {
   const std::uint32_t mask = 0U - static_cast<std::uint32_t>(condition);
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(yes) & mask) | (std::bit_cast<std::uint32_t>(no) & ~mask));
 }
 
 /// |x|.
-inline float magnitude(float x) {
+SF_HOST_DEVICE inline float magnitude(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU);
 }
 
 /// 2^exponent for exponent in [-126, 127].
-inline float power_of_two(std::int32_t exponent) {
+SF_HOST_DEVICE inline float power_of_two(std::int32_t exponent) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
 }
 
@@ -36,7 +39,7 @@ inline constexpr float kLeastExp = -87.33654F;
 
 /// e^x within 1 ULP. Infinity above 88.722835; 0 below kLeastExp, where e^x is no normal number any more: computing
 /// those would take a hundred times as long, and softmax meets them often. NaN stays NaN.
-inline float exp(float x) {
+SF_HOST_DEVICE inline float exp(float x) {
   constexpr float kLog2E = 1.44269504F;
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: a sum with it has its unit in the last place
   const float clamped = select(x > 89.0F, 89.0F, select(x < kLeastExp, kLeastExp, x));
@@ -58,7 +61,7 @@ inline float exp(float x) {
 }
 
 /// ln x within 1 ULP, for subnormal x too. NaN below 0, -infinity at 0; infinity and NaN stay.
-inline float log(float x) {
+SF_HOST_DEVICE inline float log(float x) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr std::uint32_t kSqrtHalf = 0x3F3504F3;  // its bits
   const bool is_subnormal = x < 0x1p-126F;
@@ -83,12 +86,12 @@ inline float log(float x) {
 }
 
 /// 1 / (1 + e^-x) within 3 ULP; below -88.7 it is 0. NaN stays NaN.
-inline float sigmoid(float x) {
+SF_HOST_DEVICE inline float sigmoid(float x) {
   return 1.0F / (1.0F + exp(-x));
 }
 
 /// (e^x - e^-x) / (e^x + e^-x) within 2 ULP. NaN stays NaN.
-inline float tanh(float x) {
+SF_HOST_DEVICE inline float tanh(float x) {
   const float a = magnitude(x);
   const float square = x * x;
   float p = -5.70498872745e-3F;
@@ -108,7 +111,7 @@ struct Normal {
 /// Both within 2^-22, and within 7 + x^2 ULP, but 0 where e^(-x^2/2) is (|x| > 13.2). NaN stays NaN.
 /// Source: the probability of less than -a, a >= 0, is e^(-a^2/2) q(s) / (a + 4) with s = (a - 4) / (a + 4), where q
 /// interpolates the exact values at the Chebyshev points of [0, 13.3], with a relative error of 1.2e-8.
-inline Normal normal(float x) {
+SF_HOST_DEVICE inline Normal normal(float x) {
   const float a = magnitude(x);
   const float exponential = exp(-0.5F * (a * a));
   const float clamped = select(a > 14.0F, 14.0F, a);

@@ -6,13 +6,14 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/host_device.h"
 
 namespace sectionflow {
 
 /// One element in another dtype: floats to integers towards zero, NaN and values out of range to 0; integers modulo
 /// 2^bits; f64 to f32 to the nearest, beyond its range to infinity.
 template <class To, class From>
-To convert_element(From x) {
+SF_HOST_DEVICE To convert_element(From x) {
   if constexpr (std::is_same_v<To, bool>) {
     return x != From{0};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {

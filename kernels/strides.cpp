@@ -1,4 +1,4 @@
-#include "kernels/cpu/broadcast_loop.h"
+#include "kernels/strides.h"
 
 namespace sectionflow {
 

@@ -1,0 +1,45 @@
+# The CUDA rooms: one shared object that programs load on demand (device/cuda_module.h).
+#
+# SECTIONFLOW_CUDA  AUTO: built where a CUDA compiler is found; ON: it must be; OFF: never.
+# CMAKE_CUDA_ARCHITECTURES decides for which GPUs; the default is 80, 90 and code that newer ones translate.
+set(SECTIONFLOW_CUDA AUTO CACHE STRING "Build the CUDA rooms: AUTO, ON or OFF")
+set_property(CACHE SECTIONFLOW_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(NOT SECTIONFLOW_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "SECTIONFLOW_CUDA is '${SECTIONFLOW_CUDA}'; wanted AUTO, ON or OFF")
+endif()
+
+set(SECTIONFLOW_HAS_CUDA FALSE)
+# A shared object carries no sanitizer of its own; the same kernels run on the host in the tests.
+if(NOT SECTIONFLOW_CUDA STREQUAL "OFF" AND NOT SECTIONFLOW_SANITIZE)
+  include(CheckLanguage)
+  if(NOT CMAKE_CUDA_COMPILER)
+    # check_language looks at CUDACXX and PATH alone.
+    find_program(SECTIONFLOW_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /usr/lib/cuda /opt/cuda PATH_SUFFIXES bin)
+    mark_as_advanced(SECTIONFLOW_NVCC)
+    if(SECTIONFLOW_NVCC AND NOT DEFINED ENV{CUDACXX})
+      set(CMAKE_CUDA_COMPILER ${SECTIONFLOW_NVCC})
+    endif()
+  endif()
+  # nvcc must take the compiler of everything else: both see the same headers.
+  if(NOT CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX} AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
+  endif()
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90 CACHE STRING "GPUs to build for")
+  endif()
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    find_package(CUDAToolkit 12.0)
+    set(SECTIONFLOW_HAS_CUDA ${CUDAToolkit_FOUND})
+  endif()
+  if(NOT SECTIONFLOW_HAS_CUDA AND SECTIONFLOW_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "SECTIONFLOW_CUDA is ON, but no CUDA toolkit of version 12.0 or newer was found; put nvcc on the PATH, set CUDACXX or CMAKE_CUDA_COMPILER, or take SECTIONFLOW_CUDA=AUTO")
+  endif()
+endif()
+if(NOT SECTIONFLOW_HAS_CUDA)
+  message(STATUS "SectionFlow: without CUDA")
+  return()
+endif()
+find_package(CuDNN 9)
+message(STATUS "SectionFlow: with CUDA ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, cuDNN ${CuDNN_VERSION}")

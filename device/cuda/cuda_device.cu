@@ -1,0 +1,195 @@
+#include "device/cuda/cuda_device.h"
+
+#include "base/bytes.h"
+#include "device/cuda/cuda_check.h"
+#include "device/cuda/cuda_memory.h"
+
+namespace sectionflow {
+namespace {
+
+using gpu::check_cuda;
+
+class CudaEvent final : public DeviceEvent {
+ public:
+  CudaEvent() { check_cuda(cudaEventCreate(&event), "cudaEventCreate"); }
+  ~CudaEvent() override { (void)cudaEventDestroy(event); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  cudaEvent_t event = nullptr;
+};
+
+cudaEvent_t event_of(DeviceEvent& event) {
+  return static_cast<CudaEvent&>(event).event;
+}
+
+class CudaGraph final : public DeviceGraph {
+ public:
+  explicit CudaGraph(cudaGraph_t recorded) {
+    const cudaError_t status = cudaGraphInstantiate(&executable, recorded, 0);
+    (void)cudaGraphDestroy(recorded);
+    check_cuda(status, "cudaGraphInstantiate");
+  }
+  ~CudaGraph() override { (void)cudaGraphExecDestroy(executable); }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  cudaGraphExec_t executable = nullptr;
+};
+
+void restore_device(void* previous) {
+  (void)cudaSetDevice(static_cast<int>(reinterpret_cast<std::intptr_t>(previous)) - 1);
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal) {
+  try {
+    make_handles();
+  } catch (...) {
+    free_all();
+    throw;
+  }
+}
+
+CudaDevice::~CudaDevice() {
+  free_all();
+}
+
+void CudaDevice::make_handles() {
+  select();
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, ordinal_), "cudaGetDeviceProperties");
+  name_ = text_of("cuda:", ordinal_, " (", properties.name, ")");
+  for (cudaStream_t& stream : streams_) {
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  }
+  check_cuda(cudaMalloc(&random_state_, sizeof(RandomState)), "cudaMalloc");
+  check_cuda(cudaMallocHost(&new_state_, sizeof(RandomState)), "cudaMallocHost");
+  const cublasStatus_t cublas = cublasLtCreate(&cublas_);
+  SF_CHECK(cublas == CUBLAS_STATUS_SUCCESS, DeviceError, name_, ": cublasLtCreate: ", cublasLtGetStatusString(cublas));
+#if defined(SF_HAS_CUDNN)
+  const cudnnStatus_t cudnn = cudnnCreate(&cudnn_);
+  SF_CHECK(cudnn == CUDNN_STATUS_SUCCESS, DeviceError, name_, ": cudnnCreate: ", cudnnGetErrorString(cudnn));
+  const cudnnStatus_t joined = cudnnSetStream(cudnn_, stream(Queue::compute));
+  SF_CHECK(joined == CUDNN_STATUS_SUCCESS, DeviceError, name_, ": cudnnSetStream: ", cudnnGetErrorString(joined));
+#endif
+  check_cuda(cudaDeviceSynchronize(), "start of the device");
+  std::size_t total = 0;
+  check_cuda(cudaMemGetInfo(&free_bytes_, &total), "cudaMemGetInfo");
+  context_bytes_ = total - free_bytes_;
+}
+
+void CudaDevice::free_all() noexcept {
+  (void)cudaSetDevice(ordinal_);
+#if defined(SF_HAS_CUDNN)
+  if (cudnn_ != nullptr) (void)cudnnDestroy(cudnn_);
+#endif
+  if (cublas_ != nullptr) (void)cublasLtDestroy(cublas_);
+  (void)cudaFreeHost(new_state_);
+  (void)cudaFree(random_state_);
+  for (cudaStream_t stream : streams_) {
+    if (stream != nullptr) (void)cudaStreamDestroy(stream);
+  }
+}
+
+void CudaDevice::select() const {
+  check_cuda(cudaSetDevice(ordinal_), "cudaSetDevice");
+}
+
+std::unique_ptr<void, void (*)(void*)> CudaDevice::enter() {
+  int previous = 0;
+  check_cuda(cudaGetDevice(&previous), "cudaGetDevice");
+  select();
+  // A pointer that is null would not be given to the deleter.
+  return {reinterpret_cast<void*>(static_cast<std::intptr_t>(previous) + 1), restore_device};
+}
+
+std::unique_ptr<DeviceMemory> CudaDevice::allocate(std::size_t num_bytes) {
+  select();
+  return allocate_cuda_memory(num_bytes);
+}
+std::unique_ptr<DeviceMemory> CudaDevice::allocate_host(std::size_t num_bytes) {
+  select();
+  return allocate_pinned_memory(num_bytes);
+}
+
+void CudaDevice::copy_from_host(void* device, const void* host, std::size_t num_bytes) {
+  synchronize();
+  check_cuda(cudaMemcpy(device, host, num_bytes, cudaMemcpyHostToDevice), "copy to the device");
+  // From pageable memory the call may return before the last bytes have arrived.
+  check_cuda(cudaDeviceSynchronize(), "copy to the device");
+}
+void CudaDevice::copy_to_host(void* host, const void* device, std::size_t num_bytes) {
+  synchronize();
+  check_cuda(cudaMemcpy(host, device, num_bytes, cudaMemcpyDeviceToHost), "copy from the device");
+}
+
+void CudaDevice::set_random_state(const RandomState& state) {
+  *new_state_ = state;
+  check_cuda(cudaMemcpyAsync(random_state_, new_state_, sizeof(state), cudaMemcpyHostToDevice, stream(Queue::compute)),
+             "copy of the random state");
+}
+
+std::unique_ptr<DeviceEvent> CudaDevice::make_event() {
+  select();
+  return std::make_unique<CudaEvent>();
+}
+void CudaDevice::record(DeviceEvent& event, Queue queue) {
+  select();
+  check_cuda(cudaEventRecord(event_of(event), stream(queue)), "cudaEventRecord");
+}
+void CudaDevice::wait(Queue queue, DeviceEvent& event) {
+  select();
+  check_cuda(cudaStreamWaitEvent(stream(queue), event_of(event), 0), "cudaStreamWaitEvent");
+}
+void CudaDevice::synchronize(DeviceEvent& event) {
+  select();
+  check_cuda(cudaEventSynchronize(event_of(event)), "work of the device");
+}
+void CudaDevice::synchronize() {
+  select();
+  for (cudaStream_t stream : streams_) check_cuda(cudaStreamSynchronize(stream), "work of the device");
+}
+double CudaDevice::seconds_between(DeviceEvent& from, DeviceEvent& to) {
+  float milliseconds = 0;
+  check_cuda(cudaEventElapsedTime(&milliseconds, event_of(from), event_of(to)), "cudaEventElapsedTime");
+  return milliseconds * 1e-3;
+}
+
+void CudaDevice::copy_to_host(Queue queue, void* host, const void* device, std::size_t num_bytes) {
+  select();
+  check_cuda(cudaMemcpyAsync(host, device, num_bytes, cudaMemcpyDeviceToHost, stream(queue)), "copy from the device");
+}
+void CudaDevice::copy_from_host(Queue queue, void* device, const void* host, std::size_t num_bytes) {
+  select();
+  check_cuda(cudaMemcpyAsync(device, host, num_bytes, cudaMemcpyHostToDevice, stream(queue)), "copy to the device");
+}
+void CudaDevice::fill(Queue queue, void* device, int byte, std::size_t num_bytes) {
+  select();
+  check_cuda(cudaMemsetAsync(device, byte, num_bytes, stream(queue)), "fill");
+}
+
+void CudaDevice::begin_recording() {
+  select();
+  // Calls of other threads on other devices do not disturb the recording.
+  check_cuda(cudaStreamBeginCapture(stream(Queue::compute), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+}
+std::unique_ptr<DeviceGraph> CudaDevice::end_recording() {
+  cudaGraph_t recorded = nullptr;
+  check_cuda(cudaStreamEndCapture(stream(Queue::compute), &recorded), "cudaStreamEndCapture");
+  return std::make_unique<CudaGraph>(recorded);
+}
+void CudaDevice::cancel_recording() noexcept {
+  cudaGraph_t recorded = nullptr;
+  if (cudaStreamEndCapture(stream(Queue::compute), &recorded) == cudaSuccess && recorded != nullptr) {
+    (void)cudaGraphDestroy(recorded);
+  }
+  (void)cudaGetLastError();
+}
+void CudaDevice::launch(DeviceGraph& graph) {
+  select();
+  check_cuda(cudaGraphLaunch(static_cast<CudaGraph&>(graph).executable, stream(Queue::compute)), "cudaGraphLaunch");
+}
+
+}  // namespace sectionflow

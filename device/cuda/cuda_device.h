@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "device/device_queues.h"
+#if defined(SF_HAS_CUDNN)
+#include <cudnn.h>
+#endif
+
+namespace sectionflow {
+
+/// A GPU: one block of memory, three streams, the handles of the libraries. What context, code and handles take of the
+/// GPU's memory is there when the constructor returns, and grows no more.
+class CudaDevice final : public Device, public DeviceQueues {
+ public:
+  /// Throws: DeviceError.
+  explicit CudaDevice(int ordinal);
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string name() const override { return name_; }
+  int threads() const override { return 1; }
+  /// What was free when the context stood.
+  std::size_t total_memory() const override { return free_bytes_; }
+  std::size_t context_bytes() const override { return context_bytes_; }
+  std::unique_ptr<DeviceMemory> allocate(std::size_t num_bytes) override;
+  void copy_from_host(void* device, const void* host, std::size_t num_bytes) override;
+  void copy_to_host(void* host, const void* device, std::size_t num_bytes) override;
+  std::unique_ptr<void, void (*)(void*)> enter() override;
+  DeviceQueues* queues() override { return this; }
+
+  void* native(Queue queue) override { return stream(queue); }
+  const RandomState* random_state() const override { return random_state_; }
+  void set_random_state(const RandomState& state) override;
+  std::unique_ptr<DeviceEvent> make_event() override;
+  void record(DeviceEvent& event, Queue queue) override;
+  void wait(Queue queue, DeviceEvent& event) override;
+  void synchronize(DeviceEvent& event) override;
+  void synchronize() override;
+  double seconds_between(DeviceEvent& from, DeviceEvent& to) override;
+  void copy_to_host(Queue queue, void* host, const void* device, std::size_t num_bytes) override;
+  void copy_from_host(Queue queue, void* device, const void* host, std::size_t num_bytes) override;
+  void fill(Queue queue, void* device, int byte, std::size_t num_bytes) override;
+  std::unique_ptr<DeviceMemory> allocate_host(std::size_t num_bytes) override;
+  void begin_recording() override;
+  std::unique_ptr<DeviceGraph> end_recording() override;
+  void cancel_recording() noexcept override;
+  void launch(DeviceGraph& graph) override;
+
+  cublasLtHandle_t cublas() { return cublas_; }
+#if defined(SF_HAS_CUDNN)
+  cudnnHandle_t cudnn() {
+    return cudnn_;
+  }
+#endif
+
+ private:
+  cudaStream_t stream(Queue queue) {
+    return streams_[static_cast<std::size_t>(queue)];
+  }
+  void make_handles();
+  void free_all() noexcept;
+  void select() const;
+
+  int ordinal_;
+  std::string name_;
+  std::array<cudaStream_t, kNumQueues> streams_{};
+  cublasLtHandle_t cublas_ = nullptr;
+#if defined(SF_HAS_CUDNN)
+  cudnnHandle_t cudnn_ = nullptr;
+#endif
+  RandomState* random_state_ = nullptr;  // on the device
+  RandomState* new_state_ = nullptr;     // pinned
+  std::size_t free_bytes_ = 0, context_bytes_ = 0;
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,136 @@
+#include "device/cuda/cuda_memory.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "device/cuda/cuda_check.h"
+#include "device/mapped_memory.h"
+
+namespace sectionflow {
+namespace {
+
+constexpr unsigned kThreads = 256, kBlocks = 1024;
+
+__global__ void write_words(std::uint32_t* words, std::size_t count, std::uint32_t word) {
+  const std::size_t stride = std::size_t{gridDim.x} * blockDim.x;
+  for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) words[i] = word;
+}
+
+/// Raises *end to the number of words up to the last that is not `word`. Integers: the order of the atomics is nothing to
+/// the result.
+__global__ void find_changed(const std::uint32_t* words, std::size_t count, std::uint32_t word, unsigned long long* end) {
+  const std::size_t stride = std::size_t{gridDim.x} * blockDim.x;
+  unsigned long long last = 0;
+  for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    if (words[i] != word) last = i + 1;
+  }
+  if (last > 0) atomicMax(end, last);
+}
+
+class CudaMemory final : public DeviceMemory {
+ public:
+  explicit CudaMemory(std::size_t num_bytes) : num_bytes_(num_bytes) {
+    const cudaError_t status = cudaMalloc(&data_, std::max<std::size_t>(num_bytes, 1));
+    if (status == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();
+      std::size_t free = 0, total = 0;
+      (void)cudaMemGetInfo(&free, &total);
+      throw DeviceError(text_of("cuda: ", bytes_text(num_bytes), " of device memory were refused; ", bytes_text(free), " of ",
+                                bytes_text(total), " are free; try a smaller device_memory"));
+    }
+    gpu::check_cuda(status, "cudaMalloc");
+    if (cudaMalloc(&end_, sizeof(*end_)) != cudaSuccess) {
+      (void)cudaFree(data_);
+      gpu::check_cuda(cudaErrorMemoryAllocation, "cudaMalloc");
+    }
+  }
+  ~CudaMemory() override {
+    (void)cudaFree(end_);
+    (void)cudaFree(data_);
+  }
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
+
+  std::byte* data() override { return static_cast<std::byte*>(data_); }
+  std::size_t num_bytes() const override { return num_bytes_; }
+  // Pages do not show whether they were touched: all of the memory is filled with words instead.
+  void discard_from(std::size_t) override {}
+  std::size_t touched_end(std::size_t offset) const override { return offset; }
+  std::size_t discardable_offset(std::size_t) const override { return num_bytes_; }
+
+  void fill_words(std::size_t offset, std::size_t num_bytes, std::uint32_t word) override {
+    // The last bytes of a block whose size is no multiple of a word's are nobody's.
+    write_words<<<kBlocks, kThreads>>>(words(offset), num_bytes / sizeof(word), word);
+    gpu::check_cuda(cudaGetLastError(), "fill of device memory");
+    gpu::check_cuda(cudaDeviceSynchronize(), "fill of device memory");
+  }
+  std::size_t changed_end(std::size_t offset, std::size_t end, std::uint32_t word) override {
+    if (end <= offset) return offset;
+    const std::size_t count = (end - offset) / sizeof(word);
+    unsigned long long changed = 0;
+    gpu::check_cuda(cudaMemset(end_, 0, sizeof(*end_)), "look at device memory");
+    find_changed<<<kBlocks, kThreads>>>(words(offset), count, word, end_);
+    gpu::check_cuda(cudaGetLastError(), "look at device memory");
+    gpu::check_cuda(cudaMemcpy(&changed, end_, sizeof(changed), cudaMemcpyDeviceToHost), "look at device memory");
+    if (changed == 0) return offset;
+    // Within the last word: the bytes behind the last changed one are still the word's.
+    std::uint32_t found = 0;
+    const std::size_t last = offset + (changed - 1) * sizeof(word);
+    gpu::check_cuda(cudaMemcpy(&found, data() + last, sizeof(found), cudaMemcpyDeviceToHost), "look at device memory");
+    std::size_t bytes = sizeof(word);
+    while ((found >> (8 * (bytes - 1)) & 0xFF) == (word >> (8 * (bytes - 1)) & 0xFF)) --bytes;
+    return last + bytes;
+  }
+
+ private:
+  std::uint32_t* words(std::size_t offset) { return reinterpret_cast<std::uint32_t*>(data() + offset); }
+
+  std::size_t num_bytes_;
+  void* data_ = nullptr;
+  unsigned long long* end_ = nullptr;
+};
+
+/// A mapping that is registered with the driver, page by page.
+class PinnedMemory final : public DeviceMemory {
+ public:
+  explicit PinnedMemory(std::size_t num_bytes) : memory_(map_memory(num_bytes, {.tier = "host", .option = "host_memory"})) {
+    if (num_bytes == 0) return;
+    const cudaError_t status = cudaHostRegister(memory_->data(), num_bytes, cudaHostRegisterPortable);
+    if (status == cudaSuccess) return;
+    (void)cudaGetLastError();
+    throw DeviceError(text_of("host: ", bytes_text(num_bytes), " of memory could not be pinned: ", cudaGetErrorString(status),
+                              "; try a smaller host_memory"));
+  }
+  ~PinnedMemory() override {
+    if (memory_->num_bytes() > 0) (void)cudaHostUnregister(memory_->data());
+  }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+  std::byte* data() override { return memory_->data(); }
+  std::size_t num_bytes() const override { return memory_->num_bytes(); }
+  // Pinned pages must not be given back.
+  void discard_from(std::size_t) override {}
+  std::size_t touched_end(std::size_t offset) const override { return offset; }
+  std::size_t discardable_offset(std::size_t) const override { return memory_->num_bytes(); }
+  void fill_words(std::size_t offset, std::size_t num_bytes, std::uint32_t word) override {
+    memory_->fill_words(offset, num_bytes, word);
+  }
+  std::size_t changed_end(std::size_t offset, std::size_t end, std::uint32_t word) override {
+    return memory_->changed_end(offset, end, word);
+  }
+
+ private:
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes) {
+  return std::make_unique<CudaMemory>(num_bytes);
+}
+std::unique_ptr<DeviceMemory> allocate_pinned_memory(std::size_t num_bytes) {
+  return std::make_unique<PinnedMemory>(num_bytes);
+}
+
+}  // namespace sectionflow

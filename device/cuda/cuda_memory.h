@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "device/device.h"
+
+namespace sectionflow {
+
+/// One cudaMalloc. Throws: DeviceError with the bytes that were refused and those that are free.
+std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes);
+/// Host memory that is pinned for the device's own copies. Throws: DeviceError.
+std::unique_ptr<DeviceMemory> allocate_pinned_memory(std::size_t num_bytes);
+
+}  // namespace sectionflow

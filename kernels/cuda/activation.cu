@@ -1,0 +1,36 @@
+#include "graph/ops/activation.h"
+
+#include "kernels/cuda/elementwise.h"
+#include "kernels/formulas/activation.h"
+#include "kernels/cuda/cuda_kernels.h"
+
+namespace sectionflow {
+namespace {
+
+template <class Formula>
+std::unique_ptr<Kernel> make(const KernelRequest& request) {
+  return gpu::map_kernel(request, Formula());
+}
+
+template <class OfErf, class OfTanh>
+std::unique_ptr<Kernel> make_gelu(const KernelRequest& request) {
+  const bool of_tanh = request.node.options<GeluOptions>().approximation == Gelu::tanh;
+  return of_tanh ? gpu::map_kernel(request, OfTanh()) : gpu::map_kernel(request, OfErf());
+}
+
+}  // namespace
+
+void add_activation_cuda_kernels(KernelRegistry& registry) {
+  registry.add("relu", make<formulas::Relu>);
+  registry.add("relu_grad", make<formulas::ReluGrad>);
+  registry.add("tanh", make<formulas::Tanh>);
+  registry.add("tanh_grad", make<formulas::TanhGrad>);
+  registry.add("sigmoid", make<formulas::Sigmoid>);
+  registry.add("sigmoid_grad", make<formulas::SigmoidGrad>);
+  registry.add("silu", make<formulas::Silu>);
+  registry.add("silu_grad", make<formulas::SiluGrad>);
+  registry.add("gelu", make_gelu<formulas::Gelu, formulas::GeluOfTanh>);
+  registry.add("gelu_grad", make_gelu<formulas::GeluGrad, formulas::GeluOfTanhGrad>);
+}
+
+}  // namespace sectionflow

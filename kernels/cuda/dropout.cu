@@ -1,0 +1,66 @@
+#include "graph/ops/dropout.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/elementwise.h"
+
+namespace sectionflow {
+namespace {
+
+/// Four elements share a block of random words: y = x where kept, else 0.
+struct DropFour {
+  const RandomState* state;
+  const float* x;
+  float* y;
+  std::int64_t count;
+  std::uint32_t ordinal, threshold;
+  float scale;
+
+  SF_HOST_DEVICE void operator()(std::int64_t block) const {
+    const RandomAddress address{state->seed, ordinal, static_cast<std::uint32_t>(state->cycle)};
+    auto words = philox::counters_of<1>(address, static_cast<std::uint64_t>(block));
+    philox::ten_rounds(words, address.seed);
+    drop(4 * block, words.c0[0]);
+    drop(4 * block + 1, words.c1[0]);
+    drop(4 * block + 2, words.c2[0]);
+    drop(4 * block + 3, words.c3[0]);
+  }
+  SF_HOST_DEVICE void drop(std::int64_t i, std::uint32_t word) const {
+    if (i < count) y[i] = word >= threshold ? x[i] * scale : 0.0F;
+  }
+};
+
+std::unique_ptr<Kernel> make_of(const KernelRequest& request, float rate, std::uint32_t ordinal) {
+  SF_CHECK(request.host_booleans[1].has_value(), InternalError, request.node.label(),
+           ": is_training is not known on the host");
+  if (!*request.host_booleans[1]) return gpu::copy_kernel(request.outputs[0].bytes());
+  const auto threshold = static_cast<std::uint32_t>(std::llround(static_cast<double>(rate) * 0x1p32));
+  const auto scale = static_cast<float>(1.0 / (1.0 - static_cast<double>(rate)));
+  return function_kernel(
+      [=, count = request.outputs[0].shape.num_elements()](const KernelArguments& arguments) {
+        gpu::launch_each(arguments.queue, (count + 3) / 4,
+                         DropFour{arguments.random_state, static_cast<const float*>(arguments.inputs[0]),
+                                  static_cast<float*>(arguments.outputs[0]), count, ordinal, threshold, scale});
+      },
+      {.in_place = {{0, 0}}});
+}
+
+std::unique_ptr<Kernel> make_dropout(const KernelRequest& request) {
+  return make_of(request, request.node.options<DropoutOptions>().rate, request.node.random_ordinal());
+}
+std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request) {
+  const auto& options = request.node.options<DropoutGradOptions>();
+  return make_of(request, options.rate, options.ordinal);
+}
+
+}  // namespace
+
+void add_dropout_cuda_kernels(KernelRegistry& registry) {
+  registry.add("dropout", make_dropout);
+  registry.add("dropout_grad", make_dropout_grad);
+}
+
+}  // namespace sectionflow

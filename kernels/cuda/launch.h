@@ -1,0 +1,122 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/host_device.h"
+#if defined(__CUDACC__)
+#include <cuda_runtime.h>
+
+#include "device/cuda/cuda_check.h"
+#else
+#include "kernels/cuda/host_thread.h"
+#endif
+
+/// Kernels of our own. A kernel's **body** is a struct of plain values with a templated operator(): it runs in CUDA
+/// blocks, and, compiled by the host's compiler, thread by thread in the tests' emulator.
+///
+/// - `launch_each(queue, count, body)`: body(i) for each i, in any order: element-wise work.
+/// - `launch_blocks(queue, shape, body)`: body(thread) for each thread of each block. A thread has block(),
+///   num_blocks(), index(), block_size(), barrier(), shuffle_xor(value, mask) within its warp of 32, and shared<T>(byte
+///   offset, count): elements of the block's shared memory. Name the type of what is read from it (`const float x =
+///   tile[i]`): on the host `tile[i]` is an object that checks.
+/// - `copy_bytes`, `fill_bytes`: on the device, in order.
+///
+/// All join the queue of KernelArguments::queue and return at once. Bodies must not allocate, print or use atomics on
+/// floating point numbers. Nothing contracts a * b + c by itself; write fmaf where it is wanted.
+namespace sectionflow::gpu {
+
+inline constexpr int kWarp = 32;
+
+/// How many blocks of how many threads, with how much shared memory a block.
+struct LaunchShape {
+  std::int64_t blocks = 0;
+  int threads = 256;             ///< a multiple of 32, at most 1024
+  std::size_t shared_bytes = 0;  ///< at most 48 KiB
+};
+
+#if defined(__CUDACC__)
+
+/// The thread that runs, as bodies see it.
+class DeviceThread {
+ public:
+  __device__ std::int64_t block() const { return blockIdx.x; }
+  __device__ std::int64_t num_blocks() const { return gridDim.x; }
+  __device__ int index() const { return static_cast<int>(threadIdx.x); }
+  __device__ int block_size() const { return static_cast<int>(blockDim.x); }
+  __device__ void barrier() { __syncthreads(); }
+  template <class T>
+  __device__ T shuffle_xor(T value, int lane_mask) {
+    return __shfl_xor_sync(0xFFFFFFFFU, value, lane_mask);
+  }
+  template <class T>
+  __device__ T* shared(std::size_t offset, std::int64_t) {
+    extern __shared__ double2 sectionflow_shared[];
+    return reinterpret_cast<T*>(reinterpret_cast<char*>(sectionflow_shared) + offset);
+  }
+};
+
+template <class Body>
+__global__ void run_each(const std::int64_t count, const Body body) {
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
+    body(i);
+  }
+}
+template <class Body>
+__global__ void run_blocks(const Body body) {
+  DeviceThread thread;
+  body(thread);
+}
+
+template <class Body>
+void launch_each(void* queue, std::int64_t count, const Body& body) {
+  if (count == 0) return;
+  constexpr std::int64_t kThreads = 256, kMostBlocks = std::int64_t{1} << 20;
+  const std::int64_t blocks = std::min((count + kThreads - 1) / kThreads, kMostBlocks);
+  run_each<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue)>>>(count, body);
+  check_cuda(cudaGetLastError(), "launch of an element-wise kernel");
+}
+template <class Body>
+void launch_blocks(void* queue, const LaunchShape& shape, const Body& body) {
+  if (shape.blocks == 0) return;
+  run_blocks<<<static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads), shape.shared_bytes,
+               static_cast<cudaStream_t>(queue)>>>(body);
+  check_cuda(cudaGetLastError(), "launch of a kernel");
+}
+inline void copy_bytes(void* queue, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0 || to == from) return;
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(queue)), "copy");
+}
+inline void fill_bytes(void* queue, void* to, int byte, std::size_t bytes) {
+  if (bytes == 0) return;
+  check_cuda(cudaMemsetAsync(to, byte, bytes, static_cast<cudaStream_t>(queue)), "fill");
+}
+
+#else
+
+template <class Body>
+void launch_each(void* queue, std::int64_t count, const Body& body) {
+  if (count > 0) static_cast<HostQueue*>(queue)->enqueue_each(count, body);
+}
+template <class Body>
+void launch_blocks(void* queue, const LaunchShape& shape, const Body& body) {
+  if (shape.blocks > 0)
+    static_cast<HostQueue*>(queue)->enqueue_blocks(shape, [body](HostThread& thread) { body(thread); });
+}
+inline void copy_bytes(void* queue, void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0 && to != from) static_cast<HostQueue*>(queue)->enqueue_copy(to, from, bytes);
+}
+inline void fill_bytes(void* queue, void* to, int byte, std::size_t bytes) {
+  if (bytes > 0) static_cast<HostQueue*>(queue)->enqueue_fill(to, byte, bytes);
+}
+
+#endif
+
+/// Blocks that give each of `count` items a thread.
+inline std::int64_t blocks_for(std::int64_t count, int threads) {
+  return (count + threads - 1) / threads;
+}
+
+}  // namespace sectionflow::gpu

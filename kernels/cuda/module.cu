@@ -1,0 +1,31 @@
+#include <cstdlib>
+
+#include "base/error.h"
+#include "device/cuda/cuda_device.h"
+#include "device/cuda_module.h"
+#include "kernels/cuda/cuda_kernels.h"
+
+using sectionflow::CudaModule;
+
+/// See kCudaModuleEntry. Nothing leaves it but its result.
+extern "C" __attribute__((visibility("default"))) bool sectionflow_cuda_module_v1(CudaModule& result, std::string& why_not) {
+  // All code is loaded at the start, so that the memory it takes on the device is known then, and no launch waits for it.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    (void)cudaGetLastError();
+    why_not = sectionflow::text_of(cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
+    return false;
+  }
+  if (count == 0) {
+    why_not = "there is no GPU on this machine";
+    return false;
+  }
+  result.num_devices = count;
+  result.make_device = [](int ordinal) -> std::unique_ptr<sectionflow::Device> {
+    return std::make_unique<sectionflow::CudaDevice>(ordinal);
+  };
+  result.kernels = sectionflow::cuda_kernels;
+  return true;
+}

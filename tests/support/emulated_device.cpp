@@ -1,0 +1,272 @@
+#include "tests/support/emulated_device.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "device/device_queues.h"
+#include "device/mapped_memory.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/launch.h"
+#include "tests/support/gpu_blocks.h"
+
+namespace sectionflow::testing_support {
+namespace {
+
+class Event final : public DeviceEvent {
+ public:
+  int recorded = 0, passed = 0;  ///< how often
+  double time = 0;
+};
+
+/// One thing that a queue does: some work, or waiting for an event, or passing one.
+struct Task {
+  std::function<void()> work{};
+  Event* waits_for = nullptr;
+  int waits_until = 0;  ///< Event::passed
+  Event* passes = nullptr;
+};
+
+struct Recording final : DeviceGraph {
+  std::vector<std::pair<Queue, Task>> tasks;
+};
+
+/// Three queues and who goes on next. Threads: any.
+class Queues {
+ public:
+  explicit Queues(std::uint64_t seed) : random_(seed) {}
+
+  void push(Queue queue, Task task) {
+    const std::lock_guard lock(mutex_);
+    if (recording_ != nullptr) {
+      recording_->tasks.emplace_back(queue, std::move(task));
+    } else {
+      place(queue, std::move(task));
+    }
+  }
+  void record(Event& event, Queue queue) {
+    const std::lock_guard lock(mutex_);
+    ++event.recorded;
+    if (recording_ != nullptr) {
+      recording_->tasks.emplace_back(queue, Task{.passes = &event});
+    } else {
+      place(queue, {.passes = &event});
+    }
+  }
+  void wait(Event& event, Queue queue) {
+    const std::lock_guard lock(mutex_);
+    if (recording_ != nullptr) {
+      recording_->tasks.emplace_back(queue, Task{.waits_for = &event});
+    } else {
+      place(queue, {.waits_for = &event, .waits_until = event.recorded});
+    }
+  }
+  void finish(Event& event) {
+    const std::lock_guard lock(mutex_);
+    SF_CHECK(recording_ == nullptr, InternalError, "the host waits for what is only being recorded");
+    const int until = event.recorded;
+    work_until([&] { return event.passed >= until; });
+  }
+  void finish() {
+    const std::lock_guard lock(mutex_);
+    SF_CHECK(recording_ == nullptr, InternalError, "the host waits for what is only being recorded");
+    work_until(
+        [&] { return std::all_of(tasks_.begin(), tasks_.end(), [](const auto& queue) { return queue.empty(); }); });
+  }
+  void set_recording(Recording* recording) {
+    const std::lock_guard lock(mutex_);
+    recording_ = recording;
+  }
+  void launch(const Recording& recording) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [queue, task] : recording.tasks) {
+      Task again = task;
+      if (again.waits_for != nullptr) again.waits_until = again.waits_for->recorded;
+      if (again.passes != nullptr) ++again.passes->recorded;
+      place(queue, std::move(again));
+    }
+  }
+  std::uint64_t draw() { return random_(); }
+
+ private:
+  void place(Queue queue, Task task) { tasks_[static_cast<std::size_t>(queue)].push_back(std::move(task)); }
+
+  bool is_ready(const std::deque<Task>& queue) const {
+    return !queue.empty() &&
+           (queue.front().waits_for == nullptr || queue.front().waits_for->passed >= queue.front().waits_until);
+  }
+  template <class Done>
+  void work_until(const Done& done) {
+    while (!done()) {
+      std::vector<std::deque<Task>*> ready;
+      for (std::deque<Task>& queue : tasks_) {
+        if (is_ready(queue)) ready.push_back(&queue);
+      }
+      SF_CHECK(!ready.empty(), InternalError, "the queues wait for each other, or for an event that nobody records");
+      std::deque<Task>& queue = *ready[random_() % ready.size()];
+      // A burst, so that one queue may run far ahead of another.
+      for (std::uint64_t burst = 1 + random_() % 16; burst > 0 && is_ready(queue) && !done(); --burst) {
+        const Task task = std::move(queue.front());
+        queue.pop_front();
+        if (task.work) task.work();
+        if (task.passes != nullptr) {
+          ++task.passes->passed;
+          task.passes->time = ++clock_;
+        }
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::mt19937_64 random_;
+  std::array<std::deque<Task>, kNumQueues> tasks_;
+  Recording* recording_ = nullptr;
+  double clock_ = 0;
+};
+
+/// What kernels launch on.
+class NativeQueue final : public gpu::HostQueue {
+ public:
+  NativeQueue(Queues& queues, Queue queue) : queues_(queues), queue_(queue) {}
+
+  void enqueue_each(std::int64_t count, std::function<void(std::int64_t)> body) override {
+    push([=, body = std::move(body)] {
+      // From both ends, so that an order that a body relies on shows.
+      for (std::int64_t i = 0; i < (count + 1) / 2; ++i) {
+        body(count - 1 - i);
+        if (i != count - 1 - i) body(i);
+      }
+    });
+  }
+  void enqueue_blocks(const gpu::LaunchShape& shape, std::function<void(gpu::HostThread&)> body) override {
+    push([this, shape, body = std::move(body)] { play_blocks(shape, body, queues_.draw()); });
+  }
+  void enqueue_copy(void* to, const void* from, std::size_t bytes) override {
+    push([=] { std::memcpy(to, from, bytes); });
+  }
+  void enqueue_fill(void* to, int byte, std::size_t bytes) override {
+    push([=] { std::memset(to, byte, bytes); });
+  }
+
+ private:
+  void push(std::function<void()> work) { queues_.push(queue_, {.work = std::move(work)}); }
+
+  Queues& queues_;
+  Queue queue_;
+};
+
+Event& event_of(DeviceEvent& event) {
+  return static_cast<Event&>(event);
+}
+
+class EmulatedDevice final : public Device, public DeviceQueues {
+ public:
+  explicit EmulatedDevice(const EmulatedOptions& options)
+      : options_(options),
+        queues_(options.seed),
+        native_{NativeQueue(queues_, Queue::compute), NativeQueue(queues_, Queue::copy_out),
+                NativeQueue(queues_, Queue::copy_in)} {}
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string name() const override { return "cuda:0 (emulated)"; }
+  int threads() const override { return 1; }
+  std::size_t total_memory() const override { return options_.memory; }
+  std::unique_ptr<DeviceMemory> allocate(std::size_t num_bytes) override {
+    SF_CHECK(num_bytes <= options_.memory, DeviceError, "cuda: ", num_bytes, " bytes of an emulated device with ",
+             options_.memory);
+    return map_memory(num_bytes, {.tier = "cuda", .option = "device_memory"});
+  }
+  void copy_from_host(void* device, const void* host, std::size_t num_bytes) override {
+    queues_.finish();
+    if (num_bytes > 0) std::memcpy(device, host, num_bytes);
+  }
+  void copy_to_host(void* host, const void* device, std::size_t num_bytes) override {
+    queues_.finish();
+    if (num_bytes > 0) std::memcpy(host, device, num_bytes);
+  }
+  std::unique_ptr<void, void (*)(void*)> enter() override {
+    return {nullptr, [](void*) {}};
+  }
+  DeviceQueues* queues() override { return this; }
+
+  void* native(Queue queue) override { return static_cast<gpu::HostQueue*>(&native_[static_cast<std::size_t>(queue)]); }
+  const RandomState* random_state() const override { return &state_; }
+  void set_random_state(const RandomState& state) override {
+    queues_.finish();
+    state_ = state;
+  }
+
+  std::unique_ptr<DeviceEvent> make_event() override { return std::make_unique<Event>(); }
+  void record(DeviceEvent& event, Queue queue) override { queues_.record(event_of(event), queue); }
+  void wait(Queue queue, DeviceEvent& event) override { queues_.wait(event_of(event), queue); }
+  void synchronize(DeviceEvent& event) override { queues_.finish(event_of(event)); }
+  void synchronize() override { queues_.finish(); }
+  double seconds_between(DeviceEvent& from, DeviceEvent& to) override {
+    return (event_of(to).time - event_of(from).time) * 1e-6;
+  }
+
+  void copy_to_host(Queue queue, void* host, const void* device, std::size_t num_bytes) override {
+    native_[static_cast<std::size_t>(queue)].enqueue_copy(host, device, num_bytes);
+  }
+  void copy_from_host(Queue queue, void* device, const void* host, std::size_t num_bytes) override {
+    native_[static_cast<std::size_t>(queue)].enqueue_copy(device, host, num_bytes);
+  }
+  void fill(Queue queue, void* device, int byte, std::size_t num_bytes) override {
+    native_[static_cast<std::size_t>(queue)].enqueue_fill(device, byte, num_bytes);
+  }
+  std::unique_ptr<DeviceMemory> allocate_host(std::size_t num_bytes) override {
+    return map_memory(num_bytes, {.tier = "host", .option = "host_memory"});
+  }
+
+  void begin_recording() override {
+    queues_.finish();
+    recording_ = std::make_unique<Recording>();
+    queues_.set_recording(recording_.get());
+  }
+  std::unique_ptr<DeviceGraph> end_recording() override {
+    queues_.set_recording(nullptr);
+    return std::move(recording_);
+  }
+  void cancel_recording() noexcept override {
+    queues_.set_recording(nullptr);
+    recording_.reset();
+  }
+  void launch(DeviceGraph& graph) override { queues_.launch(static_cast<Recording&>(graph)); }
+
+ private:
+  EmulatedOptions options_;
+  Queues queues_;
+  std::array<NativeQueue, kNumQueues> native_;
+  RandomState state_;
+  std::unique_ptr<Recording> recording_;
+};
+
+// A plain function makes the devices of a module, so what it needs lies outside of it.
+EmulatedOptions current_options;
+
+}  // namespace
+
+std::unique_ptr<Device> make_emulated_device(const EmulatedOptions& options) {
+  return std::make_unique<EmulatedDevice>(options);
+}
+
+EmulatedCuda::EmulatedCuda(const EmulatedOptions& options) {
+  current_options = options;
+  module_ = {.num_devices = 1,
+             .make_device = [](int) { return make_emulated_device(current_options); },
+             .kernels = cuda_kernels};
+  set_cuda_module(&module_);
+}
+
+EmulatedCuda::~EmulatedCuda() {
+  set_cuda_module(nullptr);
+}
+
+}  // namespace sectionflow::testing_support

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "device/cuda_module.h"
+#include "device/device.h"
+
+namespace sectionflow::testing_support {
+
+/// How an emulated GPU behaves.
+struct EmulatedOptions {
+  std::size_t memory = std::size_t{1} << 30;
+  std::uint64_t seed = 0;  ///< decides which of the queues goes on next, and the order of blocks and threads
+};
+
+/// A GPU that the host plays: DeviceKind::cuda, with memory of its own, our own kernels, and three queues whose work is
+/// put off for as long as nobody waits for it, and then done in an order that the seed draws from those that the events
+/// allow. So a wait that is missing shows as other bytes.
+std::unique_ptr<Device> make_emulated_device(const EmulatedOptions& options = {});
+
+/// While it lives, cuda(0) is an emulated GPU.
+class EmulatedCuda {
+ public:
+  explicit EmulatedCuda(const EmulatedOptions& options = {});
+  ~EmulatedCuda();
+  EmulatedCuda(const EmulatedCuda&) = delete;
+  EmulatedCuda& operator=(const EmulatedCuda&) = delete;
+
+ private:
+  CudaModule module_;
+};
+
+}  // namespace sectionflow::testing_support

@@ -1,0 +1,204 @@
+#include "tests/support/gpu_blocks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/support/fiber.h"
+
+namespace sectionflow::testing_support {
+namespace {
+
+constexpr int kNobody = -1, kSeveral = -2;
+
+/// The shared memory of a block, with who wrote and read each byte since the last barrier.
+class SharedMemory {
+ public:
+  explicit SharedMemory(std::size_t bytes) : bytes_(bytes), notes_(bytes) {}
+
+  /// Of the next block: nothing is written yet.
+  void clear() {
+    std::fill(bytes_.begin(), bytes_.end(), std::byte{0xFF});
+    std::fill(notes_.begin(), notes_.end(), Note{});
+    phase_ = 0;
+  }
+  void pass_barrier() { ++phase_; }
+
+  void check_range(std::size_t offset, std::size_t count) const {
+    SF_CHECK(offset + count <= bytes_.size(), InternalError, "shared memory: bytes ", offset, " to ", offset + count,
+             " of ", bytes_.size());
+  }
+  void read(int thread, std::size_t offset, void* to, std::size_t count) {
+    check_range(offset, count);
+    for (std::size_t i = offset; i < offset + count; ++i) {
+      Note& note = renewed(i);
+      SF_CHECK(note.is_written, InternalError, "shared memory: thread ", thread, " reads byte ", i,
+               ", which nobody has written");
+      SF_CHECK(note.writer == kNobody || note.writer == thread, InternalError, "shared memory: thread ", thread,
+               " reads byte ", i, ", which thread ", note.writer, " has written since the last barrier");
+      note.reader = note.reader == kNobody || note.reader == thread ? thread : kSeveral;
+    }
+    std::memcpy(to, bytes_.data() + offset, count);
+  }
+  void write(int thread, std::size_t offset, const void* from, std::size_t count) {
+    check_range(offset, count);
+    for (std::size_t i = offset; i < offset + count; ++i) {
+      Note& note = renewed(i);
+      SF_CHECK(note.writer == kNobody || note.writer == thread, InternalError, "shared memory: threads ", thread,
+               " and ", note.writer, " write byte ", i, " without a barrier between them");
+      SF_CHECK(note.reader == kNobody || note.reader == thread, InternalError, "shared memory: thread ", thread,
+               " writes byte ", i, ", which another has read since the last barrier");
+      note.writer = thread;
+      note.is_written = true;
+    }
+    std::memcpy(bytes_.data() + offset, from, count);
+  }
+
+ private:
+  struct Note {
+    std::int64_t phase = 0;
+    int writer = kNobody, reader = kNobody;
+    bool is_written = false;
+  };
+  Note& renewed(std::size_t i) {
+    Note& note = notes_[i];
+    if (note.phase != phase_) {
+      note.phase = phase_;
+      note.writer = note.reader = kNobody;
+    }
+    return note;
+  }
+
+  std::vector<std::byte> bytes_;
+  std::vector<Note> notes_;
+  std::int64_t phase_ = 0;
+};
+
+enum class Waits { no, at_barrier, for_warp, ended };
+
+class Thread final : public gpu::HostThread {
+ public:
+  Thread(const gpu::LaunchShape& shape, int index, SharedMemory& memory) : memory_(memory) {
+    num_blocks_ = shape.blocks;
+    block_size_ = shape.threads;
+    index_ = index;
+  }
+
+  void start(std::int64_t block, const std::function<void(gpu::HostThread&)>& body) {
+    block_ = block;
+    waits = Waits::no;
+    fiber_.start([this, &body](Fiber&) { body(*this); });
+  }
+  void resume() {
+    if (!fiber_.resume()) waits = Waits::ended;
+  }
+  void barrier() override { pause(Waits::at_barrier); }
+
+  Waits waits = Waits::ended;
+  std::uint64_t given = 0, taken = 0;  // what an exchange brings and gets
+  int lane_mask = 0;
+
+ private:
+  void pause(Waits why) {
+    waits = why;
+    fiber_.pause();
+  }
+  void exchange(const void* value, void* other, std::size_t bytes, int mask) override {
+    SF_CHECK(mask > 0 && mask < gpu::kWarp, InternalError, "shuffle_xor: mask ", mask);
+    given = 0;
+    std::memcpy(&given, value, bytes);
+    lane_mask = mask;
+    pause(Waits::for_warp);
+    std::memcpy(other, &taken, bytes);
+  }
+  void read_shared(std::size_t offset, void* value, std::size_t bytes) override {
+    memory_.read(index_, offset, value, bytes);
+  }
+  void write_shared(std::size_t offset, const void* value, std::size_t bytes) override {
+    memory_.write(index_, offset, value, bytes);
+  }
+  void check_shared_range(std::size_t offset, std::size_t bytes) override { memory_.check_range(offset, bytes); }
+  void check_index(std::int64_t index, std::int64_t count) override {
+    SF_CHECK(index >= 0 && index < count, InternalError, "shared memory: element ", index, " of ", count);
+  }
+
+  SharedMemory& memory_;
+  Fiber fiber_;
+};
+
+class BlockPlayer {
+ public:
+  BlockPlayer(const gpu::LaunchShape& shape, const std::function<void(gpu::HostThread&)>& body, std::uint64_t seed)
+      : shape_(shape), body_(body), memory_(shape.shared_bytes), random_(seed) {
+    threads_.reserve(static_cast<std::size_t>(shape.threads));
+    for (int i = 0; i < shape.threads; ++i) threads_.emplace_back(shape, i, memory_);
+  }
+
+  void play(std::int64_t block) {
+    memory_.clear();
+    for (Thread& thread : threads_) thread.start(block, body_);
+    std::vector<int> turns(threads_.size());
+    std::iota(turns.begin(), turns.end(), 0);
+    while (true) {
+      std::shuffle(turns.begin(), turns.end(), random_);
+      bool ran = false;
+      for (int turn : turns) {
+        Thread& thread = threads_[static_cast<std::size_t>(turn)];
+        while (thread.waits == Waits::no) {
+          ran = true;
+          thread.resume();
+          if (thread.waits == Waits::for_warp) exchange_if_whole(turn / gpu::kWarp);
+        }
+      }
+      if (ran) continue;
+      if (count(Waits::ended) == shape_.threads) return;
+      SF_CHECK(count(Waits::at_barrier) == shape_.threads, InternalError, "block ", block, ": ",
+               count(Waits::at_barrier), " threads wait at a barrier, ", count(Waits::for_warp), " for their warp and ",
+               count(Waits::ended), " have ended, of ", shape_.threads);
+      memory_.pass_barrier();
+      for (Thread& thread : threads_) thread.waits = Waits::no;
+    }
+  }
+
+ private:
+  int count(Waits waits) const {
+    return static_cast<int>(
+        std::count_if(threads_.begin(), threads_.end(), [=](const Thread& thread) { return thread.waits == waits; }));
+  }
+  void exchange_if_whole(int warp) {
+    const auto first = threads_.begin() + warp * gpu::kWarp;
+    const auto last = first + gpu::kWarp;
+    if (std::any_of(first, last, [](const Thread& thread) { return thread.waits != Waits::for_warp; })) return;
+    for (auto thread = first; thread != last; ++thread) {
+      SF_CHECK(thread->lane_mask == first->lane_mask, InternalError, "shuffle_xor: masks differ within a warp");
+      thread->taken = first[(thread - first) ^ thread->lane_mask].given;
+    }
+    for (auto thread = first; thread != last; ++thread) thread->waits = Waits::no;
+  }
+
+  const gpu::LaunchShape& shape_;
+  const std::function<void(gpu::HostThread&)>& body_;
+  SharedMemory memory_;
+  std::mt19937_64 random_;
+  std::vector<Thread> threads_;
+};
+
+}  // namespace
+
+void play_blocks(const gpu::LaunchShape& shape, const std::function<void(gpu::HostThread&)>& body, std::uint64_t seed) {
+  SF_CHECK(shape.threads >= gpu::kWarp && shape.threads <= 1024 && shape.threads % gpu::kWarp == 0, InternalError,
+           "launch of ", shape.threads, " threads a block; wanted a multiple of 32 up to 1024");
+  SF_CHECK(shape.shared_bytes <= 48 * 1024, InternalError, "launch with ", shape.shared_bytes,
+           " bytes of shared memory");
+  SF_CHECK(shape.blocks < (std::int64_t{1} << 31), InternalError, "launch of ", shape.blocks, " blocks");
+  BlockPlayer player(shape, body, seed);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(shape.blocks));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
+  for (std::int64_t block : order) player.play(block);
+}
+
+}  // namespace sectionflow::testing_support
