@@ -68,11 +68,14 @@ class DeviceQueues {
   virtual void unpin(void* host) noexcept = 0;
 
   /// From here on what the queues are given is recorded instead of done. The compute queue records first; other queues
-  /// join by waiting for it, and it must wait for them before end_recording.
+  /// join by waiting for it, and it must wait for them before end_recording. Until then nothing may wait for an event
+  /// from before, nor the host for anything; copies of Device, allocations and set_random_state are refused by the
+  /// machine.
   virtual void begin_recording() = 0;
   virtual std::unique_ptr<DeviceGraph> end_recording() = 0;
   /// Forgets a recording that went wrong.
   virtual void cancel_recording() noexcept = 0;
+  /// As one piece of work of the compute queue. The other queues must be empty: they are not waited for.
   virtual void launch(DeviceGraph& graph) = 0;
 };
 

@@ -30,4 +30,27 @@ bool device_bytes_are(Device& device, const std::byte* bytes, std::size_t count,
   return std::all_of(bytes, bytes + count, [&](std::byte b) { return b == static_cast<std::byte>(value); });
 }
 
+void launch_and_wait(Kernel& kernel, KernelArguments arguments, Device& device) {
+  DeviceQueues* queues = device.queues();
+  if (queues != nullptr) {
+    arguments.queue = queues->native(Queue::compute);
+    arguments.random_state = queues->random_state();
+  }
+  kernel.launch(arguments);
+  if (queues != nullptr) queues->synchronize();
+}
+
+QueueCopies::QueueCopies(DeviceQueues& queues, std::size_t num_bytes)
+    : queues_(queues), host_(queues.allocate_host(num_bytes)) {}
+
+void QueueCopies::copy_in(std::byte* device) {
+  queues_.copy_from_host(Queue::copy_in, device, host_->data(), host_->num_bytes());
+  queues_.synchronize();
+}
+
+void QueueCopies::copy_out(const std::byte* device) {
+  queues_.copy_to_host(Queue::copy_out, host_->data(), device, host_->num_bytes());
+  queues_.synchronize();
+}
+
 }  // namespace sectionflow

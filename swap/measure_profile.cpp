@@ -6,7 +6,6 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "device/device_queues.h"
 #include "runtime/device_bytes.h"
 #include "runtime/disk_store.h"
 #include "swap/profile.h"
@@ -143,17 +142,6 @@ class Places {
   bool fits_ = true;
 };
 
-/// A launch, to the end of its work.
-void launch(Kernel& kernel, KernelArguments arguments, Device& device) {
-  DeviceQueues* queues = device.queues();
-  if (queues != nullptr) {
-    arguments.queue = queues->native(Queue::compute);
-    arguments.random_state = queues->random_state();
-  }
-  kernel.launch(arguments);
-  if (queues != nullptr) queues->synchronize();
-}
-
 void measure_kernels(const Session& session, const Session::Workbench& bench, const Program& program, int repeats,
                      Profile& profile) {
   const ConcreteGraph graph(session.graph(), program.signature);
@@ -172,13 +160,13 @@ void measure_kernels(const Session& session, const Session::Workbench& bench, co
       if (!placed.fits) continue;
       for (const auto& bytes : placed.indices) fill_device_bytes(bench.device, bytes.data(), bytes.size(), 0);
       const double seconds = seconds_of([&] {
-        launch(kernel,
-               {.inputs = placed.inputs,
-                .outputs = placed.outputs,
-                .updated = placed.updated,
-                .workspace = placed.workspace,
-                .random = {session.options().seed, session.graph().node(step.node).random_ordinal(), 0}},
-               bench.device);
+        launch_and_wait(kernel,
+                        {.inputs = placed.inputs,
+                         .outputs = placed.outputs,
+                         .updated = placed.updated,
+                         .workspace = placed.workspace,
+                         .random = {session.options().seed, session.graph().node(step.node).random_ordinal(), 0}},
+                        bench.device);
       });
       steps[step.slot] = &step;
       if (round > 0) samples[step.slot].push_back(seconds);
@@ -190,29 +178,17 @@ void measure_kernels(const Session& session, const Session::Workbench& bench, co
   }
 }
 
-/// Copies by the device's queues, and within its memory.
-void measure_queues(const Session::Workbench& bench, DeviceQueues& queues, std::size_t bytes, int repeats,
-                    Profile& profile) {
-  const auto host = queues.allocate_host(bytes);
-  std::byte* device = bench.region.data();
-  profile.link_in = rate_of(bytes, repeats, [&] {
-    queues.copy_from_host(Queue::copy_in, device, host->data(), bytes);
-    queues.synchronize();
-  });
-  profile.link_out = rate_of(bytes, repeats, [&] {
-    queues.copy_to_host(Queue::copy_out, host->data(), device, bytes);
-    queues.synchronize();
-  });
-  profile.memory_bandwidth = rate_of(bytes, repeats, [&] {
-    queues.fill(Queue::compute, device, 0, bytes);
-    queues.synchronize();
-  });
-}
-
 void measure_links(const Session& session, const Session::Workbench& bench, int repeats, Profile& profile) {
   const std::size_t bytes = std::min(kLinkBlock, bench.region.size());
   if (bytes == 0) return;
-  if (DeviceQueues* queues = bench.device.queues()) return measure_queues(bench, *queues, bytes, repeats, profile);
+  if (DeviceQueues* queues = bench.device.queues()) {
+    QueueCopies copies(*queues, bytes);
+    profile.link_in = rate_of(bytes, repeats, [&] { copies.copy_in(bench.region.data()); });
+    profile.link_out = rate_of(bytes, repeats, [&] { copies.copy_out(bench.region.data()); });
+    profile.memory_bandwidth =
+        rate_of(bytes, repeats, [&] { fill_device_bytes(bench.device, bench.region.data(), bytes, 0); });
+    return;
+  }
   std::vector<std::byte> host(bytes);
   std::byte* device = bench.region.data();
   Device& machine = bench.device;

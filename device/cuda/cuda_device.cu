@@ -11,8 +11,11 @@ namespace {
 
 using gpu::check_cuda;
 
-/// Of free device memory nobody is promised this much.
-constexpr std::size_t kMargin = 256_MiB;
+/// Of free device memory nobody is promised this much: libraries load the code of a kernel when it is first used, and
+/// recordings take some.
+std::size_t margin(std::size_t total_bytes) {
+  return std::max(512_MiB, total_bytes / 25);
+}
 
 class CudaEvent final : public DeviceEvent {
  public:
@@ -41,10 +44,6 @@ class CudaGraph final : public DeviceGraph {
 
   cudaGraphExec_t executable = nullptr;
 };
-
-void restore_device(void* previous) {
-  (void)cudaSetDevice(static_cast<int>(reinterpret_cast<std::intptr_t>(previous)) - 1);
-}
 
 }  // namespace
 
@@ -82,9 +81,7 @@ void CudaDevice::make_handles() {
   check_cuda(cudaDeviceSynchronize(), "start of the device");
   std::size_t total = 0;
   check_cuda(cudaMemGetInfo(&free_bytes_, &total), "cudaMemGetInfo");
-  context_bytes_ = total - free_bytes_;
-  // Rounding of the allocator, and what the driver still takes for itself.
-  free_bytes_ -= std::min(free_bytes_, kMargin);
+  free_bytes_ -= std::min(free_bytes_, margin(total));
 }
 
 void CudaDevice::free_all() noexcept {
@@ -104,17 +101,20 @@ void CudaDevice::select() const {
   check_cuda(cudaSetDevice(ordinal_), "cudaSetDevice");
 }
 
-std::unique_ptr<void, void (*)(void*)> CudaDevice::enter() {
-  int previous = 0;
-  check_cuda(cudaGetDevice(&previous), "cudaGetDevice");
+std::size_t CudaDevice::context_bytes() const {
   select();
-  // A pointer that is null would not be given to the deleter.
-  return {reinterpret_cast<void*>(static_cast<std::intptr_t>(previous) + 1), restore_device};
+  std::size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return total - free - std::min(total - free, allocated_bytes_.load());
+}
+
+std::unique_ptr<void, void (*)(void*)> CudaDevice::enter() {
+  select();
+  return {nullptr, [](void*) {}};
 }
 
 std::unique_ptr<DeviceMemory> CudaDevice::allocate(std::size_t num_bytes) {
-  select();
-  return allocate_cuda_memory(num_bytes);
+  return allocate_cuda_memory(num_bytes, ordinal_, allocated_bytes_);
 }
 std::unique_ptr<DeviceMemory> CudaDevice::allocate_host(std::size_t num_bytes) {
   select();

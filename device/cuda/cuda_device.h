@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -29,7 +30,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   int threads() const override { return 1; }
   /// What was free when the context stood.
   std::size_t total_memory() const override { return free_bytes_; }
-  std::size_t context_bytes() const override { return context_bytes_; }
+  std::size_t context_bytes() const override;
   std::unique_ptr<DeviceMemory> allocate(std::size_t num_bytes) override;
   void copy_from_host(void* device, const void* host, std::size_t num_bytes) override;
   void copy_to_host(void* host, const void* device, std::size_t num_bytes) override;
@@ -80,7 +81,8 @@ class CudaDevice final : public Device, public DeviceQueues {
 #endif
   RandomState* random_state_ = nullptr;  // on the device
   RandomState* new_state_ = nullptr;     // pinned
-  std::size_t free_bytes_ = 0, context_bytes_ = 0;
+  std::size_t free_bytes_ = 0;
+  std::atomic<std::size_t> allocated_bytes_{0};
 };
 
 }  // namespace sectionflow

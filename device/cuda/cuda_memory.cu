@@ -29,8 +29,11 @@ __global__ void find_changed(const std::uint32_t* words, std::size_t count, std:
 
 class CudaMemory final : public DeviceMemory {
  public:
-  explicit CudaMemory(std::size_t num_bytes) : num_bytes_(num_bytes) {
-    const cudaError_t status = cudaMalloc(&data_, std::max<std::size_t>(num_bytes, 1));
+  CudaMemory(std::size_t num_bytes, int ordinal, std::atomic<std::size_t>& allocated_bytes)
+      : num_bytes_(num_bytes), ordinal_(ordinal), allocated_bytes_(allocated_bytes) {
+    select();
+    // The counter of changed_end lies behind, so that there is nothing but one block.
+    const cudaError_t status = cudaMalloc(&data_, taken_bytes());
     if (status == cudaErrorMemoryAllocation) {
       (void)cudaGetLastError();
       std::size_t free = 0, total = 0;
@@ -39,14 +42,12 @@ class CudaMemory final : public DeviceMemory {
                                 bytes_text(total), " are free; try a smaller device_memory"));
     }
     gpu::check_cuda(status, "cudaMalloc");
-    if (cudaMalloc(&end_, sizeof(*end_)) != cudaSuccess) {
-      (void)cudaFree(data_);
-      gpu::check_cuda(cudaErrorMemoryAllocation, "cudaMalloc");
-    }
+    allocated_bytes_ += taken_bytes();
   }
   ~CudaMemory() override {
-    (void)cudaFree(end_);
+    (void)cudaSetDevice(ordinal_);
     (void)cudaFree(data_);
+    allocated_bytes_ -= taken_bytes();
   }
   CudaMemory(const CudaMemory&) = delete;
   CudaMemory& operator=(const CudaMemory&) = delete;
@@ -59,6 +60,7 @@ class CudaMemory final : public DeviceMemory {
   std::size_t discardable_offset(std::size_t) const override { return num_bytes_; }
 
   void fill_words(std::size_t offset, std::size_t num_bytes, std::uint32_t word) override {
+    select();
     // The last bytes of a block whose size is no multiple of a word's are nobody's.
     write_words<<<kBlocks, kThreads>>>(words(offset), num_bytes / sizeof(word), word);
     gpu::check_cuda(cudaGetLastError(), "fill of device memory");
@@ -67,11 +69,13 @@ class CudaMemory final : public DeviceMemory {
   std::size_t changed_end(std::size_t offset, std::size_t end, std::uint32_t word) override {
     if (end <= offset) return offset;
     const std::size_t count = (end - offset) / sizeof(word);
+    select();
     unsigned long long changed = 0;
-    gpu::check_cuda(cudaMemset(end_, 0, sizeof(*end_)), "look at device memory");
-    find_changed<<<kBlocks, kThreads>>>(words(offset), count, word, end_);
+    auto* last_changed = reinterpret_cast<unsigned long long*>(data() + round_up(num_bytes_));
+    gpu::check_cuda(cudaMemset(last_changed, 0, sizeof(changed)), "look at device memory");
+    find_changed<<<kBlocks, kThreads>>>(words(offset), count, word, last_changed);
     gpu::check_cuda(cudaGetLastError(), "look at device memory");
-    gpu::check_cuda(cudaMemcpy(&changed, end_, sizeof(changed), cudaMemcpyDeviceToHost), "look at device memory");
+    gpu::check_cuda(cudaMemcpy(&changed, last_changed, sizeof(changed), cudaMemcpyDeviceToHost), "look at device memory");
     if (changed == 0) return offset;
     // Within the last word: the bytes behind the last changed one are still the word's.
     std::uint32_t found = 0;
@@ -85,9 +89,13 @@ class CudaMemory final : public DeviceMemory {
  private:
   std::uint32_t* words(std::size_t offset) { return reinterpret_cast<std::uint32_t*>(data() + offset); }
 
+  std::size_t taken_bytes() const { return round_up(num_bytes_) + kBufferAlignment; }
+  void select() const { gpu::check_cuda(cudaSetDevice(ordinal_), "cudaSetDevice"); }
+
   std::size_t num_bytes_;
+  int ordinal_;
+  std::atomic<std::size_t>& allocated_bytes_;
   void* data_ = nullptr;
-  unsigned long long* end_ = nullptr;
 };
 
 /// A mapping that is registered with the driver, page by page.
@@ -123,8 +131,9 @@ class PinnedMemory final : public DeviceMemory {
 
 }  // namespace
 
-std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes) {
-  return std::make_unique<CudaMemory>(num_bytes);
+std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes, int ordinal,
+                                                   std::atomic<std::size_t>& allocated_bytes) {
+  return std::make_unique<CudaMemory>(num_bytes, ordinal, allocated_bytes);
 }
 std::unique_ptr<DeviceMemory> allocate_pinned_memory(std::size_t num_bytes, DeviceQueues& queues) {
   return std::make_unique<PinnedMemory>(num_bytes, queues);

@@ -1,5 +1,3 @@
-#include <cstdlib>
-
 #include "base/error.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda_module.h"
@@ -9,8 +7,6 @@ using sectionflow::CudaModule;
 
 /// See kCudaModuleEntry. Nothing leaves it but its result.
 extern "C" __attribute__((visibility("default"))) bool sectionflow_cuda_module_v1(CudaModule& result, std::string& why_not) {
-  // All code is loaded at the start, so that the memory it takes on the device is known then, and no launch waits for it.
-  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) {

@@ -36,8 +36,39 @@ struct Task {
   Event* passes = nullptr;
 };
 
+/// What queues were given, and whether CUDA would have recorded it: a queue other than compute joins by waiting for one
+/// that is in, nobody waits for an event from before, and compute waits for all in the end.
 struct Recording final : DeviceGraph {
   std::vector<std::pair<Queue, Task>> tasks;
+  std::array<bool, kNumQueues> joined{true, false, false};
+  std::array<std::size_t, kNumQueues> ends{};  // of the tasks that compute knows to be done
+  std::map<Event*, std::pair<Queue, std::size_t>> recorded;
+
+  void use(Queue queue) const {
+    SF_CHECK(joined[static_cast<std::size_t>(queue)], InternalError, "recording: a queue works that has not joined");
+  }
+  std::size_t count(Queue queue) const {
+    return static_cast<std::size_t>(std::count_if(
+        tasks.begin(), tasks.end(), [=](const auto& task) { return task.first == queue && task.second.work; }));
+  }
+  void note_record(Queue queue, Event& event) {
+    use(queue);
+    recorded[&event] = {queue, count(queue)};
+  }
+  void note_wait(Queue queue, Event& event) {
+    const auto found = recorded.find(&event);
+    SF_CHECK(found != recorded.end(), InternalError, "recording: a queue waits for an event from before");
+    joined[static_cast<std::size_t>(queue)] = true;
+    if (queue != Queue::compute) return;
+    std::size_t& end = ends[static_cast<std::size_t>(found->second.first)];
+    end = std::max(end, found->second.second);
+  }
+  void check_end() const {
+    for (Queue queue : {Queue::copy_out, Queue::copy_in}) {
+      SF_CHECK(ends[static_cast<std::size_t>(queue)] == count(queue), InternalError,
+               "recording: the compute queue does not wait for all of another");
+    }
+  }
 };
 
 /// Three queues and who goes on next. Threads: any.
@@ -48,6 +79,7 @@ class Queues {
   void push(Queue queue, Task task) {
     const std::lock_guard lock(mutex_);
     if (recording_ != nullptr) {
+      recording_->use(queue);
       recording_->tasks.emplace_back(queue, std::move(task));
     } else {
       place(queue, std::move(task));
@@ -56,6 +88,7 @@ class Queues {
   void record(Event& event, Queue queue) {
     const std::lock_guard lock(mutex_);
     if (recording_ != nullptr) {
+      recording_->note_record(queue, event);
       recording_->tasks.emplace_back(queue, Task{.passes = &event});
     } else {
       ++event.recorded;
@@ -65,6 +98,7 @@ class Queues {
   void wait(Event& event, Queue queue) {
     const std::lock_guard lock(mutex_);
     if (recording_ != nullptr) {
+      recording_->note_wait(queue, event);
       recording_->tasks.emplace_back(queue, Task{.waits_for = &event});
     } else {
       place(queue, {.waits_for = &event, .waits_until = event.recorded});
@@ -88,6 +122,10 @@ class Queues {
   }
   void launch(const Recording& recording) {
     const std::lock_guard lock(mutex_);
+    for (Queue queue : {Queue::copy_out, Queue::copy_in}) {
+      SF_CHECK(tasks_[static_cast<std::size_t>(queue)].empty(), InternalError,
+               "a recording is launched beside work of another queue");
+    }
     for (const auto& [queue, task] : recording.tasks) {
       Task again = task;
       if (again.waits_for != nullptr) again.waits_until = again.waits_for->recorded;
@@ -238,6 +276,7 @@ class EmulatedDevice final : public Device, public DeviceQueues {
     queues_.set_recording(recording_.get());
   }
   std::unique_ptr<DeviceGraph> end_recording() override {
+    recording_->check_end();
     queues_.set_recording(nullptr);
     return std::move(recording_);
   }
