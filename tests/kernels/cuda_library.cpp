@@ -280,7 +280,7 @@ std::vector<ConvolutionCase> convolution_cases() {
       // Not the same, but what is more or less is read by no output.
       {{1, 6, 6, 2}, {3, 3, 2, 2}, two({2, 2}, {1, 1}, Padding({1, 1}, {0, 1}), 1, nhwc)},
       {{1, 6, 6, 2}, {3, 3, 2, 2}, two({3, 2}, {1, 1}, Padding({0, 1}, {1, 1}), 1, nhwc)},
-      {{1, 6, 6, 2}, {4, 4, 2, 2}, two({5, 4}, {1, 1}, Padding({0, 1}, {2, 0}), 1, nhwc)},
+      {{1, 6, 6, 2}, {4, 4, 2, 2}, two({5, 5}, {1, 1}, Padding({0, 1}, {2, 0}), 1, nhwc)},
   };
 }
 
