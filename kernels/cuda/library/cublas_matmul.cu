@@ -77,12 +77,12 @@ PreferenceDescriptor make_preference() {
   PreferenceDescriptor preference(created);
   set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{gpu::kMostLibraryWorkspace});
   // A dot product in one piece (that scheme has no bit), or in pieces that are put down in the workspace and added in a
-  // step of their own. Not in place: there pieces are added to the output as their blocks happen to come, and the
-  // counters would want a workspace that was cleared.
+  // step of their own. Not in place: the library promises that pieces are added to the output one after the other, not
+  // in which order, and its counters are in the workspace, whose content nobody knows.
   set_preference(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                  std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  // What every buffer has, parts of variables too; more is asked by no algorithm. So none is left out or taken for an
-  // address.
+  // What every buffer has, parts of variables too. Said once for all of them instead of looked up in addresses, so that
+  // the choice is the same wherever buffers lie.
   constexpr std::uint32_t kAlignment = 64;
   for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
