@@ -39,6 +39,7 @@ class DirectQueue final : public gpu::HostQueue {
   void enqueue_blocks(const gpu::LaunchShape& shape, std::function<void(gpu::HostThread&)> body) override {
     testing_support::play_blocks(shape, body, 5);
   }
+  void enqueue_host(std::function<void()> work) override { work(); }
   void enqueue_copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void enqueue_fill(void* to, int byte, std::size_t bytes) override { std::memset(to, byte, bytes); }
 };
