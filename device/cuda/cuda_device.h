@@ -57,6 +57,11 @@ class CudaDevice final : public Device, public DeviceQueues {
   void cancel_recording() noexcept override;
   void launch(DeviceGraph& graph) override;
 
+  /// Whether the libraries may round the factors of f32 products to TF32 (10 bits of fraction): some eight times as
+  /// fast, and no longer f32. Kernels read it when they are made: set it before the first one.
+  void set_allow_tf32(bool allow) { allow_tf32_ = allow; }
+  bool allow_tf32() const { return allow_tf32_; }
+
   cublasLtHandle_t cublas() { return cublas_; }
 #if defined(SF_HAS_CUDNN)
   cudnnHandle_t cudnn() {
@@ -83,6 +88,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   RandomState* new_state_ = nullptr;     // pinned
   std::size_t free_bytes_ = 0;
   std::atomic<std::size_t> allocated_bytes_{0};
+  bool allow_tf32_ = false;
 };
 
 }  // namespace sectionflow

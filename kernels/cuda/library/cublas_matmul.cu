@@ -1,0 +1,228 @@
+#include <cublasLt.h>
+
+#include <array>
+#include <utility>
+
+#include "device/cuda/cuda_device.h"
+#include "kernels/cuda/library/descriptor.h"
+#include "kernels/cuda/library/gemm.h"
+#include "kernels/cuda/library/library_kernels.h"
+
+namespace sectionflow {
+namespace {
+
+using gpu::Gemm;
+
+using ProductDescriptor = gpu::Descriptor<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using MatrixDescriptor = gpu::Descriptor<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using PreferenceDescriptor = gpu::Descriptor<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+void check_cublas(cublasStatus_t status, const char* what) {
+  SF_CHECK(status == CUBLAS_STATUS_SUCCESS, DeviceError, "cublasLt: ", what, ": ", cublasLtGetStatusString(status));
+}
+
+/// The one place that says how exactly f32 is multiplied.
+cublasComputeType_t compute_type(bool allow_tf32) {
+  return allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+/// A product and its matrices in cuBLASLt's words. All column-major (the default order), the only one whose problems
+/// the library may cut into smaller ones; scalars on the host (the default), of the type f32.
+struct Descriptors {
+  ProductDescriptor product;
+  MatrixDescriptor first, second, result;
+};
+
+MatrixDescriptor describe(const gpu::ColumnMatrix& matrix, std::int64_t batch) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check_cublas(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<std::uint64_t>(matrix.rows),
+                                          static_cast<std::uint64_t>(matrix.columns), matrix.rows),
+               "cublasLtMatrixLayoutCreate");
+  MatrixDescriptor owner(layout);
+  if (batch == 1) return owner;
+  const auto count = static_cast<std::int32_t>(batch);
+  const std::int64_t stride = matrix.num_elements();
+  check_cublas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
+               "batch count");
+  check_cublas(
+      cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)),
+      "batch stride");
+  return owner;
+}
+
+Descriptors describe(const Gemm& gemm, bool allow_tf32) {
+  cublasLtMatmulDesc_t product = nullptr;
+  check_cublas(cublasLtMatmulDescCreate(&product, compute_type(allow_tf32), CUDA_R_32F), "cublasLtMatmulDescCreate");
+  ProductDescriptor owner(product);
+  const auto set_operation = [product](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
+    const std::int32_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    check_cublas(cublasLtMatmulDescSetAttribute(product, attribute, &operation, sizeof(operation)), "transposition");
+  };
+  set_operation(CUBLASLT_MATMUL_DESC_TRANSA, gemm.first.transposed);
+  set_operation(CUBLASLT_MATMUL_DESC_TRANSB, gemm.second.transposed);
+  return {.product = std::move(owner),
+          .first = describe(gemm.first, gemm.batch),
+          .second = describe(gemm.second, gemm.batch),
+          .result = describe(gemm.result, gemm.batch)};
+}
+
+template <class T>
+void set_preference(const PreferenceDescriptor& preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  check_cublas(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)), "preference");
+}
+
+PreferenceDescriptor make_preference() {
+  cublasLtMatmulPreference_t created = nullptr;
+  check_cublas(cublasLtMatmulPreferenceCreate(&created), "cublasLtMatmulPreferenceCreate");
+  PreferenceDescriptor preference(created);
+  set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{gpu::kMostLibraryWorkspace});
+  // A dot product in one piece (that scheme has no bit), or in pieces that are put down in the workspace and added in a
+  // step of their own. Not in place: the library promises that pieces are added to the output one after the other, not
+  // in which order, and its counters are in the workspace, whose content nobody knows.
+  set_preference(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                 std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  // What every buffer has, parts of variables too. Said once for all of them instead of looked up in addresses, so that
+  // the choice is the same wherever buffers lie.
+  constexpr std::uint32_t kAlignment = 64;
+  for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    set_preference(preference, attribute, kAlignment);
+  }
+  return preference;
+}
+
+/// Whether an algorithm keeps what the preference asked for, by its own account: no sum in the order of arrival, and no
+/// factors of fewer bits (environment variables of cuBLAS may offer such) unless they are allowed.
+bool is_sound(const cublasLtMatmulAlgo_t& algorithm, bool allow_tf32) {
+  std::uint32_t scheme = 0;
+  std::uint64_t numerics = 0;
+  std::size_t written = 0;
+  if (cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof(scheme),
+                                           &written) != CUBLAS_STATUS_SUCCESS ||
+      cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &numerics, sizeof(numerics),
+                                        &written) != CUBLAS_STATUS_SUCCESS) {
+    return false;
+  }
+  constexpr std::uint64_t kShort = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
+                                   CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
+  return (scheme & CUBLASLT_REDUCTION_SCHEME_INPLACE) == 0 && (allow_tf32 || (numerics & kShort) == 0);
+}
+
+/// Whether the library says that it has no such product: what follows from the question alone. All else is a failure of
+/// the moment, and throws: another algorithm would give other bits.
+bool is_refusal(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+         status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
+/// The algorithm that the heuristic holds for the fastest of those that may be taken.
+std::optional<cublasLtMatmulHeuristicResult_t> choose_algorithm(cublasLtHandle_t handle, const Descriptors& d,
+                                                                bool allow_tf32) {
+  const PreferenceDescriptor preference = make_preference();
+  std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
+  int num_found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle, d.product.get(), d.first.get(), d.second.get(), d.result.get(), d.result.get(), preference.get(),
+      static_cast<int>(found.size()), found.data(), &num_found);
+  if (is_refusal(status)) return std::nullopt;
+  check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+  for (int i = 0; i < num_found; ++i) {
+    const cublasLtMatmulHeuristicResult_t& result = found[static_cast<std::size_t>(i)];
+    if (result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= gpu::kMostLibraryWorkspace &&
+        is_sound(result.algo, allow_tf32)) {
+      return result;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
+  std::int32_t id = -1, pieces = 1;
+  std::size_t written = 0;
+  (void)cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_ID, &id, sizeof(id), &written);
+  (void)cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &pieces, sizeof(pieces),
+                                             &written);
+  return pieces > 1 ? text_of("cublaslt algorithm ", id, ", sums in ", pieces, " pieces")
+                    : text_of("cublaslt algorithm ", id);
+}
+
+/// One cublasLtMatmul. `a`, `b`: which inputs are the factors of our product.
+class CublasKernel final : public Kernel {
+ public:
+  CublasKernel(cublasLtHandle_t handle, Descriptors descriptors, const cublasLtMatmulHeuristicResult_t& choice,
+               std::size_t a, std::size_t b)
+      : handle_(handle), descriptors_(std::move(descriptors)), choice_(choice), a_(a), b_(b) {}
+
+  std::string implementation() const override { return name_of(choice_.algo); }
+  std::size_t workspace_bytes() const override { return choice_.workspaceSize; }
+
+  void launch(const KernelArguments& arguments) override {
+    const float one = 1, zero = 0;
+    const Descriptors& d = descriptors_;
+    void* y = arguments.outputs[0];
+    // With a factor of zero the output is not read; where it is also the addend, both must be described alike.
+    check_cublas(
+        cublasLtMatmul(handle_, d.product.get(), &one, arguments.inputs[b_], d.first.get(), arguments.inputs[a_],
+                       d.second.get(), &zero, y, d.result.get(), y, d.result.get(), &choice_.algo, arguments.workspace,
+                       choice_.workspaceSize, static_cast<cudaStream_t>(arguments.queue)),
+        "cublasLtMatmul");
+  }
+
+ private:
+  cublasLtHandle_t handle_;
+  Descriptors descriptors_;
+  cublasLtMatmulHeuristicResult_t choice_;
+  std::size_t a_, b_;
+};
+
+/// The product of inputs `a` and `b`.
+std::unique_ptr<Kernel> make_product(const KernelRequest& request, const MatmulProblem& problem, std::size_t a = 0,
+                                     std::size_t b = 1) {
+  const std::optional<Gemm> gemm = gpu::column_gemm(problem);
+  if (!gemm) return nullptr;
+  auto& device = static_cast<CudaDevice&>(request.device);
+  Descriptors descriptors = describe(*gemm, device.allow_tf32());
+  const auto choice = choose_algorithm(device.cublas(), descriptors, device.allow_tf32());
+  if (!choice) return nullptr;
+  return std::make_unique<CublasKernel>(device.cublas(), std::move(descriptors), *choice, a, b);
+}
+
+std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {
+  return make_product(request, matmul_problem(request));
+}
+std::unique_ptr<Kernel> make_over_rows(const KernelRequest& request) {
+  return make_product(request, matmul_over_rows_problem(request));
+}
+
+ConvolutionGeometry geometry_of(const KernelRequest& request, const Shape& x, const Shape& w) {
+  return convolution_geometry(x, w, request.node.options<ConvolutionOptions>(), request.node.label());
+}
+
+std::unique_ptr<Kernel> make_pointwise(const KernelRequest& request) {
+  const auto g = geometry_of(request, request.inputs[0].shape, request.inputs[1].shape);
+  return gpu::is_pointwise(g) ? make_product(request, gpu::pointwise_forward(g)) : nullptr;
+}
+std::unique_ptr<Kernel> make_pointwise_backward_input(const KernelRequest& request) {
+  const auto g = geometry_of(request, request.outputs[0].shape, request.inputs[1].shape);
+  return gpu::is_pointwise(g) ? make_product(request, gpu::pointwise_backward_input(g)) : nullptr;
+}
+// Inputs: dy, x.
+std::unique_ptr<Kernel> make_pointwise_backward_filter(const KernelRequest& request) {
+  const auto g = geometry_of(request, request.inputs[1].shape, request.outputs[0].shape);
+  return gpu::is_pointwise(g) ? make_product(request, gpu::pointwise_backward_filter(g), 1, 0) : nullptr;
+}
+
+}  // namespace
+
+void add_cublas_kernels(KernelRegistry& registry) {
+  registry.add("matmul", make_matmul);
+  registry.add("matmul_over_rows", make_over_rows);
+  for (const char* rank : {"2d", "3d"}) {
+    registry.add(text_of("conv", rank), make_pointwise);
+    registry.add(text_of("conv", rank, "_backward_input"), make_pointwise_backward_input);
+    registry.add(text_of("conv", rank, "_backward_filter"), make_pointwise_backward_filter);
+    registry.add(text_of("conv_transpose", rank), make_pointwise_backward_input);
+  }
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,185 @@
+// The calls of cuBLASLt that need a GPU, played on the host.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "tests/cuda_libraries/played_libraries.h"
+
+namespace sectionflow::testing_support {
+
+PlayedLibraries& played_libraries() {
+  static PlayedLibraries libraries;
+  return libraries;
+}
+
+void check_execution(const void* one, const void* zero, void* workspace, std::size_t workspace_bytes) {
+  EXPECT_EQ(*static_cast<const float*>(one), 1);
+  EXPECT_EQ(*static_cast<const float*>(zero), 0);
+  EXPECT_EQ(workspace_bytes, played_libraries().workspace_bytes);
+  if (workspace_bytes > 0) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(workspace) % 256, 0u);
+    std::memset(workspace, 0x5A, workspace_bytes);
+  }
+  ++played_libraries().executions;
+}
+
+namespace {
+
+// Algorithms are numbers in the first word of cublasLtMatmulAlgo_t.
+enum : std::uint64_t { kSumsInPlace, kFails, kRoundsToTf32, kExact, kNumAlgorithms };
+
+template <class T>
+T attribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t name) {
+  T value{};
+  std::size_t written = 0;
+  EXPECT_EQ(cublasLtMatrixLayoutGetAttribute(layout, name, &value, sizeof(value), &written), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(written, sizeof(value));
+  return value;
+}
+template <class T>
+T attribute(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t name) {
+  T value{};
+  std::size_t written = 0;
+  EXPECT_EQ(cublasLtMatmulDescGetAttribute(product, name, &value, sizeof(value), &written), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(written, sizeof(value));
+  return value;
+}
+template <class T>
+T attribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t name) {
+  T value{};
+  std::size_t written = 0;
+  EXPECT_EQ(cublasLtMatmulPreferenceGetAttribute(preference, name, &value, sizeof(value), &written),
+            CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(written, sizeof(value));
+  return value;
+}
+
+struct Matrix {
+  std::int64_t rows, columns, leading, stride;
+  std::int32_t batch;
+  bool transposed;
+
+  Matrix(cublasLtMatrixLayout_t layout, bool is_transposed)
+      : rows(static_cast<std::int64_t>(attribute<std::uint64_t>(layout, CUBLASLT_MATRIX_LAYOUT_ROWS))),
+        columns(static_cast<std::int64_t>(attribute<std::uint64_t>(layout, CUBLASLT_MATRIX_LAYOUT_COLS))),
+        leading(attribute<std::int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_LD)),
+        stride(attribute<std::int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)),
+        batch(attribute<std::int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)),
+        transposed(is_transposed) {
+    EXPECT_EQ(attribute<std::int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_ORDER), CUBLASLT_ORDER_COL);
+    EXPECT_EQ(attribute<std::uint32_t>(layout, CUBLASLT_MATRIX_LAYOUT_TYPE), std::uint32_t{CUDA_R_32F});
+    EXPECT_GE(leading, rows);
+  }
+  std::int64_t read_rows() const { return transposed ? columns : rows; }
+  std::int64_t read_columns() const { return transposed ? rows : columns; }
+  std::int64_t place(std::int64_t n, std::int64_t row, std::int64_t column) const {
+    return n * stride + (transposed ? column + row * leading : row + column * leading);
+  }
+};
+
+void multiply(const Matrix& a, const Matrix& b, const Matrix& d, const float* left, const float* right, float* result) {
+  ASSERT_EQ(a.read_rows(), d.rows);
+  ASSERT_EQ(b.read_columns(), d.columns);
+  ASSERT_EQ(a.read_columns(), b.read_rows());
+  ASSERT_TRUE(a.batch == d.batch && b.batch == d.batch);
+  for (std::int64_t n = 0; n < d.batch; ++n) {
+    for (std::int64_t row = 0; row < d.rows; ++row) {
+      for (std::int64_t column = 0; column < d.columns; ++column) {
+        float sum = 0;
+        for (std::int64_t k = 0; k < a.read_columns(); ++k) {
+          sum += left[a.place(n, row, k)] * right[b.place(n, k, column)];
+        }
+        result[d.place(n, row, column)] = sum;
+      }
+    }
+  }
+}
+
+void check_preference(cublasLtMatmulPreference_t preference) {
+  EXPECT_EQ(attribute<std::uint64_t>(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES), 32u << 20);
+  EXPECT_EQ(attribute<std::uint32_t>(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK),
+            std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  for (auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    EXPECT_EQ(attribute<std::uint32_t>(preference, name), 64u);
+  }
+}
+
+}  // namespace
+}  // namespace sectionflow::testing_support
+
+using namespace sectionflow::testing_support;
+
+extern "C" {
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t c,
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
+                                              int wanted, cublasLtMatmulHeuristicResult_t results[], int* found) {
+  const PlayedLibraries& libraries = played_libraries();
+  EXPECT_EQ(c, d);
+  check_preference(preference);
+  EXPECT_EQ(attribute<std::int32_t>(product, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE),
+            libraries.allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
+  EXPECT_EQ(attribute<std::int32_t>(product, CUBLASLT_MATMUL_DESC_SCALE_TYPE), CUDA_R_32F);
+  EXPECT_EQ(attribute<std::int32_t>(product, CUBLASLT_MATMUL_DESC_POINTER_MODE), CUBLASLT_POINTER_MODE_HOST);
+  *found = std::min<int>(wanted, libraries.has_sound_algorithms ? kNumAlgorithms : kRoundsToTf32);
+  for (int i = 0; i < *found; ++i) {
+    results[i] = {};
+    results[i].algo.data[0] = static_cast<std::uint64_t>(i);
+    results[i].workspaceSize = libraries.workspace_bytes;
+    results[i].state = i == kFails ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+  }
+  return libraries.cublas_status;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t name, void* value,
+                                                    std::size_t bytes, std::size_t* written) {
+  EXPECT_EQ(bytes, sizeof(std::uint32_t));
+  std::uint32_t answer = 1;
+  if (name == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) {
+    answer =
+        algorithm->data[0] == kSumsInPlace ? CUBLASLT_REDUCTION_SCHEME_INPLACE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  }
+  std::memcpy(value, &answer, sizeof(answer));
+  *written = sizeof(answer);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                 cublasLtMatmulAlgoCapAttributes_t name, void* value, std::size_t bytes,
+                                                 std::size_t* written) {
+  EXPECT_EQ(name, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS);
+  EXPECT_EQ(bytes, sizeof(std::uint64_t));
+  const std::uint64_t answer = algorithm->data[0] == kRoundsToTf32
+                                   ? CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32
+                                   : CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_32F;
+  std::memcpy(value, &answer, sizeof(answer));
+  *written = sizeof(answer);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t product, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              std::size_t workspace_bytes, cudaStream_t stream) {
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(handle), 0x11u);
+  EXPECT_NE(stream, nullptr);
+  EXPECT_TRUE(c == d && c_layout == d_layout);
+  EXPECT_EQ(algorithm->data[0], played_libraries().allow_tf32 ? kRoundsToTf32 : kExact);
+  check_execution(alpha, beta, workspace, workspace_bytes);
+  const auto reads = [product](cublasLtMatrixLayout_t layout, cublasLtMatmulDescAttributes_t name) {
+    return Matrix(layout, attribute<std::int32_t>(product, name) == CUBLAS_OP_T);
+  };
+  multiply(reads(a_layout, CUBLASLT_MATMUL_DESC_TRANSA), reads(b_layout, CUBLASLT_MATMUL_DESC_TRANSB),
+           Matrix(d_layout, false), static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(d));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"
