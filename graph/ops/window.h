@@ -46,10 +46,11 @@ class SpatialPadding {
   Sizes before_ = {};
   Sizes after_ = {};
 };
+// `const` once more: nvcc hands on to its host compiler no const that constexpr implies.
 template <std::size_t rank>
-inline constexpr SpatialPadding<rank> SpatialPadding<rank>::same{Kind::same};
+inline constexpr const SpatialPadding<rank> SpatialPadding<rank>::same{Kind::same};
 template <std::size_t rank>
-inline constexpr SpatialPadding<rank> SpatialPadding<rank>::valid{Kind::valid};
+inline constexpr const SpatialPadding<rank> SpatialPadding<rank>::valid{Kind::valid};
 
 using Padding = SpatialPadding<2>;
 using Padding3d = SpatialPadding<3>;

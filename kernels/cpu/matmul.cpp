@@ -16,13 +16,6 @@ namespace {
 
 using dnnl::memory;
 
-/// Product of the dimensions of a shape but for the last `num_last`.
-std::int64_t leading_product(const Shape& shape, int num_last) {
-  std::int64_t product = 1;
-  for (int axis = 0; axis < shape.rank() - num_last; ++axis) product *= shape[axis];
-  return product;
-}
-
 /// oneDNN's matmul, with b reordered into workspace first where `reorder` is valid.
 class MatmulKernel final : public Kernel {
  public:
@@ -80,23 +73,11 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulPr
 }
 
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {
-  const auto& options = request.node.options<MatmulOptions>();
-  const Shape& a = request.inputs[0].shape;
-  const Shape& y = request.outputs[0].shape;
-  const bool shared = request.inputs[1].shape.rank() == 2;
-  return make_kernel(request, {.batch = shared ? 1 : leading_product(a, 2),
-                               .rows = shared ? leading_product(y, 1) : y[-2],
-                               .inner = a[options.transpose_a ? -2 : -1],
-                               .columns = y[-1],
-                               .transpose_a = options.transpose_a,
-                               .transpose_b = options.transpose_b});
+  return make_kernel(request, matmul_problem(request));
 }
 
 std::unique_ptr<Kernel> make_over_rows(const KernelRequest& request) {
-  const Shape& a = request.inputs[0].shape;
-  return make_kernel(
-      request,
-      {.rows = a[-1], .inner = leading_product(a, 1), .columns = request.inputs[1].shape[-1], .transpose_a = true});
+  return make_kernel(request, matmul_over_rows_problem(request));
 }
 
 }  // namespace

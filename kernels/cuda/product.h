@@ -1,0 +1,303 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cuda/divisor.h"
+#include "kernels/cuda/launch.h"
+
+/// Matrix products in tiles: y[z][m][n] = sum over k of a(z, m, k) b(z, n, k), each z a product of its own.
+///
+/// An **operand** is a struct of plain values that says where its numbers lie, with its lines (a's rows, b's columns)
+/// and the elements summed over looked up apart, so that each is worked out once for many elements:
+///   Outer outer(z, line), Inner inner(k), float at(Outer, Inner), bool along_inner()
+/// along_inner: neighbouring k lie side by side in memory, not neighbouring lines. Sums are fused multiply-adds in f32,
+/// in the order of k; long ones are cut, by shape alone, into some whose results are added in order, in double.
+namespace sectionflow::gpu {
+
+/// Where element i of a dimension lies: dimensions that are two in memory, such as an image and its pixel, have a step
+/// for each.
+class Steps {
+ public:
+  Steps() = default;
+  explicit Steps(std::int64_t step) : outer_step_(step) {}
+  /// Element i is element i % inner of number i / inner.
+  Steps(std::int64_t inner, std::int64_t outer_step, std::int64_t inner_step)
+      : inner_(inner), outer_step_(outer_step), inner_step_(inner_step) {}
+
+  SF_HOST_DEVICE std::int64_t offset(std::int64_t i) const {
+    const std::int64_t rest = inner_.cut(i);
+    return i * outer_step_ + rest * inner_step_;
+  }
+  /// Whether elements lie side by side, but for where an outer one ends.
+  bool are_dense() const { return (inner_.divisor() == 1 ? outer_step_ : inner_step_) == 1; }
+
+ private:
+  Divisor inner_;
+  std::int64_t outer_step_ = 0, inner_step_ = 0;
+};
+
+/// An operand that lies in memory.
+struct MatrixOperand {
+  using Outer = std::int64_t;
+  using Inner = std::int64_t;
+  const float* data = nullptr;
+  std::int64_t batch_step = 0;
+  Steps lines{}, elements{};
+  bool is_along_inner = true;
+
+  MatrixOperand(const float* data, std::int64_t batch_step, const Steps& lines, const Steps& elements)
+      : data(data), batch_step(batch_step), lines(lines), elements(elements), is_along_inner(!lines.are_dense()) {}
+
+  SF_HOST_DEVICE bool along_inner() const { return is_along_inner; }
+  SF_HOST_DEVICE Outer outer(std::int64_t z, std::int64_t line) const { return z * batch_step + lines.offset(line); }
+  SF_HOST_DEVICE Inner inner(std::int64_t k) const { return elements.offset(k); }
+  SF_HOST_DEVICE float at(Outer line, Inner element) const { return data[line + element]; }
+};
+
+/// Where y lies.
+struct ProductResult {
+  float* data = nullptr;
+  std::int64_t batch_step = 0;
+  Steps rows{};
+  std::int64_t column_step = 1;
+
+  SF_HOST_DEVICE void store(std::int64_t z, std::int64_t m, std::int64_t n, float value) const {
+    data[z * batch_step + rows.offset(m) + n * column_step] = value;
+  }
+};
+
+struct ProductSizes {
+  std::int64_t batches = 1, rows = 0, columns = 0, inner = 0;
+  std::int64_t num_results() const { return batches * rows * columns; }
+};
+
+/// How a block cuts a product: kRows x kColumns results, kEach x kEach a thread, kSlab elements at a time.
+template <int rows, int columns, int each>
+struct ProductTile {
+  static constexpr int kRows = rows, kColumns = columns, kEach = each, kSlab = 16;
+  static constexpr int kAcross = columns / each, kThreads = rows / each * kAcross;
+  // Lines of a slab lie side by side; four more keep the stores of a warp out of each other's banks.
+  static constexpr int kRowPitch = rows + 4, kColumnPitch = columns + 4;
+  static constexpr int kBufferBytes = (kRowPitch + kColumnPitch) * kSlab * static_cast<int>(sizeof(float));
+};
+
+/// Four floats that move together.
+struct alignas(16) FourFloats {
+  float at[4];
+};
+
+/// A thread's part of a slab of `kLines` lines: read from an operand, then put into shared memory.
+template <class Tile, int kLines, int kPitch>
+struct SlabPart {
+  static constexpr int kCount = kLines * Tile::kSlab / Tile::kThreads;
+  float held[kCount];
+
+  /// Calls visit(i, line, k) for each element: neighbouring threads take what lies side by side in memory.
+  template <class Visit>
+  SF_HOST_DEVICE static void for_each(int thread, bool along_inner, const Visit& visit) {
+    if (along_inner) {
+      const int k = thread % Tile::kSlab, line = thread / Tile::kSlab;
+      for (int i = 0; i < kCount; ++i) visit(i, line + i * (Tile::kThreads / Tile::kSlab), k);
+    } else {
+      static_assert(Tile::kThreads % kLines == 0);
+      const int line = thread % kLines, k = thread / kLines;
+      for (int i = 0; i < kCount; ++i) visit(i, line, k + i * (Tile::kThreads / kLines));
+    }
+  }
+
+  /// Elements outside of the operand are 0.
+  template <class Operand>
+  SF_HOST_DEVICE void read(const Operand& operand, int thread, std::int64_t z, std::int64_t first_line,
+                           std::int64_t num_lines, std::int64_t first_k, std::int64_t end_k) {
+    for_each(thread, operand.along_inner(), [&](int i, int line, int k) {
+      const bool exists = first_line + line < num_lines && first_k + k < end_k;
+      held[i] = exists ? operand.at(operand.outer(z, first_line + line), operand.inner(first_k + k)) : 0.0F;
+    });
+  }
+  template <class Shared>
+  SF_HOST_DEVICE void put(const Shared& slab, int thread, bool along_inner) const {
+    for_each(thread, along_inner, [&](int i, int line, int k) { slab[k * kPitch + line] = held[i]; });
+  }
+};
+
+/// The results of a thread.
+template <class Tile>
+struct ProductPart {
+  static constexpr int kFours = Tile::kEach / 4;
+  float sum[Tile::kEach][Tile::kEach] = {};
+
+  SF_HOST_DEVICE static int row(int thread, int i) {
+    return (i / 4) * (Tile::kRows / kFours) + thread / Tile::kAcross * 4 + i % 4;
+  }
+  SF_HOST_DEVICE static int column(int thread, int j) {
+    return (j / 4) * (Tile::kColumns / kFours) + thread % Tile::kAcross * 4 + j % 4;
+  }
+
+  template <class Shared>
+  SF_HOST_DEVICE void add_slab(int thread, const Shared& a, const Shared& b) {
+    for (int k = 0; k < Tile::kSlab; ++k) {
+      float left[Tile::kEach], right[Tile::kEach];
+      for (int four = 0; four < kFours; ++four) {
+        const FourFloats x = a[(k * Tile::kRowPitch + row(thread, four * 4)) / 4];
+        const FourFloats y = b[(k * Tile::kColumnPitch + column(thread, four * 4)) / 4];
+        for (int i = 0; i < 4; ++i) {
+          left[four * 4 + i] = x.at[i];
+          right[four * 4 + i] = y.at[i];
+        }
+      }
+      for (int i = 0; i < Tile::kEach; ++i) {
+        for (int j = 0; j < Tile::kEach; ++j) sum[i][j] = std::fma(left[i], right[j], sum[i][j]);
+      }
+    }
+  }
+};
+
+template <class Tile, class A, class B>
+struct ProductBlocks {
+  A a;
+  B b;
+  ProductResult result;
+  ProductSizes sizes;
+  std::int64_t splits, split_inner;  // the sums are cut into so many, each over so many elements
+  float* partial;                    // [splits, batches, rows, columns], where there are several
+  Divisor column_tiles, row_tiles, batches;
+  std::int64_t num_tiles;
+
+  template <class Thread>
+  SF_HOST_DEVICE void operator()(Thread& thread) const {
+    for (std::int64_t tile = thread.block(); tile < num_tiles; tile += thread.num_blocks()) {
+      std::int64_t rest = tile;
+      const std::int64_t n = column_tiles.cut(rest) * Tile::kColumns;
+      const std::int64_t m = row_tiles.cut(rest) * Tile::kRows;
+      const std::int64_t z = batches.cut(rest);
+      ProductPart<Tile> part;
+      sum_tile(thread, z, m, n, rest, part);
+      for (int i = 0; i < Tile::kEach; ++i) {
+        const std::int64_t row = m + part.row(thread.index(), i);
+        for (int j = 0; j < Tile::kEach; ++j) {
+          const std::int64_t column = n + part.column(thread.index(), j);
+          if (row < sizes.rows && column < sizes.columns) store(rest, z, row, column, part.sum[i][j]);
+        }
+      }
+      thread.barrier();  // the next tile's slabs go where this one's are read
+    }
+  }
+
+ private:
+  SF_HOST_DEVICE void store(std::int64_t split, std::int64_t z, std::int64_t m, std::int64_t n, float sum) const {
+    if (splits == 1) {
+      result.store(z, m, n, sum);
+    } else {
+      partial[((split * sizes.batches + z) * sizes.rows + m) * sizes.columns + n] = sum;
+    }
+  }
+
+  /// Slab by slab: while one is multiplied, the next is on its way from memory.
+  template <class Thread>
+  SF_HOST_DEVICE void sum_tile(Thread& thread, std::int64_t z, std::int64_t m, std::int64_t n, std::int64_t split,
+                               ProductPart<Tile>& part) const {
+    constexpr int kSlab = Tile::kSlab, kRowBytes = Tile::kRowPitch * kSlab * static_cast<int>(sizeof(float));
+    constexpr int kRowElements = Tile::kRowPitch * kSlab, kColumnElements = Tile::kColumnPitch * kSlab;
+    SlabPart<Tile, Tile::kRows, Tile::kRowPitch> from_a;
+    SlabPart<Tile, Tile::kColumns, Tile::kColumnPitch> from_b;
+    const int index = thread.index();
+    const std::int64_t begin = split * split_inner;
+    const std::int64_t end = begin + split_inner < sizes.inner ? begin + split_inner : sizes.inner;
+    int buffer = 0;
+    for (std::int64_t k = begin - kSlab; k < end; k += kSlab) {
+      const bool has_next = k + kSlab < end;
+      if (has_next) {
+        from_a.read(a, index, z, m, sizes.rows, k + kSlab, end);
+        from_b.read(b, index, z, n, sizes.columns, k + kSlab, end);
+      }
+      if (k >= begin) {
+        part.add_slab(index, thread.template shared<FourFloats>(buffer * Tile::kBufferBytes, kRowElements / 4),
+                      thread.template shared<FourFloats>(buffer * Tile::kBufferBytes + kRowBytes, kColumnElements / 4));
+        buffer = 1 - buffer;
+      }
+      if (!has_next) break;
+      from_a.put(thread.template shared<float>(buffer * Tile::kBufferBytes, kRowElements), index, a.along_inner());
+      from_b.put(thread.template shared<float>(buffer * Tile::kBufferBytes + kRowBytes, kColumnElements), index,
+                 b.along_inner());
+      thread.barrier();
+    }
+  }
+};
+
+/// Adds the parts of sums that were cut.
+struct AddSplits {
+  const float* partial;
+  std::int64_t splits, count;
+  Divisor columns, rows;
+  ProductResult result;
+
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    double sum = 0;
+    for (std::int64_t split = 0; split < splits; ++split) sum += partial[split * count + i];
+    std::int64_t rest = i;
+    const std::int64_t n = columns.cut(rest), m = rows.cut(rest);
+    result.store(rest, m, n, static_cast<float>(sum));
+  }
+};
+
+/// A product's way over the device, made once. Sums of nothing are 0.
+class Product {
+ public:
+  explicit Product(const ProductSizes& sizes) : sizes_(sizes) {
+    const std::int64_t tile_rows = sizes.rows <= 16 ? 16 : 64;
+    const std::int64_t tile_columns = sizes.columns <= 16 && tile_rows == 64 ? 16 : 64;
+    const std::int64_t tiles =
+        sizes.batches * blocks_of(sizes.rows, tile_rows) * blocks_of(sizes.columns, tile_columns);
+    if (tiles == 0) return;
+    // Enough blocks for the whole device, if the sums are long enough to be worth it.
+    splits_ = std::clamp<std::int64_t>(std::min(kEnoughBlocks / tiles, sizes.inner / kShortestSum), 1, kEnoughBlocks);
+    split_inner_ = blocks_of(blocks_of(sizes.inner, splits_), kSlab) * kSlab;
+    splits_ = std::max<std::int64_t>(1, blocks_of(sizes.inner, std::max<std::int64_t>(1, split_inner_)));
+  }
+
+  std::size_t workspace_bytes() const {
+    return splits_ == 1 ? 0 : static_cast<std::size_t>(splits_ * sizes_.num_results()) * sizeof(float);
+  }
+
+  template <class A, class B>
+  void launch(void* queue, const A& a, const B& b, const ProductResult& result, void* workspace) const {
+    auto* partial = static_cast<float*>(workspace);
+    if (sizes_.rows <= 16) {
+      launch_tiles<ProductTile<16, 64, 4>>(queue, a, b, result, partial);
+    } else if (sizes_.columns <= 16) {
+      launch_tiles<ProductTile<64, 16, 4>>(queue, a, b, result, partial);
+    } else {
+      launch_tiles<ProductTile<64, 64, 8>>(queue, a, b, result, partial);
+    }
+    if (splits_ == 1) return;
+    const std::int64_t count = sizes_.num_results();
+    launch_each(queue, count,
+                AddSplits{partial, splits_, count, Divisor(sizes_.columns), Divisor(sizes_.rows), result});
+  }
+
+ private:
+  static constexpr std::int64_t kEnoughBlocks = 512, kShortestSum = 256, kSlab = 16;
+  static std::int64_t blocks_of(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
+
+  template <class Tile, class A, class B>
+  void launch_tiles(void* queue, const A& a, const B& b, const ProductResult& result, float* partial) const {
+    static_assert(Tile::kSlab == kSlab);
+    const std::int64_t column_tiles = blocks_of(sizes_.columns, Tile::kColumns);
+    const std::int64_t row_tiles = blocks_of(sizes_.rows, Tile::kRows);
+    const std::int64_t tiles = column_tiles * row_tiles * sizes_.batches * splits_;
+    constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
+    launch_blocks(queue,
+                  {.blocks = std::min(tiles, kMostBlocks),
+                   .threads = Tile::kThreads,
+                   .shared_bytes = static_cast<std::size_t>(2 * Tile::kBufferBytes)},
+                  ProductBlocks<Tile, A, B>{a, b, result, sizes_, splits_, split_inner_, partial, Divisor(column_tiles),
+                                            Divisor(row_tiles), Divisor(sizes_.batches), tiles});
+  }
+
+  ProductSizes sizes_;
+  std::int64_t splits_ = 1, split_inner_ = 0;
+};
+
+}  // namespace sectionflow::gpu
