@@ -73,11 +73,11 @@ struct ProductSizes {
   std::int64_t num_results() const { return batches * rows * columns; }
 };
 
-/// How a block cuts a product: kRows x kColumns results, kEach x kEach a thread, kSlab elements at a time.
-template <int rows, int columns, int each>
+/// How a block cuts a product: kRows x kColumns results, kEachRows x kEachColumns a thread, kSlab elements at a time.
+template <int rows, int columns, int each_rows, int each_columns>
 struct ProductTile {
-  static constexpr int kRows = rows, kColumns = columns, kEach = each, kSlab = 16;
-  static constexpr int kAcross = columns / each, kThreads = rows / each * kAcross;
+  static constexpr int kRows = rows, kColumns = columns, kEachRows = each_rows, kEachColumns = each_columns;
+  static constexpr int kSlab = 16, kAcross = columns / each_columns, kThreads = rows / each_rows * kAcross;
   // Lines of a slab lie side by side; four more keep the stores of a warp out of each other's banks.
   static constexpr int kRowPitch = rows + 4, kColumnPitch = columns + 4;
   static constexpr int kBufferBytes = (kRowPitch + kColumnPitch) * kSlab * static_cast<int>(sizeof(float));
@@ -101,9 +101,11 @@ struct SlabPart {
       const int k = thread % Tile::kSlab, line = thread / Tile::kSlab;
       for (int i = 0; i < kCount; ++i) visit(i, line + i * (Tile::kThreads / Tile::kSlab), k);
     } else {
-      static_assert(Tile::kThreads % kLines == 0);
-      const int line = thread % kLines, k = thread / kLines;
-      for (int i = 0; i < kCount; ++i) visit(i, line, k + i * (Tile::kThreads / kLines));
+      // Several k at a time where lines are fewer than threads, several steps of lines a k where they are more.
+      constexpr int kTogether = kLines < Tile::kThreads ? kLines : Tile::kThreads;
+      constexpr int kSteps = kLines / kTogether, kDown = Tile::kThreads / kTogether;
+      const int line = thread % kTogether, k = thread / kTogether;
+      for (int i = 0; i < kCount; ++i) visit(i, line + i % kSteps * kTogether, k + i / kSteps * kDown);
     }
   }
 
@@ -122,33 +124,33 @@ struct SlabPart {
   }
 };
 
-/// The results of a thread.
+/// The results of a thread: in both directions groups of four neighbours, the groups as far apart as can be.
 template <class Tile>
 struct ProductPart {
-  static constexpr int kFours = Tile::kEach / 4;
-  float sum[Tile::kEach][Tile::kEach] = {};
+  static constexpr int kRowFours = Tile::kEachRows / 4, kColumnFours = Tile::kEachColumns / 4;
+  float sum[Tile::kEachRows][Tile::kEachColumns] = {};
 
   SF_HOST_DEVICE static int row(int thread, int i) {
-    return (i / 4) * (Tile::kRows / kFours) + thread / Tile::kAcross * 4 + i % 4;
+    return i / 4 * (Tile::kRows / kRowFours) + thread / Tile::kAcross * 4 + i % 4;
   }
   SF_HOST_DEVICE static int column(int thread, int j) {
-    return (j / 4) * (Tile::kColumns / kFours) + thread % Tile::kAcross * 4 + j % 4;
+    return j / 4 * (Tile::kColumns / kColumnFours) + thread % Tile::kAcross * 4 + j % 4;
   }
 
   template <class Shared>
   SF_HOST_DEVICE void add_slab(int thread, const Shared& a, const Shared& b) {
     for (int k = 0; k < Tile::kSlab; ++k) {
-      float left[Tile::kEach], right[Tile::kEach];
-      for (int four = 0; four < kFours; ++four) {
+      float left[Tile::kEachRows], right[Tile::kEachColumns];
+      for (int four = 0; four < kRowFours; ++four) {
         const FourFloats x = a[(k * Tile::kRowPitch + row(thread, four * 4)) / 4];
-        const FourFloats y = b[(k * Tile::kColumnPitch + column(thread, four * 4)) / 4];
-        for (int i = 0; i < 4; ++i) {
-          left[four * 4 + i] = x.at[i];
-          right[four * 4 + i] = y.at[i];
-        }
+        for (int i = 0; i < 4; ++i) left[four * 4 + i] = x.at[i];
       }
-      for (int i = 0; i < Tile::kEach; ++i) {
-        for (int j = 0; j < Tile::kEach; ++j) sum[i][j] = std::fma(left[i], right[j], sum[i][j]);
+      for (int four = 0; four < kColumnFours; ++four) {
+        const FourFloats x = b[(k * Tile::kColumnPitch + column(thread, four * 4)) / 4];
+        for (int j = 0; j < 4; ++j) right[four * 4 + j] = x.at[j];
+      }
+      for (int i = 0; i < Tile::kEachRows; ++i) {
+        for (int j = 0; j < Tile::kEachColumns; ++j) sum[i][j] = std::fma(left[i], right[j], sum[i][j]);
       }
     }
   }
@@ -174,9 +176,9 @@ struct ProductBlocks {
       const std::int64_t z = batches.cut(rest);
       ProductPart<Tile> part;
       sum_tile(thread, z, m, n, rest, part);
-      for (int i = 0; i < Tile::kEach; ++i) {
+      for (int i = 0; i < Tile::kEachRows; ++i) {
         const std::int64_t row = m + part.row(thread.index(), i);
-        for (int j = 0; j < Tile::kEach; ++j) {
+        for (int j = 0; j < Tile::kEachColumns; ++j) {
           const std::int64_t column = n + part.column(thread.index(), j);
           if (row < sizes.rows && column < sizes.columns) store(rest, z, row, column, part.sum[i][j]);
         }
@@ -244,17 +246,22 @@ struct AddSplits {
 
 /// A product's way over the device, made once. Sums of nothing are 0.
 class Product {
+  /// `visit(Tile())` with the tile that fits.
+  template <class Visit>
+  auto with_tile(const Visit& visit) const {
+    if (sizes_.rows <= 16) return visit(ProductTile<16, 128, 4, 8>());
+    if (sizes_.columns <= 16) return visit(ProductTile<128, 16, 8, 4>());
+    return visit(ProductTile<64, 64, 8, 8>());
+  }
+
  public:
   explicit Product(const ProductSizes& sizes) : sizes_(sizes) {
-    const std::int64_t tile_rows = sizes.rows <= 16 ? 16 : 64;
-    const std::int64_t tile_columns = sizes.columns <= 16 && tile_rows == 64 ? 16 : 64;
-    const std::int64_t tiles =
-        sizes.batches * blocks_of(sizes.rows, tile_rows) * blocks_of(sizes.columns, tile_columns);
+    const std::int64_t tiles = with_tile([&](auto tile) { return num_tiles<decltype(tile)>(); });
     if (tiles == 0) return;
     // Enough blocks for the whole device, if the sums are long enough to be worth it.
-    splits_ = std::clamp<std::int64_t>(std::min(kEnoughBlocks / tiles, sizes.inner / kShortestSum), 1, kEnoughBlocks);
-    split_inner_ = blocks_of(blocks_of(sizes.inner, splits_), kSlab) * kSlab;
-    splits_ = std::max<std::int64_t>(1, blocks_of(sizes.inner, std::max<std::int64_t>(1, split_inner_)));
+    const std::int64_t splits = std::max<std::int64_t>(1, std::min(kEnoughBlocks / tiles, sizes.inner / kShortestSum));
+    split_inner_ = std::max<std::int64_t>(1, blocks_of(blocks_of(sizes.inner, splits), kSlab)) * kSlab;
+    splits_ = std::max<std::int64_t>(1, blocks_of(sizes.inner, split_inner_));
   }
 
   std::size_t workspace_bytes() const {
@@ -264,13 +271,7 @@ class Product {
   template <class A, class B>
   void launch(void* queue, const A& a, const B& b, const ProductResult& result, void* workspace) const {
     auto* partial = static_cast<float*>(workspace);
-    if (sizes_.rows <= 16) {
-      launch_tiles<ProductTile<16, 64, 4>>(queue, a, b, result, partial);
-    } else if (sizes_.columns <= 16) {
-      launch_tiles<ProductTile<64, 16, 4>>(queue, a, b, result, partial);
-    } else {
-      launch_tiles<ProductTile<64, 64, 8>>(queue, a, b, result, partial);
-    }
+    with_tile([&](auto tile) { launch_tiles<decltype(tile)>(queue, a, b, result, partial); });
     if (splits_ == 1) return;
     const std::int64_t count = sizes_.num_results();
     launch_each(queue, count,
@@ -281,12 +282,18 @@ class Product {
   static constexpr std::int64_t kEnoughBlocks = 512, kShortestSum = 256, kSlab = 16;
   static std::int64_t blocks_of(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
+  /// Of one split.
+  template <class Tile>
+  std::int64_t num_tiles() const {
+    return sizes_.batches * blocks_of(sizes_.rows, Tile::kRows) * blocks_of(sizes_.columns, Tile::kColumns);
+  }
+
   template <class Tile, class A, class B>
   void launch_tiles(void* queue, const A& a, const B& b, const ProductResult& result, float* partial) const {
     static_assert(Tile::kSlab == kSlab);
     const std::int64_t column_tiles = blocks_of(sizes_.columns, Tile::kColumns);
     const std::int64_t row_tiles = blocks_of(sizes_.rows, Tile::kRows);
-    const std::int64_t tiles = column_tiles * row_tiles * sizes_.batches * splits_;
+    const std::int64_t tiles = num_tiles<Tile>() * splits_;
     constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
     launch_blocks(queue,
                   {.blocks = std::min(tiles, kMostBlocks),
