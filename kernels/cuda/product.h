@@ -7,6 +7,13 @@
 #include "kernels/cuda/divisor.h"
 #include "kernels/cuda/launch.h"
 
+// Arrays stay in registers only where all loops over them are unrolled.
+#if defined(__CUDA_ARCH__)
+#define SF_UNROLL _Pragma("unroll")
+#else
+#define SF_UNROLL
+#endif
+
 /// Matrix products in tiles: y[z][m][n] = sum over k of a(z, m, k) b(z, n, k), each z a product of its own.
 ///
 /// An **operand** is a struct of plain values that says where its numbers lie, with its lines (a's rows, b's columns)
@@ -88,40 +95,84 @@ struct alignas(16) FourFloats {
   float at[4];
 };
 
-/// A thread's part of a slab of `kLines` lines: read from an operand, then put into shared memory.
-template <class Tile, int kLines, int kPitch>
-struct SlabPart {
-  static constexpr int kCount = kLines * Tile::kSlab / Tile::kThreads;
-  float held[kCount];
-
-  /// Calls visit(i, line, k) for each element: neighbouring threads take what lies side by side in memory.
-  template <class Visit>
-  SF_HOST_DEVICE static void for_each(int thread, bool along_inner, const Visit& visit) {
-    if (along_inner) {
-      const int k = thread % Tile::kSlab, line = thread / Tile::kSlab;
-      for (int i = 0; i < kCount; ++i) visit(i, line + i * (Tile::kThreads / Tile::kSlab), k);
+/// A thread's part of a slab of `kLines` lines: read from an operand, then put into shared memory. It takes fours that
+/// lie side by side in memory: neighbouring k in some lines, or four lines at some k, so that it looks up few of
+/// either.
+template <class Tile, class Operand, int kLines, int kPitch>
+class SlabPart {
+ public:
+  SF_HOST_DEVICE SlabPart(const Operand& operand, int thread, std::int64_t z, std::int64_t first_line,
+                          std::int64_t num_lines)
+      : along_inner_(operand.along_inner()), thread_(thread), rest_(num_lines - first_line) {
+    if (along_inner_) {
+      SF_UNROLL
+      for (int i = 0; i < kFours; ++i) lines_[i] = operand.outer(z, first_line + line_of_four(i));
     } else {
-      // Several k at a time where lines are fewer than threads, several steps of lines a k where they are more.
-      constexpr int kTogether = kLines < Tile::kThreads ? kLines : Tile::kThreads;
-      constexpr int kSteps = kLines / kTogether, kDown = Tile::kThreads / kTogether;
-      const int line = thread % kTogether, k = thread / kTogether;
-      for (int i = 0; i < kCount; ++i) visit(i, line + i % kSteps * kTogether, k + i / kSteps * kDown);
+      SF_UNROLL
+      for (int j = 0; j < 4; ++j) lines_[j] = operand.outer(z, first_line + first_of_lines() + j);
     }
   }
 
-  /// Elements outside of the operand are 0.
-  template <class Operand>
-  SF_HOST_DEVICE void read(const Operand& operand, int thread, std::int64_t z, std::int64_t first_line,
-                           std::int64_t num_lines, std::int64_t first_k, std::int64_t end_k) {
-    for_each(thread, operand.along_inner(), [&](int i, int line, int k) {
-      const bool exists = first_line + line < num_lines && first_k + k < end_k;
-      held[i] = exists ? operand.at(operand.outer(z, first_line + line), operand.inner(first_k + k)) : 0.0F;
-    });
+  /// Elements from `first_k` on. Those outside of the operand are 0.
+  SF_HOST_DEVICE void read(const Operand& operand, std::int64_t first_k, std::int64_t end_k) {
+    if (along_inner_) {
+      SF_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const std::int64_t k = first_k + first_k_of_fours() + j;
+        const auto inner = operand.inner(k);
+        SF_UNROLL
+        for (int i = 0; i < kFours; ++i) {
+          held_[i].at[j] = line_of_four(i) < rest_ && k < end_k ? operand.at(lines_[i], inner) : 0.0F;
+        }
+      }
+    } else {
+      SF_UNROLL
+      for (int i = 0; i < kFours; ++i) {
+        const std::int64_t k = first_k + k_of_four(i);
+        const auto inner = operand.inner(k);
+        SF_UNROLL
+        for (int j = 0; j < 4; ++j) {
+          held_[i].at[j] = first_of_lines() + j < rest_ && k < end_k ? operand.at(lines_[j], inner) : 0.0F;
+        }
+      }
+    }
   }
-  template <class Shared>
-  SF_HOST_DEVICE void put(const Shared& slab, int thread, bool along_inner) const {
-    for_each(thread, along_inner, [&](int i, int line, int k) { slab[k * kPitch + line] = held[i]; });
+
+  /// Into shared memory from byte `offset` on.
+  template <class Thread>
+  SF_HOST_DEVICE void put(Thread& thread, int offset) const {
+    constexpr int kElements = kPitch * Tile::kSlab;
+    if (along_inner_) {
+      auto slab = thread.template shared<float>(offset, kElements);
+      SF_UNROLL
+      for (int i = 0; i < kFours; ++i) {
+        SF_UNROLL
+        for (int j = 0; j < 4; ++j) slab[(first_k_of_fours() + j) * kPitch + line_of_four(i)] = held_[i].at[j];
+      }
+    } else {
+      auto slab = thread.template shared<FourFloats>(offset, kElements / 4);
+      SF_UNROLL
+      for (int i = 0; i < kFours; ++i) slab[(k_of_four(i) * kPitch + first_of_lines()) / 4] = held_[i];
+    }
   }
+
+ private:
+  static constexpr int kFours = kLines * Tile::kSlab / Tile::kThreads / 4, kAcross = Tile::kSlab / 4;
+  static constexpr int kLineFours = kLines / 4, kDown = Tile::kThreads / kLineFours;
+  static_assert(kFours * Tile::kThreads * 4 == kLines * Tile::kSlab && kDown * kLineFours == Tile::kThreads);
+
+  // Along k.
+  SF_HOST_DEVICE int first_k_of_fours() const { return thread_ % kAcross * 4; }
+  SF_HOST_DEVICE int line_of_four(int i) const { return thread_ / kAcross + i * (Tile::kThreads / kAcross); }
+  // Along lines.
+  SF_HOST_DEVICE int first_of_lines() const { return thread_ % kLineFours * 4; }
+  SF_HOST_DEVICE int k_of_four(int i) const { return thread_ / kLineFours + i * kDown; }
+
+  bool along_inner_;
+  int thread_;
+  std::int64_t rest_;  // lines of the operand from the slab's first on
+  typename Operand::Outer lines_[kFours > 4 ? kFours : 4] = {};
+  FourFloats held_[kFours] = {};
 };
 
 /// The results of a thread: in both directions groups of four neighbours, the groups as far apart as can be.
@@ -141,15 +192,21 @@ struct ProductPart {
   SF_HOST_DEVICE void add_slab(int thread, const Shared& a, const Shared& b) {
     for (int k = 0; k < Tile::kSlab; ++k) {
       float left[Tile::kEachRows], right[Tile::kEachColumns];
+      SF_UNROLL
       for (int four = 0; four < kRowFours; ++four) {
         const FourFloats x = a[(k * Tile::kRowPitch + row(thread, four * 4)) / 4];
+        SF_UNROLL
         for (int i = 0; i < 4; ++i) left[four * 4 + i] = x.at[i];
       }
+      SF_UNROLL
       for (int four = 0; four < kColumnFours; ++four) {
         const FourFloats x = b[(k * Tile::kColumnPitch + column(thread, four * 4)) / 4];
+        SF_UNROLL
         for (int j = 0; j < 4; ++j) right[four * 4 + j] = x.at[j];
       }
+      SF_UNROLL
       for (int i = 0; i < Tile::kEachRows; ++i) {
+        SF_UNROLL
         for (int j = 0; j < Tile::kEachColumns; ++j) sum[i][j] = std::fma(left[i], right[j], sum[i][j]);
       }
     }
@@ -201,28 +258,28 @@ struct ProductBlocks {
   SF_HOST_DEVICE void sum_tile(Thread& thread, std::int64_t z, std::int64_t m, std::int64_t n, std::int64_t split,
                                ProductPart<Tile>& part) const {
     constexpr int kSlab = Tile::kSlab, kRowBytes = Tile::kRowPitch * kSlab * static_cast<int>(sizeof(float));
-    constexpr int kRowElements = Tile::kRowPitch * kSlab, kColumnElements = Tile::kColumnPitch * kSlab;
-    SlabPart<Tile, Tile::kRows, Tile::kRowPitch> from_a;
-    SlabPart<Tile, Tile::kColumns, Tile::kColumnPitch> from_b;
     const int index = thread.index();
+    SlabPart<Tile, A, Tile::kRows, Tile::kRowPitch> from_a(a, index, z, m, sizes.rows);
+    SlabPart<Tile, B, Tile::kColumns, Tile::kColumnPitch> from_b(b, index, z, n, sizes.columns);
     const std::int64_t begin = split * split_inner;
     const std::int64_t end = begin + split_inner < sizes.inner ? begin + split_inner : sizes.inner;
     int buffer = 0;
     for (std::int64_t k = begin - kSlab; k < end; k += kSlab) {
       const bool has_next = k + kSlab < end;
       if (has_next) {
-        from_a.read(a, index, z, m, sizes.rows, k + kSlab, end);
-        from_b.read(b, index, z, n, sizes.columns, k + kSlab, end);
+        from_a.read(a, k + kSlab, end);
+        from_b.read(b, k + kSlab, end);
       }
       if (k >= begin) {
-        part.add_slab(index, thread.template shared<FourFloats>(buffer * Tile::kBufferBytes, kRowElements / 4),
-                      thread.template shared<FourFloats>(buffer * Tile::kBufferBytes + kRowBytes, kColumnElements / 4));
+        const auto of_a = thread.template shared<FourFloats>(buffer * Tile::kBufferBytes, Tile::kRowPitch * kSlab / 4);
+        const auto of_b =
+            thread.template shared<FourFloats>(buffer * Tile::kBufferBytes + kRowBytes, Tile::kColumnPitch * kSlab / 4);
+        part.add_slab(index, of_a, of_b);
         buffer = 1 - buffer;
       }
       if (!has_next) break;
-      from_a.put(thread.template shared<float>(buffer * Tile::kBufferBytes, kRowElements), index, a.along_inner());
-      from_b.put(thread.template shared<float>(buffer * Tile::kBufferBytes + kRowBytes, kColumnElements), index,
-                 b.along_inner());
+      from_a.put(thread, buffer * Tile::kBufferBytes);
+      from_b.put(thread, buffer * Tile::kBufferBytes + kRowBytes);
       thread.barrier();
     }
   }
