@@ -10,21 +10,11 @@
 namespace sectionflow {
 namespace {
 
-/// A walk over the rows of y in order. An axis without border is one with the axis outside it.
+/// A walk over the rows of y in order.
 class BorderedRows {
  public:
-  explicit BorderedRows(const BorderedCopy& copy) : num_elements_(copy.y.shape.num_elements()) {
-    for (int i = 0; i < copy.y.shape.rank(); ++i) {
-      const Axis axis{copy.y.shape[i], copy.x[i], copy.before[i]};
-      if (rank_ > 0 && axis.y_dim == axis.x_dim) {
-        Axis& outer = axes_[rank_ - 1];
-        outer = {outer.y_dim * axis.y_dim, outer.x_dim * axis.x_dim, outer.before * axis.y_dim};
-      } else {
-        axes_[rank_++] = axis;
-      }
-    }
-    if (rank_ == 0) rank_ = 1;
-  }
+  explicit BorderedRows(const BorderedCopy& copy)
+      : num_elements_(copy.y.shape.num_elements()), merged_(copy), rank_(merged_.rank) {}
 
   template <class T>
   void run(T* y, const T* x, T value) const {
@@ -33,19 +23,17 @@ class BorderedRows {
   }
 
  private:
-  struct Axis {
-    std::int64_t y_dim = 1, x_dim = 1, before = 0;
-  };
+  using Axis = BorderedAxes::Axis;
   using Position = std::array<std::int64_t, Shape::kMaxRank>;
 
   template <class T>
   void walk(std::int64_t begin, std::int64_t end, T* y, const T* x, T value) const {
-    const Axis& last = axes_[rank_ - 1];
+    const Axis& last = merged_.axes[rank_ - 1];
     Position position{};
     std::int64_t rest = begin / last.y_dim;
     for (int i = rank_ - 2; i >= 0; --i) {
-      position[i] = rest % axes_[i].y_dim;
-      rest /= axes_[i].y_dim;
+      position[i] = rest % merged_.axes[i].y_dim;
+      rest /= merged_.axes[i].y_dim;
     }
     std::int64_t from = begin % last.y_dim;
     while (begin < end) {
@@ -62,17 +50,17 @@ class BorderedRows {
   const T* x_row(const Position& position, const T* x) const {
     std::int64_t row = 0;
     for (int i = 0; i < rank_ - 1; ++i) {
-      const std::int64_t in_x = position[i] - axes_[i].before;
-      if (in_x < 0 || in_x >= axes_[i].x_dim) return nullptr;
-      row = row * axes_[i].x_dim + in_x;
+      const std::int64_t in_x = position[i] - merged_.axes[i].before;
+      if (in_x < 0 || in_x >= merged_.axes[i].x_dim) return nullptr;
+      row = row * merged_.axes[i].x_dim + in_x;
     }
-    return x + row * axes_[rank_ - 1].x_dim;
+    return x + row * merged_.axes[rank_ - 1].x_dim;
   }
 
   /// Elements [from, to) of a row of y.
   template <class T>
   void fill_row(T* y, const T* x, std::int64_t from, std::int64_t to, T value) const {
-    const Axis& last = axes_[rank_ - 1];
+    const Axis& last = merged_.axes[rank_ - 1];
     const std::int64_t x_end = last.before + last.x_dim;
     const std::int64_t begin = x == nullptr ? to : std::clamp(last.before, from, to);
     const std::int64_t end = x == nullptr ? to : std::clamp(x_end, begin, to);
@@ -83,14 +71,14 @@ class BorderedRows {
 
   void next_row(Position& position) const {
     for (int i = rank_ - 2; i >= 0; --i) {
-      if (++position[i] < axes_[i].y_dim) return;
+      if (++position[i] < merged_.axes[i].y_dim) return;
       position[i] = 0;
     }
   }
 
-  std::int64_t num_elements_ = 1;
-  int rank_ = 0;
-  std::array<Axis, Shape::kMaxRank> axes_{};
+  std::int64_t num_elements_;
+  BorderedAxes merged_;
+  int rank_;
 };
 
 }  // namespace

@@ -5,32 +5,19 @@
 
 #include "kernels/cpu/copy_kernel.h"
 #include "kernels/function_kernel.h"
+#include "kernels/joined_parts.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {
 namespace {
 
-constexpr int kNoTensor = -1;
+using Part = JoinedParts::Part;
 
-/// One of the tensors that a joined tensor consists of: in each of its rows, `bytes` bytes from `offset` on.
-struct Part {
-  std::int64_t offset, bytes;
-  int tensor;  // its number among the inputs or outputs that hold parts
-};
-
-/// A tensor seen as rows, cut at the joining axis: in each row the parts lie one behind the other.
+/// A walk over joined parts.
 class JoinedRows {
  public:
-  /// `axis`: that of the parts' shapes from which on a part is one run of bytes. `tensors`: one a part.
-  JoinedRows(const std::vector<TensorType>& parts, int axis, const std::vector<int>& tensors) {
-    for (int i = 0; i < axis; ++i) num_rows_ *= parts[0].shape[i];
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      auto bytes = static_cast<std::int64_t>(dtype_bytes(parts[i].dtype));
-      for (int k = axis; k < parts[i].shape.rank(); ++k) bytes *= parts[i].shape[k];
-      parts_.push_back({row_bytes_, bytes, tensors[i]});
-      row_bytes_ += bytes;
-    }
-  }
+  explicit JoinedRows(const JoinedParts& joined)
+      : num_rows_(joined.num_rows), row_bytes_(joined.row_bytes), parts_(joined.parts) {}
 
   std::int64_t row_bytes() const { return row_bytes_; }
 
@@ -71,7 +58,7 @@ class JoinedRows {
 
   static constexpr std::int64_t kGrainBytes = std::int64_t{1} << 17;
 
-  std::int64_t num_rows_ = 1, row_bytes_ = 0;
+  std::int64_t num_rows_, row_bytes_;
   std::vector<Part> parts_;
 };
 
@@ -94,13 +81,13 @@ void copy_rows(std::byte* to, std::int64_t to_step, const std::byte* from, std::
 }
 
 /// Output 0 from its parts, which are the inputs from `first_input` on.
-std::unique_ptr<Kernel> make_join(JoinedRows rows, std::size_t first_input) {
-  return function_kernel([rows = std::move(rows), first_input](const KernelArguments& arguments) {
+std::unique_ptr<Kernel> make_join(const JoinedParts& parts, std::size_t first_input) {
+  return function_kernel([rows = JoinedRows(parts), first_input](const KernelArguments& arguments) {
     auto* y = static_cast<std::byte*>(arguments.outputs[0]);
     rows.for_each_piece(
         [&](const Part& part, std::int64_t row, std::int64_t num_rows, std::int64_t begin, std::int64_t num_bytes) {
           std::byte* to = y + row * rows.row_bytes() + part.offset + begin;
-          if (part.tensor != kNoTensor) {
+          if (part.tensor != JoinedParts::kNoTensor) {
             const auto* x =
                 static_cast<const std::byte*>(arguments.inputs[first_input + static_cast<std::size_t>(part.tensor)]);
             copy_rows(to, rows.row_bytes(), x + row * part.bytes + begin, part.bytes, num_rows, num_bytes);
@@ -114,12 +101,12 @@ std::unique_ptr<Kernel> make_join(JoinedRows rows, std::size_t first_input) {
 }
 
 /// The outputs from input 0, of which they are parts.
-std::unique_ptr<Kernel> make_cut(JoinedRows rows) {
-  return function_kernel([rows = std::move(rows)](const KernelArguments& arguments) {
+std::unique_ptr<Kernel> make_cut(const JoinedParts& parts) {
+  return function_kernel([rows = JoinedRows(parts)](const KernelArguments& arguments) {
     const auto* x = static_cast<const std::byte*>(arguments.inputs[0]);
     rows.for_each_piece(
         [&](const Part& part, std::int64_t row, std::int64_t num_rows, std::int64_t begin, std::int64_t num_bytes) {
-          if (part.tensor == kNoTensor) return;
+          if (part.tensor == JoinedParts::kNoTensor) return;
           auto* y = static_cast<std::byte*>(arguments.outputs[static_cast<std::size_t>(part.tensor)]);
           copy_rows(y + row * part.bytes + begin, part.bytes, x + row * rows.row_bytes() + part.offset + begin,
                     rows.row_bytes(), num_rows, num_bytes);
@@ -132,54 +119,23 @@ std::unique_ptr<Kernel> make_copy(const KernelRequest& request) {
   return copy_kernel(request.outputs[0].bytes());
 }
 
-/// The number of each part that is there among those that are.
-std::vector<int> tensor_numbers(const std::vector<bool>& is_there) {
-  std::vector<int> numbers;
-  int next = 0;
-  for (bool there : is_there) numbers.push_back(there ? next++ : kNoTensor);
-  return numbers;
-}
-
-int axis_of(const KernelRequest& request, const ConcatOptions& options, const TensorType& part) {
-  return normalized_axis(options.axis, part.shape.rank() + (options.is_stack ? 1 : 0), request.node.label());
-}
-
 std::unique_ptr<Kernel> make_concat(const KernelRequest& request) {
-  if (request.inputs.size() == 1) return make_copy(request);
-  const int axis = axis_of(request, request.node.options<ConcatOptions>(), request.inputs[0]);
-  return make_join({request.inputs, axis, tensor_numbers(std::vector<bool>(request.inputs.size(), true))}, 0);
+  const auto parts = joined::concat_parts(request);
+  return parts ? make_join(*parts, 0) : make_copy(request);
 }
 
 std::unique_ptr<Kernel> make_concat_grad(const KernelRequest& request) {
-  if (request.inputs.size() == 2) return make_copy(request);
-  const auto& options = request.node.options<ConcatGradOptions>();
-  const std::vector<TensorType> values(request.inputs.begin() + 1, request.inputs.end());
-  return make_cut({values, axis_of(request, options.concat, values[0]), tensor_numbers(options.wanted)});
+  const auto parts = joined::concat_grad_parts(request);
+  return parts ? make_cut(*parts) : make_copy(request);
 }
 
 std::unique_ptr<Kernel> make_split(const KernelRequest& request) {
-  if (request.outputs.size() == 1) return make_copy(request);
-  const TensorType& x = request.inputs[0];
-  const int axis = normalized_axis(request.node.options<SplitOptions>().axis, x.shape.rank(), request.node.label());
-  return make_cut({request.outputs, axis, tensor_numbers(std::vector<bool>(request.outputs.size(), true))});
-}
-
-/// The types of the parts of x, as split gives them.
-std::vector<TensorType> part_types(const TensorType& x, int axis, const SplitOptions& options) {
-  std::vector<TensorType> parts;
-  for (int i = 0; i < options.parts; ++i) {
-    std::vector<std::int64_t> dims = x.shape.dims();
-    dims[axis] = options.sizes.empty() ? dims[axis] / options.parts : options.sizes[i];
-    parts.push_back({x.dtype, Shape(std::move(dims))});
-  }
-  return parts;
+  const auto parts = joined::split_parts(request);
+  return parts ? make_cut(*parts) : make_copy(request);
 }
 
 std::unique_ptr<Kernel> make_split_grad(const KernelRequest& request) {
-  const auto& options = request.node.options<SplitGradOptions>();
-  const TensorType& x = request.inputs[0];
-  const int axis = normalized_axis(options.split.axis, x.shape.rank(), request.node.label());
-  return make_join({part_types(x, axis, options.split), axis, tensor_numbers(options.given)}, 1);
+  return make_join(joined::split_grad_parts(request), 1);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include "kernels/convolution_loop.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -17,35 +19,9 @@
 namespace sectionflow {
 namespace {
 
+using Loop = ConvolutionLoop;
+
 constexpr std::int64_t kMaxLanes = 64;  // summed together, in the first cache
-
-/// A convolution of three spatial axes, the missing ones of one element.
-struct Loop {
-  std::int64_t batch, groups, group_channels, group_filters;
-  std::array<WindowAxis, 3> axes{};
-
-  explicit Loop(const ConvolutionGeometry& g)
-      : batch(g.batch), groups(g.groups), group_channels(g.channels / g.groups), group_filters(g.filters / g.groups) {
-    std::copy(g.axes.begin(), g.axes.end(), axes.end() - static_cast<int>(g.axes.size()));
-  }
-  std::int64_t channels() const { return groups * group_channels; }
-  std::int64_t filters() const { return groups * group_filters; }
-  std::int64_t num_taps() const { return axes[0].window * axes[1].window * axes[2].window; }
-  std::int64_t x_pixels() const { return axes[0].size * axes[1].size * axes[2].size; }
-  std::int64_t y_pixels() const { return axes[0].out * axes[1].out * axes[2].out; }
-};
-
-/// The element of the image under tap `t` of output `o`, or -1.
-std::int64_t element_under(const WindowAxis& axis, std::int64_t o, std::int64_t t) {
-  const std::int64_t i = o * axis.stride - axis.before + t * axis.dilation;
-  return i < axis.size ? std::max<std::int64_t>(i, -1) : -1;
-}
-
-/// The output that has tap `t` over element `i` of the image, or -1.
-std::int64_t output_over(const WindowAxis& axis, std::int64_t i, std::int64_t t) {
-  const std::int64_t at = i + axis.before - t * axis.dilation;
-  return at >= 0 && at % axis.stride == 0 && at / axis.stride < axis.out ? at / axis.stride : -1;
-}
 
 /// For every pixel of a grid of `sizes`, and each of its channels, the sum over the taps of a kernel and the channels
 /// of the pixel that `partner(axis, place, tap)` names (-1: none), times a matrix for each tap and group.
@@ -112,7 +88,7 @@ struct Gather {
 };
 
 template <class Member>
-std::array<std::int64_t, 3> each(const std::array<WindowAxis, 3>& axes, Member member) {
+std::array<std::int64_t, 3> each(const WindowAxis (&axes)[3], Member member) {
   return {axes[0].*member, axes[1].*member, axes[2].*member};
 }
 

@@ -14,14 +14,8 @@ std::unique_ptr<Kernel> make_pad(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_pad_grad(const KernelRequest& request) {
-  const TensorType& dy = request.inputs[0];
-  const auto& before = request.node.options<PadOptions>().before;
-  StridedCopy copy{.element_bytes = dtype_bytes(dy.dtype),
-                   .y = request.outputs[0].shape,
-                   .strides = dense_strides(dy.shape),
-                   .num_x_elements = dy.shape.num_elements()};
-  for (std::size_t axis = 0; axis < before.size(); ++axis) copy.first += before[axis] * copy.strides[axis];
-  return strided_copy_kernel(copy);
+  return strided_copy_kernel(
+      box_of(request.inputs[0], request.node.options<PadOptions>().before, request.outputs[0].shape));
 }
 
 }  // namespace

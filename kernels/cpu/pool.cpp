@@ -8,29 +8,12 @@
 #include "device/parallel.h"
 #include "graph/ops/pool.h"
 #include "kernels/function_kernel.h"
+#include "kernels/pool_loop.h"
 
 namespace sectionflow {
 namespace {
 
-/// [begin, end)
-struct Span {
-  std::int64_t begin = 0, end = 0;
-  std::int64_t count() const { return end - begin; }
-};
-using Spans = std::array<Span, 3>;
-
-/// The elements of window `o` that lie on the image, as indices within the window.
-Span taps_of(const WindowAxis& axis, std::int64_t o) {
-  const std::int64_t start = o * axis.stride - axis.before;
-  return {std::max<std::int64_t>(0, -start), std::min(axis.window, axis.size - start)};
-}
-
-/// The windows that cover element `i` of the image.
-Span windows_over(const WindowAxis& axis, std::int64_t i) {
-  const std::int64_t at = i + axis.before;
-  const std::int64_t begin = at < axis.window ? 0 : (at - axis.window) / axis.stride + 1;
-  return {begin, std::min(axis.out, at / axis.stride + 1)};
-}
+using Spans = std::array<PoolSpan, 3>;
 
 /// A grid of pixels: [batch, sizes..., channels].
 struct Grid {
@@ -42,32 +25,22 @@ struct Grid {
   }
 };
 
-/// A pool of three spatial axes, the missing ones of one element. With the channels behind the batch, each channel of
-/// an image is an image of one channel.
+/// A pool's walks over its images.
 class Pool {
  public:
   /// Lanes that are worked on together; their numbers stay in registers and in the first cache.
   static constexpr std::int64_t kMaxLanes = 64;
 
-  Pool(const PoolGeometry& geometry, const PoolOptions& options) {
-    const bool channels_last = options.steps.format == DataFormat::nhwc;
-    channels_ = channels_last ? geometry.channels : 1;
-    std::copy(geometry.axes.begin(), geometry.axes.end(), axes_.end() - static_cast<int>(geometry.axes.size()));
-    x_.batch = y_.batch = channels_last ? geometry.batch : geometry.batch * geometry.channels;
+  explicit Pool(const PoolLoop& loop) : loop_(loop) {
+    x_.batch = y_.batch = loop.batch;
     for (std::size_t i = 0; i < 3; ++i) {
-      x_.sizes[i] = axes_[i].size;
-      y_.sizes[i] = axes_[i].out;
-      taps_ *= axes_[i].window;
+      x_.sizes[i] = loop_.axes[i].size;
+      y_.sizes[i] = loop_.axes[i].out;
     }
-    include_padding_ = options.include_padding;
   }
 
   /// Elements of the window `at` that its mean is divided by.
-  float divisor(const std::array<std::int64_t, 3>& at) const {
-    std::int64_t count = 1;
-    for (std::size_t i = 0; i < 3; ++i) count *= include_padding_ ? axes_[i].window : taps_of(axes_[i], at[i]).count();
-    return static_cast<float>(count);
-  }
+  float divisor(const std::array<std::int64_t, 3>& at) const { return loop_.divisor(at[0], at[1], at[2]); }
 
   /// Calls `body(first element of y, lanes, for_each_tap)` for every output, at most kMaxLanes channels at a time,
   /// where for_each_tap(visit) calls visit(first element of x, tap) for each element of the window, in order. `at` is
@@ -75,20 +48,20 @@ class Pool {
   template <class Body>
   void for_each_output(const Body& body) const {
     for_each_pixel(y_, [&](std::int64_t n, const std::array<std::int64_t, 3>& at, std::int64_t pixel) {
-      const Spans taps = {taps_of(axes_[0], at[0]), taps_of(axes_[1], at[1]), taps_of(axes_[2], at[2])};
+      const Spans taps = {taps_of(loop_.axes[0], at[0]), taps_of(loop_.axes[1], at[1]), taps_of(loop_.axes[2], at[2])};
       std::array<std::int64_t, 3> start;
-      for (std::size_t i = 0; i < 3; ++i) start[i] = at[i] * axes_[i].stride - axes_[i].before;
+      for (std::size_t i = 0; i < 3; ++i) start[i] = at[i] * loop_.axes[i].stride - loop_.axes[i].before;
       for_each_lanes([&](std::int64_t c, std::int64_t lanes) {
         const auto for_each_tap = [&](const auto& visit) {
           for (std::int64_t d = taps[0].begin; d < taps[0].end; ++d) {
             for (std::int64_t h = taps[1].begin; h < taps[1].end; ++h) {
               const std::int64_t row = x_.pixel(n, start[0] + d, start[1] + h, start[2]);
-              const std::int64_t tap = (d * axes_[1].window + h) * axes_[2].window;
-              for (std::int64_t w = taps[2].begin; w < taps[2].end; ++w) visit((row + w) * channels_ + c, tap + w);
+              const std::int64_t tap = (d * loop_.axes[1].window + h) * loop_.axes[2].window;
+              for (std::int64_t w = taps[2].begin; w < taps[2].end; ++w) visit((row + w) * loop_.channels + c, tap + w);
             }
           }
         };
-        body(pixel * channels_ + c, lanes, at, for_each_tap);
+        body(pixel * loop_.channels + c, lanes, at, for_each_tap);
       });
     });
   }
@@ -99,40 +72,43 @@ class Pool {
   template <class Body>
   void for_each_input(const Body& body) const {
     for_each_pixel(x_, [&](std::int64_t n, const std::array<std::int64_t, 3>& at, std::int64_t pixel) {
-      const Spans over = {windows_over(axes_[0], at[0]), windows_over(axes_[1], at[1]), windows_over(axes_[2], at[2])};
+      const Spans over = {over_axis(0, at[0]), over_axis(1, at[1]), over_axis(2, at[2])};
       for_each_lanes([&](std::int64_t c, std::int64_t lanes) {
         const auto for_each_window = [&](const auto& visit) {
           for (std::int64_t d = over[0].begin; d < over[0].end; ++d) {
             for (std::int64_t h = over[1].begin; h < over[1].end; ++h) {
-              const std::int64_t row = tap_at(0, at[0], d) * axes_[1].window + tap_at(1, at[1], h);
+              const std::int64_t row = tap_at(0, at[0], d) * loop_.axes[1].window + tap_at(1, at[1], h);
               for (std::int64_t w = over[2].begin; w < over[2].end; ++w) {
-                visit(y_.pixel(n, d, h, w) * channels_ + c, row * axes_[2].window + tap_at(2, at[2], w),
+                visit(y_.pixel(n, d, h, w) * loop_.channels + c, row * loop_.axes[2].window + tap_at(2, at[2], w),
                       std::array<std::int64_t, 3>{d, h, w});
               }
             }
           }
         };
-        body(pixel * channels_ + c, lanes, for_each_window);
+        body(pixel * loop_.channels + c, lanes, for_each_window);
       });
     });
   }
 
  private:
+  PoolSpan over_axis(std::size_t axis, std::int64_t element) const {
+    return windows_over(loop_.axes[axis], element, [&](std::int64_t n) { return n / loop_.axes[axis].stride; });
+  }
   std::int64_t tap_at(std::size_t axis, std::int64_t element, std::int64_t window) const {
-    return element + axes_[axis].before - window * axes_[axis].stride;
+    return element + loop_.axes[axis].before - window * loop_.axes[axis].stride;
   }
 
   template <class Body>
   void for_each_lanes(const Body& body) const {
-    for (std::int64_t c = 0; c < channels_; c += kMaxLanes) body(c, std::min(kMaxLanes, channels_ - c));
+    for (std::int64_t c = 0; c < loop_.channels; c += kMaxLanes) body(c, std::min(kMaxLanes, loop_.channels - c));
   }
 
   /// Calls `body(n, {d, h, w}, pixel)` for every pixel of a grid, on the compute team.
   template <class Body>
   void for_each_pixel(const Grid& grid, const Body& body) const {
     const std::int64_t count = grid.batch * grid.sizes[0] * grid.sizes[1] * grid.sizes[2];
-    if (count == 0 || channels_ == 0) return;
-    const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / (channels_ * taps_));
+    if (count == 0 || loop_.channels == 0) return;
+    const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / (loop_.channels * loop_.num_taps()));
     parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
       std::array<std::int64_t, 3> at;
       at[2] = begin % grid.sizes[2];
@@ -152,15 +128,13 @@ class Pool {
     });
   }
 
+  PoolLoop loop_;
   Grid x_, y_;
-  std::int64_t channels_ = 0, taps_ = 1;
-  std::array<WindowAxis, 3> axes_{};
-  bool include_padding_ = false;
 };
 
 Pool pool_of(const KernelRequest& request, const Shape& x) {
   const auto& options = request.node.options<PoolOptions>();
-  return {pool_geometry(x, options, request.node.label()), options};
+  return Pool({pool_geometry(x, options, request.node.label()), options});
 }
 
 template <class Index>
@@ -184,8 +158,7 @@ std::unique_ptr<Kernel> max_pool_kernel(const Pool& pool) {
 #pragma omp simd
         for (std::int64_t c = 0; c < lanes; ++c) {
           const float value = x[in + c];
-          // "Not <=" holds for a NaN too; from then on nothing is larger.
-          const bool larger = !(value <= best[c]) & (best[c] == best[c]);
+          const bool larger = is_new_maximum(value, best[c]);
           best[c] = larger ? value : best[c];
           best_tap[c] = larger ? tap32 : best_tap[c];
         }

@@ -5,36 +5,22 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/copy_kernel.h"
-#include "kernels/cpu/strided_copy.h"
+#include "kernels/formulas/resize.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/strided_copy.h"
 
 namespace sectionflow {
 namespace {
 
-/// What one pixel of y takes along one axis: low_weight x[low] + high_weight x[high].
-struct Tap {
-  std::int64_t low, high;
-  float low_weight, high_weight;
-};
+using Tap = formulas::ResizeTap;
+using Images = ResizedImages;
 
-/// The taps of each pixel of y. Places are fractions of whole numbers, so that no rounding moves a pixel.
+/// The taps of each pixel of y.
 std::vector<Tap> taps(std::int64_t in, std::int64_t out, const Resize2dOptions& options) {
+  const formulas::ResizeAxis axis(in, out, options);
   std::vector<Tap> all;
-  const std::int64_t numerator_step = options.align_corners ? in - 1 : 2 * in;
-  const std::int64_t denominator = options.align_corners ? std::max<std::int64_t>(1, out - 1) : 2 * out;
-  for (std::int64_t i = 0; i < out; ++i) {
-    const std::int64_t place = numerator_step * i + (options.align_corners ? 0 : in - out);
-    if (options.method == ResizeMethod::nearest) {
-      const std::int64_t nearest = (2 * place + denominator) / (2 * denominator);
-      all.push_back({nearest, nearest, 1.0F, 0.0F});
-      continue;
-    }
-    const std::int64_t inside = std::max<std::int64_t>(0, place);
-    const std::int64_t low = inside / denominator;
-    const double fraction = static_cast<double>(inside % denominator) / static_cast<double>(denominator);
-    all.push_back({low, std::min(low + 1, in - 1), static_cast<float>(1 - fraction), static_cast<float>(fraction)});
-  }
+  for (std::int64_t i = 0; i < out; ++i) all.push_back(axis.tap(i));
   return all;
 }
 
@@ -57,31 +43,12 @@ Takers takers(std::int64_t in, const std::vector<Tap>& taps) {
     all.first.push_back(static_cast<std::int64_t>(first));
     all.weights_at.push_back(static_cast<std::int64_t>(all.weights.size()));
     for (std::size_t k = first; k < taps.size() && taps[k].low <= i; ++k) {
-      all.weights.push_back((taps[k].low == i ? taps[k].low_weight : 0.0F) +
-                            (taps[k].high == i ? taps[k].high_weight : 0.0F));
+      all.weights.push_back(taps[k].weight_of(i));
     }
   }
   all.weights_at.push_back(static_cast<std::int64_t>(all.weights.size()));
   return all;
 }
-
-/// Both images seen as [planes, height, width, depth].
-struct Images {
-  std::int64_t planes, depth;
-  std::int64_t x_height, x_width, y_height, y_width;
-
-  Images(const Shape& x, const Shape& y, DataFormat format) {
-    const bool is_nhwc = format == DataFormat::nhwc;
-    const int height_axis = is_nhwc ? 1 : 2;
-    planes = is_nhwc ? x[0] : x[0] * x[1];
-    depth = is_nhwc ? x[3] : 1;
-    x_height = x[height_axis];
-    x_width = x[height_axis + 1];
-    y_height = y[height_axis];
-    y_width = y[height_axis + 1];
-  }
-  bool are_alike() const { return x_height == y_height && x_width == y_width; }
-};
 
 /// Calls `body(plane, h)` for each row of images of that height, on the compute team.
 template <class Body>
@@ -125,9 +92,7 @@ void blend_pixel(float* y, const float* above, const float* below, const Tap& ro
   const float* below_high = below + column.high * depth;
 #pragma omp simd
   for (std::int64_t c = 0; c < depth; ++c) {
-    const float in_above = column.low_weight * above_low[c] + column.high_weight * above_high[c];
-    const float in_below = column.low_weight * below_low[c] + column.high_weight * below_high[c];
-    y[c] = row.low_weight * in_above + row.high_weight * in_below;
+    y[c] = formulas::blend(row, column, above_low[c], above_high[c], below_low[c], below_high[c]);
   }
 }
 

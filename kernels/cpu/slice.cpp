@@ -8,14 +8,8 @@ namespace sectionflow {
 namespace {
 
 std::unique_ptr<Kernel> make_slice(const KernelRequest& request) {
-  const TensorType& x = request.inputs[0];
-  const auto& begin = request.node.options<SliceOptions>().begin;
-  StridedCopy copy{.element_bytes = dtype_bytes(x.dtype),
-                   .y = request.outputs[0].shape,
-                   .strides = dense_strides(x.shape),
-                   .num_x_elements = x.shape.num_elements()};
-  for (std::size_t axis = 0; axis < begin.size(); ++axis) copy.first += begin[axis] * copy.strides[axis];
-  return strided_copy_kernel(copy);
+  return strided_copy_kernel(
+      box_of(request.inputs[0], request.node.options<SliceOptions>().begin, request.outputs[0].shape));
 }
 
 std::unique_ptr<Kernel> make_slice_grad(const KernelRequest& request) {

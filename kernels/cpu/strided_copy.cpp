@@ -21,24 +21,10 @@ void copy_row(T* y, const T* x, std::int64_t count, std::int64_t step) {
   }
 }
 
-/// Whether every element of x is copied to its own place.
-bool changes_nothing(const StridedCopy& copy) {
-  if (copy.num_x_elements != copy.y.num_elements()) return false;
-  const std::vector<std::int64_t> dense = dense_strides(copy.y);
-  for (int axis = 0; axis < copy.y.rank(); ++axis) {
-    if (copy.y[axis] != 1 && copy.strides[axis] != dense[axis]) return false;
-  }
-  return copy.first == 0;
-}
-
 }  // namespace
 
-std::vector<std::int64_t> dense_strides(const Shape& shape) {
-  return kept_strides(shape, std::vector<bool>(static_cast<std::size_t>(shape.rank()), false));
-}
-
 std::unique_ptr<Kernel> strided_copy_kernel(const StridedCopy& copy) {
-  if (changes_nothing(copy)) {
+  if (copy.changes_nothing()) {
     return copy_kernel(static_cast<std::size_t>(copy.y.num_elements()) * copy.element_bytes);
   }
   const BroadcastLoop<1> loop(copy.y, {copy.strides});

@@ -9,36 +9,12 @@
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/transposition.h"
 
 namespace sectionflow {
 namespace {
 
-/// One axis of y, with its step in x and in y, in elements.
-struct Axis {
-  std::int64_t dim, x_step, y_step;
-};
-
-/// The axes of y in their order, but those of size 1; neighbours that are neighbours in x too are one.
-std::vector<Axis> collapsed_axes(const Shape& x, const std::vector<int>& permutation) {
-  const std::vector<std::int64_t> x_strides = dense_strides(x);
-  std::vector<Axis> axes;
-  for (int axis : permutation) {
-    const std::int64_t dim = x[axis], step = x_strides[axis];
-    if (dim == 1) continue;
-    if (!axes.empty() && axes.back().x_step == step * dim) {
-      axes.back().dim *= dim;
-      axes.back().x_step = step;
-    } else {
-      axes.push_back({dim, step, 0});
-    }
-  }
-  std::int64_t y_step = 1;
-  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    axis->y_step = y_step;
-    y_step *= axis->dim;
-  }
-  return axes;
-}
+using Axis = TransposedAxis;
 
 // A line of memory holds 16 floats: a tile reads and writes whole lines.
 constexpr std::int64_t kTile = 16;
@@ -157,34 +133,12 @@ class TransposePlan {
 };
 
 std::unique_ptr<Kernel> make_transpose(const KernelRequest& request) {
-  const TensorType& x = request.inputs[0];
-  const auto permutation = normalized_permutation(request.node.options<TransposeOptions>().permutation, x.shape.rank(),
-                                                  request.node.label());
-  if (x.shape.num_elements() == 0) return function_kernel([](const KernelArguments&) {});
-  std::size_t element_bytes = dtype_bytes(x.dtype);
-  std::vector<Axis> axes = collapsed_axes(x.shape, permutation);
-  const bool keeps_rows = axes.size() > 1 && axes.back().x_step == 1;
-  const std::size_t row_bytes = keeps_rows ? static_cast<std::size_t>(axes.back().dim) * element_bytes : 0;
-  if (row_bytes == 2 || row_bytes == 4 || row_bytes == 8 || row_bytes == 16) {
-    // A short row that stays together is moved as one element.
-    for (Axis& axis : axes) {
-      axis.x_step /= axes.back().dim;
-      axis.y_step /= axes.back().dim;
-    }
-    axes.pop_back();
-    element_bytes = row_bytes;
-  } else if (axes.size() < 2 || keeps_rows) {
-    std::vector<std::int64_t> strides;
-    const std::vector<std::int64_t> x_strides = dense_strides(x.shape);
-    for (int axis : permutation) strides.push_back(x_strides[axis]);
-    return strided_copy_kernel({.element_bytes = element_bytes,
-                                .y = request.outputs[0].shape,
-                                .strides = std::move(strides),
-                                .num_x_elements = x.shape.num_elements()});
-  }
-  return with_element_of(element_bytes, [&](auto element) -> std::unique_ptr<Kernel> {
+  if (request.inputs[0].shape.num_elements() == 0) return function_kernel([](const KernelArguments&) {});
+  const Transposition moved = transposition(request);
+  if (moved.axes.empty()) return strided_copy_kernel(moved.copy);
+  return with_element_of(moved.element_bytes, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
-    return function_kernel([plan = TransposePlan(axes)](const KernelArguments& arguments) {
+    return function_kernel([plan = TransposePlan(moved.axes)](const KernelArguments& arguments) {
       plan.run(static_cast<T*>(arguments.outputs[0]), static_cast<const T*>(arguments.inputs[0]));
     });
   });

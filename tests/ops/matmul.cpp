@@ -96,6 +96,7 @@ std::vector<OpCase> batched_cases() {
     all.push_back(to_batched_case({2, 4, 3}, {{0}}, false, transpose_b));
     all.push_back(to_batched_case({2, 0, 3}, {{2}}, false, transpose_b));
   }
+  all.push_back(to_batched_case({17, 600, 18}, {{2}}, false, true));         // long sums for few results
   all.push_back(to_batched_case({60, 40, 800}, {{3}, true}, false, false));  // b is reordered first
   return all;
 }
@@ -108,6 +109,9 @@ std::vector<OpCase> cases() {
       for (bool transpose_b : {false, true}) all.push_back(to_case(sizes, transpose_a, transpose_b));
   }
   all.push_back(to_case({150, 40, 800}, false, false));  // b is reordered first
+  // Long sums for few results.
+  for (const Sizes& sizes : {Sizes{20, 1100, 24}, {3, 777, 130}, {130, 530, 9}})
+    all.push_back(to_case(sizes, true, false));
   for (const Sizes& empty : {Sizes{0, 4, 3}, {4, 0, 3}, {4, 3, 0}}) all.push_back(to_case(empty, false, false));
   return all;
 }

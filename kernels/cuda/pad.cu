@@ -1,0 +1,27 @@
+#include "graph/ops/pad.h"
+#include "kernels/cuda/bordered_copy.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/strided_copy.h"
+
+namespace sectionflow {
+namespace {
+
+std::unique_ptr<Kernel> make_pad(const KernelRequest& request) {
+  const auto& options = request.node.options<PadOptions>();
+  return gpu::bordered_copy_kernel(
+      {.y = request.outputs[0], .x = request.inputs[0].shape, .before = options.before, .value = options.value});
+}
+
+std::unique_ptr<Kernel> make_pad_grad(const KernelRequest& request) {
+  return gpu::strided_copy_kernel(
+      box_of(request.inputs[0], request.node.options<PadOptions>().before, request.outputs[0].shape));
+}
+
+}  // namespace
+
+void add_pad_cuda_kernels(KernelRegistry& registry) {
+  registry.add("pad", make_pad);
+  registry.add("pad_grad", make_pad_grad);
+}
+
+}  // namespace sectionflow

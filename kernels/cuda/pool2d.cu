@@ -1,0 +1,13 @@
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/pool.h"
+
+namespace sectionflow {
+
+void add_pool2d_cuda_kernels(KernelRegistry& registry) {
+  registry.add("max_pool2d", make_cuda_max_pool);
+  registry.add("max_pool2d_grad", make_cuda_max_pool_grad);
+  registry.add("average_pool2d", make_cuda_average_pool);
+  registry.add("average_pool2d_grad", make_cuda_average_pool_grad);
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,222 @@
+#include <cstdint>
+
+#include "graph/ops/resize.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/divisor.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/formulas/resize.h"
+#include "kernels/function_kernel.h"
+#include "kernels/strided_copy.h"
+
+namespace sectionflow {
+namespace {
+
+using formulas::ResizeAxis;
+using formulas::ResizeTap;
+using gpu::Divisor;
+
+/// Both axes' taps, first those of y's rows, then those of its columns: worked out once, not for every channel.
+struct FillTaps {
+  ResizeAxis rows, columns;
+  ResizeTap* taps;
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    taps[i] = i < rows.out ? rows.tap(i) : columns.tap(i - rows.out);
+  }
+};
+
+/// The pixels of y that take from one pixel of x, which are neighbours: [begin, end).
+struct Takers {
+  std::int64_t begin, end;
+};
+
+/// Those of x's rows, then of its columns.
+struct FindTakers {
+  ResizeAxis rows, columns;
+  const ResizeTap* taps;
+  Takers* takers;
+
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const bool is_row = i < rows.in;
+    const ResizeTap* of_axis = is_row ? taps : taps + rows.out;
+    const std::int64_t pixel = is_row ? i : i - rows.in, count = is_row ? rows.out : columns.out;
+    takers[i] = {first(count, [=](std::int64_t k) { return of_axis[k].high >= pixel; }),
+                 first(count, [=](std::int64_t k) { return of_axis[k].low > pixel; })};
+  }
+
+ private:
+  /// The first k that holds, of those in order of which the last hold; `count` if none does.
+  template <class Holds>
+  SF_HOST_DEVICE static std::int64_t first(std::int64_t count, const Holds& holds) {
+    std::int64_t begin = 0;
+    while (begin < count) {
+      const std::int64_t middle = begin + (count - begin) / 2;
+      if (holds(middle)) {
+        count = middle;
+      } else {
+        begin = middle + 1;
+      }
+    }
+    return begin;
+  }
+};
+
+/// Where an element of an image stands.
+struct Place {
+  std::int64_t plane, h, w, c;
+};
+struct Grid {
+  Divisor height, width, depth;
+
+  Grid(std::int64_t height, std::int64_t width, std::int64_t depth) : height(height), width(width), depth(depth) {}
+  SF_HOST_DEVICE Place place_of(std::int64_t i) const {
+    Place place;
+    place.c = depth.cut(i);
+    place.w = width.cut(i);
+    place.h = height.cut(i);
+    place.plane = i;
+    return place;
+  }
+  SF_HOST_DEVICE std::int64_t element(const Place& place) const {
+    return ((place.plane * height.divisor() + place.h) * width.divisor() + place.w) * depth.divisor() + place.c;
+  }
+};
+
+template <class T>
+struct Nearest {
+  Grid x_grid, y_grid;
+  const ResizeTap* taps;
+  const T* x;
+  T* y;
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const Place at = y_grid.place_of(i);
+    y[i] = x[x_grid.element({at.plane, taps[at.h].low, taps[y_grid.height.divisor() + at.w].low, at.c})];
+  }
+};
+
+struct Bilinear {
+  Grid x_grid, y_grid;
+  const ResizeTap* taps;
+  const float* x;
+  float* y;
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const Place at = y_grid.place_of(i);
+    const ResizeTap row = taps[at.h], column = taps[y_grid.height.divisor() + at.w];
+    y[i] = formulas::blend(row, column, x[x_grid.element({at.plane, row.low, column.low, at.c})],
+                           x[x_grid.element({at.plane, row.low, column.high, at.c})],
+                           x[x_grid.element({at.plane, row.high, column.low, at.c})],
+                           x[x_grid.element({at.plane, row.high, column.high, at.c})]);
+  }
+};
+
+/// dx of one element: what it gave, gathered from a box of dy, row by row.
+struct ResizeGrad {
+  Grid x_grid, y_grid;
+  const ResizeTap* taps;
+  const Takers* takers;
+  const float* dy;
+  float* dx;
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const Place at = x_grid.place_of(i);
+    const ResizeTap* columns = taps + y_grid.height.divisor();
+    const Takers of_row = takers[at.h], of_column = takers[x_grid.height.divisor() + at.w];
+    float sum = 0;
+    for (std::int64_t h = of_row.begin; h < of_row.end; ++h) {
+      const float row_weight = taps[h].weight_of(at.h);
+      for (std::int64_t w = of_column.begin; w < of_column.end; ++w) {
+        const float weight = row_weight * columns[w].weight_of(at.w);
+        sum += weight * dy[y_grid.element({at.plane, h, w, at.c})];
+      }
+    }
+    dx[i] = sum;
+  }
+};
+
+/// A resize's numbers, and its tables in workspace: taps, then takers.
+struct Resizing {
+  ResizedImages images;
+  ResizeAxis rows, columns;
+
+  Resizing(const ResizedImages& images, const Resize2dOptions& options)
+      : images(images),
+        rows(images.x_height, images.y_height, options),
+        columns(images.x_width, images.y_width, options) {}
+
+  Grid x_grid() const { return {images.x_height, images.x_width, images.depth}; }
+  Grid y_grid() const { return {images.y_height, images.y_width, images.depth}; }
+  std::int64_t num_x() const { return images.planes * images.x_height * images.x_width * images.depth; }
+  std::int64_t num_y() const { return images.planes * images.y_height * images.y_width * images.depth; }
+  std::size_t tap_bytes() const { return static_cast<std::size_t>(rows.out + columns.out) * sizeof(ResizeTap); }
+  std::size_t taker_bytes() const { return static_cast<std::size_t>(rows.in + columns.in) * sizeof(Takers); }
+
+  const ResizeTap* fill_taps(const KernelArguments& arguments) const {
+    auto* taps = static_cast<ResizeTap*>(arguments.workspace);
+    gpu::launch_each(arguments.queue, rows.out + columns.out, FillTaps{rows, columns, taps});
+    return taps;
+  }
+  const Takers* find_takers(const KernelArguments& arguments, const ResizeTap* taps) const {
+    auto* takers = reinterpret_cast<Takers*>(static_cast<unsigned char*>(arguments.workspace) + tap_bytes());
+    gpu::launch_each(arguments.queue, rows.in + columns.in, FindTakers{rows, columns, taps, takers});
+    return takers;
+  }
+};
+
+/// Where the image stays as it is.
+std::unique_ptr<Kernel> make_copy(const KernelRequest& request) {
+  return gpu::copy_kernel(request.outputs[0].bytes());
+}
+
+std::unique_ptr<Kernel> make_nearest(const KernelRequest& request, const Resizing& resizing) {
+  return with_element_of(dtype_bytes(request.inputs[0].dtype), [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel(
+        [resizing](const KernelArguments& arguments) {
+          const ResizeTap* taps = resizing.fill_taps(arguments);
+          gpu::launch_each(
+              arguments.queue, resizing.num_y(),
+              Nearest<T>{resizing.x_grid(), resizing.y_grid(), taps, static_cast<const T*>(arguments.inputs[0]),
+                         static_cast<T*>(arguments.outputs[0])});
+        },
+        {.workspace_bytes = resizing.tap_bytes()});
+  });
+}
+
+std::unique_ptr<Kernel> make_resize2d(const KernelRequest& request) {
+  const auto& options = request.node.options<Resize2dOptions>();
+  const Resizing resizing({request.inputs[0].shape, request.outputs[0].shape, options.format}, options);
+  if (resizing.images.are_alike()) return make_copy(request);
+  if (options.method == ResizeMethod::nearest) return make_nearest(request, resizing);
+  return function_kernel(
+      [resizing](const KernelArguments& arguments) {
+        const ResizeTap* taps = resizing.fill_taps(arguments);
+        gpu::launch_each(
+            arguments.queue, resizing.num_y(),
+            Bilinear{resizing.x_grid(), resizing.y_grid(), taps, static_cast<const float*>(arguments.inputs[0]),
+                     static_cast<float*>(arguments.outputs[0])});
+      },
+      {.workspace_bytes = resizing.tap_bytes()});
+}
+
+std::unique_ptr<Kernel> make_resize2d_grad(const KernelRequest& request) {
+  const auto& options = request.node.options<Resize2dOptions>();
+  const Resizing resizing({request.outputs[0].shape, request.inputs[0].shape, options.format}, options);
+  if (resizing.images.are_alike()) return make_copy(request);
+  return function_kernel(
+      [resizing](const KernelArguments& arguments) {
+        const ResizeTap* taps = resizing.fill_taps(arguments);
+        const Takers* takers = resizing.find_takers(arguments, taps);
+        gpu::launch_each(
+            arguments.queue, resizing.num_x(),
+            ResizeGrad{resizing.x_grid(), resizing.y_grid(), taps, takers,
+                       static_cast<const float*>(arguments.inputs[0]), static_cast<float*>(arguments.outputs[0])});
+      },
+      {.workspace_bytes = resizing.tap_bytes() + resizing.taker_bytes()});
+}
+
+}  // namespace
+
+void add_resize_cuda_kernels(KernelRegistry& registry) {
+  registry.add("resize2d", make_resize2d);
+  registry.add("resize2d_grad", make_resize2d_grad);
+}
+
+}  // namespace sectionflow
