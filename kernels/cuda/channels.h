@@ -177,7 +177,26 @@ struct PartialChannelSums {
   }
 };
 
-/// finish(c, sums) for each channel, with its sums over the pieces; a warp a channel.
+/// finish(c, sums) for each channel, with its sums over the pieces; a thread a channel.
+template <int kSums, class Finish>
+struct CombineFewChannelSums {
+  static constexpr std::int64_t kMost = 16;  // pieces
+
+  std::int64_t channels, pieces;
+  const double* partials;
+  Finish finish;
+
+  SF_HOST_DEVICE void operator()(std::int64_t channel) const {
+    double sums[kSums] = {};
+    for (int k = 0; k < kSums; ++k) {
+      const double* of_pieces = partials + (k * channels + channel) * pieces;
+      for (std::int64_t piece = 0; piece < pieces; ++piece) sums[k] += of_pieces[piece];
+    }
+    finish(channel, sums);
+  }
+};
+
+/// The same with a warp a channel.
 template <int kSums, class Finish>
 struct CombineChannelSums {
   std::int64_t channels, pieces;
@@ -191,8 +210,7 @@ struct CombineChannelSums {
     for (int k = 0; k < kSums; ++k) {
       const double* of_pieces = partials + (k * channels + channel) * pieces;
       for (std::int64_t piece = thread.index(); piece < pieces; piece += kWarp) sums[k] += of_pieces[piece];
-      if (pieces > 1)
-        sums[k] = block_reduce(thread, sums[k], static_cast<std::size_t>(k) * reduce_bytes<double>(), Sum());
+      sums[k] = block_reduce(thread, sums[k], static_cast<std::size_t>(k) * reduce_bytes<double>(), Sum());
     }
     if (thread.index() == 0) finish(channel, sums);
   }
@@ -208,8 +226,13 @@ void sum_channels(void* queue, const ChannelCut& cut, void* partials, const Term
                  .threads = ChannelCut::kThreads,
                  .shared_bytes = kSums * ChannelCut::kThreads * sizeof(double)},
                 PartialChannelSums<kSums, Term>{cut, term, sums});
-  launch_blocks(queue, {.blocks = cut.of.channels, .threads = kWarp, .shared_bytes = kSums * reduce_bytes<double>()},
-                CombineChannelSums<kSums, Finish>{cut.of.channels, cut.pieces, sums, finish});
+  using Few = CombineFewChannelSums<kSums, Finish>;
+  if (cut.pieces <= Few::kMost) {
+    launch_each(queue, cut.of.channels, Few{cut.of.channels, cut.pieces, sums, finish});
+  } else {
+    launch_blocks(queue, {.blocks = cut.of.channels, .threads = kWarp, .shared_bytes = kSums * reduce_bytes<double>()},
+                  CombineChannelSums<kSums, Finish>{cut.of.channels, cut.pieces, sums, finish});
+  }
 }
 
 }  // namespace sectionflow::gpu
