@@ -1,5 +1,7 @@
 #include "graph/ops/batch_norm.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/cuda_kernels.h"
@@ -51,7 +53,7 @@ struct Deviations {
     SF_HOST_DEVICE void operator()(std::int64_t i, std::int64_t, double (&sums)[2]) const {
       const double deviation = x[i] - centre;
       sums[0] += deviation;
-      sums[1] += deviation * deviation;
+      sums[1] = std::fma(deviation, deviation, sums[1]);
     }
   };
   SF_HOST_DEVICE Add of_channel(std::int64_t c) const { return {x, centre_of(x, of, c)}; }

@@ -32,9 +32,9 @@ struct Normalize {
         mean[row] = statistics.mean;
         rstd[row] = statistics.rstd;
       }
-      float* result = y + row * rows.length;
-      for (std::int64_t c = team.lane(); c < rows.length; c += team.size())
-        result[c] = formulas::layer_normalized(of_row[c], statistics.mean, statistics.rstd, scale[c], shift[c]);
+      team.map(y + row * rows.length, [=, scales = scale, shifts = shift](std::int64_t c) {
+        return formulas::layer_normalized(of_row[c], statistics.mean, statistics.rstd, scales[c], shifts[c]);
+      });
     }
   }
 
@@ -68,9 +68,8 @@ struct InputGradient {
       const auto g_mean = static_cast<float>(team.sum([=](std::int64_t c) { return at.g(dys[c], scales[c]); }) / count);
       const auto gn_mean =
           static_cast<float>(team.sum([=](std::int64_t c) { return at.gn(dys[c], scales[c], xs[c]); }) / count);
-      float* result = dx + row * rows.length;
-      for (std::int64_t c = team.lane(); c < rows.length; c += team.size())
-        result[c] = at.dx(dys[c], scales[c], xs[c], g_mean, gn_mean);
+      team.map(dx + row * rows.length,
+               [=](std::int64_t c) { return at.dx(dys[c], scales[c], xs[c], g_mean, gn_mean); });
     }
   }
 };

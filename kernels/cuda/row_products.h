@@ -137,6 +137,12 @@ SF_HOST_DEVICE void write_sums(Thread& thread, const Four (&sums)[4][kColumns / 
     for (int h = 0; h < kColumns / 64; ++h) {
       const std::int64_t column = first_column + 64 * h + 4 * column_of(thread);
       float* at = to + (row_of(thread) + i) * width + column;
+      if (width % 4 == 0 && column < width) {
+        Four four = sums[i][h];
+        for (float& value : four.values) value *= factors[i];
+        store_four(at, 0, four);
+        continue;
+      }
       for (int c = 0; c < 4 && column + c < width; ++c) at[c] = sums[i][h].values[c] * factors[i];
     }
   }

@@ -50,21 +50,42 @@ class RowTeam {
   SF_HOST_DEVICE std::int64_t first_row() const { return thread_.block() * teams() + thread_.index() / rows_.team; }
   SF_HOST_DEVICE std::int64_t row_step() const { return thread_.num_blocks() * teams(); }
 
-  /// The sum of term(i), in double, over i in [0, length), in an order that the shape alone decides.
+  /// The sum of term(i), a float, in double, over i in [0, length), in an order that the shape alone decides.
   template <class Term>
   SF_HOST_DEVICE double sum(const Term& term) {
     double sum = 0;
-    for (std::int64_t i = lane(); i < rows_.length; i += size()) sum += static_cast<double>(term(i));
+    for_each(term, [&sum](std::int64_t, float value) { sum += static_cast<double>(value); });
     return reduce(sum, Sum());
   }
   /// The largest element of a row, passing over NaN; -infinity where there is none.
   SF_HOST_DEVICE float max(const float* row) {
     float largest = -std::numeric_limits<float>::infinity();
-    for (std::int64_t i = lane(); i < rows_.length; i += size()) largest = row[i] > largest ? row[i] : largest;
+    for_each([=](std::int64_t i) { return row[i]; },
+             [&largest](std::int64_t, float value) { largest = value > largest ? value : largest; });
     return reduce(largest, Larger());
+  }
+  /// y[i] = function(i) for i in [0, length). y may lie over what the function reads of element i.
+  template <class Function>
+  SF_HOST_DEVICE void map(float* y, const Function& function) {
+    for_each(function, [=](std::int64_t i, float value) { y[i] = value; });
   }
 
  private:
+  /// use(i, value(i)) for the thread's i in turn; some values are computed before the first of them is used, so that
+  /// their loads are on the way together.
+  template <class Value, class Use>
+  SF_HOST_DEVICE void for_each(const Value& value, const Use& use) const {
+    constexpr int kAtATime = 4;
+    const std::int64_t step = size();
+    std::int64_t i = lane();
+    for (; i + (kAtATime - 1) * step < rows_.length; i += kAtATime * step) {
+      float values[kAtATime];
+      for (int ahead = 0; ahead < kAtATime; ++ahead) values[ahead] = value(i + ahead * step);
+      for (int ahead = 0; ahead < kAtATime; ++ahead) use(i + ahead * step, values[ahead]);
+    }
+    for (; i < rows_.length; i += step) use(i, value(i));
+  }
+
   SF_HOST_DEVICE int teams() const { return thread_.block_size() / rows_.team; }
 
   template <class T, class Combine>

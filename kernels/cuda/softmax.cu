@@ -26,9 +26,9 @@ struct Softmax {
       const float shift = team.max(row);
       const double sum = team.sum([=](std::int64_t i) { return vector_math::exp(row[i] - shift); });
       const float scale = static_cast<float>(1.0 / sum), log_sum = static_cast<float>(std::log(sum));
-      for (std::int64_t i = team.lane(); i < rows.length; i += team.size()) {
-        result[i] = kLog ? (row[i] - shift) - log_sum : vector_math::exp(row[i] - shift) * scale;
-      }
+      team.map(result, [=](std::int64_t i) {
+        return kLog ? (row[i] - shift) - log_sum : vector_math::exp(row[i] - shift) * scale;
+      });
     }
   }
 };
@@ -48,9 +48,9 @@ struct SoftmaxGrad {
       float* result = dx + n * rows.length;
       const auto sum =
           static_cast<float>(team.sum([=](std::int64_t i) { return kLog ? slope[i] : slope[i] * row[i]; }));
-      for (std::int64_t i = team.lane(); i < rows.length; i += team.size()) {
-        result[i] = kLog ? slope[i] - vector_math::exp(row[i]) * sum : row[i] * (slope[i] - sum);
-      }
+      team.map(result, [=](std::int64_t i) {
+        return kLog ? slope[i] - vector_math::exp(row[i]) * sum : row[i] * (slope[i] - sum);
+      });
     }
   }
 };

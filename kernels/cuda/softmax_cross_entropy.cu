@@ -126,15 +126,15 @@ struct Gradient {
       const std::int64_t label = is_valid ? static_cast<std::int64_t>(targets.labels[n]) : 0;
       const float q = counts.kept * counts.weight(label);
       const float scale = static_cast<float>(q + targets.total_spread(team)) * reciprocal;
-      for (std::int64_t c = team.lane(); c < rows.length; c += team.size()) {
+      team.map(result, [=](std::int64_t c) {
         const float part = counts.slope(x[c], row.shift, scale, c);
-        result[c] = !is_valid ? std::numeric_limits<float>::quiet_NaN() : slope * (c == label ? part - q : part);
-      }
+        return !is_valid ? std::numeric_limits<float>::quiet_NaN() : slope * (c == label ? part - q : part);
+      });
     } else {
       const float* p = targets.labels + n * rows.length;
       const float scale = static_cast<float>(targets.total(team, p)) * reciprocal;
-      for (std::int64_t c = team.lane(); c < rows.length; c += team.size())
-        result[c] = slope * counts.slope_of_probability(x[c], row.shift, scale, p, c);
+      team.map(result,
+               [=](std::int64_t c) { return slope * counts.slope_of_probability(x[c], row.shift, scale, p, c); });
     }
   }
 };
