@@ -1,0 +1,70 @@
+// The CUDA rooms as a shared object that is loaded on demand, on a machine that may have no GPU.
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/bytes.h"
+#include "device/cuda_module.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "runtime/session.h"
+
+namespace sectionflow {
+namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// Whether this machine has a GPU that can be used.
+bool has_gpu() {
+  try {
+    return cuda_module().num_devices > 0;
+  } catch (const DeviceError&) {
+    return false;
+  }
+}
+
+TEST(CudaModule, WithoutAGpuTheSessionSaysWhatIsMissing) {
+  if (has_gpu()) GTEST_SKIP() << "this machine has a GPU";
+  Graph graph;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    EXPECT_THAT([&] { Session session(graph, {.device = cuda()}); },
+                ThrowsMessage<DeviceError>(AllOf(HasSubstr("SF-E500 DeviceError: cuda: "),
+                                                 AnyOf(HasSubstr("driver"), HasSubstr("GPU")),
+                                                 HasSubstr("take {.device = cpu()}, or best_device()"))));
+  }
+}
+
+TEST(CudaModule, TheBestDeviceIsAlwaysUsable) {
+  const DeviceSpec best = best_device();
+  EXPECT_EQ(best.kind, has_gpu() ? DeviceKind::cuda : DeviceKind::cpu);
+  Graph graph;
+  const Value y = fill(graph, {3}, 2.0F) * 3.0F;
+  Session session(graph, {.device = best, .device_memory = 1_MiB});
+  session.initialize();
+  EXPECT_EQ(session.run(y).values<float>()[2], 6.0F);
+}
+
+#if defined(SF_CUDA_BUILD_LIBRARY)
+TEST(CudaModule, TheSharedObjectNeedsNothingOfTheProgramAndSaysWhyItCannotBeUsed) {
+  // Where the toolkit's libraries are missing it cannot be loaded, and nothing else depends on it.
+  void* library = dlopen(SF_CUDA_BUILD_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto entry = reinterpret_cast<CudaModuleEntry>(dlsym(library, kCudaModuleEntry));
+  ASSERT_NE(entry, nullptr);
+  CudaModule module;
+  std::string why_not;
+  if (entry(module, why_not)) {
+    EXPECT_GT(module.num_devices, 0);
+    EXPECT_NE(module.kernels, nullptr);
+  } else {
+    EXPECT_THAT(why_not, AnyOf(HasSubstr("driver"), HasSubstr("device"), HasSubstr("GPU")));
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace sectionflow

@@ -1,0 +1,182 @@
+// Programs on a device with queues: an emulated GPU that puts work off for as long as nobody waits, and does it in any
+// order that the events allow.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "base/bytes.h"
+#include "runtime/queue_program.h"
+#include "tests/support/emulated_device.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/random_rests.h"
+#include "train/compare_strategies.h"
+
+namespace sectionflow {
+namespace {
+
+using namespace testing_support;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// Training of a random model whose idle tensors travel.
+struct Training {
+  explicit Training(SessionOptions options, bool disk = false) : session(t.graph, options) {
+    session.set_script_editor("random rests", [disk](Script script, PlanningTools& tools) {
+      return rest_at_random(script, tools, 3, 0.8, disk);
+    });
+    session.initialize();
+  }
+  HostTensor step(std::uint64_t number) {
+    const RandomBatch batch = random_batch(t.model, 4, number);
+    return session.run(t.model.loss, batch.feeds(t.model), t.training);
+  }
+  Program& program() {
+    return session.whole_program({t.model.loss}, random_batch(t.model, 4, 0).types(t.model), t.training);
+  }
+  TrainingState state() { return {read_variables(session), {}}; }
+
+  TrainableRandomModel t{{.seed = 5, .min_layers = 5, .batch_norm = false}};
+  Session session;
+};
+
+SessionOptions on_gpu() {
+  return {.device = cuda(), .device_memory = 8_MiB, .disk = 8_MiB, .check_schedules = true};
+}
+
+EmulatedOptions with_seed(std::uint64_t seed, EmulatedKernels kernels = EmulatedKernels::cpu) {
+  return {.kernels = kernels, .seed = seed};
+}
+
+/// What `steps` steps leave behind, as one thread of the CPU computes it.
+TrainingState reference(int steps) {
+  Training training({.device_memory = 8_MiB, .disk = 8_MiB, .threads = 1});
+  for (int step = 0; step < steps; ++step) (void)training.step(static_cast<std::uint64_t>(step));
+  return training.state();
+}
+
+TEST(Queues, EveryOrderThatTheEventsAllowGivesTheSameBytes) {
+  const TrainingState wanted = reference(4);
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(text_of("seed ", seed));
+    const EmulatedCuda gpu(with_seed(seed));
+    for (const bool disk : {false, true}) {
+      Training training(on_gpu(), disk);
+      for (std::uint64_t step = 0; step < 4; ++step) (void)training.step(step);
+      EXPECT_EQ(first_difference(wanted, training.state()), "") << (disk ? "disk" : "host");
+    }
+  }
+}
+
+/// Whether the program still gives `wanted` when its steps wait for those of `lane` no more: always, for 40 orders.
+bool waits_are_idle(Lane lane, const TrainingState& wanted) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const EmulatedCuda gpu(with_seed(seed));
+    SessionOptions options = on_gpu();
+    options.record_cycles = seed % 2 == 1;
+    Training training(options);
+    Program& program = training.program();
+    for (Step& step : program.schedule.steps) {
+      std::erase_if(step.waits, [&](StepIndex earlier) {
+        return program.schedule.steps[static_cast<std::size_t>(earlier)].lane == lane;
+      });
+    }
+    for (std::uint64_t step = 0; step < 3; ++step) (void)training.step(step);
+    if (!first_difference(wanted, training.state()).empty()) return false;
+  }
+  return true;
+}
+
+TEST(Queues, AMissingWaitShowsInTheBytes) {
+  const TrainingState wanted = reference(3);
+  EXPECT_FALSE(waits_are_idle(Lane::compute, wanted)) << "copies that do not wait for kernels";
+  EXPECT_FALSE(waits_are_idle(Lane::copy_in, wanted)) << "kernels that do not wait for what comes in";
+  EXPECT_FALSE(waits_are_idle(Lane::copy_out, wanted)) << "copies in that do not wait for copies out";
+}
+
+TEST(Queues, RecordingsArePlayedFromTheThirdStepOnAndChangeNoByte) {
+  const TrainingState wanted = reference(6);
+  const EmulatedCuda gpu(with_seed(3));
+  SessionOptions options = on_gpu();
+  for (const bool records : {false, true}) {
+    options.record_cycles = records;
+    Training training(options);
+    Program& program = training.program();
+    const auto last = static_cast<StepIndex>(program.schedule.steps.size());
+    for (std::uint64_t step = 0; step < 6; ++step) {
+      (void)training.step(step);
+      EXPECT_EQ(program.queue->recording(0, last) != nullptr, records && step >= 1) << step;
+      EXPECT_EQ(training.session.executions(training.t.model.loss.node()), static_cast<std::int64_t>(step) + 1);
+    }
+    EXPECT_EQ(first_difference(wanted, training.state()), "");
+  }
+}
+
+TEST(Queues, AProgramThatUsesTheDiskIsNotRecorded) {
+  const EmulatedCuda gpu(with_seed(4));
+  Training training(on_gpu(), true);
+  for (std::uint64_t step = 0; step < 3; ++step) (void)training.step(step);
+  Program& program = training.program();
+  EXPECT_EQ(program.queue->recording(0, static_cast<StepIndex>(program.schedule.steps.size())), nullptr);
+  EXPECT_GT(program.report.disk_peak_bytes, 0U);
+}
+
+TEST(Queues, EveryTierMeasuresWhatWasPlanned) {
+  const EmulatedCuda gpu(with_seed(5));
+  Training training(on_gpu(), true);
+  training.session.set_measuring(true);
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    (void)training.step(step);
+    const Statistics& statistics = training.session.statistics();
+    EXPECT_EQ(statistics.measured_peak_bytes, statistics.planned_peak_bytes);
+    EXPECT_EQ(statistics.measured_host_peak_bytes, statistics.planned_host_peak_bytes);
+    EXPECT_EQ(statistics.measured_disk_peak_bytes, statistics.planned_disk_peak_bytes);
+    EXPECT_GT(statistics.measured_host_peak_bytes, 0U);
+  }
+}
+
+TEST(Queues, VariablesMayBeAtHomeInPinnedMemory) {
+  const TrainingState wanted = reference(4);
+  const EmulatedCuda gpu(with_seed(6));
+  SessionOptions options = on_gpu();
+  options.swap_variables = true;
+  Training training(options);
+  for (std::uint64_t step = 0; step < 4; ++step) (void)training.step(step);
+  EXPECT_EQ(first_difference(wanted, training.state()), "");
+}
+
+TEST(Queues, ATraceHasEveryStepOfEveryLaneInItsOrder) {
+  const EmulatedCuda gpu(with_seed(7));
+  Training training(on_gpu());
+  Trace trace;
+  training.session.set_trace(&trace);
+  for (std::uint64_t step = 0; step < 3; ++step) (void)training.step(step);
+  const Program& program = training.program();
+  ASSERT_EQ(trace.events().size(), 3 * program.schedule.steps.size());
+  std::array<double, kNumLanes> ends{};
+  for (const Trace::Event& event : trace.events()) {
+    EXPECT_GT(event.duration_us, 0);
+    double& end = ends[static_cast<std::size_t>(event.lane)];
+    EXPECT_GE(event.start_us + event.duration_us, end) << "lanes keep their order";
+    end = event.start_us + event.duration_us;
+  }
+  EXPECT_GT(ends[static_cast<std::size_t>(Lane::copy_in)], 0);
+}
+
+TEST(Queues, ABusThatCannotBeSlowedDownIsRefused) {
+  const EmulatedCuda gpu;
+  Graph graph;
+  EXPECT_THAT([&] { Session session(graph, {.device = cuda(), .link_bandwidth = 1e9}); },
+              ThrowsMessage<ArgumentError>(HasSubstr("link_bandwidth")));
+}
+
+TEST(Queues, AGpuThatIsNotThereIsRefusedByItsNumber) {
+  const EmulatedCuda gpu;
+  Graph graph;
+  EXPECT_THAT([&] { Session session(graph, {.device = cuda(1)}); },
+              ThrowsMessage<DeviceError>(HasSubstr("there is no GPU 1")));
+}
+
+}  // namespace
+}  // namespace sectionflow
