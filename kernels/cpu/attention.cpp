@@ -13,9 +13,9 @@
 #include "kernels/cpu/attention_tiles.h"
 #include "kernels/cpu/row_max.h"
 #include "kernels/cpu/row_sum.h"
-#include "kernels/cpu/workspace_layout.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/vector_math.h"
+#include "kernels/workspace_layout.h"
 
 // Source: Dao et al. 2022, FlashAttention, for tiles whose probabilities are computed again in the backward pass. Here
 // oneDNN multiplies the tiles of some heads at a time, on the whole team, and own loops between do the rest.
@@ -293,28 +293,17 @@ OneDnn& onednn_of(const KernelRequest& request) {
   return static_cast<CpuDevice&>(request.device).onednn();
 }
 
-/// What has the queries' shape is written when nothing of its tile is read any more; other tiles still read keys and
-/// values. So the first output may lie over those of `inputs` that are neither: one value may be several inputs.
-std::vector<InPlace> over_queries(const Node& node, std::initializer_list<int> inputs, int keys) {
-  const auto value = [&](int index) { return node.inputs()[static_cast<std::size_t>(index)]; };
-  std::vector<InPlace> pairs;
-  for (int input : inputs) {
-    if (value(input) != value(keys) && value(input) != value(keys + 1)) pairs.push_back({.input = input, .output = 0});
-  }
-  return pairs;
-}
-
 std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
   const AttentionGeometry geometry(request.inputs[0].shape, request.inputs[1].shape,
                                    request.node.options<AttentionOptions>());
   return std::make_unique<ForwardKernel>(onednn_of(request), geometry, request.replay,
-                                         over_queries(request.node, {0}, 1));
+                                         attention_pairs(request.node, {0}, 1));
 }
 
 std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
   const AttentionGeometry geometry(request.inputs[1].shape, request.inputs[2].shape,
                                    request.node.options<AttentionOptions>());
-  return std::make_unique<BackwardKernel>(onednn_of(request), geometry, over_queries(request.node, {0, 1}, 2));
+  return std::make_unique<BackwardKernel>(onednn_of(request), geometry, attention_pairs(request.node, {0, 1}, 2));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "kernels/cpu/attention_tiles.h"
 
-#include <cmath>
 #include <set>
 
 namespace sectionflow {
@@ -15,14 +14,6 @@ std::int64_t rounded_up(std::int64_t a, std::int64_t multiple) {
 }
 
 }  // namespace
-
-AttentionGeometry::AttentionGeometry(const Shape& q, const Shape& k, const AttentionOptions& options)
-    : heads(q[0] * q[1]),
-      queries(q[2]),
-      keys(k[2]),
-      width(q[3]),
-      causal(options.causal),
-      scale(options.scale ? *options.scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(q[3])))) {}
 
 AttentionTiling::AttentionTiling(const AttentionGeometry& g) {
   if (g.heads == 0 || g.queries == 0) return;

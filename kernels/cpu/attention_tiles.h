@@ -7,23 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "graph/ops/attention.h"
+#include "kernels/attention_geometry.h"
 #include "kernels/cpu/onednn_matmul.h"
 
 namespace sectionflow {
-
-/// What attention is about. A head is one of the N H pairs of image and head.
-struct AttentionGeometry {
-  std::int64_t heads, queries, keys, width;  // N H, T, S, D
-  bool causal;
-  float scale;
-
-  AttentionGeometry(const Shape& q, const Shape& k, const AttentionOptions& options);
-  /// How many of the first `limit` keys query `query` sees.
-  std::int64_t keys_of(std::int64_t query, std::int64_t limit) const {
-    return causal ? std::min(limit, query + 1) : limit;
-  }
-};
 
 /// Some queries of some heads, with the keys that one of them may see: what one set of matrix products computes.
 struct AttentionTile {

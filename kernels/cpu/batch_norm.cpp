@@ -1,14 +1,14 @@
 #include "graph/ops/batch_norm.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/planes.h"
-#include "kernels/cpu/workspace_layout.h"
+#include "kernels/formulas/batch_norm.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/workspace_layout.h"
 
 // Own loops: oneDNN's statistics depend on the thread count, and it passes over x three times in a training forward
 // where two do (a tile is still in cache when its variance is taken).
@@ -32,18 +32,9 @@ bool training_of(const KernelRequest& request, std::size_t input) {
   return *known;
 }
 
-float rstd(float variance, float epsilon) {
-  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(variance) + static_cast<double>(epsilon)));
-}
-
-/// What y is before relu. The one place that says so: the gradient computes it again to know the sign.
-inline float normalized(float x, float mean, float factor, float shift) {
-  return (x - mean) * factor + shift;
-}
-
 /// factor[c] = what x - mean is multiplied by.
 void write_factors(std::int64_t channels, const float* scale, const float* variance, float epsilon, float* factor) {
-  for (std::int64_t c = 0; c < channels; ++c) factor[c] = scale[c] * rstd(variance[c], epsilon);
+  for (std::int64_t c = 0; c < channels; ++c) factor[c] = scale[c] * formulas::batch_norm_rstd(variance[c], epsilon);
 }
 
 std::size_t add_per_channel(WorkspaceLayout& workspace, std::int64_t channels) {
@@ -92,7 +83,7 @@ struct Statistics {
   }
 };
 
-/// y = normalized(x), or with `relu` the positive part of it. y may be x.
+/// y = batch_normalized(x), or with `relu` the positive part of it. y may be x.
 template <bool relu, class Loops>
 void normalize(const Loops& loops, const float* x, const float* mean, const float* factor, const float* shift,
                float* y) {
@@ -102,7 +93,7 @@ void normalize(const Loops& loops, const float* x, const float* mean, const floa
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t l = lane + i * step;
-      const float value = normalized(x[element + i], means[l], factors[l], shifts[l]);
+      const float value = formulas::batch_normalized(x[element + i], means[l], factors[l], shifts[l]);
       // NaN passes, since it is not <= 0.
       y[element + i] = relu && value <= 0.0F ? 0.0F : value;
     }
@@ -152,18 +143,16 @@ struct Arriving {
   float operator()(std::int64_t i, std::int64_t lane) const {
     const float passed = dy[i];  // loaded whatever y is: a conditional load would be a branch
     if constexpr (!relu) return passed;
-    return normalized(x[i], means[lane], factors[lane], shifts[lane]) > 0.0F ? passed : 0.0F;
+    return formulas::batch_normalized(x[i], means[lane], factors[lane], shifts[lane]) > 0.0F ? passed : 0.0F;
   }
 };
 
-/// One number a channel for the last pass of the gradient.
+/// formulas::BatchNormGradientFactors, [C] each.
 struct GradientFactors {
-  float* mean_dy;   // mean of dy
-  float* x_factor;  // rstd^2 * mean of dy * (x - mean)
+  float *mean_dy, *x_factor;
 };
 
-/// dx = factor * (dy - mean_dy - (x - mean) * x_factor). dx may be dy or x.
-/// Source: Ioffe and Szegedy 2015, section 3, with the gradients through mean and variance gathered.
+/// dx may be dy or x.
 template <bool relu, class Loops>
 void write_dx(const Loops& loops, const Arriving<relu>& arriving, const GradientFactors& factors, float* dx) {
   const typename Loops::Values lane_mean_dys(loops, factors.mean_dy), lane_x_factors(loops, factors.x_factor);
@@ -172,9 +161,8 @@ void write_dx(const Loops& loops, const Arriving<relu>& arriving, const Gradient
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t l = lane + i * step;
-      const float through_mean = arriving(element + i, l) - mean_dys[l];
-      const float through_variance = (arriving.x[element + i] - arriving.means[l]) * x_factors[l];
-      dx[element + i] = arriving.factors[l] * (through_mean - through_variance);
+      dx[element + i] = formulas::batch_norm_dx(arriving(element + i, l), arriving.x[element + i], arriving.means[l],
+                                                arriving.factors[l], {mean_dys[l], x_factors[l]});
     }
   });
 }
@@ -217,7 +205,7 @@ struct Gradient {
     const GradientFactors factors{part(mean_dys_at), part(x_factors_at)};
     const float through_statistics = training && loops.count() > 0 ? 1.0F / static_cast<float>(loops.count()) : 0.0F;
     for (std::int64_t c = 0; c < loops.channels(); ++c) {
-      const float r = rstd(variance[c], options.epsilon);
+      const float r = formulas::batch_norm_rstd(variance[c], options.epsilon);
       factors.mean_dy[c] = dshift[c] * through_statistics;
       factors.x_factor[c] = r * r * dscale[c] * through_statistics;
       dscale[c] *= r;  // until here the sum of dy * (x - mean)

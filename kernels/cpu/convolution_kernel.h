@@ -8,7 +8,7 @@
 
 #include "graph/ops/convolution.h"
 #include "kernels/cpu/onednn_call.h"
-#include "kernels/cpu/workspace_layout.h"
+#include "kernels/workspace_layout.h"
 
 namespace sectionflow {
 

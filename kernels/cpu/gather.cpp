@@ -1,10 +1,10 @@
 #include "graph/ops/gather.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "device/parallel.h"
 #include "kernels/convert_element.h"
+#include "kernels/formulas/gather.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
@@ -18,12 +18,6 @@ struct Table {
     for (int i = 1; i < shape.rank(); ++i) row_length *= shape[i];
   }
 };
-
-/// What stands for a row that the table does not have.
-template <class T>
-constexpr T missing_element() {
-  return std::numeric_limits<T>::has_quiet_NaN ? std::numeric_limits<T>::quiet_NaN() : T{};
-}
 
 template <class T, class Index>
 std::unique_ptr<Kernel> make_gather_of(const KernelRequest& request) {
@@ -42,7 +36,7 @@ std::unique_ptr<Kernel> make_gather_of(const KernelRequest& request) {
                      if (index >= 0 && index < table.num_rows) {
                        std::copy_n(rows + index * length, length, to);
                      } else {
-                       std::fill_n(to, length, missing_element<T>());
+                       std::fill_n(to, length, formulas::missing_element<T>());
                      }
                    }
                  });

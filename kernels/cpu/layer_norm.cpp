@@ -1,14 +1,14 @@
 #include "graph/ops/layer_norm.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "device/parallel.h"
 #include "kernels/cpu/combine_blocks.h"
 #include "kernels/cpu/row_sum.h"
-#include "kernels/cpu/workspace_layout.h"
+#include "kernels/formulas/layer_norm.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/workspace_layout.h"
 
 namespace sectionflow {
 namespace {
@@ -49,14 +49,16 @@ void row_statistics(const float* x, std::int64_t channels, float epsilon, float&
   const auto m = static_cast<float>(row_sum(channels, [x](std::int64_t c) { return x[c]; }) / count);
   const double squares = row_sum(channels, [x, m](std::int64_t c) { return (x[c] - m) * (x[c] - m); });
   mean = m;
-  rstd = static_cast<float>(1.0 / std::sqrt(squares / count + static_cast<double>(epsilon)));
+  rstd = formulas::layer_norm_rstd(squares, count, epsilon);
 }
 
 /// y may be x.
 void normalize_row(const float* x, const float* scale, const float* shift, float mean, float rstd,
                    std::int64_t channels, float* y) {
 #pragma omp simd
-  for (std::int64_t c = 0; c < channels; ++c) y[c] = (x[c] - mean) * rstd * scale[c] + shift[c];
+  for (std::int64_t c = 0; c < channels; ++c) {
+    y[c] = formulas::layer_normalized(x[c], mean, rstd, scale[c], shift[c]);
+  }
 }
 
 std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
@@ -86,23 +88,22 @@ std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
 /// What a row of the gradient reads; dx may lie over dy or x.
 struct GradientRow {
   const float *dy, *x, *scale;  // [C]
-  float mean, rstd;
+  formulas::LayerNormGradient at;
   std::int64_t channels;
 
-  /// With n = (x - mean) rstd and g = dy scale: dx = rstd (g - mean of g - n mean of g n). Adds dy n and dy to the
-  /// block's sums.
+  /// Writes dx. Adds dy n and dy to the block's sums.
   void run(float* dx, float* dscale, float* dshift) const {
     const auto count = static_cast<double>(channels);
     const auto g_mean =
-        static_cast<float>(row_sum(channels, [this](std::int64_t c) { return dy[c] * scale[c]; }) / count);
-    const auto gn_mean = static_cast<float>(
-        row_sum(channels, [this](std::int64_t c) { return dy[c] * scale[c] * ((x[c] - mean) * rstd); }) / count);
+        static_cast<float>(row_sum(channels, [this](std::int64_t c) { return at.g(dy[c], scale[c]); }) / count);
+    const auto gn_mean =
+        static_cast<float>(row_sum(channels, [this](std::int64_t c) { return at.gn(dy[c], scale[c], x[c]); }) / count);
 #pragma omp simd
     for (std::int64_t c = 0; c < channels; ++c) {
-      const float n = (x[c] - mean) * rstd, dy_c = dy[c];
-      dscale[c] += dy_c * n;
+      const float x_c = x[c], dy_c = dy[c];
+      dscale[c] += dy_c * at.n(x_c);
       dshift[c] += dy_c;
-      dx[c] = rstd * (dy_c * scale[c] - g_mean - n * gn_mean);
+      dx[c] = at.dx(dy_c, scale[c], x_c, g_mean, gn_mean);
     }
   }
 };
@@ -127,9 +128,11 @@ struct Gradient {
       std::fill_n(block_dshift, channels, 0.0F);
       for (std::int64_t row = first_row; row < end_row; ++row) {
         const std::int64_t first = row * channels;
-        const GradientRow gradient{input(backward_input::dy) + first, input(backward_input::x) + first,
-                                   input(backward_input::scale),      input(backward_input::mean)[row],
-                                   input(backward_input::rstd)[row],  channels};
+        const GradientRow gradient{input(backward_input::dy) + first,
+                                   input(backward_input::x) + first,
+                                   input(backward_input::scale),
+                                   {input(backward_input::mean)[row], input(backward_input::rstd)[row]},
+                                   channels};
         gradient.run(dx + first, block_dscale, block_dshift);
       }
     });

@@ -7,9 +7,9 @@
 #include "device/cpu_device.h"
 #include "kernels/cpu/onednn_call.h"
 #include "kernels/cpu/onednn_matmul.h"
-#include "kernels/cpu/workspace_layout.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/workspace_layout.h"
 
 namespace sectionflow {
 namespace {

@@ -8,6 +8,7 @@
 #include "kernels/cpu/for_each_row.h"
 #include "kernels/cpu/row_max.h"
 #include "kernels/cpu/row_sum.h"
+#include "kernels/formulas/softmax_cross_entropy.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/vector_math.h"
@@ -25,38 +26,14 @@ Sizes sizes_of(const KernelRequest& request, const Shape& logits) {
   return {logits[0], logits[1], request.node.options<SoftmaxCrossEntropyNodeOptions>().label_smoothing};
 }
 
-/// The numbers of a row that both passes share: softmax(x)_c = exp(x_c - shift) / exp(log_sum).
-struct RowStatistics {
-  float shift, log_sum;
-};
+using RowStatistics = formulas::EntropyRow;
+using formulas::weighted;
 
 RowStatistics statistics_of(const float* x, std::int64_t num_classes) {
   const float shift = row_max(x, num_classes);  // keeps exp finite
   const double sum = row_sum(num_classes, [=](std::int64_t c) { return vector_math::exp(x[c] - shift); });
   return {shift, static_cast<float>(std::log(sum))};
 }
-
-/// 0 whatever x is, where q is 0: a class that does not count costs nothing.
-float weighted(float q, float x) {
-  return vector_math::select(q == 0.0F, 0.0F, q * x);
-}
-
-/// What a class and its probability p_c count: q_c = w_c ((1 - s) p_c + s / C). A small value, which loops copy: the
-/// compiler then knows that it does not change below them.
-template <bool kHasWeights>
-struct Counts {
-  const float* weights;  // [C]
-  float kept, spread;    // 1 - s, s / C
-
-  float weight(std::int64_t c) const {
-    if constexpr (kHasWeights) {
-      return weights[c];
-    } else {
-      return 1.0F;
-    }
-  }
-  float of_probability(const float* p, std::int64_t c) const { return weight(c) * (kept * p[c] + spread); }
-};
 
 /// The rows' labels: class numbers, or probabilities.
 template <class Label, bool kHasWeights>
@@ -75,7 +52,7 @@ class Targets {
   }
 
   float loss(const float* x, RowStatistics row, std::int64_t n) const {
-    const Counts<kHasWeights> counts = counts_;
+    const formulas::ClassCounts<kHasWeights> counts = counts_;
     if constexpr (kIsClass) {
       if (!is_valid(n)) return kNaN;
       const float q = at_label(n);
@@ -94,7 +71,7 @@ class Targets {
 
   /// dx = dloss (sum_k q_k softmax(x) - q), which may lie over x or the labels.
   void gradient(float* dx, const float* x, RowStatistics row, float dloss, std::int64_t n) const {
-    const Counts<kHasWeights> counts = counts_;
+    const formulas::ClassCounts<kHasWeights> counts = counts_;
     const std::int64_t num_classes = num_classes_;
     const float reciprocal = static_cast<float>(std::exp(-static_cast<double>(row.log_sum)));
     if constexpr (kIsClass) {
@@ -104,9 +81,7 @@ class Targets {
       }
       const float q = at_label(n);
       const float scale = static_cast<float>(q + total_spread_) * reciprocal;
-      const auto at = [=](std::int64_t c) {
-        return scale * vector_math::exp(x[c] - row.shift) - counts.spread * counts.weight(c);
-      };
+      const auto at = [=](std::int64_t c) { return counts.slope(x[c], row.shift, scale, c); };
       const float dx_of_label = dloss * (at(labels_[n]) - q);  // before x is overwritten
 #pragma omp simd
       for (std::int64_t c = 0; c < num_classes; ++c) dx[c] = dloss * at(c);
@@ -116,7 +91,7 @@ class Targets {
       const float scale = static_cast<float>(total(p)) * reciprocal;
 #pragma omp simd
       for (std::int64_t c = 0; c < num_classes; ++c) {
-        dx[c] = dloss * (scale * vector_math::exp(x[c] - row.shift) - counts.of_probability(p, c));
+        dx[c] = dloss * counts.slope_of_probability(x[c], row.shift, scale, p, c);
       }
     }
   }
@@ -135,7 +110,7 @@ class Targets {
 
   const Label* labels_;  // [N] or [N, C]
   std::int64_t num_classes_;
-  Counts<kHasWeights> counts_;
+  formulas::ClassCounts<kHasWeights> counts_;
   double total_spread_ = 0;  // s / C sum_c w_c
 };
 

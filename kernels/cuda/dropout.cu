@@ -6,6 +6,7 @@
 #include "base/philox.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/four.h"
 
 namespace sectionflow {
 namespace {
@@ -23,13 +24,17 @@ struct DropFour {
     const RandomAddress address{state->seed, ordinal, static_cast<std::uint32_t>(state->cycle)};
     auto words = philox::counters_of<1>(address, static_cast<std::uint64_t>(block));
     philox::ten_rounds(words, address.seed);
-    drop(4 * block, words.c0[0]);
-    drop(4 * block + 1, words.c1[0]);
-    drop(4 * block + 2, words.c2[0]);
-    drop(4 * block + 3, words.c3[0]);
+    const std::uint32_t of_elements[] = {words.c0[0], words.c1[0], words.c2[0], words.c3[0]};
+    if (4 * block + 4 <= count) {
+      gpu::Four four = gpu::load_four(x, block);
+      for (int i = 0; i < 4; ++i) four.values[i] = dropped(four.values[i], of_elements[i]);
+      gpu::store_four(y, block, four);
+    } else {
+      for (std::int64_t i = 4 * block; i < count; ++i) y[i] = dropped(x[i], of_elements[i - 4 * block]);
+    }
   }
-  SF_HOST_DEVICE void drop(std::int64_t i, std::uint32_t word) const {
-    if (i < count) y[i] = word >= threshold ? x[i] * scale : 0.0F;
+  SF_HOST_DEVICE float dropped(float value, std::uint32_t word) const {
+    return word >= threshold ? value * scale : 0.0F;
   }
 };
 

@@ -2,53 +2,55 @@
 
 #include <cmath>
 
-#include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/rows.h"
+#include "kernels/cuda/row_teams.h"
 #include "kernels/function_kernel.h"
 #include "kernels/vector_math.h"
 
 namespace sectionflow {
 namespace {
 
-/// y = e^(x - m) / sum, or x - m - ln sum: a block a row, m its largest element.
+/// y = e^(x - m) / sum, or x - m - ln sum, m the largest of the row; y may be x.
 template <bool kLog>
-struct SoftmaxRow {
+struct Softmax {
+  gpu::RowTeams rows;
   const float* x;
   float* y;
-  std::int64_t length;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
-    const float* row = x + thread.block() * length;
-    float* result = y + thread.block() * length;
-    const float shift = gpu::row_max(thread, row, length, 0);
-    const auto exponential = [=](std::int64_t i) { return static_cast<double>(vector_math::exp(row[i] - shift)); };
-    const double sum = gpu::row_sum(thread, length, gpu::reduce_bytes<float>(), exponential);
-    const float scale = static_cast<float>(1.0 / sum), log_sum = static_cast<float>(std::log(sum));
-    for (std::int64_t i = thread.index(); i < length; i += thread.block_size()) {
-      result[i] = kLog ? (row[i] - shift) - log_sum : vector_math::exp(row[i] - shift) * scale;
+    gpu::RowTeam<Thread> team(thread, rows);
+    for (std::int64_t n = team.first_row(); n < rows.count; n += team.row_step()) {
+      const float* row = x + n * rows.length;
+      float* result = y + n * rows.length;
+      const float shift = team.max(row);
+      const double sum = team.sum([=](std::int64_t i) { return vector_math::exp(row[i] - shift); });
+      const float scale = static_cast<float>(1.0 / sum), log_sum = static_cast<float>(std::log(sum));
+      team.map(result, [=](std::int64_t i) {
+        return kLog ? (row[i] - shift) - log_sum : vector_math::exp(row[i] - shift) * scale;
+      });
     }
   }
 };
 
-/// dx = y (dy - sum dy y), or dy - e^y sum dy: a block a row.
+/// dx = y (dy - sum dy y), or dy - e^y sum dy; it may be dy or y.
 template <bool kLog>
-struct SoftmaxGradRow {
-  const float* dy;
-  const float* y;
+struct SoftmaxGrad {
+  gpu::RowTeams rows;
+  const float *dy, *y;
   float* dx;
-  std::int64_t length;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
-    const std::int64_t begin = thread.block() * length;
-    const float* slope = dy + begin;
-    const float* row = y + begin;
-    const auto term = [=](std::int64_t i) { return static_cast<double>(kLog ? slope[i] : slope[i] * row[i]); };
-    const float sum = static_cast<float>(gpu::row_sum(thread, length, 0, term));
-    for (std::int64_t i = thread.index(); i < length; i += thread.block_size()) {
-      dx[begin + i] = kLog ? slope[i] - vector_math::exp(row[i]) * sum : row[i] * (slope[i] - sum);
+    gpu::RowTeam<Thread> team(thread, rows);
+    for (std::int64_t n = team.first_row(); n < rows.count; n += team.row_step()) {
+      const float *slope = dy + n * rows.length, *row = y + n * rows.length;
+      float* result = dx + n * rows.length;
+      const auto sum =
+          static_cast<float>(team.sum([=](std::int64_t i) { return kLog ? slope[i] : slope[i] * row[i]; }));
+      team.map(result, [=](std::int64_t i) {
+        return kLog ? slope[i] - vector_math::exp(row[i]) * sum : row[i] * (slope[i] - sum);
+      });
     }
   }
 };
@@ -56,10 +58,10 @@ struct SoftmaxGradRow {
 template <bool kLog>
 std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
   return function_kernel(
-      [rows = gpu::Rows(request.outputs[0].shape)](const KernelArguments& arguments) {
-        gpu::launch_blocks(arguments.queue, rows.launch_shape(gpu::reduce_bytes<float>() + gpu::reduce_bytes<double>()),
-                           SoftmaxRow<kLog>{static_cast<const float*>(arguments.inputs[0]),
-                                            static_cast<float*>(arguments.outputs[0]), rows.length});
+      [rows = gpu::RowTeams(request.outputs[0].shape)](const KernelArguments& arguments) {
+        gpu::launch_blocks(arguments.queue, rows.launch_shape(),
+                           Softmax<kLog>{rows, static_cast<const float*>(arguments.inputs[0]),
+                                         static_cast<float*>(arguments.outputs[0])});
       },
       {.in_place = {{0, 0}}});
 }
@@ -67,11 +69,11 @@ std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
 template <bool kLog>
 std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request) {
   return function_kernel(
-      [rows = gpu::Rows(request.outputs[0].shape)](const KernelArguments& arguments) {
-        gpu::launch_blocks(arguments.queue, rows.launch_shape(gpu::reduce_bytes<double>()),
-                           SoftmaxGradRow<kLog>{static_cast<const float*>(arguments.inputs[0]),
-                                                static_cast<const float*>(arguments.inputs[1]),
-                                                static_cast<float*>(arguments.outputs[0]), rows.length});
+      [rows = gpu::RowTeams(request.outputs[0].shape)](const KernelArguments& arguments) {
+        gpu::launch_blocks(arguments.queue, rows.launch_shape(),
+                           SoftmaxGrad<kLog>{rows, static_cast<const float*>(arguments.inputs[0]),
+                                             static_cast<const float*>(arguments.inputs[1]),
+                                             static_cast<float*>(arguments.outputs[0])});
       },
       {.in_place = {{0, 0}, {1, 0}}});
 }

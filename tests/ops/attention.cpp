@@ -77,7 +77,10 @@ std::vector<OpCase> cases() {
                            {2, 3, 7, 5, 3},
                            {2, 2, 33, 33, 16},
                            {1, 1, 150, 150, 5},  // causal: several tiles of one head
-                           {3, 7, 130, 130, 8},  // two groups of heads, of 11 and 10
+                           {1, 2, 130, 130, 8},
+                           {1, 2, 9, 70, 66},  // more than 64 channels, in no whole fours
+                           {1, 1, 70, 9, 80},
+                           {1, 1, 12, 67, 200},  // channels of several blocks
                            {1, 3, 140, 70, 4},   // queries that see all keys
                            {1, 3, 20, 200, 4},   // causal: keys that nobody sees
                            {1, 2, 70, 300, 4},
@@ -88,8 +91,14 @@ std::vector<OpCase> cases() {
     all.push_back(to_case({1, 2, 9, 9, 6}, {.causal = causal, .scale = 0.7F}));
     all.push_back(to_case({1, 2, 9, 9, 6}, {.causal = causal, .scale = -0.4F}));
   }
-  all.push_back(to_case({1, 16, 70, 2048, 2}, {}));  // tiles of 64 queries, each with all keys
   return all;
+}
+
+/// Sizes at which the CPU cuts its tiles otherwise.
+std::vector<OpCase> cases_of_cpu_tiles() {
+  return {to_case({3, 7, 130, 130, 8}, {}),  // two groups of heads, of 11 and 10
+          to_case({3, 7, 130, 130, 8}, {.causal = true}),
+          to_case({1, 16, 70, 2048, 2}, {})};  // tiles of 64 queries, each with all keys
 }
 
 class AttentionCases : public testing::TestWithParam<OpCase> {};
@@ -97,6 +106,13 @@ TEST_P(AttentionCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionCases, testing::ValuesIn(cases()), case_name);
+
+class AttentionCpuTiles : public testing::TestWithParam<OpCase> {};
+TEST_P(AttentionCpuTiles, EqualTheReferenceAndKeepTheirBits) {
+  if (!tests_run_on_cpu()) GTEST_SKIP() << "tiles of the CPU alone, and a minute's work for an emulated GPU";
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Cases, AttentionCpuTiles, testing::ValuesIn(cases_of_cpu_tiles()), case_name);
 
 TEST(Attention, OfOneTensorDoesNotWriteOverItsKeys) {
   const Sizes n{1, 2, 150, 150, 4};
