@@ -62,6 +62,10 @@ class DeviceQueues {
   virtual void fill(Queue queue, void* device, int byte, std::size_t num_bytes) = 0;
   /// Host memory that the device copies from and to by itself (pinned). Throws: DeviceError.
   virtual std::unique_ptr<DeviceMemory> allocate_host(std::size_t num_bytes) = 0;
+  /// Pins memory that somebody else has mapped, from a page's beginning on; what is pinned takes real memory at once.
+  /// Throws: DeviceError.
+  virtual void pin(void* host, std::size_t num_bytes) = 0;
+  virtual void unpin(void* host) noexcept = 0;
 
   /// From here on what the queues are given is recorded instead of done. The compute queue records first; other queues
   /// join by waiting for it, and it must wait for them before end_recording.

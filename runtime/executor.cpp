@@ -1,62 +1,83 @@
 #include "runtime/executor.h"
 
-#include <glog/logging.h>
-
-#include <algorithm>
-#include <chrono>
+#include <array>
 #include <cstring>
 
 #include "base/allocation_scope.h"
 #include "base/error.h"
+#include "runtime/device_bytes.h"
+#include "runtime/poison.h"
+#include "runtime/step_timer.h"
 
 namespace sectionflow {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr int kScratchGuard = 0x5A;
 
-constexpr int kScratchGuard = 0x5A, kStorageGuard = 0x3C;
-// Every byte 0xFF: a NaN in every float type.
-constexpr int kPoison = 0xFF;
-
-bool all_bytes(const std::byte* bytes, std::size_t count, int value) {
-  return std::all_of(bytes, bytes + count, [&](std::byte b) { return b == static_cast<std::byte>(value); });
+/// Copying a feed in once more draws nothing new.
+void count_execution(const Step& step, PlayContext& context) {
+  const bool counts = step.kind == StepKind::compute || (step.kind == StepKind::feed && !step.replay);
+  if (counts) ++context.executions[static_cast<std::size_t>(step.node)];
 }
 
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
+/// Writes the bytes behind scratch. On a device with queues they are part of the plan all the same, but written where
+/// somebody looks at them alone: whoever measures, or poison mode.
+void guard_scratch(const BoundStep& bound, PlayContext& context) {
+  if (bound.workspace_guard == nullptr) return;
+  if (context.queue == nullptr) {
+    std::memset(bound.workspace_guard, kScratchGuard, bound.workspace_guard_bytes);
+  } else if (context.poison || context.measuring) {
+    context.queue->queues().fill(Queue::compute, bound.workspace_guard, kScratchGuard, bound.workspace_guard_bytes);
+  }
 }
 
-double now_us() {
-  return std::chrono::duration<double, std::micro>(Clock::now().time_since_epoch()).count();
+void check_scratch(const Step& step, const BoundStep& bound, PlayContext& context) {
+  // Looking at the bytes waits for the device.
+  if (bound.workspace_guard == nullptr || (context.queue != nullptr && !context.poison)) return;
+  SF_CHECK(device_bytes_are(context.device, bound.workspace_guard, bound.workspace_guard_bytes, kScratchGuard),
+           InternalError, context.graph.node(step.node).label(), ": kernel ", bound.kernel->implementation(),
+           " wrote past its scratch");
 }
 
 void launch(const Step& step, const BoundStep& bound, PlayContext& context) {
-  if (bound.workspace_guard != nullptr) std::memset(bound.workspace_guard, kScratchGuard, bound.workspace_guard_bytes);
+  guard_scratch(bound, context);
   context.updates_started = context.updates_started || bound.is_update;
-  bound.kernel->launch({.inputs = bound.inputs,
-                        .outputs = bound.outputs,
-                        .updated = bound.updated,
-                        .workspace = bound.workspace,
-                        .random = {context.seed, bound.random_ordinal, static_cast<std::uint32_t>(context.cycle)}});
-  SF_CHECK(
-      bound.workspace_guard == nullptr || all_bytes(bound.workspace_guard, bound.workspace_guard_bytes, kScratchGuard),
-      InternalError, context.graph.node(step.node).label(), ": kernel ", bound.kernel->implementation(),
-      " wrote past its scratch");
+  KernelArguments arguments{.inputs = bound.inputs,
+                            .outputs = bound.outputs,
+                            .updated = bound.updated,
+                            .workspace = bound.workspace,
+                            .random = {context.seed, bound.random_ordinal, static_cast<std::uint32_t>(context.cycle)}};
+  if (context.queue != nullptr) {
+    arguments.queue = context.queue->queues().native(Queue::compute);
+    arguments.random_state = context.queue->queues().random_state();
+  }
+  bound.kernel->launch(arguments);
+  check_scratch(step, bound, context);
+}
+
+void copy_feed(const Program& program, const Step& step, const BoundStep& bound, PlayContext& context) {
+  const auto slot = static_cast<std::size_t>(step.slot);
+  const std::size_t bytes = program.schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)].bytes;
+  if (context.queue == nullptr) return context.device.copy_from_host(bound.outputs[0], context.feeds[slot], bytes);
+  context.queue->queues().copy_from_host(Queue::compute, bound.outputs[0], context.queue->feed(slot), bytes);
+}
+
+void copy_fetch(const Program& program, const Step& step, const BoundStep& bound, PlayContext& context) {
+  const auto slot = static_cast<std::size_t>(step.slot);
+  const std::size_t bytes = program.schedule.fetches[slot].bytes;
+  if (context.queue == nullptr) return context.device.copy_to_host(context.fetches[slot], bound.inputs[0], bytes);
+  context.queue->queues().copy_to_host(Queue::compute, context.queue->fetch(slot), bound.inputs[0], bytes);
 }
 
 void execute(const Program& program, StepIndex index, PlayContext& context) {
   const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
   const BoundStep& bound = program.bound[static_cast<std::size_t>(index)];
-  const auto slot = static_cast<std::size_t>(step.slot);
   switch (step.kind) {
-    case StepKind::feed: {
-      const auto buffer = static_cast<std::size_t>(step.outputs[0].index);
-      context.device.copy_from_host(bound.outputs[0], context.feeds[slot], program.schedule.buffers[buffer].bytes);
+    case StepKind::feed:
+      copy_feed(program, step, bound, context);
       break;
-    }
     case StepKind::fetch:
-      context.device.copy_to_host(context.fetches[slot], bound.inputs[0], program.schedule.fetches[slot].bytes);
-      return;
+      return copy_fetch(program, step, bound, context);
     case StepKind::hold:
       return;
     case StepKind::compute:
@@ -66,75 +87,54 @@ void execute(const Program& program, StepIndex index, PlayContext& context) {
     case StepKind::disk_write:
     case StepKind::disk_read:
     case StepKind::copy_in:
-      context.swaps->carry(program, index, context.cycle, context.device);
-      return;
+      return context.swaps->carry(program, index, context.cycle, context.device);
   }
-  // Copying a feed in once more draws nothing new.
-  if (step.kind == StepKind::feed && step.replay) return;
-  ++context.executions[static_cast<std::size_t>(step.node)];
-}
-
-/// Fills what begins with this step with NaN and guards, so that a kernel which reads its output, or scratch, shows.
-void poison_births(const Program& program, StepIndex index, const PlayContext& context) {
-  for (std::size_t i = 0; i < program.storage.storages.size(); ++i) {
-    const Storage& storage = program.storage.storages[i];
-    if (storage.life.first != index || storage.bytes == 0 || storage.fixed_offset) continue;
-    if (storage.tier != Tier::device) continue;
-    std::byte* begin = context.region + program.plan.offsets[i];
-    std::memset(begin, kPoison, storage.bytes - kPoisonGuardBytes);
-    std::memset(begin + storage.bytes - kPoisonGuardBytes, kStorageGuard, kPoisonGuardBytes);
-  }
-}
-
-void poison_deaths(const Program& program, StepIndex index, const PlayContext& context) {
-  for (int dying : program.dying[static_cast<std::size_t>(index)]) {
-    const auto i = static_cast<std::size_t>(dying);
-    const Storage& storage = program.storage.storages[i];
-    std::byte* begin = context.region + program.plan.offsets[i];
-    SF_CHECK(
-        storage.fixed_offset || all_bytes(begin + storage.bytes - kPoisonGuardBytes, kPoisonGuardBytes, kStorageGuard),
-        InternalError, "poison: bytes behind a buffer were written; its last reader is ",
-        context.graph.node(program.schedule.steps[static_cast<std::size_t>(index)].node).label());
-    std::memset(begin, kPoison, storage.bytes);
-  }
-}
-
-void log_pass(const Pass& pass) {
-  if (pass.kind == Pass::Kind::whole || pass.section == kNoGroup) return;
-  LOG(INFO) << "Running " << (pass.kind == Pass::Kind::backward ? "backward" : "forward") << " pass on section "
-            << pass.section;
-}
-
-void trace_step(const Program& program, StepIndex index, double start_us, PlayContext& context) {
-  const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
-  std::size_t live_bytes = 0;
-  for (const Storage& storage : program.storage.storages) {
-    const bool alive = storage.life.first <= index && index <= storage.life.last;
-    if (alive && storage.tier == Tier::device) live_bytes += storage.bytes;
-  }
-  context.trace->add({.node = step.node,
-                      .pass = program.schedule.passes[static_cast<std::size_t>(step.pass)],
-                      .replay = step.replay,
-                      .cycle = context.cycle,
-                      .start_us = start_us,
-                      .duration_us = now_us() - start_us,
-                      .live_bytes = live_bytes,
-                      .kind = step.kind,
-                      .lane = step.lane,
-                      .rest = step.rest,
-                      .bytes = program.bound[static_cast<std::size_t>(index)].bytes});
+  count_execution(step, context);
 }
 
 /// Steps [first, last) of a program, lane by lane.
 class Playing {
  public:
   Playing(Program& program, StepIndex first, StepIndex last, PlayContext& context)
-      : program_(program), first_(first), last_(last), context_(context) {
+      : program_(program),
+        first_(first),
+        last_(last),
+        context_(context),
+        queue_(context.queue),
+        times_(program, context) {
     for (int lane = 0; lane < kNumLanes; ++lane) base_[lane] = steps_before(static_cast<Lane>(lane));
-    for (StepIndex i = first; i < last && !context.poison; ++i) lanes_ = lanes_ || step(i).lane != Lane::compute;
+    for (StepIndex i = first; i < last && !context.poison; ++i) lanes_ = lanes_ || needs_thread(step(i).lane);
   }
 
   void play() {
+    if (queue_ == nullptr) return play_all();
+    try {
+      begin_on_queues();
+      if (!play_recording()) {
+        queue_->fork();
+        play_all();
+        queue_->join();
+      }
+      finish_on_queues();
+    } catch (...) {
+      drain();
+      throw;
+    }
+  }
+
+ private:
+  const Step& step(StepIndex index) const { return program_.schedule.steps[static_cast<std::size_t>(index)]; }
+  /// Whether the lane is played by a thread of its own.
+  bool needs_thread(Lane lane) const { return queue_ != nullptr ? !is_queue(lane) : lane != Lane::compute; }
+
+  /// Steps of a lane that earlier playings have executed.
+  int steps_before(Lane lane) const {
+    int count = 0;
+    for (StepIndex i = 0; i < first_; ++i) count += step(i).lane == lane ? 1 : 0;
+    return count;
+  }
+
+  void play_all() {
     if (!lanes_) return play_lane(Lane::compute);
     LaneProgress& progress = context_.swaps->progress();
     progress.reset();
@@ -150,16 +150,6 @@ class Playing {
     progress.rethrow();
   }
 
- private:
-  const Step& step(StepIndex index) const { return program_.schedule.steps[static_cast<std::size_t>(index)]; }
-
-  /// Steps of a lane that earlier playings have executed.
-  int steps_before(Lane lane) const {
-    int count = 0;
-    for (StepIndex i = 0; i < first_; ++i) count += step(i).lane == lane ? 1 : 0;
-    return count;
-  }
-
   void play_beside(Lane lane) {
     try {
       play_lane(lane);
@@ -172,16 +162,22 @@ class Playing {
   void play_lane(Lane lane) {
     const bool compute = lane == Lane::compute;
     for (StepIndex i = next(lane, first_); i < last_; i = next(lane, i + 1)) {
-      if (compute) enter_pass(step(i).pass);
-      if (lanes_ && !wait(i)) return;
-      const double start_us = context_.trace != nullptr ? now_us() : 0;
-      if (context_.poison) poison_births(program_, i, context_);
+      if (compute) times_.enter_pass(step(i).pass);
+      if (!wait(i)) return;
+      times_.begin_step(i);
+      if (context_.poison) poison_births(program_, i, context_.region, context_.device);
       execute(program_, i, context_);
-      if (context_.poison) poison_deaths(program_, i, context_);
-      if (context_.trace != nullptr) trace_step(program_, i, start_us, context_);
+      if (queue_ != nullptr && is_queue(step(i).lane)) queue_->passed(i);
+      if (context_.poison) end_poisoned(i);
+      times_.end_step(i);
       if (lanes_) context_.swaps->progress().complete(static_cast<int>(lane));
     }
-    if (compute) leave_pass();
+    if (compute) times_.leave_pass();
+  }
+
+  void end_poisoned(StepIndex index) {
+    if (queue_ != nullptr) queue_->queues().synchronize();
+    poison_deaths(program_, index, context_.region, context_.device, context_.graph);
   }
 
   StepIndex next(Lane lane, StepIndex from) const {
@@ -191,6 +187,12 @@ class Playing {
 
   /// False when a lane has failed.
   bool wait(StepIndex index) {
+    if (lanes_ && !wait_for_threads(index)) return false;
+    if (queue_ != nullptr) queue_->wait(index, first_);
+    return true;
+  }
+
+  bool wait_for_threads(StepIndex index) {
     context_.swaps->delay(index, context_.cycle);
     LaneProgress& progress = context_.swaps->progress();
     for (StepIndex earlier : step(index).waits) {
@@ -202,29 +204,79 @@ class Playing {
     return !progress.failed();
   }
 
-  void enter_pass(int pass) {
-    if (pass == pass_) return;
-    leave_pass();
-    pass_ = pass;
-    pass_start_ = Clock::now();
-    if (context_.log_passes) log_pass(program_.schedule.passes[static_cast<std::size_t>(pass)]);
+  void begin_on_queues() {
+    DeviceQueues& queues = queue_->queues();
+    for (StepIndex i = first_; i < last_; ++i) {
+      if (step(i).kind != StepKind::feed) continue;
+      const auto slot = static_cast<std::size_t>(step(i).slot);
+      const auto buffer = static_cast<std::size_t>(step(i).outputs[0].index);
+      const std::size_t bytes = program_.schedule.buffers[buffer].bytes;
+      if (bytes > 0) std::memcpy(queue_->feed(slot), context_.feeds[slot], bytes);
+    }
+    queues.set_random_state({context_.seed, context_.cycle});
+    times_.begin();
   }
 
-  void leave_pass() {
-    if (pass_ < 0) return;
-    const double seconds = seconds_between(pass_start_, Clock::now());
-    context_.pass_seconds[static_cast<std::size_t>(pass_)] += seconds;
-    if (!context_.log_pass_times) return;
-    LOG(INFO) << program_.schedule.passes[static_cast<std::size_t>(pass_)].text() << ": " << seconds * 1e3 << " ms";
+  /// Plays the range's recording, made when the range is played for the second time: by then every kernel has run once.
+  bool play_recording() {
+    const bool first_time = queue_->count_playing(first_, last_) == 0;
+    if (!context_.record || first_time || context_.poison || context_.measuring || times_.are_wanted() ||
+        queue_->uses_disk(first_, last_)) {
+      return false;
+    }
+    if (queue_->recording(first_, last_) == nullptr) {
+      record();
+    } else {
+      for (StepIndex i = first_; i < last_; ++i) {
+        count_execution(step(i), context_);
+        context_.updates_started = context_.updates_started || program_.bound[static_cast<std::size_t>(i)].is_update;
+      }
+    }
+    queue_->queues().launch(*queue_->recording(first_, last_));
+    return true;
+  }
+
+  void record() {
+    DeviceQueues& queues = queue_->queues();
+    queues.begin_recording();
+    try {
+      queue_->fork();
+      play_all();
+      queue_->join();
+    } catch (...) {
+      queues.cancel_recording();
+      throw;
+    }
+    queue_->keep_recording(first_, last_, queues.end_recording());
+  }
+
+  void finish_on_queues() {
+    queue_->queues().synchronize();
+    for (StepIndex i = first_; i < last_; ++i) {
+      if (step(i).kind != StepKind::fetch) continue;
+      const auto slot = static_cast<std::size_t>(step(i).slot);
+      const std::size_t bytes = program_.schedule.fetches[slot].bytes;
+      if (bytes > 0) std::memcpy(context_.fetches[slot], queue_->fetch(slot), bytes);
+    }
+    times_.finish();
+  }
+
+  /// After an error: nothing of this playing is under way any more.
+  void drain() noexcept {
+    try {
+      queue_->queues().synchronize();
+    } catch (...) {
+      // The error that is on its way says more than that of its consequences.
+    }
   }
 
   Program& program_;
   StepIndex first_, last_;
   PlayContext& context_;
-  bool lanes_ = false;  // steps of several lanes, played beside each other
+  QueueProgram* queue_;
+  StepTimer times_;
+  bool lanes_ = false;  // steps of several lanes, played beside each other by threads
   std::array<int, kNumLanes> base_{};
-  int pass_ = -1;
-  Clock::time_point pass_start_;
 };
 
 }  // namespace

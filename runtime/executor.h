@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "runtime/program.h"
+#include "runtime/queue_program.h"
 #include "runtime/swap_engine.h"
 #include "runtime/trace.h"
 
@@ -18,6 +19,8 @@ struct PlayContext {
   std::span<const std::byte* const> feeds;  ///< one an entry of Schedule::feeds
   std::span<std::byte* const> fetches;      ///< one an entry of Schedule::fetches
   SwapEngine* swaps = nullptr;              ///< carries bytes between tiers; needed by programs that do
+  QueueProgram* queue = nullptr;            ///< on a device with queues
+  bool record = false;                      ///< on a device with queues: play from a recording where that can be
   std::uint64_t seed = 0;
   std::uint64_t cycle = 0;
   std::span<std::int64_t> executions;  ///< one a node, counted up
@@ -26,14 +29,16 @@ struct PlayContext {
   bool log_passes = false;
   bool log_pass_times = false;
   bool poison = false;
+  bool measuring = false;        ///< every byte of the plan is written, so that it can be found
   bool updates_started = false;  ///< set once a variable may have changed
 };
 
 /// Plays steps [first, last) of a bound program: the compute lane on the calling thread, the others beside it, each
 /// step when those it waits for are over. No policy, no allocation. In poison mode all lanes are played on the calling
-/// thread, in the order of the list.
-/// Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past its storage; what the
-/// swap engine throws. Then no lane is running any more.
+/// thread, in the order of the list. On a device with queues the calling thread gives the steps to the queues, with
+/// events between them, or launches the recording of an earlier playing; only the disk's lanes have threads. All work
+/// is done when it returns. Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past
+/// its storage; what the swap engine throws. Then no lane is running any more.
 void play(Program& program, StepIndex first, StepIndex last, PlayContext& context);
 
 }  // namespace sectionflow

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "runtime/build_schedule.h"
 #include "runtime/check_schedule.h"
+#include "runtime/queue_program.h"
 #include "runtime/transient_split.h"
 #include "runtime/waits.h"
 
@@ -97,6 +98,10 @@ bool completes_training(const Schedule& schedule, const Graph& graph) {
 }
 
 }  // namespace
+
+Program::Program() = default;
+Program::~Program() = default;
+Program::Program(Program&&) noexcept = default;
 
 std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const ScriptWriter& writer,
                                          std::size_t num_fetches, const VariableLayout& variables, Device& device,

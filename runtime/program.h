@@ -14,6 +14,8 @@
 
 namespace SF_API sectionflow {
 
+class QueueProgram;
+
 /// Bytes behind every storage in poison mode.
 inline constexpr std::size_t kPoisonGuardBytes = 64;
 
@@ -35,6 +37,10 @@ struct BoundStep {
 
 /// One compiled schedule: written once per (fetches, feed signature), then replayed.
 struct Program {
+  Program();
+  ~Program();
+  Program(Program&&) noexcept;
+
   Schedule schedule;
   std::vector<std::unique_ptr<Kernel>> kernels;
   StorageAssignment storage;
@@ -44,6 +50,7 @@ struct Program {
   std::size_t host_offset = 0;          ///< of the planned region in the pool of host memory
   bool advances_cycle = false;          ///< completing it completes a training cycle
   std::vector<BoundStep> bound;         ///< one a step, once the program is bound to an arena
+  std::unique_ptr<QueueProgram> queue;  ///< on a device with queues, once it is played
   std::vector<std::vector<int>> dying;  ///< poison mode: storages whose life ends with each step
   Signature signature;
 };

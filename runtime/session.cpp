@@ -55,6 +55,11 @@ struct Session::Pending {
 Session::Session(Graph& graph, SessionOptions options, Where where) : graph_(&graph), options_(std::move(options)) {
   device_ = call_at(where, [&] { return make_device(options_.device, options_.threads); });
   threads_ = device_->threads();
+  call_at(where, [&] {
+    SF_CHECK(options_.link_bandwidth == 0 || device_->queues() == nullptr, ArgumentError, "link_bandwidth of ",
+             options_.link_bandwidth, " bytes a second: copies of ", device_->name(), " go as fast as its bus",
+             hint("leave link_bandwidth at 0, or take {.device = cpu()}"));
+  });
   budgets_.device = options_.device_memory == 0 ? device_->total_memory() : options_.device_memory;
   budgets_.host = options_.host_memory == 0 ? machine_memory() : options_.host_memory;
   budgets_.disk = options_.disk;
@@ -63,7 +68,8 @@ Session::Session(Graph& graph, SessionOptions options, Where where) : graph_(&gr
                                                                  .disk = budgets_.disk,
                                                                  .swap_directory = options_.swap_directory,
                                                                  .link_bandwidth = options_.link_bandwidth,
-                                                                 .random_delays = options_.random_delays});
+                                                                 .random_delays = options_.random_delays,
+                                                                 .queues = device_->queues()});
   });
   statistics_.bytes_limit = statistics_.bytes_reservable_limit = budgets_.device;
 }
@@ -195,13 +201,14 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
     Script script = writer(tools);
     return edit_script_ ? edit_script_(std::move(script), tools) : script;
   };
-  auto compiled = compile_program(concrete, write, num_fetches, layout_, *device_,
-                                  {.budgets = budgets_,
-                                   .carrier = options_.copy_threads ? CopyCarrier::threads : CopyCarrier::team,
-                                   .link_bandwidth = options_.link_bandwidth,
-                                   .poison = options_.poison,
-                                   .check = options_.check_schedules,
-                                   .edit_schedule = edit_schedule_});
+  auto compiled = compile_program(
+      concrete, write, num_fetches, layout_, *device_,
+      {.budgets = budgets_,
+       .carrier = options_.copy_threads || device_->queues() != nullptr ? CopyCarrier::threads : CopyCarrier::team,
+       .link_bandwidth = options_.link_bandwidth,
+       .poison = options_.poison,
+       .check = options_.check_schedules,
+       .edit_schedule = edit_schedule_});
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);
   latest_ = compiled.get();
@@ -307,6 +314,10 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
   std::byte* base = arena().data();
   swaps_->prepare(program);
   if (program.bound.empty()) bind_program(program, *graph_, layout_, base, swaps_->host_base());
+  if (device_->queues() != nullptr) {
+    if (!program.queue) program.queue = std::make_unique<QueueProgram>(program, *device_->queues());
+    program.queue->use_pinning(swaps_->pinnings());
+  }
   std::vector<HostTensor> fetched;
   std::vector<std::byte*> fetch_pointers;
   for (const FetchSlot& slot : program.schedule.fetches) {
@@ -324,6 +335,8 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
                       .feeds = feeds,
                       .fetches = fetch_pointers,
                       .swaps = swaps_.get(),
+                      .queue = program.queue.get(),
+                      .record = options_.record_cycles,
                       .seed = options_.seed,
                       .cycle = cycle_,
                       .executions = executions_,
@@ -331,7 +344,8 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
                       .trace = trace_,
                       .log_passes = options.log_passes,
                       .log_pass_times = options.log_pass_times,
-                      .poison = options_.poison};
+                      .poison = options_.poison,
+                      .measuring = measuring_};
   try {
     sectionflow::play(program, first, last, context);
   } catch (...) {

@@ -45,12 +45,16 @@ struct SessionOptions {
   /// the operations that use them; what has been updated goes back. They then count as host memory.
   bool swap_variables = false;
   /// Copies between device and host by a thread for each direction, beside the compute team. Pays where a core is
-  /// free, that is with `threads` below the number of cores; otherwise the team carries them itself.
+  /// free, that is with `threads` below the number of cores; otherwise the team carries them itself. A GPU always
+  /// copies beside its kernels.
   bool copy_threads = false;
-  /// Holds copies down to this many bytes a second in each direction, as a bus would; 0: as fast as they go.
+  /// CPU: holds copies down to this many bytes a second in each direction, as a bus would; 0: as fast as they go.
   double link_bandwidth = 0;
   /// Testing: every step that others wait for is delayed at random by this seed, so that missing waits show; 0: none.
   std::uint64_t random_delays = 0;
+  /// On a GPU: a cycle that is played again is launched as a whole, from a recording (a CUDA graph); cycles that use
+  /// the disk are not. The same bits either way.
+  bool record_cycles = true;
   /// Compute threads; 0: every core that the process may use. Results are the same bits only for the same number.
   int threads = 0;
   /// Of all random numbers: initial values and random operations.

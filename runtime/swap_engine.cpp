@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "runtime/queue_program.h"
 
 namespace sectionflow {
 namespace {
@@ -16,10 +17,25 @@ constexpr std::uint32_t kLongestDelayUs = 300;
 
 }  // namespace
 
+SwapEngine::~SwapEngine() {
+  if (pinned_bytes_ > 0) queues_->unpin(host_->data());
+}
+
+/// A device's queues copy from and to pinned memory alone: as much of the pool is pinned as some program has needed.
+void SwapEngine::pin(std::size_t bytes) {
+  if (queues_ == nullptr || bytes <= pinned_bytes_) return;
+  if (pinned_bytes_ > 0) queues_->unpin(host_->data());
+  pinned_bytes_ = 0;
+  ++pinnings_;
+  queues_->pin(host_->data(), bytes);
+  pinned_bytes_ = bytes;
+}
+
 void SwapEngine::prepare(const Program& program) {
   const ProgramReport& report = program.report;
   // Pages that nobody touches cost nothing: the pool is as large as its limit, and the plan says how far it is used.
   if (report.host_peak_bytes > 0 && !host_) host_ = std::make_unique<HostPool>(options_.host_memory);
+  pin(report.host_peak_bytes);
   if (report.disk_peak_bytes > 0) {
     if (!disk_) {
       disk_ = std::make_unique<DiskStore>(
@@ -31,8 +47,9 @@ void SwapEngine::prepare(const Program& program) {
     }
     disk_->make_room(static_cast<std::size_t>(program.schedule.num_rests));
   }
-  const bool lanes = std::any_of(program.schedule.steps.begin(), program.schedule.steps.end(),
-                                 [](const Step& step) { return step.lane != Lane::compute; });
+  const bool lanes = std::any_of(program.schedule.steps.begin(), program.schedule.steps.end(), [&](const Step& step) {
+    return queues_ != nullptr ? !is_queue(step.lane) : step.lane != Lane::compute;
+  });
   if (lanes && !team_) team_ = std::make_unique<LaneTeam>(kNumLanes - 1);
 }
 
@@ -49,6 +66,10 @@ void SwapEngine::carry(const Program& program, StepIndex index, std::uint64_t cy
     case StepKind::copy_out:
     case StepKind::copy_in: {
       const bool out = step.kind == StepKind::copy_out;
+      if (DeviceQueues* queues = device.queues()) {
+        if (out) return queues->copy_to_host(queue_of(step.lane), to, from, bound.bytes);
+        return queues->copy_from_host(queue_of(step.lane), to, from, bound.bytes);
+      }
       Throttle& link = out ? out_ : in_;
       // The compute team must not be called from a thread beside it.
       if (step.lane != Lane::compute) return copy_throttled(link, to, from, bound.bytes);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "device/device.h"
+#include "device/device_queues.h"
 #include "device/throttle.h"
 #include "runtime/disk_store.h"
 #include "runtime/host_pool.h"
@@ -23,6 +24,8 @@ struct SwapEngineOptions {
   double link_bandwidth = 0;        ///< bytes a second and direction; 0: unlimited
   std::uint64_t random_delays = 0;  ///< seed of a random delay before every step; 0: none
   DiskCalls calls{};
+  DeviceQueues* queues =
+      nullptr;  ///< of the device, where it has some: they carry copies, and the pool is pinned for them
 };
 
 /// Carries bytes between device, host and disk as the steps of a program say. Owns the pool of host memory, the swap
@@ -34,7 +37,12 @@ class SwapEngine {
   /// `graph` gives the tensors' names in errors; it must outlive this. Throws: ArgumentError for a bandwidth that is
   /// none.
   SwapEngine(const Graph& graph, SwapEngineOptions options)
-      : graph_(graph), options_(std::move(options)), out_(options_.link_bandwidth), in_(options_.link_bandwidth) {}
+      : graph_(graph),
+        options_(std::move(options)),
+        out_(options_.link_bandwidth),
+        in_(options_.link_bandwidth),
+        queues_(options_.queues) {}
+  ~SwapEngine();
 
   /// Makes what the program needs. Throws: DeviceError, BudgetError naming the tier.
   void prepare(const Program& program);
@@ -49,6 +57,8 @@ class SwapEngine {
   /// A thread for each lane but the first.
   LaneTeam& team() { return *team_; }
   LaneProgress& progress() { return progress_; }
+  /// How often the pool has been pinned: recordings from before the last time are void.
+  int pinnings() const { return pinnings_; }
 
   /// For tests that let the disk fail: a swap file made from here on uses these.
   void set_disk_calls(const DiskCalls& calls) { options_.calls = calls; }
@@ -59,6 +69,7 @@ class SwapEngine {
   std::size_t measured_disk_peak() const { return disk_ ? disk_->high_water() : 0; }
 
  private:
+  void pin(std::size_t bytes);
   std::string name_of(const BlockLabel& label) const;
   BlockLabel label_of(const Program& program, const Step& step, std::uint64_t cycle) const;
 
@@ -69,6 +80,9 @@ class SwapEngine {
   std::unique_ptr<DiskStore> disk_;
   std::unique_ptr<LaneTeam> team_;
   LaneProgress progress_{kNumLanes};
+  DeviceQueues* queues_;
+  std::size_t pinned_bytes_ = 0;
+  int pinnings_ = 0;
 };
 
 }  // namespace sectionflow

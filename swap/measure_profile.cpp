@@ -6,6 +6,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "device/device_queues.h"
+#include "runtime/device_bytes.h"
 #include "runtime/disk_store.h"
 #include "swap/profile.h"
 
@@ -141,11 +143,22 @@ class Places {
   bool fits_ = true;
 };
 
+/// A launch, to the end of its work.
+void launch(Kernel& kernel, KernelArguments arguments, Device& device) {
+  DeviceQueues* queues = device.queues();
+  if (queues != nullptr) {
+    arguments.queue = queues->native(Queue::compute);
+    arguments.random_state = queues->random_state();
+  }
+  kernel.launch(arguments);
+  if (queues != nullptr) queues->synchronize();
+}
+
 void measure_kernels(const Session& session, const Session::Workbench& bench, const Program& program, int repeats,
                      Profile& profile) {
   const ConcreteGraph graph(session.graph(), program.signature);
   Places places(program, bench);
-  std::memset(bench.region.data(), 0, places.used_bytes());
+  fill_device_bytes(bench.device, bench.region.data(), places.used_bytes(), 0);
   std::map<int, std::vector<double>> samples;  // by kernel
   std::map<int, const Step*> steps;
   // Round after round, so that each launch finds the caches as the ones before it in a cycle leave them; the first
@@ -157,13 +170,15 @@ void measure_kernels(const Session& session, const Session::Workbench& bench, co
       Kernel& kernel = *program.kernels[static_cast<std::size_t>(step.slot)];
       const Placed placed = places.place(step, session.graph(), kernel.workspace_bytes());
       if (!placed.fits) continue;
-      for (const auto& bytes : placed.indices) std::memset(bytes.data(), 0, bytes.size());
+      for (const auto& bytes : placed.indices) fill_device_bytes(bench.device, bytes.data(), bytes.size(), 0);
       const double seconds = seconds_of([&] {
-        kernel.launch({.inputs = placed.inputs,
-                       .outputs = placed.outputs,
-                       .updated = placed.updated,
-                       .workspace = placed.workspace,
-                       .random = {session.options().seed, session.graph().node(step.node).random_ordinal(), 0}});
+        launch(kernel,
+               {.inputs = placed.inputs,
+                .outputs = placed.outputs,
+                .updated = placed.updated,
+                .workspace = placed.workspace,
+                .random = {session.options().seed, session.graph().node(step.node).random_ordinal(), 0}},
+               bench.device);
       });
       steps[step.slot] = &step;
       if (round > 0) samples[step.slot].push_back(seconds);
@@ -175,9 +190,29 @@ void measure_kernels(const Session& session, const Session::Workbench& bench, co
   }
 }
 
+/// Copies by the device's queues, and within its memory.
+void measure_queues(const Session::Workbench& bench, DeviceQueues& queues, std::size_t bytes, int repeats,
+                    Profile& profile) {
+  const auto host = queues.allocate_host(bytes);
+  std::byte* device = bench.region.data();
+  profile.link_in = rate_of(bytes, repeats, [&] {
+    queues.copy_from_host(Queue::copy_in, device, host->data(), bytes);
+    queues.synchronize();
+  });
+  profile.link_out = rate_of(bytes, repeats, [&] {
+    queues.copy_to_host(Queue::copy_out, host->data(), device, bytes);
+    queues.synchronize();
+  });
+  profile.memory_bandwidth = rate_of(bytes, repeats, [&] {
+    queues.fill(Queue::compute, device, 0, bytes);
+    queues.synchronize();
+  });
+}
+
 void measure_links(const Session& session, const Session::Workbench& bench, int repeats, Profile& profile) {
   const std::size_t bytes = std::min(kLinkBlock, bench.region.size());
   if (bytes == 0) return;
+  if (DeviceQueues* queues = bench.device.queues()) return measure_queues(bench, *queues, bytes, repeats, profile);
   std::vector<std::byte> host(bytes);
   std::byte* device = bench.region.data();
   Device& machine = bench.device;

@@ -1,5 +1,7 @@
 #include "device/cuda/cuda_device.h"
 
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_memory.h"
@@ -8,6 +10,9 @@ namespace sectionflow {
 namespace {
 
 using gpu::check_cuda;
+
+/// Of free device memory nobody is promised this much.
+constexpr std::size_t kMargin = 256_MiB;
 
 class CudaEvent final : public DeviceEvent {
  public:
@@ -78,6 +83,8 @@ void CudaDevice::make_handles() {
   std::size_t total = 0;
   check_cuda(cudaMemGetInfo(&free_bytes_, &total), "cudaMemGetInfo");
   context_bytes_ = total - free_bytes_;
+  // Rounding of the allocator, and what the driver still takes for itself.
+  free_bytes_ -= std::min(free_bytes_, kMargin);
 }
 
 void CudaDevice::free_all() noexcept {
@@ -111,7 +118,7 @@ std::unique_ptr<DeviceMemory> CudaDevice::allocate(std::size_t num_bytes) {
 }
 std::unique_ptr<DeviceMemory> CudaDevice::allocate_host(std::size_t num_bytes) {
   select();
-  return allocate_pinned_memory(num_bytes);
+  return allocate_pinned_memory(num_bytes, *this);
 }
 
 void CudaDevice::copy_from_host(void* device, const void* host, std::size_t num_bytes) {
@@ -168,6 +175,18 @@ void CudaDevice::copy_from_host(Queue queue, void* device, const void* host, std
 void CudaDevice::fill(Queue queue, void* device, int byte, std::size_t num_bytes) {
   select();
   check_cuda(cudaMemsetAsync(device, byte, num_bytes, stream(queue)), "fill");
+}
+
+void CudaDevice::pin(void* host, std::size_t num_bytes) {
+  select();
+  const cudaError_t status = cudaHostRegister(host, num_bytes, cudaHostRegisterPortable);
+  if (status == cudaSuccess) return;
+  (void)cudaGetLastError();
+  throw DeviceError(text_of("host: ", bytes_text(num_bytes), " of memory could not be pinned: ", cudaGetErrorString(status),
+                            "; try a smaller host_memory"));
+}
+void CudaDevice::unpin(void* host) noexcept {
+  if (cudaHostUnregister(host) != cudaSuccess) (void)cudaGetLastError();
 }
 
 void CudaDevice::begin_recording() {

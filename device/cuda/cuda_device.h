@@ -49,6 +49,8 @@ class CudaDevice final : public Device, public DeviceQueues {
   void copy_from_host(Queue queue, void* device, const void* host, std::size_t num_bytes) override;
   void fill(Queue queue, void* device, int byte, std::size_t num_bytes) override;
   std::unique_ptr<DeviceMemory> allocate_host(std::size_t num_bytes) override;
+  void pin(void* host, std::size_t num_bytes) override;
+  void unpin(void* host) noexcept override;
   void begin_recording() override;
   std::unique_ptr<DeviceGraph> end_recording() override;
   void cancel_recording() noexcept override;

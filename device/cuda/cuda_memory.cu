@@ -93,16 +93,12 @@ class CudaMemory final : public DeviceMemory {
 /// A mapping that is registered with the driver, page by page.
 class PinnedMemory final : public DeviceMemory {
  public:
-  explicit PinnedMemory(std::size_t num_bytes) : memory_(map_memory(num_bytes, {.tier = "host", .option = "host_memory"})) {
-    if (num_bytes == 0) return;
-    const cudaError_t status = cudaHostRegister(memory_->data(), num_bytes, cudaHostRegisterPortable);
-    if (status == cudaSuccess) return;
-    (void)cudaGetLastError();
-    throw DeviceError(text_of("host: ", bytes_text(num_bytes), " of memory could not be pinned: ", cudaGetErrorString(status),
-                              "; try a smaller host_memory"));
+  PinnedMemory(std::size_t num_bytes, DeviceQueues& queues)
+      : queues_(queues), memory_(map_memory(num_bytes, {.tier = "host", .option = "host_memory"})) {
+    if (num_bytes > 0) queues_.pin(memory_->data(), num_bytes);
   }
   ~PinnedMemory() override {
-    if (memory_->num_bytes() > 0) (void)cudaHostUnregister(memory_->data());
+    if (memory_->num_bytes() > 0) queues_.unpin(memory_->data());
   }
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
@@ -121,6 +117,7 @@ class PinnedMemory final : public DeviceMemory {
   }
 
  private:
+  DeviceQueues& queues_;
   std::unique_ptr<DeviceMemory> memory_;
 };
 
@@ -129,8 +126,8 @@ class PinnedMemory final : public DeviceMemory {
 std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes) {
   return std::make_unique<CudaMemory>(num_bytes);
 }
-std::unique_ptr<DeviceMemory> allocate_pinned_memory(std::size_t num_bytes) {
-  return std::make_unique<PinnedMemory>(num_bytes);
+std::unique_ptr<DeviceMemory> allocate_pinned_memory(std::size_t num_bytes, DeviceQueues& queues) {
+  return std::make_unique<PinnedMemory>(num_bytes, queues);
 }
 
 }  // namespace sectionflow

@@ -99,6 +99,7 @@ class HostQueue {
   virtual void enqueue_each(std::int64_t count, std::function<void(std::int64_t)> body) = 0;
   /// Plays body(thread) for each thread of each block, in any order that barriers allow.
   virtual void enqueue_blocks(const LaunchShape& shape, std::function<void(HostThread&)> body) = 0;
+  virtual void enqueue_host(std::function<void()> work) = 0;
   virtual void enqueue_copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void enqueue_fill(void* to, int byte, std::size_t bytes) = 0;
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "base/error.h"
 #include "device/device_queues.h"
 #include "device/mapped_memory.h"
+#include "graph/op_registry.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/launch.h"
 #include "tests/support/gpu_blocks.h"
@@ -53,10 +55,10 @@ class Queues {
   }
   void record(Event& event, Queue queue) {
     const std::lock_guard lock(mutex_);
-    ++event.recorded;
     if (recording_ != nullptr) {
       recording_->tasks.emplace_back(queue, Task{.passes = &event});
     } else {
+      ++event.recorded;
       place(queue, {.passes = &event});
     }
   }
@@ -148,6 +150,7 @@ class NativeQueue final : public gpu::HostQueue {
   void enqueue_blocks(const gpu::LaunchShape& shape, std::function<void(gpu::HostThread&)> body) override {
     push([this, shape, body = std::move(body)] { play_blocks(shape, body, queues_.draw()); });
   }
+  void enqueue_host(std::function<void()> work) override { push(std::move(work)); }
   void enqueue_copy(void* to, const void* from, std::size_t bytes) override {
     push([=] { std::memcpy(to, from, bytes); });
   }
@@ -224,6 +227,10 @@ class EmulatedDevice final : public Device, public DeviceQueues {
   std::unique_ptr<DeviceMemory> allocate_host(std::size_t num_bytes) override {
     return map_memory(num_bytes, {.tier = "host", .option = "host_memory"});
   }
+  void pin(void* host, std::size_t num_bytes) override {
+    SF_CHECK(num_bytes > 0 && pinned_.emplace(host, num_bytes).second, InternalError, "pinned twice, or nothing");
+  }
+  void unpin(void* host) noexcept override { pinned_.erase(host); }
 
   void begin_recording() override {
     queues_.finish();
@@ -245,8 +252,57 @@ class EmulatedDevice final : public Device, public DeviceQueues {
   Queues queues_;
   std::array<NativeQueue, kNumQueues> native_;
   RandomState state_;
+  std::map<void*, std::size_t> pinned_;
   std::unique_ptr<Recording> recording_;
 };
+
+/// A kernel of the CPU as work of a queue.
+class QueuedKernel final : public Kernel {
+ public:
+  explicit QueuedKernel(const KernelRequest& request) {
+    KernelRequest on_cpu{request.node, request.inputs, request.outputs, request.host_booleans, request.replay, *cpu_};
+    kernel_ = kernel_registry(DeviceKind::cpu).make(on_cpu);
+  }
+  std::string implementation() const override { return kernel_->implementation(); }
+  std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  std::vector<InPlace> in_place() const override { return kernel_->in_place(); }
+  void launch(const KernelArguments& arguments) override {
+    static_cast<gpu::HostQueue*>(arguments.queue)
+        ->enqueue_host([this, inputs = copy_of(arguments.inputs), outputs = copy_of(arguments.outputs),
+                        updated = copy_of(arguments.updated), workspace = arguments.workspace,
+                        node = arguments.random.node, state = arguments.random_state] {
+          const auto entered = cpu_->enter();
+          kernel_->launch({.inputs = inputs,
+                           .outputs = outputs,
+                           .updated = updated,
+                           .workspace = workspace,
+                           .random = {state->seed, node, static_cast<std::uint32_t>(state->cycle)}});
+        });
+  }
+
+ private:
+  static std::vector<void*> copy_of(std::span<void* const> pointers) { return {pointers.begin(), pointers.end()}; }
+  static std::vector<const void*> copy_of(std::span<const void* const> pointers) {
+    return {pointers.begin(), pointers.end()};
+  }
+
+  std::unique_ptr<Device> cpu_ = make_device(cpu(), 1);
+  std::unique_ptr<Kernel> kernel_;
+};
+
+const KernelRegistry& queued_cpu_kernels() {
+  static const KernelRegistry kernels = [] {
+    KernelRegistry all;
+    for (const auto& [name, definition] : op_registry().all()) {
+      if (!kernel_registry(DeviceKind::cpu).has(name)) continue;
+      all.add(name, [](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+        return std::make_unique<QueuedKernel>(request);
+      });
+    }
+    return all;
+  }();
+  return kernels;
+}
 
 // A plain function makes the devices of a module, so what it needs lies outside of it.
 EmulatedOptions current_options;
@@ -261,7 +317,7 @@ EmulatedCuda::EmulatedCuda(const EmulatedOptions& options) {
   current_options = options;
   module_ = {.num_devices = 1,
              .make_device = [](int) { return make_emulated_device(current_options); },
-             .kernels = cuda_kernels};
+             .kernels = options.kernels == EmulatedKernels::cuda ? cuda_kernels : queued_cpu_kernels};
   set_cuda_module(&module_);
 }
 

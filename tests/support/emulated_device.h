@@ -8,13 +8,18 @@
 
 namespace sectionflow::testing_support {
 
+/// Whose kernels an emulated GPU has: those of CUDA, played thread by thread, or those of the CPU, each as one piece of
+/// work.
+enum class EmulatedKernels { cuda, cpu };
+
 /// How an emulated GPU behaves.
 struct EmulatedOptions {
+  EmulatedKernels kernels = EmulatedKernels::cuda;
   std::size_t memory = std::size_t{1} << 30;
   std::uint64_t seed = 0;  ///< decides which of the queues goes on next, and the order of blocks and threads
 };
 
-/// A GPU that the host plays: DeviceKind::cuda, with memory of its own, our own kernels, and three queues whose work is
+/// A GPU that the host plays: DeviceKind::cuda, with memory of its own, kernels, and three queues whose work is
 /// put off for as long as nobody waits for it, and then done in an order that the seed draws from those that the events
 /// allow. So a wait that is missing shows as other bytes.
 std::unique_ptr<Device> make_emulated_device(const EmulatedOptions& options = {});

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -15,7 +14,6 @@
 #include "device/device_queues.h"
 #include "graph/ops/basic.h"
 #include "kernels/kernel_registry.h"
-#include "tests/support/emulated_device.h"
 
 namespace sectionflow::testing_support {
 namespace {
@@ -106,7 +104,7 @@ class Runner {
   Runner(const Feeds& feeds, const RunOptions& options)
       : feeds_(feeds),
         options_(options),
-        device_(make_test_device(options.threads)),
+        device_(make_device(test_device(), options.threads)),
         scope_(device_->enter()),
         addresses_(options.address_seed) {
     for (const auto& [value, tensor] : feeds) {
@@ -305,20 +303,6 @@ std::vector<TensorType> declared_types(const Node& node) {
 }
 
 }  // namespace
-
-std::unique_ptr<Device> make_test_device(int threads) {
-  const char* name = std::getenv("SECTIONFLOW_TEST_DEVICE");
-  if (name == nullptr || std::string(name) == "cpu") return make_device(cpu(), threads);
-  if (std::string(name) == "cuda") return make_device(cuda(), 0);
-  SF_CHECK(std::string(name) == "emulated", ArgumentError, "SECTIONFLOW_TEST_DEVICE is '", name,
-           "'; wanted cpu, emulated or cuda");
-  static const EmulatedCuda emulated;
-  return make_device(cuda(), 0);
-}
-
-bool tests_run_on_cpu() {
-  return make_test_device(1)->kind() == DeviceKind::cpu;
-}
 
 RunResult run_kernels(const std::vector<Value>& fetches, const std::vector<Operation>& operations, const Feeds& feeds,
                       const RunOptions& options) {

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "device/device.h"
 #include "graph/graph.h"
+#include "tests/support/test_device.h"
 
 namespace sectionflow::testing_support {
 
@@ -22,11 +23,6 @@ enum class InPlaceUse {
   first_pairs,  ///< taken from the front of the list
   last_pairs    ///< taken from the back: another choice where an output may lie over either of two inputs
 };
-
-/// The device that SECTIONFLOW_TEST_DEVICE names: "cpu" (the default) with `threads` threads, "emulated" or "cuda".
-std::unique_ptr<Device> make_test_device(int threads);
-/// Whether it is the CPU: for what holds of its kernels alone.
-bool tests_run_on_cpu();
 
 /// What must not matter to the result, but for `threads` and `random`.
 struct RunOptions {

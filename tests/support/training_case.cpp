@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "graph/ops/basic.h"
 #include "tests/support/rest_cases.h"
+#include "tests/support/test_device.h"
 
 namespace sectionflow::testing {
 
@@ -64,6 +65,10 @@ class Trainer {
  private:
   static SessionOptions session_options(const TrainOptions& options) {
     SessionOptions session = options.session;
+    if (!testing_support::tests_run_on_cpu()) {
+      session.device = testing_support::test_device();
+      session.link_bandwidth = 0;
+    }
     if (session.device_memory == 0) session.device_memory = 256_MiB;
     session.threads = options.threads;
     session.seed = options.seed;

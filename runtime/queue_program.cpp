@@ -1,0 +1,95 @@
+#include "runtime/queue_program.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/bytes.h"
+
+namespace sectionflow {
+
+QueueProgram::QueueProgram(const Program& program, DeviceQueues& queues)
+    : program_(program), queues_(queues), events_(program.schedule.steps.size()), marks_(queues) {
+  const Schedule& schedule = program.schedule;
+  feed_offsets_.assign(schedule.feeds.size(), 0);
+  std::vector<std::size_t> feed_bytes(schedule.feeds.size(), 0);
+  for (const Step& step : schedule.steps) {
+    if (step.kind != StepKind::feed) continue;
+    feed_bytes[static_cast<std::size_t>(step.slot)] =
+        schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)].bytes;
+  }
+  std::size_t end = 0;
+  const auto place = [&](std::size_t bytes) { return std::exchange(end, round_up(end + bytes)); };
+  std::transform(feed_bytes.begin(), feed_bytes.end(), feed_offsets_.begin(), place);
+  for (const FetchSlot& slot : schedule.fetches) fetch_offsets_.push_back(place(slot.bytes));
+  staging_ = queues.allocate_host(end);
+
+  std::array<bool, kNumLanes> used{};
+  for (const Step& step : schedule.steps) {
+    used[static_cast<std::size_t>(step.lane)] = true;
+    for (StepIndex earlier : step.waits) {
+      auto& event = events_[static_cast<std::size_t>(earlier)];
+      const bool on_queue = is_queue(schedule.steps[static_cast<std::size_t>(earlier)].lane);
+      if (on_queue && event == nullptr) event = queues.make_event();
+    }
+  }
+  for (Lane lane : {Lane::copy_out, Lane::copy_in}) {
+    if (used[static_cast<std::size_t>(lane)]) copy_queues_.push_back(queue_of(lane));
+  }
+  for (std::size_t i = 0; i < copy_queues_.size() + 1; ++i) lane_events_.push_back(queues.make_event());
+}
+
+void QueueProgram::fork() {
+  if (copy_queues_.empty()) return;
+  queues_.record(*lane_events_.back(), Queue::compute);
+  for (Queue queue : copy_queues_) queues_.wait(queue, *lane_events_.back());
+}
+
+void QueueProgram::join() {
+  for (std::size_t i = 0; i < copy_queues_.size(); ++i) {
+    queues_.record(*lane_events_[i], copy_queues_[i]);
+    queues_.wait(Queue::compute, *lane_events_[i]);
+  }
+}
+
+void QueueProgram::wait(StepIndex index, StepIndex first) {
+  const Step& step = program_.schedule.steps[static_cast<std::size_t>(index)];
+  for (StepIndex earlier : step.waits) {
+    // The disk's lanes are over when their thread says so.
+    if (earlier < first || !is_queue(program_.schedule.steps[static_cast<std::size_t>(earlier)].lane)) continue;
+    DeviceEvent& event = *events_[static_cast<std::size_t>(earlier)];
+    if (is_queue(step.lane)) {
+      queues_.wait(queue_of(step.lane), event);
+    } else {
+      queues_.synchronize(event);
+    }
+  }
+}
+
+void QueueProgram::passed(StepIndex index) {
+  DeviceEvent* event = events_[static_cast<std::size_t>(index)].get();
+  if (event == nullptr) return;
+  queues_.record(*event, queue_of(program_.schedule.steps[static_cast<std::size_t>(index)].lane));
+}
+
+bool QueueProgram::uses_disk(StepIndex first, StepIndex last) const {
+  const auto begin = program_.schedule.steps.begin();
+  return std::any_of(begin + first, begin + last, [](const Step& step) { return !is_queue(step.lane); });
+}
+
+DeviceGraph* QueueProgram::recording(StepIndex first, StepIndex last) {
+  const auto found = recordings_.find({first, last});
+  return found == recordings_.end() ? nullptr : found->second.get();
+}
+
+void QueueProgram::keep_recording(StepIndex first, StepIndex last, std::unique_ptr<DeviceGraph> graph) {
+  recordings_[{first, last}] = std::move(graph);
+}
+
+int QueueProgram::Marks::add(Queue queue) {
+  const std::lock_guard lock(mutex_);
+  if (used_ == static_cast<int>(marks_.size())) marks_.push_back(queues_.make_event());
+  queues_.record(*marks_[static_cast<std::size_t>(used_)], queue);
+  return used_++;
+}
+
+}  // namespace sectionflow

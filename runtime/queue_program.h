@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "device/device_queues.h"
+#include "runtime/program.h"
+#include "runtime/trace.h"
+
+namespace sectionflow {
+
+/// What a program needs besides addresses to be played on a device with queues: pinned memory for feeds and fetches,
+/// events for the steps that other lanes wait for, and the recordings of its halves. Made when it is first played
+/// there. The lanes compute, copy out and copy in are queues of the device; the disk's lanes are threads of the host.
+class QueueProgram {
+ public:
+  /// Both must outlive this. Throws: DeviceError.
+  QueueProgram(const Program& program, DeviceQueues& queues);
+
+  DeviceQueues& queues() { return queues_; }
+  /// Pinned memory of a feed's or a fetch's slot.
+  std::byte* feed(std::size_t slot) { return staging_->data() + feed_offsets_[slot]; }
+  std::byte* fetch(std::size_t slot) { return staging_->data() + fetch_offsets_[slot]; }
+
+  /// Lets the copy lanes begin behind what the compute lane has been given so far; afterwards the compute lane waits
+  /// for them.
+  void fork();
+  void join();
+  /// Has the step's lane wait for those it must wait for, as far as they are not before `first`: a queue by an event, a
+  /// thread of the host by waiting.
+  void wait(StepIndex index, StepIndex first);
+  /// Said behind each step's work: others may wait for it now.
+  void passed(StepIndex index);
+
+  /// Whether steps [first, last) contain some of the disk's, which no recording can hold.
+  bool uses_disk(StepIndex first, StepIndex last) const;
+  /// The recording of steps [first, last); nullptr before there is one.
+  DeviceGraph* recording(StepIndex first, StepIndex last);
+  void keep_recording(StepIndex first, StepIndex last, std::unique_ptr<DeviceGraph> graph);
+  /// Forgets recordings from before the pool of host memory was pinned for the `pinning`th time.
+  void use_pinning(int pinning) {
+    if (std::exchange(pinning_, pinning) != pinning) recordings_.clear();
+  }
+  /// How often steps [first, last) have been played.
+  int count_playing(StepIndex first, StepIndex last) { return playings_[{first, last}]++; }
+
+  /// Marks of time on a lane's queue, to be read when all is over.
+  class Marks {
+   public:
+    explicit Marks(DeviceQueues& queues) : queues_(queues) {}
+    /// The next mark's number. Threads: any.
+    int add(Queue queue);
+    double seconds_between(int from, int to) { return queues_.seconds_between(*marks_[from], *marks_[to]); }
+    void clear() { used_ = 0; }
+
+   private:
+    DeviceQueues& queues_;
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<DeviceEvent>> marks_;
+    int used_ = 0;
+  };
+  Marks& marks() { return marks_; }
+
+ private:
+  const Program& program_;
+  DeviceQueues& queues_;
+  std::vector<std::size_t> feed_offsets_, fetch_offsets_;
+  std::unique_ptr<DeviceMemory> staging_;
+  std::vector<std::unique_ptr<DeviceEvent>> events_;  // one a step that other lanes wait for
+  std::vector<std::unique_ptr<DeviceEvent>> lane_events_;
+  std::vector<Queue> copy_queues_;  // those that the program uses
+  std::map<std::pair<StepIndex, StepIndex>, std::unique_ptr<DeviceGraph>> recordings_;
+  std::map<std::pair<StepIndex, StepIndex>, int> playings_;
+  int pinning_ = 0;
+  Marks marks_;
+};
+
+/// Whether a lane is a queue of a device that has some.
+inline bool is_queue(Lane lane) {
+  return lane == Lane::compute || lane == Lane::copy_out || lane == Lane::copy_in;
+}
+/// The queue that plays the lane.
+inline Queue queue_of(Lane lane) {
+  return lane == Lane::copy_out ? Queue::copy_out : lane == Lane::copy_in ? Queue::copy_in : Queue::compute;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+
+#include "device/device.h"
+
+namespace sectionflow::testing_support {
+
+/// The device that tests of kernels and strategies run on. SECTIONFLOW_TEST_DEVICE names it:
+///   cpu       (the default)
+///   emulated  a GPU that the host plays, with the kernels of CUDA
+///   queues    the same with the kernels of the CPU: fast, for what queues, events and recordings do
+///   cuda      the machine's first GPU
+/// Throws: ArgumentError for another name.
+DeviceSpec test_device();
+/// Whether it is the CPU: for what holds of its kernels alone.
+bool tests_run_on_cpu();
+
+}  // namespace sectionflow::testing_support
