@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace sectionflow::gpu {
@@ -19,8 +20,8 @@ TEST(Divisor, DividesAsDivisionDoes) {
     // Around multiples of the divisor and the ends of the ranges, where a quotient that is rounded wrongly shows.
     for (const std::int64_t base : {std::int64_t{0}, divisor, 2 * divisor, (kLimit - 1) / divisor * divisor, kLimit,
                                     kLimit * 12345 / divisor * divisor}) {
-      for (std::int64_t n = base - 2; n <= base + 2; ++n) {
-        if (n >= 0) EXPECT_EQ(by.quotient(n), n / divisor) << n << " / " << divisor;
+      for (std::int64_t n = std::max<std::int64_t>(0, base - 2); n <= base + 2; ++n) {
+        EXPECT_EQ(by.quotient(n), n / divisor) << n << " / " << divisor;
       }
     }
   }
