@@ -1,8 +1,6 @@
 #include "base/random.h"
 
-#include <cmath>
-#include <numbers>
-
+#include "base/box_muller.h"
 #include "base/philox.h"
 
 namespace sectionflow {
@@ -42,10 +40,8 @@ void fill_random_words(const RandomAddress& address, std::uint64_t first_block, 
 }
 
 std::array<float, 2> normals_from_words(std::uint32_t word_a, std::uint32_t word_b) {
-  // In double and from (0, 1], so that the logarithm never sees zero and the tails reach 6.6 sigma.
-  const double radius = std::sqrt(-2.0 * std::log((static_cast<double>(word_a) + 1.0) * 0x1p-32));
-  const double angle = 2.0 * std::numbers::pi * static_cast<double>(word_b) * 0x1p-32;
-  return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
+  const box_muller::Two normals = box_muller::normals(word_a, word_b);
+  return {normals.first, normals.second};
 }
 
 }  // namespace sectionflow

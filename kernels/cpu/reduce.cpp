@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/broadcast_loop.h"
 #include "kernels/cpu/fixed_order_reduce.h"
+#include "kernels/formulas/reduce.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
@@ -19,7 +20,7 @@ std::unique_ptr<Kernel> make_sum(const ReducePlan& plan, double divisor) {
       [plan, divisor](const KernelArguments& arguments) {
         float* y = static_cast<float*>(arguments.outputs[0]);
         plan.run(static_cast<const float*>(arguments.inputs[0]), static_cast<double*>(arguments.workspace),
-                 SumReducer{},
+                 formulas::SumReducer(),
                  [=](std::int64_t result, double total) { y[result] = static_cast<float>(total / divisor); });
       },
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(double)});
@@ -29,8 +30,8 @@ std::unique_ptr<Kernel> make_max(const ReducePlan& plan) {
   return function_kernel(
       [plan](const KernelArguments& arguments) {
         float* y = static_cast<float*>(arguments.outputs[0]);
-        plan.run(static_cast<const float*>(arguments.inputs[0]), static_cast<float*>(arguments.workspace), MaxReducer{},
-                 [=](std::int64_t result, float total) { y[result] = total; });
+        plan.run(static_cast<const float*>(arguments.inputs[0]), static_cast<float*>(arguments.workspace),
+                 formulas::MaxReducer(), [=](std::int64_t result, float total) { y[result] = total; });
       },
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(float)});
 }
@@ -58,42 +59,30 @@ std::unique_ptr<Kernel> make_reduce_grad(const KernelRequest& request) {
   return function_kernel([loop, divisor](const KernelArguments& arguments) {
     const float* dy = static_cast<const float*>(arguments.inputs[0]);
     float* dx = static_cast<float*>(arguments.outputs[0]);
+    const formulas::DivideBy divide{divisor};
     loop.for_each_row([&](std::int64_t begin, std::int64_t count, const std::array<std::int64_t, 1>& offsets) {
       float* to = dx + begin;
       const float* from = dy + offsets[0];
       if (loop.repeats_in_row(0)) {
-        std::fill(to, to + count, *from / divisor);
+        std::fill(to, to + count, divide(*from));
         return;
       }
 #pragma omp simd
-      for (std::int64_t i = 0; i < count; ++i) to[i] = from[i] / divisor;
+      for (std::int64_t i = 0; i < count; ++i) to[i] = divide(from[i]);
     });
   });
 }
 
-/// A NaN among the elements is their maximum, hence equal to it.
-inline bool is_maximum(float x, float y) {
-  return x == y || (x != x && y != y);
-}
-
-/// Counts the elements that are the maximum of theirs.
-struct MaximaReducer {
-  using Accumulator = double;
-  const float* y;
-  static double start() { return 0; }
-  double term(float x, std::int64_t result) const { return is_maximum(x, y[result]) ? 1.0 : 0.0; }
-  static double combine(double a, double b) { return a + b; }
-};
-
 /// dx = share where x is the maximum; may lie over x.
 void give_shares(float* dx, const float* x, const float* y, const float* share, std::int64_t count, bool repeats) {
+  constexpr formulas::ShareOfMaximum give;
   if (repeats) {
     const float maximum = *y, its_share = *share;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) dx[i] = is_maximum(x[i], maximum) ? its_share : 0.0F;
+    for (std::int64_t i = 0; i < count; ++i) dx[i] = give(x[i], maximum, its_share);
   } else {
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) dx[i] = is_maximum(x[i], y[i]) ? share[i] : 0.0F;
+    for (std::int64_t i = 0; i < count; ++i) dx[i] = give(x[i], y[i], share[i]);
   }
 }
 
@@ -112,7 +101,7 @@ std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
         float* dx = static_cast<float*>(arguments.outputs[0]);
         double* partials = static_cast<double*>(arguments.workspace);
         float* shares = reinterpret_cast<float*>(static_cast<std::byte*>(arguments.workspace) + partial_bytes);
-        plan.run(x, partials, MaximaReducer{y},
+        plan.run(x, partials, formulas::MaximaReducer{y},
                  [=](std::int64_t result, double count) { shares[result] = static_cast<float>(dy[result] / count); });
         loop.for_each_row([&](std::int64_t begin, std::int64_t count, const std::array<std::int64_t, 1>& offsets) {
           give_shares(dx + begin, x + begin, y + offsets[0], shares + offsets[0], count, loop.repeats_in_row(0));

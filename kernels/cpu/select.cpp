@@ -2,6 +2,7 @@
 
 #include "kernels/convert_element.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/formulas/compare.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {
@@ -10,7 +11,7 @@ namespace {
 std::unique_ptr<Kernel> make_select(const KernelRequest& request) {
   return with_element_type(request.inputs[1].dtype, [&](auto element) {
     using T = decltype(element);
-    return broadcast_kernel<T, bool, T, T>(request, [](bool condition, T a, T b) { return condition ? a : b; });
+    return broadcast_kernel<T, bool, T, T>(request, formulas::Select());
   });
 }
 

@@ -3,10 +3,10 @@
 #include <xmmintrin.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "device/parallel.h"
 #include "kernels/cpu/copy_bytes.h"
+#include "kernels/formulas/update.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
@@ -59,10 +59,10 @@ std::unique_ptr<Kernel> make_update_moving_average(const KernelRequest& request)
   return function_kernel([=](const KernelArguments& arguments) {
     float* variable = static_cast<float*>(arguments.updated[0]);
     const float* x = input<float>(arguments, 1);
-    const float rest = 1.0F - decay;
+    const formulas::Average average{decay, 1.0F - decay};
     parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) variable[i] = decay * variable[i] + rest * x[i];
+      for (std::int64_t i = begin; i < end; ++i) variable[i] = average(variable[i], x[i]);
     });
   });
 }
@@ -71,10 +71,10 @@ std::unique_ptr<Kernel> make_apply_sgd(const KernelRequest& request) {
   return function_kernel([num_elements = num_elements_of(request)](const KernelArguments& arguments) {
     float* variable = static_cast<float*>(arguments.updated[0]);
     const float* gradient = input<float>(arguments, 1);
-    const float learning_rate = *input<float>(arguments, 2);
+    const formulas::Step step{*input<float>(arguments, 2)};
     parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) variable[i] = variable[i] - learning_rate * gradient[i];
+      for (std::int64_t i = begin; i < end; ++i) variable[i] = step(variable[i], gradient[i]);
     });
   });
 }
@@ -85,21 +85,21 @@ std::unique_ptr<Kernel> make_apply_momentum(const KernelRequest& request) {
     float* variable = static_cast<float*>(arguments.updated[0]);
     float* velocity = static_cast<float*>(arguments.updated[1]);
     const float* gradient = input<float>(arguments, 2);
-    const float learning_rate = *input<float>(arguments, 3);
-    const float momentum = options.momentum;
+    const formulas::Step step{*input<float>(arguments, 3)};
+    const formulas::Velocity next{options.momentum};
     parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
       if (options.nesterov) {
 #pragma omp simd
         for (std::int64_t i = begin; i < end; ++i) {
           const float g = gradient[i];
-          velocity[i] = momentum * velocity[i] + g;
-          variable[i] = variable[i] - learning_rate * (g + momentum * velocity[i]);
+          velocity[i] = next(velocity[i], g);
+          variable[i] = step(variable[i], next.ahead(velocity[i], g));
         }
       } else {
 #pragma omp simd
         for (std::int64_t i = begin; i < end; ++i) {
-          velocity[i] = momentum * velocity[i] + gradient[i];
-          variable[i] = variable[i] - learning_rate * velocity[i];
+          velocity[i] = next(velocity[i], gradient[i]);
+          variable[i] = step(variable[i], velocity[i]);
         }
       }
     });
@@ -122,66 +122,40 @@ void for_each_stripe(std::int64_t num_elements, const Body& body) {
   });
 }
 
-/// What all updates by a running scale do with a stripe in the end.
-struct ScaledStep {
-  float rate, epsilon;
-  float kept = 1;  // of the variable
-
-  /// variable = kept variable - rate direction / (sqrt(squares) + epsilon).
-  void apply(float* variable, const float* direction, const float* squares, std::int64_t count) const {
-    float roots[kStripe] = {};
-    std::copy_n(squares, count, roots);
-    take_roots(roots);
-    const float factor = rate, added = epsilon, rest = kept;
+/// Applies `step` to a stripe, with the roots of `squares`.
+void apply_step(const formulas::ScaledStep& step, float* variable, const float* direction, const float* squares,
+                std::int64_t count) {
+  float roots[kStripe] = {};
+  std::copy_n(squares, count, roots);
+  take_roots(roots);
+  const formulas::ScaledStep scaled = step;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) {
-      variable[i] = rest * variable[i] - factor * direction[i] / (roots[i] + added);
-    }
-  }
-};
+  for (std::int64_t i = 0; i < count; ++i) variable[i] = scaled(variable[i], direction[i], roots[i]);
+}
 
 /// What Adam, or AdamW, does in one step.
 struct AdamStep {
   float beta1, beta2;
-  ScaledStep scaled;
+  formulas::ScaledStep scaled;
 
   void apply(float* variable, float* m, float* v, const float* gradient, std::int64_t count) const {
-    const float keep1 = beta1, keep2 = beta2, rest1 = 1.0F - beta1, rest2 = 1.0F - beta2;
+    const formulas::Average first{beta1, 1.0F - beta1}, second{beta2, 1.0F - beta2};
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) {
       const float g = gradient[i];
-      m[i] = keep1 * m[i] + rest1 * g;
-      v[i] = keep2 * v[i] + rest2 * (g * g);
+      m[i] = first(m[i], g);
+      v[i] = second(v[i], g * g);
     }
-    scaled.apply(variable, m, v, count);
+    apply_step(scaled, variable, m, v, count);
   }
 };
-
-/// 1 - beta^t, with t = steps + 1. In double: of f32 numbers it would lose half its digits in the first steps.
-double correction(float beta, std::int64_t steps) {
-  return 1 - std::pow(double{beta}, static_cast<double>(steps) + 1);
-}
-
-AdamStep adam_step(const AdamOptions& options, float learning_rate, std::int64_t steps) {
-  const double rate = std::sqrt(correction(options.beta2, steps)) / correction(options.beta1, steps);
-  return {options.beta1, options.beta2, {static_cast<float>(learning_rate * rate), options.epsilon}};
-}
-
-/// Numerator and denominator of the formula are multiplied by the root of v's correction.
-AdamStep adam_step(const AdamWOptions& options, float learning_rate, std::int64_t steps) {
-  const double root = std::sqrt(correction(options.beta2, steps));
-  const double kept = 1 - double{learning_rate} * options.weight_decay;
-  return {options.beta1,
-          options.beta2,
-          {static_cast<float>(learning_rate * root / correction(options.beta1, steps)),
-           static_cast<float>(options.epsilon * root), static_cast<float>(kept)}};
-}
 
 template <class Options>
 std::unique_ptr<Kernel> make_apply_adam(const KernelRequest& request) {
   const std::int64_t num_elements = num_elements_of(request);
   return function_kernel([num_elements, options = request.node.options<Options>()](const KernelArguments& arguments) {
-    const AdamStep step = adam_step(options, *input<float>(arguments, 4), *input<std::int64_t>(arguments, 5));
+    const AdamStep step{options.beta1, options.beta2,
+                        formulas::adam_step(options, *input<float>(arguments, 4), *input<std::int64_t>(arguments, 5))};
     float* variable = static_cast<float*>(arguments.updated[0]);
     float* m = static_cast<float*>(arguments.updated[1]);
     float* v = static_cast<float*>(arguments.updated[2]);
@@ -198,13 +172,14 @@ std::unique_ptr<Kernel> make_scaled_by_squares(const KernelRequest& request, flo
     float* variable = static_cast<float*>(arguments.updated[0]);
     float* squares = static_cast<float*>(arguments.updated[1]);
     const float* gradient = input<float>(arguments, 2);
-    const ScaledStep step{*input<float>(arguments, 3), epsilon};
+    const formulas::ScaledStep step{*input<float>(arguments, 3), epsilon};
+    const formulas::Average sum{kept, added};
     for_each_stripe(num_elements, [=](std::int64_t first, std::int64_t count) {
 #pragma omp simd
       for (std::int64_t i = first; i < first + count; ++i) {
-        squares[i] = kept * squares[i] + added * (gradient[i] * gradient[i]);
+        squares[i] = sum(squares[i], gradient[i] * gradient[i]);
       }
-      step.apply(variable + first, gradient + first, squares + first, count);
+      apply_step(step, variable + first, gradient + first, squares + first, count);
     });
   });
 }

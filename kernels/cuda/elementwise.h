@@ -1,32 +1,52 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/pack.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow::gpu {
 
-/// y[i] = function(x[i]).
-template <class Y, class X, class Function>
-struct MapOne {
+/// y[j] = function(x[j]...) for tensors of one shape with element types X..., a pack of neighbours a thread. y may lie
+/// over any x of its type.
+template <class Function, class Y, class Indices, class... X>
+struct FlatMap;
+template <class Function, class Y, std::size_t... k, class... X>
+struct FlatMap<Function, Y, std::index_sequence<k...>, X...> {
+  static constexpr int kWidth = pack_width<Y, X...>();
   Y* y;
-  const X* x;
+  std::array<const void*, sizeof...(X)> x;
+  std::int64_t count;
   Function function;
-  SF_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = function(x[i]); }
+
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t first = i * kWidth;
+    if (first + kWidth > count) {
+      for (std::int64_t j = first; j < count; ++j) y[j] = function(static_cast<const X*>(x.data()[k])[j]...);
+      return;
+    }
+    store_pack(y + first, of_packs(load_pack<kWidth>(static_cast<const X*>(x.data()[k]) + first)...));
+  }
+  SF_HOST_DEVICE Pack<Y, kWidth> of_packs(const Pack<X, kWidth>&... packs) const {
+    Pack<Y, kWidth> result;
+    for (int lane = 0; lane < kWidth; ++lane) result.values[lane] = function(packs.values[lane]...);
+    return result;
+  }
 };
-/// y[i] = function(a[i], b[i]).
-template <class Y, class A, class B, class Function>
-struct MapTwo {
-  Y* y;
-  const A* a;
-  const B* b;
-  Function function;
-  SF_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = function(a[i], b[i]); }
-};
+
+/// Computes `count` elements y[j] = function(x[j]...).
+template <class Y, class... X, class Function>
+void launch_map(void* queue, std::int64_t count, Function function, void* y,
+                const std::array<const void*, sizeof...(X)>& x) {
+  using Body = FlatMap<Function, Y, std::index_sequence_for<X...>, X...>;
+  launch_each(queue, blocks_for(count, Body::kWidth), Body{static_cast<Y*>(y), x, count, function});
+}
 
 /// y[i] = function(x[i]...) for f32 tensors of one shape, one x an input, of which there may be one or two; y may lie
 /// over any of them.
@@ -36,18 +56,14 @@ std::unique_ptr<Kernel> map_kernel(const KernelRequest& request, Function functi
   if constexpr (std::is_invocable_v<Function, float>) {
     return function_kernel(
         [=](const KernelArguments& arguments) {
-          launch_each(arguments.queue, count,
-                      MapOne<float, float, Function>{static_cast<float*>(arguments.outputs[0]),
-                                                     static_cast<const float*>(arguments.inputs[0]), function});
+          launch_map<float, float>(arguments.queue, count, function, arguments.outputs[0], {arguments.inputs[0]});
         },
         {.in_place = {{0, 0}}});
   } else {
     return function_kernel(
         [=](const KernelArguments& arguments) {
-          launch_each(arguments.queue, count,
-                      MapTwo<float, float, float, Function>{static_cast<float*>(arguments.outputs[0]),
-                                                            static_cast<const float*>(arguments.inputs[0]),
-                                                            static_cast<const float*>(arguments.inputs[1]), function});
+          launch_map<float, float, float>(arguments.queue, count, function, arguments.outputs[0],
+                                          {arguments.inputs[0], arguments.inputs[1]});
         },
         {.in_place = {{0, 0}, {1, 0}}});
   }

@@ -22,6 +22,9 @@
 ///   offset, count): elements of the block's shared memory. Name the type of what is read from it (`const float x =
 ///   tile[i]`): on the host `tile[i]` is an object that checks.
 /// - `copy_bytes`, `fill_bytes`: on the device, in order.
+/// - `launch_host(queue, function, data)`: function(data) on a thread of the host, in order: what the queue was given
+///   before is done then, what it is given later waits. It must not call the device, nor wait for it; `data` must live
+///   as long as the queue, or a recording of it, may come to it.
 ///
 /// All join the queue of KernelArguments::queue and return at once. Bodies must not allocate, print or use atomics on
 /// floating point numbers. Nothing contracts a * b + c by itself; write fmaf where it is wanted.
@@ -93,6 +96,9 @@ inline void fill_bytes(void* queue, void* to, int byte, std::size_t bytes) {
   if (bytes == 0) return;
   check_cuda(cudaMemsetAsync(to, byte, bytes, static_cast<cudaStream_t>(queue)), "fill");
 }
+inline void launch_host(void* queue, void (*function)(void*), void* data) {
+  check_cuda(cudaLaunchHostFunc(static_cast<cudaStream_t>(queue), function, data), "launch of a host function");
+}
 
 #else
 
@@ -110,6 +116,9 @@ inline void copy_bytes(void* queue, void* to, const void* from, std::size_t byte
 }
 inline void fill_bytes(void* queue, void* to, int byte, std::size_t bytes) {
   if (bytes > 0) static_cast<HostQueue*>(queue)->enqueue_fill(to, byte, bytes);
+}
+inline void launch_host(void* queue, void (*function)(void*), void* data) {
+  static_cast<HostQueue*>(queue)->enqueue_each(1, [function, data](std::int64_t) { function(data); });
 }
 
 #endif

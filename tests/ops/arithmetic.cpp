@@ -116,6 +116,20 @@ std::vector<OpCase> add_n_cases() {
 }
 INSTANTIATE_TEST_SUITE_P(Cases, AddN, testing::ValuesIn(add_n_cases()), case_name);
 
+TEST(AddNOfMany, TakesAnyNumberOfValues) {
+  Graph graph;
+  std::vector<Value> values;
+  float sum = 0;
+  for (int i = 0; i < 600; ++i) {
+    values.push_back(fill(graph, {7}, i));
+    sum += static_cast<float>(i);  // exact
+  }
+  const HostTensor wanted = HostTensor::of<float>({7}, std::vector<float>(7, sum));
+  for (InPlaceUse in_place : {InPlaceUse::none, InPlaceUse::first_pairs, InPlaceUse::last_pairs}) {
+    EXPECT_TRUE(same_bits(run_kernels({add_n(values)}, {}, {.in_place = in_place})[0], wanted));
+  }
+}
+
 struct ReduceToLikeShapes {
   const char* name;
   Shape x, like;
@@ -133,6 +147,8 @@ const ReduceToLikeShapes kReduceToLike[] = {
     {"to_nothing", {3, 0}, {1, 0}},
     {"bias_of_image", {20, 14, 14, 16}, {16}},
     {"large_to_scalar", {100003}, {}},
+    {"many_rows_of_several", {3, 700, 40}, {3, 1, 40}},
+    {"many_pieces_of_several", {70, 3, 300}, {1, 3, 1}},
 };
 
 std::vector<OpCase> reduce_to_like_cases() {

@@ -1,0 +1,49 @@
+#include "graph/ops/bias_add.h"
+#include "kernels/cuda/broadcast.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/fixed_order_reduce.h"
+#include "kernels/formulas/arithmetic.h"
+#include "kernels/function_kernel.h"
+
+namespace sectionflow {
+namespace {
+
+/// Which dimensions of [..., C] or [N, C, ...] are not the channel.
+std::vector<bool> all_but_channel(const KernelRequest& request, const Shape& shape) {
+  std::vector<bool> axes(static_cast<std::size_t>(shape.rank()), true);
+  const bool is_last = request.node.options<BiasAddOptions>().format == DataFormat::nhwc;
+  axes[is_last ? axes.size() - 1 : 1] = false;
+  return axes;
+}
+
+std::unique_ptr<Kernel> make_bias_add(const KernelRequest& request) {
+  const Shape& y = request.outputs[0].shape;
+  const std::vector<bool> repeated = all_but_channel(request, y);
+  const std::vector<std::int64_t> dense = kept_strides(y, std::vector<bool>(repeated.size(), false));
+  const gpu::Broadcast<float, float, float> add(y, {dense, kept_strides(y, repeated)});
+  return function_kernel(
+      [add](const KernelArguments& arguments) {
+        add.launch(arguments.queue, formulas::Add(), arguments.outputs[0], {arguments.inputs[0], arguments.inputs[1]});
+      },
+      {.in_place = {{.input = 0, .output = 0}}});
+}
+
+std::unique_ptr<Kernel> make_bias_add_grad(const KernelRequest& request) {
+  const Shape& dy = request.inputs[0].shape;
+  const gpu::ReducePlan plan(dy, all_but_channel(request, dy));
+  return function_kernel(
+      [plan](const KernelArguments& arguments) {
+        plan.run(arguments.queue, static_cast<const float*>(arguments.inputs[0]), arguments.workspace,
+                 formulas::SumReducer(), gpu::StoreQuotient{static_cast<float*>(arguments.outputs[0]), 1});
+      },
+      {.workspace_bytes = plan.workspace_bytes<formulas::SumReducer>()});
+}
+
+}  // namespace
+
+void add_bias_add_cuda_kernels(KernelRegistry& registry) {
+  registry.add("bias_add", make_bias_add);
+  registry.add("bias_add_grad", make_bias_add_grad);
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "base/host_device.h"
+
+namespace sectionflow::gpu {
+
+/// Neighbouring elements that a thread loads and stores with one instruction.
+template <class T, int kWidth>
+struct alignas(sizeof(T) * kWidth) Pack {
+  T values[kWidth];
+};
+
+/// How many elements of each of these types a thread takes, so that the largest fill 16 bytes.
+template <class... T>
+constexpr int pack_width() {
+  return 16 / static_cast<int>(std::max({sizeof(T)...}));
+}
+
+/// The `kWidth` elements from `place` on, a multiple of their bytes.
+template <int kWidth, class T>
+SF_HOST_DEVICE Pack<T, kWidth> load_pack(const T* place) {
+#if defined(__CUDA_ARCH__)
+  return *reinterpret_cast<const Pack<T, kWidth>*>(place);
+#else
+  Pack<T, kWidth> pack;
+  std::memcpy(&pack, place, sizeof(pack));
+  return pack;
+#endif
+}
+
+template <class T, int kWidth>
+SF_HOST_DEVICE void store_pack(T* place, const Pack<T, kWidth>& pack) {
+#if defined(__CUDA_ARCH__)
+  *reinterpret_cast<Pack<T, kWidth>*>(place) = pack;
+#else
+  std::memcpy(place, &pack, sizeof(pack));
+#endif
+}
+
+}  // namespace sectionflow::gpu

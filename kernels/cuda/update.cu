@@ -1,0 +1,236 @@
+#include <cmath>
+#include <cstdint>
+
+#include "graph/ops/update.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/formulas/arithmetic.h"
+#include "kernels/formulas/update.h"
+#include "kernels/function_kernel.h"
+
+namespace sectionflow {
+namespace {
+
+std::int64_t num_elements_of(const KernelRequest& request) {
+  return request.inputs[0].shape.num_elements();
+}
+
+const float* f32_input(const KernelArguments& arguments, std::size_t index) {
+  return static_cast<const float*>(arguments.inputs[index]);
+}
+
+std::unique_ptr<Kernel> make_assign(const KernelRequest& request) {
+  return function_kernel([num_bytes = request.inputs[0].bytes()](const KernelArguments& arguments) {
+    gpu::copy_bytes(arguments.queue, arguments.updated[0], arguments.inputs[1], num_bytes);
+  });
+}
+
+/// variable = function(variable, x).
+template <class T, class Function>
+std::unique_ptr<Kernel> map_variable(std::int64_t count, Function function) {
+  return function_kernel([count, function](const KernelArguments& arguments) {
+    gpu::launch_map<T, T, T>(arguments.queue, count, function, arguments.updated[0],
+                             {arguments.updated[0], arguments.inputs[1]});
+  });
+}
+
+std::unique_ptr<Kernel> make_assign_add(const KernelRequest& request) {
+  switch (request.inputs[0].dtype) {
+    case Dtype::f32:
+      return map_variable<float>(num_elements_of(request), formulas::Add());
+    case Dtype::i64:
+      // Unsigned, so that a counter that overflows wraps around.
+      return map_variable<std::uint64_t>(num_elements_of(request), formulas::Add());
+    default:
+      return nullptr;
+  }
+}
+
+std::unique_ptr<Kernel> make_update_moving_average(const KernelRequest& request) {
+  const bool is_training = request.host_booleans[2].value_or(false);
+  const float decay = request.node.options<MovingAverageOptions>().decay;
+  return map_variable<float>(is_training ? num_elements_of(request) : 0, formulas::Average{decay, 1.0F - decay});
+}
+
+/// Elements [first, first + width) of a variable and what belongs to it: rule(states, gradient) changes one element of
+/// each of them, the variable itself first.
+template <int kStates>
+struct States {
+  static constexpr int kWidth = gpu::pack_width<float>();
+  float* states[kStates];
+  const float* gradient;
+  std::int64_t count;
+
+  template <class Rule>
+  SF_HOST_DEVICE void update(std::int64_t first, const Rule& rule) const {
+    if (first + kWidth > count) {
+      for (std::int64_t j = first; j < count; ++j) {
+        float elements[kStates];
+        for (int s = 0; s < kStates; ++s) elements[s] = states[s][j];
+        rule(elements, gradient[j]);
+        for (int s = 0; s < kStates; ++s) states[s][j] = elements[s];
+      }
+      return;
+    }
+    const auto slopes = gpu::load_pack<kWidth>(gradient + first);
+    gpu::Pack<float, kWidth> packs[kStates];
+    for (int s = 0; s < kStates; ++s) packs[s] = gpu::load_pack<kWidth>(states[s] + first);
+    for (int lane = 0; lane < kWidth; ++lane) {
+      float elements[kStates];
+      for (int s = 0; s < kStates; ++s) elements[s] = packs[s].values[lane];
+      rule(elements, slopes.values[lane]);
+      for (int s = 0; s < kStates; ++s) packs[s].values[lane] = elements[s];
+    }
+    for (int s = 0; s < kStates; ++s) gpu::store_pack(states[s] + first, packs[s]);
+  }
+};
+
+/// A pack a thread, by a rule that is made with the learning rate.
+template <class Rule>
+struct UpdatePack {
+  States<Rule::kStates> states;
+  const float* learning_rate;
+  Rule rule;
+
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    Rule of_this_step = rule;
+    of_this_step.set_learning_rate(*learning_rate);
+    states.update(i * States<Rule::kStates>::kWidth, of_this_step);
+  }
+};
+
+/// The variable and its slots are updated; the gradient and the learning rate are the inputs behind them.
+template <class Rule>
+std::unique_ptr<Kernel> update_kernel(const KernelRequest& request, Rule rule) {
+  return function_kernel([count = num_elements_of(request), rule](const KernelArguments& arguments) {
+    constexpr int kStates = Rule::kStates;
+    UpdatePack<Rule> body{{{}, f32_input(arguments, kStates), count}, f32_input(arguments, kStates + 1), rule};
+    for (int s = 0; s < kStates; ++s) body.states.states[s] = static_cast<float*>(arguments.updated[s]);
+    gpu::launch_each(arguments.queue, gpu::blocks_for(count, States<kStates>::kWidth), body);
+  });
+}
+
+struct SgdRule {
+  static constexpr int kStates = 1;
+  formulas::Step step;
+  SF_HOST_DEVICE void set_learning_rate(float rate) { step.learning_rate = rate; }
+  SF_HOST_DEVICE void operator()(float (&state)[1], float gradient) const { state[0] = step(state[0], gradient); }
+};
+
+template <bool kNesterov>
+struct MomentumRule {
+  static constexpr int kStates = 2;
+  formulas::Velocity velocity;
+  formulas::Step step;
+  SF_HOST_DEVICE void set_learning_rate(float rate) { step.learning_rate = rate; }
+  SF_HOST_DEVICE void operator()(float (&state)[2], float gradient) const {
+    state[1] = velocity(state[1], gradient);
+    state[0] = step(state[0], kNesterov ? velocity.ahead(state[1], gradient) : state[1]);
+  }
+};
+
+struct SquaresRule {
+  static constexpr int kStates = 2;
+  formulas::Average squares;
+  formulas::ScaledStep step;
+  SF_HOST_DEVICE void set_learning_rate(float rate) { step.rate = rate; }
+  SF_HOST_DEVICE void operator()(float (&state)[2], float gradient) const {
+    state[1] = squares(state[1], gradient * gradient);
+    state[0] = step(state[0], gradient, std::sqrt(state[1]));
+  }
+};
+
+struct AdamRule {
+  formulas::Average first, second;
+  formulas::ScaledStep step;
+  SF_HOST_DEVICE void operator()(float (&state)[3], float gradient) const {
+    state[1] = first(state[1], gradient);
+    state[2] = second(state[2], gradient * gradient);
+    state[0] = step(state[0], state[1], std::sqrt(state[2]));
+  }
+};
+
+std::unique_ptr<Kernel> make_apply_sgd(const KernelRequest& request) {
+  return update_kernel(request, SgdRule{});
+}
+
+std::unique_ptr<Kernel> make_apply_momentum(const KernelRequest& request) {
+  const auto options = request.node.options<MomentumOptions>();
+  const formulas::Velocity velocity{options.momentum};
+  return options.nesterov ? update_kernel(request, MomentumRule<true>{velocity, {}})
+                          : update_kernel(request, MomentumRule<false>{velocity, {}});
+}
+
+std::unique_ptr<Kernel> make_apply_adagrad(const KernelRequest& request) {
+  return update_kernel(request, SquaresRule{{1, 1}, {0, request.node.options<AdagradOptions>().epsilon}});
+}
+
+std::unique_ptr<Kernel> make_apply_rms_prop(const KernelRequest& request) {
+  const auto options = request.node.options<RmsPropOptions>();
+  return update_kernel(request, SquaresRule{{options.decay, 1.0F - options.decay}, {0, options.epsilon}});
+}
+
+/// A block takes a stretch of the variable, so that the powers of a step, dear in double, are computed once for all of
+/// it.
+template <class Options>
+struct AdamBlock {
+  static constexpr int kPacks = 4;  // a thread
+  States<3> states;
+  const float* learning_rate;
+  const std::int64_t* steps;
+  Options options;
+
+  static constexpr std::int64_t stretch(int threads) { return std::int64_t{threads} * kPacks * States<3>::kWidth; }
+
+  template <class Thread>
+  SF_HOST_DEVICE void operator()(Thread& thread) const {
+    auto shared = thread.template shared<float>(0, 3);
+    if (thread.index() == 0) {
+      const formulas::ScaledStep step = formulas::adam_step(options, *learning_rate, *steps);
+      shared[0] = step.rate;
+      shared[1] = step.epsilon;
+      shared[2] = step.kept;
+    }
+    thread.barrier();
+    const AdamRule rule{{options.beta1, 1.0F - options.beta1},
+                        {options.beta2, 1.0F - options.beta2},
+                        {shared[0], shared[1], shared[2]}};
+    for (int pack = 0; pack < kPacks; ++pack) {
+      const std::int64_t number = pack * thread.block_size() + thread.index();
+      states.update(thread.block() * stretch(thread.block_size()) + number * States<3>::kWidth, rule);
+    }
+  }
+};
+
+template <class Options>
+std::unique_ptr<Kernel> make_apply_adam(const KernelRequest& request) {
+  return function_kernel(
+      [count = num_elements_of(request), options = request.node.options<Options>()](const KernelArguments& arguments) {
+        AdamBlock<Options> body{{{}, f32_input(arguments, 3), count},
+                                f32_input(arguments, 4),
+                                static_cast<const std::int64_t*>(arguments.inputs[5]),
+                                options};
+        for (int s = 0; s < 3; ++s) body.states.states[s] = static_cast<float*>(arguments.updated[s]);
+        constexpr int kThreads = 256;
+        const std::int64_t stretch = AdamBlock<Options>::stretch(kThreads);
+        gpu::launch_blocks(
+            arguments.queue,
+            {.blocks = (count + stretch - 1) / stretch, .threads = kThreads, .shared_bytes = 3 * sizeof(float)}, body);
+      });
+}
+
+}  // namespace
+
+void add_update_cuda_kernels(KernelRegistry& registry) {
+  registry.add("assign", make_assign);
+  registry.add("assign_add", make_assign_add);
+  registry.add("update_moving_average", make_update_moving_average);
+  registry.add("apply_sgd", make_apply_sgd);
+  registry.add("apply_momentum", make_apply_momentum);
+  registry.add("apply_adam", make_apply_adam<AdamOptions>);
+  registry.add("apply_adam_w", make_apply_adam<AdamWOptions>);
+  registry.add("apply_adagrad", make_apply_adagrad);
+  registry.add("apply_rms_prop", make_apply_rms_prop);
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/box_muller.h"
+#include "base/host_device.h"
+#include "base/philox.h"
+#include "base/random.h"
+
+/// Random numbers, shared by every device. Four elements share a block of four random words: element e is made of block
+/// e / 4.
+namespace sectionflow::formulas {
+
+inline constexpr std::int64_t kRandomBlock = 4;
+struct Four {
+  float values[kRandomBlock];
+};
+
+struct DrawUniforms {
+  SF_HOST_DEVICE Four operator()(const RandomAddress& address, std::uint64_t block) const {
+    auto words = philox::counters_of<1>(address, block);
+    philox::ten_rounds(words, address.seed);
+    return {{uniform_from_word(words.c0[0]), uniform_from_word(words.c1[0]), uniform_from_word(words.c2[0]),
+             uniform_from_word(words.c3[0])}};
+  }
+};
+
+struct DrawNormals {
+  SF_HOST_DEVICE Four operator()(const RandomAddress& address, std::uint64_t block) const {
+    auto words = philox::counters_of<1>(address, block);
+    philox::ten_rounds(words, address.seed);
+    const box_muller::Two low = box_muller::normals(words.c0[0], words.c1[0]);
+    const box_muller::Two high = box_muller::normals(words.c2[0], words.c3[0]);
+    return {{low.first, low.second, high.first, high.second}};
+  }
+};
+
+/// Attempt k of block b reads block b + 2^48 k, which no tensor reaches, and an element takes the number of its own
+/// place in the first attempt that has a fitting one there: still a function of address and element alone.
+struct DrawTruncatedNormals {
+  static constexpr float kLimit = 2;  // standard deviations
+  static constexpr int kAttemptBits = 48;
+
+  SF_HOST_DEVICE static bool fits(float x) { return x <= kLimit && x >= -kLimit; }
+  SF_HOST_DEVICE static bool fit(const Four& four) {
+    return fits(four.values[0]) && fits(four.values[1]) && fits(four.values[2]) && fits(four.values[3]);
+  }
+  SF_HOST_DEVICE Four operator()(const RandomAddress& address, std::uint64_t block) const {
+    Four result = DrawNormals()(address, block);
+    for (std::uint64_t attempt = 1; !fit(result); ++attempt) {
+      const Four drawn = DrawNormals()(address, block + (attempt << kAttemptBits));
+      for (int i = 0; i < kRandomBlock; ++i) {
+        if (!fits(result.values[i])) result.values[i] = drawn.values[i];
+      }
+    }
+    return result;
+  }
+};
+
+}  // namespace sectionflow::formulas

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "base/host_device.h"
+
+/// What reductions do with elements, shared by every device. A reducer has the type `Accumulator` and the functions
+/// `start()`, `term(x, result)` and `combine(accumulator, accumulator or term)`.
+namespace sectionflow::formulas {
+
+/// Sums in double: a plain sum of f32 in f32 lanes would lose digits on long axes, and the loop waits for memory
+/// anyway.
+struct SumReducer {
+  using Accumulator = double;
+  SF_HOST_DEVICE static double start() { return 0; }
+  SF_HOST_DEVICE static double term(float x, std::int64_t) { return x; }
+  SF_HOST_DEVICE static double combine(double a, double b) { return a + b; }
+};
+
+/// The largest; a NaN counts as largest.
+struct MaxReducer {
+  using Accumulator = float;
+  SF_HOST_DEVICE static float start() { return -std::numeric_limits<float>::infinity(); }
+  SF_HOST_DEVICE static float term(float x, std::int64_t) { return x; }
+  SF_HOST_DEVICE static float combine(float a, float b) { return b > a || b != b ? b : a; }
+};
+
+/// Squares in double, where that of an f32 number neither overflows nor vanishes.
+struct SquareReducer {
+  using Accumulator = double;
+  SF_HOST_DEVICE static double start() { return 0; }
+  SF_HOST_DEVICE static double term(float x, std::int64_t) { return static_cast<double>(x) * static_cast<double>(x); }
+  SF_HOST_DEVICE static double combine(double a, double b) { return a + b; }
+};
+
+/// A NaN among the elements is their maximum, hence equal to it.
+SF_HOST_DEVICE inline bool is_maximum(float x, float y) {
+  return x == y || (x != x && y != y);
+}
+
+/// Counts the elements that are the maximum of theirs.
+struct MaximaReducer {
+  using Accumulator = double;
+  const float* y;
+  SF_HOST_DEVICE static double start() { return 0; }
+  SF_HOST_DEVICE double term(float x, std::int64_t result) const { return is_maximum(x, y[result]) ? 1.0 : 0.0; }
+  SF_HOST_DEVICE static double combine(double a, double b) { return a + b; }
+};
+
+/// The gradient of an element with respect to a maximum, where each of the maxima has the same share in it.
+struct ShareOfMaximum {
+  SF_HOST_DEVICE float operator()(float x, float maximum, float share) const {
+    return is_maximum(x, maximum) ? share : 0.0F;
+  }
+};
+
+struct DivideBy {
+  float divisor;
+  SF_HOST_DEVICE float operator()(float x) const { return x / divisor; }
+};
+
+}  // namespace sectionflow::formulas
