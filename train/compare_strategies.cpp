@@ -213,7 +213,7 @@ Comparison compare_strategies(const std::vector<Strategy>& strategies, const Com
                         .device = session.device_name(),
                         .threads = session.threads(),
                         .budgets = session.budgets(),
-                        .device_limited = options.session.device_memory > 0,
+                        .device_limited = options.session.device_memory.is_limited(),
                         .copy_threads = options.session.copy_threads,
                         .link_bandwidth = options.session.link_bandwidth,
                         .reference = {},
