@@ -17,7 +17,7 @@ using namespace sectionflow;
 struct Arguments {
   ZooArguments zoo;
   std::int64_t batch = 32;
-  std::string device_memory, host_memory, disk = "0B", profile;
+  std::string device_memory, host_memory, disk = "0B", profile, known_profile;
   double link_gigabytes = 0;
   bool copy_threads = false, nominal = false;
   int threads = 0, steps = 5;
@@ -66,7 +66,9 @@ int run(const Arguments& arguments) {
   const ProgramReport whole = session.plan({built.loss}, types_of(feeds), targets);
   std::printf("whole graph: %s, %d steps\n", bytes_text(whole.planned_peak_bytes).c_str(), whole.num_steps);
   SwapOptions options;
-  if (!arguments.nominal) {
+  if (!arguments.known_profile.empty()) {
+    options.profile = Profile::load(arguments.known_profile);
+  } else if (!arguments.nominal) {
     const auto start = std::chrono::steady_clock::now();
     options.profile = measure_profile(session, {built.loss}, types_of(feeds), targets);
     std::printf("profile:     measured in %.0f ms, link %.1f / %.1f GB/s\n", milliseconds_since(start),
@@ -111,6 +113,7 @@ int main(int argc, char** argv) {
   app.add_flag("--copy-threads", arguments.copy_threads);
   app.add_flag("--nominal", arguments.nominal, "plan by the nominal profile instead of a measured one");
   app.add_option("--profile", arguments.profile, "where to save the measured profile");
+  app.add_option("--known-profile", arguments.known_profile, "plan by this saved profile instead of measuring one");
   app.add_option("--threads", arguments.threads);
   app.add_option("--steps", arguments.steps);
   CLI11_PARSE(app, argc, argv);
