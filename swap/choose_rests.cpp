@@ -46,6 +46,7 @@ class Covering {
   }
 
   void take_best() {
+    if (std::all_of(load_.begin(), load_.end(), [&](std::size_t load) { return load <= limit_; })) return;
     std::priority_queue<Bid> bids;
     for (std::size_t i = 0; i < covers_.size(); ++i) {
       if (taken_[i]) continue;

@@ -74,7 +74,8 @@ class Lanes {
         there_(decisions.size(), 0),
         wanted_(problem.seconds.size() + 1, 0),
         threads_(problem.carrier == CopyCarrier::threads) {
-    for (std::size_t load : bytes_with(problem, decisions)) room_.push_back(device_bytes - std::min(device_bytes, load));
+    for (std::size_t load : bytes_with(problem, decisions))
+      room_.push_back(device_bytes - std::min(device_bytes, load));
     room_.push_back(device_bytes);
   }
 
@@ -162,8 +163,7 @@ double least_seconds(const SwapProblem& problem, std::size_t device_bytes) {
     const double out = excess / rate_out, in = excess / rate_in, end = start[step] + problem.seconds[step];
     // Before the step all of it must have left, and behind it all of it must come back.
     const bool threads = problem.carrier == CopyCarrier::threads;
-    const double with_threads =
-        std::max(start[step], begin + out) + problem.seconds[step] + std::max(total - end, in);
+    const double with_threads = std::max(start[step], begin + out) + problem.seconds[step] + std::max(total - end, in);
     least = std::max(least, threads ? with_threads : total + out + in);
   }
   return least;

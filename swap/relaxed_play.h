@@ -8,8 +8,8 @@
 namespace sectionflow {
 
 /// How decisions would play if bytes could lie anywhere: what comes to the device waits until so much has left it that
-/// all fits, but never for a certain place. Quickly worked out, without a plan of memory, and hardly ever slower than the
-/// schedule that is made of them.
+/// all fits, but never for a certain place. Quickly worked out, without a plan of memory, and hardly ever slower than
+/// the schedule that is made of them.
 struct RelaxedPlay {
   std::vector<StepTime> steps;  ///< the problem's own
   double seconds = 0;

@@ -1,6 +1,8 @@
 #include "swap/search_rests.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "swap/choose_rests.h"
 #include "swap/time_rests.h"
@@ -13,10 +15,16 @@ namespace {
 constexpr int kMostSlack = 2;
 /// How often the times that copies are expected to cause are taken as the base of their timing.
 constexpr int kRetimings = 3;
-/// Changed plans that are looked at.
-constexpr int kMostTrials = 1500;
+/// The best starts are searched from.
+constexpr std::size_t kSearches = 2;
+/// The share of the computing time that is not worth a search.
+constexpr double kNothing = 1e-3;
+/// Changed plans that are looked at from each start.
+constexpr int kMostTrials = 1000;
 /// A second of copying beside the team is worth so much of a second of waiting: less travels, less goes wrong.
 constexpr double kCostOfCopying = 0.01;
+/// Candidates of less than this part of the bytes that are too many are not worth a trial.
+constexpr std::size_t kLeastShare = 256;
 
 std::vector<bool> disk_choice(const SwapProblem& problem, const std::vector<int>& resting, std::size_t host_bytes) {
   if (!problem.has_disk) return std::vector<bool>(resting.size(), false);
@@ -53,17 +61,37 @@ RestPlan timed(const SwapProblem& problem, const RestRoom& room, const std::vect
   return best;
 }
 
+std::size_t host_excess(const RestRoom& room, const RestPlan& plan) {
+  return plan.host_bytes - std::min(plan.host_bytes, room.host);
+}
+
+double cost(const SwapProblem& problem, const RestPlan& plan) {
+  double copies = 0;
+  for (int number : plan.resting) {
+    const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(number)];
+    copies += candidate.out_seconds + candidate.in_seconds;
+  }
+  return plan.play.seconds + kCostOfCopying * copies;
+}
+
+bool is_better(const SwapProblem& problem, const RestRoom& room, const RestPlan& a, const RestPlan& b) {
+  const std::size_t excess_a = host_excess(room, a), excess_b = host_excess(room, b);
+  if (excess_a != excess_b) return excess_a < excess_b;
+  return cost(problem, a) < cost(problem, b) * (1 - 1e-9);
+}
+
 /// Goes from one plan to a better one as long as a small change makes it better.
 class RestSearch {
  public:
-  RestSearch(const SwapProblem& problem, const RestRoom& room, RestPlan start)
+  RestSearch(const SwapProblem& problem, const RestRoom& room, RestPlan start, std::size_t least_bytes)
       : problem_(problem),
         room_(room),
         best_(std::move(start)),
-        most_device_bytes_(std::max(room.device, device_bytes_with(best_.resting))) {}
+        most_device_bytes_(std::max(room.device, device_bytes_with(best_.resting))),
+        least_bytes_(least_bytes) {}
 
   RestPlan search() {
-    while (trials_ > 0 && is_worth_it() && improve()) {
+    while (!best_.resting.empty() && trials_ > 0 && improve()) {
     }
     return std::move(best_);
   }
@@ -85,24 +113,21 @@ class RestSearch {
     return false;
   }
 
+  const RestCandidate& candidate(int number) const { return problem_.candidates[static_cast<std::size_t>(number)]; }
   static bool contains(const std::vector<int>& sorted, int number) {
     return std::binary_search(sorted.begin(), sorted.end(), number);
   }
 
-  bool is_worth_it() const { return excess(best_) > 0 || !best_.resting.empty(); }
-
   bool change(int wanted, int unwanted) {
     if (trials_ <= 0) return false;
-    if (wanted >= 0 && problem_.candidates[static_cast<std::size_t>(wanted)].bytes < least_bytes_) return false;
-    if (unwanted >= 0 && wanted >= 0 && problem_.candidates[static_cast<std::size_t>(unwanted)].bytes < least_bytes_) return false;
-    if (unwanted >= 0 && problem_.candidates[static_cast<std::size_t>(unwanted)].placement != Placement::automatic) {
-      return false;
-    }
+    if (wanted >= 0 && candidate(wanted).bytes < least_bytes_) return false;
+    if (unwanted >= 0 && candidate(unwanted).placement != Placement::automatic) return false;
+    if (unwanted >= 0 && wanted >= 0 && candidate(unwanted).bytes < least_bytes_) return false;
+    --trials_;
     std::vector<int> resting = repair_rests(problem_, room_.device, best_.resting, wanted, unwanted);
     if (resting == best_.resting || device_bytes_with(resting) > most_device_bytes_) return false;
-    --trials_;
     RestPlan plan = timed(problem_, room_, resting, best_.play.steps, 1);
-    if (!is_better(plan, best_)) return false;
+    if (!is_better(problem_, room_, plan, best_)) return false;
     best_ = std::move(plan);
     return true;
   }
@@ -123,27 +148,43 @@ class RestSearch {
     return most;
   }
 
-  bool is_better(const RestPlan& a, const RestPlan& b) const {
-    if (excess(a) != excess(b)) return excess(a) < excess(b);
-    return cost(a) < cost(b) * (1 - 1e-9);
-  }
-  std::size_t excess(const RestPlan& plan) const { return plan.host_bytes - std::min(plan.host_bytes, room_.host); }
-  double cost(const RestPlan& plan) const {
-    double copies = 0;
-    for (int number : plan.resting) {
-      const RestCandidate& candidate = problem_.candidates[static_cast<std::size_t>(number)];
-      copies += candidate.out_seconds + candidate.in_seconds;
-    }
-    return plan.play.seconds + kCostOfCopying * copies;
-  }
-
   const SwapProblem& problem_;
   RestRoom room_;
   RestPlan best_;
   std::size_t most_device_bytes_;
-  std::size_t least_bytes_ = 500000;
+  std::size_t least_bytes_;  // of a candidate that is worth a trial
   int trials_ = kMostTrials;
 };
+
+/// Too little to be worth a trial.
+std::size_t least_bytes(const SwapProblem& problem, std::size_t device_bytes) {
+  const std::size_t most = problem.device.empty() ? 0 : *std::max_element(problem.device.begin(), problem.device.end());
+  return (most - std::min(most, device_bytes)) / kLeastShare;
+}
+
+/// What is idle first, until the fullest step has no more than there is room for: its copies are over the soonest.
+std::vector<int> earliest_rests(const SwapProblem& problem, std::size_t device_bytes) {
+  if (problem.device.empty()) return {};
+  const auto fullest = std::max_element(problem.device.begin(), problem.device.end());
+  const auto step = static_cast<StepIndex>(fullest - problem.device.begin());
+  std::vector<std::pair<StepIndex, int>> across;
+  for (std::size_t i = 0; i < problem.candidates.size(); ++i) {
+    const RestCandidate& candidate = problem.candidates[i];
+    const bool is_large = candidate.bytes > least_bytes(problem, device_bytes);
+    if (is_large && candidate.stretch.after < step && step < candidate.stretch.before) {
+      across.emplace_back(candidate.stretch.after, static_cast<int>(i));
+    }
+  }
+  std::sort(across.begin(), across.end());
+  std::vector<int> taken;
+  std::size_t load = *fullest;
+  for (const auto& [after, number] : across) {
+    if (load <= device_bytes) break;
+    load -= problem.candidates[static_cast<std::size_t>(number)].bytes;
+    taken.push_back(number);
+  }
+  return repair_rests(problem, device_bytes, taken, -1, -1);
+}
 
 }  // namespace
 
@@ -151,15 +192,26 @@ RestPlan plan_rests(const SwapProblem& problem, const RestRoom& room, const std:
   return timed(problem, room, resting, times_without_waits(problem), kRetimings);
 }
 
-RestPlan retimed(const SwapProblem& problem, const RestRoom& room, const std::vector<int>& resting, const std::vector<StepTime>& times) { return timed(problem, room, resting, times, 1); }
 RestPlan search_rests(const SwapProblem& problem, const RestRoom& room, std::size_t slack) {
-  RestPlan best;
-  for (int i = 0; i <= (problem.carrier == CopyCarrier::threads ? kMostSlack : 0); ++i) {
-    const std::size_t less = static_cast<std::size_t>(i) * slack;
-    RestPlan plan = plan_rests(problem, room, choose_rests(problem, room.device - std::min(room.device, less)));
-    if (i == 0 || plan.play.seconds < best.play.seconds) best = std::move(plan);
+  std::vector<RestPlan> starts = {plan_rests(problem, room, choose_rests(problem, room.device))};
+  if (problem.carrier == CopyCarrier::threads && !starts[0].resting.empty()) {
+    starts.push_back(plan_rests(problem, room, earliest_rests(problem, room.device)));
+    for (int i = 1; i <= kMostSlack; ++i) {
+      const std::size_t less = room.device - std::min(room.device, static_cast<std::size_t>(i) * slack);
+      starts.push_back(plan_rests(problem, room, choose_rests(problem, less)));
+    }
   }
-  return RestSearch(problem, room, std::move(best)).search();
+  std::stable_sort(starts.begin(), starts.end(),
+                   [&](const RestPlan& a, const RestPlan& b) { return is_better(problem, room, a, b); });
+  RestPlan best = starts[0];
+  const double compute = std::accumulate(problem.seconds.begin(), problem.seconds.end(), 0.0);
+  for (std::size_t i = 0; i < std::min(kSearches, starts.size()); ++i) {
+    // What nobody waits for is good enough.
+    if (host_excess(room, best) == 0 && best.play.seconds <= compute * (1 + kNothing)) break;
+    RestPlan plan = RestSearch(problem, room, std::move(starts[i]), least_bytes(problem, room.device)).search();
+    if (is_better(problem, room, plan, best)) best = std::move(plan);
+  }
+  return best;
 }
 
 }  // namespace sectionflow

@@ -23,10 +23,9 @@ struct RestRoom {
 /// When these rests travel best.
 RestPlan plan_rests(const SwapProblem& problem, const RestRoom& room, const std::vector<int>& resting);
 
-RestPlan retimed(const SwapProblem& problem, const RestRoom& room, const std::vector<int>& resting, const std::vector<StepTime>& times);
-
-/// The fastest plan that is found: of what choose_rests takes for the room, or for less room by a few multiples of
-/// `slack`, and of small changes to it. Of equally fast ones it copies the least.
+/// The fastest plan that is found within a fixed number of trials. It begins with what is idle first, and with what
+/// choose_rests takes for the room, or for less of it by a few multiples of `slack`; then it takes one rest away, or
+/// adds one, or both, as long as that makes the plan better. Less copying breaks ties.
 RestPlan search_rests(const SwapProblem& problem, const RestRoom& room, std::size_t slack);
 
 }  // namespace sectionflow

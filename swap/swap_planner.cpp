@@ -1,7 +1,6 @@
 #include "swap/swap_planner.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -16,12 +15,12 @@ namespace {
 /// Device budgets that are planned for, from the least that any plan can reach to what the program needs without rests;
 /// and host budgets, up to what all rests together would take.
 constexpr std::size_t kRungs = 64, kHostRungs = 16;
-/// So many of the lowest rungs may need more than they are for, and are considered for every budget.
-constexpr std::size_t kLowRungs = 4;
+/// Budgets below this rung are refused where the lowest rung's plan is: the least that is asked for is one number.
+constexpr std::size_t kLowRungs = 8;
 /// What rests is also chosen as for less room by multiples of so many rungs.
 constexpr std::size_t kSlackRungs = 4;
-/// How often a plan is drafted: first with all of the room, then with less because its buffers did not lie close enough.
-constexpr int kDrafts = 3, kDraftsOfTheLeast = 5;
+/// Drafts of the lowest rung's plan; any other is drafted once.
+constexpr int kDraftsOfTheLeast = 5;
 /// The share of the computing time that no other plan is worth looking for.
 constexpr double kNothing = 1e-3;
 constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max() / 4;
@@ -52,35 +51,34 @@ void SwapPlanner::make_ladders(std::size_t top) {
 }
 
 SwapPlan SwapPlanner::plan() {
-  for (std::size_t rung = highest_rung() + 1; rung-- > 0;) {
-    if (!may_help(bound_of(rung))) break;
-    try_rung(rung);
+  const auto reached = std::upper_bound(rungs_.begin(), rungs_.end(), tools_.budgets().device);
+  std::size_t highest = reached == rungs_.begin() ? 0 : static_cast<std::size_t>(reached - rungs_.begin()) - 1;
+  if (highest < kLowRungs && !lowest_fits()) highest = 0;
+  for (std::size_t rung = highest + 1; rung-- > 0 && may_help(bound_of(rung));) try_rung(rung);
+  if (!best_) {
+    // The host has no room, whatever the device has. No plan needs less of it than the highest rung's.
+    for (std::size_t rung : {std::size_t{0}, highest}) offer(free_plan(free_proposal(rung)));
   }
-  if (!best_) offer(free_plan(free_proposal(0)));
   return std::move(*best_);
 }
 
-/// Of those that the budget may choose from.
-std::size_t SwapPlanner::highest_rung() {
-  const std::size_t budget = tools_.budgets().device;
-  const auto above_budget = std::upper_bound(rungs_.begin(), rungs_.end(), budget);
-  std::size_t highest = static_cast<std::size_t>(std::max<std::ptrdiff_t>(above_budget - rungs_.begin(), 1)) - 1;
-  const std::size_t last_low = std::min(kLowRungs, rungs_.size() - 1);
-  if (highest >= last_low) return highest;
-  const std::size_t least = free_plan(free_proposal(0)).device_peak;
-  while (highest < last_low && rungs_[highest + 1] < least) ++highest;
-  return highest;
+/// Whether the device has room for the least that any plan comes down to, as far as it depends on the device.
+bool SwapPlanner::lowest_fits() {
+  try_rung(0);
+  if (!best_) return free_plan(free_proposal(0)).device_peak <= tools_.budgets().device;
+  const bool only_device = best_->host_peak <= tools_.budgets().host && best_->disk_peak <= tools_.budgets().disk;
+  return fits(*best_) || !only_device;
 }
 
 /// First the plan without a limit on the host; where the host has no room for it, those for the host's rungs.
 void SwapPlanner::try_rung(std::size_t rung) {
-  if (!problem_.has_disk && least_host_bytes(rung) > host_room() && rung > 0) return;
+  if (!problem_.has_disk && least_host_bytes(rung) > host_room()) return;
   const Proposal free = free_proposal(rung);
   if (!may_help(free.bound)) return;
   if (free.plan.host_bytes <= host_room()) {
     const SwapPlan& plan = free_plan(free);
     offer(plan);
-    if (plan.host_peak <= tools_.budgets().host || plan.device_peak > tools_.budgets().device) return;
+    if (plan.host_peak <= tools_.budgets().host) return;
   }
   try_tight(free);
 }
@@ -97,18 +95,15 @@ void SwapPlanner::try_tight(const Proposal& free) {
     tight.bound = std::max(free.bound, tight.plan.play.seconds);
     if (tight.plan.host_bytes > host || !may_help(tight.bound)) continue;
     const SwapPlan& unlimited = free_plan(free);
+    if (free.rung > 0 && unlimited.device_peak > tools_.budgets().device) return;
     tight.bound = std::max(tight.bound, unlimited.prediction.seconds);
-    if (!may_help(tight.bound)) continue;
-    SwapPlan plan = made_of(std::move(tight));
-    if (unlimited.device_peak <= tools_.budgets().device) offer(std::move(plan));
+    if (may_help(tight.bound)) offer(made_of(std::move(tight)));
   }
 }
 
 SwapPlanner::Proposal SwapPlanner::free_proposal(std::size_t rung) const {
   Proposal proposal{.rung = rung, .room = {.device = device_room(rung), .host = kUnlimited}};
-  auto t0=std::chrono::steady_clock::now();
   proposal.plan = search_rests(problem_, proposal.room, slack());
-  if (getenv("SLIM")) std::fprintf(stderr,"rung %zu search %.1f ms of %zu candidates %d steps promise %.1f\n", rungs_[rung]>>20, std::chrono::duration<double,std::milli>(std::chrono::steady_clock::now()-t0).count(), problem_.candidates.size(), problem_.num_steps(), proposal.plan.play.seconds*1e3);
   proposal.bound = std::max(bound_of(rung), proposal.plan.play.seconds);
   return proposal;
 }
@@ -119,36 +114,28 @@ const SwapPlan& SwapPlanner::free_plan(const Proposal& free) {
   return free_plans_.emplace(free.rung, made_of(free)).first->second;
 }
 
-/// Drafts the proposal, and again with less room where its buffers do not lie close enough. The first that keeps to its
-/// rungs, or else the one that takes the least.
+/// Where its buffers do not lie close enough, a lower rung is what has less room; for the lowest the proposal is
+/// drafted again, with less.
 SwapPlan SwapPlanner::made_of(Proposal proposal) {
-  const RestRoom room = proposal.room;
-  const auto excess = [&](const SwapPlan& plan) {
-    return above(plan.device_peak, rungs_[proposal.rung]) + above(plan.host_peak, home_variables() + room.host);
-  };
-  SwapPlan best = drafted(proposal);
-  const int drafts = proposal.rung == 0 ? kDraftsOfTheLeast : kDrafts;
-  SwapPlan last = best;
-  for (int i = 1; i < drafts; ++i) {
-    proposal.plan = retimed(problem_, proposal.room, proposal.plan.resting, steps_of_last_);
+  SwapPlan best = drafted(proposal), last = best;
+  for (int i = 1; proposal.rung == 0 && i < kDraftsOfTheLeast && last.device_peak > rungs_.front(); ++i) {
+    proposal.room.device = above(proposal.room.device, above(last.device_peak, rungs_.front()));
+    const auto resting = repair_rests(problem_, proposal.room.device, proposal.plan.resting, -1, -1);
+    proposal.plan = plan_rests(problem_, proposal.room, resting);
     last = drafted(proposal);
-    if (excess(last) < excess(best)) best = last;
+    if (last.device_peak < best.device_peak && last.host_peak <= best.host_peak) best = last;
   }
   return best;
 }
 
 SwapPlan SwapPlanner::drafted(const Proposal& proposal) {
   SwapPlan plan{.decisions = proposal.plan.decisions};
-  auto t0=std::chrono::steady_clock::now();
   plan.script = insert_rests(script_, rests_of(problem_, plan.decisions));
   Draft draft = tools_.draft(plan.script);
   plan.device_peak = draft.device_peak_bytes;
   plan.host_peak = draft.host_peak_bytes;
   plan.disk_peak = draft.plan.disk.peak_bytes;
   plan.prediction = predict(draft, times_);
-  if (getenv("SLIM")) std::fprintf(stderr,"rung %zu MiB room %zu: bound %.1f promise %.1f rests %zu in %.0f ms drafted %.1f peak %zu lower %zu host %zu\n",rungs_[proposal.rung]>>20,proposal.room.device>>20,proposal.bound*1e3,proposal.plan.play.seconds*1e3,proposal.plan.resting.size(),std::chrono::duration<double,std::milli>(std::chrono::steady_clock::now()-t0).count(),plan.prediction.seconds*1e3,plan.device_peak>>20,draft.plan.lower_bound_bytes>>20,plan.host_peak>>20);
-  steps_of_last_.clear();
-  for (std::size_t i=0;i<draft.schedule.steps.size();++i) { const Step& st=draft.schedule.steps[i]; if (!is_transfer(st.kind) && st.kind!=StepKind::hold) steps_of_last_.push_back(plan.prediction.steps[i]); }
   plan.prediction.seconds = cost(std::max(plan.prediction.seconds, proposal.bound));
   return plan;
 }
@@ -187,7 +174,8 @@ double SwapPlanner::bound_of(std::size_t rung) const {
 
 /// What must be in host memory at some step while there is no disk.
 std::size_t SwapPlanner::least_host_bytes(std::size_t rung) const {
-  const std::size_t most = problem_.device.empty() ? 0 : *std::max_element(problem_.device.begin(), problem_.device.end());
+  const std::size_t most =
+      problem_.device.empty() ? 0 : *std::max_element(problem_.device.begin(), problem_.device.end());
   return above(most, device_room(rung));
 }
 
@@ -199,8 +187,12 @@ std::size_t SwapPlanner::device_room(std::size_t rung) const {
   return round_up(above(rungs_[rung], round_up(tools_.variables().end_bytes)));
 }
 
-std::size_t SwapPlanner::host_room() const { return above(tools_.budgets().host, home_variables()); }
+std::size_t SwapPlanner::host_room() const {
+  return above(tools_.budgets().host, home_variables());
+}
 
-std::size_t SwapPlanner::home_variables() const { return round_up(tools_.variables().home_end_bytes); }
+std::size_t SwapPlanner::home_variables() const {
+  return round_up(tools_.variables().home_end_bytes);
+}
 
 }  // namespace sectionflow

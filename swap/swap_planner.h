@@ -21,13 +21,13 @@ struct SwapPlan {
 
 /// Plans for budgets. Ladders of device and host budgets depend on the script alone, and so does the one plan for each
 /// device rung without a limit on the host, and the one for each pair of rungs. A budget chooses among the plans of the
-/// rungs that it reaches: a larger one chooses among these and more, and never does worse. Most are never made, since it
-/// is known that they would not be chosen:
+/// rungs that it reaches: a larger one chooses among these and more, and never does worse. Most are never made, since
+/// it is known that they would not be chosen:
 ///
 /// - No plan counts as faster than the bound of its rung, which only rises on the way down the ladder, nor than its
 ///   proposal promises before anything is drafted.
-/// - A plan for a limited host does not count as faster, nor as taking less of the device, than the plan for the same
-///   device rung without that limit.
+/// - A plan for a limited host does not count as faster, nor, but for the lowest rung's, as taking less of the device,
+///   than the plan for the same device rung without that limit.
 class SwapPlanner {
  public:
   SwapPlanner(const Script& script, PlanningTools& tools, const SwapRequest& request, const Profile& profile);
@@ -47,7 +47,7 @@ class SwapPlanner {
   };
 
   void make_ladders(std::size_t top);
-  std::size_t highest_rung();
+  bool lowest_fits();
   void try_rung(std::size_t rung);
   void try_tight(const Proposal& free);
   const SwapPlan& free_plan(const Proposal& free);
@@ -75,7 +75,6 @@ class SwapPlanner {
   std::vector<std::size_t> rungs_, host_rungs_;  // budgets, ascending; the host's without its variables
   std::map<std::size_t, SwapPlan> free_plans_;   // by rung
   std::optional<SwapPlan> best_;
-  std::vector<StepTime> steps_of_last_;
 };
 
 }  // namespace sectionflow
