@@ -27,8 +27,14 @@ constexpr double kCostOfCopying = 0.01;
 constexpr std::size_t kLeastShare = 256;
 
 std::vector<bool> disk_choice(const SwapProblem& problem, const std::vector<int>& resting, std::size_t host_bytes) {
-  if (!problem.has_disk) return std::vector<bool>(resting.size(), false);
-  return choose_disk(problem, resting, host_bytes);
+  std::vector<bool> forced;
+  std::size_t all = problem.host.empty() ? 0 : *std::max_element(problem.host.begin(), problem.host.end());
+  for (int number : resting) {
+    const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(number)];
+    forced.push_back(candidate.placement == Placement::disk);
+    all += candidate.host_bytes;
+  }
+  return problem.has_disk && all > host_bytes ? choose_disk(problem, resting, host_bytes) : forced;
 }
 
 std::size_t host_bytes_of(const SwapProblem& problem, const std::vector<Decision>& decisions) {

@@ -45,7 +45,7 @@ class MonotoneCycles : public ::testing::TestWithParam<Road> {
 
 TEST_P(MonotoneCycles, OfRandomNetworks) {
   int fitting = 0;
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(text_of("seed ", seed));
     TrainingSpec spec = random_spec(seed);
     spec.sections = automatic();
@@ -62,7 +62,7 @@ TEST_P(MonotoneCycles, OfRandomNetworks) {
         },
         7, 4);
   }
-  EXPECT_GT(fitting, 10 * 7);
+  EXPECT_GT(fitting, 6 * 7);
 }
 
 TEST_P(MonotoneCycles, OfAResidualNetworkInBlocks) {
@@ -75,7 +75,7 @@ TEST_P(MonotoneCycles, OfAResidualNetworkInBlocks) {
     Session session(graph, in_budgets(device, host));
     return manager.plan(session, {net.loss}, types_of(net.feeds(model.batch({.batch = 8, .seed = 1, .step = 0}))));
   };
-  EXPECT_GT(expect(plan, 7, 3), 7);
+  EXPECT_GT(expect(plan, 5, 3), 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Roads, MonotoneCycles, ::testing::ValuesIn(roads()),
