@@ -15,7 +15,7 @@ namespace {
 /// Device budgets that are planned for, from the least that any plan can reach to what the program needs without rests;
 /// and host budgets, up to what all rests together would take.
 constexpr std::size_t kRungs = 64, kHostRungs = 16;
-/// Budgets below this rung are refused where the lowest rung's plan is: the least that is asked for is one number.
+/// Budgets below this rung are refused where the lowest rung's plans are: the least that is asked for is one number.
 constexpr std::size_t kLowRungs = 8;
 /// What rests is also chosen as for less room by multiples of so many rungs.
 constexpr std::size_t kSlackRungs = 4;
@@ -53,8 +53,8 @@ void SwapPlanner::make_ladders(std::size_t top) {
 SwapPlan SwapPlanner::plan() {
   const auto reached = std::upper_bound(rungs_.begin(), rungs_.end(), tools_.budgets().device);
   std::size_t highest = reached == rungs_.begin() ? 0 : static_cast<std::size_t>(reached - rungs_.begin()) - 1;
-  if (highest < kLowRungs && !lowest_fits()) highest = 0;
-  for (std::size_t rung = highest + 1; rung-- > 0 && may_help(bound_of(rung));) try_rung(rung);
+  const bool is_too_little = highest < kLowRungs && !lowest_fits();
+  for (std::size_t rung = is_too_little ? 0 : highest + 1; rung-- > 0 && may_help(bound_of(rung));) try_rung(rung);
   if (!best_) {
     // The host has no room, whatever the device has. No plan needs less of it than the highest rung's.
     for (std::size_t rung : {std::size_t{0}, highest}) offer(free_plan(free_proposal(rung)));
@@ -62,12 +62,9 @@ SwapPlan SwapPlanner::plan() {
   return std::move(*best_);
 }
 
-/// Whether the device has room for the least that any plan comes down to, as far as it depends on the device.
 bool SwapPlanner::lowest_fits() {
   try_rung(0);
-  if (!best_) return free_plan(free_proposal(0)).device_peak <= tools_.budgets().device;
-  const bool only_device = best_->host_peak <= tools_.budgets().host && best_->disk_peak <= tools_.budgets().disk;
-  return fits(*best_) || !only_device;
+  return best_ && fits(*best_);
 }
 
 /// First the plan without a limit on the host; where the host has no room for it, those for the host's rungs.
@@ -78,7 +75,8 @@ void SwapPlanner::try_rung(std::size_t rung) {
   if (free.plan.host_bytes <= host_room()) {
     const SwapPlan& plan = free_plan(free);
     offer(plan);
-    if (plan.host_peak <= tools_.budgets().host) return;
+    // Only the lowest rung's plans for a limited host may take less of the device.
+    if (plan.host_peak <= tools_.budgets().host && (rung > 0 || fits(plan))) return;
   }
   try_tight(free);
 }
