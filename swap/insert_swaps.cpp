@@ -182,7 +182,9 @@ class SwapPlanner {
     return excess(a) != excess(b) ? excess(a) < excess(b) : a.device_peak < b.device_peak;
   }
 
-  std::size_t host_room() const { return above(tools_.budgets().host, round_up(tools_.variables().home_end_bytes)); }
+  std::size_t host_room() const {
+    return above(tools_.budgets().host, round_up(tools_.variables().home_end_bytes, alignment_of(Tier::host)));
+  }
   std::size_t variables() const { return round_up(tools_.variables().end_bytes); }
 
   const Script& script_;

@@ -23,9 +23,10 @@ INSTANTIATE_TEST_SUITE_P(EveryWay, DiskDamage, every_way(), way_name);
 struct Damaged {
   static constexpr int kBlocks = 8;
   static constexpr std::size_t kBlock = 5120;  // not whole pages
+  static constexpr std::size_t kStride = 2 * kPageBytes;
   explicit Damaged(DiskStoreOptions options) : store(std::move(options)) {}
 
-  static std::size_t offset(int block) { return static_cast<std::size_t>(block) * kBlock; }
+  static std::size_t offset(int block) { return static_cast<std::size_t>(block) * kStride; }
   void write_all(std::uint64_t cycle) {
     for (int i = 0; i < kBlocks; ++i) {
       store.write(i, offset(i), random_bytes(kBlock, 1000 * cycle + static_cast<std::uint64_t>(i)), label(i, cycle));
@@ -66,7 +67,7 @@ struct Damaged {
 };
 
 TEST_P(DiskDamage, DamageIsFoundInAThousandTrials) {
-  Damaged d(options(Damaged::kBlocks * Damaged::kBlock, Damaged::kBlocks));
+  Damaged d(options(Damaged::kBlocks * Damaged::kStride, Damaged::kBlocks));
   std::mt19937 random(11);
   int num_trials = 0;
   d.write_all(0);
