@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@ namespace SF_API sectionflow {
 /// How fast a machine is: the time of each kernel, and how many bytes a second travel between the tiers. Decides
 /// nothing by itself; the same profile gives the same plan.
 struct Profile {
-  std::map<std::string, double> kernel_seconds{};  ///< by kernel_key
+  /// By kernel_key. A replay that is not among them takes as long as the first execution.
+  std::map<std::string, double> kernel_seconds{};
   double flops = 100e9;            ///< a second, of convolutions and products that `kernel_seconds` does not know
   double memory_bandwidth = 10e9;  ///< bytes a second, of all other kernels, and of feeds and fetches
   double launch_seconds = 2e-6;    ///< of every step, besides its work, where `kernel_seconds` does not know it
@@ -28,6 +30,13 @@ struct Profile {
   static Profile load(const std::string& path);
   /// Writes a JSON file. Throws: DataError when it cannot be written.
   void save(const std::string& path) const;
+  /// Reads the file or, where there is none yet, measures and writes it. Throws: what load, save and `measure` throw.
+  static Profile load_or_measure(const std::string& path, const std::function<Profile()>& measure);
+
+  /// The text of such a file.
+  std::string json() const;
+  /// Reads a text that nobody vouches for. Throws: DataError, beginning with `where`, when it is no profile.
+  static Profile from_json(const std::string& text, const std::string& where);
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };
