@@ -188,15 +188,8 @@ void add_options(CLI::App& app, Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  start_logging(argv[0]);
   CLI::App app("Compares strategies of training one model: memory, time, and every byte of the result.");
   Arguments arguments;
   add_options(app, arguments);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(arguments);
-  } catch (const sectionflow::Error& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
+  return sectionflow::run_program(app, argc, argv, [&] { return run(arguments); });
 }

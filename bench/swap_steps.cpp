@@ -115,11 +115,5 @@ int main(int argc, char** argv) {
       "a file with this machine's speeds; measured and written where there is none yet, only measured if absent");
   app.add_option("--threads", arguments.threads);
   app.add_option("--steps", arguments.steps);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(arguments);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return sectionflow::run_program(app, argc, argv, [&] { return run(arguments); });
 }
