@@ -17,7 +17,7 @@ using namespace sectionflow;
 struct Arguments {
   ZooArguments zoo;
   std::int64_t batch = 32;
-  std::string device_memory, host_memory, disk = "0B", profile, known_profile;
+  std::string device_memory, host_memory, disk = "0B", profile;
   double link_gigabytes = 0;
   bool copy_threads = false, nominal = false;
   int threads = 0, steps = 5;
@@ -66,14 +66,12 @@ int run(const Arguments& arguments) {
   const ProgramReport whole = session.plan({built.loss}, types_of(feeds), targets);
   std::printf("whole graph: %s, %d steps\n", bytes_text(whole.planned_peak_bytes).c_str(), whole.num_steps);
   SwapOptions options;
-  if (!arguments.known_profile.empty()) {
-    options.profile = Profile::load(arguments.known_profile);
-  } else if (!arguments.nominal) {
+  if (!arguments.nominal) {
     const auto start = std::chrono::steady_clock::now();
-    options.profile = measure_profile(session, {built.loss}, types_of(feeds), targets);
-    std::printf("profile:     measured in %.0f ms, link %.1f / %.1f GB/s\n", milliseconds_since(start),
+    const auto measure = [&] { return measure_profile(session, {built.loss}, types_of(feeds), targets); };
+    options.profile = arguments.profile.empty() ? measure() : Profile::load_or_measure(arguments.profile, measure);
+    std::printf("profile:     there in %.0f ms, link %.1f / %.1f GB/s\n", milliseconds_since(start),
                 options.profile->link_out / 1e9, options.profile->link_in / 1e9);
-    if (!arguments.profile.empty()) options.profile->save(arguments.profile);
   }
   insert_swaps(session, options);
   const auto start = std::chrono::steady_clock::now();
@@ -112,15 +110,10 @@ int main(int argc, char** argv) {
   app.add_option("--link", arguments.link_gigabytes, "gigabytes a second and direction; 0: unlimited");
   app.add_flag("--copy-threads", arguments.copy_threads);
   app.add_flag("--nominal", arguments.nominal, "plan by the nominal profile instead of a measured one");
-  app.add_option("--profile", arguments.profile, "where to save the measured profile");
-  app.add_option("--known-profile", arguments.known_profile, "plan by this saved profile instead of measuring one");
+  app.add_option(
+      "--profile", arguments.profile,
+      "a file with this machine's speeds; measured and written where there is none yet, only measured if absent");
   app.add_option("--threads", arguments.threads);
   app.add_option("--steps", arguments.steps);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(arguments);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return sectionflow::run_program(app, argc, argv, [&] { return run(arguments); });
 }

@@ -46,7 +46,7 @@ void SwapPlanner::make_ladders(std::size_t top) {
   rungs_.erase(std::unique(rungs_.begin(), rungs_.end()), rungs_.end());
   std::size_t all = 0;
   for (const RestCandidate& candidate : problem_.candidates) all += candidate.host_bytes;
-  for (std::size_t i = 0; i <= kHostRungs; ++i) host_rungs_.push_back(round_up(all / kHostRungs * i));
+  for (std::size_t i = 0; i <= kHostRungs; ++i) host_rungs_.push_back(round_up(all / kHostRungs * i, alignment_of(Tier::host)));
   host_rungs_.erase(std::unique(host_rungs_.begin(), host_rungs_.end()), host_rungs_.end());
 }
 
@@ -190,7 +190,7 @@ std::size_t SwapPlanner::host_room() const {
 }
 
 std::size_t SwapPlanner::home_variables() const {
-  return round_up(tools_.variables().home_end_bytes);
+  return round_up(tools_.variables().home_end_bytes, alignment_of(Tier::host));
 }
 
 }  // namespace sectionflow
