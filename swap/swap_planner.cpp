@@ -56,8 +56,12 @@ SwapPlan SwapPlanner::plan() {
   const bool is_too_little = highest < kLowRungs && !lowest_fits();
   for (std::size_t rung = is_too_little ? 0 : highest + 1; rung-- > 0 && may_help(bound_of(rung));) try_rung(rung);
   if (!best_) {
-    // The host has no room, whatever the device has. No plan needs less of it than the highest rung's.
-    for (std::size_t rung : {std::size_t{0}, highest}) offer(free_plan(free_proposal(rung)));
+    // By whole pages the host has no room, whatever the device has; a plan whose last buffer ends within a page may fit all
+    // the same. Each rung is asked, so that more of the device has all the plans of less.
+    for (std::size_t rung = is_too_little ? 1 : highest + 1; rung-- > 0;) {
+      const Proposal free = free_proposal(rung);
+      if (may_help(free.bound)) offer(free_plan(free));
+    }
   }
   return std::move(*best_);
 }
@@ -186,7 +190,8 @@ std::size_t SwapPlanner::device_room(std::size_t rung) const {
 }
 
 std::size_t SwapPlanner::host_room() const {
-  return above(tools_.budgets().host, home_variables());
+  // Up to a page's end: what lies last takes no more than its bytes.
+  return round_up(above(tools_.budgets().host, home_variables()), alignment_of(Tier::host));
 }
 
 std::size_t SwapPlanner::home_variables() const {
