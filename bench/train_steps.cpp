@@ -210,7 +210,6 @@ int measure(Training& training, const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  start_logging(argv[0]);
   CLI::App app("Trains one model step by step: alone (--steps), or on commands from standard input.");
   Arguments arguments;
   add_zoo_arguments(app, arguments.zoo);
@@ -222,12 +221,8 @@ int main(int argc, char** argv) {
   app.add_option("--device-memory", arguments.device_memory, "budget, as in 512MiB; all of the device if absent");
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
   app.add_option("--seed", arguments.seed, "of data and initial values")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
+  return sectionflow::run_program(app, argc, argv, [&] {
     Training training(arguments);
     return arguments.steps > 0 ? measure(training, arguments) : serve(training, arguments);
-  } catch (const sectionflow::Error& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
+  });
 }
