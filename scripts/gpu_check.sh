@@ -97,8 +97,6 @@ for program in tests/test_ops tests/test_cuda tests/test_sections bench/bench_co
   [ -x "$build/$program" ] || built="$program is not built"
 done
 missing=${no_gpu:-$built}
-cuda=$(find "$build/kernels/cuda" -name libsectionflow_cuda.so 2>/dev/null)
-export SECTIONFLOW_CUDA_LIBRARY=${SECTIONFLOW_CUDA_LIBRARY:-$cuda}
 
 # ---- Tests. The suites of operations and strategies are among those of the label.
 
