@@ -11,8 +11,9 @@
 namespace sectionflow {
 namespace {
 
-constexpr std::array<std::pair<const char*, Dtype>, 6> kDtypes = {{{"BOOL", Dtype::boolean},
+constexpr std::array<std::pair<const char*, Dtype>, 7> kDtypes = {{{"BOOL", Dtype::boolean},
                                                                    {"U8", Dtype::u8},
+                                                                   {"BF16", Dtype::bf16},
                                                                    {"I32", Dtype::i32},
                                                                    {"I64", Dtype::i64},
                                                                    {"F32", Dtype::f32},
