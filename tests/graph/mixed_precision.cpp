@@ -113,16 +113,16 @@ TEST(MixedPrecision, OperationsThatAreNoLayersRefuseTwoDtypes) {
   const Value narrow = cast(x, Dtype::bf16);
   const MixedPrecision precision(graph);
   const int nodes = graph.num_nodes();
-  for (const auto& [text, part] : {std::pair<std::string, std::string>{
-                                       error_text<ArgumentError>([&] { (void)(x + narrow); }),
-                                       "got f32[3,3] and bf16[3,3]; wanted equal dtypes; try cast(x, Dtype::f32)"},
-                                   {error_text<ArgumentError>([&] { matmul(narrow, x); }),
-                                    "input 0 is bf16[3,3] and input 1 f32[3,3]; wanted one dtype"},
-                                   {error_text<ArgumentError>([&] { relu(cast(x, Dtype::f64)); }),
-                                    "got f64[3,3]; wanted f32 or bf16; try cast"}}) {
+  for (const auto& [text, part] :
+       {std::pair<std::string, std::string>{error_text<ArgumentError>([&] { (void)(x + narrow); }),
+                                            "got f32[3,3] and bf16[3,3]; wanted equal dtypes; try cast(x, Dtype::f32)"},
+        {error_text<ArgumentError>([&] { matmul(narrow, x); }),
+         "input 0 is bf16[3,3] and input 1 f32[3,3]; wanted one dtype"},
+        {error_text<ArgumentError>([&] { relu(cast(x, Dtype::f64)); }),
+         "got f64[3,3]; wanted f32 or bf16; try cast"}}) {
     EXPECT_TRUE(contains(text, part)) << "wanted " << part << " in: " << text;
   }
-  EXPECT_EQ(graph.num_nodes(), nodes + 1);  // the cast to f64
+  EXPECT_EQ(graph.num_nodes(), nodes + 1);                 // the cast to f64
   EXPECT_THROW(gradients(mean(narrow), {x}), ShapeError);  // a loss is f32
   const Value parameter = variable("parameter", x * 0.0F);
   EXPECT_THROW(assign(parameter, narrow), ArgumentError);

@@ -58,7 +58,7 @@ TEST(WidenedKernel, OffersEveryBf16InputOfTheBytesOfABf16Output) {
   EXPECT_EQ(cpu_kernel(add_n({x, x, x}))->in_place().size(), 3U);
 }
 
-TEST(WidenedKernel, IsMadeForNoOpThatChangesVariables) {
+TEST(WidenedKernel, NeedsConversions) {
   Graph graph;
   const Value x = placeholder(graph, "x", {7, 5}, Dtype::bf16);
   static CpuDevice device(1);

@@ -162,7 +162,8 @@ std::unique_ptr<Built> build(const OpCase& op_case, std::mt19937& random, std::v
                                  declared_shape(spec.type.shape, op_case.dynamic_batch && spec.has_batch),
                                  spec.type.dtype));
     built->feeds.emplace(inputs.back(), std::move(tensor));
-    if (spec.differentiable && is_floating(spec.type.dtype) && spec.type.dtype != Dtype::f64) built->differentiated.push_back(index);
+    if (spec.differentiable && is_floating(spec.type.dtype) && spec.type.dtype != Dtype::f64)
+      built->differentiated.push_back(index);
   }
   built->outputs = op_case.build(built->graph, inputs);
   wanted = op_case.reference(built->inputs);

@@ -57,9 +57,9 @@ struct OpCase {
   bool same_bits_for_any_threads = false;   ///< own loops promise it; oneDNN does not
 };
 
-/// The case in bf16: `inputs`, or, where none are named, all that are f32. Their values are rounded before the reference
-/// sees them. Each output and each gradient may err by one rounding to bf16 more than in f32; gradients that are computed
-/// from a rounded output by `gradient_slack` times 2^-8 sum |v_i| besides.
+/// The case in bf16: `inputs`, or, where none are named, all that are f32. Their values are rounded before the
+/// reference sees them. Each output and each gradient may err by one rounding to bf16 more than in f32; gradients that
+/// are computed from a rounded output by `gradient_slack` times 2^-8 sum |v_i| besides.
 OpCase in_bf16(OpCase op_case, std::vector<std::size_t> inputs = {}, double gradient_slack = 0);
 
 /// Checks, with random inputs from a seed that failures print (SECTIONFLOW_TEST_SEED sets another):
