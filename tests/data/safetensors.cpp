@@ -259,7 +259,7 @@ TEST(Safetensors, MetadataIsOfStringsOnly) {
 }
 
 TEST(Safetensors, UnsupportedDtypeIsRefusedByName) {
-  expect_refusal(R"({"w":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}})", "xx", "tensor 'w' has the dtype 'BF16'");
+  expect_refusal(R"({"w":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}})", "xx", "tensor 'w' has the dtype 'F16'");
 }
 
 TEST(Safetensors, BooleansOtherThanZeroAndOneAreRefused) {
