@@ -15,6 +15,7 @@
 #include "graph/graph.h"
 #include "graph/graph_file.h"
 #include "graph/layers.h"
+#include "graph/mixed_precision.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/argmax.h"
 #include "graph/ops/arithmetic.h"

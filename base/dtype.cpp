@@ -12,6 +12,8 @@ std::size_t dtype_bytes(Dtype dtype) {
     case Dtype::f64:
     case Dtype::i64:
       return 8;
+    case Dtype::bf16:
+      return 2;
     case Dtype::u8:
     case Dtype::boolean:
       return 1;
@@ -33,12 +35,14 @@ std::string_view dtype_name(Dtype dtype) {
       return "u8";
     case Dtype::boolean:
       return "bool";
+    case Dtype::bf16:
+      return "bf16";
   }
   throw InternalError("dtype_name: unknown dtype");
 }
 
 bool is_floating(Dtype dtype) {
-  return dtype == Dtype::f32 || dtype == Dtype::f64;
+  return dtype == Dtype::f32 || dtype == Dtype::f64 || dtype == Dtype::bf16;
 }
 
 }  // namespace sectionflow

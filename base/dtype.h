@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/bfloat16.h"
 #include "base/export.h"
 
 namespace SF_API sectionflow {
 
-/// Element types of tensors. `boolean` is one byte, 0 or 1.
-enum class Dtype : std::uint8_t { f32, f64, i32, i64, u8, boolean };
+/// Element types of tensors. `boolean` is one byte, 0 or 1; `bf16` is BFloat16.
+enum class Dtype : std::uint8_t { f32, f64, i32, i64, u8, boolean, bf16 };
 
 /// Bytes of one element.
 std::size_t dtype_bytes(Dtype dtype);
@@ -17,7 +18,7 @@ std::size_t dtype_bytes(Dtype dtype);
 /// "f32", "i64", "bool", ...
 std::string_view dtype_name(Dtype dtype);
 
-/// Whether elements are floating point numbers: f32 or f64.
+/// Whether elements are floating point numbers: f32, f64 or bf16.
 bool is_floating(Dtype dtype);
 
 /// `value`: the Dtype whose elements are `T` in C++. Other types have none.
@@ -52,6 +53,12 @@ struct DtypeOf<std::uint8_t> {
 template <>
 struct DtypeOf<bool> {
   static constexpr Dtype value = Dtype::boolean;
+};
+
+/// BFloat16 in C++ is bf16.
+template <>
+struct DtypeOf<BFloat16> {
+  static constexpr Dtype value = Dtype::bf16;
 };
 
 /// The Dtype whose elements are `T` in C++.

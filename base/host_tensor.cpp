@@ -57,6 +57,9 @@ std::string number_text(Dtype dtype, const std::byte* bytes) {
     case Dtype::f32:
       std::snprintf(text, sizeof(text), "%.9g", static_cast<double>(as(0.0F)));
       break;
+    case Dtype::bf16:
+      std::snprintf(text, sizeof(text), "%.4g", static_cast<double>(as(BFloat16())));
+      break;
     case Dtype::f64:
       std::snprintf(text, sizeof(text), "%.17g", as(0.0));
       break;

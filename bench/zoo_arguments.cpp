@@ -46,6 +46,8 @@ void add_zoo_arguments(CLI::App& app, ZooArguments& arguments) {
   app.add_option("--heads", options.heads, "heads of its attention");
   app.add_option("--sequence", options.sequence, "tokens in a text");
   app.add_option("--vocabulary", options.vocabulary, "different tokens");
+  app.add_flag_callback(
+      "--bf16", [&options] { options.precision = Dtype::bf16; }, "activations and products in bf16, variables in f32");
 }
 
 ZooModel model_of(const ZooArguments& arguments, const Cut& cut) {

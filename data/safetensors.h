@@ -40,8 +40,8 @@ std::vector<NamedView> views_of(const std::vector<NamedTensor>& tensors);
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
                        const Metadata& metadata = {});
 
-/// Reads a safetensors file of dtypes BOOL, U8, I32, I64, F32 and F64. The file is not trusted: its header is checked
-/// against its size before any tensor is allocated, and memory stays below the tensors' bytes and 40 times the
+/// Reads a safetensors file of dtypes BOOL, U8, I32, I64, BF16, F32 and F64. The file is not trusted: its header is
+/// checked against its size before any tensor is allocated, and memory stays below the tensors' bytes and 40 times the
 /// header's. Throws: DataError naming the file, and the tensor where one is at fault, for a missing or damaged file and
 /// for dtypes outside this list.
 SafetensorsFile read_safetensors(const std::filesystem::path& path);

@@ -54,7 +54,7 @@ Fans fans_of(const Layer& layer, std::int64_t channels) {
 
 /// The shape of the kernel, after everything that is asked of the input and the options has been checked.
 Shape checked_kernel_shape(Value x, const Layer& layer) {
-  check_f32_input(x, layer.op, layer.name);
+  check_layer_input(x, layer.op, layer.name);
   const DataFormat format = layer.convolution.steps.format;
   const std::size_t rank = layer.kernel.size();
   SF_CHECK(layer.filters > 0, ArgumentError, layer.label(), ": filters is ", layer.filters, "; wanted > 0");
@@ -77,16 +77,18 @@ Shape checked_kernel_shape(Value x, const Layer& layer) {
   return kernel;
 }
 
-Value build(Value x, const Layer& layer, Where where, const std::function<Value(Value kernel)>& convolve) {
+Value build(Value x, const Layer& layer, Where where, const std::function<Value(Value x, Value kernel)>& convolve) {
   return x.graph().build_at(where, [&] {
     const Shape kernel_shape = checked_kernel_shape(x, layer);
     Graph& graph = x.graph();
     const auto scope = graph.scope(layer.name);
     const Fans fans = fans_of(layer, image_dims(x.shape(), layer.convolution.steps.format).channels);
-    const Value y = convolve(parameter("kernel", layer.kernel_initializer, {graph, kernel_shape, fans.in, fans.out}));
+    const Value kernel = parameter("kernel", layer.kernel_initializer, {graph, kernel_shape, fans.in, fans.out});
+    const Value input = in_layer_dtype(x);
+    const Value y = convolve(input, in_dtype(kernel, input.dtype()));
     if (!layer.bias) return y;
     const Value bias = parameter("bias", layer.bias_initializer, {graph, {layer.filters}, fans.in, fans.out});
-    return bias_add(y, bias, {.format = layer.convolution.steps.format});
+    return bias_add(y, in_dtype(bias, y.dtype()), {.format = layer.convolution.steps.format});
   });
 }
 
@@ -107,25 +109,25 @@ Options convolution_of(const LayerOptions& layer) {
 Value conv2d(Value x, const Conv2dLayerOptions& options, Where where) {
   const auto convolution = convolution_of<Conv2dOptions>(options);
   return build(x, layer_of(options, convolution, "conv2d", false), where,
-               [&](Value kernel) { return conv2d(x, kernel, convolution); });
+               [&](Value input, Value kernel) { return conv2d(input, kernel, convolution); });
 }
 
 Value conv3d(Value x, const Conv3dLayerOptions& options, Where where) {
   const auto convolution = convolution_of<Conv3dOptions>(options);
   return build(x, layer_of(options, convolution, "conv3d", false), where,
-               [&](Value kernel) { return conv3d(x, kernel, convolution); });
+               [&](Value input, Value kernel) { return conv3d(input, kernel, convolution); });
 }
 
 Value conv_transpose2d(Value x, const ConvTranspose2dLayerOptions& options, Where where) {
   const auto convolution = convolution_of<ConvTranspose2dOptions>(options);
   return build(x, layer_of(options, convolution, "conv_transpose2d", true), where,
-               [&](Value kernel) { return conv_transpose2d(x, kernel, convolution); });
+               [&](Value input, Value kernel) { return conv_transpose2d(input, kernel, convolution); });
 }
 
 Value conv_transpose3d(Value x, const ConvTranspose3dLayerOptions& options, Where where) {
   const auto convolution = convolution_of<ConvTranspose3dOptions>(options);
   return build(x, layer_of(options, convolution, "conv_transpose3d", true), where,
-               [&](Value kernel) { return conv_transpose3d(x, kernel, convolution); });
+               [&](Value input, Value kernel) { return conv_transpose3d(input, kernel, convolution); });
 }
 
 }  // namespace sectionflow

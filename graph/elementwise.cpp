@@ -1,20 +1,20 @@
 #include "graph/elementwise.h"
 
-#include "graph/check_f32.h"
+#include "graph/check_dtype.h"
 
 namespace sectionflow {
 
-std::vector<TensorType> infer_like_f32(const ShapeRequest& request) {
+std::vector<TensorType> infer_like_float(const ShapeRequest& request) {
   const TensorType& x = request.inputs[0];
-  check_f32(x, request.label);
+  check_f32_or_bf16(x, request.label);
   return {x};
 }
 
 std::vector<TensorType> infer_gradient_of_one(const ShapeRequest& request) {
   const TensorType& dy = request.inputs[0];
   const TensorType& other = request.inputs[1];
-  SF_CHECK(other.dtype == Dtype::f32 && may_agree(dy, other), ShapeError, request.label, " got ", dy.text(), " and ",
-           other.text(), "; wanted equal types, f32");
+  SF_CHECK(is_f32_or_bf16(other.dtype) && may_agree(dy, other), ShapeError, request.label, " got ", dy.text(), " and ",
+           other.text(), "; wanted equal types, f32 or bf16");
   return {other};
 }
 
@@ -29,7 +29,8 @@ std::vector<TensorType> infer_broadcast(const ShapeRequest& request) {
 std::vector<TensorType> infer_gradient_of_two(const ShapeRequest& request) {
   const TensorType& dy = request.inputs[0];
   for (const TensorType& input : request.inputs) {
-    SF_CHECK(input.dtype == Dtype::f32, ShapeError, request.label, " got ", input.text(), "; wanted f32");
+    SF_CHECK(is_f32_or_bf16(input.dtype) && input.dtype == dy.dtype, ShapeError, request.label, " got ", dy.text(),
+             " and ", input.text(), "; wanted f32 or bf16, all of one dtype");
     SF_CHECK(broadcast_shapes(dy.shape, input.shape, request.label) == dy.shape, ShapeError, request.label, ": ",
              input.shape, " does not broadcast to ", dy.shape);
   }

@@ -321,6 +321,12 @@ GraphScope Graph::enter_phase(Phase phase) {
   return scope;
 }
 
+GraphScope Graph::enter_layer_dtype(Dtype dtype) {
+  GraphScope scope([this, previous = layer_dtype_] { layer_dtype_ = previous; });
+  layer_dtype_ = dtype;
+  return scope;
+}
+
 GraphScope Graph::enter_place(Where where) {
   GraphScope scope([this, previous = place_] { place_ = previous; });
   if (!place_.known()) place_ = where;

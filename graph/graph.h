@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -137,6 +138,10 @@ class Graph {
   [[nodiscard]] GraphScope enter_group(GroupId group);
   /// What the nodes made from here on are for, until the scope ends.
   [[nodiscard]] GraphScope enter_phase(Phase phase);
+  /// The dtype in which layers made from here on compute, until the scope ends: see MixedPrecision.
+  [[nodiscard]] GraphScope enter_layer_dtype(Dtype dtype);
+  /// That dtype; none where layers compute in that of their input.
+  std::optional<Dtype> layer_dtype() const { return layer_dtype_; }
   /// The place in the user's source that nodes made from here on come from; within another place it changes nothing.
   [[nodiscard]] GraphScope enter_place(Where where);
 
@@ -198,6 +203,7 @@ class Graph {
   GroupId current_group_ = kNoGroup;
   Where place_{};
   Phase phase_ = Phase::model;
+  std::optional<Dtype> layer_dtype_;
   std::uint32_t next_model_ordinal_ = 0;
   std::uint32_t next_training_ordinal_ = 0;
   std::map<std::string, std::vector<CollectionEntry<Value>>, std::less<>> value_collections_;

@@ -12,7 +12,7 @@
 namespace sectionflow {
 Value dense(Value x, const DenseOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
-    check_f32_input(x, "dense", options.name);
+    check_layer_input(x, "dense", options.name);
     SF_CHECK(options.units > 0, ArgumentError, "dense '", options.name, "': units is ", options.units, "; wanted > 0");
     SF_CHECK(x.shape().rank() >= 2 && x.shape()[-1] != kDynamic, ShapeError, "dense '", options.name, "' got ",
              x.shape(), "; wanted [..., C] of rank 2 or more with C known; try reshape(x, {-1, features})");
@@ -23,15 +23,17 @@ Value dense(Value x, const DenseOptions& options, Where where) {
     const auto fan_out = static_cast<double>(options.units);
     const Value kernel =
         parameter("kernel", options.kernel_initializer, {graph, {channels, options.units}, fan_in, fan_out});
-    const Value y = matmul(x, kernel);
+    const Value input = in_layer_dtype(x);
+    const Value y = matmul(input, in_dtype(kernel, input.dtype()));
     if (!options.bias) return y;
-    return bias_add(y, parameter("bias", options.bias_initializer, {graph, {options.units}, fan_in, fan_out}));
+    const Value bias = parameter("bias", options.bias_initializer, {graph, {options.units}, fan_in, fan_out});
+    return bias_add(y, in_dtype(bias, y.dtype()));
   });
 }
 
 Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
-    check_f32_input(x, "batch_norm", options.name);
+    check_layer_input(x, "batch_norm", options.name);
     check_host_boolean(is_training, text_of("batch_norm '", options.name, "'"));
     SF_CHECK(is_training.type() == (TensorType{Dtype::boolean, {}}), ArgumentError, "batch_norm '", options.name,
              "': is_training is ", is_training.type().text(), "; wanted bool[]");
@@ -48,7 +50,7 @@ Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& option
     const Value moving_mean = parameter("moving_mean", zeros(), request, {.trainable = false});
     const Value moving_variance = parameter("moving_variance", ones(), request, {.trainable = false});
     const BatchNormResult result =
-        batch_norm(x, scale, shift, moving_mean, moving_variance, is_training,
+        batch_norm(in_layer_dtype(x), scale, shift, moving_mean, moving_variance, is_training,
                    {.epsilon = options.epsilon, .relu = options.relu, .format = options.format});
     for (const auto& [average, batch] : {std::pair{moving_mean, result.mean}, {moving_variance, result.variance}}) {
       graph.add_to_collection(kUpdateOperations, update_moving_average(average, batch, is_training, options.decay));
@@ -59,7 +61,7 @@ Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& option
 
 Value layer_norm(Value x, const LayerNormLayerOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
-    check_f32_input(x, "layer_norm", options.name);
+    check_layer_input(x, "layer_norm", options.name);
     SF_CHECK(options.epsilon >= 0, ArgumentError, "layer_norm '", options.name, "': epsilon ", options.epsilon,
              "; wanted >= 0");
     SF_CHECK(x.shape().rank() >= 1 && x.shape()[-1] > 0, ShapeError, "layer_norm '", options.name, "' got ", x.shape(),
@@ -69,7 +71,7 @@ Value layer_norm(Value x, const LayerNormLayerOptions& options, Where where) {
     const InitializerRequest request{graph, {x.shape()[-1]}};
     const Value scale = parameter("scale", ones(), request);
     const Value shift = parameter("shift", zeros(), request);
-    return layer_norm(x, scale, shift, {.epsilon = options.epsilon});
+    return layer_norm(in_layer_dtype(x), scale, shift, {.epsilon = options.epsilon});
   });
 }
 
@@ -82,8 +84,9 @@ Value embedding(Value indices, const EmbeddingOptions& options, Where where) {
     Graph& graph = indices.graph();
     const auto scope = graph.scope(options.name);
     const auto width = static_cast<double>(options.width);
-    return gather(parameter("table", options.initializer, {graph, {options.vocabulary, options.width}, 1, width}),
-                  indices);
+    const Value table = parameter("table", options.initializer, {graph, {options.vocabulary, options.width}, 1, width});
+    // Cast behind the gather, so that the table's gradient is summed in its own dtype.
+    return in_layer_dtype(gather(table, indices));
   });
 }
 

@@ -14,6 +14,8 @@
 namespace SF_API sectionflow {
 
 // Layers make their parameters as trainable variables below a name scope of their own: `<name>/kernel`, `<name>/bias`.
+// x is f32 or bf16, and y like it, unless a MixedPrecision is open (graph/mixed_precision.h): then y is of its dtype.
+// Variables are f32.
 
 /// Of the layer dense: its width, its variables and their initial values.
 struct DenseOptions {
@@ -23,7 +25,7 @@ struct DenseOptions {
   Initializer bias_initializer = zeros();
   std::string name = "dense";
 };
-/// y = x kernel + bias. Shapes: x [..., C] of rank 2 or more, kernel [C, units], bias [units], y [..., units]. f32.
+/// y = x kernel + bias. Shapes: x [..., C] of rank 2 or more, kernel [C, units], bias [units], y [..., units].
 Value dense(Value x, const DenseOptions& options, Where where = Where::here());
 
 /// Of the layer conv2d: Conv2dOptions, and the filters, the bias and their initial values.
@@ -41,7 +43,7 @@ struct Conv2dLayerOptions {
   std::string name = "conv2d";
 };
 /// Convolution with a kernel of its own. Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw),
-/// kernel [KH, KW, C / groups, filters], bias [filters], y [N, OH, OW, filters]. f32.
+/// kernel [KH, KW, C / groups, filters], bias [filters], y [N, OH, OW, filters].
 Value conv2d(Value x, const Conv2dLayerOptions& options, Where where = Where::here());
 
 /// Of the layer conv3d: Conv3dOptions, and the filters, the bias and their initial values.
@@ -59,7 +61,7 @@ struct Conv3dLayerOptions {
   std::string name = "conv3d";
 };
 /// Convolution with a kernel of its own. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw),
-/// kernel [KD, KH, KW, C / groups, filters], bias [filters], y [N, OD, OH, OW, filters]. f32.
+/// kernel [KD, KH, KW, C / groups, filters], bias [filters], y [N, OD, OH, OW, filters].
 Value conv3d(Value x, const Conv3dLayerOptions& options, Where where = Where::here());
 
 /// Of the layer conv_transpose2d: ConvTranspose2dOptions, and the filters, the bias and their initial values.
@@ -78,7 +80,7 @@ struct ConvTranspose2dLayerOptions {
   std::string name = "conv_transpose2d";
 };
 /// Transposed convolution with a kernel of its own. Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw),
-/// kernel [KH, KW, filters / groups, C], bias [filters], y [N, OH, OW, filters]. f32.
+/// kernel [KH, KW, filters / groups, C], bias [filters], y [N, OH, OW, filters].
 Value conv_transpose2d(Value x, const ConvTranspose2dLayerOptions& options, Where where = Where::here());
 
 /// Of the layer conv_transpose3d: ConvTranspose3dOptions, and the filters, the bias and their initial values.
@@ -97,7 +99,7 @@ struct ConvTranspose3dLayerOptions {
   std::string name = "conv_transpose3d";
 };
 /// Transposed convolution with a kernel of its own. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw),
-/// kernel [KD, KH, KW, filters / groups, C], bias [filters], y [N, OD, OH, OW, filters]. f32.
+/// kernel [KD, KH, KW, filters / groups, C], bias [filters], y [N, OD, OH, OW, filters].
 Value conv_transpose3d(Value x, const ConvTranspose3dLayerOptions& options, Where where = Where::here());
 
 /// Of the layer batch_norm: BatchNormOptions, and how its moving averages and variables are kept and called.
@@ -110,7 +112,7 @@ struct BatchNormLayerOptions {
 };
 /// Batch normalisation with scale (initially 1) and shift (0). The moving averages (of mean, initially 0, and biased
 /// variance, initially 1) are variables that are not trained; their updates go to the collection "update_operations".
-/// Shapes: x [..., C] (nchw: [N, C, ...]); y like x; is_training [], a boolean placeholder or constant. f32.
+/// Shapes: x [..., C] (nchw: [N, C, ...]); y like x; is_training [], a boolean placeholder or constant.
 Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options = {}, Where where = Where::here());
 
 /// Of the layer layer_norm: LayerNormOptions, and the name that its variables begin with.
@@ -119,7 +121,7 @@ struct LayerNormLayerOptions {
   std::string name = "layer_norm";
 };
 /// Layer normalisation over the last axis with scale (initially 1) and shift (0). Shapes: x [..., C] of any rank but 0;
-/// scale, shift [C]; y like x. f32.
+/// scale, shift [C]; y like x.
 Value layer_norm(Value x, const LayerNormLayerOptions& options = {}, Where where = Where::here());
 
 /// Of the layer embedding: its table and the initial values.
@@ -130,7 +132,7 @@ struct EmbeddingOptions {
   std::string name = "embedding";
 };
 /// Rows of a trainable table, `<name>/table`, by their numbers; see gather. Shapes: indices [...] i32 or i64, table
-/// [vocabulary, width], y [..., width] f32.
+/// [vocabulary, width], y [..., width].
 Value embedding(Value indices, const EmbeddingOptions& options, Where where = Where::here());
 
 }  // namespace sectionflow

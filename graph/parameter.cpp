@@ -1,5 +1,8 @@
 #include "graph/parameter.h"
 
+#include "graph/check_dtype.h"
+#include "graph/ops/cast.h"
+
 namespace sectionflow {
 
 Value parameter(std::string_view name, const Initializer& initializer, const InitializerRequest& request,
@@ -14,9 +17,16 @@ Value parameter(std::string_view name, const Initializer& initializer, const Ini
   return variable(name, initial, options);
 }
 
-void check_f32_input(Value x, std::string_view layer, const std::string& name) {
-  SF_CHECK(x.dtype() == Dtype::f32, ArgumentError, layer, " '", name, "' got ", x.type().text(),
-           "; wanted f32; try cast");
+void check_layer_input(Value x, std::string_view layer, const std::string& name) {
+  check_f32_or_bf16(x.type(), text_of(layer, " '", name, "'"));
+}
+
+Value in_layer_dtype(Value x) {
+  return in_dtype(x, x.graph().layer_dtype().value_or(x.dtype()));
+}
+
+Value in_dtype(Value x, Dtype dtype) {
+  return x.dtype() == dtype ? x : cast(x, dtype);
 }
 
 }  // namespace sectionflow

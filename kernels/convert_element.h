@@ -11,10 +11,17 @@
 namespace sectionflow {
 
 /// One element in another dtype: floats to integers towards zero, NaN and values out of range to 0; integers modulo
-/// 2^bits; f64 to f32 to the nearest, beyond its range to infinity.
+/// 2^bits; f64 to f32 to the nearest, beyond its range to infinity; to bf16 by way of
+/// f32, rounded twice.
 template <class To, class From>
 SF_HOST_DEVICE To convert_element(From x) {
-  if constexpr (std::is_same_v<To, bool>) {
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (std::is_same_v<From, BFloat16>) {
+    return convert_element<To>(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, BFloat16>) {
+    return BFloat16(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
     return x != From{0};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // Both bounds are powers of two (or 0), so exact in From; NaN fails the comparisons. What lies less than 1 below
@@ -46,6 +53,8 @@ decltype(auto) with_element_type(Dtype dtype, Visit&& visit) {
       return visit(std::uint8_t{});
     case Dtype::boolean:
       return visit(bool{});
+    case Dtype::bf16:
+      return visit(BFloat16{});
   }
   throw InternalError("with_element_type: unknown dtype");
 }

@@ -6,19 +6,38 @@
 #include <vector>
 
 #include "kernels/kernel.h"
+#include "kernels/widened_kernel.h"
 
 namespace sectionflow {
+
+/// What a factory knows of bf16.
+enum class Bf16 {
+  widened,  ///< nothing: it is asked for a kernel of f32, which then works on widened copies (widened_kernel.h)
+  native    ///< it takes requests with bf16 tensors as they are, or refuses them itself
+};
 
 /// The kernels of one kind of device: for each op a list of factories, best first, the plain one last.
 class KernelRegistry {
  public:
-  void add(const std::string& op, KernelFactory factory) { factories_[op].push_back(factory); }
-  /// The first kernel that takes the request. Throws: ArgumentError when there is none, naming op, types and device.
+  explicit KernelRegistry(Bf16Conversions conversions = {}) : conversions_(conversions) {}
+
+  void add(const std::string& op, KernelFactory factory, Bf16 bf16 = Bf16::widened) {
+    factories_[op].push_back({factory, bf16});
+  }
+  /// The first kernel that takes the request. With bf16 tensors: the first native one, or else the first for f32 around
+  /// which they are widened. Throws: ArgumentError when there is none, naming op, types and device.
   std::unique_ptr<Kernel> make(const KernelRequest& request) const;
   bool has(const std::string& op) const { return factories_.contains(op); }
 
  private:
-  std::map<std::string, std::vector<KernelFactory>> factories_;
+  struct Entry {
+    KernelFactory factory;
+    Bf16 bf16;
+  };
+  std::unique_ptr<Kernel> first_kernel(const std::vector<Entry>& entries, const KernelRequest& request) const;
+
+  Bf16Conversions conversions_;
+  std::map<std::string, std::vector<Entry>> factories_;
 };
 
 /// The kernels of a kind of device.

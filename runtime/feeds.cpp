@@ -110,8 +110,9 @@ void check_finite(const Feeds& feeds) {
   for (const Feed& feed : feeds) {
     const TensorType& type = feed.data.type();
     if (!is_floating(type.dtype)) continue;
-    const bool is_double = type.dtype == Dtype::f64;
-    const std::size_t index = is_double ? first_not_finite<double>(feed.data) : first_not_finite<float>(feed.data);
+    const std::size_t index = type.dtype == Dtype::f64    ? first_not_finite<double>(feed.data)
+                              : type.dtype == Dtype::bf16 ? first_not_finite<BFloat16>(feed.data)
+                                                          : first_not_finite<float>(feed.data);
     SF_CHECK_CODE(index == static_cast<std::size_t>(type.shape.num_elements()), ArgumentError,
                   ErrorCode::feed_not_finite, "feed of '", feed.value.name(), "' ", type.text(), ": element ", index,
                   " is NaN or infinite; wanted finite numbers, since check_feeds is on",

@@ -88,7 +88,7 @@ class Places {
     void* bytes = buffer_of(operand);
     if (bytes == nullptr) return bytes;
     const Buffer& buffer = program_.schedule.buffers[static_cast<std::size_t>(operand.index)];
-    if (buffer.value.valid() && buffer.value.dtype() != Dtype::f32 && buffer.value.dtype() != Dtype::f64) {
+    if (buffer.value.valid() && !is_floating(buffer.value.dtype())) {
       placed.indices.push_back({static_cast<std::byte*>(bytes), buffer.bytes});
     }
     return bytes;

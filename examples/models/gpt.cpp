@@ -4,10 +4,12 @@
 
 #include "base/error.h"
 #include "graph/layers.h"
+#include "graph/mixed_precision.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/attention.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/cast.h"
 #include "graph/ops/concat.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/gather.h"
@@ -37,7 +39,7 @@ class Builder {
   /// tokens [N, T] -> [N, T, C]
   Value embed(Value tokens, Value table) const {
     const Value positions = normal_variable(tokens.graph(), "positions", {options_.sequence, options_.width});
-    return drop(gather(table, tokens) + positions);
+    return drop(in_precision(gather(table, tokens) + positions));
   }
 
   /// x [N, T, C] -> [N, T, C]
@@ -55,6 +57,8 @@ class Builder {
     }
     return variable(name, initial);
   }
+
+  Value in_precision(Value x) const { return x.dtype() == options_.precision ? x : cast(x, options_.precision); }
 
  private:
   Value linear(Value x, std::int64_t units, const char* name, float stddev = kStddev) const {
@@ -94,6 +98,7 @@ Gpt build_gpt(Graph& graph, GraphSectionManager& manager, const GptOptions& opti
   net.targets = placeholder(graph, "targets", {kDynamic, options.sequence}, Dtype::i32);
   net.is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
   const Builder builder(net.is_training, options);
+  const MixedPrecision precision(graph, options.precision);
   const Shape table_shape{options.vocabulary, options.width};
 
   SectionCutter sections(manager);
@@ -105,7 +110,7 @@ Gpt build_gpt(Graph& graph, GraphSectionManager& manager, const GptOptions& opti
   }
   const Value rows = reshape(layer_norm(x, {.name = "final_norm"}), {-1, options.width});
   const Value head = options.tied_embeddings ? table : builder.normal_variable(graph, "head", table_shape);
-  net.logits = matmul(rows, head, {.transpose_b = true});
+  net.logits = matmul(rows, builder.in_precision(head), {.transpose_b = true});
   net.loss = mean(softmax_cross_entropy(net.logits, reshape(net.targets, {-1})));
   sections.end();
 

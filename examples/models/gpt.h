@@ -18,13 +18,14 @@ struct GptOptions {
   /// Natural blocks are the layers; the embedding goes with the first, the head with the last.
   Cut cut{};
   Optimizer optimizer = Adam{.learning_rate = 3e-4F};
+  Dtype precision = Dtype::f32;  ///< bf16: of activations and products, as MixedPrecision says
 };
 
 struct Gpt {
   Value tokens;       ///< i32 [?, T]
   Value targets;      ///< i32 [?, T], the token behind each
   Value is_training;  ///< bool []; it matters with dropout alone
-  Value logits;       ///< f32 [? T, vocabulary]
+  Value logits;       ///< [? T, vocabulary], of the precision
   Value loss;         ///< mean cross entropy of the targets
 };
 

@@ -12,6 +12,7 @@
 #include "examples/models/resnet.h"
 #include "examples/models/unet.h"
 #include "examples/models/vgg16.h"
+#include "graph/mixed_precision.h"
 
 namespace sectionflow {
 namespace {
@@ -126,7 +127,7 @@ ZooModel unet_model(const std::string& name, const ZooOptions& options) {
 
 ZooModel gpt_model(const std::string& name, const ZooOptions& options) {
   refuse(name, {{"image", options.image}, {"classes", options.classes}});
-  GptOptions gpt{.cut = options.cut, .optimizer = options.optimizer};
+  GptOptions gpt{.cut = options.cut, .optimizer = options.optimizer, .precision = options.precision};
   gpt.layers = static_cast<int>(or_own(options.layers, gpt.layers));
   gpt.width = or_own(options.width, gpt.width);
   gpt.heads = or_own(options.heads, gpt.heads);
@@ -169,7 +170,14 @@ constexpr Entry kZoo[] = {
 
 ZooModel zoo_model(const std::string& name, const ZooOptions& options) {
   for (const Entry& entry : kZoo) {
-    if (name == entry.name) return entry.make(name, options);
+    if (name != entry.name) continue;
+    ZooModel model = entry.make(name, options);
+    model.build = [build = std::move(model.build), dtype = options.precision](Graph& graph,
+                                                                              GraphSectionManager& manager) {
+      const MixedPrecision precision(graph, dtype);
+      return build(graph, manager);
+    };
+    return model;
   }
   throw ArgumentError(text_of("'", name, "' is no model; try one of: ", [] {
     std::string all;

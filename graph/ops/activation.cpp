@@ -18,13 +18,13 @@ Value gradient(std::string_view op, Value dy, Value other, std::any options = {}
 
 void define_activation_ops(OpRegistry& registry) {
   for (const std::string name : {"relu", "tanh", "sigmoid", "silu"}) {
-    registry.add({.name = name, .infer = infer_like_f32});
+    registry.add({.name = name, .infer = infer_like_float});
     registry.add({.name = name + "_grad", .inputs = 2, .infer = infer_gradient_of_one});
   }
   const OptionsDescription gelu = described_by<GeluOptions>([](auto& fields, auto& options) {
     fields.choice("approximation", options.approximation, {{Gelu::exact, "exact"}, {Gelu::tanh, "tanh"}});
   });
-  registry.add({.name = "gelu", .options = gelu, .infer = infer_like_f32});
+  registry.add({.name = "gelu", .options = gelu, .infer = infer_like_float});
   registry.add({.name = "gelu_grad", .inputs = 2, .options = gelu, .infer = infer_gradient_of_one});
 }
 

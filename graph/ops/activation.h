@@ -5,8 +5,8 @@
 
 namespace SF_API sectionflow {
 
-// Activations, element by element. Shapes: any; y like x. f32. Throws: ArgumentError for another dtype. Those of
-// exponentials err by less than 4 epsilons of f32; NaN stays NaN.
+// Activations, element by element. Shapes: any; y like x. f32 or bf16. Throws: ArgumentError for another dtype. Those
+// of exponentials err by less than 4 epsilons of f32; NaN stays NaN.
 
 /// y = max(x, 0).
 Value relu(Value x, Where where = Where::here());
@@ -29,7 +29,7 @@ struct GeluOptions {
 /// Source: Hendrycks and Gimpel 2016, Gaussian error linear units.
 Value gelu(Value x, GeluOptions options = {}, Where where = Where::here());
 
-// Gradients, from the output where it tells enough. Shapes: dy, y or x, and result alike. f32.
+// Gradients, from the output where it tells enough. Shapes: dy, y or x, and result alike. f32 or bf16.
 
 /// dx = y > 0 ? dy : 0.
 Value relu_grad(Value dy, Value y);

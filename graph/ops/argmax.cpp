@@ -1,6 +1,6 @@
 #include "graph/ops/argmax.h"
 
-#include "graph/check_f32.h"
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 
 namespace sectionflow {
@@ -8,7 +8,7 @@ namespace sectionflow {
 void define_argmax_ops(OpRegistry& registry) {
   registry.add({.name = "argmax", .infer = [](const ShapeRequest& r) {
                   const TensorType& x = r.inputs[0];
-                  check_f32(x, r.label);
+                  check_f32_or_bf16(x, r.label);
                   SF_CHECK(x.shape.rank() >= 1 && x.shape[-1] != 0, ShapeError, r.label, " got ", x.text(),
                            "; wanted [..., C] with C >= 1");
                   std::vector<std::int64_t> dims = x.shape.dims();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/check_dtype.h"
 #include "graph/elementwise.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
@@ -12,19 +13,19 @@ namespace {
 std::vector<TensorType> infer_binary(const ShapeRequest& request) {
   const TensorType& a = request.inputs[0];
   std::vector<TensorType> result = infer_broadcast(request);
-  SF_CHECK(a.dtype == Dtype::f32 || a.dtype == Dtype::i64, ArgumentError, request.label, " got ", a.text(),
-           "; wanted f32 or i64; try cast");
+  SF_CHECK(is_f32_or_bf16(a.dtype) || a.dtype == Dtype::i64, ArgumentError, request.label, " got ", a.text(),
+           "; wanted f32, bf16 or i64; try cast");
   return result;
 }
 
-std::vector<TensorType> infer_f32_binary(const ShapeRequest& request) {
-  infer_like_f32(request);
+std::vector<TensorType> infer_float_binary(const ShapeRequest& request) {
+  infer_like_float(request);
   return infer_broadcast(request);
 }
 
 std::vector<TensorType> infer_add_n(const ShapeRequest& request) {
   const TensorType& first = request.inputs[0];
-  SF_CHECK(first.dtype == Dtype::f32, ArgumentError, request.label, " got ", first.text(), "; wanted f32");
+  check_f32_or_bf16(first, request.label);
   for (const TensorType& type : request.inputs) {
     SF_CHECK(may_agree(type, first), ShapeError, request.label, " got ", first.text(), " and ", type.text(),
              "; wanted equal types");
@@ -35,7 +36,7 @@ std::vector<TensorType> infer_add_n(const ShapeRequest& request) {
 std::vector<TensorType> infer_reduce_to_like(const ShapeRequest& request) {
   const TensorType& x = request.inputs[0];
   const TensorType& like = request.inputs[1];
-  SF_CHECK(x.dtype == Dtype::f32, ArgumentError, request.label, " got ", x.text(), "; wanted f32");
+  check_f32_or_bf16(x, request.label);
   SF_CHECK(broadcast_shapes(x.shape, like.shape, request.label) == x.shape, ShapeError, request.label, ": ", like.shape,
            " does not broadcast to ", x.shape);
   return {{x.dtype, like.shape}};
@@ -51,14 +52,21 @@ Value gradient(std::string_view op, Value dy, Value first, Value second) {
 
 using Binary = Value (*)(Value, Value, Where);
 
+/// A number beside a value: in bf16 where that is, otherwise f32.
+Value number(float value, Term beside) {
+  Graph& graph = beside.value.graph();
+  if (beside.value.dtype() != Dtype::bf16) return constant(graph, value, "constant", beside.where);
+  return constant(graph, HostTensor::scalar(BFloat16(value)), "constant", beside.where);
+}
+
 /// With a number on one side: its constant goes again where the operation is refused.
 Value with_number(Binary op, Term a, float b) {
   Graph& graph = a.value.graph();
-  return graph.build_at(a.where, [&] { return op(a.value, constant(graph, b, "constant", a.where), a.where); });
+  return graph.build_at(a.where, [&] { return op(a.value, number(b, a), a.where); });
 }
 Value with_number(Binary op, float a, Term b) {
   Graph& graph = b.value.graph();
-  return graph.build_at(b.where, [&] { return op(constant(graph, a, "constant", b.where), b.value, b.where); });
+  return graph.build_at(b.where, [&] { return op(number(a, b), b.value, b.where); });
 }
 
 }  // namespace
@@ -67,7 +75,7 @@ void define_arithmetic_ops(OpRegistry& registry) {
   for (const char* name : {"add", "sub", "mul", "maximum", "minimum"}) {
     registry.add({.name = name, .inputs = 2, .infer = infer_binary});
   }
-  for (const char* name : {"div", "pow"}) registry.add({.name = name, .inputs = 2, .infer = infer_f32_binary});
+  for (const char* name : {"div", "pow"}) registry.add({.name = name, .inputs = 2, .infer = infer_float_binary});
   for (const char* name : {"maximum_grad", "minimum_grad", "pow_grad_base", "pow_grad_exponent"}) {
     registry.add({.name = name, .inputs = 3, .infer = infer_gradient_of_two});
   }

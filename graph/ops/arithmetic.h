@@ -9,8 +9,8 @@
 namespace SF_API sectionflow {
 
 // Element-wise operations with broadcasting: shapes are aligned at the last dimension, and a dimension of 1 is
-// repeated. Shapes: a, b any two that broadcast; result their broadcast. Both f32, or both i64 for add, sub, mul,
-// maximum and minimum. Throws: ShapeError, ArgumentError for unequal dtypes.
+// repeated. Shapes: a, b any two that broadcast; result their broadcast. Both f32 or both bf16, or both i64 for add,
+// sub, mul, maximum and minimum. Throws: ShapeError, ArgumentError for unequal dtypes.
 /// y = a + b.
 Value add(Value a, Value b, Where where = Where::here());
 /// y = a - b.
@@ -70,7 +70,7 @@ Value add_n(const std::vector<Value>& values, Where where = Where::here());
 Value reduce_to_like(Value x, Value like);
 
 /// dy where a > b, dy / 2 where a = b, else 0: the gradient of maximum to a. Shapes: dy [...], a and b that broadcast
-/// to dy; result like dy. f32.
+/// to dy; result like dy. f32 or bf16.
 Value maximum_grad(Value dy, Value a, Value b);
 /// The same for minimum: dy where a < b.
 Value minimum_grad(Value dy, Value a, Value b);

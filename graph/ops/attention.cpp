@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 
@@ -12,8 +13,8 @@ namespace {
 TensorType infer_y(const ShapeRequest& request, std::size_t first) {
   const TensorType &q = request.inputs[first], &k = request.inputs[first + 1], &v = request.inputs[first + 2];
   const auto came = [&] { return text_of(" got q ", q.text(), ", k ", k.text(), " and v ", v.text()); };
-  SF_CHECK(q.dtype == Dtype::f32 && k.dtype == Dtype::f32 && v.dtype == Dtype::f32, ArgumentError, request.label,
-           came(), "; wanted f32; try cast");
+  SF_CHECK(is_f32_or_bf16(q.dtype) && k.dtype == q.dtype && v.dtype == q.dtype, ArgumentError, request.label, came(),
+           "; wanted f32 or bf16, all of one dtype; try cast");
   SF_CHECK(q.shape.rank() == 4 && k.shape.rank() == 4 && may_agree(k, v), ShapeError, request.label, came(),
            "; wanted q [N, H, T, D] and k, v [N, H, S, D]; try reshape and transpose");
   std::vector<std::int64_t> y = q.shape.dims();
@@ -31,7 +32,7 @@ TensorType infer_y(const ShapeRequest& request, std::size_t first) {
   const auto& scale = request.get<AttentionOptions>().scale;
   SF_CHECK(!scale || std::isfinite(*scale), ArgumentError, request.label, ": scale is ", *scale,
            "; wanted a finite number");
-  return {Dtype::f32, Shape(std::move(y))};
+  return {q.dtype, Shape(std::move(y))};
 }
 
 /// One number a query.

@@ -16,8 +16,8 @@ struct AttentionOptions {
 /// Scaled dot product attention: y = softmax(scale q k^T) v for every head, where the softmax runs over the keys that a
 /// query sees. The probabilities [N, H, T, S] are never held as a whole: the op leaves the logarithm of each query's
 /// sum of exponentials, [N, H, T], and its gradient computes them again, some heads and queries at a time.
-/// Shapes: q [N, H, T, D]; k, v [N, H, S, D] with S > 0 and D > 0; y like q. f32. Throws: ShapeError, ArgumentError.
-/// Sources: Vaswani et al. 2017; Dao et al. 2022 for the recomputation.
+/// Shapes: q [N, H, T, D]; k, v [N, H, S, D] with S > 0 and D > 0; y like q. f32 or bf16. Throws: ShapeError,
+/// ArgumentError. Sources: Vaswani et al. 2017; Dao et al. 2022 for the recomputation.
 Value attention(Value q, Value k, Value v, AttentionOptions options = {}, Where where = Where::here());
 
 /// The gradients of attention's inputs, shaped like them.

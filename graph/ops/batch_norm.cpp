@@ -1,5 +1,6 @@
 #include "graph/ops/batch_norm.h"
 
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/described_window.h"
@@ -7,12 +8,16 @@
 namespace sectionflow {
 namespace {
 
-/// Inputs: `num_tensors` of f32, the first like x, and is_training.
-void check_types(const ShapeRequest& request, std::size_t num_tensors) {
+/// Inputs: `num_images` like x, f32 or bf16, then f32 up to `num_tensors`, and is_training.
+void check_types(const ShapeRequest& request, std::size_t num_images, std::size_t num_tensors) {
   const TensorType& x = request.inputs[0];
   SF_CHECK(x.shape.rank() >= 2, ShapeError, request.label, " got ", x.shape, "; wanted ",
            channels_text(request.get<BatchNormOptions>().format), " of rank 2 or more");
-  for (std::size_t i = 0; i < num_tensors; ++i) {
+  for (std::size_t i = 0; i < num_images; ++i) {
+    SF_CHECK(is_f32_or_bf16(request.inputs[i].dtype), ArgumentError, request.label, ": input ", i, " is ",
+             request.inputs[i].text(), "; wanted f32 or bf16; try cast");
+  }
+  for (std::size_t i = num_images; i < num_tensors; ++i) {
     SF_CHECK(request.inputs[i].dtype == Dtype::f32, ArgumentError, request.label, ": input ", i, " is ",
              request.inputs[i].text(), "; wanted f32; try cast");
   }
@@ -41,7 +46,7 @@ void check_epsilon(const ShapeRequest& request) {
 
 std::vector<TensorType> infer_forward(const ShapeRequest& request) {
   check_epsilon(request);
-  check_types(request, 5);
+  check_types(request, 1, 5);
   check_per_channel(request, {1, 2, 3, 4}, request.inputs[0].shape);
   const Shape per_channel = per_channel_of(request, request.inputs[0].shape);
   return {request.inputs[0], {Dtype::f32, per_channel}, {Dtype::f32, per_channel}};
@@ -60,9 +65,9 @@ std::vector<TensorType> infer_backward(const ShapeRequest& request) {
   SF_CHECK(request.inputs.size() == wanted, ArgumentError, request.label, " got ", request.inputs.size(),
            " inputs; wanted ", wanted, ", the shift with relu alone");
   check_epsilon(request);
-  check_types(request, 5);
+  check_types(request, 2, 5);
   SF_CHECK(may_agree(request.inputs[0], request.inputs[1]), ShapeError, request.label, " got dy ",
-           request.inputs[0].shape, " and x ", request.inputs[1].shape, "; wanted equal shapes");
+           request.inputs[0].text(), " and x ", request.inputs[1].text(), "; wanted equal types");
   check_per_channel(request, {2, 3, 4}, request.inputs[1].shape);
   if (request.get<BatchNormOptions>().relu) {
     check_per_channel(request, {6}, request.inputs[1].shape);

@@ -24,8 +24,8 @@ struct BatchNormResult {
 /// those of the batch, and the running ones are not read; without it they are the running ones. With `relu` the same
 /// bits as relu(batch_norm(x)), in y and in all gradients, without a tensor between: of all tensors like x, the
 /// gradient reads x and dy alone. Shapes: x [..., C] (nchw: [N, C, ...]) of rank >= 2; scale, shift, running_mean,
-/// running_variance [C]; is_training [], a boolean placeholder or constant. f32. Throws: ShapeError, ArgumentError.
-/// Source: Ioffe and Szegedy 2015.
+/// running_variance [C]; is_training [], a boolean placeholder or constant. x and y f32 or bf16, all else f32. Throws:
+/// ShapeError, ArgumentError. Source: Ioffe and Szegedy 2015.
 BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean, Value running_variance,
                            Value is_training, BatchNormOptions options = {}, Where where = Where::here());
 

@@ -1,5 +1,6 @@
 #include "graph/ops/bias_add.h"
 
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/ops/described_window.h"
 
@@ -15,8 +16,8 @@ std::vector<TensorType> infer_bias_add(const ShapeRequest& r) {
   const TensorType& x = r.inputs[0];
   const TensorType& b = r.inputs[1];
   const DataFormat format = r.get<BiasAddOptions>().format;
-  SF_CHECK(x.dtype == Dtype::f32 && b.dtype == Dtype::f32, ArgumentError, r.label, " got ", x.text(), " and ", b.text(),
-           "; wanted f32 twice; try cast");
+  SF_CHECK(is_f32_or_bf16(x.dtype) && b.dtype == x.dtype, ArgumentError, r.label, " got ", x.text(), " and ", b.text(),
+           "; wanted f32 twice or bf16 twice; try cast");
   SF_CHECK(has_channels(x.shape, format) && b.shape.rank() == 1 && x.shape[channel_axis(format)] == b.shape[0],
            ShapeError, r.label, " got x ", x.shape, " and b ", b.shape, "; wanted ", channels_text(format), " and [C]");
   return {x};
@@ -25,10 +26,10 @@ std::vector<TensorType> infer_bias_add(const ShapeRequest& r) {
 std::vector<TensorType> infer_bias_add_grad(const ShapeRequest& r) {
   const TensorType& dy = r.inputs[0];
   const DataFormat format = r.get<BiasAddOptions>().format;
-  SF_CHECK(dy.dtype == Dtype::f32, ArgumentError, r.label, " got ", dy.text(), "; wanted f32");
+  check_f32_or_bf16(dy, r.label);
   SF_CHECK(has_channels(dy.shape, format), ShapeError, r.label, " got ",
            dy.shape.rank() == 0 ? "a scalar" : dy.shape.text(), "; wanted ", channels_text(format));
-  return {{Dtype::f32, {dy.shape[channel_axis(format)]}}};
+  return {{dy.dtype, {dy.shape[channel_axis(format)]}}};
 }
 
 }  // namespace

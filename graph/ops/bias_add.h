@@ -11,7 +11,7 @@ struct BiasAddOptions {
   DataFormat format = DataFormat::nhwc;  ///< nhwc: the last axis has the channels; nchw: the second
 };
 
-/// y = x + b per channel. Shapes: x [..., C] (nchw: [N, C, ...]), b [C], y like x. f32. Throws: ShapeError,
+/// y = x + b per channel. Shapes: x [..., C] (nchw: [N, C, ...]), b [C], y like x. f32 or bf16. Throws: ShapeError,
 /// ArgumentError.
 Value bias_add(Value x, Value b, BiasAddOptions options = {}, Where where = Where::here());
 /// db = sum of dy over all axes but that of the channels, in a fixed order. Shapes: dy [..., C] (nchw: [N, C, ...]),

@@ -6,7 +6,8 @@
 namespace SF_API sectionflow {
 
 /// x in another dtype, as C++ converts; floats towards zero, NaN and values out of range to 0; to boolean: x != 0.
-/// Shapes: any; result like x. The gradient of f32 <-> f64 passes, that of other casts is none.
+/// Floats to bf16 go to the nearest, f64 by way of f32.
+/// Shapes: any; result like x. The gradient of casts between f32, f64 and bf16 passes, that of others is none.
 Value cast(Value x, Dtype dtype, Where where = Where::here());
 
 /// Options of the op "cast".

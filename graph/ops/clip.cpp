@@ -11,7 +11,7 @@ std::vector<TensorType> infer_clip(const ShapeRequest& request) {
   const auto& options = request.get<ClipOptions>();
   SF_CHECK(options.low <= options.high, ArgumentError, request.label, " got low ", options.low, " and high ",
            options.high, "; wanted low <= high");
-  return infer_like_f32(request);
+  return infer_like_float(request);
 }
 
 }  // namespace

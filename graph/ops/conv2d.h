@@ -22,7 +22,7 @@ struct Conv2dOptions {
 ConvolutionOptions convolution_options(const Conv2dOptions& options);
 
 /// Two-dimensional cross-correlation. Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw),
-/// w [KH, KW, C / groups, F], y [N, OH, OW, F]. f32.
+/// w [KH, KW, C / groups, F], y [N, OH, OW, F]. f32 or bf16.
 /// Throws: ShapeError, ArgumentError when ranks, channels or groups do not fit, or the kernel is larger than the padded
 /// image.
 Value conv2d(Value x, Value w, Conv2dOptions options = {}, Where where = Where::here());

@@ -22,7 +22,7 @@ struct Conv3dOptions {
 ConvolutionOptions convolution_options(const Conv3dOptions& options);
 
 /// Three-dimensional cross-correlation. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw),
-/// w [KD, KH, KW, C / groups, F], y [N, OD, OH, OW, F]. f32.
+/// w [KD, KH, KW, C / groups, F], y [N, OD, OH, OW, F]. f32 or bf16.
 /// Throws: ShapeError, ArgumentError when ranks, channels or groups do not fit, or the kernel is larger than the padded
 /// image.
 Value conv3d(Value x, Value w, Conv3dOptions options = {}, Where where = Where::here());

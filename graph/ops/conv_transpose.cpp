@@ -1,6 +1,6 @@
 #include "graph/ops/conv_transpose.h"
 
-#include "graph/check_f32.h"
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/ops/described_window.h"
 
@@ -8,13 +8,13 @@ namespace sectionflow {
 namespace {
 
 std::vector<TensorType> infer(const ShapeRequest& request, std::size_t rank) {
-  check_f32(request);
+  const Dtype dtype = check_f32_or_bf16(request);
   const auto& options = request.get<ConvolutionOptions>();
   check_steps_of(options.steps, rank, request.label);
   SF_CHECK(options.output_padding.size() == rank, ArgumentError, request.label, " got ", options.output_padding.size(),
            " numbers as output padding; wanted ", rank);
   const auto g = transposed_geometry(request.inputs[0].shape, request.inputs[1].shape, options, request.label);
-  return {{Dtype::f32, g.x_shape()}};
+  return {{dtype, g.x_shape()}};
 }
 
 template <class Options>

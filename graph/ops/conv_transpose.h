@@ -26,8 +26,8 @@ ConvolutionOptions convolution_options(const ConvTranspose2dOptions& options);
 /// The gradient of conv2d with respect to its input, as an operation: each element of x adds its multiple of the kernel
 /// to y, `stride` apart. With Padding::same, y is `stride` times as large as x; otherwise along each axis
 /// (H - 1) stride + (KH - 1) dilation + 1 - padding before - padding after + output_padding.
-/// Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw), w [KH, KW, F / groups, C], y [N, OH, OW, F]. f32.
-/// Throws: ShapeError, ArgumentError when ranks, channels, groups or output_padding do not fit.
+/// Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw), w [KH, KW, F / groups, C], y [N, OH, OW, F]. f32 or
+/// bf16. Throws: ShapeError, ArgumentError when ranks, channels, groups or output_padding do not fit.
 Value conv_transpose2d(Value x, Value w, ConvTranspose2dOptions options = {}, Where where = Where::here());
 
 /// The convolution of three dimensions that is transposed, and which of the sizes it fits the output has.
@@ -44,7 +44,7 @@ struct ConvTranspose3dOptions {
 ConvolutionOptions convolution_options(const ConvTranspose3dOptions& options);
 
 /// The same of conv3d. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw), w [KD, KH, KW, F / groups,
-/// C], y [N, OD, OH, OW, F]. f32. Throws: as conv_transpose2d.
+/// C], y [N, OD, OH, OW, F]. f32 or bf16. Throws: as conv_transpose2d.
 Value conv_transpose3d(Value x, Value w, ConvTranspose3dOptions options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -1,7 +1,7 @@
 #include "graph/ops/convolution.h"
 
 #include "base/checked_arithmetic.h"
-#include "graph/check_f32.h"
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/ops/described_window.h"
 
@@ -124,13 +124,13 @@ namespace {
 // Inputs of both: dy, the other factor, and the tensor whose gradient is taken, for its shape. X, W: where x and w are.
 template <std::size_t X, std::size_t W>
 std::vector<TensorType> infer_backward(const ShapeRequest& request, std::size_t rank) {
-  check_f32(request);
+  const Dtype dtype = check_f32_or_bf16(request);
   check_steps_of(request.get<ConvolutionOptions>().steps, rank, request.label);
   const Shape& x = request.inputs[X].shape;
   const Shape& w = request.inputs[W].shape;
   const Shape y = convolution_geometry(x, w, request.get<ConvolutionOptions>(), request.label).y_shape();
-  SF_CHECK(may_agree(request.inputs[0], {Dtype::f32, y}), ShapeError, request.label, " got dy ",
-           request.inputs[0].shape, " for x ", x, " and w ", w, "; wanted ", y);
+  SF_CHECK(may_agree(request.inputs[0], {dtype, y}), ShapeError, request.label, " got dy ", request.inputs[0].shape,
+           " for x ", x, " and w ", w, "; wanted ", y);
   return {request.inputs[2]};
 }
 
@@ -148,11 +148,11 @@ void define_convolution_ops(OpRegistry& registry, const std::string& name) {
   const std::size_t rank = name == "conv2d" ? 2 : 3;
   const OptionsDescription options = described_convolution();
   registry.add({.name = name, .inputs = 2, .options = options, .infer = [rank](const ShapeRequest& r) {
-                  check_f32(r);
+                  const Dtype dtype = check_f32_or_bf16(r);
                   const auto& given = r.get<ConvolutionOptions>();
                   check_steps_of(given.steps, rank, r.label);
                   const auto g = convolution_geometry(r.inputs[0].shape, r.inputs[1].shape, given, r.label);
-                  return std::vector<TensorType>{{Dtype::f32, g.y_shape()}};
+                  return std::vector<TensorType>{{dtype, g.y_shape()}};
                 }});
   const auto uses = [](std::size_t, HostBooleans) {
     return std::vector{InputUse::data, InputUse::data, InputUse::shape_only};

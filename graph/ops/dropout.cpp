@@ -1,6 +1,6 @@
 #include "graph/ops/dropout.h"
 
-#include "graph/check_f32.h"
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 #include "graph/option_fields.h"
@@ -10,7 +10,7 @@ namespace {
 
 std::vector<TensorType> infer_dropout(const ShapeRequest& request) {
   const TensorType& x = request.inputs[0];
-  check_f32(x, request.label);
+  check_f32_or_bf16(x, request.label);
   const TensorType& is_training = request.inputs[1];
   SF_CHECK(is_training == (TensorType{Dtype::boolean, {}}), ArgumentError, request.label, ": is_training is ",
            is_training.text(), "; wanted bool[], a placeholder or constant");

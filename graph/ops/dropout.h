@@ -13,7 +13,7 @@ struct DropoutOptions {
 /// While training each element is 0 with probability `rate` and x / (1 - rate) otherwise, so that its expectation is x;
 /// in evaluation y = x. Which elements, is a function of (session seed, the node's ordinal among the graph's random
 /// nodes, completed training cycles, element) alone, so no mask is kept. A rate of 0 gives x itself.
-/// Shapes: any; y like x; is_training [], a boolean placeholder or constant. f32. Throws: ArgumentError.
+/// Shapes: any; y like x; is_training [], a boolean placeholder or constant. f32 or bf16. Throws: ArgumentError.
 /// Source: Srivastava et al. 2014, with the scale at training time.
 Value dropout(Value x, Value is_training, DropoutOptions options = {}, Where where = Where::here());
 /// dx, with the mask drawn once more at the address of the node `forward`, a dropout.

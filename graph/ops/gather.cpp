@@ -1,5 +1,6 @@
 #include "graph/ops/gather.h"
 
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 
 namespace sectionflow {
@@ -26,8 +27,8 @@ void define_gather_ops(OpRegistry& registry) {
                 .infer =
                     [](const ShapeRequest& r) {
                       const TensorType y = gathered_type(r, r.inputs[2], r.inputs[1]);
-                      SF_CHECK(y.dtype == Dtype::f32, ArgumentError, r.label, " got the table ", r.inputs[2].text(),
-                               "; wanted f32");
+                      SF_CHECK(is_f32_or_bf16(y.dtype), ArgumentError, r.label, " got the table ", r.inputs[2].text(),
+                               "; wanted f32 or bf16");
                       SF_CHECK(may_agree(r.inputs[0], y), ShapeError, r.label, " got dy ", r.inputs[0].text(),
                                "; wanted ", y.text());
                       return std::vector{r.inputs[2]};

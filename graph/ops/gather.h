@@ -11,7 +11,7 @@ namespace SF_API sectionflow {
 /// Throws: ShapeError for a table without rows, ArgumentError for other indices.
 Value gather(Value table, Value indices, Where where = Where::here());
 /// dtable: row v is the sum of the rows of dy whose index is v, added in the order of the indices. Reads only the shape
-/// of `table`. Shapes: dy like gather's result; result like the table. f32.
+/// of `table`. Shapes: dy like gather's result; result like the table. f32 or bf16.
 Value gather_grad(Value dy, Value indices, Value table);
 
 }  // namespace sectionflow

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "graph/check_f32.h"
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 

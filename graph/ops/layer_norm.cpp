@@ -1,6 +1,5 @@
 #include "graph/ops/layer_norm.h"
 
-#include "graph/check_f32.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 
@@ -17,11 +16,20 @@ Shape per_row(const Shape& x) {
   return Shape(std::vector<std::int64_t>(x.dims().begin(), x.dims().end() - 1));
 }
 
+/// Inputs: `num_rows` like x, f32 or bf16, then f32.
+void check_dtypes(const ShapeRequest& request, std::size_t num_rows) {
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    const TensorType& input = request.inputs[i];
+    SF_CHECK(input.dtype == Dtype::f32 || (i < num_rows && input.dtype == Dtype::bf16), ArgumentError, request.label,
+             ": input ", i, " is ", input.text(), "; wanted f32", i < num_rows ? " or bf16" : "", "; try cast");
+  }
+}
+
 // Inputs: x, scale, shift.
 std::vector<TensorType> infer_forward(const ShapeRequest& request) {
   const float epsilon = request.get<LayerNormOptions>().epsilon;
   SF_CHECK(epsilon >= 0, ArgumentError, request.label, ": epsilon ", epsilon, "; wanted >= 0");
-  check_f32(request);
+  check_dtypes(request, 1);
   const Shape& x = request.inputs[0].shape;
   SF_CHECK(x.rank() >= 1 && x[-1] != 0, ShapeError, request.label, " got ", x,
            "; wanted [..., C] of rank 1 or more with C > 0");
@@ -32,10 +40,10 @@ std::vector<TensorType> infer_forward(const ShapeRequest& request) {
 
 // Inputs: dy, x, scale, mean, rstd.
 std::vector<TensorType> infer_gradient(const ShapeRequest& request) {
-  check_f32(request);
+  check_dtypes(request, 2);
   const TensorType& x = request.inputs[1];
   SF_CHECK(may_agree(request.inputs[0], x) && x.shape.rank() >= 1, ShapeError, request.label, " got dy ",
-           request.inputs[0].shape, " and x ", x.shape, "; wanted equal shapes");
+           request.inputs[0].text(), " and x ", x.text(), "; wanted equal types");
   check_per_channel(request, 2, x.shape);
   for (std::size_t input : {3, 4}) {
     SF_CHECK(may_agree(request.inputs[input], {Dtype::f32, per_row(x.shape)}), ShapeError, request.label, " got x ",

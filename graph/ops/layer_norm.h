@@ -11,8 +11,8 @@ struct LayerNormOptions {
 };
 
 /// y = (x - mean) / sqrt(variance + epsilon) * scale + shift, with mean and biased variance of each row, the last axis.
-/// Shapes: x [..., C] of rank >= 1 with C > 0; scale, shift [C]; y like x. f32. Throws: ShapeError, ArgumentError.
-/// Source: Ba, Kiros and Hinton 2016.
+/// Shapes: x [..., C] of rank >= 1 with C > 0; scale, shift [C]; y like x. x and y f32 or bf16, all else f32. Throws:
+/// ShapeError, ArgumentError. Source: Ba, Kiros and Hinton 2016.
 Value layer_norm(Value x, Value scale, Value shift, LayerNormOptions options = {}, Where where = Where::here());
 
 /// The gradients of layer_norm's x, scale and shift, shaped like them.

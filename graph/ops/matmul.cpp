@@ -1,6 +1,6 @@
 #include "graph/ops/matmul.h"
 
-#include "graph/check_f32.h"
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 
@@ -21,7 +21,7 @@ std::vector<std::int64_t> leading_dims(const ShapeRequest& request, int count) {
 }
 
 std::vector<TensorType> infer_matmul(const ShapeRequest& request) {
-  check_f32(request);
+  const Dtype dtype = check_f32_or_bf16(request);
   const Shape& a = request.inputs[0].shape;
   const Shape& b = request.inputs[1].shape;
   const auto& options = request.get<MatmulOptions>();
@@ -39,17 +39,17 @@ std::vector<TensorType> infer_matmul(const ShapeRequest& request) {
       shared ? std::vector(a.dims().begin(), a.dims().end() - 2) : leading_dims(request, a.rank() - 2);
   y.push_back(a[options.transpose_a ? -1 : -2]);
   y.push_back(b[options.transpose_b ? -2 : -1]);
-  return {{Dtype::f32, Shape(std::move(y))}};
+  return {{dtype, Shape(std::move(y))}};
 }
 
 std::vector<TensorType> infer_over_rows(const ShapeRequest& request) {
-  check_f32(request);
+  const Dtype dtype = check_f32_or_bf16(request);
   const Shape& a = request.inputs[0].shape;
   const Shape& b = request.inputs[1].shape;
   SF_CHECK(a.rank() >= 1 && a.rank() == b.rank(), ShapeError, request.label, " got ", a, " and ", b,
            "; wanted [..., M] and [..., N]");
   (void)leading_dims(request, a.rank() - 1);
-  return {{Dtype::f32, {a[-1], b[-1]}}};
+  return {{dtype, {a[-1], b[-1]}}};
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "graph/ops/pool.h"
 
 #include "base/checked_arithmetic.h"
-#include "graph/check_f32.h"
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/ops/described_window.h"
 #include "graph/ops/reduce.h"
@@ -53,14 +53,15 @@ Shape output_shape(const PoolGeometry& geometry, DataFormat format) {
 
 std::vector<TensorType> infer_pool(const ShapeRequest& request, std::size_t rank, bool has_index) {
   check_window(request, rank);
-  check_f32(request.inputs[0], request.label);
+  check_f32_or_bf16(request.inputs[0], request.label);
   const auto& options = request.get<PoolOptions>();
   const PoolGeometry geometry = pool_geometry(request.inputs[0].shape, options, request.label);
   SF_CHECK(!has_index || geometry.num_taps() <= INT32_MAX, ShapeError, request.label, ": windows of ",
            geometry.num_taps(), " elements are too large to be counted in i32");
   const Shape shape = output_shape(geometry, options.steps.format);
-  if (!has_index) return {{Dtype::f32, shape}};
-  return {{Dtype::f32, shape}, {pool_index_dtype(geometry), shape}};
+  const Dtype dtype = request.inputs[0].dtype;
+  if (!has_index) return {{dtype, shape}};
+  return {{dtype, shape}, {pool_index_dtype(geometry), shape}};
 }
 
 /// Inputs: dy, the index of a max pool, x.
@@ -68,13 +69,12 @@ std::vector<TensorType> infer_grad(const ShapeRequest& request, std::size_t rank
   check_window(request, rank);
   const TensorType& dy = request.inputs[0];
   const TensorType& x = request.inputs[request.inputs.size() - 1];
-  check_f32(dy, request.label);
-  check_f32(x, request.label);
+  check_f32_or_bf16(x, request.label);
   const auto& options = request.get<PoolOptions>();
   const PoolGeometry geometry = pool_geometry(x.shape, options, request.label);
   const Shape y = output_shape(geometry, options.steps.format);
-  SF_CHECK(may_agree(dy, {Dtype::f32, y}), ShapeError, request.label, " got dy ", dy.shape, " for x ", x.shape,
-           "; wanted ", y);
+  SF_CHECK(may_agree(dy, {x.dtype, y}), ShapeError, request.label, " got dy ", dy.text(), " for x ", x.text(),
+           "; wanted ", TensorType{x.dtype, y}.text());
   if (request.inputs.size() == 3) {
     const TensorType index{pool_index_dtype(geometry), y};
     SF_CHECK(may_agree(request.inputs[1], index), ShapeError, request.label, " got index ", request.inputs[1].text(),
@@ -91,7 +91,7 @@ std::vector<InputUse> grad_uses(std::size_t num_inputs, HostBooleans) {
 }
 
 void check_image(Value x, std::size_t rank, DataFormat format, const std::string& label) {
-  check_f32(x.type(), label);
+  check_f32_or_bf16(x.type(), label);
   SF_CHECK(x.shape().rank() == static_cast<int>(rank) + 2, ShapeError, label, " got ", x.shape(), "; wanted ",
            image_text(rank, format));
 }

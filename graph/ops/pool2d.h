@@ -21,16 +21,17 @@ struct Pool2dOptions {
 
 /// The largest element of each window; of several the first. A NaN is the largest. The gradient goes to that element
 /// and needs neither x nor y, but one byte an output (four for windows of more than 256 elements).
-/// Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw), y [N, OH, OW, C]. f32.
+/// Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw), y [N, OH, OW, C]. f32 or bf16.
 /// Throws: ShapeError, ArgumentError when ranks do not fit, or a window is larger than the padded image.
 Value max_pool2d(Value x, Pool2dOptions options = {}, Where where = Where::here());
-/// The mean of each window. Shapes and errors as for max_pool2d. f32. The gradient needs nothing but the shape of x.
+/// The mean of each window. Shapes and errors as for max_pool2d. f32 or bf16. The gradient needs nothing but the shape
+/// of x.
 Value average_pool2d(Value x, Pool2dOptions options = {}, Where where = Where::here());
 
 /// The largest element of each channel of each image, as max_pool2d.
-/// Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw), y [N, C]. f32.
+/// Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw), y [N, C]. f32 or bf16.
 Value global_max_pool2d(Value x, DataFormat format = DataFormat::nhwc, Where where = Where::here());
-/// The mean of each channel of each image. Shapes: as for global_max_pool2d. f32.
+/// The mean of each channel of each image. Shapes: as for global_max_pool2d. f32 or bf16.
 Value global_average_pool2d(Value x, DataFormat format = DataFormat::nhwc, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -21,16 +21,17 @@ struct Pool3dOptions {
 
 /// The largest element of each window; of several the first. A NaN is the largest. The gradient goes to that element
 /// and needs neither x nor y, but one byte an output (four for windows of more than 256 elements).
-/// Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw), y [N, OD, OH, OW, C]. f32.
+/// Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw), y [N, OD, OH, OW, C]. f32 or bf16.
 /// Throws: ShapeError, ArgumentError when ranks do not fit, or a window is larger than the padded image.
 Value max_pool3d(Value x, Pool3dOptions options = {}, Where where = Where::here());
-/// The mean of each window. Shapes and errors as for max_pool3d. f32. The gradient needs nothing but the shape of x.
+/// The mean of each window. Shapes and errors as for max_pool3d. f32 or bf16. The gradient needs nothing but the shape
+/// of x.
 Value average_pool3d(Value x, Pool3dOptions options = {}, Where where = Where::here());
 
 /// The largest element of each channel of each image, as max_pool3d.
-/// Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw), y [N, C]. f32.
+/// Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw), y [N, C]. f32 or bf16.
 Value global_max_pool3d(Value x, DataFormat format = DataFormat::nhwc, Where where = Where::here());
-/// The mean of each channel of each image. Shapes: as for global_max_pool3d. f32.
+/// The mean of each channel of each image. Shapes: as for global_max_pool3d. f32 or bf16.
 Value global_average_pool3d(Value x, DataFormat format = DataFormat::nhwc, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -1,6 +1,6 @@
 #include "graph/ops/reduce.h"
 
-#include "graph/check_f32.h"
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 
@@ -8,7 +8,7 @@ namespace sectionflow {
 namespace {
 
 std::vector<TensorType> infer_reduce(const ShapeRequest& request) {
-  check_f32(request);
+  const Dtype dtype = check_f32_or_bf16(request);
   const Shape& x = request.inputs[0].shape;
   const ReduceOptions& options = request.get<ReduceNodeOptions>().reduce;
   const std::vector<bool> reduced = reduced_axes(options, x.rank(), request.label);
@@ -21,12 +21,12 @@ std::vector<TensorType> infer_reduce(const ShapeRequest& request) {
     SF_CHECK(x[axis] != 0, ShapeError, request.label, ": axis ", axis, " of ", x, " has no elements to reduce");
     if (options.keep_dims) dims.push_back(1);
   }
-  return {{Dtype::f32, Shape(std::move(dims))}};
+  return {{dtype, Shape(std::move(dims))}};
 }
 
 /// The type of x, after comparing dy (and y, for a maximum) with what the reduction of x gives.
 std::vector<TensorType> infer_reduce_grad(const ShapeRequest& request) {
-  check_f32(request);
+  check_f32_or_bf16(request);
   const bool of_max = request.get<ReduceNodeOptions>().reduction == Reduction::max;
   SF_CHECK(of_max == (request.inputs.size() == 3), ArgumentError, request.label,
            " is given another reduction than its own; wanted max for reduce_max_grad, sum or mean for reduce_grad");

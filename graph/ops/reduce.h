@@ -16,7 +16,7 @@ struct ReduceOptions {
   bool keep_dims = false;   ///< reduced axes stay, with size 1
 };
 
-/// Reduces `x` over axes, summing in a fixed order that does not depend on the thread count. f32.
+/// Reduces `x` over axes, summing in a fixed order that does not depend on the thread count. f32 or bf16.
 /// Shapes: x any, at least one element along the reduced axes; result x without (or with 1 for) the reduced axes.
 /// Throws: ShapeError for axes outside the rank or named twice.
 Value reduce_sum(Value x, ReduceOptions options = {}, Where where = Where::here());

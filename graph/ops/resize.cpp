@@ -1,5 +1,6 @@
 #include "graph/ops/resize.h"
 
+#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/ops/described_window.h"
 #include "graph/shape_gradient.h"
@@ -15,8 +16,8 @@ TensorType resized_type(const ShapeRequest& request, const TensorType& x) {
   const int height_axis = is_nhwc ? 1 : 2;
   SF_CHECK(x.shape.rank() == 4 && x.shape[height_axis] != 0 && x.shape[height_axis + 1] != 0, ShapeError, request.label,
            " got ", x.text(), "; wanted ", is_nhwc ? "[N, H, W, C]" : "[N, C, H, W]", " with a pixel at least");
-  SF_CHECK(x.dtype == Dtype::f32 || options.method == ResizeMethod::nearest, ArgumentError, request.label, " got ",
-           x.text(), "; wanted f32 for bilinear; try cast");
+  SF_CHECK(is_f32_or_bf16(x.dtype) || options.method == ResizeMethod::nearest, ArgumentError, request.label, " got ",
+           x.text(), "; wanted f32 or bf16 for bilinear; try cast");
   std::vector<std::int64_t> dims = x.shape.dims();
   dims[height_axis] = options.height;
   dims[height_axis + 1] = options.width;
@@ -39,7 +40,7 @@ void define_resize_ops(OpRegistry& registry) {
                 }});
   registry.add(gradient_by_shape("resize2d_grad", options, [](const ShapeRequest& r, const TensorType& x) {
     const TensorType y = resized_type(r, x);
-    SF_CHECK(y.dtype == Dtype::f32, ArgumentError, r.label, " got ", y.text(), "; wanted f32");
+    check_f32_or_bf16(y, r.label);
     return y;
   }));
 }

@@ -9,7 +9,7 @@ namespace {
 std::vector<TensorType> infer_softmax(const ShapeRequest& request) {
   SF_CHECK(request.inputs[0].shape.rank() >= 1, ShapeError, request.label, " got ", request.inputs[0].text(),
            "; wanted [..., C]");
-  return infer_like_f32(request);
+  return infer_like_float(request);
 }
 
 }  // namespace

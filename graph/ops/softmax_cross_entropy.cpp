@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/op_registry.h"
+#include "graph/ops/cast.h"
 #include "graph/option_fields.h"
 
 namespace sectionflow {
@@ -73,7 +74,10 @@ void define_softmax_cross_entropy_ops(OpRegistry& registry) {
 }
 
 Value softmax_cross_entropy(Value logits, Value labels, SoftmaxCrossEntropyOptions options, Where where) {
-  return add_node("softmax_cross_entropy", {logits, labels}, options, where);
+  return logits.graph().build_at(where, [&] {
+    const Value exact = logits.dtype() == Dtype::bf16 ? cast(logits, Dtype::f32) : logits;
+    return add_node("softmax_cross_entropy", {exact, labels}, options, {});
+  });
 }
 Value softmax_cross_entropy_grad(Value dloss, Value statistics, Value logits, Value labels,
                                  const SoftmaxCrossEntropyOptions& options) {

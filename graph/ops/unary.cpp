@@ -1,5 +1,6 @@
 #include "graph/ops/unary.h"
 
+#include "graph/check_dtype.h"
 #include "graph/elementwise.h"
 #include "graph/op_registry.h"
 
@@ -8,8 +9,8 @@ namespace {
 
 std::vector<TensorType> infer_neg(const ShapeRequest& request) {
   const TensorType& x = request.inputs[0];
-  SF_CHECK(x.dtype == Dtype::f32 || x.dtype == Dtype::i64, ArgumentError, request.label, " got ", x.text(),
-           "; wanted f32 or i64; try cast");
+  SF_CHECK(is_f32_or_bf16(x.dtype) || x.dtype == Dtype::i64, ArgumentError, request.label, " got ", x.text(),
+           "; wanted f32, bf16 or i64; try cast");
   return {x};
 }
 
@@ -25,7 +26,7 @@ Value gradient(std::string_view op, Value dy, Value other) {
 void define_unary_ops(OpRegistry& registry) {
   registry.add({.name = "neg", .infer = infer_neg});
   for (const char* name : {"square", "sqrt", "rsqrt", "exp", "log"}) {
-    registry.add({.name = name, .infer = infer_like_f32});
+    registry.add({.name = name, .infer = infer_like_float});
   }
   for (const char* name : {"square_grad", "sqrt_grad", "rsqrt_grad"}) {
     registry.add({.name = name, .inputs = 2, .infer = infer_gradient_of_one});

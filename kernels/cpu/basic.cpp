@@ -34,8 +34,8 @@ std::unique_ptr<Kernel> make_fill(const KernelRequest& request) {
 }  // namespace
 
 void add_basic_cpu_kernels(KernelRegistry& registry) {
-  registry.add("constant", make_constant);
-  registry.add("fill", make_fill);
+  registry.add("constant", make_constant, Bf16::native);
+  registry.add("fill", make_fill, Bf16::native);
 }
 
 }  // namespace sectionflow

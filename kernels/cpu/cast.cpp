@@ -36,7 +36,7 @@ std::unique_ptr<Kernel> make_cast(const KernelRequest& request) {
 }  // namespace
 
 void add_cast_cpu_kernels(KernelRegistry& registry) {
-  registry.add("cast", make_cast);
+  registry.add("cast", make_cast, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -19,12 +19,12 @@ std::unique_ptr<Kernel> make_comparison(const KernelRequest& request) {
 }  // namespace
 
 void add_compare_cpu_kernels(KernelRegistry& registry) {
-  registry.add("equal", make_comparison<formulas::Equal>);
-  registry.add("not_equal", make_comparison<formulas::NotEqual>);
-  registry.add("less", make_comparison<formulas::Less>);
-  registry.add("less_equal", make_comparison<formulas::LessEqual>);
-  registry.add("greater", make_comparison<formulas::Greater>);
-  registry.add("greater_equal", make_comparison<formulas::GreaterEqual>);
+  registry.add("equal", make_comparison<formulas::Equal>, Bf16::native);
+  registry.add("not_equal", make_comparison<formulas::NotEqual>, Bf16::native);
+  registry.add("less", make_comparison<formulas::Less>, Bf16::native);
+  registry.add("less_equal", make_comparison<formulas::LessEqual>, Bf16::native);
+  registry.add("greater", make_comparison<formulas::Greater>, Bf16::native);
+  registry.add("greater_equal", make_comparison<formulas::GreaterEqual>, Bf16::native);
 }
 
 }  // namespace sectionflow

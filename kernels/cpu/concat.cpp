@@ -141,11 +141,11 @@ std::unique_ptr<Kernel> make_split_grad(const KernelRequest& request) {
 }  // namespace
 
 void add_concat_cpu_kernels(KernelRegistry& registry) {
-  registry.add("concat", make_concat);
-  registry.add("stack", make_concat);
-  registry.add("concat_grad", make_concat_grad);
-  registry.add("split", make_split);
-  registry.add("split_grad", make_split_grad);
+  registry.add("concat", make_concat, Bf16::native);
+  registry.add("stack", make_concat, Bf16::native);
+  registry.add("concat_grad", make_concat_grad, Bf16::native);
+  registry.add("split", make_split, Bf16::native);
+  registry.add("split_grad", make_split_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -117,7 +117,7 @@ std::unique_ptr<Kernel> make_gather_grad(const KernelRequest& request) {
 }  // namespace
 
 void add_gather_cpu_kernels(KernelRegistry& registry) {
-  registry.add("gather", make_gather);
+  registry.add("gather", make_gather, Bf16::native);
   registry.add("gather_grad", make_gather_grad);
 }
 

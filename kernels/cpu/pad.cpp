@@ -21,8 +21,8 @@ std::unique_ptr<Kernel> make_pad_grad(const KernelRequest& request) {
 }  // namespace
 
 void add_pad_cpu_kernels(KernelRegistry& registry) {
-  registry.add("pad", make_pad);
-  registry.add("pad_grad", make_pad_grad);
+  registry.add("pad", make_pad, Bf16::native);
+  registry.add("pad_grad", make_pad_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

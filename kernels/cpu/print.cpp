@@ -22,7 +22,7 @@ std::unique_ptr<Kernel> make_print(const KernelRequest& request) {
 }  // namespace
 
 void add_print_cpu_kernels(KernelRegistry& registry) {
-  registry.add("print", make_print);
+  registry.add("print", make_print, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -13,9 +13,9 @@ std::unique_ptr<Kernel> make_copy(const KernelRequest& request) {
 }  // namespace
 
 void add_reshape_cpu_kernels(KernelRegistry& registry) {
-  registry.add("reshape", make_copy);
-  registry.add("flatten", make_copy);
-  registry.add("reshape_like", make_copy);
+  registry.add("reshape", make_copy, Bf16::native);
+  registry.add("flatten", make_copy, Bf16::native);
+  registry.add("reshape_like", make_copy, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -18,7 +18,7 @@ std::unique_ptr<Kernel> make_select(const KernelRequest& request) {
 }  // namespace
 
 void add_select_cpu_kernels(KernelRegistry& registry) {
-  registry.add("select", make_select);
+  registry.add("select", make_select, Bf16::native);
 }
 
 }  // namespace sectionflow

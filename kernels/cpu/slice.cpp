@@ -20,8 +20,8 @@ std::unique_ptr<Kernel> make_slice_grad(const KernelRequest& request) {
 }  // namespace
 
 void add_slice_cpu_kernels(KernelRegistry& registry) {
-  registry.add("slice", make_slice);
-  registry.add("slice_grad", make_slice_grad);
+  registry.add("slice", make_slice, Bf16::native);
+  registry.add("slice_grad", make_slice_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

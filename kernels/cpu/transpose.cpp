@@ -147,7 +147,7 @@ std::unique_ptr<Kernel> make_transpose(const KernelRequest& request) {
 }  // namespace
 
 void add_transpose_cpu_kernels(KernelRegistry& registry) {
-  registry.add("transpose", make_transpose);
+  registry.add("transpose", make_transpose, Bf16::native);
 }
 
 }  // namespace sectionflow

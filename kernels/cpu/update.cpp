@@ -196,7 +196,7 @@ std::unique_ptr<Kernel> make_apply_rms_prop(const KernelRequest& request) {
 }  // namespace
 
 void add_update_cpu_kernels(KernelRegistry& registry) {
-  registry.add("assign", make_assign);
+  registry.add("assign", make_assign, Bf16::native);
   registry.add("assign_add", make_assign_add);
   registry.add("update_moving_average", make_update_moving_average);
   registry.add("apply_sgd", make_apply_sgd);

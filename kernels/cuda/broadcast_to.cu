@@ -46,7 +46,7 @@ std::unique_ptr<Kernel> make_broadcast_to(const KernelRequest& request) {
 }  // namespace
 
 void add_broadcast_to_cuda_kernels(KernelRegistry& registry) {
-  registry.add("broadcast_to", make_broadcast_to);
+  registry.add("broadcast_to", make_broadcast_to, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -2,22 +2,17 @@
 
 #include "graph/ops/cast.h"
 #include "kernels/convert_element.h"
+#include "kernels/cuda/bf16_conversions.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/elementwise.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow {
 namespace {
 
-template <class To, class From>
-struct Convert {
-  SF_HOST_DEVICE To operator()(From x) const { return convert_element<To>(x); }
-};
-
 template <class From, class To>
 std::unique_ptr<Kernel> make_conversion(std::int64_t count) {
   return function_kernel([count](const KernelArguments& arguments) {
-    gpu::launch_map<To, From>(arguments.queue, count, Convert<To, From>(), arguments.outputs[0], {arguments.inputs[0]});
+    gpu::launch_conversion<From, To>(arguments.queue, count, arguments.inputs[0], arguments.outputs[0]);
   });
 }
 
@@ -36,7 +31,7 @@ std::unique_ptr<Kernel> make_cast(const KernelRequest& request) {
 }  // namespace
 
 void add_cast_cuda_kernels(KernelRegistry& registry) {
-  registry.add("cast", make_cast);
+  registry.add("cast", make_cast, Bf16::native);
 }
 
 }  // namespace sectionflow

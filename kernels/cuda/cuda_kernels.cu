@@ -1,5 +1,7 @@
 #include "kernels/cuda/cuda_kernels.h"
 
+#include "kernels/cuda/bf16_conversions.h"
+
 #if defined(__CUDACC__)
 #include "kernels/cuda/library/library_kernels.h"
 #endif
@@ -8,7 +10,7 @@ namespace sectionflow {
 
 const KernelRegistry& cuda_kernels() {
   static const KernelRegistry kernels = [] {
-    KernelRegistry all;
+    KernelRegistry all(gpu::bf16_conversions());
 #if defined(__CUDACC__)
     add_library_kernels(all);
 #endif

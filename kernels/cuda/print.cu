@@ -46,7 +46,7 @@ std::unique_ptr<Kernel> make_print(const KernelRequest& request) {
 }  // namespace
 
 void add_print_cuda_kernels(KernelRegistry& registry) {
-  registry.add("print", make_print);
+  registry.add("print", make_print, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
@@ -64,7 +65,9 @@ class CudaLibraries : public testing::Test {
     add_library_kernels(kernels_);
   }
 
-  Value tensor(const Shape& shape) { return placeholder(graph_, text_of("x", num_tensors_++), shape); }
+  Value tensor(const Shape& shape, Dtype dtype = Dtype::f32) {
+    return placeholder(graph_, text_of("x", num_tensors_++), shape, dtype);
+  }
 
   KernelRequest request(Value y, Device& device) {
     std::vector<TensorType> inputs;
@@ -96,7 +99,12 @@ class CudaLibraries : public testing::Test {
     std::vector<const void*> inputs;
     for (const std::vector<float>& numbers : content) {
       void* place = buffer(numbers.size() * sizeof(float));
-      std::memcpy(place, numbers.data(), numbers.size() * sizeof(float));
+      if (y.dtype() == Dtype::bf16) {
+        std::transform(numbers.begin(), numbers.end(), static_cast<BFloat16*>(place),
+                       [](float x) { return BFloat16(x); });
+      } else {
+        std::memcpy(place, numbers.data(), numbers.size() * sizeof(float));
+      }
       // The third input of gradients is there for its shape.
       inputs.push_back(inputs.size() == 2 ? nullptr : place);
     }
@@ -167,6 +175,19 @@ TEST_F(CudaLibraries, MultiplyAsTheCpuDoes) {
   }
   expect_as_on_the_cpu(matmul(tensor({1, 1}), tensor({1, 1})));
   expect_as_on_the_cpu(matmul_over_rows(tensor({3, 4, 5}), tensor({3, 4, 6})));
+}
+
+TEST_F(CudaLibraries, MultiplyBf16AsTheCpuDoes) {
+  for (bool allow_tf32 : {false, true}) {
+    played_libraries().allow_tf32 = allow_tf32;
+    expect_as_on_the_cpu(matmul(tensor({5, 70}, Dtype::bf16), tensor({70, 4}, Dtype::bf16)));
+    expect_as_on_the_cpu(
+        matmul(tensor({2, 3, 5, 7}, Dtype::bf16), tensor({2, 3, 4, 7}, Dtype::bf16), {.transpose_b = true}));
+    expect_as_on_the_cpu(matmul_over_rows(tensor({3, 4, 5}, Dtype::bf16), tensor({3, 4, 6}, Dtype::bf16)));
+    expect_as_on_the_cpu(conv2d(tensor({2, 4, 4, 5}, Dtype::bf16), tensor({1, 1, 5, 6}, Dtype::bf16)));
+  }
+  // Other convolutions of bf16 are left to those of f32.
+  EXPECT_FALSE(is_taken(conv2d(tensor({2, 4, 4, 5}, Dtype::bf16), tensor({3, 3, 5, 6}, Dtype::bf16))));
 }
 
 TEST_F(CudaLibraries, ConvolveImagesAsTheCpuDoes) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/bfloat16.h"
 #include "tests/cuda_libraries/played_libraries.h"
 
 namespace sectionflow::testing_support {
@@ -61,6 +62,7 @@ T attribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttri
 struct Matrix {
   std::int64_t rows, columns, leading, stride;
   std::int32_t batch;
+  bool is_bf16;
   bool transposed;
 
   Matrix(cublasLtMatrixLayout_t layout, bool is_transposed)
@@ -69,9 +71,10 @@ struct Matrix {
         leading(attribute<std::int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_LD)),
         stride(attribute<std::int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)),
         batch(attribute<std::int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)),
+        is_bf16(attribute<std::uint32_t>(layout, CUBLASLT_MATRIX_LAYOUT_TYPE) == std::uint32_t{CUDA_R_16BF}),
         transposed(is_transposed) {
     EXPECT_EQ(attribute<std::int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_ORDER), CUBLASLT_ORDER_COL);
-    EXPECT_EQ(attribute<std::uint32_t>(layout, CUBLASLT_MATRIX_LAYOUT_TYPE), std::uint32_t{CUDA_R_32F});
+    EXPECT_TRUE(is_bf16 || attribute<std::uint32_t>(layout, CUBLASLT_MATRIX_LAYOUT_TYPE) == std::uint32_t{CUDA_R_32F});
     EXPECT_GE(leading, rows);
   }
   std::int64_t read_rows() const { return transposed ? columns : rows; }
@@ -81,7 +84,9 @@ struct Matrix {
   }
 };
 
-void multiply(const Matrix& a, const Matrix& b, const Matrix& d, const float* left, const float* right, float* result) {
+template <class T>
+void multiply(const Matrix& a, const Matrix& b, const Matrix& d, const void* left, const void* right, void* result) {
+  const T *of_a = static_cast<const T*>(left), *of_b = static_cast<const T*>(right);
   ASSERT_EQ(a.read_rows(), d.rows);
   ASSERT_EQ(b.read_columns(), d.columns);
   ASSERT_EQ(a.read_columns(), b.read_rows());
@@ -91,9 +96,9 @@ void multiply(const Matrix& a, const Matrix& b, const Matrix& d, const float* le
       for (std::int64_t column = 0; column < d.columns; ++column) {
         float sum = 0;
         for (std::int64_t k = 0; k < a.read_columns(); ++k) {
-          sum += left[a.place(n, row, k)] * right[b.place(n, k, column)];
+          sum += of_a[a.place(n, row, k)] * of_b[b.place(n, k, column)];
         }
-        result[d.place(n, row, column)] = sum;
+        static_cast<T*>(result)[d.place(n, row, column)] = T(sum);
       }
     }
   }
@@ -124,7 +129,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   EXPECT_EQ(c, d);
   check_preference(preference);
   EXPECT_EQ(attribute<std::int32_t>(product, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE),
-            libraries.allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
+            libraries.allow_tf32 && !Matrix(d, false).is_bf16 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
   EXPECT_EQ(attribute<std::int32_t>(product, CUBLASLT_MATMUL_DESC_SCALE_TYPE), CUDA_R_32F);
   EXPECT_EQ(attribute<std::int32_t>(product, CUBLASLT_MATMUL_DESC_POINTER_MODE), CUBLASLT_POINTER_MODE_HOST);
   *found = std::min<int>(wanted, libraries.has_sound_algorithms ? kNumAlgorithms : kRoundsToTf32);
@@ -172,13 +177,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(handle), 0x11u);
   EXPECT_NE(stream, nullptr);
   EXPECT_TRUE(c == d && c_layout == d_layout);
-  EXPECT_EQ(algorithm->data[0], played_libraries().allow_tf32 ? kRoundsToTf32 : kExact);
+  const Matrix result(d_layout, false);
+  EXPECT_EQ(algorithm->data[0], played_libraries().allow_tf32 && !result.is_bf16 ? kRoundsToTf32 : kExact);
   check_execution(alpha, beta, workspace, workspace_bytes);
   const auto reads = [product](cublasLtMatrixLayout_t layout, cublasLtMatmulDescAttributes_t name) {
     return Matrix(layout, attribute<std::int32_t>(product, name) == CUBLAS_OP_T);
   };
-  multiply(reads(a_layout, CUBLASLT_MATMUL_DESC_TRANSA), reads(b_layout, CUBLASLT_MATMUL_DESC_TRANSB),
-           Matrix(d_layout, false), static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(d));
+  const Matrix first = reads(a_layout, CUBLASLT_MATMUL_DESC_TRANSA),
+               second = reads(b_layout, CUBLASLT_MATMUL_DESC_TRANSB);
+  EXPECT_TRUE(first.is_bf16 == result.is_bf16 && second.is_bf16 == result.is_bf16);
+  (result.is_bf16 ? multiply<BFloat16> : multiply<float>)(first, second, result, a, b, d);
   return CUBLAS_STATUS_SUCCESS;
 }
 

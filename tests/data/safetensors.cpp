@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 
@@ -62,6 +63,18 @@ TEST(Safetensors, SmallFileIsExactToTheByte) {
   write_safetensors(path, views_of(small_tensors()), {{"k", "v"}});
   EXPECT_EQ(bytes_of_file(path), small_file());
   EXPECT_EQ(folder.num_files(), 1U);
+}
+
+TEST(Safetensors, BFloat16ComesBack) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "narrow.safetensors";
+  std::vector<NamedTensor> tensors;
+  tensors.push_back({"x", HostTensor::of<BFloat16>({3}, {BFloat16(1.5F), BFloat16(-0x1p100F), BFloat16(NAN)})});
+  write_safetensors(path, views_of(tensors), {});
+  EXPECT_NE(bytes_of_file(path).find(R"("dtype":"BF16","shape":[3],"data_offsets":[0,6])"), std::string::npos);
+  const auto file = read_safetensors(path);
+  ASSERT_EQ(file.tensors.size(), 1U);
+  EXPECT_TRUE(bitwise_equal(file.tensors[0].tensor, tensors[0].tensor));
 }
 
 TEST(Safetensors, SmallFileWrittenByHandIsRead) {
@@ -246,7 +259,7 @@ TEST(Safetensors, MetadataIsOfStringsOnly) {
 }
 
 TEST(Safetensors, UnsupportedDtypeIsRefusedByName) {
-  expect_refusal(R"({"w":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}})", "xx", "tensor 'w' has the dtype 'BF16'");
+  expect_refusal(R"({"w":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}})", "xx", "tensor 'w' has the dtype 'F16'");
 }
 
 TEST(Safetensors, BooleansOtherThanZeroAndOneAreRefused) {

@@ -37,6 +37,19 @@ TEST(Zoo, ARoundedWidthOfMobilenetIsThePublishedOne) {
   EXPECT_EQ(parameters_of("mobilenet_v2", {.width = 16}), 1968680);
 }
 
+TEST(Zoo, EveryModelIsBuiltInBf16WithItsF32Variables) {
+  for (const std::string& name : zoo_names()) {
+    Graph graph, narrow;
+    GraphSectionManager manager(graph), narrow_manager(narrow);
+    ZooOptions options;
+    (void)zoo_model(name, options).build(graph, manager);
+    options.precision = Dtype::bf16;
+    (void)zoo_model(name, options).build(narrow, narrow_manager);
+    EXPECT_EQ(num_parameters(narrow), num_parameters(graph)) << name;
+    for (const Value& variable : narrow.values(kTrainableVariables)) EXPECT_EQ(variable.dtype(), Dtype::f32) << name;
+  }
+}
+
 /// A model small enough to be trained in a test.
 struct SmallModel {
   std::string name;

@@ -47,6 +47,9 @@ TEST_P(ReluCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, ReluCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Bf16, ReluCases, testing::Values(in_bf16(relu_case("odd", {.type = {Dtype::f32, {1001}}, .away_from_zero = 1e-3}))),
+    case_name);
 
 struct Smooth {
   const char* name;
@@ -101,6 +104,11 @@ TEST_P(SmoothActivation, MatchesTheReferenceWithItsGradient) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, SmoothActivation, testing::ValuesIn(smooth_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Bf16, SmoothActivation,
+                         testing::Values(in_bf16(smooth_case(kSmooth[0], "odd", input({13, 7}, -4, 4)), {}, 2),
+                                         in_bf16(smooth_case(kSmooth[1], "odd", input({13, 7}, -4, 4)), {}, 2),
+                                         in_bf16(smooth_case(kSmooth[3], "odd", input({13, 7}, -4, 4)))),
+                         case_name);
 
 TEST(SmoothActivationGrad, IsFiniteHoweverLargeXIs) {
   Graph graph;

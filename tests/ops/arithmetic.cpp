@@ -77,6 +77,8 @@ std::vector<OpCase> binary_cases() {
                        .reference = reference,
                        .tolerance = {.relative = 0.51, .absolute = 0},
                        .same_bits_for_any_threads = true});
+      // The products of several rows are rounded before they are summed for the gradient.
+      if (shapes.name == std::string_view("trailing_vector")) cases.push_back(in_bf16(cases.back(), {}, 4));
     }
   }
   return cases;

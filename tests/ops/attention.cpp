@@ -106,6 +106,10 @@ TEST_P(AttentionCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Bf16, AttentionCases,
+                         testing::Values(in_bf16(to_case({2, 3, 5, 7, 3}, {})),
+                                         in_bf16(to_case({1, 2, 130, 130, 8}, {.causal = true}))),
+                         case_name);
 
 class AttentionCpuTiles : public testing::TestWithParam<OpCase> {};
 TEST_P(AttentionCpuTiles, EqualTheReferenceAndKeepTheirBits) {

@@ -121,6 +121,12 @@ TEST_P(BatchNormCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, BatchNormCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Bf16, BatchNormCases,
+                         testing::Values(in_bf16(to_case("images", input({7, 9, 8, 16}), true), {0}),
+                                         in_bf16(to_case("relu", input({70, 3}), true, kRelu), {0}),
+                                         in_bf16(to_case("odd", input({5, 6, 10}), false), {0}),
+                                         in_bf16(to_case("nchw", input({7, 16, 9, 8}), true, kNchw), {0})),
+                         case_name);
 
 TEST(BatchNorm, VarianceOfValuesFarFromZeroIsAccurate) {
   // E[x^2] - E[x]^2 in f32 would lose every digit of a variance of 1/3 beside a mean of 1000.

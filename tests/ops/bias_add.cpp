@@ -61,6 +61,10 @@ TEST_P(BiasAddCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, BiasAddCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Bf16, BiasAddCases,
+                         testing::Values(in_bf16(to_case("rows", {77, 33})),
+                                         in_bf16(to_case("nchw", {7, 24, 9, 8}, DataFormat::nchw))),
+                         case_name);
 
 TEST(BiasAdd, ShapesThatDoNotFitTheFormatAreRefused) {
   Graph graph;

@@ -92,6 +92,30 @@ TEST(Cast, DoublesGoToTheNearestFloatAndBeyondItsRangeToInfinity) {
   expect_cast<float, double>({0.1F, -kInf}, {static_cast<double>(0.1F), -INFINITY});
 }
 
+/// The nearest of bf16.
+BFloat16 near(float x) {
+  return BFloat16(x);
+}
+
+TEST(Cast, FloatsGoToTheNearestBFloat16) {
+  expect_cast<float, BFloat16>({1, 0x1.01p0F, 0x1.03p0F, -0x1.010002p0F, 0x1.FFp127F, -kInf, kNaN, -0.0F, 0x1p-133F},
+                               {near(1), near(1), near(0x1.04p0F), near(-0x1.02p0F), near(kInf), near(-kInf),
+                                near(kNaN), near(-0.0F), near(0x1p-133F)});
+  expect_cast<double, BFloat16>({0.1, 1e39, NAN}, {near(0.1F), near(kInf), near(kNaN)});
+  expect_cast<std::int32_t, BFloat16>({257, -3, 259}, {near(256), near(-3), near(260)});
+  expect_cast<bool, BFloat16>({true, false}, {near(1), near(0)});
+}
+
+TEST(Cast, BFloat16GoesWhereItsFloatGoes) {
+  const std::vector<BFloat16> x = {near(1.9F), near(-2.5F), near(0x1p31F), near(kNaN), near(-kInf)};
+  expect_cast<BFloat16, float>(x, {0x1.E6p0F, -2.5F, 0x1p31F, kNaN, -kInf});
+  expect_cast<BFloat16, double>(x, {0x1.E6p0, -2.5, 0x1p31, NAN, -INFINITY});
+  expect_cast<BFloat16, std::int32_t>(x, {1, -2, 0, 0, 0});
+  expect_cast<BFloat16, std::uint8_t>(x, {1, 0, 0, 0, 0});
+  expect_cast<BFloat16, bool>({near(0), near(-0.0F), near(0.5F), near(kNaN)}, {false, false, true, true});
+  expect_cast<BFloat16, BFloat16>(x, x);
+}
+
 TEST(Cast, ToItsOwnDtypeCopies) {
   expect_cast<float, float>({1, kNaN}, {1, kNaN});
   expect_cast<std::int64_t, std::int64_t>({kMin64}, {kMin64});
@@ -101,6 +125,18 @@ TEST(Cast, TakesEmptyTensors) {
   Graph graph;
   const auto results = run_kernels({cast(fill(graph, {0, 2}, 1), Dtype::i64)}, {});
   EXPECT_EQ(results[0].type(), (TensorType{Dtype::i64, {0, 2}}));
+}
+
+TEST(Cast, PassesTheGradientThroughBFloat16) {
+  check({.name = "through_bf16",
+         .inputs = {input({40, 13})},
+         .build = [](Graph&,
+                     const std::vector<Value>& in) { return std::vector{cast(cast(in[0], Dtype::bf16), Dtype::f32)}; },
+         .reference = [](const std::vector<Doubles>& in) { return in; },
+         .tolerance = {.relative = 0x1p-8 / kF32Epsilon, .absolute = 0},
+         .gradient_tolerance = {.relative = 0x1p-8 / kF32Epsilon, .absolute = 0},
+         .dynamic_batch = true,
+         .same_bits_for_any_threads = true});
 }
 
 OpCase cast_case(std::string name, Shape shape, Dtype between) {

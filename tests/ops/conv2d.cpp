@@ -113,6 +113,14 @@ TEST_P(Conv2dCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, Conv2dCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Bf16, Conv2dCases,
+    testing::Values(
+        in_bf16(to_case({"odd", {3, 9, 8, 5}, {3, 3, 5, 7}, {}, true})),
+        in_bf16(to_case({"halved", {2, 14, 14, 16}, {3, 3, 16, 8}, {.stride = {2, 2}}})),
+        in_bf16(to_case({"pointwise", {2, 7, 6, 16}, {1, 1, 16, 24}})),
+        in_bf16(to_case({"nchw_groups", {2, 6, 8, 7}, {3, 3, 3, 4}, {.groups = 2, .format = DataFormat::nchw}}))),
+    case_name);
 
 /// Both gradients of a convolution that has nothing to sum.
 OpCase empty_gradients(const std::string& name, const Shape& x, const Shape& w) {

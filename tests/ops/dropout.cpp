@@ -59,6 +59,10 @@ TEST_P(DropoutCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, DropoutCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Bf16, DropoutCases,
+                         testing::Values(in_bf16(to_case("odd", {3, 7, 5}, 0.5F, true)),
+                                         in_bf16(to_case("odd", {3, 7, 5}, 0.5F, false))),
+                         case_name);
 
 /// Dropout of ones, after another random node, and its gradient for dy = 1.
 struct OfOnes {

@@ -71,6 +71,10 @@ TEST_P(LayerNormCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, LayerNormCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Bf16, LayerNormCases,
+                         testing::Values(in_bf16(to_case("sequences", input({5, 6, 10})), {0}),
+                                         in_bf16(to_case("many_blocks", input({4, 301, 65})), {0})),
+                         case_name);
 
 TEST(LayerNorm, VarianceOfValuesFarFromZeroIsAccurate) {
   // E[x^2] - E[x]^2 in f32 would lose every digit of a variance of 1/3 beside a mean of 1000.

@@ -121,12 +121,23 @@ TEST_P(MatmulCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, MatmulCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Bf16, MatmulCases,
+                         testing::Values(in_bf16(to_case({7, 13, 5}, false, false)),
+                                         in_bf16(to_case({33, 1, 17}, true, true)),
+                                         in_bf16(to_case({100, 257, 64}, false, true)),
+                                         in_bf16(to_case({64, 64, 16}, true, false)),
+                                         in_bf16(to_case({4, 0, 3}, false, false))),
+                         case_name);
 
 class BatchedMatmulCases : public testing::TestWithParam<OpCase> {};
 TEST_P(BatchedMatmulCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, BatchedMatmulCases, testing::ValuesIn(batched_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Bf16, BatchedMatmulCases,
+                         testing::Values(in_bf16(to_batched_case({7, 13, 5}, {{3}}, false, true)),
+                                         in_bf16(to_batched_case({17, 40, 18}, {{2}, true}, false, false))),
+                         case_name);
 
 TEST(Matmul, OfNoRowsHasAZeroGradientOfAMatrixThatAllShare) {
   check({.name = "over_no_rows",

@@ -62,6 +62,7 @@ std::vector<OpCase> cases() {
       const auto average = [options](Value x) { return average_pool2d(x, options); };
       const std::string name = (include_padding ? "average_with_padding_" : "average_") + line.name;
       all.push_back(pool_case(name, line.x, plain(options), false, average, line.dynamic_batch));
+      if (line.name == "unequal_sides") all.push_back(in_bf16(all.back()));
     }
   }
   return all;

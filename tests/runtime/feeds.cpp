@@ -86,6 +86,21 @@ TEST(Feeds, WrongDtypeIsAnArgumentErrorWithBothTypes) {
   EXPECT_THROW((f.session.run(f.y, {{f.x, rows(2)}, {f.scale, 1}})), ArgumentError) << "an i32 scalar for a f32 one";
 }
 
+TEST(Feeds, BFloat16IsFedAndFetched) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 3}, Dtype::bf16);
+  const Value y = x + x;
+  Session session(graph, {.threads = 1, .check_schedules = true, .check_feeds = true});
+  HostTensor rows(Dtype::bf16, {2, 3});
+  for (int i = 0; i < 6; ++i) rows.values<BFloat16>()[i] = BFloat16(static_cast<float>(i) - 1.5F);
+  const HostTensor doubled = session.run(y, {{x, rows}});
+  EXPECT_EQ(doubled.type().text(), "bf16[2,3]");
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(doubled.values<BFloat16>()[i], 2.0F * static_cast<float>(i) - 3.0F);
+  EXPECT_THROW(session.run(y, {{x, HostTensor(Dtype::f32, {2, 3})}}), ArgumentError);
+  rows.values<BFloat16>()[4] = BFloat16(INFINITY);
+  EXPECT_THAT(([&] { session.run(y, {{x, rows}}); }), ThrowsMessage<ArgumentError>(HasSubstr("element 4 is NaN")));
+}
+
 TEST(Feeds, FeedingTwiceIsRefused) {
   Fixture f;
   EXPECT_THAT(([&] {

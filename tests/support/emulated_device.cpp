@@ -334,9 +334,10 @@ const KernelRegistry& queued_cpu_kernels() {
     KernelRegistry all;
     for (const auto& [name, definition] : op_registry().all()) {
       if (!kernel_registry(DeviceKind::cpu).has(name)) continue;
-      all.add(name, [](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+      const KernelFactory queued = [](const KernelRequest& request) -> std::unique_ptr<Kernel> {
         return std::make_unique<QueuedKernel>(request);
-      });
+      };
+      all.add(name, queued, Bf16::native);
     }
     return all;
   }();

@@ -12,6 +12,7 @@
 #include "autodiff/gradients.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/cast.h"
 #include "graph/ops/reduce.h"
 #include "tests/support/graph_round_trip.h"
 
@@ -82,6 +83,9 @@ HostTensor tensor_of(const TensorType& type, const Doubles& values) {
     case Dtype::boolean:
       assign_values<bool>(tensor, values);
       break;
+    case Dtype::bf16:
+      assign_values<BFloat16>(tensor, values);
+      break;
   }
   return tensor;
 }
@@ -131,11 +135,15 @@ void add_gradients(const OpCase& op_case, const std::vector<Value>& inputs, cons
       if (dim == kDynamic) dim = known == 0 ? 0 : static_cast<std::int64_t>(count) / known;
     }
     Doubles r(count);
-    for (double& value : r) value = static_cast<float>(uniform(random, -1, 1));
+    const bool is_bf16 = y.dtype() == Dtype::bf16;
+    for (double& value : r) {
+      const auto drawn = static_cast<float>(uniform(random, -1, 1));
+      value = is_bf16 ? static_cast<float>(BFloat16(drawn)) : drawn;  // so that the cast's gradient passes it on
+    }
     const Value placed = placeholder(built.graph, "r", y.shape());
     built.feeds.emplace(placed, tensor_of({Dtype::f32, Shape(dims)}, r));
     built.output_gradients.push_back(std::move(r));
-    const Value term = reduce_sum(mul(y, placed));
+    const Value term = reduce_sum(mul(is_bf16 ? cast(y, Dtype::f32) : y, placed));
     loss = loss ? add(*loss, term) : term;
   }
   std::vector<Value> variables;
@@ -154,7 +162,8 @@ std::unique_ptr<Built> build(const OpCase& op_case, std::mt19937& random, std::v
                                  declared_shape(spec.type.shape, op_case.dynamic_batch && spec.has_batch),
                                  spec.type.dtype));
     built->feeds.emplace(inputs.back(), std::move(tensor));
-    if (spec.differentiable && spec.type.dtype == Dtype::f32) built->differentiated.push_back(index);
+    if (spec.differentiable && is_floating(spec.type.dtype) && spec.type.dtype != Dtype::f64)
+      built->differentiated.push_back(index);
   }
   built->outputs = op_case.build(built->graph, inputs);
   wanted = op_case.reference(built->inputs);
@@ -232,6 +241,19 @@ void check_bits(const Built& built, const std::vector<HostTensor>& first, int th
 }
 
 }  // namespace
+
+OpCase in_bf16(OpCase op_case, std::vector<std::size_t> inputs, double gradient_slack) {
+  constexpr double kOneRounding = 1.002 * 0x1p-8 / kF32Epsilon;  // to bf16, in epsilons of f32
+  op_case.name += "_bf16";
+  for (std::size_t i = 0; inputs.empty() && i < op_case.inputs.size(); ++i) {
+    if (op_case.inputs[i].type.dtype == Dtype::f32) op_case.inputs[i].type.dtype = Dtype::bf16;
+  }
+  for (std::size_t i : inputs) op_case.inputs.at(i).type.dtype = Dtype::bf16;
+  op_case.tolerance.relative += kOneRounding;
+  op_case.gradient_tolerance.relative += kOneRounding;
+  op_case.gradient_tolerance.absolute += gradient_slack * kOneRounding;
+  return op_case;
+}
 
 void check(const OpCase& op_case) {
   const std::uint32_t seed = seed_of(op_case);

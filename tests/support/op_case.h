@@ -21,7 +21,7 @@ struct CaseInput {
   double low = -1, high = 1;     ///< uniform; integers inclusive
   double away_from_zero = 0;     ///< values are at least this far from 0 (kinks: relu, division)
   bool distinct = false;         ///< values differ by at least (high - low) / (2 count) (maxima)
-  bool differentiable = true;    ///< f32 inputs only; others never are
+  bool differentiable = true;    ///< f32 and bf16 inputs only; others never are
   bool has_batch = true;         ///< its first dimension is the batch: see OpCase::dynamic_batch
   std::vector<double> values{};  ///< taken as they stand where not empty
 };
@@ -56,6 +56,11 @@ struct OpCase {
   bool dynamic_batch = false;               ///< placeholders of inputs with a batch leave their first dimension open
   bool same_bits_for_any_threads = false;   ///< own loops promise it; oneDNN does not
 };
+
+/// The case in bf16: `inputs`, or, where none are named, all that are f32. Their values are rounded before the
+/// reference sees them. Each output and each gradient may err by one rounding to bf16 more than in f32; gradients that
+/// are computed from a rounded output by `gradient_slack` times 2^-8 sum |v_i| besides.
+OpCase in_bf16(OpCase op_case, std::vector<std::size_t> inputs = {}, double gradient_slack = 0);
 
 /// Checks, with random inputs from a seed that failures print (SECTIONFLOW_TEST_SEED sets another):
 /// - forward equals the reference, on two threads and on one;

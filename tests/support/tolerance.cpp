@@ -38,6 +38,8 @@ std::vector<double> doubles_of(const HostTensor& tensor) {
       return converted<std::uint8_t>(tensor);
     case Dtype::boolean:
       return converted<bool>(tensor);
+    case Dtype::bf16:
+      return converted<BFloat16>(tensor);
   }
   return {};
 }

@@ -21,10 +21,27 @@ void check_cublas(cublasStatus_t status, const char* what) {
   SF_CHECK(status == CUBLAS_STATUS_SUCCESS, DeviceError, "cublasLt: ", what, ": ", cublasLtGetStatusString(status));
 }
 
-/// The one place that says how exactly f32 is multiplied.
-cublasComputeType_t compute_type(bool allow_tf32) {
-  return allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-}
+/// What is multiplied, and how exactly. Sums are f32 in every case.
+struct Numbers {
+  bool is_bf16 = false;
+  bool allow_tf32 = false;  ///< of f32 factors
+
+  cudaDataType_t element() const { return is_bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+  cublasComputeType_t compute_type() const {
+    return allow_tf32 && !is_bf16 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  }
+  /// What an algorithm must not do (CUBLASLT_NUMERICAL_IMPL_FLAGS): take the factors for other numbers than they are,
+  /// unless that is allowed, or sum in less than f32.
+  std::uint64_t forbidden() const {
+    if (is_bf16) {
+      return CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 |
+             CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
+    }
+    if (allow_tf32) return 0;
+    return CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
+           CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
+  }
+};
 
 /// A product and its matrices in cuBLASLt's words. All column-major (the default order), the only one whose problems
 /// the library may cut into smaller ones; scalars on the host (the default), of the type f32.
@@ -33,9 +50,9 @@ struct Descriptors {
   MatrixDescriptor first, second, result;
 };
 
-MatrixDescriptor describe(const gpu::ColumnMatrix& matrix, std::int64_t batch) {
+MatrixDescriptor describe(const gpu::ColumnMatrix& matrix, std::int64_t batch, const Numbers& numbers) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check_cublas(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<std::uint64_t>(matrix.rows),
+  check_cublas(cublasLtMatrixLayoutCreate(&layout, numbers.element(), static_cast<std::uint64_t>(matrix.rows),
                                           static_cast<std::uint64_t>(matrix.columns), matrix.rows),
                "cublasLtMatrixLayoutCreate");
   MatrixDescriptor owner(layout);
@@ -50,9 +67,10 @@ MatrixDescriptor describe(const gpu::ColumnMatrix& matrix, std::int64_t batch) {
   return owner;
 }
 
-Descriptors describe(const Gemm& gemm, bool allow_tf32) {
+Descriptors describe(const Gemm& gemm, const Numbers& numbers) {
   cublasLtMatmulDesc_t product = nullptr;
-  check_cublas(cublasLtMatmulDescCreate(&product, compute_type(allow_tf32), CUDA_R_32F), "cublasLtMatmulDescCreate");
+  check_cublas(cublasLtMatmulDescCreate(&product, numbers.compute_type(), CUDA_R_32F),
+               "cublasLtMatmulDescCreate");
   ProductDescriptor owner(product);
   const auto set_operation = [product](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
     const std::int32_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -61,9 +79,9 @@ Descriptors describe(const Gemm& gemm, bool allow_tf32) {
   set_operation(CUBLASLT_MATMUL_DESC_TRANSA, gemm.first.transposed);
   set_operation(CUBLASLT_MATMUL_DESC_TRANSB, gemm.second.transposed);
   return {.product = std::move(owner),
-          .first = describe(gemm.first, gemm.batch),
-          .second = describe(gemm.second, gemm.batch),
-          .result = describe(gemm.result, gemm.batch)};
+          .first = describe(gemm.first, gemm.batch, numbers),
+          .second = describe(gemm.second, gemm.batch, numbers),
+          .result = describe(gemm.result, gemm.batch, numbers)};
 }
 
 template <class T>
@@ -93,7 +111,7 @@ PreferenceDescriptor make_preference() {
 
 /// Whether an algorithm keeps what the preference asked for, by its own account: no sum in the order of arrival, and no
 /// factors of fewer bits (environment variables of cuBLAS may offer such) unless they are allowed.
-bool is_sound(const cublasLtMatmulAlgo_t& algorithm, bool allow_tf32) {
+bool is_sound(const cublasLtMatmulAlgo_t& algorithm, const Numbers& numbers) {
   std::uint32_t scheme = 0;
   std::uint64_t numerics = 0;
   std::size_t written = 0;
@@ -103,9 +121,7 @@ bool is_sound(const cublasLtMatmulAlgo_t& algorithm, bool allow_tf32) {
                                         &written) != CUBLAS_STATUS_SUCCESS) {
     return false;
   }
-  constexpr std::uint64_t kShort = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
-                                   CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
-  return (scheme & CUBLASLT_REDUCTION_SCHEME_INPLACE) == 0 && (allow_tf32 || (numerics & kShort) == 0);
+  return (scheme & CUBLASLT_REDUCTION_SCHEME_INPLACE) == 0 && (numerics & numbers.forbidden()) == 0;
 }
 
 /// Whether the library says that it has no such product: what follows from the question alone. All else is a failure of
@@ -117,7 +133,7 @@ bool is_refusal(cublasStatus_t status) {
 
 /// The algorithm that the heuristic holds for the fastest of those that may be taken.
 std::optional<cublasLtMatmulHeuristicResult_t> choose_algorithm(cublasLtHandle_t handle, const Descriptors& d,
-                                                                bool allow_tf32) {
+                                                                const Numbers& numbers) {
   const PreferenceDescriptor preference = make_preference();
   std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
   int num_found = 0;
@@ -129,7 +145,7 @@ std::optional<cublasLtMatmulHeuristicResult_t> choose_algorithm(cublasLtHandle_t
   for (int i = 0; i < num_found; ++i) {
     const cublasLtMatmulHeuristicResult_t& result = found[static_cast<std::size_t>(i)];
     if (result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= gpu::kMostLibraryWorkspace &&
-        is_sound(result.algo, allow_tf32)) {
+        is_sound(result.algo, numbers)) {
       return result;
     }
   }
@@ -181,8 +197,9 @@ std::unique_ptr<Kernel> make_product(const KernelRequest& request, const MatmulP
   const std::optional<Gemm> gemm = gpu::column_gemm(problem);
   if (!gemm) return nullptr;
   auto& device = static_cast<CudaDevice&>(request.device);
-  Descriptors descriptors = describe(*gemm, device.allow_tf32());
-  const auto choice = choose_algorithm(device.cublas(), descriptors, device.allow_tf32());
+  const Numbers numbers{.is_bf16 = request.outputs[0].dtype == Dtype::bf16, .allow_tf32 = device.allow_tf32()};
+  Descriptors descriptors = describe(*gemm, numbers);
+  const auto choice = choose_algorithm(device.cublas(), descriptors, numbers);
   if (!choice) return nullptr;
   return std::make_unique<CublasKernel>(device.cublas(), std::move(descriptors), *choice, a, b);
 }
@@ -215,13 +232,13 @@ std::unique_ptr<Kernel> make_pointwise_backward_filter(const KernelRequest& requ
 }  // namespace
 
 void add_cublas_kernels(KernelRegistry& registry) {
-  registry.add("matmul", make_matmul);
-  registry.add("matmul_over_rows", make_over_rows);
+  registry.add("matmul", make_matmul, Bf16::native);
+  registry.add("matmul_over_rows", make_over_rows, Bf16::native);
   for (const char* rank : {"2d", "3d"}) {
-    registry.add(text_of("conv", rank), make_pointwise);
-    registry.add(text_of("conv", rank, "_backward_input"), make_pointwise_backward_input);
-    registry.add(text_of("conv", rank, "_backward_filter"), make_pointwise_backward_filter);
-    registry.add(text_of("conv_transpose", rank), make_pointwise_backward_input);
+    registry.add(text_of("conv", rank), make_pointwise, Bf16::native);
+    registry.add(text_of("conv", rank, "_backward_input"), make_pointwise_backward_input, Bf16::native);
+    registry.add(text_of("conv", rank, "_backward_filter"), make_pointwise_backward_filter, Bf16::native);
+    registry.add(text_of("conv_transpose", rank), make_pointwise_backward_input, Bf16::native);
   }
 }
 
