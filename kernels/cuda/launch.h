@@ -32,7 +32,7 @@
 namespace sectionflow::gpu {
 
 inline constexpr int kWarp = 32;
-/// The most threads of a block: with as many, each may have all the registers that an instruction can name.
+/// The most threads of a block: as many may have 255 registers each, all that the compiler gives, on every GPU.
 inline constexpr int kMostThreads = 256;
 
 /// How many blocks of how many threads, with how much shared memory a block.
@@ -83,15 +83,14 @@ class DeviceThread {
 };
 
 template <class Body>
-__global__ void __launch_bounds__(kMostThreads) run_each(const std::int64_t count, const Body body) {
+__global__ void run_each(const std::int64_t count, const Body body) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
     body(i);
   }
 }
 template <class Body>
-__global__ void __launch_bounds__(kMostThreads)
-    run_blocks(const std::int64_t first_block, const std::int64_t num_blocks, const Body body) {
+__global__ void run_blocks(const std::int64_t first_block, const std::int64_t num_blocks, const Body body) {
   DeviceThread thread(first_block, num_blocks);
   body(thread);
 }
