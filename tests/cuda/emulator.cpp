@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/four.h"
 #include "kernels/cuda/pack.h"
+#include "kernels/cuda/row_teams.h"
 #include "tests/support/gpu_blocks.h"
 
 namespace sectionflow {
@@ -177,6 +179,35 @@ TEST(Emulator, LaunchesThatNoGpuTakesAreCaught) {
   expect_caught({.blocks = 1, .threads = 48}, nothing, "48 threads a block");
   expect_caught({.blocks = 1, .threads = 512}, nothing, "512 threads a block");
   expect_caught({.blocks = 1, .threads = 32, .shared_bytes = 50000}, nothing, "50000 bytes of shared memory");
+}
+
+TEST(RowTeams, ATeamTakesAsManyRowsAsThereAre) {
+  constexpr std::int64_t kRows = 11;
+  for (const std::int64_t length : {40, 1500}) {
+    const gpu::RowTeams rows(Shape{kRows, length});
+    std::vector<float> x(static_cast<std::size_t>(kRows * length));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * i % 101);
+    std::vector<double> sums(kRows, -1);
+    gpu::LaunchShape shape = rows.launch_shape();
+    ASSERT_GT(shape.blocks, 2);
+    shape.blocks = 2;
+    const auto body = [&](HostThread& thread) {
+      gpu::RowTeam<HostThread> team(thread, rows);
+      for (std::int64_t row = team.first_row(); row < rows.count; row += team.row_step()) {
+        const float* of_row = x.data() + row * length;
+        const float largest = team.max(of_row);
+        const double sum = team.sum([=](std::int64_t i) { return largest - of_row[i]; });
+        if (team.lane() == 0) sums[static_cast<std::size_t>(row)] = sum;
+      }
+    };
+    play_blocks(shape, body, 1);
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      const auto begin = x.begin() + row * length, end = begin + length;
+      const double largest = *std::max_element(begin, end);
+      EXPECT_EQ(sums[static_cast<std::size_t>(row)],
+                largest * static_cast<double>(length) - std::accumulate(begin, end, 0.0));
+    }
+  }
 }
 
 TEST(BlockReduce, GivesAllThreadsOneSumWhateverTheOrder) {
