@@ -77,6 +77,12 @@ if [ -f .gpu-deps/unpack.sh ]; then
   if unpacked=$(bash .gpu-deps/unpack.sh "$build/deps"); then
     read -r -a unpacked <<<"$unpacked"
     arguments+=("${unpacked[@]}")
+    # A program's run path does not lead its libraries to theirs.
+    for argument in "${unpacked[@]}"; do
+      case "$argument" in
+        -DCMAKE_BUILD_RPATH=*) export LD_LIBRARY_PATH=${argument#*=}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ;;
+      esac
+    done
     note unpack passed 0 ""
   else
     note unpack failed 0 ".gpu-deps/unpack.sh has failed"
@@ -90,7 +96,8 @@ programs=(test_ops test_cuda test_sections compare bench_train_steps)
 stage configure 60 cmake "${arguments[@]}"
 configured=$?
 if [ "$configured" -eq 0 ]; then
-  stage build 260 ninja -C "$build" -j "$jobs" sectionflow_cuda "${programs[@]}"
+  # Without a GPU nothing else needs the time.
+  stage build "$([ -n "$no_gpu" ] && echo 3600 || echo 260)" ninja -C "$build" -j "$jobs" sectionflow_cuda "${programs[@]}"
 fi
 built=""
 for program in tests/test_ops tests/test_cuda tests/test_sections bench/bench_compare bench/bench_train_steps; do
