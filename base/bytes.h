@@ -24,6 +24,8 @@ constexpr std::size_t operator""_GiB(unsigned long long count) {
 
 /// Every buffer starts at a multiple of this many bytes.
 inline constexpr std::size_t kBufferAlignment = 256;
+/// A page of memory, and what disks are read and written in past the machine's page cache.
+inline constexpr std::size_t kPageBytes = 4096;
 
 /// `bytes` rounded up to a multiple of `alignment`, a power of two.
 constexpr std::size_t round_up(std::size_t bytes, std::size_t alignment = kBufferAlignment) {

@@ -4,8 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
+#include <optional>
 
 #include "bench/zoo_arguments.h"
+#include "examples/models/device_named.h"
 #include "sectionflow.h"
 
 namespace {
@@ -17,7 +19,7 @@ struct Arguments {
   std::int64_t batch = 250;
   std::vector<std::string> strategies = {"whole", "sections:2", "sections:4", "sections:blocks"};
   std::int64_t steps = 20;
-  std::string device_memory, host_memory, disk, swap_directory, link, profile;
+  std::string device = "cpu", device_memory, host_memory, disk, swap_directory, link, profile;
   bool copy_threads = false;
   int threads = 0;
   std::uint64_t seed = 0;
@@ -30,10 +32,13 @@ std::size_t bytes_or_none(const std::string& text) {
   return text.empty() ? 0 : parse_bytes(text);
 }
 
-std::vector<Strategy> strategies_of(const Arguments& arguments, const ZooArguments& zoo) {
+/// What planners take for this machine's speeds.
+using MachineProfile = std::optional<Profile>;
+
+std::vector<Strategy> strategies_of(const Arguments& arguments, const ZooArguments& zoo,
+                                    const MachineProfile& profile) {
   const CutModel model = [zoo](const std::string& cut) { return model_of(zoo, cut_named(cut)).build; };
-  StrategySource source{.model = model, .cut_of_whole = first_cut(arguments.strategies)};
-  if (!arguments.profile.empty()) source.profile = Profile::load(arguments.profile);
+  const StrategySource source{.model = model, .cut_of_whole = first_cut(arguments.strategies), .profile = profile};
   std::vector<Strategy> strategies;
   for (const std::string& name : arguments.strategies) {
     strategies.push_back(strategy_named(name, source));
@@ -46,12 +51,13 @@ ProgramReport plan_whole(const Arguments& arguments, const Batch& batch) {
   Graph graph;
   GraphSectionManager manager(graph);
   const TrainableModel model = model_of(arguments.zoo, {}).build(graph, manager);
-  Session session(graph, {.threads = arguments.threads});
+  Session session(graph, {.device = device_named(arguments.device), .threads = arguments.threads});
   return session.plan({model.loss}, types_of(model.feeds(batch)), {.targets = manager.training_operations()});
 }
 
 SessionOptions session_of(const Arguments& arguments, const Batch& batch) {
-  SessionOptions session{.host_memory = bytes_or_none(arguments.host_memory),
+  SessionOptions session{.device = device_named(arguments.device),
+                         .host_memory = bytes_or_none(arguments.host_memory),
                          .disk = bytes_or_none(arguments.disk),
                          .swap_directory = arguments.swap_directory,
                          .copy_threads = arguments.copy_threads,
@@ -63,6 +69,21 @@ SessionOptions session_of(const Arguments& arguments, const Batch& batch) {
   return session;
 }
 
+/// Read from --profile, or measured on the whole graph and written there.
+MachineProfile profile_of(const Arguments& arguments, const SessionOptions& options, const Batch& batch) {
+  if (arguments.profile.empty()) return std::nullopt;
+  return Profile::load_or_measure(arguments.profile, [&] {
+    std::cerr << "measuring this machine for " << arguments.profile << "\n";
+    Graph graph;
+    GraphSectionManager manager(graph);
+    const TrainableModel model = model_of(arguments.zoo, {}).build(graph, manager);
+    Session session(graph, options);
+    session.initialize();
+    return measure_profile(session, {model.loss}, types_of(model.feeds(batch)),
+                           {.targets = manager.training_operations()});
+  });
+}
+
 LargestOptions search_of(const std::string& what, const SessionOptions& session) {
   LargestOptions search{.what = what, .session = session};
   search.on_found = [what](const std::string& strategy, std::int64_t size) {
@@ -71,10 +92,10 @@ LargestOptions search_of(const std::string& what, const SessionOptions& session)
   return search;
 }
 
-LargestSizes largest_batches(const Arguments& arguments, const SessionOptions& session) {
+LargestSizes largest_batches(const Arguments& arguments, const SessionOptions& session, const MachineProfile& profile) {
   LargestOptions search = search_of("batch", session);
   search.start = arguments.batch;
-  search.strategies = [&](std::int64_t) { return strategies_of(arguments, arguments.zoo); };
+  search.strategies = [&](std::int64_t) { return strategies_of(arguments, arguments.zoo, profile); };
   search.batch = [&, model = model_of(arguments.zoo, {})](std::int64_t batch) {
     return model.batch({.batch = batch, .seed = arguments.seed});
   };
@@ -84,7 +105,7 @@ LargestSizes largest_batches(const Arguments& arguments, const SessionOptions& s
 /// A U-Net halves its images four times, so their sides are multiples of 16; other networks take such sides too.
 constexpr std::int64_t kSideUnit = 16, kLongestSide = 4096;
 
-LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& session) {
+LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& session, const MachineProfile& profile) {
   const auto zoo_at = [&](std::int64_t side) {
     ZooArguments zoo = arguments.zoo;
     zoo.options.image = side;
@@ -95,7 +116,7 @@ LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& ses
   search.start = std::max(kSideUnit, arguments.zoo.options.image / kSideUnit * kSideUnit);
   search.limit = kLongestSide;
   search.unit = kSideUnit;
-  search.strategies = [&](std::int64_t side) { return strategies_of(arguments, zoo_at(side)); };
+  search.strategies = [&](std::int64_t side) { return strategies_of(arguments, zoo_at(side), profile); };
   search.batch = [&](std::int64_t side) {
     return model_of(zoo_at(side), {}).batch({.batch = arguments.batch, .seed = arguments.seed});
   };
@@ -114,7 +135,8 @@ int run(const Arguments& arguments) {
   const bool searches = arguments.max_batch || arguments.max_side;
   SF_CHECK(!searches || !arguments.device_memory.empty(), ArgumentError,
            "--max-batch and --max-side look for what fits a budget; say which by --device-memory");
-  const std::vector<Strategy> strategies = strategies_of(arguments, arguments.zoo);
+  // A name that is none is told before anything is measured.
+  (void)strategies_of(arguments, arguments.zoo, {});
   const ZooModel model = model_of(arguments.zoo, {});
   CompareOptions options{.model = arguments.zoo.model, .steps = arguments.steps};
   // Eight different batches, gone round.
@@ -122,13 +144,14 @@ int run(const Arguments& arguments) {
     return model.batch({.batch = arguments.batch, .seed = arguments.seed, .step = step % 8});
   };
   options.session = session_of(arguments, options.batch(0));
+  const MachineProfile profile = profile_of(arguments, options.session, options.batch(0));
   options.reference = Strategy{.name = "whole", .whole_graph = true, .build = model.build};
   options.on_round = [&](std::int64_t done) {
     if (done % 5 == 0 || done == arguments.steps) std::cerr << "step " << done << "/" << arguments.steps << "\n";
   };
-  Comparison comparison = compare_strategies(strategies, options);
-  if (arguments.max_batch) comparison.largest.push_back(largest_batches(arguments, options.session));
-  if (arguments.max_side) comparison.largest.push_back(largest_sides(arguments, options.session));
+  Comparison comparison = compare_strategies(strategies_of(arguments, arguments.zoo, profile), options);
+  if (arguments.max_batch) comparison.largest.push_back(largest_batches(arguments, options.session, profile));
+  if (arguments.max_side) comparison.largest.push_back(largest_sides(arguments, options.session, profile));
   std::cout << comparison.setting() << "\n" << comparison.limits() << "\n" << comparison.text();
   if (!arguments.json.empty()) write_json(comparison, arguments.json);
   if (!arguments.report.empty()) write_report(comparison, arguments.report);
@@ -144,6 +167,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--steps", arguments.steps, "training steps of each strategy")->capture_default_str();
+  app.add_option("--device", arguments.device, kDeviceHelp)->capture_default_str();
   app.add_option("--device-memory", arguments.device_memory,
                  "budget of each: a size, as in 512MiB, or a share, as in 50%, of the whole graph's transient peak, "
                  "with its variables on top; all of the device if absent");
@@ -151,8 +175,10 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--disk", arguments.disk, "size of the swap file; nothing rests on disk if absent");
   app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made");
   app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB");
-  app.add_option("--profile", arguments.profile,
-                 "a file with this machine's speeds, for planners that ask; those of a nominal machine if absent");
+  app.add_option(
+      "--profile", arguments.profile,
+      "a file with this machine's speeds, for planners that ask; measured and written where there is none yet; "
+      "those of a nominal machine if absent");
   app.add_flag("--copy-threads", arguments.copy_threads, "copies by threads of their own, beside the compute team");
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
   app.add_option("--seed", arguments.seed, "seed of data and initial values")->capture_default_str();
@@ -165,15 +191,8 @@ void add_options(CLI::App& app, Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  start_logging(argv[0]);
   CLI::App app("Compares strategies of training one model: memory, time, and every byte of the result.");
   Arguments arguments;
   add_options(app, arguments);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(arguments);
-  } catch (const sectionflow::Error& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
+  return sectionflow::run_program(app, argc, argv, [&] { return run(arguments); });
 }

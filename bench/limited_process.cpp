@@ -149,7 +149,6 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  start_logging(argv[0]);
   CLI::App app("Trains in a process of limited address space, and compares with the whole graph, byte for byte.");
   Arguments arguments;
   add_zoo_arguments(app, arguments.zoo);
@@ -162,11 +161,5 @@ int main(int argc, char** argv) {
   app.add_option("--disk", arguments.disk, "the size of its swap file")->capture_default_str();
   app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is; empty: the system's folder");
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(arguments);
-  } catch (const sectionflow::Error& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
+  return sectionflow::run_program(app, argc, argv, [&] { return run(arguments); });
 }

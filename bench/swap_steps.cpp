@@ -68,10 +68,10 @@ int run(const Arguments& arguments) {
   SwapOptions options;
   if (!arguments.nominal) {
     const auto start = std::chrono::steady_clock::now();
-    options.profile = measure_profile(session, {built.loss}, types_of(feeds), targets);
-    std::printf("profile:     measured in %.0f ms, link %.1f / %.1f GB/s\n", milliseconds_since(start),
+    const auto measure = [&] { return measure_profile(session, {built.loss}, types_of(feeds), targets); };
+    options.profile = arguments.profile.empty() ? measure() : Profile::load_or_measure(arguments.profile, measure);
+    std::printf("profile:     there in %.0f ms, link %.1f / %.1f GB/s\n", milliseconds_since(start),
                 options.profile->link_out / 1e9, options.profile->link_in / 1e9);
-    if (!arguments.profile.empty()) options.profile->save(arguments.profile);
   }
   insert_swaps(session, options);
   const auto start = std::chrono::steady_clock::now();
@@ -110,14 +110,10 @@ int main(int argc, char** argv) {
   app.add_option("--link", arguments.link_gigabytes, "gigabytes a second and direction; 0: unlimited");
   app.add_flag("--copy-threads", arguments.copy_threads);
   app.add_flag("--nominal", arguments.nominal, "plan by the nominal profile instead of a measured one");
-  app.add_option("--profile", arguments.profile, "where to save the measured profile");
+  app.add_option(
+      "--profile", arguments.profile,
+      "a file with this machine's speeds; measured and written where there is none yet, only measured if absent");
   app.add_option("--threads", arguments.threads);
   app.add_option("--steps", arguments.steps);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(arguments);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return sectionflow::run_program(app, argc, argv, [&] { return run(arguments); });
 }

@@ -17,6 +17,7 @@
 
 #include "bench/zoo_arguments.h"
 #include "data/safetensors.h"
+#include "examples/models/device_named.h"
 #include "sectionflow.h"
 
 namespace {
@@ -30,7 +31,7 @@ struct Arguments {
   std::int64_t batches = 1;
   std::string cut = "whole";
   std::int64_t steps = 0;
-  std::string device_memory;
+  std::string device = "cpu", device_memory;
   int threads = 0;
   std::uint64_t seed = 0;
 };
@@ -41,7 +42,8 @@ class Training {
   explicit Training(const Arguments& arguments)
       : whole_graph_(arguments.cut == "whole"),
         manager_(graph_),
-        session_(graph_, {.device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
+        session_(graph_, {.device = device_named(arguments.device),
+                          .device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
                           .threads = arguments.threads,
                           .seed = arguments.seed}) {
     const ZooModel model = model_of(arguments.zoo, whole_graph_ ? Cut{} : cut_named(arguments.cut));
@@ -111,6 +113,7 @@ class Training {
   }
 
   int threads() const { return session_.threads(); }
+  std::string device_name() const { return session_.device_name(); }
 
  private:
   float train_on(const Batch& batch) {
@@ -150,7 +153,11 @@ Json answer_to(const std::string& line, Training& training) {
 }
 
 int serve(Training& training, const Arguments& arguments) {
-  std::cout << Json{{"ready", true}, {"model", arguments.zoo.model}, {"threads", training.threads()}} << std::endl;
+  std::cout << Json{{"ready", true},
+                    {"model", arguments.zoo.model},
+                    {"threads", training.threads()},
+                    {"device", training.device_name()}}
+            << std::endl;
   for (std::string line; std::getline(std::cin, line) && line != "quit";) {
     Json answer;
     try {
@@ -196,7 +203,7 @@ int measure(Training& training, const Arguments& arguments) {
   }
   const Json peak = training.peak();
   std::cout << arguments.zoo.model << ", batch " << arguments.batch << ", cut " << arguments.cut << ", "
-            << training.threads() << " threads\n"
+            << training.device_name() << "\n"
             << "parameters           " << peak["parameters"] << "\n"
             << "planned peak         " << bytes_text(peak["planned_peak_bytes"].get<std::size_t>()) << "\n"
             << "compiled in          " << peak["compile_ms"].get<double>() << " ms\n"
@@ -210,7 +217,6 @@ int measure(Training& training, const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  start_logging(argv[0]);
   CLI::App app("Trains one model step by step: alone (--steps), or on commands from standard input.");
   Arguments arguments;
   add_zoo_arguments(app, arguments.zoo);
@@ -219,15 +225,12 @@ int main(int argc, char** argv) {
   app.add_option("--cut", arguments.cut, "whole, a number of sections, or blocks")->capture_default_str();
   app.add_option("--steps", arguments.steps, "train this many steps and print medians; 0: take commands")
       ->check(CLI::Range(0, 1000000000));
+  app.add_option("--device", arguments.device, kDeviceHelp)->capture_default_str();
   app.add_option("--device-memory", arguments.device_memory, "budget, as in 512MiB; all of the device if absent");
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
   app.add_option("--seed", arguments.seed, "of data and initial values")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
+  return sectionflow::run_program(app, argc, argv, [&] {
     Training training(arguments);
     return arguments.steps > 0 ? measure(training, arguments) : serve(training, arguments);
-  } catch (const sectionflow::Error& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
+  });
 }

@@ -1,6 +1,9 @@
 #include "bench/zoo_arguments.h"
 
+#include <iostream>
+
 #include "base/error.h"
+#include "base/log.h"
 
 namespace sectionflow {
 namespace {
@@ -17,6 +20,17 @@ Optimizer optimizer_of(const ZooArguments& arguments) {
 }
 
 }  // namespace
+
+int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run) {
+  start_logging(argv[0]);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run();
+  } catch (const Error& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  }
+}
 
 void add_zoo_arguments(CLI::App& app, ZooArguments& arguments) {
   std::string names;

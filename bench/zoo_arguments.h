@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 
 #include "examples/models/zoo.h"
@@ -14,6 +15,9 @@ struct ZooArguments {
   double learning_rate = 0;
   ZooOptions options{};
 };
+
+/// Reads the command line and runs. An error of ours goes to the error stream, with exit status 2.
+int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run);
 
 void add_zoo_arguments(CLI::App& app, ZooArguments& arguments);
 

@@ -1,7 +1,8 @@
 # The CUDA rooms: one shared object that programs load on demand (device/cuda_module.h).
 #
 # SECTIONFLOW_CUDA  AUTO: built where a CUDA compiler is found; ON: it must be; OFF: never.
-# CMAKE_CUDA_ARCHITECTURES decides for which GPUs; the default is 80, 90 and code that newer ones translate.
+# CMAKE_CUDA_ARCHITECTURES, or CUDAARCHS in the environment of the first configuration, decides for which GPUs; the
+# default is 80, 90 and code that newer ones translate.
 set(SECTIONFLOW_CUDA AUTO CACHE STRING "Build the CUDA rooms: AUTO, ON or OFF")
 set_property(CACHE SECTIONFLOW_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT SECTIONFLOW_CUDA MATCHES "^(AUTO|ON|OFF)$")
@@ -21,7 +22,7 @@ if(NOT SECTIONFLOW_CUDA STREQUAL "OFF" AND NOT SECTIONFLOW_SANITIZE)
   if(NOT CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX} AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
   endif()
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90 CACHE STRING "GPUs to build for")
   endif()
   check_language(CUDA)

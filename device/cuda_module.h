@@ -16,7 +16,7 @@ class KernelRegistry;
 struct CudaModule {
   int num_devices = 0;
   /// Throws: DeviceError when there is no such device or it refuses.
-  std::unique_ptr<Device> (*make_device)(int ordinal) = nullptr;
+  std::unique_ptr<Device> (*make_device)(const DeviceSpec& spec) = nullptr;
   const KernelRegistry& (*kernels)() = nullptr;
 };
 

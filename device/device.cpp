@@ -18,7 +18,7 @@ std::unique_ptr<Device> make_device(const DeviceSpec& spec, int threads) {
       const CudaModule& module = cuda_module();
       SF_CHECK(spec.ordinal >= 0 && spec.ordinal < module.num_devices, DeviceError, "cuda: there is no GPU ",
                spec.ordinal, "; this machine has ", module.num_devices, ", counted from 0");
-      return module.make_device(spec.ordinal);
+      return module.make_device(spec);
     }
   }
   throw DeviceError(text_of("there is no device of kind ", static_cast<int>(spec.kind), "; devices known: cpu, cuda",

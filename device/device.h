@@ -17,14 +17,17 @@ enum class DeviceKind { cpu, cuda };
 struct DeviceSpec {
   DeviceKind kind = DeviceKind::cpu;
   int ordinal = 0;  ///< cuda: which of the machine's GPUs
+  /// cuda: products and convolutions of f32 may round their inputs to TF32 (10 bits of mantissa) for speed. All
+  /// strategies of one device still give the same bits.
+  bool allow_tf32 = false;
 };
 /// The CPU with its memory.
 inline DeviceSpec cpu() {
   return {};
 }
 /// A GPU of NVIDIA's. A session on one throws DeviceError where there is none, saying what is missing.
-inline DeviceSpec cuda(int ordinal = 0) {
-  return {DeviceKind::cuda, ordinal};
+inline DeviceSpec cuda(int ordinal = 0, bool allow_tf32 = false) {
+  return {DeviceKind::cuda, ordinal, allow_tf32};
 }
 
 /// cuda(0) where a GPU can be used; otherwise cpu(), and the log says once why.

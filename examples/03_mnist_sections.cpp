@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "base/atomic_file.h"
+#include "examples/models/device_named.h"
 #include "examples/models/mnist_resnet.h"
 #include "sectionflow.h"
 
@@ -19,7 +20,7 @@ struct Arguments {
   std::int64_t steps = 0;
   std::int64_t epochs = 2;
   std::string sections = "4";
-  std::string device_memory;
+  std::string device = "cpu", device_memory;
   std::string data = kFashionMnistFolder;
   std::uint64_t seed = 0;
   int threads = 0;
@@ -36,7 +37,8 @@ struct Arguments {
 constexpr std::int64_t kCompareSteps = 20;
 
 SessionOptions session_options(const Arguments& arguments) {
-  return {.device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
+  return {.device = device_named(arguments.device),
+          .device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
           .threads = arguments.threads,
           .seed = arguments.seed};
 }
@@ -208,7 +210,7 @@ int run(const Arguments& arguments) {
 
   std::cout << data.train.name << ": " << images << " images to train, " << data.test.images.shape()[0]
             << " to test; batch " << arguments.batch << ", Adam with rate " << arguments.learning_rate
-            << ", moving averages with decay " << arguments.decay << ", " << session.threads() << " threads\n\n";
+            << ", moving averages with decay " << arguments.decay << ", " << session.device_name() << "\n\n";
   print_sections(manager, arguments.batch);
   const bool whole_fits = print_plan(manager, session, net, arguments.batch);
 
@@ -237,6 +239,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
                  "cut: 1, 2 (after scale1), 4 (after each scale), blocks (one a block)")
       ->check(CLI::IsMember({"1", "2", "4", "blocks"}))
       ->capture_default_str();
+  app.add_option("--device", arguments.device, kDeviceHelp)->capture_default_str();
   app.add_option("--device-memory", arguments.device_memory,
                  "hard budget, as in 512MiB; all of the machine's memory if absent");
   app.add_option("--data", arguments.data, "folder with the four MNIST files (IDX, gzipped or not), or 'synthetic'")

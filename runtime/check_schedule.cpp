@@ -151,8 +151,8 @@ class Player {
   void write(int buffer) {
     const Range range = range_of(buffer);
     if (range.begin == range.end) return;
-    SF_CHECK(range.begin % kBufferAlignment == 0, InternalError, where(), " writes buffer ", buffer, " at ",
-             range.begin, ", which is not aligned");
+    SF_CHECK(range.begin % alignment_of(tier_of(buffer)) == 0, InternalError, where(), " writes buffer ", buffer,
+             " at ", range.begin, ", which is not aligned");
     std::size_t& highest = highest_[static_cast<std::size_t>(tier_of(buffer))];
     highest = std::max(highest, range.end);
     // Whatever overlaps has lost its bytes.

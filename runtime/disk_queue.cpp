@@ -2,24 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 
 #include "base/bytes.h"
 
 namespace sectionflow {
-
-void DiskQueue::Free::operator()(std::byte* bytes) const {
-  std::free(bytes);
-}
-
-DiskQueue::DiskQueue(const SwapFile& file, const DiskCalls& calls)
-    : file_(file), calls_(calls), ring_(calls.try_uring, kDepth) {
-  if (file_.direct_descriptor() < 0) return;
-  bounce_.reset(static_cast<std::byte*>(std::aligned_alloc(SwapFile::kDirectAlignment, kDepth * kPieceBytes)));
-  if (bounce_ == nullptr) throw std::bad_alloc();
-}
 
 DiskOutcome DiskQueue::write(std::uint64_t offset, const std::byte* bytes, std::size_t num_bytes,
                              BlockChecksum& checksum) {
@@ -50,38 +36,26 @@ DiskOutcome DiskQueue::carry(Transfer transfer) {
     --num_in_flight;
     if (!outcome.ok()) continue;
     outcome = {piece.error, piece.file_ended, piece.offset + piece.num_done};
-    if (!outcome.ok() || transfer.is_write) continue;
-    if (piece.bytes != piece.target) std::memcpy(piece.target, piece.bytes, piece.num_bytes);
-    transfer.checksum.add({piece.target, piece.num_bytes});
+    if (outcome.ok() && !transfer.is_write) transfer.checksum.add({piece.bytes, piece.num_bytes});
   }
 }
 
-/// Makes the next piece of the transfer: up to the first whole page, whole pages past the cache, or the rest.
+/// Makes the next piece of the transfer: whole pages past the cache, or whatever there is through it.
 void DiskQueue::cut(Transfer& transfer, std::size_t slot) {
-  constexpr std::size_t kPage = SwapFile::kDirectAlignment;
   Piece& piece = pieces_[slot];
   piece = {};
   piece.is_write = transfer.is_write;
   piece.offset = transfer.offset + transfer.num_cut;
-  piece.target = transfer.bytes + transfer.num_cut;
-  piece.bytes = piece.target;
+  piece.bytes = transfer.bytes + transfer.num_cut;
   piece.descriptor = file_.descriptor();
   piece.num_bytes = std::min(kPieceBytes, transfer.num_bytes - transfer.num_cut);
-  if (bounce_ != nullptr) {
-    const std::size_t to_page = round_up(piece.offset, kPage) - piece.offset;
-    if (to_page > 0) {
-      piece.num_bytes = std::min(piece.num_bytes, to_page);
-    } else if (piece.num_bytes >= kPage) {
-      piece.num_bytes -= piece.num_bytes % kPage;
-      piece.descriptor = file_.direct_descriptor();
-      piece.bytes = bounce_.get() + slot * kPieceBytes;
-    }
+  const bool at_page =
+      piece.offset % kPageBytes == 0 && reinterpret_cast<std::uintptr_t>(piece.bytes) % kPageBytes == 0;
+  if (file_.direct_descriptor() >= 0 && at_page && piece.num_bytes >= kPageBytes) {
+    piece.num_bytes -= piece.num_bytes % kPageBytes;
+    piece.descriptor = file_.direct_descriptor();
   }
-  if (piece.is_write) {
-    if (piece.bytes != piece.target) std::memcpy(piece.bytes, piece.target, piece.num_bytes);
-    // Of what is written: should the caller's bytes change meanwhile, that is damage too.
-    transfer.checksum.add({piece.bytes, piece.num_bytes});
-  }
+  if (piece.is_write) transfer.checksum.add({piece.bytes, piece.num_bytes});
   transfer.num_cut += piece.num_bytes;
 }
 

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "runtime/block_checksum.h"
 #include "runtime/disk_ring.h"
@@ -20,9 +19,10 @@ struct DiskOutcome {
 };
 
 /// Carries bytes to or from a swap file in pieces of kPieceBytes, kDepth of them in flight at a time through io_uring
-/// where the kernel has it, otherwise one after the other. Whole pages go past the page cache where the file system
-/// allows it, by way of a buffer of the queue's own (bytes of the host tier are aligned to kBufferAlignment alone); the
-/// rest, less than a page at either end, through the cache. What is interrupted or cut short is taken up again.
+/// where the kernel has it, otherwise one after the other. They go between the file and the caller's bytes, with no
+/// copy of the queue's own. Where offset and address begin at a page, as those of a plan do, whole pages go past the
+/// page cache, if the file system allows it; what is less than a page, or lies elsewhere, through the cache. What is
+/// interrupted or cut short is taken up again.
 ///
 /// Everything is made by the constructor; transfers allocate nothing. Used by one thread at a time.
 class DiskQueue {
@@ -30,12 +30,11 @@ class DiskQueue {
   static constexpr std::size_t kPieceBytes = std::size_t{512} << 10;
   static constexpr std::size_t kDepth = 4;
 
-  /// `file` and `calls` must outlive the queue. Throws: std::bad_alloc.
-  DiskQueue(const SwapFile& file, const DiskCalls& calls);
+  /// `file` and `calls` must outlive the queue.
+  DiskQueue(const SwapFile& file, const DiskCalls& calls)
+      : file_(file), calls_(calls), ring_(calls.try_uring, kDepth) {}
 
   bool uses_uring() const { return ring_.is_open(); }
-  /// Memory of the queue's own, for the pieces that go past the page cache.
-  std::size_t own_bytes() const { return bounce_ ? kDepth * kPieceBytes : 0; }
 
   /// Carries `num_bytes` and adds them to the checksum in their order. When it returns nothing is in flight, whatever
   /// the outcome.
@@ -57,15 +56,11 @@ class DiskQueue {
     int descriptor = -1;
     bool is_write = false;
     bool is_in_ring = false;
-    std::byte* bytes = nullptr;   // where the system puts or finds them: the caller's, or the bounce buffer's
-    std::byte* target = nullptr;  // the caller's
-    std::uint64_t offset = 0;     // in the file
+    std::byte* bytes = nullptr;  // the caller's
+    std::uint64_t offset = 0;    // in the file
     std::size_t num_bytes = 0, num_done = 0;
     int error = 0;
     bool file_ended = false;
-  };
-  struct Free {
-    void operator()(std::byte* bytes) const;
   };
 
   DiskOutcome carry(Transfer transfer);
@@ -77,7 +72,6 @@ class DiskQueue {
   const SwapFile& file_;
   const DiskCalls& calls_;
   DiskRing ring_;
-  std::unique_ptr<std::byte, Free> bounce_;  // [kDepth, kPieceBytes]
   std::array<Piece, kDepth> pieces_{};
 };
 

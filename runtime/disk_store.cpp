@@ -65,10 +65,6 @@ DiskStore::Block& DiskStore::block_at(int block, std::size_t offset, std::size_t
   return blocks_[static_cast<std::size_t>(block)];
 }
 
-std::size_t DiskStore::own_bytes() const {
-  return out_.queue.own_bytes() + in_.queue.own_bytes() + blocks_.size() * sizeof(Block);
-}
-
 std::string DiskStore::place_text(const BlockLabel& label, std::size_t offset, std::size_t num_bytes) const {
   const std::string name = options_.name_of ? options_.name_of(label) : text_of(label.tensor);
   const std::string section = label.section >= 0 ? text_of(" of section ", label.section) : std::string();

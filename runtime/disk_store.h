@@ -32,7 +32,7 @@ struct DiskStoreOptions {
 /// read is what was written under the same label, or an error is thrown before anybody uses it.
 ///
 /// Calls are for the thread of a disk lane: they return when the bytes are carried. Nothing is allocated by them unless
-/// they throw. The host memory of the store itself is own_bytes(), beside the host tier.
+/// they throw. Bytes are carried from and to where they lie: the store holds none, but for what it knows of each block.
 ///
 /// Threads: write and read may run at the same time, for different blocks; calls of one kind take turns.
 class DiskStore {
@@ -62,7 +62,6 @@ class DiskStore {
   /// Whether pieces are in flight through io_uring, and whether whole pages go past the machine's page cache.
   bool uses_uring() const { return out_.queue.uses_uring(); }
   bool uses_direct_access() const { return file_.direct_descriptor() >= 0; }
-  std::size_t own_bytes() const;
 
   /// Only for tests that damage the file.
   int file_descriptor_for_tests() const { return file_.descriptor(); }

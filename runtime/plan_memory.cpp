@@ -27,7 +27,7 @@ void check_lives(std::span<const Storage> storages) {
 }
 
 // Whatever the placement, no end is above the highest fixed end plus all sizes: if that sum fits, everything does.
-void check_sizes(std::span<const Storage> storages) {
+void check_sizes(std::span<const Storage> storages, std::size_t alignment) {
   std::size_t sum = 0;
   std::size_t highest_fixed = 0;
   const auto check = [&](bool fits, std::size_t i) {
@@ -36,18 +36,18 @@ void check_sizes(std::span<const Storage> storages) {
   };
   for (std::size_t i = 0; i < storages.size(); ++i) {
     const std::size_t fixed_offset = storages[i].fixed_offset.value_or(0);
-    check(storages[i].bytes <= kMostBytes - kBufferAlignment && fixed_offset <= kMostBytes, i);
-    sum += round_up(storages[i].bytes);
+    check(storages[i].bytes <= kMostBytes - alignment && fixed_offset <= kMostBytes, i);
+    sum += round_up(storages[i].bytes, alignment);
     highest_fixed = std::max(highest_fixed, fixed_offset);
     check(sum <= kMostBytes && highest_fixed <= kMostBytes - sum, i);
   }
 }
 
-void check_fixed_alignment(std::span<const Storage> storages) {
+void check_fixed_alignment(std::span<const Storage> storages, std::size_t alignment) {
   for (std::size_t i = 0; i < storages.size(); ++i) {
     const std::size_t offset = storages[i].fixed_offset.value_or(0);
-    SF_CHECK(offset % kBufferAlignment == 0, ArgumentError, "[plan_memory] storage ", i, " is fixed at offset ", offset,
-             "; wanted a multiple of ", kBufferAlignment);
+    SF_CHECK(offset % alignment == 0, ArgumentError, "[plan_memory] storage ", i, " is fixed at offset ", offset,
+             "; wanted a multiple of ", alignment);
   }
 }
 
@@ -94,11 +94,12 @@ std::vector<StepIndex> distinct_begins(std::span<const Storage> storages) {
   return begins;
 }
 
-Block block_of(const Storage& storage, const std::vector<StepIndex>& begins) {
+/// In units of the alignment.
+Block block_of(const Storage& storage, const std::vector<StepIndex>& begins, std::size_t alignment) {
   const auto column_after = [&](StepIndex step) {
     return static_cast<int>(std::upper_bound(begins.begin(), begins.end(), step) - begins.begin());
   };
-  return {.size = static_cast<std::int64_t>(round_up(storage.bytes) / kBufferAlignment),
+  return {.size = static_cast<std::int64_t>(round_up(storage.bytes, alignment) / alignment),
           .first = column_after(storage.life.first) - 1,
           .last = column_after(storage.life.last) - 1};
 }
@@ -137,10 +138,10 @@ std::int64_t lowest_peak(const PlacementProblem& problem, const Fullest& fullest
 }
 
 /// Storages of one tier.
-MemoryPlan plan_tier(std::span<const Storage> storages) {
+MemoryPlan plan_tier(std::span<const Storage> storages, std::size_t alignment) {
   check_lives(storages);
-  check_sizes(storages);
-  check_fixed_alignment(storages);
+  check_sizes(storages, alignment);
+  check_fixed_alignment(storages, alignment);
   check_fixed_places(storages);
 
   const std::vector<StepIndex> begins = distinct_begins(storages);
@@ -152,10 +153,10 @@ MemoryPlan plan_tier(std::span<const Storage> storages) {
     if (storages[i].bytes == 0) {
       continue;
     }
-    const Block block = block_of(storages[i], begins);
+    const Block block = block_of(storages[i], begins, alignment);
     if (storages[i].fixed_offset) {
       plan.offsets[i] = *storages[i].fixed_offset;
-      problem.fixed.push_back({block, static_cast<std::int64_t>(plan.offsets[i] / kBufferAlignment)});
+      problem.fixed.push_back({block, static_cast<std::int64_t>(plan.offsets[i] / alignment)});
     } else {
       movable.push_back(i);
       problem.blocks.push_back(block);
@@ -164,13 +165,13 @@ MemoryPlan plan_tier(std::span<const Storage> storages) {
 
   const Fullest fullest = fullest_column(problem);
   if (fullest.load > 0) {
-    plan.lower_bound_bytes = static_cast<std::size_t>(fullest.load) * kBufferAlignment;
+    plan.lower_bound_bytes = static_cast<std::size_t>(fullest.load) * alignment;
     plan.fullest_step = begins[fullest.column];
   }
   if (!movable.empty()) {
     const Placement placement = search_placement(problem, lowest_peak(problem, fullest));
     for (std::size_t i = 0; i < movable.size(); ++i) {
-      plan.offsets[movable[i]] = static_cast<std::size_t>(placement.offsets[i]) * kBufferAlignment;
+      plan.offsets[movable[i]] = static_cast<std::size_t>(placement.offsets[i]) * alignment;
     }
   }
   for (std::size_t i = 0; i < storages.size(); ++i) {
@@ -184,7 +185,7 @@ MemoryPlan plan_tier(std::span<const Storage> storages) {
 MemoryPlan plan_memory(std::span<const Storage> storages) {
   const bool on_device =
       std::all_of(storages.begin(), storages.end(), [](const Storage& s) { return s.tier == Tier::device; });
-  if (on_device) return plan_tier(storages);
+  if (on_device) return plan_tier(storages, alignment_of(Tier::device));
   MemoryPlan plan;
   plan.offsets.assign(storages.size(), 0);
   for (const Tier tier : {Tier::device, Tier::host, Tier::disk}) {
@@ -195,7 +196,7 @@ MemoryPlan plan_memory(std::span<const Storage> storages) {
       places.push_back(i);
       of_tier.push_back(storages[i]);
     }
-    const MemoryPlan part = plan_tier(of_tier);
+    const MemoryPlan part = plan_tier(of_tier, alignment_of(tier));
     for (std::size_t k = 0; k < places.size(); ++k) plan.offsets[places[k]] = part.offsets[k];
     TierPeak& peak = tier == Tier::device ? static_cast<TierPeak&>(plan) : tier == Tier::host ? plan.host : plan.disk;
     peak = part;

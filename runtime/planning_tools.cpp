@@ -4,8 +4,8 @@
 
 namespace sectionflow {
 
-std::size_t peak_behind(std::size_t variables_end, const TierPeak& planned) {
-  return planned.peak_bytes == 0 ? variables_end : round_up(variables_end) + planned.peak_bytes;
+std::size_t peak_behind(std::size_t variables_end, const TierPeak& planned, Tier tier) {
+  return planned.peak_bytes == 0 ? variables_end : round_up(variables_end, alignment_of(tier)) + planned.peak_bytes;
 }
 
 Draft PlanningTools::draft(const Script& script, const std::function<void(Schedule&)>& edit) {
@@ -16,8 +16,8 @@ Draft PlanningTools::draft(const Script& script, const std::function<void(Schedu
   kernels_.prepare(draft.schedule);
   draft.storage = assign_storages(draft.schedule, kernels_.kernels(), guard_bytes_);
   draft.plan = plan_memory(draft.storage.storages);
-  draft.device_peak_bytes = peak_behind(variables_.end_bytes, draft.plan);
-  draft.host_peak_bytes = peak_behind(variables_.home_end_bytes, draft.plan.host);
+  draft.device_peak_bytes = peak_behind(variables_.end_bytes, draft.plan, Tier::device);
+  draft.host_peak_bytes = peak_behind(variables_.home_end_bytes, draft.plan.host, Tier::host);
   draft.fits = draft.device_peak_bytes <= budgets_.device && draft.host_peak_bytes <= budgets_.host &&
                draft.plan.disk.peak_bytes <= budgets_.disk;
   return draft;

@@ -48,7 +48,7 @@ struct Draft {
 };
 
 /// The peak of a tier whose planned region lies behind its variables.
-std::size_t peak_behind(std::size_t variables_end, const TierPeak& planned);
+std::size_t peak_behind(std::size_t variables_end, const TierPeak& planned, Tier tier);
 
 /// What a writer of scripts may ask while it decides: what a script would need. Made for one program; the kernels that
 /// its drafts need are made once.

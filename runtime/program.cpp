@@ -64,10 +64,10 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
   report.host_budget_bytes = budgets.host;
   report.disk_budget_bytes = budgets.disk;
   report.host_persistent_bytes = variables.home_end_bytes;
-  report.host_peak_bytes = peak_behind(variables.home_end_bytes, program.plan.host);
+  report.host_peak_bytes = peak_behind(variables.home_end_bytes, program.plan.host, Tier::host);
   report.disk_peak_bytes = program.plan.disk.peak_bytes;
   report.persistent_bytes = variables.end_bytes;
-  report.planned_peak_bytes = peak_behind(variables.end_bytes, program.plan);
+  report.planned_peak_bytes = peak_behind(variables.end_bytes, program.plan, Tier::device);
   report.transient_bytes = report.planned_peak_bytes - report.persistent_bytes;
   // The bound counts whole multiples of kBufferAlignment, also for what lies at the top.
   report.lower_bound_bytes =
@@ -118,7 +118,7 @@ std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const Scrip
   program->plan = std::move(draft.plan);
   add_waits(program->schedule, program->storage, program->plan);
   program->transient_offset = round_up(variables.end_bytes);
-  program->host_offset = round_up(variables.home_end_bytes);
+  program->host_offset = round_up(variables.home_end_bytes, alignment_of(Tier::host));
   program->advances_cycle = completes_training(program->schedule, graph.graph());
   program->report = make_report(*program, graph, variables, options.budgets);
   program->report.notes = std::move(tools.notes);

@@ -60,7 +60,7 @@ Session::Session(Graph& graph, SessionOptions options, Where where) : graph_(&gr
              options_.link_bandwidth, " bytes a second: copies of ", device_->name(), " go as fast as its bus",
              hint("leave link_bandwidth at 0, or take {.device = cpu()}"));
   });
-  budgets_.device = options_.device_memory == 0 ? device_->total_memory() : options_.device_memory;
+  budgets_.device = call_at(where, [&] { return options_.device_memory.bytes_of(device_->total_memory()); });
   budgets_.host = options_.host_memory == 0 ? machine_memory() : options_.host_memory;
   budgets_.disk = options_.disk;
   swaps_ = call_at(where, [&] {

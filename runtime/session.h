@@ -12,6 +12,7 @@
 #include "base/export.h"
 #include "base/one_at_a_time.h"
 #include "device/device.h"
+#include "device/memory_limit.h"
 #include "graph/graph.h"
 #include "runtime/arena.h"
 #include "runtime/build_schedule.h"
@@ -31,8 +32,8 @@ struct DiskCalls;
 struct SessionOptions {
   DeviceSpec device = cpu();
   /// Hard limit on all bytes that are allocated on the device: variables, activations, gradients, feeds, fetches,
-  /// scratch. 0: all memory of the device.
-  std::size_t device_memory = 0;
+  /// scratch. 0: all memory of the device; 90_percent: of what it has free when the session is made.
+  MemoryLimit device_memory = 0;
   /// Hard limit on the bytes that rest in host memory: swapped tensors, and what is on its way to or from the disk.
   /// 0: all memory of the machine. Feeds and fetches are the caller's and do not count.
   std::size_t host_memory = 0;
@@ -129,6 +130,9 @@ class Session {
   /// Of device memory.
   std::size_t budget_bytes() const { return budgets_.device; }
   const TierBudgets& budgets() const { return budgets_; }
+  /// Device memory that is taken beside the budget now: by a GPU's context, libraries and recordings, and by other
+  /// programs.
+  std::size_t context_bytes() const { return device_->context_bytes(); }
   /// "cpu (2 threads)"
   std::string device_name() const { return device_->name(); }
   int threads() const { return threads_; }

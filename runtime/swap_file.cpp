@@ -128,18 +128,18 @@ void SwapFile::take_space() {
 }
 
 void SwapFile::open_direct() {
-  if (!calls_.try_direct || num_bytes_ < kDirectAlignment) return;
+  if (!calls_.try_direct || num_bytes_ < kPageBytes) return;
   // The file has no name of its own, but its descriptor has one.
   const std::string name = text_of("/proc/self/fd/", descriptor_);
   direct_descriptor_ = calls_.open(name.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC, 0);
   if (direct_descriptor_ < 0) return;
   // Some file systems take the flag and then refuse every access, or want larger units.
-  const std::unique_ptr<void, void (*)(void*)> page(std::aligned_alloc(kDirectAlignment, kDirectAlignment), std::free);
+  const std::unique_ptr<void, void (*)(void*)> page(std::aligned_alloc(kPageBytes, kPageBytes), std::free);
   if (page == nullptr) throw std::bad_alloc();
-  std::memset(page.get(), 0, kDirectAlignment);
-  const auto whole = static_cast<ssize_t>(kDirectAlignment);
-  if (calls_.pwrite(direct_descriptor_, page.get(), kDirectAlignment, 0) != whole ||
-      calls_.pread(direct_descriptor_, page.get(), kDirectAlignment, 0) != whole) {
+  std::memset(page.get(), 0, kPageBytes);
+  const auto whole = static_cast<ssize_t>(kPageBytes);
+  if (calls_.pwrite(direct_descriptor_, page.get(), kPageBytes, 0) != whole ||
+      calls_.pread(direct_descriptor_, page.get(), kPageBytes, 0) != whole) {
     close_descriptor(direct_descriptor_);
     return;
   }

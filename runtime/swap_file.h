@@ -27,10 +27,8 @@ class SwapFile {
   const std::string& folder() const { return folder_; }
   int descriptor() const { return descriptor_; }
   /// The same file without the machine's page cache; -1 where the file system has no such access. Offsets, lengths and
-  /// addresses must be multiples of kDirectAlignment.
+  /// addresses must be multiples of kPageBytes.
   int direct_descriptor() const { return direct_descriptor_; }
-
-  static constexpr std::size_t kDirectAlignment = 4096;
 
  private:
   void open_unnamed();

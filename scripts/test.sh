@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh Debian/Ubuntu machine to a green test run.
-# Usage: scripts/test.sh [release|clang|asan|tsan ...]   (presets of CMakePresets.json; release if none is named)
+# Usage: scripts/test.sh [release|clang|cuda|asan|tsan ...]   (presets of CMakePresets.json; release if none is named)
+# Where nvcc is found the CUDA rooms are built too, for one kind of GPU, or those that CUDAARCHS names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,11 +9,12 @@ presets=("$@")
 [ "${#presets[@]}" -gt 0 ] || presets=(release)
 for preset in "${presets[@]}"; do
   case "$preset" in
-    release | clang | asan | tsan) ;;
-    *) echo "test.sh: unknown preset '$preset'; wanted release, clang, asan or tsan" >&2; exit 2 ;;
+    release | clang | cuda | asan | tsan) ;;
+    *) echo "test.sh: unknown preset '$preset'; wanted release, clang, cuda, asan or tsan" >&2; exit 2 ;;
   esac
 done
 
+export CUDAARCHS=${CUDAARCHS:-90-real}
 if [ "${presets[*]}" = release ]; then scripts/setup.sh; else scripts/setup.sh --checks; fi
 for preset in "${presets[@]}"; do
   echo "== $preset =="

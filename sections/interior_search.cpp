@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
+#include <queue>
+#include <utility>
 
 #include "base/bytes.h"
 #include "graph/ops/basic.h"
@@ -16,8 +17,11 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kCostOfHiddenCopy = 0.15;
 /// Stretches of time into which a cycle is cut while choosing.
 constexpr std::size_t kMostMoments = 256;
-/// Drafts of a search.
-constexpr int kTrials = 6;
+/// Rooms on the device that are chosen for, in equal steps up to what is alive when everything stays; and on the host,
+/// up to what all that may travel takes.
+constexpr int kRooms = 32, kHostRooms = 4;
+/// What sums of the same times differ by.
+constexpr double kRounding = 1e-9;
 
 /// A way to free a tensor's bytes for a while.
 struct Escape {
@@ -36,6 +40,7 @@ struct Candidate {
 struct Choice {
   std::set<Value> dropped;     ///< computed again
   std::set<Value> travelling;  ///< in host memory in between
+  auto operator<=>(const Choice&) const = default;
 };
 
 class InteriorSearch {
@@ -52,16 +57,19 @@ class InteriorSearch {
     }
   }
 
+  /// Rooms depend on the cycle alone, and what is chosen for them does too. A budget takes the best of what its rooms
+  /// give, as planned for all of it: a larger one has the same and more, and planned for more. Nothing that might be
+  /// better is left out: a choice is passed over only where its kernels alone take as long as the best so far.
   Script best() {
     const CycleScript everything = write_section_schedule(tools_.graph(), all_);
     const CycleScript least = write_section_schedule(tools_.graph(), none_);
+    measure_nodes(everything, least);
     const bool whole_fits = try_script(everything.script, all_, {}, true);
-    if (!whole_fits) {
+    if (!whole_fits || may_help(least_seconds(everything.script) * (1 + kRounding))) {
       const bool smallest_fits = try_script(least.script, none_, {}, false);
-      if (smallest_fits) {
+      if (whole_fits || smallest_fits) {
         find_candidates(everything, least);
-        // Where nothing travels the second search would be the first once more.
-        if (search(everything, true)) search(everything, false);
+        search(everything);
       }
     }
     tools_.predicted_seconds = best_.seconds;
@@ -93,47 +101,60 @@ class InteriorSearch {
     Draft draft = tools_.draft(result.script);
     result.fits = draft.fits;
     result.device_peak_bytes = draft.device_peak_bytes;
-    result.seconds = predict(draft, times_).seconds;
+    result.seconds = tools_.predicted_seconds;
     if (best_.device_peak_bytes == 0 || result.is_better_than(best_)) best_ = std::move(result);
     return draft.fits;
   }
 
-  /// Looks for the choice that leaves as much on the device as will fit, with or without tensors that travel. Whether
-  /// any choice had tensors travel.
-  bool search(const CycleScript& everything, bool may_travel) {
+  /// Tries what is chosen for each room, the largest first.
+  void search(const CycleScript& everything) {
     const std::size_t persistent = round_up(tools_.variables().end_bytes);
-    bool travels = false;
-    if (tools_.budgets().device <= persistent) return travels;
-    double low = 0, high = 1;
-    double share = 1;  // of the room behind the variables; plans are not always as low as the bytes that live
-    for (int trial = 0; trial < kTrials; ++trial) {
-      const auto room = static_cast<double>(tools_.budgets().device - persistent) * share;
-      const Choice choice = choose(room, may_travel);
-      travels = travels || !choice.travelling.empty();
-      const bool fits = try_choice(everything, choice);
-      if (fits && share == 1) break;
-      (fits ? low : high) = share;
-      share = (low + high) / 2;
+    if (tools_.budgets().device <= persistent) return;
+    const double most = *std::max_element(live_.begin(), live_.end());
+    double most_on_host = 0;
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.travel.seconds < kNever) most_on_host += static_cast<double>(candidate.bytes);
     }
-    return travels;
+    std::set<Choice> tried;
+    for (int i = kRooms; i > 0; --i) {
+      const double room = most * i / kRooms;
+      if (room > static_cast<double>(tools_.budgets().device - persistent)) continue;
+      for (int j = kHostRooms; j >= 0; --j) {
+        const double host_room = most_on_host * j / kHostRooms;
+        if (host_room > static_cast<double>(tools_.budgets().host)) continue;
+        const Choice choice = choose(room, host_room);
+        if (tried.insert(choice).second) try_choice(everything, choice);
+      }
+    }
   }
 
-  /// Whether a cycle of that choice fits.
-  bool try_choice(const CycleScript& everything, const Choice& choice) {
+  void try_choice(const CycleScript& everything, const Choice& choice) {
     CycleRequest request = none_;
     for (const Value& value : everything.kept) {
       const bool may_stay = !choice.dropped.contains(value);
       if (may_stay) request.kept_interior.insert(value);
     }
     const CycleScript cycle = write_section_schedule(tools_.graph(), request);
-    return try_script(cycle.script, request, choice.travelling, true);
+    if (may_help(least_seconds(cycle.script) * (1 + kRounding)))
+      try_script(cycle.script, request, choice.travelling, true);
+  }
+
+  bool may_help(double seconds) const { return !best_.fits || seconds < best_.seconds; }
+
+  /// What a cycle takes without any travels.
+  double least_seconds(const Script& script) const {
+    double seconds = feed_seconds_;
+    for (const ScriptLine& line : script.lines) {
+      const auto known = line.kind == StepKind::compute ? node_seconds_.find(line.node) : node_seconds_.end();
+      if (known != node_seconds_.end()) seconds += known->second;
+    }
+    return seconds;
   }
 
   // ---- What may be chosen.
 
   void find_candidates(const CycleScript& everything, const CycleScript& least) {
     const Draft draft = tools_.draft(everything.script);
-    measure_nodes(draft, least);
     const CycleView view(everything.script, tools_.graph(), all_.groups);
     const std::set<Value> nothing;
     const RestRules rules(view, policies_, nothing);
@@ -157,14 +178,18 @@ class InteriorSearch {
     }
   }
 
-  /// How long each node takes to be computed again; the first time where it never is.
-  void measure_nodes(const Draft& of_everything, const CycleScript& least) {
-    const Draft of_least = tools_.draft(least.script);
-    for (const Draft* draft : {&of_everything, &of_least}) {
-      const auto seconds = times_.of(draft->schedule);
+  /// How long each node takes, for the first time or again, whichever is shorter; and all feeds and fetches.
+  void measure_nodes(const CycleScript& everything, const CycleScript& least) {
+    for (const CycleScript* cycle : {&everything, &least}) {
+      const Draft draft = tools_.draft(cycle->script);
+      const auto seconds = times_.of(draft.schedule);
       for (std::size_t i = 0; i < seconds.size(); ++i) {
-        const Step& step = draft->schedule.steps[i];
-        if (step.kind == StepKind::compute) node_seconds_[step.node] = seconds[i];
+        const Step& step = draft.schedule.steps[i];
+        const bool once = cycle == &everything && (step.kind == StepKind::feed || step.kind == StepKind::fetch);
+        if (once) feed_seconds_ += seconds[i];
+        if (step.kind != StepKind::compute) continue;
+        const auto [known, is_new] = node_seconds_.emplace(step.node, seconds[i]);
+        if (!is_new) known->second = std::min(known->second, seconds[i]);
       }
     }
   }
@@ -222,41 +247,54 @@ class InteriorSearch {
     }
   }
 
+  /// A way out for a tensor, by what it gains for its time. Gains only fall while others are freed.
+  struct Bid {
+    double rate = 0;
+    std::size_t candidate = 0;
+    bool travels = false;
+    bool operator<(const Bid& other) const {
+      if (rate != other.rate) return rate < other.rate;
+      return std::pair(candidate, travels) > std::pair(other.candidate, other.travels);
+    }
+  };
+  const Escape& escape_of(const Bid& bid) const {
+    return bid.travels ? candidates_[bid.candidate].travel : candidates_[bid.candidate].recompute;
+  }
+
   /// Frees tensors one after the other, always what takes the least time for the bytes that are too many, until no
   /// moment has more than `room` alive or nothing helps any more.
-  Choice choose(double room, bool may_travel) const {
+  Choice choose(double room, double host_room) const {
     Choice choice;
     std::vector<double> live = live_;
     std::vector<bool> gone(candidates_.size(), false);
-    std::size_t host_bytes = 0;
-    while (true) {
-      double best_rate = 0;
-      std::size_t best = 0;
-      bool best_travels = false;
-      for (std::size_t i = 0; i < candidates_.size(); ++i) {
-        if (gone[i]) continue;
-        const Candidate& candidate = candidates_[i];
-        const bool has_place = may_travel && host_bytes + candidate.bytes <= tools_.budgets().host;
-        for (bool travels : {false, true}) {
-          const Escape& escape = travels ? candidate.travel : candidate.recompute;
-          if (escape.seconds == kNever || (travels && !has_place)) continue;
-          const double rate = relief(live, escape, candidate.bytes, room) / (escape.seconds + 1e-9);
-          if (rate <= best_rate) continue;
-          best_rate = rate;
-          best = i;
-          best_travels = travels;
-        }
-      }
-      if (best_rate == 0) return choice;
-      const Candidate& candidate = candidates_[best];
-      const Escape& escape = best_travels ? candidate.travel : candidate.recompute;
-      gone[best] = true;
-      for (std::size_t moment = escape.first; moment < escape.last; ++moment) {
-        live[moment] -= static_cast<double>(candidate.bytes);
-      }
-      if (best_travels) host_bytes += candidate.bytes;
-      (best_travels ? choice.travelling : choice.dropped).insert(candidate.names.begin(), candidate.names.end());
+    std::priority_queue<Bid> bids;
+    const auto offer = [&](Bid bid) {
+      const Escape& escape = escape_of(bid);
+      if (escape.seconds == kNever) return;
+      bid.rate = relief(live, escape, candidates_[bid.candidate].bytes, room) / (escape.seconds + 1e-9);
+      if (bid.rate > 0) bids.push(bid);
+    };
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      for (bool travels : {false, true}) offer({0, i, travels});
     }
+    double on_host = 0;
+    while (!bids.empty()) {
+      const Bid bid = bids.top();
+      bids.pop();
+      const Candidate& candidate = candidates_[bid.candidate];
+      const auto bytes = static_cast<double>(candidate.bytes);
+      if (gone[bid.candidate] || (bid.travels && on_host + bytes > host_room)) continue;
+      const Escape& escape = escape_of(bid);
+      if (relief(live, escape, candidate.bytes, room) / (escape.seconds + 1e-9) < bid.rate) {
+        offer(bid);
+        continue;
+      }
+      gone[bid.candidate] = true;
+      for (std::size_t moment = escape.first; moment < escape.last; ++moment) live[moment] -= bytes;
+      if (bid.travels) on_host += bytes;
+      (bid.travels ? choice.travelling : choice.dropped).insert(candidate.names.begin(), candidate.names.end());
+    }
+    return choice;
   }
 
   /// By how much what is too much gets less, summed over the moments.
@@ -272,6 +310,7 @@ class InteriorSearch {
   const CyclePolicies& policies_;
   CycleRequest all_, none_;  // with all automatic interiors kept, and with none
   std::map<NodeId, double> node_seconds_;
+  double feed_seconds_ = 0;
   std::vector<Candidate> candidates_;
   std::vector<double> live_;  // by moment
   std::size_t steps_a_moment_ = 1;

@@ -21,8 +21,8 @@ class Covering {
            const std::vector<bool>& taken)
       : covers_(covers), load_(std::move(load)), limit_(limit), taken_(taken) {}
 
-  std::vector<bool> solve() {
-    const std::vector<bool> forced = taken_;
+  /// `forced` ones are not given back.
+  std::vector<bool> solve(const std::vector<bool>& forced) {
     take_best();
     give_back(forced);
     return taken_;
@@ -46,6 +46,7 @@ class Covering {
   }
 
   void take_best() {
+    if (std::all_of(load_.begin(), load_.end(), [&](std::size_t load) { return load <= limit_; })) return;
     std::priority_queue<Bid> bids;
     for (std::size_t i = 0; i < covers_.size(); ++i) {
       if (taken_[i]) continue;
@@ -115,25 +116,36 @@ std::vector<double> starts(const SwapProblem& problem) {
 }  // namespace
 
 std::vector<int> choose_rests(const SwapProblem& problem, std::size_t device_bytes) {
+  return repair_rests(problem, device_bytes, {}, -1, -1);
+}
+
+std::vector<int> repair_rests(const SwapProblem& problem, std::size_t device_bytes, const std::vector<int>& resting,
+                              int wanted, int unwanted) {
   const std::vector<double> start = starts(problem);
   std::vector<Cover> covers;
-  std::vector<bool> taken;
+  std::vector<bool> taken(problem.candidates.size(), false), forced;
+  for (int number : resting) taken[static_cast<std::size_t>(number)] = true;
+  if (wanted >= 0) taken[static_cast<std::size_t>(wanted)] = true;
+  if (unwanted >= 0) taken[static_cast<std::size_t>(unwanted)] = false;
   std::vector<std::size_t> load = problem.device;
-  for (const RestCandidate& candidate : problem.candidates) {
-    covers.push_back(
-        {candidate.stretch.after + 1, candidate.stretch.before, candidate.bytes, cost_of(problem, candidate, start)});
-    taken.push_back(candidate.placement != Placement::automatic);
-    if (!taken.back()) continue;
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const RestCandidate& candidate = problem.candidates[i];
+    const bool is_free = static_cast<int>(i) != unwanted;
+    covers.push_back({candidate.stretch.after + 1, is_free ? candidate.stretch.before : candidate.stretch.after + 1,
+                      candidate.bytes, cost_of(problem, candidate, start)});
+    forced.push_back(candidate.placement != Placement::automatic || static_cast<int>(i) == wanted);
+    if (forced.back()) taken[i] = true;
+    if (!taken[i]) continue;
     for (StepIndex step = covers.back().first; step < covers.back().last; ++step) {
       load[static_cast<std::size_t>(step)] -= candidate.bytes;
     }
   }
-  const std::vector<bool> chosen = Covering(covers, std::move(load), device_bytes, taken).solve();
-  std::vector<int> resting;
+  const std::vector<bool> chosen = Covering(covers, std::move(load), device_bytes, taken).solve(forced);
+  std::vector<int> result;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
-    if (chosen[i]) resting.push_back(static_cast<int>(i));
+    if (chosen[i]) result.push_back(static_cast<int>(i));
   }
-  return resting;
+  return result;
 }
 
 std::size_t least_device_bytes(const SwapProblem& problem) {
@@ -167,7 +179,7 @@ std::vector<bool> choose_disk(const SwapProblem& problem, const std::vector<int>
       load[static_cast<std::size_t>(place)] += candidate.host_bytes;
     }
   }
-  return Covering(covers, std::move(load), host_bytes, taken).solve();
+  return Covering(covers, std::move(load), host_bytes, taken).solve(taken);
 }
 
 }  // namespace sectionflow

@@ -11,6 +11,11 @@ namespace sectionflow {
 /// forced ones always do. By number, ascending. Where that many bytes cannot be reached, as close as it gets.
 std::vector<int> choose_rests(const SwapProblem& problem, std::size_t device_bytes);
 
+/// The same, changing another choice as little as it must: what of it has become needless is given back, what is
+/// missing is added. `wanted` is in the result, `unwanted` is not; -1: none. `device_bytes` should be within reach.
+std::vector<int> repair_rests(const SwapProblem& problem, std::size_t device_bytes, const std::vector<int>& resting,
+                              int wanted, int unwanted);
+
 /// The fewest bytes that any choice leaves alive on the device at the fullest step.
 std::size_t least_device_bytes(const SwapProblem& problem);
 

@@ -28,8 +28,8 @@ struct SwapRequest {
 /// ones always. Where nothing fits, the result is the script that comes closest. The tools' notes tell what travels
 /// and why, and their predicted_seconds how long a cycle is going to take.
 ///
-/// Deterministic: the script, the budgets and the profile decide. More device memory never makes a plan that is
-/// predicted to be slower, or one that does not fit.
+/// Deterministic: the script, the budgets and the profile decide. More device or host memory never makes a plan
+/// that is predicted to be slower, or one that does not fit.
 Script insert_swaps(const Script& script, PlanningTools& tools, const SwapRequest& request = {});
 
 /// How a session swaps.

@@ -16,7 +16,8 @@ class LmsGraph {
   LmsGraph(const Graph& graph, const LmsOptions& options);
 
   const Graph& graph() const { return *graph_; }
-  int num_nodes() const { return graph_->num_nodes(); }
+  /// When it was taken: nodes that were added since have higher numbers.
+  int num_nodes() const { return static_cast<int>(trainable_.size()); }
 
   // Edges: of data where bytes are read, of control where one node only waits for another.
   const NodeSet& fan_in(NodeId id) const { return fan_in_[at(id)]; }

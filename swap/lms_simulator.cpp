@@ -12,6 +12,17 @@ std::size_t at(int index) {
 
 }  // namespace
 
+/// The largest difference of levels by which neighbours of `destinations` share a swap-in: down to it every groupby
+/// gives the same groups. 0 where nothing is shared.
+int deciding_groupby(const LmsLevels& levels, const NodeSet& destinations, int groupby) {
+  int largest = 0;
+  for (std::size_t i = 1; i < destinations.size(); ++i) {
+    const int gap = std::max(1, levels.distance(destinations[i - 1], destinations[i]));
+    if (gap <= groupby) largest = std::max(largest, gap);
+  }
+  return largest;
+}
+
 /// The state of one play.
 class LmsPlayer {
  public:
@@ -28,6 +39,13 @@ class LmsPlayer {
         released_by_(executed_.size()) {
     shows_ = sim_->log_->shows(1) && !options.on_demand;
   }
+
+  /// The number of the change of device bytes that has led to the peak.
+  int peak_change() const { return peak_change_; }
+
+  /// Has the swap-ins that are on the device after that change noted: their bytes, by deciding_groupby.
+  void note_shared_at(int change) { noted_change_ = change; }
+  const std::map<int, std::size_t>& shared_bytes() const { return shared_bytes_; }
 
   LmsPlay play() {
     for (const NodeSet& level : sim_->levels_->nodes) {
@@ -176,15 +194,29 @@ class LmsPlayer {
       // Exactly what is free is refused, too.
       refused_ = refused_ || device_bytes_ + bytes >= sim_->budget_bytes_;
       device_bytes_ += bytes;
-      result_.peak_bytes = std::max(result_.peak_bytes, device_bytes_);
+      if (device_bytes_ > result_.peak_bytes) {
+        result_.peak_bytes = device_bytes_;
+        peak_change_ = num_changes_;
+      }
     } else {
       device_bytes_ -= bytes;
     }
+    if (num_changes_++ == noted_change_) note_shared();
     if (shows_) {
       sim_->log_->detail(1, 4, "[Simulator] ", more ? "allocate " : "release ", sim_->tensors_[at(tensor)].name(), " ",
                          bytes, " bytes, ", device_bytes_, " in use", refused_ ? ": out of memory" : "");
     }
     trace();
+  }
+
+  void note_shared() {
+    for (const Copy& copy : copies_) {
+      if (!copy.live) continue;
+      const NodeSet far =
+          far_destinations(*sim_->graph_, *sim_->levels_, sim_->tensors_[at(copy.tensor)], parameters_.threshold);
+      const int decides = deciding_groupby(*sim_->levels_, far, parameters_.groupby);
+      shared_bytes_[decides] += sim_->bytes_[at(copy.tensor)];
+    }
   }
 
   void change_host(std::size_t bytes, bool more) {
@@ -214,6 +246,8 @@ class LmsPlayer {
   std::vector<std::vector<int>> triggered_, copies_for_, released_by_;  // by node
   std::vector<Copy> copies_;
   std::size_t device_bytes_ = 0, host_bytes_ = 0;
+  int num_changes_ = 0, peak_change_ = -1, noted_change_ = -1;  // of device bytes
+  std::map<int, std::size_t> shared_bytes_;
   bool refused_ = false, shows_ = false;
 };
 
@@ -253,6 +287,23 @@ std::optional<NodeId> LmsSimulator::trigger(NodeId source, NodeId destination, i
 
 LmsPlay LmsSimulator::play(const LmsParameters& parameters, const LmsPlayOptions& options) {
   return LmsPlayer(*this, parameters, options).play();
+}
+
+int LmsSimulator::largest_groupby_left(const LmsParameters& parameters) {
+  const LmsPlayOptions to_the_end{.to_the_end = true};
+  LmsPlayer first(*this, parameters, to_the_end);
+  std::size_t left = first.play().peak_bytes;
+  LmsPlayer second(*this, parameters, to_the_end);
+  second.note_shared_at(first.peak_change());
+  second.play();
+  // What a tensor takes when depends on its own swap-ins alone. So at this peak a smaller groupby takes away what it
+  // groups otherwise, at most.
+  const auto& shared = second.shared_bytes();
+  for (auto decided = shared.rbegin(); decided != shared.rend() && decided->first > 0; ++decided) {
+    left -= decided->second;
+    if (left < budget_bytes_) return decided->first - 1;
+  }
+  return -1;
 }
 
 }  // namespace sectionflow

@@ -40,6 +40,9 @@ class LmsSimulator {
                std::size_t host_limit_bytes);
 
   LmsPlay play(const LmsParameters& parameters, const LmsPlayOptions& options = {});
+  /// Of parameters that do not fit: a groupby such that all above it, up to theirs, do not fit either. Sync modes 0
+  /// and 1.
+  int largest_groupby_left(const LmsParameters& parameters);
   std::size_t budget_bytes() const { return budget_bytes_; }
   std::size_t host_limit_bytes() const { return host_limit_bytes_; }
 

@@ -1,6 +1,7 @@
 #include "swap/lms_sync.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "graph/ops/swap.h"
 
@@ -11,23 +12,6 @@ bool is_gpu(const Node& node) {
   return node.op().movement == Movement::none;
 }
 
-/// The root and all that is reached from it by `next`, directly or not.
-std::vector<bool> reached(NodeId root, const std::vector<NodeSet>& next) {
-  std::vector<bool> marked(next.size(), false);
-  std::vector<NodeId> pending = {root};
-  marked[static_cast<std::size_t>(root)] = true;
-  while (!pending.empty()) {
-    const NodeId id = pending.back();
-    pending.pop_back();
-    for (NodeId other : next[static_cast<std::size_t>(id)]) {
-      if (marked[static_cast<std::size_t>(other)]) continue;
-      marked[static_cast<std::size_t>(other)] = true;
-      pending.push_back(other);
-    }
-  }
-  return marked;
-}
-
 }  // namespace
 
 LmsSync::LmsSync(Graph& edited, const LmsGraph& graph, const LmsLevels& levels, LmsLog& log)
@@ -36,7 +20,9 @@ LmsSync::LmsSync(Graph& edited, const LmsGraph& graph, const LmsLevels& levels, 
       levels_(&levels),
       log_(&log),
       before_(static_cast<std::size_t>(edited.num_nodes())),
-      after_(before_.size()) {
+      after_(before_.size()),
+      visited_(before_.size(), 0) {
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) levels_rise_ = levels_rise_ && is_gpu(edited.node(id));
   for (NodeId id = 0; id < edited.num_nodes(); ++id) {
     NodeSet& inputs = before_[static_cast<std::size_t>(id)];
     const Node& node = edited.node(id);
@@ -47,6 +33,32 @@ LmsSync::LmsSync(Graph& edited, const LmsGraph& graph, const LmsLevels& levels, 
     inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
     for (NodeId earlier : inputs) after_[static_cast<std::size_t>(earlier)].push_back(id);
   }
+}
+
+int LmsSync::level_above(NodeId id) const {
+  if (!levels_rise_) return levels_->count();
+  if (id < graph_->num_nodes()) return levels_->of(id);
+  int highest = -1;
+  for (NodeId earlier : before(id)) highest = std::max(highest, level_above(earlier));
+  return highest;
+}
+
+bool LmsSync::leads_to(NodeId from, NodeId to) {
+  const int highest = level_above(to);
+  ++visit_;
+  std::vector<NodeId> pending = {from};
+  while (!pending.empty()) {
+    const NodeId id = pending.back();
+    pending.pop_back();
+    if (id == to) return true;
+    for (NodeId other : after(id)) {
+      const bool is_beyond = other < graph_->num_nodes() && levels_->of(other) > highest;
+      int& visited = visited_[static_cast<std::size_t>(other)];
+      if (is_beyond || std::exchange(visited, visit_) == visit_) continue;
+      pending.push_back(other);
+    }
+  }
+  return false;
 }
 
 void LmsSync::wait(NodeId before, NodeId after) {
@@ -61,12 +73,12 @@ void LmsSync::all_swap_outs() {
     if (swap.node().op().movement != Movement::out) continue;
     const NodeId source = swap.node().inputs().front().node().id();
     if (!is_gpu(edited_->node(source))) continue;
-    const std::vector<bool> earlier = reached(id, before_), later = reached(id, after_);
-    const NodeSet readers = after(source);
-    for (NodeId reader : readers) {
-      const auto index = static_cast<std::size_t>(reader);
+    NodeSet readers = after(source);
+    std::erase_if(readers, [&](NodeId reader) {
       const bool is_valid = reader >= graph_->num_nodes() || graph_->is_valid(reader);
-      if (!is_gpu(edited_->node(reader)) || !is_valid || earlier[index] || later[index]) continue;
+      return !is_gpu(edited_->node(reader)) || !is_valid || is_ordered(id, reader);
+    });
+    for (NodeId reader : readers) {
       log_->detail(1, 2, edited_->node(reader).name(), " waits for ", swap.name());
       wait(id, reader);
     }
@@ -98,9 +110,9 @@ void LmsSync::swap_in(NodeId id) {
     wanted = levels_->nodes[static_cast<std::size_t>(levels_->of(reader) - 1)];
     std::erase_if(wanted, cannot_wait_for);
   }
-  const std::vector<bool> earlier = reached(id, before_), later = reached(id, after_);
+  // Before the first of them is waited for: searches then end at the level of the swapped node.
+  std::erase_if(wanted, [&](NodeId other) { return is_ordered(other, id); });
   for (NodeId other : wanted) {
-    if (earlier[static_cast<std::size_t>(other)] || later[static_cast<std::size_t>(other)]) continue;
     log_->control_edge(*edited_, *levels_, other, id, reader);
     wait(other, id);
   }

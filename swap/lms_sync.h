@@ -23,6 +23,10 @@ class LmsSync {
   void swap_in(NodeId id);
 
  private:
+  /// No node above this level comes before it.
+  int level_above(NodeId id) const;
+  bool leads_to(NodeId from, NodeId to);
+  bool is_ordered(NodeId a, NodeId b) { return leads_to(a, b) || leads_to(b, a); }
   const NodeSet& before(NodeId id) const { return before_[static_cast<std::size_t>(id)]; }
   const NodeSet& after(NodeId id) const { return after_[static_cast<std::size_t>(id)]; }
 
@@ -31,6 +35,11 @@ class LmsSync {
   const LmsLevels* levels_;
   LmsLog* log_;
   std::vector<NodeSet> before_, after_;  // what each node directly waits for, for data or in order; and the reverse
+  /// Levels rise along every path between nodes of `graph`, whatever is made to wait for what: a search need not go
+  /// above the level that it is for. Only swap nodes of others may be made to wait for what is above them.
+  bool levels_rise_ = true;
+  std::vector<int> visited_;  // by node: the number of the search that has come by last
+  int visit_ = 0;
 };
 
 }  // namespace sectionflow

@@ -123,13 +123,17 @@ class Tuner {
     return best.has_value();
   }
 
-  /// The largest of `values` (ascending) that fits, if it is larger than what is set or nothing is.
+  /// The largest of `values` (ascending) that fits, if it is larger than what is set or nothing is. Most groupbys that
+  /// do not fit are told by the peak of a larger one.
   bool scan(int LmsParameters::*field, const std::vector<int>& values, bool found) {
     const LmsParameters before = now_;
+    int largest_left = values.empty() ? 0 : values.back();
     for (auto value = values.rbegin(); value != values.rend(); ++value) {
       if (found && *value <= before.*field) break;
+      if (*value > largest_left) continue;
       now_.*field = *value;
       if (fits(now_, false)) return true;
+      if (field == &LmsParameters::groupby) largest_left = simulator_->largest_groupby_left(now_);
     }
     now_ = before;
     return found;

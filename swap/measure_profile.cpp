@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "runtime/device_bytes.h"
 #include "runtime/disk_store.h"
+#include "runtime/host_pool.h"
 #include "swap/profile.h"
 
 namespace sectionflow {
@@ -210,7 +211,8 @@ void measure_disk(const Session& session, int repeats, Profile& profile) {
                    .num_blocks = 1,
                    .name_of = [](const BlockLabel&) { return std::string("a measurement"); },
                    .calls = {}});
-  std::vector<std::byte> block(bytes);
+  HostPool pool(bytes);
+  const std::span<std::byte> block(pool.data(), bytes);
   profile.disk_out = rate_of(bytes, repeats, [&] { store.write(0, 0, block, {}); });
   profile.disk_in = rate_of(bytes, repeats, [&] { store.read(0, 0, block, {}); });
 }

@@ -57,9 +57,15 @@ double StepTimes::of_kernel(const Step& step) {
   const auto slot = static_cast<std::size_t>(step.slot);
   if (by_slot_.size() <= slot) by_slot_.resize(slot + 1, -1);
   if (by_slot_[slot] < 0) {
-    const auto known = profile_.kernel_seconds.find(kernel_key(tools_.graph(), step, *tools_.kernels()[slot]));
-    by_slot_[slot] =
-        known != profile_.kernel_seconds.end() ? known->second : estimated_seconds(tools_.graph(), step.node, profile_);
+    const Kernel& kernel = *tools_.kernels()[slot];
+    const auto& seconds = profile_.kernel_seconds;
+    auto known = seconds.find(kernel_key(tools_.graph(), step, kernel));
+    if (known == seconds.end() && step.replay) {
+      Step first = step;
+      first.replay = false;
+      known = seconds.find(kernel_key(tools_.graph(), first, kernel));
+    }
+    by_slot_[slot] = known != seconds.end() ? known->second : estimated_seconds(tools_.graph(), step.node, profile_);
   }
   return by_slot_[slot];
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@ namespace SF_API sectionflow {
 /// How fast a machine is: the time of each kernel, and how many bytes a second travel between the tiers. Decides
 /// nothing by itself; the same profile gives the same plan.
 struct Profile {
-  std::map<std::string, double> kernel_seconds{};  ///< by kernel_key
+  /// By kernel_key. A replay that is not among them takes as long as the first execution.
+  std::map<std::string, double> kernel_seconds{};
   double flops = 100e9;            ///< a second, of convolutions and products that `kernel_seconds` does not know
   double memory_bandwidth = 10e9;  ///< bytes a second, of all other kernels, and of feeds and fetches
   double launch_seconds = 2e-6;    ///< of every step, besides its work, where `kernel_seconds` does not know it
@@ -28,6 +30,13 @@ struct Profile {
   static Profile load(const std::string& path);
   /// Writes a JSON file. Throws: DataError when it cannot be written.
   void save(const std::string& path) const;
+  /// Reads the file or, where there is none yet, measures and writes it. Throws: what load, save and `measure` throw.
+  static Profile load_or_measure(const std::string& path, const std::function<Profile()>& measure);
+
+  /// The text of such a file.
+  std::string json() const;
+  /// Reads a text that nobody vouches for. Throws: DataError, beginning with `where`, when it is no profile.
+  static Profile from_json(const std::string& text, const std::string& where);
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };
@@ -37,9 +46,9 @@ std::string kernel_key(const ConcreteGraph& graph, const Step& step, const Kerne
 
 /// Measures the machine under a session: every kernel of the program, the median of `repeats` launches; the links by
 /// whoever carries the session's copies, without their throttle; the disk where the session has one. Works on scratch
-/// bytes of the planned region and on zeros: no variable and no counter changes. Kernels for whose operands there is no
-/// room keep the estimate. Throws: ArgumentError before initialize(), and while a forward half is pending; DeviceError
-/// of the disk.
+/// bytes of the planned region and on zeros: no variable and no counter changes. Copies go to and from up to 32 MiB of
+/// host memory beside the session's. Kernels for whose operands there is no room keep the estimate. Throws:
+/// ArgumentError before initialize(), and while a forward half is pending; DeviceError of the disk.
 Profile measure_profile(Session& session, const Program& program, int repeats = 3);
 /// The same for the program that session.run plays for these fetches and targets.
 Profile measure_profile(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,

@@ -1,5 +1,7 @@
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -64,19 +66,35 @@ Profile Profile::load(const std::string& path) {
   const std::string where = text_of("profile '", path, "': ");
   std::ifstream file(path, std::ios::binary);
   SF_CHECK(file.is_open(), DataError, where, "the file cannot be opened", hint("is the path right?"));
-  // Nesting is bounded, so that a hostile file cannot exhaust the stack.
+  return from_json({std::istreambuf_iterator<char>(file), {}}, where);
+}
+
+Profile Profile::load_or_measure(const std::string& path, const std::function<Profile()>& measure) {
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown) || unknown) return load(path);
+  const Profile profile = measure();
+  profile.save(path);
+  return profile;
+}
+
+Profile Profile::from_json(const std::string& text, const std::string& where) {
+  // Nesting is bounded, so that a hostile text cannot exhaust the stack.
   const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= 2; };
-  const Json json = Json::parse(file, shallow, false);
-  SF_CHECK(!json.is_discarded(), DataError, where, "the file is no JSON");
+  const Json json = Json::parse(text, shallow, false);
+  SF_CHECK(!json.is_discarded(), DataError, where, "this is no JSON");
   return profile_of(json, where);
 }
 
-void Profile::save(const std::string& path) const {
+std::string Profile::json() const {
   Json json = {{"format", kFormat}, {"version", kVersion}, {"launch_seconds", launch_seconds}};
   for (const Field& field : kRates) json[field.name] = this->*field.member;
   json["kernel_seconds"] = kernel_seconds;
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+void Profile::save(const std::string& path) const {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << json.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+  file << json();
   file.close();
   SF_CHECK(!file.fail(), DataError, "profile '", path, "': the file cannot be written",
            hint("is there room, and may this process write there?"));

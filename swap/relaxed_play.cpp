@@ -1,6 +1,7 @@
 #include "swap/relaxed_play.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sectionflow {
 namespace {
@@ -29,24 +30,68 @@ std::vector<Move> moves_of(const SwapProblem& problem, const std::vector<Decisio
   return moves;
 }
 
+/// What has been told to leave the device, in the order of the queue: when it is gone.
+class Leaving {
+ public:
+  void add(std::size_t bytes, double gone) {
+    sums_.push_back((sums_.empty() ? 0 : sums_.back()) + bytes);
+    gone_.push_back(gone);
+  }
+  /// When no more than `bytes` are left of it.
+  double time_of(std::size_t bytes) const {
+    if (sums_.empty() || sums_.back() <= bytes) return 0;
+    const auto enough = std::lower_bound(sums_.begin(), sums_.end(), sums_.back() - bytes);
+    return gone_[static_cast<std::size_t>(enough - sums_.begin())];
+  }
+
+ private:
+  std::vector<std::size_t> sums_;
+  std::vector<double> gone_;
+};
+
+/// Bytes on the device at each step.
+std::vector<std::size_t> bytes_with(const SwapProblem& problem, const std::vector<Decision>& decisions) {
+  std::vector<std::size_t> change(problem.seconds.size() + 1, 0), load = problem.device;
+  for (const Decision& decision : decisions) {
+    const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(decision.candidate)];
+    change[static_cast<std::size_t>(candidate.stretch.after + 1)] += candidate.bytes;
+    change[static_cast<std::size_t>(decision.in)] -= candidate.bytes;
+  }
+  std::size_t away = 0;  // what is less than nothing at its own turn of the sum wraps around, and back
+  for (std::size_t step = 0; step < load.size(); ++step) {
+    away += change[step];
+    load[step] -= std::min(load[step], away);
+  }
+  return load;
+}
+
 /// Lane by lane.
 class Lanes {
  public:
-  Lanes(const SwapProblem& problem, const std::vector<Decision>& decisions)
-      : problem_(problem), decisions_(decisions), there_(decisions.size(), 0), wanted_(problem.seconds.size() + 1, 0) {}
+  Lanes(const SwapProblem& problem, const std::vector<Decision>& decisions, std::size_t device_bytes)
+      : problem_(problem),
+        decisions_(decisions),
+        there_(decisions.size(), 0),
+        wanted_(problem.seconds.size() + 1, 0),
+        threads_(problem.carrier == CopyCarrier::threads) {
+    for (std::size_t load : bytes_with(problem, decisions))
+      room_.push_back(device_bytes - std::min(device_bytes, load));
+    room_.push_back(device_bytes);
+  }
 
   void move(const Move& move) {
     const Decision& decision = decisions_[move.decision];
     const RestCandidate& candidate = problem_.candidates[static_cast<std::size_t>(decision.candidate)];
     // When the bytes are where the move finds them.
     double& there = there_[move.decision];
-    const bool threads = problem_.carrier == CopyCarrier::threads;
     switch (move.kind) {
       case StepKind::copy_out:
-        there = carry(threads ? link_out_ : compute_, there, candidate.out_seconds);
+        there = carry(threads_ ? link_out_ : compute_, there, candidate.out_seconds);
+        if (threads_) leaving_.add(candidate.bytes, there);
         break;
       case StepKind::copy_in: {
-        there = carry(threads ? link_in_ : compute_, there, candidate.in_seconds);
+        if (threads_) there = std::max(there, time_of_room(decision.in));
+        there = carry(threads_ ? link_in_ : compute_, there, candidate.in_seconds);
         double& wanted = wanted_[static_cast<std::size_t>(candidate.stretch.before)];
         wanted = std::max(wanted, there);
         break;
@@ -60,7 +105,7 @@ class Lanes {
   }
 
   StepTime step(StepIndex step) {
-    const double start = std::max(compute_, wanted_[static_cast<std::size_t>(step)]);
+    const double start = std::max({compute_, wanted_[static_cast<std::size_t>(step)], time_of_room(step)});
     compute_ = start + problem_.seconds[static_cast<std::size_t>(step)];
     return {start, compute_};
   }
@@ -71,18 +116,24 @@ class Lanes {
   double carry(double& lane, double there, double seconds) {
     return lane = std::max({lane, compute_, there}) + seconds;
   }
+  /// When enough has left for all that is on the device at a step.
+  double time_of_room(StepIndex step) const { return leaving_.time_of(room_[static_cast<std::size_t>(step)]); }
 
   const SwapProblem& problem_;
   const std::vector<Decision>& decisions_;
   std::vector<double> there_, wanted_;
+  std::vector<std::size_t> room_;  // for what is still leaving, by step
+  Leaving leaving_;
+  bool threads_;
   double compute_ = 0, link_out_ = 0, link_in_ = 0, disk_out_ = 0, disk_in_ = 0;
 };
 
 }  // namespace
 
-RelaxedPlay play_relaxed(const SwapProblem& problem, const std::vector<Decision>& decisions) {
+RelaxedPlay play_relaxed(const SwapProblem& problem, const std::vector<Decision>& decisions, std::size_t device_bytes) {
   RelaxedPlay play;
-  Lanes lanes(problem, decisions);
+  play.steps.reserve(problem.seconds.size());
+  Lanes lanes(problem, decisions, device_bytes);
   const std::vector<Move> moves = moves_of(problem, decisions);
   auto move = moves.begin();
   for (StepIndex step = 0; step <= problem.num_steps(); ++step) {
@@ -91,6 +142,31 @@ RelaxedPlay play_relaxed(const SwapProblem& problem, const std::vector<Decision>
   }
   play.seconds = lanes.end();
   return play;
+}
+
+double least_seconds(const SwapProblem& problem, std::size_t device_bytes) {
+  double total = 0;
+  for (double seconds : problem.seconds) total += seconds;
+  double begin = total, rate_out = 0, rate_in = 0, now = 0, least = total;
+  std::vector<double> start;
+  for (double seconds : problem.seconds) start.push_back(std::exchange(now, now + seconds));
+  for (const RestCandidate& candidate : problem.candidates) {
+    const auto bytes = static_cast<double>(candidate.bytes);
+    begin = std::min(begin, start[static_cast<std::size_t>(candidate.stretch.after + 1)]);
+    rate_out = std::max(rate_out, bytes / candidate.out_seconds);
+    rate_in = std::max(rate_in, bytes / candidate.in_seconds);
+  }
+  for (std::size_t step = 0; step < problem.device.size(); ++step) {
+    if (problem.device[step] <= device_bytes) continue;
+    const auto excess = static_cast<double>(problem.device[step] - device_bytes);
+    if (rate_out == 0 || rate_in == 0) return least;
+    const double out = excess / rate_out, in = excess / rate_in, end = start[step] + problem.seconds[step];
+    // Before the step all of it must have left, and behind it all of it must come back.
+    const bool threads = problem.carrier == CopyCarrier::threads;
+    const double with_threads = std::max(start[step], begin + out) + problem.seconds[step] + std::max(total - end, in);
+    least = std::max(least, threads ? with_threads : total + out + in);
+  }
+  return least;
 }
 
 }  // namespace sectionflow

@@ -16,7 +16,7 @@ void add_live_bytes(const Draft& draft, SwapProblem& problem) {
                  : storage.tier == Tier::host ? problem.host
                                               : problem.disk;
     for (StepIndex step = storage.life.first; step <= storage.life.last && storage.bytes > 0; ++step) {
-      live[static_cast<std::size_t>(step)] += round_up(storage.bytes);
+      live[static_cast<std::size_t>(step)] += round_up(storage.bytes, alignment_of(storage.tier));
     }
   }
 }
@@ -53,7 +53,7 @@ SwapProblem make_swap_problem(const Script& script, const Draft& draft, const Pl
     const int storage = draft.storage.storage_of_buffer[static_cast<std::size_t>(stretch.buffer)];
     RestCandidate candidate{.stretch = stretch,
                             .bytes = round_up(draft.storage.storages[static_cast<std::size_t>(storage)].bytes),
-                            .host_bytes = round_up(stretch.bytes),
+                            .host_bytes = round_up(stretch.bytes, alignment_of(Tier::host)),
                             .out_seconds = times.transfer(StepKind::copy_out, stretch.bytes),
                             .in_seconds = times.transfer(StepKind::copy_in, stretch.bytes),
                             .disk_out_seconds = times.transfer(StepKind::disk_write, stretch.bytes),

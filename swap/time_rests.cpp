@@ -88,6 +88,11 @@ class Timing {
     while (first < last && issue_time(first) < time) ++first;
     return first;
   }
+  /// The first step in [first, last] that does not start before `time`, but for rounding.
+  StepIndex step_from(double time, StepIndex first, StepIndex last) const {
+    while (first < last && start_of(first) < time * (1 - 1e-9)) ++first;
+    return first;
+  }
   /// The last place in [first, last] that is issued by `time`; `first` where none is.
   StepIndex place_by(double time, StepIndex first, StepIndex last) const {
     while (last > first && issue_time(last) > time) --last;
@@ -106,7 +111,7 @@ class Timing {
       double over = issue_time(out);
       if (threads) {
         over = link_free = std::max(link_free, over) + candidate.out_seconds;
-        const StepIndex wanted = place_from(over, out, last);
+        const StepIndex wanted = step_from(over, out, last);
         const StepIndex hold = device_.end_of_room(out, wanted, candidate.bytes);
         device_.take(out, hold, candidate.bytes);
         if (hold > out) decision.hold = hold;

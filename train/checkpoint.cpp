@@ -33,18 +33,36 @@ std::vector<std::string> differences(const Graph& graph, const std::map<std::str
   return found;
 }
 
+/// Keys of the metadata.
+constexpr const char* kProfile = "profile";
+
+Metadata metadata_of(const CheckpointNotes& notes) {
+  Metadata metadata = {{"format", "sectionflow"}};
+  if (notes.profile) metadata[kProfile] = notes.profile->json();
+  return metadata;
+}
+
+CheckpointNotes notes_of(const Metadata& metadata, const std::string& path) {
+  CheckpointNotes notes;
+  const auto profile = metadata.find(kProfile);
+  if (profile != metadata.end())
+    notes.profile = Profile::from_json(profile->second, text_of("the profile in '", path, "': "));
+  return notes;
+}
+
 }  // namespace
 
-void save_variables(Session& session, const std::string& path) {
+void save_variables(Session& session, const std::string& path, const CheckpointNotes& notes) {
   std::vector<NamedTensor> tensors;
   for (Value variable : session.graph().values(kVariables)) {
     tensors.push_back({variable.name(), session.read(variable)});
   }
-  write_safetensors(path, views_of(tensors), {{"format", "sectionflow"}});
+  write_safetensors(path, views_of(tensors), metadata_of(notes));
 }
 
-void load_variables(Session& session, const std::string& path) {
+CheckpointNotes load_variables(Session& session, const std::string& path) {
   const SafetensorsFile file = read_safetensors(path);
+  CheckpointNotes notes = notes_of(file.metadata, path);
   std::map<std::string, const HostTensor*> tensors;
   for (const NamedTensor& entry : file.tensors) tensors[entry.name] = &entry.tensor;
   const std::vector<std::string> wrong = differences(session.graph(), tensors);
@@ -59,6 +77,7 @@ void load_variables(Session& session, const std::string& path) {
   // Before initialize() the first read tells, and nothing has been written.
   for (Value variable : session.graph().values(kVariables)) (void)session.read(variable);
   for (Value variable : session.graph().values(kVariables)) session.write(variable, *tensors.at(variable.name()));
+  return notes;
 }
 
 }  // namespace sectionflow

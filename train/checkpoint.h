@@ -1,20 +1,29 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/export.h"
 #include "runtime/session.h"
+#include "swap/profile.h"
 
 namespace SF_API sectionflow {
 
-/// Writes every variable (parameters, slots, statistics) of a session to a safetensors file, by variable name; the old
-/// file stays whole if anything fails. Throws: DataError; ArgumentError before initialize().
-void save_variables(Session& session, const std::string& path);
+/// What a file of variables tells besides them.
+struct CheckpointNotes {
+  /// The speeds that plans were made by: the same plans are made where training goes on.
+  std::optional<Profile> profile{};
+};
+
+/// Writes every variable (parameters, slots, statistics) of a session to a safetensors file, by variable name, and the
+/// notes as its metadata; the old file stays whole if anything fails. Throws: DataError; ArgumentError before
+/// initialize().
+void save_variables(Session& session, const std::string& path, const CheckpointNotes& notes = {});
 
 /// Sets every variable of a session to what save_variables has written, whichever strategy trained it. The file is not
 /// trusted: names, dtypes and shapes must be those of the session's graph, all of them; otherwise nothing is changed.
-/// Counters of the session are not in the file. Throws: DataError with the first differences, or for a missing or
-/// damaged file; ArgumentError before initialize().
-void load_variables(Session& session, const std::string& path);
+/// Counters of the session are not in the file. Gives back the notes. Throws: DataError with the first differences, or
+/// for a missing or damaged file or note; ArgumentError before initialize().
+CheckpointNotes load_variables(Session& session, const std::string& path);
 
 }  // namespace sectionflow

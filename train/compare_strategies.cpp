@@ -55,11 +55,23 @@ std::unique_ptr<Contender> contender_of(const Strategy& strategy, const SessionO
   }
 }
 
+/// A session on a GPU takes all of its budget at once, so that "all memory" would leave none for the others: it gets
+/// what its plan needs.
+SessionOptions with_a_budget(const Strategy& strategy, SessionOptions options, const Batch& batch) {
+  if (options.device.kind == DeviceKind::cpu || options.device_memory > 0) return options;
+  StrategyResult ignored;
+  const auto drafted = contender_of(strategy, options, batch, ignored);
+  if (!drafted) return options;
+  const ProgramReport report = drafted->plan(types_of(drafted->model().feeds(batch)));
+  if (report.fits) options.device_memory = report.planned_peak_bytes;
+  return options;
+}
+
 std::unique_ptr<Runner> prepare(const Strategy& strategy, const CompareOptions& options,
                                 const SessionOptions& session_options, const Batch& batch) {
   auto runner = std::make_unique<Runner>();
   runner->result.name = strategy.name;
-  runner->contender = contender_of(strategy, session_options, batch, runner->result);
+  runner->contender = contender_of(strategy, with_a_budget(strategy, session_options, batch), batch, runner->result);
   if (!runner->contender) return runner;
   Session& session = runner->contender->session();
   if (options.on_session) options.on_session(strategy, session);
@@ -213,7 +225,7 @@ Comparison compare_strategies(const std::vector<Strategy>& strategies, const Com
                         .device = session.device_name(),
                         .threads = session.threads(),
                         .budgets = session.budgets(),
-                        .device_limited = options.session.device_memory > 0,
+                        .device_limited = options.session.device_memory.is_limited(),
                         .copy_threads = options.session.copy_threads,
                         .link_bandwidth = options.session.link_bandwidth,
                         .reference = {},

@@ -99,7 +99,7 @@ std::int64_t largest_that_fits(const std::function<bool(std::int64_t)>& fits, st
 }
 
 LargestSizes find_largest_sizes(const LargestOptions& options) {
-  SF_CHECK(options.session.device_memory > 0, ArgumentError, "the largest ", options.what,
+  SF_CHECK(options.session.device_memory.is_limited(), ArgumentError, "the largest ", options.what,
            " is looked for within a budget", hint("say how much device memory there is"));
   LargestSizes sizes{.what = options.what, .strategies = {}};
   const std::size_t num_strategies = options.strategies(options.start).size();

@@ -157,12 +157,15 @@ std::string pass_name(const Pass& pass, const Graph& graph) {
 }
 
 Bar copy_bar(const Program& program, const Graph& graph, const Step& step, const Span& span) {
-  const Buffer& source = program.schedule.buffers[static_cast<std::size_t>(step.inputs[0].index)];
+  // What comes from a variable's home on the host has a buffer at its other end alone.
+  const bool from_home = step.inputs[0].kind == Operand::Kind::variable;
+  const Operand& end = from_home ? step.outputs[0] : step.inputs[0];
+  const Buffer& buffer = program.schedule.buffers[static_cast<std::size_t>(end.index)];
   return {.kind = step.kind,
           .start = span.start,
           .end = span.end,
-          .name = source.value.valid() ? source.value.name() : graph.node(step.node).name(),
-          .bytes = source.bytes,
+          .name = buffer.value.valid() ? buffer.value.name() : graph.node(step.node).name(),
+          .bytes = buffer.bytes,
           .rest = step.rest};
 }
 

@@ -13,6 +13,8 @@ folder on first use), or a path of a Python; then any of
     fused            the optimizer's one-pass form (newer than Debian's PyTorch)
     checkpoint=K     K sections, or blocks, computed again in the backward pass (torch.utils.checkpoint)
     save-on-cpu      torch.autograd.graph.save_on_cpu
+    tf32             --device cuda: f32 products may round to TF32, which is off otherwise
+    bf16             torch.autocast in bfloat16
 
 All start from the same weights, on the same batches. While one takes its step all others wait for input; a pause
 before each step lets their threads go to sleep. A ratio is that of ours to theirs in the same round, so that what slows
@@ -48,6 +50,9 @@ def parse_arguments():
     parser.add_argument("--ours", action="append", help="whole, a number of sections, or blocks; may be repeated")
     parser.add_argument("--peer", action="append", help="see above; may be repeated")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of all programs")
+    parser.add_argument("--device-memory", help="budget of ours; on a GPU say one, or ours takes all of its memory")
+    parser.add_argument("--burst", type=int, default=1, help="steps in a row each turn, of which the median counts")
     parser.add_argument("--steps", type=int, default=20, help="rounds that count")
     parser.add_argument("--warm-up", type=int, default=3, help="rounds before them")
     parser.add_argument("--pause-ms", type=float, default=50, help="before each step")
@@ -63,6 +68,8 @@ def parse_arguments():
     arguments.options = model_options(arguments.option)
     if arguments.learning_rate is None:
         arguments.learning_rate = LEARNING_RATES[arguments.optimizer]
+    if arguments.device == "cuda" and not arguments.device_memory:
+        parser.error("--device cuda wants --device-memory: the GPU is shared with the peers")
     return arguments
 
 
@@ -90,11 +97,12 @@ def openmp_environment(arguments):
 
 def model_arguments(arguments):
     return ["--model", arguments.model, "--optimizer", arguments.optimizer, "--learning-rate",
-            str(arguments.learning_rate), "--threads", str(arguments.threads)]
+            str(arguments.learning_rate), "--threads", str(arguments.threads), "--device", arguments.device]
 
 
 def start_ours(arguments, cut):
-    return Worker([arguments.program, *model_arguments(arguments), "--batch", str(arguments.batch), "--batches",
+    budget = ["--device-memory", arguments.device_memory] if arguments.device_memory else []
+    return Worker([arguments.program, *model_arguments(arguments), *budget, "--batch", str(arguments.batch), "--batches",
                    str(arguments.batches), "--cut", cut, *option_arguments(arguments.options)],
                   openmp_environment(arguments))
 
@@ -110,7 +118,9 @@ def start_peer(arguments, peer, weights, batches):
             environment.update(MEMORY_KEEPING_MALLOC)
         elif wish in ("channels_last", "contiguous"):
             flags += ["--layout", wish]
-        elif wish in ("compile", "fused", "save-on-cpu"):
+        elif wish == "bf16":
+            flags += ["--amp", "bf16"]
+        elif wish in ("compile", "fused", "save-on-cpu", "tf32"):
             flags.append(f"--{wish}")
         elif name == "checkpoint" and value:
             flags += ["--checkpoint", value]
@@ -140,10 +150,10 @@ def run_rounds(arguments, workers):
         first = number % len(names)
         for name in names[first:] + names[:first]:
             time.sleep(arguments.pause_ms / 1000)
-            answer = workers[name].ask("step")
-            losses[name] = answer["loss"]
+            answers = [workers[name].ask("step") for _ in range(arguments.burst)]
+            losses[name] = answers[-1]["loss"]
             if number >= arguments.warm_up:
-                times[name].append(answer["ms"])
+                times[name].append(statistics.median(answer["ms"] for answer in answers))
     return times, losses
 
 
@@ -159,7 +169,8 @@ def compare(arguments):
     times, losses = run_rounds(arguments, workers)
     rows = []
     for name, worker in workers.items():
-        row = {"name": name, "step_ms": quartiles(times[name]), "last_loss": losses[name], "torch": worker.ready.get("torch")}
+        row = {"name": name, "step_ms": quartiles(times[name]), "last_loss": losses[name],
+               "torch": worker.ready.get("torch"), "device": worker.ready.get("device")}
         if name in peers:
             row["ratio_ours_to_theirs"] = {
                 our: quartiles([a / b for a, b in zip(times[our], times[name])]) for our in ours}

@@ -1,6 +1,6 @@
 """Trains a network in PyTorch, one step a command: the same protocol as bench_train_steps.
 
-    step    {"ms": ..., "loss": ...}
+    step    {"ms": ..., "loss": ...}           on a GPU also "device_ms": between two events of its stream
     peak    {"peak_tensor_bytes": ..., ...}    runs one step under the profiler
     quit
 
@@ -35,7 +35,30 @@ def parse_arguments():
     parser.add_argument("--checkpoint", help="a number of sections, or blocks: computes them again (torch.utils.checkpoint)")
     parser.add_argument("--save-on-cpu", action="store_true", help="torch.autograd.graph.save_on_cpu around the forward")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--tf32", action="store_true", help="on a GPU: f32 products and convolutions may round to TF32")
+    parser.add_argument("--amp", choices=("bf16",), help="torch.autocast in this type; parameters stay f32")
     return parser.parse_args()
+
+
+def prepare_device(arguments):
+    """The device, with PyTorch's global switches as asked for: TF32 is on or off for all of f32."""
+    if arguments.device == "cuda":
+        if not torch.cuda.is_available():
+            raise SystemExit("--device cuda: this PyTorch finds no GPU")
+        torch.backends.cuda.matmul.allow_tf32 = arguments.tf32
+        torch.backends.cudnn.allow_tf32 = arguments.tf32
+        torch.backends.cudnn.benchmark = True  # the fastest algorithms for these shapes, as users who care would have
+    elif arguments.tf32:
+        raise SystemExit("--tf32 is for --device cuda")
+    return torch.device(arguments.device)
+
+
+def check_data(batches):
+    """Numbers that are all alike make a processor faster than it is."""
+    for inputs, _ in batches:
+        if inputs.numel() > 1 and bool((inputs == inputs.flatten()[0]).all()):
+            raise SystemExit("the batches hold one number alone: their time would mean nothing")
 
 
 def make_optimizer(name, parameters, learning_rate, fused=False):
@@ -52,40 +75,68 @@ class Training:
         torch.manual_seed(0)
         torch.set_num_threads(arguments.threads)
         self.arguments = arguments
+        self.device = prepare_device(arguments)
+        self.on_gpu = self.device.type == "cuda"
         self.model = torch_models.make_model(arguments.model, json.loads(arguments.options))
         if arguments.weights:
             torch_models.load_variables(self.model, safetensors_file.read(arguments.weights))
+        self.model = self.model.to(self.device)
         if arguments.layout == "channels_last":
             self.model = self.model.to(memory_format=torch.channels_last)
         if arguments.checkpoint:
             self.model.checkpoint(0 if arguments.checkpoint == "blocks" else int(arguments.checkpoint))
         self.batches = torch_models.torch_batches(safetensors_file.read(arguments.batches), arguments.layout)
+        check_data(self.batches)
+        if self.on_gpu:
+            # Each step copies its batch, as a loader's would be: from pinned memory, behind nobody's back.
+            self.batches = [tuple(t.pin_memory() for t in batch) for batch in self.batches]
+            self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
         self.parameters = list(self.model.parameters())
         self.optimizer = make_optimizer(arguments.optimizer, self.parameters, arguments.learning_rate, arguments.fused)
         self.loss = torch.compile(self.model.loss) if arguments.compile else self.model.loss
         self.num_steps = 0
 
     def train(self):
-        inputs, labels = self.batches[self.num_steps % len(self.batches)]
+        batch = self.batches[self.num_steps % len(self.batches)]
+        inputs, labels = (t.to(self.device, non_blocking=True) for t in batch)
         self.num_steps += 1
         self.optimizer.zero_grad(set_to_none=True)
-        saving = torch.autograd.graph.save_on_cpu() if self.arguments.save_on_cpu else contextlib.nullcontext()
-        with saving:
+        saving, short = contextlib.nullcontext(), contextlib.nullcontext()
+        if self.arguments.save_on_cpu:
+            saving = torch.autograd.graph.save_on_cpu(pin_memory=self.on_gpu)
+        if self.arguments.amp:
+            short = torch.autocast(self.device.type, dtype=torch.bfloat16)
+        with saving, short:
             loss = self.loss(inputs, labels)
         loss.backward()
         self.optimizer.step()
         return loss.item()
 
     def step(self):
+        if self.on_gpu:
+            return self.step_on_gpu()
         start = time.perf_counter()
         loss = self.train()
         return {"ms": 1000 * (time.perf_counter() - start), "loss": loss}
+
+    def step_on_gpu(self):
+        torch.cuda.synchronize()  # nothing of the step before
+        begin, end = self.events
+        start = time.perf_counter()
+        begin.record()
+        loss = self.train()
+        end.record()
+        torch.cuda.synchronize()
+        ms = 1000 * (time.perf_counter() - start)
+        return {"ms": ms, "loss": loss, "device_ms": begin.elapsed_time(end)}
 
     def peak(self):
         """The most bytes of tensors (oneDNN's scratch is among them) that are alive at once within a step: those that
         stay from step to step, and the highest running sum of what PyTorch's allocator hands out and takes back."""
         if self.num_steps == 0:
             self.train()  # the optimizer makes its state in the first step
+        if self.on_gpu:
+            return self.peak_on_gpu()
         self.optimizer.zero_grad(set_to_none=True)
         state = [t for slots in self.optimizer.state.values() for t in slots.values() if torch.is_tensor(t)]
         batch = self.batches[self.num_steps % len(self.batches)]
@@ -95,6 +146,19 @@ class Training:
         highest, allocations = running_sum(memory_events(self.train))
         return {"peak_tensor_bytes": kept + highest, "persistent_bytes": kept, "transient_bytes": highest,
                 "allocations": allocations}
+
+
+    def peak_on_gpu(self):
+        """What PyTorch's allocator has handed out at most within a step; `reserved` is what it has of the GPU for that."""
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        kept = torch.cuda.memory_allocated()
+        self.train()
+        torch.cuda.synchronize()
+        highest = torch.cuda.max_memory_allocated()
+        return {"peak_tensor_bytes": highest, "persistent_bytes": kept, "transient_bytes": highest - kept,
+                "reserved_bytes": torch.cuda.max_memory_reserved()}
 
 
 def memory_events(call):
@@ -145,7 +209,8 @@ def main():
     def answer(data):
         print(json.dumps(data), file=answers, flush=True)
 
-    answer({"ready": True, "model": arguments.model, "threads": torch.get_num_threads(), "torch": torch.__version__})
+    answer({"ready": True, "model": arguments.model, "threads": torch.get_num_threads(), "torch": torch.__version__,
+            "device": torch.cuda.get_device_name() if training.on_gpu else "cpu"})
     for line in sys.stdin:
         command = line.strip()
         if command == "quit":

@@ -15,7 +15,7 @@ const KernelRegistry& cuda_kernels() {
     add_library_kernels(all);
 #endif
 #define SF_OP_FAMILY(family) add_##family##_cuda_kernels(all);
-#include "cuda_op_list.inc"
+#include "graph/op_list.inc"
 #undef SF_OP_FAMILY
     return all;
   }();

@@ -19,8 +19,10 @@ extern "C" __attribute__((visibility("default"))) bool sectionflow_cuda_module_v
     return false;
   }
   result.num_devices = count;
-  result.make_device = [](int ordinal) -> std::unique_ptr<sectionflow::Device> {
-    return std::make_unique<sectionflow::CudaDevice>(ordinal);
+  result.make_device = [](const sectionflow::DeviceSpec& spec) -> std::unique_ptr<sectionflow::Device> {
+    auto device = std::make_unique<sectionflow::CudaDevice>(spec.ordinal);
+    device->set_allow_tf32(spec.allow_tf32);
+    return device;
   };
   result.kernels = sectionflow::cuda_kernels;
   return true;

@@ -44,8 +44,11 @@ Texts missing_and_stray_rooms(const std::string& op_list, const Files& files) {
   for (const SourceFile& file : files) paths.insert(file.path);
   Texts complaints;
   for (const std::string& family : families) {
-    const Texts rooms = {text_of("graph/ops/", family, ".h"), text_of("graph/ops/", family, ".cpp"),
-                         text_of("autodiff/gradients/", family, ".cpp"), text_of("kernels/cpu/", family, ".cpp"),
+    const Texts rooms = {text_of("graph/ops/", family, ".h"),
+                         text_of("graph/ops/", family, ".cpp"),
+                         text_of("autodiff/gradients/", family, ".cpp"),
+                         text_of("kernels/cpu/", family, ".cpp"),
+                         text_of("kernels/cuda/", family, ".cu"),
                          text_of("tests/ops/", family, ".cpp")};
     for (const std::string& room : rooms) {
       if (!paths.contains(room)) complaints.push_back(text_of("family ", family, " has no room ", room));
@@ -63,11 +66,8 @@ Texts missing_and_stray_rooms(const std::string& op_list, const Files& files) {
 
 TEST(OpFamilies, MissingAndStrayRoomsAreFlagged) {
   const std::string list = "// one line a family\nSF_OP_FAMILY(pool)\n";
-  const Files all = {{"graph/ops/pool.h", ""},
-                     {"graph/ops/pool.cpp", ""},
-                     {"autodiff/gradients/pool.cpp", ""},
-                     {"kernels/cpu/pool.cpp", ""},
-                     {"tests/ops/pool.cpp", ""}};
+  const Files all = {{"graph/ops/pool.h", ""},     {"graph/ops/pool.cpp", ""},   {"autodiff/gradients/pool.cpp", ""},
+                     {"kernels/cpu/pool.cpp", ""}, {"kernels/cuda/pool.cu", ""}, {"tests/ops/pool.cpp", ""}};
   EXPECT_EQ(missing_and_stray_rooms(list, all), kNone);
   for (std::size_t i = 0; i < all.size(); ++i) {
     Files without = all;

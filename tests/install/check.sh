@@ -47,6 +47,10 @@ case "$what" in
     # Nothing of the installed tree may know where it was installed.
     mv "$work/first" "$prefix"
     if grep -rIl -e "$work" -e "$source" "$prefix"; then fail "these files name folders of the build"; fi
+    # Where CUDA's rooms were built they lie beside the library, which looks for them there.
+    if [ -e "$build/kernels/cuda/libsectionflow_cuda.so" ] && [ ! -e "$(dirname "$(library so)")/libsectionflow_cuda.so" ]; then
+      fail "libsectionflow_cuda.so was built and is not installed"
+    fi
     ;;
   exports)
     nm -DC --defined-only "$(library so)" >"$work/symbols"
@@ -62,6 +66,13 @@ case "$what" in
       fail "these are inner and exported"
     fi
     if ldd "$(library so)" | grep 'not found'; then fail "the library lacks these"; fi
+    cuda=$(dirname "$(library so)")/libsectionflow_cuda.so
+    if [ -e "$cuda" ]; then
+      [ "$(nm -DC --defined-only "$cuda" | grep -vE ' A ' | awk '{print $3}')" = sectionflow_cuda_module_v1 ] ||
+        fail "libsectionflow_cuda.so exports other than its one entry: $(nm -DC --defined-only "$cuda")"
+      if ldd "$cuda" | grep -E 'libcuda\.so|libsectionflow'; then fail "libsectionflow_cuda.so is linked to these"; fi
+      if ldd "$(library so)" | grep -E 'libcu(da|blas|dnn)'; then fail "the library is linked to CUDA"; fi
+    fi
     ;;
   headers)
     # They need nothing of ours but the installed tree, and bring none of other people's headers but those of C++.

@@ -103,6 +103,22 @@ void errors_keep_their_types() {
   expect(typeid(base) != typeid(Device) && base.kind() == DeviceKind::cpu, "a device has a type of its own");
 }
 
+/// A GPU is asked for in one word; without one the error says what is missing, whatever has been installed.
+void a_gpu_is_there_or_refused() {
+  Graph graph;
+  const Value two = fill(graph, {3}, 2.0F);
+  try {
+    Session session(graph, {.device = cuda(0), .device_memory = 1_MiB});
+    session.initialize();
+    expect(session.run(two * 3.0F).values<float>()[2] == 6, "the GPU computes");
+  } catch (const DeviceError& error) {
+    expect(std::string(error.what()).find("cuda: ") != std::string::npos, "a missing GPU is refused by name");
+  }
+  Session session(graph, {.device = best_device(), .device_memory = 1_MiB});
+  session.initialize();
+  expect(session.run(two * 3.0F).values<float>()[2] == 6, "the best device computes");
+}
+
 void denormals_are_flushed_inside_alone() {
   Graph graph;
   const Value a = placeholder(graph, "a", {4}), b = placeholder(graph, "b", {4});
@@ -122,6 +138,7 @@ int main() {
   expect(cut == whole, "sections give the bits of the whole graph");
   errors_keep_their_types();
   denormals_are_flushed_inside_alone();
+  a_gpu_is_there_or_refused();
   for (const std::uint32_t bits : cut) std::printf("%08x", bits);
   std::printf("\n");
   return num_failures == 0 ? 0 : 1;

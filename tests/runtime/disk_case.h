@@ -4,18 +4,33 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <ostream>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "runtime/disk_store.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow {
 
-using Bytes = std::vector<std::byte>;
+/// Gives memory that begins at a page, as buffers of the host pool do.
+template <class T>
+struct PageAllocator {
+  using value_type = T;
+  PageAllocator() = default;
+  template <class U>
+  PageAllocator(const PageAllocator<U>&) {}
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t(kPageBytes)));
+  }
+  void deallocate(T* pointer, std::size_t) { ::operator delete(pointer, std::align_val_t(kPageBytes)); }
+  friend bool operator==(const PageAllocator&, const PageAllocator&) { return true; }
+};
+using Bytes = std::vector<std::byte, PageAllocator<std::byte>>;
 
 inline Bytes random_bytes(std::size_t num_bytes, std::uint64_t seed) {
   std::mt19937_64 random(seed);

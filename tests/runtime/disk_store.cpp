@@ -24,41 +24,81 @@ class DiskTransfers : public EveryWay {};
 INSTANTIATE_TEST_SUITE_P(EveryWay, DiskTransfers, every_way(), way_name);
 
 TEST_P(DiskTransfers, BlocksComeBackWhateverTheirPlacesAndSizes) {
-  DiskStore store(options(24_MiB, 6));
+  DiskStore store(options(24_MiB, 7));
   EXPECT_FALSE(store.uses_uring() && !GetParam().uring);
   EXPECT_FALSE(store.uses_direct_access() && !GetParam().direct);
   struct Place {
     std::size_t offset, num_bytes;
   };
-  // Within a page, up to one, over some, unaligned on both sides, longer than all pieces in flight, up to the end.
+  // Within a page, up to one, over some, unaligned on both sides, none, longer than all pieces in flight up to the end,
+  // and whole pages with a rest.
   const std::vector<Place> places = {
-      {0, 7}, {256, 4096 - 256}, {4096, 3 * 4096}, {16384 + 512, 1_MiB + 33}, {2_MiB, 0}, {3_MiB + 256, 21_MiB - 256}};
+      {0, 7},     {256, 4096 - 256},     {4096, 3 * 4096},      {16384 + 512, 1_MiB + 33},
+      {2_MiB, 0}, {3_MiB + 256, 18_MiB}, {22_MiB, 2_MiB - 1000}};
   for (std::uint64_t cycle = 0; cycle < 2; ++cycle) {
     for (std::size_t i = 0; i < places.size(); ++i) {
       const BlockLabel label{i, static_cast<int>(i), cycle};
       store.write(static_cast<int>(i), places[i].offset, random_bytes(places[i].num_bytes, 10 * cycle + i), label);
     }
     for (std::size_t i = places.size(); i-- > 0;) {
-      // Not at the beginning of a page, as buffers of the host pool.
-      Bytes got(places[i].num_bytes + 3, std::byte{77});
-      const BlockLabel label{i, static_cast<int>(i), cycle};
-      store.read(static_cast<int>(i), places[i].offset, std::span(got).subspan(1, places[i].num_bytes), label);
-      const Bytes wanted = random_bytes(places[i].num_bytes, 10 * cycle + i);
-      EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), got.begin() + 1)) << i;
-      EXPECT_EQ(got.front(), std::byte{77});
-      EXPECT_EQ(got.back(), std::byte{77});
+      // At the beginning of a page, as buffers of the host pool, and elsewhere.
+      for (const std::size_t before : {kPageBytes, std::size_t{1}}) {
+        Bytes got(before + places[i].num_bytes + 1, std::byte{77});
+        const BlockLabel label{i, static_cast<int>(i), cycle};
+        store.read(static_cast<int>(i), places[i].offset, std::span(got).subspan(before, places[i].num_bytes), label);
+        const Bytes wanted = random_bytes(places[i].num_bytes, 10 * cycle + i);
+        EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), got.begin() + static_cast<std::ptrdiff_t>(before))) << i;
+        EXPECT_EQ(got[before - 1], std::byte{77});
+        EXPECT_EQ(got.back(), std::byte{77});
+      }
     }
   }
-  EXPECT_EQ(store.high_water(), 24_MiB);
+  EXPECT_EQ(store.high_water(), 24_MiB - 1000);
+}
+
+TEST_P(DiskTransfers, WholePagesGoPastThePageCacheFromWhereTheyLie) {
+  DiskStoreOptions o = options(4_MiB);
+  o.calls.try_uring = false;
+  const Bytes bytes = random_bytes(1_MiB + 5000, 1);
+  Bytes got(bytes.size());
+  std::size_t direct = 0, cached = 0;
+  const auto note = [&](int descriptor, const void* at, std::size_t num_bytes, const Bytes& whole) {
+    const auto* begin = static_cast<const std::byte*>(at);
+    if (begin < whole.data() || begin + num_bytes > whole.data() + whole.size()) return;
+    ((fcntl(descriptor, F_GETFL) & O_DIRECT) != 0 ? direct : cached) += num_bytes;
+  };
+  o.calls.pwrite = [&](int descriptor, const void* from, std::size_t num_bytes, off_t offset) {
+    note(descriptor, from, num_bytes, bytes);
+    return ::pwrite(descriptor, from, num_bytes, offset);
+  };
+  o.calls.pread = [&](int descriptor, void* to, std::size_t num_bytes, off_t offset) {
+    note(descriptor, to, num_bytes, got);
+    return ::pread(descriptor, to, num_bytes, offset);
+  };
+  DiskStore store(o);
+  const auto carry = [&](std::size_t offset, std::size_t skipped, std::size_t num_bytes) {
+    direct = cached = 0;
+    store.write(0, offset, std::span(bytes).subspan(skipped, num_bytes), {});
+    store.read(0, offset, std::span(got).subspan(skipped, num_bytes), {});
+    EXPECT_TRUE(std::equal(got.begin() + static_cast<std::ptrdiff_t>(skipped), got.end(),
+                           bytes.begin() + static_cast<std::ptrdiff_t>(skipped)));
+    EXPECT_EQ(direct + cached, 2 * num_bytes) << "all of it from and to the caller's bytes";
+  };
+  carry(2 * kPageBytes, kPageBytes, bytes.size() - kPageBytes);
+  EXPECT_EQ(cached, store.uses_direct_access() ? 2 * (bytes.size() % kPageBytes) : 2 * (bytes.size() - kPageBytes));
+  carry(kPageBytes, 256, bytes.size() - 256);
+  EXPECT_EQ(direct, 0U) << "the address is none of a page";
+  carry(256, 0, bytes.size());
+  EXPECT_EQ(direct, 0U) << "the offset is none of a page";
 }
 
 TEST_P(DiskTransfers, TwoLanesWorkAtTheSameTime) {
   constexpr std::size_t kBlock = 700'000;
   constexpr int kBlocks = 6, kTurns = 60;
-  DiskStore store(options(kBlocks * round_up(kBlock), kBlocks));
+  DiskStore store(options(kBlocks * round_up(kBlock, kPageBytes), kBlocks));
   // Block i is written in turn i, i + kBlocks, ..., and read before it is written anew.
   std::atomic<int> num_written = 0, num_read = 0;
-  const auto offset = [&](int turn) { return static_cast<std::size_t>(turn % kBlocks) * round_up(kBlock); };
+  const auto offset = [&](int turn) { return static_cast<std::size_t>(turn % kBlocks) * round_up(kBlock, kPageBytes); };
   std::thread out([&] {
     for (int turn = 0; turn < kTurns; ++turn) {
       while (num_read + kBlocks <= turn) std::this_thread::yield();
@@ -109,9 +149,9 @@ TEST_P(DiskTransfers, InterruptedAndShortCallsAreTakenUpAgain) {
   const Bytes bytes = random_bytes(7_MiB + 123, 1);
   Bytes got(bytes.size());
   for (std::uint64_t cycle = 0; cycle < 5; ++cycle) {
-    store.write(0, 256, bytes, {.cycle = cycle});
+    store.write(0, 4096, bytes, {.cycle = cycle});
     std::fill(got.begin(), got.end(), std::byte{0});
-    store.read(0, 256, got, {.cycle = cycle});
+    store.read(0, 4096, got, {.cycle = cycle});
     EXPECT_EQ(got, bytes);
   }
   EXPECT_GT(num_short, 20);
@@ -142,13 +182,13 @@ TEST_P(DiskTransfers, EveryCallThatFailsIsATypedErrorAndTheStoreGoesOn) {
         if (in_write) countdown = which;
         std::string text;
         try {
-          store.write(2, 512, bytes, {.tensor = 3, .section = 4, .cycle = 5});
+          store.write(2, 8192, bytes, {.tensor = 3, .section = 4, .cycle = 5});
           if (in_write) {
             ASSERT_GE(std::exchange(countdown, -1), 0) << "an error was swallowed";
             break;
           }
           countdown = which;
-          store.read(2, 512, got, {.tensor = 3, .section = 4, .cycle = 5});
+          store.read(2, 8192, got, {.tensor = 3, .section = 4, .cycle = 5});
         } catch (const DeviceError& failure) {
           EXPECT_EQ(failure.code(), ErrorCode::disk_io);
           text = failure.what();
@@ -162,14 +202,14 @@ TEST_P(DiskTransfers, EveryCallThatFailsIsATypedErrorAndTheStoreGoesOn) {
         EXPECT_EQ(text.find("SF-E502 DeviceError: disk: "), 0u) << text;
         for (const std::string& part :
              {std::string(in_write ? "writing" : "reading"), std::string("'layer_3' of section 4 in cycle 5"),
-              std::string("at byte 512 of"), folder_.path().string(), std::string(std::strerror(error))}) {
+              std::string("at byte 8192 of"), folder_.path().string(), std::string(std::strerror(error))}) {
           EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
         }
         if (in_write) {
-          EXPECT_THROW(store.read(2, 512, got, {.tensor = 3, .section = 4, .cycle = 5}), InternalError);
+          EXPECT_THROW(store.read(2, 8192, got, {.tensor = 3, .section = 4, .cycle = 5}), InternalError);
         }
-        store.write(2, 512, bytes, {.tensor = 3, .section = 4, .cycle = 6});
-        store.read(2, 512, got, {.tensor = 3, .section = 4, .cycle = 6});
+        store.write(2, 8192, bytes, {.tensor = 3, .section = 4, .cycle = 6});
+        store.read(2, 8192, got, {.tensor = 3, .section = 4, .cycle = 6});
         EXPECT_EQ(got, bytes);
       }
       EXPECT_GE(num_failed, 7) << "pieces of half a MiB";

@@ -87,6 +87,23 @@ TEST(PlanMemory, FixedOffsetThatIsNotAlignedIsRefused) {
   EXPECT_TRUE(contains(text, "storage 0 is fixed at offset 100; wanted a multiple of 256")) << text;
 }
 
+TEST(PlanMemory, OffTheDevicePlacesBeginAtPages) {
+  for (const Tier tier : {Tier::host, Tier::disk}) {
+    Storages storages = {storage(1000, 0, 5), storage(5000, 3, 9), fixed(300, 4, 4, 4 * kPageBytes), storage(7, 5, 5)};
+    for (Storage& s : storages) s.tier = tier;
+    storages.push_back(storage(256, 3, 3));
+    const MemoryPlan plan = plan_memory(storages);
+    for (const std::size_t offset : plan.offsets) EXPECT_EQ(offset % kPageBytes, 0U);
+    const TierPeak& peak = tier == Tier::host ? plan.host : plan.disk;
+    EXPECT_EQ(peak.peak_bytes, 4 * kPageBytes + 300) << "to the byte";
+    EXPECT_EQ(peak.lower_bound_bytes, 4 * kPageBytes);
+    EXPECT_EQ(peak.fullest_step, 4);
+    EXPECT_EQ(plan.peak_bytes, 256U);
+    storages[2].fixed_offset = 256;
+    EXPECT_TRUE(contains(error_text(storages), "wanted a multiple of 4096"));
+  }
+}
+
 TEST(PlanMemory, SumBeyondTheAddressSpaceIsRefused) {
   constexpr std::size_t kHalf = std::size_t{1} << 62;
   EXPECT_TRUE(contains(error_text({storage(kHalf, 0, 1), storage(kHalf, 2, 3)}), "2^63 - 1"));

@@ -163,6 +163,33 @@ TEST(PlanMemory, FixedOffsetsAreKept) {
   }
 }
 
+TEST(PlanMemory, TiersArePlannedApart) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    for (const Kind& kind : kKinds) {
+      SCOPED_TRACE(kind.name);
+      Storages storages = random_schedule(kind, random.from_to(2, 60), random);
+      for (Storage& s : storages) s.tier = static_cast<Tier>(random.from_to(0, kNumTiers - 1));
+      const MemoryPlan plan = plan_memory(storages);
+      for (const Tier tier : {Tier::device, Tier::host, Tier::disk}) {
+        const TierPeak& peak = tier == Tier::device ? plan : tier == Tier::host ? plan.host : plan.disk;
+        Storages of_tier;
+        MemoryPlan part;
+        static_cast<TierPeak&>(part) = peak;
+        for (std::size_t i = 0; i < storages.size(); ++i) {
+          if (storages[i].tier != tier) continue;
+          of_tier.push_back(storages[i]);
+          part.offsets.push_back(plan.offsets[i]);
+          EXPECT_EQ(plan.offsets[i] % alignment_of(tier), 0U);
+        }
+        expect_sound(of_tier, part);
+        EXPECT_GE(round_up(peak.peak_bytes, alignment_of(tier)), peak.lower_bound_bytes);
+      }
+    }
+  }
+}
+
 TEST(PlanMemory, SameArgumentsGiveTheSamePlan) {
   for (const Kind& kind : kKinds) {
     Random random(5);

@@ -57,8 +57,8 @@ struct Swapped {
     if (faults != nullptr) session.set_disk_calls(faults->calls());
     session.initialize();
   }
-  HostTensor step(std::uint64_t number) {
-    const RandomBatch batch = random_batch(t.model, 4, number);
+  HostTensor step(std::uint64_t number, std::int64_t batch_size = 4) {
+    const RandomBatch batch = random_batch(t.model, batch_size, number);
     return session.run(t.model.loss, batch.feeds(t.model), t.training);
   }
   TrainingState state() { return {read_variables(session), {}}; }
@@ -153,6 +153,46 @@ TEST(SwapEngine, ATierThatIsTooSmallIsNamedBeforeAnythingRuns) {
   options.disk = needed.planned_disk_peak_bytes - 1;
   Swapped disk(options);
   EXPECT_THAT([&] { disk.step(0); }, ThrowsMessage<BudgetError>(HasSubstr("of disk, disk is")));
+}
+
+TEST(SwapEngine, TheDiskCarriesTensorsFromAndToWhereTheyLieInHostMemory) {
+  // Every whole page past the page cache: places in the pool and in the file begin at pages.
+  bool is_direct_open = false;
+  std::atomic<std::size_t> num_direct{0}, num_pages_cached{0};
+  DiskCalls calls;
+  calls.try_uring = false;
+  calls.open = [&](const char* path, int flags, mode_t mode) {
+    const int descriptor = open_file(path, flags, mode);
+    is_direct_open |= descriptor >= 0 && (flags & O_DIRECT) != 0;
+    return descriptor;
+  };
+  const auto note = [&](int descriptor, std::size_t num_bytes) {
+    const bool direct = (fcntl(descriptor, F_GETFL) & O_DIRECT) != 0;
+    (direct ? num_direct : num_pages_cached) += num_bytes / kPageBytes;
+  };
+  calls.pwrite = [&](int descriptor, const void* bytes, std::size_t count, off_t offset) {
+    note(descriptor, count);
+    return ::pwrite(descriptor, bytes, count, offset);
+  };
+  calls.pread = [&](int descriptor, void* bytes, std::size_t count, off_t offset) {
+    note(descriptor, count);
+    return ::pread(descriptor, bytes, count, offset);
+  };
+  for (const bool variables_at_home : {false, true}) {
+    SessionOptions options = with_disk(false);
+    options.device_memory = options.disk = 64_MiB;
+    options.swap_variables = variables_at_home;
+    Swapped swapped(options);
+    swapped.session.set_disk_calls(calls);
+    swapped.step(0, 600);
+    const RandomBatch batch = random_batch(swapped.t.model, 600, 0);
+    const ProgramReport report =
+        swapped.session.plan({swapped.t.model.loss}, batch.types(swapped.t.model), swapped.t.training);
+    EXPECT_GT(report.disk_bytes_out, 20 * kPageBytes);
+    if (!is_direct_open) GTEST_SKIP() << "the file system of temporary files has no direct access";
+    EXPECT_EQ(num_pages_cached, 0U);
+    EXPECT_GT(num_direct, report.disk_bytes_out / kPageBytes);
+  }
 }
 
 TEST(SwapEngine, VariablesAtHomeTakeDeviceMemoryOnlyWhileTheyAreUsed) {

@@ -356,7 +356,7 @@ std::unique_ptr<Device> make_emulated_device(const EmulatedOptions& options) {
 EmulatedCuda::EmulatedCuda(const EmulatedOptions& options) {
   current_options = options;
   module_ = {.num_devices = 1,
-             .make_device = [](int) { return make_emulated_device(current_options); },
+             .make_device = [](const DeviceSpec&) { return make_emulated_device(current_options); },
              .kernels = options.kernels == EmulatedKernels::cuda ? cuda_kernels : queued_cpu_kernels};
   set_cuda_module(&module_);
 }

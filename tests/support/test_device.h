@@ -11,8 +11,11 @@ namespace sectionflow::testing_support {
 ///   emulated  a GPU that the host plays, with the kernels of CUDA
 ///   queues    the same with the kernels of the CPU: fast, for what queues, events and recordings do
 ///   cuda      the machine's first GPU
-/// Throws: ArgumentError for another name.
+/// Throws: ArgumentError for another name. A program of tests that is linked with it and told `cuda` where there is no
+/// GPU says so in one line, and ends with kSkippedStatus before its first test.
 DeviceSpec test_device();
+/// The status of a program whose tests cannot run here.
+inline constexpr int kSkippedStatus = 77;
 /// Whether it is the CPU: for what holds of its kernels alone.
 bool tests_run_on_cpu();
 

@@ -69,7 +69,7 @@ class Trainer {
       session.device = testing_support::test_device();
       session.link_bandwidth = 0;
     }
-    if (session.device_memory == 0) session.device_memory = 256_MiB;
+    if (!session.device_memory.is_limited()) session.device_memory = 256_MiB;
     session.threads = options.threads;
     session.seed = options.seed;
     session.poison = options.poison;

@@ -42,7 +42,7 @@ TEST_P(SwapRoads, EveryBudgetFromTheLeastToTheWholeGivesTheSameBits) {
   for (int i = 0; i <= 4; ++i) {
     options.session = with_memory(GetParam().session, bounds.least + (bounds.whole - bounds.least) / 4 * i);
     options.on_session = [](How, const Graph&, Session& session) { insert_swaps(session); };
-    SCOPED_TRACE(text_of("budget ", options.session.device_memory));
+    SCOPED_TRACE(text_of("budget ", options.session.device_memory.bytes_of(0)));
     const TrainingRecord swapped = record_training(net, How::whole, options);
     EXPECT_EQ(swapped.complaints, std::vector<std::string>{});
     EXPECT_EQ(first_difference(whole, swapped), "");

@@ -171,6 +171,17 @@ TEST_F(ProfileFile, DamagedFilesAreRefusedWithTheirPath) {
   }
 }
 
+TEST_F(ProfileFile, IsMeasuredOnce) {
+  int num_measured = 0;
+  const auto measure = [&] { return Profile{.flops = 100.0 + ++num_measured}; };
+  EXPECT_EQ(Profile::load_or_measure(path(), measure), Profile{.flops = 101});
+  EXPECT_EQ(Profile::load_or_measure(path(), measure), Profile{.flops = 101});
+  write("damaged");
+  EXPECT_THROW(Profile::load_or_measure(path(), measure), DataError);
+  EXPECT_NE(refusal(), "") << "a file that is there is not replaced";
+  EXPECT_EQ(num_measured, 1);
+}
+
 TEST_F(ProfileFile, MissingFilesAndFoldersAreRefused) {
   EXPECT_THROW(Profile::load(path() + ".missing"), DataError);
   EXPECT_THROW(Profile{}.save(path() + "/in/a/file"), DataError);

@@ -112,6 +112,42 @@ TEST(LoadVariables, AFileOfAnotherModelIsRefusedWithItsFirstDifferencesAndChange
   EXPECT_EQ(first_difference(before, {read_variables(trained.session), {}}), "");
 }
 
+TEST(LoadVariables, GivesBackTheProfileThatWasSavedWithThem) {
+  Trained saved, other;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  save_variables(saved.session, path);
+  EXPECT_EQ(load_variables(other.session, path).profile, std::nullopt);
+  const Profile profile =
+      measure_profile(saved.session, {saved.t.model.loss}, saved.batch.types(saved.t.model), saved.t.training);
+  ASSERT_GT(profile.kernel_seconds.size(), 5U);
+  save_variables(saved.session, path, {.profile = profile});
+  EXPECT_EQ(load_variables(other.session, path).profile, profile);
+  EXPECT_EQ(first_difference({read_variables(saved.session), {}}, {read_variables(other.session), {}}), "");
+}
+
+TEST(LoadVariables, ADamagedProfileIsRefusedAndChangesNothing) {
+  Trained trained;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  std::vector<NamedTensor> tensors;
+  for (auto& [name, tensor] : read_variables(trained.session)) tensors.push_back({name, std::move(tensor)});
+  const TrainingState before{read_variables(trained.session), {}};
+  trained.train(1);
+  const TrainingState after{read_variables(trained.session), {}};
+  const std::string good = Profile::nominal().json();
+  for (const std::string& damaged : {std::string(), std::string("{}"), std::string(10'000, '['),
+                                     good.substr(0, good.size() / 2), "[" + good + "]"}) {
+    write_safetensors(path, views_of(tensors), {{"profile", damaged}});
+    EXPECT_THAT([&] { load_variables(trained.session, path); },
+                ThrowsMessage<DataError>(AllOf(HasSubstr("the profile in '" + path), HasSubstr("DataError"))));
+    EXPECT_EQ(first_difference(after, {read_variables(trained.session), {}}), "");
+  }
+  write_safetensors(path, views_of(tensors), {{"profile", good}, {"somebody's", "else"}});
+  EXPECT_EQ(load_variables(trained.session, path).profile, Profile::nominal());
+  EXPECT_EQ(first_difference(before, {read_variables(trained.session), {}}), "");
+}
+
 TEST(LoadVariables, NeedsInitialisedVariables) {
   Trained trained;
   const TemporaryFolder folder;

@@ -197,7 +197,7 @@ TEST(CompareStrategies, TheReferenceIsTrainedWithoutABudget) {
   EXPECT_TRUE(comparison.strategies[1].identical) << comparison.strategies[1].difference;
   EXPECT_GT(comparison.strategies[1].ratio, 0);
   EXPECT_TRUE(comparison.device_limited);
-  EXPECT_EQ(comparison.budgets.device, options.session.device_memory);
+  EXPECT_EQ(comparison.budgets.device, options.session.device_memory.bytes_of(0));
   EXPECT_THAT(comparison.text(), HasSubstr("whole, unlimited"));
   EXPECT_EQ(nlohmann::json::parse(comparison.json()).at("reference").at("name"), "whole");
 }

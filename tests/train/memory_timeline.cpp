@@ -57,6 +57,18 @@ std::size_t alive_at(const Program& program, StepIndex step, Tier tier) {
   return bytes;
 }
 
+TEST(MemoryTimeline, VariablesThatComeFromHomeHaveBarsOfTheirBytes) {
+  Traced traced(tiny_strategy("whole", 0), {.device_memory = 8_MiB, .swap_variables = true});
+  const MemoryTimeline timeline = traced.timeline(true);
+  std::size_t arrived = 0;
+  for (const auto& bar : timeline.bars) {
+    EXPECT_FALSE(bar.name.empty());
+    if (bar.kind == StepKind::copy_in) arrived += bar.bytes;
+  }
+  EXPECT_EQ(arrived, traced.program().report.bytes_in);
+  EXPECT_GT(arrived, 0U);
+}
+
 TEST(MemoryTimeline, AsPlannedEachStepHasTheBytesOfThePlan) {
   Traced traced(swapping(3), {.disk = 4_MiB, .threads = 1});
   const MemoryTimeline timeline = traced.timeline(false);

@@ -1,0 +1,99 @@
+"""Makes one JSON and one table in Markdown of what scripts/gpu_check.sh has left in its work folder."""
+
+import argparse
+import datetime
+import json
+import os
+import re
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", required=True, help="folder with stages.tsv and the JSON files of the stages")
+    parser.add_argument("--results", required=True, help="folder to write to")
+    parser.add_argument("--device", required=True, help="name of the GPU, or none")
+    parser.add_argument("--commit", required=True)
+    return parser.parse_args()
+
+
+def read_stages(work):
+    stages = []
+    with open(os.path.join(work, "stages.tsv")) as file:
+        for line in file:
+            name, outcome, seconds, remark = line.rstrip("\n").split("\t")
+            stages.append({"name": name, "outcome": outcome, "seconds": int(seconds), "remark": remark})
+    return stages
+
+
+def read_results(work, stages):
+    """What each stage measured; a stage that was stopped may have left half a file."""
+    results = {}
+    for stage in stages:
+        try:
+            with open(os.path.join(work, stage["name"] + ".json")) as file:
+                results[stage["name"]] = json.load(file)
+        except (FileNotFoundError, json.JSONDecodeError):
+            pass
+    return results
+
+
+def precision(name):
+    return next((word for word in ("bf16", "tf32") if word in name.split(":")), "f32")
+
+
+def speed_tables(results):
+    lines = []
+    for stage, result in results.items():
+        if not stage.startswith("speed_"):
+            continue
+        arguments = result["arguments"]
+        lines += ["", f"## {arguments['model']}, batch {arguments['batch']}", "",
+                  "Milliseconds of a step, steps in turn; the ratio is ours to theirs in the same round, medians with quartiles.",
+                  "", "| program | precision | step ms | peak MiB | ours / theirs |", "| --- | --- | --- | --- | --- |"]
+        for row in result["results"]:
+            low, middle, high = row["step_ms"]
+            ratios = "; ".join(f"{q[1]:.3f} ({q[0]:.3f} to {q[2]:.3f})" for q in row.get("ratio_ours_to_theirs", {}).values())
+            peak = f"{row['peak_bytes'] / 2**20:.0f}" if "peak_bytes" in row else ""
+            lines.append(f"| {row['name']} | {precision(row['name'])} | {middle:.3f} ({low:.3f} to {high:.3f}) | {peak} | {ratios} |")
+    return lines
+
+
+def strategy_tables(results):
+    lines = []
+    for stage, result in results.items():
+        if not stage.startswith("strategies_"):
+            continue
+        lines += ["", f"## Strategies: {result['model']}, batch {result['batch']}, {result['steps']} steps", "",
+                  "| strategy | fits | planned MiB | measured MiB | step ms | ratio | identical |",
+                  "| --- | --- | --- | --- | --- | --- | --- |"]
+        for row in result["strategies"]:
+            step = row.get("step_ms")
+            middle = step["median"] if isinstance(step, dict) else step
+            lines.append(f"| {row['name']} | {'yes' if row['fits'] else 'no'} | {row['planned_peak_bytes'] / 2**20:.1f} | "
+                         f"{row['measured_peak_bytes'] / 2**20:.1f} | {middle:.3f} | {row['ratio']:.3f} | "
+                         f"{'yes' if row['identical'] else 'no'} |")
+    return lines
+
+
+def main():
+    arguments = parse_arguments()
+    stages = read_stages(arguments.work)
+    results = read_results(arguments.work, stages)
+    date = datetime.date.today().isoformat()
+    head = {"date": date, "device": arguments.device, "commit": arguments.commit}
+    lines = [f"# {date}, GPU: {arguments.device}, commit {arguments.commit}", "",
+             "| stage | outcome | seconds | |", "| --- | --- | --- | --- |"]
+    lines += [f"| {s['name']} | {s['outcome']} | {s['seconds']} | {s['remark'].replace('|', '/')} |" for s in stages]
+    lines += speed_tables(results) + strategy_tables(results)
+    name = re.sub(r"[^A-Za-z0-9]+", "_", arguments.device).strip("_").lower()
+    path = os.path.join(arguments.results, f"{date}_gpu_{name}")
+    with open(path + ".json", "w") as file:
+        json.dump({**head, "stages": stages, "results": results}, file, indent=1)
+        file.write("\n")
+    with open(path + ".md", "w") as file:
+        file.write("\n".join(lines) + "\n")
+    print(f"written: {path}.json, {path}.md")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+#include "swap/swap_planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/bytes.h"
+#include "runtime/insert_rests.h"
+#include "swap/choose_rests.h"
+
+namespace sectionflow {
+namespace {
+
+/// Device budgets that are planned for, from the least that any plan can reach to what the program needs without rests;
+/// and host budgets, up to what all rests together would take.
+constexpr std::size_t kRungs = 64, kHostRungs = 16;
+/// Budgets below this rung are refused where the lowest rung's plans are: the least that is asked for is one number.
+constexpr std::size_t kLowRungs = 8;
+/// What rests is also chosen as for less room by multiples of so many rungs.
+constexpr std::size_t kSlackRungs = 4;
+/// Drafts of the lowest rung's plan; any other is drafted once.
+constexpr int kDraftsOfTheLeast = 5;
+/// The share of the computing time that no other plan is worth looking for.
+constexpr double kNothing = 1e-3;
+constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max() / 4;
+
+std::size_t above(std::size_t bytes, std::size_t limit) {
+  return bytes > limit ? bytes - limit : 0;
+}
+
+}  // namespace
+
+SwapPlanner::SwapPlanner(const Script& script, PlanningTools& tools, const SwapRequest& request, const Profile& profile)
+    : script_(script), tools_(tools), times_(tools, profile) {
+  Draft draft = tools.draft(script);
+  problem_ = make_swap_problem(script, draft, tools, request, times_);
+  for (double seconds : problem_.seconds) compute_seconds_ += seconds;
+  make_ladders(draft.device_peak_bytes);
+}
+
+void SwapPlanner::make_ladders(std::size_t top) {
+  const std::size_t variables = round_up(tools_.variables().end_bytes);
+  const std::size_t bottom = std::min(top, variables + least_device_bytes(problem_));
+  for (std::size_t i = 0; i <= kRungs; ++i) rungs_.push_back(i == kRungs ? top : bottom + (top - bottom) / kRungs * i);
+  rungs_.erase(std::unique(rungs_.begin(), rungs_.end()), rungs_.end());
+  std::size_t all = 0;
+  for (const RestCandidate& candidate : problem_.candidates) all += candidate.host_bytes;
+  for (std::size_t i = 0; i <= kHostRungs; ++i) host_rungs_.push_back(round_up(all / kHostRungs * i, alignment_of(Tier::host)));
+  host_rungs_.erase(std::unique(host_rungs_.begin(), host_rungs_.end()), host_rungs_.end());
+}
+
+SwapPlan SwapPlanner::plan() {
+  const auto reached = std::upper_bound(rungs_.begin(), rungs_.end(), tools_.budgets().device);
+  std::size_t highest = reached == rungs_.begin() ? 0 : static_cast<std::size_t>(reached - rungs_.begin()) - 1;
+  const bool is_too_little = highest < kLowRungs && !lowest_fits();
+  for (std::size_t rung = is_too_little ? 0 : highest + 1; rung-- > 0 && may_help(bound_of(rung));) try_rung(rung);
+  if (!best_) {
+    // By whole pages the host has no room, whatever the device has; a plan whose last buffer ends within a page may fit all
+    // the same. Each rung is asked, so that more of the device has all the plans of less.
+    for (std::size_t rung = is_too_little ? 1 : highest + 1; rung-- > 0;) {
+      const Proposal free = free_proposal(rung);
+      if (may_help(free.bound)) offer(free_plan(free));
+    }
+  }
+  return std::move(*best_);
+}
+
+bool SwapPlanner::lowest_fits() {
+  try_rung(0);
+  return best_ && fits(*best_);
+}
+
+/// First the plan without a limit on the host; where the host has no room for it, those for the host's rungs.
+void SwapPlanner::try_rung(std::size_t rung) {
+  if (!problem_.has_disk && least_host_bytes(rung) > host_room()) return;
+  const Proposal free = free_proposal(rung);
+  if (!may_help(free.bound)) return;
+  if (free.plan.host_bytes <= host_room()) {
+    const SwapPlan& plan = free_plan(free);
+    offer(plan);
+    // Only the lowest rung's plans for a limited host may take less of the device.
+    if (plan.host_peak <= tools_.budgets().host && (rung > 0 || fits(plan))) return;
+  }
+  try_tight(free);
+}
+
+/// The plans of one device rung for a limited host.
+void SwapPlanner::try_tight(const Proposal& free) {
+  for (std::size_t h = host_rungs_.size(); h-- > 0;) {
+    const std::size_t host = host_rungs_[h];
+    if (host > host_room() || host >= free.plan.host_bytes) continue;
+    if (!problem_.has_disk && least_host_bytes(free.rung) > host) return;
+    Proposal tight{.rung = free.rung, .room = {.device = free.room.device, .host = host}};
+    tight.plan = problem_.has_disk ? plan_rests(problem_, tight.room, free.plan.resting)
+                                   : search_rests(problem_, tight.room, slack());
+    tight.bound = std::max(free.bound, tight.plan.play.seconds);
+    if (tight.plan.host_bytes > host || !may_help(tight.bound)) continue;
+    const SwapPlan& unlimited = free_plan(free);
+    if (free.rung > 0 && unlimited.device_peak > tools_.budgets().device) return;
+    tight.bound = std::max(tight.bound, unlimited.prediction.seconds);
+    if (may_help(tight.bound)) offer(made_of(std::move(tight)));
+  }
+}
+
+SwapPlanner::Proposal SwapPlanner::free_proposal(std::size_t rung) const {
+  Proposal proposal{.rung = rung, .room = {.device = device_room(rung), .host = kUnlimited}};
+  proposal.plan = search_rests(problem_, proposal.room, slack());
+  proposal.bound = std::max(bound_of(rung), proposal.plan.play.seconds);
+  return proposal;
+}
+
+const SwapPlan& SwapPlanner::free_plan(const Proposal& free) {
+  const auto known = free_plans_.find(free.rung);
+  if (known != free_plans_.end()) return known->second;
+  return free_plans_.emplace(free.rung, made_of(free)).first->second;
+}
+
+/// Where its buffers do not lie close enough, a lower rung is what has less room; for the lowest the proposal is
+/// drafted again, with less.
+SwapPlan SwapPlanner::made_of(Proposal proposal) {
+  SwapPlan best = drafted(proposal), last = best;
+  for (int i = 1; proposal.rung == 0 && i < kDraftsOfTheLeast && last.device_peak > rungs_.front(); ++i) {
+    proposal.room.device = above(proposal.room.device, above(last.device_peak, rungs_.front()));
+    const auto resting = repair_rests(problem_, proposal.room.device, proposal.plan.resting, -1, -1);
+    proposal.plan = plan_rests(problem_, proposal.room, resting);
+    last = drafted(proposal);
+    if (last.device_peak < best.device_peak && last.host_peak <= best.host_peak) best = last;
+  }
+  return best;
+}
+
+SwapPlan SwapPlanner::drafted(const Proposal& proposal) {
+  SwapPlan plan{.decisions = proposal.plan.decisions};
+  plan.script = insert_rests(script_, rests_of(problem_, plan.decisions));
+  Draft draft = tools_.draft(plan.script);
+  plan.device_peak = draft.device_peak_bytes;
+  plan.host_peak = draft.host_peak_bytes;
+  plan.disk_peak = draft.plan.disk.peak_bytes;
+  plan.prediction = predict(draft, times_);
+  plan.prediction.seconds = cost(std::max(plan.prediction.seconds, proposal.bound));
+  return plan;
+}
+
+void SwapPlanner::offer(SwapPlan plan) {
+  if (!best_ || better(plan, *best_)) best_ = std::move(plan);
+}
+
+bool SwapPlanner::may_help(double bound) const {
+  return !best_ || !fits(*best_) || cost(bound) < best_->prediction.seconds;
+}
+
+/// What plans are compared by: seconds in steps of next to nothing, upwards.
+double SwapPlanner::cost(double seconds) const {
+  const double step = kNothing * compute_seconds_;
+  return step > 0 ? std::ceil(seconds / step - 1e-6) * step : seconds;
+}
+
+bool SwapPlanner::fits(const SwapPlan& plan) const {
+  const TierBudgets& budgets = tools_.budgets();
+  return plan.device_peak <= budgets.device && plan.host_peak <= budgets.host && plan.disk_peak <= budgets.disk;
+}
+
+bool SwapPlanner::better(const SwapPlan& a, const SwapPlan& b) const {
+  if (fits(a) != fits(b)) return fits(a);
+  if (fits(a)) return a.prediction.seconds < b.prediction.seconds;
+  const auto excess = [&](const SwapPlan& plan) {
+    return above(plan.host_peak, tools_.budgets().host) + above(plan.disk_peak, tools_.budgets().disk);
+  };
+  return excess(a) != excess(b) ? excess(a) < excess(b) : a.device_peak < b.device_peak;
+}
+
+double SwapPlanner::bound_of(std::size_t rung) const {
+  return least_seconds(problem_, device_room(rung));
+}
+
+/// What must be in host memory at some step while there is no disk.
+std::size_t SwapPlanner::least_host_bytes(std::size_t rung) const {
+  const std::size_t most =
+      problem_.device.empty() ? 0 : *std::max_element(problem_.device.begin(), problem_.device.end());
+  return above(most, device_room(rung));
+}
+
+std::size_t SwapPlanner::slack() const {
+  return (rungs_.back() - rungs_.front()) / kRungs * kSlackRungs;
+}
+
+std::size_t SwapPlanner::device_room(std::size_t rung) const {
+  return round_up(above(rungs_[rung], round_up(tools_.variables().end_bytes)));
+}
+
+std::size_t SwapPlanner::host_room() const {
+  // Up to a page's end: what lies last takes no more than its bytes.
+  return round_up(above(tools_.budgets().host, home_variables()), alignment_of(Tier::host));
+}
+
+std::size_t SwapPlanner::home_variables() const {
+  return round_up(tools_.variables().home_end_bytes, alignment_of(Tier::host));
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "swap/insert_swaps.h"
+#include "swap/search_rests.h"
+#include "swap/swap_problem.h"
+
+namespace sectionflow {
+
+/// A script that swaps, as it was drafted.
+struct SwapPlan {
+  std::vector<Decision> decisions{};
+  Script script{};
+  std::size_t device_peak = 0, host_peak = 0, disk_peak = 0;  ///< variables included
+  Prediction prediction{};
+};
+
+/// Plans for budgets. Ladders of device and host budgets depend on the script alone, and so does the one plan for each
+/// device rung without a limit on the host, and the one for each pair of rungs. A budget chooses among the plans of the
+/// rungs that it reaches: a larger one chooses among these and more, and never does worse. Most are never made, since
+/// it is known that they would not be chosen:
+///
+/// - No plan counts as faster than the bound of its rung, which only rises on the way down the ladder, nor than its
+///   proposal promises before anything is drafted.
+/// - A plan for a limited host does not count as faster, nor, but for the lowest rung's, as taking less of the device,
+///   than the plan for the same device rung without that limit.
+class SwapPlanner {
+ public:
+  SwapPlanner(const Script& script, PlanningTools& tools, const SwapRequest& request, const Profile& profile);
+
+  /// The best for the budgets of the tools; where none fits, the one that comes closest.
+  SwapPlan plan();
+
+  const SwapProblem& problem() const { return problem_; }
+
+ private:
+  /// What is known of a rung's plan before it is drafted.
+  struct Proposal {
+    std::size_t rung = 0;
+    RestRoom room{};
+    RestPlan plan{};
+    double bound = 0;  ///< the plan does not count as faster
+  };
+
+  void make_ladders(std::size_t top);
+  bool lowest_fits();
+  void try_rung(std::size_t rung);
+  void try_tight(const Proposal& free);
+  const SwapPlan& free_plan(const Proposal& free);
+  Proposal free_proposal(std::size_t rung) const;
+  SwapPlan made_of(Proposal proposal);
+  SwapPlan drafted(const Proposal& proposal);
+  void offer(SwapPlan plan);
+
+  bool may_help(double bound) const;
+  double cost(double seconds) const;
+  bool fits(const SwapPlan& plan) const;
+  bool better(const SwapPlan& a, const SwapPlan& b) const;
+  double bound_of(std::size_t rung) const;
+  std::size_t least_host_bytes(std::size_t rung) const;
+  std::size_t slack() const;
+  std::size_t device_room(std::size_t rung) const;
+  std::size_t host_room() const;
+  std::size_t home_variables() const;
+
+  const Script& script_;
+  PlanningTools& tools_;
+  StepTimes times_;
+  SwapProblem problem_;
+  double compute_seconds_ = 0;
+  std::vector<std::size_t> rungs_, host_rungs_;  // budgets, ascending; the host's without its variables
+  std::map<std::size_t, SwapPlan> free_plans_;   // by rung
+  std::optional<SwapPlan> best_;
+};
+
+}  // namespace sectionflow
