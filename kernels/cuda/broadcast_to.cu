@@ -34,6 +34,8 @@ std::unique_ptr<Kernel> make_broadcast_to(const KernelRequest& request) {
   switch (dtype_bytes(x.dtype)) {
     case 1:
       return make_repetition<std::uint8_t>(request);
+    case 2:
+      return make_repetition<std::uint16_t>(request);
     case 4:
       return make_repetition<std::uint32_t>(request);
     case 8:

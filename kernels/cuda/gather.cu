@@ -48,8 +48,9 @@ struct alignas(16) LongWord {
   std::uint32_t parts[4];
 };
 template <class T>
-using WordLike =
-    std::conditional_t<sizeof(T) == 8, std::uint64_t, std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint8_t>>;
+using WordLike = std::conditional_t<
+    sizeof(T) == 8, std::uint64_t,
+    std::conditional_t<sizeof(T) == 4, std::uint32_t, std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
 
 /// y[n] = rows[indices[n]], word by word.
 template <class Word, class Index>

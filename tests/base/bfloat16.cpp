@@ -59,7 +59,8 @@ TEST(BFloat16, EveryFloatGoesToTheNearest) {
     const BFloat16 near(x);
     const float error = std::abs(static_cast<float>(near) - x);
     for (const std::uint32_t other : {near.bits + 1U, near.bits - 1U}) {
-      EXPECT_LE(error, std::abs(static_cast<float>(of_bits(other)) - x)) << x;
+      const float neighbour = of_bits(other);
+      if (!std::isnan(neighbour)) EXPECT_LE(error, std::abs(neighbour - x)) << x;  // below 0 the bits begin anew
     }
   }
 }

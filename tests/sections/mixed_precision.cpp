@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "examples/models/gpt.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/attention.h"
