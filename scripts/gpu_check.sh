@@ -139,7 +139,7 @@ stage_unless "$no_bench" speed_mnist 60 "${speed[@]}" --model mnist_resnet --bat
 stage_unless "$no_bench" speed_resnet50 100 "${speed[@]}" --model resnet50 --batch 64 --device-memory 24GiB --steps 12 --burst 2 \
   --ours whole --ours whole:bf16 \
   --peer $images --peer $images:compile --peer $images:compile:tf32 --peer $images:compile:bf16 --json "$work/speed_resnet50.json"
-stage_unless "$no_bench" speed_gpt 100 "${speed[@]}" --model gpt --batch 8 --device-memory 40GiB --steps 8 \
+stage_unless "$no_bench" speed_gpt 100 "${speed[@]}" --model gpt --batch 8 --device-memory 24GiB --steps 8 \
   --ours whole --ours whole:bf16 \
   --peer python3:fused --peer python3:fused:compile --peer python3:fused:compile:bf16 --json "$work/speed_gpt.json"
 
