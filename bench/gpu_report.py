@@ -52,7 +52,8 @@ def speed_tables(results):
                   "", "| program | precision | step ms | peak MiB | ours / theirs |", "| --- | --- | --- | --- | --- |"]
         for row in result["results"]:
             low, middle, high = row["step_ms"]
-            ratios = "; ".join(f"{q[1]:.3f} ({q[0]:.3f} to {q[2]:.3f})" for q in row.get("ratio_ours_to_theirs", {}).values())
+            ratios = "; ".join(f"{our.removeprefix('sectionflow ')}: {q[1]:.3f} ({q[0]:.3f} to {q[2]:.3f})"
+                               for our, q in row.get("ratio_ours_to_theirs", {}).items())
             peak = f"{row['peak_bytes'] / 2**20:.0f}" if "peak_bytes" in row else ""
             lines.append(f"| {row['name']} | {precision(row['name'])} | {middle:.3f} ({low:.3f} to {high:.3f}) | {peak} | {ratios} |")
     return lines
