@@ -54,7 +54,7 @@ struct SessionOptions {
   /// Testing: every step that others wait for is delayed at random by this seed, so that missing waits show; 0: none.
   std::uint64_t random_delays = 0;
   /// On a GPU: a cycle that is played again is launched as a whole, from a recording (a CUDA graph); cycles that use
-  /// the disk are not. The same bits either way.
+  /// the disk, and those that the GPU refuses to record, are not. The same bits either way.
   bool record_cycles = true;
   /// Compute threads; 0: every core that the process may use. Results are the same bits only for the same number.
   int threads = 0;

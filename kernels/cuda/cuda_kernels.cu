@@ -1,6 +1,5 @@
-#include "kernels/cuda/cuda_kernels.h"
-
 #include "kernels/cuda/bf16_conversions.h"
+#include "kernels/cuda/cuda_kernels.h"
 
 #if defined(__CUDACC__)
 #include "kernels/cuda/library/library_kernels.h"

@@ -69,8 +69,7 @@ MatrixDescriptor describe(const gpu::ColumnMatrix& matrix, std::int64_t batch, c
 
 Descriptors describe(const Gemm& gemm, const Numbers& numbers) {
   cublasLtMatmulDesc_t product = nullptr;
-  check_cublas(cublasLtMatmulDescCreate(&product, numbers.compute_type(), CUDA_R_32F),
-               "cublasLtMatmulDescCreate");
+  check_cublas(cublasLtMatmulDescCreate(&product, numbers.compute_type(), CUDA_R_32F), "cublasLtMatmulDescCreate");
   ProductDescriptor owner(product);
   const auto set_operation = [product](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
     const std::int32_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
