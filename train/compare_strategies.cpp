@@ -58,7 +58,7 @@ std::unique_ptr<Contender> contender_of(const Strategy& strategy, const SessionO
 /// A session on a GPU takes all of its budget at once, so that "all memory" would leave none for the others: it gets
 /// what its plan needs.
 SessionOptions with_a_budget(const Strategy& strategy, SessionOptions options, const Batch& batch) {
-  if (options.device.kind == DeviceKind::cpu || options.device_memory > 0) return options;
+  if (options.device.kind == DeviceKind::cpu || options.device_memory.is_limited()) return options;
   StrategyResult ignored;
   const auto drafted = contender_of(strategy, options, batch, ignored);
   if (!drafted) return options;
