@@ -1,5 +1,7 @@
 #include "runtime/executor.h"
 
+#include <glog/logging.h>
+
 #include <array>
 #include <cstring>
 
@@ -74,22 +76,19 @@ void execute(const Program& program, StepIndex index, PlayContext& context) {
   const BoundStep& bound = program.bound[static_cast<std::size_t>(index)];
   switch (step.kind) {
     case StepKind::feed:
-      copy_feed(program, step, bound, context);
-      break;
+      return copy_feed(program, step, bound, context);
     case StepKind::fetch:
       return copy_fetch(program, step, bound, context);
     case StepKind::hold:
       return;
     case StepKind::compute:
-      launch(step, bound, context);
-      break;
+      return launch(step, bound, context);
     case StepKind::copy_out:
     case StepKind::disk_write:
     case StepKind::disk_read:
     case StepKind::copy_in:
       return context.swaps->carry(program, index, context.cycle, context.device);
   }
-  count_execution(step, context);
 }
 
 /// Steps [first, last) of a program, lane by lane.
@@ -162,11 +161,12 @@ class Playing {
   void play_lane(Lane lane) {
     const bool compute = lane == Lane::compute;
     for (StepIndex i = next(lane, first_); i < last_; i = next(lane, i + 1)) {
-      if (compute) times_.enter_pass(step(i).pass);
+      if (compute && !recording_) times_.enter_pass(step(i).pass);
       if (!wait(i)) return;
       times_.begin_step(i);
       if (context_.poison) poison_births(program_, i, context_.region, context_.device);
       execute(program_, i, context_);
+      if (!recording_) count_execution(step(i), context_);
       if (queue_ != nullptr && is_queue(step(i).lane)) queue_->passed(i);
       if (context_.poison) end_poisoned(i);
       times_.end_step(i);
@@ -221,33 +221,48 @@ class Playing {
   bool play_recording() {
     const bool first_time = queue_->count_playing(first_, last_) == 0;
     if (!context_.record || first_time || context_.poison || context_.measuring || times_.are_wanted() ||
-        queue_->uses_disk(first_, last_)) {
+        queue_->uses_disk(first_, last_) || queue_->is_unrecordable(first_, last_)) {
       return false;
     }
-    if (queue_->recording(first_, last_) == nullptr) {
-      record();
-    } else {
-      for (StepIndex i = first_; i < last_; ++i) {
-        count_execution(step(i), context_);
-        context_.updates_started = context_.updates_started || program_.bound[static_cast<std::size_t>(i)].is_update;
-      }
+    if (queue_->recording(first_, last_) == nullptr && !record()) return false;
+    for (StepIndex i = first_; i < last_; ++i) {
+      if (step(i).lane == Lane::compute) times_.enter_pass(step(i).pass);
+      count_execution(step(i), context_);
+      context_.updates_started = context_.updates_started || program_.bound[static_cast<std::size_t>(i)].is_update;
     }
+    times_.leave_pass();
     queue_->queues().launch(*queue_->recording(first_, last_));
     return true;
   }
 
-  void record() {
+  /// False where the machine refuses, for want of memory or because a library's work cannot be recorded: the range is
+  /// then played step by step for ever. Nothing has been done yet, whatever happens.
+  bool record() {
     DeviceQueues& queues = queue_->queues();
-    queues.begin_recording();
+    const bool updates_started = context_.updates_started;
+    recording_ = true;
     try {
+      queues.begin_recording();
       queue_->fork();
       play_all();
       queue_->join();
+      queue_->keep_recording(first_, last_, queues.end_recording());
+    } catch (const DeviceError& error) {
+      cancel(updates_started);
+      queue_->set_unrecordable(first_, last_);
+      LOG(WARNING) << "a cycle cannot be recorded and is played step by step: " << error.what();
+      return false;
     } catch (...) {
-      queues.cancel_recording();
+      cancel(updates_started);
       throw;
     }
-    queue_->keep_recording(first_, last_, queues.end_recording());
+    recording_ = false;
+    return true;
+  }
+  void cancel(bool updates_started) noexcept {
+    queue_->queues().cancel_recording();
+    recording_ = false;
+    context_.updates_started = updates_started;
   }
 
   void finish_on_queues() {
@@ -276,6 +291,7 @@ class Playing {
   QueueProgram* queue_;
   StepTimer times_;
   bool lanes_ = false;  // steps of several lanes, played beside each other by threads
+  bool recording_ = false;
   std::array<int, kNumLanes> base_{};
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,9 @@ class QueueProgram {
   /// The recording of steps [first, last); nullptr before there is one.
   DeviceGraph* recording(StepIndex first, StepIndex last);
   void keep_recording(StepIndex first, StepIndex last, std::unique_ptr<DeviceGraph> graph);
+  /// Steps [first, last) that the machine has refused to record.
+  bool is_unrecordable(StepIndex first, StepIndex last) const { return unrecordable_.contains({first, last}); }
+  void set_unrecordable(StepIndex first, StepIndex last) { unrecordable_.insert({first, last}); }
   /// Forgets recordings from before the pool of host memory was pinned for the `pinning`th time.
   void use_pinning(int pinning) {
     if (std::exchange(pinning_, pinning) != pinning) recordings_.clear();
@@ -75,6 +79,7 @@ class QueueProgram {
   std::vector<Queue> copy_queues_;  // those that the program uses
   std::map<std::pair<StepIndex, StepIndex>, std::unique_ptr<DeviceGraph>> recordings_;
   std::map<std::pair<StepIndex, StepIndex>, int> playings_;
+  std::set<std::pair<StepIndex, StepIndex>> unrecordable_;
   int pinning_ = 0;
   Marks marks_;
 };

@@ -110,8 +110,10 @@ std::size_t SwapEngine::measured_host_peak(const Program& program) {
 }
 
 void SwapEngine::begin_measurement(const Program& program) {
-  // Variables at home stay as they are.
-  if (host_) host_->begin_measurement(program.host_offset, program.plan.host.peak_bytes + 1_MiB);
+  // Variables at home stay as they are. Pinned pages must not be given back: the device would keep the old ones.
+  const std::size_t pinned = pinned_bytes_ - std::min(pinned_bytes_, program.host_offset);
+  const std::size_t window = std::max(program.plan.host.peak_bytes + 1_MiB, pinned);
+  if (host_) host_->begin_measurement(program.host_offset, window);
   if (disk_) disk_->begin_measurement();
 }
 

@@ -1,9 +1,8 @@
-#include "device/cuda/cuda_device.h"
-
 #include <algorithm>
 
 #include "base/bytes.h"
 #include "device/cuda/cuda_check.h"
+#include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_memory.h"
 
 namespace sectionflow {
@@ -123,16 +122,19 @@ std::unique_ptr<DeviceMemory> CudaDevice::allocate_host(std::size_t num_bytes) {
 
 void CudaDevice::copy_from_host(void* device, const void* host, std::size_t num_bytes) {
   synchronize();
+  if (num_bytes == 0) return;
   check_cuda(cudaMemcpy(device, host, num_bytes, cudaMemcpyHostToDevice), "copy to the device");
   // From pageable memory the call may return before the last bytes have arrived.
   check_cuda(cudaDeviceSynchronize(), "copy to the device");
 }
 void CudaDevice::copy_to_host(void* host, const void* device, std::size_t num_bytes) {
   synchronize();
+  if (num_bytes == 0) return;
   check_cuda(cudaMemcpy(host, device, num_bytes, cudaMemcpyDeviceToHost), "copy from the device");
 }
 
 void CudaDevice::set_random_state(const RandomState& state) {
+  select();
   *new_state_ = state;
   check_cuda(cudaMemcpyAsync(random_state_, new_state_, sizeof(state), cudaMemcpyHostToDevice, stream(Queue::compute)),
              "copy of the random state");
@@ -164,15 +166,19 @@ double CudaDevice::seconds_between(DeviceEvent& from, DeviceEvent& to) {
   return milliseconds * 1e-3;
 }
 
+// Work of no bytes is no work: the runtime takes such calls, recordings may not.
 void CudaDevice::copy_to_host(Queue queue, void* host, const void* device, std::size_t num_bytes) {
+  if (num_bytes == 0) return;
   select();
   check_cuda(cudaMemcpyAsync(host, device, num_bytes, cudaMemcpyDeviceToHost, stream(queue)), "copy from the device");
 }
 void CudaDevice::copy_from_host(Queue queue, void* device, const void* host, std::size_t num_bytes) {
+  if (num_bytes == 0) return;
   select();
   check_cuda(cudaMemcpyAsync(device, host, num_bytes, cudaMemcpyHostToDevice, stream(queue)), "copy to the device");
 }
 void CudaDevice::fill(Queue queue, void* device, int byte, std::size_t num_bytes) {
+  if (num_bytes == 0) return;
   select();
   check_cuda(cudaMemsetAsync(device, byte, num_bytes, stream(queue)), "fill");
 }
@@ -182,17 +188,19 @@ void CudaDevice::pin(void* host, std::size_t num_bytes) {
   const cudaError_t status = cudaHostRegister(host, num_bytes, cudaHostRegisterPortable);
   if (status == cudaSuccess) return;
   (void)cudaGetLastError();
-  throw DeviceError(text_of("host: ", bytes_text(num_bytes), " of memory could not be pinned: ", cudaGetErrorString(status),
-                            "; try a smaller host_memory"));
+  throw DeviceError(text_of("host: ", bytes_text(num_bytes), " of memory could not be pinned: ",
+                            cudaGetErrorString(status), "; try a smaller host_memory"));
 }
 void CudaDevice::unpin(void* host) noexcept {
+  (void)cudaSetDevice(ordinal_);  // who ends a session may be another thread
   if (cudaHostUnregister(host) != cudaSuccess) (void)cudaGetLastError();
 }
 
 void CudaDevice::begin_recording() {
   select();
   // Calls of other threads on other devices do not disturb the recording.
-  check_cuda(cudaStreamBeginCapture(stream(Queue::compute), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  check_cuda(cudaStreamBeginCapture(stream(Queue::compute), cudaStreamCaptureModeThreadLocal),
+             "cudaStreamBeginCapture");
 }
 std::unique_ptr<DeviceGraph> CudaDevice::end_recording() {
   cudaGraph_t recorded = nullptr;

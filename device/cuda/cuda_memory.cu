@@ -1,9 +1,8 @@
-#include "device/cuda/cuda_memory.h"
-
 #include <algorithm>
 
 #include "base/bytes.h"
 #include "device/cuda/cuda_check.h"
+#include "device/cuda/cuda_memory.h"
 #include "device/mapped_memory.h"
 
 namespace sectionflow {
@@ -16,9 +15,10 @@ __global__ void write_words(std::uint32_t* words, std::size_t count, std::uint32
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) words[i] = word;
 }
 
-/// Raises *end to the number of words up to the last that is not `word`. Integers: the order of the atomics is nothing to
-/// the result.
-__global__ void find_changed(const std::uint32_t* words, std::size_t count, std::uint32_t word, unsigned long long* end) {
+/// Raises *end to the number of words up to the last that is not `word`. Integers: the order of the atomics is nothing
+/// to the result.
+__global__ void find_changed(const std::uint32_t* words, std::size_t count, std::uint32_t word,
+                             unsigned long long* end) {
   const std::size_t stride = std::size_t{gridDim.x} * blockDim.x;
   unsigned long long last = 0;
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
@@ -38,8 +38,8 @@ class CudaMemory final : public DeviceMemory {
       (void)cudaGetLastError();
       std::size_t free = 0, total = 0;
       (void)cudaMemGetInfo(&free, &total);
-      throw DeviceError(text_of("cuda: ", bytes_text(num_bytes), " of device memory were refused; ", bytes_text(free), " of ",
-                                bytes_text(total), " are free; try a smaller device_memory"));
+      throw DeviceError(text_of("cuda: ", bytes_text(num_bytes), " of device memory were refused; ", bytes_text(free),
+                                " of ", bytes_text(total), " are free; try a smaller device_memory"));
     }
     gpu::check_cuda(status, "cudaMalloc");
     allocated_bytes_ += taken_bytes();
@@ -75,7 +75,8 @@ class CudaMemory final : public DeviceMemory {
     gpu::check_cuda(cudaMemset(last_changed, 0, sizeof(changed)), "look at device memory");
     find_changed<<<kBlocks, kThreads>>>(words(offset), count, word, last_changed);
     gpu::check_cuda(cudaGetLastError(), "look at device memory");
-    gpu::check_cuda(cudaMemcpy(&changed, last_changed, sizeof(changed), cudaMemcpyDeviceToHost), "look at device memory");
+    gpu::check_cuda(cudaMemcpy(&changed, last_changed, sizeof(changed), cudaMemcpyDeviceToHost),
+                    "look at device memory");
     if (changed == 0) return offset;
     // Within the last word: the bytes behind the last changed one are still the word's.
     std::uint32_t found = 0;

@@ -1,8 +1,7 @@
 #include "graph/ops/activation.h"
-
+#include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/formulas/activation.h"
-#include "kernels/cuda/cuda_kernels.h"
 
 namespace sectionflow {
 namespace {

@@ -83,7 +83,8 @@ std::unique_ptr<Kernel> make_add_n_of(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_add_n(const KernelRequest& request) {
-  return request.inputs.size() <= 8 ? make_add_n_of<8>(request) : make_add_n_of<256>(request);
+  // A table of fewer than 32 addresses, the compiler would copy to the stack of each thread.
+  return request.inputs.size() <= 32 ? make_add_n_of<32>(request) : make_add_n_of<256>(request);
 }
 
 std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {

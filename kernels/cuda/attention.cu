@@ -1,9 +1,7 @@
-#include "graph/ops/attention.h"
-
 #include <cmath>
 #include <limits>
 
-#include "base/error.h"
+#include "graph/ops/attention.h"
 #include "kernels/attention_geometry.h"
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/cuda_kernels.h"
@@ -261,13 +259,6 @@ int columns_of(const AttentionGeometry& g) {
   return g.width <= 64 ? 64 : kWidest;
 }
 
-/// Throws: ArgumentError for more tiles than a launch may have.
-void check(const KernelRequest& request, const AttentionGeometry& g) {
-  const std::int64_t most = std::max(Blocks(g, g.queries, 64).count(), Blocks(g, g.keys, 64).count());
-  SF_CHECK(most < (std::int64_t{1} << 31), ArgumentError, request.node.label(), ": ", g.heads, " heads of ", g.queries,
-           " queries and ", g.keys, " keys make ", most, " tiles; wanted fewer than 2^31; try smaller batches");
-}
-
 /// A block must write over nothing that another still reads: columns of a head's rows lie in one block each, or no
 /// output lies over an input.
 std::vector<InPlace> pairs_of(const KernelRequest& request, const AttentionGeometry& g,
@@ -300,7 +291,6 @@ void differentiate(const AttentionGeometry& g, const KernelArguments& arguments)
 
 std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
   const AttentionGeometry g(request.inputs[0].shape, request.inputs[1].shape, request.node.options<AttentionOptions>());
-  check(request, g);
   return function_kernel(
       [g, replay = request.replay](const KernelArguments& arguments) {
         columns_of(g) == 64 ? attend<64>(g, replay, arguments) : attend<kWidest>(g, replay, arguments);
@@ -310,7 +300,6 @@ std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
 
 std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
   const AttentionGeometry g(request.inputs[1].shape, request.inputs[2].shape, request.node.options<AttentionOptions>());
-  check(request, g);
   return function_kernel(
       [g](const KernelArguments& arguments) {
         columns_of(g) == 64 ? differentiate<64>(g, arguments) : differentiate<kWidest>(g, arguments);

@@ -1,9 +1,8 @@
-#include "graph/ops/basic.h"
-
 #include <array>
 #include <cstring>
 
 #include "device/device_queues.h"
+#include "graph/ops/basic.h"
 #include "kernels/convert_element.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/launch.h"
@@ -23,11 +22,12 @@ struct SmallContent {
 std::unique_ptr<Kernel> make_small_constant(const HostTensor& content) {
   SmallContent body{};
   std::memcpy(body.bytes.data(), content.bytes(), content.num_bytes());
-  return function_kernel([body, count = static_cast<std::int64_t>(content.num_bytes())](const KernelArguments& arguments) {
-    SmallContent placed = body;
-    placed.y = static_cast<unsigned char*>(arguments.outputs[0]);
-    gpu::launch_each(arguments.queue, count, placed);
-  });
+  return function_kernel(
+      [body, count = static_cast<std::int64_t>(content.num_bytes())](const KernelArguments& arguments) {
+        SmallContent placed = body;
+        placed.y = static_cast<unsigned char*>(arguments.outputs[0]);
+        gpu::launch_each(arguments.queue, count, placed);
+      });
 }
 
 std::unique_ptr<Kernel> make_constant(const KernelRequest& request) {

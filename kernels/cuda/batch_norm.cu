@@ -1,8 +1,7 @@
-#include "graph/ops/batch_norm.h"
-
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/ops/batch_norm.h"
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/formulas/batch_norm.h"

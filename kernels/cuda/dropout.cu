@@ -1,9 +1,8 @@
-#include "graph/ops/dropout.h"
-
 #include <cmath>
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "graph/ops/dropout.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/four.h"

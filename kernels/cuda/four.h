@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "kernels/cuda/aligned.h"
 
 namespace sectionflow::gpu {
 
@@ -13,10 +14,10 @@ struct alignas(16) Four {
 
 /// The four elements from 4 * i on of `x`, which lies at a multiple of 16 bytes: whatever tensor starts there does.
 SF_HOST_DEVICE inline Four load_four(const float* x, std::int64_t i) {
-  return reinterpret_cast<const Four*>(x)[i];
+  return aligned<Four>(x)[i];
 }
 SF_HOST_DEVICE inline void store_four(float* x, std::int64_t i, const Four& four) {
-  reinterpret_cast<Four*>(x)[i] = four;
+  aligned<Four>(x)[i] = four;
 }
 
 }  // namespace sectionflow::gpu

@@ -1,12 +1,12 @@
-#include "graph/ops/gather.h"
-
 #include <bit>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
 #include "base/error.h"
+#include "graph/ops/gather.h"
 #include "kernels/convert_element.h"
+#include "kernels/cuda/aligned.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/formulas/gather.h"
@@ -198,7 +198,7 @@ struct SumRows {
 
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
     const RowAndColumn at(i, columns, is_small);
-    const Part* parts = reinterpret_cast<const Part*>(dy) + at.column;
+    const Part* parts = gpu::aligned<Part>(dy) + at.column;
     Part sum{};
     std::int64_t k = begins[at.row];
     const std::int64_t end = begins[at.row + 1];
@@ -208,7 +208,7 @@ struct SumRows {
       for (int ahead = 0; ahead < kAtATime; ++ahead) add(sum, next[ahead]);
     }
     for (; k < end; ++k) add(sum, parts[keys.place(sorted[k]) * columns]);
-    reinterpret_cast<Part*>(dtable)[i] = sum;
+    gpu::aligned<Part>(dtable)[i] = sum;
   }
   SF_HOST_DEVICE static void add(Part& sum, const Part& part) {
     for (int c = 0; c < kColumns; ++c) sum.values[c] += part.values[c];

@@ -15,7 +15,8 @@ struct LaunchShape;
 
 /// One thread of a kernel that is played on the host. Gives the body what a GPU gives it, and checks what a GPU does
 /// not: that barriers are reached by all threads of a block, that shared memory is written before it is read, is not
-/// overrun, and is not touched by two threads between two barriers if one of them writes. Implemented by the emulator
+/// overrun, is not touched by two threads between two barriers if one of them writes, and that elements lie at
+/// multiples of their size. Implemented by the emulator
 /// of the tests. Throws: InternalError for each of these.
 class HostThread {
  public:
@@ -75,7 +76,7 @@ class HostThread {
   /// `count` elements of the block's shared memory from byte `offset` on.
   template <class T>
   SharedArray<T> shared(std::size_t offset, std::int64_t count) {
-    check_shared_range(offset, static_cast<std::size_t>(count) * sizeof(T));
+    check_shared_range(offset, static_cast<std::size_t>(count) * sizeof(T), alignof(T));
     return {*this, offset, count};
   }
 
@@ -87,7 +88,7 @@ class HostThread {
   virtual void exchange(const void* value, void* other, std::size_t bytes, int lane_mask) = 0;
   virtual void read_shared(std::size_t offset, void* value, std::size_t bytes) = 0;
   virtual void write_shared(std::size_t offset, const void* value, std::size_t bytes) = 0;
-  virtual void check_shared_range(std::size_t offset, std::size_t bytes) = 0;
+  virtual void check_shared_range(std::size_t offset, std::size_t bytes, std::size_t alignment) = 0;
   virtual void check_index(std::int64_t index, std::int64_t count) = 0;
 };
 

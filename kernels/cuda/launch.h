@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/host_device.h"
 #if defined(__CUDACC__)
@@ -31,21 +32,39 @@
 namespace sectionflow::gpu {
 
 inline constexpr int kWarp = 32;
+/// The most threads of a block: as many may have 255 registers each, all that the compiler gives, on every GPU.
+inline constexpr int kMostThreads = 256;
 
 /// How many blocks of how many threads, with how much shared memory a block.
 struct LaunchShape {
   std::int64_t blocks = 0;
-  int threads = 256;             ///< a multiple of 32, at most 1024
+  int threads = 256;             ///< a multiple of 32, at most kMostThreads
   std::size_t shared_bytes = 0;  ///< at most 48 KiB
 };
+
+/// Calls launch(first, count) for each grid that `blocks` blocks are launched as: a grid has fewer than 2^31.
+template <class Launch>
+void for_each_grid(std::int64_t blocks, const Launch& launch) {
+  constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) - 1;
+  for (std::int64_t first = 0; first < blocks; first += kMostBlocks)
+    launch(first, std::min(blocks - first, kMostBlocks));
+}
+
+/// A body travels with its launch: as bytes, and as few as any GPU takes.
+template <class Body>
+constexpr void check_body() {
+  static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= 4000);
+}
 
 #if defined(__CUDACC__)
 
 /// The thread that runs, as bodies see it.
 class DeviceThread {
  public:
-  __device__ std::int64_t block() const { return blockIdx.x; }
-  __device__ std::int64_t num_blocks() const { return gridDim.x; }
+  __device__ DeviceThread(std::int64_t first_block, std::int64_t num_blocks)
+      : block_(first_block + blockIdx.x), num_blocks_(num_blocks) {}
+  __device__ std::int64_t block() const { return block_; }
+  __device__ std::int64_t num_blocks() const { return num_blocks_; }
   __device__ int index() const { return static_cast<int>(threadIdx.x); }
   __device__ int block_size() const { return static_cast<int>(blockDim.x); }
   __device__ void barrier() { __syncthreads(); }
@@ -58,6 +77,9 @@ class DeviceThread {
     extern __shared__ double2 sectionflow_shared[];
     return reinterpret_cast<T*>(reinterpret_cast<char*>(sectionflow_shared) + offset);
   }
+
+ private:
+  std::int64_t block_, num_blocks_;
 };
 
 template <class Body>
@@ -68,25 +90,28 @@ __global__ void run_each(const std::int64_t count, const Body body) {
   }
 }
 template <class Body>
-__global__ void run_blocks(const Body body) {
-  DeviceThread thread;
+__global__ void run_blocks(const std::int64_t first_block, const std::int64_t num_blocks, const Body body) {
+  DeviceThread thread(first_block, num_blocks);
   body(thread);
 }
 
 template <class Body>
 void launch_each(void* queue, std::int64_t count, const Body& body) {
+  check_body<Body>();
   if (count == 0) return;
-  constexpr std::int64_t kThreads = 256, kMostBlocks = std::int64_t{1} << 20;
-  const std::int64_t blocks = std::min((count + kThreads - 1) / kThreads, kMostBlocks);
-  run_each<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(queue)>>>(count, body);
+  constexpr std::int64_t kEnoughBlocks = std::int64_t{1} << 20;
+  const std::int64_t blocks = std::min((count + kMostThreads - 1) / kMostThreads, kEnoughBlocks);
+  run_each<<<static_cast<unsigned>(blocks), kMostThreads, 0, static_cast<cudaStream_t>(queue)>>>(count, body);
   check_cuda(cudaGetLastError(), "launch of an element-wise kernel");
 }
 template <class Body>
 void launch_blocks(void* queue, const LaunchShape& shape, const Body& body) {
-  if (shape.blocks == 0) return;
-  run_blocks<<<static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads), shape.shared_bytes,
-               static_cast<cudaStream_t>(queue)>>>(body);
-  check_cuda(cudaGetLastError(), "launch of a kernel");
+  check_body<Body>();
+  for_each_grid(shape.blocks, [&](std::int64_t first, std::int64_t count) {
+    run_blocks<<<static_cast<unsigned>(count), static_cast<unsigned>(shape.threads), shape.shared_bytes,
+                 static_cast<cudaStream_t>(queue)>>>(first, shape.blocks, body);
+    check_cuda(cudaGetLastError(), "launch of a kernel");
+  });
 }
 inline void copy_bytes(void* queue, void* to, const void* from, std::size_t bytes) {
   if (bytes == 0 || to == from) return;
@@ -104,10 +129,12 @@ inline void launch_host(void* queue, void (*function)(void*), void* data) {
 
 template <class Body>
 void launch_each(void* queue, std::int64_t count, const Body& body) {
+  check_body<Body>();
   if (count > 0) static_cast<HostQueue*>(queue)->enqueue_each(count, body);
 }
 template <class Body>
 void launch_blocks(void* queue, const LaunchShape& shape, const Body& body) {
+  check_body<Body>();
   if (shape.blocks > 0)
     static_cast<HostQueue*>(queue)->enqueue_blocks(shape, [body](HostThread& thread) { body(thread); });
 }

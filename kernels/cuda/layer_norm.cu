@@ -1,5 +1,4 @@
 #include "graph/ops/layer_norm.h"
-
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/row_teams.h"

@@ -6,7 +6,8 @@
 using sectionflow::CudaModule;
 
 /// See kCudaModuleEntry. Nothing leaves it but its result.
-extern "C" __attribute__((visibility("default"))) bool sectionflow_cuda_module_v1(CudaModule& result, std::string& why_not) {
+extern "C" __attribute__((visibility("default"))) bool sectionflow_cuda_module_v1(CudaModule& result,
+                                                                                  std::string& why_not) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) {

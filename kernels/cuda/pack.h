@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/host_device.h"
+#include "kernels/cuda/aligned.h"
 
 namespace sectionflow::gpu {
 
@@ -23,21 +24,23 @@ constexpr int pack_width() {
 /// The `kWidth` elements from `place` on, a multiple of their bytes.
 template <int kWidth, class T>
 SF_HOST_DEVICE Pack<T, kWidth> load_pack(const T* place) {
+  const auto* packs = aligned<Pack<T, kWidth>>(place);
 #if defined(__CUDA_ARCH__)
-  return *reinterpret_cast<const Pack<T, kWidth>*>(place);
+  return *packs;
 #else
   Pack<T, kWidth> pack;
-  std::memcpy(&pack, place, sizeof(pack));
+  std::memcpy(&pack, packs, sizeof(pack));
   return pack;
 #endif
 }
 
 template <class T, int kWidth>
 SF_HOST_DEVICE void store_pack(T* place, const Pack<T, kWidth>& pack) {
+  auto* packs = aligned<Pack<T, kWidth>>(place);
 #if defined(__CUDA_ARCH__)
-  *reinterpret_cast<Pack<T, kWidth>*>(place) = pack;
+  *packs = pack;
 #else
-  std::memcpy(place, &pack, sizeof(pack));
+  std::memcpy(packs, &pack, sizeof(pack));
 #endif
 }
 

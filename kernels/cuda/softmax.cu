@@ -1,7 +1,6 @@
-#include "graph/ops/softmax.h"
-
 #include <cmath>
 
+#include "graph/ops/softmax.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/row_teams.h"
 #include "kernels/function_kernel.h"

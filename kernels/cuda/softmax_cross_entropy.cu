@@ -1,9 +1,8 @@
-#include "graph/ops/softmax_cross_entropy.h"
-
 #include <cmath>
 #include <limits>
 #include <type_traits>
 
+#include "graph/ops/softmax_cross_entropy.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/row_teams.h"
 #include "kernels/formulas/softmax_cross_entropy.h"

@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "kernels/cuda/block_reduce.h"
+#include "kernels/cuda/four.h"
+#include "kernels/cuda/pack.h"
+#include "kernels/cuda/row_teams.h"
 #include "tests/support/gpu_blocks.h"
 
 namespace sectionflow {
@@ -87,6 +92,70 @@ TEST(Emulator, SharedMemoryEndsWhereTheLaunchSays) {
       kOneBlock, [](HostThread& thread) { thread.shared<float>(0, 64)[64 + thread.index()] = 0; }, " of 64");
 }
 
+TEST(Emulator, ElementsOfOneWordThatDifferentThreadsWriteAreNoRace) {
+  const auto body = [](HostThread& thread) {
+    auto words = thread.shared<int>(256, 64);
+    words[thread.index()] = thread.index();
+    auto bytes = thread.shared<std::uint8_t>(0, 64);
+    bytes[thread.index()] = static_cast<std::uint8_t>(thread.index());
+    thread.barrier();
+    const int found = bytes[63 - thread.index()];
+    EXPECT_EQ(found, 63 - thread.index());
+    EXPECT_EQ(static_cast<int>(words[thread.index()]), thread.index())
+        << "what is known of words holds for their bytes";
+  };
+  play_blocks({.blocks = 2, .threads = 64, .shared_bytes = 1024}, body, 3);
+  expect_caught(
+      kOneBlock,
+      [](HostThread& thread) {
+        auto bytes = thread.shared<std::uint8_t>(0, 64);
+        bytes[thread.index()] = 1;
+        if (thread.index() > 0) (void)static_cast<int>(bytes[thread.index() - 1]);
+      },
+      "shared memory: thread");
+}
+
+TEST(Emulator, WhatEarlierBlocksWroteIsNotWritten) {
+  int blocks = 0;
+  expect_caught(
+      {.blocks = 2, .threads = 32, .shared_bytes = 128},
+      [&](HostThread& thread) {
+        auto tile = thread.shared<int>(0, 32);
+        if (thread.index() == 0) ++blocks;
+        thread.barrier();
+        if (blocks == 1) tile[thread.index()] = 1;
+        (void)static_cast<int>(tile[thread.index()]);
+      },
+      "which nobody has written");
+}
+
+TEST(Emulator, WordsAtOddPlacesAreCaught) {
+  expect_caught(
+      kOneBlock, [](HostThread& thread) { (void)thread.shared<double>(4, 8); }, "byte 4 is no multiple of 8");
+  alignas(16) float elements[8] = {};
+  EXPECT_EQ(gpu::load_four(elements + 4, 0).values[0], 0.0F);
+  const auto is_caught = ThrowsMessage<InternalError>(HasSubstr("no multiple of 16"));
+  EXPECT_THAT([&] { (void)gpu::load_four(elements + 1, 0); }, is_caught);
+  EXPECT_THAT([&] { gpu::store_four(elements + 2, 0, {}); }, is_caught);
+  EXPECT_THAT([&] { (void)gpu::load_pack<4>(elements + 3); }, is_caught);
+  EXPECT_THAT([&] { gpu::store_pack(elements + 1, gpu::Pack<float, 4>{}); }, is_caught);
+}
+
+TEST(Launch, MoreBlocksThanAGridHasAreSeveralGrids) {
+  const auto grids_of = [](std::int64_t blocks) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> grids;
+    gpu::for_each_grid(blocks, [&](std::int64_t first, std::int64_t count) { grids.emplace_back(first, count); });
+    return grids;
+  };
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  using testing::ElementsAre;
+  using testing::Pair;
+  EXPECT_THAT(grids_of(0), testing::IsEmpty());
+  EXPECT_THAT(grids_of(1), ElementsAre(Pair(0, 1)));
+  EXPECT_THAT(grids_of(kMost), ElementsAre(Pair(0, kMost)));
+  EXPECT_THAT(grids_of(2 * kMost + 5), ElementsAre(Pair(0, kMost), Pair(kMost, kMost), Pair(2 * kMost, 5)));
+}
+
 TEST(Emulator, ABarrierThatSomeThreadsPassByIsCaught) {
   expect_caught(
       kOneBlock,
@@ -108,8 +177,37 @@ TEST(Emulator, AShuffleThatSomeLanesPassByIsCaught) {
 TEST(Emulator, LaunchesThatNoGpuTakesAreCaught) {
   const auto nothing = [](HostThread&) {};
   expect_caught({.blocks = 1, .threads = 48}, nothing, "48 threads a block");
-  expect_caught({.blocks = 1, .threads = 2048}, nothing, "2048 threads a block");
+  expect_caught({.blocks = 1, .threads = 512}, nothing, "512 threads a block");
   expect_caught({.blocks = 1, .threads = 32, .shared_bytes = 50000}, nothing, "50000 bytes of shared memory");
+}
+
+TEST(RowTeams, ATeamTakesAsManyRowsAsThereAre) {
+  constexpr std::int64_t kRows = 11;
+  for (const std::int64_t length : {40, 1500}) {
+    const gpu::RowTeams rows(Shape{kRows, length});
+    std::vector<float> x(static_cast<std::size_t>(kRows * length));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * i % 101);
+    std::vector<double> sums(kRows, -1);
+    gpu::LaunchShape shape = rows.launch_shape();
+    ASSERT_GT(shape.blocks, 2);
+    shape.blocks = 2;
+    const auto body = [&](HostThread& thread) {
+      gpu::RowTeam<HostThread> team(thread, rows);
+      for (std::int64_t row = team.first_row(); row < rows.count; row += team.row_step()) {
+        const float* of_row = x.data() + row * length;
+        const float largest = team.max(of_row);
+        const double sum = team.sum([=](std::int64_t i) { return largest - of_row[i]; });
+        if (team.lane() == 0) sums[static_cast<std::size_t>(row)] = sum;
+      }
+    };
+    play_blocks(shape, body, 1);
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      const auto begin = x.begin() + row * length, end = begin + length;
+      const double largest = *std::max_element(begin, end);
+      EXPECT_EQ(sums[static_cast<std::size_t>(row)],
+                largest * static_cast<double>(length) - std::accumulate(begin, end, 0.0));
+    }
+  }
 }
 
 TEST(BlockReduce, GivesAllThreadsOneSumWhateverTheOrder) {

@@ -7,8 +7,11 @@
 #include <array>
 
 #include "base/bytes.h"
+#include "examples/models/mnist_resnet.h"
 #include "runtime/queue_program.h"
+#include "runtime/swap_engine.h"
 #include "tests/support/emulated_device.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_rests.h"
 #include "train/compare_strategies.h"
@@ -113,6 +116,41 @@ TEST(Queues, RecordingsArePlayedFromTheThirdStepOnAndChangeNoByte) {
   }
 }
 
+TEST(Queues, WhatTheMachineDoesNotRecordIsPlayedStepByStep) {
+  const TrainingState wanted = reference(4);
+  const EmulatedCuda gpu({.kernels = EmulatedKernels::cpu, .seed = 8, .refuses_recordings = true});
+  const testing_support::LogLines log;
+  Training training(on_gpu());
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    (void)training.step(step);
+    EXPECT_EQ(training.session.executions(training.t.model.loss.node()), static_cast<std::int64_t>(step) + 1);
+  }
+  EXPECT_EQ(first_difference(wanted, training.state()), "");
+  Program& program = training.program();
+  EXPECT_EQ(program.queue->recording(0, static_cast<StepIndex>(program.schedule.steps.size())), nullptr);
+  EXPECT_THAT(log.lines, testing::ElementsAre(HasSubstr("cannot be recorded"))) << "it is tried once";
+}
+
+TEST(Queues, RecordedCyclesLogTheirPassesToo) {
+  const EmulatedCuda gpu(with_seed(9));
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const MnistResnet net = build_mnist_resnet(graph, manager, {.verbose = true});
+  Session session(graph, {.device = cuda()});
+  session.initialize();
+  const Feeds feeds{{net.images, HostTensor(Dtype::f32, {2, 28, 28, 1})},
+                    {net.labels, HostTensor(net.labels.dtype(), {2})},
+                    {net.is_training, true}};
+  std::vector<std::string> first;
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    const testing_support::LogLines log;
+    (void)manager.run_full_cycle(session, {net.loss}, feeds);
+    if (cycle == 0) first = log.lines;
+    EXPECT_EQ(log.lines, first) << cycle;
+  }
+  EXPECT_EQ(first.size(), 11U);
+}
+
 TEST(Queues, AProgramThatUsesTheDiskIsNotRecorded) {
   const EmulatedCuda gpu(with_seed(4));
   Training training(on_gpu(), true);
@@ -134,6 +172,21 @@ TEST(Queues, EveryTierMeasuresWhatWasPlanned) {
     EXPECT_EQ(statistics.measured_disk_peak_bytes, statistics.planned_disk_peak_bytes);
     EXPECT_GT(statistics.measured_host_peak_bytes, 0U);
   }
+}
+
+TEST(Queues, MeasuringGivesNoPinnedPageBack) {
+  Graph graph;
+  const auto device = make_emulated_device();
+  SwapEngine swaps(graph, {.host_memory = 32_MiB, .swap_directory = "", .queues = device->queues()});
+  Program large, small;
+  large.report.host_peak_bytes = 16_MiB;
+  small.report.host_peak_bytes = small.plan.host.peak_bytes = 4_KiB;
+  swaps.prepare(large);
+  swaps.prepare(small);
+  swaps.host_base()[16_MiB - 1] = std::byte{1};
+  swaps.begin_measurement(small);
+  EXPECT_NE(swaps.host_base()[16_MiB - 1], std::byte{0}) << "a new page lies there";
+  EXPECT_EQ(swaps.measured_host_peak(small), 0U) << "pages that are pinned are not written";
 }
 
 TEST(Queues, VariablesMayBeAtHomeInPinnedMemory) {

@@ -29,9 +29,11 @@ std::vector<OpCase> cases() {
     Shape shape;
     double range;
   };
-  const Case table[] = {{"vector", {7}, 3},          {"one", {5, 1}, 3},           {"odd", {3, 4, 17}, 3},
-                        {"wide", {9, 33}, 80},       {"none", {0, 5}, 1},          {"of_none", {3, 0}, 1},
-                        {"many_rows", {4001, 3}, 3}, {"vocabulary", {3, 5027}, 3}, {"heads", {2, 3, 37, 64}, 6}};
+  const Case table[] = {{"vector", {7}, 3},           {"one", {5, 1}, 3},
+                        {"odd", {3, 4, 17}, 3},       {"wide", {9, 33}, 80},
+                        {"none", {0, 5}, 1},          {"of_none", {3, 0}, 1},
+                        {"many_rows", {4001, 3}, 3},  {"vocabulary", {3, 5027}, 3},
+                        {"heads", {2, 3, 37, 64}, 6}, {"several_warps", {1100, 33}, 6}};
   std::vector<OpCase> all;
   for (const Case& line : table) {
     const auto length = static_cast<std::size_t>(line.shape[-1]);

@@ -1,12 +1,12 @@
 // The example that PartialFlow's documentation promises, on its four-section network.
 
-#include <glog/logging.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "examples/models/mnist_resnet.h"
 #include "graph/ops/basic.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/training_case.h"
 
 namespace sectionflow::testing {
@@ -32,18 +32,6 @@ class FourSectionMnist : public ::testing::Test {
   MnistResnet net_;
   Session session_;
   HostTensor images_, labels_;
-};
-
-/// Collects what glog writes.
-class LogLines : public google::LogSink {
- public:
-  LogLines() { google::AddLogSink(this); }
-  ~LogLines() override { google::RemoveLogSink(this); }
-  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&, const char* message,
-            std::size_t length) override {
-    lines.emplace_back(message, length);
-  }
-  std::vector<std::string> lines;
 };
 
 std::set<std::string> names(const std::vector<Value>& values) {
@@ -89,7 +77,7 @@ TEST_F(FourSectionMnist, SectionsKnowTheirVariablesAndUpdates) {
 }
 
 TEST_F(FourSectionMnist, FullCycleLogsThePassesInOrderWithoutASecondForwardOverTheLastSection) {
-  LogLines log;
+  testing_support::LogLines log;
   (void)manager_.run_full_cycle(session_, {net_.loss}, feeds());
   const std::vector<std::string> expected = {
       "Running forward pass on section 0",  "Running forward pass on section 1",  "Running forward pass on section 2",

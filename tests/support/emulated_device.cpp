@@ -177,11 +177,20 @@ class NativeQueue final : public gpu::HostQueue {
   NativeQueue(Queues& queues, Queue queue) : queues_(queues), queue_(queue) {}
 
   void enqueue_each(std::int64_t count, std::function<void(std::int64_t)> body) override {
-    push([=, body = std::move(body)] {
-      // From both ends, so that an order that a body relies on shows.
-      for (std::int64_t i = 0; i < (count + 1) / 2; ++i) {
-        body(count - 1 - i);
-        if (i != count - 1 - i) body(i);
+    push([this, count, body = std::move(body)] {
+      // An order that a body relies on, or that decides which of two writes stays, shows.
+      switch (queues_.draw() % 3) {
+        case 0:
+          for (std::int64_t i = 0; i < count; ++i) body(i);
+          break;
+        case 1:
+          for (std::int64_t i = count; i-- > 0;) body(i);
+          break;
+        default:
+          for (std::int64_t i = 0; i < (count + 1) / 2; ++i) {
+            body(count - 1 - i);
+            if (i != count - 1 - i) body(i);
+          }
       }
     });
   }
@@ -277,6 +286,7 @@ class EmulatedDevice final : public Device, public DeviceQueues {
   }
   std::unique_ptr<DeviceGraph> end_recording() override {
     recording_->check_end();
+    SF_CHECK(!options_.refuses_recordings, DeviceError, "no memory is left for the recording");
     queues_.set_recording(nullptr);
     return std::move(recording_);
   }

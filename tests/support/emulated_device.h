@@ -16,7 +16,8 @@ enum class EmulatedKernels { cuda, cpu };
 struct EmulatedOptions {
   EmulatedKernels kernels = EmulatedKernels::cuda;
   std::size_t memory = std::size_t{1} << 30;
-  std::uint64_t seed = 0;  ///< decides which of the queues goes on next, and the order of blocks and threads
+  std::uint64_t seed = 0;           ///< decides which of the queues goes on next, and the order of blocks and threads
+  bool refuses_recordings = false;  ///< at their end, for want of memory
 };
 
 /// A GPU that the host plays: DeviceKind::cuda, with memory of its own, kernels, and three queues whose work is

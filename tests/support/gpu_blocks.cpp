@@ -14,17 +14,14 @@ namespace {
 
 constexpr int kNobody = -1, kSeveral = -2;
 
-/// The shared memory of a block, with who wrote and read each byte since the last barrier.
+/// The shared memory of a block, with who wrote and read each part of it since the last barrier. Parts are words until
+/// somebody touches less than one, from then on bytes.
 class SharedMemory {
  public:
-  explicit SharedMemory(std::size_t bytes) : bytes_(bytes), notes_(bytes) {}
+  explicit SharedMemory(std::size_t bytes) : bytes_(bytes), notes_((bytes + kWord - 1) / kWord) {}
 
   /// Of the next block: nothing is written yet.
-  void clear() {
-    std::fill(bytes_.begin(), bytes_.end(), std::byte{0xFF});
-    std::fill(notes_.begin(), notes_.end(), Note{});
-    phase_ = 0;
-  }
+  void clear() { first_phase_ = ++phase_; }
   void pass_barrier() { ++phase_; }
 
   void check_range(std::size_t offset, std::size_t count) const {
@@ -33,36 +30,46 @@ class SharedMemory {
   }
   void read(int thread, std::size_t offset, void* to, std::size_t count) {
     check_range(offset, count);
-    for (std::size_t i = offset; i < offset + count; ++i) {
+    for (std::size_t i = first_part(offset, count), end = (offset + count) / part_; i < end; ++i) {
       Note& note = renewed(i);
-      SF_CHECK(note.is_written, InternalError, "shared memory: thread ", thread, " reads byte ", i,
+      SF_CHECK(note.written >= first_phase_, InternalError, "shared memory: thread ", thread, " reads byte ", i * part_,
                ", which nobody has written");
       SF_CHECK(note.writer == kNobody || note.writer == thread, InternalError, "shared memory: thread ", thread,
-               " reads byte ", i, ", which thread ", note.writer, " has written since the last barrier");
+               " reads byte ", i * part_, ", which thread ", note.writer, " has written since the last barrier");
       note.reader = note.reader == kNobody || note.reader == thread ? thread : kSeveral;
     }
     std::memcpy(to, bytes_.data() + offset, count);
   }
   void write(int thread, std::size_t offset, const void* from, std::size_t count) {
     check_range(offset, count);
-    for (std::size_t i = offset; i < offset + count; ++i) {
+    for (std::size_t i = first_part(offset, count), end = (offset + count) / part_; i < end; ++i) {
       Note& note = renewed(i);
       SF_CHECK(note.writer == kNobody || note.writer == thread, InternalError, "shared memory: threads ", thread,
-               " and ", note.writer, " write byte ", i, " without a barrier between them");
+               " and ", note.writer, " write byte ", i * part_, " without a barrier between them");
       SF_CHECK(note.reader == kNobody || note.reader == thread, InternalError, "shared memory: thread ", thread,
-               " writes byte ", i, ", which another has read since the last barrier");
+               " writes byte ", i * part_, ", which another has read since the last barrier");
       note.writer = thread;
-      note.is_written = true;
+      note.written = phase_;
     }
     std::memcpy(bytes_.data() + offset, from, count);
   }
 
  private:
+  static constexpr std::size_t kWord = 4;
   struct Note {
-    std::int64_t phase = 0;
+    std::int64_t phase = 0, written = 0;  // when it was renewed, and written last
     int writer = kNobody, reader = kNobody;
-    bool is_written = false;
   };
+  /// The number of the part at `offset`, where `count` bytes are a number of parts.
+  std::size_t first_part(std::size_t offset, std::size_t count) {
+    if ((offset | count) % part_ != 0) {
+      std::vector<Note> of_bytes;
+      for (const Note& note : notes_) of_bytes.insert(of_bytes.end(), kWord, note);
+      notes_ = std::move(of_bytes);
+      part_ = 1;
+    }
+    return offset / part_;
+  }
   Note& renewed(std::size_t i) {
     Note& note = notes_[i];
     if (note.phase != phase_) {
@@ -74,7 +81,8 @@ class SharedMemory {
 
   std::vector<std::byte> bytes_;
   std::vector<Note> notes_;
-  std::int64_t phase_ = 0;
+  std::size_t part_ = kWord;
+  std::int64_t phase_ = 0, first_phase_ = 0;  // barriers passed; of this block the first
 };
 
 enum class Waits { no, at_barrier, for_warp, ended };
@@ -120,7 +128,10 @@ class Thread final : public gpu::HostThread {
   void write_shared(std::size_t offset, const void* value, std::size_t bytes) override {
     memory_.write(index_, offset, value, bytes);
   }
-  void check_shared_range(std::size_t offset, std::size_t bytes) override { memory_.check_range(offset, bytes); }
+  void check_shared_range(std::size_t offset, std::size_t bytes, std::size_t alignment) override {
+    memory_.check_range(offset, bytes);
+    SF_CHECK(offset % alignment == 0, InternalError, "shared memory: byte ", offset, " is no multiple of ", alignment);
+  }
   void check_index(std::int64_t index, std::int64_t count) override {
     SF_CHECK(index >= 0 && index < count, InternalError, "shared memory: element ", index, " of ", count);
   }
@@ -189,11 +200,11 @@ class BlockPlayer {
 }  // namespace
 
 void play_blocks(const gpu::LaunchShape& shape, const std::function<void(gpu::HostThread&)>& body, std::uint64_t seed) {
-  SF_CHECK(shape.threads >= gpu::kWarp && shape.threads <= 1024 && shape.threads % gpu::kWarp == 0, InternalError,
-           "launch of ", shape.threads, " threads a block; wanted a multiple of 32 up to 1024");
+  SF_CHECK(shape.threads >= gpu::kWarp && shape.threads <= gpu::kMostThreads && shape.threads % gpu::kWarp == 0,
+           InternalError, "launch of ", shape.threads, " threads a block; wanted a multiple of 32 up to ",
+           gpu::kMostThreads);
   SF_CHECK(shape.shared_bytes <= 48 * 1024, InternalError, "launch with ", shape.shared_bytes,
            " bytes of shared memory");
-  SF_CHECK(shape.blocks < (std::int64_t{1} << 31), InternalError, "launch of ", shape.blocks, " blocks");
   BlockPlayer player(shape, body, seed);
   std::vector<std::int64_t> order(static_cast<std::size_t>(shape.blocks));
   std::iota(order.begin(), order.end(), std::int64_t{0});

@@ -99,12 +99,20 @@ std::unique_ptr<Kernel> make_kernel(const NodeCall& call, bool replay, Device& d
   return kernel_registry(device.kind()).make({call.node, call.inputs, call.outputs, call.booleans, replay, device});
 }
 
+/// A GPU is opened once a process: its libraries take long to begin. Never closed, since they end before us.
+std::shared_ptr<Device> device_of_runs(int threads) {
+  const DeviceSpec spec = test_device();
+  if (!tests_run_on_a_gpu()) return make_device(spec, threads);
+  static Device* const gpu = make_device(spec, threads).release();
+  return {gpu, [](Device*) {}};
+}
+
 class Runner {
  public:
   Runner(const Feeds& feeds, const RunOptions& options)
       : feeds_(feeds),
         options_(options),
-        device_(make_device(test_device(), options.threads)),
+        device_(device_of_runs(options.threads)),
         scope_(device_->enter()),
         addresses_(options.address_seed) {
     for (const auto& [value, tensor] : feeds) {
@@ -144,7 +152,7 @@ class Runner {
 
   const Feeds& feeds_;
   RunOptions options_;
-  std::unique_ptr<Device> device_;
+  std::shared_ptr<Device> device_;
   CpuDevice cpu_{1};
   std::string op_;
   std::unique_ptr<void, void (*)(void*)> scope_;

@@ -56,6 +56,10 @@ DeviceSpec test_device() {
   return cuda();
 }
 
+bool tests_run_on_a_gpu() {
+  return named_device() == "cuda";
+}
+
 bool tests_run_on_cpu() {
   return test_device().kind == DeviceKind::cpu;
 }

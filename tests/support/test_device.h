@@ -18,5 +18,7 @@ DeviceSpec test_device();
 inline constexpr int kSkippedStatus = 77;
 /// Whether it is the CPU: for what holds of its kernels alone.
 bool tests_run_on_cpu();
+/// Whether it is a GPU, and not one that the host plays.
+bool tests_run_on_a_gpu();
 
 }  // namespace sectionflow::testing_support
