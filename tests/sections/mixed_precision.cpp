@@ -75,7 +75,7 @@ TrainingCase decoder() {
 }
 
 TEST(MixedPrecisionTraining, AResidualNetIsExactInEveryStrategy) {
-  for (int threads : {1, 2}) expect_exact(residual_net(Dtype::bf16), {.steps = 5, .threads = threads, .poison = true});
+  for (int threads : {1, 2}) expect_exact(residual_net(Dtype::bf16), {.steps = 3, .threads = threads, .poison = true});
 }
 
 TEST(MixedPrecisionTraining, ADecoderIsExactInEveryStrategy) {
