@@ -186,7 +186,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
   const Matrix first = reads(a_layout, CUBLASLT_MATMUL_DESC_TRANSA),
                second = reads(b_layout, CUBLASLT_MATMUL_DESC_TRANSB);
   EXPECT_TRUE(first.is_bf16 == result.is_bf16 && second.is_bf16 == result.is_bf16);
-  (result.is_bf16 ? multiply<BFloat16> : multiply<float>)(first, second, result, a, b, d);
+  (result.is_bf16 ? multiply<sectionflow::BFloat16> : multiply<float>)(first, second, result, a, b, d);
   return CUBLAS_STATUS_SUCCESS;
 }
 
