@@ -46,7 +46,8 @@ void SwapPlanner::make_ladders(std::size_t top) {
   rungs_.erase(std::unique(rungs_.begin(), rungs_.end()), rungs_.end());
   std::size_t all = 0;
   for (const RestCandidate& candidate : problem_.candidates) all += candidate.host_bytes;
-  for (std::size_t i = 0; i <= kHostRungs; ++i) host_rungs_.push_back(round_up(all / kHostRungs * i, alignment_of(Tier::host)));
+  for (std::size_t i = 0; i <= kHostRungs; ++i)
+    host_rungs_.push_back(round_up(all / kHostRungs * i, alignment_of(Tier::host)));
   host_rungs_.erase(std::unique(host_rungs_.begin(), host_rungs_.end()), host_rungs_.end());
 }
 
@@ -56,8 +57,8 @@ SwapPlan SwapPlanner::plan() {
   const bool is_too_little = highest < kLowRungs && !lowest_fits();
   for (std::size_t rung = is_too_little ? 0 : highest + 1; rung-- > 0 && may_help(bound_of(rung));) try_rung(rung);
   if (!best_) {
-    // By whole pages the host has no room, whatever the device has; a plan whose last buffer ends within a page may fit all
-    // the same. Each rung is asked, so that more of the device has all the plans of less.
+    // By whole pages the host has no room, whatever the device has; a plan whose last buffer ends within a page may fit
+    // all the same. Each rung is asked, so that more of the device has all the plans of less.
     for (std::size_t rung = is_too_little ? 1 : highest + 1; rung-- > 0;) {
       const Proposal free = free_proposal(rung);
       if (may_help(free.bound)) offer(free_plan(free));
