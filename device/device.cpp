@@ -21,8 +21,8 @@ std::unique_ptr<Device> make_device(const DeviceSpec& spec, int threads) {
       return module.make_device(spec);
     }
   }
-  throw DeviceError(text_of("there is no device of kind ", static_cast<int>(spec.kind), "; devices known: cpu, cuda",
-                            hint("take {.device = cpu()}").text));
+  throw DeviceError(error_text_of("there is no device of kind ", static_cast<int>(spec.kind),
+                                  "; devices known: cpu, cuda", hint("take {.device = cpu()}")));
 }
 
 DeviceSpec best_device() {

@@ -107,7 +107,7 @@ TEST(MisuseDevices, AnUnknownDeviceNamesThoseThatAreKnown) {
   const State state = [&] { return StateHash().add(graph).value(); };
   expect_refused<DeviceError>(
       state, [&] { Session session(graph, {.device = {static_cast<DeviceKind>(7)}}); },
-      "SF-E500 DeviceError: there is no device of kind 7; devices known: cpu"
+      "SF-E500 DeviceError: there is no device of kind 7; devices known: cpu, cuda"
       "\n  where:   " +
           line(__LINE__ - 3) + "\n  hint:    take {.device = cpu()}");
   Session session(graph, {.device = cpu(), .device_memory = 1_MiB, .threads = 1});
