@@ -91,6 +91,7 @@ TEST(Feeds, BFloat16IsFedAndFetched) {
   const Value x = placeholder(graph, "x", {kDynamic, 3}, Dtype::bf16);
   const Value y = x + x;
   Session session(graph, {.threads = 1, .check_schedules = true, .check_feeds = true});
+  session.initialize();
   HostTensor rows(Dtype::bf16, {2, 3});
   for (int i = 0; i < 6; ++i) rows.values<BFloat16>()[i] = BFloat16(static_cast<float>(i) - 1.5F);
   const HostTensor doubled = session.run(y, {{x, rows}});
