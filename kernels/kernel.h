@@ -57,6 +57,15 @@ class Kernel {
   /// Pairs of equal bytes that may share them.
   virtual std::vector<InPlace> in_place() const { return {}; }
   virtual void launch(const KernelArguments& arguments) = 0;
+
+  /// What kernels have in common that launch_joint takes together; null: this one is always launched alone. Only for
+  /// kernels that need no scratch and draw no random words.
+  virtual const void* joint_kind() const { return nullptr; }
+  /// Launches kernels of this one's joint_kind(), itself among them, with an `arguments` each: the bits are those of
+  /// launching one after the other. None may write what another reads or writes. `random` is not set.
+  virtual void launch_joint(std::span<Kernel* const> kernels, std::span<const KernelArguments> arguments) {
+    for (std::size_t i = 0; i < kernels.size(); ++i) kernels[i]->launch(arguments[i]);
+  }
 };
 
 /// Makes a kernel, or nullptr when this implementation does not take such a request.

@@ -100,7 +100,8 @@ class Playing {
         last_(last),
         context_(context),
         queue_(context.queue),
-        times_(program, context) {
+        times_(program, context),
+        joins_(queue_ != nullptr && !context.poison && !times_.are_wanted()) {
     for (int lane = 0; lane < kNumLanes; ++lane) base_[lane] = steps_before(static_cast<Lane>(lane));
     for (StepIndex i = first; i < last && !context.poison; ++i) lanes_ = lanes_ || needs_thread(step(i).lane);
   }
@@ -165,7 +166,12 @@ class Playing {
       if (!wait(i)) return;
       times_.begin_step(i);
       if (context_.poison) poison_births(program_, i, context_.region, context_.device);
-      execute(program_, i, context_);
+      if (joins_ && queue_->is_joint(i)) {
+        context_.updates_started = context_.updates_started || program_.bound[static_cast<std::size_t>(i)].is_update;
+        queue_->reach_joint(i);
+      } else {
+        execute(program_, i, context_);
+      }
       if (!recording_) count_execution(step(i), context_);
       if (queue_ != nullptr && is_queue(step(i).lane)) queue_->passed(i);
       if (context_.poison) end_poisoned(i);
@@ -290,6 +296,8 @@ class Playing {
   PlayContext& context_;
   QueueProgram* queue_;
   StepTimer times_;
+  // Not where each step is looked at by itself: its bytes when it is over, or its time.
+  bool joins_;          // kernels of one kind are launched together
   bool lanes_ = false;  // steps of several lanes, played beside each other by threads
   bool recording_ = false;
   std::array<int, kNumLanes> base_{};

@@ -9,17 +9,19 @@
 #include <vector>
 
 #include "device/device_queues.h"
+#include "runtime/joint_steps.h"
 #include "runtime/program.h"
 #include "runtime/trace.h"
 
 namespace sectionflow {
 
 /// What a program needs besides addresses to be played on a device with queues: pinned memory for feeds and fetches,
-/// events for the steps that other lanes wait for, and the recordings of its halves. Made when it is first played
-/// there. The lanes compute, copy out and copy in are queues of the device; the disk's lanes are threads of the host.
+/// events for the steps that other lanes wait for, the launches that several steps share, and the recordings of its
+/// halves. Made when it is first played there. The lanes compute, copy out and copy in are queues of the device; the
+/// disk's lanes are threads of the host.
 class QueueProgram {
  public:
-  /// Both must outlive this. Throws: DeviceError.
+  /// Both must outlive this; the program is bound. Throws: DeviceError.
   QueueProgram(const Program& program, DeviceQueues& queues);
 
   DeviceQueues& queues() { return queues_; }
@@ -36,6 +38,11 @@ class QueueProgram {
   void wait(StepIndex index, StepIndex first);
   /// Said behind each step's work: others may wait for it now.
   void passed(StepIndex index);
+
+  /// Whether the step's kernel is launched with those of others.
+  bool is_joint(StepIndex index) const { return joint_.contains(index); }
+  /// In the turn of such a step: launches them all when it is the last of them.
+  void reach_joint(StepIndex index) { joint_.reach(index, queues_.native(Queue::compute), queues_.random_state()); }
 
   /// Whether steps [first, last) contain some of the disk's, which no recording can hold.
   bool uses_disk(StepIndex first, StepIndex last) const;
@@ -76,6 +83,7 @@ class QueueProgram {
   std::unique_ptr<DeviceMemory> staging_;
   std::vector<std::unique_ptr<DeviceEvent>> events_;  // one a step that other lanes wait for
   std::vector<std::unique_ptr<DeviceEvent>> lane_events_;
+  JointLaunches joint_;
   std::vector<Queue> copy_queues_;  // those that the program uses
   std::map<std::pair<StepIndex, StepIndex>, std::unique_ptr<DeviceGraph>> recordings_;
   std::map<std::pair<StepIndex, StepIndex>, int> playings_;

@@ -4,6 +4,8 @@
 #include <array>
 #include <map>
 
+#include "runtime/step_accesses.h"
+
 namespace sectionflow {
 namespace {
 
@@ -79,10 +81,11 @@ class WaitWriter {
   void visit(StepIndex index) {
     Step& step = schedule_.steps[static_cast<std::size_t>(index)];
     Clock before = kBeforeAll;
-    for (const Operand& input : step.inputs) access(input, index, step.lane, false, before);
-    for (const Operand& output : step.outputs) access(output, index, step.lane, begins(output, index), before);
-    for (const Operand& updated : step.updated) access(updated, index, step.lane, true, before);
-    access(step.workspace, index, step.lane, true, before);
+    for_each_access(schedule_, storage_, plan_, index, [&](const Access& access) {
+      Accesses& tier = tiers_[static_cast<std::size_t>(access.tier)];
+      access.writes ? tier.write(access.begin, access.end, index, step.lane, before)
+                    : tier.read(access.begin, access.end, index, step.lane, before);
+    });
     if (is_transfer(step.kind)) visit_home(step, index, before);
     if (step.lane != Lane::compute) {
       StepIndex& issue = before[number_of(Lane::compute)];
@@ -99,21 +102,6 @@ class WaitWriter {
       operands == &step.inputs ? homes_.read(home, home + 1, index, step.lane, before)
                                : homes_.write(home, home + 1, index, step.lane, before);
     }
-  }
-
-  /// An output that began earlier is a kept one, which a replay reads.
-  bool begins(const Operand& output, StepIndex index) const {
-    return output.kind == Operand::Kind::buffer &&
-           schedule_.buffers[static_cast<std::size_t>(output.index)].life.first == index;
-  }
-
-  void access(const Operand& operand, StepIndex index, Lane lane, bool writes, Clock& before) {
-    if (operand.kind != Operand::Kind::buffer) return;
-    const auto buffer = static_cast<std::size_t>(operand.index);
-    const auto storage = static_cast<std::size_t>(storage_.storage_of_buffer[buffer]);
-    const std::size_t begin = plan_.offsets[storage], end = begin + schedule_.buffers[buffer].bytes;
-    Accesses& tier = tiers_[static_cast<std::size_t>(schedule_.buffers[buffer].tier)];
-    writes ? tier.write(begin, end, index, lane, before) : tier.read(begin, end, index, lane, before);
   }
 
   /// Writes down those of `before` that the step does not know to be over by what it follows anyway.

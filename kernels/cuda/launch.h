@@ -51,9 +51,10 @@ void for_each_grid(std::int64_t blocks, const Launch& launch) {
 }
 
 /// A body travels with its launch: as bytes, and as few as any GPU takes.
+inline constexpr std::size_t kMostBodyBytes = 4000;
 template <class Body>
 constexpr void check_body() {
-  static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= 4000);
+  static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= kMostBodyBytes);
 }
 
 #if defined(__CUDACC__)

@@ -4,6 +4,7 @@
 #include "graph/ops/update.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/joint.h"
 #include "kernels/formulas/arithmetic.h"
 #include "kernels/formulas/update.h"
 #include "kernels/function_kernel.h"
@@ -28,9 +29,10 @@ std::unique_ptr<Kernel> make_assign(const KernelRequest& request) {
 /// variable = function(variable, x).
 template <class T, class Function>
 std::unique_ptr<Kernel> map_variable(std::int64_t count, Function function) {
-  return function_kernel([count, function](const KernelArguments& arguments) {
-    gpu::launch_map<T, T, T>(arguments.queue, count, function, arguments.updated[0],
-                             {arguments.updated[0], arguments.inputs[1]});
+  using Map = gpu::FlatMap<Function, T, std::index_sequence_for<T, T>, T, T>;
+  return gpu::joint_kernel([count, function](const KernelArguments& arguments) {
+    const Map map{static_cast<T*>(arguments.updated[0]), {arguments.updated[0], arguments.inputs[1]}, count, function};
+    return gpu::EachPart<Map>{map, gpu::blocks_for(count, Map::kWidth)};
   });
 }
 
@@ -85,6 +87,13 @@ struct States {
   }
 };
 
+template <int kStates>
+States<kStates> states_of(const KernelArguments& arguments, std::int64_t count) {
+  States<kStates> result{{}, f32_input(arguments, kStates), count};
+  for (int s = 0; s < kStates; ++s) result.states[s] = static_cast<float*>(arguments.updated[s]);
+  return result;
+}
+
 /// A pack a thread, by a rule that is made with the learning rate.
 template <class Rule>
 struct UpdatePack {
@@ -102,11 +111,10 @@ struct UpdatePack {
 /// The variable and its slots are updated; the gradient and the learning rate are the inputs behind them.
 template <class Rule>
 std::unique_ptr<Kernel> update_kernel(const KernelRequest& request, Rule rule) {
-  return function_kernel([count = num_elements_of(request), rule](const KernelArguments& arguments) {
+  return gpu::joint_kernel([count = num_elements_of(request), rule](const KernelArguments& arguments) {
     constexpr int kStates = Rule::kStates;
-    UpdatePack<Rule> body{{{}, f32_input(arguments, kStates), count}, f32_input(arguments, kStates + 1), rule};
-    for (int s = 0; s < kStates; ++s) body.states.states[s] = static_cast<float*>(arguments.updated[s]);
-    gpu::launch_each(arguments.queue, gpu::blocks_for(count, States<kStates>::kWidth), body);
+    const UpdatePack<Rule> body{states_of<kStates>(arguments, count), f32_input(arguments, kStates + 1), rule};
+    return gpu::EachPart<UpdatePack<Rule>>{body, gpu::blocks_for(count, States<kStates>::kWidth)};
   });
 }
 
@@ -173,17 +181,20 @@ std::unique_ptr<Kernel> make_apply_rms_prop(const KernelRequest& request) {
 /// A block takes a stretch of the variable, so that the powers of a step, dear in double, are computed once for all of
 /// it.
 template <class Options>
-struct AdamBlock {
+struct AdamPart {
+  static constexpr int kThreads = 256;
+  static constexpr std::size_t kSharedBytes = 3 * sizeof(float);
   static constexpr int kPacks = 4;  // a thread
+  static constexpr std::int64_t kStretch = std::int64_t{kThreads} * kPacks * States<3>::kWidth;
   States<3> states;
   const float* learning_rate;
   const std::int64_t* steps;
   Options options;
 
-  static constexpr std::int64_t stretch(int threads) { return std::int64_t{threads} * kPacks * States<3>::kWidth; }
+  std::int64_t num_blocks() const { return (states.count + kStretch - 1) / kStretch; }
 
   template <class Thread>
-  SF_HOST_DEVICE void operator()(Thread& thread) const {
+  SF_HOST_DEVICE void run(Thread& thread, std::int64_t block) const {
     auto shared = thread.template shared<float>(0, 3);
     if (thread.index() == 0) {
       const formulas::ScaledStep step = formulas::adam_step(options, *learning_rate, *steps);
@@ -196,26 +207,18 @@ struct AdamBlock {
                         {options.beta2, 1.0F - options.beta2},
                         {shared[0], shared[1], shared[2]}};
     for (int pack = 0; pack < kPacks; ++pack) {
-      const std::int64_t number = pack * thread.block_size() + thread.index();
-      states.update(thread.block() * stretch(thread.block_size()) + number * States<3>::kWidth, rule);
+      const std::int64_t number = pack * kThreads + thread.index();
+      states.update(block * kStretch + number * States<3>::kWidth, rule);
     }
   }
 };
 
 template <class Options>
 std::unique_ptr<Kernel> make_apply_adam(const KernelRequest& request) {
-  return function_kernel(
+  return gpu::joint_kernel(
       [count = num_elements_of(request), options = request.node.options<Options>()](const KernelArguments& arguments) {
-        AdamBlock<Options> body{{{}, f32_input(arguments, 3), count},
-                                f32_input(arguments, 4),
-                                static_cast<const std::int64_t*>(arguments.inputs[5]),
-                                options};
-        for (int s = 0; s < 3; ++s) body.states.states[s] = static_cast<float*>(arguments.updated[s]);
-        constexpr int kThreads = 256;
-        const std::int64_t stretch = AdamBlock<Options>::stretch(kThreads);
-        gpu::launch_blocks(
-            arguments.queue,
-            {.blocks = (count + stretch - 1) / stretch, .threads = kThreads, .shared_bytes = 3 * sizeof(float)}, body);
+        return AdamPart<Options>{states_of<3>(arguments, count), f32_input(arguments, 4),
+                                 static_cast<const std::int64_t*>(arguments.inputs[5]), options};
       });
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <typeinfo>
 #include <vector>
 
 #include "base/error.h"
@@ -311,6 +312,7 @@ class QueuedKernel final : public Kernel {
   explicit QueuedKernel(const KernelRequest& request) {
     KernelRequest on_cpu{request.node, request.inputs, request.outputs, request.host_booleans, request.replay, *cpu_};
     kernel_ = kernel_registry(DeviceKind::cpu).make(on_cpu);
+    is_update_ = !request.node.op().updated_inputs.empty() && kernel_->workspace_bytes() == 0;
   }
   std::string implementation() const override { return kernel_->implementation(); }
   std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
@@ -328,6 +330,11 @@ class QueuedKernel final : public Kernel {
                            .random = {state->seed, node, static_cast<std::uint32_t>(state->cycle)}});
         });
   }
+  /// All updates go together, the last first: which come together may be done in any order.
+  const void* joint_kind() const override { return is_update_ ? &typeid(QueuedKernel) : nullptr; }
+  void launch_joint(std::span<Kernel* const> kernels, std::span<const KernelArguments> arguments) override {
+    for (std::size_t i = kernels.size(); i-- > 0;) kernels[i]->launch(arguments[i]);
+  }
 
  private:
   static std::vector<void*> copy_of(std::span<void* const> pointers) { return {pointers.begin(), pointers.end()}; }
@@ -337,6 +344,7 @@ class QueuedKernel final : public Kernel {
 
   std::unique_ptr<Device> cpu_ = make_device(cpu(), 1);
   std::unique_ptr<Kernel> kernel_;
+  bool is_update_ = false;
 };
 
 const KernelRegistry& queued_cpu_kernels() {
