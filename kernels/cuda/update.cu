@@ -1,57 +1,17 @@
 #include <cmath>
 #include <cstdint>
 
-#include "graph/ops/update.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/joint.h"
-#include "kernels/formulas/arithmetic.h"
-#include "kernels/formulas/update.h"
 #include "kernels/function_kernel.h"
+#include "kernels/update_family.h"
 
 namespace sectionflow {
 namespace {
 
-std::int64_t num_elements_of(const KernelRequest& request) {
-  return request.inputs[0].shape.num_elements();
-}
-
 const float* f32_input(const KernelArguments& arguments, std::size_t index) {
   return static_cast<const float*>(arguments.inputs[index]);
-}
-
-std::unique_ptr<Kernel> make_assign(const KernelRequest& request) {
-  return function_kernel([num_bytes = request.inputs[0].bytes()](const KernelArguments& arguments) {
-    gpu::copy_bytes(arguments.queue, arguments.updated[0], arguments.inputs[1], num_bytes);
-  });
-}
-
-/// variable = function(variable, x).
-template <class T, class Function>
-std::unique_ptr<Kernel> map_variable(std::int64_t count, Function function) {
-  using Map = gpu::FlatMap<Function, T, std::index_sequence_for<T, T>, T, T>;
-  return gpu::joint_kernel([count, function](const KernelArguments& arguments) {
-    const Map map{static_cast<T*>(arguments.updated[0]), {arguments.updated[0], arguments.inputs[1]}, count, function};
-    return gpu::EachPart<Map>{map, gpu::blocks_for(count, Map::kWidth)};
-  });
-}
-
-std::unique_ptr<Kernel> make_assign_add(const KernelRequest& request) {
-  switch (request.inputs[0].dtype) {
-    case Dtype::f32:
-      return map_variable<float>(num_elements_of(request), formulas::Add());
-    case Dtype::i64:
-      // Unsigned, so that a counter that overflows wraps around.
-      return map_variable<std::uint64_t>(num_elements_of(request), formulas::Add());
-    default:
-      return nullptr;
-  }
-}
-
-std::unique_ptr<Kernel> make_update_moving_average(const KernelRequest& request) {
-  const bool is_training = request.host_booleans[2].value_or(false);
-  const float decay = request.node.options<MovingAverageOptions>().decay;
-  return map_variable<float>(is_training ? num_elements_of(request) : 0, formulas::Average{decay, 1.0F - decay});
 }
 
 /// Elements [first, first + width) of a variable and what belongs to it: rule(states, gradient) changes one element of
@@ -108,16 +68,6 @@ struct UpdatePack {
   }
 };
 
-/// The variable and its slots are updated; the gradient and the learning rate are the inputs behind them.
-template <class Rule>
-std::unique_ptr<Kernel> update_kernel(const KernelRequest& request, Rule rule) {
-  return gpu::joint_kernel([count = num_elements_of(request), rule](const KernelArguments& arguments) {
-    constexpr int kStates = Rule::kStates;
-    const UpdatePack<Rule> body{states_of<kStates>(arguments, count), f32_input(arguments, kStates + 1), rule};
-    return gpu::EachPart<UpdatePack<Rule>>{body, gpu::blocks_for(count, States<kStates>::kWidth)};
-  });
-}
-
 struct SgdRule {
   static constexpr int kStates = 1;
   formulas::Step step;
@@ -158,26 +108,6 @@ struct AdamRule {
   }
 };
 
-std::unique_ptr<Kernel> make_apply_sgd(const KernelRequest& request) {
-  return update_kernel(request, SgdRule{});
-}
-
-std::unique_ptr<Kernel> make_apply_momentum(const KernelRequest& request) {
-  const auto options = request.node.options<MomentumOptions>();
-  const formulas::Velocity velocity{options.momentum};
-  return options.nesterov ? update_kernel(request, MomentumRule<true>{velocity, {}})
-                          : update_kernel(request, MomentumRule<false>{velocity, {}});
-}
-
-std::unique_ptr<Kernel> make_apply_adagrad(const KernelRequest& request) {
-  return update_kernel(request, SquaresRule{{1, 1}, {0, request.node.options<AdagradOptions>().epsilon}});
-}
-
-std::unique_ptr<Kernel> make_apply_rms_prop(const KernelRequest& request) {
-  const auto options = request.node.options<RmsPropOptions>();
-  return update_kernel(request, SquaresRule{{options.decay, 1.0F - options.decay}, {0, options.epsilon}});
-}
-
 /// A block takes a stretch of the variable, so that the powers of a step, dear in double, are computed once for all of
 /// it.
 template <class Options>
@@ -213,27 +143,57 @@ struct AdamPart {
   }
 };
 
-template <class Options>
-std::unique_ptr<Kernel> make_apply_adam(const KernelRequest& request) {
-  return gpu::joint_kernel(
-      [count = num_elements_of(request), options = request.node.options<Options>()](const KernelArguments& arguments) {
-        return AdamPart<Options>{states_of<3>(arguments, count), f32_input(arguments, 4),
-                                 static_cast<const std::int64_t*>(arguments.inputs[5]), options};
-      });
-}
+/// The kernels as parts of launches. The variable and its slots come first among the inputs, then the gradient and the
+/// learning rate.
+struct JointUpdates {
+  static std::unique_ptr<Kernel> copy(std::size_t num_bytes) {
+    return function_kernel([num_bytes](const KernelArguments& arguments) {
+      gpu::copy_bytes(arguments.queue, arguments.updated[0], arguments.inputs[1], num_bytes);
+    });
+  }
+
+  template <class T, class Function>
+  static std::unique_ptr<Kernel> map(std::int64_t count, Function function) {
+    using Map = gpu::FlatMap<Function, T, std::index_sequence_for<T, T>, T, T>;
+    return gpu::joint_kernel([count, function](const KernelArguments& arguments) {
+      const Map map{
+          static_cast<T*>(arguments.updated[0]), {arguments.updated[0], arguments.inputs[1]}, count, function};
+      return gpu::EachPart<Map>{map, gpu::blocks_for(count, Map::kWidth)};
+    });
+  }
+
+  static std::unique_ptr<Kernel> sgd(std::int64_t count) { return by_rule(count, SgdRule{}); }
+  static std::unique_ptr<Kernel> momentum(std::int64_t count, formulas::Velocity velocity, bool nesterov) {
+    return nesterov ? by_rule(count, MomentumRule<true>{velocity, {}})
+                    : by_rule(count, MomentumRule<false>{velocity, {}});
+  }
+  static std::unique_ptr<Kernel> by_squares(std::int64_t count, formulas::Average squares, float epsilon) {
+    return by_rule(count, SquaresRule{squares, {0, epsilon}});
+  }
+
+  template <class Options>
+  static std::unique_ptr<Kernel> adam(std::int64_t count, const Options& options) {
+    return gpu::joint_kernel([count, options](const KernelArguments& arguments) {
+      return AdamPart<Options>{states_of<3>(arguments, count), f32_input(arguments, 4),
+                               static_cast<const std::int64_t*>(arguments.inputs[5]), options};
+    });
+  }
+
+ private:
+  template <class Rule>
+  static std::unique_ptr<Kernel> by_rule(std::int64_t count, Rule rule) {
+    return gpu::joint_kernel([count, rule](const KernelArguments& arguments) {
+      constexpr int kStates = Rule::kStates;
+      const UpdatePack<Rule> body{states_of<kStates>(arguments, count), f32_input(arguments, kStates + 1), rule};
+      return gpu::EachPart<UpdatePack<Rule>>{body, gpu::blocks_for(count, States<kStates>::kWidth)};
+    });
+  }
+};
 
 }  // namespace
 
 void add_update_cuda_kernels(KernelRegistry& registry) {
-  registry.add("assign", make_assign, Bf16::native);
-  registry.add("assign_add", make_assign_add);
-  registry.add("update_moving_average", make_update_moving_average);
-  registry.add("apply_sgd", make_apply_sgd);
-  registry.add("apply_momentum", make_apply_momentum);
-  registry.add("apply_adam", make_apply_adam<AdamOptions>);
-  registry.add("apply_adam_w", make_apply_adam<AdamWOptions>);
-  registry.add("apply_adagrad", make_apply_adagrad);
-  registry.add("apply_rms_prop", make_apply_rms_prop);
+  UpdateFamily<JointUpdates>::add_to(registry);
 }
 
 }  // namespace sectionflow
