@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "examples/models/mnist_resnet.h"
+#include "examples/models/synthetic_batches.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_rests.h"
@@ -267,6 +269,43 @@ TEST(JoinStepsOfPrograms, NoUpdateIsPutOffBehindWhatItMustPrecede) {
     }
   }
   EXPECT_GT(num_groups, 50);
+}
+
+/// Launches of kernels that can be joined.
+struct Counts {
+  int alone = 0;   ///< where each is launched by itself
+  int joined = 0;  ///< where they are joined
+};
+Counts counts_of(const Program& program) {
+  Counts counts;
+  for (const Step& step : program.schedule.steps) {
+    if (step.kind != StepKind::compute) continue;
+    counts.alone += program.kernels[static_cast<std::size_t>(step.slot)]->joint_kind() != nullptr ? 1 : 0;
+  }
+  counts.joined = counts.alone;
+  for (const JointSteps& steps : join_steps(program.schedule, program.kernels, program.storage, program.plan)) {
+    counts.joined -= static_cast<int>(steps.size()) - 1;
+  }
+  return counts;
+}
+
+TEST(JoinStepsOfPrograms, ThreeUpdatesOfMnistResnetShareALaunchAndTwoInSections) {
+  const EmulatedCuda gpu;
+  for (const int sections : {0, 4}) {
+    Graph graph;
+    GraphSectionManager manager(graph);
+    const TrainableModel model = trainable_mnist_resnet(graph, manager, {.cut = {.sections = std::max(1, sections)}});
+    Session session(graph, {.device = cuda(), .device_memory = 1_GiB});
+    const FeedTypes types = types_of(model.feeds(synthetic_images({28, 28, 1}, 10, {.batch = 250})));
+    if (sections == 0) {
+      (void)session.plan({model.loss}, types, {.targets = manager.training_operations()});
+    } else {
+      (void)manager.plan(session, {model.loss}, types);
+    }
+    const Counts counts = counts_of(*session.latest_program());
+    EXPECT_EQ(counts.alone, 120);
+    EXPECT_LE(counts.joined * (sections == 0 ? 3 : 2), counts.alone) << sections << " sections";
+  }
 }
 
 }  // namespace
