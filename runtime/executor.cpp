@@ -296,8 +296,7 @@ class Playing {
   PlayContext& context_;
   QueueProgram* queue_;
   StepTimer times_;
-  // Not where each step is looked at by itself: its bytes when it is over, or its time.
-  bool joins_;          // kernels of one kind are launched together
+  bool joins_;          // kernels of one kind are launched together: not where each step's bytes or time are looked at
   bool lanes_ = false;  // steps of several lanes, played beside each other by threads
   bool recording_ = false;
   std::array<int, kNumLanes> base_{};
