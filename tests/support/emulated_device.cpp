@@ -228,6 +228,7 @@ class EmulatedDevice final : public Device, public DeviceQueues {
   std::string name() const override { return "cuda:0 (emulated)"; }
   int threads() const override { return 1; }
   std::size_t total_memory() const override { return options_.memory; }
+  std::size_t context_bytes() const override { return options_.context * (1 + num_recordings_); }
   std::unique_ptr<DeviceMemory> allocate(std::size_t num_bytes) override {
     SF_CHECK(num_bytes <= options_.memory, DeviceError, "cuda: ", num_bytes, " bytes of an emulated device with ",
              options_.memory);
@@ -288,6 +289,7 @@ class EmulatedDevice final : public Device, public DeviceQueues {
     recording_->check_end();
     SF_CHECK(!options_.refuses_recordings, DeviceError, "no memory is left for the recording");
     queues_.set_recording(nullptr);
+    ++num_recordings_;
     return std::move(recording_);
   }
   void cancel_recording() noexcept override {
@@ -303,6 +305,7 @@ class EmulatedDevice final : public Device, public DeviceQueues {
   RandomState state_;
   std::map<void*, std::size_t> pinned_;
   std::unique_ptr<Recording> recording_;
+  std::size_t num_recordings_ = 0;
 };
 
 /// A kernel of the CPU as work of a queue.

@@ -16,6 +16,7 @@ enum class EmulatedKernels { cuda, cpu };
 struct EmulatedOptions {
   EmulatedKernels kernels = EmulatedKernels::cuda;
   std::size_t memory = std::size_t{1} << 30;
+  std::size_t context = 0;          ///< bytes that are taken beside all budgets, and by each recording once more
   std::uint64_t seed = 0;           ///< decides which of the queues goes on next, and the order of blocks and threads
   bool refuses_recordings = false;  ///< at their end, for want of memory
 };
