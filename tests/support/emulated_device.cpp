@@ -359,11 +359,21 @@ const KernelRegistry& queued_cpu_kernels() {
 
 // A plain function makes the devices of a module, so what it needs lies outside of it.
 EmulatedOptions current_options;
+std::uint64_t current_order = 0;
 
 }  // namespace
 
 std::unique_ptr<Device> make_emulated_device(const EmulatedOptions& options) {
-  return std::make_unique<EmulatedDevice>(options);
+  EmulatedOptions ordered = options;
+  ordered.seed += current_order << 32;  // 0: the order of the seed alone
+  return std::make_unique<EmulatedDevice>(ordered);
+}
+
+EmulatedOrder::EmulatedOrder(std::uint64_t number) {
+  current_order = number;
+}
+EmulatedOrder::~EmulatedOrder() {
+  current_order = 0;
 }
 
 EmulatedCuda::EmulatedCuda(const EmulatedOptions& options) {

@@ -26,6 +26,17 @@ struct EmulatedOptions {
 /// allow. So a wait that is missing shows as other bytes.
 std::unique_ptr<Device> make_emulated_device(const EmulatedOptions& options = {});
 
+/// While it lives, emulated GPUs that are made draw other orders for another number. A kernel in which two threads
+/// touch one place in global memory, one of them writing, gives other bytes in some of them: that memory is not
+/// watched, so that runs which must agree are given orders that differ.
+class EmulatedOrder {
+ public:
+  explicit EmulatedOrder(std::uint64_t number);
+  ~EmulatedOrder();
+  EmulatedOrder(const EmulatedOrder&) = delete;
+  EmulatedOrder& operator=(const EmulatedOrder&) = delete;
+};
+
 /// While it lives, cuda(0) is an emulated GPU.
 class EmulatedCuda {
  public:
