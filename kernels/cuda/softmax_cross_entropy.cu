@@ -7,7 +7,6 @@
 #include "kernels/cuda/row_teams.h"
 #include "kernels/formulas/softmax_cross_entropy.h"
 #include "kernels/function_kernel.h"
-#include "kernels/softmax_cross_entropy_kernels.h"
 
 namespace sectionflow {
 namespace {
@@ -185,10 +184,32 @@ struct GradientPass {
   }
 };
 
+template <template <class, bool> class Pass>
+std::unique_ptr<Kernel> make_pass(const KernelRequest& request, Dtype label, bool has_weights) {
+  switch (label) {
+    case Dtype::i32:
+      return has_weights ? Pass<std::int32_t, true>::make(request) : Pass<std::int32_t, false>::make(request);
+    case Dtype::i64:
+      return has_weights ? Pass<std::int64_t, true>::make(request) : Pass<std::int64_t, false>::make(request);
+    case Dtype::f32:
+      return has_weights ? Pass<float, true>::make(request) : Pass<float, false>::make(request);
+    default:
+      return nullptr;
+  }
+}
+
+std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+  return make_pass<ForwardPass>(request, request.inputs[1].dtype, request.inputs.size() == 3);
+}
+std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
+  return make_pass<GradientPass>(request, request.inputs[3].dtype, request.inputs.size() == 5);
+}
+
 }  // namespace
 
 void add_softmax_cross_entropy_cuda_kernels(KernelRegistry& registry) {
-  add_softmax_cross_entropy_kernels<ForwardPass, GradientPass>(registry);
+  registry.add("softmax_cross_entropy", make_forward);
+  registry.add("softmax_cross_entropy_grad", make_gradient);
 }
 
 }  // namespace sectionflow
