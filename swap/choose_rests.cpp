@@ -113,6 +113,25 @@ std::vector<double> starts(const SwapProblem& problem) {
   return start;
 }
 
+/// What goes to the disk passes through the host, at one place one after the other: where that needs more room than
+/// `passing` has so far, it is counted there and in the load. Whether there was such a place.
+bool count_passing(const SwapProblem& problem, const std::vector<int>& resting, const std::vector<bool>& on_disk,
+                   std::vector<std::size_t>& passing, std::vector<std::size_t>& load) {
+  bool is_more = false;
+  for (std::size_t i = 0; i < resting.size(); ++i) {
+    if (!on_disk[i]) continue;
+    const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(resting[i])];
+    for (StepIndex place : {candidate.stretch.after + 1, candidate.stretch.before}) {
+      std::size_t& most = passing[static_cast<std::size_t>(place)];
+      if (candidate.host_bytes <= most) continue;
+      load[static_cast<std::size_t>(place)] += candidate.host_bytes - most;
+      most = candidate.host_bytes;
+      is_more = true;
+    }
+  }
+  return is_more;
+}
+
 }  // namespace
 
 std::vector<int> choose_rests(const SwapProblem& problem, std::size_t device_bytes) {
@@ -160,26 +179,29 @@ std::size_t least_device_bytes(const SwapProblem& problem) {
 
 std::vector<bool> choose_disk(const SwapProblem& problem, const std::vector<int>& resting, std::size_t host_bytes) {
   std::vector<Cover> covers;
-  std::vector<bool> taken;
+  std::vector<bool> forced;
   // Between the steps after and before, copies included, a rest is in host memory: places stand for "before step".
-  std::vector<std::size_t> load(problem.seconds.size() + 1, 0);
+  std::vector<std::size_t> load(problem.seconds.size() + 1, 0), passing(problem.seconds.size() + 1, 0);
   for (std::size_t step = 0; step < problem.host.size(); ++step) {
     load[step] = std::max(load[step], problem.host[step]);
     load[step + 1] = std::max(load[step + 1], problem.host[step]);
   }
   for (int number : resting) {
     const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(number)];
-    const StepIndex out = candidate.stretch.after + 1, in = candidate.stretch.before;
+    const StepIndex out = candidate.stretch.after + 1, end = candidate.stretch.before + 1;
     const bool may_go = candidate.placement != Placement::host && problem.has_disk;
     covers.push_back(
-        {out + 1, may_go ? in : out + 1, candidate.host_bytes, candidate.disk_out_seconds + candidate.disk_in_seconds});
-    taken.push_back(candidate.placement == Placement::disk);
-    for (StepIndex place = out; place <= in; ++place) {
-      if (taken.back() && place != out && place != in) continue;
+        {out, may_go ? end : out, candidate.host_bytes, candidate.disk_out_seconds + candidate.disk_in_seconds});
+    forced.push_back(candidate.placement == Placement::disk);
+    for (StepIndex place = out; place < end && !forced.back(); ++place) {
       load[static_cast<std::size_t>(place)] += candidate.host_bytes;
     }
   }
-  return Covering(covers, std::move(load), host_bytes, taken).solve(taken);
+  std::vector<bool> chosen;
+  do {
+    chosen = Covering(covers, load, host_bytes, forced).solve(forced);
+  } while (count_passing(problem, resting, chosen, passing, load));
+  return chosen;
 }
 
 }  // namespace sectionflow

@@ -38,15 +38,21 @@ std::vector<bool> disk_choice(const SwapProblem& problem, const std::vector<int>
 }
 
 std::size_t host_bytes_of(const SwapProblem& problem, const std::vector<Decision>& decisions) {
-  std::vector<std::size_t> load(problem.seconds.size() + 1, 0);
+  std::vector<std::size_t> load(problem.seconds.size() + 1, 0), passing(problem.seconds.size() + 1, 0);
   std::copy(problem.host.begin(), problem.host.end(), load.begin());
   for (const Decision& decision : decisions) {
     const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(decision.candidate)];
-    for (StepIndex place = candidate.stretch.after + 1; place <= decision.in; ++place) {
+    const StepIndex out = candidate.stretch.after + 1;
+    for (StepIndex place = out; place <= decision.in; ++place) {
       if (decision.on_disk && place > decision.disk_out && place < decision.disk_in) continue;
-      load[static_cast<std::size_t>(place)] += candidate.host_bytes;
+      const bool goes = decision.on_disk && place == out && place == decision.disk_out;
+      const bool comes = decision.on_disk && place == decision.in && place == decision.disk_in;
+      std::size_t& most = passing[static_cast<std::size_t>(place)];
+      if (goes || comes) most = std::max(most, candidate.host_bytes);
+      if (!goes && !comes) load[static_cast<std::size_t>(place)] += candidate.host_bytes;
     }
   }
+  for (std::size_t place = 0; place < load.size(); ++place) load[place] += passing[place];
   return *std::max_element(load.begin(), load.end());
 }
 

@@ -13,7 +13,7 @@ namespace sectionflow {
 namespace {
 
 /// Device budgets that are planned for, from the least that any plan can reach to what the program needs without rests;
-/// and host budgets, up to what all rests together would take.
+/// and host budgets for each, below what its plan takes that has no limit on the host.
 constexpr std::size_t kRungs = 64, kHostRungs = 16;
 /// Budgets below this rung are refused where the lowest rung's plans are: the least that is asked for is one number.
 constexpr std::size_t kLowRungs = 8;
@@ -44,11 +44,6 @@ void SwapPlanner::make_ladders(std::size_t top) {
   const std::size_t bottom = std::min(top, variables + least_device_bytes(problem_));
   for (std::size_t i = 0; i <= kRungs; ++i) rungs_.push_back(i == kRungs ? top : bottom + (top - bottom) / kRungs * i);
   rungs_.erase(std::unique(rungs_.begin(), rungs_.end()), rungs_.end());
-  std::size_t all = 0;
-  for (const RestCandidate& candidate : problem_.candidates) all += candidate.host_bytes;
-  for (std::size_t i = 0; i <= kHostRungs; ++i)
-    host_rungs_.push_back(round_up(all / kHostRungs * i, alignment_of(Tier::host)));
-  host_rungs_.erase(std::unique(host_rungs_.begin(), host_rungs_.end()), host_rungs_.end());
 }
 
 SwapPlan SwapPlanner::plan() {
@@ -61,7 +56,9 @@ SwapPlan SwapPlanner::plan() {
     // all the same. Each rung is asked, so that more of the device has all the plans of less.
     for (std::size_t rung = is_too_little ? 1 : highest + 1; rung-- > 0;) {
       const Proposal free = free_proposal(rung);
-      if (may_help(free.bound)) offer(free_plan(free));
+      if (!may_help(free.bound)) continue;
+      offer(free_plan(free));
+      if (problem_.has_disk) offer(made_of(tight_proposal(free, 0)));
     }
   }
   return std::move(*best_);
@@ -88,20 +85,40 @@ void SwapPlanner::try_rung(std::size_t rung) {
 
 /// The plans of one device rung for a limited host.
 void SwapPlanner::try_tight(const Proposal& free) {
-  for (std::size_t h = host_rungs_.size(); h-- > 0;) {
-    const std::size_t host = host_rungs_[h];
-    if (host > host_room() || host >= free.plan.host_bytes) continue;
-    if (!problem_.has_disk && least_host_bytes(free.rung) > host) return;
-    Proposal tight{.rung = free.rung, .room = {.device = free.room.device, .host = host}};
-    tight.plan = problem_.has_disk ? plan_rests(problem_, tight.room, free.plan.resting)
-                                   : search_rests(problem_, tight.room, slack());
-    tight.bound = std::max(free.bound, tight.plan.play.seconds);
-    if (tight.plan.host_bytes > host || !may_help(tight.bound)) continue;
+  const std::vector<std::size_t> rungs = host_rungs(free);
+  for (auto host = rungs.rbegin(); host != rungs.rend(); ++host) {
+    if (*host > host_room()) continue;
+    Proposal tight = tight_proposal(free, *host);
+    if (tight.plan.host_bytes > host_room() || !may_help(tight.bound)) continue;
     const SwapPlan& unlimited = free_plan(free);
     if (free.rung > 0 && unlimited.device_peak > tools_.budgets().device) return;
     tight.bound = std::max(tight.bound, unlimited.prediction.seconds);
     if (may_help(tight.bound)) offer(made_of(std::move(tight)));
   }
+}
+
+/// Host budgets for a device rung, ascending: from the least that can be reached to less than what all rests of the
+/// plan without a limit take.
+std::vector<std::size_t> SwapPlanner::host_rungs(const Proposal& free) const {
+  std::vector<std::size_t> rungs;
+  std::size_t least = least_host_bytes(free.rung);
+  if (problem_.has_disk) {
+    rungs.push_back(0);
+    least = tight_proposal(free, 0).plan.host_bytes;
+  }
+  for (std::size_t i = 0; i < kHostRungs && least < free.plan.host_bytes; ++i) {
+    const std::size_t host = least + (free.plan.host_bytes - least) / kHostRungs * i;
+    rungs.push_back(round_up(host, alignment_of(Tier::host)));
+  }
+  return rungs;
+}
+
+SwapPlanner::Proposal SwapPlanner::tight_proposal(const Proposal& free, std::size_t host) const {
+  Proposal tight{.rung = free.rung, .room = {.device = free.room.device, .host = host}};
+  tight.plan = problem_.has_disk ? plan_rests(problem_, tight.room, free.plan.resting)
+                                 : search_rests(problem_, tight.room, slack());
+  tight.bound = std::max(free.bound, tight.plan.play.seconds);
+  return tight;
 }
 
 SwapPlanner::Proposal SwapPlanner::free_proposal(std::size_t rung) const {

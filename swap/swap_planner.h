@@ -19,8 +19,9 @@ struct SwapPlan {
   Prediction prediction{};
 };
 
-/// Plans for budgets. Ladders of device and host budgets depend on the script alone, and so does the one plan for each
-/// device rung without a limit on the host, and the one for each pair of rungs. A budget chooses among the plans of the
+/// Plans for budgets. The ladder of device budgets depends on the script alone, and so do the one plan for each of its
+/// rungs without a limit on the host, the ladder of host budgets below what that takes, and the one plan for each pair
+/// of rungs. A budget chooses among the plans of the
 /// rungs that it reaches: a larger one chooses among these and more, and never does worse. Most are never made, since
 /// it is known that they would not be chosen:
 ///
@@ -50,6 +51,8 @@ class SwapPlanner {
   bool lowest_fits();
   void try_rung(std::size_t rung);
   void try_tight(const Proposal& free);
+  std::vector<std::size_t> host_rungs(const Proposal& free) const;
+  Proposal tight_proposal(const Proposal& free, std::size_t host) const;
   const SwapPlan& free_plan(const Proposal& free);
   Proposal free_proposal(std::size_t rung) const;
   SwapPlan made_of(Proposal proposal);
@@ -72,8 +75,8 @@ class SwapPlanner {
   StepTimes times_;
   SwapProblem problem_;
   double compute_seconds_ = 0;
-  std::vector<std::size_t> rungs_, host_rungs_;  // budgets, ascending; the host's without its variables
-  std::map<std::size_t, SwapPlan> free_plans_;   // by rung
+  std::vector<std::size_t> rungs_;              // device budgets, ascending
+  std::map<std::size_t, SwapPlan> free_plans_;  // by rung
   std::optional<SwapPlan> best_;
 };
 

@@ -1,7 +1,9 @@
 #include "swap/time_rests.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 
 namespace sectionflow {
 namespace {
@@ -38,6 +40,48 @@ class Room {
   std::vector<std::ptrdiff_t> free_;
 };
 
+/// Free bytes of the host by place. Rests that come to the host and leave it at one place take turns: they need the
+/// room of the largest of them.
+class HostRoom : public Room {
+ public:
+  using Room::Room;
+
+  void pass(StepIndex place, std::size_t bytes) {
+    const std::size_t most = most_passing(place);
+    passing_[place].insert(bytes);
+    take(place, place + 1, most_passing(place) - most);
+  }
+  void pass_no_more(StepIndex place, std::size_t bytes) {
+    const std::size_t most = most_passing(place);
+    passing_[place].erase(passing_[place].find(bytes));
+    give(place, place + 1, most - most_passing(place));
+  }
+  /// Lets one that passes stay, where there is room for it beside the others.
+  bool stay(StepIndex place, std::size_t bytes) {
+    pass_no_more(place, bytes);
+    const bool stays = end_of_room(place, place + 1, bytes) > place;
+    if (stays) take(place, place + 1, bytes);
+    if (!stays) pass(place, bytes);
+    return stays;
+  }
+  /// The first place in [first, last) with room for one that passes; `last` where none has.
+  StepIndex first_to_pass(StepIndex first, StepIndex last, std::size_t bytes) const {
+    const auto has_room = [&](StepIndex place) {
+      const std::size_t most = most_passing(place);
+      return bytes <= most || end_of_room(place, place + 1, bytes - most) > place;
+    };
+    while (first < last && !has_room(first)) ++first;
+    return first;
+  }
+
+ private:
+  std::size_t most_passing(StepIndex place) const {
+    const auto found = passing_.find(place);
+    return found == passing_.end() || found->second.empty() ? 0 : *found->second.rbegin();
+  }
+  std::map<StepIndex, std::multiset<std::size_t>> passing_;
+};
+
 class Timing {
  public:
   Timing(const SwapProblem& problem, const std::vector<int>& resting, const std::vector<bool>& on_disk,
@@ -50,8 +94,8 @@ class Timing {
           {.candidate = resting[i], .on_disk = on_disk[i], .hold = -1, .in = in, .disk_out = out, .disk_in = in});
       device_.give(out, in, candidate.bytes);
       if (!on_disk[i]) host_.take(out, in + 1, candidate.host_bytes);
-      if (on_disk[i]) host_.take(out, out + 1, candidate.host_bytes);
-      if (on_disk[i]) host_.take(in, in + 1, candidate.host_bytes);
+      if (on_disk[i]) host_.pass(out, candidate.host_bytes);
+      if (on_disk[i]) host_.pass(in, candidate.host_bytes);
     }
   }
 
@@ -120,9 +164,10 @@ class Timing {
       const double begin = std::max(over, disk_free);
       disk_free = begin + candidate.disk_out_seconds;
       const StepIndex wanted = place_from(begin, out, last);
-      // Its first place is counted already.
-      decision.disk_out = host_.end_of_room(out + 1, wanted + 1, candidate.host_bytes) - 1;
-      host_.take(out + 1, decision.disk_out + 1, candidate.host_bytes);
+      const StepIndex end = host_.end_of_room(out + 1, wanted + 1, candidate.host_bytes);
+      if (end == out + 1 || !host_.stay(out, candidate.host_bytes)) continue;
+      host_.take(out + 1, end, candidate.host_bytes);
+      decision.disk_out = end - 1;
     }
   }
 
@@ -144,6 +189,11 @@ class Timing {
       const RestCandidate& candidate = candidate_of(decision);
       const StepIndex last = candidate.stretch.before;
       decision.in = device_.begin_of_room(std::clamp(queue, decision.in, last), last, candidate.bytes);
+      if (decision.on_disk) {
+        host_.pass_no_more(last, candidate.host_bytes);
+        decision.in = host_.first_to_pass(decision.in, last, candidate.host_bytes);
+        host_.pass(decision.in, candidate.host_bytes);
+      }
       device_.take(decision.in, last, candidate.bytes);
       queue = std::max(queue, decision.in);
     }
@@ -165,15 +215,20 @@ class Timing {
       if (!decision.on_disk) continue;
       const RestCandidate& candidate = candidate_of(decision);
       const StepIndex wanted = std::clamp(queue, decision.disk_in, decision.in);
-      decision.disk_in = host_.begin_of_room(wanted, decision.in, candidate.host_bytes);
-      host_.take(decision.disk_in, decision.in, candidate.host_bytes);
+      const StepIndex begin = host_.begin_of_room(wanted, decision.in, candidate.host_bytes);
+      decision.disk_in = decision.in;
+      if (begin < decision.in && host_.stay(decision.in, candidate.host_bytes)) {
+        host_.take(begin, decision.in, candidate.host_bytes);
+        decision.disk_in = begin;
+      }
       queue = std::max(queue, decision.disk_in);
     }
   }
 
   const SwapProblem& problem_;
   const std::vector<StepTime>& times_;
-  Room device_, host_;
+  Room device_;
+  HostRoom host_;
   std::vector<Decision> decisions_;
 };
 

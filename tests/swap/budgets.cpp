@@ -112,6 +112,39 @@ TEST(InsertSwaps, MoreMemoryIsNeverSlower) {
   }
 }
 
+/// The largest tensor that idles somewhere in the net's program, in whole pages.
+std::size_t largest_idle_bytes(const TrainingCase& training_case) {
+  std::size_t most = 0;
+  Swapped net(training_case, with_memory({}, 1_GiB));
+  net.session().set_script_editor("largest", [&](const Script& script, PlanningTools& tools) {
+    for (const IdleStretch& stretch : idle_stretches(tools.draft(script))) most = std::max(most, stretch.bytes);
+    return script;
+  });
+  net.plan();
+  return round_up(most, alignment_of(Tier::host));
+}
+
+TEST(InsertSwaps, BesideADiskTheHostNeedsRoomForOneTensorAlone) {
+  const TrainingCase net = deep_net();
+  const std::size_t host = largest_idle_bytes(net);
+  for (const SessionOptions& road : {SessionOptions{.host_memory = host, .disk = 64_MiB},
+                                     SessionOptions{.host_memory = host, .disk = 64_MiB, .copy_threads = true}}) {
+    const Bounds bounds = bounds_of(net, road);
+    for (std::size_t i = 0; i < 4; ++i) {
+      Swapped swapped(net, with_memory(road, bounds.least + (bounds.whole - bounds.least) / 4 * i));
+      const ProgramReport report = swapped.plan();
+      EXPECT_TRUE(report.fits) << i;
+      EXPECT_GT(report.disk_bytes_out, 0U);
+      EXPECT_LE(report.host_peak_bytes, host);
+      swapped.session().initialize();
+      EXPECT_NO_THROW(swapped.run());
+    }
+    SessionOptions less = road;
+    less.host_memory = host - alignment_of(Tier::host);
+    EXPECT_FALSE(Swapped(net, with_memory(less, bounds.least)).plan().fits);
+  }
+}
+
 TEST(InsertSwaps, ABudgetThatTheWholeGraphFitsMovesNothing) {
   const TrainingCase net = deep_net();
   Swapped swapped(net, with_memory({}, bounds_of(net, {}).whole));

@@ -51,6 +51,19 @@ TEST(ChooseRests, TheDiskTakesWhatTheHostHasNoRoomFor) {
   EXPECT_THAT(choose_disk(problem, {0, 1}, 99), ElementsAre(true, true));
 }
 
+TEST(ChooseRests, OnTheirWayToTheDiskRestsTakeTurns) {
+  // Both leave before step 1 and are back before step 9; the third is in the host all the while.
+  SwapProblem problem = problem_of({{0, 9, 100}, {0, 9, 60}, {0, 9, 50}}, 0);
+  problem.candidates[2].placement = Placement::host;
+  EXPECT_THAT(choose_disk(problem, {0, 1, 2}, 150), ElementsAre(true, true, false));
+  const auto times = times_without_waits(problem);
+  for (const Decision& decision : time_rests(problem, {0, 1, 2}, {true, true, false}, times, 1000, 150)) {
+    if (!decision.on_disk) continue;
+    EXPECT_EQ(decision.disk_out, 1);
+    EXPECT_EQ(decision.disk_in, decision.in);
+  }
+}
+
 TEST(TimeRests, TheTeamBringsValuesBackForTheirReader) {
   const SwapProblem problem = problem_of({{0, 9, 100}}, 0);
   const auto decisions = time_rests(problem, {0}, {false}, times_without_waits(problem), 1000, 1000);
