@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/ops/concat.h"
-#include "kernels/kernel.h"
+#include "kernels/kernel_registry.h"
 
 namespace sectionflow {
 
@@ -79,4 +79,28 @@ inline JoinedParts split_grad_parts(const KernelRequest& request) {
 }
 
 }  // namespace joined
+/// The family's kernels from a room's make_join(parts, first input), make_cut(parts), and copy_kernel(bytes) for where
+/// the only part is the whole.
+template <auto make_join, auto make_cut, auto copy_kernel>
+void add_joined_kernels(KernelRegistry& registry) {
+  const auto concat = [](const KernelRequest& request) {
+    const auto parts = joined::concat_parts(request);
+    return parts ? make_join(*parts, 0) : copy_kernel(request.outputs[0].bytes());
+  };
+  registry.add("concat", concat, Bf16::native);
+  registry.add("stack", concat, Bf16::native);
+  const auto concat_grad = [](const KernelRequest& request) {
+    const auto parts = joined::concat_grad_parts(request);
+    return parts ? make_cut(*parts) : copy_kernel(request.outputs[0].bytes());
+  };
+  registry.add("concat_grad", concat_grad, Bf16::native);
+  const auto split = [](const KernelRequest& request) {
+    const auto parts = joined::split_parts(request);
+    return parts ? make_cut(*parts) : copy_kernel(request.outputs[0].bytes());
+  };
+  registry.add("split", split, Bf16::native);
+  const auto split_grad = [](const KernelRequest& request) { return make_join(joined::split_grad_parts(request), 1); };
+  registry.add("split_grad", split_grad, Bf16::native);
+}
+
 }  // namespace sectionflow

@@ -49,6 +49,7 @@ class QueueProgram {
   /// The recording of steps [first, last); nullptr before there is one.
   DeviceGraph* recording(StepIndex first, StepIndex last);
   void keep_recording(StepIndex first, StepIndex last, std::unique_ptr<DeviceGraph> graph);
+  std::size_t num_recordings() const { return recordings_.size(); }
   /// Steps [first, last) that the machine has refused to record.
   bool is_unrecordable(StepIndex first, StepIndex last) const { return unrecordable_.contains({first, last}); }
   void set_unrecordable(StepIndex first, StepIndex last) { unrecordable_.insert({first, last}); }

@@ -30,6 +30,7 @@ std::string ProgramReport::text() const {
             bytes_text(section_bytes) + " for the fullest section itself\n";
   }
   text += "  budget:     " + exact(budget_bytes) + (fits ? "\n" : ", too small\n");
+  if (context_bytes > 0) text += "  context:    " + exact(context_bytes) + " beside the budget\n";
   if (bytes_out > 0) {
     text += "  swapped:    " + bytes_text(bytes_out) + " out and " + bytes_text(bytes_in) + " in; host peak " +
             exact(host_peak_bytes) + "\n";

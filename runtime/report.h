@@ -18,7 +18,11 @@ struct LiveTensor {
 
 /// What is known of a program before its first step. Bytes are exact: a run measures the same.
 struct ProgramReport {
-  std::size_t budget_bytes = 0;           ///< of device memory
+  std::size_t budget_bytes = 0;  ///< of device memory
+  /// Device memory that is taken beside the budget, by a GPU's context, code, libraries and recordings, and by other
+  /// programs: as measured when the session was made, when the program was first played, and when it was recorded. 0 on
+  /// the CPU.
+  std::size_t context_bytes = 0;
   std::size_t persistent_bytes = 0;       ///< variables: parameters, slots, statistics
   std::size_t transient_bytes = 0;        ///< the rest of the peak: activations, gradients, feeds, fetches, scratch
   std::size_t planned_peak_bytes = 0;     ///< both; the smallest budget under which the program runs

@@ -72,6 +72,7 @@ Session::Session(Graph& graph, SessionOptions options, Where where) : graph_(&gr
                                                                  .queues = device_->queues()});
   });
   statistics_.bytes_limit = statistics_.bytes_reservable_limit = budgets_.device;
+  statistics_.context_bytes = device_->context_bytes();
 }
 
 Session::~Session() = default;
@@ -209,6 +210,7 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
        .poison = options_.poison,
        .check = options_.check_schedules,
        .edit_schedule = edit_schedule_});
+  compiled->report.context_bytes = statistics_.context_bytes;
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);
   latest_ = compiled.get();
@@ -314,10 +316,12 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
   std::byte* base = arena().data();
   swaps_->prepare(program);
   if (program.bound.empty()) bind_program(program, *graph_, layout_, base, swaps_->host_base());
+  const bool first_time = program.queue == nullptr;
   if (device_->queues() != nullptr) {
-    if (!program.queue) program.queue = std::make_unique<QueueProgram>(program, *device_->queues());
+    if (first_time) program.queue = std::make_unique<QueueProgram>(program, *device_->queues());
     program.queue->use_pinning(swaps_->pinnings());
   }
+  const std::size_t recordings = program.queue ? program.queue->num_recordings() : 0;
   std::vector<HostTensor> fetched;
   std::vector<std::byte*> fetch_pointers;
   for (const FetchSlot& slot : program.schedule.fetches) {
@@ -353,6 +357,7 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
     pending_.reset();
     throw;
   }
+  if (program.queue && (first_time || program.queue->num_recordings() != recordings)) note_context(program);
   return fetched;
 }
 

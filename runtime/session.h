@@ -131,7 +131,7 @@ class Session {
   std::size_t budget_bytes() const { return budgets_.device; }
   const TierBudgets& budgets() const { return budgets_; }
   /// Device memory that is taken beside the budget now: by a GPU's context, libraries and recordings, and by other
-  /// programs.
+  /// programs. Statistics and reports have it as of the last program that came to its place.
   std::size_t context_bytes() const { return device_->context_bytes(); }
   /// "cpu (2 threads)"
   std::string device_name() const { return device_->name(); }
@@ -218,6 +218,7 @@ class Session {
                                      const std::vector<const std::byte*>& feeds, const PlayOptions& options);
   void lay_out_variables();
   Arena& arena();
+  void note_context(Program& program);
   void begin_measurement(const Program& program);
   void finish(const Program& program, bool completed);
   void check_feeds(const Feeds& feeds) const;

@@ -8,6 +8,12 @@
 
 namespace sectionflow {
 
+/// Libraries load code when it is first used, and recordings take memory of their own: then, and only then, the GPU is
+/// asked again.
+void Session::note_context(Program& program) {
+  statistics_.context_bytes = program.report.context_bytes = device_->context_bytes();
+}
+
 void Session::begin_measurement(const Program& program) {
   // What is written behind the window shows by its page, what is written in it by the byte.
   arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + 1_MiB);
@@ -45,6 +51,7 @@ void Session::clear_statistics() {
   statistics_.bytes_limit = before.bytes_limit;
   statistics_.bytes_reservable_limit = before.bytes_reservable_limit;
   statistics_.bytes_reserved = statistics_.peak_bytes_reserved = before.bytes_reserved;
+  statistics_.context_bytes = before.context_bytes;
   statistics_.bytes_in_use = statistics_.bytes_active = before.bytes_in_use;
   statistics_.peak_bytes_in_use = statistics_.peak_bytes_active = before.bytes_in_use;
 }

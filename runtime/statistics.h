@@ -23,6 +23,7 @@ struct Statistics {
   std::size_t bytes_reclaimed = 0;  ///< moved to the host to make room
   std::int64_t num_single_reclaims = 0;
   std::int64_t num_full_reclaims = 0;
+  std::size_t context_bytes = 0;            ///< beside the budget: see ProgramReport::context_bytes
   std::size_t planned_peak_bytes = 0;       ///< of the last program played
   std::size_t measured_peak_bytes = 0;      ///< of the last program played while measuring; 0 when none was
   std::size_t planned_host_peak_bytes = 0;  ///< the same for what rests in host memory

@@ -92,8 +92,16 @@ fi
 # cuDNN may lie beside a Python that brings its own.
 cudnn=$(python3 -c 'import importlib.util as u; print(list(u.find_spec("nvidia.cudnn").submodule_search_locations)[0])' 2>/dev/null)
 [ -n "$cudnn" ] && arguments+=("-DCUDNN_ROOT=$cudnn")
+# And CUPTI, which a test wants.
+cupti=$(python3 -c '
+import importlib.util as u, os
+for name in ("nvidia.cu13", "nvidia.cuda_cupti"):
+    spec = u.find_spec(name)
+    for folder in (spec.submodule_search_locations if spec else []):
+        if os.path.exists(os.path.join(folder, "include", "cupti.h")): print(folder); raise SystemExit' 2>/dev/null)
+[ -n "$cupti" ] && arguments+=("-DCUPTI_ROOT=$cupti")
 
-programs=(test_ops test_cuda test_sections compare bench_train_steps)
+programs=(test_ops test_cuda test_cuda_calls test_sections compare bench_train_steps)
 stage configure 60 cmake "${arguments[@]}"
 configured=$?
 if [ "$configured" -eq 0 ]; then
@@ -103,17 +111,19 @@ if [ "$configured" -eq 0 ]; then
   stage build "$([ -n "$no_gpu" ] && echo 3600 || echo 260)" ninja -C "$build" -j "$jobs" "${programs[@]}"
 fi
 built=""
-for program in tests/test_ops tests/test_cuda tests/test_sections bench/bench_compare bench/bench_train_steps; do
+for program in tests/test_ops tests/test_cuda tests/test_cuda_calls tests/test_sections bench/bench_compare bench/bench_train_steps; do
   [ -x "$build/$program" ] || built="$program is not built"
 done
 missing=${no_gpu:-$built}
 
 # ---- Tests. The suites of operations and strategies are among those of the label.
 
-# A test that is skipped here has found no GPU: that is a failure where there is one.
+# A test that is skipped here has found no GPU: that is a failure where there is one. The one that watches the calls of
+# CUDA may have been built without CUPTI; it is a stage of its own, which says so.
 # shellcheck disable=SC2016
-stage_unless "$missing" ctest_gpu 120 bash -c 'ctest "$@" && ! grep -l Skipped "$0"' "$work/ctest_gpu.log" \
+stage_unless "$missing" ctest_gpu 120 bash -c 'ctest "$@" -E "^gpu/calls" && ! grep -l Skipped "$0"' "$work/ctest_gpu.log" \
   --test-dir "$build" -L '^gpu$' -j "$((jobs < 8 ? jobs : 8))" --output-on-failure
+stage_unless "$missing" runtime_calls 40 env SECTIONFLOW_TEST_DEVICE=cuda "$build/tests/test_cuda_calls"
 steps=("$build/bench/bench_train_steps" --device cuda --model mnist_resnet --batch 4 --cut 4 --steps 2 --device-memory 64MiB)
 no_sanitizer=$missing
 command -v compute-sanitizer >/dev/null || [ -n "$no_sanitizer" ] || no_sanitizer="there is no compute-sanitizer"

@@ -217,6 +217,9 @@ Comparison compare_strategies(const std::vector<Strategy>& strategies, const Com
   const Batch first_batch = options.batch(0);
   std::vector<std::unique_ptr<Runner>> runners = line_up(strategies, options, first_batch);
   race(runners, options);
+  // Before a further session makes handles of its own.
+  const auto& trained = std::find_if(runners.begin(), runners.end(), [](const auto& r) { return r->result.fits; });
+  const std::size_t context_bytes = trained == runners.end() ? 0 : (*trained)->contender->session().context_bytes();
   Graph none;
   const Session session(none, options.session);  // what its options come to
   Comparison comparison{.model = options.model,
@@ -225,6 +228,7 @@ Comparison compare_strategies(const std::vector<Strategy>& strategies, const Com
                         .device = session.device_name(),
                         .threads = session.threads(),
                         .budgets = session.budgets(),
+                        .context_bytes = context_bytes,
                         .device_limited = options.session.device_memory.is_limited(),
                         .copy_threads = options.session.copy_threads,
                         .link_bandwidth = options.session.link_bandwidth,

@@ -82,7 +82,10 @@ struct Comparison {
   std::int64_t steps = 0;
   std::string device;  ///< "cpu (2 threads)"
   int threads = 0;
-  TierBudgets budgets;          ///< of every strategy but the reference
+  TierBudgets budgets;  ///< of every strategy but the reference
+  /// Device memory that is taken beside all budgets when all have trained: by a GPU's context, code, libraries and the
+  /// recordings of all strategies, and by other programs; 0 on the CPU.
+  std::size_t context_bytes = 0;
   bool device_limited = false;  ///< whether a budget of device memory was given
   bool copy_threads = false;
   double link_bandwidth = 0;                ///< bytes a second and direction; 0: unlimited
@@ -92,7 +95,8 @@ struct Comparison {
 
   /// "model mnist_resnet, batch 250, 20 steps, cpu (2 threads)".
   std::string setting() const;
-  /// "device memory 120 MiB, host memory 1.00 GiB, no disk, link as fast as it goes, copies by the compute team".
+  /// "device memory 120 MiB, host memory 1.00 GiB, no disk, link as fast as it goes, copies by the compute team"; on a
+  /// GPU "device memory 120 MiB and 312 MiB for context and libraries, ...".
   std::string limits() const;
   /// A table for people.
   std::string text() const;

@@ -72,6 +72,7 @@ std::string Comparison::json() const {
                {"disk_bytes", budgets.disk},
                {"link_bytes_per_second", link_bandwidth},
                {"copy_threads", copy_threads}};
+  if (context_bytes > 0) json["context_bytes"] = context_bytes;
   if (reference) json["reference"] = json_of(*reference);
   json["strategies"] = rows;
   if (!largest.empty()) json["largest"] = found;

@@ -66,8 +66,9 @@ std::string Comparison::setting() const {
 }
 
 std::string Comparison::limits() const {
-  return text_of("device memory ", bytes_text(budgets.device), device_limited ? "" : " (all)", ", host memory ",
-                 bytes_text(budgets.host), ", ",
+  return text_of("device memory ", bytes_text(budgets.device), device_limited ? "" : " (all)",
+                 context_bytes > 0 ? text_of(" and ", bytes_text(context_bytes), " for context and libraries") : "",
+                 ", host memory ", bytes_text(budgets.host), ", ",
                  budgets.disk > 0 ? text_of("disk ", bytes_text(budgets.disk)) : std::string("no disk"), ", link ",
                  link_bandwidth > 0 ? text_of(bytes_text(static_cast<std::size_t>(link_bandwidth)), "/s each way")
                                     : std::string("as fast as it goes"),

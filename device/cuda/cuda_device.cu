@@ -4,14 +4,15 @@
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_memory.h"
+#include "device/cuda/own_kernels.h"
 
 namespace sectionflow {
 namespace {
 
 using gpu::check_cuda;
 
-/// Of free device memory nobody is promised this much: libraries load the code of a kernel when it is first used, and
-/// recordings take some.
+/// Of free device memory nobody is promised this much: cuBLASLt and cuDNN load the code of a kernel when it is first
+/// used, and recordings take some.
 std::size_t margin(std::size_t total_bytes) {
   return std::max(512_MiB, total_bytes / 25);
 }
@@ -77,6 +78,7 @@ void CudaDevice::make_handles() {
   const cudnnStatus_t joined = cudnnSetStream(cudnn_, stream(Queue::compute));
   SF_CHECK(joined == CUDNN_STATUS_SUCCESS, DeviceError, name_, ": cudnnSetStream: ", cudnnGetErrorString(joined));
 #endif
+  (void)gpu::load_own_kernels();
   check_cuda(cudaDeviceSynchronize(), "start of the device");
   std::size_t total = 0;
   check_cuda(cudaMemGetInfo(&free_bytes_, &total), "cudaMemGetInfo");
@@ -104,7 +106,7 @@ std::size_t CudaDevice::context_bytes() const {
   select();
   std::size_t free = 0, total = 0;
   check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  return total - free - std::min(total - free, allocated_bytes_.load());
+  return total - free - std::min(total - free, allocated_cuda_bytes(ordinal_));
 }
 
 std::unique_ptr<void, void (*)(void*)> CudaDevice::enter() {
@@ -113,7 +115,7 @@ std::unique_ptr<void, void (*)(void*)> CudaDevice::enter() {
 }
 
 std::unique_ptr<DeviceMemory> CudaDevice::allocate(std::size_t num_bytes) {
-  return allocate_cuda_memory(num_bytes, ordinal_, allocated_bytes_);
+  return allocate_cuda_memory(num_bytes, ordinal_);
 }
 std::unique_ptr<DeviceMemory> CudaDevice::allocate_host(std::size_t num_bytes) {
   select();

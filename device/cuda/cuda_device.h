@@ -4,7 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
-#include <atomic>
 #include <memory>
 #include <string>
 
@@ -15,8 +14,9 @@
 
 namespace sectionflow {
 
-/// A GPU: one block of memory, three streams, the handles of the libraries. What context, code and handles take of the
-/// GPU's memory is there when the constructor returns, and grows no more.
+/// A GPU: one block of memory, three streams, the handles of the libraries. What context, handles and the code of our
+/// own kernels take of the GPU's memory is there when the constructor returns; code of the libraries comes with its
+/// first use.
 class CudaDevice final : public Device, public DeviceQueues {
  public:
   /// Throws: DeviceError.
@@ -87,7 +87,6 @@ class CudaDevice final : public Device, public DeviceQueues {
   RandomState* random_state_ = nullptr;  // on the device
   RandomState* new_state_ = nullptr;     // pinned
   std::size_t free_bytes_ = 0;
-  std::atomic<std::size_t> allocated_bytes_{0};
   bool allow_tf32_ = false;
 };
 

@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
 
 #include "base/bytes.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_memory.h"
+#include "device/cuda/own_kernels.h"
 #include "device/mapped_memory.h"
 
 namespace sectionflow {
@@ -27,10 +31,21 @@ __global__ void find_changed(const std::uint32_t* words, std::size_t count, std:
   if (last > 0) atomicMax(end, last);
 }
 
+[[maybe_unused]] const bool kLoadsWrite = gpu::add_own_kernel(reinterpret_cast<const void*>(&write_words));
+[[maybe_unused]] const bool kLoadsFind = gpu::add_own_kernel(reinterpret_cast<const void*>(&find_changed));
+
+/// The bytes that are allocated on a GPU. It stays where it is.
+std::atomic<std::size_t>& allocated_bytes_of(int ordinal) {
+  static std::mutex mutex;
+  static std::map<int, std::atomic<std::size_t>> bytes;
+  const std::lock_guard lock(mutex);
+  return bytes[ordinal];
+}
+
 class CudaMemory final : public DeviceMemory {
  public:
-  CudaMemory(std::size_t num_bytes, int ordinal, std::atomic<std::size_t>& allocated_bytes)
-      : num_bytes_(num_bytes), ordinal_(ordinal), allocated_bytes_(allocated_bytes) {
+  CudaMemory(std::size_t num_bytes, int ordinal)
+      : num_bytes_(num_bytes), ordinal_(ordinal), allocated_bytes_(allocated_bytes_of(ordinal)) {
     select();
     // The counter of changed_end lies behind, so that there is nothing but one block.
     const cudaError_t status = cudaMalloc(&data_, taken_bytes());
@@ -132,9 +147,11 @@ class PinnedMemory final : public DeviceMemory {
 
 }  // namespace
 
-std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes, int ordinal,
-                                                   std::atomic<std::size_t>& allocated_bytes) {
-  return std::make_unique<CudaMemory>(num_bytes, ordinal, allocated_bytes);
+std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes, int ordinal) {
+  return std::make_unique<CudaMemory>(num_bytes, ordinal);
+}
+std::size_t allocated_cuda_bytes(int ordinal) {
+  return allocated_bytes_of(ordinal).load();
 }
 std::unique_ptr<DeviceMemory> allocate_pinned_memory(std::size_t num_bytes, DeviceQueues& queues) {
   return std::make_unique<PinnedMemory>(num_bytes, queues);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 
@@ -8,11 +7,11 @@
 
 namespace sectionflow {
 
-/// One cudaMalloc on a GPU, counted in `allocated_bytes` while it lives, which must outlive it. Filling and looking at
-/// it is for when the GPU's queues are empty. Throws: DeviceError with the bytes that were refused and those that are
-/// free.
-std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes, int ordinal,
-                                                   std::atomic<std::size_t>& allocated_bytes);
+/// One cudaMalloc on a GPU. Filling and looking at it is for when the GPU's queues are empty. Throws: DeviceError with
+/// the bytes that were refused and those that are free.
+std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes, int ordinal);
+/// What of a GPU's memory this process has from allocate_cuda_memory, for whichever session.
+std::size_t allocated_cuda_bytes(int ordinal);
 /// Host memory that is pinned for the device's own copies; `queues` must outlive it. Throws: DeviceError.
 std::unique_ptr<DeviceMemory> allocate_pinned_memory(std::size_t num_bytes, DeviceQueues& queues);
 

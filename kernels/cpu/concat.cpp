@@ -6,7 +6,6 @@
 #include "kernels/cpu/copy_kernel.h"
 #include "kernels/function_kernel.h"
 #include "kernels/joined_parts.h"
-#include "kernels/kernel_registry.h"
 
 namespace sectionflow {
 namespace {
@@ -114,38 +113,10 @@ std::unique_ptr<Kernel> make_cut(const JoinedParts& parts) {
   });
 }
 
-/// Where the only part is the whole.
-std::unique_ptr<Kernel> make_copy(const KernelRequest& request) {
-  return copy_kernel(request.outputs[0].bytes());
-}
-
-std::unique_ptr<Kernel> make_concat(const KernelRequest& request) {
-  const auto parts = joined::concat_parts(request);
-  return parts ? make_join(*parts, 0) : make_copy(request);
-}
-
-std::unique_ptr<Kernel> make_concat_grad(const KernelRequest& request) {
-  const auto parts = joined::concat_grad_parts(request);
-  return parts ? make_cut(*parts) : make_copy(request);
-}
-
-std::unique_ptr<Kernel> make_split(const KernelRequest& request) {
-  const auto parts = joined::split_parts(request);
-  return parts ? make_cut(*parts) : make_copy(request);
-}
-
-std::unique_ptr<Kernel> make_split_grad(const KernelRequest& request) {
-  return make_join(joined::split_grad_parts(request), 1);
-}
-
 }  // namespace
 
 void add_concat_cpu_kernels(KernelRegistry& registry) {
-  registry.add("concat", make_concat, Bf16::native);
-  registry.add("stack", make_concat, Bf16::native);
-  registry.add("concat_grad", make_concat_grad, Bf16::native);
-  registry.add("split", make_split, Bf16::native);
-  registry.add("split_grad", make_split_grad, Bf16::native);
+  add_joined_kernels<make_join, make_cut, copy_kernel>(registry);
 }
 
 }  // namespace sectionflow

@@ -1,19 +1,16 @@
-#include "graph/ops/reduce.h"
+
+#include "kernels/formulas/reduce.h"
 
 #include <algorithm>
 
 #include "kernels/cpu/broadcast_loop.h"
 #include "kernels/cpu/fixed_order_reduce.h"
-#include "kernels/formulas/reduce.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/reduce_kernels.h"
 
 namespace sectionflow {
 namespace {
-
-std::vector<bool> reduced_axes_of(const KernelRequest& request, const Shape& x) {
-  return reduced_axes(request.node.options<ReduceNodeOptions>().reduce, x.rank(), request.node.label());
-}
 
 std::unique_ptr<Kernel> make_sum(const ReducePlan& plan, double divisor) {
   return function_kernel(
@@ -34,20 +31,6 @@ std::unique_ptr<Kernel> make_max(const ReducePlan& plan) {
                  formulas::MaxReducer(), [=](std::int64_t result, float total) { y[result] = total; });
       },
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(float)});
-}
-
-std::unique_ptr<Kernel> make_reduce(const KernelRequest& request) {
-  const Shape& x = request.inputs[0].shape;
-  const ReducePlan plan(x, reduced_axes_of(request, x));
-  switch (request.node.options<ReduceNodeOptions>().reduction) {
-    case Reduction::sum:
-      return make_sum(plan, 1);
-    case Reduction::mean:
-      return make_sum(plan, static_cast<double>(plan.num_reduced()));
-    case Reduction::max:
-      return make_max(plan);
-  }
-  return nullptr;
 }
 
 std::unique_ptr<Kernel> make_reduce_grad(const KernelRequest& request) {
@@ -113,7 +96,7 @@ std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
 }  // namespace
 
 void add_reduce_cpu_kernels(KernelRegistry& registry) {
-  registry.add("reduce", make_reduce);
+  registry.add("reduce", make_reduce<ReducePlan, make_sum, make_max>);
   registry.add("reduce_grad", make_reduce_grad);
   registry.add("reduce_max_grad", make_reduce_max_grad);
 }

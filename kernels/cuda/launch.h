@@ -10,6 +10,7 @@
 #include <cuda_runtime.h>
 
 #include "device/cuda/cuda_check.h"
+#include "device/cuda/own_kernels.h"
 #else
 #include "kernels/cuda/host_thread.h"
 #endif
@@ -96,9 +97,16 @@ __global__ void run_blocks(const std::int64_t first_block, const std::int64_t nu
   body(thread);
 }
 
+/// Kernels that are launched anywhere are loaded when the device is opened.
+template <class Body>
+inline const bool kLoadsEach = add_own_kernel(reinterpret_cast<const void*>(&run_each<Body>));
+template <class Body>
+inline const bool kLoadsBlocks = add_own_kernel(reinterpret_cast<const void*>(&run_blocks<Body>));
+
 template <class Body>
 void launch_each(void* queue, std::int64_t count, const Body& body) {
   check_body<Body>();
+  (void)kLoadsEach<Body>;
   if (count == 0) return;
   constexpr std::int64_t kEnoughBlocks = std::int64_t{1} << 20;
   const std::int64_t blocks = std::min((count + kMostThreads - 1) / kMostThreads, kEnoughBlocks);
@@ -108,6 +116,7 @@ void launch_each(void* queue, std::int64_t count, const Body& body) {
 template <class Body>
 void launch_blocks(void* queue, const LaunchShape& shape, const Body& body) {
   check_body<Body>();
+  (void)kLoadsBlocks<Body>;
   for_each_grid(shape.blocks, [&](std::int64_t first, std::int64_t count) {
     run_blocks<<<static_cast<unsigned>(count), static_cast<unsigned>(shape.threads), shape.shared_bytes,
                  static_cast<cudaStream_t>(queue)>>>(first, shape.blocks, body);

@@ -1,19 +1,15 @@
 #include <cstdint>
 
 #include "base/bytes.h"
-#include "graph/ops/reduce.h"
 #include "kernels/cuda/broadcast.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/fixed_order_reduce.h"
 #include "kernels/formulas/reduce.h"
 #include "kernels/function_kernel.h"
+#include "kernels/reduce_kernels.h"
 
 namespace sectionflow {
 namespace {
-
-std::vector<bool> reduced_axes_of(const KernelRequest& request, const Shape& x) {
-  return reduced_axes(request.node.options<ReduceNodeOptions>().reduce, x.rank(), request.node.label());
-}
 
 std::unique_ptr<Kernel> make_sum(const gpu::ReducePlan& plan, double divisor) {
   return function_kernel(
@@ -31,20 +27,6 @@ std::unique_ptr<Kernel> make_max(const gpu::ReducePlan& plan) {
                  formulas::MaxReducer(), gpu::StoreTotal<float>{static_cast<float*>(arguments.outputs[0])});
       },
       {.workspace_bytes = plan.workspace_bytes<formulas::MaxReducer>()});
-}
-
-std::unique_ptr<Kernel> make_reduce(const KernelRequest& request) {
-  const Shape& x = request.inputs[0].shape;
-  const gpu::ReducePlan plan(x, reduced_axes_of(request, x));
-  switch (request.node.options<ReduceNodeOptions>().reduction) {
-    case Reduction::sum:
-      return make_sum(plan, 1);
-    case Reduction::mean:
-      return make_sum(plan, static_cast<double>(plan.num_reduced()));
-    case Reduction::max:
-      return make_max(plan);
-  }
-  return nullptr;
 }
 
 std::unique_ptr<Kernel> make_reduce_grad(const KernelRequest& request) {
@@ -92,7 +74,7 @@ std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
 }  // namespace
 
 void add_reduce_cuda_kernels(KernelRegistry& registry) {
-  registry.add("reduce", make_reduce);
+  registry.add("reduce", make_reduce<gpu::ReducePlan, make_sum, make_max>);
   registry.add("reduce_grad", make_reduce_grad);
   registry.add("reduce_max_grad", make_reduce_max_grad);
 }

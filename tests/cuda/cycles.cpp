@@ -1,6 +1,7 @@
 // Small full cycles on a GPU: the machine's first where SECTIONFLOW_TEST_DEVICE is `cuda`, otherwise one that the host
 // plays.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -10,17 +11,21 @@
 #include "tests/support/test_device.h"
 #include "tests/support/tiny_model.h"
 #include "train/compare_strategies.h"
+#include "train/contender.h"
 
 namespace sectionflow {
 namespace {
 
 using namespace testing_support;
+using testing::HasSubstr;
+using testing::Not;
 
 class Cycles : public testing::Test {
  protected:
   Cycles() {
-    if (tests_run_on_cpu()) played_.emplace(EmulatedOptions{.kernels = EmulatedKernels::cpu});
+    if (tests_run_on_cpu()) played_.emplace(EmulatedOptions{.kernels = EmulatedKernels::cpu, .context = kContext});
   }
+  static constexpr std::size_t kContext = 40_MiB;
   static CompareOptions options(SessionOptions session) {
     session.device = cuda();
     CompareOptions result{.steps = 6, .session = session};
@@ -60,6 +65,56 @@ TEST_F(Cycles, VariablesAtHomeInPinnedMemoryGiveTheSameBytes) {
     comparison.session.swap_variables = travels;
     expect_the_same(compare_strategies({tiny_strategy("whole", 0), tiny_strategy("three", 3)}, comparison));
   }
+}
+
+TEST_F(Cycles, WhatTheContextTakesIsReportedBesideTheBudget) {
+  Contender contender(tiny_strategy("whole", 0), {.device = cuda(), .device_memory = 8_MiB}, 6);
+  Session& session = contender.session();
+  const std::size_t at_start = session.statistics().context_bytes;
+  EXPECT_GT(at_start, 0U);
+  session.initialize();
+  std::vector<std::size_t> seen;
+  for (int step = 0; step < 4; ++step) {
+    const Batch batch = tiny_batch(step);
+    (void)contender.step(batch);
+    const ProgramReport& report = session.latest_program()->report;
+    EXPECT_EQ(report.context_bytes, session.statistics().context_bytes);
+    EXPECT_THAT(report.text(), HasSubstr(text_of("  context:    ", bytes_text(report.context_bytes), " (",
+                                                 report.context_bytes, " bytes) beside the budget\n")));
+    EXPECT_EQ(report.planned_peak_bytes, session.statistics().planned_peak_bytes) << "it is none of the plan";
+    seen.push_back(report.context_bytes);
+  }
+  session.clear_statistics();
+  EXPECT_EQ(session.statistics().context_bytes, seen.back());
+  // A GPU is asked when the program is first played and when it is recorded, and never again.
+  EXPECT_EQ(seen[1], seen[3]);
+  if (tests_run_on_a_gpu()) return;
+  EXPECT_EQ(at_start, kContext);
+  EXPECT_EQ(seen[0], kContext);
+  EXPECT_EQ(seen[1], 2 * kContext) << "the recording's";
+  EXPECT_EQ(session.context_bytes(), 2 * kContext);
+}
+
+TEST_F(Cycles, AComparisonTellsTheContextOnceForAllStrategies) {
+  const Comparison comparison =
+      compare_strategies({tiny_strategy("whole", 0), tiny_strategy("two", 2)}, options({.device_memory = 8_MiB}));
+  EXPECT_GT(comparison.context_bytes, 0U);
+  EXPECT_THAT(comparison.limits(),
+              HasSubstr(text_of("device memory 8.00 MiB and ", bytes_text(comparison.context_bytes),
+                                " for context and libraries, host")));
+  EXPECT_THAT(comparison.json(), HasSubstr(text_of("\"context_bytes\": ", comparison.context_bytes)));
+}
+
+TEST(Context, OfTheCpuIsNothingAndIsNotShown) {
+  Contender contender(tiny_strategy("whole", 0), {.device_memory = 8_MiB}, 6);
+  contender.session().initialize();
+  const Batch batch = tiny_batch(0);
+  (void)contender.step(batch);
+  EXPECT_EQ(contender.session().context_bytes(), 0U);
+  EXPECT_EQ(contender.session().latest_program()->report.context_bytes, 0U);
+  EXPECT_THAT(contender.session().latest_program()->report.text(), Not(HasSubstr("context")));
+  const Comparison none{};
+  EXPECT_THAT(none.limits() + none.json(), Not(HasSubstr("context")));
 }
 
 }  // namespace

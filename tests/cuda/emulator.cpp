@@ -5,14 +5,17 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "device/device_queues.h"
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/four.h"
 #include "kernels/cuda/pack.h"
 #include "kernels/cuda/row_teams.h"
+#include "tests/support/emulated_device.h"
 #include "tests/support/gpu_blocks.h"
 
 namespace sectionflow {
@@ -179,6 +182,59 @@ TEST(Emulator, LaunchesThatNoGpuTakesAreCaught) {
   expect_caught({.blocks = 1, .threads = 48}, nothing, "48 threads a block");
   expect_caught({.blocks = 1, .threads = 512}, nothing, "512 threads a block");
   expect_caught({.blocks = 1, .threads = 32, .shared_bytes = 50000}, nothing, "50000 bytes of shared memory");
+}
+
+/// A kernel in which all threads of all blocks write one place: the last one's number stays.
+struct WritesOnePlace {
+  std::int64_t* place;
+  void operator()(std::int64_t i) const { *place = i; }
+  template <class Thread>
+  void operator()(Thread& thread) const {
+    *place = thread.block() * thread.block_size() + thread.index();
+  }
+};
+/// One in which each block reads what its neighbour writes.
+struct ReadsItsNeighbours {
+  std::int64_t* numbers;
+  template <class Thread>
+  void operator()(Thread& thread) const {
+    if (thread.index() == 0) numbers[thread.block()] = numbers[(thread.block() + 1) % thread.num_blocks()] + 1;
+  }
+};
+/// And one without a race.
+struct WritesItsOwn {
+  std::int64_t* numbers;
+  template <class Thread>
+  void operator()(Thread& thread) const {
+    if (thread.index() == 0) numbers[thread.block()] = thread.block();
+  }
+};
+
+/// How many contents of eight numbers the launch leaves, in twelve orders, as many as a case of an operation is run in.
+template <class Launch>
+std::size_t num_outcomes(Launch launch) {
+  std::set<std::vector<std::int64_t>> outcomes;
+  for (std::uint64_t order = 0; order < 12; ++order) {
+    const EmulatedOrder ordered(order);
+    const auto device = make_emulated_device({.seed = 1});
+    std::vector<std::int64_t> numbers(8, 0);
+    launch(device->queues()->native(Queue::compute), numbers.data());
+    device->queues()->synchronize();
+    outcomes.insert(numbers);
+  }
+  return outcomes.size();
+}
+
+TEST(Emulator, RacesOnGlobalMemoryShowInOtherOrders) {
+  constexpr gpu::LaunchShape kBlocks{.blocks = 8, .threads = 32};
+  EXPECT_GT(num_outcomes([](void* queue, std::int64_t* at) { gpu::launch_each(queue, 8, WritesOnePlace{at}); }), 1U);
+  EXPECT_GT(
+      num_outcomes([&](void* queue, std::int64_t* at) { gpu::launch_blocks(queue, kBlocks, WritesOnePlace{at}); }), 1U);
+  EXPECT_GT(
+      num_outcomes([&](void* queue, std::int64_t* at) { gpu::launch_blocks(queue, kBlocks, ReadsItsNeighbours{at}); }),
+      1U);
+  EXPECT_EQ(num_outcomes([&](void* queue, std::int64_t* at) { gpu::launch_blocks(queue, kBlocks, WritesItsOwn{at}); }),
+            1U);
 }
 
 TEST(RowTeams, ATeamTakesAsManyRowsAsThereAre) {

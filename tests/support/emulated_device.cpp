@@ -229,6 +229,7 @@ class EmulatedDevice final : public Device, public DeviceQueues {
   std::string name() const override { return "cuda:0 (emulated)"; }
   int threads() const override { return 1; }
   std::size_t total_memory() const override { return options_.memory; }
+  std::size_t context_bytes() const override { return options_.context * (1 + num_recordings_); }
   std::unique_ptr<DeviceMemory> allocate(std::size_t num_bytes) override {
     SF_CHECK(num_bytes <= options_.memory, DeviceError, "cuda: ", num_bytes, " bytes of an emulated device with ",
              options_.memory);
@@ -289,6 +290,7 @@ class EmulatedDevice final : public Device, public DeviceQueues {
     recording_->check_end();
     SF_CHECK(!options_.refuses_recordings, DeviceError, "no memory is left for the recording");
     queues_.set_recording(nullptr);
+    ++num_recordings_;
     return std::move(recording_);
   }
   void cancel_recording() noexcept override {
@@ -304,6 +306,7 @@ class EmulatedDevice final : public Device, public DeviceQueues {
   RandomState state_;
   std::map<void*, std::size_t> pinned_;
   std::unique_ptr<Recording> recording_;
+  std::size_t num_recordings_ = 0;
 };
 
 /// A kernel of the CPU as work of a queue.
@@ -364,11 +367,21 @@ const KernelRegistry& queued_cpu_kernels() {
 
 // A plain function makes the devices of a module, so what it needs lies outside of it.
 EmulatedOptions current_options;
+std::uint64_t current_order = 0;
 
 }  // namespace
 
 std::unique_ptr<Device> make_emulated_device(const EmulatedOptions& options) {
-  return std::make_unique<EmulatedDevice>(options);
+  EmulatedOptions ordered = options;
+  ordered.seed += current_order << 32;  // 0: the order of the seed alone
+  return std::make_unique<EmulatedDevice>(ordered);
+}
+
+EmulatedOrder::EmulatedOrder(std::uint64_t number) {
+  current_order = number;
+}
+EmulatedOrder::~EmulatedOrder() {
+  current_order = 0;
 }
 
 EmulatedCuda::EmulatedCuda(const EmulatedOptions& options) {

@@ -16,6 +16,7 @@ enum class EmulatedKernels { cuda, cpu };
 struct EmulatedOptions {
   EmulatedKernels kernels = EmulatedKernels::cuda;
   std::size_t memory = std::size_t{1} << 30;
+  std::size_t context = 0;          ///< bytes that are taken beside all budgets, and by each recording once more
   std::uint64_t seed = 0;           ///< decides which of the queues goes on next, and the order of blocks and threads
   bool refuses_recordings = false;  ///< at their end, for want of memory
 };
@@ -24,6 +25,17 @@ struct EmulatedOptions {
 /// put off for as long as nobody waits for it, and then done in an order that the seed draws from those that the events
 /// allow. So a wait that is missing shows as other bytes.
 std::unique_ptr<Device> make_emulated_device(const EmulatedOptions& options = {});
+
+/// While it lives, emulated GPUs that are made draw other orders for another number. A kernel in which two threads
+/// touch one place in global memory, one of them writing, gives other bytes in some of them: that memory is not
+/// watched, so that runs which must agree are given orders that differ.
+class EmulatedOrder {
+ public:
+  explicit EmulatedOrder(std::uint64_t number);
+  ~EmulatedOrder();
+  EmulatedOrder(const EmulatedOrder&) = delete;
+  EmulatedOrder& operator=(const EmulatedOrder&) = delete;
+};
 
 /// While it lives, cuda(0) is an emulated GPU.
 class EmulatedCuda {

@@ -14,6 +14,7 @@
 #include "device/device_queues.h"
 #include "graph/ops/basic.h"
 #include "kernels/kernel_registry.h"
+#include "tests/support/emulated_device.h"
 
 namespace sectionflow::testing_support {
 namespace {
@@ -99,9 +100,22 @@ std::unique_ptr<Kernel> make_kernel(const NodeCall& call, bool replay, Device& d
   return kernel_registry(device.kind()).make({call.node, call.inputs, call.outputs, call.booleans, replay, device});
 }
 
+/// Runs that differ in what must not matter have blocks and threads in other orders on an emulated GPU, which must not
+/// matter either.
+std::uint64_t order_of(const RunOptions& options) {
+  std::uint64_t order = options.garbage;
+  for (std::uint64_t part : {static_cast<std::uint64_t>(options.threads), static_cast<std::uint64_t>(options.in_place),
+                             std::uint64_t{options.replay}, std::uint64_t{options.address_seed}}) {
+    order = order * 31 + part;
+  }
+  return order;
+}
+
 /// A GPU is opened once a process: its libraries take long to begin. Never closed, since they end before us.
-std::shared_ptr<Device> device_of_runs(int threads) {
+std::shared_ptr<Device> device_of_runs(const RunOptions& options) {
   const DeviceSpec spec = test_device();
+  const int threads = options.threads;
+  const EmulatedOrder order(order_of(options));
   if (!tests_run_on_a_gpu()) return make_device(spec, threads);
   static Device* const gpu = make_device(spec, threads).release();
   return {gpu, [](Device*) {}};
@@ -112,7 +126,7 @@ class Runner {
   Runner(const Feeds& feeds, const RunOptions& options)
       : feeds_(feeds),
         options_(options),
-        device_(device_of_runs(options.threads)),
+        device_(device_of_runs(options)),
         scope_(device_->enter()),
         addresses_(options.address_seed) {
     for (const auto& [value, tensor] : feeds) {
