@@ -12,6 +12,7 @@
 #include "data/batch_loader.h"
 #include "data/dataset.h"
 #include "data/synthetic.h"
+#include "device/algorithm_choices.h"
 #include "graph/graph.h"
 #include "graph/graph_file.h"
 #include "graph/layers.h"

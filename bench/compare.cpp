@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "bench/zoo_arguments.h"
-#include "examples/models/device_named.h"
 #include "sectionflow.h"
 
 namespace {
@@ -19,7 +18,8 @@ struct Arguments {
   std::int64_t batch = 250;
   std::vector<std::string> strategies = {"whole", "sections:2", "sections:4", "sections:blocks"};
   std::int64_t steps = 20;
-  std::string device = "cpu", device_memory, host_memory, disk, swap_directory, link, profile;
+  DeviceArguments device{};
+  std::string device_memory, host_memory, disk, swap_directory, link, profile;
   bool copy_threads = false;
   int threads = 0;
   std::uint64_t seed = 0;
@@ -51,12 +51,12 @@ ProgramReport plan_whole(const Arguments& arguments, const Batch& batch) {
   Graph graph;
   GraphSectionManager manager(graph);
   const TrainableModel model = model_of(arguments.zoo, {}).build(graph, manager);
-  Session session(graph, {.device = device_named(arguments.device), .threads = arguments.threads});
+  Session session(graph, {.device = device_of(arguments.device), .threads = arguments.threads});
   return session.plan({model.loss}, types_of(model.feeds(batch)), {.targets = manager.training_operations()});
 }
 
 SessionOptions session_of(const Arguments& arguments, const Batch& batch) {
-  SessionOptions session{.device = device_named(arguments.device),
+  SessionOptions session{.device = device_of(arguments.device),
                          .host_memory = bytes_or_none(arguments.host_memory),
                          .disk = bytes_or_none(arguments.disk),
                          .swap_directory = arguments.swap_directory,
@@ -167,7 +167,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--steps", arguments.steps, "training steps of each strategy")->capture_default_str();
-  app.add_option("--device", arguments.device, kDeviceHelp)->capture_default_str();
+  add_device_arguments(app, arguments.device);
   app.add_option("--device-memory", arguments.device_memory,
                  "budget of each: a size, as in 512MiB, or a share, as in 50%, of the whole graph's transient peak, "
                  "with its variables on top; all of the device if absent");

@@ -17,7 +17,6 @@
 
 #include "bench/zoo_arguments.h"
 #include "data/safetensors.h"
-#include "examples/models/device_named.h"
 #include "sectionflow.h"
 
 namespace {
@@ -31,7 +30,8 @@ struct Arguments {
   std::int64_t batches = 1;
   std::string cut = "whole";
   std::int64_t steps = 0;
-  std::string device = "cpu", device_memory;
+  DeviceArguments device{};
+  std::string device_memory;
   int threads = 0;
   std::uint64_t seed = 0;
 };
@@ -42,7 +42,7 @@ class Training {
   explicit Training(const Arguments& arguments)
       : whole_graph_(arguments.cut == "whole"),
         manager_(graph_),
-        session_(graph_, {.device = device_named(arguments.device),
+        session_(graph_, {.device = device_of(arguments.device),
                           .device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
                           .threads = arguments.threads,
                           .seed = arguments.seed}) {
@@ -225,7 +225,7 @@ int main(int argc, char** argv) {
   app.add_option("--cut", arguments.cut, "whole, a number of sections, or blocks")->capture_default_str();
   app.add_option("--steps", arguments.steps, "train this many steps and print medians; 0: take commands")
       ->check(CLI::Range(0, 1000000000));
-  app.add_option("--device", arguments.device, kDeviceHelp)->capture_default_str();
+  add_device_arguments(app, arguments.device);
   app.add_option("--device-memory", arguments.device_memory, "budget, as in 512MiB; all of the device if absent");
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
   app.add_option("--seed", arguments.seed, "of data and initial values")->capture_default_str();

@@ -10,7 +10,9 @@
 
 namespace sectionflow {
 
-std::unique_ptr<Device> make_device(const DeviceSpec& spec, int threads) {
+namespace {
+
+std::unique_ptr<Device> open_device(const DeviceSpec& spec, int threads) {
   switch (spec.kind) {
     case DeviceKind::cpu:
       return std::make_unique<CpuDevice>(threads);
@@ -23,6 +25,17 @@ std::unique_ptr<Device> make_device(const DeviceSpec& spec, int threads) {
   }
   throw DeviceError(error_text_of("there is no device of kind ", static_cast<int>(spec.kind),
                                   "; devices known: cpu, cuda", hint("take {.device = cpu()}")));
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_device(const DeviceSpec& spec, int threads) {
+  // One for all devices: problems name the GPU, and GPUs of one kind run the same algorithms.
+  static const auto choices_of_process = std::make_shared<ChoiceStore>();
+  auto device = open_device(spec, threads);
+  device->choices().share(choices_of_process);
+  device->choices().set_autotune(spec.autotune);
+  return device;
 }
 
 DeviceSpec best_device() {

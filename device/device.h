@@ -7,6 +7,7 @@
 
 #include "base/export.h"
 #include "base/tensor_view.h"
+#include "device/choice_store.h"
 
 namespace SF_API sectionflow {
 
@@ -20,6 +21,15 @@ struct DeviceSpec {
   /// cuda: products and convolutions of f32 may round their inputs to TF32 (10 bits of mantissa) for speed. All
   /// strategies of one device still give the same bits.
   bool allow_tf32 = false;
+  /// cuda: of a library's algorithms that always give the same bits, the fastest is found by timing them when a kernel
+  /// is made for which this process has no choice yet; otherwise the library's own guess is taken. See
+  /// Session::algorithm_choices.
+  bool autotune = false;
+};
+/// What is said of a GPU besides which one it is; see DeviceSpec.
+struct CudaOptions {
+  bool allow_tf32 = false;  ///< as DeviceSpec::allow_tf32
+  bool autotune = false;    ///< as DeviceSpec::autotune
 };
 /// The CPU with its memory.
 inline DeviceSpec cpu() {
@@ -29,6 +39,9 @@ inline DeviceSpec cpu() {
 inline DeviceSpec cuda(int ordinal = 0, bool allow_tf32 = false) {
   return {DeviceKind::cuda, ordinal, allow_tf32};
 }
+inline DeviceSpec cuda(int ordinal, const CudaOptions& options) {
+  return {DeviceKind::cuda, ordinal, options.allow_tf32, options.autotune};
+}  ///< The same with more options, by name.
 
 /// cuda(0) where a GPU can be used; otherwise cpu(), and the log says once why.
 DeviceSpec best_device();
@@ -78,6 +91,15 @@ class Device {
   /// The queues of a device that works beside the calling thread; nullptr for one whose calls return when all is done.
   /// copy_from_host and copy_to_host of such a device wait until all queues are empty, and return when they are done.
   virtual DeviceQueues* queues() { return nullptr; }
+
+  /// Which algorithms of libraries kernels of this device run.
+  DeviceChoices& choices() { return choices_; }
+  const DeviceChoices& choices() const { return choices_; }
+  /// Whether a problem of AlgorithmChoices is one of this device with the libraries that it has.
+  virtual bool has_problem(const std::string& /*problem*/) const { return false; }
+
+ private:
+  DeviceChoices choices_;
 };
 
 /// All memory of the machine that the process runs on, in bytes.

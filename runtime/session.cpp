@@ -36,6 +36,20 @@ std::size_t forward_half_peak(const Program& program) {
   return peak;
 }
 
+/// Lets kernels that are made be timed, until it ends.
+class LentMemory {
+ public:
+  LentMemory(DeviceChoices& choices, const TrialMemory& memory) : choices_(choices) {
+    choices_.set_trial_memory(memory);
+  }
+  ~LentMemory() { choices_.set_trial_memory({}); }
+  LentMemory(const LentMemory&) = delete;
+  LentMemory& operator=(const LentMemory&) = delete;
+
+ private:
+  DeviceChoices& choices_;
+};
+
 std::string key_of(const char* kind, const std::vector<Value>& fetches, const std::vector<Operation>& targets,
                    const Signature& signature) {
   std::string key = kind;
@@ -202,6 +216,7 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
     Script script = writer(tools);
     return edit_script_ ? edit_script_(std::move(script), tools) : script;
   };
+  const LentMemory lent(device_->choices(), trial_memory());
   auto compiled = compile_program(
       concrete, write, num_fetches, layout_, *device_,
       {.budgets = budgets_,

@@ -133,6 +133,12 @@ class Session {
   /// Device memory that is taken beside the budget now: by a GPU's context, libraries and recordings, and by other
   /// programs. Statistics and reports have it as of the last program that came to its place.
   std::size_t context_bytes() const { return device_->context_bytes(); }
+  /// The algorithms of libraries that kernels of this session run, with those that it was given. save_variables writes
+  /// them, load_variables gives them.
+  const AlgorithmChoices& algorithm_choices() const { return device_->choices().known(); }
+  /// Has these algorithms run where this process has not yet chosen another for the problem. What is in use stays, and
+  /// so does what the library does not offer; the log says of how many. Give them before anything is planned.
+  void use_algorithms(const AlgorithmChoices& choices);
   /// "cpu (2 threads)"
   std::string device_name() const { return device_->name(); }
   int threads() const { return threads_; }
@@ -218,6 +224,8 @@ class Session {
                                      const std::vector<const std::byte*>& feeds, const PlayOptions& options);
   void lay_out_variables();
   Arena& arena();
+  /// Where algorithms may be timed while a program is compiled.
+  TrialMemory trial_memory();
   void note_context(Program& program);
   void begin_measurement(const Program& program);
   void finish(const Program& program, bool completed);

@@ -145,9 +145,10 @@ fi
 speed=(python3 bench/peers/compare_speed.py --program "$build/bench/bench_train_steps" --device cuda --pause-ms 2 --threads 4 --warm-up 4)
 images=python3:channels_last:fused
 stage_unless "$no_bench" speed_mnist 60 "${speed[@]}" --model mnist_resnet --batch 250 --device-memory 4GiB --steps 15 --burst 5 \
+  --ours whole --ours whole:tf32 --ours whole:tf32:autotune \
   --peer $images --peer $images:compile --peer $images:compile:tf32 --json "$work/speed_mnist.json"
-stage_unless "$no_bench" speed_resnet50 100 "${speed[@]}" --model resnet50 --batch 64 --device-memory 24GiB --steps 12 --burst 2 \
-  --ours whole --ours whole:bf16 \
+stage_unless "$no_bench" speed_resnet50 100 "${speed[@]}" --model resnet50 --batch 64 --device-memory 12GiB --steps 12 --burst 2 \
+  --ours whole --ours whole:tf32 --ours whole:tf32:autotune --ours whole:bf16 \
   --peer $images --peer $images:compile --peer $images:compile:tf32 --peer $images:compile:bf16 --json "$work/speed_resnet50.json"
 stage_unless "$no_bench" speed_gpt 100 "${speed[@]}" --model gpt --batch 8 --device-memory 24GiB --steps 8 \
   --ours whole --ours whole:bf16 \

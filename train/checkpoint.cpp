@@ -35,11 +35,19 @@ std::vector<std::string> differences(const Graph& graph, const std::map<std::str
 
 /// Keys of the metadata.
 constexpr const char* kProfile = "profile";
+constexpr const char* kAlgorithms = "algorithms";
 
-Metadata metadata_of(const CheckpointNotes& notes) {
+Metadata metadata_of(const CheckpointNotes& notes, const AlgorithmChoices& choices) {
   Metadata metadata = {{"format", "sectionflow"}};
   if (notes.profile) metadata[kProfile] = notes.profile->json();
+  if (!choices.algorithms.empty()) metadata[kAlgorithms] = choices.json();
   return metadata;
+}
+
+AlgorithmChoices choices_of(const Metadata& metadata, const std::string& path) {
+  const auto choices = metadata.find(kAlgorithms);
+  if (choices == metadata.end()) return {};
+  return AlgorithmChoices::from_json(choices->second, text_of("the algorithms in '", path, "': "));
 }
 
 CheckpointNotes notes_of(const Metadata& metadata, const std::string& path) {
@@ -57,12 +65,13 @@ void save_variables(Session& session, const std::string& path, const CheckpointN
   for (Value variable : session.graph().values(kVariables)) {
     tensors.push_back({variable.name(), session.read(variable)});
   }
-  write_safetensors(path, views_of(tensors), metadata_of(notes));
+  write_safetensors(path, views_of(tensors), metadata_of(notes, session.algorithm_choices()));
 }
 
 CheckpointNotes load_variables(Session& session, const std::string& path) {
   const SafetensorsFile file = read_safetensors(path);
   CheckpointNotes notes = notes_of(file.metadata, path);
+  const AlgorithmChoices choices = choices_of(file.metadata, path);
   std::map<std::string, const HostTensor*> tensors;
   for (const NamedTensor& entry : file.tensors) tensors[entry.name] = &entry.tensor;
   const std::vector<std::string> wrong = differences(session.graph(), tensors);
@@ -76,6 +85,7 @@ CheckpointNotes load_variables(Session& session, const std::string& path) {
   }
   // Before initialize() the first read tells, and nothing has been written.
   for (Value variable : session.graph().values(kVariables)) (void)session.read(variable);
+  if (!choices.algorithms.empty()) session.use_algorithms(choices);
   for (Value variable : session.graph().values(kVariables)) session.write(variable, *tensors.at(variable.name()));
   return notes;
 }

@@ -47,7 +47,8 @@ def parse_arguments():
     parser.add_argument("--batches", type=int, default=1, help="different batches, gone round")
     parser.add_argument("--optimizer", choices=sorted(LEARNING_RATES), default="adam")
     parser.add_argument("--learning-rate", type=float)
-    parser.add_argument("--ours", action="append", help="whole, a number of sections, or blocks; :bf16 behind it for mixed precision; may be repeated")
+    parser.add_argument("--ours", action="append", help="whole, a number of sections, or blocks; behind it :bf16 (mixed precision), :tf32 and :autotune "
+                             "(of a GPU), as in whole:tf32:autotune; may be repeated")
     parser.add_argument("--peer", action="append", help="see above; may be repeated")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of all programs")
@@ -102,11 +103,12 @@ def model_arguments(arguments):
 
 def start_ours(arguments, cut):
     cut, *wishes = cut.split(":")
-    if wishes not in ([], ["bf16"]):
-        raise SystemExit(f"--ours {cut}:{':'.join(wishes)}: wanted a cut, or a cut and :bf16")
-    short = ["--bf16"] if wishes else []
+    strange = [wish for wish in wishes if wish not in ("bf16", "tf32", "autotune")]
+    if strange:
+        raise SystemExit(f"'{strange[0]}' in --ours {':'.join([cut, *wishes])} is not known; see --help")
+    flags = [f"--{wish}" for wish in wishes]
     budget = ["--device-memory", arguments.device_memory] if arguments.device_memory else []
-    return Worker([arguments.program, *model_arguments(arguments), *budget, *short, "--batch", str(arguments.batch), "--batches",
+    return Worker([arguments.program, *model_arguments(arguments), *budget, *flags, "--batch", str(arguments.batch), "--batches",
                    str(arguments.batches), "--cut", cut, *option_arguments(arguments.options)],
                   openmp_environment(arguments))
 

@@ -65,6 +65,12 @@ void CudaDevice::make_handles() {
   cudaDeviceProp properties{};
   check_cuda(cudaGetDeviceProperties(&properties, ordinal_), "cudaGetDeviceProperties");
   name_ = text_of("cuda:", ordinal_, " (", properties.name, ")");
+  const std::string gpu = text_of(properties.name, " of compute capability ", properties.major, ".", properties.minor,
+                                  " with ", properties.multiProcessorCount, " multiprocessors: ");
+  cublas_problem_ = text_of("cublaslt ", cublasLtGetVersion(), " on ", gpu);
+#if defined(SF_HAS_CUDNN)
+  cudnn_problem_ = text_of("cudnn ", cudnnGetVersion(), " on ", gpu);
+#endif
   for (cudaStream_t& stream : streams_) {
     check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   }
@@ -100,6 +106,10 @@ void CudaDevice::free_all() noexcept {
 
 void CudaDevice::select() const {
   check_cuda(cudaSetDevice(ordinal_), "cudaSetDevice");
+}
+
+bool CudaDevice::has_problem(const std::string& problem) const {
+  return problem.starts_with(cublas_problem_) || (!cudnn_problem_.empty() && problem.starts_with(cudnn_problem_));
 }
 
 std::size_t CudaDevice::context_bytes() const {

@@ -36,6 +36,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   void copy_to_host(void* host, const void* device, std::size_t num_bytes) override;
   std::unique_ptr<void, void (*)(void*)> enter() override;
   DeviceQueues* queues() override { return this; }
+  bool has_problem(const std::string& problem) const override;
 
   void* native(Queue queue) override { return stream(queue); }
   const RandomState* random_state() const override { return random_state_; }
@@ -63,6 +64,10 @@ class CudaDevice final : public Device, public DeviceQueues {
   bool allow_tf32() const { return allow_tf32_; }
 
   cublasLtHandle_t cublas() { return cublas_; }
+  /// How problems of each library begin (AlgorithmChoices): all that an algorithm's bits depend on besides the
+  /// question. GPUs of one kind have the same.
+  const std::string& cublas_problem() const { return cublas_problem_; }
+  const std::string& cudnn_problem() const { return cudnn_problem_; }
 #if defined(SF_HAS_CUDNN)
   cudnnHandle_t cudnn() {
     return cudnn_;
@@ -78,7 +83,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   void select() const;
 
   int ordinal_;
-  std::string name_;
+  std::string name_, cublas_problem_, cudnn_problem_;
   std::array<cudaStream_t, kNumQueues> streams_{};
   cublasLtHandle_t cublas_ = nullptr;
 #if defined(SF_HAS_CUDNN)

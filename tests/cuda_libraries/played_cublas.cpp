@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/bfloat16.h"
 #include "tests/cuda_libraries/played_libraries.h"
@@ -17,7 +18,16 @@ PlayedLibraries& played_libraries() {
   return libraries;
 }
 
-void check_execution(const void* one, const void* zero, void* workspace, std::size_t workspace_bytes) {
+std::vector<int> offered_algorithms(std::size_t most) {
+  PlayedLibraries& libraries = played_libraries();
+  ++libraries.questions;
+  std::vector<int> numbers;
+  for (std::size_t i = 0; i < std::min(most, libraries.seconds.size()); ++i) numbers.push_back(static_cast<int>(i));
+  if (libraries.is_reversed) std::reverse(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+void check_execution(int number, const void* one, const void* zero, void* workspace, std::size_t workspace_bytes) {
   EXPECT_EQ(*static_cast<const float*>(one), 1);
   EXPECT_EQ(*static_cast<const float*>(zero), 0);
   EXPECT_EQ(workspace_bytes, played_libraries().workspace_bytes);
@@ -25,13 +35,18 @@ void check_execution(const void* one, const void* zero, void* workspace, std::si
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(workspace) % 256, 0u);
     std::memset(workspace, 0x5A, workspace_bytes);
   }
-  ++played_libraries().executions;
+  PlayedLibraries& libraries = played_libraries();
+  ++libraries.executions;
+  libraries.latest = number;
+  libraries.clock += libraries.seconds.at(static_cast<std::size_t>(number));
 }
 
 namespace {
 
-// Algorithms are numbers in the first word of cublasLtMatmulAlgo_t.
-enum : std::uint64_t { kSumsInPlace, kFails, kRoundsToTf32, kExact, kNumAlgorithms };
+// Algorithms are numbers in the first word of cublasLtMatmulAlgo_t; from kExact on all are sound. The last word tells
+// whether all of it was kept.
+enum : std::uint64_t { kSumsInPlace, kFails, kRoundsToTf32, kExact };
+constexpr std::uint64_t kLastWord = 0xFEDC'BA98'7654'3210;
 
 template <class T>
 T attribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t name) {
@@ -125,19 +140,26 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t c,
                                               cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
                                               int wanted, cublasLtMatmulHeuristicResult_t results[], int* found) {
-  const PlayedLibraries& libraries = played_libraries();
+  PlayedLibraries& libraries = played_libraries();
   EXPECT_EQ(c, d);
   check_preference(preference);
   EXPECT_EQ(attribute<std::int32_t>(product, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE),
             libraries.allow_tf32 && !Matrix(d, false).is_bf16 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
   EXPECT_EQ(attribute<std::int32_t>(product, CUBLASLT_MATMUL_DESC_SCALE_TYPE), CUDA_R_32F);
   EXPECT_EQ(attribute<std::int32_t>(product, CUBLASLT_MATMUL_DESC_POINTER_MODE), CUBLASLT_POINTER_MODE_HOST);
-  *found = std::min<int>(wanted, libraries.has_sound_algorithms ? kNumAlgorithms : kRoundsToTf32);
+  std::vector<std::uint64_t> offered = {kSumsInPlace, kFails};
+  const std::vector<int> sound = offered_algorithms(libraries.seconds.size());
+  if (libraries.has_sound_algorithms) {
+    offered.push_back(kRoundsToTf32);
+    for (int number : sound) offered.push_back(kExact + static_cast<std::uint64_t>(number));
+  }
+  *found = std::min(wanted, static_cast<int>(offered.size()));
   for (int i = 0; i < *found; ++i) {
     results[i] = {};
-    results[i].algo.data[0] = static_cast<std::uint64_t>(i);
+    results[i].algo.data[0] = offered[static_cast<std::size_t>(i)];
+    results[i].algo.data[7] = kLastWord;
     results[i].workspaceSize = libraries.workspace_bytes;
-    results[i].state = i == kFails ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+    results[i].state = results[i].algo.data[0] == kFails ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
   }
   return libraries.cublas_status;
 }
@@ -178,8 +200,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
   EXPECT_NE(stream, nullptr);
   EXPECT_TRUE(c == d && c_layout == d_layout);
   const Matrix result(d_layout, false);
-  EXPECT_EQ(algorithm->data[0], played_libraries().allow_tf32 && !result.is_bf16 ? kRoundsToTf32 : kExact);
-  check_execution(alpha, beta, workspace, workspace_bytes);
+  EXPECT_EQ(algorithm->data[7], kLastWord);
+  const bool rounds = algorithm->data[0] == kRoundsToTf32;
+  EXPECT_EQ(rounds, played_libraries().allow_tf32 && !result.is_bf16);
+  const int number = rounds ? 0 : static_cast<int>(algorithm->data[0] - kExact);
+  if (number == played_libraries().refused) return CUBLAS_STATUS_NOT_SUPPORTED;
+  check_execution(number, alpha, beta, workspace, workspace_bytes);
   const auto reads = [product](cublasLtMatrixLayout_t layout, cublasLtMatmulDescAttributes_t name) {
     return Matrix(layout, attribute<std::int32_t>(product, name) == CUBLAS_OP_T);
   };

@@ -7,6 +7,8 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
+#include <vector>
 
 #include "tests/cuda_libraries/played_libraries.h"
 
@@ -116,8 +118,17 @@ struct Convolution {
   }
 };
 
-// All three kinds of convolutions call their first sound algorithm 1, and a transform 4 (Fourier's, or Winograd's).
-constexpr int kUnordered = 0, kSound = 1, kTransform = 4;
+// All three kinds of convolutions call a sound algorithm 1 and a transform 4 (Fourier's, or Winograd's); the gradient
+// of the input has no other sound one, the others have 3.
+constexpr int kUnordered = 0, kTransform = 4;
+constexpr std::array<int, 2> kSound = {1, 3};
+
+template <class Algorithm>
+int number_of(Algorithm algorithm) {
+  const auto found = std::find(kSound.begin(), kSound.end(), static_cast<int>(algorithm));
+  EXPECT_NE(found, kSound.end()) << static_cast<int>(algorithm);
+  return found == kSound.end() ? 0 : static_cast<int>(found - kSound.begin());
+}
 
 template <class Candidate>
 cudnnStatus_t offer(int wanted, int* found, Candidate* candidates) {
@@ -130,38 +141,52 @@ cudnnStatus_t offer(int wanted, int* found, Candidate* candidates) {
     result.mathType = math;
     return result;
   };
-  const std::array<Candidate, 5> all = {
-      candidate(kTransform, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH),
-      candidate(kSound, CUDNN_STATUS_NOT_SUPPORTED, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH),
-      candidate(kUnordered, CUDNN_STATUS_SUCCESS, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH),
-      candidate(kSound, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH),
-      candidate(kSound, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH)};
-  *found = std::min(wanted, libraries.has_sound_algorithms ? 5 : 3);
+  std::vector<Candidate> all = {candidate(kTransform, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH),
+                                candidate(kSound[0], CUDNN_STATUS_NOT_SUPPORTED, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH),
+                                candidate(kUnordered, CUDNN_STATUS_SUCCESS, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH)};
+  const std::size_t most = std::is_same_v<Candidate, cudnnConvolutionBwdDataAlgoPerf_t> ? 1 : kSound.size();
+  const std::vector<int> sound = offered_algorithms(most);
+  for (cudnnMathType_t math : {CUDNN_TENSOR_OP_MATH, CUDNN_FMA_MATH}) {
+    for (int number : sound) {
+      if (!libraries.has_sound_algorithms || (libraries.allow_tf32 && math == CUDNN_FMA_MATH)) continue;
+      all.push_back(
+          candidate(kSound[static_cast<std::size_t>(number)], CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, math));
+    }
+  }
+  *found = std::min(wanted, static_cast<int>(all.size()));
   std::copy_n(all.begin(), *found, candidates);
   return libraries.cudnn_status;
 }
 
+/// A convolution and the algorithm that is asked for it.
 template <class Algorithm>
-cudnnStatus_t tell_workspace(Algorithm algorithm, std::size_t* bytes) {
-  EXPECT_EQ(static_cast<int>(algorithm), kSound);
+cudnnStatus_t tell_workspace(const Convolution&, Algorithm algorithm, std::size_t* bytes) {
+  (void)number_of(algorithm);
   *bytes = played_libraries().workspace_bytes;
   return CUDNN_STATUS_SUCCESS;
 }
 
+/// What all executions are given besides their tensors. Whether it is refused.
 template <class Algorithm>
-void check_call(cudnnHandle_t handle, cudnnConvolutionDescriptor_t convolution, Algorithm algorithm) {
+bool is_refused(cudnnHandle_t handle, cudnnConvolutionDescriptor_t convolution, Algorithm algorithm, const void* alpha,
+                const void* beta, void* workspace, std::size_t workspace_bytes) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(handle), 0x22u);
-  EXPECT_EQ(static_cast<int>(algorithm), kSound);
   cudnnMathType_t math{};
   EXPECT_EQ(cudnnGetConvolutionMathType(convolution, &math), CUDNN_STATUS_SUCCESS);
   EXPECT_EQ(math, played_libraries().allow_tf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH);
+  const int number = number_of(algorithm);
+  if (number == played_libraries().refused) return true;
+  check_execution(number, alpha, beta, workspace, workspace_bytes);
+  return false;
 }
 
-/// The output that `layout` describes, filled with zeros.
-float* cleared(void* data, const Layout& layout) {
-  auto* output = static_cast<float*>(data);
-  std::fill_n(output, layout.num_elements(), 0.0F);
-  return output;
+using Floats = const float*;
+/// The result of a convolution whose products `add` adds up.
+template <class Add>
+cudnnStatus_t compute(const Convolution& c, const Layout& result, void* sums, const Add& add) {
+  std::fill_n(static_cast<float*>(sums), result.num_elements(), 0.0F);
+  c.visit_products(add);
+  return CUDNN_STATUS_SUCCESS;
 }
 
 }  // namespace
@@ -193,24 +218,21 @@ cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, cudnnTensor
                                                       cudnnFilterDescriptor_t w, cudnnConvolutionDescriptor_t c,
                                                       cudnnTensorDescriptor_t y, cudnnConvolutionFwdAlgo_t algorithm,
                                                       std::size_t* bytes) {
-  (void)Convolution(x, w, c, y);
-  return tell_workspace(algorithm, bytes);
+  return tell_workspace(Convolution(x, w, c, y), algorithm, bytes);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t, cudnnFilterDescriptor_t w,
                                                            cudnnTensorDescriptor_t y, cudnnConvolutionDescriptor_t c,
                                                            cudnnTensorDescriptor_t x,
                                                            cudnnConvolutionBwdDataAlgo_t algorithm,
                                                            std::size_t* bytes) {
-  (void)Convolution(x, w, c, y);
-  return tell_workspace(algorithm, bytes);
+  return tell_workspace(Convolution(x, w, c, y), algorithm, bytes);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t x,
                                                              cudnnTensorDescriptor_t y, cudnnConvolutionDescriptor_t c,
                                                              cudnnFilterDescriptor_t w,
                                                              cudnnConvolutionBwdFilterAlgo_t algorithm,
                                                              std::size_t* bytes) {
-  (void)Convolution(x, w, c, y);
-  return tell_workspace(algorithm, bytes);
+  return tell_workspace(Convolution(x, w, c, y), algorithm, bytes);
 }
 
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x_tensor,
@@ -218,14 +240,13 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, c
                                       cudnnConvolutionDescriptor_t convolution, cudnnConvolutionFwdAlgo_t algorithm,
                                       void* workspace, std::size_t workspace_bytes, const void* beta,
                                       cudnnTensorDescriptor_t y_tensor, void* y) {
-  check_call(handle, convolution, algorithm);
-  check_execution(alpha, beta, workspace, workspace_bytes);
+  if (is_refused(handle, convolution, algorithm, alpha, beta, workspace, workspace_bytes)) {
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  }
   const Convolution c(x_tensor, filter, convolution, y_tensor);
-  float* result = cleared(y, c.y);
-  c.visit_products([&](std::int64_t i, std::int64_t j, std::int64_t k) {
-    result[k] += static_cast<const float*>(x)[i] * static_cast<const float*>(w)[j];
+  return compute(c, c.y, y, [&](std::int64_t i, std::int64_t j, std::int64_t k) {
+    static_cast<float*>(y)[k] += static_cast<Floats>(x)[i] * static_cast<Floats>(w)[j];
   });
-  return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha, cudnnFilterDescriptor_t filter,
                                            const void* w, cudnnTensorDescriptor_t y_tensor, const void* dy,
@@ -233,14 +254,13 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
                                            cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace,
                                            std::size_t workspace_bytes, const void* beta,
                                            cudnnTensorDescriptor_t x_tensor, void* dx) {
-  check_call(handle, convolution, algorithm);
-  check_execution(alpha, beta, workspace, workspace_bytes);
+  if (is_refused(handle, convolution, algorithm, alpha, beta, workspace, workspace_bytes)) {
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  }
   const Convolution c(x_tensor, filter, convolution, y_tensor);
-  float* result = cleared(dx, c.x);
-  c.visit_products([&](std::int64_t i, std::int64_t j, std::int64_t k) {
-    result[i] += static_cast<const float*>(dy)[k] * static_cast<const float*>(w)[j];
+  return compute(c, c.x, dx, [&](std::int64_t i, std::int64_t j, std::int64_t k) {
+    static_cast<float*>(dx)[i] += static_cast<Floats>(dy)[k] * static_cast<Floats>(w)[j];
   });
-  return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x_tensor,
                                              const void* x, cudnnTensorDescriptor_t y_tensor, const void* dy,
@@ -248,14 +268,13 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace,
                                              std::size_t workspace_bytes, const void* beta,
                                              cudnnFilterDescriptor_t filter, void* dw) {
-  check_call(handle, convolution, algorithm);
-  check_execution(alpha, beta, workspace, workspace_bytes);
+  if (is_refused(handle, convolution, algorithm, alpha, beta, workspace, workspace_bytes)) {
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  }
   const Convolution c(x_tensor, filter, convolution, y_tensor);
-  float* result = cleared(dw, c.filter);
-  c.visit_products([&](std::int64_t i, std::int64_t j, std::int64_t k) {
-    result[j] += static_cast<const float*>(dy)[k] * static_cast<const float*>(x)[i];
+  return compute(c, c.filter, dw, [&](std::int64_t i, std::int64_t j, std::int64_t k) {
+    static_cast<float*>(dw)[j] += static_cast<Floats>(dy)[k] * static_cast<Floats>(x)[i];
   });
-  return CUDNN_STATUS_SUCCESS;
 }
 
 }  // extern "C"

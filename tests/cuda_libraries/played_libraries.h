@@ -4,6 +4,7 @@
 #include <cudnn.h>
 
 #include <cstddef>
+#include <vector>
 
 /// cuBLASLt and cuDNN without a GPU. Descriptors are the libraries' own, which need none; the calls that choose an
 /// algorithm or compute stand in this program in place of the libraries' own, ask the descriptors what they say, and
@@ -20,11 +21,25 @@ struct PlayedLibraries {
   cublasStatus_t cublas_status = CUBLAS_STATUS_SUCCESS;  ///< of the choice of an algorithm
   cudnnStatus_t cudnn_status = CUDNN_STATUS_SUCCESS;
   int executions = 0;
+
+  /// How long each sound algorithm takes, by their numbers; so many are offered (by cuDNN two at most). What is not
+  /// sound takes no time at all.
+  std::vector<double> seconds{1};
+  bool is_reversed = false;           ///< whether the last one is offered first
+  int refused = -1;                   ///< the one that is offered and then does not run
+  int questions = 0;                  ///< how often a library was asked what it offers
+  int latest = -1;                    ///< the sound algorithm that was executed last
+  double clock = 0;                   ///< seconds of all executions
+  std::size_t free_memory = 1 << 20;  ///< of the GPU
+  std::size_t allocated_memory = 0;   ///< now
+  std::size_t peak_allocated_memory = 0;
 };
 /// The libraries of the running test; their workspace may be written.
 PlayedLibraries& played_libraries();
 
-/// Checks what every execution is given.
-void check_execution(const void* one, const void* zero, void* workspace, std::size_t workspace_bytes);
+/// Checks what every execution is given, and lets its time pass. `number`: which sound algorithm it is.
+void check_execution(int number, const void* one, const void* zero, void* workspace, std::size_t workspace_bytes);
+/// The numbers of the sound algorithms in the order in which they are offered; `most`: how many there are.
+std::vector<int> offered_algorithms(std::size_t most);
 
 }  // namespace sectionflow::testing_support

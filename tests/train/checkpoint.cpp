@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "data/safetensors.h"
 #include "graph/ops/basic.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/temporary_folder.h"
 #include "train/compare_strategies.h"
@@ -20,6 +21,8 @@ namespace {
 
 using namespace testing_support;
 using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -126,26 +129,101 @@ TEST(LoadVariables, GivesBackTheProfileThatWasSavedWithThem) {
   EXPECT_EQ(first_difference({read_variables(saved.session), {}}, {read_variables(other.session), {}}), "");
 }
 
-TEST(LoadVariables, ADamagedProfileIsRefusedAndChangesNothing) {
+/// A trained model, and the tensors that it had before its last step.
+struct Damage {
+  Damage() {
+    for (auto& [name, tensor] : read_variables(trained.session)) tensors.push_back({name, std::move(tensor)});
+    trained.train(1);
+    after = {read_variables(trained.session), {}};
+  }
+  void expect_nothing_changed() {
+    EXPECT_EQ(first_difference(after, {read_variables(trained.session), {}}), "");
+    EXPECT_EQ(trained.session.algorithm_choices(), AlgorithmChoices{});
+  }
+  /// A file whose metadata is not what `good` is.
+  void expect_refused(const std::string& key, const std::string& good) {
+    for (const std::string& damaged : {std::string(), std::string("{}"), std::string(10'000, '['),
+                                       good.substr(0, good.size() / 2), "[" + good + "]"}) {
+      write_safetensors(path, views_of(tensors), {{key, damaged}});
+      EXPECT_THAT([&] { load_variables(trained.session, path); },
+                  ThrowsMessage<DataError>(AllOf(HasSubstr("the " + key + " in '" + path), HasSubstr("DataError"))));
+      expect_nothing_changed();
+    }
+  }
+
   Trained trained;
+  TemporaryFolder folder;
+  std::string path = (folder.path() / "model.safetensors").string();
+  std::vector<NamedTensor> tensors;
+  TrainingState after;
+};
+
+TEST(LoadVariables, ADamagedProfileIsRefusedAndChangesNothing) {
+  Damage file;
+  const std::string good = Profile::nominal().json();
+  file.expect_refused("profile", good);
+  write_safetensors(file.path, views_of(file.tensors), {{"profile", good}, {"somebody's", "else"}});
+  EXPECT_EQ(load_variables(file.trained.session, file.path).profile, Profile::nominal());
+  for (const NamedTensor& tensor : file.tensors) {
+    EXPECT_TRUE(bitwise_equal(tensor.tensor, read_variables(file.trained.session).at(tensor.name))) << tensor.name;
+  }
+}
+
+TEST(LoadVariables, GivesBackTheAlgorithmsThatTheSessionRan) {
+  Trained saved, other;
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "model.safetensors").string();
-  std::vector<NamedTensor> tensors;
-  for (auto& [name, tensor] : read_variables(trained.session)) tensors.push_back({name, std::move(tensor)});
-  const TrainingState before{read_variables(trained.session), {}};
-  trained.train(1);
-  const TrainingState after{read_variables(trained.session), {}};
-  const std::string good = Profile::nominal().json();
-  for (const std::string& damaged : {std::string(), std::string("{}"), std::string(10'000, '['),
-                                     good.substr(0, good.size() / 2), "[" + good + "]"}) {
-    write_safetensors(path, views_of(tensors), {{"profile", damaged}});
-    EXPECT_THAT([&] { load_variables(trained.session, path); },
-                ThrowsMessage<DataError>(AllOf(HasSubstr("the profile in '" + path), HasSubstr("DataError"))));
-    EXPECT_EQ(first_difference(after, {read_variables(trained.session), {}}), "");
+  save_variables(saved.session, path);
+  EXPECT_EQ(read_safetensors(path).metadata.count("algorithms"), 0u) << "on the CPU there is nothing to choose";
+  const AlgorithmChoices choices{{{"a library on some GPU: a product", "1 2 3"}, {"another", "none"}}};
+  saved.session.use_algorithms(choices);
+  EXPECT_EQ(saved.session.algorithm_choices(), choices);
+  save_variables(saved.session, path);
+  {
+    const LogLines log;
+    load_variables(other.session, path);
+    EXPECT_THAT(log.lines, ElementsAre(AllOf(HasSubstr("2 of 2 stored algorithms are for other GPUs or libraries"),
+                                             HasSubstr("not used here"))));
   }
-  write_safetensors(path, views_of(tensors), {{"profile", good}, {"somebody's", "else"}});
-  EXPECT_EQ(load_variables(trained.session, path).profile, Profile::nominal());
-  EXPECT_EQ(first_difference(before, {read_variables(trained.session), {}}), "");
+  EXPECT_EQ(other.session.algorithm_choices(), choices);
+  // They travel on, through a process that has no use for them.
+  const std::string again = (folder.path() / "again.safetensors").string();
+  save_variables(other.session, again);
+  EXPECT_EQ(bytes_of_file(again), bytes_of_file(path));
+}
+
+TEST(LoadVariables, AlgorithmsThatTheProcessRunsStayAndAWarningSaysSo) {
+  /// A library with one algorithm.
+  class Library final : public AlgorithmChooser {
+   public:
+    bool offers(const std::string& algorithm) override { return algorithm == "ours"; }
+    std::string choose() override { return "ours"; }
+  };
+  Trained saved, other;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  const std::string problem = "LoadVariables.AlgorithmsThatTheProcessRunsStay";
+  save_variables(saved.session, path);
+  std::vector<NamedTensor> tensors = read_safetensors(path).tensors;
+  write_safetensors(path, views_of(tensors), {{"algorithms", AlgorithmChoices{{{problem, "theirs"}}}.json()}});
+  Library library;
+  EXPECT_EQ(other.session.workbench().device.choices().algorithm_for(problem, library), "ours");
+  const LogLines log;
+  load_variables(other.session, path);
+  EXPECT_THAT(log.lines, Contains(AllOf(HasSubstr("1 of 1 stored algorithms are not used"), HasSubstr(problem))));
+  EXPECT_EQ(other.session.algorithm_choices(), (AlgorithmChoices{{{problem, "ours"}}}));
+  EXPECT_EQ(first_difference({read_variables(saved.session), {}}, {read_variables(other.session), {}}), "");
+}
+
+TEST(LoadVariables, DamagedAlgorithmsAreRefusedAndChangeNothing) {
+  Damage file;
+  const std::string good = AlgorithmChoices{{{"problem", "algorithm"}}}.json();
+  file.expect_refused("algorithms", good);
+  // Nor do good ones beside variables that do not fit.
+  file.tensors.pop_back();
+  write_safetensors(file.path, views_of(file.tensors), {{"algorithms", good}});
+  EXPECT_THROW(load_variables(file.trained.session, file.path), DataError);
+  file.expect_nothing_changed();
 }
 
 TEST(LoadVariables, NeedsInitialisedVariables) {

@@ -1,9 +1,13 @@
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "device/cuda/cuda_device.h"
+#include "kernels/cuda/library/choice.h"
 #include "kernels/cuda/library/descriptor.h"
 #include "kernels/cuda/library/gemm.h"
 #include "kernels/cuda/library/library_kernels.h"
@@ -130,25 +134,85 @@ bool is_refusal(cublasStatus_t status) {
          status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/// The algorithm that the heuristic holds for the fastest of those that may be taken.
-std::optional<cublasLtMatmulHeuristicResult_t> choose_algorithm(cublasLtHandle_t handle, const Descriptors& d,
-                                                                const Numbers& numbers) {
-  const PreferenceDescriptor preference = make_preference();
-  std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
-  int num_found = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle, d.product.get(), d.first.get(), d.second.get(), d.result.get(), d.result.get(), preference.get(),
-      static_cast<int>(found.size()), found.data(), &num_found);
-  if (is_refusal(status)) return std::nullopt;
-  check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
-  for (int i = 0; i < num_found; ++i) {
-    const cublasLtMatmulHeuristicResult_t& result = found[static_cast<std::size_t>(i)];
-    if (result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= gpu::kMostLibraryWorkspace &&
-        is_sound(result.algo, numbers)) {
-      return result;
+/// An algorithm with its scratch.
+struct CublasCandidate {
+  cublasLtMatmulAlgo_t algorithm{};
+  std::size_t workspace_bytes = 0;
+};
+
+/// One product as choose_algorithm asks for it, and as kernels run it. `a`, `b`: which inputs are the factors.
+class CublasProduct {
+ public:
+  using Candidate = CublasCandidate;
+
+  CublasProduct(cublasLtHandle_t handle, const Gemm& gemm, const Numbers& numbers, std::size_t a, std::size_t b)
+      : handle_(handle), descriptors_(describe(gemm, numbers)), numbers_(numbers), a_(a), b_(b) {}
+
+  /// Those of the heuristic's that may be taken.
+  std::vector<Candidate> candidates() const {
+    const PreferenceDescriptor preference = make_preference();
+    std::array<cublasLtMatmulHeuristicResult_t, 32> found{};
+    int num_found = 0;
+    const Descriptors& d = descriptors_;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle_, d.product.get(), d.first.get(), d.second.get(), d.result.get(), d.result.get(), preference.get(),
+        static_cast<int>(found.size()), found.data(), &num_found);
+    if (is_refusal(status)) return {};
+    check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+    std::vector<Candidate> sound;
+    for (int i = 0; i < num_found; ++i) {
+      const cublasLtMatmulHeuristicResult_t& result = found[static_cast<std::size_t>(i)];
+      if (result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= gpu::kMostLibraryWorkspace &&
+          is_sound(result.algo, numbers_)) {
+        sound.push_back({result.algo, result.workspaceSize});
+      }
     }
+    return sound;
   }
-  return std::nullopt;
+
+  // The structure may be stored and restored as it is with the same version of the library, which problems name.
+  static gpu::Words<9> words(const Candidate& candidate) {
+    gpu::Words<9> words{};
+    std::copy_n(std::begin(candidate.algorithm.data), 8, words.begin());
+    words[8] = candidate.workspace_bytes;
+    return words;
+  }
+  static Candidate from(const gpu::Words<9>& words) {
+    Candidate candidate{.workspace_bytes = words[8]};
+    std::copy_n(words.begin(), 8, std::begin(candidate.algorithm.data));
+    return candidate;
+  }
+
+  bool launch(const Candidate& candidate, const KernelArguments& arguments) const {
+    const float one = 1, zero = 0;
+    const Descriptors& d = descriptors_;
+    void* y = arguments.outputs[0];
+    // With a factor of zero the output is not read; where it is also the addend, both must be described alike.
+    const cublasStatus_t status =
+        cublasLtMatmul(handle_, d.product.get(), &one, arguments.inputs[b_], d.first.get(), arguments.inputs[a_],
+                       d.second.get(), &zero, y, d.result.get(), y, d.result.get(), &candidate.algorithm,
+                       arguments.workspace, candidate.workspace_bytes, static_cast<cudaStream_t>(arguments.queue));
+    if (is_refusal(status)) return false;
+    check_cublas(status, "cublasLtMatmul");
+    return true;
+  }
+
+ private:
+  cublasLtHandle_t handle_;
+  Descriptors descriptors_;
+  Numbers numbers_;
+  std::size_t a_, b_;
+};
+
+/// All that the choice depends on.
+std::string problem_of(const Gemm& gemm, const Numbers& numbers, const CudaDevice& device) {
+  const auto text_of_matrix = [](const gpu::ColumnMatrix& matrix) {
+    return text_of(matrix.rows, "x", matrix.columns, matrix.transposed ? " transposed" : "");
+  };
+  const char* const type = numbers.is_bf16 ? "bf16" : numbers.allow_tf32 ? "f32 as tf32" : "f32";
+  return text_of(device.cublas_problem(), gemm.batch, " products of ", type, ", column by column, ",
+                 text_of_matrix(gemm.first), " by ", text_of_matrix(gemm.second), " to ", text_of_matrix(gemm.result),
+                 ", scratch up to ", gpu::kMostLibraryWorkspace);
 }
 
 std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
@@ -161,33 +225,22 @@ std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
                     : text_of("cublaslt algorithm ", id);
 }
 
-/// One cublasLtMatmul. `a`, `b`: which inputs are the factors of our product.
+/// One cublasLtMatmul.
 class CublasKernel final : public Kernel {
  public:
-  CublasKernel(cublasLtHandle_t handle, Descriptors descriptors, const cublasLtMatmulHeuristicResult_t& choice,
-               std::size_t a, std::size_t b)
-      : handle_(handle), descriptors_(std::move(descriptors)), choice_(choice), a_(a), b_(b) {}
+  CublasKernel(CublasProduct product, const CublasCandidate& choice) : product_(std::move(product)), choice_(choice) {}
 
-  std::string implementation() const override { return name_of(choice_.algo); }
-  std::size_t workspace_bytes() const override { return choice_.workspaceSize; }
+  std::string implementation() const override { return name_of(choice_.algorithm); }
+  std::size_t workspace_bytes() const override { return choice_.workspace_bytes; }
 
   void launch(const KernelArguments& arguments) override {
-    const float one = 1, zero = 0;
-    const Descriptors& d = descriptors_;
-    void* y = arguments.outputs[0];
-    // With a factor of zero the output is not read; where it is also the addend, both must be described alike.
-    check_cublas(
-        cublasLtMatmul(handle_, d.product.get(), &one, arguments.inputs[b_], d.first.get(), arguments.inputs[a_],
-                       d.second.get(), &zero, y, d.result.get(), y, d.result.get(), &choice_.algo, arguments.workspace,
-                       choice_.workspaceSize, static_cast<cudaStream_t>(arguments.queue)),
-        "cublasLtMatmul");
+    SF_CHECK(product_.launch(choice_, arguments), DeviceError,
+             "cublasLt refuses an algorithm that it has offered: ", implementation());
   }
 
  private:
-  cublasLtHandle_t handle_;
-  Descriptors descriptors_;
-  cublasLtMatmulHeuristicResult_t choice_;
-  std::size_t a_, b_;
+  CublasProduct product_;
+  CublasCandidate choice_;
 };
 
 /// The product of inputs `a` and `b`.
@@ -197,10 +250,10 @@ std::unique_ptr<Kernel> make_product(const KernelRequest& request, const MatmulP
   if (!gemm) return nullptr;
   auto& device = static_cast<CudaDevice&>(request.device);
   const Numbers numbers{.is_bf16 = request.outputs[0].dtype == Dtype::bf16, .allow_tf32 = device.allow_tf32()};
-  Descriptors descriptors = describe(*gemm, numbers);
-  const auto choice = choose_algorithm(device.cublas(), descriptors, numbers);
+  CublasProduct product(device.cublas(), *gemm, numbers, a, b);
+  const auto choice = gpu::choose_algorithm(request, problem_of(*gemm, numbers, device), product);
   if (!choice) return nullptr;
-  return std::make_unique<CublasKernel>(device.cublas(), std::move(descriptors), *choice, a, b);
+  return std::make_unique<CublasKernel>(std::move(product), *choice);
 }
 
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {

@@ -4,9 +4,12 @@
 #include <cudnn.h>
 
 #include <array>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "device/cuda/cuda_device.h"
+#include "kernels/cuda/library/choice.h"
 #include "kernels/cuda/library/convolution_numbers.h"
 #include "kernels/cuda/library/descriptor.h"
 
@@ -73,43 +76,38 @@ cudnnStatus_t describe(const ConvolutionNumbers& n, cudnnMathType_t math, const 
   return cudnnSetConvolutionMathType(d.convolution.get(), math);
 }
 
-/// What one execution is given beside descriptors and algorithm.
-struct Execution {
-  const KernelArguments& arguments;
-  void* scratch;
-  std::size_t scratch_bytes;
-};
 constexpr float kOne = 1, kZero = 0;  // y = one result + zero y, which is not read then
 
-// The three convolutions, each: its algorithms; which of them sum products as they are (Fourier's and Winograd's
-// transforms err more, and let one infinity reach its neighbours); and the library's calls. `filter` is in cuDNN's
+// The three convolutions compute a third tensor from two others. Each says: its algorithms; which of them sum products
+// as they are (Fourier's and Winograd's transforms err more, and let one infinity reach its neighbours); the library's
+// calls; and which tensors are the first, second and third, for descriptors and for operands. `filter` is in cuDNN's
 // layout.
+struct Operands {
+  const void *first, *second;
+  void* third;
+};
 
 /// Inputs: x, w.
 struct Forward {
   using Algorithm = cudnnConvolutionFwdAlgo_t;
   using Candidate = cudnnConvolutionFwdAlgoPerf_t;
+  static constexpr const char* kName = "convolution";
   static constexpr int kNumAlgorithms = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
   static constexpr bool kWritesFilter = false;
+  static constexpr auto kFind = cudnnGetConvolutionForwardAlgorithm_v7;
+  static constexpr auto kScratch = cudnnGetConvolutionForwardWorkspaceSize;
+  static constexpr auto kRun = cudnnConvolutionForward;
 
   static bool sums_products(Algorithm algorithm) {
     return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM ||
            algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM ||
            algorithm == CUDNN_CONVOLUTION_FWD_ALGO_GEMM || algorithm == CUDNN_CONVOLUTION_FWD_ALGO_DIRECT;
   }
-  static cudnnStatus_t find(cudnnHandle_t handle, const Descriptors& d, int* count, Candidate* found) {
-    return cudnnGetConvolutionForwardAlgorithm_v7(handle, d.x.get(), d.filter.get(), d.convolution.get(), d.y.get(),
-                                                  kNumAlgorithms, count, found);
-  }
-  static cudnnStatus_t scratch(cudnnHandle_t handle, const Descriptors& d, Algorithm algorithm, std::size_t* bytes) {
-    return cudnnGetConvolutionForwardWorkspaceSize(handle, d.x.get(), d.filter.get(), d.convolution.get(), d.y.get(),
-                                                   algorithm, bytes);
-  }
-  static cudnnStatus_t run(cudnnHandle_t handle, const Descriptors& d, Algorithm algorithm, const Execution& e,
-                           const void* filter) {
-    return cudnnConvolutionForward(handle, &kOne, d.x.get(), e.arguments.inputs[0], d.filter.get(), filter,
-                                   d.convolution.get(), algorithm, e.scratch, e.scratch_bytes, &kZero, d.y.get(),
-                                   e.arguments.outputs[0]);
+  static auto descriptors(const Descriptors& d) { return std::tuple(d.x.get(), d.filter.get(), d.y.get()); }
+  /// In our layout. The library does not write to an input.
+  static void* filter_of(const KernelArguments& arguments) { return const_cast<void*>(arguments.inputs[1]); }
+  static Operands operands(const KernelArguments& arguments, void* filter) {
+    return {arguments.inputs[0], filter, arguments.outputs[0]};
   }
 };
 
@@ -117,25 +115,21 @@ struct Forward {
 struct BackwardInput {
   using Algorithm = cudnnConvolutionBwdDataAlgo_t;
   using Candidate = cudnnConvolutionBwdDataAlgoPerf_t;
+  static constexpr const char* kName = "gradient of a convolution's input";
   static constexpr int kNumAlgorithms = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
   static constexpr bool kWritesFilter = false;
+  static constexpr auto kFind = cudnnGetConvolutionBackwardDataAlgorithm_v7;
+  static constexpr auto kScratch = cudnnGetConvolutionBackwardDataWorkspaceSize;
+  static constexpr auto kRun = cudnnConvolutionBackwardData;
 
   static bool sums_products(Algorithm algorithm) {
     return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 || algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
   }
-  static cudnnStatus_t find(cudnnHandle_t handle, const Descriptors& d, int* count, Candidate* found) {
-    return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, d.filter.get(), d.y.get(), d.convolution.get(),
-                                                       d.x.get(), kNumAlgorithms, count, found);
-  }
-  static cudnnStatus_t scratch(cudnnHandle_t handle, const Descriptors& d, Algorithm algorithm, std::size_t* bytes) {
-    return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, d.filter.get(), d.y.get(), d.convolution.get(),
-                                                        d.x.get(), algorithm, bytes);
-  }
-  static cudnnStatus_t run(cudnnHandle_t handle, const Descriptors& d, Algorithm algorithm, const Execution& e,
-                           const void* filter) {
-    return cudnnConvolutionBackwardData(handle, &kOne, d.filter.get(), filter, d.y.get(), e.arguments.inputs[0],
-                                        d.convolution.get(), algorithm, e.scratch, e.scratch_bytes, &kZero, d.x.get(),
-                                        e.arguments.outputs[0]);
+  static auto descriptors(const Descriptors& d) { return std::tuple(d.filter.get(), d.y.get(), d.x.get()); }
+  /// In our layout. The library does not write to an input.
+  static void* filter_of(const KernelArguments& arguments) { return const_cast<void*>(arguments.inputs[1]); }
+  static Operands operands(const KernelArguments& arguments, void* filter) {
+    return {filter, arguments.inputs[0], arguments.outputs[0]};
   }
 };
 
@@ -143,68 +137,117 @@ struct BackwardInput {
 struct BackwardFilter {
   using Algorithm = cudnnConvolutionBwdFilterAlgo_t;
   using Candidate = cudnnConvolutionBwdFilterAlgoPerf_t;
+  static constexpr const char* kName = "gradient of a convolution's filter";
   static constexpr int kNumAlgorithms = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
   static constexpr bool kWritesFilter = true;
+  static constexpr auto kFind = cudnnGetConvolutionBackwardFilterAlgorithm_v7;
+  static constexpr auto kScratch = cudnnGetConvolutionBackwardFilterWorkspaceSize;
+  static constexpr auto kRun = cudnnConvolutionBackwardFilter;
 
   static bool sums_products(Algorithm algorithm) {
     return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 || algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 ||
            algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3;
   }
-  static cudnnStatus_t find(cudnnHandle_t handle, const Descriptors& d, int* count, Candidate* found) {
-    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, d.x.get(), d.y.get(), d.convolution.get(),
-                                                         d.filter.get(), kNumAlgorithms, count, found);
-  }
-  static cudnnStatus_t scratch(cudnnHandle_t handle, const Descriptors& d, Algorithm algorithm, std::size_t* bytes) {
-    return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, d.x.get(), d.y.get(), d.convolution.get(),
-                                                          d.filter.get(), algorithm, bytes);
-  }
-  static cudnnStatus_t run(cudnnHandle_t handle, const Descriptors& d, Algorithm algorithm, const Execution& e,
-                           void* filter) {
-    return cudnnConvolutionBackwardFilter(handle, &kOne, d.x.get(), e.arguments.inputs[1], d.y.get(),
-                                          e.arguments.inputs[0], d.convolution.get(), algorithm, e.scratch,
-                                          e.scratch_bytes, &kZero, d.filter.get(), filter);
+  static auto descriptors(const Descriptors& d) { return std::tuple(d.x.get(), d.y.get(), d.filter.get()); }
+  static void* filter_of(const KernelArguments& arguments) { return arguments.outputs[0]; }
+  static Operands operands(const KernelArguments& arguments, void* filter) {
+    return {arguments.inputs[1], arguments.inputs[0], filter};
   }
 };
 
+/// An algorithm with its arithmetic and scratch.
 template <class Direction>
 struct Choice {
-  typename Direction::Algorithm algorithm;
-  std::size_t scratch_bytes = 0;
+  typename Direction::Algorithm algorithm{};
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+  std::size_t workspace_bytes = 0;
 };
 
-/// The first of the heuristic's candidates, fastest first, that sums alike every time, exactly, and in little memory.
+/// One convolution as choose_algorithm asks for it, and as kernels run it.
 template <class Direction>
-std::optional<Choice<Direction>> choose_algorithm(cudnnHandle_t handle, const Descriptors& d, bool allow_tf32) {
-  std::array<typename Direction::Candidate, Direction::kNumAlgorithms> found{};
-  int num_found = 0;
-  const cudnnStatus_t status = Direction::find(handle, d, &num_found, found.data());
-  if (is_refusal(status)) return std::nullopt;
-  check_cudnn(status, "choice of an algorithm");
-  for (int i = 0; i < num_found; ++i) {
-    const auto& candidate = found[static_cast<std::size_t>(i)];
-    const bool on_tensor_cores =
-        candidate.mathType == CUDNN_TENSOR_OP_MATH || candidate.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
-    if (candidate.status != CUDNN_STATUS_SUCCESS || candidate.determinism != CUDNN_DETERMINISTIC ||
-        !Direction::sums_products(candidate.algo) || (on_tensor_cores && !allow_tf32)) {
-      continue;
+class CudnnConvolution {
+ public:
+  using Candidate = Choice<Direction>;
+
+  CudnnConvolution(cudnnHandle_t handle, Descriptors descriptors, bool allow_tf32)
+      : handle_(handle), descriptors_(std::move(descriptors)), allow_tf32_(allow_tf32) {}
+
+  /// Those of the heuristic's, fastest first, that sum alike every time, exactly, and in little memory.
+  std::vector<Candidate> candidates() const {
+    std::array<typename Direction::Candidate, Direction::kNumAlgorithms> found{};
+    int num_found = 0;
+    const auto [first, second, third] = Direction::descriptors(descriptors_);
+    const cudnnStatus_t status = Direction::kFind(handle_, first, second, descriptors_.convolution.get(), third,
+                                                  Direction::kNumAlgorithms, &num_found, found.data());
+    if (is_refusal(status)) return {};
+    check_cudnn(status, "choice of an algorithm");
+    std::vector<Candidate> sound;
+    for (int i = 0; i < num_found; ++i) {
+      const auto& candidate = found[static_cast<std::size_t>(i)];
+      const bool on_tensor_cores =
+          candidate.mathType == CUDNN_TENSOR_OP_MATH || candidate.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+      if (candidate.status != CUDNN_STATUS_SUCCESS || candidate.determinism != CUDNN_DETERMINISTIC ||
+          !Direction::sums_products(candidate.algo) || (on_tensor_cores && !allow_tf32_)) {
+        continue;
+      }
+      Candidate choice{.algorithm = candidate.algo, .math = candidate.mathType};
+      select(choice);
+      const cudnnStatus_t asked = Direction::kScratch(handle_, first, second, descriptors_.convolution.get(), third,
+                                                      choice.algorithm, &choice.workspace_bytes);
+      if (is_refusal(asked)) continue;
+      check_cudnn(asked, "size of the workspace");
+      if (choice.workspace_bytes <= gpu::kMostLibraryWorkspace) sound.push_back(choice);
     }
-    // A candidate is an algorithm with its kind of arithmetic, which is the descriptor's to say.
-    if (allow_tf32) check_cudnn(cudnnSetConvolutionMathType(d.convolution.get(), candidate.mathType), "arithmetic");
-    Choice<Direction> choice{.algorithm = candidate.algo};
-    const cudnnStatus_t asked = Direction::scratch(handle, d, choice.algorithm, &choice.scratch_bytes);
-    if (is_refusal(asked)) continue;
-    check_cudnn(asked, "size of the workspace");
-    if (choice.scratch_bytes <= gpu::kMostLibraryWorkspace) return choice;
+    return sound;
   }
-  return std::nullopt;
-}
+
+  static gpu::Words<3> words(const Candidate& candidate) {
+    return {static_cast<std::uint64_t>(candidate.algorithm), static_cast<std::uint64_t>(candidate.math),
+            candidate.workspace_bytes};
+  }
+  static Candidate from(const gpu::Words<3>& words) {
+    return {.algorithm = static_cast<typename Direction::Algorithm>(words[0]),
+            .math = static_cast<cudnnMathType_t>(words[1]),
+            .workspace_bytes = words[2]};
+  }
+
+  /// A candidate is an algorithm with its kind of arithmetic, which is the descriptor's to say.
+  void select(const Candidate& candidate) const {
+    if (allow_tf32_) {
+      check_cudnn(cudnnSetConvolutionMathType(descriptors_.convolution.get(), candidate.math), "arithmetic");
+    }
+  }
+  /// With the candidate that was selected. False when the library refuses it.
+  bool run(const Candidate& candidate, const KernelArguments& arguments, void* filter, void* scratch) const {
+    const auto [first, second, third] = Direction::descriptors(descriptors_);
+    const Operands operands = Direction::operands(arguments, filter);
+    const cudnnStatus_t status =
+        Direction::kRun(handle_, &kOne, first, operands.first, second, operands.second, descriptors_.convolution.get(),
+                        candidate.algorithm, candidate.workspace_bytes == 0 ? nullptr : scratch,
+                        candidate.workspace_bytes, &kZero, third, operands.third);
+    if (is_refusal(status)) return false;
+    check_cudnn(status, Direction::kName);
+    return true;
+  }
+  /// To be timed: where the filter lies, its layout does not matter.
+  bool launch(const Candidate& candidate, const KernelArguments& arguments) const {
+    select(candidate);
+    return run(candidate, arguments, Direction::filter_of(arguments), arguments.workspace);
+  }
+
+ private:
+  cudnnHandle_t handle_;
+  Descriptors descriptors_;
+  bool allow_tf32_;
+};
 
 template <class Direction>
 class CudnnKernel final : public Kernel {
  public:
-  CudnnKernel(cudnnHandle_t handle, Descriptors descriptors, const Choice<Direction>& choice,
+  CudnnKernel(CudnnConvolution<Direction> convolution, const Choice<Direction>& choice,
               const ConvolutionNumbers& numbers)
-      : handle_(handle), descriptors_(std::move(descriptors)), choice_(choice), copy_(numbers.filter_copy) {
+      : convolution_(std::move(convolution)), choice_(choice), copy_(numbers.filter_copy) {
+    convolution_.select(choice);
     if (!copy_.is_identity()) {
       filter_bytes_ = round_up(static_cast<std::size_t>(numbers.filter_elements()) * sizeof(float));
     }
@@ -214,36 +257,38 @@ class CudnnKernel final : public Kernel {
     return text_of("cudnn algorithm ", static_cast<int>(choice_.algorithm));
   }
   /// The filter in cuDNN's layout, behind it the algorithm's own.
-  std::size_t workspace_bytes() const override { return filter_bytes_ + choice_.scratch_bytes; }
+  std::size_t workspace_bytes() const override { return filter_bytes_ + choice_.workspace_bytes; }
 
   void launch(const KernelArguments& arguments) override {
     auto* workspace = static_cast<std::byte*>(arguments.workspace);
-    const Execution execution{.arguments = arguments,
-                              .scratch = choice_.scratch_bytes == 0 ? nullptr : workspace + filter_bytes_,
-                              .scratch_bytes = choice_.scratch_bytes};
-    if constexpr (Direction::kWritesFilter) {
-      void* result = arguments.outputs[0];
-      run(execution, filter_bytes_ == 0 ? result : workspace);
-      if (filter_bytes_ > 0) gpu::transpose_matrices(arguments.queue, copy_.inverse(), workspace, result);
-    } else {
-      const void* filter = arguments.inputs[1];
-      if (filter_bytes_ > 0) gpu::transpose_matrices(arguments.queue, copy_, filter, workspace);
-      run(execution, filter_bytes_ == 0 ? filter : workspace);
-    }
+    void* ours = Direction::filter_of(arguments);
+    void* theirs = filter_bytes_ == 0 ? ours : workspace;
+    const bool copies = filter_bytes_ > 0;
+    if (copies && !Direction::kWritesFilter) gpu::transpose_matrices(arguments.queue, copy_, ours, theirs);
+    SF_CHECK(convolution_.run(choice_, arguments, theirs, workspace + filter_bytes_), DeviceError,
+             "cudnn refuses an algorithm that it has offered: ", implementation());
+    if (copies && Direction::kWritesFilter) gpu::transpose_matrices(arguments.queue, copy_.inverse(), theirs, ours);
   }
 
  private:
-  template <class Filter>
-  void run(const Execution& execution, Filter* filter) {
-    check_cudnn(Direction::run(handle_, descriptors_, choice_.algorithm, execution, filter), "convolution");
-  }
-
-  cudnnHandle_t handle_;
-  Descriptors descriptors_;
+  CudnnConvolution<Direction> convolution_;
   Choice<Direction> choice_;
   gpu::MatrixTranspose copy_;
   std::size_t filter_bytes_ = 0;
 };
+
+/// All that the choice depends on.
+std::string problem_of(const char* what, const ConvolutionNumbers& n, const CudaDevice& device) {
+  const auto listed = [](const std::vector<int>& numbers) {
+    std::string text;
+    for (int number : numbers) text += text_of(text.empty() ? "" : "x", number);
+    return text;
+  };
+  return text_of(device.cudnn_problem(), what, " of f32", device.allow_tf32() ? " as tf32" : "", ", channels ",
+                 n.channels_last ? "last" : "first", ", x ", listed(n.x), ", y ", listed(n.y), ", filter ",
+                 listed(n.filter), ", padding ", listed(n.padding), ", stride ", listed(n.stride), ", dilation ",
+                 listed(n.dilation), ", ", n.groups, " groups, scratch up to ", gpu::kMostLibraryWorkspace);
+}
 
 /// x and w: the shapes of the convolution's image and filter, wherever the request has them.
 template <class Direction>
@@ -258,9 +303,10 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const Shape& x
   const cudnnStatus_t described = describe(*numbers, math, descriptors);
   if (is_refusal(described)) return nullptr;
   check_cudnn(described, "description of a convolution");
-  const auto choice = choose_algorithm<Direction>(device.cudnn(), descriptors, device.allow_tf32());
+  CudnnConvolution<Direction> convolution(device.cudnn(), std::move(descriptors), device.allow_tf32());
+  const auto choice = gpu::choose_algorithm(request, problem_of(Direction::kName, *numbers, device), convolution);
   if (!choice) return nullptr;
-  return std::make_unique<CudnnKernel<Direction>>(device.cudnn(), std::move(descriptors), *choice, *numbers);
+  return std::make_unique<CudnnKernel<Direction>>(std::move(convolution), *choice, *numbers);
 }
 
 std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {

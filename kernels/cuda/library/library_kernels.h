@@ -7,10 +7,10 @@ namespace sectionflow {
 /// Adds the kernels that cuBLASLt and, where the build has it, cuDNN serve. Each takes the requests that its library
 /// promises to compute alike every time, and leaves the others to the kernels behind it.
 ///
-/// Which algorithm a kernel runs is decided when it is made, by the library's heuristic: a function of descriptors, GPU
-/// and library version, which times nothing and sees no address. A replay's kernel asks the same question, so it runs
-/// the same algorithm over the same descriptors; and only algorithms are taken whose sums have one order. So a replay
-/// gives the bits of the first time. Whether f32 factors may be rounded to TF32 is CudaDevice::allow_tf32.
+/// Which algorithm a kernel runs is decided by the first kernel that is made for its problem, by the library's
+/// heuristic or by timing (DeviceSpec::autotune), and is the same in every later kernel of the process (choice.h); and
+/// only algorithms are taken whose sums have one order. So a replay gives the bits of the first time. Whether f32
+/// factors may be rounded to TF32 is CudaDevice::allow_tf32.
 void add_library_kernels(KernelRegistry& registry);
 
 /// Matrix products, and convolutions that are matrix products as they lie.

@@ -1,0 +1,154 @@
+#include <glog/logging.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "device/device_queues.h"
+#include "kernels/cuda/library/choice.h"
+
+namespace sectionflow::gpu {
+namespace {
+
+constexpr std::size_t kExecutions = 5;
+/// Small numbers that are no zeros, in f32 and bf16: hardware is faster on zeros.
+constexpr int kFilling = 0x3C;
+
+/// Bytes for the operands of a trial, lent or allocated until it ends.
+class Bench {
+ public:
+  Bench(Device& device, const Trial& trial) {
+    const auto place = [this](std::size_t bytes) {
+      const std::size_t offset = bytes_;
+      bytes_ += round_up(bytes);
+      return offset;
+    };
+    for (const TensorType& type : trial.inputs) inputs_.push_back(place(type.bytes()));
+    for (const TensorType& type : trial.outputs) outputs_.push_back(place(type.bytes()));
+    workspace_ = place(trial.workspace_bytes);
+    const TrialMemory& memory = device.choices().trial_memory();
+    if (memory.lent.size() >= bytes_) {
+      base_ = memory.lent.data();
+    } else if (memory.most_allocated >= bytes_) {
+      allocate(device);
+    } else {
+      why_not_ = text_of("only ", bytes_text(std::max(memory.lent.size(), memory.most_allocated)), " are to be had");
+    }
+  }
+
+  bool has_memory() const { return base_ != nullptr; }
+  std::byte* data() { return base_; }
+  std::size_t num_bytes() const { return bytes_; }
+  const std::string& why_not() const { return why_not_; }
+  std::vector<const void*> inputs() const {
+    std::vector<const void*> pointers;
+    for (std::size_t offset : inputs_) pointers.push_back(base_ + offset);
+    return pointers;
+  }
+  std::vector<void*> outputs() const {
+    std::vector<void*> pointers;
+    for (std::size_t offset : outputs_) pointers.push_back(base_ + offset);
+    return pointers;
+  }
+  void* workspace() const { return base_ + workspace_; }
+
+ private:
+  void allocate(Device& device) {
+    try {
+      memory_ = device.allocate(bytes_);
+      base_ = memory_->data();
+    } catch (const DeviceError& error) {
+      why_not_ = error.what();
+    }
+  }
+
+  std::vector<std::size_t> inputs_, outputs_;
+  std::size_t workspace_ = 0, bytes_ = 0;
+  std::unique_ptr<DeviceMemory> memory_;
+  std::byte* base_ = nullptr;
+  std::string why_not_;
+};
+
+/// The marks between which an execution lies.
+class StopWatch {
+ public:
+  explicit StopWatch(DeviceQueues& queues) : queues_(queues), begin_(queues.make_event()), end_(queues.make_event()) {}
+
+  /// The median of several executions.
+  template <class Launch>
+  double seconds_of(const Launch& launch) {
+    std::array<double, kExecutions> seconds{};
+    for (double& each : seconds) {
+      queues_.record(*begin_, Queue::compute);
+      launch();
+      queues_.record(*end_, Queue::compute);
+      queues_.synchronize(*end_);
+      each = queues_.seconds_between(*begin_, *end_);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[kExecutions / 2];
+  }
+
+ private:
+  DeviceQueues& queues_;
+  std::unique_ptr<DeviceEvent> begin_, end_;
+};
+
+}  // namespace
+
+std::string text_of_words(std::span<const std::uint64_t> words) {
+  std::string text;
+  for (std::uint64_t word : words) {
+    std::array<char, 20> digits{};
+    (void)std::snprintf(digits.data(), digits.size(), "%s%llx", text.empty() ? "" : " ",
+                        static_cast<unsigned long long>(word));
+    text += digits.data();
+  }
+  return text;
+}
+
+void read_words(const std::string& text, std::span<std::uint64_t> words) {
+  const char* next = text.c_str();
+  for (std::uint64_t& word : words) {
+    char* end = nullptr;
+    word = std::strtoull(next, &end, 16);
+    SF_CHECK(end != next, InternalError, "'", text, "' is no algorithm of ", words.size(), " numbers");
+    next = end;
+  }
+  SF_CHECK(text_of_words(words) == text, InternalError, "'", text, "' is no algorithm of ", words.size(), " numbers");
+}
+
+std::optional<std::size_t> fastest_of(Device& device, const Trial& trial) {
+  Bench bench(device, trial);
+  if (!bench.has_memory()) {
+    LOG(INFO) << "not timed, the library's guess is taken: " << trial.problem << " needs "
+              << bytes_text(bench.num_bytes()) << "; " << bench.why_not();
+    return std::nullopt;
+  }
+  DeviceQueues& queues = *device.queues();
+  queues.synchronize();
+  queues.fill(Queue::compute, bench.data(), kFilling, bench.num_bytes());
+  const std::vector<const void*> inputs = bench.inputs();
+  const std::vector<void*> outputs = bench.outputs();
+  const KernelArguments arguments{.inputs = inputs,
+                                  .outputs = outputs,
+                                  .updated = {},
+                                  .workspace = bench.workspace(),
+                                  .random = {},
+                                  .queue = queues.native(Queue::compute)};
+  StopWatch watch(queues);
+  std::optional<std::size_t> fastest;
+  double least = 0;
+  for (std::size_t i = 0; i < trial.num_algorithms; ++i) {
+    // The first execution loads the kernel's code.
+    if (!trial.launch(i, arguments)) continue;
+    const double seconds = watch.seconds_of([&] { (void)trial.launch(i, arguments); });
+    if (fastest && seconds >= least) continue;
+    fastest = i;
+    least = seconds;
+  }
+  queues.synchronize();
+  return fastest;
+}
+
+}  // namespace sectionflow::gpu

@@ -1,0 +1,223 @@
+// Which of a library's algorithms kernels run: the one that was chosen first, by the library's guess or by timing.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/library/choice.h"
+#include "tests/cuda_libraries/library_case.h"
+#include "tests/support/log_lines.h"
+
+namespace sectionflow {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing_support::LogLines;
+using testing_support::played_libraries;
+using testing_support::PlayedLibraries;
+
+class LibraryChoices : public testing_support::LibraryCase {
+ protected:
+  void autotune(const TrialMemory& memory = {.most_allocated = 1 << 20}) {
+    cuda_.choices().set_autotune(true);
+    cuda_.choices().set_trial_memory(memory);
+  }
+  /// The number of the sound algorithm that a kernel made now runs.
+  int runs(Value y) {
+    const auto kernel = make(y);
+    std::vector<std::vector<float>> content;
+    for (const Value& input : y.node().inputs()) {
+      content.emplace_back(static_cast<std::size_t>(input.type().shape.num_elements()), 1.0F);
+    }
+    (void)result(y, *kernel, content);
+    return played_libraries().latest;
+  }
+  /// A process of its own, which knows what a file says.
+  void start_with(const AlgorithmChoices& choices) {
+    forget_choices();
+    EXPECT_TRUE(cuda_.choices().add(choices).empty());
+  }
+
+  Value product_ = matmul(tensor({2, 3}), tensor({3, 4}));
+  Value convolution_ = conv2d(tensor({1, 5, 5, 2}), tensor({3, 3, 2, 4}));
+  Value of_filter_ = conv2d_backward_filter(tensor({1, 5, 5, 4}), tensor({1, 5, 5, 2}), tensor({3, 3, 2, 4}), {});
+};
+
+TEST_F(LibraryChoices, AreMadeOnceWhateverTheLibraryWouldSayLater) {
+  play({.seconds = {1, 1}});
+  for (Value y : {product_, convolution_, of_filter_}) {
+    played_libraries().is_reversed = false;
+    const int first = runs(y), questions = played_libraries().questions;
+    EXPECT_EQ(first, 0);
+    played_libraries().is_reversed = true;
+    EXPECT_EQ(runs(y), first);
+    // What it offers may even be gone.
+    played_libraries().has_sound_algorithms = false;
+    EXPECT_EQ(runs(y), first);
+    played_libraries().has_sound_algorithms = true;
+    EXPECT_EQ(played_libraries().questions, questions) << "nobody is asked twice";
+  }
+}
+
+TEST_F(LibraryChoices, AreTheSameOnEveryDeviceThatSharesThem) {
+  play({.seconds = {1, 1}});
+  const auto store = std::make_shared<ChoiceStore>();
+  cuda_.choices().share(store);
+  EXPECT_EQ(runs(product_), 0);
+  played_libraries().is_reversed = true;
+  CudaDevice other;
+  other.choices().share(store);
+  const auto kernel = kernels_.make(request(product_, other));
+  EXPECT_EQ(other.choices().known(), cuda_.choices().known());
+  CudaDevice stranger;
+  (void)kernels_.make(request(product_, stranger));
+  EXPECT_NE(stranger.choices().known(), cuda_.choices().known());
+}
+
+TEST_F(LibraryChoices, ThatThereIsNothingToTakeIsOneToo) {
+  play({.has_sound_algorithms = false});
+  EXPECT_FALSE(is_taken(product_) || is_taken(convolution_));
+  played_libraries().has_sound_algorithms = true;
+  EXPECT_FALSE(is_taken(product_) || is_taken(convolution_));
+  EXPECT_EQ(cuda_.choices().known().algorithms.size(), 2u);
+}
+
+TEST_F(LibraryChoices, AFailureOfTheMomentIsNone) {
+  play({.cublas_status = CUBLAS_STATUS_ALLOC_FAILED});
+  EXPECT_THROW((void)make(product_), DeviceError);
+  EXPECT_EQ(cuda_.choices().known(), AlgorithmChoices{});
+  played_libraries().cublas_status = CUBLAS_STATUS_SUCCESS;
+  EXPECT_EQ(runs(product_), 0);
+}
+
+TEST_F(LibraryChoices, OfProblemsThatDifferAreDifferent) {
+  const Value wide = matmul(tensor({2, 3}), tensor({3, 5})),
+              turned = matmul(tensor({2, 3}), tensor({4, 3}), {.transpose_b = true}),
+              many = matmul(tensor({6, 2, 3}), tensor({6, 3, 4})),
+              short_ones = matmul(tensor({2, 3}, Dtype::bf16), tensor({3, 4}, Dtype::bf16)),
+              strided =
+                  conv2d(tensor({1, 5, 5, 2}), tensor({3, 3, 2, 4}), {.stride = {2, 2}, .padding = Padding(1, 1)}),
+              first = conv2d(tensor({1, 2, 5, 5}), tensor({3, 3, 2, 4}), {.format = DataFormat::nchw});
+  std::size_t wanted = 0;
+  for (Value y : {product_, wide, turned, many, short_ones, convolution_, of_filter_, strided, first}) {
+    ASSERT_TRUE(is_taken(y));
+    EXPECT_EQ(cuda_.choices().known().algorithms.size(), ++wanted) << y.node().label();
+  }
+  played_libraries().allow_tf32 = true;
+  for (Value y : {product_, convolution_}) ASSERT_TRUE(is_taken(y));
+  EXPECT_EQ(cuda_.choices().known().algorithms.size(), wanted + 2);
+  for (const auto& [problem, algorithm] : cuda_.choices().known().algorithms) {
+    EXPECT_THAT(problem,
+                testing::AnyOf(StartsWith("cublaslt 1 on a played GPU: "), StartsWith("cudnn 1 on a played GPU: ")));
+    EXPECT_THAT(problem, testing::EndsWith("scratch up to 33554432"));
+  }
+}
+
+TEST_F(LibraryChoices, WithAutotuneTheFastestIsTaken) {
+  for (Value y : {product_, convolution_, of_filter_}) {
+    for (const std::vector<double>& seconds : {std::vector<double>{3, 2}, {2, 3}, {2, 2}}) {
+      for (bool is_reversed : {false, true}) {
+        play({.workspace_bytes = 1000, .seconds = seconds, .is_reversed = is_reversed});
+        autotune();
+        // The played libraries fail the test where an algorithm runs that is not sound, though those take no time.
+        const int fastest = seconds[0] == seconds[1] ? (is_reversed ? 1 : 0) : (seconds[1] < seconds[0] ? 1 : 0);
+        EXPECT_EQ(runs(y), fastest);
+        EXPECT_EQ(played_libraries().allocated_memory, 0u) << "all is given back";
+        EXPECT_GT(played_libraries().peak_allocated_memory, 1000u);
+        // What was chosen is not timed again, nor by those who do not ask for it.
+        const int executions = played_libraries().executions;
+        cuda_.choices().set_autotune(false);
+        EXPECT_EQ(runs(y), fastest);
+        EXPECT_EQ(played_libraries().executions, executions + 1);
+      }
+    }
+  }
+}
+
+TEST_F(LibraryChoices, WhatDoesNotRunIsNotTheFastest) {
+  for (Value y : {product_, convolution_}) {
+    play({.seconds = {1, 5}, .refused = 0});
+    autotune();
+    EXPECT_EQ(runs(y), 1);
+  }
+  play({.seconds = {1}, .refused = 0});
+  EXPECT_THROW((void)runs(product_), DeviceError);
+  EXPECT_THROW((void)runs(convolution_), DeviceError);
+}
+
+TEST_F(LibraryChoices, AreTimedInBytesThatAreLent) {
+  play({.seconds = {3, 2}});
+  const auto memory = cuda_.allocate(1 << 16);
+  autotune({.lent = {memory->data(), memory->num_bytes()}});
+  const std::size_t allocated = played_libraries().allocated_memory;
+  EXPECT_EQ(runs(convolution_), 1);
+  EXPECT_EQ(played_libraries().peak_allocated_memory, allocated);
+}
+
+TEST_F(LibraryChoices, WithoutMemoryToTimeInTheLibrarysGuessIsTakenAndALineSaysSo) {
+  PlayedLibraries full{.seconds = {3, 2}};
+  full.free_memory = 100;
+  std::byte little[64];
+  for (const TrialMemory& memory : {TrialMemory{}, TrialMemory{.lent = little}, TrialMemory{.most_allocated = 100},
+                                    TrialMemory{.most_allocated = 1 << 20}}) {
+    play(full);
+    autotune(memory);
+    const LogLines log;
+    EXPECT_EQ(runs(product_), 0);
+    EXPECT_THAT(log.lines, testing::ElementsAre(
+                               AllOf(HasSubstr("the library's guess is taken: cublaslt 1"), HasSubstr("needs 768 B"))));
+    EXPECT_EQ(played_libraries().executions, 1);
+  }
+}
+
+TEST_F(LibraryChoices, GoOnInAnotherProcessThatWasGivenThem) {
+  for (Value y : {product_, convolution_, of_filter_}) {
+    play({.workspace_bytes = 500, .seconds = {3, 2}});
+    autotune();
+    EXPECT_EQ(runs(y), 1);
+    const AlgorithmChoices stored = AlgorithmChoices::from_json(cuda_.choices().known().json(), "");
+    cuda_.choices().set_autotune(false);
+    start_with(stored);
+    EXPECT_EQ(runs(y), 1);
+    EXPECT_EQ(cuda_.choices().known(), stored);
+  }
+}
+
+TEST_F(LibraryChoices, WhatAFileSaysIsTakenOnlyIfTheLibraryOffersIt) {
+  for (Value y : {product_, convolution_}) {
+    play({});
+    EXPECT_EQ(runs(y), 0);
+    const AlgorithmChoices good = cuda_.choices().known();
+    ASSERT_EQ(good.algorithms.size(), 1u);
+    const auto& [problem, algorithm] = *good.algorithms.begin();
+    // Sums in the order of arrival; a transform; another size of scratch; nonsense.
+    for (const std::string& bad : {"0" + algorithm.substr(1), "4" + algorithm.substr(1), algorithm + "0",
+                                   std::string("none"), std::string("x"), std::string(1000, '9')}) {
+      start_with({.algorithms = {{problem, bad}}});
+      const LogLines log;
+      EXPECT_EQ(runs(y), 0) << bad;
+      EXPECT_THAT(log.lines, Contains(AllOf(HasSubstr("is none that the library offers"), HasSubstr(problem))));
+      EXPECT_EQ(cuda_.choices().known(), good);
+    }
+  }
+}
+
+TEST(LibraryWords, AreReadAsTheyWereWritten) {
+  const gpu::Words<3> words = {0, ~std::uint64_t{0}, 0x1234};
+  EXPECT_EQ(gpu::text_of_words(words), "0 ffffffffffffffff 1234");
+  gpu::Words<3> read{};
+  gpu::read_words("0 ffffffffffffffff 1234", read);
+  EXPECT_EQ(read, words);
+  for (const char* bad :
+       {"", "1", "1 2", "1 2 3 4", "1 2 x", "1  2 3", "-1 2 3", "1 2 0x3", "1 2 3 ", "1 2 10000000000000000"}) {
+    EXPECT_THROW(gpu::read_words(bad, read), InternalError) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace sectionflow
