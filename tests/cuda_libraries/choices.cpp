@@ -45,12 +45,13 @@ class LibraryChoices : public testing_support::LibraryCase {
 
   Value product_ = matmul(tensor({2, 3}), tensor({3, 4}));
   Value convolution_ = conv2d(tensor({1, 5, 5, 2}), tensor({3, 3, 2, 4}));
+  Value short_convolution_ = conv2d(tensor({1, 5, 5, 2}, Dtype::bf16), tensor({3, 3, 2, 4}, Dtype::bf16));
   Value of_filter_ = conv2d_backward_filter(tensor({1, 5, 5, 4}), tensor({1, 5, 5, 2}), tensor({3, 3, 2, 4}), {});
 };
 
 TEST_F(LibraryChoices, AreMadeOnceWhateverTheLibraryWouldSayLater) {
   play({.seconds = {1, 1}});
-  for (Value y : {product_, convolution_, of_filter_}) {
+  for (Value y : {product_, convolution_, short_convolution_, of_filter_}) {
     played_libraries().is_reversed = false;
     const int first = runs(y), questions = played_libraries().questions;
     EXPECT_EQ(first, 0);
@@ -100,17 +101,21 @@ TEST_F(LibraryChoices, OfProblemsThatDifferAreDifferent) {
               turned = matmul(tensor({2, 3}), tensor({4, 3}), {.transpose_b = true}),
               many = matmul(tensor({6, 2, 3}), tensor({6, 3, 4})),
               short_ones = matmul(tensor({2, 3}, Dtype::bf16), tensor({3, 4}, Dtype::bf16)),
+              short_filter =
+                  conv2d_backward_filter(tensor({1, 5, 5, 4}, Dtype::bf16), tensor({1, 5, 5, 2}, Dtype::bf16),
+                                         tensor({3, 3, 2, 4}, Dtype::bf16), {}),
               strided =
                   conv2d(tensor({1, 5, 5, 2}), tensor({3, 3, 2, 4}), {.stride = {2, 2}, .padding = Padding(1, 1)}),
               first = conv2d(tensor({1, 2, 5, 5}), tensor({3, 3, 2, 4}), {.format = DataFormat::nchw});
   std::size_t wanted = 0;
-  for (Value y : {product_, wide, turned, many, short_ones, convolution_, of_filter_, strided, first}) {
+  for (Value y : {product_, wide, turned, many, short_ones, convolution_, of_filter_, short_convolution_, short_filter,
+                  strided, first}) {
     ASSERT_TRUE(is_taken(y));
     EXPECT_EQ(cuda_.choices().known().algorithms.size(), ++wanted) << y.node().label();
   }
   played_libraries().allow_tf32 = true;
-  for (Value y : {product_, convolution_}) ASSERT_TRUE(is_taken(y));
-  EXPECT_EQ(cuda_.choices().known().algorithms.size(), wanted + 2);
+  for (Value y : {product_, convolution_, short_ones, short_convolution_}) ASSERT_TRUE(is_taken(y));
+  EXPECT_EQ(cuda_.choices().known().algorithms.size(), wanted + 2) << "TF32 is a way to take f32";
   for (const auto& [problem, algorithm] : cuda_.choices().known().algorithms) {
     EXPECT_THAT(problem,
                 testing::AnyOf(StartsWith("cublaslt 1 on a played GPU: "), StartsWith("cudnn 1 on a played GPU: ")));
@@ -119,7 +124,7 @@ TEST_F(LibraryChoices, OfProblemsThatDifferAreDifferent) {
 }
 
 TEST_F(LibraryChoices, WithAutotuneTheFastestIsTaken) {
-  for (Value y : {product_, convolution_, of_filter_}) {
+  for (Value y : {product_, convolution_, short_convolution_, of_filter_}) {
     for (const std::vector<double>& seconds : {std::vector<double>{3, 2}, {2, 3}, {2, 2}}) {
       for (bool is_reversed : {false, true}) {
         play({.workspace_bytes = 1000, .seconds = seconds, .is_reversed = is_reversed});
@@ -176,7 +181,7 @@ TEST_F(LibraryChoices, WithoutMemoryToTimeInTheLibrarysGuessIsTakenAndALineSaysS
 }
 
 TEST_F(LibraryChoices, GoOnInAnotherProcessThatWasGivenThem) {
-  for (Value y : {product_, convolution_, of_filter_}) {
+  for (Value y : {product_, convolution_, short_convolution_, of_filter_}) {
     play({.workspace_bytes = 500, .seconds = {3, 2}});
     autotune();
     EXPECT_EQ(runs(y), 1);
@@ -189,7 +194,7 @@ TEST_F(LibraryChoices, GoOnInAnotherProcessThatWasGivenThem) {
 }
 
 TEST_F(LibraryChoices, WhatAFileSaysIsTakenOnlyIfTheLibraryOffersIt) {
-  for (Value y : {product_, convolution_}) {
+  for (Value y : {product_, convolution_, short_convolution_}) {
     play({});
     EXPECT_EQ(runs(y), 0);
     const AlgorithmChoices good = cuda_.choices().known();

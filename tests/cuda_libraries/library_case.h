@@ -146,12 +146,13 @@ class LibraryCase : public testing::Test {
   void expect_convolution_and_gradients(Value x, Value w, Value y,
                                         const std::function<Value(Value, Value, Value, bool)>& gradient) {
     expect_as_on_the_cpu(y);
-    const Value dy = tensor(y.type().shape);
+    const Value dy = tensor(y.type().shape, y.dtype());
     expect_as_on_the_cpu(gradient(dy, x, w, false));
     expect_as_on_the_cpu(gradient(dy, x, w, true));
   }
-  void expect_conv2d(const Shape& x_shape, const Shape& w_shape, const Conv2dOptions& options) {
-    const Value x = tensor(x_shape), w = tensor(w_shape);
+  void expect_conv2d(const Shape& x_shape, const Shape& w_shape, const Conv2dOptions& options,
+                     Dtype dtype = Dtype::f32) {
+    const Value x = tensor(x_shape, dtype), w = tensor(w_shape, dtype);
     expect_convolution_and_gradients(x, w, conv2d(x, w, options), [&](Value dy, Value x, Value w, bool of_filter) {
       return of_filter ? conv2d_backward_filter(dy, x, w, options) : conv2d_backward_input(dy, w, x, options);
     });

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "graph/ops/conv3d.h"
 #include "graph/ops/conv_transpose.h"
+#include "kernels/cpu/bf16_conversions.h"
 #include "tests/cuda_libraries/library_case.h"
 
 namespace sectionflow {
@@ -36,11 +37,15 @@ TEST_F(CudaLibraries, MultiplyBf16AsTheCpuDoes) {
     expect_as_on_the_cpu(matmul_over_rows(tensor({3, 4, 5}, Dtype::bf16), tensor({3, 4, 6}, Dtype::bf16)));
     expect_as_on_the_cpu(conv2d(tensor({2, 4, 4, 5}, Dtype::bf16), tensor({1, 1, 5, 6}, Dtype::bf16)));
   }
-  // Other convolutions of bf16 are left to those of f32.
-  EXPECT_FALSE(is_taken(conv2d(tensor({2, 4, 4, 5}, Dtype::bf16), tensor({3, 3, 5, 6}, Dtype::bf16))));
 }
 
-TEST_F(CudaLibraries, ConvolveImagesAsTheCpuDoes) {
+/// Whatever is convolved, in f32 and in bf16 as it is: there is nothing here that would widen it.
+class CudaConvolutions : public CudaLibraries, public testing::WithParamInterface<Dtype> {};
+
+INSTANTIATE_TEST_SUITE_P(Of, CudaConvolutions, testing::Values(Dtype::f32, Dtype::bf16),
+                         [](const auto& dtype) { return std::string(dtype_name(dtype.param)); });
+
+TEST_P(CudaConvolutions, OfImagesAreTheCpus) {
   struct Case {
     std::int64_t height, width, channels;
     Shape w;
@@ -52,33 +57,33 @@ TEST_F(CudaLibraries, ConvolveImagesAsTheCpuDoes) {
         Case{4, 4, 5, {1, 1, 5, 6}}, Case{5, 5, 3, {1, 1, 3, 4}, {.stride = {2, 2}}},
         Case{5, 5, 1, {1, 1, 1, 1}, {.stride = {2, 2}}}}) {
     Conv2dOptions options = c.options;
-    expect_conv2d({2, c.height, c.width, c.channels}, c.w, options);
+    expect_conv2d({2, c.height, c.width, c.channels}, c.w, options, GetParam());
     options.format = DataFormat::nchw;
-    expect_conv2d({2, c.channels, c.height, c.width}, c.w, options);
+    expect_conv2d({2, c.channels, c.height, c.width}, c.w, options, GetParam());
   }
 }
 
-TEST_F(CudaLibraries, ConvolveVolumesAsTheCpuDoes) {
+TEST_P(CudaConvolutions, OfVolumesAreTheCpus) {
   for (DataFormat format : {DataFormat::nhwc, DataFormat::nchw}) {
     const Conv3dOptions options{.stride = {1, 2, 1}, .padding = Padding3d(1, 1, 0), .groups = 2, .format = format};
-    const Value x = tensor(format == DataFormat::nhwc ? Shape{2, 4, 5, 6, 4} : Shape{2, 4, 4, 5, 6}),
-                w = tensor({2, 3, 2, 2, 6});
+    const Value x = tensor(format == DataFormat::nhwc ? Shape{2, 4, 5, 6, 4} : Shape{2, 4, 4, 5, 6}, GetParam()),
+                w = tensor({2, 3, 2, 2, 6}, GetParam());
     expect_convolution_and_gradients(x, w, conv3d(x, w, options), [&](Value dy, Value x, Value w, bool of_filter) {
       return of_filter ? conv3d_backward_filter(dy, x, w, options) : conv3d_backward_input(dy, w, x, options);
     });
   }
 }
 
-TEST_F(CudaLibraries, TransposeConvolutionsAsTheCpuDoes) {
+TEST_P(CudaConvolutions, TransposedAreTheCpus) {
   for (DataFormat format : {DataFormat::nhwc, DataFormat::nchw}) {
     const bool last = format == DataFormat::nhwc;
     expect_as_on_the_cpu(conv_transpose2d(
-        tensor(last ? Shape{2, 4, 5, 6} : Shape{2, 6, 4, 5}), tensor({3, 3, 2, 6}),
+        tensor(last ? Shape{2, 4, 5, 6} : Shape{2, 6, 4, 5}, GetParam()), tensor({3, 3, 2, 6}, GetParam()),
         {.stride = {2, 2}, .padding = Padding(1, 1), .output_padding = {1, 0}, .groups = 2, .format = format}));
-    expect_as_on_the_cpu(conv_transpose2d(tensor(last ? Shape{2, 4, 5, 6} : Shape{2, 6, 4, 5}), tensor({1, 1, 2, 6}),
-                                          {.format = format}));
-    expect_as_on_the_cpu(conv_transpose3d(tensor(last ? Shape{1, 3, 4, 5, 6} : Shape{1, 6, 3, 4, 5}),
-                                          tensor({3, 2, 1, 2, 6}),
+    expect_as_on_the_cpu(conv_transpose2d(tensor(last ? Shape{2, 4, 5, 6} : Shape{2, 6, 4, 5}, GetParam()),
+                                          tensor({1, 1, 2, 6}, GetParam()), {.format = format}));
+    expect_as_on_the_cpu(conv_transpose3d(tensor(last ? Shape{1, 3, 4, 5, 6} : Shape{1, 6, 3, 4, 5}, GetParam()),
+                                          tensor({3, 2, 1, 2, 6}, GetParam()),
                                           {.stride = {2, 1, 1}, .padding = Padding3d(1, 0, 0), .format = format}));
   }
 }
@@ -99,6 +104,40 @@ TEST_F(CudaLibraries, LeaveWhatTheyCannotPromise) {
   EXPECT_FALSE(is_taken(product) || is_taken(convolution));
 }
 
+TEST_P(CudaConvolutions, WithoutAPromiseAreLeft) {
+  const Value x = tensor({1, 5, 5, 2}, GetParam()), w = tensor({3, 3, 2, 4}, GetParam()), y = conv2d(x, w),
+              dy = tensor({1, 5, 5, 4}, GetParam()), dx = conv2d_backward_input(dy, w, x, {}),
+              dw = conv2d_backward_filter(dy, x, w, {});
+  const auto num_taken = [&] { return is_taken(y) + is_taken(dx) + is_taken(dw); };
+  EXPECT_EQ(num_taken(), 3);
+  play({.workspace_bytes = (std::size_t{32} << 20) + 1});
+  EXPECT_EQ(num_taken(), 0);
+  play({.has_sound_algorithms = false});
+  EXPECT_EQ(num_taken(), 0);
+  play({.convolves_bf16 = false});
+  EXPECT_EQ(num_taken(), GetParam() == Dtype::bf16 ? 0 : 3);
+  play({.cudnn_status = CUDNN_STATUS_NOT_SUPPORTED});
+  EXPECT_EQ(num_taken(), 0);
+  // A zero more behind the image than before it.
+  play({});
+  EXPECT_FALSE(is_taken(conv2d(tensor({1, 6, 6, 2}, GetParam()), w, {.stride = {2, 2}})));
+}
+
+TEST_F(CudaLibraries, WhatIsNotConvolvedInBf16IsWidened) {
+  const Value x = tensor({1, 5, 5, 3}, Dtype::bf16), w = tensor({3, 3, 3, 5}, Dtype::bf16), y = conv2d(x, w),
+              dy = tensor({1, 5, 5, 5}, Dtype::bf16), dx = conv2d_backward_input(dy, w, x, {}),
+              dw = conv2d_backward_filter(dy, x, w, {});
+  kernels_ = KernelRegistry(cpu_bf16_conversions());
+  add_library_kernels(kernels_);
+  for (Value each : {y, dx, dw}) {
+    EXPECT_EQ(make(each)->implementation(), "cudnn algorithm 1");
+    play({.convolves_bf16 = false});
+    EXPECT_EQ(make(each)->implementation(), "f32 for bf16: cudnn algorithm 1");
+    expect_as_on_the_cpu(each);
+    play({});
+  }
+}
+
 TEST_F(CudaLibraries, AFailureOfTheMomentChoosesNoOtherKernel) {
   play({.cublas_status = CUBLAS_STATUS_ALLOC_FAILED,
         .cudnn_status = CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED});
@@ -111,6 +150,8 @@ TEST_F(CudaLibraries, RoundToTf32OnlyWhereThatIsAllowed) {
   played_libraries().allow_tf32 = true;
   expect_as_on_the_cpu(matmul(tensor({2, 3}), tensor({3, 4})));
   expect_conv2d({1, 5, 5, 2}, {3, 3, 2, 4}, {});
+  // Which says nothing of bf16.
+  expect_conv2d({1, 5, 5, 2}, {3, 3, 2, 4}, {}, Dtype::bf16);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/bfloat16.h"
 #include "tests/cuda_libraries/played_libraries.h"
 
 namespace sectionflow::testing_support {
@@ -22,6 +23,7 @@ using Index = std::array<int, kMostDims>;
 struct Layout {
   int rank = 0;
   Index dims{}, strides{};
+  cudnnDataType_t type{};
 
   std::int64_t num_elements() const {
     std::int64_t product = 1;
@@ -45,22 +47,18 @@ struct Layout {
 
 Layout layout_of(cudnnTensorDescriptor_t tensor) {
   Layout layout;
-  cudnnDataType_t type{};
-  EXPECT_EQ(
-      cudnnGetTensorNdDescriptor(tensor, kMostDims, &type, &layout.rank, layout.dims.data(), layout.strides.data()),
-      CUDNN_STATUS_SUCCESS);
-  EXPECT_EQ(type, CUDNN_DATA_FLOAT);
+  EXPECT_EQ(cudnnGetTensorNdDescriptor(tensor, kMostDims, &layout.type, &layout.rank, layout.dims.data(),
+                                       layout.strides.data()),
+            CUDNN_STATUS_SUCCESS);
   return layout;
 }
 
 /// Filters are dense: F outermost, then the channels or the window, as the format says.
 Layout layout_of(cudnnFilterDescriptor_t filter) {
   Layout layout;
-  cudnnDataType_t type{};
   cudnnTensorFormat_t format{};
-  EXPECT_EQ(cudnnGetFilterNdDescriptor(filter, kMostDims, &type, &format, &layout.rank, layout.dims.data()),
+  EXPECT_EQ(cudnnGetFilterNdDescriptor(filter, kMostDims, &layout.type, &format, &layout.rank, layout.dims.data()),
             CUDNN_STATUS_SUCCESS);
-  EXPECT_EQ(type, CUDNN_DATA_FLOAT);
   int stride = 1;
   const auto place_axis = [&](int axis) {
     layout.strides[axis] = stride;
@@ -73,10 +71,16 @@ Layout layout_of(cudnnFilterDescriptor_t filter) {
   return layout;
 }
 
+/// The elements of x, filter and y that belong to one product.
+using Places = std::array<std::size_t, 3>;
+constexpr std::size_t kX = 0, kFilter = 1, kY = 2;
+
 struct Convolution {
   Layout x, filter, y;
   Index padding{}, stride{}, dilation{};
   int groups = 1;
+  cudnnMathType_t math{};
+  bool is_bf16 = false;
 
   Convolution(cudnnTensorDescriptor_t x_tensor, cudnnFilterDescriptor_t w, cudnnConvolutionDescriptor_t convolution,
               cudnnTensorDescriptor_t y_tensor)
@@ -89,7 +93,12 @@ struct Convolution {
               CUDNN_STATUS_SUCCESS);
     EXPECT_EQ(rank, x.rank - 2);
     EXPECT_EQ(mode, CUDNN_CROSS_CORRELATION);
+    // The two configurations of the library that we use: all of f32, and bf16 that is computed in f32.
     EXPECT_EQ(type, CUDNN_DATA_FLOAT);
+    is_bf16 = x.type == CUDNN_DATA_BFLOAT16;
+    EXPECT_EQ(x.type, is_bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT);
+    EXPECT_TRUE(filter.type == x.type && y.type == x.type);
+    EXPECT_EQ(cudnnGetConvolutionMathType(convolution, &math), CUDNN_STATUS_SUCCESS);
     EXPECT_EQ(cudnnGetConvolutionGroupCount(convolution, &groups), CUDNN_STATUS_SUCCESS);
     // The library's own word on what y is.
     Index outputs{};
@@ -98,8 +107,7 @@ struct Convolution {
     EXPECT_EQ(outputs, y.dims);
   }
 
-  /// Calls visit(x's place, filter's place, y's place) for each product.
-  void visit_products(const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& visit) const {
+  void visit_products(const std::function<void(const Places&)>& visit) const {
     const int group_filters = y.dims[1] / groups;
     for (std::int64_t o = 0; o < y.num_elements(); ++o) {
       const Index out = y.index(o);
@@ -112,30 +120,48 @@ struct Convolution {
           from[i] = out[i] * stride[i - 2] - padding[i - 2] + tap[i] * dilation[i - 2];
           inside = inside && from[i] >= 0 && from[i] < x.dims[i];
         }
-        if (inside) visit(x.place(from), filter.place(tap), y.place(out));
+        if (inside) {
+          visit({static_cast<std::size_t>(x.place(from)), static_cast<std::size_t>(filter.place(tap)),
+                 static_cast<std::size_t>(y.place(out))});
+        }
       }
     }
   }
 };
 
 // All three kinds of convolutions call a sound algorithm 1 and a transform 4 (Fourier's, or Winograd's); the gradient
-// of the input has no other sound one, the others have 3.
+// of the input has no other sound one, the others have 3, though of bf16 only the convolution itself: without scratch
+// the gradients' others add up what is rounded to bf16.
 constexpr int kUnordered = 0, kTransform = 4;
 constexpr std::array<int, 2> kSound = {1, 3};
 
 template <class Algorithm>
-int number_of(Algorithm algorithm) {
-  const auto found = std::find(kSound.begin(), kSound.end(), static_cast<int>(algorithm));
-  EXPECT_NE(found, kSound.end()) << static_cast<int>(algorithm);
-  return found == kSound.end() ? 0 : static_cast<int>(found - kSound.begin());
+std::size_t num_sound(const Convolution& c) {
+  if (std::is_same_v<Algorithm, cudnnConvolutionFwdAlgo_t>) return 2;
+  return std::is_same_v<Algorithm, cudnnConvolutionBwdFilterAlgo_t> && !c.is_bf16 ? 2 : 1;
+}
+
+template <class Algorithm>
+int number_of(const Convolution& c, Algorithm algorithm) {
+  const auto end = kSound.begin() + num_sound<Algorithm>(c);
+  const auto found = std::find(kSound.begin(), end, static_cast<int>(algorithm));
+  EXPECT_NE(found, end) << static_cast<int>(algorithm);
+  return found == end ? 0 : static_cast<int>(found - kSound.begin());
+}
+
+/// Where f32 must not be rounded, tensor cores are offered too, and must not be taken.
+bool runs_on_tensor_cores(const Convolution& c) {
+  return c.is_bf16 || played_libraries().allow_tf32;
 }
 
 template <class Candidate>
-cudnnStatus_t offer(int wanted, int* found, Candidate* candidates) {
+cudnnStatus_t offer(const Convolution& c, int wanted, int* found, Candidate* candidates) {
+  using Algorithm = decltype(Candidate::algo);
   const PlayedLibraries& libraries = played_libraries();
+  EXPECT_EQ(c.math, c.is_bf16 ? CUDNN_TENSOR_OP_MATH : libraries.allow_tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
   const auto candidate = [](int algorithm, cudnnStatus_t status, cudnnDeterminism_t determinism, cudnnMathType_t math) {
     Candidate result{};
-    result.algo = static_cast<decltype(result.algo)>(algorithm);
+    result.algo = static_cast<Algorithm>(algorithm);
     result.status = status;
     result.determinism = determinism;
     result.mathType = math;
@@ -144,15 +170,29 @@ cudnnStatus_t offer(int wanted, int* found, Candidate* candidates) {
   std::vector<Candidate> all = {candidate(kTransform, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH),
                                 candidate(kSound[0], CUDNN_STATUS_NOT_SUPPORTED, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH),
                                 candidate(kUnordered, CUDNN_STATUS_SUCCESS, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH)};
-  const std::size_t most = std::is_same_v<Candidate, cudnnConvolutionBwdDataAlgoPerf_t> ? 1 : kSound.size();
-  const std::vector<int> sound = offered_algorithms(most);
+  if (c.is_bf16) {
+    // Factors as f16, and sums that are said to be in order, but in bf16.
+    all.push_back(
+        candidate(kSound[0], CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION));
+    if (!std::is_same_v<Algorithm, cudnnConvolutionFwdAlgo_t>) {
+      all.push_back(candidate(kUnordered, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH));
+    }
+    if (std::is_same_v<Algorithm, cudnnConvolutionBwdFilterAlgo_t>) {
+      all.push_back(candidate(kSound[1], CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH));
+    }
+  }
+  const std::vector<int> sound = offered_algorithms(num_sound<Algorithm>(c));
   for (cudnnMathType_t math : {CUDNN_TENSOR_OP_MATH, CUDNN_FMA_MATH}) {
     for (int number : sound) {
-      if (!libraries.has_sound_algorithms || (libraries.allow_tf32 && math == CUDNN_FMA_MATH)) continue;
+      if (!libraries.has_sound_algorithms || (runs_on_tensor_cores(c) && math == CUDNN_FMA_MATH)) continue;
       all.push_back(
           candidate(kSound[static_cast<std::size_t>(number)], CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, math));
     }
   }
+  if (c.is_bf16 && !libraries.convolves_bf16) {
+    for (Candidate& each : all) each.status = CUDNN_STATUS_NOT_SUPPORTED;
+  }
+  EXPECT_LE(static_cast<int>(all.size()), wanted) << "the sound ones come last";
   *found = std::min(wanted, static_cast<int>(all.size()));
   std::copy_n(all.begin(), *found, candidates);
   return libraries.cudnn_status;
@@ -160,32 +200,44 @@ cudnnStatus_t offer(int wanted, int* found, Candidate* candidates) {
 
 /// A convolution and the algorithm that is asked for it.
 template <class Algorithm>
-cudnnStatus_t tell_workspace(const Convolution&, Algorithm algorithm, std::size_t* bytes) {
-  (void)number_of(algorithm);
+cudnnStatus_t tell_workspace(const Convolution& c, Algorithm algorithm, std::size_t* bytes) {
+  (void)number_of(c, algorithm);
   *bytes = played_libraries().workspace_bytes;
   return CUDNN_STATUS_SUCCESS;
 }
 
 /// What all executions are given besides their tensors. Whether it is refused.
 template <class Algorithm>
-bool is_refused(cudnnHandle_t handle, cudnnConvolutionDescriptor_t convolution, Algorithm algorithm, const void* alpha,
-                const void* beta, void* workspace, std::size_t workspace_bytes) {
+bool is_refused(cudnnHandle_t handle, const Convolution& c, Algorithm algorithm, const void* alpha, const void* beta,
+                void* workspace, std::size_t workspace_bytes) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(handle), 0x22u);
-  cudnnMathType_t math{};
-  EXPECT_EQ(cudnnGetConvolutionMathType(convolution, &math), CUDNN_STATUS_SUCCESS);
-  EXPECT_EQ(math, played_libraries().allow_tf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH);
-  const int number = number_of(algorithm);
+  EXPECT_EQ(c.math, runs_on_tensor_cores(c) ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH);
+  const int number = number_of(c, algorithm);
   if (number == played_libraries().refused) return true;
   check_execution(number, alpha, beta, workspace, workspace_bytes);
   return false;
 }
 
-using Floats = const float*;
-/// The result of a convolution whose products `add` adds up.
-template <class Add>
-cudnnStatus_t compute(const Convolution& c, const Layout& result, void* sums, const Add& add) {
-  std::fill_n(static_cast<float*>(sums), result.num_elements(), 0.0F);
-  c.visit_products(add);
+/// A tensor of a convolution: which of them it is, and its elements.
+struct Factor {
+  std::size_t tensor;
+  const void* elements;
+};
+
+/// The third tensor from two, summed in float and rounded once.
+template <class Element>
+void compute_of(const Convolution& c, const Factor& first, const Factor& second, std::size_t third, void* result) {
+  const Layout& layout = third == kX ? c.x : third == kFilter ? c.filter : c.y;
+  std::vector<float> sums(static_cast<std::size_t>(layout.num_elements()));
+  c.visit_products([&](const Places& places) {
+    sums[places[third]] += static_cast<float>(static_cast<const Element*>(first.elements)[places[first.tensor]]) *
+                           static_cast<float>(static_cast<const Element*>(second.elements)[places[second.tensor]]);
+  });
+  std::transform(sums.begin(), sums.end(), static_cast<Element*>(result), [](float sum) { return Element(sum); });
+}
+cudnnStatus_t compute(const Convolution& c, const Factor& first, const Factor& second, std::size_t third,
+                      void* result) {
+  (c.is_bf16 ? compute_of<BFloat16> : compute_of<float>)(c, first, second, third, result);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -196,22 +248,23 @@ using namespace sectionflow::testing_support;
 
 extern "C" {
 
-cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t,
-                                                     cudnnConvolutionDescriptor_t, cudnnTensorDescriptor_t, int wanted,
-                                                     int* found, cudnnConvolutionFwdAlgoPerf_t* candidates) {
-  return offer(wanted, found, candidates);
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x,
+                                                     cudnnFilterDescriptor_t w, cudnnConvolutionDescriptor_t c,
+                                                     cudnnTensorDescriptor_t y, int wanted, int* found,
+                                                     cudnnConvolutionFwdAlgoPerf_t* candidates) {
+  return offer(Convolution(x, w, c, y), wanted, found, candidates);
 }
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, cudnnFilterDescriptor_t,
-                                                          cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
-                                                          cudnnTensorDescriptor_t, int wanted, int* found,
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, cudnnFilterDescriptor_t w,
+                                                          cudnnTensorDescriptor_t y, cudnnConvolutionDescriptor_t c,
+                                                          cudnnTensorDescriptor_t x, int wanted, int* found,
                                                           cudnnConvolutionBwdDataAlgoPerf_t* candidates) {
-  return offer(wanted, found, candidates);
+  return offer(Convolution(x, w, c, y), wanted, found, candidates);
 }
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t,
-                                                            cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
-                                                            cudnnFilterDescriptor_t, int wanted, int* found,
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x,
+                                                            cudnnTensorDescriptor_t y, cudnnConvolutionDescriptor_t c,
+                                                            cudnnFilterDescriptor_t w, int wanted, int* found,
                                                             cudnnConvolutionBwdFilterAlgoPerf_t* candidates) {
-  return offer(wanted, found, candidates);
+  return offer(Convolution(x, w, c, y), wanted, found, candidates);
 }
 
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t x,
@@ -240,13 +293,9 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, c
                                       cudnnConvolutionDescriptor_t convolution, cudnnConvolutionFwdAlgo_t algorithm,
                                       void* workspace, std::size_t workspace_bytes, const void* beta,
                                       cudnnTensorDescriptor_t y_tensor, void* y) {
-  if (is_refused(handle, convolution, algorithm, alpha, beta, workspace, workspace_bytes)) {
-    return CUDNN_STATUS_NOT_SUPPORTED;
-  }
   const Convolution c(x_tensor, filter, convolution, y_tensor);
-  return compute(c, c.y, y, [&](std::int64_t i, std::int64_t j, std::int64_t k) {
-    static_cast<float*>(y)[k] += static_cast<Floats>(x)[i] * static_cast<Floats>(w)[j];
-  });
+  if (is_refused(handle, c, algorithm, alpha, beta, workspace, workspace_bytes)) return CUDNN_STATUS_NOT_SUPPORTED;
+  return compute(c, {kX, x}, {kFilter, w}, kY, y);
 }
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha, cudnnFilterDescriptor_t filter,
                                            const void* w, cudnnTensorDescriptor_t y_tensor, const void* dy,
@@ -254,13 +303,9 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
                                            cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace,
                                            std::size_t workspace_bytes, const void* beta,
                                            cudnnTensorDescriptor_t x_tensor, void* dx) {
-  if (is_refused(handle, convolution, algorithm, alpha, beta, workspace, workspace_bytes)) {
-    return CUDNN_STATUS_NOT_SUPPORTED;
-  }
   const Convolution c(x_tensor, filter, convolution, y_tensor);
-  return compute(c, c.x, dx, [&](std::int64_t i, std::int64_t j, std::int64_t k) {
-    static_cast<float*>(dx)[i] += static_cast<Floats>(dy)[k] * static_cast<Floats>(w)[j];
-  });
+  if (is_refused(handle, c, algorithm, alpha, beta, workspace, workspace_bytes)) return CUDNN_STATUS_NOT_SUPPORTED;
+  return compute(c, {kFilter, w}, {kY, dy}, kX, dx);
 }
 cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x_tensor,
                                              const void* x, cudnnTensorDescriptor_t y_tensor, const void* dy,
@@ -268,13 +313,9 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace,
                                              std::size_t workspace_bytes, const void* beta,
                                              cudnnFilterDescriptor_t filter, void* dw) {
-  if (is_refused(handle, convolution, algorithm, alpha, beta, workspace, workspace_bytes)) {
-    return CUDNN_STATUS_NOT_SUPPORTED;
-  }
   const Convolution c(x_tensor, filter, convolution, y_tensor);
-  return compute(c, c.filter, dw, [&](std::int64_t i, std::int64_t j, std::int64_t k) {
-    static_cast<float*>(dw)[j] += static_cast<Floats>(dy)[k] * static_cast<Floats>(x)[i];
-  });
+  if (is_refused(handle, c, algorithm, alpha, beta, workspace, workspace_bytes)) return CUDNN_STATUS_NOT_SUPPORTED;
+  return compute(c, {kX, x}, {kY, dy}, kFilter, dw);
 }
 
 }  // extern "C"

@@ -18,6 +18,7 @@ struct PlayedLibraries {
   std::size_t workspace_bytes = 0;  ///< that algorithms ask for
   bool allow_tf32 = false;          ///< what kernels should have been told
   bool has_sound_algorithms = true;
+  bool convolves_bf16 = true;                            ///< whether cuDNN has any algorithm for it
   cublasStatus_t cublas_status = CUBLAS_STATUS_SUCCESS;  ///< of the choice of an algorithm
   cudnnStatus_t cudnn_status = CUDNN_STATUS_SUCCESS;
   int executions = 0;

@@ -124,9 +124,10 @@ TEST(LibraryGemm, TakesNothingEmptyAndNothingTooLarge) {
 
 // ---- transposed copies ----
 
-Numbers transposed(const MatrixTranspose& shape, const Numbers& x) {
-  Numbers y(x.size(), 99);
-  const gpu::TransposeTiles tiles{shape, x.data(), y.data()};
+template <class Element>
+std::vector<Element> transposed(const MatrixTranspose& shape, const std::vector<Element>& x) {
+  std::vector<Element> y(x.size(), Element{99});
+  const gpu::TransposeTiles<Element> tiles{shape, x.data(), y.data()};
   testing_support::play_blocks(
       tiles.launch_shape(), [&](gpu::HostThread& thread) { tiles(thread); }, 7);
   return y;
@@ -156,6 +157,10 @@ TEST(LibraryTranspose, TurnsTilesOverAndBack) {
       const Numbers y = transposed(copy, x);
       EXPECT_EQ(y, wanted) << taps << " " << channels << " " << filters;
       EXPECT_EQ(transposed(copy.inverse(), y), x);
+      const std::vector<std::uint16_t> short_ones(x.begin(), x.end()), turned = transposed(copy, short_ones);
+      EXPECT_TRUE(std::equal(turned.begin(), turned.end(), wanted.begin()))
+          << taps << " " << channels << " " << filters;
+      EXPECT_EQ(transposed(copy.inverse(), turned), short_ones);
       EXPECT_EQ(copy.is_identity(), wanted == x) << taps << " " << channels << " " << filters;
       EXPECT_EQ(copy.inverse().is_identity(), wanted == x);
     }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bfloat16.h"
 #include "device/cuda/cuda_device.h"
 #include "kernels/cuda/library/choice.h"
 #include "kernels/cuda/library/convolution_numbers.h"
@@ -36,6 +37,28 @@ bool is_refusal(cudnnStatus_t status) {
   return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
 }
 
+/// What is convolved, and how exactly. Sums are f32 in every case, and each is rounded once.
+struct Arithmetic {
+  bool is_bf16 = false;
+  bool allow_tf32 = false;  ///< of f32 operands
+
+  cudnnDataType_t element() const { return is_bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT; }
+  std::size_t element_bytes() const { return is_bf16 ? sizeof(BFloat16) : sizeof(float); }
+  /// What the library may choose from: of bf16, tensor cores that take the factors as they are; of f32, kernels of
+  /// fused multiply-adds in f32 alone, or the library's default, which rounds to TF32.
+  cudnnMathType_t math() const {
+    if (is_bf16) return CUDNN_TENSOR_OP_MATH;
+    return allow_tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+  }
+  /// Whether an algorithm's own kind is part of the choice, or math() all that there is.
+  bool has_kinds() const { return is_bf16 || allow_tf32; }
+  bool takes(cudnnMathType_t kind) const {
+    if (is_bf16) return kind != CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+    return allow_tf32 || (kind != CUDNN_TENSOR_OP_MATH && kind != CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION);
+  }
+  const char* text() const { return is_bf16 ? "bf16" : allow_tf32 ? "f32 as tf32" : "f32"; }
+};
+
 struct Descriptors {
   TensorDescriptor x, y;
   FilterDescriptor filter;
@@ -58,30 +81,33 @@ Descriptors make_descriptors() {
   return d;
 }
 
-/// Fills in the numbers. Dimensions stand in the order N, C, sizes whatever the format says of the memory.
-cudnnStatus_t describe(const ConvolutionNumbers& n, cudnnMathType_t math, const Descriptors& d) {
+/// Fills in the numbers. Dimensions stand in the order N, C, sizes whatever the format says of the memory. For bf16 it
+/// is the configuration that the library calls PSEUDO_BFLOAT16: tensors and filter of bf16, computed in f32.
+cudnnStatus_t describe(const ConvolutionNumbers& n, const Arithmetic& arithmetic, const Descriptors& d) {
+  const cudnnDataType_t element = arithmetic.element();
   const cudnnTensorFormat_t format = n.channels_last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
   const auto rank = static_cast<int>(n.x.size());
-  cudnnStatus_t status = cudnnSetTensorNdDescriptorEx(d.x.get(), format, CUDNN_DATA_FLOAT, rank, n.x.data());
+  cudnnStatus_t status = cudnnSetTensorNdDescriptorEx(d.x.get(), format, element, rank, n.x.data());
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  status = cudnnSetTensorNdDescriptorEx(d.y.get(), format, CUDNN_DATA_FLOAT, rank, n.y.data());
+  status = cudnnSetTensorNdDescriptorEx(d.y.get(), format, element, rank, n.y.data());
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  status = cudnnSetFilterNdDescriptor(d.filter.get(), CUDNN_DATA_FLOAT, format, rank, n.filter.data());
+  status = cudnnSetFilterNdDescriptor(d.filter.get(), element, format, rank, n.filter.data());
   if (status != CUDNN_STATUS_SUCCESS) return status;
   status = cudnnSetConvolutionNdDescriptor(d.convolution.get(), rank - 2, n.padding.data(), n.stride.data(),
                                            n.dilation.data(), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   status = cudnnSetConvolutionGroupCount(d.convolution.get(), n.groups);
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  return cudnnSetConvolutionMathType(d.convolution.get(), math);
+  return cudnnSetConvolutionMathType(d.convolution.get(), arithmetic.math());
 }
 
 constexpr float kOne = 1, kZero = 0;  // y = one result + zero y, which is not read then
 
 // The three convolutions compute a third tensor from two others. Each says: its algorithms; which of them sum products
-// as they are (Fourier's and Winograd's transforms err more, and let one infinity reach its neighbours); the library's
-// calls; and which tensors are the first, second and third, for descriptors and for operands. `filter` is in cuDNN's
-// layout.
+// as they are (Fourier's and Winograd's transforms err more, and let one infinity reach its neighbours), and each sum
+// in one piece or in pieces of f32: without scratch for them, pieces are added up in the output, and so rounded to bf16
+// each; the library's calls; and which tensors are the first, second and third, for descriptors and for operands.
+// `filter` is in cuDNN's layout.
 struct Operands {
   const void *first, *second;
   void* third;
@@ -98,7 +124,7 @@ struct Forward {
   static constexpr auto kScratch = cudnnGetConvolutionForwardWorkspaceSize;
   static constexpr auto kRun = cudnnConvolutionForward;
 
-  static bool sums_products(Algorithm algorithm) {
+  static bool sums_products(Algorithm algorithm, bool /*of_bf16*/) {
     return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM ||
            algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM ||
            algorithm == CUDNN_CONVOLUTION_FWD_ALGO_GEMM || algorithm == CUDNN_CONVOLUTION_FWD_ALGO_DIRECT;
@@ -122,8 +148,9 @@ struct BackwardInput {
   static constexpr auto kScratch = cudnnGetConvolutionBackwardDataWorkspaceSize;
   static constexpr auto kRun = cudnnConvolutionBackwardData;
 
-  static bool sums_products(Algorithm algorithm) {
-    return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 || algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
+  static bool sums_products(Algorithm algorithm, bool of_bf16) {
+    return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 ||
+           (algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 && !of_bf16);
   }
   static auto descriptors(const Descriptors& d) { return std::tuple(d.filter.get(), d.y.get(), d.x.get()); }
   /// In our layout. The library does not write to an input.
@@ -144,9 +171,10 @@ struct BackwardFilter {
   static constexpr auto kScratch = cudnnGetConvolutionBackwardFilterWorkspaceSize;
   static constexpr auto kRun = cudnnConvolutionBackwardFilter;
 
-  static bool sums_products(Algorithm algorithm) {
-    return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 || algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 ||
-           algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3;
+  static bool sums_products(Algorithm algorithm, bool of_bf16) {
+    if (algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1) return true;
+    return !of_bf16 &&
+           (algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 || algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3);
   }
   static auto descriptors(const Descriptors& d) { return std::tuple(d.x.get(), d.y.get(), d.filter.get()); }
   static void* filter_of(const KernelArguments& arguments) { return arguments.outputs[0]; }
@@ -169,8 +197,8 @@ class CudnnConvolution {
  public:
   using Candidate = Choice<Direction>;
 
-  CudnnConvolution(cudnnHandle_t handle, Descriptors descriptors, bool allow_tf32)
-      : handle_(handle), descriptors_(std::move(descriptors)), allow_tf32_(allow_tf32) {}
+  CudnnConvolution(cudnnHandle_t handle, Descriptors descriptors, const Arithmetic& arithmetic)
+      : handle_(handle), descriptors_(std::move(descriptors)), arithmetic_(arithmetic) {}
 
   /// Those of the heuristic's, fastest first, that sum alike every time, exactly, and in little memory.
   std::vector<Candidate> candidates() const {
@@ -184,10 +212,8 @@ class CudnnConvolution {
     std::vector<Candidate> sound;
     for (int i = 0; i < num_found; ++i) {
       const auto& candidate = found[static_cast<std::size_t>(i)];
-      const bool on_tensor_cores =
-          candidate.mathType == CUDNN_TENSOR_OP_MATH || candidate.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
       if (candidate.status != CUDNN_STATUS_SUCCESS || candidate.determinism != CUDNN_DETERMINISTIC ||
-          !Direction::sums_products(candidate.algo) || (on_tensor_cores && !allow_tf32_)) {
+          !Direction::sums_products(candidate.algo, arithmetic_.is_bf16) || !arithmetic_.takes(candidate.mathType)) {
         continue;
       }
       Candidate choice{.algorithm = candidate.algo, .math = candidate.mathType};
@@ -213,7 +239,7 @@ class CudnnConvolution {
 
   /// A candidate is an algorithm with its kind of arithmetic, which is the descriptor's to say.
   void select(const Candidate& candidate) const {
-    if (allow_tf32_) {
+    if (arithmetic_.has_kinds()) {
       check_cudnn(cudnnSetConvolutionMathType(descriptors_.convolution.get(), candidate.math), "arithmetic");
     }
   }
@@ -238,18 +264,21 @@ class CudnnConvolution {
  private:
   cudnnHandle_t handle_;
   Descriptors descriptors_;
-  bool allow_tf32_;
+  Arithmetic arithmetic_;
 };
 
 template <class Direction>
 class CudnnKernel final : public Kernel {
  public:
   CudnnKernel(CudnnConvolution<Direction> convolution, const Choice<Direction>& choice,
-              const ConvolutionNumbers& numbers)
-      : convolution_(std::move(convolution)), choice_(choice), copy_(numbers.filter_copy) {
+              const ConvolutionNumbers& numbers, std::size_t element_bytes)
+      : convolution_(std::move(convolution)),
+        choice_(choice),
+        copy_(numbers.filter_copy),
+        element_bytes_(element_bytes) {
     convolution_.select(choice);
     if (!copy_.is_identity()) {
-      filter_bytes_ = round_up(static_cast<std::size_t>(numbers.filter_elements()) * sizeof(float));
+      filter_bytes_ = round_up(static_cast<std::size_t>(numbers.filter_elements()) * element_bytes);
     }
   }
 
@@ -264,27 +293,33 @@ class CudnnKernel final : public Kernel {
     void* ours = Direction::filter_of(arguments);
     void* theirs = filter_bytes_ == 0 ? ours : workspace;
     const bool copies = filter_bytes_ > 0;
-    if (copies && !Direction::kWritesFilter) gpu::transpose_matrices(arguments.queue, copy_, ours, theirs);
+    if (copies && !Direction::kWritesFilter) {
+      gpu::transpose_matrices(arguments.queue, copy_, element_bytes_, ours, theirs);
+    }
     SF_CHECK(convolution_.run(choice_, arguments, theirs, workspace + filter_bytes_), DeviceError,
              "cudnn refuses an algorithm that it has offered: ", implementation());
-    if (copies && Direction::kWritesFilter) gpu::transpose_matrices(arguments.queue, copy_.inverse(), theirs, ours);
+    if (copies && Direction::kWritesFilter) {
+      gpu::transpose_matrices(arguments.queue, copy_.inverse(), element_bytes_, theirs, ours);
+    }
   }
 
  private:
   CudnnConvolution<Direction> convolution_;
   Choice<Direction> choice_;
   gpu::MatrixTranspose copy_;
+  std::size_t element_bytes_;
   std::size_t filter_bytes_ = 0;
 };
 
 /// All that the choice depends on.
-std::string problem_of(const char* what, const ConvolutionNumbers& n, const CudaDevice& device) {
+std::string problem_of(const char* what, const ConvolutionNumbers& n, const Arithmetic& arithmetic,
+                       const CudaDevice& device) {
   const auto listed = [](const std::vector<int>& numbers) {
     std::string text;
     for (int number : numbers) text += text_of(text.empty() ? "" : "x", number);
     return text;
   };
-  return text_of(device.cudnn_problem(), what, " of f32", device.allow_tf32() ? " as tf32" : "", ", channels ",
+  return text_of(device.cudnn_problem(), what, " of ", arithmetic.text(), ", channels ",
                  n.channels_last ? "last" : "first", ", x ", listed(n.x), ", y ", listed(n.y), ", filter ",
                  listed(n.filter), ", padding ", listed(n.padding), ", stride ", listed(n.stride), ", dilation ",
                  listed(n.dilation), ", ", n.groups, " groups, scratch up to ", gpu::kMostLibraryWorkspace);
@@ -297,16 +332,17 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const Shape& x
   const auto numbers = gpu::convolution_numbers(convolution_geometry(x, w, options, request.node.label()));
   if (!numbers) return nullptr;
   auto& device = static_cast<CudaDevice&>(request.device);
-  // Restricted to kernels of fused multiply-adds in f32, or the library's default, which rounds to TF32.
-  const cudnnMathType_t math = device.allow_tf32() ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+  const Arithmetic arithmetic{.is_bf16 = request.outputs[0].dtype == Dtype::bf16, .allow_tf32 = device.allow_tf32()};
   Descriptors descriptors = make_descriptors();
-  const cudnnStatus_t described = describe(*numbers, math, descriptors);
+  const cudnnStatus_t described = describe(*numbers, arithmetic, descriptors);
   if (is_refusal(described)) return nullptr;
   check_cudnn(described, "description of a convolution");
-  CudnnConvolution<Direction> convolution(device.cudnn(), std::move(descriptors), device.allow_tf32());
-  const auto choice = gpu::choose_algorithm(request, problem_of(Direction::kName, *numbers, device), convolution);
+  CudnnConvolution<Direction> convolution(device.cudnn(), std::move(descriptors), arithmetic);
+  const std::string problem = problem_of(Direction::kName, *numbers, arithmetic, device);
+  const auto choice = gpu::choose_algorithm(request, problem, convolution);
   if (!choice) return nullptr;
-  return std::make_unique<CudnnKernel<Direction>>(std::move(convolution), *choice, *numbers);
+  return std::make_unique<CudnnKernel<Direction>>(std::move(convolution), *choice, *numbers,
+                                                  arithmetic.element_bytes());
 }
 
 std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
@@ -324,10 +360,10 @@ std::unique_ptr<Kernel> make_backward_filter(const KernelRequest& request) {
 
 void add_cudnn_kernels(KernelRegistry& registry) {
   for (const char* rank : {"2d", "3d"}) {
-    registry.add(text_of("conv", rank), make_forward);
-    registry.add(text_of("conv", rank, "_backward_input"), make_backward_input);
-    registry.add(text_of("conv", rank, "_backward_filter"), make_backward_filter);
-    registry.add(text_of("conv_transpose", rank), make_backward_input);
+    registry.add(text_of("conv", rank), make_forward, Bf16::native);
+    registry.add(text_of("conv", rank, "_backward_input"), make_backward_input, Bf16::native);
+    registry.add(text_of("conv", rank, "_backward_filter"), make_backward_filter, Bf16::native);
+    registry.add(text_of("conv_transpose", rank), make_backward_input, Bf16::native);
   }
 }
 

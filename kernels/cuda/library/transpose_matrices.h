@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/launch.h"
@@ -31,20 +32,22 @@ struct MatrixTranspose {
 };
 
 /// A block a tile, which lies in shared memory in between, so that both sides are read and written line by line.
+/// Elements are moved as they are.
+template <class Element>
 struct TransposeTiles {
   static constexpr int kTile = 32, kThreads = 256;
   static constexpr std::int64_t kPitch = kTile + 1;  // a column of the tile then meets each bank once
 
   MatrixTranspose shape;
-  const float* x;
-  float* y;
+  const Element* x;
+  Element* y;
 
   std::int64_t row_tiles() const { return (shape.rows + kTile - 1) / kTile; }
   std::int64_t column_tiles() const { return (shape.columns + kTile - 1) / kTile; }
   LaunchShape launch_shape() const {
     return {.blocks = shape.batch * row_tiles() * column_tiles(),
             .threads = kThreads,
-            .shared_bytes = static_cast<std::size_t>(kTile * kPitch) * sizeof(float)};
+            .shared_bytes = static_cast<std::size_t>(kTile * kPitch) * sizeof(Element)};
   }
 
   template <class Thread>
@@ -53,9 +56,9 @@ struct TransposeTiles {
     const std::int64_t matrix = thread.block() / across / down;
     const std::int64_t first_row = thread.block() / across % down * kTile;
     const std::int64_t first_column = thread.block() % across * kTile;
-    const float* from = x + matrix * shape.x_batch;
-    float* to = y + matrix * shape.y_batch;
-    auto tile = thread.template shared<float>(0, kTile * kPitch);
+    const Element* from = x + matrix * shape.x_batch;
+    Element* to = y + matrix * shape.y_batch;
+    auto tile = thread.template shared<Element>(0, kTile * kPitch);
     const int lane = thread.index() % kTile;
     for (int i = thread.index() / kTile; i < kTile; i += kThreads / kTile) {
       const std::int64_t row = first_row + i, column = first_column + lane;
@@ -65,15 +68,25 @@ struct TransposeTiles {
     for (int i = thread.index() / kTile; i < kTile; i += kThreads / kTile) {
       const std::int64_t row = first_row + lane, column = first_column + i;
       if (row >= shape.rows || column >= shape.columns) continue;
-      const float element = tile[lane * kPitch + i];
+      const Element element = tile[lane * kPitch + i];
       to[column * shape.y_row + row] = element;
     }
   }
 };
 
-inline void transpose_matrices(void* queue, const MatrixTranspose& shape, const void* x, void* y) {
-  const TransposeTiles tiles{shape, static_cast<const float*>(x), static_cast<float*>(y)};
+template <class Element>
+void transpose_elements(void* queue, const MatrixTranspose& shape, const void* x, void* y) {
+  const TransposeTiles<Element> tiles{shape, static_cast<const Element*>(x), static_cast<Element*>(y)};
   launch_blocks(queue, tiles.launch_shape(), tiles);
+}
+/// Of elements of 4 bytes (f32) or 2 (bf16).
+inline void transpose_matrices(void* queue, const MatrixTranspose& shape, std::size_t element_bytes, const void* x,
+                               void* y) {
+  if (element_bytes == sizeof(std::uint16_t)) {
+    transpose_elements<std::uint16_t>(queue, shape, x, y);
+  } else {
+    transpose_elements<std::uint32_t>(queue, shape, x, y);
+  }
 }
 
 }  // namespace sectionflow::gpu
