@@ -46,12 +46,13 @@ class LibraryChoices : public testing_support::LibraryCase {
   Value product_ = matmul(tensor({2, 3}), tensor({3, 4}));
   Value convolution_ = conv2d(tensor({1, 5, 5, 2}), tensor({3, 3, 2, 4}));
   Value short_convolution_ = conv2d(tensor({1, 5, 5, 2}, Dtype::bf16), tensor({3, 3, 2, 4}, Dtype::bf16));
+  Value unevenly_padded_ = conv2d(tensor({1, 6, 6, 2}), tensor({3, 3, 2, 4}), {.stride = {2, 2}});
   Value of_filter_ = conv2d_backward_filter(tensor({1, 5, 5, 4}), tensor({1, 5, 5, 2}), tensor({3, 3, 2, 4}), {});
 };
 
 TEST_F(LibraryChoices, AreMadeOnceWhateverTheLibraryWouldSayLater) {
   play({.seconds = {1, 1}});
-  for (Value y : {product_, convolution_, short_convolution_, of_filter_}) {
+  for (Value y : {product_, convolution_, short_convolution_, unevenly_padded_, of_filter_}) {
     played_libraries().is_reversed = false;
     const int first = runs(y), questions = played_libraries().questions;
     EXPECT_EQ(first, 0);
@@ -124,7 +125,7 @@ TEST_F(LibraryChoices, OfProblemsThatDifferAreDifferent) {
 }
 
 TEST_F(LibraryChoices, WithAutotuneTheFastestIsTaken) {
-  for (Value y : {product_, convolution_, short_convolution_, of_filter_}) {
+  for (Value y : {product_, convolution_, short_convolution_, unevenly_padded_, of_filter_}) {
     for (const std::vector<double>& seconds : {std::vector<double>{3, 2}, {2, 3}, {2, 2}}) {
       for (bool is_reversed : {false, true}) {
         play({.workspace_bytes = 1000, .seconds = seconds, .is_reversed = is_reversed});
@@ -142,6 +143,14 @@ TEST_F(LibraryChoices, WithAutotuneTheFastestIsTaken) {
       }
     }
   }
+}
+
+TEST_F(LibraryChoices, OfPaddedImagesAreTimedOnThose) {
+  play({.seconds = {3, 2}});
+  autotune();
+  EXPECT_EQ(runs(conv2d(tensor({1, 16, 16, 2}), tensor({3, 3, 2, 4}), {.stride = {2, 2}})), 1);
+  // 17 x 17 pixels, the filter, and 8 x 8 pixels, each in multiples of 256 bytes.
+  EXPECT_EQ(played_libraries().peak_allocated_memory, 2560u + 512u + 1024u);
 }
 
 TEST_F(LibraryChoices, WhatDoesNotRunIsNotTheFastest) {
@@ -181,7 +190,7 @@ TEST_F(LibraryChoices, WithoutMemoryToTimeInTheLibrarysGuessIsTakenAndALineSaysS
 }
 
 TEST_F(LibraryChoices, GoOnInAnotherProcessThatWasGivenThem) {
-  for (Value y : {product_, convolution_, short_convolution_, of_filter_}) {
+  for (Value y : {product_, convolution_, short_convolution_, unevenly_padded_, of_filter_}) {
     play({.workspace_bytes = 500, .seconds = {3, 2}});
     autotune();
     EXPECT_EQ(runs(y), 1);

@@ -92,9 +92,9 @@ TEST_F(CudaLibraries, LeaveWhatTheyCannotPromise) {
   const Value product = matmul(tensor({2, 3}), tensor({3, 4})),
               convolution = conv2d(tensor({1, 5, 5, 2}), tensor({3, 3, 2, 4}));
   EXPECT_TRUE(is_taken(product) && is_taken(convolution));
-  // Nothing to multiply; a zero more behind the image than before it.
+  // Nothing to multiply.
   EXPECT_FALSE(is_taken(matmul(tensor({2, 0}), tensor({0, 4}))));
-  EXPECT_FALSE(is_taken(conv2d(tensor({1, 6, 6, 2}), tensor({3, 3, 2, 4}), {.stride = {2, 2}})));
+  EXPECT_FALSE(is_taken(conv2d(tensor({0, 6, 6, 2}), tensor({3, 3, 2, 4}), {.stride = {2, 2}})));
   // More scratch than a kernel may ask for.
   play({.workspace_bytes = (std::size_t{32} << 20) + 1});
   EXPECT_FALSE(is_taken(product) || is_taken(convolution));
@@ -118,9 +118,44 @@ TEST_P(CudaConvolutions, WithoutAPromiseAreLeft) {
   EXPECT_EQ(num_taken(), GetParam() == Dtype::bf16 ? 0 : 3);
   play({.cudnn_status = CUDNN_STATUS_NOT_SUPPORTED});
   EXPECT_EQ(num_taken(), 0);
-  // A zero more behind the image than before it.
+  const Value uneven = conv2d(tensor({1, 6, 6, 2}, GetParam()), w, {.stride = {2, 2}});
+  EXPECT_FALSE(is_taken(uneven));
   play({});
-  EXPECT_FALSE(is_taken(conv2d(tensor({1, 6, 6, 2}, GetParam()), w, {.stride = {2, 2}})));
+  EXPECT_TRUE(is_taken(uneven));
+}
+
+TEST_P(CudaConvolutions, WithMoreZerosOnOneSideAreTheCpus) {
+  for (DataFormat format : {DataFormat::nhwc, DataFormat::nchw}) {
+    const bool last = format == DataFormat::nhwc;
+    // Of both axes, or of one: behind the image as TensorFlow has them, or before it.
+    for (const Conv2dOptions& options :
+         {Conv2dOptions{.stride = {2, 2}, .format = format},
+          Conv2dOptions{.stride = {2, 1}, .padding = Padding({2, 1}, {0, 1}), .groups = 2, .format = format},
+          Conv2dOptions{.padding = Padding({0, 1}, {3, 2}), .dilation = {2, 1}, .format = format}}) {
+      expect_conv2d(last ? Shape{2, 6, 8, 4} : Shape{2, 4, 6, 8}, {3, 3, 4 / options.groups, 6}, options, GetParam());
+    }
+    expect_as_on_the_cpu(conv_transpose2d(tensor(last ? Shape{2, 4, 5, 6} : Shape{2, 6, 4, 5}, GetParam()),
+                                          tensor({3, 3, 4, 6}, GetParam()), {.stride = {2, 2}, .format = format}));
+  }
+  EXPECT_EQ(make(conv2d(tensor({1, 6, 6, 2}, GetParam()), tensor({3, 3, 2, 4}, GetParam()), {.stride = {2, 2}}))
+                ->implementation(),
+            "cudnn algorithm 1, padded in scratch");
+}
+
+TEST_F(CudaLibraries, PadNoMoreImagesAtOnceThanScratchMayHold) {
+  // Each a little more than half of that.
+  const Value x = tensor({2, 2952, 1502, 1}), w = tensor({3, 3, 1, 4}), dy = tensor({2, 60, 31, 4});
+  const Conv2dOptions options{.stride = {50, 50}};
+  for (Value y : {conv2d(x, w, options), conv2d_backward_input(dy, w, x, options)}) {
+    EXPECT_EQ(make(y)->implementation(), "cudnn algorithm 1, padded in scratch, batch in 2");
+    EXPECT_LT(make(y)->workspace_bytes(), std::size_t{18} << 20);
+    expect_as_on_the_cpu(y, 2);
+  }
+  // The sum over the batch is one, or left to our own kernel.
+  EXPECT_FALSE(is_taken(conv2d_backward_filter(dy, x, w, options)));
+  // Parts would begin within 64 bytes; one image is too large.
+  EXPECT_FALSE(is_taken(conv2d(tensor({2, 2952, 1502, 1}), tensor({3, 3, 1, 3}), options)));
+  EXPECT_FALSE(is_taken(conv2d(tensor({1, 5902, 1502, 1}), w, options)));
 }
 
 TEST_F(CudaLibraries, WhatIsNotConvolvedInBf16IsWidened) {

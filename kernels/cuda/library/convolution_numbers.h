@@ -51,7 +51,7 @@ inline MatrixTranspose filter_copy(std::int64_t taps, std::int64_t channels, std
 }
 
 /// Nothing for what cuDNN does not take: no elements, more than 2^31 - 1 of them, zeros that are not the same before
-/// and after.
+/// and after (padded_convolution.h).
 inline std::optional<ConvolutionNumbers> convolution_numbers(const ConvolutionGeometry& g) {
   ConvolutionNumbers n;
   n.channels_last = g.format == DataFormat::nhwc;

@@ -13,6 +13,7 @@
 #include "kernels/cuda/library/choice.h"
 #include "kernels/cuda/library/convolution_numbers.h"
 #include "kernels/cuda/library/descriptor.h"
+#include "kernels/cuda/library/padded_convolution.h"
 
 // All calls go through the handle of the device, whose stream is the compute queue: the kernels of a device are made
 // and launched by one thread at a time.
@@ -120,6 +121,7 @@ struct Forward {
   static constexpr const char* kName = "convolution";
   static constexpr int kNumAlgorithms = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
   static constexpr bool kWritesFilter = false;
+  static constexpr auto kImage = gpu::ImagePlace::input0;
   static constexpr auto kFind = cudnnGetConvolutionForwardAlgorithm_v7;
   static constexpr auto kScratch = cudnnGetConvolutionForwardWorkspaceSize;
   static constexpr auto kRun = cudnnConvolutionForward;
@@ -144,6 +146,7 @@ struct BackwardInput {
   static constexpr const char* kName = "gradient of a convolution's input";
   static constexpr int kNumAlgorithms = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
   static constexpr bool kWritesFilter = false;
+  static constexpr auto kImage = gpu::ImagePlace::output;
   static constexpr auto kFind = cudnnGetConvolutionBackwardDataAlgorithm_v7;
   static constexpr auto kScratch = cudnnGetConvolutionBackwardDataWorkspaceSize;
   static constexpr auto kRun = cudnnConvolutionBackwardData;
@@ -167,6 +170,7 @@ struct BackwardFilter {
   static constexpr const char* kName = "gradient of a convolution's filter";
   static constexpr int kNumAlgorithms = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
   static constexpr bool kWritesFilter = true;
+  static constexpr auto kImage = gpu::ImagePlace::input1;
   static constexpr auto kFind = cudnnGetConvolutionBackwardFilterAlgorithm_v7;
   static constexpr auto kScratch = cudnnGetConvolutionBackwardFilterWorkspaceSize;
   static constexpr auto kRun = cudnnConvolutionBackwardFilter;
@@ -325,11 +329,9 @@ std::string problem_of(const char* what, const ConvolutionNumbers& n, const Arit
                  listed(n.dilation), ", ", n.groups, " groups, scratch up to ", gpu::kMostLibraryWorkspace);
 }
 
-/// x and w: the shapes of the convolution's image and filter, wherever the request has them.
 template <class Direction>
-std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const Shape& x, const Shape& w) {
-  const auto& options = request.node.options<ConvolutionOptions>();
-  const auto numbers = gpu::convolution_numbers(convolution_geometry(x, w, options, request.node.label()));
+std::unique_ptr<Kernel> make_evenly_padded(const KernelRequest& request, const ConvolutionGeometry& geometry) {
+  const auto numbers = gpu::convolution_numbers(geometry);
   if (!numbers) return nullptr;
   auto& device = static_cast<CudaDevice&>(request.device);
   const Arithmetic arithmetic{.is_bf16 = request.outputs[0].dtype == Dtype::bf16, .allow_tf32 = device.allow_tf32()};
@@ -343,6 +345,20 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const Shape& x
   if (!choice) return nullptr;
   return std::make_unique<CudnnKernel<Direction>>(std::move(convolution), *choice, *numbers,
                                                   arithmetic.element_bytes());
+}
+
+/// x and w: the shapes of the convolution's image and filter, wherever the request has them.
+template <class Direction>
+std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const Shape& x, const Shape& w) {
+  const auto geometry = convolution_geometry(x, w, request.node.options<ConvolutionOptions>(), request.node.label());
+  if (gpu::pads_evenly(geometry)) return make_evenly_padded<Direction>(request, geometry);
+  // The filter's gradient is a sum over the batch, which the library is to take at once.
+  const auto images = gpu::padded_images(geometry, request.outputs[0].dtype, !Direction::kWritesFilter);
+  if (!images) return nullptr;
+  const KernelRequest of_part = gpu::request_of_part(request, *images, Direction::kImage);
+  auto kernel = make_evenly_padded<Direction>(of_part, images->geometry);
+  if (!kernel) return nullptr;
+  return std::make_unique<gpu::PaddedConvolution>(request, *images, Direction::kImage, std::move(kernel));
 }
 
 std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
