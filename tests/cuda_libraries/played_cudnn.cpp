@@ -170,10 +170,12 @@ cudnnStatus_t offer(const Convolution& c, int wanted, int* found, Candidate* can
   std::vector<Candidate> all = {candidate(kTransform, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH),
                                 candidate(kSound[0], CUDNN_STATUS_NOT_SUPPORTED, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH),
                                 candidate(kUnordered, CUDNN_STATUS_SUCCESS, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH)};
-  if (c.is_bf16) {
-    // Factors as f16, and sums that are said to be in order, but in bf16.
+  if (runs_on_tensor_cores(c)) {  // factors as f16
     all.push_back(
         candidate(kSound[0], CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION));
+  }
+  if (c.is_bf16) {
+    // Sums that are said to be in order, but in bf16.
     if (!std::is_same_v<Algorithm, cudnnConvolutionFwdAlgo_t>) {
       all.push_back(candidate(kUnordered, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH));
     }

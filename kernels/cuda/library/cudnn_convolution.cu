@@ -54,8 +54,8 @@ struct Arithmetic {
   /// Whether an algorithm's own kind is part of the choice, or math() all that there is.
   bool has_kinds() const { return is_bf16 || allow_tf32; }
   bool takes(cudnnMathType_t kind) const {
-    if (is_bf16) return kind != CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
-    return allow_tf32 || (kind != CUDNN_TENSOR_OP_MATH && kind != CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION);
+    if (kind == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) return false;  // to f16, too
+    return is_bf16 || allow_tf32 || kind != CUDNN_TENSOR_OP_MATH;
   }
   const char* text() const { return is_bf16 ? "bf16" : allow_tf32 ? "f32 as tf32" : "f32"; }
 };
