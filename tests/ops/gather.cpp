@@ -100,6 +100,16 @@ TEST(GatherExactly, ATableWithoutRowsHasNone) {
   EXPECT_EQ(results[1].shape(), (Shape{0, 2}));
 }
 
+TEST(GatherExactly, ARowThatATableOfBf16LacksIsNaN) {
+  Graph graph;
+  const Value rows = constant(graph, HostTensor::of<std::int32_t>({2}, {-1, 1}));
+  const auto results = run_kernels({gather(fill(graph, {3, 5}, 1, Dtype::bf16), rows)}, {});
+  for (std::size_t i = 0; i < 10; ++i) {
+    const float y = results[0].values<BFloat16>()[i];
+    EXPECT_TRUE(i < 5 ? std::isnan(y) : y == 1.0F) << "element " << i << " is " << y;
+  }
+}
+
 TEST(GatherExactly, GradientsAreAddedInTheOrderOfTheIndices) {
   // 1 is lost when it is added to 2^24 first, and kept when the large numbers have cancelled.
   const float large = 16777216.0F;
