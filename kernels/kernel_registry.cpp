@@ -1,5 +1,7 @@
 #include "kernels/kernel_registry.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "device/cuda_module.h"
 #include "kernels/cpu/bf16_conversions.h"
@@ -29,12 +31,23 @@ std::unique_ptr<Kernel> KernelRegistry::first_kernel(const std::vector<Entry>& e
     if (entry.bf16 != Bf16::native) continue;
     if (auto kernel = entry.factory(request)) return kernel;
   }
-  if (conversions_.widen == nullptr || !can_be_widened(request)) return nullptr;
+  return make_widened(request);
+}
+
+std::unique_ptr<Kernel> KernelRegistry::make_widened(const KernelRequest& request) const {
+  const auto found = factories_.find(request.node.op().name);
+  if (found == factories_.end() || conversions_.widen == nullptr || !can_be_widened(request)) return nullptr;
   const KernelRequest of_f32 = widened_request(request);
-  for (const Entry& entry : entries) {
+  for (const Entry& entry : found->second) {
     if (auto kernel = entry.factory(of_f32)) return widened_kernel(request, std::move(kernel), conversions_);
   }
   return nullptr;
+}
+
+bool KernelRegistry::has_native_bf16(const std::string& op) const {
+  const auto found = factories_.find(op);
+  return found != factories_.end() && std::any_of(found->second.begin(), found->second.end(),
+                                                  [](const Entry& entry) { return entry.bf16 == Bf16::native; });
 }
 
 const KernelRegistry& kernel_registry(DeviceKind kind) {

@@ -27,7 +27,12 @@ class KernelRegistry {
   /// The first kernel that takes the request. With bf16 tensors: the first native one, or else the first for f32 around
   /// which they are widened. Throws: ArgumentError when there is none, naming op, types and device.
   std::unique_ptr<Kernel> make(const KernelRequest& request) const;
+  /// The kernel for a request with bf16 tensors when none is native: the first for f32 around which they are widened,
+  /// or nullptr where that cannot be. Native kernels of arithmetic give the same bits.
+  std::unique_ptr<Kernel> make_widened(const KernelRequest& request) const;
   bool has(const std::string& op) const { return factories_.contains(op); }
+  /// Whether any of the op's factories takes bf16 as it is.
+  bool has_native_bf16(const std::string& op) const;
 
  private:
   struct Entry {

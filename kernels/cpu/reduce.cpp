@@ -84,7 +84,7 @@ std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
         float* dx = static_cast<float*>(arguments.outputs[0]);
         double* partials = static_cast<double*>(arguments.workspace);
         float* shares = reinterpret_cast<float*>(static_cast<std::byte*>(arguments.workspace) + partial_bytes);
-        plan.run(x, partials, formulas::MaximaReducer{y},
+        plan.run(x, partials, formulas::MaximaReducer<float>{y},
                  [=](std::int64_t result, double count) { shares[result] = static_cast<float>(dy[result] / count); });
         loop.for_each_row([&](std::int64_t begin, std::int64_t count, const std::array<std::int64_t, 1>& offsets) {
           give_shares(dx + begin, x + begin, y + offsets[0], shares + offsets[0], count, loop.repeats_in_row(0));

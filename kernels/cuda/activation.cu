@@ -20,16 +20,16 @@ std::unique_ptr<Kernel> make_gelu(const KernelRequest& request) {
 }  // namespace
 
 void add_activation_cuda_kernels(KernelRegistry& registry) {
-  registry.add("relu", make<formulas::Relu>);
-  registry.add("relu_grad", make<formulas::ReluGrad>);
-  registry.add("tanh", make<formulas::Tanh>);
-  registry.add("tanh_grad", make<formulas::TanhGrad>);
-  registry.add("sigmoid", make<formulas::Sigmoid>);
-  registry.add("sigmoid_grad", make<formulas::SigmoidGrad>);
-  registry.add("silu", make<formulas::Silu>);
-  registry.add("silu_grad", make<formulas::SiluGrad>);
-  registry.add("gelu", make_gelu<formulas::Gelu, formulas::GeluOfTanh>);
-  registry.add("gelu_grad", make_gelu<formulas::GeluGrad, formulas::GeluOfTanhGrad>);
+  registry.add("relu", make<formulas::Relu>, Bf16::native);
+  registry.add("relu_grad", make<formulas::ReluGrad>, Bf16::native);
+  registry.add("tanh", make<formulas::Tanh>, Bf16::native);
+  registry.add("tanh_grad", make<formulas::TanhGrad>, Bf16::native);
+  registry.add("sigmoid", make<formulas::Sigmoid>, Bf16::native);
+  registry.add("sigmoid_grad", make<formulas::SigmoidGrad>, Bf16::native);
+  registry.add("silu", make<formulas::Silu>, Bf16::native);
+  registry.add("silu_grad", make<formulas::SiluGrad>, Bf16::native);
+  registry.add("gelu", make_gelu<formulas::Gelu, formulas::GeluOfTanh>, Bf16::native);
+  registry.add("gelu_grad", make_gelu<formulas::GeluGrad, formulas::GeluOfTanhGrad>, Bf16::native);
 }
 
 }  // namespace sectionflow

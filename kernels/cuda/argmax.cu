@@ -4,6 +4,7 @@
 #include "graph/ops/argmax.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/group_reduce.h"
+#include "kernels/cuda/stored_type.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow {
@@ -20,8 +21,9 @@ SF_HOST_DEVICE std::uint64_t rank_of(float x, std::int64_t index) {
 }
 
 /// A group of threads a row.
+template <class T>
 struct ArgmaxRows {
-  const float* x;   // [N, C]
+  const T* x;       // [N, C]
   std::int32_t* y;  // [N]
   std::int64_t num_rows, num_classes;
   int group;
@@ -46,20 +48,23 @@ std::unique_ptr<Kernel> make_argmax(const KernelRequest& request) {
   const std::int64_t num_rows = request.outputs[0].shape.num_elements();
   const std::int64_t num_classes = request.inputs[0].shape[-1];
   const int group = gpu::group_for(num_classes, kThreads);
-  return function_kernel([=](const KernelArguments& arguments) {
-    gpu::launch_blocks(arguments.queue,
-                       {.blocks = gpu::blocks_for(num_rows, kThreads / group),
-                        .threads = kThreads,
-                        .shared_bytes = gpu::reduce_bytes<std::uint64_t>()},
-                       ArgmaxRows{static_cast<const float*>(arguments.inputs[0]),
-                                  static_cast<std::int32_t*>(arguments.outputs[0]), num_rows, num_classes, group});
+  return gpu::with_stored_type(request.inputs[0].dtype, [=](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel([=](const KernelArguments& arguments) {
+      gpu::launch_blocks(arguments.queue,
+                         {.blocks = gpu::blocks_for(num_rows, kThreads / group),
+                          .threads = kThreads,
+                          .shared_bytes = gpu::reduce_bytes<std::uint64_t>()},
+                         ArgmaxRows<T>{static_cast<const T*>(arguments.inputs[0]),
+                                       static_cast<std::int32_t*>(arguments.outputs[0]), num_rows, num_classes, group});
+    });
   });
 }
 
 }  // namespace
 
 void add_argmax_cuda_kernels(KernelRegistry& registry) {
-  registry.add("argmax", make_argmax);
+  registry.add("argmax", make_argmax, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 
+#include "graph/check_dtype.h"
 #include "graph/ops/arithmetic.h"
 #include "kernels/cuda/broadcast.h"
 #include "kernels/cuda/cuda_kernels.h"
@@ -12,53 +13,72 @@
 namespace sectionflow {
 namespace {
 
+/// Floats, f32 or bf16.
 template <class Formula>
-std::unique_ptr<Kernel> make_f32(const KernelRequest& request) {
-  if (request.outputs[0].dtype != Dtype::f32) return nullptr;
-  return gpu::broadcast_kernel<float, float, float>(request, Formula());
+std::unique_ptr<Kernel> make_real(const KernelRequest& request) {
+  if (!is_f32_or_bf16(request.outputs[0].dtype)) return nullptr;
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return gpu::broadcast_kernel<T, T, T>(request, gpu::OfStored<T, Formula>());
+  });
 }
-/// The same for f32 and i64, which is `Integer` here.
+/// The same, and i64, which is `Integer` here.
 template <class Formula, class Integer>
 std::unique_ptr<Kernel> make_number(const KernelRequest& request) {
-  if (request.outputs[0].dtype != Dtype::i64) return make_f32<Formula>(request);
+  if (request.outputs[0].dtype != Dtype::i64) return make_real<Formula>(request);
   return gpu::broadcast_kernel<Integer, Integer, Integer>(request, Formula());
 }
+// Powers are rare, and not worth kernels twice: their bf16 is widened.
 template <class Formula>
-std::unique_ptr<Kernel> make_f32_of_three(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_power(const KernelRequest& request) {
+  return gpu::broadcast_kernel<float, float, float>(request, Formula());
+}
+template <class Formula>
+std::unique_ptr<Kernel> make_power_grad(const KernelRequest& request) {
   return gpu::broadcast_kernel<float, float, float, float>(request, Formula());
+}
+template <class Formula>
+std::unique_ptr<Kernel> make_real_of_three(const KernelRequest& request) {
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return gpu::broadcast_kernel<T, T, T, T>(request, gpu::OfStored<T, Formula>());
+  });
 }
 
 /// y = ((v0 + v1) + v2) + ..., a pack a thread.
-template <int kMost>
+template <class T, int kMost>
 struct AddValues {
-  static constexpr int kWidth = gpu::pack_width<float>();
-  std::array<const float*, kMost> values;
+  static constexpr int kWidth = gpu::pack_width<T>();
+  std::array<const T*, kMost> values;
   int num_values;
-  float* y;
+  T* y;
   std::int64_t count;
 
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
     const std::int64_t first = i * kWidth;
-    const float* const* operands = values.data();
+    const T* const* operands = values.data();
     if (first + kWidth > count) {
       for (std::int64_t j = first; j < count; ++j) {
         float sum = operands[0][j];
-        for (int k = 1; k < num_values; ++k) sum = sum + operands[k][j];
-        y[j] = sum;
+        for (int k = 1; k < num_values; ++k) sum = sum + static_cast<float>(operands[k][j]);
+        y[j] = static_cast<T>(sum);
       }
       return;
     }
-    auto sums = gpu::load_pack<kWidth>(operands[0] + first);
+    auto pack = gpu::load_pack<kWidth>(operands[0] + first);
+    float sums[kWidth];
+    for (int lane = 0; lane < kWidth; ++lane) sums[lane] = pack.values[lane];
     for (int k = 1; k < num_values; ++k) {
-      const auto addends = gpu::load_pack<kWidth>(operands[k] + first);
-      for (int lane = 0; lane < kWidth; ++lane) sums.values[lane] = sums.values[lane] + addends.values[lane];
+      pack = gpu::load_pack<kWidth>(operands[k] + first);
+      for (int lane = 0; lane < kWidth; ++lane) sums[lane] = sums[lane] + static_cast<float>(pack.values[lane]);
     }
-    gpu::store_pack(y + first, sums);
+    for (int lane = 0; lane < kWidth; ++lane) pack.values[lane] = static_cast<T>(sums[lane]);
+    gpu::store_pack(y + first, pack);
   }
 };
 
-/// As many values as fit a launch; more are added to the sum of those before them.
-template <int kMost>
+/// As many values as fit a launch; more are added to the sum of those before them, which must therefore be f32.
+template <class T, int kMost>
 std::unique_ptr<Kernel> make_add_n_of(const KernelRequest& request) {
   const std::int64_t count = request.outputs[0].shape.num_elements();
   const std::size_t num_inputs = request.inputs.size();
@@ -69,26 +89,33 @@ std::unique_ptr<Kernel> make_add_n_of(const KernelRequest& request) {
   }
   return function_kernel(
       [count, num_inputs](const KernelArguments& arguments) {
-        float* y = static_cast<float*>(arguments.outputs[0]);
+        T* y = static_cast<T*>(arguments.outputs[0]);
         for (std::size_t next = 0; next < num_inputs;) {
-          AddValues<kMost> body{{}, 0, y, count};
+          AddValues<T, kMost> body{{}, 0, y, count};
           if (next > 0) body.values[body.num_values++] = y;
           while (body.num_values < kMost && next < num_inputs) {
-            body.values[body.num_values++] = static_cast<const float*>(arguments.inputs[next++]);
+            body.values[body.num_values++] = static_cast<const T*>(arguments.inputs[next++]);
           }
-          gpu::launch_each(arguments.queue, gpu::blocks_for(count, AddValues<kMost>::kWidth), body);
+          gpu::launch_each(arguments.queue, gpu::blocks_for(count, AddValues<T, kMost>::kWidth), body);
         }
       },
       {.in_place = std::move(in_place)});
 }
 
 std::unique_ptr<Kernel> make_add_n(const KernelRequest& request) {
-  // A table of fewer than 32 addresses, the compiler would copy to the stack of each thread.
-  return request.inputs.size() <= 32 ? make_add_n_of<32>(request) : make_add_n_of<256>(request);
+  constexpr int kMost = 256;
+  const std::size_t num_inputs = request.inputs.size();
+  if (request.outputs[0].dtype == Dtype::bf16 && num_inputs > kMost) return nullptr;
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    // A table of fewer than 32 addresses, the compiler would copy to the stack of each thread.
+    return num_inputs <= 32 ? make_add_n_of<T, 32>(request) : make_add_n_of<T, kMost>(request);
+  });
 }
 
 std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
-  const Shape& x_shape = request.inputs[0].shape;
+  const TensorType& x_type = request.inputs[0];
+  const Shape& x_shape = x_type.shape;
   const Shape& like = request.outputs[0].shape;
   if (x_shape.num_elements() == like.num_elements()) {
     return gpu::copy_kernel(request.outputs[0].bytes());
@@ -96,30 +123,25 @@ std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
   std::vector<bool> repeated(static_cast<std::size_t>(x_shape.rank()), true);
   for (int i = 1; i <= like.rank(); ++i) repeated[x_shape.rank() - i] = like[-i] == 1;
   const gpu::ReducePlan plan(x_shape, repeated);
-  return function_kernel(
-      [plan](const KernelArguments& arguments) {
-        plan.run(arguments.queue, static_cast<const float*>(arguments.inputs[0]), arguments.workspace,
-                 formulas::SumReducer(), gpu::StoreQuotient{static_cast<float*>(arguments.outputs[0]), 1});
-      },
-      {.workspace_bytes = plan.workspace_bytes<formulas::SumReducer>()});
+  return gpu::sum_kernel(plan, x_type.dtype, 1);
 }
 
 }  // namespace
 
 void add_arithmetic_cuda_kernels(KernelRegistry& registry) {
-  registry.add("add", make_number<formulas::Add, std::uint64_t>);
-  registry.add("sub", make_number<formulas::Subtract, std::uint64_t>);
-  registry.add("mul", make_number<formulas::Multiply, std::uint64_t>);
-  registry.add("div", make_f32<formulas::Divide>);
-  registry.add("maximum", make_number<formulas::Maximum, std::int64_t>);
-  registry.add("minimum", make_number<formulas::Minimum, std::int64_t>);
-  registry.add("maximum_grad", make_f32_of_three<formulas::MaximumGrad>);
-  registry.add("minimum_grad", make_f32_of_three<formulas::MinimumGrad>);
-  registry.add("pow", make_f32<formulas::Power>);
-  registry.add("pow_grad_base", make_f32_of_three<formulas::PowerGradBase>);
-  registry.add("pow_grad_exponent", make_f32_of_three<formulas::PowerGradExponent>);
-  registry.add("add_n", make_add_n);
-  registry.add("reduce_to_like", make_reduce_to_like);
+  registry.add("add", make_number<formulas::Add, std::uint64_t>, Bf16::native);
+  registry.add("sub", make_number<formulas::Subtract, std::uint64_t>, Bf16::native);
+  registry.add("mul", make_number<formulas::Multiply, std::uint64_t>, Bf16::native);
+  registry.add("div", make_real<formulas::Divide>, Bf16::native);
+  registry.add("maximum", make_number<formulas::Maximum, std::int64_t>, Bf16::native);
+  registry.add("minimum", make_number<formulas::Minimum, std::int64_t>, Bf16::native);
+  registry.add("maximum_grad", make_real_of_three<formulas::MaximumGrad>, Bf16::native);
+  registry.add("minimum_grad", make_real_of_three<formulas::MinimumGrad>, Bf16::native);
+  registry.add("pow", make_power<formulas::Power>);
+  registry.add("pow_grad_base", make_power_grad<formulas::PowerGradBase>);
+  registry.add("pow_grad_exponent", make_power_grad<formulas::PowerGradExponent>);
+  registry.add("add_n", make_add_n, Bf16::native);
+  registry.add("reduce_to_like", make_reduce_to_like, Bf16::native);
 }
 
 }  // namespace sectionflow

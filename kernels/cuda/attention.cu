@@ -6,6 +6,7 @@
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/row_products.h"
+#include "kernels/cuda/stored_type.h"
 #include "kernels/function_kernel.h"
 #include "kernels/vector_math.h"
 
@@ -44,18 +45,20 @@ struct Blocks {
 };
 
 /// What blocks read of tensors [heads, rows, width].
-SF_HOST_DEVICE inline TileRows tile_of(const float* x, std::int64_t head, std::int64_t first, std::int64_t rows,
-                                       std::int64_t width) {
+template <class T>
+SF_HOST_DEVICE TileRows<T> tile_of(const T* x, std::int64_t head, std::int64_t first, std::int64_t rows,
+                                   std::int64_t width) {
   return {x + (head * rows + first) * width, rows - first < kTile ? rows - first : kTile};
 }
 
 /// y of a tile of queries and, but for a replay, the logarithms of its sums.
-template <int kColumns>
+template <class T, int kColumns>
 struct Attend {
   AttentionGeometry g;
   Blocks blocks;
-  const float *q, *k, *v;
-  float *y, *log_sums;
+  const T *q, *k, *v;
+  T* y;
+  float* log_sums;
   bool has_log_sums;
 
   /// Of a thread's four queries; `total` of its own keys alone.
@@ -68,7 +71,7 @@ struct Attend {
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     // With `causal` the last queries see the most: they begin first.
     const BlockPlace place = blocks.place(thread.block(), true);
-    const TileRows queries = tile_of(q, place.head, place.first_row, g.queries, g.width);
+    const TileRows<T> queries = tile_of(q, place.head, place.first_row, g.queries, g.width);
     const std::int64_t seen = g.keys_of(place.first_row + queries.count - 1, g.keys);
     Softmax softmax;
     Four sums[4][kColumns / 64] = {};
@@ -126,15 +129,17 @@ struct Attend {
 
 /// What the gradient's kernels read. With probabilities P and dP = dy v^T, both [T, S], and mean = sum over keys of
 /// P dP: dS = P (dP - mean) scale, dv = P^T dy, dk = dS^T q, dq = dS k.
+template <class T>
 struct GradientInputs {
   AttentionGeometry g;
-  const float *dy, *q, *k, *v, *log_sums;
+  const T *dy, *q, *k, *v;
+  const float* log_sums;
   float* means;  // [heads, queries]
 
-  SF_HOST_DEVICE TileRows queries(const float* x, std::int64_t head, std::int64_t first) const {
+  SF_HOST_DEVICE TileRows<T> queries(const T* x, std::int64_t head, std::int64_t first) const {
     return tile_of(x, head, first, g.queries, g.width);
   }
-  SF_HOST_DEVICE TileRows keys(const float* x, std::int64_t head, std::int64_t first) const {
+  SF_HOST_DEVICE TileRows<T> keys(const T* x, std::int64_t head, std::int64_t first) const {
     return tile_of(x, head, first, g.keys, g.width);
   }
   /// 0 where there is no such query, or it does not see the key.
@@ -148,15 +153,16 @@ struct GradientInputs {
 };
 
 /// The means of a tile of queries.
+template <class T>
 struct WriteMeans {
-  GradientInputs in;
+  GradientInputs<T> in;
   Blocks blocks;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     const BlockPlace place = blocks.place(thread.block(), true);
-    const TileRows q = in.queries(in.q, place.head, place.first_row),
-                   dy = in.queries(in.dy, place.head, place.first_row);
+    const TileRows<T> q = in.queries(in.q, place.head, place.first_row),
+                      dy = in.queries(in.dy, place.head, place.first_row);
     const std::int64_t seen = in.g.keys_of(place.first_row + q.count - 1, in.g.keys);
     const std::int64_t query = place.first_row + row_of(thread);
     double means[4] = {};
@@ -179,23 +185,23 @@ struct WriteMeans {
 };
 
 /// dq of a tile of queries.
-template <int kColumns>
+template <class T, int kColumns>
 struct QueryGradient {
-  GradientInputs in;
+  GradientInputs<T> in;
   Blocks blocks;
-  float* dq;
+  T* dq;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     const BlockPlace place = blocks.place(thread.block(), true);
-    const TileRows q = in.queries(in.q, place.head, place.first_row),
-                   dy = in.queries(in.dy, place.head, place.first_row);
+    const TileRows<T> q = in.queries(in.q, place.head, place.first_row),
+                      dy = in.queries(in.dy, place.head, place.first_row);
     const std::int64_t seen = in.g.keys_of(place.first_row + q.count - 1, in.g.keys);
     const std::int64_t query = place.first_row + row_of(thread);
     Four sums[4][kColumns / 64] = {};
     for (std::int64_t first_key = 0; first_key < seen; first_key += kTile) {
       float scores[4][4], dp[4][4];
-      const TileRows k = in.keys(in.k, place.head, first_key);
+      const TileRows<T> k = in.keys(in.k, place.head, first_key);
       multiply_rows(thread, q, k, in.g.width, scores);
       multiply_rows(thread, dy, in.keys(in.v, place.head, first_key), in.g.width, dp);
       for (int i = 0; i < 4; ++i)
@@ -213,22 +219,22 @@ struct QueryGradient {
 };
 
 /// dk and dv of a tile of keys.
-template <int kColumns>
+template <class T, int kColumns>
 struct KeyGradient {
-  GradientInputs in;
+  GradientInputs<T> in;
   Blocks blocks;
-  float *dk, *dv;
+  T *dk, *dv;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     // With `causal` the first keys are seen by the most.
     const BlockPlace place = blocks.place(thread.block(), false);
-    const TileRows k = in.keys(in.k, place.head, place.first_row), v = in.keys(in.v, place.head, place.first_row);
+    const TileRows<T> k = in.keys(in.k, place.head, place.first_row), v = in.keys(in.v, place.head, place.first_row);
     const std::int64_t key = place.first_row + row_of(thread), width = in.g.width;
     Four dk_sums[4][kColumns / 64] = {}, dv_sums[4][kColumns / 64] = {};
     // With `causal` no query before the first key sees one of these.
     for (std::int64_t first = in.g.causal ? place.first_row : 0; first < in.g.queries; first += kTile) {
-      const TileRows q = in.queries(in.q, place.head, first), dy = in.queries(in.dy, place.head, first);
+      const TileRows<T> q = in.queries(in.q, place.head, first), dy = in.queries(in.dy, place.head, first);
       float p[4][4], dp[4][4];
       multiply_rows(thread, k, q, width, p);
       multiply_rows(thread, v, dy, width, dp);
@@ -266,53 +272,64 @@ std::vector<InPlace> pairs_of(const KernelRequest& request, const AttentionGeome
   return g.width <= kWidest ? attention_pairs(request.node, inputs, keys) : std::vector<InPlace>{};
 }
 
-template <int kColumns>
+template <class T, int kColumns>
 void attend(const AttentionGeometry& g, bool has_log_sums, const KernelArguments& arguments) {
-  const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
-  const auto output = [&](int index) { return static_cast<float*>(arguments.outputs[index]); };
+  const auto input = [&](int index) { return static_cast<const T*>(arguments.inputs[index]); };
   const Blocks blocks(g, g.queries, kColumns);
   gpu::launch_blocks(arguments.queue, shape_of(blocks),
-                     Attend<kColumns>{g, blocks, input(0), input(1), input(2), output(0), output(1), has_log_sums});
+                     Attend<T, kColumns>{g, blocks, input(0), input(1), input(2), static_cast<T*>(arguments.outputs[0]),
+                                         static_cast<float*>(arguments.outputs[1]), has_log_sums});
 }
 
-template <int kColumns>
+template <class T, int kColumns>
 void differentiate(const AttentionGeometry& g, const KernelArguments& arguments) {
-  const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
-  const auto output = [&](int index) { return static_cast<float*>(arguments.outputs[index]); };
-  const GradientInputs in{
-      g, input(0), input(1), input(2), input(3), input(4), static_cast<float*>(arguments.workspace)};
+  const auto input = [&](int index) { return static_cast<const T*>(arguments.inputs[index]); };
+  const auto output = [&](int index) { return static_cast<T*>(arguments.outputs[index]); };
+  const GradientInputs<T> in{g,
+                             input(0),
+                             input(1),
+                             input(2),
+                             input(3),
+                             static_cast<const float*>(arguments.inputs[4]),
+                             static_cast<float*>(arguments.workspace)};
   const Blocks of_means(g, g.queries, static_cast<int>(g.width)), of_queries(g, g.queries, kColumns),
       of_keys(g, g.keys, kColumns);
-  gpu::launch_blocks(arguments.queue, shape_of(of_means), WriteMeans{in, of_means});
-  gpu::launch_blocks(arguments.queue, shape_of(of_keys), KeyGradient<kColumns>{in, of_keys, output(1), output(2)});
+  gpu::launch_blocks(arguments.queue, shape_of(of_means), WriteMeans<T>{in, of_means});
+  gpu::launch_blocks(arguments.queue, shape_of(of_keys), KeyGradient<T, kColumns>{in, of_keys, output(1), output(2)});
   // Last, as dq may lie over dy or q.
-  gpu::launch_blocks(arguments.queue, shape_of(of_queries), QueryGradient<kColumns>{in, of_queries, output(0)});
+  gpu::launch_blocks(arguments.queue, shape_of(of_queries), QueryGradient<T, kColumns>{in, of_queries, output(0)});
 }
 
 std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
   const AttentionGeometry g(request.inputs[0].shape, request.inputs[1].shape, request.node.options<AttentionOptions>());
-  return function_kernel(
-      [g, replay = request.replay](const KernelArguments& arguments) {
-        columns_of(g) == 64 ? attend<64>(g, replay, arguments) : attend<kWidest>(g, replay, arguments);
-      },
-      {.in_place = pairs_of(request, g, {0}, 1)});
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel(
+        [g, replay = request.replay](const KernelArguments& arguments) {
+          columns_of(g) == 64 ? attend<T, 64>(g, replay, arguments) : attend<T, kWidest>(g, replay, arguments);
+        },
+        {.in_place = pairs_of(request, g, {0}, 1)});
+  });
 }
 
 std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
   const AttentionGeometry g(request.inputs[1].shape, request.inputs[2].shape, request.node.options<AttentionOptions>());
-  return function_kernel(
-      [g](const KernelArguments& arguments) {
-        columns_of(g) == 64 ? differentiate<64>(g, arguments) : differentiate<kWidest>(g, arguments);
-      },
-      {.workspace_bytes = static_cast<std::size_t>(g.heads * g.queries) * sizeof(float),
-       .in_place = pairs_of(request, g, {0, 1}, 2)});
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel(
+        [g](const KernelArguments& arguments) {
+          columns_of(g) == 64 ? differentiate<T, 64>(g, arguments) : differentiate<T, kWidest>(g, arguments);
+        },
+        {.workspace_bytes = static_cast<std::size_t>(g.heads * g.queries) * sizeof(float),
+         .in_place = pairs_of(request, g, {0, 1}, 2)});
+  });
 }
 
 }  // namespace
 
 void add_attention_cuda_kernels(KernelRegistry& registry) {
-  registry.add("attention", make_forward);
-  registry.add("attention_grad", make_backward);
+  registry.add("attention", make_forward, Bf16::native);
+  registry.add("attention_grad", make_backward, Bf16::native);
 }
 
 }  // namespace sectionflow

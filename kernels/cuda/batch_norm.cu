@@ -4,6 +4,7 @@
 #include "graph/ops/batch_norm.h"
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/stored_type.h"
 #include "kernels/formulas/batch_norm.h"
 #include "kernels/function_kernel.h"
 #include "kernels/workspace_layout.h"
@@ -35,22 +36,24 @@ std::size_t add_per_channel(WorkspaceLayout& workspace, const Channels& of) {
 /// What the sums of a channel are taken around: its first element, so that a mean far from 0 cancels nothing. An
 /// element is at most sqrt(count) standard deviations from the mean, so that the variance loses no more than the
 /// factor count of what a double has beyond a float.
-SF_HOST_DEVICE inline double centre_of(const float* x, const Channels& of, std::int64_t channel) {
+template <class T>
+SF_HOST_DEVICE double centre_of(const T* x, const Channels& of, std::int64_t channel) {
   if (of.count() == 0) return 0;
   const float first = x[channel * of.plane];
   return first - first == 0.0F ? first : 0.0F;  // infinity would make the mean NaN
 }
 
 /// Sums of x - centre and of its square.
+template <class T>
 struct Deviations {
   Channels of;
-  const float* x;
+  const T* x;
 
   struct Add {
-    const float* x;
+    const T* x;
     double centre;
     SF_HOST_DEVICE void operator()(std::int64_t i, std::int64_t, double (&sums)[2]) const {
-      const double deviation = x[i] - centre;
+      const double deviation = static_cast<float>(x[i]) - centre;
       sums[0] += deviation;
       sums[1] = std::fma(deviation, deviation, sums[1]);
     }
@@ -59,9 +62,10 @@ struct Deviations {
 };
 
 /// Mean and biased variance from these.
+template <class T>
 struct WriteStatistics {
   Channels of;
-  const float* x;
+  const T* x;
   float *mean, *variance;
 
   SF_HOST_DEVICE void operator()(std::int64_t c, const double (&sums)[2]) const {
@@ -92,6 +96,7 @@ struct Normalize {
   }
 };
 
+template <class T>
 struct Forward {
   Channels of;
   BatchNormOptions options;
@@ -109,11 +114,11 @@ struct Forward {
   void operator()(const KernelArguments& arguments) const {
     const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
     const auto output = [&](int index) { return static_cast<float*>(arguments.outputs[index]); };
-    const float* x = input(forward_input::x);
+    const auto* x = static_cast<const T*>(arguments.inputs[forward_input::x]);
     float *mean = output(1), *variance = output(2);
     if (!has_statistics && training) {
       gpu::sum_channels<2>(arguments.queue, ChannelCut(of), workspace_part(arguments.workspace, partials_at),
-                           Deviations{of, x}, WriteStatistics{of, x, mean, variance});
+                           Deviations<T>{of, x}, WriteStatistics<T>{of, x, mean, variance});
     } else if (!has_statistics) {
       const std::size_t bytes = static_cast<std::size_t>(of.channels) * sizeof(float);
       gpu::copy_bytes(arguments.queue, mean, input(forward_input::running_mean), bytes);
@@ -133,12 +138,11 @@ struct Forward {
  private:
   template <bool relu>
   void normalize(const KernelArguments& arguments, const Normalize<relu>& function) const {
-    gpu::launch_each(
-        arguments.queue, gpu::num_fours(of),
-        gpu::MapChannels<1, Normalize<relu>>{of,
-                                             {static_cast<const float*>(arguments.inputs[forward_input::x])},
-                                             static_cast<float*>(arguments.outputs[0]),
-                                             function});
+    gpu::launch_map_channels(arguments.queue, gpu::MapChannels<T, 1, Normalize<relu>>{
+                                                  of,
+                                                  {static_cast<const T*>(arguments.inputs[forward_input::x])},
+                                                  static_cast<T*>(arguments.outputs[0]),
+                                                  function});
   }
 };
 
@@ -154,18 +158,19 @@ struct PerChannel {
 };
 
 /// Sums of the gradient that arrives, and of its product with x - mean.
-template <bool relu>
+template <class T, bool relu>
 struct Arrivals {
-  const float *dy, *x;
+  const T *dy, *x;
   PerChannel of;
 
   struct Add {
-    const float *dy, *x;
+    const T *dy, *x;
     float mean, factor, shift;
     SF_HOST_DEVICE void operator()(std::int64_t i, std::int64_t, double (&sums)[2]) const {
-      const double arrived = arriving<relu>(dy[i], x[i], mean, factor, shift);
+      const float value = x[i];
+      const double arrived = arriving<relu>(dy[i], value, mean, factor, shift);
       sums[0] += arrived;
-      sums[1] += arrived * static_cast<double>(x[i] - mean);
+      sums[1] += arrived * static_cast<double>(value - mean);
     }
   };
   SF_HOST_DEVICE Add of_channel(std::int64_t c) const {
@@ -201,6 +206,7 @@ struct InputGradient {
   }
 };
 
+template <class T>
 struct Backward {
   Channels of;
   BatchNormOptions options;
@@ -221,7 +227,8 @@ struct Backward {
     const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
     const auto output = [&](int index) { return static_cast<float*>(arguments.outputs[index]); };
     const auto part = [&](std::size_t at) { return workspace_part(arguments.workspace, at); };
-    const float *dy = input(backward_input::dy), *x = input(backward_input::x);
+    const auto* dy = static_cast<const T*>(arguments.inputs[backward_input::dy]);
+    const auto* x = static_cast<const T*>(arguments.inputs[backward_input::x]);
     const float* variance = input(backward_input::variance);
     auto* factor = static_cast<float*>(part(factors_at));
     gpu::launch_each(arguments.queue, of.channels,
@@ -229,11 +236,12 @@ struct Backward {
     const PerChannel per_channel{input(backward_input::mean), factor, relu ? input(backward_input::shift) : nullptr};
     const float through_statistics = training && of.count() > 0 ? 1.0F / static_cast<float>(of.count()) : 0.0F;
     auto* factors = static_cast<formulas::BatchNormGradientFactors*>(part(gradient_factors_at));
-    gpu::sum_channels<2>(arguments.queue, ChannelCut(of), part(partials_at), Arrivals<relu>{dy, x, per_channel},
+    gpu::sum_channels<2>(arguments.queue, ChannelCut(of), part(partials_at), Arrivals<T, relu>{dy, x, per_channel},
                          WriteSums{variance, options.epsilon, through_statistics, output(1), output(2), factors});
-    gpu::launch_each(
-        arguments.queue, gpu::num_fours(of),
-        gpu::MapChannels<2, InputGradient<relu>>{of, {dy, x}, output(0), InputGradient<relu>{per_channel, factors}});
+    gpu::launch_map_channels(
+        arguments.queue,
+        gpu::MapChannels<T, 2, InputGradient<relu>>{
+            of, {dy, x}, static_cast<T*>(arguments.outputs[0]), InputGradient<relu>{per_channel, factors}});
   }
 
   void operator()(const KernelArguments& arguments) const {
@@ -245,26 +253,38 @@ struct Backward {
   }
 };
 
-std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+template <class T>
+std::unique_ptr<Kernel> make_forward_of(const KernelRequest& request) {
   WorkspaceLayout workspace;
-  const Forward forward(request, workspace);
+  const Forward<T> forward(request, workspace);
   return function_kernel(
       forward, {.workspace_bytes = workspace.num_bytes(), .in_place = {{.input = forward_input::x, .output = 0}}});
 }
 
-std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+template <class T>
+std::unique_ptr<Kernel> make_backward_of(const KernelRequest& request) {
   WorkspaceLayout workspace;
-  const Backward backward(request, workspace);
+  const Backward<T> backward(request, workspace);
   return function_kernel(
       backward, {.workspace_bytes = workspace.num_bytes(),
                  .in_place = {{.input = backward_input::dy, .output = 0}, {.input = backward_input::x, .output = 0}}});
 }
 
+// x, y and their gradients are f32 or bf16; all else is f32.
+std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+  return gpu::with_stored_type(request.outputs[0].dtype,
+                               [&](auto element) { return make_forward_of<decltype(element)>(request); });
+}
+std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+  return gpu::with_stored_type(request.outputs[0].dtype,
+                               [&](auto element) { return make_backward_of<decltype(element)>(request); });
+}
+
 }  // namespace
 
 void add_batch_norm_cuda_kernels(KernelRegistry& registry) {
-  registry.add("batch_norm", make_forward);
-  registry.add("batch_norm_grad", make_backward);
+  registry.add("batch_norm", make_forward, Bf16::native);
+  registry.add("batch_norm_grad", make_backward, Bf16::native);
 }
 
 }  // namespace sectionflow

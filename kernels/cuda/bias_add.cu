@@ -20,30 +20,28 @@ std::unique_ptr<Kernel> make_bias_add(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
   const std::vector<bool> repeated = all_but_channel(request, y);
   const std::vector<std::int64_t> dense = kept_strides(y, std::vector<bool>(repeated.size(), false));
-  const gpu::Broadcast<float, float, float> add(y, {dense, kept_strides(y, repeated)});
-  return function_kernel(
-      [add](const KernelArguments& arguments) {
-        add.launch(arguments.queue, formulas::Add(), arguments.outputs[0], {arguments.inputs[0], arguments.inputs[1]});
-      },
-      {.in_place = {{.input = 0, .output = 0}}});
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    const gpu::Broadcast<T, T, T> add(y, {dense, kept_strides(y, repeated)});
+    return function_kernel(
+        [add](const KernelArguments& arguments) {
+          add.launch(arguments.queue, gpu::OfStored<T, formulas::Add>(), arguments.outputs[0],
+                     {arguments.inputs[0], arguments.inputs[1]});
+        },
+        {.in_place = {{.input = 0, .output = 0}}});
+  });
 }
 
 std::unique_ptr<Kernel> make_bias_add_grad(const KernelRequest& request) {
-  const Shape& dy = request.inputs[0].shape;
-  const gpu::ReducePlan plan(dy, all_but_channel(request, dy));
-  return function_kernel(
-      [plan](const KernelArguments& arguments) {
-        plan.run(arguments.queue, static_cast<const float*>(arguments.inputs[0]), arguments.workspace,
-                 formulas::SumReducer(), gpu::StoreQuotient{static_cast<float*>(arguments.outputs[0]), 1});
-      },
-      {.workspace_bytes = plan.workspace_bytes<formulas::SumReducer>()});
+  const TensorType& dy = request.inputs[0];
+  return gpu::sum_kernel(gpu::ReducePlan(dy.shape, all_but_channel(request, dy.shape)), dy.dtype, 1);
 }
 
 }  // namespace
 
 void add_bias_add_cuda_kernels(KernelRegistry& registry) {
-  registry.add("bias_add", make_bias_add);
-  registry.add("bias_add_grad", make_bias_add_grad);
+  registry.add("bias_add", make_bias_add, Bf16::native);
+  registry.add("bias_add_grad", make_bias_add_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -7,8 +7,8 @@
 #include "base/shape.h"
 #include "graph/ops/data_format.h"
 #include "kernels/cuda/block_reduce.h"
-#include "kernels/cuda/four.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/pack.h"
 
 namespace sectionflow::gpu {
 
@@ -54,39 +54,40 @@ class ChannelWalk {
   std::int64_t channel_, in_plane_;
 };
 
-inline std::int64_t num_fours(const Channels& of) {
-  return (of.num_elements() + 3) / 4;
-}
-
-/// y[i] = function(channel of i, {inputs[k][i]...}), four elements a thread; y may lie over any of the inputs. For
-/// launch_each of num_fours(of).
-template <int kInputs, class Function>
+/// y[i] = function(channel of i, {inputs[k][i]...}), a function of floats, for elements stored as T, a pack a thread; y
+/// may lie over any of the inputs. For launch_map_channels.
+template <class T, int kInputs, class Function>
 struct MapChannels {
+  static constexpr int kWidth = pack_width<T>();
   Channels of;
-  const float* inputs[kInputs];
-  float* y;
+  const T* inputs[kInputs];
+  T* y;
   Function function;
 
   SF_HOST_DEVICE void operator()(std::int64_t group) const {
-    const std::int64_t first = 4 * group, count = of.num_elements();
+    const std::int64_t first = kWidth * group, count = of.num_elements();
     ChannelWalk walk(of, first);
     float values[kInputs];
-    if (first + 4 > count) {
+    if (first + kWidth > count) {
       for (std::int64_t i = first; i < count; ++i, walk.next()) {
         for (int k = 0; k < kInputs; ++k) values[k] = inputs[k][i];
-        y[i] = function(walk.channel(), values);
+        y[i] = static_cast<T>(function(walk.channel(), values));
       }
       return;
     }
-    Four fours[kInputs], result;
-    for (int k = 0; k < kInputs; ++k) fours[k] = load_four(inputs[k], group);
-    for (int i = 0; i < 4; ++i, walk.next()) {
-      for (int k = 0; k < kInputs; ++k) values[k] = fours[k].values[i];
-      result.values[i] = function(walk.channel(), values);
+    Pack<T, kWidth> packs[kInputs], result;
+    for (int k = 0; k < kInputs; ++k) packs[k] = load_pack<kWidth>(inputs[k] + first);
+    for (int i = 0; i < kWidth; ++i, walk.next()) {
+      for (int k = 0; k < kInputs; ++k) values[k] = packs[k].values[i];
+      result.values[i] = static_cast<T>(function(walk.channel(), values));
     }
-    store_four(y, group, result);
+    store_pack(y + first, result);
   }
 };
+template <class T, int kInputs, class Function>
+void launch_map_channels(void* queue, const MapChannels<T, kInputs, Function>& body) {
+  launch_each(queue, blocks_for(body.of.num_elements(), body.kWidth), body);
+}
 
 /// How sums over the elements of each channel are cut, by shape alone. A block sums a piece of some channels: of
 /// neighbouring ones where channels come last, so that neighbouring threads read neighbouring elements, else of one.

@@ -15,8 +15,8 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
 }  // namespace
 
 void add_clip_cuda_kernels(KernelRegistry& registry) {
-  registry.add("clip", make<formulas::Clip>);
-  registry.add("clip_grad", make<formulas::ClipGrad>);
+  registry.add("clip", make<formulas::Clip>, Bf16::native);
+  registry.add("clip_grad", make<formulas::ClipGrad>, Bf16::native);
 }
 
 }  // namespace sectionflow

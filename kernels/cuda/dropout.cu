@@ -5,16 +5,16 @@
 #include "graph/ops/dropout.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elementwise.h"
-#include "kernels/cuda/four.h"
 
 namespace sectionflow {
 namespace {
 
 /// Four elements share a block of random words: y = x where kept, else 0.
+template <class T>
 struct DropFour {
   const RandomState* state;
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
   std::int64_t count;
   std::uint32_t ordinal, threshold;
   float scale;
@@ -25,15 +25,15 @@ struct DropFour {
     philox::ten_rounds(words, address.seed);
     const std::uint32_t of_elements[] = {words.c0[0], words.c1[0], words.c2[0], words.c3[0]};
     if (4 * block + 4 <= count) {
-      gpu::Four four = gpu::load_four(x, block);
+      auto four = gpu::load_pack<4>(x + 4 * block);
       for (int i = 0; i < 4; ++i) four.values[i] = dropped(four.values[i], of_elements[i]);
-      gpu::store_four(y, block, four);
+      gpu::store_pack(y + 4 * block, four);
     } else {
       for (std::int64_t i = 4 * block; i < count; ++i) y[i] = dropped(x[i], of_elements[i - 4 * block]);
     }
   }
-  SF_HOST_DEVICE float dropped(float value, std::uint32_t word) const {
-    return word >= threshold ? value * scale : 0.0F;
+  SF_HOST_DEVICE T dropped(float value, std::uint32_t word) const {
+    return static_cast<T>(word >= threshold ? value * scale : 0.0F);
   }
 };
 
@@ -43,13 +43,17 @@ std::unique_ptr<Kernel> make_of(const KernelRequest& request, float rate, std::u
   if (!*request.host_booleans[1]) return gpu::copy_kernel(request.outputs[0].bytes());
   const auto threshold = static_cast<std::uint32_t>(std::llround(static_cast<double>(rate) * 0x1p32));
   const auto scale = static_cast<float>(1.0 / (1.0 - static_cast<double>(rate)));
-  return function_kernel(
-      [=, count = request.outputs[0].shape.num_elements()](const KernelArguments& arguments) {
-        gpu::launch_each(arguments.queue, (count + 3) / 4,
-                         DropFour{arguments.random_state, static_cast<const float*>(arguments.inputs[0]),
-                                  static_cast<float*>(arguments.outputs[0]), count, ordinal, threshold, scale});
-      },
-      {.in_place = {{0, 0}}});
+  const std::int64_t count = request.outputs[0].shape.num_elements();
+  return gpu::with_stored_type(request.outputs[0].dtype, [=](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel(
+        [=](const KernelArguments& arguments) {
+          gpu::launch_each(arguments.queue, (count + 3) / 4,
+                           DropFour<T>{arguments.random_state, static_cast<const T*>(arguments.inputs[0]),
+                                       static_cast<T*>(arguments.outputs[0]), count, ordinal, threshold, scale});
+        },
+        {.in_place = {{0, 0}}});
+  });
 }
 
 std::unique_ptr<Kernel> make_dropout(const KernelRequest& request) {
@@ -63,8 +67,8 @@ std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request) {
 }  // namespace
 
 void add_dropout_cuda_kernels(KernelRegistry& registry) {
-  registry.add("dropout", make_dropout);
-  registry.add("dropout_grad", make_dropout_grad);
+  registry.add("dropout", make_dropout, Bf16::native);
+  registry.add("dropout_grad", make_dropout_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/pack.h"
+#include "kernels/cuda/stored_type.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow::gpu {
@@ -48,25 +49,33 @@ void launch_map(void* queue, std::int64_t count, Function function, void* y,
   launch_each(queue, blocks_for(count, Body::kWidth), Body{static_cast<Y*>(y), x, count, function});
 }
 
-/// y[i] = function(x[i]...) for f32 tensors of one shape, one x an input, of which there may be one or two; y may lie
-/// over any of them.
-template <class Function>
-std::unique_ptr<Kernel> map_kernel(const KernelRequest& request, Function function) {
-  const std::int64_t count = request.outputs[0].shape.num_elements();
+/// y[i] = function(x[i]...), a function of floats, for `count` elements stored as T, one x an input, of which there may
+/// be one or two; y may lie over any of them.
+template <class T, class Function>
+std::unique_ptr<Kernel> map_kernel_of(std::int64_t count, const Function& floats) {
+  const OfStored<T, Function> function{floats};
   if constexpr (std::is_invocable_v<Function, float>) {
     return function_kernel(
         [=](const KernelArguments& arguments) {
-          launch_map<float, float>(arguments.queue, count, function, arguments.outputs[0], {arguments.inputs[0]});
+          launch_map<T, T>(arguments.queue, count, function, arguments.outputs[0], {arguments.inputs[0]});
         },
         {.in_place = {{0, 0}}});
   } else {
     return function_kernel(
         [=](const KernelArguments& arguments) {
-          launch_map<float, float, float>(arguments.queue, count, function, arguments.outputs[0],
-                                          {arguments.inputs[0], arguments.inputs[1]});
+          launch_map<T, T, T>(arguments.queue, count, function, arguments.outputs[0],
+                              {arguments.inputs[0], arguments.inputs[1]});
         },
         {.in_place = {{0, 0}, {1, 0}}});
   }
+}
+
+/// The same for tensors of one type, f32 or bf16.
+template <class Function>
+std::unique_ptr<Kernel> map_kernel(const KernelRequest& request, const Function& function) {
+  const std::int64_t count = request.outputs[0].shape.num_elements();
+  return with_stored_type(request.outputs[0].dtype,
+                          [&](auto element) { return map_kernel_of<decltype(element)>(count, function); });
 }
 
 /// The kernel whose output 0 is input 0, of `num_bytes`; nothing to do in place.

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/cuda/group_reduce.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/positions.h"
+#include "kernels/cuda/stored_type.h"
 #include "kernels/formulas/reduce.h"
+#include "kernels/function_kernel.h"
 #include "kernels/reduce_axes.h"
 
 namespace sectionflow::gpu {
@@ -23,18 +26,22 @@ struct CombineOf {
 };
 
 /// y[result] = total / divisor.
+template <class T>
 struct StoreQuotient {
-  float* y;
+  T* y;
   double divisor;
   SF_HOST_DEVICE void operator()(std::int64_t result, double total) const {
-    y[result] = static_cast<float>(total / divisor);
+    y[result] = static_cast<T>(static_cast<float>(total / divisor));
   }
 };
 /// y[result] = total.
 template <class T>
 struct StoreTotal {
   T* y;
-  SF_HOST_DEVICE void operator()(std::int64_t result, T total) const { y[result] = total; }
+  template <class Total>
+  SF_HOST_DEVICE void operator()(std::int64_t result, Total total) const {
+    y[result] = static_cast<T>(total);
+  }
 };
 
 /// Partial results of one piece of the reduced elements as elements to be combined.
@@ -50,10 +57,10 @@ struct Pieces {
 };
 
 /// A group of threads a piece of a result: its elements lie along rows.
-template <class Reducer, class Finish>
+template <class Element, class Reducer, class Finish>
 struct ReduceRows {
   using Accumulator = typename Reducer::Accumulator;
-  const float* x;
+  const Element* x;
   Positions<1> kept, reduced;
   Divisor row_length;
   std::int64_t num_reduced, num_results;
@@ -75,15 +82,15 @@ struct ReduceRows {
   }
 
   SF_HOST_DEVICE Accumulator total_of(std::int64_t result, std::int64_t begin, int lane) const {
-    const float* first = x + kept.offset_of(result);
+    const Element* first = x + kept.offset_of(result);
     std::int64_t end = begin + pieces.length;
     if (end > num_reduced) end = num_reduced;
     Accumulator total = reducer.start();
     std::int64_t e = begin + lane;
     // Four loads are on their way together; the order within a lane stays that of the elements.
     for (; e + 3 * group < end; e += 4 * group) {
-      const float x0 = first[offset_of(e)], x1 = first[offset_of(e + group)];
-      const float x2 = first[offset_of(e + 2 * group)], x3 = first[offset_of(e + 3 * group)];
+      const Element x0 = first[offset_of(e)], x1 = first[offset_of(e + group)];
+      const Element x2 = first[offset_of(e + 2 * group)], x3 = first[offset_of(e + 3 * group)];
       total = reducer.combine(total, reducer.term(x0, result));
       total = reducer.combine(total, reducer.term(x1, result));
       total = reducer.combine(total, reducer.term(x2, result));
@@ -157,9 +164,9 @@ struct ReduceColumns {
 };
 
 /// A result a thread, which goes down its column: for few rows, or so many results that all threads have one.
-template <class Reducer, class Finish>
+template <class Element, class Reducer, class Finish>
 struct ReduceColumn {
-  const float* x;
+  const Element* x;
   Positions<1> kept, reduced;
   Divisor row_length;
   std::int64_t num_rows;
@@ -169,7 +176,7 @@ struct ReduceColumn {
   SF_HOST_DEVICE void operator()(std::int64_t result) const {
     std::int64_t position = result;
     const std::int64_t column = row_length.cut(position);
-    const float* first = x + kept.offset_of(position) + column;
+    const Element* first = x + kept.offset_of(position) + column;
     typename Reducer::Accumulator total = reducer.start();
     for (std::int64_t r = 0; r < num_rows; ++r) {
       total = reducer.combine(total, reducer.term(first[reduced.offset_of(r)], result));
@@ -206,9 +213,10 @@ class ReducePlan {
     return static_cast<std::size_t>(partials) * sizeof(typename Reducer::Accumulator);
   }
 
-  /// Calls finish(result, total) for each result, on the device. `workspace`: workspace_bytes<Reducer>().
-  template <class Reducer, class Finish>
-  void run(void* queue, const float* x, void* workspace, const Reducer& reducer, const Finish& finish) const {
+  /// Calls finish(result, total) for each result of x, f32 or bf16, on the device. `workspace`:
+  /// workspace_bytes<Reducer>().
+  template <class Element, class Reducer, class Finish>
+  void run(void* queue, const Element* x, void* workspace, const Reducer& reducer, const Finish& finish) const {
     if (pieces_.count == 1) {
       reduce(queue, x, reducer, finish);
       return;
@@ -251,28 +259,28 @@ class ReducePlan {
     return {std::max<std::int64_t>(1, (count + length - 1) / length), length};
   }
 
-  template <class Reducer, class Finish>
-  void reduce(void* queue, const float* x, const Reducer& reducer, const Finish& finish) const {
+  template <class Element, class Reducer, class Finish>
+  void reduce(void* queue, const Element* x, const Reducer& reducer, const Finish& finish) const {
     const Positions<1> kept(axes_.kept), reduced(axes_.reduced);
     const std::int64_t results = num_results();
     if (axes_.row_is_reduced) {
       const std::int64_t blocks = blocks_for(results * pieces_.count, kThreads / group_);
       launch_blocks(
           queue, {.blocks = blocks, .threads = kThreads, .shared_bytes = reduce_bytes<typename Reducer::Accumulator>()},
-          ReduceRows<Reducer, Finish>{x, kept, reduced, Divisor(axes_.row_length), num_reduced(), results, pieces_,
-                                      group_, reducer, finish});
+          ReduceRows<Element, Reducer, Finish>{x, kept, reduced, Divisor(axes_.row_length), num_reduced(), results,
+                                               pieces_, group_, reducer, finish});
     } else if (column_a_thread_) {
       launch_each(queue, results,
-                  ReduceColumn<Reducer, Finish>{x, kept, reduced, Divisor(axes_.row_length), axes_.reduced.count,
-                                                reducer, finish});
+                  ReduceColumn<Element, Reducer, Finish>{x, kept, reduced, Divisor(axes_.row_length),
+                                                         axes_.reduced.count, reducer, finish});
     } else {
       const std::int64_t tiles = tiles_of(axes_.row_length, width_);
       launch_blocks(queue,
                     {.blocks = axes_.kept.count * tiles * pieces_.count,
                      .threads = kThreads,
                      .shared_bytes = kThreads * sizeof(typename Reducer::Accumulator)},
-                    ReduceColumns<float, Reducer, Finish>{x, kept, reduced, axes_.row_length, axes_.reduced.count,
-                                                          results, tiles, width_, pieces_, reducer, finish});
+                    ReduceColumns<Element, Reducer, Finish>{x, kept, reduced, axes_.row_length, axes_.reduced.count,
+                                                            results, tiles, width_, pieces_, reducer, finish});
     }
   }
 
@@ -282,5 +290,20 @@ class ReducePlan {
   int width_ = 1;  // rows are kept: columns a block
   bool column_a_thread_ = false;
 };
+
+/// The kernel of the sums, divided by `divisor`, of input 0, which is stored as T like output 0.
+template <class T>
+std::unique_ptr<Kernel> sum_kernel_of(const ReducePlan& plan, double divisor) {
+  return function_kernel(
+      [plan, divisor](const KernelArguments& arguments) {
+        plan.run(arguments.queue, static_cast<const T*>(arguments.inputs[0]), arguments.workspace,
+                 formulas::SumReducer(), StoreQuotient<T>{static_cast<T*>(arguments.outputs[0]), divisor});
+      },
+      {.workspace_bytes = plan.workspace_bytes<formulas::SumReducer>()});
+}
+/// The same for f32 or bf16.
+inline std::unique_ptr<Kernel> sum_kernel(const ReducePlan& plan, Dtype dtype, double divisor) {
+  return with_stored_type(dtype, [&](auto element) { return sum_kernel_of<decltype(element)>(plan, divisor); });
+}
 
 }  // namespace sectionflow::gpu

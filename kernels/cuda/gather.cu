@@ -9,6 +9,8 @@
 #include "kernels/cuda/aligned.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/pack.h"
+#include "kernels/cuda/stored_type.h"
 #include "kernels/formulas/gather.h"
 #include "kernels/function_kernel.h"
 #include "kernels/workspace_layout.h"
@@ -182,40 +184,40 @@ struct FindRows {
 };
 
 /// dtable[row] = the sum of its rows of dy in the order of their places, from 0 on; `kColumns` columns a thread.
-template <int kColumns>
+template <class T, int kColumns>
 struct SumRows {
   Keys keys;
-  const float* dy;
+  const T* dy;
   const std::int64_t *sorted, *begins;
-  float* dtable;
+  T* dtable;
   std::int64_t columns;  // row_length / kColumns
   bool is_small;
 
-  struct alignas(4 * kColumns) Part {
-    float values[kColumns];
-  };
+  using Part = gpu::Pack<T, kColumns>;
   static constexpr int kAtATime = 4;  // loads in flight, which the additions then take in their order
 
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
     const RowAndColumn at(i, columns, is_small);
     const Part* parts = gpu::aligned<Part>(dy) + at.column;
-    Part sum{};
+    float sums[kColumns] = {};
     std::int64_t k = begins[at.row];
     const std::int64_t end = begins[at.row + 1];
     for (; k + kAtATime <= end; k += kAtATime) {
       Part next[kAtATime];
       for (int ahead = 0; ahead < kAtATime; ++ahead) next[ahead] = parts[keys.place(sorted[k + ahead]) * columns];
-      for (int ahead = 0; ahead < kAtATime; ++ahead) add(sum, next[ahead]);
+      for (int ahead = 0; ahead < kAtATime; ++ahead) add(sums, next[ahead]);
     }
-    for (; k < end; ++k) add(sum, parts[keys.place(sorted[k]) * columns]);
-    gpu::aligned<Part>(dtable)[i] = sum;
+    for (; k < end; ++k) add(sums, parts[keys.place(sorted[k]) * columns]);
+    Part rounded;
+    for (int c = 0; c < kColumns; ++c) rounded.values[c] = static_cast<T>(sums[c]);
+    gpu::aligned<Part>(dtable)[i] = rounded;
   }
-  SF_HOST_DEVICE static void add(Part& sum, const Part& part) {
-    for (int c = 0; c < kColumns; ++c) sum.values[c] += part.values[c];
+  SF_HOST_DEVICE static void add(float (&sums)[kColumns], const Part& part) {
+    for (int c = 0; c < kColumns; ++c) sums[c] += static_cast<float>(part.values[c]);
   }
 };
 
-template <class Index>
+template <class T, class Index>
 class RowSums {
  public:
   RowSums(const Table& table, std::int64_t num_indices, WorkspaceLayout& workspace)
@@ -249,8 +251,8 @@ class RowSums {
   void sum(const KernelArguments& arguments, const std::int64_t* sorted, const std::int64_t* begins) const {
     const std::int64_t columns = table_.row_length / kColumns, count = table_.num_rows * columns;
     gpu::launch_each(arguments.queue, count,
-                     SumRows<kColumns>{keys_, static_cast<const float*>(arguments.inputs[0]), sorted, begins,
-                                       static_cast<float*>(arguments.outputs[0]), columns, is_small(count)});
+                     SumRows<T, kColumns>{keys_, static_cast<const T*>(arguments.inputs[0]), sorted, begins,
+                                          static_cast<T*>(arguments.outputs[0]), columns, is_small(count)});
   }
 
   Table table_;
@@ -259,10 +261,10 @@ class RowSums {
   std::size_t begins_at_ = 0;
 };
 
-template <class Index>
+template <class T, class Index>
 std::unique_ptr<Kernel> make_gather_grad_of(const KernelRequest& request) {
   WorkspaceLayout workspace;
-  const RowSums<Index> sums(Table(request.outputs[0].shape), request.inputs[1].shape.num_elements(), workspace);
+  const RowSums<T, Index> sums(Table(request.outputs[0].shape), request.inputs[1].shape.num_elements(), workspace);
   return function_kernel(sums, {.workspace_bytes = workspace.num_bytes()});
 }
 
@@ -275,15 +277,18 @@ std::unique_ptr<Kernel> make_gather(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_gather_grad(const KernelRequest& request) {
-  return request.inputs[1].dtype == Dtype::i32 ? make_gather_grad_of<std::int32_t>(request)
-                                               : make_gather_grad_of<std::int64_t>(request);
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return request.inputs[1].dtype == Dtype::i32 ? make_gather_grad_of<T, std::int32_t>(request)
+                                                 : make_gather_grad_of<T, std::int64_t>(request);
+  });
 }
 
 }  // namespace
 
 void add_gather_cuda_kernels(KernelRegistry& registry) {
   registry.add("gather", make_gather, Bf16::native);
-  registry.add("gather_grad", make_gather_grad);
+  registry.add("gather_grad", make_gather_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

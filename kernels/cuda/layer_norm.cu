@@ -2,6 +2,7 @@
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/row_teams.h"
+#include "kernels/cuda/stored_type.h"
 #include "kernels/formulas/layer_norm.h"
 #include "kernels/function_kernel.h"
 
@@ -14,10 +15,13 @@ enum { dy, x, scale, mean, rstd };
 }
 
 /// y and, but for a replay, the statistics of each row. y may be x.
+template <class T>
 struct Normalize {
   gpu::RowTeams rows;
-  const float *x, *scale, *shift;
-  float *y, *mean, *rstd;
+  const T* x;
+  const float *scale, *shift;
+  T* y;
+  float *mean, *rstd;
   float epsilon;
   bool has_statistics;
 
@@ -25,7 +29,7 @@ struct Normalize {
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     gpu::RowTeam<Thread> team(thread, rows);
     for (std::int64_t row = team.first_row(); row < rows.count; row += team.row_step()) {
-      const float* of_row = x + row * rows.length;
+      const T* of_row = x + row * rows.length;
       const Statistics statistics = has_statistics ? Statistics{mean[row], rstd[row]} : statistics_of(team, of_row);
       if (!has_statistics && team.lane() == 0) {
         mean[row] = statistics.mean;
@@ -43,19 +47,21 @@ struct Normalize {
   };
   /// Two passes over a row, which is then in cache: E[x^2] - E[x]^2 cancels badly for rows with a large mean.
   template <class Team>
-  SF_HOST_DEVICE Statistics statistics_of(Team& team, const float* of_row) const {
+  SF_HOST_DEVICE Statistics statistics_of(Team& team, const T* of_row) const {
     const auto count = static_cast<double>(rows.length);
-    const auto m = static_cast<float>(team.sum([=](std::int64_t c) { return of_row[c]; }) / count);
+    const auto m = static_cast<float>(team.sum([=](std::int64_t c) { return static_cast<float>(of_row[c]); }) / count);
     const double squares = team.sum([=](std::int64_t c) { return (of_row[c] - m) * (of_row[c] - m); });
     return {m, formulas::layer_norm_rstd(squares, count, epsilon)};
   }
 };
 
 /// dx; it may be dy or x.
+template <class T>
 struct InputGradient {
   gpu::RowTeams rows;
-  const float *dy, *x, *scale, *mean, *rstd;
-  float* dx;
+  const T *dy, *x;
+  const float *scale, *mean, *rstd;
+  T* dx;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
@@ -63,7 +69,8 @@ struct InputGradient {
     const auto count = static_cast<double>(rows.length);
     for (std::int64_t row = team.first_row(); row < rows.count; row += team.row_step()) {
       const formulas::LayerNormGradient at{mean[row], rstd[row]};
-      const float *dys = dy + row * rows.length, *xs = x + row * rows.length, *scales = scale;
+      const T *dys = dy + row * rows.length, *xs = x + row * rows.length;
+      const float* scales = scale;
       const auto g_mean = static_cast<float>(team.sum([=](std::int64_t c) { return at.g(dys[c], scales[c]); }) / count);
       const auto gn_mean =
           static_cast<float>(team.sum([=](std::int64_t c) { return at.gn(dys[c], scales[c], xs[c]); }) / count);
@@ -74,14 +81,17 @@ struct InputGradient {
 };
 
 /// The terms of dscale and dshift.
+template <class T>
 struct ParameterTerms {
-  const float *dy, *x, *mean, *rstd;
+  const T *dy, *x;
+  const float *mean, *rstd;
 
   SF_HOST_DEVICE const ParameterTerms& of_channel(std::int64_t) const { return *this; }
   SF_HOST_DEVICE void operator()(std::int64_t i, std::int64_t row, double (&sums)[2]) const {
     const formulas::LayerNormGradient at{mean[row], rstd[row]};
-    sums[0] += static_cast<double>(dy[i]) * static_cast<double>(at.n(x[i]));
-    sums[1] += dy[i];
+    const float slope = dy[i];
+    sums[0] += static_cast<double>(slope) * static_cast<double>(at.n(x[i]));
+    sums[1] += slope;
   }
 };
 
@@ -93,7 +103,8 @@ struct WriteParameterGradients {
   }
 };
 
-std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+template <class T>
+std::unique_ptr<Kernel> make_forward_of(const KernelRequest& request) {
   return function_kernel(
       [rows = gpu::RowTeams(request.inputs[0].shape), epsilon = request.node.options<LayerNormOptions>().epsilon,
        has_statistics = request.replay](const KernelArguments& arguments) {
@@ -101,35 +112,49 @@ std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
         const auto output = [&](int index) { return static_cast<float*>(arguments.outputs[index]); };
         gpu::launch_blocks(
             arguments.queue, rows.launch_shape(),
-            Normalize{rows, input(0), input(1), input(2), output(0), output(1), output(2), epsilon, has_statistics});
+            Normalize<T>{rows, static_cast<const T*>(arguments.inputs[0]), input(1), input(2),
+                         static_cast<T*>(arguments.outputs[0]), output(1), output(2), epsilon, has_statistics});
       },
       {.in_place = {{.input = 0, .output = 0}}});
 }
 
-std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+template <class T>
+std::unique_ptr<Kernel> make_backward_of(const KernelRequest& request) {
   const gpu::RowTeams rows(request.outputs[0].shape);
   const gpu::ChannelCut cut(gpu::Channels(request.outputs[0].shape, DataFormat::nhwc));
   return function_kernel(
       [=](const KernelArguments& arguments) {
         const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
         const auto output = [&](int index) { return static_cast<float*>(arguments.outputs[index]); };
-        const float *dy = input(backward_input::dy), *x = input(backward_input::x);
+        const auto* dy = static_cast<const T*>(arguments.inputs[backward_input::dy]);
+        const auto* x = static_cast<const T*>(arguments.inputs[backward_input::x]);
         const float *mean = input(backward_input::mean), *rstd = input(backward_input::rstd);
         // First, as dx may be written over what is summed.
-        gpu::sum_channels<2>(arguments.queue, cut, arguments.workspace, ParameterTerms{dy, x, mean, rstd},
+        gpu::sum_channels<2>(arguments.queue, cut, arguments.workspace, ParameterTerms<T>{dy, x, mean, rstd},
                              WriteParameterGradients{output(1), output(2)});
         gpu::launch_blocks(arguments.queue, rows.launch_shape(),
-                           InputGradient{rows, dy, x, input(backward_input::scale), mean, rstd, output(0)});
+                           InputGradient<T>{rows, dy, x, input(backward_input::scale), mean, rstd,
+                                            static_cast<T*>(arguments.outputs[0])});
       },
       {.workspace_bytes = cut.partial_bytes(2),
        .in_place = {{.input = backward_input::dy, .output = 0}, {.input = backward_input::x, .output = 0}}});
 }
 
+// x, y and their gradients are f32 or bf16; all else is f32.
+std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+  return gpu::with_stored_type(request.outputs[0].dtype,
+                               [&](auto element) { return make_forward_of<decltype(element)>(request); });
+}
+std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+  return gpu::with_stored_type(request.outputs[0].dtype,
+                               [&](auto element) { return make_backward_of<decltype(element)>(request); });
+}
+
 }  // namespace
 
 void add_layer_norm_cuda_kernels(KernelRegistry& registry) {
-  registry.add("layer_norm", make_forward);
-  registry.add("layer_norm_grad", make_backward);
+  registry.add("layer_norm", make_forward, Bf16::native);
+  registry.add("layer_norm_grad", make_backward, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -3,6 +3,7 @@
 #include "kernels/cuda/divisor.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/pool.h"
+#include "kernels/cuda/stored_type.h"
 #include "kernels/function_kernel.h"
 #include "kernels/pool_loop.h"
 
@@ -88,11 +89,11 @@ struct Pool {
   }
 };
 
-template <class Index>
+template <class T, class Index>
 struct MaxPool {
   Pool pool;
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
   Index* index;
 
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -104,50 +105,52 @@ struct MaxPool {
       best = value;
       best_tap = tap;
     });
-    y[i] = best;
+    y[i] = static_cast<T>(best);
     index[i] = static_cast<Index>(best_tap);
   }
 };
 
-template <class Index>
+template <class T, class Index>
 struct MaxPoolGrad {
   Pool pool;
-  const float* dy;
+  const T* dy;
   const Index* index;
-  float* dx;
+  T* dx;
 
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
     float sum = 0;
     pool.for_each_window(i, [&](std::int64_t out, std::int64_t tap, std::int64_t, std::int64_t, std::int64_t) {
-      if (static_cast<std::int64_t>(index[out]) == tap) sum += dy[out];
+      if (static_cast<std::int64_t>(index[out]) == tap) sum += static_cast<float>(dy[out]);
     });
-    dx[i] = sum;
+    dx[i] = static_cast<T>(sum);
   }
 };
 
+template <class T>
 struct AveragePool {
   Pool pool;
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
 
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
     float sum = 0;
-    const Place place = pool.for_each_tap(i, [&](std::int64_t in, std::int64_t) { sum += x[in]; });
-    y[i] = sum / pool.loop.divisor(place.at[0], place.at[1], place.at[2]);
+    const Place place = pool.for_each_tap(i, [&](std::int64_t in, std::int64_t) { sum += static_cast<float>(x[in]); });
+    y[i] = static_cast<T>(sum / pool.loop.divisor(place.at[0], place.at[1], place.at[2]));
   }
 };
 
+template <class T>
 struct AveragePoolGrad {
   Pool pool;
-  const float* dy;
-  float* dx;
+  const T* dy;
+  T* dx;
 
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
     float sum = 0;
     pool.for_each_window(i, [&](std::int64_t out, std::int64_t, std::int64_t d, std::int64_t h, std::int64_t w) {
-      sum += dy[out] / pool.loop.divisor(d, h, w);
+      sum += static_cast<float>(dy[out]) / pool.loop.divisor(d, h, w);
     });
-    dx[i] = sum;
+    dx[i] = static_cast<T>(sum);
   }
 };
 
@@ -156,23 +159,23 @@ Pool pool_of(const KernelRequest& request, const Shape& x) {
   return Pool({pool_geometry(x, options, request.node.label()), options});
 }
 
-template <class Index>
+template <class T, class Index>
 std::unique_ptr<Kernel> max_pool_kernel(const Pool& pool) {
   return function_kernel([pool](const KernelArguments& arguments) {
     gpu::launch_each(
         arguments.queue, pool.num_outputs(),
-        MaxPool<Index>{pool, static_cast<const float*>(arguments.inputs[0]), static_cast<float*>(arguments.outputs[0]),
-                       static_cast<Index*>(arguments.outputs[1])});
+        MaxPool<T, Index>{pool, static_cast<const T*>(arguments.inputs[0]), static_cast<T*>(arguments.outputs[0]),
+                          static_cast<Index*>(arguments.outputs[1])});
   });
 }
 
-template <class Index>
+template <class T, class Index>
 std::unique_ptr<Kernel> max_pool_grad_kernel(const Pool& pool) {
   return function_kernel([pool](const KernelArguments& arguments) {
     gpu::launch_each(
         arguments.queue, pool.num_inputs(),
-        MaxPoolGrad<Index>{pool, static_cast<const float*>(arguments.inputs[0]),
-                           static_cast<const Index*>(arguments.inputs[1]), static_cast<float*>(arguments.outputs[0])});
+        MaxPoolGrad<T, Index>{pool, static_cast<const T*>(arguments.inputs[0]),
+                              static_cast<const Index*>(arguments.inputs[1]), static_cast<T*>(arguments.outputs[0])});
   });
 }
 
@@ -180,29 +183,43 @@ std::unique_ptr<Kernel> max_pool_grad_kernel(const Pool& pool) {
 
 std::unique_ptr<Kernel> make_cuda_max_pool(const KernelRequest& request) {
   const Pool pool = pool_of(request, request.inputs[0].shape);
-  if (request.outputs[1].dtype == Dtype::u8) return max_pool_kernel<std::uint8_t>(pool);
-  return max_pool_kernel<std::int32_t>(pool);
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return request.outputs[1].dtype == Dtype::u8 ? max_pool_kernel<T, std::uint8_t>(pool)
+                                                 : max_pool_kernel<T, std::int32_t>(pool);
+  });
 }
 
 std::unique_ptr<Kernel> make_cuda_max_pool_grad(const KernelRequest& request) {
   const Pool pool = pool_of(request, request.outputs[0].shape);
-  if (request.inputs[1].dtype == Dtype::u8) return max_pool_grad_kernel<std::uint8_t>(pool);
-  return max_pool_grad_kernel<std::int32_t>(pool);
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return request.inputs[1].dtype == Dtype::u8 ? max_pool_grad_kernel<T, std::uint8_t>(pool)
+                                                : max_pool_grad_kernel<T, std::int32_t>(pool);
+  });
 }
 
 std::unique_ptr<Kernel> make_cuda_average_pool(const KernelRequest& request) {
-  return function_kernel([pool = pool_of(request, request.inputs[0].shape)](const KernelArguments& arguments) {
-    gpu::launch_each(
-        arguments.queue, pool.num_outputs(),
-        AveragePool{pool, static_cast<const float*>(arguments.inputs[0]), static_cast<float*>(arguments.outputs[0])});
+  const Pool pool = pool_of(request, request.inputs[0].shape);
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel([pool](const KernelArguments& arguments) {
+      gpu::launch_each(
+          arguments.queue, pool.num_outputs(),
+          AveragePool<T>{pool, static_cast<const T*>(arguments.inputs[0]), static_cast<T*>(arguments.outputs[0])});
+    });
   });
 }
 
 std::unique_ptr<Kernel> make_cuda_average_pool_grad(const KernelRequest& request) {
-  return function_kernel([pool = pool_of(request, request.outputs[0].shape)](const KernelArguments& arguments) {
-    gpu::launch_each(arguments.queue, pool.num_inputs(),
-                     AveragePoolGrad{pool, static_cast<const float*>(arguments.inputs[0]),
-                                     static_cast<float*>(arguments.outputs[0])});
+  const Pool pool = pool_of(request, request.outputs[0].shape);
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel([pool](const KernelArguments& arguments) {
+      gpu::launch_each(
+          arguments.queue, pool.num_inputs(),
+          AveragePoolGrad<T>{pool, static_cast<const T*>(arguments.inputs[0]), static_cast<T*>(arguments.outputs[0])});
+    });
   });
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/divisor.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/stored_type.h"
 #include "kernels/formulas/resize.h"
 #include "kernels/function_kernel.h"
 #include "kernels/strided_copy.h"
@@ -93,28 +94,30 @@ struct Nearest {
   }
 };
 
+template <class T>
 struct Bilinear {
   Grid x_grid, y_grid;
   const ResizeTap* taps;
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
     const Place at = y_grid.place_of(i);
     const ResizeTap row = taps[at.h], column = taps[y_grid.height.divisor() + at.w];
-    y[i] = formulas::blend(row, column, x[x_grid.element({at.plane, row.low, column.low, at.c})],
-                           x[x_grid.element({at.plane, row.low, column.high, at.c})],
-                           x[x_grid.element({at.plane, row.high, column.low, at.c})],
-                           x[x_grid.element({at.plane, row.high, column.high, at.c})]);
+    y[i] = static_cast<T>(formulas::blend(row, column, x[x_grid.element({at.plane, row.low, column.low, at.c})],
+                                          x[x_grid.element({at.plane, row.low, column.high, at.c})],
+                                          x[x_grid.element({at.plane, row.high, column.low, at.c})],
+                                          x[x_grid.element({at.plane, row.high, column.high, at.c})]));
   }
 };
 
 /// dx of one element: what it gave, gathered from a box of dy, row by row.
+template <class T>
 struct ResizeGrad {
   Grid x_grid, y_grid;
   const ResizeTap* taps;
   const Takers* takers;
-  const float* dy;
-  float* dx;
+  const T* dy;
+  T* dx;
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
     const Place at = x_grid.place_of(i);
     const ResizeTap* columns = taps + y_grid.height.divisor();
@@ -124,10 +127,10 @@ struct ResizeGrad {
       const float row_weight = taps[h].weight_of(at.h);
       for (std::int64_t w = of_column.begin; w < of_column.end; ++w) {
         const float weight = row_weight * columns[w].weight_of(at.w);
-        sum += weight * dy[y_grid.element({at.plane, h, w, at.c})];
+        sum += weight * static_cast<float>(dy[y_grid.element({at.plane, h, w, at.c})]);
       }
     }
-    dx[i] = sum;
+    dx[i] = static_cast<T>(sum);
   }
 };
 
@@ -185,38 +188,44 @@ std::unique_ptr<Kernel> make_resize2d(const KernelRequest& request) {
   const Resizing resizing({request.inputs[0].shape, request.outputs[0].shape, options.format}, options);
   if (resizing.images.are_alike()) return make_copy(request);
   if (options.method == ResizeMethod::nearest) return make_nearest(request, resizing);
-  return function_kernel(
-      [resizing](const KernelArguments& arguments) {
-        const ResizeTap* taps = resizing.fill_taps(arguments);
-        gpu::launch_each(
-            arguments.queue, resizing.num_y(),
-            Bilinear{resizing.x_grid(), resizing.y_grid(), taps, static_cast<const float*>(arguments.inputs[0]),
-                     static_cast<float*>(arguments.outputs[0])});
-      },
-      {.workspace_bytes = resizing.tap_bytes()});
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel(
+        [resizing](const KernelArguments& arguments) {
+          const ResizeTap* taps = resizing.fill_taps(arguments);
+          gpu::launch_each(
+              arguments.queue, resizing.num_y(),
+              Bilinear<T>{resizing.x_grid(), resizing.y_grid(), taps, static_cast<const T*>(arguments.inputs[0]),
+                          static_cast<T*>(arguments.outputs[0])});
+        },
+        {.workspace_bytes = resizing.tap_bytes()});
+  });
 }
 
 std::unique_ptr<Kernel> make_resize2d_grad(const KernelRequest& request) {
   const auto& options = request.node.options<Resize2dOptions>();
   const Resizing resizing({request.outputs[0].shape, request.inputs[0].shape, options.format}, options);
   if (resizing.images.are_alike()) return make_copy(request);
-  return function_kernel(
-      [resizing](const KernelArguments& arguments) {
-        const ResizeTap* taps = resizing.fill_taps(arguments);
-        const Takers* takers = resizing.find_takers(arguments, taps);
-        gpu::launch_each(
-            arguments.queue, resizing.num_x(),
-            ResizeGrad{resizing.x_grid(), resizing.y_grid(), taps, takers,
-                       static_cast<const float*>(arguments.inputs[0]), static_cast<float*>(arguments.outputs[0])});
-      },
-      {.workspace_bytes = resizing.tap_bytes() + resizing.taker_bytes()});
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel(
+        [resizing](const KernelArguments& arguments) {
+          const ResizeTap* taps = resizing.fill_taps(arguments);
+          const Takers* takers = resizing.find_takers(arguments, taps);
+          gpu::launch_each(
+              arguments.queue, resizing.num_x(),
+              ResizeGrad<T>{resizing.x_grid(), resizing.y_grid(), taps, takers,
+                            static_cast<const T*>(arguments.inputs[0]), static_cast<T*>(arguments.outputs[0])});
+        },
+        {.workspace_bytes = resizing.tap_bytes() + resizing.taker_bytes()});
+  });
 }
 
 }  // namespace
 
 void add_resize_cuda_kernels(KernelRegistry& registry) {
-  registry.add("resize2d", make_resize2d);
-  registry.add("resize2d_grad", make_resize2d_grad);
+  registry.add("resize2d", make_resize2d, Bf16::native);
+  registry.add("resize2d_grad", make_resize2d_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

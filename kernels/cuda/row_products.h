@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/four.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/pack.h"
 
 /// Products of tiles of rows, for blocks of kThreads threads that stand in a square of kSide x kSide: of a tile of
 /// products, thread (y, x) has the rows 4 y to 4 y + 3 in the columns x, x + 16, x + 32 and x + 48, and of a tile of
@@ -21,18 +22,24 @@ inline constexpr std::size_t kSharedBytes = kWeightsAt + kTile * kWeightStride *
 inline constexpr int kFactorFours = 1024;  // of sums, where the chunks of products were
 static_assert(kFactorFours * sizeof(Four) <= kWeightsAt && kSharedBytes <= 48 * 1024);
 
-/// `count` <= kTile rows of `width` elements, one behind the other from `data` on.
+/// `count` <= kTile rows of `width` elements, f32 or bf16, one behind the other from `data` on.
+template <class T>
 struct TileRows {
-  const float* data;
+  const T* data;
   std::int64_t count;
 };
 
 /// Elements [column, column + 4) of a row, 0 beyond its end and beyond the last row.
-SF_HOST_DEVICE inline Four four_of(const TileRows& rows, std::int64_t width, std::int64_t row, std::int64_t column) {
+template <class T>
+SF_HOST_DEVICE Four four_of(const TileRows<T>& rows, std::int64_t width, std::int64_t row, std::int64_t column) {
   Four four{};
   if (row >= rows.count) return four;
-  const float* from = rows.data + row * width + column;
-  if (width % 4 == 0) return load_four(from, 0);  // each row begins at a multiple of 16 bytes
+  const T* from = rows.data + row * width + column;
+  if (width % 4 == 0) {  // each row begins at a multiple of four elements
+    const auto pack = load_pack<4>(from);
+    for (int i = 0; i < 4; ++i) four.values[i] = pack.values[i];
+    return four;
+  }
   for (int i = 0; i < 4 && column + i < width; ++i) four.values[i] = from[i];
   return four;
 }
@@ -47,9 +54,9 @@ SF_HOST_DEVICE int column_of(Thread& thread) {
 }
 
 /// Puts the columns [first, first + 4 * fours) of the rows into shared memory.
-template <class Thread>
-SF_HOST_DEVICE void load_chunk(Thread& thread, const TileRows& rows, std::int64_t width, std::int64_t first, int fours,
-                               std::size_t offset) {
+template <class Thread, class T>
+SF_HOST_DEVICE void load_chunk(Thread& thread, const TileRows<T>& rows, std::int64_t width, std::int64_t first,
+                               int fours, std::size_t offset) {
   auto chunk = thread.template shared<Four>(offset, kTile * kChunkStride);
   for (int i = thread.index(); i < kTile * (kDepth / 4); i += kThreads) {
     const int row = i / (kDepth / 4), four = i % (kDepth / 4);
@@ -59,8 +66,8 @@ SF_HOST_DEVICE void load_chunk(Thread& thread, const TileRows& rows, std::int64_
 
 /// products[i][j] = the product of row row_of + i of `left` and row column_of + 16 j of `right`; of rows beyond the
 /// last, 0.
-template <class Thread>
-SF_HOST_DEVICE void multiply_rows(Thread& thread, const TileRows& left, const TileRows& right, std::int64_t width,
+template <class Thread, class T>
+SF_HOST_DEVICE void multiply_rows(Thread& thread, const TileRows<T>& left, const TileRows<T>& right, std::int64_t width,
                                   float (&products)[4][4]) {
   const int row = row_of(thread), column = column_of(thread);
   for (auto& of_row : products)
@@ -97,8 +104,8 @@ SF_HOST_DEVICE void store_weights(Thread& thread, const float (&products)[4][4])
 
 /// sums[i][h] += the sum over k of weight [row_of + i, k] times the columns [4 column_of, + 4) of row k, counted from
 /// first_column + 64 h on. kColumns: 64 or 128 columns.
-template <int kColumns, class Thread>
-SF_HOST_DEVICE void add_weighted_rows(Thread& thread, const TileRows& rows, std::int64_t width,
+template <int kColumns, class Thread, class T>
+SF_HOST_DEVICE void add_weighted_rows(Thread& thread, const TileRows<T>& rows, std::int64_t width,
                                       std::int64_t first_column, Four (&sums)[4][kColumns / 64]) {
   constexpr int kFours = kColumns / 4, kRows = kFactorFours / kFours;  // of a row; at a time
   auto factors = thread.template shared<Four>(0, kFactorFours);
@@ -130,20 +137,20 @@ SF_HOST_DEVICE void add_weighted_rows(Thread& thread, const TileRows& rows, std:
 }
 
 /// Writes the sums, times factors[i], to their places in `count` rows from `to` on.
-template <int kColumns, class Thread>
-SF_HOST_DEVICE void write_sums(Thread& thread, const Four (&sums)[4][kColumns / 64], const float (&factors)[4],
-                               float* to, std::int64_t count, std::int64_t width, std::int64_t first_column) {
+template <int kColumns, class Thread, class T>
+SF_HOST_DEVICE void write_sums(Thread& thread, const Four (&sums)[4][kColumns / 64], const float (&factors)[4], T* to,
+                               std::int64_t count, std::int64_t width, std::int64_t first_column) {
   for (int i = 0; i < 4 && row_of(thread) + i < count; ++i) {
     for (int h = 0; h < kColumns / 64; ++h) {
       const std::int64_t column = first_column + 64 * h + 4 * column_of(thread);
-      float* at = to + (row_of(thread) + i) * width + column;
+      T* at = to + (row_of(thread) + i) * width + column;
       if (width % 4 == 0 && column < width) {
-        Four four = sums[i][h];
-        for (float& value : four.values) value *= factors[i];
-        store_four(at, 0, four);
+        Pack<T, 4> four;
+        for (int c = 0; c < 4; ++c) four.values[c] = static_cast<T>(sums[i][h].values[c] * factors[i]);
+        store_pack(at, four);
         continue;
       }
-      for (int c = 0; c < 4 && column + c < width; ++c) at[c] = sums[i][h].values[c] * factors[i];
+      for (int c = 0; c < 4 && column + c < width; ++c) at[c] = static_cast<T>(sums[i][h].values[c] * factors[i]);
     }
   }
 }

@@ -58,16 +58,17 @@ class RowTeam {
     return reduce(sum, Sum());
   }
   /// The largest element of a row, passing over NaN; -infinity where there is none.
-  SF_HOST_DEVICE float max(const float* row) {
+  template <class T>
+  SF_HOST_DEVICE float max(const T* row) {
     float largest = -std::numeric_limits<float>::infinity();
-    for_each([=](std::int64_t i) { return row[i]; },
+    for_each([=](std::int64_t i) { return static_cast<float>(row[i]); },
              [&largest](std::int64_t, float value) { largest = value > largest ? value : largest; });
     return reduce(largest, Larger());
   }
-  /// y[i] = function(i) for i in [0, length). y may lie over what the function reads of element i.
-  template <class Function>
-  SF_HOST_DEVICE void map(float* y, const Function& function) {
-    for_each(function, [=](std::int64_t i, float value) { y[i] = value; });
+  /// y[i] = function(i), a float, for i in [0, length). y may lie over what the function reads of element i.
+  template <class T, class Function>
+  SF_HOST_DEVICE void map(T* y, const Function& function) {
+    for_each(function, [=](std::int64_t i, float value) { y[i] = static_cast<T>(value); });
   }
 
  private:

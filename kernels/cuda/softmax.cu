@@ -3,6 +3,7 @@
 #include "graph/ops/softmax.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/row_teams.h"
+#include "kernels/cuda/stored_type.h"
 #include "kernels/function_kernel.h"
 #include "kernels/vector_math.h"
 
@@ -10,18 +11,18 @@ namespace sectionflow {
 namespace {
 
 /// y = e^(x - m) / sum, or x - m - ln sum, m the largest of the row; y may be x.
-template <bool kLog>
+template <class T, bool kLog>
 struct Softmax {
   gpu::RowTeams rows;
-  const float* x;
-  float* y;
+  const T* x;
+  T* y;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     gpu::RowTeam<Thread> team(thread, rows);
     for (std::int64_t n = team.first_row(); n < rows.count; n += team.row_step()) {
-      const float* row = x + n * rows.length;
-      float* result = y + n * rows.length;
+      const T* row = x + n * rows.length;
+      T* result = y + n * rows.length;
       const float shift = team.max(row);
       const double sum = team.sum([=](std::int64_t i) { return vector_math::exp(row[i] - shift); });
       const float scale = static_cast<float>(1.0 / sum), log_sum = static_cast<float>(std::log(sum));
@@ -33,20 +34,20 @@ struct Softmax {
 };
 
 /// dx = y (dy - sum dy y), or dy - e^y sum dy; it may be dy or y.
-template <bool kLog>
+template <class T, bool kLog>
 struct SoftmaxGrad {
   gpu::RowTeams rows;
-  const float *dy, *y;
-  float* dx;
+  const T *dy, *y;
+  T* dx;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     gpu::RowTeam<Thread> team(thread, rows);
     for (std::int64_t n = team.first_row(); n < rows.count; n += team.row_step()) {
-      const float *slope = dy + n * rows.length, *row = y + n * rows.length;
-      float* result = dx + n * rows.length;
-      const auto sum =
-          static_cast<float>(team.sum([=](std::int64_t i) { return kLog ? slope[i] : slope[i] * row[i]; }));
+      const T *slope = dy + n * rows.length, *row = y + n * rows.length;
+      T* result = dx + n * rows.length;
+      const auto sum = static_cast<float>(
+          team.sum([=](std::int64_t i) { return kLog ? static_cast<float>(slope[i]) : slope[i] * row[i]; }));
       team.map(result, [=](std::int64_t i) {
         return kLog ? slope[i] - vector_math::exp(row[i]) * sum : row[i] * (slope[i] - sum);
       });
@@ -56,34 +57,40 @@ struct SoftmaxGrad {
 
 template <bool kLog>
 std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
-  return function_kernel(
-      [rows = gpu::RowTeams(request.outputs[0].shape)](const KernelArguments& arguments) {
-        gpu::launch_blocks(arguments.queue, rows.launch_shape(),
-                           Softmax<kLog>{rows, static_cast<const float*>(arguments.inputs[0]),
-                                         static_cast<float*>(arguments.outputs[0])});
-      },
-      {.in_place = {{0, 0}}});
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel(
+        [rows = gpu::RowTeams(request.outputs[0].shape)](const KernelArguments& arguments) {
+          gpu::launch_blocks(arguments.queue, rows.launch_shape(),
+                             Softmax<T, kLog>{rows, static_cast<const T*>(arguments.inputs[0]),
+                                              static_cast<T*>(arguments.outputs[0])});
+        },
+        {.in_place = {{0, 0}}});
+  });
 }
 
 template <bool kLog>
 std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request) {
-  return function_kernel(
-      [rows = gpu::RowTeams(request.outputs[0].shape)](const KernelArguments& arguments) {
-        gpu::launch_blocks(arguments.queue, rows.launch_shape(),
-                           SoftmaxGrad<kLog>{rows, static_cast<const float*>(arguments.inputs[0]),
-                                             static_cast<const float*>(arguments.inputs[1]),
-                                             static_cast<float*>(arguments.outputs[0])});
-      },
-      {.in_place = {{0, 0}, {1, 0}}});
+  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    using T = decltype(element);
+    return function_kernel(
+        [rows = gpu::RowTeams(request.outputs[0].shape)](const KernelArguments& arguments) {
+          gpu::launch_blocks(
+              arguments.queue, rows.launch_shape(),
+              SoftmaxGrad<T, kLog>{rows, static_cast<const T*>(arguments.inputs[0]),
+                                   static_cast<const T*>(arguments.inputs[1]), static_cast<T*>(arguments.outputs[0])});
+        },
+        {.in_place = {{0, 0}, {1, 0}}});
+  });
 }
 
 }  // namespace
 
 void add_softmax_cuda_kernels(KernelRegistry& registry) {
-  registry.add("softmax", make_softmax<false>);
-  registry.add("softmax_grad", make_softmax_grad<false>);
-  registry.add("log_softmax", make_softmax<true>);
-  registry.add("log_softmax_grad", make_softmax_grad<true>);
+  registry.add("softmax", make_softmax<false>, Bf16::native);
+  registry.add("softmax_grad", make_softmax_grad<false>, Bf16::native);
+  registry.add("log_softmax", make_softmax<true>, Bf16::native);
+  registry.add("log_softmax_grad", make_softmax_grad<true>, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -12,22 +12,22 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_neg(const KernelRequest& request) {
-  if (request.inputs[0].dtype == Dtype::f32) return make<formulas::Negate>(request);
+  if (request.inputs[0].dtype != Dtype::i64) return make<formulas::Negate>(request);
   return gpu::broadcast_kernel<std::uint64_t, std::uint64_t>(request, formulas::Negate());
 }
 
 }  // namespace
 
 void add_unary_cuda_kernels(KernelRegistry& registry) {
-  registry.add("neg", make_neg);
-  registry.add("square", make<formulas::Square>);
-  registry.add("square_grad", make<formulas::SquareGrad>);
-  registry.add("sqrt", make<formulas::Sqrt>);
-  registry.add("sqrt_grad", make<formulas::SqrtGrad>);
-  registry.add("rsqrt", make<formulas::Rsqrt>);
-  registry.add("rsqrt_grad", make<formulas::RsqrtGrad>);
-  registry.add("exp", make<formulas::Exp>);
-  registry.add("log", make<formulas::Log>);
+  registry.add("neg", make_neg, Bf16::native);
+  registry.add("square", make<formulas::Square>, Bf16::native);
+  registry.add("square_grad", make<formulas::SquareGrad>, Bf16::native);
+  registry.add("sqrt", make<formulas::Sqrt>, Bf16::native);
+  registry.add("sqrt_grad", make<formulas::SqrtGrad>, Bf16::native);
+  registry.add("rsqrt", make<formulas::Rsqrt>, Bf16::native);
+  registry.add("rsqrt_grad", make<formulas::RsqrtGrad>, Bf16::native);
+  registry.add("exp", make<formulas::Exp>, Bf16::native);
+  registry.add("log", make<formulas::Log>, Bf16::native);
 }
 
 }  // namespace sectionflow

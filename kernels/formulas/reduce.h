@@ -39,10 +39,11 @@ SF_HOST_DEVICE inline bool is_maximum(float x, float y) {
   return x == y || (x != x && y != y);
 }
 
-/// Counts the elements that are the maximum of theirs.
+/// Counts the elements that are the maximum of theirs, which is stored as T.
+template <class T>
 struct MaximaReducer {
   using Accumulator = double;
-  const float* y;
+  const T* y;
   SF_HOST_DEVICE static double start() { return 0; }
   SF_HOST_DEVICE double term(float x, std::int64_t result) const { return is_maximum(x, y[result]) ? 1.0 : 0.0; }
   SF_HOST_DEVICE static double combine(double a, double b) { return a + b; }

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "device/cpu_device.h"
 #include "graph/op_registry.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
+#include "kernels/cuda/cuda_kernels.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow {
@@ -14,6 +18,34 @@ namespace {
 TEST(KernelRegistry, EveryOpThatNeedsAKernelHasOneOnTheCpu) {
   for (const auto& [name, definition] : op_registry().all()) {
     EXPECT_EQ(kernel_registry(DeviceKind::cpu).has(name), definition.has_kernel) << name;
+  }
+}
+
+TEST(KernelRegistry, TheseOpsOfCudaHaveNoKernelOfOurOwnForBf16) {
+  const std::set<std::string> widened = {"pow", "pow_grad_base", "pow_grad_exponent",
+                                         // Where no library takes them as they are; these tests have none.
+                                         "matmul", "matmul_over_rows", "conv2d", "conv2d_backward_input",
+                                         "conv2d_backward_filter", "conv3d", "conv3d_backward_input",
+                                         "conv3d_backward_filter", "conv_transpose2d", "conv_transpose3d"};
+  const std::set<std::string> of_f32_alone = {"apply_adagrad",
+                                              "apply_adam",
+                                              "apply_adam_w",
+                                              "apply_momentum",
+                                              "apply_rms_prop",
+                                              "apply_sgd",
+                                              "assign_add",
+                                              "update_moving_average",
+                                              "clip_scale",
+                                              "global_norm",
+                                              "global_norm_grad",
+                                              "one_hot",
+                                              "random",
+                                              "softmax_cross_entropy",
+                                              "softmax_cross_entropy_grad"};
+  for (const auto& [name, definition] : op_registry().all()) {
+    if (!definition.has_kernel) continue;
+    ASSERT_TRUE(cuda_kernels().has(name)) << name;
+    EXPECT_NE(cuda_kernels().has_native_bf16(name), widened.contains(name) || of_f32_alone.contains(name)) << name;
   }
 }
 

@@ -96,8 +96,14 @@ NodeCall make_call(Node& node, std::vector<TensorType> inputs, const Feeds& feed
   return call;
 }
 
-std::unique_ptr<Kernel> make_kernel(const NodeCall& call, bool replay, Device& device) {
-  return kernel_registry(device.kind()).make({call.node, call.inputs, call.outputs, call.booleans, replay, device});
+std::unique_ptr<Kernel> make_kernel(const NodeCall& call, bool replay, Device& device, bool widens_bf16 = false) {
+  const KernelRequest request{call.node, call.inputs, call.outputs, call.booleans, replay, device};
+  const KernelRegistry& registry = kernel_registry(device.kind());
+  // What has no input is made of its own options.
+  if (widens_bf16 && has_bf16(request) && !request.inputs.empty()) {
+    if (auto kernel = registry.make_widened(request)) return kernel;
+  }
+  return registry.make(request);
 }
 
 /// Runs that differ in what must not matter have blocks and threads in other orders on an emulated GPU, which must not
@@ -203,7 +209,7 @@ Runner::Tensors Runner::launch(const NodeCall& call, const Tensors* kept) {
   op_ = op.name;
   const std::vector<Value>& input_values = call.node.inputs();
   Device& device = kernel_registry(device_->kind()).has(op.name) ? *device_ : cpu_;
-  const auto kernel = make_kernel(call, kept != nullptr, device);
+  const auto kernel = make_kernel(call, kept != nullptr, device, options_.widens_bf16);
   buffers_.clear();
 
   std::map<Value, GuardedBuffer*> by_value;  // one buffer a value: an op that reads a value twice gets one address
@@ -337,9 +343,9 @@ RunResult run_kernels(const std::vector<Value>& fetches, const std::vector<Opera
 }
 
 std::string implementation_of(Value value, int threads) {
-  CpuDevice device(threads);
-  const auto scope = device.enter();
-  return make_kernel(make_call(value.node(), declared_types(value.node()), {}), false, device)->implementation();
+  const std::shared_ptr<Device> device = device_of_runs({.threads = threads});
+  const auto scope = device->enter();
+  return make_kernel(make_call(value.node(), declared_types(value.node()), {}), false, *device)->implementation();
 }
 
 double launch_ms(Value value, int threads, int repeats) {

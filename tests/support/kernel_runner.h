@@ -31,6 +31,7 @@ struct RunOptions {
   bool replay = false;             ///< every node that may be replayed is executed twice; the replay's outputs count
   std::uint8_t garbage = 0xFF;     ///< fills workspace and outputs before each launch (0xFF: NaN)
   std::uint32_t address_seed = 0;  ///< moves buffers to other multiples of kBufferAlignment, variables to others of 64
+  bool widens_bf16 = false;        ///< ops with bf16 run through f32 (kernels/widened_kernel.h), also where need not be
   RandomAddress random{};          ///< seed and step of seeded ops; the node's ordinal is filled in
 };
 
@@ -53,7 +54,8 @@ inline std::vector<HostTensor> run_kernels(const std::vector<Value>& fetches, co
   return run_kernels(fetches, {}, feeds, options).fetched;
 }
 
-/// Kernel::implementation() of the node that computes `value`. All shapes must be known; booleans come from constants.
+/// Kernel::implementation() of the node that computes `value`, on the test device. All shapes must be known; booleans
+/// come from constants.
 std::string implementation_of(Value value, int threads = 2);
 
 /// Median milliseconds of one launch of that node's kernel on inputs of small random numbers, for tables and reports.

@@ -224,6 +224,11 @@ void expect_same_bits(const std::vector<HostTensor>& a, const std::vector<HostTe
   }
 }
 
+bool has_bf16(const Built& built) {
+  return std::any_of(built.feeds.begin(), built.feeds.end(),
+                     [](const auto& feed) { return feed.first.dtype() == Dtype::bf16; });
+}
+
 /// All that must not change a bit, under one thread count.
 void check_bits(const Built& built, const std::vector<HostTensor>& first, int threads) {
   const std::pair<const char*, RunOptions> variants[] = {
@@ -238,6 +243,10 @@ void check_bits(const Built& built, const std::vector<HostTensor>& first, int th
     options.threads = threads;
     expect_same_bits(first, run_kernels(built.fetches(), built.feeds, options), what, built.outputs.size());
   }
+  // A library's sums of products are its own.
+  if (!has_bf16(built) || tests_run_on_a_gpu()) return;
+  expect_same_bits(first, run_kernels(built.fetches(), built.feeds, {.threads = threads, .widens_bf16 = true}),
+                   "with bf16 widened", built.outputs.size());
 }
 
 }  // namespace

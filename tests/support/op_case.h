@@ -68,7 +68,7 @@ OpCase in_bf16(OpCase op_case, std::vector<std::size_t> inputs = {}, double grad
 /// differentiable inputs, equals
 ///   the central difference of the reference;
 /// - outputs and gradients have the same bits when repeated, on dirty workspace, at other addresses, in place,
-/// replayed;
+/// replayed, and where bf16 runs through f32;
 /// - the graph, gradient included, is the same after it was saved and loaded.
 void check(const OpCase& op_case);
 
