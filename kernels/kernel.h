@@ -44,6 +44,16 @@ struct InPlace {
   int output = 0;
 };
 
+class Kernel;
+
+/// What is launched in a chain behind another kernel.
+struct ChainedKernel {
+  Kernel& kernel;
+  const KernelArguments& arguments;
+  int operand = 0;      ///< the input that is the other kernel's output
+  bool stores = false;  ///< whether that output is read by others too; if not, its bytes are left with any content
+};
+
 /// Arithmetic on views. Made once, launched often; never allocates, never synchronises, never prints (but for print).
 /// Which instructions run, how work is cut and in which order sums are taken depends on the request and the device's
 /// thread count alone: never on addresses, in-place execution, or the content of workspace and outputs.
@@ -65,6 +75,17 @@ class Kernel {
   /// launching one after the other. None may write what another reads or writes. `random` is not set.
   virtual void launch_joint(std::span<Kernel* const> kernels, std::span<const KernelArguments> arguments) {
     for (std::size_t i = 0; i < kernels.size(); ++i) kernels[i]->launch(arguments[i]);
+  }
+
+  /// Whether launch_chain takes `next`, whose input `operand` is this one's only output. Only for kernels whose
+  /// elements each depend on those at the same place, that need no scratch and draw no random words.
+  virtual bool chains_into(const Kernel& /*next*/, int /*operand*/) const { return false; }
+  /// Launches this kernel and `next` together: the bits are those of launching one after the other. The output of
+  /// `next` may lie exactly over any input of this one too, and its other inputs lie apart from this one's output.
+  /// Where that is not stored, its bytes may be those of the output of `next`.
+  virtual void launch_chain(const KernelArguments& arguments, const ChainedKernel& next) {
+    launch(arguments);
+    next.kernel.launch(next.arguments);
   }
 };
 

@@ -166,9 +166,9 @@ class Playing {
       if (!wait(i)) return;
       times_.begin_step(i);
       if (context_.poison) poison_births(program_, i, context_.region, context_.device);
-      if (joins_ && queue_->is_joint(i)) {
+      if (joins_ && queue_->shares_launch(i)) {
         context_.updates_started = context_.updates_started || program_.bound[static_cast<std::size_t>(i)].is_update;
-        queue_->reach_joint(i);
+        queue_->reach_shared(i);
       } else {
         execute(program_, i, context_);
       }
@@ -296,7 +296,7 @@ class Playing {
   PlayContext& context_;
   QueueProgram* queue_;
   StepTimer times_;
-  bool joins_;          // kernels of one kind are launched together: not where each step's bytes or time are looked at
+  bool joins_;          // kernels share launches: not where each step's bytes or time are looked at
   bool lanes_ = false;  // steps of several lanes, played beside each other by threads
   bool recording_ = false;
   std::array<int, kNumLanes> base_{};

@@ -8,7 +8,12 @@
 namespace sectionflow {
 
 QueueProgram::QueueProgram(const Program& program, DeviceQueues& queues)
-    : program_(program), queues_(queues), events_(program.schedule.steps.size()), joint_(program), marks_(queues) {
+    : program_(program),
+      queues_(queues),
+      events_(program.schedule.steps.size()),
+      joint_(program),
+      chains_(program),
+      marks_(queues) {
   const Schedule& schedule = program.schedule;
   feed_offsets_.assign(schedule.feeds.size(), 0);
   std::vector<std::size_t> feed_bytes(schedule.feeds.size(), 0);

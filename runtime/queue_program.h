@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/device_queues.h"
+#include "runtime/chained_steps.h"
 #include "runtime/joint_steps.h"
 #include "runtime/program.h"
 #include "runtime/trace.h"
@@ -39,10 +40,14 @@ class QueueProgram {
   /// Said behind each step's work: others may wait for it now.
   void passed(StepIndex index);
 
-  /// Whether the step's kernel is launched with those of others.
-  bool is_joint(StepIndex index) const { return joint_.contains(index); }
+  /// Whether the step's kernel is launched with those of others: jointly, or in a chain.
+  bool shares_launch(StepIndex index) const { return joint_.contains(index) || chains_.contains(index); }
   /// In the turn of such a step: launches them all when it is the last of them.
-  void reach_joint(StepIndex index) { joint_.reach(index, queues_.native(Queue::compute), queues_.random_state()); }
+  void reach_shared(StepIndex index) {
+    void* queue = queues_.native(Queue::compute);
+    if (joint_.contains(index)) return joint_.reach(index, queue, queues_.random_state());
+    chains_.reach(index, queue, queues_.random_state());
+  }
 
   /// Whether steps [first, last) contain some of the disk's, which no recording can hold.
   bool uses_disk(StepIndex first, StepIndex last) const;
@@ -85,6 +90,7 @@ class QueueProgram {
   std::vector<std::unique_ptr<DeviceEvent>> events_;  // one a step that other lanes wait for
   std::vector<std::unique_ptr<DeviceEvent>> lane_events_;
   JointLaunches joint_;
+  ChainLaunches chains_;
   std::vector<Queue> copy_queues_;  // those that the program uses
   std::map<std::pair<StepIndex, StepIndex>, std::unique_ptr<DeviceGraph>> recordings_;
   std::map<std::pair<StepIndex, StepIndex>, int> playings_;

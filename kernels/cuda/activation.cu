@@ -1,4 +1,5 @@
 #include "graph/ops/activation.h"
+#include "kernels/cuda/chain.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/formulas/activation.h"
@@ -8,13 +9,13 @@ namespace {
 
 template <class Formula>
 std::unique_ptr<Kernel> make(const KernelRequest& request) {
-  return gpu::map_kernel(request, Formula());
+  return gpu::linked<Formula>(request, gpu::map_kernel(request, Formula()));
 }
 
 template <class OfErf, class OfTanh>
 std::unique_ptr<Kernel> make_gelu(const KernelRequest& request) {
   const bool of_tanh = request.node.options<GeluOptions>().approximation == Gelu::tanh;
-  return of_tanh ? gpu::map_kernel(request, OfTanh()) : gpu::map_kernel(request, OfErf());
+  return of_tanh ? make<OfTanh>(request) : make<OfErf>(request);
 }
 
 }  // namespace

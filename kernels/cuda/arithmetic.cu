@@ -5,6 +5,7 @@
 #include "graph/check_dtype.h"
 #include "graph/ops/arithmetic.h"
 #include "kernels/cuda/broadcast.h"
+#include "kernels/cuda/chain.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/fixed_order_reduce.h"
 #include "kernels/formulas/arithmetic.h"
@@ -19,7 +20,7 @@ std::unique_ptr<Kernel> make_real(const KernelRequest& request) {
   if (!is_f32_or_bf16(request.outputs[0].dtype)) return nullptr;
   return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
-    return gpu::broadcast_kernel<T, T, T>(request, gpu::OfStored<T, Formula>());
+    return gpu::linked<Formula>(request, gpu::broadcast_kernel<T, T, T>(request, gpu::OfStored<T, Formula>()));
   });
 }
 /// The same, and i64, which is `Integer` here.
@@ -109,7 +110,9 @@ std::unique_ptr<Kernel> make_add_n(const KernelRequest& request) {
   return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
     // A table of fewer than 32 addresses, the compiler would copy to the stack of each thread.
-    return num_inputs <= 32 ? make_add_n_of<T, 32>(request) : make_add_n_of<T, kMost>(request);
+    if (num_inputs > 32) return make_add_n_of<T, kMost>(request);
+    auto kernel = make_add_n_of<T, 32>(request);
+    return num_inputs == 2 ? gpu::linked<formulas::Add>(request, std::move(kernel)) : std::move(kernel);
   });
 }
 

@@ -1,5 +1,6 @@
 #include "graph/ops/bias_add.h"
 #include "kernels/cuda/broadcast.h"
+#include "kernels/cuda/chain.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/fixed_order_reduce.h"
 #include "kernels/formulas/arithmetic.h"
@@ -16,11 +17,23 @@ std::vector<bool> all_but_channel(const KernelRequest& request, const Shape& sha
   return axes;
 }
 
+/// As a sum that chains may take.
+std::unique_ptr<Kernel> linked(const KernelRequest& request, std::unique_ptr<Kernel> kernel) {
+  const Shape& y = request.outputs[0].shape;
+  const bool is_last = request.node.options<BiasAddOptions>().format == DataFormat::nhwc;
+  gpu::ChainLink link{.formula = gpu::ChainFormula::add,
+                      .dtype = request.outputs[0].dtype,
+                      .count = y.num_elements(),
+                      .channels = request.inputs[1].shape.num_elements()};
+  for (int axis = 2; axis < y.rank() && !is_last; ++axis) link.inner *= y[axis];
+  return gpu::linked_kernel(link, std::move(kernel));
+}
+
 std::unique_ptr<Kernel> make_bias_add(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
   const std::vector<bool> repeated = all_but_channel(request, y);
   const std::vector<std::int64_t> dense = kept_strides(y, std::vector<bool>(repeated.size(), false));
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  auto kernel = gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     const gpu::Broadcast<T, T, T> add(y, {dense, kept_strides(y, repeated)});
     return function_kernel(
@@ -30,6 +43,7 @@ std::unique_ptr<Kernel> make_bias_add(const KernelRequest& request) {
         },
         {.in_place = {{.input = 0, .output = 0}}});
   });
+  return linked(request, std::move(kernel));
 }
 
 std::unique_ptr<Kernel> make_bias_add_grad(const KernelRequest& request) {

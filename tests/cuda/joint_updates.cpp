@@ -11,9 +11,9 @@
 #include "device/device_queues.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/update.h"
-#include "kernels/cuda/host_thread.h"
 #include "kernels/kernel_registry.h"
 #include "runtime/device_bytes.h"
+#include "tests/support/counting_queue.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test_device.h"
@@ -23,28 +23,6 @@ namespace sectionflow {
 namespace {
 
 using namespace testing_support;
-
-/// Hands on to another queue and counts.
-class CountingQueue final : public gpu::HostQueue {
- public:
-  explicit CountingQueue(void* queue) : queue_(*static_cast<gpu::HostQueue*>(queue)) {}
-  int launches = 0;
-
-  void enqueue_each(std::int64_t count, std::function<void(std::int64_t)> body) override {
-    ++launches;
-    queue_.enqueue_each(count, std::move(body));
-  }
-  void enqueue_blocks(const gpu::LaunchShape& shape, std::function<void(gpu::HostThread&)> body) override {
-    ++launches;
-    queue_.enqueue_blocks(shape, std::move(body));
-  }
-  void enqueue_host(std::function<void()> work) override { queue_.enqueue_host(std::move(work)); }
-  void enqueue_copy(void* to, const void* from, std::size_t bytes) override { queue_.enqueue_copy(to, from, bytes); }
-  void enqueue_fill(void* to, int byte, std::size_t bytes) override { queue_.enqueue_fill(to, byte, bytes); }
-
- private:
-  gpu::HostQueue& queue_;
-};
 
 /// An update of the graph's, with its kernel.
 struct Update {
