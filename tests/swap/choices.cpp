@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
 
 #include "swap/choose_rests.h"
@@ -109,16 +110,17 @@ TEST(TimeRests, DiskMovesLieBetweenTheCopies) {
 class Placements : public ::testing::Test {
  protected:
   ProgramReport plan(const SessionOptions& options, const SwapRequest& request) {
-    Swapped net(deep_net(), with_memory(options, 1_GiB));
-    net.session().set_script_editor("request", [&](const Script& script, PlanningTools& tools) {
+    net_ = std::make_unique<Swapped>(deep_net(), with_memory(options, 1_GiB));
+    net_->session().set_script_editor("request", [&](const Script& script, PlanningTools& tools) {
       const Script edited = insert_swaps(script, tools, request);
       lines_ = edited.lines;
       const Draft plain = tools.draft(script);
       stretches_ = idle_stretches(plain);
       return edited;
     });
-    return net.plan();
+    return net_->plan();
   }
+  std::unique_ptr<Swapped> net_;  // whose values the others name
   std::vector<ScriptLine> lines_;
   std::vector<IdleStretch> stretches_;
 };
