@@ -9,9 +9,8 @@
 #include "base/bytes.h"
 #include "examples/models/zoo.h"
 #include "runtime/touched.h"
+#include "tests/runtime/random_queue_programs.h"
 #include "tests/support/emulated_device.h"
-#include "tests/support/random_graph.h"
-#include "tests/support/random_rests.h"
 
 namespace sectionflow {
 
@@ -306,19 +305,7 @@ void expect_sound(const Program& program, int& num_chains) {
 
 TEST(ChainStepsOfPrograms, NoSumIsPutOffBehindWhatItMustPrecede) {
   int num_chains = 0;
-  for (std::uint64_t seed = 0; seed < 25; ++seed) {
-    for (const double share : {0.0, 0.3}) {
-      SCOPED_TRACE(testing::Message() << "seed " << seed << ", share of rests " << share);
-      const EmulatedCuda gpu({.kernels = EmulatedKernels::cpu});
-      TrainableRandomModel t({.seed = seed});
-      Session session(t.graph, {.device = cuda(), .device_memory = 8_MiB, .disk = 8_MiB, .check_schedules = true});
-      session.set_script_editor("random rests", [&](Script script, PlanningTools& tools) {
-        return rest_at_random(script, tools, seed, share, true);
-      });
-      const RandomBatch batch = random_batch(t.model, 3, seed);
-      expect_sound(session.whole_program({t.model.loss}, batch.types(t.model), t.training), num_chains);
-    }
-  }
+  for_each_random_queue_program([&](const Program& program) { expect_sound(program, num_chains); });
   EXPECT_GT(num_chains, 50);
 }
 
