@@ -161,14 +161,18 @@ void train(GraphSectionManager& manager, Session& session, const MnistResnet& ne
   progress.finish();
 }
 
+double accuracy_on(Session& session, const MnistResnet& net, const Batch& batch) {
+  auto [accuracy] =
+      session.run({net.accuracy}, {{net.images, batch.images}, {net.labels, batch.labels}, {net.is_training, false}});
+  return static_cast<double>(accuracy.item<float>());
+}
+
 double test_accuracy(Session& session, const MnistResnet& net, const Dataset& data, std::int64_t batch_size) {
   BatchLoader loader(data, {.batch = batch_size, .shuffle = false});
   double correct = 0, count = 0;
   while (const auto batch = loader.next()) {
-    auto [accuracy] = session.run({net.accuracy},
-                                  {{net.images, batch->images}, {net.labels, batch->labels}, {net.is_training, false}});
     const auto size = static_cast<double>(batch->images.shape()[0]);
-    correct += size * static_cast<double>(accuracy.item<float>());
+    correct += size * accuracy_on(session, net, *batch);
     count += size;
   }
   return correct / count;
@@ -216,10 +220,12 @@ int run(const Arguments& arguments) {
 
   session.initialize();
   if (!arguments.save_initial.empty()) save_variables(session, arguments.save_initial);
+  // A budget that is too small for the test alone is refused before training, not behind it.
+  const std::int64_t test_batch = std::min<std::int64_t>(arguments.batch, 500);
+  (void)accuracy_on(session, net, *BatchLoader(data.test, {.batch = test_batch, .shuffle = false}).next());
   train(manager, session, net, data.train, arguments);
   if (!arguments.save.empty()) save_variables(session, arguments.save);
-  std::cout << "test accuracy: " << test_accuracy(session, net, data.test, std::min<std::int64_t>(arguments.batch, 500))
-            << "\n";
+  std::cout << "test accuracy: " << test_accuracy(session, net, data.test, test_batch) << "\n";
   if (arguments.no_compare) return 0;
   if (!whole_fits) {
     std::cout << "\nwhole-graph training does not fit the budget: there is nothing to compare sections with\n";
