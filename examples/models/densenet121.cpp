@@ -8,9 +8,9 @@
 namespace sectionflow {
 namespace {
 
-class Builder {
+class Densenet121Builder {
  public:
-  Builder(Value is_training, const Densenet121Options& options) : is_training_(is_training), options_(options) {}
+  Densenet121Builder(Value is_training, const Densenet121Options& options) : is_training_(is_training), options_(options) {}
 
   Value stem(Value x) const {
     const auto scope = x.graph().scope("stem");
@@ -54,7 +54,7 @@ class Builder {
 
 ImageNetwork densenet121(const Densenet121Options& options) {
   return [options](Value is_training) {
-    const Builder builder(is_training, options);
+    const Densenet121Builder builder(is_training, options);
     const int layers[] = {6, 12, 24, 16};
     std::vector<ModelBlock> blocks;
     for (int stage = 0; stage < 4; ++stage) {

@@ -32,9 +32,9 @@ void check_options(const GptOptions& o) {
            " heads; wanted a width that the heads divide");
 }
 
-class Builder {
+class GptBuilder {
  public:
-  Builder(Value is_training, const GptOptions& options) : is_training_(is_training), options_(options) {}
+  GptBuilder(Value is_training, const GptOptions& options) : is_training_(is_training), options_(options) {}
 
   /// tokens [N, T] -> [N, T, C]
   Value embed(Value tokens, Value table) const {
@@ -97,7 +97,7 @@ Gpt build_gpt(Graph& graph, GraphSectionManager& manager, const GptOptions& opti
   net.tokens = placeholder(graph, "tokens", {kDynamic, options.sequence}, Dtype::i32);
   net.targets = placeholder(graph, "targets", {kDynamic, options.sequence}, Dtype::i32);
   net.is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
-  const Builder builder(net.is_training, options);
+  const GptBuilder builder(net.is_training, options);
   const MixedPrecision precision(graph, options.precision);
   const Shape table_shape{options.vocabulary, options.width};
 

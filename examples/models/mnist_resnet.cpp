@@ -12,9 +12,9 @@
 namespace sectionflow {
 namespace {
 
-class Builder {
+class MnistResnetBuilder {
  public:
-  Builder(Value is_training, float decay) : is_training_(is_training), decay_(decay) {}
+  MnistResnetBuilder(Value is_training, float decay) : is_training_(is_training), decay_(decay) {}
 
   Value conv(Value x, std::int64_t filters, std::int64_t kernel, std::int64_t stride, const char* name) const {
     return conv2d(x, {.filters = filters, .kernel = {kernel, kernel}, .stride = {stride, stride}, .name = name});
@@ -64,7 +64,7 @@ MnistResnet build_mnist_resnet(Graph& graph, GraphSectionManager& manager, const
   net.images = placeholder(graph, "images", {kDynamic, 28, 28, 1});
   net.labels = placeholder(graph, "labels", {kDynamic}, Dtype::i32);
   net.is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
-  const Builder builder(net.is_training, options.decay);
+  const MnistResnetBuilder builder(net.is_training, options.decay);
 
   SectionCutter sections(manager);
   Value x = builder.norm_relu(builder.conv(net.images, 16, 3, 1, "stem"), "stem_norm");

@@ -22,9 +22,9 @@ constexpr Stage kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 6
                              {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
 constexpr std::int64_t kLastChannels = 1280;
 
-class Builder {
+class MobilenetV2Builder {
  public:
-  Builder(Value is_training, const MobilenetV2Options& options) : is_training_(is_training), options_(options) {}
+  MobilenetV2Builder(Value is_training, const MobilenetV2Options& options) : is_training_(is_training), options_(options) {}
 
   /// `channels` at the width that was asked for: the nearest multiple of 8 that is not less than nine tenths of it.
   std::int64_t scaled(std::int64_t channels) const {
@@ -69,7 +69,7 @@ class Builder {
 
 ImageNetwork mobilenet_v2(const MobilenetV2Options& options) {
   return [options](Value is_training) {
-    const Builder builder(is_training, options);
+    const MobilenetV2Builder builder(is_training, options);
     std::vector<ModelBlock> blocks;
     for (const Stage& stage : kStages) {
       for (int block = 0; block < stage.blocks; ++block) {

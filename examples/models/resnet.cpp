@@ -25,9 +25,9 @@ Form form_of(int depth) {
   throw ArgumentError(text_of("resnet of depth ", depth, "; wanted 18, 34, 50, 101 or 152"));
 }
 
-class Builder {
+class ResnetBuilder {
  public:
-  Builder(Value is_training, const ResnetOptions& options) : is_training_(is_training), options_(options) {}
+  ResnetBuilder(Value is_training, const ResnetOptions& options) : is_training_(is_training), options_(options) {}
 
   /// x [N, H, W, 3] -> [N, H / 4, W / 4, width]
   Value stem(Value x) const {
@@ -74,7 +74,7 @@ class Builder {
 
 std::vector<ModelBlock> blocks_of(const ResnetOptions& options, Value is_training) {
   const Form form = form_of(options.depth);
-  const Builder builder(is_training, options);
+  const ResnetBuilder builder(is_training, options);
   std::vector<ModelBlock> blocks;
   for (std::size_t stage = 0; stage < form.blocks.size(); ++stage) {
     for (int block = 0; block < form.blocks[stage]; ++block) {

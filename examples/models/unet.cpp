@@ -12,9 +12,9 @@
 namespace sectionflow {
 namespace {
 
-class Builder {
+class UnetBuilder {
  public:
-  Builder(Value is_training, const UnetOptions& options) : is_training_(is_training), options_(options) {}
+  UnetBuilder(Value is_training, const UnetOptions& options) : is_training_(is_training), options_(options) {}
 
   Value double_conv(Value x, std::int64_t filters) const {
     for (const char* name : {"conv1", "conv2"}) {
@@ -52,7 +52,7 @@ class Builder {
 };
 
 std::vector<ModelBlock> blocks_of(const UnetOptions& options, Value is_training) {
-  const Builder builder(is_training, options);
+  const UnetBuilder builder(is_training, options);
   const auto skips = std::make_shared<std::vector<Value>>(static_cast<std::size_t>(options.depth));
   std::vector<ModelBlock> blocks;
   for (int level = 0; level <= options.depth; ++level) {

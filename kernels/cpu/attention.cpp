@@ -293,14 +293,14 @@ OneDnn& onednn_of(const KernelRequest& request) {
   return static_cast<CpuDevice&>(request.device).onednn();
 }
 
-std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_attention(const KernelRequest& request) {
   const AttentionGeometry geometry(request.inputs[0].shape, request.inputs[1].shape,
                                    request.node.options<AttentionOptions>());
   return std::make_unique<ForwardKernel>(onednn_of(request), geometry, request.replay,
                                          attention_pairs(request.node, {0}, 1));
 }
 
-std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_attention_grad(const KernelRequest& request) {
   const AttentionGeometry geometry(request.inputs[1].shape, request.inputs[2].shape,
                                    request.node.options<AttentionOptions>());
   return std::make_unique<BackwardKernel>(onednn_of(request), geometry, attention_pairs(request.node, {0, 1}, 2));
@@ -309,8 +309,8 @@ std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
 }  // namespace
 
 void add_attention_cpu_kernels(KernelRegistry& registry) {
-  registry.add("attention", onednn_factory<make_forward>);
-  registry.add("attention_grad", onednn_factory<make_backward>);
+  registry.add("attention", onednn_factory<make_attention>);
+  registry.add("attention_grad", onednn_factory<make_attention_grad>);
 }
 
 }  // namespace sectionflow

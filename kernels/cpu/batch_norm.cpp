@@ -101,7 +101,7 @@ void normalize(const Loops& loops, const float* x, const float* mean, const floa
 }
 
 template <class Loops>
-std::unique_ptr<Kernel> make_forward_of(const KernelRequest& request, const Loops& loops) {
+std::unique_ptr<Kernel> make_batch_norm_of(const KernelRequest& request, const Loops& loops) {
   const auto options = request.node.options<BatchNormOptions>();
   const bool training = training_of(request, forward_input::is_training);
   const bool has_statistics = request.replay;  // outputs 1 and 2 are already there
@@ -232,7 +232,7 @@ struct Gradient {
 };
 
 template <class Loops>
-std::unique_ptr<Kernel> make_backward_of(const KernelRequest& request, const Loops& loops) {
+std::unique_ptr<Kernel> make_batch_norm_grad_of(const KernelRequest& request, const Loops& loops) {
   WorkspaceLayout workspace;
   const Gradient gradient(request, loops, workspace);
   return function_kernel(
@@ -247,21 +247,21 @@ std::unique_ptr<Kernel> make_backward_of(const KernelRequest& request, const Loo
        .in_place = {{.input = backward_input::dy, .output = 0}, {.input = backward_input::x, .output = 0}}});
 }
 
-std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request) {
   return with_channel_loops(request.inputs[forward_input::x].shape, request.node.options<BatchNormOptions>().format,
-                            [&](const auto& loops) { return make_forward_of(request, loops); });
+                            [&](const auto& loops) { return make_batch_norm_of(request, loops); });
 }
 
-std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
   return with_channel_loops(request.inputs[backward_input::x].shape, request.node.options<BatchNormOptions>().format,
-                            [&](const auto& loops) { return make_backward_of(request, loops); });
+                            [&](const auto& loops) { return make_batch_norm_grad_of(request, loops); });
 }
 
 }  // namespace
 
 void add_batch_norm_cpu_kernels(KernelRegistry& registry) {
-  registry.add("batch_norm", make_forward);
-  registry.add("batch_norm_grad", make_backward);
+  registry.add("batch_norm", make_batch_norm);
+  registry.add("batch_norm_grad", make_batch_norm_grad);
 }
 
 }  // namespace sectionflow

@@ -214,7 +214,7 @@ std::unique_ptr<Kernel> make_loop(const KernelRequest& request, const Convolutio
   return std::make_unique<ConvolutionKernel<LoopCall>>(onednn, LoopCall(problem.geometry, function), inputs, output);
 }
 
-std::unique_ptr<Kernel> forward(const KernelRequest& request) {
+std::unique_ptr<Kernel> forward_by_loop(const KernelRequest& request) {
   const auto problem = convolution_problem(request, request.inputs[0].shape, request.inputs[1].shape);
   if (problem.is_empty()) return zero_kernel(request);
   return make_loop(request, problem, loop_forward,
@@ -222,7 +222,7 @@ std::unique_ptr<Kernel> forward(const KernelRequest& request) {
                    {problem.our_y, problem.y});
 }
 
-std::unique_ptr<Kernel> backward_input(const KernelRequest& request) {
+std::unique_ptr<Kernel> backward_input_by_loop(const KernelRequest& request) {
   const auto problem = convolution_problem(request, request.outputs[0].shape, request.inputs[1].shape);
   if (problem.is_empty()) return zero_kernel(request);
   return make_loop(request, problem, loop_backward_input,
@@ -230,7 +230,7 @@ std::unique_ptr<Kernel> backward_input(const KernelRequest& request) {
                    {problem.our_x, problem.x});
 }
 
-std::unique_ptr<Kernel> backward_filter(const KernelRequest& request) {
+std::unique_ptr<Kernel> backward_filter_by_loop(const KernelRequest& request) {
   const auto problem = convolution_problem(request, request.inputs[1].shape, request.outputs[0].shape);
   if (problem.is_empty()) return zero_kernel(request);
   return make_loop(request, problem, loop_backward_filter, {{{problem.our_y, problem.y}, {problem.our_x, problem.x}}},
@@ -240,13 +240,13 @@ std::unique_ptr<Kernel> backward_filter(const KernelRequest& request) {
 }  // namespace
 
 std::unique_ptr<Kernel> make_convolution_loop(const KernelRequest& request) {
-  return onednn_factory<forward>(request);
+  return onednn_factory<forward_by_loop>(request);
 }
 std::unique_ptr<Kernel> make_convolution_backward_input_loop(const KernelRequest& request) {
-  return onednn_factory<backward_input>(request);
+  return onednn_factory<backward_input_by_loop>(request);
 }
 std::unique_ptr<Kernel> make_convolution_backward_filter_loop(const KernelRequest& request) {
-  return onednn_factory<backward_filter>(request);
+  return onednn_factory<backward_filter_by_loop>(request);
 }
 
 }  // namespace sectionflow

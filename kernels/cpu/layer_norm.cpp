@@ -61,7 +61,7 @@ void normalize_row(const float* x, const float* scale, const float* shift, float
   }
 }
 
-std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_layer_norm(const KernelRequest& request) {
   const RowBlocks blocks(request.inputs[0].shape);
   const float epsilon = request.node.options<LayerNormOptions>().epsilon;
   const bool has_statistics = request.replay;  // outputs 1 and 2 are already there
@@ -147,7 +147,7 @@ struct Gradient {
   }
 };
 
-std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request) {
   const RowBlocks blocks(request.outputs[0].shape);
   WorkspaceLayout workspace;
   const std::size_t dscales_at = workspace.add(blocks.partial_bytes());
@@ -163,8 +163,8 @@ std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
 }  // namespace
 
 void add_layer_norm_cpu_kernels(KernelRegistry& registry) {
-  registry.add("layer_norm", make_forward);
-  registry.add("layer_norm_grad", make_backward);
+  registry.add("layer_norm", make_layer_norm);
+  registry.add("layer_norm_grad", make_layer_norm_grad);
 }
 
 }  // namespace sectionflow

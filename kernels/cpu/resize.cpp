@@ -115,14 +115,14 @@ std::unique_ptr<Kernel> make_bilinear(const Images& images, std::vector<Tap> row
 }
 
 /// Where the image stays as it is.
-std::unique_ptr<Kernel> make_copy(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_equal_copy(const KernelRequest& request) {
   return copy_kernel(request.outputs[0].bytes());
 }
 
 std::unique_ptr<Kernel> make_resize2d(const KernelRequest& request) {
   const auto& options = request.node.options<Resize2dOptions>();
   const Images images(request.inputs[0].shape, request.outputs[0].shape, options.format);
-  if (images.are_alike()) return make_copy(request);
+  if (images.are_alike()) return make_equal_copy(request);
   std::vector<Tap> rows = taps(images.x_height, images.y_height, options);
   std::vector<Tap> columns = taps(images.x_width, images.y_width, options);
   if (options.method == ResizeMethod::nearest) {
@@ -149,7 +149,7 @@ void gather_pixel(float* dx, const float* dy, const Images& images, const Takers
 std::unique_ptr<Kernel> make_resize2d_grad(const KernelRequest& request) {
   const auto& options = request.node.options<Resize2dOptions>();
   const Images images(request.outputs[0].shape, request.inputs[0].shape, options.format);
-  if (images.are_alike()) return make_copy(request);
+  if (images.are_alike()) return make_equal_copy(request);
   return function_kernel([images, rows = takers(images.x_height, taps(images.x_height, images.y_height, options)),
                           columns = takers(images.x_width, taps(images.x_width, images.y_width, options))](
                              const KernelArguments& arguments) {

@@ -49,7 +49,7 @@ struct Rows {
 };
 
 template <void (*kRow)(float*, const float*, std::int64_t)>
-std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
   return function_kernel(
       [rows = Rows(request.outputs[0].shape)](const KernelArguments& arguments) {
         const auto* x = static_cast<const float*>(arguments.inputs[0]);
@@ -77,9 +77,9 @@ std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
 }  // namespace
 
 void add_softmax_cpu_kernels(KernelRegistry& registry) {
-  registry.add("softmax", make_forward<softmax_row>);
+  registry.add("softmax", make_softmax<softmax_row>);
   registry.add("softmax_grad", make_gradient<softmax_grad_row>);
-  registry.add("log_softmax", make_forward<log_softmax_row>);
+  registry.add("log_softmax", make_softmax<log_softmax_row>);
   registry.add("log_softmax_grad", make_gradient<log_softmax_grad_row>);
 }
 

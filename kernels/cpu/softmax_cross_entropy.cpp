@@ -173,7 +173,7 @@ std::unique_ptr<Kernel> make_pass(const KernelRequest& request, Dtype label, boo
   }
 }
 
-std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_softmax_cross_entropy(const KernelRequest& request) {
   return make_pass<Forward>(request, request.inputs[1].dtype, request.inputs.size() == 3);
 }
 std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
@@ -183,7 +183,7 @@ std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
 }  // namespace
 
 void add_softmax_cross_entropy_cpu_kernels(KernelRegistry& registry) {
-  registry.add("softmax_cross_entropy", make_forward);
+  registry.add("softmax_cross_entropy", make_softmax_cross_entropy);
   registry.add("softmax_cross_entropy_grad", make_gradient);
 }
 

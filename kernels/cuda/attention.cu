@@ -300,7 +300,7 @@ void differentiate(const AttentionGeometry& g, const KernelArguments& arguments)
   gpu::launch_blocks(arguments.queue, shape_of(of_queries), QueryGradient<T, kColumns>{in, of_queries, output(0)});
 }
 
-std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_attention(const KernelRequest& request) {
   const AttentionGeometry g(request.inputs[0].shape, request.inputs[1].shape, request.node.options<AttentionOptions>());
   return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
@@ -312,7 +312,7 @@ std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
   });
 }
 
-std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_attention_grad(const KernelRequest& request) {
   const AttentionGeometry g(request.inputs[1].shape, request.inputs[2].shape, request.node.options<AttentionOptions>());
   return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
@@ -328,8 +328,8 @@ std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
 }  // namespace
 
 void add_attention_cuda_kernels(KernelRegistry& registry) {
-  registry.add("attention", make_forward, Bf16::native);
-  registry.add("attention_grad", make_backward, Bf16::native);
+  registry.add("attention", make_attention, Bf16::native);
+  registry.add("attention_grad", make_attention_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

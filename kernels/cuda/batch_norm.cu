@@ -254,7 +254,7 @@ struct Backward {
 };
 
 template <class T>
-std::unique_ptr<Kernel> make_forward_of(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_batch_norm_of(const KernelRequest& request) {
   WorkspaceLayout workspace;
   const Forward<T> forward(request, workspace);
   return function_kernel(
@@ -262,7 +262,7 @@ std::unique_ptr<Kernel> make_forward_of(const KernelRequest& request) {
 }
 
 template <class T>
-std::unique_ptr<Kernel> make_backward_of(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_batch_norm_grad_of(const KernelRequest& request) {
   WorkspaceLayout workspace;
   const Backward<T> backward(request, workspace);
   return function_kernel(
@@ -271,20 +271,20 @@ std::unique_ptr<Kernel> make_backward_of(const KernelRequest& request) {
 }
 
 // x, y and their gradients are f32 or bf16; all else is f32.
-std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request) {
   return gpu::with_stored_type(request.outputs[0].dtype,
-                               [&](auto element) { return make_forward_of<decltype(element)>(request); });
+                               [&](auto element) { return make_batch_norm_of<decltype(element)>(request); });
 }
-std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
   return gpu::with_stored_type(request.outputs[0].dtype,
-                               [&](auto element) { return make_backward_of<decltype(element)>(request); });
+                               [&](auto element) { return make_batch_norm_grad_of<decltype(element)>(request); });
 }
 
 }  // namespace
 
 void add_batch_norm_cuda_kernels(KernelRegistry& registry) {
-  registry.add("batch_norm", make_forward, Bf16::native);
-  registry.add("batch_norm_grad", make_backward, Bf16::native);
+  registry.add("batch_norm", make_batch_norm, Bf16::native);
+  registry.add("batch_norm_grad", make_batch_norm_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -104,7 +104,7 @@ struct WriteParameterGradients {
 };
 
 template <class T>
-std::unique_ptr<Kernel> make_forward_of(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_layer_norm_of(const KernelRequest& request) {
   return function_kernel(
       [rows = gpu::RowTeams(request.inputs[0].shape), epsilon = request.node.options<LayerNormOptions>().epsilon,
        has_statistics = request.replay](const KernelArguments& arguments) {
@@ -119,7 +119,7 @@ std::unique_ptr<Kernel> make_forward_of(const KernelRequest& request) {
 }
 
 template <class T>
-std::unique_ptr<Kernel> make_backward_of(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_layer_norm_grad_of(const KernelRequest& request) {
   const gpu::RowTeams rows(request.outputs[0].shape);
   const gpu::ChannelCut cut(gpu::Channels(request.outputs[0].shape, DataFormat::nhwc));
   return function_kernel(
@@ -141,20 +141,20 @@ std::unique_ptr<Kernel> make_backward_of(const KernelRequest& request) {
 }
 
 // x, y and their gradients are f32 or bf16; all else is f32.
-std::unique_ptr<Kernel> make_forward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_layer_norm(const KernelRequest& request) {
   return gpu::with_stored_type(request.outputs[0].dtype,
-                               [&](auto element) { return make_forward_of<decltype(element)>(request); });
+                               [&](auto element) { return make_layer_norm_of<decltype(element)>(request); });
 }
-std::unique_ptr<Kernel> make_backward(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request) {
   return gpu::with_stored_type(request.outputs[0].dtype,
-                               [&](auto element) { return make_backward_of<decltype(element)>(request); });
+                               [&](auto element) { return make_layer_norm_grad_of<decltype(element)>(request); });
 }
 
 }  // namespace
 
 void add_layer_norm_cuda_kernels(KernelRegistry& registry) {
-  registry.add("layer_norm", make_forward, Bf16::native);
-  registry.add("layer_norm_grad", make_backward, Bf16::native);
+  registry.add("layer_norm", make_layer_norm, Bf16::native);
+  registry.add("layer_norm_grad", make_layer_norm_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -164,7 +164,7 @@ struct Resizing {
 };
 
 /// Where the image stays as it is.
-std::unique_ptr<Kernel> make_copy(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_equal_copy(const KernelRequest& request) {
   return gpu::copy_kernel(request.outputs[0].bytes());
 }
 
@@ -186,7 +186,7 @@ std::unique_ptr<Kernel> make_nearest(const KernelRequest& request, const Resizin
 std::unique_ptr<Kernel> make_resize2d(const KernelRequest& request) {
   const auto& options = request.node.options<Resize2dOptions>();
   const Resizing resizing({request.inputs[0].shape, request.outputs[0].shape, options.format}, options);
-  if (resizing.images.are_alike()) return make_copy(request);
+  if (resizing.images.are_alike()) return make_equal_copy(request);
   if (options.method == ResizeMethod::nearest) return make_nearest(request, resizing);
   return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
@@ -205,7 +205,7 @@ std::unique_ptr<Kernel> make_resize2d(const KernelRequest& request) {
 std::unique_ptr<Kernel> make_resize2d_grad(const KernelRequest& request) {
   const auto& options = request.node.options<Resize2dOptions>();
   const Resizing resizing({request.outputs[0].shape, request.inputs[0].shape, options.format}, options);
-  if (resizing.images.are_alike()) return make_copy(request);
+  if (resizing.images.are_alike()) return make_equal_copy(request);
   return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel(
