@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/atomic_file.h"
 #include "base/whole_file.h"
 #include "graph/graph_file_format.h"
 #include "graph/json_elements.h"
@@ -258,11 +257,8 @@ void load(Graph& graph, std::string_view text, Where where) {
 
 }  // namespace
 
-void save_graph(const Graph& graph, const std::string& path) {
-  const std::string text = graph_text(graph);
-  AtomicFile file(path, "save_graph");
-  file.write(text.data(), text.size());
-  file.commit();
+void save_graph(const Graph& graph, const std::string& path, Where where) {
+  call_at(where, [&] { write_whole_file(path, graph_text(graph), "save_graph"); });
 }
 
 void load_graph_text(Graph& graph, std::string_view text, Where where) {
@@ -270,7 +266,7 @@ void load_graph_text(Graph& graph, std::string_view text, Where where) {
 }
 
 void load_graph(Graph& graph, const std::string& path, Where where) {
-  const std::string text = read_whole_file(path, kMostGraphFileBytes, "load_graph");
+  const std::string text = call_at(where, [&] { return read_whole_file(path, kMostGraphFileBytes, "load_graph"); });
   try {
     load(graph, text, where);
   } catch (DataError& error) {

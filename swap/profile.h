@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/export.h"
+#include "base/where.h"
 #include "runtime/planning_tools.h"
 #include "runtime/session.h"
 
@@ -26,12 +27,14 @@ struct Profile {
 
   /// A fixed machine, the same everywhere.
   static Profile nominal() { return {}; }
-  /// Reads what `save` has written. Throws: DataError for a file that cannot be read or is no profile, with its path.
-  static Profile load(const std::string& path);
-  /// Writes a JSON file. Throws: DataError when it cannot be written.
-  void save(const std::string& path) const;
+  /// Reads what `save` has written. Throws: DataError for a file that cannot be read, is larger than 256 MB or is no
+  /// profile, with its path.
+  static Profile load(const std::string& path, Where where = Where::here());
+  /// Writes a JSON file; the old one stays whole if anything fails. Throws: DataError when it cannot be written.
+  void save(const std::string& path, Where where = Where::here()) const;
   /// Reads the file or, where there is none yet, measures and writes it. Throws: what load, save and `measure` throw.
-  static Profile load_or_measure(const std::string& path, const std::function<Profile()>& measure);
+  static Profile load_or_measure(const std::string& path, const std::function<Profile()>& measure,
+                                 Where where = Where::here());
 
   /// The text of such a file.
   std::string json() const;
@@ -59,6 +62,7 @@ class StepTimes {
  public:
   /// Both must outlive this.
   StepTimes(const PlanningTools& tools, const Profile& profile) : tools_(tools), profile_(profile) {}
+  StepTimes(const PlanningTools&, Profile&&) = delete;
 
   /// One a step of a draft of the tools.
   std::vector<double> of(const Schedule& schedule);

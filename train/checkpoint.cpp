@@ -58,17 +58,15 @@ CheckpointNotes notes_of(const Metadata& metadata, const std::string& path) {
   return notes;
 }
 
-}  // namespace
-
-void save_variables(Session& session, const std::string& path, const CheckpointNotes& notes) {
+void save(Session& session, const std::string& path, const CheckpointNotes& notes, Where where) {
   std::vector<NamedTensor> tensors;
   for (Value variable : session.graph().values(kVariables)) {
-    tensors.push_back({variable.name(), session.read(variable)});
+    tensors.push_back({variable.name(), session.read(variable, where)});
   }
   write_safetensors(path, views_of(tensors), metadata_of(notes, session.algorithm_choices()));
 }
 
-CheckpointNotes load_variables(Session& session, const std::string& path) {
+CheckpointNotes load(Session& session, const std::string& path, Where where) {
   const SafetensorsFile file = read_safetensors(path);
   CheckpointNotes notes = notes_of(file.metadata, path);
   const AlgorithmChoices choices = choices_of(file.metadata, path);
@@ -84,10 +82,21 @@ CheckpointNotes load_variables(Session& session, const std::string& path) {
                       hint("load it into the graph that it was saved from, built with the same optimizer")));
   }
   // Before initialize() the first read tells, and nothing has been written.
-  for (Value variable : session.graph().values(kVariables)) (void)session.read(variable);
+  for (Value variable : session.graph().values(kVariables)) (void)session.read(variable, where);
   if (!choices.algorithms.empty()) session.use_algorithms(choices);
-  for (Value variable : session.graph().values(kVariables)) session.write(variable, *tensors.at(variable.name()));
+  for (Value variable : session.graph().values(kVariables))
+    session.write(variable, *tensors.at(variable.name()), where);
   return notes;
+}
+
+}  // namespace
+
+void save_variables(Session& session, const std::string& path, const CheckpointNotes& notes, Where where) {
+  call_at(where, [&] { save(session, path, notes, where); });
+}
+
+CheckpointNotes load_variables(Session& session, const std::string& path, Where where) {
+  return call_at(where, [&] { return load(session, path, where); });
 }
 
 }  // namespace sectionflow

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <set>
 #include <string>
 
 #include "tests/house/source_tree.h"
@@ -70,6 +71,31 @@ TEST(Code, NamesNoAbsolutePaths) {
   EXPECT_EQ(absolute_paths({{"base/a.h", "#include \"base/b.h\"\nint c = a / b;\nname + \"/kernel\";\n"}}), kNone);
   EXPECT_EQ(absolute_paths(code()), kNone);
   EXPECT_EQ(absolute_paths(tree({".txt", ".cmake"})), kNone);
+}
+
+/// What writes a file other than through base/atomic_file, so that a failure leaves half of one.
+Texts unsafe_writers(const Files& files) {
+  static const std::regex pattern(
+      "\\b(w?o?fstream|basic_o?fstream|f(re)?open|open_memstream|creat|O_(WRONLY|RDWR))\\b");
+  Texts complaints;
+  for (const SourceFile& file : files) {
+    // The swap file has no name, and nobody reads it but its process; tests plant files.
+    static const std::set<std::string> allowed = {"base/atomic_file.cpp", "runtime/swap_file.cpp"};
+    if (file.folder() == "tests" || allowed.contains(file.path)) continue;
+    const Texts found = lines_that_match({file}, pattern);
+    complaints.insert(complaints.end(), found.begin(), found.end());
+  }
+  return complaints;
+}
+
+TEST(Code, WritesFilesThatAppearWholeOrNotAtAll) {
+  EXPECT_EQ(unsafe_writers({{"train/a.cpp", "#include <fstream>\nstd::ofstream file(path);\n"}}).size(), 2U);
+  EXPECT_EQ(unsafe_writers({{"bench/a.cpp", "FILE* file = std::fopen(path, \"w\");\n"}}).size(), 1U);
+  EXPECT_EQ(unsafe_writers({{"examples/a.cpp", "std::fstream file(path, std::ios::out);\n"}}).size(), 1U);
+  EXPECT_EQ(unsafe_writers({{"swap/a.cpp", "open(path, O_WRONLY | O_CREAT, 0666);\n"}}).size(), 1U);
+  EXPECT_EQ(unsafe_writers({{"tests/a.cpp", "std::ofstream file(path);\n"}}), kNone);
+  EXPECT_EQ(unsafe_writers({{"data/a.cpp", "std::ifstream file(path);\nfile.open_();\n"}}), kNone);
+  EXPECT_EQ(unsafe_writers(code()), kNone);
 }
 
 TEST(Files, StayWithinFourHundredLines) {

@@ -77,6 +77,31 @@ TEST(SaveVariables, NeedsValues) {
   EXPECT_EQ(folder.num_files(), 0u);
 }
 
+TEST(SaveVariables, ErrorsOfSavingAndLoadingNameTheCall) {
+  Trained trained;
+  TrainableRandomModel other({.seed = 4});
+  Session without_values(other.graph, {.device_memory = 8_MiB, .threads = 1});
+  const TemporaryFolder folder;
+  const std::string absent = (folder.path() / "missing" / "model.safetensors").string();
+  const std::string present = (folder.path() / "model.safetensors").string();
+  save_variables(trained.session, present);
+  const auto place = [](int line) { return "checkpoint.cpp:" + std::to_string(line); };
+  const auto where_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.fact("where");
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(where_of([&] { save_variables(trained.session, absent); }), place(__LINE__));
+  EXPECT_EQ(where_of([&] { load_variables(trained.session, absent); }), place(__LINE__));
+  EXPECT_EQ(where_of([&] { save_variables(without_values, present); }), place(__LINE__));
+  EXPECT_EQ(where_of([&] { load_variables(without_values, present); }), place(__LINE__));
+  const std::string damaged = folder.file("damaged", "no tensors").string();
+  EXPECT_EQ(where_of([&] { load_variables(trained.session, damaged); }), place(__LINE__));
+}
+
 TEST(SaveVariables, AFolderThatIsMissingIsADataErrorAndHarmsNothing) {
   Trained trained;
   const TemporaryFolder folder;
