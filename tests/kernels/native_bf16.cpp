@@ -157,7 +157,9 @@ std::vector<Value> normalized_rows(Inputs& in, const Shape& shape) {
 
 std::vector<Value> attended(Inputs& in, const Shape& queries, const Shape& keys, bool causal) {
   const Value q = in.bf16(queries), k = in.bf16(keys), v = in.bf16(keys);
-  return in.with_gradients(attention(q, k, v, {.causal = causal}));
+  const bool is_behind = causal && queries[2] < keys[2];
+  const auto alignment = is_behind ? CausalAlignment::last_key : CausalAlignment::equal;
+  return in.with_gradients(attention(q, k, v, {.causal = causal, .alignment = alignment}));
 }
 
 std::vector<Line> arithmetic_lines() {
@@ -272,6 +274,10 @@ std::vector<Line> row_lines() {
       {"attention_causal",
        [](Inputs& in) {
          return attended(in, {1, 2, 70, 66}, {1, 2, 70, 66}, true);
+       }},
+      {"attention_causal_behind_a_cache",
+       [](Inputs& in) {
+         return attended(in, {1, 2, 70, 12}, {1, 2, 135, 12}, true);
        }},
       {"attention_of_many_channels",
        [](Inputs& in) {
