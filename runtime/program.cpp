@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/bytes.h"
+#include "runtime/budget_advice.h"
 #include "runtime/build_schedule.h"
 #include "runtime/check_schedule.h"
 #include "runtime/queue_program.h"
@@ -87,6 +88,7 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
     if (again && !graph.graph().node(step.node).op().is_constant) ++report.recomputed_operations;
   }
   report_fullest(program, graph, report);
+  report_largest(program, graph, report);
   return report;
 }
 
