@@ -67,8 +67,9 @@ const char* advice_for(int error_number) {
 
 AtomicFile::AtomicFile(const std::filesystem::path& path, std::string what, FileCalls calls)
     : what_(std::move(what)), given_(path.string()), path_(end_of_links(path, what_)), calls_(std::move(calls)) {
+  SF_CHECK(!path_.empty(), DataError, what_, ": '': the name of the file is empty", hint("give it a name"));
   struct stat replaced {};
-  if (path_.empty() || stat(path_.c_str(), &replaced) != 0) {
+  if (stat(path_.c_str(), &replaced) != 0) {
     create_sibling(0666);
     return;
   }

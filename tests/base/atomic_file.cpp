@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -134,7 +135,8 @@ TEST(AtomicFile, TellsEachStepThatFailsAndLeavesTheOldFileAndNoOther) {
   const std::vector<Case> cases = {
       {"its bytes cannot be written", ENOSPC, "make space there",
        [&](FileCalls& calls) { calls.write = fails_with(ENOSPC); }},
-      {"its bytes cannot be written", EIO, "the disk", [&](FileCalls& calls) { calls.write = fails_with(EIO); }},
+      {"its bytes cannot be written", EIO, "look at the disk",
+       [&](FileCalls& calls) { calls.write = fails_with(EIO); }},
       {"its bytes cannot be flushed to the disk", EDQUOT, "make space there",
        [&](FileCalls& calls) { calls.fsync = fails_with(EDQUOT); }},
       {"it cannot be closed", ENOSPC, "make space there",
