@@ -63,6 +63,9 @@ class SpatialPadding {
   requires(sizeof...(Size) == rank || sizeof...(Size) == 1) constexpr SpatialPadding(
       Size... sizes)  // NOLINT(google-explicit-constructor): `.padding = {1, 1}` reads well
       : SpatialPadding(Sizes{sizes...}, Sizes{sizes...}) {}
+  /// Two of three numbers are a mistake, and not what is before and after.
+  template <std::integral Before, std::integral After>
+  requires(rank != 2) constexpr SpatialPadding(Before, After) = delete;
   /// Numbers before (front, top, left) and after (back, bottom, right).
   constexpr SpatialPadding(Sizes before, Sizes after) : kind_(Kind::fixed), before_(before), after_(after) {}
 
