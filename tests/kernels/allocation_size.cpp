@@ -31,6 +31,7 @@
 #include "graph/ops/conv_transpose.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/gather.h"
+#include "graph/ops/global_norm.h"
 #include "graph/ops/layer_norm.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/one_hot.h"
@@ -48,6 +49,7 @@
 #include "graph/ops/swap.h"
 #include "graph/ops/transpose.h"
 #include "graph/ops/unary.h"
+#include "graph/ops/update.h"
 #include "kernels/kernel_registry.h"
 #include "tests/support/replaced_new.h"
 
@@ -122,7 +124,7 @@ void add_elementwise(Graph& graph) {
                  select(less(x, y), x, y),
                  broadcast_to(reduce_max(x, {{1}, true}), {kSide, kSide}),
                  layer_norm(x, row, row),
-                 cast(x, Dtype::f64),
+
                  reduce_mean(x, {{0}}),
                  reduce_mean(x, {{1}}),
                  transpose(x, {1, 0}),
@@ -134,6 +136,7 @@ void add_elementwise(Graph& graph) {
   (void)one_hot(argmax(x), {.depth = kSide});
   const Value norm = global_norm({x, y});
   (void)clip_scale(norm, 5);
+  (void)gradients(norm, {x});
   (void)swap_in(swap_out(x));
   (void)random_normal(graph, {kSide, kSide});
   (void)truncated_normal(graph, {kSide, kSide});
@@ -145,12 +148,13 @@ void add_shapes(Graph& graph) {
   const Value table = placeholder(graph, "table", {1 << 20, 64});
   const Value indices = placeholder(graph, "indices", {1 << 20}, Dtype::i32);
   const Value long_row = placeholder(graph, "long_row", {1 << 26, 1});
+  const Value weights = placeholder(graph, "weights", {1 << 8, 1 << 8});
   const Value labels = placeholder(graph, "labels", {1 << 20}, Dtype::i32);
-  add_gradients(
-      {reshape(x, {1 << 12, -1}), flatten(x), transpose(x, {2, 0, 1}), slice(x, {{0, 1, 2}, {-1, -1, 128}}),
-       pad(x, {{0, 1, 0}, {2, 0, 0}}), concat({x, x}, -1), stack({x, x, x}, 1), split(x, 2, 1)[1],
-       gather(table, indices), transpose(long_row, {1, 0}), softmax_cross_entropy(table, labels), softmax(long_row)},
-      {x, table, long_row});
+  add_gradients({reshape(x, {1 << 12, -1}), flatten(x), transpose(x, {2, 0, 1}), slice(x, {{0, 1, 2}, {-1, -1, 128}}),
+                 pad(x, {{0, 1, 0}, {2, 0, 0}}), concat({x, x}, -1), stack({x, x, x}, 1), split(x, 2, 1)[1],
+                 gather(table, indices), transpose(long_row, {1, 0}), softmax_cross_entropy(table, labels),
+                 softmax(long_row), matmul(x, weights)},
+                {x, table, long_row, weights});
 }
 
 void add_images(Graph& graph) {
@@ -183,10 +187,12 @@ void add_images(Graph& graph) {
 
 void add_updates(Graph& graph) {
   const Value w = variable("w", fill(graph, {1 << 13, 1 << 13}, 0));
+  const Value x = placeholder(graph, "averaged", {1 << 13, 1 << 13});
+  (void)update_moving_average(w, x, constant(graph, HostTensor::scalar(true)), 0.9F);
   const Value loss = reduce_sum(square(w));
   for (const Optimizer& optimizer : {Optimizer(Sgd{}), Optimizer(Adam{}), Optimizer(AdamW{}), Optimizer(Adagrad{}),
                                      Optimizer(RmsProp{}), Optimizer(Momentum{})}) {
-    (void)minimize(optimizer, loss);
+    (void)minimize(optimizer, loss, {w});
   }
 }
 

@@ -124,10 +124,11 @@ TEST_P(AttentionCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionCases, testing::ValuesIn(cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Bf16, AttentionCases,
-                         testing::Values(in_bf16(to_case({2, 3, 5, 7, 3}, {})),
-                                         in_bf16(to_case({1, 2, 130, 130, 8}, {.causal = true}))),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Bf16, AttentionCases,
+    testing::Values(in_bf16(to_case({2, 3, 5, 7, 3}, {})), in_bf16(to_case({1, 2, 130, 130, 8}, {.causal = true})),
+                    in_bf16(to_case({1, 2, 70, 135, 8}, {.causal = true, .alignment = CausalAlignment::last_key}))),
+    case_name);
 
 TEST(Attention, BehindACacheOfKeysIsTheEndOfAttentionOverAll) {
   // Queries 5 to 8 of nine, given the nine keys, are what they are among all nine queries.

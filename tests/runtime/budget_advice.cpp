@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "graph/layers.h"
 #include "graph/ops/activation.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/matmul.h"
 #include "runtime/session.h"
