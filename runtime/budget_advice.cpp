@@ -13,13 +13,36 @@ std::string described(const LiveTensor& tensor) {
   return text_of("'", tensor.name, "' ", tensor.type, " (", bytes_text(tensor.bytes), ")");
 }
 
-/// Device memory that the operands of one step take, each storage once.
+constexpr int kNowhere = -1;
+
+/// Where an operand lies in device memory, variables left out.
+int storage_of(const Operand& operand, const Program& program) {
+  if (operand.kind != Operand::Kind::buffer) return kNowhere;
+  const auto index = static_cast<std::size_t>(operand.index);
+  return program.schedule.buffers[index].tier == Tier::device ? program.storage.storage_of_buffer[index] : kNowhere;
+}
+
+/// What another plan would save in which the step's outputs lie over its inputs, as far as its kernel lets them.
+std::size_t in_place_bytes(const Step& step, const Program& program) {
+  std::set<int> taken;
+  std::size_t bytes = 0;
+  for (const InPlace& pair : program.kernels[static_cast<std::size_t>(step.slot)]->in_place()) {
+    const int input = storage_of(step.inputs[static_cast<std::size_t>(pair.input)], program);
+    const int output = storage_of(step.outputs[static_cast<std::size_t>(pair.output)], program);
+    if (input == kNowhere || output == kNowhere || input == output) continue;
+    if (taken.contains(input) || taken.contains(output)) continue;
+    taken.insert({input, output});
+    bytes += round_up(program.storage.storages[static_cast<std::size_t>(output)].bytes);
+  }
+  return bytes;
+}
+
+/// The least device memory that the operands of one step take in any plan, each storage once.
 std::size_t operand_bytes(const Step& step, const Program& program) {
   std::set<int> storages;
   const auto add = [&](const Operand& operand) {
-    if (operand.kind != Operand::Kind::buffer) return;
-    const auto index = static_cast<std::size_t>(operand.index);
-    if (program.schedule.buffers[index].tier == Tier::device) storages.insert(program.storage.storage_of_buffer[index]);
+    const int storage = storage_of(operand, program);
+    if (storage != kNowhere) storages.insert(storage);
   };
   for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
     std::for_each(operands->begin(), operands->end(), add);
@@ -32,7 +55,7 @@ std::size_t operand_bytes(const Step& step, const Program& program) {
     bytes += round_up(exact);
     most_rounded = std::max(most_rounded, round_up(exact) - exact);
   }
-  return bytes - most_rounded;
+  return bytes - most_rounded - std::min(bytes - most_rounded, in_place_bytes(step, program));
 }
 
 /// A tensor at the fullest step that might rest elsewhere if host memory were not too small for it; null: there is

@@ -12,6 +12,7 @@
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/matmul.h"
+#include "graph/ops/reduce.h"
 #include "runtime/session.h"
 
 namespace sectionflow {
@@ -59,6 +60,18 @@ TEST(BudgetAdvice, WhereACutMayHelpItIsAdvised) {
   const Value a = relu(x), b = tanh(x), c = sigmoid(x);
   const Value y = (a + b) * c * (a * b);
   EXPECT_THAT(hint_of(graph, y, {{x, data}}, {.device_memory = 3_MiB + 1000, .threads = 1}),
+              AllOf(HasSubstr("cut the graph into more sections"), Not(HasSubstr("alone"))));
+}
+
+TEST(BudgetAdvice, AnOperationThatAnotherPlanWouldComputeInPlaceIsNotAlone) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {512, 512});
+  const HostTensor data(Dtype::f32, {512, 512});
+  // The relu leaves its input for the other sum, which a section might compute again.
+  const Value a = tanh(x);
+  const Value first = reduce_sum(relu(a)), second = reduce_sum(a);
+  const Value y = first + second;
+  EXPECT_THAT(hint_of(graph, y, {{x, data}}, {.device_memory = 1500_KiB, .threads = 1}),
               AllOf(HasSubstr("cut the graph into more sections"), Not(HasSubstr("alone"))));
 }
 
