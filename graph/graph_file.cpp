@@ -123,7 +123,7 @@ class GraphReader {
 
   void add_node(const JsonItem& item) {
     item.check_members(kNodeMembers);
-    const std::string& name = item.member("name").text();
+    const std::string name = item.member("name").text();
     const std::string root_name = "/" + name;
     if (graph_.unique_name(root_name) != name) item.member("name").refuse("another node has this name");
     const OpDef& op = op_registry().at(ops_[item.member("op").one_of(ops_, "op")]);
@@ -188,7 +188,7 @@ class GraphReader {
 
   void add_entry(const JsonItem& item) {
     item.check_members(kEntryMembers);
-    const std::string& name = item.member("name").text();
+    const std::string name = item.member("name").text();
     const auto in_group = graph_.enter_group(group(item));
     if (item.has("value") == item.has("operation")) item.refuse_kind("either 'value' or 'operation'");
     if (item.has("value")) return graph_.add_to_collection(name, value(item.member("value")));

@@ -65,7 +65,7 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulPr
   const auto [a, b, y] = matmul_layout(p);
   const memory::desc wanted_b =
       wants_reordered_b(p) ? memory::desc({p.inner, p.columns}, memory::data_type::f32, memory::format_tag::any) : b;
-  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, wanted_b, y), user_scratchpad(), onednn.engine);
+  const auto description = describe_matmul(onednn, a, wanted_b, y);
   const memory::desc chosen_b = description.weights_desc();
   OneDnnCall multiply(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, chosen_b}, {DNNL_ARG_DST, y}});
   if (chosen_b == b) return std::make_unique<MatmulKernel>(std::move(multiply), OneDnnCall(), 0);

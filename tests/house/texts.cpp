@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <regex>
 #include <string>
 
@@ -54,6 +55,17 @@ Texts long_files(const Files& files, std::size_t most_lines) {
   return complaints;
 }
 
+/// What is different in each major version of oneDNN, outside of the one place that knows it.
+Texts onednn_versions_outside_their_place(const Files& files) {
+  static const std::regex pattern(
+      "DNNL_"
+      "VERSION|dnnl::(?!memory)\\w+::desc\\b");
+  Files others;
+  std::copy_if(files.begin(), files.end(), std::back_inserter(others),
+               [](const SourceFile& file) { return file.path != "device/onednn.cpp"; });
+  return lines_that_match(others, pattern);
+}
+
 TEST(Code, HasNoUnfinishedWork) {
   EXPECT_EQ(unfinished_work({{"base/a.h", std::string("int a;\n// TO") + "DO: more\n"}}),
             (Texts{std::string("base/a.h:2: // TO") + "DO: more"}));
@@ -70,6 +82,15 @@ TEST(Code, NamesNoAbsolutePaths) {
   EXPECT_EQ(absolute_paths({{"base/a.h", "#include \"base/b.h\"\nint c = a / b;\nname + \"/kernel\";\n"}}), kNone);
   EXPECT_EQ(absolute_paths(code()), kNone);
   EXPECT_EQ(absolute_paths(tree({".txt", ".cmake"})), kNone);
+}
+
+TEST(Code, TellsVersionsOfOneDnnApartInOnePlace) {
+  const std::string version = "#if DNNL_" + std::string("VERSION_MAJOR == 2\n"),
+                    desc = "dnnl::matmul::" + std::string("desc d;\n");
+  EXPECT_EQ(onednn_versions_outside_their_place({{"kernels/cpu/a.cpp", version + desc}}).size(), 2U);
+  EXPECT_EQ(onednn_versions_outside_their_place({{"device/onednn.cpp", version}}), kNone);
+  EXPECT_EQ(onednn_versions_outside_their_place({{"kernels/a.h", "dnnl::memory::desc a;\n"}}), kNone);
+  EXPECT_EQ(onednn_versions_outside_their_place(code()), kNone);
 }
 
 TEST(Files, StayWithinFourHundredLines) {
