@@ -148,7 +148,7 @@ for name in "${distributions[@]}"; do
     fi
   done
   tests=$([ ! -e "$logs/test.log" ] || tests_of "$logs/test.log")
-  warnings=$(cat "$logs"/demo.log "$logs"/test.log 2>/dev/null | grep -cE '^CMake [A-Za-z ]*(Warning|Error)|(warning|error): ' || true)
+  warnings=$(cat "$logs"/demo.log "$logs"/test.log 2>/dev/null | grep -cE '^CMake [A-Za-z ]*(Warning|Error)|:[0-9]+:[0-9]+: (warning|error): ' || true)
   [ "$warnings" -eq 0 ] || num_failed=$((num_failed + 1))
   rows+=("${names[$name]}|$(versions_of "$name")|${result[demo]}|${result[test]}${tests:+, $tests}|$warnings|$(((SECONDS - begin) / 60))")
 done
