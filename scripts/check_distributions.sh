@@ -111,7 +111,7 @@ version_in() { inside "$1" "$2" 2>/dev/null | grep -oE '[0-9]+\.[0-9]+(\.[0-9]+)
 versions_of() {
   local onednn
   onednn=$(inside "$1" "dpkg-query -W -f='\${Version}' libdnnl-dev" 2>/dev/null || true)
-  echo "$(version_in "$1" 'g++ -dumpfullversion')|$(version_in "$1" 'cmake --version')|${onednn%%-*}"
+  echo "$(version_in "$1" 'g++ -dumpfullversion')|$(version_in "$1" 'cmake --version')|${onednn%%[-+]*}"
 }
 
 # What a log says of its tests: "812 of 812"
