@@ -25,17 +25,6 @@ std::vector<const std::byte*> feed_pointers(const Program& program, const Feeds&
   return pointers;
 }
 
-/// The highest end of what begins in the forward half.
-std::size_t forward_half_peak(const Program& program) {
-  std::size_t peak = program.report.persistent_bytes;
-  for (std::size_t i = 0; i < program.storage.storages.size(); ++i) {
-    const Storage& storage = program.storage.storages[i];
-    if (storage.tier != Tier::device || storage.bytes == 0 || storage.life.first >= program.schedule.half) continue;
-    peak = std::max(peak, program.transient_offset + program.plan.offsets[i] + storage.bytes);
-  }
-  return peak;
-}
-
 /// Lets kernels that are made be timed, until it ends.
 class LentMemory {
  public:
@@ -304,15 +293,13 @@ std::vector<HostTensor> Session::play_backward_half(Program* instead, const Play
              "', which the forward pass did not use; fetch them from run_full_cycle");
     pointers.push_back(pending_->feeds[static_cast<std::size_t>(found - known.begin())].bytes());
   }
+  if (measuring_ && instead != nullptr) extend_measurement(program);
   auto fetched = play_range(program, instead != nullptr ? 0 : program.schedule.half,
                             static_cast<StepIndex>(program.schedule.steps.size()), pointers, options);
-  const std::size_t forward_peak = instead != nullptr ? forward_half_peak(*pending_->program) : 0;
+  const Program& forward = *pending_->program;
   pending_.reset();
   finish(program, program.advances_cycle);
-  // With another backward half than its own, a cycle reaches as high as the higher of its halves.
-  statistics_.planned_peak_bytes = std::max(statistics_.planned_peak_bytes, forward_peak);
-  statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, forward_peak);
-  statistics_.peak_bytes_active = statistics_.peak_bytes_in_use;
+  if (instead != nullptr) add_forward_half(forward);
   return fetched;
 }
 
@@ -328,6 +315,8 @@ const Program* Session::pending() const {
 
 std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, StepIndex last,
                                             const std::vector<const std::byte*>& feeds, const PlayOptions& options) {
+  // First: where the device cannot be entered nothing has changed.
+  const auto entered = device_->enter();
   std::byte* base = arena().data();
   swaps_->prepare(program);
   if (program.bound.empty()) bind_program(program, *graph_, layout_, base, swaps_->host_base());
@@ -347,7 +336,6 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
   pass_seconds_.assign(program.schedule.passes.size(), 0.0);
   if (trace_ != nullptr) trace_->reserve(static_cast<std::size_t>(last - first));
 
-  const auto entered = device_->enter();
   PlayContext context{.device = *device_,
                       .graph = *graph_,
                       .region = base + program.transient_offset,

@@ -56,7 +56,9 @@ struct SessionOptions {
   /// On a GPU: a cycle that is played again is launched as a whole, from a recording (a CUDA graph); cycles that use
   /// the disk, and those that the GPU refuses to record, are not. The same bits either way.
   bool record_cycles = true;
-  /// Compute threads; 0: every core that the process may use. Results are the same bits only for the same number.
+  /// Compute threads; 0: every core that the process may use. Results are the same bits only for the same number. At
+  /// most OpenMP's limit (OMP_THREAD_LIMIT); Session::threads() tells. Of more than one, calls from inside a parallel
+  /// region of OpenMP are refused.
   int threads = 0;
   /// Of all random numbers: initial values and random operations.
   std::uint64_t seed = 0;
@@ -228,6 +230,10 @@ class Session {
   TrialMemory trial_memory();
   void note_context(Program& program);
   void begin_measurement(const Program& program);
+  /// What is measured from here on may reach as far as another program's plan.
+  void extend_measurement(const Program& program);
+  /// The statistics of a cycle whose backward half was another program than its forward half.
+  void add_forward_half(const Program& forward);
   void finish(const Program& program, bool completed);
   void check_feeds(const Feeds& feeds) const;
   void check_not_pending(const char* call) const;
