@@ -171,7 +171,7 @@ class GraphSectionManager {
   ProgramReport plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
                      Where where = Where::here());
 
-  /// In which section's backward run a fetch of a full cycle is evaluated, by itself; kForwardPass for the forward pass.
+  /// In which section's backward run a lone fetch of a full cycle is evaluated; kForwardPass for the forward pass.
   SectionIndex evaluated_in(Value fetch) const;
   SectionRuns runs(int index) const { return runs_.at(static_cast<std::size_t>(index)); }
   /// Histograms of the last full cycle's gradients; empty unless TrainingOptions::summaries.
