@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "device/mapped_memory.h"
 #include "device/parallel.h"
+#include "device/primitive_cache.h"
 
 namespace sectionflow {
 namespace {
@@ -55,6 +56,7 @@ CpuDevice::CpuDevice(int threads)
     : threads_(std::min(threads == 0 ? available_cores() : threads, omp_get_thread_limit())) {
   SF_CHECK(threads >= 0 && threads <= 1024, ArgumentError, "cpu: ", threads,
            " threads; wanted 1 to 1024, or 0 for every core");
+  bound_primitive_cache();
 }
 
 std::string CpuDevice::name() const {

@@ -14,6 +14,13 @@ void Session::note_context(Program& program) {
   statistics_.context_bytes = program.report.context_bytes = device_->context_bytes();
 }
 
+/// What the cache of programs holds by now.
+void Session::count_programs() {
+  statistics_.programs_kept = programs_.num_programs();
+  statistics_.program_bytes = programs_.num_bytes();
+  statistics_.programs_evicted += programs_.take_evicted();
+}
+
 void Session::begin_measurement(const Program& program) {
   // What is written behind the window shows by its page, what is written in it by the byte.
   arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + 1_MiB);
@@ -52,6 +59,8 @@ void Session::clear_statistics() {
   statistics_.bytes_reservable_limit = before.bytes_reservable_limit;
   statistics_.bytes_reserved = statistics_.peak_bytes_reserved = before.bytes_reserved;
   statistics_.context_bytes = before.context_bytes;
+  statistics_.programs_kept = before.programs_kept;
+  statistics_.program_bytes = before.program_bytes;
   statistics_.bytes_in_use = statistics_.bytes_active = before.bytes_in_use;
   statistics_.peak_bytes_in_use = statistics_.peak_bytes_active = before.bytes_in_use;
 }

@@ -1,6 +1,11 @@
 #include "train/checkpoint.h"
 
+#include <glog/logging.h>
+
+#include <charconv>
+#include <cstdint>
 #include <map>
+#include <system_error>
 
 #include "base/error.h"
 #include "data/safetensors.h"
@@ -36,9 +41,10 @@ std::vector<std::string> differences(const Graph& graph, const std::map<std::str
 /// Keys of the metadata.
 constexpr const char* kProfile = "profile";
 constexpr const char* kAlgorithms = "algorithms";
+constexpr const char* kCycles = "completed_cycles";
 
-Metadata metadata_of(const CheckpointNotes& notes, const AlgorithmChoices& choices) {
-  Metadata metadata = {{"format", "sectionflow"}};
+Metadata metadata_of(const CheckpointNotes& notes, const AlgorithmChoices& choices, std::uint64_t cycles) {
+  Metadata metadata = {{"format", "sectionflow"}, {kCycles, std::to_string(cycles)}};
   if (notes.profile) metadata[kProfile] = notes.profile->json();
   if (!choices.algorithms.empty()) metadata[kAlgorithms] = choices.json();
   return metadata;
@@ -48,6 +54,18 @@ AlgorithmChoices choices_of(const Metadata& metadata, const std::string& path) {
   const auto choices = metadata.find(kAlgorithms);
   if (choices == metadata.end()) return {};
   return AlgorithmChoices::from_json(choices->second, text_of("the algorithms in '", path, "': "));
+}
+
+/// The cycles that the session had completed; nothing where the file does not tell.
+std::optional<std::uint64_t> cycles_of(const Metadata& metadata, const std::string& path) {
+  const auto cycles = metadata.find(kCycles);
+  if (cycles == metadata.end()) return std::nullopt;
+  const std::string& text = cycles->second;
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  SF_CHECK(error == std::errc() && end == text.data() + text.size(), DataError, "the completed_cycles in '", path,
+           "' are no number of cycles");
+  return number;
 }
 
 CheckpointNotes notes_of(const Metadata& metadata, const std::string& path) {
@@ -65,13 +83,15 @@ void save_variables(Session& session, const std::string& path, const CheckpointN
   for (Value variable : session.graph().values(kVariables)) {
     tensors.push_back({variable.name(), session.read(variable)});
   }
-  write_safetensors(path, views_of(tensors), metadata_of(notes, session.algorithm_choices()));
+  write_safetensors(path, views_of(tensors),
+                    metadata_of(notes, session.algorithm_choices(), session.completed_cycles()));
 }
 
 CheckpointNotes load_variables(Session& session, const std::string& path) {
   const SafetensorsFile file = read_safetensors(path);
   CheckpointNotes notes = notes_of(file.metadata, path);
   const AlgorithmChoices choices = choices_of(file.metadata, path);
+  const std::optional<std::uint64_t> cycles = cycles_of(file.metadata, path);
   std::map<std::string, const HostTensor*> tensors;
   for (const NamedTensor& entry : file.tensors) tensors[entry.name] = &entry.tensor;
   const std::vector<std::string> wrong = differences(session.graph(), tensors);
@@ -87,6 +107,12 @@ CheckpointNotes load_variables(Session& session, const std::string& path) {
   for (Value variable : session.graph().values(kVariables)) (void)session.read(variable);
   if (!choices.algorithms.empty()) session.use_algorithms(choices);
   for (Value variable : session.graph().values(kVariables)) session.write(variable, *tensors.at(variable.name()));
+  if (cycles) {
+    session.set_completed_cycles(*cycles);
+  } else {
+    LOG(INFO) << "'" << path << "' does not tell how many cycles had been completed: the session's count stays at "
+              << session.completed_cycles();
+  }
   return notes;
 }
 

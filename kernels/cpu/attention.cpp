@@ -85,6 +85,7 @@ class AttentionKernel : public Kernel {
  public:
   std::string implementation() const override { return calls_.implementation(); }
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
+  std::size_t library_bytes() const override { return calls_.library_bytes(); }
   std::vector<InPlace> in_place() const override { return in_place_; }
 
  protected:

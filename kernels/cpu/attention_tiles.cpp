@@ -56,6 +56,16 @@ AttentionCalls::AttentionCalls(OneDnn& onednn, const AttentionGeometry& g, const
   }
 }
 
+std::size_t AttentionCalls::library_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [key, products] : products_) {
+    for (const OneDnnCall* call : {&products.by_keys, &products.times_keys, &products.by_queries}) {
+      bytes += call->library_bytes();
+    }
+  }
+  return bytes;
+}
+
 std::size_t AttentionCalls::scratchpad_bytes() const {
   std::size_t most = 0;
   for (const auto& [key, products] : products_) {

@@ -46,6 +46,7 @@ class AttentionCalls {
 
   AttentionProducts& of(const AttentionTile& tile) { return products_.at(key(tile)); }
   std::size_t scratchpad_bytes() const;
+  std::size_t library_bytes() const;
   /// The implementations that are used, each once.
   std::string implementation() const;
 

@@ -205,6 +205,7 @@ class TurningKernel final : public Kernel {
 
   std::string implementation() const override { return inner_->implementation() + ", window turned"; }
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
+  std::size_t library_bytes() const override { return inner_->library_bytes(); }
 
   void launch(const KernelArguments& arguments) override {
     auto* turned = static_cast<std::byte*>(workspace_part(arguments.workspace, weights_at_));

@@ -27,6 +27,7 @@ class MatmulKernel final : public Kernel {
 
   std::string implementation() const override { return "onednn " + multiply_.implementation(); }
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
+  std::size_t library_bytes() const override { return multiply_.library_bytes() + reorder_.library_bytes(); }
 
   void launch(const KernelArguments& arguments) override {
     void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);

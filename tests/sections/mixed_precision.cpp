@@ -46,7 +46,7 @@ TrainingCase residual_net(Dtype dtype) {
 }
 
 constexpr std::int64_t kSequence = 8;
-constexpr int kVocabulary = 17;
+constexpr int kSmallVocabulary = 17;
 
 /// A small decoder, each block a section.
 TrainingCase decoder() {
@@ -56,7 +56,7 @@ TrainingCase decoder() {
                                        .width = 12,
                                        .heads = 3,
                                        .sequence = kSequence,
-                                       .vocabulary = kVocabulary,
+                                       .vocabulary = kSmallVocabulary,
                                        .dropout = 0.1F,
                                        .cut = Cut::blocks,
                                        .optimizer = Adam{.learning_rate = 3e-3F},
@@ -65,7 +65,7 @@ TrainingCase decoder() {
                                  store.reserve(2);
                                  for (std::uint64_t seed : {3, 4}) {
                                    HostTensor tokens(Dtype::i32, {4, kSequence});
-                                   const HostTensor drawn = random_classes(4 * kSequence, kVocabulary, seed, step);
+                                   const HostTensor drawn = random_classes(4 * kSequence, kSmallVocabulary, seed, step);
                                    std::copy(drawn.bytes(), drawn.bytes() + drawn.num_bytes(), tokens.bytes());
                                    store.push_back(std::move(tokens));
                                  }
