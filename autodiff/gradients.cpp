@@ -1,24 +1,13 @@
 #include "autodiff/gradients.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
 
 #include "autodiff/gradient_registry.h"
-#include "graph/ops/arithmetic.h"
+#include "autodiff/gradient_sums.h"
 #include "graph/ops/basic.h"
 
 namespace sectionflow {
 namespace {
-
-/// One summand of the gradient of a value, from the node that reads the value as its input `input`.
-struct Contribution {
-  NodeId reader;
-  int input;
-  GroupId group;  ///< the reader's; a gradient that is passed on unchanged was made in another
-  Value gradient;
-};
-using Contributions = std::map<Value, std::vector<Contribution>>;
 
 /// Whether gradients flow through input `index`: it is read as float data.
 bool carries_gradient(const Node& node, std::size_t index) {
@@ -43,53 +32,59 @@ std::vector<bool> influenced_nodes(const Graph& graph, const std::set<Value>& so
   return influenced;
 }
 
-/// The group in which a sum of contributions belongs: that of its parts where they agree, else the value's own.
-GroupId group_of_sum(const Value& value, const std::vector<Contribution>& parts) {
-  const GroupId first = parts.front().group;
-  const bool agree =
-      std::all_of(parts.begin(), parts.end(), [&](const Contribution& part) { return part.group == first; });
-  return agree ? first : value.node().group();
+/// The inputs to which a gradient is wanted.
+std::vector<bool> wanted_inputs(const Node& node, const std::set<Value>& sources, const std::vector<bool>& influenced) {
+  std::vector<bool> wanted;
+  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+    const Value input = node.inputs()[i];
+    wanted.push_back(carries_gradient(node, i) && (sources.contains(input) || influenced[input.node().id()]));
+  }
+  return wanted;
 }
 
-/// The gradient of `value`: its contributions, summed in the order of their readers. Invalid when there is none.
-Value summed(const Value& value, Contributions& contributions) {
-  const auto found = contributions.find(value);
-  if (found == contributions.end()) return {};
-  std::vector<Contribution>& parts = found->second;
-  if (parts.size() == 1) return parts.front().gradient;
-  std::sort(parts.begin(), parts.end(), [](const Contribution& a, const Contribution& b) {
-    return std::pair(a.reader, a.input) < std::pair(b.reader, b.input);
-  });
-  std::vector<Value> terms;
-  for (const Contribution& part : parts) terms.push_back(part.gradient);
-  const GroupId group = group_of_sum(value, parts);
-  const auto entered = value.graph().enter_group(group);
-  const auto place = value.graph().enter_place(value.node().where());
-  parts = {{value.node().id(), 0, group, add_n(terms)}};
-  return parts.front().gradient;
+/// Has `sums` expect what the rules of all nodes on the way from the loss will contribute.
+void expect_contributions(const Value& loss, const std::set<Value>& sources, const std::vector<bool>& influenced,
+                          GradientSums& sums) {
+  sums.expect(loss);
+  for (NodeId id = loss.node().id(); id >= 0; --id) {
+    if (!influenced[id]) continue;
+    Node& node = loss.graph().node(id);
+    bool is_reached = false;
+    for (int output = 0; output < static_cast<int>(node.output_types().size()); ++output) {
+      is_reached = is_reached || sums.expects(node.output(output));
+    }
+    if (!is_reached) continue;
+    const std::vector<bool> wanted = wanted_inputs(node, sources, influenced);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i]) sums.expect(node.inputs()[i]);
+    }
+  }
 }
 
-/// Adds the nodes of one node's gradient rule and books what they contribute to the node's inputs.
+/// The gradients of the node's inputs, by its rule; invalid for none.
+std::vector<Value> gradients_by_rule(const GradientRequest& request) {
+  const Node& node = request.node;
+  const auto place = node.graph().enter_place(node.where());
+  const auto scope = node.graph().scope(node.name());
+  return gradient_registry().find(node.op().name)(request);
+}
+
+/// Adds the nodes of one node's gradient rule, and what they contribute to the gradients of the node's inputs.
 void differentiate(Node& node, const std::set<Value>& sources, const std::vector<bool>& influenced,
-                   Contributions& contributions) {
+                   GradientSums& sums) {
   GradientRequest request{node, {}, {}};
   bool any = false;
   for (int output = 0; output < static_cast<int>(node.output_types().size()); ++output) {
-    request.output_gradients.push_back(summed(node.output(output), contributions));
+    request.output_gradients.push_back(sums.total(node.output(output)));
     any = any || request.output_gradients.back().valid();
   }
   if (!any) return;
-  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
-    const Value input = node.inputs()[i];
-    request.wanted.push_back(carries_gradient(node, i) && (sources.contains(input) || influenced[input.node().id()]));
-  }
+  request.wanted = wanted_inputs(node, sources, influenced);
   const auto group = node.graph().enter_group(node.group());
-  const auto place = node.graph().enter_place(node.where());
-  const auto scope = node.graph().scope(node.name());
-  const std::vector<Value> input_gradients = gradient_registry().find(node.op().name)(request);
+  const std::vector<Value> input_gradients = gradients_by_rule(request);
   for (std::size_t i = 0; i < input_gradients.size(); ++i) {
     if (!request.wanted[i] || !input_gradients[i].valid()) continue;
-    contributions[node.inputs()[i]].push_back({node.id(), static_cast<int>(i), node.group(), input_gradients[i]});
+    sums.contribute(node.inputs()[i], input_gradients[i], node.group());
   }
 }
 
@@ -102,15 +97,16 @@ std::vector<Value> add_gradients(Value loss, const std::vector<Value>& variables
   const auto phase = graph.enter_phase(Phase::training);
   const auto group = graph.enter_group(loss.node().group());
   const auto scope = graph.scope("gradients");
-  Contributions contributions;
-  contributions[loss].push_back({last + 1, 0, loss.node().group(), fill(graph, {}, 1.0, Dtype::f32, "loss_gradient")});
+  GradientSums sums;
+  expect_contributions(loss, sources, influenced, sums);
+  sums.contribute(loss, fill(graph, {}, 1.0, Dtype::f32, "loss_gradient"), loss.node().group());
   for (NodeId id = last; id >= 0; --id) {
-    if (influenced[id]) differentiate(graph.node(id), sources, influenced, contributions);
+    if (influenced[id]) differentiate(graph.node(id), sources, influenced, sums);
   }
 
   std::vector<Value> results;
   for (const Value& variable : variables) {
-    results.push_back(summed(variable, contributions));
+    results.push_back(sums.total(variable));
     SF_CHECK_CODE(results.back().valid(), ArgumentError, ErrorCode::no_gradient, "variable '", variable.name(),
                   "' is not reached from the loss '", loss.name(), "'", Fact{"variable", variable.node().place()},
                   Fact{"loss", loss.node().place()},

@@ -2,6 +2,7 @@
 
 #include "autodiff/gradient_registry.h"
 #include "autodiff/like_input.h"
+#include "graph/ops/cast.h"
 
 namespace sectionflow {
 namespace {
@@ -45,6 +46,12 @@ std::vector<Value> add_n_gradient(const GradientRequest& r) {
   return std::vector<Value>(r.node.inputs().size(), r.dy());
 }
 
+// Of f32 and bf16 inputs each gets its own dtype; a cast to that of dy is none.
+std::vector<Value> accumulate_gradient(const GradientRequest& r) {
+  return {r.wanted[0] ? cast(r.dy(), r.input(0).dtype()) : Value(),
+          r.wanted[1] ? cast(r.dy(), r.input(1).dtype()) : Value()};
+}
+
 }  // namespace
 
 void add_arithmetic_gradients(GradientRegistry& registry) {
@@ -56,6 +63,7 @@ void add_arithmetic_gradients(GradientRegistry& registry) {
   registry.add("minimum", extremum_gradient<minimum_grad>);
   registry.add("pow", pow_gradient);
   registry.add("add_n", add_n_gradient);
+  registry.add("accumulate", accumulate_gradient);
 }
 
 }  // namespace sectionflow
