@@ -82,10 +82,12 @@ void differentiate(Node& node, const std::set<Value>& sources, const std::vector
   request.wanted = wanted_inputs(node, sources, influenced);
   const auto group = node.graph().enter_group(node.group());
   const std::vector<Value> input_gradients = gradients_by_rule(request);
+  std::vector<Contribution> contributions;
   for (std::size_t i = 0; i < input_gradients.size(); ++i) {
-    if (!request.wanted[i] || !input_gradients[i].valid()) continue;
-    sums.contribute(node.inputs()[i], input_gradients[i], node.group());
+    if (request.wanted[i] && input_gradients[i].valid())
+      contributions.push_back({node.inputs()[i], input_gradients[i]});
   }
+  sums.contribute(contributions, node.group());
 }
 
 std::vector<Value> add_gradients(Value loss, const std::vector<Value>& variables) {
@@ -99,7 +101,7 @@ std::vector<Value> add_gradients(Value loss, const std::vector<Value>& variables
   const auto scope = graph.scope("gradients");
   GradientSums sums;
   expect_contributions(loss, sources, influenced, sums);
-  sums.contribute(loss, fill(graph, {}, 1.0, Dtype::f32, "loss_gradient"), loss.node().group());
+  sums.contribute({{loss, fill(graph, {}, 1.0, Dtype::f32, "loss_gradient")}}, loss.node().group());
   for (NodeId id = last; id >= 0; --id) {
     if (influenced[id]) differentiate(graph.node(id), sources, influenced, sums);
   }

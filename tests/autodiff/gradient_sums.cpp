@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -169,6 +170,34 @@ TEST(GradientSums, CountAPassedOnGradientAsItsReadersPart) {
   const Node& sum = graph.find("gradients/add_n");
   EXPECT_EQ(sum.group(), block);
   EXPECT_EQ(sum.inputs()[0].node().group(), above);
+}
+
+TEST(GradientSums, WithTheSamePartsAreMadeOnce) {
+  // Both gradients of sums are passed on to h and k, which nothing else reads but tanh.
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const Value h = relu(w), k = tanh(w);
+  const Value loss = reduce_sum(relu(h + k) * tanh(h + k));
+  const NodeId end = loss.node().id() + 1;
+  const std::vector<Value> both = gradients(loss, {h, k});
+  EXPECT_EQ(both[0], both[1]);
+  const std::vector<std::string> ops = ops_added(graph, end);
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "add_n"), 1);
+}
+
+TEST(GradientSums, WaitWhileOtherSumsHoldBothParts) {
+  // The gradients of both sums are passed on: to a, and to b or c, which are differentiated behind them.
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const Value a = relu(w), b = relu(a), c = relu(a);
+  const Value first = a + b, second = a + c;
+  const Value loss = reduce_sum(first * second);
+  gradients(loss, {w});
+  // Then c's part comes, over which all three can be added.
+  const Node& sum = graph.find("gradients/add_n");
+  ASSERT_EQ(sum.inputs().size(), 3U);
+  EXPECT_EQ(sum.inputs()[2].node().inputs()[1], c);
+  EXPECT_EQ(&graph.find("gradients/add_n_1").inputs()[0].node(), &sum);
 }
 
 TEST(GradientSums, AreOfTheLineOfTheValue) {

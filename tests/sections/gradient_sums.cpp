@@ -80,6 +80,27 @@ TEST(GradientSums, OfSixAndOfThirtyTwoBf16UsesPeakAlikeInEveryCut) {
   }
 }
 
+TEST(GradientSums, OfGradientsThatOthersHoldTakeNoMemoryOfTheirOwn) {
+  // a is read by two additions, which pass their gradients on to b and c as well, and c's layer comes first.
+  const auto peak_of = [](bool shares) {
+    Graph graph;
+    GraphSectionManager manager(graph);
+    const Value x = placeholder(graph, "x", {4096, 4});
+    Value loss;
+    {
+      auto section = manager.new_section();
+      const Value a = dense(x, {.units = 4}), b = dense(x, {.units = 4}), c = dense(x, {.units = 4});
+      const Value first = (shares ? a : dense(x, {.units = 4})) + b, second = a + c;
+      loss = mean(square(first)) + mean(square(second));
+    }
+    manager.add_training_ops(Sgd{}, loss);
+    manager.prepare_training();
+    Session session(graph, {.threads = 1});
+    return manager.plan(session, {loss}, {{x, Shape{4096, 4}}}).planned_peak_bytes;
+  };
+  EXPECT_LE(peak_of(true), peak_of(false));
+}
+
 TEST(GradientSums, ThatRestBetweenSectionsFitTheBudgetOfTwoUses) {
   // What sections without the weight need while the sum rests is no more than the sum leaves.
   Chain chain(32, 8, Dtype::f32);
