@@ -81,24 +81,23 @@ TEST(GradientSums, OfSixAndOfThirtyTwoBf16UsesPeakAlikeInEveryCut) {
 }
 
 TEST(GradientSums, OfGradientsThatOthersHoldTakeNoMemoryOfTheirOwn) {
-  // a is read by two additions, which pass their gradients on to b and c as well, and c's layer comes first.
-  const auto peak_of = [](bool shares) {
-    Graph graph;
-    GraphSectionManager manager(graph);
-    const Value x = placeholder(graph, "x", {4096, 4});
-    Value loss;
-    {
-      auto section = manager.new_section();
-      const Value a = dense(x, {.units = 4}), b = dense(x, {.units = 4}), c = dense(x, {.units = 4});
-      const Value first = (shares ? a : dense(x, {.units = 4})) + b, second = a + c;
-      loss = mean(square(first)) + mean(square(second));
-    }
-    manager.add_training_ops(Sgd{}, loss);
-    manager.prepare_training();
-    Session session(graph, {.threads = 1});
-    return manager.plan(session, {loss}, {{x, Shape{4096, 4}}}).planned_peak_bytes;
-  };
-  EXPECT_LE(peak_of(true), peak_of(false));
+  // Two additions that read a pass their gradients on to b and c as well. While c's layer is differentiated there are
+  // a, both gradients and that of c's input; a sum for a would be a fifth.
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const Value x = placeholder(graph, "x", {4096, 2});
+  Value loss;
+  {
+    auto section = manager.new_section();
+    const Value a = dense(x, {.units = 64}), b = dense(a, {.units = 64}), c = dense(a, {.units = 64});
+    const Value first = a + b, second = a + c;
+    loss = mean(first) + mean(second);
+  }
+  manager.add_training_ops(Sgd{}, loss);
+  manager.prepare_training();
+  Session session(graph, {.threads = 1});
+  const std::size_t tensor = 4096 * 64 * sizeof(float);
+  EXPECT_LT(manager.plan(session, {loss}, {{x, Shape{4096, 2}}}).planned_peak_bytes, 4 * tensor + tensor / 2);
 }
 
 TEST(GradientSums, ThatRestBetweenSectionsFitTheBudgetOfTwoUses) {
@@ -151,7 +150,7 @@ TEST(GradientSums, AreTakenByFallingReadersWhateverTheCut) {
 
 /// The whole graph, sections and halves, poisoned; expect_exact lets tensors rest elsewhere besides.
 void expect_same_in_every_strategy(const TrainingCase& net) {
-  const std::optional<Failure> failure = find_failure(net, {.steps = 3, .poison = true});
+  const std::optional<Failure> failure = find_failure(net, {.steps = 2, .poison = true});
   EXPECT_FALSE(failure) << net.name << ": " << failure->text;
 }
 
@@ -193,11 +192,8 @@ TrainingCase recurrent(int steps, int each, int outside, Dtype dtype) {
 }
 
 TEST(GradientSums, OfARecurrentNetAreExactInEveryCut) {
-  for (Dtype dtype : {Dtype::f32, Dtype::bf16}) {
-    expect_same_in_every_strategy(recurrent(32, 8, 0, dtype));
-    expect_same_in_every_strategy(recurrent(9, 1, 2, dtype));
-  }
-  expect_exact(recurrent(4, 2, 0, Dtype::f32), {.steps = 2});
+  expect_same_in_every_strategy(recurrent(32, 16, 0, Dtype::f32));
+  for (Dtype dtype : {Dtype::f32, Dtype::bf16}) expect_same_in_every_strategy(recurrent(9, 1, 2, dtype));
 }
 
 /// A weight that is read in two sections with one between them that does not, before all sections, between and behind
@@ -226,10 +222,7 @@ TrainingCase scattered(Dtype dtype) {
 }
 
 TEST(GradientSums, OfReadersInsideAndOutsideOfSectionsAreExact) {
-  for (Dtype dtype : {Dtype::f32, Dtype::bf16}) {
-    expect_same_in_every_strategy(scattered(dtype));
-    expect_exact(scattered(dtype), {.steps = 2, .threads = 1});
-  }
+  for (Dtype dtype : {Dtype::f32, Dtype::bf16}) expect_same_in_every_strategy(scattered(dtype));
 }
 
 /// Sums of sums: gradients are passed on unchanged to many values, all of which are read again.
@@ -296,6 +289,10 @@ TEST(GradientSums, OfTiedEmbeddingsKeepOneSumAndOnePart) {
 }
 
 // ---- Swapping.
+
+TEST(GradientSums, TravelWithTheTensorsOfSections) {
+  expect_exact(scattered(Dtype::bf16), {.steps = 1, .threads = 1});
+}
 
 TEST(GradientSums, TravelWithTheGraphThatLmsEdits) {
   const TrainingCase net = recurrent(12, 12, 0, Dtype::f32);
