@@ -1,5 +1,7 @@
 // How the gradient of a value that is read several times is summed: in which order, in which form, and where.
 
+#include "autodiff/gradient_sums.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -122,6 +124,20 @@ TEST(GradientSums, OfMoreBf16ContributionsAreCarriedInF32UpToTheLast) {
   EXPECT_EQ(std::vector<std::string>(ops.end() - 9, ops.end()),
             (std::vector<std::string>{"relu_grad", "relu_grad", "accumulate", "relu_grad", "accumulate", "relu_grad",
                                       "accumulate", "relu_grad", "accumulate"}));
+}
+
+TEST(GradientSums, OfFewerContributionsThanExpectedAreStillOfTheValuesType) {
+  for (int given : {1, 2, 3, 4}) {
+    for (int expected = given; expected < 6; ++expected) {
+      Graph graph;
+      const Value value = fill(graph, {2}, 1, Dtype::bf16);
+      GradientSums sums;
+      for (int i = 0; i < expected; ++i) sums.expect(value);
+      EXPECT_FALSE(sums.total(value).valid());
+      for (int i = 0; i < given; ++i) sums.contribute({{value, fill(graph, {2}, i, Dtype::bf16)}}, kNoGroup);
+      EXPECT_EQ(sums.total(value).type().text(), "bf16[2]") << given << " of " << expected;
+    }
+  }
 }
 
 TEST(GradientSums, StandInTheGroupOfTheReaderWhosePartTheyAdd) {

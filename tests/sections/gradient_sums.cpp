@@ -24,13 +24,13 @@ namespace {
 
 // ---- Memory.
 
-constexpr std::int64_t kWidth = 256;
-constexpr std::size_t kWeightBytes = kWidth * kWidth * sizeof(float);
+constexpr std::int64_t kSide = 256;
+constexpr std::size_t kWeightBytes = kSide * kSide * sizeof(float);
 
 /// A weight that a chain of layers reads `uses` times, in sections of `each` of them.
 struct Chain {
   Chain(int uses, int each, Dtype dtype) {
-    const Value w = variable("w", truncated_normal(graph, {kWidth, kWidth}, {.stddev = 0.05F}));
+    const Value w = variable("w", truncated_normal(graph, {kSide, kSide}, {.stddev = 0.05F}));
     const Value shared = dtype == Dtype::f32 ? w : cast(w, dtype);
     Value h = dtype == Dtype::f32 ? x : cast(x, dtype);
     std::optional<SectionScope> section;
@@ -46,14 +46,14 @@ struct Chain {
   }
   ProgramReport plan(bool whole, const SessionOptions& options = {.threads = 1}) {
     Session session(graph, options);
-    const FeedTypes types = {{x, Shape{1, kWidth}}};
+    const FeedTypes types = {{x, Shape{1, kSide}}};
     return whole ? session.plan({loss}, types, {.targets = manager.training_operations()})
                  : manager.plan(session, {loss}, types);
   }
 
   Graph graph;
   GraphSectionManager manager{graph};
-  Value x = placeholder(graph, "x", {1, kWidth}), loss;
+  Value x = placeholder(graph, "x", {1, kSide}), loss;
 };
 
 constexpr std::size_t kAlike = kWeightBytes / 4;  // far less than another gradient; what layers keep is less still
