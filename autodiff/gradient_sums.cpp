@@ -1,5 +1,6 @@
 #include "autodiff/gradient_sums.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "graph/ops/arithmetic.h"
@@ -45,8 +46,11 @@ Value GradientSums::total(const Value& value) {
 bool GradientSums::has_to_wait(const Value& value, const Sum& sum) const {
   if (value.dtype() == Dtype::bf16) return sum.expected <= kMostThatWait && sum.received < sum.expected;
   // The end of a variable's sum is that of the whole pass.
-  const bool ends_late = value.node().inputs().empty();
-  return !ends_late && sum.parts.size() == 2 && holders_.at(sum.parts[0]) > 1 && holders_.at(sum.parts[1]) > 1;
+  if (value.node().inputs().empty() || sum.parts.size() != 2) return false;
+  const auto is_held_elsewhere = [&](const Value& part) {
+    return holders_.at(part) > std::count(sum.parts.begin(), sum.parts.end(), part);
+  };
+  return std::all_of(sum.parts.begin(), sum.parts.end(), is_held_elsewhere);
 }
 
 void GradientSums::add_parts(const Value& value, Sum& sum, bool is_last) {

@@ -50,7 +50,7 @@ class GradientSums {
   void hold(const std::vector<Value>& parts, int change);
 
   std::map<Value, Sum> sums_;
-  std::map<Value, int> holders_;               ///< of each part, how many sums still have it
+  std::map<Value, int> holders_;               ///< of each part, how often sums still have it
   std::map<std::vector<Value>, Value> added_;  ///< what has been added up, by its parts
 };
 
