@@ -187,18 +187,12 @@ std::vector<Line> arithmetic_lines() {
       of_two("maximum", maximum),
       of_two("minimum", minimum),
       {"select", [](Inputs& in) { return of_two(in, [](Value a, Value b) { return select(less(a, b), b, a); }); }},
-      {"add_n",
-       [](Inputs& in) {
+      {"add_n", [](Inputs& in) {
          std::vector<Value> values;
          for (int i = 0; i < 40; ++i) values.push_back(in.bf16({9, 5}));
          std::vector<Value> few(values.begin(), values.begin() + 3);
-         return std::vector{add_n(values), add_n(few), add_n({in.extreme({64}), in.extreme({64})})};
-       }},
-      {"accumulate", [](Inputs& in) {
-         const Value narrow = in.bf16({9, 5}), part = in.bf16({9, 5}), wide = in.f32({9, 5});
-         return std::vector{accumulate(narrow, part, Dtype::f32), accumulate(wide, part, Dtype::f32),
-                            accumulate(wide, part, Dtype::bf16),
-                            accumulate(in.extreme({64}), in.extreme({64}), Dtype::bf16)};
+         return std::vector{add_n(values), add_n(few), add_n({in.extreme({64}), in.extreme({64})}),
+                            accumulate(accumulate(few[0], few[1], Dtype::f32), few[2], Dtype::bf16)};
        }}};
 }
 
