@@ -1,0 +1,187 @@
+#include "tests/support/program_world.h"
+
+#include <map>
+
+#include "graph/ops/activation.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/random.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/reshape.h"
+#include "graph/ops/update.h"
+#include "tests/support/dice.h"
+#include "tests/support/layer_kinds.h"
+
+namespace sectionflow::testing {
+namespace {
+
+template <class Item>
+const Item& counted_round(const std::vector<Item>& items, int number) {
+  return items.at(static_cast<std::size_t>(number) % items.size());
+}
+
+bool is_float(Value value) {
+  return value.dtype() == Dtype::f32 || value.dtype() == Dtype::bf16;
+}
+
+}  // namespace
+
+ProgramWorld::ProgramWorld(const ProgramSpec& spec) : manager_(graph_) {
+  const auto before_prepare = [&](const TrainingNet& net) {
+    net_ = net;
+    collect_values();
+    // Variables have to be there before a session is initialised, whenever they are used.
+    std::vector<ExtraSpec> all = spec.extras;
+    for (const CallSpec& call : spec.calls) {
+      if (call.kind == CallKind::prepare) all.push_back(late_extra(call));
+    }
+    for (const ExtraSpec& extra : all) states_.push_back(new_state(extra));
+    next_state_ = spec.extras.size();
+    for (std::size_t i = 0; i < spec.extras.size(); ++i) add(spec.extras[i], states_[i]);
+  };
+  net_ = training_case(spec.model, before_prepare).build(graph_, manager_);
+}
+
+void ProgramWorld::collect_values() {
+  values_ = {net_.loss};
+  values_.insert(values_.end(), net_.values.begin(), net_.values.end());
+  for (Operation update : manager_.training_operations()) {
+    updates_.push_back(update);
+    const auto& inputs = update.node().inputs();
+    for (Value input : inputs) {
+      const bool like_variable = input.shape() == inputs.front().shape() && input.dtype() == Dtype::f32;
+      if (like_variable && !is_variable(input) && update.node().phase() == Phase::training) gradients_.push_back(input);
+    }
+  }
+  values_.insert(values_.end(), gradients_.begin(), gradients_.end());
+  trained_ = graph_.values(kTrainableVariables);
+  values_.insert(values_.end(), trained_.begin(), trained_.end());
+  values_.push_back(graph_.find("images").output());
+}
+
+ExtraSpec ProgramWorld::late_extra(const CallSpec& call) const {
+  return {.kind = static_cast<ExtraKind>(call.option % kNumExtraKinds),
+          .source = call.fetches,
+          .other = call.option / kNumExtraKinds,
+          .trains = call.fetches % 5 == 1};
+}
+
+Value ProgramWorld::new_state(const ExtraSpec& extra) {
+  const auto make = [&](Shape shape, Dtype dtype, double value) {
+    return variable("state", fill(graph_, std::move(shape), value, dtype), {.trainable = false});
+  };
+  if (extra.kind == ExtraKind::count) return make({}, Dtype::i64, 3);
+  if (extra.kind == ExtraKind::average) return make(counted_round(trained_, extra.source).shape(), Dtype::f32, 0.5);
+  return make({}, Dtype::f32, 0.25);
+}
+
+Value ProgramWorld::mean_of(int number) const {
+  Value value = counted_round(values_, number);
+  if (!is_float(value)) value = net_.loss;
+  return mean(in_f32(value));
+}
+
+void ProgramWorld::train(Operation update, const ExtraSpec& extra) {
+  graph_.add_to_collection(kUpdateOperations, update);
+  if (extra.trains) graph_.add_to_collection(kTrainingOperations, update);
+  updates_.push_back(update);
+}
+
+void ProgramWorld::add(const ExtraSpec& extra, Value state) {
+  switch (extra.kind) {
+    case ExtraKind::average: {
+      const Value is_training = graph_.find("is_training").output();
+      return train(update_moving_average(state, counted_round(trained_, extra.source), is_training, 0.7F), extra);
+    }
+    case ExtraKind::count:
+      return train(assign_add(state, fill(graph_, {}, 1, Dtype::i64)), extra);
+    case ExtraKind::collect:
+      return train(assign_add(state, reduce_sum(counted_round(gradients_, extra.source)) * 0.1F), extra);
+    case ExtraKind::copy:
+      return train(assign(state, mean_of(extra.source)), extra);
+    case ExtraKind::follow: {
+      const Operation behind = assign_add(state, mean_of(extra.source) * 0.1F);
+      graph_.add_control_edge(counted_round(updates_, extra.other), behind);
+      return train(behind, extra);
+    }
+    case ExtraKind::wait: {
+      const Value waiting = mean_of(extra.source) * 1.5F;
+      graph_.add_control_edge(counted_round(updates_, extra.other), Operation(waiting));
+      values_.push_back(waiting);
+      return;
+    }
+    case ExtraKind::mix: {
+      const Value read = counted_round(states_, extra.other);
+      const Value scale = read.dtype() == Dtype::f32 ? mean(read) : mean_of(extra.other);
+      values_.push_back(mean_of(extra.source) * mean_of(extra.source / 7 + extra.other) * scale);
+      return;
+    }
+  }
+}
+
+void ProgramWorld::add_late(const CallSpec& call) {
+  add(late_extra(call), states_.at(next_state_++));
+}
+
+Value ProgramWorld::derive(const CallSpec& call, bool remembered) {
+  const int source = call.option / 7;
+  Value value = counted_round(values_, source);
+  if (!is_float(value)) value = net_.loss;
+  const Value x = in_f32(value);
+  const auto made = [&]() -> Value {
+    switch (call.option % 7) {
+      case 0:
+        return x * 3.0F;
+      case 1:
+        return tanh(x);
+      case 2:
+        return reshape(value, {-1});
+      case 3:
+        return mean(x) * mean_of(call.fetches);
+      case 4:
+        return mean(x) + random_normal(graph_, {}, {.stddev = 0.5F});
+      case 5:
+        return relu(x * 2.0F - 0.1F) + random_uniform(graph_, {});
+      default:
+        return mean_of(call.fetches) * counted_round(states_.empty() ? trained_ : states_, call.fetches);
+    }
+  };
+  const bool counts = call.option % 7 == 6 && !states_.empty() && counted_round(states_, call.fetches).dtype() != Dtype::f32;
+  const Value result = counts ? mean(x) * 0.5F : made();
+  if (remembered) values_.push_back(result);
+  return result;
+}
+
+bool ProgramWorld::is_forward(Value value) const {
+  std::map<const Node*, bool> known;
+  const auto forward = [&](const auto& self, const Node& node) -> bool {
+    if (node.op().name == "variable" || node.op().name == "placeholder") return true;
+    const auto found = known.find(&node);
+    if (found != known.end()) return found->second;
+    bool result = node.phase() == Phase::model && node.op().updated_inputs.empty();
+    for (Value input : node.inputs()) result = result && self(self, input.node());
+    for (const Node* control : node.control_inputs()) result = result && self(self, *control);
+    known[&node] = result;
+    return result;
+  };
+  return forward(forward, value.node());
+}
+
+std::vector<Value> ProgramWorld::fetches_of(const CallSpec& call, bool forward_only) const {
+  if (call.fetches == 0) return {net_.loss};
+  Dice dice(static_cast<std::uint64_t>(call.fetches));
+  std::vector<Value> drawn;
+  if (dice.chance(60)) drawn.push_back(net_.loss);
+  const auto more = dice.between(0, 3);
+  for (std::int64_t i = 0; i < more; ++i) {
+    const Value value = counted_round(values_, static_cast<int>(dice.between(0, 9999)));
+    if (!forward_only || is_forward(value)) drawn.push_back(value);
+  }
+  return drawn;
+}
+
+Value ProgramWorld::variable_of(int number) const {
+  return counted_round(graph_.values(kVariables), number);
+}
+
+}  // namespace sectionflow::testing
