@@ -68,7 +68,9 @@ class Player {
 
   void count(CallKind kind, Ending ending) const {
     CallCounts& counts = *play_.hooks.counts;
-    auto& of_ending = ending == Ending::done ? counts.done : ending == Ending::refused ? counts.refused : counts.skipped;
+    auto& of_ending = ending == Ending::done      ? counts.done
+                      : ending == Ending::refused ? counts.refused
+                                                  : counts.skipped;
     ++of_ending[static_cast<std::size_t>(kind)];
   }
 
@@ -146,7 +148,8 @@ class Player {
                const std::function<bool(std::size_t budget)>& fits = {}) {
     const auto refusal = refusal_of(call);
     if (!refusal) {
-      if (pair.pending) fail(Failure::Kind::complaint, "pending", "the call was accepted while a forward half is pending");
+      if (pair.pending)
+        fail(Failure::Kind::complaint, "pending", "the call was accepted while a forward half is pending");
       return false;
     }
     if (pair.pending && refusal->code == ErrorCode::pending_half) return true;
@@ -246,7 +249,7 @@ class Player {
   }
 
   Ending run_backward(Pair& pair, const CallSpec& call) {
-    const bool own = call.fetches != 0 && call.option % 4 != 0;
+    const bool own = call.option % 4 != 0;
     const std::vector<Value> fetches = own ? play_.subject.fetches_of(call, false) : std::vector<Value>();
     const auto sections = placed(call, fetches);
     std::vector<std::vector<Value>> asked(own ? sections.size() : 0);
@@ -254,8 +257,7 @@ class Player {
       for (std::size_t i : sections[k]) asked[k].push_back(fetches[i]);
     }
     std::vector<std::vector<HostTensor>> found;
-    const auto refusal =
-        refusal_of([&] { found = play_.subject.manager().run_backward(*pair.session, asked); });
+    const auto refusal = refusal_of([&] { found = play_.subject.manager().run_backward(*pair.session, asked); });
     if (!pair.pending) {
       if (refusal && refusal->code == ErrorCode::pending_half) return Ending::refused;
       fail(Failure::Kind::complaint, "pending", "run_backward without a forward half was not refused as such");
@@ -300,7 +302,9 @@ class Player {
       Session other(play_.subject.graph(), options);
       return other.plan(fetches, types_of(feeds)).fits;
     };
-    if (refused(pair, [&] { found.fetched = pair.session->run(fetches, feeds); }, plain, fits)) return Ending::refused;
+    if (refused(
+            pair, [&] { found.fetched = pair.session->run(fetches, feeds); }, plain, fits))
+      return Ending::refused;
     plain();
     expect_same("the run", found, right, fetches);
     expect_memory(pair, "the run");
@@ -316,19 +320,22 @@ class Player {
     const Feeds feeds = play_.subject.net().feeds(pair.step, store);
     bool trained = false;
     const auto use = [&](Value made) {
-      switch (call.option / 50 % 4) {
-        case 0:
+      RolledBackUse use = rolled_back_use(call);
+      // What waits for an update brings it along: a run of it would train.
+      if (use == RolledBackUse::run && !play_.subject.is_forward(made)) use = RolledBackUse::plan;
+      switch (use) {
+        case RolledBackUse::run:
           pair.session->run({made}, feeds);
           return;
-        case 1:
+        case RolledBackUse::cycle:
           manager.run_full_cycle(*pair.session, {loss, made}, feeds);
           trained = true;
           return;
-        case 2:
+        case RolledBackUse::forward:
           manager.run_forward(*pair.session, {play_.subject.is_forward(made) ? made : loss}, feeds);
           manager.discard_forward(*pair.session);
           return;
-        default:
+        case RolledBackUse::plan:
           manager.plan(*pair.session, {made, loss}, types_of(feeds));
           return;
       }

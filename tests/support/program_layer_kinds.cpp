@@ -4,7 +4,9 @@
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/cast.h"
 #include "graph/ops/matmul.h"
+#include "graph/ops/reduce.h"
 #include "graph/ops/reshape.h"
+#include "graph/ops/update.h"
 #include "tests/support/layer_kinds.h"
 
 namespace sectionflow::testing {
@@ -16,11 +18,22 @@ std::vector<std::int64_t> dims_for_any_batch(Value x) {
   return dims;
 }
 
+/// A variable that is changed once a step, and here read by nobody but who looks at it.
+void look_at_total(ModelBuilder& model, const LayerSpec& layer, Value x) {
+  const Value total = model.state(layer, "seen", {}, 0.2F);
+  model.graph.add_to_collection(kUpdateOperations, assign_add(total, mean(x) * 0.1F));
+  model.views.push_back(total * 3.0F);
+}
+
 /// The tensor under another name, here where it is read first: only to be looked at, or also for the layer to read.
 Value view(ModelBuilder& model, const LayerSpec& layer, Value x) {
+  if (layer.option % 3 == 2) {
+    look_at_total(model, layer, x);
+    return silu(x);
+  }
   const Value flat = reshape(x, {-1});
   model.views.push_back(flat);
-  if (layer.option % 2 == 0) return silu(x);
+  if (layer.option % 3 == 0) return silu(x);
   return reshape(tanh(reshape(flat, Shape(dims_for_any_batch(x)))), Shape(dims_for_any_batch(x)));
 }
 
@@ -52,7 +65,7 @@ Value halve(ModelBuilder& model, const LayerSpec& layer, Value x) {
 const std::vector<LayerKind>& program_layer_kinds() {
   static const std::vector<LayerKind> kinds = [] {
     std::vector<LayerKind> all;
-    all.push_back({.name = "view", .weight = 3, .options = 2, .build = view});
+    all.push_back({.name = "view", .weight = 3, .options = 3, .build = view});
     all.push_back({.name = "recur", .weight = 2, .shares = true, .options = 3, .build = recur});
     all.push_back({.name = "half", .weight = 2, .sized = true, .options = 3, .build = halve});
     return all;

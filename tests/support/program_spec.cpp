@@ -175,7 +175,7 @@ void read(Spec& spec, const Json& json) {
 
 const char* name_of(CallKind kind) {
   constexpr std::array<const char*, kNumCallKinds> names = {
-      "whole", "cycle",      "forward", "backward", "discard", "evaluate", "compute", "add",     "roll_back", "prepare",
+      "whole",      "cycle", "forward", "backward", "discard", "evaluate", "compute", "add",     "roll_back", "prepare",
       "initialize", "write", "save",    "load",     "reload",  "lms",      "swap",    "options", "smallest"};
   return names.at(static_cast<std::size_t>(kind));
 }
@@ -184,6 +184,10 @@ const char* name_of(ExtraKind kind) {
   constexpr std::array<const char*, kNumExtraKinds> names = {"average", "count", "collect", "copy",
                                                              "follow",  "wait",  "mix"};
   return names.at(static_cast<std::size_t>(kind));
+}
+
+RolledBackUse rolled_back_use(const CallSpec& call) {
+  return static_cast<RolledBackUse>(call.option / 2 % 4);
 }
 
 std::string listing(const ProgramSpec& spec) {

@@ -54,13 +54,24 @@ inline constexpr int kNumCallKinds = 19;
 const char* name_of(CallKind kind);
 const char* name_of(ExtraKind kind);
 
+// CallSpec::fetches: the loss; the latest of all values; both; all that additions and calls have made.
+inline constexpr int kFetchesLoss = 0, kFetchesTheLatest = 1, kFetchesLossAndLatest = 2, kFetchesAllMade = 3,
+                     kFirstDrawnFetches = 4;
+
 /// One call. Which values it fetches, and what else it does, is drawn from its numbers.
 struct CallSpec {
   CallKind kind = CallKind::cycle;
   int session = 0;  ///< of two that share the graph and the manager
-  int fetches = 0;  ///< decides what is fetched beside the loss; 0: nothing
+  int fetches = 0;  ///< one of those below, or from kFirstDrawnFetches on the seed of a draw
   int option = 0;
 };
+
+/// What CallKind::add and CallKind::roll_back make: CallSpec::option modulo this says which operation, the rest of it
+/// says what that reads.
+inline constexpr int kDerivations = 9;
+/// What is done with nodes before they are rolled back.
+enum class RolledBackUse { run, cycle, forward, plan };
+RolledBackUse rolled_back_use(const CallSpec& call);
 
 /// A model, what is added to its training, the sessions, and what is called on them, as plain data.
 struct ProgramSpec {

@@ -1,5 +1,6 @@
 #include "tests/support/program_world.h"
 
+#include <algorithm>
 #include <map>
 
 #include "graph/ops/activation.h"
@@ -43,10 +44,12 @@ ProgramWorld::ProgramWorld(const ProgramSpec& spec) : manager_(graph_) {
 }
 
 void ProgramWorld::collect_values() {
-  values_ = {net_.loss};
-  values_.insert(values_.end(), net_.values.begin(), net_.values.end());
+  // What is special comes first: other names of tensors, the model's own updates.
+  values_.assign(net_.values.rbegin(), net_.values.rend());
+  values_.push_back(net_.loss);
+  updates_ = graph_.operations(kUpdateOperations);
   for (Operation update : manager_.training_operations()) {
-    updates_.push_back(update);
+    if (std::find(updates_.begin(), updates_.end(), update) == updates_.end()) updates_.push_back(update);
     const auto& inputs = update.node().inputs();
     for (Value input : inputs) {
       const bool like_variable = input.shape() == inputs.front().shape() && input.dtype() == Dtype::f32;
@@ -57,6 +60,7 @@ void ProgramWorld::collect_values() {
   trained_ = graph_.values(kTrainableVariables);
   values_.insert(values_.end(), trained_.begin(), trained_.end());
   values_.push_back(graph_.find("images").output());
+  num_model_values_ = values_.size();
 }
 
 ExtraSpec ProgramWorld::late_extra(const CallSpec& call) const {
@@ -111,9 +115,7 @@ void ProgramWorld::add(const ExtraSpec& extra, Value state) {
       return;
     }
     case ExtraKind::mix: {
-      const Value read = counted_round(states_, extra.other);
-      const Value scale = read.dtype() == Dtype::f32 ? mean(read) : mean_of(extra.other);
-      values_.push_back(mean_of(extra.source) * mean_of(extra.source / 7 + extra.other) * scale);
+      values_.push_back(mean_of(extra.source) * mean_of(extra.other) * float_state(extra.other));
       return;
     }
   }
@@ -124,32 +126,44 @@ void ProgramWorld::add_late(const CallSpec& call) {
 }
 
 Value ProgramWorld::derive(const CallSpec& call, bool remembered) {
-  const int source = call.option / 7;
-  Value value = counted_round(values_, source);
+  Value value = counted_round(values_, call.option / kDerivations);
   if (!is_float(value)) value = net_.loss;
-  const Value x = in_f32(value);
-  const auto made = [&]() -> Value {
-    switch (call.option % 7) {
-      case 0:
-        return x * 3.0F;
-      case 1:
-        return tanh(x);
-      case 2:
-        return reshape(value, {-1});
-      case 3:
-        return mean(x) * mean_of(call.fetches);
-      case 4:
-        return mean(x) + random_normal(graph_, {}, {.stddev = 0.5F});
-      case 5:
-        return relu(x * 2.0F - 0.1F) + random_uniform(graph_, {});
-      default:
-        return mean_of(call.fetches) * counted_round(states_.empty() ? trained_ : states_, call.fetches);
-    }
-  };
-  const bool counts = call.option % 7 == 6 && !states_.empty() && counted_round(states_, call.fetches).dtype() != Dtype::f32;
-  const Value result = counts ? mean(x) * 0.5F : made();
+  const Value result = derived(call, value);
   if (remembered) values_.push_back(result);
   return result;
+}
+
+Value ProgramWorld::derived(const CallSpec& call, Value value) {
+  const Value x = in_f32(value);
+  switch (call.option % kDerivations) {
+    case 0:
+      return x * 3.0F;
+    case 1:
+      return tanh(x);
+    case 2:
+      return reshape(value, {-1});
+    case 3:
+      return mean(x) * mean_of(call.fetches);
+    case 4:
+      return mean(x) + random_normal(graph_, {}, {.stddev = 0.5F});
+    case 5:
+      return relu(x * 2.0F - 0.1F) + random_uniform(graph_, {});
+    case 6:
+      return x * float_state(call.fetches);
+    case 7:
+      return relu(relu(relu(relu(x)))) + mean_of(call.fetches);
+    default:
+      return relu(relu(x)) * float_state(call.fetches) + x;
+  }
+}
+
+/// A scalar variable that additions change, or a number where there is none.
+Value ProgramWorld::float_state(int number) {
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const Value state = counted_round(states_, number + static_cast<int>(i));
+    if (state.type() == TensorType{Dtype::f32, {}}) return state;
+  }
+  return constant(graph_, 0.5F);
 }
 
 bool ProgramWorld::is_forward(Value value) const {
@@ -168,15 +182,30 @@ bool ProgramWorld::is_forward(Value value) const {
 }
 
 std::vector<Value> ProgramWorld::fetches_of(const CallSpec& call, bool forward_only) const {
-  if (call.fetches == 0) return {net_.loss};
-  Dice dice(static_cast<std::uint64_t>(call.fetches));
   std::vector<Value> drawn;
+  const auto draw = [&](Value value) {
+    if (!forward_only || is_forward(value)) drawn.push_back(value);
+  };
+  switch (call.fetches) {
+    case kFetchesLoss:
+      return {net_.loss};
+    case kFetchesTheLatest:
+      draw(values_.back());
+      return drawn;
+    case kFetchesLossAndLatest:
+      drawn.push_back(net_.loss);
+      draw(values_.back());
+      return drawn;
+    case kFetchesAllMade:
+      for (std::size_t i = num_model_values_; i < values_.size(); ++i) draw(values_[i]);
+      return drawn;
+    default:
+      break;
+  }
+  Dice dice(static_cast<std::uint64_t>(call.fetches));
   if (dice.chance(60)) drawn.push_back(net_.loss);
   const auto more = dice.between(0, 3);
-  for (std::int64_t i = 0; i < more; ++i) {
-    const Value value = counted_round(values_, static_cast<int>(dice.between(0, 9999)));
-    if (!forward_only || is_forward(value)) drawn.push_back(value);
-  }
+  for (std::int64_t i = 0; i < more; ++i) draw(counted_round(values_, static_cast<int>(dice.between(0, 9999))));
   return drawn;
 }
 

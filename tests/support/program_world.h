@@ -39,11 +39,14 @@ class ProgramWorld {
   void train(Operation update, const ExtraSpec& extra);
   /// The mean of a value, counted round.
   Value mean_of(int number) const;
+  Value float_state(int number);
+  Value derived(const CallSpec& call, Value value);
 
   Graph graph_;
   GraphSectionManager manager_;
   TrainingNet net_;
-  std::vector<Value> values_;
+  std::vector<Value> values_;  // the model's first, then what was made
+  std::size_t num_model_values_ = 0;
   std::vector<Value> trained_, gradients_;
   std::vector<Value> states_;       // of the additions, early and late
   std::size_t next_state_ = 0;      // of the late ones

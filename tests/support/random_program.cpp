@@ -41,10 +41,15 @@ TrainingSpec draw_model(Dice& dice, std::uint64_t seed) {
   return model;
 }
 
+/// Small ones more often: they stand for what is special in a model.
+int draw_number(Dice& dice) {
+  return static_cast<int>(std::min(dice.between(0, 20), dice.between(0, 20)));
+}
+
 ExtraSpec draw_extra(Dice& dice) {
   return {.kind = static_cast<ExtraKind>(dice.between(0, kNumExtraKinds - 1)),
-          .source = static_cast<int>(dice.between(0, 30)),
-          .other = static_cast<int>(dice.between(0, 30)),
+          .source = draw_number(dice),
+          .other = draw_number(dice),
           .trains = dice.chance(15)};
 }
 
@@ -53,47 +58,104 @@ struct Weighted {
   int weight;
 };
 constexpr Weighted kCalls[] = {
-    {CallKind::whole, 8},   {CallKind::cycle, 14},   {CallKind::evaluate, 5}, {CallKind::compute, 5},
-    {CallKind::add, 7},     {CallKind::roll_back, 7}, {CallKind::prepare, 5},  {CallKind::initialize, 2},
-    {CallKind::write, 3},   {CallKind::save, 3},     {CallKind::load, 2},     {CallKind::reload, 3},
-    {CallKind::lms, 4},     {CallKind::swap, 3},     {CallKind::options, 4},  {CallKind::smallest, 4},
-    {CallKind::forward, 14}, {CallKind::discard, 1},  {CallKind::backward, 3},
+    {CallKind::whole, 8},    {CallKind::cycle, 14},    {CallKind::evaluate, 5}, {CallKind::compute, 5},
+    {CallKind::add, 7},      {CallKind::roll_back, 9}, {CallKind::prepare, 5},  {CallKind::initialize, 2},
+    {CallKind::write, 3},    {CallKind::save, 3},      {CallKind::load, 2},     {CallKind::reload, 3},
+    {CallKind::lms, 4},      {CallKind::swap, 3},      {CallKind::options, 4},  {CallKind::smallest, 4},
+    {CallKind::forward, 14}, {CallKind::discard, 1},   {CallKind::backward, 3},
 };
 
-CallSpec draw_call(Dice& dice) {
-  int total = 0;
-  for (const Weighted& call : kCalls) total += call.weight;
-  auto place = static_cast<int>(dice.between(0, total - 1));
-  CallSpec drawn;
-  for (const Weighted& call : kCalls) {
-    drawn.kind = call.kind;
-    if (place < call.weight) break;
-    place -= call.weight;
+/// Draws calls whose fetches often are those of calls before: programs that sessions keep are then played again.
+class CallDice {
+ public:
+  explicit CallDice(Dice& dice) : dice_(dice) {
+    for (int& fetches : favourites_) fetches = static_cast<int>(dice.between(kFirstDrawnFetches, 999));
   }
-  drawn.session = dice.chance(25) ? 1 : 0;
-  drawn.fetches = dice.chance(30) ? 0 : static_cast<int>(dice.between(1, 999));
-  drawn.option = static_cast<int>(dice.between(0, 999));
-  return drawn;
+
+  CallSpec draw() {
+    int total = 0;
+    for (const Weighted& call : kCalls) total += call.weight;
+    auto place = static_cast<int>(dice_.between(0, total - 1));
+    CallSpec drawn;
+    for (const Weighted& call : kCalls) {
+      drawn.kind = call.kind;
+      if (place < call.weight) break;
+      place -= call.weight;
+    }
+    return with_numbers(drawn);
+  }
+  CallSpec draw(CallKind kind, int session) {
+    CallSpec drawn = with_numbers({.kind = kind});
+    drawn.session = session;
+    return drawn;
+  }
+  CallSpec draw(CallKind kind, int session, int fetches) {
+    CallSpec drawn = draw(kind, session);
+    drawn.fetches = fetches;
+    return drawn;
+  }
+
+ private:
+  CallSpec with_numbers(CallSpec drawn) {
+    drawn.session = dice_.chance(25) ? 1 : 0;
+    drawn.fetches = dice_.chance(60)   ? static_cast<int>(dice_.between(0, kFirstDrawnFetches - 1))
+                    : dice_.chance(60) ? favourites_[dice_.between(0, 1)]
+                                       : static_cast<int>(dice_.between(kFirstDrawnFetches, 999));
+    drawn.option = static_cast<int>(dice_.between(0, 9999));
+    return drawn;
+  }
+
+  Dice& dice_;
+  int favourites_[2];
+};
+
+/// The call, and what makes most of it: the other half of a cycle; the same cycle before and behind an update that is
+/// new; other nodes in the place of those that were taken out.
+void draw_episode(Dice& dice, CallDice& draw, std::vector<CallSpec>& calls) {
+  const CallSpec call = draw.draw();
+  const int session = call.session;
+  const CallKind trains = dice.chance(70) ? CallKind::cycle : CallKind::whole;
+  switch (call.kind) {
+    case CallKind::forward: {
+      calls.push_back(call);
+      if (dice.chance(40)) {
+        CallSpec between = draw.draw();
+        if (dice.chance(80)) between.session = 1 - session;
+        calls.push_back(between);
+      }
+      calls.push_back(draw.draw(dice.chance(85) ? CallKind::backward : CallKind::discard, session));
+      return;
+    }
+    case CallKind::prepare: {
+      const bool around = dice.chance(70);
+      const int fetches = draw.draw().fetches;
+      if (around) calls.push_back(draw.draw(trains, session, fetches));
+      calls.push_back(call);
+      if (around) calls.push_back(draw.draw(trains, session, fetches));
+      return;
+    }
+    case CallKind::roll_back: {
+      calls.push_back(call);
+      if (!dice.chance(80)) return;
+      // Often an operation of the same kind that reads another value: all numbers of nodes are then the same again.
+      CallSpec add = draw.draw(CallKind::add, session);
+      if (dice.chance(60)) add.option += call.option % kDerivations - add.option % kDerivations;
+      calls.push_back(add);
+      const bool alone = rolled_back_use(call) == RolledBackUse::run;
+      calls.push_back(
+          draw.draw(alone ? CallKind::compute : trains, session, alone ? kFetchesTheLatest : kFetchesLossAndLatest));
+      return;
+    }
+    default:
+      calls.push_back(call);
+  }
 }
 
-/// Calls in any order; a forward half mostly comes to its end, at once or behind calls for the other session.
 std::vector<CallSpec> draw_calls(Dice& dice) {
   std::vector<CallSpec> calls;
-  const auto count = static_cast<std::size_t>(dice.between(3, 9));
-  while (calls.size() < count) {
-    const CallSpec call = draw_call(dice);
-    calls.push_back(call);
-    if (call.kind != CallKind::forward) continue;
-    CallSpec end = draw_call(dice);
-    end.kind = dice.chance(85) ? CallKind::backward : CallKind::discard;
-    end.session = call.session;
-    if (dice.chance(40)) {
-      CallSpec between = draw_call(dice);
-      if (dice.chance(80)) between.session = 1 - call.session;
-      calls.push_back(between);
-    }
-    calls.push_back(end);
-  }
+  CallDice draw(dice);
+  const auto count = static_cast<std::size_t>(dice.between(3, 8));
+  while (calls.size() < count) draw_episode(dice, draw, calls);
   return calls;
 }
 
@@ -103,7 +165,7 @@ ProgramSpec random_program(std::uint64_t seed) {
   Dice dice(seed + 9'000'000);
   ProgramSpec spec;
   spec.model = draw_model(dice, seed);
-  const auto extras = dice.between(0, 4);
+  const auto extras = dice.between(0, 5);
   for (std::int64_t i = 0; i < extras; ++i) spec.extras.push_back(draw_extra(dice));
   spec.calls = draw_calls(dice);
   spec.swap_variables = dice.chance(25);
