@@ -1,18 +1,16 @@
-// Plays random programs: models, additions to their training, and calls in odd orders, each beside a plain session of the
-// whole graph, for as many seeds as asked for. docs/exactness.md tells how to read a failure.
+// Plays random programs: models, additions to their training, and calls in odd orders, each beside a plain session of
+// the whole graph, for as many seeds as asked for. docs/exactness.md tells how to read a failure.
 
 #include <glog/logging.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <cstring>
 #include <iostream>
 
 #include "base/log.h"
 #include "tests/support/shrink_program.h"
+#include "tests/support/watchdog.h"
 
 namespace {
 
@@ -31,35 +29,10 @@ struct Arguments {
   std::vector<std::string> without{};
 };
 
-/// Ends the process where a program hangs or crashes, and says which program it was.
-class Watchdog {
- public:
-  explicit Watchdog(unsigned seconds) {
-    seconds_ = seconds;
-    for (int signal : {SIGALRM, SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL}) std::signal(signal, bark);
-  }
-  static void watch(const ProgramSpec& spec) {
-    const std::string text = "seed " + std::to_string(spec.model.seed) + "; to play it: random_programs --spec '" +
-                             text_of_spec(spec) + "'\n";
-    length_ = std::min(text.size(), sizeof(text_));
-    std::memcpy(text_, text.data(), length_);
-    alarm(seconds_);
-  }
-  static void rest() { alarm(0); }
-
- private:
-  /// Only what a signal handler may call.
-  static void bark(int signal) {
-    static constexpr char kHangs[] = "it hangs: ", kCrashes[] = "it crashes: ";
-    const bool hangs = signal == SIGALRM;
-    (void)!write(STDOUT_FILENO, hangs ? kHangs : kCrashes, hangs ? sizeof(kHangs) - 1 : sizeof(kCrashes) - 1);
-    (void)!write(STDOUT_FILENO, text_, length_);
-    _exit(2);
-  }
-  static inline unsigned seconds_ = 0;
-  static inline std::size_t length_ = 0;
-  static inline char text_[65536] = {};
-};
+void watch(const ProgramSpec& spec) {
+  Watchdog::watch("seed " + std::to_string(spec.model.seed) + "; to play it: random_programs --spec '" +
+                  text_of_spec(spec) + "'");
+}
 
 /// Says how far it is, once in a few seconds.
 class Progress {
@@ -97,7 +70,7 @@ void print(const CallCounts& counts) {
 /// True: it failed.
 bool failed(const ProgramSpec& spec, const Arguments& arguments, CallCounts& counts) {
   if (arguments.list) std::cout << listing(spec) << std::flush;
-  const auto report = examine(spec, {.counts = &counts}, arguments.tries, Watchdog::watch);
+  const auto report = examine(spec, {.counts = &counts}, arguments.tries, watch);
   Watchdog::rest();
   if (report) std::cout << report->text() << std::flush;
   return report.has_value();

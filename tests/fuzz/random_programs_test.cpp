@@ -2,14 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <set>
+#include <csignal>
 
-#include "graph/op_def.h"
 #include "tests/support/layer_kinds.h"
 #include "tests/support/schedule_editing.h"
 #include "tests/support/shrink_program.h"
+#include "tests/support/watchdog.h"
 
 namespace sectionflow::testing {
 namespace {
@@ -193,6 +194,21 @@ TEST(PlantedFaults, APlanThatIsNotWhatIsMeasuredIsFound) {
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->kind, Failure::Kind::complaint) << failure->text;
   EXPECT_THAT(failure->text, HasSubstr("measured device bytes"));
+}
+
+TEST(WatchdogDeathTest, ToldWhatHangsOrCrashesBeforeTheProcessEnds) {
+  const auto hang = [] {
+    const Watchdog watchdog(1);
+    Watchdog::watch("seed 17");
+    for (;;) pause();
+  };
+  EXPECT_EXIT(hang(), ::testing::ExitedWithCode(2), "it hangs: seed 17");
+  const auto crash = [] {
+    const Watchdog watchdog(100);
+    Watchdog::watch("seed 18");
+    std::raise(SIGSEGV);
+  };
+  EXPECT_EXIT(crash(), ::testing::ExitedWithCode(2), "it crashes: seed 18");
 }
 
 }  // namespace

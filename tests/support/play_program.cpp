@@ -39,6 +39,7 @@ class Player {
   void play() {
     for (std::size_t i = 0; i < spec_.calls.size(); ++i) {
       const CallSpec& call = spec_.calls[i];
+      forget_plain_programs(i);
       try {
         const Ending ending = make(call);
         if (play_.hooks.counts != nullptr) count(call.kind, ending);
@@ -134,6 +135,13 @@ class Player {
         return ending_of(play_smallest(play_, call));
     }
     return Ending::skipped;
+  }
+
+  /// A plain session compiles all that it plays anew: what it has kept may be of a graph that was another.
+  void forget_plain_programs(std::size_t call) {
+    for (const Pair& pair : pairs_) {
+      pair.plain->set_script_editor(text_of("call ", call), [](Script script, PlanningTools&) { return script; });
+    }
   }
 
   static Ending ending_of(bool done) { return done ? Ending::done : Ending::refused; }

@@ -39,7 +39,7 @@ enum class CallKind {
   compute,     ///< any values, without the updates
   add,         ///< nodes for the graph
   roll_back,   ///< nodes for the graph that are run and then taken out again
-  prepare,     ///< prepare_training once more, behind another update
+  prepare,     ///< prepare_training once more, behind another update, value or entry of a collection
   initialize,  ///< Session::initialize once more
   write,       ///< another value for a variable
   save,        ///< save_variables

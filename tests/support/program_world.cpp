@@ -66,7 +66,7 @@ void ProgramWorld::collect_values() {
 ExtraSpec ProgramWorld::late_extra(const CallSpec& call) const {
   return {.kind = static_cast<ExtraKind>(call.option % kNumExtraKinds),
           .source = call.fetches,
-          .other = call.option / kNumExtraKinds,
+          .other = call.option / kNumExtraKinds % 20,
           .trains = call.fetches % 5 == 1};
 }
 
@@ -122,7 +122,10 @@ void ProgramWorld::add(const ExtraSpec& extra, Value state) {
 }
 
 void ProgramWorld::add_late(const CallSpec& call) {
-  add(late_extra(call), states_.at(next_state_++));
+  const Value state = states_.at(next_state_++);
+  // An update that there is already counts from here on as one that applies gradients; or there is another.
+  if (call.option % 6 == 5) return graph_.add_to_collection(kTrainingOperations, counted_round(updates_, call.fetches));
+  add(late_extra(call), state);
 }
 
 Value ProgramWorld::derive(const CallSpec& call, bool remembered) {
