@@ -157,10 +157,14 @@ bool play_smallest(ProgramPlay& play, const CallSpec& call) {
     wanted.fetched = std::move(of_forward);
   }
   for (const auto& [name, tensor] : plain.outcome.variables) wanted.variables.emplace(name, tensor.clone());
-  play_in_smallest_budget(who, [&](std::size_t budget) {
-    Session session(play.subject.graph(), session_options(play.spec, budget));
+  std::size_t host_bytes = 0;
+  const auto attempt = [&](std::size_t device_memory, std::size_t host_memory) {
+    SessionOptions options = session_options(play.spec, device_memory);
+    options.host_memory = host_memory;
+    Session session(play.subject.graph(), options);
     play.plant(play.subject.graph(), session);
     session.initialize();
+    const std::size_t for_initial_values = session.statistics().planned_host_peak_bytes;
     session.set_measuring(true);
     FeedStore store;
     const Feeds feeds = play.subject.net().feeds(kFirstStep, store);
@@ -172,10 +176,20 @@ bool play_smallest(ProgramPlay& play, const CallSpec& call) {
       outcome.fetched = manager.run_full_cycle(session, fetches, feeds);
     }
     expect_planned_memory(who, session);
+    host_bytes = std::max(for_initial_values, session.statistics().planned_host_peak_bytes);
     outcome.variables = read_variables(session);
     expect_same(who, outcome, wanted, fetches);
+  };
+  std::size_t least = 0;
+  play_in_smallest_budget(who, [&](std::size_t budget) {
+    attempt(budget, 0);
+    least = budget;
   });
-  return true;
+  if (host_bytes == 0) return true;
+  const auto refused = refusal_of([&] { attempt(least, host_bytes); });
+  if (!refused) return true;
+  fail(Failure::Kind::complaint, "host budget",
+       text_of(who, ": the ", host_bytes, " bytes of host memory that it takes are too few: ", refused->text));
 }
 
 Reloaded play_reloaded(ProgramPlay& play, Session& session, const CallSpec& call, std::int64_t step) {

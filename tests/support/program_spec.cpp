@@ -175,8 +175,9 @@ void read(Spec& spec, const Json& json) {
 
 const char* name_of(CallKind kind) {
   constexpr std::array<const char*, kNumCallKinds> names = {
-      "whole",      "cycle", "forward", "backward", "discard", "evaluate", "compute", "add",     "roll_back", "prepare",
-      "initialize", "write", "save",    "load",     "reload",  "lms",      "swap",    "options", "smallest"};
+      "whole",  "cycle",     "forward", "backward",   "discard", "evaluate", "compute",
+      "add",    "roll_back", "prepare", "initialize", "write",   "save",     "load",
+      "reload", "lms",       "swap",    "options",    "hold",    "smallest"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

@@ -48,9 +48,10 @@ enum class CallKind {
   lms,         ///< a step of a copy of the graph, edited by Lms, in a session of its own
   swap,        ///< a step of the whole graph with insert_swaps in the smallest budget, in a session of its own
   options,     ///< set_section_options
-  smallest,    ///< a cycle in the smallest budget, in a session of its own
+  hold,        ///< tensors that a section is to keep beside those that it must
+  smallest,    ///< a cycle in the smallest budgets of device and host memory, in a session of its own
 };
-inline constexpr int kNumCallKinds = 19;
+inline constexpr int kNumCallKinds = 20;
 const char* name_of(CallKind kind);
 const char* name_of(ExtraKind kind);
 

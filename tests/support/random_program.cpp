@@ -43,7 +43,7 @@ TrainingSpec draw_model(Dice& dice, std::uint64_t seed) {
 
 /// Small ones more often: they stand for what is special in a model.
 int draw_number(Dice& dice) {
-  return static_cast<int>(std::min(dice.between(0, 20), dice.between(0, 20)));
+  return static_cast<int>(dice.chance(40) ? dice.between(0, 2) : dice.between(0, 20));
 }
 
 ExtraSpec draw_extra(Dice& dice) {
@@ -51,6 +51,22 @@ ExtraSpec draw_extra(Dice& dice) {
           .source = draw_number(dice),
           .other = draw_number(dice),
           .trains = dice.chance(15)};
+}
+
+std::vector<ExtraSpec> draw_extras(Dice& dice, TrainingSpec& model) {
+  std::vector<ExtraSpec> extras;
+  const auto count = dice.between(0, 5);
+  for (std::int64_t i = 0; i < count; ++i) extras.push_back(draw_extra(dice));
+  // An update, a value that waits for it, and outside of all sections a reader of its variable and of earlier values:
+  // who comes first is decided by what is fetched together.
+  if (dice.chance(25)) {
+    LayerSpec seen{.id = 200, .kind = "view", .option = 2};
+    seen.place = dice.chance(60) ? Place::section : Place::same;
+    model.layers.push_back(seen);
+    extras.push_back({.kind = ExtraKind::wait, .source = draw_number(dice), .other = 0});
+    extras.push_back({.kind = ExtraKind::mix, .source = 0, .other = static_cast<int>(dice.between(1, 6))});
+  }
+  return extras;
 }
 
 struct Weighted {
@@ -62,7 +78,7 @@ constexpr Weighted kCalls[] = {
     {CallKind::add, 7},      {CallKind::roll_back, 9}, {CallKind::prepare, 5},  {CallKind::initialize, 2},
     {CallKind::write, 3},    {CallKind::save, 3},      {CallKind::load, 2},     {CallKind::reload, 3},
     {CallKind::lms, 4},      {CallKind::swap, 3},      {CallKind::options, 4},  {CallKind::smallest, 4},
-    {CallKind::forward, 14}, {CallKind::discard, 1},   {CallKind::backward, 3},
+    {CallKind::forward, 14}, {CallKind::hold, 4},      {CallKind::discard, 1},  {CallKind::backward, 3},
 };
 
 /// Draws calls whose fetches often are those of calls before: programs that sessions keep are then played again.
@@ -146,6 +162,13 @@ void draw_episode(Dice& dice, CallDice& draw, std::vector<CallSpec>& calls) {
           draw.draw(alone ? CallKind::compute : trains, session, alone ? kFetchesTheLatest : kFetchesLossAndLatest));
       return;
     }
+    case CallKind::lms: {
+      const bool around = dice.chance(50);
+      for (int i = 0; around && i < 2; ++i) calls.push_back(draw.draw(CallKind::add, session));
+      calls.push_back(call);
+      if (around) calls.back().fetches = kFetchesAllMade;
+      return;
+    }
     default:
       calls.push_back(call);
   }
@@ -165,8 +188,7 @@ ProgramSpec random_program(std::uint64_t seed) {
   Dice dice(seed + 9'000'000);
   ProgramSpec spec;
   spec.model = draw_model(dice, seed);
-  const auto extras = dice.between(0, 5);
-  for (std::int64_t i = 0; i < extras; ++i) spec.extras.push_back(draw_extra(dice));
+  spec.extras = draw_extras(dice, spec.model);
   spec.calls = draw_calls(dice);
   spec.swap_variables = dice.chance(25);
   spec.random_delays = spec.model.copy_threads && dice.chance(30);
