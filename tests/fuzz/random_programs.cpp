@@ -79,8 +79,12 @@ bool failed(const ProgramSpec& spec, const Arguments& arguments, CallCounts& cou
 int run(const Arguments& arguments) {
   Watchdog watchdog(arguments.seconds);
   CallCounts counts;
-  if (!arguments.spec.empty()) return failed(spec_of_text(arguments.spec), arguments, counts) ? 1 : 0;
   int failures = 0;
+  if (!arguments.spec.empty()) {
+    failures = failed(spec_of_text(arguments.spec), arguments, counts) ? 1 : 0;
+    if (arguments.counts) print(counts);
+    return failures;
+  }
   Progress progress(arguments.seeds);
   for (std::uint64_t seed = arguments.first; seed < arguments.first + arguments.seeds; ++seed) {
     ProgramSpec spec = random_program(seed);

@@ -67,6 +67,9 @@ struct CallSpec {
   int option = 0;
 };
 
+/// Values are counted from the last one back by numbers from this one on.
+inline constexpr int kFromTheBack = 1000;
+
 /// What CallKind::add and CallKind::roll_back make: CallSpec::option modulo this says which operation, the rest of it
 /// says what that reads.
 inline constexpr int kDerivations = 9;

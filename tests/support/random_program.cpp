@@ -163,10 +163,18 @@ void draw_episode(Dice& dice, CallDice& draw, std::vector<CallSpec>& calls) {
       return;
     }
     case CallKind::lms: {
-      const bool around = dice.chance(50);
-      for (int i = 0; around && i < 2; ++i) calls.push_back(draw.draw(CallKind::add, session));
+      if (dice.chance(50)) {
+        // Two late readers of one value: behind what may wait for an update, and before that update.
+        const auto value = static_cast<int>(dice.between(0, 20));
+        calls.push_back(draw.draw(CallKind::add, session, kFromTheBack + static_cast<int>(dice.between(0, 2))));
+        calls.back().option = 7 + kDerivations * value;
+        calls.push_back(draw.draw(CallKind::add, session));
+        calls.back().option = 8 + kDerivations * value;
+        calls.push_back(call);
+        calls.back().fetches = kFetchesAllMade;
+        return;
+      }
       calls.push_back(call);
-      if (around) calls.back().fetches = kFetchesAllMade;
       return;
     }
     default:
