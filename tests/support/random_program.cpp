@@ -177,6 +177,13 @@ void draw_episode(Dice& dice, CallDice& draw, std::vector<CallSpec>& calls) {
       calls.push_back(call);
       return;
     }
+    case CallKind::load:
+      if (dice.chance(80)) {
+        calls.push_back(draw.draw(CallKind::save, session));
+        calls.push_back(draw.draw(trains, session));
+      }
+      calls.push_back(call);
+      return;
     default:
       calls.push_back(call);
   }
