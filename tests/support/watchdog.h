@@ -4,8 +4,8 @@
 
 namespace sectionflow::testing {
 
-/// Ends the process, with a status of 2 and a line on stderr that says what was going on, when something takes longer
-/// than `seconds` or crashes. One a process.
+/// When something takes longer than `seconds` or crashes, a line on stderr says what was going on, and the process
+/// ends: with a status of 2 where it hangs. One a process.
 class Watchdog {
  public:
   explicit Watchdog(unsigned seconds);
