@@ -50,6 +50,7 @@
 #include "graph/ops/slice.h"
 #include "graph/ops/softmax.h"
 #include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/stop_gradient.h"
 #include "graph/ops/swap.h"
 #include "graph/ops/transpose.h"
 #include "graph/ops/unary.h"

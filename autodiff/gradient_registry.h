@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -18,24 +20,52 @@ struct GradientRequest {
   Value dy() const { return output_gradients[0]; }
 };
 
-/// Adds nodes that compute the gradients of the inputs; returns one value an input, invalid for none.
+/// Adds nodes that compute the gradients of the inputs; returns one value an input, of its type, invalid for those that
+/// are not wanted. Throws ArgumentError (SF-E031) for what it cannot differentiate.
 /// Graph in, graph out: knows no devices and no memory.
-using GradientRule = std::vector<Value> (*)(const GradientRequest&);
+using GradientRule = std::function<std::vector<Value>(const GradientRequest&)>;
+
+/// What is known of an op's derivatives without asking its rule.
+struct GradientTraits {
+  /// Inputs of floats whose derivative is zero, or is counted in that of another input: they are never wanted.
+  std::vector<int> zero_inputs{};
+  /// Inputs for which the rule may give none although they are wanted: only some of the outputs depend on them.
+  std::vector<int> perhaps_none{};
+};
+
+/// What the registry says of an op: its rule, or that its derivative is zero, or that it has none and why.
+struct GradientEntry {
+  GradientRule rule{};  ///< none: the derivative is zero
+  GradientTraits traits{};
+  bool is_refused = false;  ///< the rule refuses whatever it is asked
+
+  bool is_zero() const { return rule == nullptr; }
+};
 
 class GradientRegistry {
  public:
-  void add(const std::string& op, GradientRule rule) { rules_[op] = rule; }
-  /// nullptr when the op has no gradient: nothing flows through it.
-  GradientRule find(const std::string& op) const {
-    const auto found = rules_.find(op);
-    return found == rules_.end() ? nullptr : found->second;
+  void add(const std::string& op, GradientRule rule, GradientTraits traits = {}) {
+    entries_[op] = {.rule = std::move(rule), .traits = std::move(traits)};
   }
+  /// The op's outputs do not change with its inputs, or only in steps: its derivative is zero by nature.
+  void add_zero(const std::string& op) { entries_[op] = {}; }
+  /// The op is never differentiated: "gradients through `op` 'name': `why`".
+  void add_refused(const std::string& op, const std::string& why, const std::string& what_to_do);
+  /// nullptr for an op of which nothing is said: where a gradient reaches it, it is refused.
+  const GradientEntry* find(const std::string& op) const {
+    const auto found = entries_.find(op);
+    return found == entries_.end() ? nullptr : &found->second;
+  }
+  const std::map<std::string, GradientEntry>& all() const { return entries_; }
 
  private:
-  std::map<std::string, GradientRule> rules_;
+  std::map<std::string, GradientEntry> entries_;
 };
 
 const GradientRegistry& gradient_registry();
+
+/// gradients() (autodiff/gradients.h) by other rules than those of gradient_registry().
+std::vector<Value> gradients_by(const GradientRegistry& registry, Value loss, const std::vector<Value>& variables);
 
 // One function a family, in autodiff/gradients/<family>.cpp.
 #define SF_OP_FAMILY(family) void add_##family##_gradients(GradientRegistry& registry);

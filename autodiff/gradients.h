@@ -17,9 +17,11 @@ struct GradientAndVariable {
 /// order of the nodes that read it, whatever is executed when. Each new node takes the group of the node that it
 /// differentiates; a sum of gradients takes the group of the nodes that read the value, or, where they are of several
 /// groups, that of the value's own node.
+/// Gradients are values like others: a loss may depend on them, and be differentiated again.
 /// Shapes: loss [] f32; each gradient like its variable. `variables` may be any f32 values.
-/// Throws: ShapeError when the loss is no scalar; ArgumentError naming a variable that the loss does not reach or that
-/// belongs to another graph.
+/// Throws: ShapeError when the loss is no scalar; ArgumentError naming a variable that belongs to another graph, one
+/// that the loss does not reach, with the operation that stopped the gradient (SF-E030), or an operation on the way to
+/// the loss that has no gradient, with the path and what to do (SF-E031).
 std::vector<Value> gradients(Value loss, const std::vector<Value>& variables);
 
 }  // namespace sectionflow

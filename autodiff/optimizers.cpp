@@ -12,8 +12,8 @@ namespace sectionflow {
 namespace {
 
 Value as_value(Graph& graph, const ScalarOrValue& scalar) {
-  if (const auto* number = std::get_if<float>(&scalar)) return constant(graph, *number, "learning_rate");
-  return std::get<Value>(scalar);
+  if (scalar.number() != nullptr) return constant(graph, *scalar.number(), "learning_rate");
+  return *scalar.value();
 }
 
 /// A slot `<variable>/<slot>`, whatever scope is open.
@@ -25,10 +25,10 @@ Value new_slot(Value variable, std::string_view slot, float content = 0) {
 }
 
 void check_learning_rate(const ScalarOrValue& scalar, const Graph& graph) {
-  const auto* number = std::get_if<float>(&scalar);
+  const float* number = scalar.number();
   SF_CHECK(number == nullptr || (std::isfinite(*number) && *number >= 0), ArgumentError,
            "apply_gradients: learning_rate is ", *number, "; wanted 0 or more");
-  const auto* value = std::get_if<Value>(&scalar);
+  const Value* value = scalar.value();
   SF_CHECK(value == nullptr || value->type() == (TensorType{Dtype::f32, {}}), ShapeError,
            "apply_gradients: learning_rate '", value->name(), "' is ", value->type().text(), "; wanted f32[]");
   SF_CHECK(value == nullptr || &value->graph() == &graph, ArgumentError, "apply_gradients: learning_rate '",

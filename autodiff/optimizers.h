@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -10,18 +11,33 @@
 
 namespace SF_API sectionflow {
 
-/// A number that is fixed, or a f32 scalar of the graph (a placeholder, so that it can be fed).
-using ScalarOrValue = std::variant<float, Value>;
+/// A number that is fixed, rounded to f32 (1e-3 and 1e-3F are the same), or a f32 scalar of the graph (a placeholder,
+/// so that it can be fed).
+class ScalarOrValue {
+ public:
+  template <class Number>
+  requires std::is_arithmetic_v<Number> ScalarOrValue(Number number)  // NOLINT: `.learning_rate = 1e-3` reads well
+      : content_(static_cast<float>(number)) {}
+  ScalarOrValue(Value value) : content_(value) {}  // NOLINT
+
+  /// Null where it is a value.
+  const float* number() const { return std::get_if<float>(&content_); }
+  /// Null where it is a number.
+  const Value* value() const { return std::get_if<Value>(&content_); }
+
+ private:
+  std::variant<float, Value> content_;
+};
 
 /// variable -= learning_rate gradient.
 struct Sgd {
-  ScalarOrValue learning_rate = 1e-2F;
+  ScalarOrValue learning_rate = 1e-2;
 };
 
 /// Kingma and Ba 2015; see apply_adam in graph/ops/update.h. Slots: two per variable, `<variable>/adam_m` and
 /// `<variable>/adam_v`, and one step counter per optimiser.
 struct Adam {
-  ScalarOrValue learning_rate = 1e-3F;
+  ScalarOrValue learning_rate = 1e-3;
   float beta1 = 0.9F;
   float beta2 = 0.999F;
   float epsilon = 1e-8F;
@@ -29,7 +45,7 @@ struct Adam {
 
 /// Sgd with momentum; see apply_momentum. One slot per variable, `<variable>/momentum`. As torch.optim.SGD.
 struct Momentum {
-  ScalarOrValue learning_rate = 1e-2F;
+  ScalarOrValue learning_rate = 1e-2;
   float momentum = 0.9F;
   bool nesterov = false;
 };
@@ -37,7 +53,7 @@ struct Momentum {
 /// Duchi, Hazan and Singer 2011; see apply_adagrad. One slot per variable, `<variable>/adagrad_sum`, which begins with
 /// `initial_sum`. As torch.optim.Adagrad.
 struct Adagrad {
-  ScalarOrValue learning_rate = 1e-2F;
+  ScalarOrValue learning_rate = 1e-2;
   float epsilon = 1e-10F;
   float initial_sum = 0;
 };
@@ -45,7 +61,7 @@ struct Adagrad {
 /// Hinton 2012; see apply_rms_prop. One slot per variable, `<variable>/rms_prop_average`. As torch.optim.RMSprop, whose
 /// alpha is `decay`.
 struct RmsProp {
-  ScalarOrValue learning_rate = 1e-2F;
+  ScalarOrValue learning_rate = 1e-2;
   float decay = 0.99F;
   float epsilon = 1e-8F;
 };
@@ -54,7 +70,7 @@ struct RmsProp {
 /// and
 /// `<variable>/adam_w_v`, and one step counter per optimiser. As torch.optim.AdamW.
 struct AdamW {
-  ScalarOrValue learning_rate = 1e-3F;
+  ScalarOrValue learning_rate = 1e-3;
   float beta1 = 0.9F;
   float beta2 = 0.999F;
   float epsilon = 1e-8F;

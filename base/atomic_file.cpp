@@ -1,11 +1,7 @@
 #include "base/atomic_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -15,6 +11,8 @@
 
 namespace sectionflow {
 namespace {
+
+constexpr mode_t kPermissions = 0777;
 
 /// A call repeated while signals interrupt it.
 template <class Call>
@@ -28,24 +26,92 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
+/// Where the last part of a path leads to, link after link; a name that nothing has is its own end.
+std::filesystem::path end_of_links(std::filesystem::path path, const std::string& what) {
+  constexpr int kMostLinks = 40;  // as the kernel's
+  const std::string given = path.string();
+  std::error_code none;
+  for (int i = 0; i < kMostLinks; ++i) {
+    if (!std::filesystem::is_symlink(std::filesystem::symlink_status(path, none))) return path;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, none);
+    if (none) return path;
+    path = target.is_absolute() ? target : folder_of(path) / target;
+  }
+  throw DataError(error_text_of(what, ": '", given, "': more than ", kMostLinks,
+                                " links lead from one to the next; wanted a file at their end",
+                                hint("choose another name")));
+}
+
+const char* advice_for(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return "make space there, or choose another folder; no other file has changed";
+    case EFBIG:
+      return "the file is larger than this process or the file system allows (ulimit -f)";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "may this process write there?";
+    case ENOENT:
+    case ENOTDIR:
+      return "does the folder exist?";
+    case EIO:
+      return "look at the disk and the machine's log, or choose another folder";
+    default:
+      return "check the name, the folder, its permissions and the free space";
+  }
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path, std::string what) : path_(std::move(path)), what_(std::move(what)) {
-  // Renaming onto a device such as /dev/null would replace it for the whole machine.
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path_, ignored);
-  SF_CHECK(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status), DataError, what_, ": '",
-           path_.string(), "' exists and is not a file; choose another name");
+AtomicFile::AtomicFile(const std::filesystem::path& path, std::string what, FileCalls calls)
+    : what_(std::move(what)), given_(path.string()), path_(end_of_links(path, what_)), calls_(std::move(calls)) {
+  SF_CHECK(!path_.empty(), DataError, what_, ": '': the name of the file is empty", hint("give it a name"));
+  struct stat replaced {};
+  if (stat(path_.c_str(), &replaced) != 0) {
+    create_sibling(0666);
+    return;
+  }
+  // Renaming onto a device such as the null device would replace it for the whole machine.
+  SF_CHECK(S_ISREG(replaced.st_mode), DataError, what_, ": '", given_, "': is no file, but a folder, device or pipe",
+           hint("choose another name"));
+  // Nobody may read the new bytes who may not read the old ones, at no time.
+  create_sibling(0600);
+  try {
+    take_over(replaced);
+  } catch (...) {
+    // A constructor that throws leaves no destructor to do it.
+    close(descriptor_);
+    unlink(temporary_.c_str());
+    throw;
+  }
+}
+
+void AtomicFile::create_sibling(mode_t mode) {
   // A sibling of the same name may be left from a process that was killed; the next number is free.
   constexpr int kMaxAttempts = 1000;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     temporary_ = path_.string() + text_of(".tmp-", getpid(), '-', attempt);
     descriptor_ =
-        uninterrupted([&] { return open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+        uninterrupted([&] { return open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode); });
     if (descriptor_ >= 0) return;
     if (errno != EEXIST) break;
   }
   fail("the temporary file beside it cannot be created", errno);
+}
+
+void AtomicFile::take_over(const struct stat& replaced) {
+  mode_t mode = replaced.st_mode & kPermissions;
+  struct stat own {};
+  if (fstat(descriptor_, &own) != 0) fail("the temporary file beside it cannot be examined", errno);
+  if ((own.st_uid != replaced.st_uid || own.st_gid != replaced.st_gid) &&
+      fchown(descriptor_, replaced.st_uid, replaced.st_gid) != 0 &&
+      fchown(descriptor_, static_cast<uid_t>(-1), replaced.st_gid) != 0) {
+    // What was meant for the old group is not for another: that may do what everybody may.
+    mode = (mode & ~mode_t{070}) | ((mode & mode_t{07}) << 3);
+  }
+  if (uninterrupted([&] { return calls_.fchmod(descriptor_, mode); }) != 0) fail("its mode cannot be set", errno);
 }
 
 AtomicFile::~AtomicFile() {
@@ -58,23 +124,24 @@ void AtomicFile::write(const void* bytes, std::size_t num_bytes) {
   while (num_bytes > 0) {
     // Linux writes at most 2 GiB at once; smaller calls also end sooner when the disk is full.
     const std::size_t wanted = std::min<std::size_t>(num_bytes, 64_MiB);
-    const ssize_t written = uninterrupted([&] { return ::write(descriptor_, position, wanted); });
-    if (written < 0) fail("its bytes cannot be written", errno);
+    const ssize_t written = uninterrupted([&] { return calls_.write(descriptor_, position, wanted); });
+    if (written <= 0) fail("its bytes cannot be written", written < 0 ? errno : EIO);
     position += written;
     num_bytes -= static_cast<std::size_t>(written);
   }
 }
 
 void AtomicFile::commit() {
-  if (uninterrupted([&] { return fsync(descriptor_); }) != 0) fail("its bytes cannot be flushed to the disk", errno);
+  if (uninterrupted([&] { return calls_.fsync(descriptor_); }) != 0)
+    fail("its bytes cannot be flushed to the disk", errno);
   // After close() the descriptor is gone even where close() reports an error.
-  const int closed = close(std::exchange(descriptor_, -1));
+  const int closed = calls_.close(std::exchange(descriptor_, -1));
   if (closed != 0 && errno != EINTR) fail("it cannot be closed", errno);
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("the temporary file cannot be renamed to it", errno);
+  if (calls_.rename(temporary_.c_str(), path_.c_str()) != 0) fail("the temporary file cannot be renamed to it", errno);
   committed_ = true;
 
   const int folder = uninterrupted([&] { return open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  const int flushed = folder < 0 ? -1 : uninterrupted([&] { return fsync(folder); });
+  const int flushed = folder < 0 ? -1 : uninterrupted([&] { return calls_.fsync(folder); });
   const int error_number = errno;
   if (folder >= 0) close(folder);
   // EINVAL: a file system whose folders need no flush.
@@ -83,8 +150,8 @@ void AtomicFile::commit() {
 }
 
 void AtomicFile::fail(const std::string& step, int error_number) const {
-  throw DataError(text_of(what_, ": '", path_.string(), "': ", step, " (", std::strerror(error_number),
-                          "); check the folder, its permissions and the free space"));
+  throw DataError(error_text_of(what_, ": '", given_, "': ", step, " (", std::strerror(error_number), ")",
+                                hint(advice_for(error_number))));
 }
 
 }  // namespace sectionflow

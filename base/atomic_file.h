@@ -1,20 +1,38 @@
 #pragma once
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace sectionflow {
 
+/// The calls of the operating system that can fail while a file is written. Tests put others in their places. Each
+/// returns and sets errno as the real one does.
+struct FileCalls {
+  std::function<ssize_t(int, const void*, std::size_t)> write = ::write;
+  std::function<int(int, mode_t)> fchmod = ::fchmod;
+  std::function<int(int)> fsync = ::fsync;
+  std::function<int(int)> close = ::close;
+  std::function<int(const char*, const char*)> rename = std::rename;
+};
+
 /// A file that appears whole or not at all. The bytes go to a temporary sibling (`<path>.tmp-<pid>-<n>`, created new);
 /// `commit()` puts it in the place of `path`. Until then, and on every failure, what was at `path` stays as it was.
-/// A symbolic link at `path` is itself replaced.
-/// Owns: the sibling, which is removed unless committed.
+/// A file that is replaced hands on its mode, and its owner and group where the system lets it; a new one gets what the
+/// umask leaves of 0666. Where `path` is a symbolic link, the file it points to is the one that is meant: the link
+/// stays. Other names of a replaced file (hard links) keep the old bytes. Owns: the sibling, which is removed unless
+/// committed.
 class AtomicFile {
  public:
   /// `what` begins every error, as in "write_safetensors". Throws: DataError when the sibling cannot be created
   /// and when `path` is something other than a file.
-  AtomicFile(std::filesystem::path path, std::string what);
+  AtomicFile(const std::filesystem::path& path, std::string what, FileCalls calls = {});
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
@@ -27,11 +45,15 @@ class AtomicFile {
   void commit();
 
  private:
+  void create_sibling(mode_t mode);
+  void take_over(const struct stat& replaced);
   [[noreturn]] void fail(const std::string& step, int error_number) const;
 
-  std::filesystem::path path_;
-  std::filesystem::path temporary_;
   std::string what_;
+  std::string given_;           // the caller's path
+  std::filesystem::path path_;  // the same behind all links
+  std::filesystem::path temporary_;
+  FileCalls calls_;
   int descriptor_ = -1;
   bool committed_ = false;
 };

@@ -13,6 +13,7 @@ enum class ErrorCode : int {
   two_threads = 12,
   shape = 20,
   no_gradient = 30,
+  no_gradient_rule = 31,
   // Planning.
   budget = 101,
   // Whole-graph swapping.

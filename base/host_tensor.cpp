@@ -20,7 +20,7 @@ std::string TensorType::text() const {
 HostTensor::HostTensor(TensorType type) : type_(std::move(type)), num_bytes_(type_.bytes()) {
   // One byte at least, so that an empty tensor has an address too.
   const std::size_t allocated = num_bytes_ > 0 ? num_bytes_ : 1;
-  bytes_.reset(static_cast<std::byte*>(::operator new[](allocated, std::align_val_t{64})));
+  bytes_.reset(static_cast<std::byte*>(::operator new[](allocated, std::align_val_t{64})), Free());
   std::memset(bytes_.get(), 0, allocated);
 }
 

@@ -12,7 +12,8 @@
 
 namespace SF_API sectionflow {
 
-/// A dense, row-major tensor in host memory. Owns: its bytes, aligned to 64. Move-only; `clone()` copies.
+/// A dense, row-major tensor in host memory. Owns: its bytes, aligned to 64, which it shares with the feeds that were
+/// made of it and with nobody else. Move-only; `clone()` copies.
 class HostTensor {
  public:
   HostTensor() = default;
@@ -40,6 +41,8 @@ class HostTensor {
   std::byte* bytes() { return bytes_.get(); }
   const std::byte* bytes() const { return bytes_.get(); }
   TensorView view() const { return {type_, bytes_.get()}; }
+  /// The bytes, for who must have them for longer than this tensor may live.
+  std::shared_ptr<const std::byte[]> shared_bytes() const { return bytes_; }
 
   /// The elements. Throws: ArgumentError when `T` is not the dtype's type.
   template <class T>
@@ -67,7 +70,7 @@ class HostTensor {
 
   TensorType type_{Dtype::f32, Shape{0}};
   std::size_t num_bytes_ = 0;
-  std::unique_ptr<std::byte[], Free> bytes_;
+  std::shared_ptr<std::byte[]> bytes_;
 };
 
 /// Same dtype, same shape and the same bytes (so NaN equals itself, and +0 differs from -0).

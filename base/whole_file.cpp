@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
+#include "base/atomic_file.h"
 #include "base/bytes.h"
 #include "base/error.h"
 
@@ -36,10 +38,12 @@ class OpenFile {
 std::string read_whole_file(const std::filesystem::path& path, std::size_t most_bytes, const std::string& what) {
   const std::string where = what + ": '" + path.string() + "': ";
   const OpenFile file(path);
-  SF_CHECK(file.descriptor() >= 0, DataError, where, "cannot be opened (", std::strerror(errno), ")");
+  SF_CHECK(file.descriptor() >= 0, DataError, where, "cannot be opened (", std::strerror(errno), ")",
+           hint("is the path right, and may this process read it?"));
   struct stat status {};
   SF_CHECK(fstat(file.descriptor(), &status) == 0, DataError, where, "cannot be examined (", std::strerror(errno), ")");
-  SF_CHECK(S_ISREG(status.st_mode), DataError, where, "is no file");
+  SF_CHECK(S_ISREG(status.st_mode), DataError, where, "is no file, but a folder, device or pipe",
+           hint("is the path right?"));
   const auto num_bytes = static_cast<std::size_t>(status.st_size);
   SF_CHECK(num_bytes <= most_bytes, DataError, where, "has ", num_bytes, " bytes; wanted at most ", most_bytes);
   std::string bytes(num_bytes, '\0');
@@ -52,6 +56,21 @@ std::string read_whole_file(const std::filesystem::path& path, std::size_t most_
     done += static_cast<std::size_t>(count);
   }
   return bytes;
+}
+
+void write_whole_file(const std::filesystem::path& path, std::string_view bytes, const std::string& what) {
+  AtomicFile file(path, what);
+  file.write(bytes.data(), bytes.size());
+  file.commit();
+}
+
+void write_whole_file_in(const std::filesystem::path& folder, const std::string& name, std::string_view bytes,
+                         const std::string& what) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  SF_CHECK(!failed, DataError, what, ": the folder '", folder.string(), "' cannot be made (", failed.message(), ")",
+           hint("choose another folder, in which this process may write"));
+  write_whole_file(folder / name, bytes, what);
 }
 
 }  // namespace sectionflow

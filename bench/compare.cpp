@@ -2,10 +2,10 @@
 // of the result. docs/comparing.md shows how.
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
 #include <optional>
 
+#include "base/whole_file.h"
 #include "bench/zoo_arguments.h"
 #include "sectionflow.h"
 
@@ -123,13 +123,6 @@ LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& ses
   return find_largest_sizes(search);
 }
 
-void write_json(const Comparison& comparison, const std::string& path) {
-  std::ofstream file(path);
-  file << comparison.json();
-  file.close();
-  SF_CHECK(!file.fail(), DataError, "--json '", path, "' cannot be written");
-}
-
 int run(const Arguments& arguments) {
   SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
   const bool searches = arguments.max_batch || arguments.max_side;
@@ -153,7 +146,7 @@ int run(const Arguments& arguments) {
   if (arguments.max_batch) comparison.largest.push_back(largest_batches(arguments, options.session, profile));
   if (arguments.max_side) comparison.largest.push_back(largest_sides(arguments, options.session, profile));
   std::cout << comparison.setting() << "\n" << comparison.limits() << "\n" << comparison.text();
-  if (!arguments.json.empty()) write_json(comparison, arguments.json);
+  if (!arguments.json.empty()) write_whole_file(arguments.json, comparison.json(), "--json");
   if (!arguments.report.empty()) write_report(comparison, arguments.report);
   return comparison.all_identical() ? 0 : 1;
 }

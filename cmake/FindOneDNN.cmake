@@ -1,19 +1,30 @@
-# Finds oneDNN 2.x by header and library: Debian's own package configuration demands OpenCL, which a CPU engine never uses.
-# Defines OneDNN::OneDNN.
+# Finds oneDNN by header and library: Debian's own package configuration demands OpenCL, which a CPU engine never uses.
+# Defines OneDNN::OneDNN and OneDNN_VERSION. Taken are 2.6 and later 2.x, 3.1 and later 3.x. Who names a version wants that
+# or a later one of the same major, since what was compiled for one major cannot be linked to another.
 find_path(ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(ONEDNN_LIBRARY dnnl)
+set(OneDNN_VERSION "")
 if(ONEDNN_INCLUDE_DIR AND EXISTS ${ONEDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h)
-  file(STRINGS ${ONEDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h onednn_version_lines REGEX "define DNNL_VERSION_(MAJOR|MINOR|PATCH)")
+  file(STRINGS ${ONEDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h onednn_version_lines
+       REGEX "define DNNL_VERSION_(MAJOR|MINOR|PATCH) +[0-9]")
   string(REGEX REPLACE ".*MAJOR +([0-9]+).*MINOR +([0-9]+).*PATCH +([0-9]+).*" "\\1.\\2.\\3" OneDNN_VERSION "${onednn_version_lines}")
 endif()
-# The kernels are written for the operation descriptors of 2.x, which 3.0 removed.
-set(onednn_is_2 FALSE)
-if(OneDNN_VERSION VERSION_GREATER_EQUAL 2.6 AND OneDNN_VERSION VERSION_LESS 3)
-  set(onednn_is_2 TRUE)
+set(onednn_is_known FALSE)
+set(onednn_reason "oneDNN 2.6 or a later 2.x, or 3.1 or a later 3.x is wanted: found ")
+if(NOT OneDNN_VERSION)
+  string(APPEND onednn_reason "none (libdnnl-dev is the package of Debian and Ubuntu)")
+elseif(OneDNN_VERSION VERSION_GREATER_EQUAL 4)
+  string(APPEND onednn_reason "${OneDNN_VERSION}, a newer major version, whose interface device/onednn.cpp does not know")
+elseif(OneDNN_FIND_VERSION AND NOT OneDNN_VERSION MATCHES "^${OneDNN_FIND_VERSION_MAJOR}\\.")
+  set(onednn_reason "oneDNN ${OneDNN_FIND_VERSION} or a later ${OneDNN_FIND_VERSION_MAJOR}.x is wanted: found ${OneDNN_VERSION}")
+elseif((OneDNN_VERSION VERSION_GREATER_EQUAL 2.6 AND OneDNN_VERSION VERSION_LESS 3) OR OneDNN_VERSION VERSION_GREATER_EQUAL 3.1)
+  set(onednn_is_known TRUE)
+else()
+  string(APPEND onednn_reason "${OneDNN_VERSION}")
 endif()
 include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(OneDNN REQUIRED_VARS ONEDNN_LIBRARY ONEDNN_INCLUDE_DIR onednn_is_2 VERSION_VAR OneDNN_VERSION
-  REASON_FAILURE_MESSAGE "oneDNN 2.6 or a later 2.x is wanted, as in Debian 12: found ${OneDNN_VERSION}")
+find_package_handle_standard_args(OneDNN REQUIRED_VARS ONEDNN_LIBRARY ONEDNN_INCLUDE_DIR onednn_is_known VERSION_VAR OneDNN_VERSION
+                                  REASON_FAILURE_MESSAGE "${onednn_reason}")
 if(OneDNN_FOUND AND NOT TARGET OneDNN::OneDNN)
   add_library(OneDNN::OneDNN UNKNOWN IMPORTED)
   set_target_properties(OneDNN::OneDNN PROPERTIES IMPORTED_LOCATION ${ONEDNN_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${ONEDNN_INCLUDE_DIR})

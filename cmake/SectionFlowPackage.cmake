@@ -113,6 +113,8 @@ foreach(header IN LISTS SECTIONFLOW_PUBLIC_HEADERS)
           COMPONENT development)
 endforeach()
 
+# The static library is linked to the oneDNN that it was compiled for, or a later one of that major version.
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" SF_ONEDNN_VERSION "${OneDNN_VERSION}")
 set(sf_generated ${PROJECT_BINARY_DIR}/package)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/sectionflowConfig.cmake.in
                               ${sf_generated}/sectionflowConfig.cmake INSTALL_DESTINATION ${sf_package_folder})

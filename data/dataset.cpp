@@ -82,9 +82,7 @@ std::string last_name(const fs::path& folder) {
   return name.string();
 }
 
-}  // namespace
-
-TrainTest load_mnist(const std::filesystem::path& folder) {
+TrainTest load(const fs::path& folder) {
   const auto [train_images, train_labels, test_images, test_labels] = find_files(folder);
   TrainTest data;
   data.train = load_part(train_images, train_labels, last_name(folder) + " train");
@@ -95,6 +93,12 @@ TrainTest load_mnist(const std::filesystem::path& folder) {
            "' has images of ", train[1], " x ", train[2], " but '", test_images.string(), "' of ", test[1], " x ",
            test[2], "; wanted both from one data set");
   return data;
+}
+
+}  // namespace
+
+TrainTest load_mnist(const std::filesystem::path& folder, Where where) {
+  return call_at(where, [&] { return load(folder); });
 }
 
 }  // namespace sectionflow

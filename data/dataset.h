@@ -5,6 +5,7 @@
 
 #include "base/export.h"
 #include "base/host_tensor.h"
+#include "base/where.h"
 
 namespace SF_API sectionflow {
 
@@ -30,6 +31,6 @@ inline constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-
 /// first). Images keep their height and width and get one channel. The names are those of the folder and the part.
 /// Throws: DataError naming every file that is missing, or the file that is damaged, of another shape, or whose
 /// labels do not fit its images.
-TrainTest load_mnist(const std::filesystem::path& folder);
+TrainTest load_mnist(const std::filesystem::path& folder, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -13,6 +13,7 @@
 #include "base/atomic_file.h"
 #include "base/bytes.h"
 #include "data/safetensors_header.h"
+#include "data/tensor_hashes.h"
 
 namespace sectionflow {
 namespace {
@@ -87,8 +88,18 @@ std::vector<const NamedView*> in_file_order(const std::vector<NamedView>& tensor
   return order;
 }
 
-SafetensorsHeader header_of(const std::vector<const NamedView*>& order, const Metadata& metadata) {
-  SafetensorsHeader header{.entries = {}, .metadata = metadata};
+/// The metadata of a file: the caller's, and hashes.
+Metadata hashed(const std::vector<NamedView>& tensors, Metadata metadata) {
+  for (const auto& [key, value] : metadata) {
+    SF_CHECK(!is_hash_key(key), ArgumentError, "write_safetensors: the key ", shown_name(key),
+             " of the metadata is reserved for the hashes of tensors");
+  }
+  add_hashes(tensors, metadata);
+  return metadata;
+}
+
+SafetensorsHeader header_of(const std::vector<const NamedView*>& order, Metadata metadata) {
+  SafetensorsHeader header{.entries = {}, .metadata = std::move(metadata)};
   std::uint64_t end = 0;
   for (const NamedView* view : order) {
     const std::uint64_t begin = end;
@@ -108,6 +119,21 @@ HostTensor read_tensor(FileReader& file, const HeaderEntry& entry, const std::st
   return tensor;
 }
 
+/// Checks the tensors by the hashes that the file has, if any.
+void check_hashes(const SafetensorsFile& content, std::map<std::string, std::string> hashes, const std::string& where) {
+  for (const auto& [name, tensor] : content.tensors) {
+    const auto hash = hashes.find(name);
+    if (hash == hashes.end()) continue;
+    SF_CHECK(hash->second == tensor_hash(tensor.view()), DataError, where, "tensor ", shown_name(name), " ",
+             tensor.type().text(), " is damaged: it does not have the hash that was saved with it",
+             hint("take another copy of the file; a program that means to change a tensor drops its hash, 'xxh3:' and "
+                  "its name, from the metadata"));
+    hashes.erase(hash);
+  }
+  SF_CHECK(hashes.empty(), DataError, where, "has a hash of tensor ", shown_name(hashes.begin()->first),
+           ", which is not there");
+}
+
 }  // namespace
 
 std::vector<NamedView> views_of(const std::vector<NamedTensor>& tensors) {
@@ -120,7 +146,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
                        const Metadata& metadata) {
   check_views(tensors);
   const auto order = in_file_order(tensors);
-  const std::string header = safetensors_header_text(header_of(order, metadata));
+  const std::string header = safetensors_header_text(header_of(order, hashed(tensors, metadata)));
   SF_CHECK(header.size() <= kMaxHeaderBytes, ArgumentError, "write_safetensors: the header for '", path.string(),
            "' takes ", header.size(), " bytes; the format allows ", kMaxHeaderBytes,
            ", store less metadata or fewer tensors");
@@ -148,12 +174,14 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path) {
   file.read(text.data(), text.size());
 
   SafetensorsHeader header = parse_safetensors_header(text, rest - header_bytes, where);
+  std::map<std::string, std::string> hashes = take_hashes(header.metadata, where);
   SafetensorsFile content{.tensors = {}, .metadata = std::move(header.metadata)};
   content.tensors.reserve(header.entries.size());
   for (HeaderEntry& entry : header.entries) {
     HostTensor tensor = read_tensor(file, entry, where);
     content.tensors.push_back({std::move(entry.name), std::move(tensor)});
   }
+  check_hashes(content, std::move(hashes), where);
   return content;
 }
 

@@ -31,19 +31,20 @@ struct SafetensorsFile {
 std::vector<NamedView> views_of(const std::vector<NamedTensor>& tensors);
 
 /// Writes tensors of any of our dtypes in the safetensors format: the larger elements first, then by name, so that each
-/// tensor is aligned to its elements; the same arguments give the same bytes. A file that was at `path` is replaced
+/// tensor is aligned to its elements; the same arguments give the same bytes. The metadata get a hash of each tensor
+/// and one of themselves (tensor_hashes.h). A file that was at `path` is replaced
 /// only when the new one is complete and on the disk; on any failure it is left as it was, and nothing beside it.
-/// Throws: ArgumentError for names that are equal, reserved (`__metadata__`), longer than 4 KiB or, like keys and
-/// values of the metadata, no UTF-8, for booleans other than 0 and 1, and for a header beyond 100 MB; DataError when
-/// the file cannot be written.
-/// Source: github.com/huggingface/safetensors, README ("Format").
+/// Throws: ArgumentError for names that are equal, reserved (`__metadata__`; keys `xxh3` and `xxh3:...` of the
+/// metadata), longer than 4 KiB or, like keys and values of the metadata, no UTF-8, for booleans other than 0 and 1,
+/// and for a header beyond 100 MB; DataError when the file cannot be written. Source:
+/// github.com/huggingface/safetensors, README ("Format").
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
                        const Metadata& metadata = {});
 
 /// Reads a safetensors file of dtypes BOOL, U8, I32, I64, BF16, F32 and F64. The file is not trusted: its header is
 /// checked against its size before any tensor is allocated, and memory stays below the tensors' bytes and 40 times the
-/// header's. Throws: DataError naming the file, and the tensor where one is at fault, for a missing or damaged file and
-/// for dtypes outside this list.
+/// header's. Hashes that it has are checked, and left out of the metadata. Throws: DataError naming the file, and the
+/// tensor where one is at fault, for a missing or damaged file and for dtypes outside this list.
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
 
 }  // namespace sectionflow

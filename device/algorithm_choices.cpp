@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/whole_file.h"
 
@@ -46,16 +45,15 @@ AlgorithmChoices choices_of(const Json& json, const std::string& where) {
 
 }  // namespace
 
-AlgorithmChoices AlgorithmChoices::load(const std::string& path) {
-  return from_json(read_whole_file(path, kMostBytes, "choices of algorithms"),
-                   text_of("choices of algorithms '", path, "': "));
+AlgorithmChoices AlgorithmChoices::load(const std::string& path, Where where) {
+  return call_at(where, [&] {
+    return from_json(read_whole_file(path, kMostBytes, "choices of algorithms"),
+                     text_of("choices of algorithms: '", path, "': "));
+  });
 }
 
-void AlgorithmChoices::save(const std::string& path) const {
-  AtomicFile file(path, "choices of algorithms");
-  const std::string text = json();
-  file.write(text.data(), text.size());
-  file.commit();
+void AlgorithmChoices::save(const std::string& path, Where where) const {
+  call_at(where, [&] { write_whole_file(path, json(), "choices of algorithms"); });
 }
 
 std::string AlgorithmChoices::json() const {

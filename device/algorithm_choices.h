@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/export.h"
+#include "base/where.h"
 
 namespace SF_API sectionflow {
 
@@ -16,9 +17,9 @@ struct AlgorithmChoices {
 
   /// Reads what `save` has written. Throws: DataError for a file that cannot be read or holds no choices, with its
   /// path.
-  static AlgorithmChoices load(const std::string& path);
+  static AlgorithmChoices load(const std::string& path, Where where = Where::here());
   /// Writes a JSON file; the old one stays whole if anything fails. Throws: DataError.
-  void save(const std::string& path) const;
+  void save(const std::string& path, Where where = Where::here()) const;
 
   /// The text of such a file.
   std::string json() const;

@@ -3,37 +3,19 @@
 #include <omp.h>
 #include <sched.h>
 #include <unistd.h>
-#include <xmmintrin.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 #include "base/error.h"
+#include "device/compute_team.h"
 #include "device/mapped_memory.h"
 #include "device/parallel.h"
+#include "device/primitive_cache.h"
 
 namespace sectionflow {
 namespace {
-
-constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
-
-void flush_denormals() {
-  _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
-}
-
-/// What enter() changes on the calling thread, to be restored.
-struct ThreadState {
-  int max_threads;
-  unsigned control;
-};
-
-void restore_thread(void* state) {
-  const auto* previous = static_cast<ThreadState*>(state);
-  omp_set_num_threads(previous->max_threads);
-  _mm_setcsr(previous->control);
-  delete previous;
-}
 
 void copy(void* to, const void* from, std::size_t num_bytes) {
   parallel_for(static_cast<std::int64_t>(num_bytes), std::int64_t{1} << 20, [&](std::int64_t begin, std::int64_t end) {
@@ -55,6 +37,7 @@ CpuDevice::CpuDevice(int threads)
     : threads_(std::min(threads == 0 ? available_cores() : threads, omp_get_thread_limit())) {
   SF_CHECK(threads >= 0 && threads <= 1024, ArgumentError, "cpu: ", threads,
            " threads; wanted 1 to 1024, or 0 for every core");
+  bound_primitive_cache();
 }
 
 std::string CpuDevice::name() const {
@@ -81,13 +64,7 @@ void CpuDevice::copy_to_host(void* host, const void* device, std::size_t num_byt
 }
 
 std::unique_ptr<void, void (*)(void*)> CpuDevice::enter() {
-  auto* previous = new ThreadState{omp_get_max_threads(), _mm_getcsr()};
-  omp_set_num_threads(threads_);
-  flush_denormals();
-  // Workers that existed before keep their own mode until they are told.
-#pragma omp parallel num_threads(threads_)
-  flush_denormals();
-  return {previous, restore_thread};
+  return {new ComputeTeam(threads_), [](void* team) { delete static_cast<ComputeTeam*>(team); }};
 }
 
 }  // namespace sectionflow

@@ -9,8 +9,8 @@ namespace sectionflow {
 
 /// The CPU as a full device: its own block of memory, copies carried by the compute team.
 ///
-/// The number of threads is fixed when the device is made, before any kernel, since kernels bake it in; denormal
-/// numbers are flushed to zero (FTZ and DAZ) on every thread of the team.
+/// The number of threads is fixed when the device is made, before any kernel, since kernels bake it in; it is never
+/// above OpenMP's limit. Whoever enters has a team of exactly that size, or is refused (ComputeTeam).
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(int threads);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 
 #include "base/export.h"
@@ -11,6 +12,9 @@ class MemoryLimit {
  public:
   /// 0: all of it.
   constexpr MemoryLimit(std::size_t bytes = 0) : bytes_(bytes) {}  // NOLINT: a number of bytes is a limit
+  /// 0.5 would be no byte, and so all of it: write 50_percent for half.
+  template <std::floating_point Number>
+  MemoryLimit(Number) = delete;
   /// `share`: above 0, at most 1.
   static constexpr MemoryLimit share_of_free(double share) {
     MemoryLimit limit;

@@ -2,6 +2,14 @@
 
 #include <algorithm>
 
+#if DNNL_VERSION_MAJOR == 2
+#define SF_ONEDNN_HAS_OPERATION_DESCRIPTORS 1
+#elif DNNL_VERSION_MAJOR == 3
+#define SF_ONEDNN_HAS_OPERATION_DESCRIPTORS 0
+#else
+#error "oneDNN of another major version than 2 and 3: how its primitives are described must be written here first"
+#endif
+
 namespace sectionflow {
 
 dnnl::memory::desc image_layout(const Shape& shape, bool channels_last) {
@@ -17,6 +25,85 @@ dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
+}
+
+bool is_jit(std::string_view name) {
+  return name.starts_with("jit") || name.starts_with("brg") || name.starts_with("brdgmm");
+}
+
+namespace {
+
+template <class Description>
+bool find(Description& description, WantedImplementation is_wanted) {
+  do {
+    if (is_wanted(description.impl_info_str())) return true;
+  } while (description.next_impl());
+  return false;
+}
+
+/// `make` makes a description of the first implementation.
+template <class Make>
+auto first_wanted(WantedImplementation is_wanted, const Make& make) {
+  auto description = make();
+  return find(description, is_wanted) ? description : make();
+}
+
+/// The description of a `Primitive` of these words; `forward`: none, or that of the convolution itself.
+template <class Primitive, class Words, class... Forward>
+auto describe(const OneDnn& onednn, WantedImplementation is_wanted, const Words& words, const Forward&... forward) {
+  using Description = typename Primitive::primitive_desc;
+  const dnnl::primitive_attr attributes = user_scratchpad();
+#if SF_ONEDNN_HAS_OPERATION_DESCRIPTORS
+  // Going on to the next implementation reads it again.
+  const auto operation = words([](const auto&... word) { return typename Primitive::desc(word...); });
+  return first_wanted(is_wanted, [&] { return Description(operation, attributes, onednn.engine, forward...); });
+#else
+  return first_wanted(is_wanted, [&] {
+    return words([&](const auto&... word) { return Description(onednn.engine, word..., forward..., attributes); });
+  });
+#endif
+}
+
+}  // namespace
+
+dnnl::convolution_forward::primitive_desc describe_convolution(const OneDnn& onednn, const OneDnnConvolution& wanted,
+                                                               WantedImplementation is_wanted) {
+  return describe<dnnl::convolution_forward>(onednn, is_wanted, [&wanted](const auto& say) {
+    return say(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, wanted.x, wanted.weights,
+               wanted.y, wanted.stride, wanted.dilation, wanted.before, wanted.after);
+  });
+}
+
+namespace {
+
+template <class Primitive>
+auto describe_backward(const OneDnn& onednn, const OneDnnConvolution& wanted,
+                       const dnnl::convolution_forward::primitive_desc& forward, WantedImplementation is_wanted) {
+  const auto words = [&wanted](const auto& say) {
+    return say(dnnl::algorithm::convolution_direct, wanted.x, wanted.weights, wanted.y, wanted.stride, wanted.dilation,
+               wanted.before, wanted.after);
+  };
+  return describe<Primitive>(onednn, is_wanted, words, forward);
+}
+
+}  // namespace
+
+dnnl::convolution_backward_data::primitive_desc describe_backward_data(
+    const OneDnn& onednn, const OneDnnConvolution& wanted, const dnnl::convolution_forward::primitive_desc& forward,
+    WantedImplementation is_wanted) {
+  return describe_backward<dnnl::convolution_backward_data>(onednn, wanted, forward, is_wanted);
+}
+
+dnnl::convolution_backward_weights::primitive_desc describe_backward_weights(
+    const OneDnn& onednn, const OneDnnConvolution& wanted, const dnnl::convolution_forward::primitive_desc& forward,
+    WantedImplementation is_wanted) {
+  return describe_backward<dnnl::convolution_backward_weights>(onednn, wanted, forward, is_wanted);
+}
+
+dnnl::matmul::primitive_desc describe_matmul(const OneDnn& onednn, const dnnl::memory::desc& a,
+                                             const dnnl::memory::desc& b, const dnnl::memory::desc& y,
+                                             WantedImplementation is_wanted) {
+  return describe<dnnl::matmul>(onednn, is_wanted, [&](const auto& say) { return say(a, b, y); });
 }
 
 }  // namespace sectionflow

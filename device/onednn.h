@@ -1,6 +1,7 @@
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string_view>
 
 #include "base/shape.h"
 
@@ -19,5 +20,38 @@ dnnl::memory::desc image_layout(const Shape& shape, bool channels_last = true);
 
 /// Attributes of every primitive: the scratchpad is ours, so that its bytes are planned.
 dnnl::primitive_attr user_scratchpad();
+
+// What primitives are described by. oneDNN 2 and 3 want it said in different ways: the functions here are alike under
+// both, and the only place that knows which of them is there.
+
+/// Whether an implementation is wanted, by its name: "jit:avx512_core".
+using WantedImplementation = bool (*)(std::string_view name);
+
+/// Whether an implementation is made for the machine (jit, brgemm): neither gemm, which takes memory that no scratchpad
+/// shows, nor the reference, which is slow.
+bool is_jit(std::string_view name);
+
+/// A convolution in oneDNN's words, the same for its gradients.
+struct OneDnnConvolution {
+  dnnl::memory::desc x, weights, y;
+  dnnl::memory::dims stride;
+  dnnl::memory::dims dilation;  // how many elements are left out
+  dnnl::memory::dims before, after;
+};
+
+// The first implementation that is wanted; where none is, the first of all.
+dnnl::convolution_forward::primitive_desc describe_convolution(const OneDnn& onednn, const OneDnnConvolution& wanted,
+                                                               WantedImplementation is_wanted = is_jit);
+// `forward`: any description of the convolution itself.
+dnnl::convolution_backward_data::primitive_desc describe_backward_data(
+    const OneDnn& onednn, const OneDnnConvolution& wanted, const dnnl::convolution_forward::primitive_desc& forward,
+    WantedImplementation is_wanted = is_jit);
+dnnl::convolution_backward_weights::primitive_desc describe_backward_weights(
+    const OneDnn& onednn, const OneDnnConvolution& wanted, const dnnl::convolution_forward::primitive_desc& forward,
+    WantedImplementation is_wanted = is_jit);
+/// y = a b
+dnnl::matmul::primitive_desc describe_matmul(const OneDnn& onednn, const dnnl::memory::desc& a,
+                                             const dnnl::memory::desc& b, const dnnl::memory::desc& y,
+                                             WantedImplementation is_wanted = is_jit);
 
 }  // namespace sectionflow

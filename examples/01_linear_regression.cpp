@@ -26,7 +26,7 @@ int main() {
   const Value offset = variable("offset", fill(graph, {1}, 0));
   const Value error = matmul(x, slope) + offset - y;
   const Value loss = mean(error * error);
-  const std::vector<Operation> training = minimize(Sgd{.learning_rate = 0.3F}, loss);
+  const std::vector<Operation> training = minimize(Sgd{.learning_rate = 0.3}, loss);
 
   Session session(graph, {.device_memory = 1_MiB});
   session.initialize();

@@ -18,7 +18,7 @@ int main() {
   const Value logits = dense(x, {.units = 10});
   const Value loss = mean(softmax_cross_entropy(logits, labels));
   const Value accuracy = mean(cast(equal(argmax(logits), labels), Dtype::f32));
-  const std::vector<Operation> training = minimize(Adam{.learning_rate = 1e-3F}, loss);
+  const std::vector<Operation> training = minimize(Adam{.learning_rate = 1e-3}, loss);
 
   Session session(graph, {.device_memory = 16_MiB});
   session.initialize();

@@ -3,8 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "examples/models/device_named.h"
@@ -110,24 +110,23 @@ bool print_plan(GraphSectionManager& manager, Session& session, const MnistResne
 
 // ---- Training.
 
+/// One loss a line; the file is in its place when all are there.
 class LossFile {
  public:
-  explicit LossFile(const std::string& path) : path_(path) {
-    if (path.empty()) return;
-    file_.open(path);
-    SF_CHECK(file_.is_open(), DataError, "--losses '", path, "' cannot be written");
+  explicit LossFile(const std::string& path) {
+    if (!path.empty()) file_.emplace(path, "--losses");
   }
   void add(float loss) {
-    if (path_.empty()) return;
     char line[32];
-    std::snprintf(line, sizeof(line), "%.9g\n", static_cast<double>(loss));
-    file_ << line << std::flush;
-    SF_CHECK(file_.good(), DataError, "--losses '", path_, "' cannot be written");
+    const int length = std::snprintf(line, sizeof(line), "%.9g\n", static_cast<double>(loss));
+    if (file_) file_->write(line, static_cast<std::size_t>(length));
+  }
+  void finish() {
+    if (file_) file_->commit();
   }
 
  private:
-  std::string path_;
-  std::ofstream file_;
+  std::optional<AtomicFile> file_;
 };
 
 void train(GraphSectionManager& manager, Session& session, const MnistResnet& net, const Dataset& data,
@@ -159,6 +158,7 @@ void train(GraphSectionManager& manager, Session& session, const MnistResnet& ne
                      .peak_bytes = session.statistics().peak_bytes_in_use});
   }
   progress.finish();
+  losses.finish();
 }
 
 double accuracy_on(Session& session, const MnistResnet& net, const Batch& batch) {

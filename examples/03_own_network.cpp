@@ -20,7 +20,7 @@ int main() {
   {
     auto section = manager.new_section();
     x = batch_norm(conv2d(x, {.filters = 16}), is_training, {.relu = true});
-    x = batch_norm(conv2d(x, {.filters = 32, .stride = {2, 2}}), is_training, {.relu = true});
+    x = batch_norm(conv2d(x, {.filters = 32, .stride = 2}), is_training, {.relu = true});
   }
   {
     auto section = manager.new_section();
@@ -28,7 +28,7 @@ int main() {
     x = dense(reduce_mean(x, {.axes = {1, 2}}), {.units = 10});
     loss = mean(softmax_cross_entropy(x, labels));
   }
-  manager.add_training_ops(Adam{.learning_rate = 1e-2F}, loss);
+  manager.add_training_ops(Adam{.learning_rate = 1e-2}, loss);
   manager.prepare_training();
   Session session(graph, {.device_memory = 24_MiB});
   session.initialize();

@@ -50,7 +50,7 @@ Value twice(Value x, std::int64_t filters, Value is_training) {
 }
 
 Value up(Value x, Value skip, std::int64_t filters, Value is_training) {
-  x = conv_transpose2d(x, {.filters = filters, .kernel = {2, 2}, .stride = {2, 2}});
+  x = conv_transpose2d(x, {.filters = filters, .kernel = 2, .stride = 2});
   return twice(concat({skip, x}, -1), filters, is_training);
 }
 
@@ -75,12 +75,12 @@ Net build(Graph& graph, GraphSectionManager& manager) {
   }
   {
     auto section = manager.new_section("up 1");
-    x = conv2d(up(x, fine, 16, net.is_training), {.filters = 2, .kernel = {1, 1}, .bias = true});
+    x = conv2d(up(x, fine, 16, net.is_training), {.filters = 2, .kernel = 1, .bias = true});
     const Value logits = reshape(x, {-1, 2});
     net.loss = mean(softmax_cross_entropy(logits, net.mask));
     net.accuracy = mean(cast(equal(argmax(logits), net.mask), Dtype::f32));
   }
-  manager.add_training_ops(Adam{.learning_rate = 3e-3F}, net.loss);
+  manager.add_training_ops(Adam{.learning_rate = 3e-3}, net.loss);
   manager.prepare_training();
   return net;
 }

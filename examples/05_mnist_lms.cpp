@@ -29,13 +29,14 @@ struct Arguments {
 
 /// So many steps are trained twice, with and without swapping.
 constexpr std::int64_t kCompareSteps = 5;
+/// So often the tutorial tells how much of the next batch is classified rightly.
+constexpr std::int64_t kAccuracySteps = 100;
+constexpr std::int64_t kTestBatch = 500;
 /// Training of the whole default length is expected to get here.
 constexpr double kWantedAccuracy = 0.85;
 
 SessionOptions session_options(const Arguments& arguments) {
-  return {.device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
-          .threads = arguments.threads,
-          .seed = arguments.seed};
+  return {.device_memory = arguments.lms.device_memory, .threads = arguments.threads, .seed = arguments.seed};
 }
 
 /// A network in a graph of its own, ready to train.
@@ -51,6 +52,11 @@ struct Training {
   float step(const Batch& batch) {
     auto [loss] = session->run({net.loss}, feeds(batch, true), {.targets = net.training});
     return loss.item<float>();
+  }
+  /// The share of images that are classified rightly, all neurons being there.
+  double accuracy(const Batch& batch) {
+    auto [share] = session->run({net.accuracy}, feeds(batch, false));
+    return static_cast<double>(share.item<float>());
   }
   ProgramReport plan(std::int64_t batch) {
     return session->plan({net.loss},
@@ -85,12 +91,11 @@ bool is_identical(const Dataset& data, const Arguments& arguments) {
 }
 
 double test_accuracy(Training& training, const Dataset& data) {
-  BatchLoader loader(data, {.batch = 500, .shuffle = false});
+  BatchLoader loader(data, {.batch = kTestBatch, .shuffle = false});
   double correct = 0, count = 0;
   while (const auto batch = loader.next()) {
-    auto [accuracy] = training.session->run({training.net.accuracy}, training.feeds(*batch, false));
     const auto size = static_cast<double>(batch->images.shape()[0]);
-    correct += size * static_cast<double>(accuracy.item<float>());
+    correct += size * training.accuracy(*batch);
     count += size;
   }
   return correct / count;
@@ -101,6 +106,10 @@ void train(Training& training, const Dataset& data, const Arguments& arguments) 
   ProgressLine progress({.stream = &std::cout});
   for (std::int64_t step = 1; step <= arguments.steps; ++step) {
     const Batch batch = *loader.next();
+    if ((step - 1) % kAccuracySteps == 0) {
+      progress.finish();
+      std::cout << "step " << step - 1 << ", training accuracy " << training.accuracy(batch) << "\n";
+    }
     const float loss = training.step(batch);
     progress.update({.epoch = 1,
                      .num_epochs = 1,
@@ -123,6 +132,8 @@ int run(const Arguments& arguments) {
               bytes_text(report.planned_peak_bytes).c_str(), bytes_text(report.host_peak_bytes).c_str());
   std::fflush(stdout);
   training.session->initialize();
+  // A budget that is too small for the test alone is refused before training, not behind it.
+  (void)training.accuracy(*BatchLoader(data.test, {.batch = kTestBatch, .shuffle = false}).next());
   train(training, data.train, arguments);
   const double accuracy = test_accuracy(training, data.test);
   std::cout << "test accuracy " << accuracy << "\n";
@@ -141,7 +152,8 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--data", arguments.data, "folder with the four MNIST files, or 'synthetic'")->capture_default_str();
   app.add_option("--seed", arguments.seed, "of initial values and of the order of images")->capture_default_str();
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
-  app.add_option("--device-memory", arguments.device_memory, "hard budget, as in 128MiB; all of the machine if absent");
+  app.add_option("--device-memory", arguments.device_memory,
+                 "hard budget, as in 128MiB, of the session and of the search; all of the machine if absent");
   app.add_flag("--no-lms", arguments.no_lms, "train without swapping");
   LmsOptions& lms = arguments.lms;
   app.add_option("--swapout_threshold", lms.swapout_threshold, "swap edges over more levels; -1: find it")
@@ -168,6 +180,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   arguments.lms.batch_size = arguments.batch;
   try {
+    if (!arguments.device_memory.empty()) arguments.lms.device_memory = parse_bytes(arguments.device_memory);
     return run(arguments);
   } catch (const sectionflow::Error& error) {
     std::cerr << error.what() << "\n";

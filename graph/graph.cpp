@@ -59,8 +59,9 @@ void check_call(const OpDef& op, const std::string& label, const std::vector<Val
   const auto least = static_cast<std::size_t>(op.inputs.least), most = static_cast<std::size_t>(op.inputs.most);
   const auto wanted = [&] { return least == most ? text_of(least) : text_of(least, " or more"); };
   SF_CHECK(count >= least && count <= most, ArgumentError, label, " got ", count, " inputs; wanted ", wanted());
-  SF_CHECK(options.type() == *op.options.type, InternalError, label, " got options of another type than op '", op.name,
-           "' describes; see docs/adding_an_op.md");
+  SF_CHECK(options.type() == *op.options.type, ArgumentError, label, " got options of another type than op '", op.name,
+           "' describes",
+           hint("call the function that makes this operation, or take its options; see ", "docs/adding_an_op.md"));
   for (int index : op.updated_inputs) {
     const Node& node = inputs.at(static_cast<std::size_t>(index)).node();
     SF_CHECK(node.op().name == "variable", ArgumentError, label, ": '", node.name(), "' is made by ", node.op().name,
@@ -75,6 +76,19 @@ void check_call(const OpDef& op, const std::string& label, const std::vector<Val
              "' is computed by ", node.op().name,
              "; wanted a boolean placeholder or constant, since it chooses the kernel");
   }
+}
+
+/// The definition of the op. Throws: ArgumentError for a name that is none.
+const OpDef& known_op(std::string_view name) {
+  const auto& known = op_registry().all();
+  const auto found = known.find(std::string(name));
+  if (found != known.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [of_op, definition] : known) names.push_back(of_op);
+  const auto nearest = nearest_spelling(std::string(name), names);
+  throw ArgumentError(error_text_of("there is no op '", name, "'",
+                                    hint(nearest ? text_of("did you mean '", *nearest, "'?")
+                                                 : std::string("graph/ops has a header for each family of ops"))));
 }
 
 }  // namespace
@@ -118,8 +132,9 @@ std::unique_ptr<Node> Graph::make_node(std::string_view op, std::vector<Value>& 
                                        std::string_view name, Where where) {
   std::unique_ptr<Node> node(new Node());
   node->graph_ = this;
-  node->op_ = &op_registry().at(std::string(op));
+  node->op_ = &known_op(op);
   node->id_ = num_nodes();
+  node->serial_ = next_serial_;
   node->options_ = std::move(options);
   node->group_ = current_group_;
   node->phase_ = phase_;
@@ -160,6 +175,7 @@ Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any o
     throw;
   }
   Node& added = *nodes_.back();
+  ++next_serial_;
   if (added.op_->recompute == Recompute::seeded) {
     added.random_ordinal_ =
         phase_ == Phase::model ? next_model_ordinal_++ : kTrainingOrdinals + next_training_ordinal_++;
@@ -167,106 +183,9 @@ Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any o
   return added;
 }
 
-Graph::Mark Graph::mark() const {
-  return {.num_nodes = nodes_.size(),
-          .num_control_edges = control_edges_.edges.size(),
-          .num_order_edges = order_edges_.edges.size(),
-          .num_replaced_inputs = replaced_inputs_.size(),
-          .num_groups = group_names_.size(),
-          .num_scope_names = static_cast<int>(scope_names_.size()),
-          .num_collection_entries = num_collection_entries_,
-          .model_ordinal = next_model_ordinal_,
-          .training_ordinal = next_training_ordinal_};
-}
-
-// Allocates nothing: it may run because there is no memory.
-void Graph::roll_back(const Mark& before) noexcept {
-  drop_edges(control_edges_, before.num_control_edges);
-  drop_edges(order_edges_, before.num_order_edges);
-  for (; replaced_inputs_.size() > before.num_replaced_inputs; replaced_inputs_.pop_back()) {
-    const ReplacedInput& replaced = replaced_inputs_.back();
-    replaced.node->inputs_[replaced.index] = replaced.before;
-  }
-  const auto drop_entries = [&](auto& collections) {
-    for (auto& [name, entries] : collections) {
-      while (!entries.empty() && entries.back().number >= before.num_collection_entries) entries.pop_back();
-    }
-  };
-  drop_entries(value_collections_);
-  drop_entries(operation_collections_);
-  num_collection_entries_ = before.num_collection_entries;
-  std::erase_if(scope_names_, [&](const auto& name) { return name.second >= before.num_scope_names; });
-  const bool names_return = nodes_.size() > before.num_nodes;
-  for (; nodes_.size() > before.num_nodes; nodes_.pop_back()) by_name_.erase(by_name_.find(nodes_.back()->name_));
-  if (names_return) free_name_number_.clear();
-  free_scope_number_.clear();
-  group_names_.resize(std::min(before.num_groups, group_names_.size()));
-  next_model_ordinal_ = before.model_ordinal;
-  next_training_ordinal_ = before.training_ordinal;
-}
-
 std::string Graph::place(GroupId group, Where where) const {
   const std::string name = group == kNoGroup ? "" : group_name(group);
   return name + (name.empty() || !where.known() ? "" : ", ") + where.text();
-}
-
-void Graph::add_edge(const char* kind, Operation before, Operation after, EdgeList& list) {
-  SF_CHECK(&before.node().graph() == this && &after.node().graph() == this, ArgumentError, kind, " edge from '",
-           before.name(), "' to '", after.name(), "': both must belong to this graph");
-  const auto [known, is_new] = list.known.emplace(&before.node(), &after.node());
-  if (!is_new) return;
-  auto& inputs = after.node().*list.inputs;
-  const std::size_t num_inputs = inputs.size();
-  try {
-    inputs.push_back(&before.node());
-    list.edges.emplace_back(&before.node(), &after.node());
-  } catch (...) {
-    inputs.resize(num_inputs);
-    list.known.erase(known);
-    throw;
-  }
-}
-
-void Graph::drop_edges(EdgeList& list, std::size_t keep) noexcept {
-  for (; list.edges.size() > keep; list.edges.pop_back()) {
-    const auto& [before, after] = list.edges.back();
-    (after->*list.inputs).pop_back();
-    list.known.erase({before, after});
-  }
-}
-
-void Graph::add_control_edge(Operation before, Operation after) {
-  add_edge("control", before, after, control_edges_);
-}
-void Graph::add_order_edge(Operation before, Operation after) {
-  add_edge("order", before, after, order_edges_);
-}
-
-std::vector<Graph::InputEdit> Graph::input_edits() const {
-  std::vector<InputEdit> edits;
-  std::map<std::pair<const Node*, std::size_t>, Value> later;  // what the next edit of an input found there
-  for (auto replaced = replaced_inputs_.rbegin(); replaced != replaced_inputs_.rend(); ++replaced) {
-    const auto& [node, index, before] = *replaced;
-    const auto found = later.try_emplace({node, index}, node->inputs_[index]).first;
-    edits.push_back({node->id(), static_cast<int>(index), before, found->second});
-    found->second = before;
-  }
-  std::reverse(edits.begin(), edits.end());
-  return edits;
-}
-
-void Graph::replace_input(Node& node, int index, Value value) {
-  const auto inside = one_at_a_time_.enter("the graph");
-  SF_CHECK(&node.graph() == this && &value.graph() == this, ArgumentError, "replace_input of ", node.label(), " by '",
-           value.name(), "': both must belong to this graph");
-  const auto place = static_cast<std::size_t>(index);
-  SF_CHECK(index >= 0 && place < node.inputs_.size(), ArgumentError, "replace_input of ", node.label(), ": it has ",
-           node.inputs_.size(), " inputs; there is no input ", index);
-  const TensorType& wanted = node.inputs_[place].type();
-  SF_CHECK(value.type() == wanted, ArgumentError, "replace_input of ", node.label(), ": input ", index, " is ",
-           wanted.text(), ", '", value.name(), "' is ", value.type().text(), "; wanted a value of the same type");
-  replaced_inputs_.push_back({&node, place, node.inputs_[place]});
-  node.inputs_[place] = value;
 }
 
 Node& Graph::find(std::string_view name) const {
@@ -356,6 +275,8 @@ void Graph::add_to_collection(std::string_view collection, Operation operation) 
            "' belongs to another graph");
   operation_collections_[std::string(collection)].push_back({operation, current_group_, num_collection_entries_});
   ++num_collection_entries_;
+  // Programs know whether they complete a training cycle.
+  if (collection == kTrainingOperations) ++generation_;
 }
 std::vector<Value> Graph::values(std::string_view collection) const {
   return items_of(value_collections_, collection, nullptr);

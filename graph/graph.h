@@ -88,6 +88,7 @@ class Graph {
   template <class Change>
   auto all_or_nothing(Change&& change) {
     const Mark before = mark();
+    const OpenChange open(*this);
     try {
       return change();
     } catch (...) {
@@ -95,6 +96,14 @@ class Graph {
       throw;
     }
   }
+  /// For those that keep values and groups of the graph: `undo` is called when the all_or_nothing that is open now, or
+  /// one around it, throws; the last first, and before anything is taken out. Outside of all_or_nothing it is dropped.
+  /// It must not throw.
+  void on_roll_back(std::function<void()> undo);
+  /// Grows with every change that a compiled program may rely on not to happen: a control or order edge, a replaced
+  /// input, an entry of kTrainingOperations, and whatever is taken out, whose numbers are given again. What is kept by
+  /// the numbers of nodes is therefore kept by this number too. Mere additions leave it as it is.
+  std::uint64_t generation() const { return generation_; }
   /// `before` is executed before `after` in every run that contains both; a run of `after` brings `before` along.
   /// Throws: ArgumentError for operations of another graph. A cycle is found when an order is asked for.
   void add_control_edge(Operation before, Operation after);
@@ -167,8 +176,24 @@ class Graph {
   /// How much the graph held at some time: what came later has higher numbers.
   struct Mark {
     std::size_t num_nodes, num_control_edges, num_order_edges, num_replaced_inputs, num_groups;
+    std::size_t num_undos;
     int num_scope_names, num_collection_entries;
     std::uint32_t model_ordinal, training_ordinal;
+
+    friend bool operator==(const Mark&, const Mark&) = default;
+  };
+  /// While one of these lives, what is added may be taken out again.
+  class OpenChange {
+   public:
+    explicit OpenChange(Graph& graph) : graph_(graph) { ++graph_.open_changes_; }
+    OpenChange(const OpenChange&) = delete;
+    OpenChange& operator=(const OpenChange&) = delete;
+    ~OpenChange() {
+      if (--graph_.open_changes_ == 0) graph_.undos_.clear();
+    }
+
+   private:
+    Graph& graph_;
   };
   using InputList = std::vector<Node*> Node::*;
   /// Edges in the order of their adding, from the earlier node to the later, each once.
@@ -186,6 +211,7 @@ class Graph {
   void roll_back(const Mark& before) noexcept;
   std::string place(GroupId group, Where where) const;
   void add_edge(const char* kind, Operation before, Operation after, EdgeList& list);
+  void call_undos(std::size_t keep) noexcept;
   static void drop_edges(EdgeList& list, std::size_t keep) noexcept;
   std::unique_ptr<Node> make_node(std::string_view op, std::vector<Value>& inputs, std::any& options,
                                   std::string_view name, Where where);
@@ -206,6 +232,10 @@ class Graph {
   std::optional<Dtype> layer_dtype_;
   std::uint32_t next_model_ordinal_ = 0;
   std::uint32_t next_training_ordinal_ = 0;
+  std::uint64_t next_serial_ = 0;
+  std::uint64_t generation_ = 0;
+  int open_changes_ = 0;
+  std::vector<std::function<void()>> undos_;
   std::map<std::string, std::vector<CollectionEntry<Value>>, std::less<>> value_collections_;
   std::map<std::string, std::vector<CollectionEntry<Operation>>, std::less<>> operation_collections_;
   int num_collection_entries_ = 0;

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/atomic_file.h"
 #include "base/whole_file.h"
 #include "graph/graph_file_format.h"
 #include "graph/json_elements.h"
@@ -123,7 +122,7 @@ class GraphReader {
 
   void add_node(const JsonItem& item) {
     item.check_members(kNodeMembers);
-    const std::string& name = item.member("name").text();
+    const std::string name = item.member("name").text();
     const std::string root_name = "/" + name;
     if (graph_.unique_name(root_name) != name) item.member("name").refuse("another node has this name");
     const OpDef& op = op_registry().at(ops_[item.member("op").one_of(ops_, "op")]);
@@ -188,7 +187,7 @@ class GraphReader {
 
   void add_entry(const JsonItem& item) {
     item.check_members(kEntryMembers);
-    const std::string& name = item.member("name").text();
+    const std::string name = item.member("name").text();
     const auto in_group = graph_.enter_group(group(item));
     if (item.has("value") == item.has("operation")) item.refuse_kind("either 'value' or 'operation'");
     if (item.has("value")) return graph_.add_to_collection(name, value(item.member("value")));
@@ -258,11 +257,8 @@ void load(Graph& graph, std::string_view text, Where where) {
 
 }  // namespace
 
-void save_graph(const Graph& graph, const std::string& path) {
-  const std::string text = graph_text(graph);
-  AtomicFile file(path, "save_graph");
-  file.write(text.data(), text.size());
-  file.commit();
+void save_graph(const Graph& graph, const std::string& path, Where where) {
+  call_at(where, [&] { write_whole_file(path, graph_text(graph), "save_graph"); });
 }
 
 void load_graph_text(Graph& graph, std::string_view text, Where where) {
@@ -270,7 +266,7 @@ void load_graph_text(Graph& graph, std::string_view text, Where where) {
 }
 
 void load_graph(Graph& graph, const std::string& path, Where where) {
-  const std::string text = read_whole_file(path, kMostGraphFileBytes, "load_graph");
+  const std::string text = call_at(where, [&] { return read_whole_file(path, kMostGraphFileBytes, "load_graph"); });
   try {
     load(graph, text, where);
   } catch (DataError& error) {

@@ -32,7 +32,7 @@ namespace SF_API sectionflow {
 std::string graph_text(const Graph& graph);
 
 /// Writes graph_text to a file, which appears whole or not at all. Throws: as graph_text, and DataError.
-void save_graph(const Graph& graph, const std::string& path);
+void save_graph(const Graph& graph, const std::string& path, Where where = Where::here());
 
 /// Makes `graph`, which must be empty, the one of the text. Its nodes get their names, groups, phases, random ordinals,
 /// control edges and entries of collections; `where` becomes the place of each. The text may come from anybody: all of

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
@@ -31,10 +30,10 @@ Value dense(Value x, const DenseOptions& options, Where where = Where::here());
 /// Of the layer conv2d: Conv2dOptions, and the filters, the bias and their initial values.
 struct Conv2dLayerOptions {
   std::int64_t filters = 0;  ///< outputs; must be set
-  std::array<std::int64_t, 2> kernel = {3, 3};
-  std::array<std::int64_t, 2> stride = {1, 1};
+  PerAxis<2> kernel = 3;
+  PerAxis<2> stride = 1;
   Padding padding = Padding::same;
-  std::array<std::int64_t, 2> dilation = {1, 1};
+  PerAxis<2> dilation = 1;
   std::int64_t groups = 1;
   DataFormat format = DataFormat::nhwc;
   bool bias = false;
@@ -49,10 +48,10 @@ Value conv2d(Value x, const Conv2dLayerOptions& options, Where where = Where::he
 /// Of the layer conv3d: Conv3dOptions, and the filters, the bias and their initial values.
 struct Conv3dLayerOptions {
   std::int64_t filters = 0;  ///< outputs; must be set
-  std::array<std::int64_t, 3> kernel = {3, 3, 3};
-  std::array<std::int64_t, 3> stride = {1, 1, 1};
+  PerAxis<3> kernel = 3;
+  PerAxis<3> stride = 1;
   Padding3d padding = Padding3d::same;
-  std::array<std::int64_t, 3> dilation = {1, 1, 1};
+  PerAxis<3> dilation = 1;
   std::int64_t groups = 1;
   DataFormat format = DataFormat::nhwc;
   bool bias = false;
@@ -67,11 +66,11 @@ Value conv3d(Value x, const Conv3dLayerOptions& options, Where where = Where::he
 /// Of the layer conv_transpose2d: ConvTranspose2dOptions, and the filters, the bias and their initial values.
 struct ConvTranspose2dLayerOptions {
   std::int64_t filters = 0;  ///< outputs; must be set
-  std::array<std::int64_t, 2> kernel = {3, 3};
-  std::array<std::int64_t, 2> stride = {1, 1};
+  PerAxis<2> kernel = 3;
+  PerAxis<2> stride = 1;
   Padding padding = Padding::same;
-  std::array<std::int64_t, 2> output_padding = {0, 0};  ///< as ConvTranspose2dOptions say
-  std::array<std::int64_t, 2> dilation = {1, 1};
+  PerAxis<2> output_padding = 0;  ///< as ConvTranspose2dOptions say
+  PerAxis<2> dilation = 1;
   std::int64_t groups = 1;
   DataFormat format = DataFormat::nhwc;
   bool bias = false;
@@ -86,11 +85,11 @@ Value conv_transpose2d(Value x, const ConvTranspose2dLayerOptions& options, Wher
 /// Of the layer conv_transpose3d: ConvTranspose3dOptions, and the filters, the bias and their initial values.
 struct ConvTranspose3dLayerOptions {
   std::int64_t filters = 0;  ///< outputs; must be set
-  std::array<std::int64_t, 3> kernel = {3, 3, 3};
-  std::array<std::int64_t, 3> stride = {1, 1, 1};
+  PerAxis<3> kernel = 3;
+  PerAxis<3> stride = 1;
   Padding3d padding = Padding3d::same;
-  std::array<std::int64_t, 3> output_padding = {0, 0, 0};  ///< as ConvTranspose3dOptions say
-  std::array<std::int64_t, 3> dilation = {1, 1, 1};
+  PerAxis<3> output_padding = 0;  ///< as ConvTranspose3dOptions say
+  PerAxis<3> dilation = 1;
   std::int64_t groups = 1;
   DataFormat format = DataFormat::nhwc;
   bool bias = false;

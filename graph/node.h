@@ -28,6 +28,9 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   NodeId id() const { return id_; }
+  /// Its number among all nodes that were ever made in its graph. Another than id(), it is not given again when the
+  /// node is taken out (Graph::all_or_nothing).
+  std::uint64_t serial() const { return serial_; }
   Graph& graph() const { return *graph_; }
   const OpDef& op() const { return *op_; }
   const std::string& name() const { return name_; }
@@ -62,6 +65,7 @@ class Node {
 
   Graph* graph_ = nullptr;
   NodeId id_ = 0;
+  std::uint64_t serial_ = 0;
   const OpDef* op_ = nullptr;
   std::string name_;
   GroupId group_ = kNoGroup;

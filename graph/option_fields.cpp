@@ -134,6 +134,9 @@ void OptionWriter::operation(const char* name, const std::shared_ptr<Operation>&
   (*this)(name, static_cast<std::int64_t>(field->node().id()));
 }
 
+bool OptionReader::has(const char* name) const {
+  return object_.has(name);
+}
 JsonItem OptionReader::field_called(const char* name) {
   read_.emplace_back(name);
   return object_.member(name);

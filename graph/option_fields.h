@@ -56,6 +56,11 @@ class OptionWriter {
     }
     throw InternalError(text_of("the field '", name, "' has a value without a name"));
   }
+  /// A choice that files had not always: the first of the choices is not written, and read where there is no field.
+  template <class Enum>
+  void usual_choice(const char* name, const Enum& field, Choices<std::type_identity_t<Enum>> choices) {
+    if (field != choices.begin()->first) choice(name, field, choices);
+  }
   void operation(const char* name, const std::shared_ptr<Operation>& field);
 
  private:
@@ -76,12 +81,18 @@ class OptionReader {
     for (const auto& each : choices) names.emplace_back(each.second);
     field = (choices.begin() + chosen(name, names))->first;
   }
+  template <class Enum>
+  void usual_choice(const char* name, Enum& field, Choices<std::type_identity_t<Enum>> choices) {
+    field = choices.begin()->first;
+    if (has(name)) choice(name, field, choices);
+  }
   void operation(const char* name, std::shared_ptr<Operation>& field);
 
   /// Throws: DataError for a field that nobody has asked for.
   void check_all_read() const;
 
  private:
+  bool has(const char* name) const;
   JsonItem field_called(const char* name);
   std::ptrdiff_t chosen(const char* name, const std::vector<std::string>& names);
 

@@ -16,6 +16,7 @@ namespace sectionflow {
 struct AttentionGeometry {
   std::int64_t heads, queries, keys, width;  // N H, T, S, D
   bool causal;
+  std::int64_t before;  // keys in front of the one that the first query stands at
   float scale;
 
   AttentionGeometry(const Shape& q, const Shape& k, const AttentionOptions& options)
@@ -24,11 +25,17 @@ struct AttentionGeometry {
         keys(k[2]),
         width(q[3]),
         causal(options.causal),
+        before(options.alignment == CausalAlignment::last_key ? keys - queries : 0),
         scale(options.scale ? *options.scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(q[3])))) {}
 
   /// How many of the first `limit` keys query `query` sees.
   SF_HOST_DEVICE std::int64_t keys_of(std::int64_t query, std::int64_t limit) const {
-    return causal && query + 1 < limit ? query + 1 : limit;
+    return causal && before + query + 1 < limit ? before + query + 1 : limit;
+  }
+  /// The first query that sees key `key`, or `queries`.
+  SF_HOST_DEVICE std::int64_t first_query_of(std::int64_t key) const {
+    if (!causal || key <= before) return 0;
+    return key - before < queries ? key - before : queries;
   }
 };
 

@@ -64,6 +64,8 @@ class Kernel {
   /// Which implementation this is: "onednn jit:avx512_core", "loop".
   virtual std::string implementation() const { return "loop"; }
   virtual std::size_t workspace_bytes() const { return 0; }
+  /// Host memory that a library holds for it, such as code made for the problem; an estimate where it does not tell.
+  virtual std::size_t library_bytes() const { return 0; }
   /// Pairs of equal bytes that may share them.
   virtual std::vector<InPlace> in_place() const { return {}; }
   virtual void launch(const KernelArguments& arguments) = 0;

@@ -49,6 +49,7 @@ class WidenedKernel final : public Kernel {
 
   std::string implementation() const override { return "f32 for bf16: " + kernel_->implementation(); }
   std::size_t workspace_bytes() const override { return copies_bytes_ + kernel_->workspace_bytes(); }
+  std::size_t library_bytes() const override { return kernel_->library_bytes(); }
   std::vector<InPlace> in_place() const override { return in_place_; }
 
   void launch(const KernelArguments& arguments) override {

@@ -13,19 +13,34 @@ constexpr std::uint32_t kCanary = 0xEAA5C3D7;
 
 }  // namespace
 
-void Arena::begin_measurement(std::size_t offset, std::size_t window_bytes) {
+std::size_t Arena::window_end(std::size_t offset, std::size_t window_bytes) {
   // A program without buffers may have its region begin behind the end of the block.
   const std::size_t wanted = offset + std::min(num_bytes() - std::min(offset, num_bytes()), window_bytes);
-  window_end_ = memory_->discardable_offset(wanted);
+  return memory_->discardable_offset(wanted);
+}
+
+void Arena::begin_measurement(std::size_t offset, std::size_t window_bytes) {
+  window_end_ = window_end(offset, window_bytes);
+  touched_beyond_ = 0;
   memory_->discard_from(window_end_);
   // Offsets of the planned region are multiples of the canary's length.
   if (offset < window_end_) memory_->fill_words(offset, window_end_ - offset, kCanary);
 }
 
+void Arena::extend_measurement(std::size_t offset, std::size_t window_bytes) {
+  const std::size_t end = window_end(offset, window_bytes);
+  if (end <= window_end_) return;
+  const std::size_t beyond = memory_->touched_end(window_end_);
+  if (beyond > window_end_) touched_beyond_ = std::max(touched_beyond_, beyond);
+  memory_->fill_words(window_end_, end - window_end_, kCanary);
+  window_end_ = end;
+}
+
 std::size_t Arena::highest_touched(std::size_t offset) {
   if (offset > window_end_) return offset;
   const std::size_t beyond = memory_->touched_end(window_end_);
-  return beyond > window_end_ ? beyond : memory_->changed_end(offset, window_end_, kCanary);
+  if (beyond > window_end_) return beyond;
+  return std::max(touched_beyond_, memory_->changed_end(offset, window_end_, kCanary));
 }
 
 }  // namespace sectionflow

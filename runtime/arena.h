@@ -23,12 +23,18 @@ class Arena {
   /// Fills the region from `offset` on with a canary: the next `window_bytes` by writing, what is behind by giving its
   /// pages back to the machine.
   void begin_measurement(std::size_t offset, std::size_t window_bytes);
+  /// While something is measured from `offset` on, has the next `window_bytes` from there shown to the byte; what has
+  /// been written stays as it is, and counts. Nobody may need what lies behind the window that was measured so far.
+  void extend_measurement(std::size_t offset, std::size_t window_bytes);
   /// The end of the last byte from `offset` on that has been written since begin_measurement(offset, ...).
   std::size_t highest_touched(std::size_t offset);
 
  private:
+  std::size_t window_end(std::size_t offset, std::size_t window_bytes);
+
   std::unique_ptr<DeviceMemory> memory_;
   std::size_t window_end_ = 0;
+  std::size_t touched_beyond_ = 0;  // before the window was extended: the end of the last page touched behind it
 };
 
 }  // namespace sectionflow

@@ -12,8 +12,23 @@ namespace {
 
 using Dependencies = std::vector<std::vector<NodeId>>;
 
+/// Has the initial assignment of a variable come first, before its other updates and its readers. Gives back those of
+/// `updating` that readers come before.
+std::vector<NodeId> after_initial_value(Value variable, const std::vector<NodeId>& updating,
+                                        const std::vector<NodeId>& readers, Dependencies& dependencies) {
+  const NodeId first = initializer_of(variable).node().id();
+  std::vector<NodeId> later = updating;
+  if (std::erase(later, first) == 0) return later;
+  if (!later.empty()) dependencies[later.front()].push_back(first);
+  for (NodeId reader : readers) {
+    if (reader != first) dependencies[reader].push_back(first);
+  }
+  return later;
+}
+
 /// Readers before updates, and updates of one variable in the order of their numbers.
-void add_update_edges(const ConcreteGraph& graph, const std::vector<bool>& needed, Dependencies& dependencies) {
+void add_update_edges(const ConcreteGraph& graph, const std::vector<bool>& needed, bool initial_values_first,
+                      Dependencies& dependencies) {
   std::map<NodeId, std::vector<NodeId>> readers, updates;  // by variable
   for (NodeId id = 0; id < static_cast<NodeId>(needed.size()); ++id) {
     if (!needed[id]) continue;
@@ -23,7 +38,11 @@ void add_update_edges(const ConcreteGraph& graph, const std::vector<bool>& neede
       if (is_variable(value)) readers[value.node().id()].push_back(id);
     }
   }
-  for (const auto& [variable, updating] : updates) {
+  for (const auto& [variable, all] : updates) {
+    const std::vector<NodeId> updating =
+        initial_values_first
+            ? after_initial_value(graph.graph().node(variable).output(), all, readers[variable], dependencies)
+            : all;
     for (std::size_t i = 1; i < updating.size(); ++i) dependencies[updating[i]].push_back(updating[i - 1]);
     for (NodeId reader : readers[variable]) {
       if (std::find(updating.begin(), updating.end(), reader) != updating.end()) continue;
@@ -120,7 +139,8 @@ bool is_step(const Node& node) {
   return node.op().has_kernel || node.op().name == "placeholder";
 }
 
-std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vector<bool>& needed) {
+std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vector<bool>& needed,
+                                    bool initial_values_first) {
   Dependencies dependencies(needed.size());
   for (NodeId id = 0; id < static_cast<NodeId>(needed.size()); ++id) {
     if (!needed[id]) continue;
@@ -132,7 +152,7 @@ std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vecto
       if (needed[earlier->id()]) dependencies[id].push_back(earlier->id());
     }
   }
-  add_update_edges(graph, needed, dependencies);
+  add_update_edges(graph, needed, initial_values_first, dependencies);
   std::vector<NodeId> order = topological_order(DependencyGraph(graph.graph(), dependencies));
   std::erase_if(order, [&](NodeId id) { return !needed[id]; });
   return hoist_updates(graph.graph(), order, dependencies);
@@ -179,7 +199,8 @@ Script build_schedule(const ConcreteGraph& graph, const RunRequest& request) {
     emit_fetches(node);
   };
 
-  const std::vector<NodeId> order = execution_order(graph, graph.needed(request.fetches, request.targets));
+  const std::vector<NodeId> order =
+      execution_order(graph, graph.needed(request.fetches, request.targets), request.gives_initial_values);
   // A fetched variable gives its value from before any update.
   for (NodeId id : order) {
     if (graph.graph().node(id).op().name == "variable") emit(id);

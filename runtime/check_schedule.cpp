@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "graph/ops/basic.h"
 
 namespace sectionflow {
 namespace {
@@ -43,7 +44,11 @@ class Player {
     for (const Operand& output : step.outputs) read(output);
     for (const Operand& variable : step.updated) {
       read(variable);
-      if (variable.kind == Operand::Kind::variable) updated_.insert(variable.index);
+      const bool is_variable = variable.kind == Operand::Kind::variable;
+      // Readers of an initial value come behind the assignment.
+      if (is_variable && initializer_of(graph_.node(variable.index).output()).node().id() != step.node) {
+        updated_.insert(variable.index);
+      }
     }
   }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/bfloat16.h"
 #include "base/error.h"
 #include "base/nearest.h"
 
@@ -54,6 +55,17 @@ std::size_t first_not_finite(const FeedData& data) {
 
 FeedData::FeedData(Dtype dtype, const void* value, std::size_t num_bytes) : type_{dtype, {}} {
   std::memcpy(scalar_.data(), value, num_bytes);
+}
+
+FeedData FeedData::rounded_to(Dtype dtype) const {
+  if (!is_number_ || (dtype != Dtype::f32 && dtype != Dtype::bf16)) return *this;
+  double number = 0;
+  std::memcpy(&number, scalar_.data(), sizeof(number));
+  const auto rounded = static_cast<float>(number);
+  const BFloat16 narrow(rounded);
+  const bool holds = dtype == Dtype::f32 ? std::isfinite(rounded) : std::isfinite(static_cast<float>(narrow));
+  if (std::isfinite(number) && !holds) return *this;
+  return dtype == Dtype::f32 ? FeedData(rounded) : FeedData(Dtype::bf16, &narrow, sizeof(narrow));
 }
 
 FeedTypes types_of(const Feeds& feeds) {

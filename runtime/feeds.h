@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -12,29 +13,42 @@
 
 namespace SF_API sectionflow {
 
-/// The content of a feed: a tensor that the caller keeps until the call returns, or a scalar held here.
+/// The content of a feed: a tensor, whose bytes live as long as its feeds do, or a scalar held here. Feeds may so be
+/// made by a function from tensors of its own. Nothing is copied: what is written into the tensor before the run is
+/// fed. A TensorView is a view here too: who gives one keeps the bytes until the call returns.
 class FeedData {
  public:
-  FeedData(const HostTensor& tensor) : type_(tensor.type()), tensor_(tensor.bytes()) {}  // NOLINT: meant to convert
+  FeedData(const HostTensor& tensor)  // NOLINT: meant to convert
+      : type_(tensor.type()), shared_(tensor.shared_bytes()), tensor_(shared_.get()) {}
   FeedData(const TensorView& view) : type_(view.type), tensor_(static_cast<const std::byte*>(view.data)) {}  // NOLINT
   FeedData(bool value) : FeedData(Dtype::boolean, &value, sizeof(value)) {}                                  // NOLINT
   FeedData(float value) : FeedData(Dtype::f32, &value, sizeof(value)) {}                                     // NOLINT
   FeedData(std::int32_t value) : FeedData(Dtype::i32, &value, sizeof(value)) {}                              // NOLINT
   FeedData(std::int64_t value) : FeedData(Dtype::i64, &value, sizeof(value)) {}                              // NOLINT
+  /// A number as it is written, 0.001: a Feed rounds it to its placeholder's f32 or bf16. Otherwise f64.
+  FeedData(double value) : FeedData(Dtype::f64, &value, sizeof(value)) { is_number_ = true; }  // NOLINT
+  FeedData(const void*) = delete;  ///< an address is no boolean: feed a TensorView of it
 
   const TensorType& type() const { return type_; }
   const std::byte* bytes() const { return tensor_ != nullptr ? tensor_ : scalar_.data(); }
+  /// A number as a scalar of that dtype, rounded to nearest, where the dtype is a float's that can hold it; all else as
+  /// it is.
+  FeedData rounded_to(Dtype dtype) const;
 
  private:
   FeedData(Dtype dtype, const void* value, std::size_t num_bytes);
 
   TensorType type_;
+  std::shared_ptr<const std::byte[]> shared_;
   const std::byte* tensor_ = nullptr;
+  bool is_number_ = false;
   std::array<std::byte, 8> scalar_{};
 };
 
 /// What a placeholder holds during one run.
 struct Feed {
+  Feed(Value value, const FeedData& data) : value(value), data(value.valid() ? data.rounded_to(value.dtype()) : data) {}
+
   Value value;
   FeedData data;
 };

@@ -22,6 +22,10 @@ class HostPool {
   void begin_measurement(std::size_t offset, std::size_t window_bytes) {
     block_.begin_measurement(offset, window_bytes);
   }
+  /// Moves the end of that window up: see Arena.
+  void extend_measurement(std::size_t offset, std::size_t window_bytes) {
+    block_.extend_measurement(offset, window_bytes);
+  }
   /// The end of the last byte from `offset` on that has been written since: the measured peak of the host tier.
   std::size_t highest_touched(std::size_t offset) { return block_.highest_touched(offset); }
 

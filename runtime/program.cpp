@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/bytes.h"
+#include "runtime/budget_advice.h"
 #include "runtime/build_schedule.h"
 #include "runtime/check_schedule.h"
 #include "runtime/queue_program.h"
@@ -87,7 +88,31 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
     if (again && !graph.graph().node(step.node).op().is_constant) ++report.recomputed_operations;
   }
   report_fullest(program, graph, report);
+  report_largest(program, graph, report);
   return report;
+}
+
+/// The newest of the nodes that a schedule names.
+NodeStamp newest_node(const Schedule& schedule, const Graph& graph) {
+  NodeId newest = -1;
+  const auto add = [&](const Value& value) {
+    if (value.valid()) newest = std::max(newest, value.node().id());
+  };
+  for (const Step& step : schedule.steps) {
+    newest = std::max(newest, step.node);
+    for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
+      for (const Operand& operand : *operands) {
+        if (operand.kind == Operand::Kind::variable) newest = std::max(newest, static_cast<NodeId>(operand.index));
+      }
+    }
+  }
+  for (const Buffer& buffer : schedule.buffers) {
+    add(buffer.value);
+    for (const Value& name : buffer.other_names) add(name);
+  }
+  for (NodeId placeholder : schedule.feeds) newest = std::max(newest, placeholder);
+  for (const FetchSlot& slot : schedule.fetches) add(slot.value);
+  return newest < 0 ? NodeStamp{} : NodeStamp{newest, graph.node(newest).serial()};
 }
 
 bool completes_training(const Schedule& schedule, const Graph& graph) {
@@ -125,6 +150,7 @@ std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const Scrip
   program->report.predicted_seconds = tools.predicted_seconds;
   program->report.advice = tools.advice;
   program->signature = graph.signature();
+  program->newest = newest_node(program->schedule, graph.graph());
   if (options.poison) {
     program->dying.resize(program->schedule.steps.size());
     for (std::size_t i = 0; i < program->storage.storages.size(); ++i) {

@@ -35,6 +35,17 @@ struct BoundStep {
   int place_in_lane = 0;        ///< steps of its lane that come before it
 };
 
+/// A node by its number, and which of all that ever had the number: none by itself.
+struct NodeStamp {
+  NodeId id = -1;
+  std::uint64_t serial = 0;
+
+  /// Whether the node, and with it every older one, is still in the graph.
+  bool is_in(const Graph& graph) const {
+    return id < 0 || (id < graph.num_nodes() && graph.node(id).serial() == serial);
+  }
+};
+
 /// One compiled schedule: written once per (fetches, feed signature), then replayed.
 struct Program {
   Program();
@@ -53,6 +64,7 @@ struct Program {
   std::unique_ptr<QueueProgram> queue;  ///< on a device with queues, once it is played
   std::vector<std::vector<int>> dying;  ///< poison mode: storages whose life ends with each step
   Signature signature;
+  NodeStamp newest{};  ///< of the nodes that it knows
 };
 
 /// The budgets a program is compiled for, who carries its copies, and what is checked besides.

@@ -27,6 +27,7 @@ QueueProgram::QueueProgram(const Program& program, DeviceQueues& queues)
   std::transform(feed_bytes.begin(), feed_bytes.end(), feed_offsets_.begin(), place);
   for (const FetchSlot& slot : schedule.fetches) fetch_offsets_.push_back(place(slot.bytes));
   staging_ = queues.allocate_host(end);
+  staging_bytes_ = end;
 
   std::array<bool, kNumLanes> used{};
   for (const Step& step : schedule.steps) {
@@ -41,6 +42,16 @@ QueueProgram::QueueProgram(const Program& program, DeviceQueues& queues)
     if (used[static_cast<std::size_t>(lane)]) copy_queues_.push_back(queue_of(lane));
   }
   for (std::size_t i = 0; i < copy_queues_.size() + 1; ++i) lane_events_.push_back(queues.make_event());
+}
+
+std::size_t QueueProgram::host_bytes() const {
+  // An event with the driver's part, what joint launches and chains hold of a step, a node of a recording.
+  constexpr std::size_t kEvent = 128, kLaunch = 128, kRecordedStep = 512;
+  const std::size_t steps = program_.schedule.steps.size();
+  const auto events = static_cast<std::size_t>(
+      std::count_if(events_.begin(), events_.end(), [](const auto& event) { return event != nullptr; }));
+  return staging_bytes_ + events * kEvent + steps * (sizeof(void*) + kLaunch) +
+         recordings_.size() * steps * kRecordedStep;
 }
 
 void QueueProgram::fork() {

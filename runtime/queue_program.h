@@ -55,6 +55,8 @@ class QueueProgram {
   DeviceGraph* recording(StepIndex first, StepIndex last);
   void keep_recording(StepIndex first, StepIndex last, std::unique_ptr<DeviceGraph> graph);
   std::size_t num_recordings() const { return recordings_.size(); }
+  /// Host memory that it takes: pinned memory in the first place; events and recordings by what is usual.
+  std::size_t host_bytes() const;
   /// Steps [first, last) that the machine has refused to record.
   bool is_unrecordable(StepIndex first, StepIndex last) const { return unrecordable_.contains({first, last}); }
   void set_unrecordable(StepIndex first, StepIndex last) { unrecordable_.insert({first, last}); }
@@ -87,6 +89,7 @@ class QueueProgram {
   DeviceQueues& queues_;
   std::vector<std::size_t> feed_offsets_, fetch_offsets_;
   std::unique_ptr<DeviceMemory> staging_;
+  std::size_t staging_bytes_ = 0;
   std::vector<std::unique_ptr<DeviceEvent>> events_;  // one a step that other lanes wait for
   std::vector<std::unique_ptr<DeviceEvent>> lane_events_;
   JointLaunches joint_;

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "runtime/budget_advice.h"
 
 namespace sectionflow {
 namespace {
@@ -62,20 +63,16 @@ void throw_budget_error(const ProgramReport& report) {
   if (report.planned_peak_bytes <= report.budget_bytes) {
     if (report.host_peak_bytes > report.host_budget_bytes) {
       throw_tier_error("host_memory", "host memory", report.host_peak_bytes, report.host_budget_bytes,
-                       "give more host memory, a disk, or more device memory, so that less must rest elsewhere");
+                       host_advice(report));
     }
-    throw_tier_error("disk", "disk", report.disk_peak_bytes, report.disk_budget_bytes,
-                     "give a larger disk, or more host or device memory, so that less must rest there");
+    throw_tier_error("disk", "disk", report.disk_peak_bytes, report.disk_budget_bytes, disk_advice(report));
   }
-  throw BudgetError(
-      error_text_of(
-          "the program needs ", exact(report.planned_peak_bytes), ", device_memory is ", exact(report.budget_bytes),
-          "\n  of these:   ", bytes_text(report.persistent_bytes), " persistent (variables), ",
-          bytes_text(report.transient_bytes), " transient\n", fullest_text(report, 8), "  minimum: device_memory of ",
-          report.planned_peak_bytes, " bytes",
-          hint(report.advice.empty() ? "cut the graph into more sections near this step, or make the batch smaller"
-                                     : report.advice)),
-      report.budget_bytes, report.planned_peak_bytes);
+  throw BudgetError(error_text_of("the program needs ", exact(report.planned_peak_bytes), ", device_memory is ",
+                                  exact(report.budget_bytes), "\n  of these:   ", bytes_text(report.persistent_bytes),
+                                  " persistent (variables), ", bytes_text(report.transient_bytes), " transient\n",
+                                  fullest_text(report, 8), "  minimum: device_memory of ", report.planned_peak_bytes,
+                                  " bytes", hint(device_advice(report))),
+                    report.budget_bytes, report.planned_peak_bytes);
 }
 
 }  // namespace sectionflow

@@ -46,6 +46,10 @@ struct ProgramReport {
   std::string fullest_step;              ///< "conv2d_backward_filter 'gradients/...', section 1, backward 1"
   std::vector<LiveTensor> largest_live;  ///< at the fullest step, by falling size, at most eight
   int num_live = 0;                      ///< tensors alive at the fullest step
+  /// The operation whose own operands and scratch take the most device memory, variables not counted; its label as
+  /// name. With persistent_bytes, no plan of any kind needs less.
+  LiveTensor largest_operation;
+  LiveTensor largest_on_host;  ///< the largest tensor that rests in host memory or passes through it
   /// What is allowed but worth knowing, a line each; filled by those that write schedules.
   std::vector<std::string> notes;
   /// What to do if it does not fit; empty: the usual.

@@ -117,7 +117,10 @@ class Lowering {
     const Value rested = schedule_.buffers[source].value;
     std::vector<Value> names = schedule_.buffers[source].other_names;
     if (const auto latest = current_.find(rested); latest != current_.end()) {
-      names = schedule_.buffers[static_cast<std::size_t>(latest->second)].other_names;
+      // A feed that was copied in anew knows none of the names that only what rests has.
+      std::erase_if(names, [&](const Value& name) { return current_.contains(name); });
+      const auto& known = schedule_.buffers[static_cast<std::size_t>(latest->second)].other_names;
+      names.insert(names.begin(), known.begin(), known.end());
     }
     const bool same = wanted == rested || std::find(names.begin(), names.end(), wanted) != names.end();
     const int buffer = add_buffer(same ? rested : wanted, step_);

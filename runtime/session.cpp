@@ -25,48 +25,17 @@ std::vector<const std::byte*> feed_pointers(const Program& program, const Feeds&
   return pointers;
 }
 
-/// The highest end of what begins in the forward half.
-std::size_t forward_half_peak(const Program& program) {
-  std::size_t peak = program.report.persistent_bytes;
-  for (std::size_t i = 0; i < program.storage.storages.size(); ++i) {
-    const Storage& storage = program.storage.storages[i];
-    if (storage.tier != Tier::device || storage.bytes == 0 || storage.life.first >= program.schedule.half) continue;
-    peak = std::max(peak, program.transient_offset + program.plan.offsets[i] + storage.bytes);
-  }
-  return peak;
-}
-
-/// Lets kernels that are made be timed, until it ends.
-class LentMemory {
- public:
-  LentMemory(DeviceChoices& choices, const TrialMemory& memory) : choices_(choices) {
-    choices_.set_trial_memory(memory);
-  }
-  ~LentMemory() { choices_.set_trial_memory({}); }
-  LentMemory(const LentMemory&) = delete;
-  LentMemory& operator=(const LentMemory&) = delete;
-
- private:
-  DeviceChoices& choices_;
-};
-
-std::string key_of(const char* kind, const std::vector<Value>& fetches, const std::vector<Operation>& targets,
-                   const Signature& signature) {
-  std::string key = kind;
-  for (const Value& fetch : fetches) key += text_of(" ", fetch.node().id(), ":", fetch.output());
-  for (const Operation& target : targets) key += text_of(" !", target.node().id());
-  return key + " | " + signature.text();
-}
-
 }  // namespace
 
 /// A forward half whose backward half is still to come.
 struct Session::Pending {
   Program* program = nullptr;
+  std::any note;
   std::vector<HostTensor> feeds;  ///< copies, one an entry of Schedule::feeds
 };
 
-Session::Session(Graph& graph, SessionOptions options, Where where) : graph_(&graph), options_(std::move(options)) {
+Session::Session(Graph& graph, SessionOptions options, Where where)
+    : graph_(&graph), options_(std::move(options)), programs_(options_.program_memory) {
   device_ = call_at(where, [&] { return make_device(options_.device, options_.threads); });
   threads_ = device_->threads();
   call_at(where, [&] {
@@ -116,9 +85,11 @@ Arena& Session::arena() {
 void Session::initialize(Where where) {
   user_call(where, [&] {
     check_not_pending("initialize()");
+    meet_graph();
     // What a session holds is given up only when its new values are there to be written.
     VariableLayout layout = layout_;
-    auto programs = std::exchange(programs_, {});
+    ProgramCache programs(options_.program_memory);
+    programs_.swap(programs);
     latest_ = nullptr;
     const bool was_initialized = std::exchange(initialized_, false), was_torn = std::exchange(torn_, false);
     const std::uint64_t cycle = std::exchange(cycle_, 0);
@@ -126,10 +97,12 @@ void Session::initialize(Where where) {
       set_initial_values();
       programs_.clear();
       latest_ = nullptr;
+      count_programs();
     } catch (...) {
       const bool begun = std::exchange(torn_, was_torn);
       programs_.swap(programs);
       latest_ = nullptr;
+      count_programs();
       layout_ = std::move(layout);
       initialized_ = was_initialized && !begun;
       cycle_ = cycle;
@@ -147,8 +120,16 @@ void Session::set_initial_values() {
     if (node.op().name == "variable") assignments.targets.push_back(initializer_of(node.output()));
   }
   initialized_ = true;
-  Program& program = whole_graph_program({}, {}, assignments);
-  play(program, {});
+  const RunRequest request{.fetches = {}, .targets = assignments.targets, .gives_initial_values = true};
+  const auto write = [&](PlanningTools& tools) {
+    try {
+      return build_schedule(tools.graph(), request);
+    } catch (Error& error) {
+      error.add_fact("needed", "for the initial values of variables, each of which is there before others read it");
+      throw;
+    }
+  };
+  play(program("initial values", {}, 0, write), {});
   executions_.swap(no_executions);
 }
 
@@ -161,75 +142,8 @@ std::vector<HostTensor> Session::run_flat(const std::vector<Value>& fetches, con
   });
 }
 
-ProgramReport Session::plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
-                            Where where) {
-  return user_call(where, [&] { return whole_graph_program(fetches, signature_of(*graph_, feeds), options).report; });
-}
-
-Program& Session::whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
-                                Where where) {
-  return user_call(where,
-                   [&]() -> Program& { return whole_graph_program(fetches, signature_of(*graph_, feeds), options); });
-}
-
-Program& Session::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
-                                      const RunOptions& options) {
-  check_fetches(*graph_, fetches);
-  for (const Operation& target : options.targets) {
-    SF_CHECK(target.valid() && &target.node().graph() == graph_, ArgumentError, "target '",
-             target.valid() ? target.name() : "", "' does not belong to the graph of this session");
-  }
-  return program(key_of("whole", fetches, options.targets, signature), signature, fetches.size(),
-                 [&](PlanningTools& tools) {
-                   return build_schedule(tools.graph(), {fetches, options.targets});
-                 });
-}
-
 void Session::set_disk_calls(const DiskCalls& calls) {
   swaps_->set_disk_calls(calls);
-}
-
-void Session::set_script_editor(std::string key, ScriptEditor editor) {
-  editor_key_ = key.empty() ? std::string() : " | " + key;
-  edit_script_ = std::move(editor);
-}
-
-Program& Session::program(const std::string& wanted, const Signature& signature, std::size_t num_fetches,
-                          const ScriptWriter& writer) {
-  const auto inside = enter();
-  if (!initialized_) lay_out_variables();
-  for (auto* offsets : {&layout_.offsets, &layout_.home_offsets}) {
-    offsets->resize(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
-  }
-  // Edges and replaced inputs are all that may change in the nodes that a kept program knows.
-  const std::string key = text_of(wanted, " | ", graph_->num_control_edges(), " control edges, ", graph_->num_edits(),
-                                  " edits", editor_key_);
-  const auto found = programs_.find(key);
-  // Before initialize() the variables have no places that a kept program could rely on.
-  if (initialized_ && found != programs_.end()) {
-    latest_ = found->second.get();
-    return *found->second;
-  }
-  const auto entered = device_->enter();
-  const ConcreteGraph concrete(*graph_, signature);
-  const auto write = [&](PlanningTools& tools) {
-    Script script = writer(tools);
-    return edit_script_ ? edit_script_(std::move(script), tools) : script;
-  };
-  const LentMemory lent(device_->choices(), trial_memory());
-  auto compiled = compile_program(
-      concrete, write, num_fetches, layout_, *device_,
-      {.budgets = budgets_,
-       .carrier = options_.copy_threads || device_->queues() != nullptr ? CopyCarrier::threads : CopyCarrier::team,
-       .link_bandwidth = options_.link_bandwidth,
-       .poison = options_.poison,
-       .check = options_.check_schedules,
-       .edit_schedule = edit_schedule_});
-  compiled->report.context_bytes = statistics_.context_bytes;
-  // A folder that is none, or too full, shows before anything runs.
-  if (compiled->report.fits) swaps_->prepare(*compiled);
-  latest_ = compiled.get();
-  return *programs_.insert_or_assign(key, std::move(compiled)).first->second;
 }
 
 void Session::check_ready(const Program& program) const {
@@ -238,17 +152,7 @@ void Session::check_ready(const Program& program) const {
                 hint("call session.initialize()"));
   SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized, "the session's variables have no values yet",
                 hint("call session.initialize() first"));
-  for (const Step& step : program.schedule.steps) {
-    for (const auto* operands : {&step.inputs, &step.updated}) {
-      for (const Operand& operand : *operands) {
-        if (operand.kind != Operand::Kind::variable) continue;
-        SF_CHECK_CODE(layout_.contains(operand.index), ArgumentError, ErrorCode::not_initialized, "variable '",
-                      graph_->node(operand.index).name(), "' was made after session.initialize()",
-                      Fact{"variable", graph_->node(operand.index).place()},
-                      hint("make all variables, optimisers included, before it"));
-      }
-    }
-  }
+  check_nodes(program);
   if (!program.report.fits) throw_budget_error(program.report);
 }
 
@@ -264,7 +168,8 @@ std::vector<HostTensor> Session::play(Program& program, const Feeds& feeds, cons
   return fetched;
 }
 
-std::vector<HostTensor> Session::play_forward_half(Program& program, const Feeds& feeds, const PlayOptions& options) {
+std::vector<HostTensor> Session::play_forward_half(Program& program, const Feeds& feeds, const PlayOptions& options,
+                                                   std::any note) {
   const auto inside = enter();
   check_not_pending("run_forward");
   check_ready(program);
@@ -273,6 +178,7 @@ std::vector<HostTensor> Session::play_forward_half(Program& program, const Feeds
   const auto pointers = feed_pointers(program, feeds);
   auto pending = std::make_unique<Pending>();
   pending->program = &program;
+  pending->note = std::move(note);
   for (std::size_t i = 0; i < pointers.size(); ++i) {
     const NodeId placeholder = program.schedule.feeds[i];
     HostTensor copy(graph_->node(placeholder).output_types()[0].dtype, program.signature.shapes.at(placeholder));
@@ -304,15 +210,13 @@ std::vector<HostTensor> Session::play_backward_half(Program* instead, const Play
              "', which the forward pass did not use; fetch them from run_full_cycle");
     pointers.push_back(pending_->feeds[static_cast<std::size_t>(found - known.begin())].bytes());
   }
+  if (measuring_ && instead != nullptr) extend_measurement(program);
   auto fetched = play_range(program, instead != nullptr ? 0 : program.schedule.half,
                             static_cast<StepIndex>(program.schedule.steps.size()), pointers, options);
-  const std::size_t forward_peak = instead != nullptr ? forward_half_peak(*pending_->program) : 0;
+  const Program& forward = *pending_->program;
   pending_.reset();
   finish(program, program.advances_cycle);
-  // With another backward half than its own, a cycle reaches as high as the higher of its halves.
-  statistics_.planned_peak_bytes = std::max(statistics_.planned_peak_bytes, forward_peak);
-  statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, forward_peak);
-  statistics_.peak_bytes_active = statistics_.peak_bytes_in_use;
+  if (instead != nullptr) add_forward_half(forward);
   return fetched;
 }
 
@@ -326,11 +230,18 @@ const Program* Session::pending() const {
   return pending_ ? pending_->program : nullptr;
 }
 
+const std::any* Session::pending_note() const {
+  return pending_ ? &pending_->note : nullptr;
+}
+
 std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, StepIndex last,
                                             const std::vector<const std::byte*>& feeds, const PlayOptions& options) {
+  // First: where the device cannot be entered nothing has changed.
+  const auto entered = device_->enter();
   std::byte* base = arena().data();
   swaps_->prepare(program);
-  if (program.bound.empty()) bind_program(program, *graph_, layout_, base, swaps_->host_base());
+  const bool is_bound = !program.bound.empty();
+  if (!is_bound) bind_program(program, *graph_, layout_, base, swaps_->host_base());
   const bool first_time = program.queue == nullptr;
   if (device_->queues() != nullptr) {
     if (first_time) program.queue = std::make_unique<QueueProgram>(program, *device_->queues());
@@ -343,11 +254,10 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
     fetched.emplace_back(slot.type);
     fetch_pointers.push_back(fetched.back().bytes());
   }
-  executions_.resize(static_cast<std::size_t>(graph_->num_nodes()), 0);
+  meet_graph();
   pass_seconds_.assign(program.schedule.passes.size(), 0.0);
   if (trace_ != nullptr) trace_->reserve(static_cast<std::size_t>(last - first));
 
-  const auto entered = device_->enter();
   PlayContext context{.device = *device_,
                       .graph = *graph_,
                       .region = base + program.transient_offset,
@@ -372,7 +282,12 @@ std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, S
     pending_.reset();
     throw;
   }
-  if (program.queue && (first_time || program.queue->num_recordings() != recordings)) note_context(program);
+  const bool is_recorded = program.queue && program.queue->num_recordings() != recordings;
+  if (program.queue && (first_time || is_recorded)) note_context(program);
+  if (!is_bound || is_recorded) {
+    programs_.count_again(program, {&program, pending(), latest_});
+    count_programs();
+  }
   return fetched;
 }
 
@@ -387,7 +302,7 @@ void Session::check_feeds(const Feeds& feeds) const {
 
 std::int64_t Session::executions(const Node& node) const {
   const auto id = static_cast<std::size_t>(node.id());
-  return id < executions_.size() ? executions_[id] : 0;
+  return knows(node) && id < executions_.size() ? executions_[id] : 0;
 }
 
 }  // namespace sectionflow

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <any>
 #include <array>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +19,7 @@
 #include "runtime/feeds.h"
 #include "runtime/fetch_structure.h"
 #include "runtime/program.h"
+#include "runtime/program_cache.h"
 #include "runtime/report.h"
 #include "runtime/statistics.h"
 #include "runtime/trace.h"
@@ -56,7 +57,13 @@ struct SessionOptions {
   /// On a GPU: a cycle that is played again is launched as a whole, from a recording (a CUDA graph); cycles that use
   /// the disk, and those that the GPU refuses to record, are not. The same bits either way.
   bool record_cycles = true;
-  /// Compute threads; 0: every core that the process may use. Results are the same bits only for the same number.
+  /// Host memory that compiled programs may take, one for each fetches and feed signature; beyond it those go whose
+  /// last use is longest ago, and are compiled again when they are wanted. The latest and that of a pending forward
+  /// half always stay. Estimated: the bytes that libraries take are theirs to know.
+  std::size_t program_memory = std::size_t{256} << 20;
+  /// Compute threads; 0: every core that the process may use. Results are the same bits only for the same number. At
+  /// most OpenMP's limit (OMP_THREAD_LIMIT); Session::threads() tells. Of more than one, calls from inside a parallel
+  /// region of OpenMP are refused.
   int threads = 0;
   /// Of all random numbers: initial values and random operations.
   std::uint64_t seed = 0;
@@ -142,8 +149,13 @@ class Session {
   /// "cpu (2 threads)"
   std::string device_name() const { return device_->name(); }
   int threads() const { return threads_; }
-  /// Training cycles completed since initialize(). Evaluation does not count.
+  /// Training cycles completed since initialize(), or since the count that set_completed_cycles has given. Evaluation
+  /// does not count.
   std::uint64_t completed_cycles() const { return cycle_; }
+  /// Goes on from a run that had completed so many training cycles: random operations, such as dropout, draw by the
+  /// seed and this number. load_variables calls it. Throws: ArgumentError before initialize(), and while a forward half
+  /// is pending.
+  void set_completed_cycles(std::uint64_t cycles, Where where = Where::here());
   /// How often a node has been executed or fed since initialize().
   std::int64_t executions(const Node& node) const;
 
@@ -162,25 +174,34 @@ class Session {
   /// Keeps other threads out until the entry ends. Throws: ArgumentError (SF-E012) while another thread is inside.
   [[nodiscard]] OneAtATime::Entry enter() { return one_at_a_time_.enter("the session"); }
 
-  /// The program of that key, compiled from `writer`'s script when it is new. Compiling checks no budget.
+  /// The program of that key, compiled from `writer`'s script when it is new or the graph has changed
+  /// (Graph::generation). Compiling checks no budget. It stays until another is compiled and there is no room for both:
+  /// see SessionOptions::program_memory.
   Program& program(const std::string& key, const Signature& signature, std::size_t num_fetches,
                    const ScriptWriter& writer);
   /// Throws: BudgetError when the program does not fit; ArgumentError when it may not run now.
   void check_ready(const Program& program) const;
+  /// Throws: ArgumentError when the program uses a variable that was made after initialize(), or nodes that have been
+  /// taken out of the graph since it was compiled.
+  void check_nodes(const Program& program) const;
   /// Plays all of a program.
   std::vector<HostTensor> play(Program& program, const Feeds& feeds, const PlayOptions& options = {});
   /// Plays the forward half and leaves the session pending: what the backward half reads stays in device memory, the
   /// feeds it needs are copied. Returns the fetches; those of the backward half are empty. No variable and no counter
-  /// changes.
-  std::vector<HostTensor> play_forward_half(Program& program, const Feeds& feeds, const PlayOptions& options = {});
+  /// changes. `note` is the caller's, to be had from pending_note() as long as the half is pending.
+  std::vector<HostTensor> play_forward_half(Program& program, const Feeds& feeds, const PlayOptions& options = {},
+                                            std::any note = {});
   /// Plays the other half of the pending program, or `instead`, a program that begins with what the pending one left.
   std::vector<HostTensor> play_backward_half(Program* instead = nullptr, const PlayOptions& options = {});
   /// Forgets a pending forward half.
   void discard_forward_half();
   /// The pending program; nullptr when there is none.
   const Program* pending() const;
-  /// The program that was compiled or found last, to look at; nullptr before any, and after initialize().
-  const Program* latest_program() const { return latest_; }
+  /// What the caller of play_forward_half has given with it; nullptr when there is nothing.
+  const std::any* pending_note() const;
+  /// The program that was compiled or found last, to look at; nullptr before any, after initialize(), and when its
+  /// nodes have been taken out of the graph.
+  const Program* latest_program() const;
   /// Seconds of each pass of the last playing.
   const std::vector<double>& pass_seconds() const { return pass_seconds_; }
   /// The program that `run` plays for these fetches and targets.
@@ -223,11 +244,18 @@ class Session {
   std::vector<HostTensor> play_range(Program& program, StepIndex first, StepIndex last,
                                      const std::vector<const std::byte*>& feeds, const PlayOptions& options);
   void lay_out_variables();
+  void meet_graph();
+  bool knows(const Node& node) const;
+  void count_programs();
   Arena& arena();
   /// Where algorithms may be timed while a program is compiled.
   TrialMemory trial_memory();
   void note_context(Program& program);
   void begin_measurement(const Program& program);
+  /// What is measured from here on may reach as far as another program's plan.
+  void extend_measurement(const Program& program);
+  /// The statistics of a cycle whose backward half was another program than its forward half.
+  void add_forward_half(const Program& forward);
   void finish(const Program& program, bool completed);
   void check_feeds(const Feeds& feeds) const;
   void check_not_pending(const char* call) const;
@@ -244,8 +272,9 @@ class Session {
   bool initialized_ = false;
   bool torn_ = false;
   std::uint64_t cycle_ = 0;
-  std::map<std::string, std::unique_ptr<Program>> programs_;
+  ProgramCache programs_;
   const Program* latest_ = nullptr;
+  std::vector<std::uint64_t> known_;  // serials of the nodes of which layout_ and executions_ tell, by number
   std::unique_ptr<Pending> pending_;
   std::vector<std::int64_t> executions_;
   std::vector<double> pass_seconds_;

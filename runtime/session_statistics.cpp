@@ -7,6 +7,23 @@
 #include "runtime/swap_engine.h"
 
 namespace sectionflow {
+namespace {
+
+/// Bytes behind the planned peak in which a write shows to the byte; farther away it shows by its page.
+constexpr std::size_t kMargin = 1_MiB;
+
+/// The highest end, in a tier, of what begins in the forward half; at least `persistent`.
+std::size_t forward_half_peak(const Program& program, Tier tier, std::size_t persistent, std::size_t offset) {
+  std::size_t peak = persistent;
+  for (std::size_t i = 0; i < program.storage.storages.size(); ++i) {
+    const Storage& storage = program.storage.storages[i];
+    if (storage.tier != tier || storage.bytes == 0 || storage.life.first >= program.schedule.half) continue;
+    peak = std::max(peak, offset + program.plan.offsets[i] + storage.bytes);
+  }
+  return peak;
+}
+
+}  // namespace
 
 /// Libraries load code when it is first used, and recordings take memory of their own: then, and only then, the GPU is
 /// asked again.
@@ -14,11 +31,49 @@ void Session::note_context(Program& program) {
   statistics_.context_bytes = program.report.context_bytes = device_->context_bytes();
 }
 
+/// What the cache of programs holds by now.
+void Session::count_programs() {
+  statistics_.programs_kept = programs_.num_programs();
+  statistics_.program_bytes = programs_.num_bytes();
+  statistics_.programs_evicted += programs_.take_evicted();
+}
+
 void Session::begin_measurement(const Program& program) {
   // What is written behind the window shows by its page, what is written in it by the byte.
-  arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + 1_MiB);
+  arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + kMargin);
   swaps_->prepare(program);
   swaps_->begin_measurement(program);
+}
+
+void Session::extend_measurement(const Program& program) {
+  arena().extend_measurement(program.transient_offset, program.plan.peak_bytes + kMargin);
+  swaps_->extend_measurement(program);
+}
+
+void Session::add_forward_half(const Program& forward) {
+  const ProgramReport& report = forward.report;
+  const auto raise = [](std::size_t& peak, std::size_t other) { peak = std::max(peak, other); };
+  // A cycle reaches as high as the higher of its halves.
+  const std::size_t device =
+      forward_half_peak(forward, Tier::device, report.persistent_bytes, forward.transient_offset);
+  raise(statistics_.planned_peak_bytes, device);
+  raise(statistics_.peak_bytes_in_use, device);
+  raise(statistics_.peak_bytes_active, device);
+  raise(statistics_.planned_host_peak_bytes,
+        forward_half_peak(forward, Tier::host, report.host_persistent_bytes, forward.host_offset));
+  raise(statistics_.planned_disk_peak_bytes, forward_half_peak(forward, Tier::disk, 0, 0));
+  for (StepIndex i = 0; i < forward.schedule.half; ++i) {
+    const Step& step = forward.schedule.steps[static_cast<std::size_t>(i)];
+    if (step.kind == StepKind::copy_out) {
+      statistics_.bytes_reclaimed += carried_buffer(step, forward.schedule).bytes;
+    }
+  }
+  for (const Storage& storage : forward.storage.storages) {
+    if (storage.life.first >= forward.schedule.half) continue;
+    // What is left to the backward half is counted there.
+    if (storage.life.last < forward.schedule.half) ++statistics_.num_allocs;
+    if (storage.tier == Tier::device) raise(statistics_.largest_alloc_size, storage.bytes);
+  }
 }
 
 void Session::finish(const Program& program, bool completed) {
@@ -52,6 +107,8 @@ void Session::clear_statistics() {
   statistics_.bytes_reservable_limit = before.bytes_reservable_limit;
   statistics_.bytes_reserved = statistics_.peak_bytes_reserved = before.bytes_reserved;
   statistics_.context_bytes = before.context_bytes;
+  statistics_.programs_kept = before.programs_kept;
+  statistics_.program_bytes = before.program_bytes;
   statistics_.bytes_in_use = statistics_.bytes_active = before.bytes_in_use;
   statistics_.peak_bytes_in_use = statistics_.peak_bytes_active = before.bytes_in_use;
 }

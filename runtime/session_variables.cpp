@@ -11,6 +11,7 @@ namespace sectionflow {
 
 std::byte* Session::variable_bytes(Value variable, const char* call) {
   check_not_pending(call);
+  meet_graph();
   SF_CHECK(variable.valid() && &variable.graph() == graph_ && is_variable(variable), ArgumentError, call, " of '",
            variable.valid() ? variable.name() : "", "': wanted a variable of this session's graph");
   const auto id = static_cast<std::size_t>(variable.node().id());
@@ -18,6 +19,16 @@ std::byte* Session::variable_bytes(Value variable, const char* call) {
                 " of '", variable.name(), "': it has no value yet", hint("call session.initialize() first"));
   return layout_.is_at_home(variable.node().id()) ? swaps_->host_base() + layout_.home_offsets[id]
                                                   : arena().data() + layout_.offsets[id];
+}
+
+void Session::set_completed_cycles(std::uint64_t cycles, Where where) {
+  user_call(where, [&] {
+    check_not_pending("set_completed_cycles");
+    SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized,
+                  "set_completed_cycles: the session's variables have no values yet",
+                  hint("call session.initialize() first: it sets the count to 0"));
+    cycle_ = cycles;
+  });
 }
 
 HostTensor Session::read(Value variable, Where where) {

@@ -109,12 +109,27 @@ std::size_t SwapEngine::measured_host_peak(const Program& program) {
   return touched > program.host_offset ? touched : program.report.host_persistent_bytes;
 }
 
+/// So much of the pool is filled with the canary. Pinned pages must not be given back: the device would keep the old
+/// ones.
+std::size_t SwapEngine::host_window(const Program& program, std::size_t pinned_bytes) const {
+  const std::size_t pinned = pinned_bytes - std::min(pinned_bytes, program.host_offset);
+  return std::max(program.plan.host.peak_bytes + 1_MiB, pinned);
+}
+
 void SwapEngine::begin_measurement(const Program& program) {
-  // Variables at home stay as they are. Pinned pages must not be given back: the device would keep the old ones.
-  const std::size_t pinned = pinned_bytes_ - std::min(pinned_bytes_, program.host_offset);
-  const std::size_t window = std::max(program.plan.host.peak_bytes + 1_MiB, pinned);
-  if (host_) host_->begin_measurement(program.host_offset, window);
+  // Variables at home stay as they are.
+  if (host_) host_->begin_measurement(program.host_offset, host_window(program, pinned_bytes_));
   if (disk_) disk_->begin_measurement();
+}
+
+void SwapEngine::extend_measurement(const Program& program) {
+  // Before more is pinned: that touches pages.
+  const std::size_t pinned =
+      queues_ != nullptr ? std::max(pinned_bytes_, program.report.host_peak_bytes) : pinned_bytes_;
+  const bool has_pool = host_ != nullptr;
+  if (has_pool) host_->extend_measurement(program.host_offset, host_window(program, pinned));
+  prepare(program);
+  if (!has_pool && host_) host_->begin_measurement(program.host_offset, host_window(program, pinned_bytes_));
 }
 
 }  // namespace sectionflow

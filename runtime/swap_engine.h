@@ -65,11 +65,14 @@ class SwapEngine {
 
   /// Fills what a program is going to use with a canary; afterwards the highest byte that has been written.
   void begin_measurement(const Program& program);
+  /// The same for a program that is played besides the one that is measured: what that has written stays, and counts.
+  void extend_measurement(const Program& program);
   std::size_t measured_host_peak(const Program& program);
   std::size_t measured_disk_peak() const { return disk_ ? disk_->high_water() : 0; }
 
  private:
   void pin(std::size_t bytes);
+  std::size_t host_window(const Program& program, std::size_t pinned_bytes) const;
   std::string name_of(const BlockLabel& label) const;
   BlockLabel label_of(const Program& program, const Step& step, std::uint64_t cycle) const;
 

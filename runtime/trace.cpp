@@ -1,14 +1,12 @@
 #include "runtime/trace.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 
 namespace sectionflow {
 namespace {
@@ -94,7 +92,7 @@ void add_passes(const std::vector<Trace::Event>& events, json& out) {
 
 }  // namespace
 
-void Trace::write(const std::string& path, const Graph& graph) const {
+void Trace::write(const std::string& path, const Graph& graph, Where where) const {
   json events = json::array();
   events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", 1}, {"args", {{"name", "device"}}}});
   std::set<Lane> used = {Lane::compute};
@@ -112,10 +110,8 @@ void Trace::write(const std::string& path, const Graph& graph) const {
   }
   add_flows(events_, events);
   add_passes(events_, events);
-  std::ofstream file(path);
-  file << json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() << '\n';
-  file.close();
-  SF_CHECK(!file.fail(), DataError, "trace '", path, "' cannot be written: ", std::strerror(errno));
+  const std::string text = json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() + '\n';
+  call_at(where, [&] { write_whole_file(path, text, "trace"); });
 }
 
 }  // namespace sectionflow

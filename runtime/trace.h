@@ -46,8 +46,8 @@ class Trace {
 
   /// Chrome trace event JSON: one lane of steps for compute, copy out, copy in, disk out and disk in each as far as
   /// they are used, one of passes, flows from swap-out to swap-in, and a counter of live bytes.
-  /// Throws: DataError when the file cannot be written.
-  void write(const std::string& path, const Graph& graph) const;
+  /// Throws: DataError when the file cannot be written; what was there is then as it was.
+  void write(const std::string& path, const Graph& graph, Where where = Where::here()) const;
 
  private:
   std::mutex mutex_;

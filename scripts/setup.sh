@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what SectionFlow needs on Debian 12 / Ubuntu: only what is missing, as root or through sudo.
+# Installs what SectionFlow needs on Debian 12 and 13 and Ubuntu 24.04: only what is missing, as root or through sudo.
 # Usage: scripts/setup.sh [--checks]   (--checks adds clang, clang-format, the sanitizer runtimes and doxygen)
 set -euo pipefail
 

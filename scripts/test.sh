@@ -1,16 +1,25 @@
 #!/usr/bin/env bash
 # From a fresh Debian/Ubuntu machine to a green test run.
-# Usage: scripts/test.sh [release|clang|cuda|asan|tsan ...]   (presets of CMakePresets.json; release if none is named)
+# Usage: scripts/test.sh [--all] [release|clang|cuda|asan|tsan ...]
+# Presets are those of CMakePresets.json; release if none is named. Tests of the label `long`, thousands of random
+# programs that take hours, are left out; --all runs them too.
 # Where nvcc is found the CUDA rooms are built too, for one kind of GPU, or those that CUDAARCHS names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-presets=("$@")
+presets=()
+chosen=(--label-exclude '^long$')
+for argument in "$@"; do
+  case "$argument" in
+    --all) chosen=() ;;
+    *) presets+=("$argument") ;;
+  esac
+done
 [ "${#presets[@]}" -gt 0 ] || presets=(release)
 for preset in "${presets[@]}"; do
   case "$preset" in
     release | clang | cuda | asan | tsan) ;;
-    *) echo "test.sh: unknown preset '$preset'; wanted release, clang, cuda, asan or tsan" >&2; exit 2 ;;
+    *) echo "test.sh: unknown preset '$preset'; wanted --all, release, clang, cuda, asan or tsan" >&2; exit 2 ;;
   esac
 done
 
@@ -22,5 +31,5 @@ for preset in "${presets[@]}"; do
   echo "== $preset =="
   cmake --preset "$preset" >/dev/null
   cmake --build --preset "$preset"
-  ctest --preset "$preset" --output-on-failure
+  ctest --preset "$preset" --output-on-failure "${chosen[@]}"
 done

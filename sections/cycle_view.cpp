@@ -55,12 +55,12 @@ void CycleView::add_names(const Script& script, const ConcreteGraph& graph) {
 
 void CycleView::add_readers(const Script& script, const ConcreteGraph& graph) {
   for (std::size_t line = 0; line < script.lines.size(); ++line) {
-    // Another name is no reader: whoever reads by that name is.
-    if (script.lines[line].kind == StepKind::compute && graph.is_identity(script.lines[line].node)) continue;
+    const bool renames = script.lines[line].kind == StepKind::compute && graph.is_identity(script.lines[line].node);
     for (const Value& value : reads_of(script.lines[line], graph)) {
       const Value tensor = tensor_of(value);
-      readers_[tensor].insert(runs_[static_cast<std::size_t>(run_of_line_[line])].section);
-      first_reader_.emplace(tensor, static_cast<int>(line));
+      first_use_.emplace(tensor, static_cast<int>(line));
+      // Another name is no reader: whoever reads by that name is.
+      if (!renames) readers_[tensor].insert(runs_[static_cast<std::size_t>(run_of_line_[line])].section);
     }
   }
 }
@@ -91,9 +91,9 @@ bool CycleView::is_border(Value tensor) const {
   return found->second.size() > 1 || *found->second.begin() != own;
 }
 
-int CycleView::first_reader(Value tensor) const {
-  const auto found = first_reader_.find(tensor);
-  return found == first_reader_.end() ? -1 : found->second;
+int CycleView::first_use(Value tensor) const {
+  const auto found = first_use_.find(tensor);
+  return found == first_use_.end() ? -1 : found->second;
 }
 
 }  // namespace sectionflow

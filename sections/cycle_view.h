@@ -38,8 +38,8 @@ class CycleView {
   std::vector<Value> names_of(Value tensor) const;
   /// Whether others than the section that made the tensor read it.
   bool is_border(Value tensor) const;
-  /// The first line that reads the tensor, or -1.
-  int first_reader(Value tensor) const;
+  /// The first line that reads the tensor or gives it another name, or -1.
+  int first_use(Value tensor) const;
 
  private:
   void add_names(const Script& script, const ConcreteGraph& graph);
@@ -51,7 +51,7 @@ class CycleView {
   std::map<Value, Value> tensor_of_;           // by names that are not the tensor's own
   std::map<Value, std::vector<Value>> names_;  // by tensor, its own not among them
   std::map<Value, std::set<SectionIndex>> readers_;
-  std::map<Value, int> first_reader_;
+  std::map<Value, int> first_use_;
 };
 
 }  // namespace sectionflow

@@ -66,6 +66,11 @@ const std::vector<Operation>& GraphSection::training_operations() const {
   return manager_->section_training_[static_cast<std::size_t>(index_)];
 }
 
+void GraphSection::choose(Choice GraphSection::*choice, std::vector<Value> values, Hold hold) {
+  manager_->when_rolled_back([this, choice, before = this->*choice]() mutable { std::swap(this->*choice, before); });
+  (this->*choice).set(std::move(values), hold);
+}
+
 void GraphSection::set_tensors_to_feed(std::vector<Value> values, Hold hold) {
   check_choice(*this, *graph_, values, tensors_to_feed(), "set_tensors_to_feed");
   std::vector<Value> extra;
@@ -76,7 +81,7 @@ void GraphSection::set_tensors_to_feed(std::vector<Value> values, Hold hold) {
              "' is not computed in the forward pass");
     extra.push_back(value);
   }
-  feed_.set(std::move(extra), hold);
+  choose(&GraphSection::feed_, std::move(extra), hold);
 }
 
 void GraphSection::set_tensors_to_cache(std::vector<Value> values, Hold hold) {
@@ -88,7 +93,7 @@ void GraphSection::set_tensors_to_cache(std::vector<Value> values, Hold hold) {
              "set_tensors_to_cache of section ", index_, ": '", value.name(), "' is not computed in a backward run");
     extra.push_back(value);
   }
-  cache_.set(std::move(extra), hold);
+  choose(&GraphSection::cache_, std::move(extra), hold);
 }
 
 }  // namespace sectionflow

@@ -75,6 +75,7 @@ class GraphSection {
     const std::vector<Value>& current() const { return has_next ? next : always; }
     void set(std::vector<Value> values, Hold hold);
   };
+  void choose(Choice GraphSection::*choice, std::vector<Value> values, Hold hold);
 
   const GraphSectionManager* manager_;
   const Graph* graph_;

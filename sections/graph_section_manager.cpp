@@ -79,6 +79,7 @@ std::vector<SectionTraining> GraphSectionManager::add_training_ops(const Optimiz
 std::vector<SectionTraining> GraphSectionManager::train_with(const Optimizer& optimizer,
                                                              const std::vector<GradientAndVariable>& gradients,
                                                              const TrainingOptions& options) {
+  when_rolled_back([this] { forget_training(); });
   try {
     auto applied = options.clip_norm ? clip_by_global_norm(gradients, *options.clip_norm).gradients : gradients;
     training_ = apply_gradients(optimizer, applied);
@@ -94,20 +95,39 @@ std::vector<SectionTraining> GraphSectionManager::train_with(const Optimizer& op
     map_graph();
     return count_training();
   } catch (...) {
-    training_.clear();
-    gradients_.clear();
-    map_ = {};
-    verbose_ = keep_summaries_ = false;
-    default_options_ = {};
+    forget_training();
     throw;
   }
 }
 
+/// As before add_training_ops.
+void GraphSectionManager::forget_training() {
+  training_.clear();
+  gradients_.clear();
+  loss_ = {};
+  map_ = {};
+  boundaries_.clear();
+  section_training_.clear();
+  verbose_ = keep_summaries_ = prepared_ = false;
+  prepared_at_ = {};
+  default_options_ = {};
+}
+
+/// What the manager keeps of the graph must not outlive it: `undo` is called when a change of the graph that is open
+/// now fails, unless the manager is gone by then.
+void GraphSectionManager::when_rolled_back(std::function<void()> undo) const {
+  graph_->on_roll_back([alive = std::weak_ptr(identity_), undo = std::move(undo)] {
+    if (!alive.expired()) undo();
+  });
+}
+
 /// Trains with what the collection "update_operations" holds by now.
 void GraphSectionManager::take_update_operations() {
+  const std::size_t num_known = training_.size();
   for (Operation update : graph_->operations(kUpdateOperations)) {
     if (std::find(training_.begin(), training_.end(), update) == training_.end()) training_.push_back(update);
   }
+  if (training_.size() > num_known) ++num_choices_;
   // The updates of each section are to be found anew.
   map_ = {};
 }
@@ -159,7 +179,7 @@ void GraphSectionManager::check_not_swapped() const {
 void GraphSectionManager::map_graph() const {
   const bool is_current = map_.section.size() == static_cast<std::size_t>(graph_->num_nodes()) &&
                           map_.num_sections == static_cast<int>(sections_.size()) &&
-                          mapped_control_edges_ == graph_->num_control_edges() && graph_->num_edits() == 0;
+                          mapped_generation_ == graph_->generation() && graph_->num_edits() == 0;
   if (is_current) return;
   check_not_swapped();
   const std::vector<bool> counted = counted_nodes();
@@ -176,7 +196,7 @@ void GraphSectionManager::map_graph() const {
   if (prepared_) boundaries_ = std::move(boundaries);
   map_ = std::move(map);
   section_training_ = std::move(section_training);
-  mapped_control_edges_ = graph_->num_control_edges();
+  mapped_generation_ = graph_->generation();
 }
 
 /// What is allowed but seldom meant.
@@ -222,6 +242,12 @@ void GraphSectionManager::prepare_training(Where where) {
     SF_CHECK_CODE(!training_.empty(), ArgumentError, ErrorCode::nothing_to_train, "prepare_training: nothing to train",
                   hint("call add_training_ops first"));
     std::vector<Operation> before = training_;
+    when_rolled_back([this, before, was_prepared = prepared_, prepared_at = prepared_at_]() mutable {
+      training_.swap(before);
+      map_ = {};
+      prepared_ = was_prepared;
+      prepared_at_ = prepared_at;
+    });
     try {
       take_update_operations();
       map_graph();
@@ -264,8 +290,9 @@ std::vector<CycleFetch> GraphSectionManager::place_fetches(const Session& sessio
   return placed;
 }
 
-CycleRequest GraphSectionManager::request_for(const std::vector<CycleFetch>& fetches) const {
-  CycleRequest request{.groups = {}, .training = training_, .fetches = fetches, .held = {}};
+CycleRequest GraphSectionManager::request_for(const std::vector<CycleFetch>& fetches,
+                                              const std::vector<Operation>& training) const {
+  CycleRequest request{.groups = {}, .training = training, .fetches = fetches, .held = {}};
   for (const auto& section : sections_) {
     request.groups.push_back(section->group());
     const auto& feed = section->feed_.current();
@@ -299,7 +326,7 @@ ProgramReport GraphSectionManager::plan(Session& session, const std::vector<Valu
     const auto inside = session.enter();
     check_prepared("plan");
     const auto placed = place_fetches(session, with_summaries(fetches));
-    const Program& program = cycle_program(session, request_for(placed), signature_of(*graph_, feeds));
+    const Program& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
     ProgramReport report = program.report;
     report.notes = notes(program);
     return report;
@@ -319,7 +346,7 @@ std::vector<HostTensor> GraphSectionManager::full_cycle(Session& session, const 
     const auto inside = session.enter();
     check_prepared("run_full_cycle");
     const auto placed = place_fetches(session, with_summaries(fetches));
-    Program& program = cycle_program(session, request_for(placed), signature_of(*graph_, feeds));
+    Program& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
     auto fetched = session.play(program, feeds, play_options(options));
     count_runs(program.schedule, 0, static_cast<StepIndex>(program.schedule.steps.size()));
     forget_next_cycle_choices();

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -112,8 +114,9 @@ class GraphSectionManager {
   /// All updates of a training step: targets of Session::run for training the whole graph.
   const std::vector<Operation>& training_operations() const { return training_; }
 
-  /// Works out what crosses the borders. Call it when the graph is complete. Warns of empty sections, and of sections
-  /// behind that of the loss.
+  /// Works out what crosses the borders. Call it when the graph is complete, and again when the collection
+  /// "update_operations" has got more: cycles that begin from then on run those too. Warns of empty sections, and of
+  /// sections behind that of the loss.
   /// Throws: ArgumentError without sections or training operations, with a section open, when sections are not in
   /// topological order, or for a name in SectionOptions::tensors that is none, with the nearest that is.
   void prepare_training(Where where = Where::here());
@@ -171,7 +174,7 @@ class GraphSectionManager {
   ProgramReport plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
                      Where where = Where::here());
 
-  /// In which section's backward run a fetch of a full cycle is evaluated; kForwardPass for the forward pass.
+  /// In which section's backward run a lone fetch of a full cycle is evaluated; kForwardPass for the forward pass.
   SectionIndex evaluated_in(Value fetch) const;
   SectionRuns runs(int index) const { return runs_.at(static_cast<std::size_t>(index)); }
   /// Histograms of the last full cycle's gradients; empty unless TrainingOptions::summaries.
@@ -180,6 +183,7 @@ class GraphSectionManager {
  private:
   friend class GraphSection;
   friend class SectionScope;
+  struct ForwardHalf;
 
   /// Makes a user's call: one thread at a time, and errors name its line.
   template <class Call>
@@ -200,6 +204,8 @@ class GraphSectionManager {
   std::vector<std::string> unusual() const;
   std::vector<std::string> notes(const Program& program) const;
   void take_update_operations();
+  void forget_training();
+  void when_rolled_back(std::function<void()> undo) const;
   void check_new_section(const std::string& name) const;
   void check_can_train() const;
   void check_whole(const char* call) const;
@@ -209,7 +215,7 @@ class GraphSectionManager {
   void check_not_swapped() const;
   std::vector<SectionTraining> count_training() const;
   std::vector<bool> counted_nodes() const;
-  CycleRequest request_for(const std::vector<CycleFetch>& fetches) const;
+  CycleRequest request_for(const std::vector<CycleFetch>& fetches, const std::vector<Operation>& training) const;
   std::vector<Value> with_summaries(std::vector<Value> fetches) const;
   void check_session(const Session& session) const;
   std::vector<CycleFetch> place_fetches(const Session& session, const std::vector<Value>& fetches) const;
@@ -223,7 +229,7 @@ class GraphSectionManager {
   PlayOptions play_options(const CycleOptions& options) const { return {verbose_, options.verbose_timing}; }
   std::vector<CycleFetch> place_backward_fetches(const Session& session,
                                                  const std::vector<std::vector<Value>>& fetches) const;
-  Program& backward_program(Session& session, const Program& forward, const std::vector<CycleFetch>& fetches);
+  Program& backward_program(Session& session, const ForwardHalf& begun, const std::vector<CycleFetch>& fetches);
   void count_runs(const Schedule& schedule, StepIndex first, StepIndex last);
   void forget_next_cycle_choices();
 
@@ -241,14 +247,14 @@ class GraphSectionManager {
   bool prepared_ = false;
   SectionOptions default_options_;
   std::optional<Profile> profile_;
-  int num_choices_ = 0;     // of policies and profiles: programs of others do not serve
+  int num_choices_ = 0;     // of policies, profiles and updates: programs of others do not serve
   mutable SectionMap map_;  // of the graph as it was when last looked at
-  mutable int mapped_control_edges_ = 0;
+  mutable std::uint64_t mapped_generation_ = 0;
   mutable std::vector<SectionBoundary> boundaries_;
   mutable std::vector<std::vector<Operation>> section_training_;
-  const Program* forward_ = nullptr;  // of the last run_forward
   std::vector<SectionRuns> runs_;
   std::vector<GradientSummary> summaries_;
+  std::shared_ptr<const int> identity_ = std::make_shared<const int>();  // of this manager, as long as anybody asks
 };
 
 }  // namespace sectionflow

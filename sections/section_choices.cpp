@@ -117,6 +117,8 @@ void GraphSectionManager::set_section_options(SectionOptions options, Where wher
       map_graph();
       check_tensor_names(options);
     }
+    // They may name tensors of a change that is still open.
+    when_rolled_back([this, before = default_options_]() mutable { std::swap(default_options_, before); });
     default_options_ = std::move(options);
     ++num_choices_;
   });

@@ -1,6 +1,7 @@
 // The two halves of a cycle, run apart.
 
 #include <algorithm>
+#include <any>
 
 #include "base/error.h"
 #include "graph/ops/basic.h"
@@ -8,6 +9,14 @@
 #include "sections/section_policies.h"
 
 namespace sectionflow {
+
+/// A forward half as its backward half must know it, whatever the manager does in between.
+struct GraphSectionManager::ForwardHalf {
+  std::shared_ptr<const int> manager;  ///< the identity_ of the one that ran it
+  std::vector<Operation> training;     ///< what the cycle executes
+  int num_choices = 0;
+  const Program* program = nullptr;
+};
 
 std::vector<HostTensor> GraphSectionManager::forward_pass(Session& session, const std::vector<Value>& fetches,
                                                           const Feeds& feeds, const CycleOptions& options,
@@ -21,9 +30,9 @@ std::vector<HostTensor> GraphSectionManager::forward_pass(Session& session, cons
                "' is computed in a backward run; fetch it from run_backward or run_full_cycle");
       fetch.run = kForwardPass;
     }
-    Program& program = cycle_program(session, request_for(placed), signature_of(*graph_, feeds));
-    auto fetched = session.play_forward_half(program, feeds, play_options(options));
-    forward_ = &program;
+    Program& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
+    auto fetched = session.play_forward_half(program, feeds, play_options(options),
+                                             ForwardHalf{identity_, training_, num_choices_, &program});
     count_runs(program.schedule, 0, program.schedule.half);
     return fetched;
   });
@@ -50,8 +59,9 @@ std::vector<CycleFetch> GraphSectionManager::place_backward_fetches(
 }
 
 /// The backward half with fetches that were unknown when its forward half ran: it begins with what that has left.
-Program& GraphSectionManager::backward_program(Session& session, const Program& forward,
+Program& GraphSectionManager::backward_program(Session& session, const ForwardHalf& begun,
                                                const std::vector<CycleFetch>& fetches) {
+  const Program& forward = *begun.program;
   std::vector<EntryValue> entries;
   std::string key = "backward half";
   const auto add = [&key](const char* mark, Value value, std::size_t number) {
@@ -76,8 +86,8 @@ Program& GraphSectionManager::backward_program(Session& session, const Program& 
     key += text_of("r", buffer.rest);
   }
   for (const CycleFetch& fetch : fetches) add(" f", fetch.value, static_cast<std::size_t>(fetch.run));
-  const CycleRequest request = request_for(fetches);
-  key += text_of(" c", num_choices_);
+  const CycleRequest request = request_for(fetches, begun.training);
+  key += text_of(" u", begun.num_choices, " c", num_choices_);
   const CyclePolicies rules = policies();
   const Signature& signature = forward.signature;
   return session.program(key + " | " + signature.text(), signature, fetches.size(),
@@ -94,10 +104,12 @@ std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(Session&
     const Program* forward = session.pending();
     SF_CHECK_CODE(forward != nullptr, ArgumentError, ErrorCode::pending_half,
                   "run_backward: no forward pass is pending; call run_forward first");
-    SF_CHECK(forward == forward_, ArgumentError,
+    const auto* begun = std::any_cast<ForwardHalf>(session.pending_note());
+    SF_CHECK(begun != nullptr && begun->manager == identity_, ArgumentError,
              "run_backward: the pending forward pass was run by another section manager");
+    session.check_nodes(*forward);
     const std::vector<CycleFetch> placed = place_backward_fetches(session, fetches);
-    Program* instead = placed.empty() ? nullptr : &backward_program(session, *forward, placed);
+    Program* instead = placed.empty() ? nullptr : &backward_program(session, *begun, placed);
     const Schedule& played = instead != nullptr ? instead->schedule : forward->schedule;
     const StepIndex first = instead != nullptr ? 0 : played.half;
     // Room for the results before anything runs.

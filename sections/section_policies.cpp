@@ -55,7 +55,7 @@ struct Insertion {
 };
 
 /// The script with the lines that bring entries back to the device which rest elsewhere; `prefetch` as the policies
-/// say, or else just before the first reader.
+/// say, or else just before the first line that reads them or gives them another name.
 Script with_returns(const Script& script, const CycleView& view, const RestRules& rules, bool prefetch) {
   std::set<Value> there;
   for (const EntryValue& entry : script.entries) {
@@ -63,9 +63,9 @@ Script with_returns(const Script& script, const CycleView& view, const RestRules
   }
   std::vector<Insertion> insertions;
   for (const EntryValue& entry : script.entries) {
-    const int reader = view.first_reader(view.tensor_of(entry.value));
-    if (entry.tier == Tier::device || reader < 0 || there.contains(entry.value)) continue;
-    const int place = prefetch ? rules.earliest_return(0, reader) : reader;
+    const int use = view.first_use(view.tensor_of(entry.value));
+    if (entry.tier == Tier::device || use < 0 || there.contains(entry.value)) continue;
+    const int place = prefetch ? rules.earliest_return(0, use) : use;
     const int pass = script.lines[static_cast<std::size_t>(place)].pass;
     const auto add = [&](StepKind kind) {
       insertions.push_back({place, {.kind = kind, .fetched = entry.value, .pass = pass, .rest = entry.rest}});

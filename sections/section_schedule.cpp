@@ -83,6 +83,13 @@ class CycleWriter {
     }
   }
 
+  /// The run that evaluates a fetch: the one asked for, or a later one where the node waits for an update that other
+  /// fetches make wait.
+  SectionIndex run_of(const CycleFetch& fetch) const {
+    const NodeId id = fetch.value.node().id();
+    return map_.is_forward(id) ? fetch.run : std::min(fetch.run, map_.backward_run[id]);
+  }
+
   /// Forward nodes that only fetches of backward runs need: they are evaluated in those runs and nowhere else.
   void find_fetch_only() {
     std::vector<NodeId> roots;
@@ -131,7 +138,7 @@ class CycleWriter {
       for (const Value& value : graph_.reads(id)) ask(value);
     }
     for (const CycleFetch& fetch : request_.fetches) {
-      if (fetch.run == run) ask(fetch.value);
+      if (run_of(fetch) == run) ask(fetch.value);
     }
     result.recomputed.assign(recomputed.begin(), recomputed.end());
     std::sort(result.recomputed.begin(), result.recomputed.end(),
@@ -260,7 +267,7 @@ class CycleWriter {
       const CycleFetch& fetch = request_.fetches[i];
       const NodeId id = fetch.value.node().id();
       const bool there = map_.is_forward(id) || map_.backward_run[id] > run;
-      if (fetch.run == run && there) emit_fetch(i);
+      if (run_of(fetch) == run && there) emit_fetch(i);
     }
     std::vector<NodeId> updates;
     for (NodeId id : plan.backward) {
@@ -349,7 +356,7 @@ class CycleWriter {
   void emit_fetches_of(NodeId id, SectionIndex run) {
     for (std::size_t i = 0; i < request_.fetches.size(); ++i) {
       const CycleFetch& fetch = request_.fetches[i];
-      if (fetch.run == run && fetch.value.node().id() == id) emit_fetch(i);
+      if (run_of(fetch) == run && fetch.value.node().id() == id) emit_fetch(i);
     }
   }
 

@@ -9,7 +9,8 @@
 
 namespace SF_API sectionflow {
 
-/// One fetch of a cycle. `run`: the section in whose backward run it is evaluated; kForwardPass for the forward pass.
+/// One fetch of a cycle. `run`: the section in whose backward run it is evaluated; kForwardPass for the forward pass. A
+/// value that waits for an update is evaluated in a lower run where other fetches of the cycle make that update wait.
 struct CycleFetch {
   Value value;
   SectionIndex run = 0;

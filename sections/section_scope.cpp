@@ -18,7 +18,8 @@ SectionScope::SectionScope(SectionScope&& other) noexcept
       exceptions_(other.exceptions_) {}
 
 SectionScope::~SectionScope() {
-  if (manager_ == nullptr) return;
+  // A section that was taken out with its graph's change is open no more.
+  if (manager_ == nullptr || manager_->open_ != section_) return;
   manager_->open_ = nullptr;
   section_->broken_ = std::uncaught_exceptions() > exceptions_;
 }
@@ -59,6 +60,12 @@ SectionScope GraphSectionManager::open_section(std::string name, std::optional<S
       const GroupId group = graph_->new_group(label);
       std::unique_ptr<GraphSection> section(
           new GraphSection(*this, *graph_, index, group, std::move(name), std::move(options), where));
+      when_rolled_back([this, index] {
+        open_ = nullptr;
+        // It may not have come to be.
+        if (static_cast<int>(sections_.size()) > index) sections_.pop_back();
+        if (static_cast<int>(runs_.size()) > index) runs_.pop_back();
+      });
       auto entered = graph_->enter_group(group);
       // From here on nothing throws.
       runs_.emplace_back();

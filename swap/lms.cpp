@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
+#include <map>
 
-#include "runtime/session.h"
 #include "swap/lms_environment.h"
 #include "swap/lms_plots.h"
 #include "swap/lms_rewrite.h"
@@ -164,12 +165,17 @@ class LmsRun {
     }
   }
 
+  double device_bytes() const {
+    if (options_.autotune_gpu_mem) return *options_.autotune_gpu_mem * 1024.0 * 1024.0 * 1024.0;
+    const DeviceSpec device = options_.device ? *options_.device : best_device();
+    const Session session(*graph_, {.device = device, .device_memory = options_.device_memory});
+    return static_cast<double>(session.statistics().bytes_limit);
+  }
+
   /// Sets the parameters in `result_`; returns whether the graph is to be edited.
   bool find_parameters(const LmsGraph& view, const LmsLevels& levels) {
     const LmsEnvironment environment = lms_environment();
-    const double device = options_.autotune_gpu_mem ? *options_.autotune_gpu_mem * 1024.0 * 1024.0 * 1024.0
-                                                    : static_cast<double>(Session(*graph_).statistics().bytes_limit);
-    const double left = std::max(0.0, device - static_cast<double>(view.parameter_bytes()));
+    const double left = std::max(0.0, device_bytes() - static_cast<double>(view.parameter_bytes()));
     result_.budget_bytes = static_cast<std::size_t>(environment.memory_ratio * left);
     check_batch_size();
     log_.info(0, "Searching values for parameters: swapout_threshold, swapin_ahead, swapin_groupby");
@@ -246,16 +252,48 @@ class LmsRun {
                 write_distance_histogram(options_.plot_directory, edge_distances(*graph_, levels)));
     }
     const auto tensors = swap_tensors(view, levels, parameters());
+    if (tensors.empty()) log_that_nothing_is_swapped(view, levels);
     const LmsEdit edit = insert_lms_swaps(*graph_, view, levels, tensors, parameters(), log_);
     lms_levels(*graph_);  // a cycle would show here
     result_.num_swap_outs = edit.num_swap_outs;
     result_.num_swap_ins = edit.num_swap_ins;
+    result_.num_prefetched = edit.num_prefetched;
     result_.num_trigger_edges = edit.num_trigger_edges;
     result_.swap_out_bytes = edit.swap_out_bytes;
     result_.swap_in_bytes = edit.swap_in_bytes;
     log_.info(0, "Added ", edit.num_swap_outs + edit.num_swap_ins, " operations to the graph: ", edit.num_swap_outs,
               " swap-outs (", gib_text(edit.swap_out_bytes), " GiB) and ", edit.num_swap_ins, " swap-ins (",
               gib_text(edit.swap_in_bytes), " GiB)");
+    if (edit.num_swap_ins > 0 && !parameters().syncs_in()) {
+      log_.info(0, edit.num_prefetched, " of ", edit.num_swap_ins, " swap-ins begin after a control operation");
+    }
+  }
+
+  /// A threshold that was meant for a graph of more levels does nothing, which looks as if nothing were wrong.
+  void log_that_nothing_is_swapped(const LmsGraph& view, const LmsLevels& levels) {
+    std::map<int, int, std::greater<>> count_of;  // by distance
+    for (const SwapTensor& tensor : swap_tensors(view, levels, {.threshold = 0})) {
+      for (const SwapGroup& group : tensor.groups) {
+        ++count_of[levels.distance(tensor.tensor.node().id(), group.first())];
+      }
+    }
+    constexpr int kMostListed = 10;
+    std::string distances;
+    int listed = 0;
+    for (const auto& [distance, count] : count_of) {
+      if (++listed > kMostListed) {
+        distances += ", and smaller ones";
+        break;
+      }
+      distances += text_of(distances.empty() ? "" : ", ", distance, " (", count, count == 1 ? " edge)" : " edges)");
+    }
+    if (distances.empty()) {
+      log_.info(0, "Nothing is swapped: the graph has no edge that may be");
+    } else {
+      log_.info(0, "Nothing is swapped: the graph has ", levels.count(),
+                " levels, and no edge that may be swapped has a ", "distance above ", result_.swapout_threshold,
+                "; the distances are ", distances);
+    }
   }
 
   const LmsOptions& options_;

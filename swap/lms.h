@@ -9,6 +9,7 @@
 
 #include "base/export.h"
 #include "graph/graph.h"
+#include "runtime/session.h"
 
 namespace SF_API sectionflow {
 
@@ -49,7 +50,11 @@ struct LmsOptions {
   std::set<std::string> incl_input_by_scopes{}, incl_input_by_types{};
   /// Stands for an unknown first dimension where sizes are estimated.
   std::optional<std::int64_t> batch_size{};
-  /// GiB that the simulation may use; absent: what the machine has.
+  /// Where the session is going to compute, and its limit, as in SessionOptions: what the simulation may use. Without a
+  /// device: best_device().
+  std::optional<DeviceSpec> device{};
+  MemoryLimit device_memory = 0;
+  /// GiB that the simulation may use, whatever the device has.
   std::optional<double> autotune_gpu_mem{};
   /// Writes the distances of edges and the memory of each simulation into `plot_directory`.
   bool autotune_plot = false;
@@ -77,6 +82,7 @@ struct LmsResult {
   bool host_warning = false;             ///< the simulation needs more host memory than the limit
 
   int num_swap_outs = 0, num_swap_ins = 0;
+  int num_prefetched = 0;  ///< swap-ins that begin after a control operation; others wait for what their reader needs
   std::size_t swap_out_bytes = 0, swap_in_bytes = 0;  ///< a cycle
   int num_trigger_edges = 0;                          ///< that tell when a swap-in begins, or what waits for a swap-out
   int num_serialization_edges = 0;                    ///< that make nodes of one level follow each other
@@ -94,7 +100,8 @@ class Lms {
   /// Edits a graph that is complete, training operations included. A graph that Lms has edited is left as it is.
   /// Programs that sessions have compiled are compiled again. Throws: ArgumentError for scopes and types that the graph
   /// does not have (SF-E111), for an unknown batch size that is needed (SF-E112), where no parameters are found
-  /// (SF-E113), and for a cycle; DataError for plots that cannot be written. The graph is then unchanged.
+  /// (SF-E113), and for a cycle; DataError for plots that cannot be written; DeviceError for a device that is not there
+  /// and is to be asked. The graph is then unchanged.
   LmsResult run(Graph& graph, Where where = Where::here());
 
   const LmsOptions& options() const { return options_; }

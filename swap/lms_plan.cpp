@@ -74,7 +74,8 @@ std::optional<NodeId> find_trigger(const LmsGraph& graph, const LmsLevels& level
       if (level < lowest || seen[static_cast<std::size_t>(before)]) continue;
       seen[static_cast<std::size_t>(before)] = true;
       pending.push_back(before);
-      const bool qualifies = level <= highest && graph.is_valid(before) && graph.is_gpu(before);
+      const bool qualifies =
+          level <= highest && graph.is_valid(before) && graph.is_gpu(before) && !graph.follows_update(before);
       if (qualifies && is_better(before)) best = before;
     }
   }

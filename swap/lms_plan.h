@@ -42,7 +42,8 @@ std::vector<SwapTensor> swap_tensors(const LmsGraph& graph, const LmsLevels& lev
 
 /// The control operation of a swap-in: the node after which it begins. Of the ten levels below level(destination) -
 /// ahead, but above the source, the highest with a node from which data flows to the destination; the lowest number in
-/// it. None where there is no such node.
+/// it. None where there is no such node. Nodes that follow an update do not count: readers of the swapped-in copy may
+/// be what that update waits for.
 std::optional<NodeId> find_trigger(const LmsGraph& graph, const LmsLevels& levels, NodeId source, NodeId destination,
                                    int ahead);
 

@@ -2,23 +2,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+
+#include "base/whole_file.h"
 
 namespace sectionflow {
 namespace {
 
 constexpr double kWidth = 900, kChartHeight = 240, kLeft = 80, kTop = 40, kGap = 60;
 
-/// A place of its own for one picture: writes it, or says why not.
+/// Writes one picture into LmsOptions::plot_directory.
 void write_file(const std::string& directory, const std::string& name, const std::string& text) {
-  const std::filesystem::path path = std::filesystem::path(directory) / name;
-  std::error_code failure;
-  std::filesystem::create_directories(directory, failure);
-  std::ofstream file(path);
-  file << text << std::flush;
-  SF_CHECK(file.good(), DataError, "Lms: '", path.string(), "' cannot be written",
-           failure ? text_of(": ", failure.message()) : "",
-           hint("choose another LmsOptions::plot_directory, or leave autotune_plot out"));
+  write_whole_file_in(directory, name, text, "Lms, plot_directory");
 }
 
 std::string number(double value) {

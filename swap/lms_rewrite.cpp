@@ -53,6 +53,7 @@ class Rewriter {
         if (trigger) {
           log_->control_edge(*edited_, *levels_, *trigger, swap.back, swap.reader);
           sync.wait(*trigger, swap.back);
+          ++edit_.num_prefetched;
         } else {
           log_->detail(1, 2, "no control operation for ", edited_->node(swap.back).name(), " at ahead ",
                        parameters_.ahead, ": synchronised");

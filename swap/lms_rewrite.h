@@ -9,6 +9,7 @@ class LmsLog;
 /// What was put into a graph.
 struct LmsEdit {
   int num_swap_outs = 0, num_swap_ins = 0, num_trigger_edges = 0;
+  int num_prefetched = 0;  ///< swap-ins that have a control operation
   std::size_t swap_out_bytes = 0, swap_in_bytes = 0;
 };
 

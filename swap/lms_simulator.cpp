@@ -145,7 +145,8 @@ class LmsPlayer {
     }
     std::optional<NodeId> latest;
     for (NodeId input : sim_->graph_->fan_in(reader)) {
-      const bool counts = input != source && sim_->graph_->is_valid(input) && sim_->graph_->is_gpu(input);
+      const bool counts = input != source && sim_->graph_->is_valid(input) && sim_->graph_->is_gpu(input) &&
+                          !sim_->graph_->follows_update(input);
       if (counts && (!latest || sim_->levels_->of(input) > sim_->levels_->of(*latest))) latest = input;
     }
     if (latest || parameters_.ahead == 1) return latest;

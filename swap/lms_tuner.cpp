@@ -123,11 +123,11 @@ class Tuner {
     return best.has_value();
   }
 
-  /// The largest of `values` (ascending) that fits, if it is larger than what is set or nothing is. Most groupbys that
-  /// do not fit are told by the peak of a larger one.
+  /// The last of `values` that fits, if it is larger than what is set or nothing is. Most groupbys that do not fit are
+  /// told by the peak of a larger one.
   bool scan(int LmsParameters::*field, const std::vector<int>& values, bool found) {
     const LmsParameters before = now_;
-    int largest_left = values.empty() ? 0 : values.back();
+    int largest_left = last_level();
     for (auto value = values.rbegin(); value != values.rend(); ++value) {
       if (found && *value <= before.*field) break;
       if (*value > largest_left) continue;
@@ -139,15 +139,18 @@ class Tuner {
     return found;
   }
 
-  bool largest(int LmsParameters::*field, int first, const std::vector<int>& values) {
-    return scan(field, values, search(field, first, last_level()));
+  /// The ancestor's search for the largest ahead. Where that finds one, no larger one is looked for: a larger one may
+  /// fit because fewer swap-ins find a control operation, and one beyond all distances fits best and prefetches
+  /// nothing.
+  bool find_ahead() {
+    const bool found = search(&LmsParameters::ahead, 1, last_level());
+    return found || scan(&LmsParameters::ahead, aheads(), false);
   }
 
+  /// All that differ in anything, the best last: that above which no swap-in finds a control operation comes first.
   std::vector<int> aheads() const {
-    std::vector<int> values;
-    // Above, no control operation is found for anything: all the same.
-    for (int ahead = 1; ahead <= std::min(farthest_, last_level()); ++ahead) values.push_back(ahead);
-    if (values.empty() || values.back() < last_level()) values.push_back(last_level());
+    std::vector<int> values = {last_level()};
+    for (int ahead = 1; ahead <= std::min(farthest_ - 2, last_level()); ++ahead) values.push_back(ahead);
     return values;
   }
 
@@ -177,7 +180,7 @@ class Tuner {
 
   void find_ahead_and_groupby() {
     if (now_.syncs_in()) return;
-    if (!ahead_) largest(&LmsParameters::ahead, 1, aheads());
+    if (!ahead_) find_ahead();
     if (!groupby_) find_groupby();
   }
 
@@ -199,7 +202,7 @@ class Tuner {
         if (fits(now_)) return true;
         continue;
       }
-      const bool starts = fits(now_) || (!ahead_ && largest(&LmsParameters::ahead, 1, aheads()));
+      const bool starts = fits(now_) || (!ahead_ && find_ahead());
       if (starts) {
         find_ahead_and_groupby();
         return true;
@@ -213,7 +216,7 @@ class Tuner {
     return false;
   }
 
-  /// All that may be named at one threshold and sync mode, the largest ahead first.
+  /// All that may be named at one threshold and sync mode, the largest ahead that prefetches anything first.
   bool search_below(int threshold) {
     now_.threshold = threshold;
     const std::vector<int> all_aheads = ahead_ ? std::vector{*ahead_} : aheads();

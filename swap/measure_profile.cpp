@@ -223,6 +223,7 @@ Profile measure_profile(Session& session, const Program& program, int repeats) {
   SF_CHECK(repeats >= 1, ArgumentError, "measure_profile: ", repeats, " repeats; wanted at least 1");
   const auto inside = session.enter();
   const Session::Workbench bench = session.workbench();
+  session.check_nodes(program);
   const auto entered = bench.device.enter();
   Profile profile;
   measure_links(session, bench, repeats, profile);

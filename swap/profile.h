@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/export.h"
+#include "base/where.h"
 #include "runtime/planning_tools.h"
 #include "runtime/session.h"
 
@@ -26,12 +27,14 @@ struct Profile {
 
   /// A fixed machine, the same everywhere.
   static Profile nominal() { return {}; }
-  /// Reads what `save` has written. Throws: DataError for a file that cannot be read or is no profile, with its path.
-  static Profile load(const std::string& path);
-  /// Writes a JSON file. Throws: DataError when it cannot be written.
-  void save(const std::string& path) const;
+  /// Reads what `save` has written. Throws: DataError for a file that cannot be read, is larger than 256 MB or is no
+  /// profile, with its path.
+  static Profile load(const std::string& path, Where where = Where::here());
+  /// Writes a JSON file; the old one stays whole if anything fails. Throws: DataError when it cannot be written.
+  void save(const std::string& path, Where where = Where::here()) const;
   /// Reads the file or, where there is none yet, measures and writes it. Throws: what load, save and `measure` throw.
-  static Profile load_or_measure(const std::string& path, const std::function<Profile()>& measure);
+  static Profile load_or_measure(const std::string& path, const std::function<Profile()>& measure,
+                                 Where where = Where::here());
 
   /// The text of such a file.
   std::string json() const;
@@ -48,7 +51,8 @@ std::string kernel_key(const ConcreteGraph& graph, const Step& step, const Kerne
 /// whoever carries the session's copies, without their throttle; the disk where the session has one. Works on scratch
 /// bytes of the planned region and on zeros: no variable and no counter changes. Copies go to and from up to 32 MiB of
 /// host memory beside the session's. Kernels for whose operands there is no room keep the estimate. Throws:
-/// ArgumentError before initialize(), and while a forward half is pending; DeviceError of the disk.
+/// ArgumentError before initialize(), while a forward half is pending, and for a program that uses variables made after
+/// initialize(); DeviceError of the disk.
 Profile measure_profile(Session& session, const Program& program, int repeats = 3);
 /// The same for the program that session.run plays for these fetches and targets.
 Profile measure_profile(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
@@ -59,6 +63,7 @@ class StepTimes {
  public:
   /// Both must outlive this.
   StepTimes(const PlanningTools& tools, const Profile& profile) : tools_(tools), profile_(profile) {}
+  StepTimes(const PlanningTools&, Profile&&) = delete;
 
   /// One a step of a draft of the tools.
   std::vector<double> of(const Schedule& schedule);

@@ -1,10 +1,9 @@
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "swap/profile.h"
 
 namespace sectionflow {
@@ -16,7 +15,7 @@ constexpr const char* kFormat = "sectionflow profile";
 constexpr int kVersion = 1;
 /// No kernel takes longer, no machine is faster: what lies beyond is a damaged file.
 constexpr double kMostSeconds = 1e6, kMostRate = 1e18, kLeastRate = 1;
-constexpr std::size_t kMostKernels = 10'000'000;
+constexpr std::size_t kMostKernels = 1'000'000, kMostBytes = 256'000'000;
 
 struct Field {
   const char* name;
@@ -62,18 +61,17 @@ Profile profile_of(const Json& json, const std::string& where) {
 
 }  // namespace
 
-Profile Profile::load(const std::string& path) {
-  const std::string where = text_of("profile '", path, "': ");
-  std::ifstream file(path, std::ios::binary);
-  SF_CHECK(file.is_open(), DataError, where, "the file cannot be opened", hint("is the path right?"));
-  return from_json({std::istreambuf_iterator<char>(file), {}}, where);
+Profile Profile::load(const std::string& path, Where where) {
+  return call_at(where, [&] {
+    return from_json(read_whole_file(path, kMostBytes, "profile"), text_of("profile: '", path, "': "));
+  });
 }
 
-Profile Profile::load_or_measure(const std::string& path, const std::function<Profile()>& measure) {
+Profile Profile::load_or_measure(const std::string& path, const std::function<Profile()>& measure, Where where) {
   std::error_code unknown;
-  if (std::filesystem::exists(path, unknown) || unknown) return load(path);
+  if (std::filesystem::exists(path, unknown) || unknown) return load(path, where);
   const Profile profile = measure();
-  profile.save(path);
+  profile.save(path, where);
   return profile;
 }
 
@@ -92,12 +90,13 @@ std::string Profile::json() const {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-void Profile::save(const std::string& path) const {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << json();
-  file.close();
-  SF_CHECK(!file.fail(), DataError, "profile '", path, "': the file cannot be written",
-           hint("is there room, and may this process write there?"));
+void Profile::save(const std::string& path, Where where) const {
+  const std::string text = json();
+  call_at(where, [&] {
+    SF_CHECK(text.size() <= kMostBytes, DataError, "profile: '", path, "': would have ", text.size(),
+             " bytes; wanted at most ", kMostBytes, hint("save a profile for each model"));
+    write_whole_file(path, text, "profile");
+  });
 }
 
 }  // namespace sectionflow

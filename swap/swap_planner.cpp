@@ -22,7 +22,7 @@ constexpr std::size_t kSlackRungs = 4;
 /// Drafts of the lowest rung's plan; any other is drafted once.
 constexpr int kDraftsOfTheLeast = 5;
 /// The share of the computing time that no other plan is worth looking for.
-constexpr double kNothing = 1e-3;
+constexpr double kSmallestGain = 1e-3;
 constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max() / 4;
 
 std::size_t above(std::size_t bytes, std::size_t limit) {
@@ -170,7 +170,7 @@ bool SwapPlanner::may_help(double bound) const {
 
 /// What plans are compared by: seconds in steps of next to nothing, upwards.
 double SwapPlanner::cost(double seconds) const {
-  const double step = kNothing * compute_seconds_;
+  const double step = kSmallestGain * compute_seconds_;
   return step > 0 ? std::ceil(seconds / step - 1e-6) * step : seconds;
 }
 

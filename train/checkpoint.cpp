@@ -1,6 +1,11 @@
 #include "train/checkpoint.h"
 
+#include <glog/logging.h>
+
+#include <charconv>
+#include <cstdint>
 #include <map>
+#include <system_error>
 
 #include "base/error.h"
 #include "data/safetensors.h"
@@ -36,9 +41,10 @@ std::vector<std::string> differences(const Graph& graph, const std::map<std::str
 /// Keys of the metadata.
 constexpr const char* kProfile = "profile";
 constexpr const char* kAlgorithms = "algorithms";
+constexpr const char* kCycles = "completed_cycles";
 
-Metadata metadata_of(const CheckpointNotes& notes, const AlgorithmChoices& choices) {
-  Metadata metadata = {{"format", "sectionflow"}};
+Metadata metadata_of(const CheckpointNotes& notes, const AlgorithmChoices& choices, std::uint64_t cycles) {
+  Metadata metadata = {{"format", "sectionflow"}, {kCycles, std::to_string(cycles)}};
   if (notes.profile) metadata[kProfile] = notes.profile->json();
   if (!choices.algorithms.empty()) metadata[kAlgorithms] = choices.json();
   return metadata;
@@ -50,6 +56,18 @@ AlgorithmChoices choices_of(const Metadata& metadata, const std::string& path) {
   return AlgorithmChoices::from_json(choices->second, text_of("the algorithms in '", path, "': "));
 }
 
+/// The cycles that the session had completed; nothing where the file does not tell.
+std::optional<std::uint64_t> cycles_of(const Metadata& metadata, const std::string& path) {
+  const auto cycles = metadata.find(kCycles);
+  if (cycles == metadata.end()) return std::nullopt;
+  const std::string& text = cycles->second;
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  SF_CHECK(error == std::errc() && end == text.data() + text.size(), DataError, "the completed_cycles in '", path,
+           "' are no number of cycles");
+  return number;
+}
+
 CheckpointNotes notes_of(const Metadata& metadata, const std::string& path) {
   CheckpointNotes notes;
   const auto profile = metadata.find(kProfile);
@@ -58,20 +76,20 @@ CheckpointNotes notes_of(const Metadata& metadata, const std::string& path) {
   return notes;
 }
 
-}  // namespace
-
-void save_variables(Session& session, const std::string& path, const CheckpointNotes& notes) {
+void save(Session& session, const std::string& path, const CheckpointNotes& notes, Where where) {
   std::vector<NamedTensor> tensors;
   for (Value variable : session.graph().values(kVariables)) {
-    tensors.push_back({variable.name(), session.read(variable)});
+    tensors.push_back({variable.name(), session.read(variable, where)});
   }
-  write_safetensors(path, views_of(tensors), metadata_of(notes, session.algorithm_choices()));
+  write_safetensors(path, views_of(tensors),
+                    metadata_of(notes, session.algorithm_choices(), session.completed_cycles()));
 }
 
-CheckpointNotes load_variables(Session& session, const std::string& path) {
+CheckpointNotes load(Session& session, const std::string& path, Where where) {
   const SafetensorsFile file = read_safetensors(path);
   CheckpointNotes notes = notes_of(file.metadata, path);
   const AlgorithmChoices choices = choices_of(file.metadata, path);
+  const std::optional<std::uint64_t> cycles = cycles_of(file.metadata, path);
   std::map<std::string, const HostTensor*> tensors;
   for (const NamedTensor& entry : file.tensors) tensors[entry.name] = &entry.tensor;
   const std::vector<std::string> wrong = differences(session.graph(), tensors);
@@ -84,10 +102,27 @@ CheckpointNotes load_variables(Session& session, const std::string& path) {
                       hint("load it into the graph that it was saved from, built with the same optimizer")));
   }
   // Before initialize() the first read tells, and nothing has been written.
-  for (Value variable : session.graph().values(kVariables)) (void)session.read(variable);
+  for (Value variable : session.graph().values(kVariables)) (void)session.read(variable, where);
   if (!choices.algorithms.empty()) session.use_algorithms(choices);
-  for (Value variable : session.graph().values(kVariables)) session.write(variable, *tensors.at(variable.name()));
+  for (Value variable : session.graph().values(kVariables))
+    session.write(variable, *tensors.at(variable.name()), where);
+  if (cycles) {
+    session.set_completed_cycles(*cycles, where);
+  } else {
+    LOG(INFO) << "'" << path << "' does not tell how many cycles had been completed: the session's count stays at "
+              << session.completed_cycles();
+  }
   return notes;
+}
+
+}  // namespace
+
+void save_variables(Session& session, const std::string& path, const CheckpointNotes& notes, Where where) {
+  call_at(where, [&] { save(session, path, notes, where); });
+}
+
+CheckpointNotes load_variables(Session& session, const std::string& path, Where where) {
+  return call_at(where, [&] { return load(session, path, where); });
 }
 
 }  // namespace sectionflow

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/export.h"
+#include "base/where.h"
 #include "runtime/session.h"
 #include "swap/profile.h"
 
@@ -16,15 +17,17 @@ struct CheckpointNotes {
 };
 
 /// Writes every variable (parameters, slots, statistics) of a session to a safetensors file, by variable name, and the
-/// notes and Session::algorithm_choices as its metadata; the old file stays whole if anything fails. Throws: DataError;
-/// ArgumentError before initialize().
-void save_variables(Session& session, const std::string& path, const CheckpointNotes& notes = {});
+/// notes, Session::completed_cycles, Session::algorithm_choices and a hash of each tensor as its metadata; the old file
+/// stays whole if anything fails. Throws: DataError; ArgumentError before initialize().
+void save_variables(Session& session, const std::string& path, const CheckpointNotes& notes = {},
+                    Where where = Where::here());
 
 /// Sets every variable of a session to what save_variables has written, whichever strategy trained it. The file is not
-/// trusted: names, dtypes and shapes must be those of the session's graph, all of them; otherwise nothing is changed.
-/// Counters of the session are not in the file. Its algorithms go to Session::use_algorithms. Gives back the notes.
-/// Throws: DataError with the first differences, or for a missing or damaged file or note; ArgumentError before
-/// initialize().
-CheckpointNotes load_variables(Session& session, const std::string& path);
+/// trusted: names, dtypes and shapes must be those of the session's graph, all of them, and hashes must be right;
+/// otherwise nothing is changed. The session's count of cycles becomes the file's, so that random operations go on as
+/// they would have (with the seed they had); it stays where the file has none. The file's algorithms go to
+/// Session::use_algorithms. Gives back the notes. Throws: DataError with the first differences, or for a missing or
+/// damaged file, tensor or note; ArgumentError before initialize(), and while a forward half is pending.
+CheckpointNotes load_variables(Session& session, const std::string& path, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -1,14 +1,11 @@
 #include "train/report_html.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "train/comparison_table.h"
 #include "train/report_style.h"
 #include "train/svg.h"
@@ -158,15 +155,8 @@ std::string report_html(const Comparison& comparison) {
   return html + "</div>\n" + kReading + "</body>\n</html>\n";
 }
 
-void write_report(const Comparison& comparison, const std::string& folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  SF_CHECK(!failed, DataError, "report: '", folder, "' cannot be made: ", failed.message());
-  const std::string path = folder + "/index.html";
-  std::ofstream file(path);
-  file << report_html(comparison);
-  file.close();
-  SF_CHECK(!file.fail(), DataError, "report: '", path, "' cannot be written: ", std::strerror(errno));
+void write_report(const Comparison& comparison, const std::string& folder, Where where) {
+  call_at(where, [&] { write_whole_file_in(folder, "index.html", report_html(comparison), "report"); });
 }
 
 }  // namespace sectionflow

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/export.h"
+#include "base/where.h"
 #include "train/compare_strategies.h"
 
 namespace SF_API sectionflow {
@@ -11,7 +12,7 @@ namespace SF_API sectionflow {
 /// one file that needs no other, no network and no scripts, and reads well on a phone and on paper.
 std::string report_html(const Comparison& comparison);
 
-/// Writes the page to `folder`/index.html, and makes the folder. Throws: DataError when it cannot.
-void write_report(const Comparison& comparison, const std::string& folder);
+/// Writes the page to `folder`/index.html, whole or not at all, and makes the folder. Throws: DataError when it cannot.
+void write_report(const Comparison& comparison, const std::string& folder, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -2,7 +2,9 @@
 
 namespace sectionflow {
 
-// An index is constant almost everywhere: nothing flows through it.
-void add_argmax_gradients(GradientRegistry&) {}
+// An index is constant almost everywhere.
+void add_argmax_gradients(GradientRegistry& registry) {
+  registry.add_zero("argmax");
+}
 
 }  // namespace sectionflow

@@ -1,7 +1,11 @@
 #include "graph/ops/arithmetic.h"
 
+#include "autodiff/compose.h"
 #include "autodiff/gradient_registry.h"
 #include "autodiff/like_input.h"
+#include "graph/ops/cast.h"
+#include "graph/ops/compare.h"
+#include "graph/ops/select.h"
 
 namespace sectionflow {
 namespace {
@@ -41,8 +45,49 @@ std::vector<Value> pow_gradient(const GradientRequest& r) {
           r.wanted[1] ? like_input(pow_grad_exponent(r.dy(), r.node.output(), a), b) : Value()};
 }
 
+// dx = dy, dy / 2 or 0, decided by a and b in steps.
+template <Value (*kSame)(Value, Value, Value)>
+std::vector<Value> extremum_grad_gradient(const GradientRequest& r) {
+  return {kSame(r.dy(), r.input(1), r.input(2)), Value(), Value()};
+}
+
+// dx = dy b a^(b - 1). Of a: g dy b (b - 1) a^(b - 2), which is 0 for b = 0 also where a = 0.
+// Of b: g dy (a^(b - 1) + b a^(b - 1) ln a).
+std::vector<Value> pow_grad_base_gradient(const GradientRequest& r) {
+  const Value g = r.dy(), dy = r.input(0), a = r.input(1), b = r.input(2);
+  Value of_a, of_b;
+  if (r.wanted[1]) {
+    const Value zero = scalar_like(b, 0);
+    of_a = like_input(select(equal(b, zero), zero, pow_grad_base(g * dy * b, a, b - 1.0F)), a);
+  }
+  if (r.wanted[2]) {
+    const Value lower = pow(a, b - 1.0F);
+    of_b = like_input(g * dy * lower + pow_grad_exponent(g * dy * b, lower, a), b);
+  }
+  return {r.wanted[0] ? pow_grad_base(g, a, b) : Value(), of_a, of_b};
+}
+
+// dx = dy y ln a, and 0 where a = 0 and y is finite: there it does not change with a or y.
+std::vector<Value> pow_grad_exponent_gradient(const GradientRequest& r) {
+  const Value g = r.dy(), dy = r.input(0), y = r.input(1), a = r.input(2);
+  const Value zero = scalar_like(a, 0);
+  return {r.wanted[0] ? pow_grad_exponent(g, y, a) : Value(),
+          r.wanted[1] ? like_input(pow_grad_exponent(g * dy, scalar_like(y, 1), a), y) : Value(),
+          r.wanted[2] ? like_input(select(equal(a, zero), zero, g * dy * y / a), a) : Value()};
+}
+
+std::vector<Value> reduce_to_like_gradient(const GradientRequest& r) {
+  return {broadcast_like(r.dy(), r.input(0)), Value()};
+}
+
 std::vector<Value> add_n_gradient(const GradientRequest& r) {
   return std::vector<Value>(r.node.inputs().size(), r.dy());
+}
+
+// Of f32 and bf16 inputs each gets its own dtype; a cast to that of dy is none.
+std::vector<Value> accumulate_gradient(const GradientRequest& r) {
+  return {r.wanted[0] ? cast(r.dy(), r.input(0).dtype()) : Value(),
+          r.wanted[1] ? cast(r.dy(), r.input(1).dtype()) : Value()};
 }
 
 }  // namespace
@@ -56,6 +101,12 @@ void add_arithmetic_gradients(GradientRegistry& registry) {
   registry.add("minimum", extremum_gradient<minimum_grad>);
   registry.add("pow", pow_gradient);
   registry.add("add_n", add_n_gradient);
+  registry.add("accumulate", accumulate_gradient);
+  registry.add("maximum_grad", extremum_grad_gradient<maximum_grad>, {.zero_inputs = {1, 2}});
+  registry.add("minimum_grad", extremum_grad_gradient<minimum_grad>, {.zero_inputs = {1, 2}});
+  registry.add("pow_grad_base", pow_grad_base_gradient);
+  registry.add("pow_grad_exponent", pow_grad_exponent_gradient);
+  registry.add("reduce_to_like", reduce_to_like_gradient);
 }
 
 }  // namespace sectionflow

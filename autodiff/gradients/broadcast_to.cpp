@@ -6,8 +6,13 @@
 namespace sectionflow {
 
 void add_broadcast_to_gradients(GradientRegistry& registry) {
-  registry.add("broadcast_to",
-               [](const GradientRequest& r) { return std::vector{reduce_to_like(r.dy(), r.input(0))}; });
+  for (const char* name : {"broadcast_to", "broadcast_like"}) {
+    registry.add(name, [](const GradientRequest& r) {
+      std::vector<Value> gradients(r.wanted.size());
+      gradients[0] = reduce_to_like(r.dy(), r.input(0));
+      return gradients;
+    });
+  }
 }
 
 }  // namespace sectionflow

@@ -4,11 +4,9 @@
 
 namespace sectionflow {
 
+// What a cast to integers or booleans gives carries no gradient, so that none comes back to it.
 void add_cast_gradients(GradientRegistry& registry) {
-  registry.add("cast", [](const GradientRequest& r) {
-    const bool floats = is_floating(r.node.output_types()[0].dtype);
-    return std::vector{floats ? cast(r.dy(), r.input(0).dtype()) : Value()};
-  });
+  registry.add("cast", [](const GradientRequest& r) { return std::vector{cast(r.dy(), r.input(0).dtype())}; });
 }
 
 }  // namespace sectionflow

@@ -9,6 +9,11 @@ void add_clip_gradients(GradientRegistry& registry) {
   registry.add("clip", [](const GradientRequest& r) {
     return std::vector{clip_grad(r.dy(), r.input(0), r.node.options<ClipOptions>())};
   });
+  registry.add("clip_grad",
+               [](const GradientRequest& r) {
+                 return std::vector{clip_grad(r.dy(), r.input(1), r.node.options<ClipOptions>()), Value()};
+               },
+               {.zero_inputs = {1}});
 }
 
 }  // namespace sectionflow

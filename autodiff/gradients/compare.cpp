@@ -2,7 +2,9 @@
 
 namespace sectionflow {
 
-// Truth values have no gradient.
-void add_compare_gradients(GradientRegistry&) {}
+// Truth values are constant almost everywhere.
+void add_compare_gradients(GradientRegistry& registry) {
+  for (const char* op : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}) registry.add_zero(op);
+}
 
 }  // namespace sectionflow

@@ -1,6 +1,7 @@
 #include "graph/ops/matmul.h"
 
 #include "autodiff/gradient_registry.h"
+#include "graph/ops/reshape.h"
 
 namespace sectionflow {
 namespace {
@@ -25,10 +26,24 @@ std::vector<Value> matmul_gradient(const GradientRequest& r) {
   return {da, db};
 }
 
+/// rows times a matrix, also for a single row without an axis of rows.
+Value rows_times(Value rows, Value matrix, MatmulOptions options, Value like) {
+  if (rows.shape().rank() > 1) return matmul(rows, matrix, options);
+  return reshape_like(matmul(reshape(rows, {1, -1}), matrix, options), like);
+}
+
+// y = a^T b over all rows: da = b g^T, db = a g, row by row.
+std::vector<Value> matmul_over_rows_gradient(const GradientRequest& r) {
+  const Value a = r.input(0), b = r.input(1);
+  return {r.wanted[0] ? rows_times(b, r.dy(), {.transpose_b = true}, a) : Value(),
+          r.wanted[1] ? rows_times(a, r.dy(), {}, b) : Value()};
+}
+
 }  // namespace
 
 void add_matmul_gradients(GradientRegistry& registry) {
   registry.add("matmul", matmul_gradient);
+  registry.add("matmul_over_rows", matmul_over_rows_gradient);
 }
 
 }  // namespace sectionflow

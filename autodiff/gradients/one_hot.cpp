@@ -4,6 +4,9 @@
 
 namespace sectionflow {
 
-void add_one_hot_gradients(GradientRegistry&) {}
+// It reads numbers of classes.
+void add_one_hot_gradients(GradientRegistry& registry) {
+  registry.add_zero("one_hot");
+}
 
 }  // namespace sectionflow

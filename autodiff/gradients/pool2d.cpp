@@ -1,12 +1,9 @@
-#include "autodiff/gradient_registry.h"
-#include "graph/ops/pool.h"
+#include "autodiff/pool_gradients.h"
 
 namespace sectionflow {
 
 void add_pool2d_gradients(GradientRegistry& registry) {
-  for (const char* op : {"max_pool2d", "average_pool2d"}) {
-    registry.add(op, [](const GradientRequest& r) { return std::vector{pool_grad(r.dy(), r.node)}; });
-  }
+  add_pool_gradients(registry, "2d");
 }
 
 }  // namespace sectionflow

@@ -5,8 +5,12 @@
 namespace sectionflow {
 
 void add_reshape_gradients(GradientRegistry& registry) {
-  for (const char* name : {"reshape", "flatten"}) {
-    registry.add(name, [](const GradientRequest& r) { return std::vector{reshape_like(r.dy(), r.input(0))}; });
+  for (const char* name : {"reshape", "flatten", "reshape_like"}) {
+    registry.add(name, [](const GradientRequest& r) {
+      std::vector<Value> gradients(r.wanted.size());
+      gradients[0] = reshape_like(r.dy(), r.input(0));
+      return gradients;
+    });
   }
 }
 

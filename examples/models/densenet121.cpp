@@ -10,12 +10,13 @@ namespace {
 
 class Densenet121Builder {
  public:
-  Densenet121Builder(Value is_training, const Densenet121Options& options) : is_training_(is_training), options_(options) {}
+  Densenet121Builder(Value is_training, const Densenet121Options& options)
+      : is_training_(is_training), options_(options) {}
 
   Value stem(Value x) const {
     const auto scope = x.graph().scope("stem");
     const Value y = norm_relu(conv(x, 2 * options_.growth, 7, 2, "conv"), "norm");
-    return max_pool2d(y, {.window = {3, 3}, .stride = {2, 2}, .padding = Padding(1, 1)});
+    return max_pool2d(y, {.window = 3, .stride = 2, .padding = 1});
   }
   /// x [N, H, W, C] -> [N, H, W, C + growth]
   Value layer(Value x, const std::string& name) const {

@@ -17,7 +17,7 @@ struct GptOptions {
   bool tied_embeddings = true;  ///< the table of tokens is the kernel of the head
   /// Natural blocks are the layers; the embedding goes with the first, the head with the last.
   Cut cut{};
-  Optimizer optimizer = Adam{.learning_rate = 3e-4F};
+  Optimizer optimizer = Adam{.learning_rate = 3e-4};
   Dtype precision = Dtype::f32;  ///< bf16: of activations and products, as MixedPrecision says
 };
 

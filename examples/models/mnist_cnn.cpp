@@ -12,7 +12,7 @@ ImageNetwork mnist_cnn(const MnistCnnOptions& options) {
   return [options](Value is_training) {
     const auto convolution = [](std::int64_t filters, const char* name) {
       return [=](Value x) {
-        return max_pool2d(relu(conv2d(x, {.filters = filters, .kernel = {5, 5}, .bias = true, .name = name})));
+        return max_pool2d(relu(conv2d(x, {.filters = filters, .kernel = 5, .bias = true, .name = name})));
       };
     };
     const auto dense_part = [=](Value x) {

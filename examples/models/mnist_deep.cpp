@@ -30,7 +30,7 @@ MnistDeep build_mnist_deep(Graph& graph, float learning_rate) {
   net.is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
   Value x = net.images;
   const auto convolution = [&](std::int64_t filters) {
-    return relu(conv2d(x, {.filters = filters, .kernel = {5, 5}, .bias = true}));
+    return relu(conv2d(x, {.filters = filters, .kernel = 5, .bias = true}));
   };
   x = in_scope(graph, "conv1", [&] { return convolution(32); });
   x = in_scope(graph, "pool1", [&] { return max_pool2d(x); });

@@ -10,7 +10,7 @@ struct MnistResnetOptions {
   /// 2: after scale1; 4: after each scale; blocks: one a residual block, where the stem goes with the first and the
   /// head with the last; other numbers evenly over those.
   Cut cut = {.sections = 4};
-  Optimizer optimizer = Adam{.learning_rate = 1e-4F};
+  Optimizer optimizer = Adam{.learning_rate = 1e-4};
   float decay = 0.999F;  ///< of the moving averages
   bool verbose = false;  ///< log the passes
 };

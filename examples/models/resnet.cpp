@@ -33,7 +33,7 @@ class ResnetBuilder {
   Value stem(Value x) const {
     const auto scope = x.graph().scope("stem");
     const Value y = norm(conv(x, options_.width, 7, 2, "conv"), "norm", true);
-    return max_pool2d(y, {.window = {3, 3}, .stride = {2, 2}, .padding = Padding(1, 1)});
+    return max_pool2d(y, {.window = 3, .stride = 2, .padding = 1});
   }
   Value head(Value x) const {
     const auto scope = x.graph().scope("head");

@@ -6,6 +6,7 @@
 #include "graph/elementwise.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
+#include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
@@ -31,6 +32,16 @@ std::vector<TensorType> infer_add_n(const ShapeRequest& request) {
              "; wanted equal types");
   }
   return {first};
+}
+
+std::vector<TensorType> infer_accumulate(const ShapeRequest& request) {
+  const TensorType &sum = request.inputs[0], &part = request.inputs[1];
+  check_f32_or_bf16(sum, request.label);
+  SF_CHECK(may_agree(part, {Dtype::bf16, sum.shape}), ShapeError, request.label, " got ", sum.text(), " and ",
+           part.text(), "; wanted a second of bf16 and of the first one's shape");
+  const TensorType result{request.get<AccumulateOptions>().dtype, sum.shape};
+  check_f32_or_bf16(result, request.label);
+  return {result};
 }
 
 std::vector<TensorType> infer_reduce_to_like(const ShapeRequest& request) {
@@ -80,6 +91,11 @@ void define_arithmetic_ops(OpRegistry& registry) {
     registry.add({.name = name, .inputs = 3, .infer = infer_gradient_of_two});
   }
   registry.add({.name = "add_n", .inputs = {1, kAnyNumber}, .infer = infer_add_n});
+  registry.add(
+      {.name = "accumulate",
+       .inputs = 2,
+       .options = described_by<AccumulateOptions>([](auto& fields, auto& options) { fields("dtype", options.dtype); }),
+       .infer = infer_accumulate});
   registry.add({.name = "reduce_to_like",
                 .inputs = 2,
                 .infer = infer_reduce_to_like,
@@ -142,6 +158,10 @@ Value operator/(float a, Term b) {
 Value add_n(const std::vector<Value>& values, Where where) {
   SF_CHECK(!values.empty(), ArgumentError, "add_n got no values; wanted one at least");
   return values[0].graph().add_node("add_n", values, {}, "add_n", where).output();
+}
+
+Value accumulate(Value sum, Value part, Dtype dtype) {
+  return sum.graph().add_node("accumulate", {sum, part}, AccumulateOptions{dtype}, "accumulate").output();
 }
 
 Value reduce_to_like(Value x, Value like) {

@@ -62,8 +62,17 @@ Value operator/(Term a, float b);
 Value operator/(float a, Term b);
 ///@}
 
-/// The sum of f32 values of one shape, added from left to right: ((v0 + v1) + v2) + ...
+/// The sum of values of one type, f32 or bf16, added from left to right in f32 and rounded once: ((v0 + v1) + v2) + ...
 Value add_n(const std::vector<Value>& values, Where where = Where::here());
+
+/// sum + part, added in f32 and rounded once to `dtype`: a step of a sum of bf16 values that is carried in f32 and
+/// rounded in its last step. Shapes: equal; result like `sum`. `part` is bf16, `sum` and `dtype` f32 or bf16.
+Value accumulate(Value sum, Value part, Dtype dtype);
+
+/// Options of the op "accumulate".
+struct AccumulateOptions {
+  Dtype dtype = Dtype::f32;  ///< of the result
+};
 
 /// The sum of `x` over the dimensions along which `like` was repeated to reach x's shape: the gradient of broadcasting.
 /// Reads nothing of `like` but its shape. Shapes: x [...], like one that broadcasts to x; result like `like`.

@@ -9,6 +9,20 @@
 namespace sectionflow {
 namespace {
 
+/// Throws: ShapeError where it is not said which keys a query sees, or where one sees none.
+void check_alignment(const AttentionOptions& options, std::int64_t queries, std::int64_t keys,
+                     const std::string& label) {
+  SF_CHECK(options.causal || options.alignment == CausalAlignment::equal, ArgumentError, label,
+           ": an alignment of queries and keys is given without causal; wanted both or none");
+  if (!options.causal || queries == kDynamic || keys == kDynamic) return;
+  SF_CHECK(options.alignment != CausalAlignment::equal || queries == keys, ShapeError, label, ": causal, with ",
+           queries, " queries and ", keys, " keys: which of the keys does the first query stand at?",
+           hint("say CausalAlignment::last_key, as behind a cache of keys, or CausalAlignment::first_key"));
+  SF_CHECK(options.alignment != CausalAlignment::last_key || queries <= keys, ShapeError, label,
+           ": CausalAlignment::last_key with ", queries, " queries and ", keys, " keys: the first ", queries - keys,
+           " queries would see no key; wanted no more queries than keys");
+}
+
 /// Checks q, k, v, the inputs from `first` on; returns the type of y, with what k and v know of it.
 TensorType infer_y(const ShapeRequest& request, std::size_t first) {
   const TensorType &q = request.inputs[first], &k = request.inputs[first + 1], &v = request.inputs[first + 2];
@@ -32,6 +46,8 @@ TensorType infer_y(const ShapeRequest& request, std::size_t first) {
   const auto& scale = request.get<AttentionOptions>().scale;
   SF_CHECK(!scale || std::isfinite(*scale), ArgumentError, request.label, ": scale is ", *scale,
            "; wanted a finite number");
+  check_alignment(request.get<AttentionOptions>(), q.shape[2], k.shape[2] == kDynamic ? v.shape[2] : k.shape[2],
+                  request.label);
   return {q.dtype, Shape(std::move(y))};
 }
 
@@ -54,6 +70,10 @@ std::vector<TensorType> infer_gradient(const ShapeRequest& request) {
 void define_attention_ops(OpRegistry& registry) {
   const OptionsDescription options = described_by<AttentionOptions>([](auto& fields, auto& described) {
     fields("causal", described.causal);
+    fields.usual_choice("alignment", described.alignment,
+                        {{CausalAlignment::equal, "equal"},
+                         {CausalAlignment::first_key, "first_key"},
+                         {CausalAlignment::last_key, "last_key"}});
     fields("scale", described.scale);
   });
   registry.add({.name = "attention",

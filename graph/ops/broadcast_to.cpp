@@ -28,6 +28,14 @@ std::vector<TensorType> infer_broadcast_to(const ShapeRequest& request) {
   return {{x.dtype, Shape(std::move(dims))}};
 }
 
+std::vector<TensorType> infer_broadcast_like(const ShapeRequest& request) {
+  const TensorType& x = request.inputs[0];
+  const Shape& like = request.inputs[1].shape;
+  SF_CHECK(broadcast_shapes(x.shape, like, request.label) == like, ShapeError, request.label, " got ", x.text(),
+           " and the shape ", like, "; wanted one that it broadcasts to");
+  return {{x.dtype, like}};
+}
+
 }  // namespace
 
 void define_broadcast_to_ops(OpRegistry& registry) {
@@ -36,10 +44,21 @@ void define_broadcast_to_ops(OpRegistry& registry) {
        .options = described_by<BroadcastToOptions>([](auto& fields, auto& options) { fields("shape", options.shape); }),
        .infer = infer_broadcast_to,
        .is_identity = [](const IdentityRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
+  registry.add({.name = "broadcast_like",
+                .inputs = 2,
+                .infer = infer_broadcast_like,
+                .uses =
+                    [](std::size_t, HostBooleans) {
+                      return std::vector{InputUse::data, InputUse::shape_only};
+                    },
+                .is_identity = [](const IdentityRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
 }
 
 Value broadcast_to(Value x, Shape shape, Where where) {
   return x.graph().add_node("broadcast_to", {x}, BroadcastToOptions{std::move(shape)}, "broadcast_to", where).output();
+}
+Value broadcast_like(Value x, Value like) {
+  return x.graph().add_node("broadcast_like", {x, like}, {}, "broadcast_like").output();
 }
 
 }  // namespace sectionflow

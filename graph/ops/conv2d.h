@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "base/export.h"
@@ -12,9 +11,9 @@ namespace SF_API sectionflow {
 
 /// How a window of two dimensions moves over the image.
 struct Conv2dOptions {
-  std::array<std::int64_t, 2> stride = {1, 1};  ///< {height, width}, >= 1
+  PerAxis<2> stride = 1;  ///< {height, width}, >= 1
   Padding padding = Padding::same;
-  std::array<std::int64_t, 2> dilation = {1, 1};  ///< distance of the kernel's elements, >= 1
+  PerAxis<2> dilation = 1;  ///< distance of the kernel's elements, >= 1
   std::int64_t groups = 1;  ///< filters read the channels of their group alone; as many as channels: depthwise
   DataFormat format = DataFormat::nhwc;  ///< nchw costs copies of x and y in scratch memory, and their time
 };

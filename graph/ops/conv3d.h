@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "base/export.h"
@@ -12,9 +11,9 @@ namespace SF_API sectionflow {
 
 /// How a window of three dimensions moves over the volume.
 struct Conv3dOptions {
-  std::array<std::int64_t, 3> stride = {1, 1, 1};  ///< {depth, height, width}, >= 1
+  PerAxis<3> stride = 1;  ///< {depth, height, width}, >= 1
   Padding3d padding = Padding3d::same;
-  std::array<std::int64_t, 3> dilation = {1, 1, 1};  ///< distance of the kernel's elements, >= 1
+  PerAxis<3> dilation = 1;  ///< distance of the kernel's elements, >= 1
   std::int64_t groups = 1;  ///< filters read the channels of their group alone; as many as channels: depthwise
   DataFormat format = DataFormat::nhwc;  ///< nchw costs copies of x and y in scratch memory, and their time
 };

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "base/export.h"
@@ -12,11 +11,11 @@ namespace SF_API sectionflow {
 
 /// The convolution of two dimensions that is transposed, and which of the sizes it fits the output has.
 struct ConvTranspose2dOptions {
-  std::array<std::int64_t, 2> stride = {1, 1};  ///< {height, width}, >= 1
-  Padding padding = Padding::same;              ///< of the convolution that is transposed: taken off the output
+  PerAxis<2> stride = 1;            ///< {height, width}, >= 1
+  Padding padding = Padding::same;  ///< of the convolution that is transposed: taken off the output
   /// Rows and columns more, at the end of the output; less than the stride, and 0 with Padding::same.
-  std::array<std::int64_t, 2> output_padding = {0, 0};
-  std::array<std::int64_t, 2> dilation = {1, 1};  ///< distance of the kernel's elements, >= 1
+  PerAxis<2> output_padding = 0;
+  PerAxis<2> dilation = 1;  ///< distance of the kernel's elements, >= 1
   std::int64_t groups = 1;
   DataFormat format = DataFormat::nhwc;  ///< nchw costs copies of x and y in scratch memory, and their time
 };
@@ -32,11 +31,11 @@ Value conv_transpose2d(Value x, Value w, ConvTranspose2dOptions options = {}, Wh
 
 /// The convolution of three dimensions that is transposed, and which of the sizes it fits the output has.
 struct ConvTranspose3dOptions {
-  std::array<std::int64_t, 3> stride = {1, 1, 1};  ///< {depth, height, width}, >= 1
-  Padding3d padding = Padding3d::same;             ///< of the convolution that is transposed: taken off the output
+  PerAxis<3> stride = 1;                ///< {depth, height, width}, >= 1
+  Padding3d padding = Padding3d::same;  ///< of the convolution that is transposed: taken off the output
   /// More at the end of the output; less than the stride, and 0 with Padding3d::same.
-  std::array<std::int64_t, 3> output_padding = {0, 0, 0};
-  std::array<std::int64_t, 3> dilation = {1, 1, 1};  ///< distance of the kernel's elements, >= 1
+  PerAxis<3> output_padding = 0;
+  PerAxis<3> dilation = 1;  ///< distance of the kernel's elements, >= 1
   std::int64_t groups = 1;
   DataFormat format = DataFormat::nhwc;  ///< nchw costs copies of x and y in scratch memory, and their time
 };

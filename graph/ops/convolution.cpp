@@ -78,7 +78,6 @@ std::int64_t transposed_size(std::int64_t size, std::int64_t window, const Convo
   const std::int64_t stride = steps.stride[i], more = options.output_padding[i];
   SF_CHECK(size != kDynamic, ShapeError, label, ": the sizes of images must be known; only the batch may be -1");
   SF_CHECK(size >= 1, ShapeError, label, ": images without elements");
-  SF_CHECK(stride >= 1, ArgumentError, label, ": stride ", stride, "; wanted >= 1");
   SF_CHECK(more >= 0 && more < stride, ArgumentError, label, ": output padding ", more, " with stride ", stride,
            "; wanted at least 0 and less than the stride");
   if (steps.padding == PaddingKind::same) {
@@ -86,10 +85,6 @@ std::int64_t transposed_size(std::int64_t size, std::int64_t window, const Convo
              " with Padding::same, whose output is stride times the input; try explicit padding");
     return checked_multiply(size, stride);
   }
-  // What window_axis checks, before it can be asked: it wants the size that is worked out here.
-  SF_CHECK(steps.dilation[i] >= 1, ArgumentError, label, ": dilation ", steps.dilation[i], "; wanted >= 1");
-  SF_CHECK(window >= 1, ShapeError, label, ": the kernel's sizes must be known and >= 1");
-  SF_CHECK(steps.before[i] >= 0 && steps.after[i] >= 0, ArgumentError, label, ": negative padding");
   const std::int64_t extent = checked_add(checked_multiply(window - 1, steps.dilation[i]), 1);
   const std::int64_t whole = checked_add(checked_multiply(size - 1, stride), extent);
   const std::int64_t result = checked_add(whole, more) - checked_add(steps.before[i], steps.after[i]);
@@ -108,6 +103,8 @@ ConvolutionGeometry transposed_geometry(const Shape& x, const Shape& w, const Co
            " wants ", w[-1]);
   const std::int64_t outputs = options.groups <= 1 ? w[-2] : checked_multiply(w[-2], options.groups);
   check_groups(image.channels, outputs, options.groups, label);
+  // Before window_axes can be asked, which wants the sizes that are worked out here.
+  check_window(window_of(w), options.steps, label);
   for (std::size_t i = 0; i < image.sizes.size(); ++i) {
     image.sizes[i] = transposed_size(image.sizes[i], w[static_cast<int>(i)], options, i, label);
   }

@@ -72,7 +72,10 @@ Value dropout(Value x, Value is_training, DropoutOptions options, Where where) {
 }
 
 Value dropout_grad(Value dy, Value is_training, const Node& forward) {
-  const DropoutGradOptions options{forward.options<DropoutOptions>().rate, forward.random_ordinal()};
+  return dropout_grad(dy, is_training,
+                      DropoutGradOptions{forward.options<DropoutOptions>().rate, forward.random_ordinal()});
+}
+Value dropout_grad(Value dy, Value is_training, const DropoutGradOptions& options) {
   return dy.graph().add_node("dropout_grad", {dy, is_training}, options, "dropout_grad").output();
 }
 

@@ -24,5 +24,7 @@ struct DropoutGradOptions {
   float rate = 0.5F;
   std::uint32_t ordinal = 0;  ///< of the forward node: where its random numbers come from
 };
+/// The same with the options of another dropout_grad: dy where that let it pass.
+Value dropout_grad(Value dy, Value is_training, const DropoutGradOptions& options);
 
 }  // namespace sectionflow

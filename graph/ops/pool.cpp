@@ -21,7 +21,8 @@ PoolGeometry pool_geometry(const Shape& x, const PoolOptions& options, const std
            image_text(rank, options.steps.format));
   const ImageDims image = image_dims(x, options.steps.format);
   for (std::size_t i = 0; i < rank; ++i) {
-    SF_CHECK(options.window[i] >= 1, ArgumentError, label, ": window of ", options.window[i], "; wanted >= 1");
+    SF_CHECK(options.window[i] >= 1, ArgumentError, label, ": window of ", numbers_text(options.window),
+             "; wanted 1 or more along each axis");
     SF_CHECK(image.sizes[i] != 0, ShapeError, label, " got ", x, ": images without elements have no maximum or mean");
   }
   PoolGeometry geometry{image.batch, image.channels, window_axes(image.sizes, options.window, options.steps, label)};

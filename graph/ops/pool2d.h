@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "base/export.h"
@@ -11,10 +10,10 @@ namespace SF_API sectionflow {
 
 /// The window of a two-dimensional pool and how it moves.
 struct Pool2dOptions {
-  std::array<std::int64_t, 2> window = {2, 2};  ///< {height, width}, >= 1
-  std::array<std::int64_t, 2> stride = {2, 2};  ///< >= 1
-  Padding padding = Padding::valid;             ///< less than the window
-  DataFormat format = DataFormat::nhwc;         ///< nhwc is the fast one
+  PerAxis<2> window = 2;                 ///< {height, width}, >= 1
+  PerAxis<2> stride = 2;                 ///< >= 1
+  Padding padding = Padding::valid;      ///< less than the window
+  DataFormat format = DataFormat::nhwc;  ///< nhwc is the fast one
   /// For averages: divide by the whole window, also where it leaves the image, instead of by the elements it covers.
   bool include_padding = false;
 };

@@ -28,18 +28,28 @@ std::string image_text(std::size_t rank, DataFormat format) {
   return format == DataFormat::nhwc ? text_of("[N, ", sizes, ", C]") : text_of("[N, C, ", sizes, "]");
 }
 
-namespace {
-
-void check_steps(std::int64_t size, const WindowAxis& axis, const std::string& label) {
-  SF_CHECK(size != kDynamic, ShapeError, label, ": the sizes of images must be known; only the batch may be -1");
-  SF_CHECK(axis.stride >= 1, ArgumentError, label, ": stride ", axis.stride, "; wanted >= 1");
-  SF_CHECK(axis.dilation >= 1, ArgumentError, label, ": dilation ", axis.dilation, "; wanted >= 1");
-  SF_CHECK(axis.window >= 1, ShapeError, label, ": the kernel's sizes must be known and >= 1");
-  SF_CHECK(axis.before >= 0 && axis.after >= 0, ArgumentError, label, ": negative padding");
-  (void)checked_multiply(axis.window, axis.dilation);
+std::string numbers_text(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (std::int64_t number : numbers) text += text_of(text.empty() ? "{" : ", ", number);
+  return text + "}";
 }
 
-}  // namespace
+void check_window(const std::vector<std::int64_t>& window, const WindowSteps& steps, const std::string& label) {
+  const auto wanted = [](const std::vector<std::int64_t>& numbers, std::int64_t least) {
+    return std::all_of(numbers.begin(), numbers.end(), [least](std::int64_t number) { return number >= least; });
+  };
+  SF_CHECK(wanted(steps.stride, 1), ArgumentError, label, ": stride ", numbers_text(steps.stride),
+           "; wanted 1 or more along each axis");
+  SF_CHECK(wanted(steps.dilation, 1), ArgumentError, label, ": dilation ", numbers_text(steps.dilation),
+           "; wanted 1 or more along each axis");
+  SF_CHECK(wanted(window, 1), ShapeError, label, ": kernel or window of ", numbers_text(window),
+           "; wanted sizes that are known, 1 or more along each axis");
+  SF_CHECK(wanted(steps.before, 0) && wanted(steps.after, 0), ArgumentError, label, ": padding of ",
+           numbers_text(steps.before), " before and ", numbers_text(steps.after),
+           " after; wanted 0 or more along each axis");
+}
+
+namespace {
 
 WindowAxis window_axis(std::int64_t size, std::int64_t window, const WindowSteps& steps, std::size_t index,
                        const std::string& label) {
@@ -49,7 +59,8 @@ WindowAxis window_axis(std::int64_t size, std::int64_t window, const WindowSteps
                   .dilation = steps.dilation[index],
                   .before = steps.before[index],
                   .after = steps.after[index]};
-  check_steps(size, axis, label);
+  SF_CHECK(size != kDynamic, ShapeError, label, ": the sizes of images must be known; only the batch may be -1");
+  (void)checked_multiply(axis.window, axis.dilation);
   if (steps.padding == PaddingKind::same) {
     axis.out = size == 0 ? 0 : (size - 1) / axis.stride + 1;
     const std::int64_t total =
@@ -66,8 +77,11 @@ WindowAxis window_axis(std::int64_t size, std::int64_t window, const WindowSteps
   return axis;
 }
 
+}  // namespace
+
 std::vector<WindowAxis> window_axes(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& window,
                                     const WindowSteps& steps, const std::string& label) {
+  check_window(window, steps, label);
   std::vector<WindowAxis> axes;
   for (std::size_t i = 0; i < sizes.size(); ++i) axes.push_back(window_axis(sizes[i], window[i], steps, i, label));
   return axes;

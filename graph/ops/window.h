@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/export.h"
@@ -12,6 +13,35 @@
 #include "graph/ops/data_format.h"
 
 namespace SF_API sectionflow {
+
+/// A number for each spatial axis, {height, width} or {depth, height, width}; one number means it for all of them.
+///
+///   conv2d(x, {.filters = 16, .kernel = {1, 3}, .stride = 2});
+template <std::size_t rank>
+class PerAxis {
+ public:
+  static_assert(rank >= 2, "one number would mean two things");
+
+  constexpr PerAxis() = default;
+  /// The same along all axes.
+  template <std::integral Number>
+  constexpr PerAxis(Number all) {  // NOLINT(google-explicit-constructor): `.stride = 2` reads well
+    numbers_.fill(static_cast<std::int64_t>(all));
+  }
+  /// One an axis, no fewer.
+  template <std::integral... Number>
+  requires(sizeof...(Number) == rank) constexpr PerAxis(Number... numbers)  // NOLINT: `.stride = {2, 1}`
+      : numbers_{static_cast<std::int64_t>(numbers)...} {}
+  constexpr PerAxis(const std::array<std::int64_t, rank>& numbers) : numbers_(numbers) {}  // NOLINT
+
+  constexpr std::int64_t operator[](std::size_t axis) const { return numbers_[axis]; }
+  constexpr const std::int64_t* begin() const { return numbers_.data(); }
+  constexpr const std::int64_t* end() const { return numbers_.data() + rank; }
+  friend constexpr bool operator==(const PerAxis&, const PerAxis&) = default;
+
+ private:
+  std::array<std::int64_t, rank> numbers_{};
+};
 
 /// The three kinds of SpatialPadding.
 enum class PaddingKind { same, valid, fixed };
@@ -23,16 +53,19 @@ template <std::size_t rank>
 class SpatialPadding {
  public:
   using Kind = PaddingKind;
-  using Sizes = std::array<std::int64_t, rank>;
+  using Sizes = PerAxis<rank>;
   static const SpatialPadding same;
   static const SpatialPadding valid;
 
   constexpr SpatialPadding() = default;
-  /// The same number before and after: {height, width} or {depth, height, width}.
-  template <std::convertible_to<std::int64_t>... Size>
-  requires(sizeof...(Size) == rank) constexpr SpatialPadding(
+  /// The same before and after: one number for all axes, {height, width} or {depth, height, width}.
+  template <std::integral... Size>
+  requires(sizeof...(Size) == rank || sizeof...(Size) == 1) constexpr SpatialPadding(
       Size... sizes)  // NOLINT(google-explicit-constructor): `.padding = {1, 1}` reads well
-      : SpatialPadding(Sizes{static_cast<std::int64_t>(sizes)...}, Sizes{static_cast<std::int64_t>(sizes)...}) {}
+      : SpatialPadding(Sizes{sizes...}, Sizes{sizes...}) {}
+  /// Two of three numbers are a mistake, and not what is before and after.
+  template <std::integral Before, std::integral After>
+  requires(rank != 2) constexpr SpatialPadding(Before, After) = delete;
   /// Numbers before (front, top, left) and after (back, bottom, right).
   constexpr SpatialPadding(Sizes before, Sizes after) : kind_(Kind::fixed), before_(before), after_(after) {}
 
@@ -64,8 +97,9 @@ struct WindowSteps {
 };
 /// Options of one rank as those of every rank.
 template <std::size_t rank>
-WindowSteps window_steps(const std::array<std::int64_t, rank>& stride, const std::array<std::int64_t, rank>& dilation,
-                         const SpatialPadding<rank>& padding, DataFormat format) {
+WindowSteps window_steps(const std::type_identity_t<PerAxis<rank>>& stride,
+                         const std::type_identity_t<PerAxis<rank>>& dilation, const SpatialPadding<rank>& padding,
+                         DataFormat format) {
   return {.stride = {stride.begin(), stride.end()},
           .dilation = {dilation.begin(), dilation.end()},
           .padding = padding.kind(),
@@ -86,6 +120,9 @@ Shape image_shape(const ImageDims& dims, DataFormat format);
 /// "[N, H, W, C]", for messages. `rank`: 2 or 3 spatial axes.
 std::string image_text(std::size_t rank, DataFormat format);
 
+/// "{2, 1}", for messages: a number an axis, as options are written.
+std::string numbers_text(const std::vector<std::int64_t>& numbers);
+
 /// One axis of an image and the window that steps over it. Output o reads the elements o * stride - before + t *
 /// dilation of the image, for 0 <= t < window, as far as they exist.
 struct WindowAxis {
@@ -98,11 +135,11 @@ struct WindowAxis {
   /// What the window spans, holes of its dilation included.
   std::int64_t extent() const { return (window - 1) * dilation + 1; }
 };
-/// One axis of a window; its outputs follow from the sizes. `index`: which of the spatial axes.
-/// Throws: ShapeError, ArgumentError (starting with `label`).
-WindowAxis window_axis(std::int64_t size, std::int64_t window, const WindowSteps& steps, std::size_t index,
-                       const std::string& label);
-/// All axes.
+/// Throws: ArgumentError, ShapeError (starting with `label`) for strides, dilations or windows below 1 and padding
+/// below 0, with the numbers of all axes.
+void check_window(const std::vector<std::int64_t>& window, const WindowSteps& steps, const std::string& label);
+/// All axes of a window; their outputs follow from the sizes. Throws: ShapeError, ArgumentError (starting with
+/// `label`).
 std::vector<WindowAxis> window_axes(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& window,
                                     const WindowSteps& steps, const std::string& label);
 /// The outputs of all axes.

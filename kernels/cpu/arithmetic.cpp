@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
+#include "base/bfloat16.h"
 #include "kernels/cpu/copy_kernel.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fixed_order_reduce.h"
@@ -30,26 +32,30 @@ std::unique_ptr<Kernel> make_f32_of_three(const KernelRequest& request) {
   return broadcast_kernel<float, float, float, float>(request, Formula());
 }
 
-/// y = ((v0 + v1) + v2) + ..., for `count` elements from `begin` on. The sum grows beside the output, which may lie
-/// over any of the values.
-void add_values(float* y, std::span<const void* const> values, std::int64_t begin, std::int64_t count, float* sum) {
-  const float* first = static_cast<const float*>(values[0]) + begin;
+/// y = ((v0 + v1) + v2) + ..., for `count` elements from `begin` on, all stored as T. The sum grows in f32 beside the
+/// output, which may lie over any of the values.
+template <class T>
+void add_values(T* y, std::span<const void* const> values, std::int64_t begin, std::int64_t count, float* sum) {
+  const T* first = static_cast<const T*>(values[0]) + begin;
   std::copy(first, first + count, sum);
   for (const void* value : values.subspan(1)) {
-    const float* addend = static_cast<const float*>(value) + begin;
+    const T* addend = static_cast<const T*>(value) + begin;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) sum[i] = sum[i] + addend[i];
+    for (std::int64_t i = 0; i < count; ++i) sum[i] = sum[i] + static_cast<float>(addend[i]);
   }
-  std::copy(sum, sum + count, y + begin);
+  T* result = y + begin;
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) result[i] = static_cast<T>(sum[i]);
 }
 
-std::unique_ptr<Kernel> make_add_n(const KernelRequest& request) {
+template <class T>
+std::unique_ptr<Kernel> make_add_n_of(const KernelRequest& request) {
   const std::int64_t num_elements = request.outputs[0].shape.num_elements();
   std::vector<InPlace> in_place;
   for (int input = 0; input < static_cast<int>(request.inputs.size()); ++input) in_place.push_back({input, 0});
   return function_kernel(
       [num_elements](const KernelArguments& arguments) {
-        float* y = static_cast<float*>(arguments.outputs[0]);
+        T* y = static_cast<T*>(arguments.outputs[0]);
         parallel_for(num_elements, kParallelGrain, [&](std::int64_t begin, std::int64_t end) {
           constexpr std::int64_t kStripe = 2048;
           float sum[kStripe];
@@ -59,6 +65,42 @@ std::unique_ptr<Kernel> make_add_n(const KernelRequest& request) {
         });
       },
       {.in_place = std::move(in_place)});
+}
+
+std::unique_ptr<Kernel> make_add_n(const KernelRequest& request) {
+  const bool is_bf16 = request.outputs[0].dtype == Dtype::bf16;
+  return is_bf16 ? make_add_n_of<BFloat16>(request) : make_add_n_of<float>(request);
+}
+
+template <class Sum, class Part, class Result>
+std::unique_ptr<Kernel> make_accumulate_of(const KernelRequest& request) {
+  const std::int64_t num_elements = request.outputs[0].shape.num_elements();
+  std::vector<InPlace> in_place;
+  if (std::is_same_v<Sum, Result>) in_place.push_back({0, 0});
+  if (std::is_same_v<Part, Result>) in_place.push_back({1, 0});
+  return function_kernel(
+      [num_elements](const KernelArguments& arguments) {
+        const Sum* sum = static_cast<const Sum*>(arguments.inputs[0]);
+        const Part* part = static_cast<const Part*>(arguments.inputs[1]);
+        Result* y = static_cast<Result*>(arguments.outputs[0]);
+        parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+          for (std::int64_t i = begin; i < end; ++i) {
+            y[i] = static_cast<Result>(static_cast<float>(sum[i]) + static_cast<float>(part[i]));
+          }
+        });
+      },
+      {.in_place = std::move(in_place)});
+}
+
+std::unique_ptr<Kernel> make_accumulate(const KernelRequest& request) {
+  const bool from_bf16 = request.inputs[0].dtype == Dtype::bf16, to_bf16 = request.outputs[0].dtype == Dtype::bf16;
+  // Between widened copies.
+  if (request.inputs[1].dtype == Dtype::f32) return make_accumulate_of<float, float, float>(request);
+  if (from_bf16 && to_bf16) return make_accumulate_of<BFloat16, BFloat16, BFloat16>(request);
+  if (from_bf16) return make_accumulate_of<BFloat16, BFloat16, float>(request);
+  if (to_bf16) return make_accumulate_of<float, BFloat16, BFloat16>(request);
+  return make_accumulate_of<float, BFloat16, float>(request);
 }
 
 std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
@@ -94,7 +136,8 @@ void add_arithmetic_cpu_kernels(KernelRegistry& registry) {
   registry.add("pow", make_f32<formulas::Power>);
   registry.add("pow_grad_base", make_f32_of_three<formulas::PowerGradBase>);
   registry.add("pow_grad_exponent", make_f32_of_three<formulas::PowerGradExponent>);
-  registry.add("add_n", make_add_n);
+  registry.add("add_n", make_add_n, Bf16::native);
+  registry.add("accumulate", make_accumulate, Bf16::native);
   registry.add("reduce_to_like", make_reduce_to_like);
 }
 

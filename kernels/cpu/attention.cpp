@@ -85,6 +85,7 @@ class AttentionKernel : public Kernel {
  public:
   std::string implementation() const override { return calls_.implementation(); }
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
+  std::size_t library_bytes() const override { return calls_.library_bytes(); }
   std::vector<InPlace> in_place() const override { return in_place_; }
 
  protected:
@@ -139,7 +140,8 @@ class ForwardKernel final : public AttentionKernel {
     float* scores = part(arguments, scratch_.scores_at);
     float* tile_y = part(arguments, y_at_);
     float* packed = part(arguments, scratch_.k_at);  // keys first, values later
-    for (const AttentionTile& tile : tiling_.tiles) {
+    for (std::int64_t i = 0; i < tiling_.num_tiles(); ++i) {
+      const AttentionTile tile = tiling_.tile(i);
       AttentionProducts& products = calls_.of(tile);
       const float* q = packed_queries(input(arguments, 0), tile, part(arguments, scratch_.q_at));
       products.by_keys.launch({q, packed_keys(input(arguments, 1), tile, packed), scores}, scratchpad(arguments));
@@ -210,12 +212,12 @@ class BackwardKernel final : public AttentionKernel {
                      [dx](std::int64_t begin, std::int64_t end) { std::fill(dx + begin, dx + end, 0.0F); });
       }
     }
-    for (const AttentionTile& tile : tiling_.tiles) run(tile, arguments);
+    for (std::int64_t i = 0; i < tiling_.num_tiles(); ++i) run(tiling_.tile(i), arguments);
   }
 
  private:
   /// Several tiles add to one row of dk and dv, or none does.
-  bool adds_parts() const { return tiling_.tiles.empty() || tiling_.cuts_queries || tiling_.cuts_keys; }
+  bool adds_parts() const { return tiling_.num_tiles() == 0 || tiling_.cuts_queries || tiling_.cuts_keys; }
 
   void run(const AttentionTile& tile, const KernelArguments& arguments) {
     AttentionProducts& products = calls_.of(tile);

@@ -15,7 +15,7 @@ std::int64_t rounded_up(std::int64_t a, std::int64_t multiple) {
 
 }  // namespace
 
-AttentionTiling::AttentionTiling(const AttentionGeometry& g) {
+AttentionTiling::AttentionTiling(const AttentionGeometry& g) : geometry(g) {
   if (g.heads == 0 || g.queries == 0) return;
   constexpr std::int64_t kMaxHeads = 16;          // enough for the team to share
   constexpr std::int64_t kMaxScores = 1 << 21;    // 8 MiB
@@ -26,24 +26,27 @@ AttentionTiling::AttentionTiling(const AttentionGeometry& g) {
   if (g.causal) wanted = std::max(kStep, rounded_up(divided_up(g.queries, 4), kRows));
   const std::int64_t fitting = std::max(kRows, kMaxScores / (max_heads * g.keys) / kRows * kRows);
   max_queries = std::min({g.queries, wanted, fitting});
-  const std::int64_t key_step = std::max(kStep, rounded_up(divided_up(g.keys, 8), kRows));
-  for (std::int64_t head = 0; head < g.heads; head += max_heads) {
-    for (std::int64_t query = 0; query < g.queries; query += max_queries) {
-      const std::int64_t num_queries = std::min(max_queries, g.queries - query);
-      const std::int64_t seen = g.keys_of(query + num_queries - 1, g.keys);
-      const std::int64_t num_keys = std::min(g.keys, rounded_up(seen, key_step));
-      tiles.push_back({head, std::min(max_heads, g.heads - head), query, num_queries, num_keys});
-      cuts_keys = cuts_keys || num_keys < g.keys;
-    }
-  }
+  key_step = std::max(kStep, rounded_up(divided_up(g.keys, 8), kRows));
+  head_blocks = divided_up(g.heads, max_heads);
+  query_blocks = divided_up(g.queries, max_queries);
+  // Later queries see no fewer keys.
+  cuts_keys = tile(0).num_keys < g.keys;
   cuts_queries = max_queries < g.queries;
+}
+
+AttentionTile AttentionTiling::tile(std::int64_t number) const {
+  const std::int64_t head = number / query_blocks * max_heads, query = number % query_blocks * max_queries;
+  const std::int64_t num_queries = std::min(max_queries, geometry.queries - query);
+  const std::int64_t seen = geometry.keys_of(query + num_queries - 1, geometry.keys);
+  return {head, std::min(max_heads, geometry.heads - head), query, num_queries,
+          std::min(geometry.keys, rounded_up(seen, key_step))};
 }
 
 AttentionCalls::AttentionCalls(OneDnn& onednn, const AttentionGeometry& g, const AttentionTiling& tiling,
                                bool for_gradient) {
-  for (const AttentionTile& tile : tiling.tiles) {
+  const auto add = [&](const AttentionTile& tile) {
     const auto [entry, is_new] = products_.try_emplace(key(tile));
-    if (!is_new) continue;
+    if (!is_new) return;
     const auto [heads, queries, keys] = key(tile);
     entry->second.by_keys = make_matmul_call(
         onednn, {.batch = heads, .rows = queries, .inner = g.width, .columns = keys, .transpose_b = true});
@@ -53,7 +56,23 @@ AttentionCalls::AttentionCalls(OneDnn& onednn, const AttentionGeometry& g, const
       entry->second.by_queries = make_matmul_call(
           onednn, {.batch = heads, .rows = keys, .inner = queries, .columns = g.width, .transpose_a = true});
     }
+  };
+  // Blocks of heads are of one size, but perhaps for the last.
+  const std::int64_t last_heads = tiling.num_tiles() - tiling.query_blocks;
+  for (std::int64_t i = 0; i < tiling.query_blocks; ++i) {
+    add(tiling.tile(i));
+    add(tiling.tile(last_heads + i));
   }
+}
+
+std::size_t AttentionCalls::library_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [key, products] : products_) {
+    for (const OneDnnCall* call : {&products.by_keys, &products.times_keys, &products.by_queries}) {
+      bytes += call->library_bytes();
+    }
+  }
+  return bytes;
 }
 
 std::size_t AttentionCalls::scratchpad_bytes() const {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "kernels/attention_geometry.h"
 #include "kernels/cpu/onednn_matmul.h"
@@ -26,10 +25,17 @@ struct AttentionTile {
 struct AttentionTiling {
   explicit AttentionTiling(const AttentionGeometry& geometry);
 
-  std::vector<AttentionTile> tiles;
+  /// The tile of that number, in the order in which they are computed. No list is held: with many short heads it would
+  /// grow with the tensors.
+  AttentionTile tile(std::int64_t number) const;
+  std::int64_t num_tiles() const { return head_blocks * query_blocks; }
+
+  AttentionGeometry geometry;
   std::int64_t max_heads = 0, max_queries = 0;  // of a tile
-  bool cuts_queries = false;                    // the queries of a head lie in several tiles
-  bool cuts_keys = false;                       // a tile has not all keys
+  std::int64_t head_blocks = 0, query_blocks = 0;
+  std::int64_t key_step = 1;  // a tile has a multiple of these keys, or all
+  bool cuts_queries = false;  // the queries of a head lie in several tiles
+  bool cuts_keys = false;     // a tile has not all keys
 };
 
 /// The matrix products of tiles of one size. R queries, K keys.
@@ -46,6 +52,7 @@ class AttentionCalls {
 
   AttentionProducts& of(const AttentionTile& tile) { return products_.at(key(tile)); }
   std::size_t scratchpad_bytes() const;
+  std::size_t library_bytes() const;
   /// The implementations that are used, each once.
   std::string implementation() const;
 

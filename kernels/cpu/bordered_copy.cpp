@@ -64,9 +64,9 @@ class BorderedRows {
     const std::int64_t x_end = last.before + last.x_dim;
     const std::int64_t begin = x == nullptr ? to : std::clamp(last.before, from, to);
     const std::int64_t end = x == nullptr ? to : std::clamp(x_end, begin, to);
-    std::fill(y + from, y + begin, value);
+    std::fill_n(y + from, begin - from, value);
     if (begin < end) std::copy(x + begin - last.before, x + end - last.before, y + begin);
-    std::fill(y + end, y + to, value);
+    std::fill_n(y + end, to - end, value);
   }
 
   void next_row(Position& position) const {

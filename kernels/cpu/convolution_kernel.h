@@ -55,6 +55,11 @@ class ConvolutionKernel final : public Kernel {
 
   std::string implementation() const override { return core_.implementation(); }
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
+  std::size_t library_bytes() const override {
+    std::size_t bytes = core_.library_bytes();
+    for (const Copy& copy : copies_) bytes += copy.call.library_bytes();
+    return bytes;
+  }
 
   void launch(const KernelArguments& arguments) override {
     void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);

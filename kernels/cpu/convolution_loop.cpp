@@ -196,6 +196,7 @@ class LoopCall {
   LoopCall(const ConvolutionGeometry& geometry, LoopFunction function) : loop_(geometry), function_(function) {}
   std::string implementation() const { return "loop"; }
   std::size_t scratchpad_bytes() const { return 0; }
+  std::size_t library_bytes() const { return 0; }
   void launch(std::initializer_list<const void*> pointers, void*) {
     const auto* pointer = pointers.begin();
     function_(loop_, static_cast<const float*>(pointer[0]), static_cast<const float*>(pointer[1]),

@@ -27,6 +27,7 @@ class MatmulKernel final : public Kernel {
 
   std::string implementation() const override { return "onednn " + multiply_.implementation(); }
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
+  std::size_t library_bytes() const override { return multiply_.library_bytes() + reorder_.library_bytes(); }
 
   void launch(const KernelArguments& arguments) override {
     void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);
@@ -65,7 +66,7 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulPr
   const auto [a, b, y] = matmul_layout(p);
   const memory::desc wanted_b =
       wants_reordered_b(p) ? memory::desc({p.inner, p.columns}, memory::data_type::f32, memory::format_tag::any) : b;
-  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, wanted_b, y), user_scratchpad(), onednn.engine);
+  const auto description = describe_matmul(onednn, a, wanted_b, y);
   const memory::desc chosen_b = description.weights_desc();
   OneDnnCall multiply(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, chosen_b}, {DNNL_ARG_DST, y}});
   if (chosen_b == b) return std::make_unique<MatmulKernel>(std::move(multiply), OneDnnCall(), 0);

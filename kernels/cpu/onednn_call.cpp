@@ -18,6 +18,13 @@ OneDnnCall::OneDnnCall(OneDnn& onednn, const dnnl::primitive_desc_base& descript
   add(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
 }
 
+std::size_t OneDnnCall::library_bytes() const {
+  // oneDNN does not tell. Measured: 11 KiB for a copy, 34 to 40 for a product, 23 to 81 for a convolution.
+  constexpr std::size_t kCopyBytes = std::size_t{12} << 10, kPrimitiveBytes = std::size_t{48} << 10;
+  if (!valid()) return 0;
+  return primitive_.get_kind() == dnnl::primitive::kind::reorder ? kCopyBytes : kPrimitiveBytes;
+}
+
 void OneDnnCall::launch(std::initializer_list<const void*> pointers, void* scratchpad) {
   SF_CHECK(pointers.size() + 1 == memories_.size(), InternalError, "onednn ", implementation_, ": ", pointers.size(),
            " pointers for ", memories_.size(), " arguments with the scratchpad");

@@ -31,6 +31,8 @@ class OneDnnCall {
   bool valid() const { return !memories_.empty(); }
   /// "jit:avx512_core"
   const std::string& implementation() const { return implementation_; }
+  /// What oneDNN holds for it, code made for the problem included, as if no other call shared it: an estimate.
+  std::size_t library_bytes() const;
   /// What `launch` needs as scratchpad. Any alignment gives the same bits; 64 is fast.
   std::size_t scratchpad_bytes() const { return scratchpad_bytes_; }
   /// Executes with one pointer an argument. Pointers of outputs are written through.

@@ -21,7 +21,7 @@ MatmulLayout matmul_layout(const MatmulProblem& p) {
 
 OneDnnCall make_matmul_call(OneDnn& onednn, const MatmulProblem& problem) {
   const auto [a, b, y] = matmul_layout(problem);
-  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, y), user_scratchpad(), onednn.engine);
+  const auto description = describe_matmul(onednn, a, b, y);
   return {onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, y}}};
 }
 

@@ -1,7 +1,6 @@
 #include "graph/ops/resize.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "device/parallel.h"
 #include "kernels/cpu/copy_kernel.h"
@@ -9,46 +8,59 @@
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/strided_copy.h"
+#include "kernels/workspace_layout.h"
 
 namespace sectionflow {
 namespace {
 
 using Tap = formulas::ResizeTap;
+using Takers = formulas::ResizeTakers;
 using Images = ResizedImages;
 
-/// The taps of each pixel of y.
-std::vector<Tap> taps(std::int64_t in, std::int64_t out, const Resize2dOptions& options) {
-  const formulas::ResizeAxis axis(in, out, options);
-  std::vector<Tap> all;
-  for (std::int64_t i = 0; i < out; ++i) all.push_back(axis.tap(i));
-  return all;
-}
+/// A resize's numbers, and its tables in workspace: an image of one long row has tables as large as itself.
+class Resizing {
+ public:
+  Resizing(const Images& images, const Resize2dOptions& options)
+      : images(images),
+        rows_(images.x_height, images.y_height, options),
+        columns_(images.x_width, images.y_width, options) {}
 
-/// For each pixel of x along one axis, the pixels of y that take from it, which are neighbours, and how much.
-struct Takers {
-  std::vector<std::int64_t> first;       // [in], of y's pixels
-  std::vector<std::int64_t> weights_at;  // [in + 1], where its weights begin
-  std::vector<float> weights;
+  /// Of fill_taps, and of find_takers behind it.
+  std::size_t tap_bytes() const { return static_cast<std::size_t>(rows_.out + columns_.out) * sizeof(Tap); }
+  std::size_t taker_bytes() const { return static_cast<std::size_t>(rows_.in + columns_.in) * sizeof(Takers); }
 
-  std::int64_t count(std::int64_t i) const { return weights_at[i + 1] - weights_at[i]; }
-  float weight(std::int64_t i, std::int64_t k) const { return weights[weights_at[i] + k]; }
-};
-
-Takers takers(std::int64_t in, const std::vector<Tap>& taps) {
-  Takers all;
-  // Taps move on with the pixels of y: what takes from pixel i is one run of them.
-  std::size_t first = 0;
-  for (std::int64_t i = 0; i < in; ++i) {
-    while (first < taps.size() && taps[first].high < i) ++first;
-    all.first.push_back(static_cast<std::int64_t>(first));
-    all.weights_at.push_back(static_cast<std::int64_t>(all.weights.size()));
-    for (std::size_t k = first; k < taps.size() && taps[k].low <= i; ++k) {
-      all.weights.push_back(taps[k].weight_of(i));
-    }
+  /// The taps of y's rows, then of its columns.
+  struct Taps {
+    const Tap *rows, *columns;
+  };
+  Taps fill_taps(const KernelArguments& arguments) const {
+    Tap* taps = static_cast<Tap*>(arguments.workspace);
+    parallel_for(rows_.out + columns_.out, kGrainEntries, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) taps[i] = i < rows_.out ? rows_.tap(i) : columns_.tap(i - rows_.out);
+    });
+    return {taps, taps + rows_.out};
   }
-  all.weights_at.push_back(static_cast<std::int64_t>(all.weights.size()));
-  return all;
-}
+  /// Who takes from x's rows, then from its columns.
+  struct AllTakers {
+    const Takers *rows, *columns;
+  };
+  AllTakers find_takers(const KernelArguments& arguments, const Taps& taps) const {
+    auto* takers = static_cast<Takers*>(workspace_part(arguments.workspace, tap_bytes()));
+    parallel_for(rows_.in + columns_.in, kGrainEntries, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        takers[i] = i < rows_.in ? formulas::takers_of(i, taps.rows, rows_.out)
+                                 : formulas::takers_of(i - rows_.in, taps.columns, columns_.out);
+      }
+    });
+    return {takers, takers + rows_.in};
+  }
+
+  Images images;
+
+ private:
+  static constexpr std::int64_t kGrainEntries = 512;
+  formulas::ResizeAxis rows_, columns_;
+};
 
 /// Calls `body(plane, h)` for each row of images of that height, on the compute team.
 template <class Body>
@@ -59,27 +71,30 @@ void for_each_row(std::int64_t planes, std::int64_t height, std::int64_t row_ele
   });
 }
 
-std::unique_ptr<Kernel> make_nearest(const KernelRequest& request, const Images& images, std::vector<Tap> rows,
-                                     std::vector<Tap> columns) {
+std::unique_ptr<Kernel> make_nearest(const KernelRequest& request, const Resizing& resizing) {
   return with_element_of(dtype_bytes(request.inputs[0].dtype), [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel(
-        [images, rows = std::move(rows), columns = std::move(columns)](const KernelArguments& arguments) {
+        [resizing](const KernelArguments& arguments) {
           const T* x = static_cast<const T*>(arguments.inputs[0]);
           T* y = static_cast<T*>(arguments.outputs[0]);
+          const auto [rows, columns] = resizing.fill_taps(arguments);
+          const Images& images = resizing.images;
           const std::int64_t depth = images.depth;
-          for_each_row(images.planes, images.y_height, images.y_width * depth, [&](std::int64_t plane, std::int64_t h) {
-            const T* from = x + (plane * images.x_height + rows[h].low) * images.x_width * depth;
-            T* to = y + (plane * images.y_height + h) * images.y_width * depth;
-            for (std::int64_t w = 0; w < images.y_width; ++w, to += depth) {
-              if (depth == 1) {
-                *to = from[columns[w].low];
-              } else {
-                std::copy_n(from + columns[w].low * depth, depth, to);
-              }
-            }
-          });
-        });
+          for_each_row(images.planes, images.y_height, images.y_width * depth,
+                       [&, rows = rows, columns = columns](std::int64_t plane, std::int64_t h) {
+                         const T* from = x + (plane * images.x_height + rows[h].low) * images.x_width * depth;
+                         T* to = y + (plane * images.y_height + h) * images.y_width * depth;
+                         for (std::int64_t w = 0; w < images.y_width; ++w, to += depth) {
+                           if (depth == 1) {
+                             *to = from[columns[w].low];
+                           } else {
+                             std::copy_n(from + columns[w].low * depth, depth, to);
+                           }
+                         }
+                       });
+        },
+        {.workspace_bytes = resizing.tap_bytes()});
   });
 }
 
@@ -96,22 +111,26 @@ void blend_pixel(float* y, const float* above, const float* below, const Tap& ro
   }
 }
 
-std::unique_ptr<Kernel> make_bilinear(const Images& images, std::vector<Tap> rows, std::vector<Tap> columns) {
+std::unique_ptr<Kernel> make_bilinear(const Resizing& resizing) {
   return function_kernel(
-      [images, rows = std::move(rows), columns = std::move(columns)](const KernelArguments& arguments) {
+      [resizing](const KernelArguments& arguments) {
         const float* x = static_cast<const float*>(arguments.inputs[0]);
         float* y = static_cast<float*>(arguments.outputs[0]);
+        const auto [rows, columns] = resizing.fill_taps(arguments);
+        const Images& images = resizing.images;
         const std::int64_t depth = images.depth;
         const std::int64_t x_row = images.x_width * depth, y_row = images.y_width * depth;
-        for_each_row(images.planes, images.y_height, y_row, [&](std::int64_t plane, std::int64_t h) {
-          const float* above = x + (plane * images.x_height + rows[h].low) * x_row;
-          const float* below = x + (plane * images.x_height + rows[h].high) * x_row;
-          float* to = y + (plane * images.y_height + h) * y_row;
-          for (std::int64_t w = 0; w < images.y_width; ++w) {
-            blend_pixel(to + w * depth, above, below, rows[h], columns[w], depth);
-          }
-        });
-      });
+        for_each_row(images.planes, images.y_height, y_row,
+                     [&, rows = rows, columns = columns](std::int64_t plane, std::int64_t h) {
+                       const float* above = x + (plane * images.x_height + rows[h].low) * x_row;
+                       const float* below = x + (plane * images.x_height + rows[h].high) * x_row;
+                       float* to = y + (plane * images.y_height + h) * y_row;
+                       for (std::int64_t w = 0; w < images.y_width; ++w) {
+                         blend_pixel(to + w * depth, above, below, rows[h], columns[w], depth);
+                       }
+                     });
+      },
+      {.workspace_bytes = resizing.tap_bytes()});
 }
 
 /// Where the image stays as it is.
@@ -121,49 +140,53 @@ std::unique_ptr<Kernel> make_equal_copy(const KernelRequest& request) {
 
 std::unique_ptr<Kernel> make_resize2d(const KernelRequest& request) {
   const auto& options = request.node.options<Resize2dOptions>();
-  const Images images(request.inputs[0].shape, request.outputs[0].shape, options.format);
-  if (images.are_alike()) return make_equal_copy(request);
-  std::vector<Tap> rows = taps(images.x_height, images.y_height, options);
-  std::vector<Tap> columns = taps(images.x_width, images.y_width, options);
-  if (options.method == ResizeMethod::nearest) {
-    return make_nearest(request, images, std::move(rows), std::move(columns));
-  }
-  return make_bilinear(images, std::move(rows), std::move(columns));
+  const Resizing resizing({request.inputs[0].shape, request.outputs[0].shape, options.format}, options);
+  if (resizing.images.are_alike()) return make_equal_copy(request);
+  return options.method == ResizeMethod::nearest ? make_nearest(request, resizing) : make_bilinear(resizing);
 }
 
-/// dx of one pixel: what it gave, gathered from a box of dy, row by row.
-void gather_pixel(float* dx, const float* dy, const Images& images, const Takers& rows, std::int64_t h,
-                  const Takers& columns, std::int64_t w) {
-  const std::int64_t depth = images.depth;
-  std::fill(dx, dx + depth, 0.0F);
-  for (std::int64_t k = 0; k < rows.count(h); ++k) {
-    const float* from = dy + ((rows.first[h] + k) * images.y_width + columns.first[w]) * depth;
-    for (std::int64_t l = 0; l < columns.count(w); ++l, from += depth) {
-      const float weight = rows.weight(h, k) * columns.weight(w, l);
+/// dx of pixel [h, w] of one image: what it gave, gathered from a box of dy, row by row.
+struct GatherPixel {
+  const Images& images;
+  const Resizing::Taps& taps;
+  const Resizing::AllTakers& takers;
+
+  void operator()(const float* dy, std::int64_t h, std::int64_t w, float* dx) const {
+    const std::int64_t depth = images.depth;
+    const Takers of_row = takers.rows[h], of_column = takers.columns[w];
+    std::fill(dx, dx + depth, 0.0F);
+    for (std::int64_t k = of_row.begin; k < of_row.end; ++k) {
+      const float row_weight = taps.rows[k].weight_of(h);
+      const float* from = dy + (k * images.y_width + of_column.begin) * depth;
+      for (std::int64_t l = of_column.begin; l < of_column.end; ++l, from += depth) {
+        const float weight = row_weight * taps.columns[l].weight_of(w);
 #pragma omp simd
-      for (std::int64_t c = 0; c < depth; ++c) dx[c] += weight * from[c];
+        for (std::int64_t c = 0; c < depth; ++c) dx[c] += weight * from[c];
+      }
     }
   }
-}
+};
 
 std::unique_ptr<Kernel> make_resize2d_grad(const KernelRequest& request) {
   const auto& options = request.node.options<Resize2dOptions>();
-  const Images images(request.outputs[0].shape, request.inputs[0].shape, options.format);
-  if (images.are_alike()) return make_equal_copy(request);
-  return function_kernel([images, rows = takers(images.x_height, taps(images.x_height, images.y_height, options)),
-                          columns = takers(images.x_width, taps(images.x_width, images.y_width, options))](
-                             const KernelArguments& arguments) {
-    const float* dy = static_cast<const float*>(arguments.inputs[0]);
-    float* dx = static_cast<float*>(arguments.outputs[0]);
-    const std::int64_t depth = images.depth;
-    for_each_row(images.planes, images.x_height, images.x_width * depth, [&](std::int64_t plane, std::int64_t h) {
-      const float* from = dy + plane * images.y_height * images.y_width * depth;
-      float* to = dx + (plane * images.x_height + h) * images.x_width * depth;
-      for (std::int64_t w = 0; w < images.x_width; ++w) {
-        gather_pixel(to + w * depth, from, images, rows, h, columns, w);
-      }
-    });
-  });
+  const Resizing resizing({request.outputs[0].shape, request.inputs[0].shape, options.format}, options);
+  if (resizing.images.are_alike()) return make_equal_copy(request);
+  return function_kernel(
+      [resizing](const KernelArguments& arguments) {
+        const float* dy = static_cast<const float*>(arguments.inputs[0]);
+        float* dx = static_cast<float*>(arguments.outputs[0]);
+        const Resizing::Taps taps = resizing.fill_taps(arguments);
+        const Resizing::AllTakers takers = resizing.find_takers(arguments, taps);
+        const Images& images = resizing.images;
+        const std::int64_t depth = images.depth;
+        const GatherPixel gather{images, taps, takers};
+        for_each_row(images.planes, images.x_height, images.x_width * depth, [&](std::int64_t plane, std::int64_t h) {
+          const float* from = dy + plane * images.y_height * images.y_width * depth;
+          float* to = dx + (plane * images.x_height + h) * images.x_width * depth;
+          for (std::int64_t w = 0; w < images.x_width; ++w) gather(from, h, w, to + w * depth);
+        });
+      },
+      {.workspace_bytes = resizing.tap_bytes() + resizing.taker_bytes()});
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "graph/check_dtype.h"
 #include "graph/ops/arithmetic.h"
@@ -116,6 +117,39 @@ std::unique_ptr<Kernel> make_add_n(const KernelRequest& request) {
   });
 }
 
+/// sum + part, rounded once to what is stored.
+template <class Result>
+struct Accumulate {
+  template <class Sum, class Part>
+  SF_HOST_DEVICE Result operator()(Sum sum, Part part) const {
+    return static_cast<Result>(static_cast<float>(sum) + static_cast<float>(part));
+  }
+};
+
+template <class Sum, class Part, class Result>
+std::unique_ptr<Kernel> make_accumulate_of(const KernelRequest& request) {
+  const std::int64_t count = request.outputs[0].shape.num_elements();
+  std::vector<InPlace> in_place;
+  if (std::is_same_v<Sum, Result>) in_place.push_back({0, 0});
+  if (std::is_same_v<Part, Result>) in_place.push_back({1, 0});
+  return function_kernel(
+      [count](const KernelArguments& arguments) {
+        gpu::launch_map<Result, Sum, Part>(arguments.queue, count, Accumulate<Result>(), arguments.outputs[0],
+                                           {arguments.inputs[0], arguments.inputs[1]});
+      },
+      {.in_place = std::move(in_place)});
+}
+
+std::unique_ptr<Kernel> make_accumulate(const KernelRequest& request) {
+  // Between widened copies.
+  if (request.inputs[1].dtype == Dtype::f32) return make_accumulate_of<float, float, float>(request);
+  return gpu::with_stored_type(request.inputs[0].dtype, [&](auto sum) {
+    return gpu::with_stored_type(request.outputs[0].dtype, [&](auto result) {
+      return make_accumulate_of<decltype(sum), BFloat16, decltype(result)>(request);
+    });
+  });
+}
+
 std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
   const TensorType& x_type = request.inputs[0];
   const Shape& x_shape = x_type.shape;
@@ -144,6 +178,7 @@ void add_arithmetic_cuda_kernels(KernelRegistry& registry) {
   registry.add("pow_grad_base", make_power_grad<formulas::PowerGradBase>);
   registry.add("pow_grad_exponent", make_power_grad<formulas::PowerGradExponent>);
   registry.add("add_n", make_add_n, Bf16::native);
+  registry.add("accumulate", make_accumulate, Bf16::native);
   registry.add("reduce_to_like", make_reduce_to_like, Bf16::native);
 }
 

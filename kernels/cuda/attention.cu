@@ -233,7 +233,9 @@ struct KeyGradient {
     const std::int64_t key = place.first_row + row_of(thread), width = in.g.width;
     Four dk_sums[4][kColumns / 64] = {}, dv_sums[4][kColumns / 64] = {};
     // With `causal` no query before the first key sees one of these.
-    for (std::int64_t first = in.g.causal ? place.first_row : 0; first < in.g.queries; first += kTile) {
+    const std::int64_t seeing = in.g.first_query_of(place.first_row);
+    for (std::int64_t first = seeing < in.g.queries ? seeing / kTile * kTile : in.g.queries; first < in.g.queries;
+         first += kTile) {
       const TileRows<T> q = in.queries(in.q, place.head, first), dy = in.queries(in.dy, place.head, first);
       float p[4][4], dp[4][4];
       multiply_rows(thread, k, q, width, p);

@@ -49,6 +49,7 @@ std::unique_ptr<Kernel> make_broadcast_to(const KernelRequest& request) {
 
 void add_broadcast_to_cuda_kernels(KernelRegistry& registry) {
   registry.add("broadcast_to", make_broadcast_to, Bf16::native);
+  registry.add("broadcast_like", make_broadcast_to, Bf16::native);
 }
 
 }  // namespace sectionflow

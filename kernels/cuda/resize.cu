@@ -14,6 +14,7 @@ namespace {
 
 using formulas::ResizeAxis;
 using formulas::ResizeTap;
+using Takers = formulas::ResizeTakers;
 using gpu::Divisor;
 
 /// Both axes' taps, first those of y's rows, then those of its columns: worked out once, not for every channel.
@@ -25,39 +26,15 @@ struct FillTaps {
   }
 };
 
-/// The pixels of y that take from one pixel of x, which are neighbours: [begin, end).
-struct Takers {
-  std::int64_t begin, end;
-};
-
-/// Those of x's rows, then of its columns.
+/// Those who take from x's rows, then from its columns.
 struct FindTakers {
   ResizeAxis rows, columns;
   const ResizeTap* taps;
   Takers* takers;
 
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
-    const bool is_row = i < rows.in;
-    const ResizeTap* of_axis = is_row ? taps : taps + rows.out;
-    const std::int64_t pixel = is_row ? i : i - rows.in, count = is_row ? rows.out : columns.out;
-    takers[i] = {first(count, [=](std::int64_t k) { return of_axis[k].high >= pixel; }),
-                 first(count, [=](std::int64_t k) { return of_axis[k].low > pixel; })};
-  }
-
- private:
-  /// The first k that holds, of those in order of which the last hold; `count` if none does.
-  template <class Holds>
-  SF_HOST_DEVICE static std::int64_t first(std::int64_t count, const Holds& holds) {
-    std::int64_t begin = 0;
-    while (begin < count) {
-      const std::int64_t middle = begin + (count - begin) / 2;
-      if (holds(middle)) {
-        count = middle;
-      } else {
-        begin = middle + 1;
-      }
-    }
-    return begin;
+    takers[i] = i < rows.in ? formulas::takers_of(i, taps, rows.out)
+                            : formulas::takers_of(i - rows.in, taps + rows.out, columns.out);
   }
 };
 

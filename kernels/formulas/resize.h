@@ -62,6 +62,32 @@ struct ResizeAxis {
   }
 };
 
+/// The pixels of y that take from one pixel of x, which are neighbours: [begin, end).
+struct ResizeTakers {
+  std::int64_t begin, end;
+};
+
+/// The first k of `count` that holds, of those in order of which the last hold; `count` if none does.
+template <class Holds>
+SF_HOST_DEVICE inline std::int64_t first_that_holds(std::int64_t count, const Holds& holds) {
+  std::int64_t begin = 0;
+  while (begin < count) {
+    const std::int64_t middle = begin + (count - begin) / 2;
+    if (holds(middle)) {
+      count = middle;
+    } else {
+      begin = middle + 1;
+    }
+  }
+  return begin;
+}
+
+/// Who takes from pixel i of x, by the taps of all `count` pixels of y.
+SF_HOST_DEVICE inline ResizeTakers takers_of(std::int64_t i, const ResizeTap* taps, std::int64_t count) {
+  return {first_that_holds(count, [=](std::int64_t k) { return taps[k].high >= i; }),
+          first_that_holds(count, [=](std::int64_t k) { return taps[k].low > i; })};
+}
+
 /// A number between four: above and below, each low and high.
 SF_HOST_DEVICE inline float blend(const ResizeTap& row, const ResizeTap& column, float above_low, float above_high,
                                   float below_low, float below_high) {

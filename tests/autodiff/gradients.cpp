@@ -38,49 +38,6 @@ std::vector<std::string> ops_from(const Graph& graph, NodeId first) {
 
 // ---- Structure.
 
-TEST(Gradients, ContributionsAreSummedInTheOrderOfTheirReaders) {
-  Graph graph;
-  const Value w = weight(graph, "w", {2});
-  const Value first = relu(w);
-  const Value second = print(w);
-  const Value third = relu(w);
-  // Read in another order than made.
-  const Value loss = reduce_sum(add_n({third, first, second}));
-  const Value dw = gradients(loss, {w})[0];
-  ASSERT_EQ(dw.node().op().name, "add_n");
-  const auto& parts = dw.node().inputs();
-  ASSERT_EQ(parts.size(), 3U);
-  EXPECT_EQ(parts[0].node().op().name, "relu_grad");
-  EXPECT_EQ(parts[0].node().inputs()[1], first);
-  // print passes its gradient on: that of the sum itself.
-  EXPECT_EQ(parts[1].node().op().name, "reduce_grad");
-  EXPECT_EQ(parts[2].node().op().name, "relu_grad");
-  EXPECT_EQ(parts[2].node().inputs()[1], third);
-}
-
-TEST(Gradients, TwoInputsOfOneReaderAreSummedInTheirOrder) {
-  Graph graph;
-  const Value w = weight(graph, "w", {2, 2});
-  const Value loss = reduce_sum(matmul(w, w));
-  const Value dw = gradients(loss, {w})[0];
-  ASSERT_EQ(dw.node().op().name, "add_n");
-  const Node& da = dw.node().inputs()[0].node();
-  const Node& db = dw.node().inputs()[1].node();
-  EXPECT_TRUE(da.options<MatmulOptions>().transpose_b);
-  EXPECT_EQ(da.inputs()[1], w);
-  EXPECT_TRUE(db.options<MatmulOptions>().transpose_a);
-  EXPECT_EQ(db.inputs()[0], w);
-}
-
-TEST(Gradients, OneContributionIsNotSummed) {
-  Graph graph;
-  const Value w = weight(graph, "w", {2});
-  const NodeId end = reduce_sum(relu(w)).node().id() + 1;
-  const Value dw = gradients(graph.node(end - 1).output(), {w})[0];
-  EXPECT_EQ(dw.node().op().name, "relu_grad");
-  EXPECT_EQ(ops_from(graph, end), (std::vector<std::string>{"fill", "reduce_grad", "relu_grad"}));
-}
-
 TEST(Gradients, NodesTakeTheGroupOfTheNodeThatTheyDifferentiate) {
   Graph graph;
   const GroupId low = graph.new_group(), high = graph.new_group();
@@ -103,69 +60,6 @@ TEST(Gradients, NodesTakeTheGroupOfTheNodeThatTheyDifferentiate) {
     EXPECT_EQ(node.phase(), Phase::training) << node.label();
   }
   EXPECT_EQ(graph.current_group(), kNoGroup);
-}
-
-TEST(Gradients, SumOfOneGroupsPartsBelongsToThatGroup) {
-  Graph graph;
-  const GroupId low = graph.new_group(), high = graph.new_group();
-  Value w, x, loss;
-  {
-    const auto group = graph.enter_group(low);
-    w = weight(graph, "w", {2});
-    x = w * 2.0F;
-  }
-  {
-    const auto group = graph.enter_group(high);
-    loss = reduce_sum(relu(x) + relu(x));
-  }
-  gradients(loss, {w});
-  EXPECT_EQ(graph.find("gradients/add_n").group(), high);
-}
-
-TEST(Gradients, SumOfSeveralGroupsPartsBelongsToTheValuesOwnGroup) {
-  Graph graph;
-  const GroupId low = graph.new_group(), middle = graph.new_group(), high = graph.new_group();
-  Value w, x, y, loss;
-  {
-    const auto group = graph.enter_group(low);
-    w = weight(graph, "w", {2});
-    x = w * 2.0F;
-  }
-  {
-    const auto group = graph.enter_group(middle);
-    y = relu(x);
-  }
-  {
-    const auto group = graph.enter_group(high);
-    loss = reduce_sum(y * x);
-  }
-  gradients(loss, {w});
-  EXPECT_EQ(graph.find("gradients/add_n").group(), low);
-}
-
-TEST(Gradients, PassedOnGradientCountsAsItsReadersPart) {
-  // A residual block ends with its addition, whose gradient is made in the next group and passed on unchanged; still
-  // both readers of x stand in the block's group, and only their sum leaves it.
-  Graph graph;
-  const GroupId below = graph.new_group(), block = graph.new_group(), above = graph.new_group();
-  Value w, x, y, loss;
-  {
-    const auto group = graph.enter_group(below);
-    w = weight(graph, "w", {2});
-    x = w * 2.0F;
-  }
-  {
-    const auto group = graph.enter_group(block);
-    y = relu(x) + x;
-  }
-  {
-    const auto group = graph.enter_group(above);
-    loss = reduce_sum(relu(y));
-  }
-  gradients(loss, {w});
-  const Node& sum = graph.find("gradients/add_n");
-  EXPECT_EQ(sum.group(), block);
-  EXPECT_EQ(sum.inputs()[1].node().group(), above);
 }
 
 TEST(Gradients, NamesStandBelowOneScopeAndTheNodeDifferentiated) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "graph/layers.h"
@@ -260,6 +261,22 @@ TEST(Adam, DoesNotShiftTheRandomNumbersOfTheModel) {
   const Value w = variable("w", random_normal(graph, {2}));
   minimize(Adam{}, reduce_sum(w));
   EXPECT_EQ(random_normal(graph, {2}).node().random_ordinal(), 1U);
+}
+
+TEST(Optimizers, LearningRatesAreTheSameFloatHoweverTheyAreWritten) {
+  const double variable = 3e-4;
+  EXPECT_EQ(*ScalarOrValue(variable).number(), 3e-4F);
+  EXPECT_EQ(*Adam{.learning_rate = 1e-3}.learning_rate.number(), 1e-3F);
+  EXPECT_EQ(*Adam{}.learning_rate.number(), 1e-3F);
+  EXPECT_EQ(*Sgd{.learning_rate = 1}.learning_rate.number(), 1.0F);
+  // Every rate of up to two digits, as people write them.
+  for (int digits = 1; digits < 100; ++digits) {
+    for (int exponent = -9; exponent <= 1; ++exponent) {
+      const std::string text = std::to_string(digits) + "e" + std::to_string(exponent);
+      EXPECT_EQ(*ScalarOrValue(std::strtod(text.c_str(), nullptr)).number(), std::strtof(text.c_str(), nullptr))
+          << text;
+    }
+  }
 }
 
 TEST(Sgd, LearningRateMayBeFed) {

@@ -8,6 +8,11 @@
 
 #include "base/bytes.h"
 #include "examples/models/mnist_resnet.h"
+#include "graph/layers.h"
+#include "graph/ops/activation.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/reshape.h"
 #include "runtime/queue_program.h"
 #include "runtime/swap_engine.h"
 #include "tests/support/emulated_device.h"
@@ -187,6 +192,51 @@ TEST(Queues, MeasuringGivesNoPinnedPageBack) {
   swaps.begin_measurement(small);
   EXPECT_NE(swaps.host_base()[16_MiB - 1], std::byte{0}) << "a new page lies there";
   EXPECT_EQ(swaps.measured_host_peak(small), 0U) << "pages that are pinned are not written";
+}
+
+TEST(Queues, AMeasurementThatIsExtendedCoversWhatIsPinnedForIt) {
+  Graph graph;
+  const auto device = make_emulated_device();
+  SwapEngine swaps(graph, {.host_memory = 32_MiB, .swap_directory = "", .queues = device->queues()});
+  Program small, large;
+  small.report.host_peak_bytes = small.plan.host.peak_bytes = 4_KiB;
+  large.report.host_peak_bytes = large.plan.host.peak_bytes = 16_MiB;
+  swaps.prepare(small);
+  swaps.begin_measurement(small);
+  swaps.host_base()[100] = std::byte{1};
+  swaps.extend_measurement(large);
+  EXPECT_EQ(swaps.host_base()[100], std::byte{1});
+  EXPECT_EQ(swaps.measured_host_peak(large), 101U);
+  swaps.host_base()[12_MiB] = std::byte{1};
+  EXPECT_EQ(swaps.measured_host_peak(large), 12_MiB + 1);
+}
+
+TEST(Queues, ABackwardHalfWithFetchesOfItsOwnMeasuresWhatWasPlanned) {
+  const EmulatedCuda gpu(with_seed(8));
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const Value x = placeholder(graph, "x", {4, 16});
+  Value y = x, first, loss;
+  for (int k = 0; k < 3; ++k) {
+    auto section = manager.new_section();
+    y = relu(dense(y, {.units = 16}));
+    if (k == 0) first = y;
+    if (k == 2) loss = mean(y * y);
+  }
+  manager.add_training_ops(Sgd{}, loss, {.sections = {.borders = BorderPolicy::host, .prefetch = 0}});
+  manager.prepare_training();
+  Session session(graph, {.device = cuda()});
+  session.initialize();
+  session.set_measuring(true);
+  const HostTensor data(Dtype::f32, {4, 16});
+  for (int cycle = 0; cycle < 2; ++cycle) {
+    (void)manager.run_forward(session, std::vector<Value>{}, {{x, data}});
+    (void)manager.run_backward(session, std::vector<std::vector<Value>>{{}, {}, {reshape(first, {64})}});
+    const Statistics& statistics = session.statistics();
+    EXPECT_EQ(statistics.measured_peak_bytes, statistics.planned_peak_bytes);
+    EXPECT_EQ(statistics.measured_host_peak_bytes, statistics.planned_host_peak_bytes);
+    EXPECT_GT(statistics.measured_host_peak_bytes, 0U);
+  }
 }
 
 TEST(Queues, VariablesMayBeAtHomeInPinnedMemory) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 #include "base/bytes.h"
 #include "base/error.h"
 #include "device/device.h"
@@ -23,6 +25,9 @@ TEST(MemoryLimit, IsAllOfItANumberOfBytesOrAShare) {
   EXPECT_FALSE(MemoryLimit().is_limited());
   EXPECT_TRUE((1_percent).is_limited());
 }
+
+static_assert(std::is_constructible_v<MemoryLimit, int>);
+static_assert(!std::is_constructible_v<MemoryLimit, double>, "0.5 would be 0, and 0 is all of it");
 
 TEST(MemoryLimit, AShareThatIsNoneIsRefused) {
   EXPECT_THAT([] { (void)(101_percent).bytes_of(1000); },

@@ -56,6 +56,7 @@ void add_elementwise(Graph& graph) {
                                pow(x, y),
                                print(x, {"x is", 3}),
                                select(less(x, y), x, y),
+                               accumulate(x, cast(y, Dtype::bf16), Dtype::f32),
                                broadcast_to(reduce_max(x, {{1}, true}), {kDynamic, 3}),
                                x * constant(graph, HostTensor::of<float>({3}, {0.1F, -0.0F, INFINITY}))};
   const Value norm = global_norm({x, y});

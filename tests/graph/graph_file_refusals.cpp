@@ -82,7 +82,7 @@ TEST(GraphFileRefusals, SayWhereAndWhy) {
       {"\"nodes\":", "\"more\":", "", "got the member 'more'; wanted nodes here"},
       {"\"op\":\"conv2d\"", "\"op\":\"convd2\"", "nodes[5].op", "which is unknown; did you mean 'conv2d'?"},
       {"\"op\":\"conv2d\"", "\"op\":\"conv2d\",\"op\":\"conv2d\"", "nodes[5]", "has 'op' twice"},
-      {"\"stride\":[1,1]", "\"stride\":[1,0]", "nodes[5]", "stride 0; wanted >= 1"},
+      {"\"stride\":[1,1]", "\"stride\":[1,0]", "nodes[5]", "stride {1, 0}; wanted 1 or more"},
       {"\"stride\":[1,1]", "\"stride\":[1,1,1]", "nodes[5]", "wanted one an axis, 2"},
       {"\"stride\":[1,1]", "\"stride\":[1,0.5]", "nodes[5].options.stride[1]", "got 0.5; wanted a whole number"},
       {"\"stride\":[1,1]", "\"stride\":[1,1e400]", "nodes[5]", "no JSON"},

@@ -102,18 +102,22 @@ TEST_F(Shapes, ConvolutionRefusesWhatDoesNotFit) {
         conv2d(in({2, kDynamic, 8, 3}), in({3, 3, 3, 4}));
       },
       "conv2d 'conv2d'", {"only the batch may be -1"});
-  expect_refused<ShapeError>([&] { conv2d(x, in({kDynamic, 3, 3, 4})); }, "conv2d 'conv2d'", {"must be known"});
-  expect_refused<ShapeError>([&] { conv2d(x, in({3, 0, 3, 4})); }, "conv2d 'conv2d'", {">= 1"});
+  expect_refused<ShapeError>([&] { conv2d(x, in({kDynamic, 3, 3, 4})); }, "conv2d 'conv2d'", {"that are known"});
+  expect_refused<ShapeError>(
+      [&] {
+        conv2d(x, in({3, 0, 3, 4}));
+      },
+      "conv2d 'conv2d'", {"kernel or window of {3, 0}", "1 or more"});
   expect_refused<ArgumentError>(
       [&] {
         conv2d(x, in({3, 3, 3, 4}), {.stride = {1, 0}});
       },
-      "conv2d 'conv2d'", {"stride 0"});
+      "conv2d 'conv2d'", {"stride {1, 0}"});
   expect_refused<ArgumentError>(
       [&] {
         conv2d(x, in({3, 3, 3, 4}), {.padding = {-1, 0}});
       },
-      "conv2d 'conv2d'", {"negative padding"});
+      "conv2d 'conv2d'", {"padding of {-1, 0}"});
   expect_refused<ArgumentError>(
       [&] {
         conv2d(in({2, 8, 8, 3}, Dtype::u8), in({3, 3, 3, 4}));

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <regex>
+#include <set>
 #include <string>
 
 #include "tests/house/source_tree.h"
@@ -54,6 +56,17 @@ Texts long_files(const Files& files, std::size_t most_lines) {
   return complaints;
 }
 
+/// What is different in each major version of oneDNN, outside of the one place that knows it.
+Texts onednn_versions_outside_their_place(const Files& files) {
+  static const std::regex pattern(
+      "DNNL_"
+      "VERSION|dnnl::(?!memory)\\w+::desc\\b");
+  Files others;
+  std::copy_if(files.begin(), files.end(), std::back_inserter(others),
+               [](const SourceFile& file) { return file.path != "device/onednn.cpp"; });
+  return lines_that_match(others, pattern);
+}
+
 TEST(Code, HasNoUnfinishedWork) {
   EXPECT_EQ(unfinished_work({{"base/a.h", std::string("int a;\n// TO") + "DO: more\n"}}),
             (Texts{std::string("base/a.h:2: // TO") + "DO: more"}));
@@ -70,6 +83,40 @@ TEST(Code, NamesNoAbsolutePaths) {
   EXPECT_EQ(absolute_paths({{"base/a.h", "#include \"base/b.h\"\nint c = a / b;\nname + \"/kernel\";\n"}}), kNone);
   EXPECT_EQ(absolute_paths(code()), kNone);
   EXPECT_EQ(absolute_paths(tree({".txt", ".cmake"})), kNone);
+}
+
+/// What writes a file other than through base/atomic_file, so that a failure leaves half of one.
+Texts unsafe_writers(const Files& files) {
+  static const std::regex pattern(
+      "\\b(w?o?fstream|basic_o?fstream|f(re)?open|open_memstream|creat|O_(WRONLY|RDWR))\\b");
+  Texts complaints;
+  for (const SourceFile& file : files) {
+    // The swap file has no name, and nobody reads it but its process; tests plant files.
+    static const std::set<std::string> allowed = {"base/atomic_file.cpp", "runtime/swap_file.cpp"};
+    if (file.folder() == "tests" || allowed.contains(file.path)) continue;
+    const Texts found = lines_that_match({file}, pattern);
+    complaints.insert(complaints.end(), found.begin(), found.end());
+  }
+  return complaints;
+}
+
+TEST(Code, WritesFilesThatAppearWholeOrNotAtAll) {
+  EXPECT_EQ(unsafe_writers({{"train/a.cpp", "#include <fstream>\nstd::ofstream file(path);\n"}}).size(), 2U);
+  EXPECT_EQ(unsafe_writers({{"bench/a.cpp", "FILE* file = std::fopen(path, \"w\");\n"}}).size(), 1U);
+  EXPECT_EQ(unsafe_writers({{"examples/a.cpp", "std::fstream file(path, std::ios::out);\n"}}).size(), 1U);
+  EXPECT_EQ(unsafe_writers({{"swap/a.cpp", "open(path, O_WRONLY | O_CREAT, 0666);\n"}}).size(), 1U);
+  EXPECT_EQ(unsafe_writers({{"tests/a.cpp", "std::ofstream file(path);\n"}}), kNone);
+  EXPECT_EQ(unsafe_writers({{"data/a.cpp", "std::ifstream file(path);\nfile.open_();\n"}}), kNone);
+  EXPECT_EQ(unsafe_writers(code()), kNone);
+}
+
+TEST(Code, TellsVersionsOfOneDnnApartInOnePlace) {
+  const std::string version = "#if DNNL_" + std::string("VERSION_MAJOR == 2\n"),
+                    desc = "dnnl::matmul::" + std::string("desc d;\n");
+  EXPECT_EQ(onednn_versions_outside_their_place({{"kernels/cpu/a.cpp", version + desc}}).size(), 2U);
+  EXPECT_EQ(onednn_versions_outside_their_place({{"device/onednn.cpp", version}}), kNone);
+  EXPECT_EQ(onednn_versions_outside_their_place({{"kernels/a.h", "dnnl::memory::desc a;\n"}}), kNone);
+  EXPECT_EQ(onednn_versions_outside_their_place(code()), kNone);
 }
 
 TEST(Files, StayWithinFourHundredLines) {

@@ -191,7 +191,8 @@ std::vector<Line> arithmetic_lines() {
          std::vector<Value> values;
          for (int i = 0; i < 40; ++i) values.push_back(in.bf16({9, 5}));
          std::vector<Value> few(values.begin(), values.begin() + 3);
-         return std::vector{add_n(values), add_n(few), add_n({in.extreme({64}), in.extreme({64})})};
+         return std::vector{add_n(values), add_n(few), add_n({in.extreme({64}), in.extreme({64})}),
+                            accumulate(accumulate(few[0], few[1], Dtype::f32), few[2], Dtype::bf16)};
        }}};
 }
 

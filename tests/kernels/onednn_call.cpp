@@ -14,8 +14,7 @@ using dnnl::memory;
 OneDnnCall transposed_matmul(CpuDevice& device) {
   const memory::desc a({300, 300}, memory::data_type::f32, memory::format_tag::ba);
   const memory::desc y({300, 300}, memory::data_type::f32, memory::format_tag::ab);
-  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, a, y), user_scratchpad(),
-                                                 device.onednn().engine);
+  const auto description = describe_matmul(device.onednn(), a, a, y);
   return {device.onednn(), description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, a}, {DNNL_ARG_DST, y}}};
 }
 

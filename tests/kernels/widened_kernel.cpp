@@ -33,8 +33,8 @@ TEST(WidenedKernel, ServesArithmeticAndLeavesMovementToItsOwnKernels) {
   const Value x = placeholder(graph, "x", {300, 300}, Dtype::bf16);
   EXPECT_EQ(cpu_kernel(relu(x))->implementation(), "f32 for bf16: loop");
   EXPECT_EQ(cpu_kernel(matmul(x, x))->implementation().find("f32 for bf16: "), 0U);
-  for (const Value& y : {transpose(x, {1, 0}), cast(x, Dtype::f32), cast(placeholder(graph, "y", {5}), Dtype::bf16),
-                         fill(graph, {3}, 1, Dtype::bf16)}) {
+  for (const Value& y : {transpose(x, {1, 0}), add_n({x, x, x}), cast(x, Dtype::f32),
+                         cast(placeholder(graph, "y", {5}), Dtype::bf16), fill(graph, {3}, 1, Dtype::bf16)}) {
     EXPECT_EQ(cpu_kernel(y)->implementation().find("f32 for bf16"), std::string::npos) << y.name();
   }
 }
@@ -55,7 +55,7 @@ TEST(WidenedKernel, OffersEveryBf16InputOfTheBytesOfABf16Output) {
   ASSERT_EQ(pairs.size(), 1U);
   EXPECT_EQ(pairs[0].input, 0);
   EXPECT_EQ(pairs[0].output, 0);
-  EXPECT_EQ(cpu_kernel(add_n({x, x, x}))->in_place().size(), 3U);
+  EXPECT_EQ(cpu_kernel(maximum(x, placeholder(graph, "z", {7, 5}, Dtype::bf16)))->in_place().size(), 2U);
 }
 
 TEST(WidenedKernel, NeedsConversions) {

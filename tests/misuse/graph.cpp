@@ -1,6 +1,9 @@
 // Misuse while the graph is built.
 
+#include "autodiff/optimizers.h"
 #include "graph/ops/random.h"
+#include "graph/ops/stop_gradient.h"
+#include "graph/ops/unary.h"
 #include "tests/misuse/misuse_case.h"
 
 namespace sectionflow::testing {
@@ -116,6 +119,44 @@ TEST(MisuseGraph, WhatIsAddedAllOrNothingIsTakenOutWhole) {
   EXPECT_EQ(relu(x).name(), "relu_1");
   const auto scope = graph.scope("block");
   EXPECT_EQ(relu(x).name(), "block/relu");
+}
+
+TEST(MisuseGraph, AVariableBehindAStopIsToldWithTheOperationThatStopsTheGradient) {
+  Graph graph;
+  const int made = __LINE__ + 1;
+  const Value w = variable("w", fill(graph, {3}, 0));
+  const int stopped = __LINE__ + 1;
+  const Value constant_part = stop_gradient(tanh(w));
+  const int summed = __LINE__ + 1;
+  const Value loss = reduce_sum(square(constant_part));
+  expect_refused<ArgumentError>(
+      state_of(graph), [&] { (void)minimize(Sgd{}, loss); },
+      "SF-E030 ArgumentError: variable 'w' is not reached from the loss 'reduce_sum': stop_gradient 'stop_gradient' "
+      "passes no gradient on"
+      "\n  where:   " +
+          line(__LINE__ - 4) + "\n  variable: " + line(made) + "\n  loss:    " + line(summed) +
+          "\n  stopped: " + line(stopped) +
+          "\n  path:    w -> tanh -> stop_gradient -> square -> reduce_sum"
+          "\n  hint:    leave it out of the variables to train, or let another way lead to the loss");
+  EXPECT_EQ(minimize(Sgd{}, loss + mean(w)).size(), 1U);
+}
+
+TEST(MisuseGraph, AnOperationWithoutAGradientIsToldWithTheWayToTheLoss) {
+  Graph graph;
+  const Value w = variable("w", fill(graph, {4, 3}, 0));
+  const Value logits = placeholder(graph, "logits", {4, 3});
+  const Value labels = tanh(w);
+  const int made = __LINE__ + 1;
+  const Value loss = mean(softmax_cross_entropy(logits, labels));
+  expect_refused<ArgumentError>(
+      state_of(graph), [&] { (void)minimize(Sgd{}, loss); },
+      "SF-E031 ArgumentError: softmax_cross_entropy 'softmax_cross_entropy': labels 'tanh' depend on a variable to "
+      "train; gradients with respect to labels are not supported"
+      "\n  where:   " +
+          line(made) + "\n  call:    " + line(__LINE__ - 4) +
+          "\n  path:    w -> tanh -> softmax_cross_entropy -> reduce_mean"
+          "\n  hint:    put stop_gradient() around them, or compute the loss from log_softmax");
+  EXPECT_EQ(minimize(Sgd{}, mean(softmax_cross_entropy(w, stop_gradient(labels)))).size(), 1U);
 }
 
 TEST(MisuseGraph, AVariableThatTheLossDoesNotReachIsNamedAndNoGradientStays) {

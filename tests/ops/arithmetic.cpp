@@ -90,48 +90,6 @@ TEST_P(BinaryArithmetic, MatchesTheReferenceWithItsGradient) {
 }
 INSTANTIATE_TEST_SUITE_P(Cases, BinaryArithmetic, testing::ValuesIn(binary_cases()), case_name);
 
-class AddN : public testing::TestWithParam<OpCase> {};
-TEST_P(AddN, MatchesTheReferenceWithItsGradient) {
-  check(GetParam());
-}
-
-std::vector<OpCase> add_n_cases() {
-  std::vector<OpCase> cases;
-  for (int count : {1, 2, 3, 6}) {
-    for (const Shape& shape : {Shape{5, 3}, Shape{}, Shape{0, 2}, Shape{20011}}) {
-      cases.push_back({.name = "of_" + std::to_string(count) + "_with_" + std::to_string(shape.num_elements()),
-                       .inputs = std::vector<CaseInput>(static_cast<std::size_t>(count), input(shape)),
-                       .build = [](Graph&, const std::vector<Value>& in) { return std::vector{add_n(in)}; },
-                       .reference =
-                           [](const std::vector<Doubles>& in) {
-                             Doubles y(in[0].size(), 0.0);
-                             for (const Doubles& x : in) {
-                               for (std::size_t i = 0; i < y.size(); ++i) y[i] += x[i];
-                             }
-                             return std::vector<Doubles>{y};
-                           },
-                       .dynamic_batch = shape.rank() > 0,
-                       .same_bits_for_any_threads = true});
-    }
-  }
-  return cases;
-}
-INSTANTIATE_TEST_SUITE_P(Cases, AddN, testing::ValuesIn(add_n_cases()), case_name);
-
-TEST(AddNOfMany, TakesAnyNumberOfValues) {
-  Graph graph;
-  std::vector<Value> values;
-  float sum = 0;
-  for (int i = 0; i < 600; ++i) {
-    values.push_back(fill(graph, {7}, i));
-    sum += static_cast<float>(i);  // exact
-  }
-  const HostTensor wanted = HostTensor::of<float>({7}, std::vector<float>(7, sum));
-  for (InPlaceUse in_place : {InPlaceUse::none, InPlaceUse::first_pairs, InPlaceUse::last_pairs}) {
-    EXPECT_TRUE(same_bits(run_kernels({add_n(values)}, {}, {.in_place = in_place})[0], wanted));
-  }
-}
-
 struct ReduceToLikeShapes {
   const char* name;
   Shape x, like;
@@ -308,19 +266,6 @@ TEST(Arithmetic, DividesByZeroAsIeee) {
   EXPECT_EQ(y.values<float>()[0], INFINITY);
   EXPECT_EQ(y.values<float>()[1], -INFINITY);
   EXPECT_TRUE(std::isnan(y.values<float>()[2]));
-}
-
-TEST(Arithmetic, AddNAddsFromLeftToRightOverWhicheverInputItLies) {
-  // 2^24 swallows a 1 that comes alone: every other order gives other bits.
-  Graph graph;
-  const Value one = fill(graph, {5000}, 1), big = fill(graph, {5000}, 0x1p24), minus = fill(graph, {5000}, -0x1p24);
-  const Value two = fill(graph, {5000}, 2);
-  const Value sum = add_n({big, one, minus, two}), other = add_n({one, two, big, minus});
-  for (InPlaceUse in_place : {InPlaceUse::none, InPlaceUse::first_pairs, InPlaceUse::last_pairs}) {
-    const auto results = run_kernels({sum, other}, {}, {.in_place = in_place});
-    for (float y : results[0].values<float>()) ASSERT_EQ(y, 2);
-    for (float y : results[1].values<float>()) ASSERT_EQ(y, 4);
-  }
 }
 
 TEST(Arithmetic, BitsDoNotDependOnTheThreadCount) {

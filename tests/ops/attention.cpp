@@ -7,7 +7,9 @@
 #include "autodiff/gradients.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/slice.h"
 #include "tests/graph/description.h"
+#include "tests/support/kernel_runner.h"
 #include "tests/support/op_case.h"
 #include "tests/support/temporary_folder.h"
 
@@ -39,7 +41,8 @@ std::vector<Doubles> reference(const Sizes& n, const AttentionOptions& options, 
   Doubles y(static_cast<std::size_t>(rows * n.width)), log_sums(static_cast<std::size_t>(rows));
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t first_key = row / n.queries * n.keys * n.width;
-    const std::int64_t seen = options.causal ? std::min(n.keys, row % n.queries + 1) : n.keys;
+    const std::int64_t before = options.alignment == CausalAlignment::last_key ? n.keys - n.queries : 0;
+    const std::int64_t seen = options.causal ? std::min(n.keys, before + row % n.queries + 1) : n.keys;
     attend(in[0].data() + row * n.width, in[1].data() + first_key, in[2].data() + first_key, seen, n.width, scale,
            y.data() + row * n.width, log_sums[row]);
   }
@@ -48,6 +51,8 @@ std::vector<Doubles> reference(const Sizes& n, const AttentionOptions& options, 
 
 std::string name_of(const Sizes& n, const AttentionOptions& options) {
   std::string name = options.causal ? "causal" : "full";
+  if (options.alignment == CausalAlignment::first_key) name += "_first_key";
+  if (options.alignment == CausalAlignment::last_key) name += "_last_key";
   for (std::int64_t size : {n.images, n.heads, n.queries, n.keys, n.width}) name += "_" + std::to_string(size);
   if (!options.scale) return name;
   return name + (*options.scale < 0 ? "_negative_scale" : "_scaled");
@@ -71,7 +76,6 @@ OpCase to_case(const Sizes& n, const AttentionOptions& options) {
 std::vector<OpCase> cases() {
   std::vector<OpCase> all;
   for (bool causal : {false, true}) {
-    const AttentionOptions options{.causal = causal};
     for (const Sizes& n : {Sizes{1, 1, 1, 1, 1},
                            {2, 3, 5, 7, 3},
                            {2, 3, 7, 5, 3},
@@ -86,11 +90,25 @@ std::vector<OpCase> cases() {
                            {1, 2, 70, 300, 4},
                            {2, 1, 0, 3, 4},
                            {0, 2, 3, 3, 4}}) {
-      all.push_back(to_case(n, options));
+      const bool aligned = causal && n.queries != n.keys;
+      const auto alignment = aligned ? CausalAlignment::first_key : CausalAlignment::equal;
+      all.push_back(to_case(n, {.causal = causal, .alignment = alignment}));
     }
     all.push_back(to_case({1, 2, 9, 9, 6}, {.causal = causal, .scale = 0.7F}));
     all.push_back(to_case({1, 2, 9, 9, 6}, {.causal = causal, .scale = -0.4F}));
   }
+  for (const Sizes& n : {Sizes{2, 3, 1, 7, 3},  // one query behind a cache
+                         {2, 3, 5, 7, 3},
+                         {2, 2, 33, 33, 16},
+                         {1, 2, 9, 70, 66},
+                         {1, 2, 64, 128, 8},  // whole tiles
+                         {1, 2, 70, 300, 4},
+                         {1, 2, 150, 193, 5},  // several tiles of queries
+                         {1, 1, 140, 270, 200},
+                         {2, 1, 0, 3, 4}}) {
+    all.push_back(to_case(n, {.causal = true, .alignment = CausalAlignment::last_key}));
+  }
+  all.push_back(to_case({2, 2, 33, 33, 16}, {.causal = true, .alignment = CausalAlignment::first_key}));
   return all;
 }
 
@@ -106,10 +124,47 @@ TEST_P(AttentionCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionCases, testing::ValuesIn(cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Bf16, AttentionCases,
-                         testing::Values(in_bf16(to_case({2, 3, 5, 7, 3}, {})),
-                                         in_bf16(to_case({1, 2, 130, 130, 8}, {.causal = true}))),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Bf16, AttentionCases,
+    testing::Values(in_bf16(to_case({2, 3, 5, 7, 3}, {})), in_bf16(to_case({1, 2, 130, 130, 8}, {.causal = true})),
+                    in_bf16(to_case({1, 2, 70, 135, 8}, {.causal = true, .alignment = CausalAlignment::last_key}))),
+    case_name);
+
+TEST(Attention, BehindACacheOfKeysIsTheEndOfAttentionOverAll) {
+  // Queries 5 to 8 of nine, given the nine keys, are what they are among all nine queries.
+  Graph graph;
+  const Value q = placeholder(graph, "q", {1, 2, 9, 4}), k = placeholder(graph, "k", {1, 2, 9, 4});
+  const Value late = slice(q, {.begin = {0, 0, 5, 0}, .size = {-1, -1, -1, -1}});
+  const Value whole = slice(attention(q, k, k, {.causal = true}), {.begin = {0, 0, 5, 0}, .size = {-1, -1, -1, -1}});
+  const Value end = attention(late, k, k, {.causal = true, .alignment = CausalAlignment::last_key});
+  testing_support::Feeds feeds;
+  for (Value value : {q, k}) {
+    HostTensor& tensor = feeds.emplace(value, HostTensor(value.type())).first->second;
+    float number = 0;
+    for (float& element : tensor.values<float>()) element = std::sin(number += 1.7F);
+  }
+  const std::vector<HostTensor> found = run_kernels({whole, end}, feeds);
+  const auto a = found[0].values<float>(), b = found[1].values<float>();
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6) << i;
+}
+
+TEST(Attention, CausalWithOtherNumbersOfQueriesAndKeysWantsToKnowWhereTheyStand) {
+  Graph graph;
+  const auto in = [&](std::int64_t rows) { return placeholder(graph, "x", {2, 3, rows, 5}); };
+  const Value few = in(4), many = in(6), open = in(kDynamic);
+  const auto refusal = [&](Value q, Value k, CausalAlignment alignment) {
+    return whole_error_text<ShapeError>([&] { attention(q, k, k, {.causal = true, .alignment = alignment}); });
+  };
+  for (const auto& [q, k] : {std::pair(few, many), {many, few}}) {
+    const std::string text = refusal(q, k, CausalAlignment::equal);
+    EXPECT_TRUE(contains(text, "queries and") && contains(text, "hint:    say CausalAlignment::last_key")) << text;
+    EXPECT_EQ(attention(q, k, k, {.causal = true, .alignment = CausalAlignment::first_key}).shape(), q.shape());
+  }
+  EXPECT_TRUE(contains(refusal(many, few, CausalAlignment::last_key), "the first 2 queries would see no key"));
+  EXPECT_EQ(attention(few, many, many, {.causal = true, .alignment = CausalAlignment::last_key}).shape(), few.shape());
+  EXPECT_NO_THROW(attention(few, open, open, {.causal = true})) << "the feed decides";
+  EXPECT_THROW(attention(few, many, many, {.alignment = CausalAlignment::last_key}), ArgumentError);
+}
 
 class AttentionCpuTiles : public testing::TestWithParam<OpCase> {};
 TEST_P(AttentionCpuTiles, EqualTheReferenceAndKeepTheirBits) {

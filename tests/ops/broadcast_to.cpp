@@ -58,6 +58,29 @@ INSTANTIATE_TEST_SUITE_P(
     case_name);
 INSTANTIATE_TEST_SUITE_P(Dtypes, BroadcastTo, testing::ValuesIn(dtype_cases()), case_name);
 
+OpCase like_case(const std::string& name, Shape x, Shape like, bool dynamic_batch = false) {
+  OpCase op_case = broadcast_case(name, std::move(x), like, like);
+  op_case.inputs.push_back(moved_input(Dtype::f32, like));
+  op_case.inputs[1].differentiable = false;
+  op_case.build = [](Graph&, const std::vector<Value>& in) { return std::vector{broadcast_like(in[0], in[1])}; };
+  op_case.dynamic_batch = dynamic_batch;
+  return op_case;
+}
+
+INSTANTIATE_TEST_SUITE_P(Like, BroadcastTo,
+                         testing::Values(like_case("like_a_scalar", {}, {}), like_case("like_a_matrix", {}, {3, 4}),
+                                         like_case("like_itself", {3, 4}, {3, 4}, true),
+                                         like_case("like_a_batch", {3, 1}, {3, 4}, true),
+                                         like_case("like_nothing", {1, 5}, {0, 5}),
+                                         like_case("like_large", {1003}, {101, 1003})),
+                         case_name);
+
+TEST(BroadcastToShapes, LikeRefusesWhatDoesNotBroadcast) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {4, 1}), like = placeholder(graph, "like", {1, 3});
+  expect_refused<ShapeError>([&] { broadcast_like(x, like); }, "broadcast_like 'broadcast_like", {"f32[4,1]", "[1,3]"});
+}
+
 TEST(BroadcastToShapes, UnknownDimensionsFitMinusOneAlone) {
   Graph graph;
   const Value x = placeholder(graph, "x", {kDynamic, 1});

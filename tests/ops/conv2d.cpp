@@ -162,7 +162,7 @@ TEST(Conv2d, RefusesGroupsAndDilationsThatDoNotFit) {
   expect_parts(refused({3, 3, 1, 4}, {.groups = 4}), {"6 channels and 4 filters in 4 groups", "multiples"});
   expect_parts(refused({3, 3, 3, 3}, {.groups = 2}), {"6 channels and 3 filters in 2 groups"});
   expect_parts(refused({3, 3, 6, 4}, {.groups = 0}), {"groups 0; wanted >= 1"});
-  expect_parts(refused({3, 3, 6, 4}, {.dilation = {0, 1}}), {"dilation 0; wanted >= 1"});
+  expect_parts(refused({3, 3, 6, 4}, {.dilation = {0, 1}}), {"dilation {0, 1}; wanted 1 or more"});
   expect_parts(refused({3, 3, 6, 4}, {.padding = Padding::valid, .dilation = {4, 1}}),
                {"kernel of 9 (with its dilation) is larger than the padded image of 8"});
   expect_parts(refused({3, 3, 6, 4}, {.padding = {std::numeric_limits<std::int64_t>::max(), 1}}),

@@ -103,9 +103,9 @@ TEST(ConvTranspose, RefusesWhatDoesNotFit) {
   const std::pair<std::string, std::string> texts[] = {
       {refused({.padding = {1, 1}, .output_padding = {1, 0}}), "output padding 1 with stride 1"},
       {refused({.stride = {2, 2}, .output_padding = {1, 1}}), "try explicit padding"},
-      {refused({.stride = {0, 1}}), "stride 0"},
-      {refused({.padding = Padding::valid, .dilation = {1, 0}}), "dilation 0"},
-      {refused({.padding = {-1, 0}}), "negative padding"},
+      {refused({.stride = {0, 1}}), "stride {0, 1}"},
+      {refused({.padding = Padding::valid, .dilation = {1, 0}}), "dilation {1, 0}"},
+      {refused({.padding = {-1, 0}}), "padding of {-1, 0} before and {-1, 0} after"},
       {refused({.padding = {5, 5}}), "leaves nothing of an output of 10"},
       {refused({.groups = 4}), "6 channels and 16 filters in 4 groups"},
       {refused({.groups = 0}), "groups 0"},

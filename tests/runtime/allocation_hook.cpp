@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -21,6 +20,7 @@
 #include "runtime/lane_team.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_rests.h"
+#include "tests/support/replaced_malloc.h"
 #include "tests/support/replaced_new.h"
 #include "tests/support/schedule_editing.h"
 #include "tests/support/temporary_folder.h"
@@ -37,8 +37,6 @@ std::atomic<int> num_new = 0, num_malloc = 0;
 
 extern "C" {
 void* __libc_malloc(std::size_t);
-void* __libc_calloc(std::size_t, std::size_t);
-void* __libc_realloc(void*, std::size_t);
 void* __libc_memalign(std::size_t, std::size_t);
 extern const char __executable_start, etext;
 }
@@ -54,14 +52,13 @@ bool is_ours(const void* caller) {
   return caller >= &__executable_start && caller < &etext;
 }
 
-void count_malloc(const void* caller) {
-  if (in_step_of_ours() && is_ours(caller)) ++num_malloc;
-}
-
 }  // namespace
 
 namespace sectionflow::testing_support {
 
+void observe_malloc(std::size_t, const void* caller) noexcept {
+  if (in_step_of_ours() && is_ours(caller)) ++num_malloc;
+}
 void* replaced_new(std::size_t num_bytes, std::size_t alignment) noexcept {
   if (in_step_of_ours()) ++num_new;
   return alignment == 0 ? __libc_malloc(num_bytes) : __libc_memalign(alignment, num_bytes);
@@ -71,30 +68,6 @@ void replaced_delete(void* bytes) noexcept {
 }
 
 }  // namespace sectionflow::testing_support
-
-extern "C" {
-void* malloc(std::size_t num_bytes) {
-  count_malloc(__builtin_return_address(0));
-  return __libc_malloc(num_bytes);
-}
-void* calloc(std::size_t count, std::size_t num_bytes) {
-  count_malloc(__builtin_return_address(0));
-  return __libc_calloc(count, num_bytes);
-}
-void* realloc(void* bytes, std::size_t num_bytes) {
-  count_malloc(__builtin_return_address(0));
-  return __libc_realloc(bytes, num_bytes);
-}
-void* aligned_alloc(std::size_t alignment, std::size_t num_bytes) {
-  count_malloc(__builtin_return_address(0));
-  return __libc_memalign(alignment, num_bytes);
-}
-int posix_memalign(void** bytes, std::size_t alignment, std::size_t num_bytes) {
-  count_malloc(__builtin_return_address(0));
-  *bytes = __libc_memalign(alignment, num_bytes);
-  return *bytes == nullptr ? ENOMEM : 0;
-}
-}
 
 #endif
 

@@ -80,6 +80,37 @@ TEST(Arena, AnotherMeasurementForgetsTheLast) {
   EXPECT_EQ(f.arena.highest_touched(0), 0u);
 }
 
+TEST(Arena, AWindowThatIsExtendedShowsToTheByteAndKeepsWhatWasWritten) {
+  Fixture f;
+  for (const std::size_t end : {1_MiB + 1, 9_MiB + 17, 20_MiB - 3}) {
+    f.arena.begin_measurement(256, 1_MiB);
+    std::fill(f.arena.data() + 256, f.arena.data() + 1_MiB, std::byte{3});
+    f.arena.extend_measurement(256, 24_MiB);
+    EXPECT_EQ(f.arena.highest_touched(256), 1_MiB);
+    EXPECT_TRUE(
+        std::all_of(f.arena.data() + 256, f.arena.data() + 1_MiB, [](std::byte b) { return b == std::byte{3}; }));
+    f.arena.data()[end - 1] = std::byte{0};
+    EXPECT_EQ(f.arena.highest_touched(256), end);
+  }
+  // A smaller window changes nothing.
+  f.arena.extend_measurement(256, 1_MiB);
+  EXPECT_EQ(f.arena.highest_touched(256), 20_MiB - 3);
+}
+
+TEST(Arena, WhatWasWrittenBehindTheWindowBeforeItIsExtendedIsNotForgotten) {
+  Fixture f;
+  f.arena.begin_measurement(0, 1_MiB);
+  f.arena.data()[10_MiB] = std::byte{0};
+  f.arena.extend_measurement(0, 30_MiB);
+  EXPECT_GT(f.arena.highest_touched(0), 10_MiB);
+  EXPECT_LT(f.arena.highest_touched(0), 13_MiB);
+  f.arena.data()[12_MiB + 5] = std::byte{0};
+  f.arena.data()[14_MiB + 5] = std::byte{0};
+  EXPECT_EQ(f.arena.highest_touched(0), 14_MiB + 6);
+  f.arena.begin_measurement(0, 1_MiB);
+  EXPECT_EQ(f.arena.highest_touched(0), 0u);
+}
+
 TEST(Arena, WhatLiesBelowTheRegionIsLeftAlone) {
   Fixture f;
   std::fill(f.arena.data(), f.arena.data() + 256, std::byte{42});

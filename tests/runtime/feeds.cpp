@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/bytes.h"
@@ -46,6 +47,65 @@ HostTensor rows(std::int64_t count) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 2;
   return tensor;
 }
+
+/// Feeds of a tensor that is gone when they are fed.
+Feeds made_elsewhere(const Fixture& f) {
+  const HostTensor tensor = rows(2);
+  return {{f.x, tensor}, {f.scale, HostTensor::scalar(2.0F)}};
+}
+
+TEST(Feeds, MayBeMadeByAFunctionFromTensorsOfItsOwn) {
+  Fixture f;
+  const Feeds feeds = made_elsewhere(f);
+  std::vector<HostTensor> others;  // of the same size: they would lie where the tensor was
+  for (int i = 0; i < 8; ++i) others.push_back(HostTensor(Dtype::f32, {2, 3}));
+  EXPECT_EQ(f.run(feeds), (std::vector<float>{0, 0, 0, 2, 4, 6}));
+}
+
+TEST(Feeds, OfATensorThatWasMovedOrReplacedKeepItsBytes) {
+  Fixture f;
+  HostTensor tensor = rows(2);
+  const Feeds feeds = {{f.x, tensor}, {f.scale, 1.0F}};
+  tensor = HostTensor(Dtype::f32, {2, 3});
+  EXPECT_EQ(f.run(feeds), (std::vector<float>{0, 0, 0, 1, 2, 3}));
+}
+
+TEST(Feeds, AreNotCopies) {
+  Fixture f;
+  HostTensor tensor = rows(2);
+  const Feeds feeds = {{f.x, tensor}, {f.scale, 1.0F}};
+  EXPECT_EQ(feeds[0].data.bytes(), tensor.bytes());
+  tensor.values<float>()[0] = 9;
+  EXPECT_EQ(f.run(feeds)[0], 9) << "what is written before the run is fed";
+}
+
+TEST(Feeds, ANumberIsRoundedToTheDtypeOfItsPlaceholder) {
+  Graph graph;
+  const Value single = placeholder(graph, "single", {}), narrow = placeholder(graph, "narrow", {}, Dtype::bf16),
+              twice = placeholder(graph, "twice", {}, Dtype::f64), whole = placeholder(graph, "whole", {}, Dtype::i32);
+  Session session(graph, {.device_memory = 1_MiB, .threads = 1});
+  session.initialize();
+  const double number = 0.001;
+  EXPECT_EQ(session.run(single, {{single, number}}).item<float>(), 0.001F);
+  EXPECT_EQ(session.run(single, {{single, 0.001}}).item<float>(), 0.001F);
+  EXPECT_EQ(session.run(twice, {{twice, 0.001}}).item<double>(), 0.001);
+  EXPECT_EQ(session.run(narrow, {{narrow, 0.001}}).item<BFloat16>().bits, BFloat16(0.001F).bits);
+  EXPECT_TRUE(std::isinf(session.run(single, {{single, HUGE_VAL}}).item<float>()));
+  // What would change more than a rounding is refused.
+  EXPECT_THAT(([&] {
+                session.run(single, {{single, 1e300}});
+              }),
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("SF-E304"), HasSubstr("is f64[]; wanted f32[]"))));
+  EXPECT_THAT(([&] {
+                session.run(whole, {{whole, 1.0}});
+              }),
+              ThrowsMessage<ArgumentError>(HasSubstr("is f64[]; wanted i32[]")));
+  // Nothing but a number that is written out: tensors keep their dtype.
+  EXPECT_THROW(session.run(single, {{single, HostTensor::scalar(0.001)}}), ArgumentError);
+}
+
+static_assert(!std::is_constructible_v<FeedData, const float*>, "an address is no boolean");
+static_assert(!std::is_constructible_v<FeedData, const char*>);
 
 TEST(Feeds, MissingFeedNamesPlaceholderTypeReaderAndWhatWasFed) {
   Fixture f;

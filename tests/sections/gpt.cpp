@@ -12,30 +12,30 @@
 namespace sectionflow::testing {
 namespace {
 
-constexpr std::int64_t kSequence = 12;
-constexpr int kVocabulary = 29;
+constexpr std::int64_t kGptSequence = 12;
+constexpr int kGptVocabulary = 29;
 
 GptOptions small_gpt() {
   return {.layers = 3,
           .width = 24,
           .heads = 3,
-          .sequence = kSequence,
-          .vocabulary = kVocabulary,
+          .sequence = kGptSequence,
+          .vocabulary = kGptVocabulary,
           .optimizer = Adam{.learning_rate = 3e-3F}};
 }
 
 /// Tokens [N, T] and the token behind each: along each row the token grows by a step of that row's own, so that what
 /// comes next is to be read off the tokens before.
 void push_sequences(std::int64_t batch, std::int64_t step, FeedStore& store) {
-  const HostTensor drawn = random_classes(2 * batch, kVocabulary, 3, step);
-  HostTensor tokens(Dtype::i32, {batch, kSequence}), targets(Dtype::i32, {batch, kSequence});
+  const HostTensor drawn = random_classes(2 * batch, kGptVocabulary, 3, step);
+  HostTensor tokens(Dtype::i32, {batch, kGptSequence}), targets(Dtype::i32, {batch, kGptSequence});
   for (std::int64_t n = 0; n < batch; ++n) {
     const std::int32_t first = drawn.values<std::int32_t>()[2 * n],
                        by = drawn.values<std::int32_t>()[2 * n + 1] % 3 + 1;
-    for (std::int64_t t = 0; t < kSequence; ++t) {
-      const auto at = [&](std::int64_t i) { return static_cast<std::int32_t>((first + by * i) % kVocabulary); };
-      tokens.values<std::int32_t>()[n * kSequence + t] = at(t);
-      targets.values<std::int32_t>()[n * kSequence + t] = at(t + 1);
+    for (std::int64_t t = 0; t < kGptSequence; ++t) {
+      const auto at = [&](std::int64_t i) { return static_cast<std::int32_t>((first + by * i) % kGptVocabulary); };
+      tokens.values<std::int32_t>()[n * kGptSequence + t] = at(t);
+      targets.values<std::int32_t>()[n * kGptSequence + t] = at(t + 1);
     }
   }
   store.push_back(std::move(tokens));

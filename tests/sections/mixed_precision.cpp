@@ -45,8 +45,8 @@ TrainingCase residual_net(Dtype dtype) {
           }};
 }
 
-constexpr std::int64_t kSequence = 8;
-constexpr int kVocabulary = 17;
+constexpr std::int64_t kBf16Sequence = 8;
+constexpr int kBf16Vocabulary = 17;
 
 /// A small decoder, each block a section.
 TrainingCase decoder() {
@@ -55,8 +55,8 @@ TrainingCase decoder() {
                                       {.layers = 2,
                                        .width = 12,
                                        .heads = 3,
-                                       .sequence = kSequence,
-                                       .vocabulary = kVocabulary,
+                                       .sequence = kBf16Sequence,
+                                       .vocabulary = kBf16Vocabulary,
                                        .dropout = 0.1F,
                                        .cut = Cut::blocks,
                                        .optimizer = Adam{.learning_rate = 3e-3F},
@@ -64,8 +64,9 @@ TrainingCase decoder() {
             return TrainingNet{net.loss, [net](std::int64_t step, FeedStore& store) {
                                  store.reserve(2);
                                  for (std::uint64_t seed : {3, 4}) {
-                                   HostTensor tokens(Dtype::i32, {4, kSequence});
-                                   const HostTensor drawn = random_classes(4 * kSequence, kVocabulary, seed, step);
+                                   HostTensor tokens(Dtype::i32, {4, kBf16Sequence});
+                                   const HostTensor drawn =
+                                       random_classes(4 * kBf16Sequence, kBf16Vocabulary, seed, step);
                                    std::copy(drawn.bytes(), drawn.bytes() + drawn.num_bytes(), tokens.bytes());
                                    store.push_back(std::move(tokens));
                                  }

@@ -115,7 +115,8 @@ Value head_loss(const TrainingSpec& spec, const ModelBuilder& model, Value mask,
   return loss;
 }
 
-Value build_model(Graph& graph, GraphSectionManager& manager, const TrainingSpec& spec, const Inputs& in) {
+TrainingNet build_model(Graph& graph, GraphSectionManager& manager, const TrainingSpec& spec, const Inputs& in) {
+  TrainingNet net;
   ModelBuilder model{.graph = graph, .is_training = in.is_training, .classes = in.labels, .images = in.images};
   Value mask;
   if (spec.masks_loss) mask = cast(cast(in.labels, Dtype::boolean), Dtype::f32) * 0.5F + 0.5F;  // class 0 counts half
@@ -126,13 +127,16 @@ Value build_model(Graph& graph, GraphSectionManager& manager, const TrainingSpec
   Value x = model.images;
   for (const LayerSpec& layer : spec.layers) {
     cut.enter(layer.place);
-    x = kind_named(layer.kind).build(model, layer, x);
+    x = kind_named(layer.kind).build(model, layer, in_f32(x));
     model.outputs[layer.id] = x;
+    net.values.push_back(x);
   }
+  x = in_f32(x);
   cut.enter(manager.sections().empty() ? Place::section : spec.head);
-  const Value loss = head_loss(spec, model, mask, x);
+  net.loss = head_loss(spec, model, mask, x);
   cut.close();
-  return loss;
+  net.values.insert(net.values.end(), model.views.begin(), model.views.end());
+  return net;
 }
 
 std::vector<GradientAndVariable> used(GradientUse use, std::vector<GradientAndVariable> pairs, Graph& graph) {
@@ -166,7 +170,6 @@ void add_training(Graph& graph, GraphSectionManager& manager, const TrainingSpec
   } else {
     manager.add_training_ops(optimizer, used(spec.gradients, compute_gradients(loss), graph), options);
   }
-  manager.prepare_training();
 }
 
 }  // namespace
@@ -180,20 +183,20 @@ const std::vector<std::string>& optimizer_names() {
   return names;
 }
 
-TrainingCase training_case(const TrainingSpec& spec) {
-  return {text_of("seed ", spec.seed), [spec](Graph& graph, GraphSectionManager& manager) {
+TrainingCase training_case(const TrainingSpec& spec, const BeforePrepare& before_prepare) {
+  return {text_of("seed ", spec.seed), [spec, before_prepare](Graph& graph, GraphSectionManager& manager) {
             const Inputs in = make_inputs(graph, spec);
-            const Value loss = build_model(graph, manager, spec, in);
-            add_training(graph, manager, spec, in, loss);
-            TrainingNet net;
-            net.loss = loss;
+            TrainingNet net = build_model(graph, manager, spec, in);
+            add_training(graph, manager, spec, in, net.loss);
+            if (before_prepare) before_prepare(net);
+            manager.prepare_training();
             net.feeds = [spec, in](std::int64_t step, FeedStore& store) {
               return feeds_of(spec, in, true, step, store);
             };
             net.evaluation_feeds = [spec, in](std::int64_t step, FeedStore& store) {
               return feeds_of(spec, in, false, step, store);
             };
-            if (spec.evaluates) net.evaluated = {loss};
+            if (spec.evaluates) net.evaluated = {net.loss};
             return net;
           }};
 }

@@ -289,7 +289,7 @@ std::vector<LayerKind> make_kinds() {
 
 Value ModelBuilder::source_of(const LayerSpec& layer) const {
   const auto found = outputs.find(layer.source);
-  return found == outputs.end() ? images : found->second;
+  return found == outputs.end() ? images : in_f32(found->second);
 }
 
 Value ModelBuilder::parameter(const LayerSpec& layer, const char* name, const Shape& shape, float mean, float stddev) {
@@ -314,8 +314,10 @@ const std::vector<LayerKind>& layer_kinds() {
 }
 
 const LayerKind& kind_named(const std::string& name) {
-  for (const LayerKind& kind : layer_kinds()) {
-    if (kind.name == name) return kind;
+  for (const auto* kinds : {&layer_kinds(), &program_layer_kinds()}) {
+    for (const LayerKind& kind : *kinds) {
+      if (kind.name == name) return kind;
+    }
   }
   throw ArgumentError("'" + name + "' is no kind of layer");
 }

@@ -22,6 +22,7 @@ struct ModelBuilder {
   Value table{};                          ///< the last that a layer looked labels up in
   std::vector<Value> losses{};            ///< of layers in the middle, to be added to that of the head
   std::map<std::string, Value> shared{};  ///< variables by kind, number and shape
+  std::vector<Value> views{};             ///< other names of tensors, which nobody need read
 
   /// The other tensor that a layer reads.
   Value source_of(const LayerSpec& layer) const;
@@ -43,9 +44,14 @@ struct LayerKind {
 };
 
 const std::vector<LayerKind>& layer_kinds();
-/// Throws: ArgumentError for an unknown name.
+/// Kinds that random_spec does not draw: identities, variables that are used many times, layers in bf16. What they
+/// give may be bf16.
+const std::vector<LayerKind>& program_layer_kinds();
+/// One of both lists. Throws: ArgumentError for an unknown name.
 const LayerKind& kind_named(const std::string& name);
 
+/// x in f32, which all kinds take.
+Value in_f32(Value x);
 /// x as [N, C]: the means over what is between.
 Value pooled_rows(Value x);
 /// `x`, or where its shape is another than that of `like`, one number an example with the rank of `like`.

@@ -1,25 +1,12 @@
 #include <algorithm>
 #include <optional>
-#include <random>
 
+#include "tests/support/dice.h"
 #include "tests/support/layer_kinds.h"
 #include "tests/support/training_spec.h"
 
 namespace sectionflow::testing {
 namespace {
-
-/// Draws without the distributions of the standard library, which differ from one library to the next.
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : words_(seed * 977 + 5) {}
-  std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(words_() % static_cast<std::uint64_t>(high - low + 1));
-  }
-  bool chance(int percent) { return between(1, 100) <= percent; }
-
- private:
-  std::mt19937_64 words_;
-};
 
 const LayerKind& draw_kind(Dice& dice) {
   int total = 0;

@@ -29,6 +29,7 @@ struct TrainingNet {
   /// When set, run between training steps, with the feeds of the same step, or with `evaluation_feeds` if set.
   std::vector<Value> evaluated{};
   std::function<Feeds(std::int64_t step, FeedStore& store)> evaluation_feeds{};
+  std::vector<Value> values{};  ///< of the forward pass, to look at
 };
 
 /// A network to be trained by several strategies.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -66,8 +67,11 @@ TrainingSpec random_spec(std::uint64_t seed);
 
 const std::vector<std::string>& optimizer_names();
 
+/// What to do with a model that has its training operations, before prepare_training() is called.
+using BeforePrepare = std::function<void(const TrainingNet&)>;
+
 /// The spec as a case that can be trained.
-TrainingCase training_case(const TrainingSpec& spec);
+TrainingCase training_case(const TrainingSpec& spec, const BeforePrepare& before_prepare = {});
 TrainOptions train_options(const TrainingSpec& spec);
 
 }  // namespace sectionflow::testing

@@ -91,6 +91,27 @@ TEST_P(SwapRoads, SwapAlsoUnderSections) {
 INSTANTIATE_TEST_SUITE_P(Roads, SwapRoads, ::testing::ValuesIn(roads()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+/// The hint of the BudgetError of one step.
+std::string hint_of(const SessionOptions& options) {
+  Swapped net(deep_net(), options);
+  net.session().initialize();
+  try {
+    net.run();
+  } catch (const BudgetError& error) {
+    return error.fact("hint");
+  }
+  return "no error";
+}
+
+TEST(InsertSwaps, ATensorThatHostMemoryIsTooSmallForIsNamed) {
+  const Bounds bounds = bounds_of(deep_net(), {.host_memory = 40_KiB, .disk = 16_MiB});
+  const std::string text = hint_of(with_memory({.host_memory = 1_KiB, .disk = 16_MiB}, bounds.least));
+  EXPECT_NE(text.find("' f32[6,8,8,8] (12.0 KiB) alone is larger than what host_memory has left"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("on its way to the disk"), std::string::npos) << text;
+  EXPECT_EQ(text.find("SessionOptions::disk"), std::string::npos) << "there is one: " << text;
+}
+
 TEST(InsertSwaps, MoreMemoryIsNeverSlower) {
   for (const Road& road : roads()) {
     SCOPED_TRACE(road.name);

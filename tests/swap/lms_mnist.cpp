@@ -65,6 +65,31 @@ TEST(LmsMnist, SwapsAsTheTutorialAtAThresholdOfItsLevels) {
                                       "pool2/max_pool2d:1", "fc1/reshape"}));
 }
 
+TEST(LmsMnist, SaysOnceThatAThresholdAboveAllDistancesSwapsNothing) {
+  const auto lines_about_it = [](const LmsOptions& options) {
+    std::vector<std::string> lines;
+    for (const std::string& line : edited(options).log) {
+      if (testing_support::contains(line, "Nothing is swapped")) lines.push_back(line);
+    }
+    return lines;
+  };
+  const auto lines = lines_about_it(tutorial(50));
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_TRUE(testing_support::contains(
+      lines[0], "the graph has 31 levels, and no edge that may be swapped has a distance above 50; the distances are "))
+      << lines[0];
+  // A threshold below the largest distance it tells swaps something.
+  const std::string marker = "the distances are ";
+  const int farthest = std::stoi(lines[0].substr(lines[0].find(marker) + marker.size()));
+  EXPECT_TRUE(lines_about_it(tutorial(farthest - 1)).empty());
+  EXPECT_EQ(lines_about_it(tutorial(farthest)).size(), 1U);
+  LmsOptions none = tutorial(50);
+  none.incl_output_by_types = {"placeholder"};
+  const auto without_edges = lines_about_it(none);
+  ASSERT_EQ(without_edges.size(), 1U);
+  EXPECT_TRUE(testing_support::contains(without_edges[0], "the graph has no edge that may be")) << without_edges[0];
+}
+
 // Swapping cannot help this network in the simulation, which knows no work in place: the gradient of the first relu
 // reads two tensors of the largest size and writes a third, at the end, where nothing else is left. The tutorial gives
 // its parameters for that reason: found by simulation they would be "none needed".

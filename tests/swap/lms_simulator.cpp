@@ -179,9 +179,8 @@ TEST(LmsTuner, TheFoundSettingFits) {
     const LmsParameters found{result.swapout_threshold, std::max(1, result.swapin_ahead),
                               std::max(0, result.swapin_groupby), result.sync_mode};
     EXPECT_TRUE(stage.simulator.play(found).fits) << budget;
-    // No larger ahead fits with that threshold and without groups.
-    for (int ahead = result.swapin_ahead + 1; result.sync_mode < 2 && ahead <= stage.levels.count(); ++ahead)
-      EXPECT_FALSE(stage.simulator.play({found.threshold, ahead, 0, found.sync_mode}).fits);
+    // A larger ahead may fit again where no control operation is left to be found; it is not what is wanted.
+    EXPECT_TRUE(result.sync_mode >= 2 || result.num_prefetched > 0) << budget;
   }
 }
 

@@ -3,7 +3,11 @@
 #include "swap/simulate.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "tests/support/temporary_folder.h"
@@ -185,6 +189,58 @@ TEST_F(ProfileFile, IsMeasuredOnce) {
 TEST_F(ProfileFile, MissingFilesAndFoldersAreRefused) {
   EXPECT_THROW(Profile::load(path() + ".missing"), DataError);
   EXPECT_THROW(Profile{}.save(path() + "/in/a/file"), DataError);
+}
+
+TEST_F(ProfileFile, IsNotReadFromPipesAndFolders) {
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  EXPECT_NE(refusal().find("is no file"), std::string::npos) << refusal();
+  std::filesystem::remove(path());
+  std::filesystem::create_directory(path());
+  EXPECT_NE(refusal().find("is no file"), std::string::npos) << refusal();
+}
+
+TEST_F(ProfileFile, IsNotReadWhereItIsLargerThanAnyProfile) {
+  write("{");
+  std::filesystem::resize_file(path(), 256'000'001);  // a hole, which takes no room
+  EXPECT_NE(refusal().find("has 256000001 bytes; wanted at most 256000000"), std::string::npos) << refusal();
+}
+
+TEST_F(ProfileFile, StaysWholeWhereItCannotBeReplaced) {
+  Profile{.flops = 7}.save(path());
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{64, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string text;
+  try {
+    Profile{.flops = 8}.save(path());
+  } catch (const DataError& error) {
+    text = error.what();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_NE(text.find("its bytes cannot be written"), std::string::npos) << text;
+  EXPECT_EQ(Profile::load(path()), Profile{.flops = 7});
+  EXPECT_EQ(folder_.num_files(), 1U);
+}
+
+TEST_F(ProfileFile, ErrorsNameTheCall) {
+  const auto place = [](int line) { return "simulate.cpp:" + std::to_string(line); };
+  const auto where_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const DataError& error) {
+      return error.fact("where");
+    }
+    return std::string();
+  };
+  const std::string absent = path() + "/absent";
+  EXPECT_EQ(where_of([&] { (void)Profile::load(absent); }), place(__LINE__));
+  EXPECT_EQ(where_of([&] { Profile{}.save(absent); }), place(__LINE__));
+  EXPECT_EQ(where_of([&] { (void)Profile::load_or_measure(absent, Profile::nominal); }), place(__LINE__));
+  write("damaged");
+  EXPECT_EQ(where_of([&] { (void)Profile::load(path()); }), place(__LINE__));
 }
 
 TEST(MeasureProfile, KnowsEveryKernelAndChangesNothing) {

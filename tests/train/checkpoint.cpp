@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -10,7 +11,11 @@
 
 #include "base/bytes.h"
 #include "data/safetensors.h"
+#include "graph/layers.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/dropout.h"
+#include "graph/ops/reduce.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/temporary_folder.h"
@@ -75,6 +80,31 @@ TEST(SaveVariables, NeedsValues) {
   const TemporaryFolder folder;
   EXPECT_THROW(save_variables(session, (folder.path() / "model.safetensors").string()), ArgumentError);
   EXPECT_EQ(folder.num_files(), 0u);
+}
+
+TEST(SaveVariables, ErrorsOfSavingAndLoadingNameTheCall) {
+  Trained trained;
+  TrainableRandomModel other({.seed = 4});
+  Session without_values(other.graph, {.device_memory = 8_MiB, .threads = 1});
+  const TemporaryFolder folder;
+  const std::string absent = (folder.path() / "missing" / "model.safetensors").string();
+  const std::string present = (folder.path() / "model.safetensors").string();
+  save_variables(trained.session, present);
+  const auto place = [](int line) { return "checkpoint.cpp:" + std::to_string(line); };
+  const auto where_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.fact("where");
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(where_of([&] { save_variables(trained.session, absent); }), place(__LINE__));
+  EXPECT_EQ(where_of([&] { load_variables(trained.session, absent); }), place(__LINE__));
+  EXPECT_EQ(where_of([&] { save_variables(without_values, present); }), place(__LINE__));
+  EXPECT_EQ(where_of([&] { load_variables(without_values, present); }), place(__LINE__));
+  const std::string damaged = folder.file("damaged", "no tensors").string();
+  EXPECT_EQ(where_of([&] { load_variables(trained.session, damaged); }), place(__LINE__));
 }
 
 TEST(SaveVariables, AFolderThatIsMissingIsADataErrorAndHarmsNothing) {
@@ -224,6 +254,98 @@ TEST(LoadVariables, DamagedAlgorithmsAreRefusedAndChangeNothing) {
   write_safetensors(file.path, views_of(file.tensors), {{"algorithms", good}});
   EXPECT_THROW(load_variables(file.trained.session, file.path), DataError);
   file.expect_nothing_changed();
+}
+
+/// A dense layer behind a dropout: each cycle draws other elements.
+struct WithDropout {
+  WithDropout() { session.initialize(); }
+  void train(int cycles) {
+    for (int i = 0; i < cycles; ++i) session.run({{x, data}, {is_training, true}}, training);
+  }
+  TrainingState state() { return {read_variables(session), {}}; }
+
+  Graph graph;
+  Value x = placeholder(graph, "x", {8, 16});
+  Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
+  RunOptions training{.targets = minimize(Adam{.learning_rate = 1e-1F},
+                                          mean(dense(dropout(x, is_training, {.rate = 0.5F}), {.units = 3}) * 2.0F))};
+  HostTensor data = [] {
+    HostTensor ones(Dtype::f32, {8, 16});
+    for (float& value : ones.values<float>()) value = 1;
+    return ones;
+  }();
+  Session session{graph, {.device_memory = 1_MiB, .threads = 1, .seed = 9}};
+};
+
+TEST(LoadVariables, TrainingWithDropoutGoesOnAsIfItHadNeverStopped) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  WithDropout whole, first, second;
+  whole.train(5);
+  first.train(2);
+  save_variables(first.session, path);
+  load_variables(second.session, path);
+  EXPECT_EQ(second.session.completed_cycles(), 2U);
+  second.train(3);
+  EXPECT_EQ(first_difference(whole.state(), second.state()), "");
+  // The same variables by another count draw other elements.
+  load_variables(first.session, path);
+  first.session.set_completed_cycles(0);
+  first.train(3);
+  EXPECT_NE(first_difference(whole.state(), first.state()), "");
+}
+
+TEST(LoadVariables, AFileThatTellsNoCyclesLeavesTheCount) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  WithDropout saved, other;
+  saved.train(2);
+  save_variables(saved.session, path);
+  write_safetensors(path, views_of(read_safetensors(path).tensors), {{"format", "sectionflow"}});
+  other.train(1);
+  const LogLines log;
+  load_variables(other.session, path);
+  EXPECT_EQ(other.session.completed_cycles(), 1U);
+  EXPECT_EQ(first_difference(saved.state(), other.state()), "");
+  EXPECT_THAT(log.lines, Contains(AllOf(HasSubstr(path), HasSubstr("the session's count stays at 1"))));
+}
+
+TEST(LoadVariables, ACountThatIsNoNumberIsRefusedAndChangesNothing) {
+  Damage file;
+  const std::uint64_t before = file.trained.session.completed_cycles();
+  for (const char* wrong : {"", "-1", "3 cycles", "0x10", " 4", "18446744073709551616"}) {
+    write_safetensors(file.path, views_of(file.tensors), {{"completed_cycles", wrong}});
+    EXPECT_THAT(
+        [&] { load_variables(file.trained.session, file.path); },
+        ThrowsMessage<DataError>(AllOf(HasSubstr("the completed_cycles in '" + file.path), HasSubstr("no number"))));
+    file.expect_nothing_changed();
+    EXPECT_EQ(file.trained.session.completed_cycles(), before);
+  }
+}
+
+TEST(LoadVariables, AFlippedBitOfATensorIsFoundAndChangesNothing) {
+  Trained trained;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  save_variables(trained.session, path);
+  trained.train(1);
+  const TrainingState before{read_variables(trained.session), {}};
+  const std::string good = bytes_of_file(path);
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, good.data(), sizeof(header_bytes));
+  // The last tensor of the file too: all are looked at before any is written.
+  for (std::size_t at = 8 + header_bytes; at < good.size(); at += 97) {
+    std::string damaged = good;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
+    const std::string file = folder.file("damaged.safetensors", damaged).string();
+    EXPECT_THAT(
+        [&] { load_variables(trained.session, file); },
+        ThrowsMessage<DataError>(AllOf(HasSubstr("'" + file + "'"), HasSubstr("tensor "), HasSubstr("damaged"))));
+    EXPECT_EQ(first_difference(before, {read_variables(trained.session), {}}), "");
+  }
+  EXPECT_EQ(trained.session.completed_cycles(), 3U);
+  load_variables(trained.session, path);
+  EXPECT_EQ(trained.session.completed_cycles(), 2U);
 }
 
 TEST(LoadVariables, NeedsInitialisedVariables) {

@@ -1,0 +1,148 @@
+// The programs of a session: compiled, kept by keys, and forgotten with the nodes that they compute.
+
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/session.h"
+#include "runtime/swap_engine.h"
+
+namespace sectionflow {
+namespace {
+
+/// Lets kernels that are made be timed, until it ends.
+class LentMemory {
+ public:
+  LentMemory(DeviceChoices& choices, const TrialMemory& memory) : choices_(choices) {
+    choices_.set_trial_memory(memory);
+  }
+  ~LentMemory() { choices_.set_trial_memory({}); }
+  LentMemory(const LentMemory&) = delete;
+  LentMemory& operator=(const LentMemory&) = delete;
+
+ private:
+  DeviceChoices& choices_;
+};
+
+std::string key_of(const char* kind, const std::vector<Value>& fetches, const std::vector<Operation>& targets,
+                   const Signature& signature) {
+  std::string key = kind;
+  for (const Value& fetch : fetches) key += text_of(" ", fetch.node().id(), ":", fetch.output());
+  for (const Operation& target : targets) key += text_of(" !", target.node().id());
+  return key + " | " + signature.text();
+}
+
+}  // namespace
+
+/// Whether what is kept by this number is of this node, and not of one that had the number before it.
+bool Session::knows(const Node& node) const {
+  const auto id = static_cast<std::size_t>(node.id());
+  return id < known_.size() && known_[id] == node.serial();
+}
+
+/// Forgets what is known of nodes that were taken out of the graph, whose numbers others have by now, and makes room
+/// for what is new.
+void Session::meet_graph() {
+  const auto num_nodes = static_cast<std::size_t>(graph_->num_nodes());
+  while (!known_.empty() &&
+         (known_.size() > num_nodes || !knows(graph_->node(static_cast<NodeId>(known_.size() - 1))))) {
+    known_.pop_back();
+  }
+  if (known_.size() == num_nodes && layout_.offsets.size() == num_nodes && executions_.size() == num_nodes) return;
+  for (auto* offsets : {&layout_.offsets, &layout_.home_offsets}) {
+    if (offsets->size() > known_.size()) offsets->resize(known_.size());
+    offsets->resize(num_nodes, VariableLayout::kAbsent);
+  }
+  if (executions_.size() > known_.size()) executions_.resize(known_.size());
+  executions_.resize(num_nodes, 0);
+  known_.reserve(num_nodes);
+  while (known_.size() < num_nodes) known_.push_back(graph_->node(static_cast<NodeId>(known_.size())).serial());
+}
+
+ProgramReport Session::plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
+                            Where where) {
+  return user_call(where, [&] { return whole_graph_program(fetches, signature_of(*graph_, feeds), options).report; });
+}
+
+Program& Session::whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
+                                Where where) {
+  return user_call(where,
+                   [&]() -> Program& { return whole_graph_program(fetches, signature_of(*graph_, feeds), options); });
+}
+
+Program& Session::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
+                                      const RunOptions& options) {
+  check_fetches(*graph_, fetches);
+  for (const Operation& target : options.targets) {
+    SF_CHECK(target.valid() && &target.node().graph() == graph_, ArgumentError, "target '",
+             target.valid() ? target.name() : "", "' does not belong to the graph of this session");
+  }
+  return program(key_of("whole", fetches, options.targets, signature), signature, fetches.size(),
+                 [&](PlanningTools& tools) {
+                   return build_schedule(tools.graph(), {fetches, options.targets});
+                 });
+}
+
+void Session::set_script_editor(std::string key, ScriptEditor editor) {
+  editor_key_ = key.empty() ? std::string() : " | " + key;
+  edit_script_ = std::move(editor);
+}
+
+Program& Session::program(const std::string& wanted, const Signature& signature, std::size_t num_fetches,
+                          const ScriptWriter& writer) {
+  const auto inside = enter();
+  meet_graph();
+  if (!initialized_) lay_out_variables();
+  // The numbers of nodes, and the edges between them, mean the same in one generation alone.
+  std::string key = text_of(wanted, " | generation ", graph_->generation(), editor_key_);
+  // Before initialize() the variables have no places that a kept program could rely on.
+  Program* found = initialized_ ? programs_.find(key) : nullptr;
+  if (found != nullptr) {
+    latest_ = found;
+    return *found;
+  }
+  const auto entered = device_->enter();
+  const ConcreteGraph concrete(*graph_, signature);
+  const auto write = [&](PlanningTools& tools) {
+    Script script = writer(tools);
+    return edit_script_ ? edit_script_(std::move(script), tools) : script;
+  };
+  const LentMemory lent(device_->choices(), trial_memory());
+  auto compiled = compile_program(
+      concrete, write, num_fetches, layout_, *device_,
+      {.budgets = budgets_,
+       .carrier = options_.copy_threads || device_->queues() != nullptr ? CopyCarrier::threads : CopyCarrier::team,
+       .link_bandwidth = options_.link_bandwidth,
+       .poison = options_.poison,
+       .check = options_.check_schedules,
+       .edit_schedule = edit_schedule_});
+  compiled->report.context_bytes = statistics_.context_bytes;
+  // A folder that is none, or too full, shows before anything runs.
+  if (compiled->report.fits) swaps_->prepare(*compiled);
+  Program& kept = programs_.insert(std::move(key), graph_->generation(), std::move(compiled), {pending()});
+  latest_ = &kept;
+  count_programs();
+  return kept;
+}
+
+const Program* Session::latest_program() const {
+  return latest_ != nullptr && latest_->newest.is_in(*graph_) ? latest_ : nullptr;
+}
+
+void Session::check_nodes(const Program& program) const {
+  SF_CHECK(program.newest.is_in(*graph_), ArgumentError,
+           "the program computes nodes that have since been taken out of the graph, by a call that threw",
+           hint("discard a forward half that is pending, and begin the run again"));
+  for (const Step& step : program.schedule.steps) {
+    for (const auto* operands : {&step.inputs, &step.updated}) {
+      for (const Operand& operand : *operands) {
+        if (operand.kind != Operand::Kind::variable) continue;
+        SF_CHECK_CODE(layout_.contains(operand.index), ArgumentError, ErrorCode::not_initialized, "variable '",
+                      graph_->node(operand.index).name(), "' was made after session.initialize()",
+                      Fact{"variable", graph_->node(operand.index).place()},
+                      hint("make all variables, optimisers included, before it"));
+      }
+    }
+  }
+}
+
+}  // namespace sectionflow

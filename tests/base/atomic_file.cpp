@@ -1,0 +1,231 @@
+#include "base/atomic_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "base/error.h"
+#include "base/whole_file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace sectionflow {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// The bits of a file's mode that say who may do what.
+unsigned mode_of(const fs::path& path) {
+  struct stat status {};
+  EXPECT_EQ(stat(path.c_str(), &status), 0) << path;
+  return status.st_mode & 07777U;
+}
+
+/// New files of this process lack these bits while it lives.
+class Umask {
+ public:
+  explicit Umask(mode_t bits) : old_(umask(bits)) {}
+  ~Umask() { umask(old_); }
+
+ private:
+  mode_t old_;
+};
+
+TEST(AtomicFile, KeepsTheModeOfTheFileItReplaces) {
+  const TemporaryFolder folder;
+  const Umask usual(022);
+  for (const mode_t mode : {0600U, 0640U, 0664U, 0755U, 0444U}) {
+    const fs::path path = folder.file("private", "old");
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    write_whole_file(path, "new", "save");
+    EXPECT_EQ(mode_of(path), mode);
+    EXPECT_EQ(bytes_of_file(path), "new");
+    fs::remove(path);
+  }
+}
+
+TEST(AtomicFile, GivesNewFilesTheModeThatTheUserSet) {
+  const TemporaryFolder folder;
+  for (const mode_t bits : {0022U, 0077U, 0000U}) {
+    const Umask umask(bits);
+    const fs::path path = folder.path() / ("new" + std::to_string(bits));
+    write_whole_file(path, "new", "save");
+    EXPECT_EQ(mode_of(path), 0666U & ~bits);
+  }
+}
+
+TEST(AtomicFile, IsNotOpenToMoreThanItWillBeWhileItIsWritten) {
+  const TemporaryFolder folder;
+  const Umask none(0);
+  const fs::path path = folder.file("private", "old");
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  AtomicFile file(path, "save");
+  for (const auto& entry : fs::directory_iterator(folder.path())) EXPECT_EQ(mode_of(entry.path()), 0600U);
+  EXPECT_EQ(folder.num_files(), 2U);
+}
+
+TEST(AtomicFile, WritesToWhereALinkPointsAndLeavesTheLink) {
+  const TemporaryFolder folder, other;
+  const fs::path path = other.file("target", "old");
+  fs::create_symlink(path, folder.path() / "direct");
+  fs::create_symlink("direct", folder.path() / "link");
+  write_whole_file(folder.path() / "link", "new", "save");
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "link"));
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "direct"));
+  EXPECT_EQ(bytes_of_file(path), "new");
+  EXPECT_EQ(folder.num_files(), 2U);
+  EXPECT_EQ(other.num_files(), 1U);
+}
+
+TEST(AtomicFile, MakesTheFileThatALinkWithoutTargetNames) {
+  const TemporaryFolder folder;
+  fs::create_symlink("target", folder.path() / "link");
+  write_whole_file(folder.path() / "link", "new", "save");
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "link"));
+  EXPECT_EQ(bytes_of_file(folder.path() / "target"), "new");
+}
+
+/// What the error of a save to `path` says.
+std::string refusal(const fs::path& path, const FileCalls& calls = {}) {
+  return whole_error_text<DataError>([&] {
+    AtomicFile file(path, "save", calls);
+    file.write("new", 3);
+    file.commit();
+  });
+}
+
+TEST(AtomicFile, RefusesWhatIsNoFile) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path() / "folder");
+  ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("circle", folder.path() / "circle");
+  for (const char* name : {"folder", "pipe"}) {
+    EXPECT_THAT(refusal(folder.path() / name), AllOf(HasSubstr("SF-E400 DataError: save: '"), HasSubstr(name),
+                                                     HasSubstr("is no file"), HasSubstr("hint: ")));
+  }
+  EXPECT_THAT(refusal("/dev/null"), HasSubstr("'/dev/null': is no file"));
+  EXPECT_THAT(refusal(folder.path() / "circle"), AllOf(HasSubstr("circle"), HasSubstr("links"), HasSubstr("hint: ")));
+  EXPECT_THAT(refusal(""), HasSubstr("save: '': "));
+  EXPECT_THAT(refusal(folder.path() / "absent" / "file"),
+              AllOf(HasSubstr("No such file or directory"), HasSubstr("hint:    does the folder exist?")));
+  EXPECT_EQ(folder.num_files(), 3U);
+}
+
+TEST(AtomicFile, TellsEachStepThatFailsAndLeavesTheOldFileAndNoOther) {
+  struct Case {
+    std::string step;
+    int error_number;
+    std::string hint;
+    std::function<void(FileCalls&)> plant;
+  };
+  const auto fails_with = [](int error_number) {
+    return [=](auto...) {
+      errno = error_number;
+      return -1;
+    };
+  };
+  const std::vector<Case> cases = {
+      {"its bytes cannot be written", ENOSPC, "make space there",
+       [&](FileCalls& calls) { calls.write = fails_with(ENOSPC); }},
+      {"its bytes cannot be written", EIO, "look at the disk",
+       [&](FileCalls& calls) { calls.write = fails_with(EIO); }},
+      {"its bytes cannot be flushed to the disk", EDQUOT, "make space there",
+       [&](FileCalls& calls) { calls.fsync = fails_with(EDQUOT); }},
+      {"it cannot be closed", ENOSPC, "make space there",
+       [&](FileCalls& calls) {
+         calls.close = [](int descriptor) {
+           ::close(descriptor);
+           errno = ENOSPC;
+           return -1;
+         };
+       }},
+      {"its mode cannot be set", EPERM, "may this process write there?",
+       [&](FileCalls& calls) { calls.fchmod = fails_with(EPERM); }},
+      {"the temporary file cannot be renamed to it", EACCES, "may this process write there?",
+       [&](FileCalls& calls) { calls.rename = fails_with(EACCES); }}};
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.step);
+    const TemporaryFolder folder;
+    const fs::path path = folder.file("kept", "old");
+    FileCalls calls;
+    each.plant(calls);
+    EXPECT_THAT(refusal(path, calls),
+                AllOf(HasSubstr("save: '" + path.string() + "': " + each.step + " ("),
+                      HasSubstr(std::strerror(each.error_number)), HasSubstr("hint:    " + each.hint)));
+    EXPECT_EQ(bytes_of_file(path), "old");
+    EXPECT_EQ(folder.num_files(), 1U);
+  }
+}
+
+TEST(AtomicFile, GoesOnWhereACallIsInterruptedOrDoesHalfOfTheWork) {
+  const TemporaryFolder folder;
+  FileCalls calls;
+  int turn = 0;
+  calls.write = [&](int descriptor, const void* bytes, std::size_t num_bytes) -> ssize_t {
+    if (turn++ % 2 == 0) {
+      errno = EINTR;
+      return -1;
+    }
+    return ::write(descriptor, bytes, (num_bytes + 1) / 2);
+  };
+  AtomicFile file(folder.path() / "whole", "save", calls);
+  file.write("one two three", 13);
+  file.commit();
+  EXPECT_EQ(bytes_of_file(folder.path() / "whole"), "one two three");
+}
+
+TEST(AtomicFile, AWriteThatWritesNothingIsAnErrorAndNoEndlessLoop) {
+  const TemporaryFolder folder;
+  FileCalls calls;
+  calls.write = [](auto...) { return 0; };
+  EXPECT_THAT(refusal(folder.path() / "stuck", calls), HasSubstr("its bytes cannot be written"));
+  EXPECT_EQ(folder.num_files(), 0U);
+}
+
+TEST(AtomicFile, SaysWhenTheNewFileIsInPlaceButItsFolderIsNotFlushed) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.file("replaced", "old");
+  FileCalls calls;
+  int num_calls = 0;
+  calls.fsync = [&](int descriptor) {
+    if (num_calls++ == 0) return ::fsync(descriptor);
+    errno = EIO;
+    return -1;
+  };
+  EXPECT_THAT(refusal(path, calls), HasSubstr("it is in place, but its folder cannot be flushed to the disk"));
+  EXPECT_EQ(bytes_of_file(path), "new");
+  EXPECT_EQ(folder.num_files(), 1U);
+}
+
+TEST(AtomicFile, LeavesTheOldFileWhereItIsNotCommitted) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.file("kept", "old");
+  { AtomicFile(path, "save").write("new", 3); }
+  EXPECT_EQ(bytes_of_file(path), "old");
+  EXPECT_EQ(folder.num_files(), 1U);
+}
+
+TEST(WholeFile, RefusesPipesFoldersAndWhatIsTooLarge) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
+  const auto text = [&](const fs::path& path) {
+    return whole_error_text<DataError>([&] { (void)read_whole_file(path, 4, "load"); });
+  };
+  EXPECT_THAT(text(folder.path() / "pipe"), HasSubstr("pipe': is no file"));
+  EXPECT_THAT(text(folder.path()), HasSubstr("is no file"));
+  EXPECT_THAT(text("/dev/zero"), HasSubstr("is no file"));
+  EXPECT_THAT(text(folder.path() / "absent"), AllOf(HasSubstr("cannot be opened"), HasSubstr("hint: ")));
+  EXPECT_THAT(text(folder.file("large", "12345")), HasSubstr("has 5 bytes; wanted at most 4"));
+  EXPECT_EQ(read_whole_file(folder.file("fits", "1234"), 4, "load"), "1234");
+}
+
+}  // namespace
+}  // namespace sectionflow

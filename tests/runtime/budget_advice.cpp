@@ -1,0 +1,132 @@
+// What a BudgetError advises: nothing that cannot help.
+#include "runtime/budget_advice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/bytes.h"
+#include "graph/layers.h"
+#include "graph/ops/activation.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/matmul.h"
+#include "graph/ops/reduce.h"
+#include "runtime/session.h"
+
+namespace sectionflow {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// The hint of the BudgetError that running `fetch` in so much memory throws.
+std::string hint_of(Graph& graph, Value fetch, const Feeds& feeds, const SessionOptions& options) {
+  Session session(graph, options);
+  try {
+    session.initialize();
+    session.run(fetch, feeds);
+  } catch (const BudgetError& error) {
+    return error.fact("hint");
+  }
+  return "no error";
+}
+
+TEST(BudgetAdvice, WhereTheVariablesAloneAreTooLargeNoCutIsAdvised) {
+  Graph graph;
+  const Value w = variable("w", fill(graph, {1000}, 1));
+  EXPECT_THAT(hint_of(graph, w, {}, {.device_memory = 3999, .threads = 1}),
+              AllOf(HasSubstr("the variables alone exceed device_memory"), HasSubstr("swap_variables"),
+                    HasSubstr("no cut into sections helps"), Not(HasSubstr("more sections"))));
+}
+
+TEST(BudgetAdvice, WhereOneOperationsOperandsAreTooLargeItIsNamedAndNoCutIsAdvised) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {512, 512});
+  const HostTensor data(Dtype::f32, {512, 512});
+  // Three operands of 1 MiB.
+  const Value y = relu(matmul(x, relu(x), {}));
+  const std::string text = hint_of(graph, y, {{x, data}}, {.device_memory = 3_MiB - 1, .threads = 1});
+  EXPECT_THAT(text, AllOf(HasSubstr("matmul 'matmul' alone needs"), HasSubstr("make the batch smaller"),
+                          HasSubstr("no cut into sections helps"), Not(HasSubstr("swap_variables"))));
+}
+
+TEST(BudgetAdvice, WhereACutMayHelpItIsAdvised) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {512, 512});
+  const HostTensor data(Dtype::f32, {512, 512});
+  const Value a = relu(x), b = tanh(x), c = sigmoid(x);
+  const Value y = (a + b) * c * (a * b);
+  EXPECT_THAT(hint_of(graph, y, {{x, data}}, {.device_memory = 3_MiB + 1000, .threads = 1}),
+              AllOf(HasSubstr("cut the graph into more sections"), Not(HasSubstr("alone"))));
+}
+
+TEST(BudgetAdvice, AnOperationThatAnotherPlanWouldComputeInPlaceIsNotAlone) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {512, 512});
+  const HostTensor data(Dtype::f32, {512, 512});
+  // The relu leaves its input for the other sum, which a section might compute again.
+  const Value a = tanh(x);
+  const Value first = reduce_sum(relu(a)), second = reduce_sum(a);
+  const Value y = first + second;
+  EXPECT_THAT(hint_of(graph, y, {{x, data}}, {.device_memory = 1500_KiB, .threads = 1}),
+              AllOf(HasSubstr("cut the graph into more sections"), Not(HasSubstr("alone"))));
+}
+
+/// A report of a program whose host tier is too small.
+ProgramReport of_host(std::size_t disk) {
+  ProgramReport report;
+  report.budget_bytes = 1_MiB;
+  report.planned_peak_bytes = 1000;
+  report.host_budget_bytes = 100;
+  report.host_peak_bytes = 200;
+  report.disk_budget_bytes = disk;
+  report.largest_on_host = {"relu", "f32[20]", 80};
+  report.fits = false;
+  return report;
+}
+
+std::string hint_of(const ProgramReport& report) {
+  try {
+    throw_budget_error(report);
+  } catch (const BudgetError& error) {
+    return error.fact("hint");
+  }
+}
+
+TEST(BudgetAdvice, ADiskIsAdvisedWhereThereIsNone) {
+  EXPECT_THAT(hint_of(of_host(0)), HasSubstr("a disk (SessionOptions::disk)"));
+  EXPECT_THAT(hint_of(of_host(1_MiB)), AllOf(HasSubstr("more host memory"), Not(HasSubstr("disk"))));
+  ProgramReport report = of_host(0);
+  report.host_peak_bytes = 50;
+  report.disk_peak_bytes = 10;
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("SessionOptions::disk"), Not(HasSubstr("larger disk"))));
+  report.disk_budget_bytes = 5;
+  EXPECT_THAT(hint_of(report), HasSubstr("a larger disk"));
+}
+
+TEST(BudgetAdvice, ATensorThatHostMemoryIsTooSmallForIsNamed) {
+  ProgramReport report = of_host(1_MiB);
+  report.largest_on_host.bytes = 101;
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("'relu' f32[20] (101 B) alone"), HasSubstr("on its way to the disk")));
+  report.disk_budget_bytes = 0;
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("'relu' f32[20]"), Not(HasSubstr("disk"))));
+  report.host_persistent_bytes = 101;
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("the variables"), HasSubstr("leave swap_variables out")));
+}
+
+TEST(BudgetAdvice, ATensorThatCannotLeaveTheDeviceForWantOfHostMemoryIsNamed) {
+  ProgramReport report = of_host(1_MiB);
+  report.host_peak_bytes = 0;
+  report.planned_peak_bytes = 2_MiB;
+  report.largest_live = {{"of this operation", "scratch", 500}, {"conv2d", "f32[90]", 360}};
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("host_memory of 100 B is too small for 'conv2d' f32[90]"),
+                                     HasSubstr("at least 360 bytes")));
+  report.host_budget_bytes = 360;
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("cut the graph into more sections"), Not(HasSubstr("host_memory"))));
+}
+
+}  // namespace
+}  // namespace sectionflow

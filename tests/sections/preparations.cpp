@@ -1,0 +1,294 @@
+// Training that is prepared again, or taken out of the graph again, and several sessions at once.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <stdexcept>
+
+#include "graph/ops/update.h"
+#include "tests/sections/small_net.h"
+#include "tests/support/temporary_folder.h"
+
+namespace sectionflow::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+/// A small net with a counter that nothing counts up yet.
+struct Counting {
+  Graph graph;
+  GraphSectionManager manager{graph};
+  Value counter = variable("counter", fill(graph, {}, 0, Dtype::i64), {.trainable = false});
+  SmallNet net{graph, manager};
+  std::optional<Session> session;
+
+  Counting() {
+    manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss);
+    manager.prepare_training();
+    session.emplace(graph, SessionOptions{.threads = 1, .check_schedules = true});
+    session->initialize();
+  }
+  Operation count_up() { return assign_add(counter, fill(graph, {}, 1, Dtype::i64)); }
+  void train_by_updates_of_one_more() {
+    graph.add_to_collection(kUpdateOperations, count_up());
+    manager.prepare_training();
+  }
+  void cycle() { (void)manager.run_full_cycle(*session, {net.loss}, net.feeds()); }
+  std::int64_t counted() { return session->read(counter).item<std::int64_t>(); }
+};
+
+TEST(Preparations, ASecondOneHasCyclesRunTheUpdatesThatCameBetween) {
+  Counting c;
+  c.cycle();
+  const std::size_t before = c.manager.training_operations().size();
+  c.train_by_updates_of_one_more();
+  EXPECT_EQ(c.manager.training_operations().size(), before + 1);
+  c.cycle();
+  c.cycle();
+  EXPECT_EQ(c.counted(), 2);
+  (void)c.manager.run_forward(*c.session, {c.net.loss}, c.net.feeds());
+  c.manager.run_backward(*c.session);
+  EXPECT_EQ(c.counted(), 3);
+  c.session->run({c.net.loss}, c.net.feeds(), {.targets = c.manager.training_operations()});
+  EXPECT_EQ(c.counted(), 4);
+  EXPECT_EQ(c.session->completed_cycles(), 5U);
+}
+
+TEST(Preparations, ASecondOneThatFindsNothingNewKeepsThePrograms) {
+  Counting c;
+  c.cycle();
+  const Program* program = c.session->latest_program();
+  c.manager.prepare_training();
+  c.cycle();
+  EXPECT_EQ(c.session->latest_program(), program);
+}
+
+TEST(Preparations, ACycleEndsWithTheUpdatesThatItBeganWith) {
+  Counting plain, fetching;
+  for (Counting* c : {&plain, &fetching}) {
+    (void)c->manager.run_forward(*c->session, {c->net.loss}, c->net.feeds());
+    c->train_by_updates_of_one_more();
+  }
+  plain.manager.run_backward(*plain.session);
+  (void)fetching.manager.run_backward(*fetching.session, std::vector<std::vector<Value>>{{fetching.net.outputs[0]}});
+  EXPECT_EQ(plain.counted(), 0);
+  EXPECT_EQ(fetching.counted(), 0) << "a fetch must not decide what is trained";
+  EXPECT_EQ(first_difference(TrainingState{read_variables(*plain.session), {}},
+                             TrainingState{read_variables(*fetching.session), {}}),
+            "");
+  for (Counting* c : {&plain, &fetching}) {
+    c->cycle();
+    EXPECT_EQ(c->counted(), 1);
+  }
+}
+
+TEST(Preparations, OneThatIsTakenOutOfTheGraphAgainIsForgotten) {
+  Counting c;
+  c.cycle();
+  const std::size_t before = c.manager.training_operations().size();
+  EXPECT_THROW(c.graph.all_or_nothing([&] {
+    c.train_by_updates_of_one_more();
+    c.cycle();
+    throw std::runtime_error("not meant");
+  }),
+               std::runtime_error);
+  EXPECT_EQ(c.counted(), 1);
+  EXPECT_EQ(c.manager.training_operations().size(), before);
+  c.cycle();
+  EXPECT_EQ(c.counted(), 1);
+  EXPECT_TRUE(c.manager.is_prepared());
+  c.train_by_updates_of_one_more();
+  c.cycle();
+  EXPECT_EQ(c.counted(), 2);
+}
+
+TEST(Preparations, TrainingAndSectionsThatAreTakenOutAgainLeaveTheManagerAsItWas) {
+  SmallTraining undisturbed;
+  Graph graph;
+  GraphSectionManager manager(graph);
+  std::optional<SmallNet> net;
+  const int nodes_at_first = graph.num_nodes();
+  EXPECT_THROW(graph.all_or_nothing([&] {
+    net.emplace(graph, manager);
+    manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net->loss);
+    manager.prepare_training();
+    Session session(graph, {.threads = 2});
+    session.initialize();
+    (void)manager.run_full_cycle(session, {net->loss}, net->feeds());
+    throw std::runtime_error("not meant");
+  }),
+               std::runtime_error);
+  EXPECT_EQ(graph.num_nodes(), nodes_at_first);
+  EXPECT_TRUE(manager.sections().empty());
+  EXPECT_TRUE(manager.training_operations().empty());
+  EXPECT_FALSE(manager.is_prepared());
+  net.emplace(graph, manager);
+  EXPECT_THROW(graph.all_or_nothing([&] {
+    manager.add_training_ops(Sgd{}, net->loss);
+    throw std::runtime_error("another optimizer is meant");
+  }),
+               std::runtime_error);
+  EXPECT_TRUE(manager.training_operations().empty());
+  manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net->loss);
+  manager.prepare_training();
+  Session session(graph, {.threads = 2, .check_schedules = true});
+  session.initialize();
+  for (int step = 0; step < 2; ++step) {
+    (void)manager.run_full_cycle(session, {net->loss}, net->feeds());
+    (void)undisturbed.manager.run_full_cycle(*undisturbed.session, {undisturbed.net.loss}, undisturbed.net.feeds());
+  }
+  EXPECT_EQ(first_difference(undisturbed.state(), TrainingState{read_variables(session), {}}), "");
+}
+
+TEST(Preparations, AManagerThatIsGoneIsLeftOutWhenItsGraphIsTakenBack) {
+  Graph graph;
+  EXPECT_THROW(graph.all_or_nothing([&] {
+    GraphSectionManager manager(graph);
+    SmallNet net(graph, manager);
+    manager.add_training_ops(Sgd{}, net.loss);
+    manager.prepare_training();
+    throw std::runtime_error("not meant");
+  }),
+               std::runtime_error);
+  EXPECT_EQ(graph.num_nodes(), 0);
+  EXPECT_NO_THROW(GraphSectionManager{graph});
+}
+
+TEST(Preparations, ASectionThatIsHeldLongerThanItsGraphKeepsItEndsWithoutHarm) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  std::optional<SectionScope> scope;
+  EXPECT_THROW(graph.all_or_nothing([&] {
+    scope.emplace(manager.new_section("first"));
+    throw std::runtime_error("not meant");
+  }),
+               std::runtime_error);
+  EXPECT_TRUE(manager.sections().empty());
+  scope.reset();
+  { auto section = manager.new_section("first"); }
+  EXPECT_EQ(manager.sections().size(), 1U);
+}
+
+TEST(Preparations, ChoicesOfTensorsThatAreTakenOutAgainAreForgotten) {
+  SmallTraining t;
+  const auto run = [&] { (void)t.manager.run_full_cycle(*t.session, {t.net.loss}, t.net.feeds()); };
+  EXPECT_THROW(t.graph.all_or_nothing([&] {
+    auto feed = t.manager.section(1).tensors_to_feed();
+    Value extra;
+    {
+      const auto entered = t.graph.enter_group(t.manager.section(1).group());
+      extra = relu(t.net.convolved[1]);
+    }
+    feed.push_back(extra);
+    t.manager.section(1).set_tensors_to_feed(feed, Hold::always);
+    throw std::runtime_error("not meant");
+  }),
+               std::runtime_error);
+  (void)tanh(t.net.convolved[0]);  // has the number
+  run();
+  SmallTraining undisturbed;
+  (void)undisturbed.manager.run_full_cycle(*undisturbed.session, {undisturbed.net.loss}, undisturbed.net.feeds());
+  EXPECT_EQ(first_difference(undisturbed.state(), t.state()), "");
+}
+
+TEST(Preparations, OptionsThatNameATensorThatIsTakenOutAgainAreForgotten) {
+  SmallTraining t;
+  EXPECT_THROW(t.graph.all_or_nothing([&] {
+    const Value shown = relu(t.net.logits);
+    t.manager.set_section_options({.tensors = {{shown.name(), BorderPolicy::keep}}});
+    throw std::runtime_error("not meant");
+  }),
+               std::runtime_error);
+  (void)t.manager.run_full_cycle(*t.session, {t.net.loss}, t.net.feeds());
+  EXPECT_EQ(t.session->completed_cycles(), 1U);
+}
+
+TEST(HalvesOfTwoSessions, AreEachRunToTheirEndByOneManager) {
+  SmallTraining t;
+  Session other(t.graph, {.threads = 2, .check_schedules = true});
+  other.initialize();
+  (void)t.manager.run_forward(*t.session, {t.net.loss}, t.net.feeds());
+  (void)t.manager.run_forward(other, {t.net.loss}, t.net.feeds());
+  t.manager.run_backward(*t.session);
+  (void)t.manager.run_backward(other, std::vector<std::vector<Value>>{{t.net.outputs[0]}});
+  EXPECT_EQ(first_difference(t.state(), TrainingState{read_variables(other), {}}), "");
+  EXPECT_EQ(t.session->completed_cycles(), 1U);
+  EXPECT_EQ(other.completed_cycles(), 1U);
+}
+
+TEST(HalvesOfTwoSessions, ThatOfAnotherManagerIsRefused) {
+  Graph graph;
+  std::optional<GraphSectionManager> first(std::in_place, graph);
+  const SmallNet net(graph, *first);
+  first->add_training_ops(Sgd{}, net.loss);
+  first->prepare_training();
+  Session session(graph, {.threads = 1});
+  session.initialize();
+  (void)first->run_forward(session, {net.loss}, net.feeds());
+  first.reset();
+  GraphSectionManager second(graph);
+  const auto known = static_cast<std::ptrdiff_t>(graph.values(kTrainableVariables).size());
+  Value loss;
+  {
+    auto section = second.new_section();
+    loss = mean(dense(net.outputs[0], {.units = 1}));
+  }
+  const std::vector<Value> all = graph.values(kTrainableVariables);
+  second.add_training_ops(Sgd{}, loss, {.variables = {all.begin() + known, all.end()}});
+  second.prepare_training();
+  EXPECT_THAT([&] { second.run_backward(session); },
+              ThrowsMessage<ArgumentError>(HasSubstr("run by another section manager")));
+  EXPECT_NE(session.pending(), nullptr);
+  second.discard_forward(session);
+  EXPECT_EQ(session.pending(), nullptr);
+}
+
+TEST(HalvesOfChangingGraphs, AHalfOutlivesACallThatFailsAndIsRefusedWhenItsNodesAreGone) {
+  SmallTraining t;
+  (void)t.manager.run_forward(*t.session, {t.net.loss}, t.net.feeds());
+  EXPECT_THROW((void)dense(t.net.images, {.units = -1}), Error);
+  EXPECT_THROW(t.graph.all_or_nothing([&] {
+    (void)relu(t.net.logits);
+    throw std::runtime_error("not meant");
+  }),
+               std::runtime_error);
+  t.manager.run_backward(*t.session);
+  EXPECT_EQ(t.session->completed_cycles(), 1U);
+  EXPECT_THROW(t.graph.all_or_nothing([&] {
+    const Value shown = mean(t.net.outputs[0]);
+    (void)t.manager.run_forward(*t.session, {shown}, t.net.feeds());
+    throw std::runtime_error("not meant");
+  }),
+               std::runtime_error);
+  EXPECT_THAT([&] { t.manager.run_backward(*t.session); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("taken out of the graph"), HasSubstr("discard"))));
+  EXPECT_THAT(([&] { (void)t.manager.run_backward(*t.session, std::vector<std::vector<Value>>{{t.net.outputs[0]}}); }),
+              ThrowsMessage<ArgumentError>(HasSubstr("taken out of the graph")));
+  t.manager.discard_forward(*t.session);
+  (void)t.manager.run_full_cycle(*t.session, {t.net.loss}, t.net.feeds());
+  EXPECT_EQ(t.session->completed_cycles(), 2U);
+}
+
+TEST(HalvesOfLittleMemory, AHalfIsPlayedToItsEndHoweverLittleProgramsMayTake) {
+  SmallTraining all, none({.program_memory = 0, .threads = 2});
+  for (int step = 0; step < 2; ++step) {
+    for (SmallTraining* t : {&all, &none}) {
+      (void)t->manager.run_forward(*t->session, {t->net.loss}, t->net.feeds());
+      const Program* pending = t->session->pending();
+      // Others are compiled in between.
+      for (std::int64_t batch = 1; batch < 4; ++batch)
+        (void)t->manager.plan(*t->session, {t->net.loss}, t->net.types(batch));
+      EXPECT_EQ(t->session->pending(), pending);
+      (void)t->manager.run_backward(*t->session, std::vector<std::vector<Value>>{{t->net.outputs[0]}});
+    }
+    EXPECT_EQ(first_difference(all.state(), none.state()), "");
+  }
+  EXPECT_EQ(all.session->statistics().programs_evicted, 0);
+  EXPECT_GT(none.session->statistics().programs_evicted, 4);
+}
+
+}  // namespace
+}  // namespace sectionflow::testing

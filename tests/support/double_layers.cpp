@@ -1,0 +1,205 @@
+// Products, convolutions, pools, norms and losses.
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/ops/attention.h"
+#include "graph/ops/batch_norm.h"
+#include "graph/ops/bias_add.h"
+#include "graph/ops/convolution.h"
+#include "graph/ops/layer_norm.h"
+#include "graph/ops/matmul.h"
+#include "graph/ops/softmax_cross_entropy.h"
+#include "tests/ops/convolution_reference.h"
+#include "tests/ops/pool_reference.h"
+#include "tests/support/double_graph.h"
+#include "tests/support/positions.h"
+
+namespace sectionflow::testing_support {
+namespace {
+
+std::vector<Doubles> product_in_double(const DoubleRequest& r) {
+  const auto& options = r.node.options<MatmulOptions>();
+  const std::int64_t inner = r.shape(0)[options.transpose_a ? -2 : -1];
+  const auto rank = static_cast<std::size_t>(r.y_shape().rank());
+  const bool shared = r.shape(1).rank() < r.shape(0).rank();
+  Doubles y(r.y_count());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const Position place = position_of(static_cast<std::int64_t>(i), r.y_shape());
+    Position a = place, b = shared ? Position(2) : place;
+    for (std::int64_t k = 0; k < inner; ++k) {
+      a[rank - 2] = options.transpose_a ? k : place[rank - 2];
+      a[rank - 1] = options.transpose_a ? place[rank - 2] : k;
+      b[b.size() - 2] = options.transpose_b ? place[rank - 1] : k;
+      b[b.size() - 1] = options.transpose_b ? k : place[rank - 1];
+      y[i] += r.in(0)[number_of(a, r.shape(0))] * r.in(1)[number_of(b, r.shape(1))];
+    }
+  }
+  return {y};
+}
+
+std::vector<Doubles> product_over_rows_in_double(const DoubleRequest& r) {
+  const auto m = static_cast<std::size_t>(r.shape(0)[-1]), n = static_cast<std::size_t>(r.shape(1)[-1]);
+  Doubles y(m * n);
+  for (std::size_t row = 0; row * m < r.in(0).size(); ++row) {
+    for (std::size_t i = 0; i < m * n; ++i) y[i] += r.in(0)[row * m + i / n] * r.in(1)[row * n + i % n];
+  }
+  return {y};
+}
+
+/// The channel of element `i` of a tensor of images, or of rows.
+std::size_t channel_of(std::size_t i, const Shape& shape, DataFormat format) {
+  const Position place = position_of(static_cast<std::int64_t>(i), shape);
+  return static_cast<std::size_t>(format == DataFormat::nhwc ? place.back() : place[1]);
+}
+
+std::vector<Doubles> biased_in_double(const DoubleRequest& r) {
+  Doubles y = r.in(0);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    y[i] += r.in(1)[channel_of(i, r.y_shape(), r.node.options<BiasAddOptions>().format)];
+  }
+  return {y};
+}
+
+std::vector<Doubles> convolution_in_double(const DoubleRequest& r) {
+  Doubles y(r.y_count());
+  const auto g = convolution_geometry(r.shape(0), r.shape(1), r.node.options<ConvolutionOptions>(), "reference");
+  for_each_product(g, [&](std::int64_t x, std::int64_t w, std::int64_t to) { y[to] += r.in(0)[x] * r.in(1)[w]; });
+  return {y};
+}
+
+std::vector<Doubles> transposed_convolution_in_double(const DoubleRequest& r) {
+  Doubles y(r.y_count());
+  const auto g = transposed_geometry(r.shape(0), r.shape(1), r.node.options<ConvolutionOptions>(), "reference");
+  for_each_product(g, [&](std::int64_t to, std::int64_t w, std::int64_t x) { y[to] += r.in(0)[x] * r.in(1)[w]; });
+  return {y};
+}
+
+template <bool kIsMaximum>
+std::vector<Doubles> pool_in_double(const DoubleRequest& r) {
+  return pool_reference(r.shape(0), r.node.options<PoolOptions>(), kIsMaximum, r.in(0));
+}
+
+std::vector<Doubles> batch_norm_in_double(const DoubleRequest& r) {
+  const auto& options = r.node.options<BatchNormOptions>();
+  const auto channels = static_cast<std::size_t>(r.node.output_types()[1].shape[0]);
+  const double count = static_cast<double>(r.in(0).size()) / static_cast<double>(channels);
+  Doubles mean(channels), variance(channels), y = r.in(0);
+  const auto channel = [&](std::size_t i) { return channel_of(i, r.y_shape(), options.format); };
+  for (std::size_t i = 0; i < y.size(); ++i) mean[channel(i)] += y[i] / count;
+  for (std::size_t i = 0; i < y.size(); ++i) variance[channel(i)] += std::pow(y[i] - mean[channel(i)], 2) / count;
+  if (r.in(5)[0] == 0) {
+    mean = r.in(3);
+    variance = r.in(4);
+  }
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const std::size_t c = channel(i);
+    y[i] = (y[i] - mean[c]) / std::sqrt(variance[c] + options.epsilon) * r.in(1)[c] + r.in(2)[c];
+    if (options.relu) y[i] = std::max(y[i], 0.0);
+  }
+  return {y, mean, variance};
+}
+
+std::vector<Doubles> layer_norm_in_double(const DoubleRequest& r) {
+  const double epsilon = r.node.options<LayerNormOptions>().epsilon;
+  const std::size_t columns = r.in(1).size();
+  Doubles y = r.in(0), means, rstds;
+  for (std::size_t first = 0; first < y.size(); first += columns) {
+    double mean = 0, variance = 0;
+    for (std::size_t c = 0; c < columns; ++c) mean += y[first + c] / static_cast<double>(columns);
+    for (std::size_t c = 0; c < columns; ++c) {
+      variance += std::pow(y[first + c] - mean, 2) / static_cast<double>(columns);
+    }
+    means.push_back(mean);
+    rstds.push_back(1 / std::sqrt(variance + epsilon));
+    for (std::size_t c = 0; c < columns; ++c) {
+      y[first + c] = (y[first + c] - mean) * rstds.back() * r.in(1)[c] + r.in(2)[c];
+    }
+  }
+  return {y, means, rstds};
+}
+
+/// The logarithms of the softmax of each row of `columns`.
+Doubles log_softmax_of(const Doubles& x, std::size_t columns) {
+  Doubles y = x;
+  for (std::size_t first = 0; first < y.size(); first += columns) {
+    const auto begin = y.begin() + static_cast<std::ptrdiff_t>(first),
+               end = begin + static_cast<std::ptrdiff_t>(columns);
+    const double most = *std::max_element(begin, end);
+    double sum = 0;
+    for (auto value = begin; value != end; ++value) sum += std::exp(*value - most);
+    for (auto value = begin; value != end; ++value) *value -= most + std::log(sum);
+  }
+  return y;
+}
+
+std::vector<Doubles> log_softmax_in_double(const DoubleRequest& r) {
+  return {log_softmax_of(r.in(0), static_cast<std::size_t>(r.shape(0)[-1]))};
+}
+
+std::vector<Doubles> softmax_in_double(const DoubleRequest& r) {
+  Doubles y = log_softmax_in_double(r)[0];
+  for (double& value : y) value = std::exp(value);
+  return {y};
+}
+
+/// The second output, statistics, is empty: no loss may depend on it.
+std::vector<Doubles> cross_entropy_in_double(const DoubleRequest& r) {
+  const double smoothing = r.node.options<SoftmaxCrossEntropyNodeOptions>().label_smoothing;
+  const auto classes = static_cast<std::size_t>(r.shape(0)[1]);
+  const bool is_dense = r.shape(1).rank() == 2;
+  const Doubles logs = log_softmax_of(r.in(0), classes);
+  Doubles y(r.y_count());
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    const std::size_t row = i / classes, c = i % classes;
+    const double label = is_dense ? r.in(1)[i] : (static_cast<std::size_t>(r.in(1)[row]) == c ? 1 : 0);
+    const double weight = r.inputs.size() > 2 ? r.in(2)[c] : 1;
+    y[row] -= weight * ((1 - smoothing) * label + smoothing / static_cast<double>(classes)) * logs[i];
+  }
+  return {y, {}};
+}
+
+/// The second output, the logarithms of sums, is empty: no loss may depend on it.
+std::vector<Doubles> attention_in_double(const DoubleRequest& r) {
+  const auto& options = r.node.options<AttentionOptions>();
+  const auto width = static_cast<std::size_t>(r.shape(0)[3]), queries = static_cast<std::size_t>(r.shape(0)[2]),
+             keys = static_cast<std::size_t>(r.shape(1)[2]);
+  const double scale = options.scale ? double{*options.scale} : 1 / std::sqrt(static_cast<double>(width));
+  Doubles y(r.y_count());
+  for (std::size_t row = 0; row * width < y.size(); ++row) {
+    const std::size_t first = row / queries * keys * width;
+    Doubles scores(options.causal ? row % queries + 1 : keys);
+    for (std::size_t s = 0; s < scores.size(); ++s) {
+      for (std::size_t c = 0; c < width; ++c) {
+        scores[s] += scale * r.in(0)[row * width + c] * r.in(1)[first + s * width + c];
+      }
+    }
+    const Doubles logs = log_softmax_of(scores, scores.size());
+    for (std::size_t s = 0; s < logs.size(); ++s) {
+      for (std::size_t c = 0; c < width; ++c) {
+        y[row * width + c] += std::exp(logs[s]) * r.in(2)[first + s * width + c];
+      }
+    }
+  }
+  return {y, {}};
+}
+
+}  // namespace
+
+void add_layer_double_rules(DoubleRules& rules) {
+  rules["matmul"] = product_in_double;
+  rules["matmul_over_rows"] = product_over_rows_in_double;
+  rules["bias_add"] = biased_in_double;
+  rules["conv2d"] = rules["conv3d"] = convolution_in_double;
+  rules["conv_transpose2d"] = rules["conv_transpose3d"] = transposed_convolution_in_double;
+  rules["max_pool2d"] = rules["max_pool3d"] = pool_in_double<true>;
+  rules["average_pool2d"] = rules["average_pool3d"] = pool_in_double<false>;
+  rules["batch_norm"] = batch_norm_in_double;
+  rules["layer_norm"] = layer_norm_in_double;
+  rules["softmax"] = softmax_in_double;
+  rules["log_softmax"] = log_softmax_in_double;
+  rules["softmax_cross_entropy"] = cross_entropy_in_double;
+  rules["attention"] = attention_in_double;
+}
+
+}  // namespace sectionflow::testing_support

@@ -1,0 +1,186 @@
+#include <array>
+
+#include "graph/ops/attention.h"
+#include "graph/ops/batch_norm.h"
+#include "graph/ops/bias_add.h"
+#include "graph/ops/conv2d.h"
+#include "graph/ops/conv3d.h"
+#include "graph/ops/conv_transpose.h"
+#include "graph/ops/layer_norm.h"
+#include "graph/ops/matmul.h"
+#include "graph/ops/pool2d.h"
+#include "graph/ops/pool3d.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/softmax_cross_entropy.h"
+#include "tests/support/gradient_subjects.h"
+
+namespace sectionflow::testing_support {
+namespace {
+
+constexpr ValueRange kScale{.low = 0.5, .high = 1.5};
+
+DataFormat any_format(SubjectBuilder& b) {
+  return b.coin() ? DataFormat::nhwc : DataFormat::nchw;
+}
+
+void matmul_subject(SubjectBuilder& b) {
+  const std::int64_t m = b.number(1, 3), k = b.number(1, 4), n = b.number(1, 3);
+  const bool is_batch = b.coin(), is_shared = is_batch && b.coin();
+  const MatmulOptions options{.transpose_a = !is_shared && b.coin(), .transpose_b = b.coin()};
+  std::vector<std::int64_t> first, second;
+  if (is_batch) first = b.shape(static_cast<int>(b.number(1, 2)), 3).dims();
+  if (!is_shared) second = first;
+  first.insert(first.end(), {options.transpose_a ? k : m, options.transpose_a ? m : k});
+  second.insert(second.end(), {options.transpose_b ? n : k, options.transpose_b ? k : n});
+  const Value x = b.source(Shape(first));
+  b.result(matmul(x, b.source(Shape(second)), options));
+}
+
+void matmul_over_rows_subject(SubjectBuilder& b) {
+  std::vector<std::int64_t> dims = b.shape(static_cast<int>(b.number(1, 3)), 3).dims();
+  const Value x = b.source(Shape(dims));
+  dims.back() = b.number(1, 4);
+  b.result(matmul_over_rows(x, b.source(Shape(dims))));
+}
+
+void bias_add_subject(SubjectBuilder& b) {
+  const DataFormat format = any_format(b);
+  const Shape shape = b.shape(static_cast<int>(b.number(format == DataFormat::nhwc ? 1 : 2, 4)));
+  const Value x = b.source(shape);
+  b.result(bias_add(x, b.source({shape[channel_axis(format)]}), {.format = format}));
+}
+
+template <std::size_t rank>
+constexpr std::size_t axes_of(const PerAxis<rank>&) {
+  return rank;
+}
+
+/// `axes` with a number from `low` to `high` for each.
+template <std::size_t rank>
+void draw(SubjectBuilder& b, PerAxis<rank>& axes, std::int64_t low, std::int64_t high) {
+  std::array<std::int64_t, rank> numbers;
+  for (std::int64_t& number : numbers) number = b.number(low, high);
+  axes = numbers;
+}
+
+/// Options of a window that fits an image of 4 along each axis.
+template <class Options, class SpatialPadding>
+Options any_window(SubjectBuilder& b) {
+  Options options{.format = any_format(b)};
+  draw(b, options.stride, 1, 2);
+  const std::int64_t kind = b.number(0, 2);
+  typename SpatialPadding::Sizes before{}, after{};
+  draw(b, before, 0, 1);
+  draw(b, after, 0, 1);
+  options.padding =
+      kind == 0 ? SpatialPadding::same : (kind == 1 ? SpatialPadding::valid : SpatialPadding(before, after));
+  return options;
+}
+
+Shape image(SubjectBuilder& b, std::size_t rank, std::int64_t channels, DataFormat format, std::int64_t least = 4) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t i = 0; i < rank; ++i) sizes.push_back(b.number(least, 5));
+  return image_shape({b.number(1, 2), channels, std::move(sizes)}, format);
+}
+
+/// `kOp` is a convolution or a transposed one, whose filter is [.., outputs, inputs].
+template <class Options, class SpatialPadding, Value (*kOp)(Value, Value, Options, Where), bool kTransposed>
+void convolution_subject(SubjectBuilder& b) {
+  auto options = any_window<Options, SpatialPadding>(b);
+  constexpr std::size_t rank = axes_of(decltype(options.stride){});
+  options.groups = b.number(1, 2);
+  draw(b, options.dilation, 1, 2);
+  if constexpr (kTransposed) {
+    if (options.padding.kind() != PaddingKind::same) {
+      std::array<std::int64_t, rank> output_padding;
+      for (std::size_t i = 0; i < rank; ++i) output_padding[i] = b.number(0, options.stride[i] - 1);
+      options.output_padding = output_padding;
+    }
+  }
+  const std::int64_t inputs = options.groups * b.number(1, 2), outputs = options.groups * b.number(1, 2);
+  std::vector<std::int64_t> w;
+  for (std::size_t i = 0; i < rank; ++i) w.push_back(b.number(1, 2));
+  if (kTransposed) {
+    w.insert(w.end(), {outputs / options.groups, inputs});
+  } else {
+    w.insert(w.end(), {inputs / options.groups, outputs});
+  }
+  const Value x = b.source(image(b, rank, inputs, options.format, kTransposed ? 3 : 4));
+  b.result(kOp(x, b.source(Shape(std::move(w))), options, {}));
+}
+
+template <class Options, class SpatialPadding, Value (*kOp)(Value, Options, Where)>
+void pool_subject(SubjectBuilder& b) {
+  auto options = any_window<Options, SpatialPadding>(b);
+  draw(b, options.window, 2, 3);
+  options.include_padding = b.coin();
+  const Shape shape = image(b, axes_of(options.window), b.number(1, 3), options.format);
+  b.result(kOp(b.source(shape, {.distinct = true}), options, {}));
+}
+
+void batch_norm_subject(SubjectBuilder& b) {
+  const BatchNormOptions options{.epsilon = 0.01F, .relu = b.coin(), .format = any_format(b)};
+  std::vector<std::int64_t> dims = b.shape(static_cast<int>(b.number(2, 4)), 3).dims();
+  dims[0] = b.number(4, 6);
+  const Shape channels = {Shape(dims)[channel_axis(options.format)]};
+  const Value x = b.source(Shape(dims)), scale = b.source(channels, kScale), shift = b.source(channels);
+  const Value mean = b.data(channels), variance = b.data(channels, kScale);
+  b.result(batch_norm(x, scale, shift, mean, variance, b.flag(b.number(0, 2) > 0), options).y);
+}
+
+void layer_norm_subject(SubjectBuilder& b) {
+  std::vector<std::int64_t> dims = b.shape(static_cast<int>(b.number(1, 3)), 3).dims();
+  dims.back() = b.number(3, 6);
+  const Value x = b.source(Shape(dims)), scale = b.source({dims.back()}, kScale);
+  b.result(layer_norm(x, scale, b.source({dims.back()}), {.epsilon = b.coin() ? 0.01F : 0.1F}));
+}
+
+template <Value (*kOp)(Value, Where)>
+void softmax_subject(SubjectBuilder& b) {
+  b.result(kOp(b.source(b.shape(static_cast<int>(b.number(1, 3)), 5)), {}));
+}
+
+void cross_entropy_subject(SubjectBuilder& b) {
+  const std::int64_t rows = b.number(1, 4), classes = b.number(2, 5);
+  const Value logits = b.source({rows, classes});
+  const Value labels =
+      b.coin() ? b.whole_numbers({rows}, 0, classes - 1) : b.data({rows, classes}, {.low = 0.1, .high = 0.9});
+  SoftmaxCrossEntropyOptions options{.label_smoothing = b.coin() ? 0.0F : 0.2F};
+  if (b.coin()) options.class_weights = b.data({classes}, kScale);
+  b.result(softmax_cross_entropy(logits, labels, options));
+}
+
+void attention_subject(SubjectBuilder& b) {
+  AttentionOptions options{.causal = b.coin()};
+  if (b.coin()) options.scale = 0.7F;
+  const std::int64_t images = b.number(1, 2), heads = b.number(1, 2), width = b.number(1, 4), queries = b.number(1, 4);
+  const std::int64_t keys = options.causal ? queries : b.number(1, 4);
+  const Value q = b.source({images, heads, queries, width}), k = b.source({images, heads, keys, width});
+  b.result(attention(q, k, b.source({images, heads, keys, width}), options));
+}
+
+}  // namespace
+
+void add_layer_subjects(std::vector<GradientSubject>& subjects) {
+  const GradientSubject all[] = {
+      {"matmul", matmul_subject},
+      {"matmul_over_rows", matmul_over_rows_subject},
+      {"bias_add", bias_add_subject},
+      {"conv2d", convolution_subject<Conv2dOptions, Padding, conv2d, false>},
+      {"conv3d", convolution_subject<Conv3dOptions, Padding3d, conv3d, false>},
+      {"conv_transpose2d", convolution_subject<ConvTranspose2dOptions, Padding, conv_transpose2d, true>},
+      {"conv_transpose3d", convolution_subject<ConvTranspose3dOptions, Padding3d, conv_transpose3d, true>},
+      {"max_pool2d", pool_subject<Pool2dOptions, Padding, max_pool2d>},
+      {"average_pool2d", pool_subject<Pool2dOptions, Padding, average_pool2d>},
+      {"max_pool3d", pool_subject<Pool3dOptions, Padding3d, max_pool3d>},
+      {"average_pool3d", pool_subject<Pool3dOptions, Padding3d, average_pool3d>},
+      {"batch_norm", batch_norm_subject},
+      {"layer_norm", layer_norm_subject},
+      {"softmax", softmax_subject<softmax>},
+      {"log_softmax", softmax_subject<log_softmax>},
+      {"softmax_cross_entropy", cross_entropy_subject},
+      {"attention", attention_subject}};
+  subjects.insert(subjects.end(), std::begin(all), std::end(all));
+}
+
+}  // namespace sectionflow::testing_support

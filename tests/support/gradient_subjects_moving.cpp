@@ -1,0 +1,148 @@
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/broadcast_to.h"
+#include "graph/ops/concat.h"
+#include "graph/ops/gather.h"
+#include "graph/ops/pad.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/reshape.h"
+#include "graph/ops/resize.h"
+#include "graph/ops/slice.h"
+#include "graph/ops/transpose.h"
+#include "tests/support/gradient_subjects.h"
+
+namespace sectionflow::testing_support {
+namespace {
+
+void reshape_subject(SubjectBuilder& b) {
+  const Value x = b.source(b.shape(3));
+  const Value flat = reshape(x, {-1});
+  const Value rows = flatten(x);
+  b.result(b.coin() ? flat : rows);
+  if (b.coin()) b.result(reshape_like(flat * 2.0F, x));
+}
+
+void broadcast_subject(SubjectBuilder& b) {
+  const Shape whole = b.shape(3);
+  const Value x = b.source(b.broadcast_part(whole));
+  b.result(b.coin() ? broadcast_to(x, whole) : broadcast_like(x, b.data(whole)));
+}
+
+void reduce_to_like_subject(SubjectBuilder& b) {
+  const Shape whole = b.shape(3);
+  b.result(reduce_to_like(b.source(whole), b.data(b.broadcast_part(whole))));
+}
+
+ReduceOptions any_axes(SubjectBuilder& b, int rank) {
+  ReduceOptions options{.keep_dims = b.coin()};
+  for (int axis = 0; axis < rank; ++axis) {
+    if (b.coin()) options.axes.push_back(b.coin() ? axis : axis - rank);
+  }
+  return options;
+}
+
+void reduce_sum_subject(SubjectBuilder& b) {
+  b.result(reduce_sum(b.source(b.shape(3)), any_axes(b, 3)));
+}
+void reduce_mean_subject(SubjectBuilder& b) {
+  b.result(reduce_mean(b.source(b.shape(3)), any_axes(b, 3)));
+}
+void reduce_max_subject(SubjectBuilder& b) {
+  b.result(reduce_max(b.source(b.shape(3), {.distinct = true}), any_axes(b, 3)));
+}
+
+void transpose_subject(SubjectBuilder& b) {
+  const int rank = static_cast<int>(b.number(1, 4));
+  std::vector<int> permutation;
+  for (int axis = 0; axis < rank; ++axis) {
+    permutation.insert(permutation.begin() + b.number(0, axis), b.coin() ? axis : axis - rank);
+  }
+  b.result(transpose(b.source(b.shape(rank)), permutation));
+}
+
+void concat_subject(SubjectBuilder& b) {
+  const int axis = static_cast<int>(b.number(0, 2));
+  std::vector<std::int64_t> dims = b.shape(3).dims();
+  std::vector<Value> values;
+  for (std::int64_t i = b.number(0, 2); i >= 0; --i) {
+    dims[static_cast<std::size_t>(axis)] = b.number(1, 3);
+    values.push_back(b.source(Shape(dims)));
+  }
+  b.result(concat(values, b.coin() ? axis : axis - 3));
+}
+
+void stack_subject(SubjectBuilder& b) {
+  const Shape shape = b.shape(2);
+  std::vector<Value> values;
+  for (std::int64_t i = b.number(0, 2); i >= 0; --i) values.push_back(b.source(shape));
+  b.result(stack(values, static_cast<int>(b.number(-3, 2))));
+}
+
+void split_subject(SubjectBuilder& b) {
+  const int axis = static_cast<int>(b.number(0, 2));
+  std::vector<std::int64_t> dims = b.shape(3).dims();
+  const std::vector<std::int64_t> sizes = {b.number(1, 2), b.number(1, 3), b.number(1, 2)};
+  const bool equal = b.coin();
+  dims[static_cast<std::size_t>(axis)] = equal ? 6 : sizes[0] + sizes[1] + sizes[2];
+  const Value x = b.source(Shape(dims));
+  const std::vector<Value> parts = equal ? split(x, 3, axis) : split(x, sizes, axis);
+  b.result(parts[0]);
+  for (std::size_t i = 1; i < 3; ++i) {
+    if (b.coin()) b.result(parts[i]);
+  }
+}
+
+void slice_subject(SubjectBuilder& b) {
+  const Shape shape = b.shape(3);
+  SliceOptions options;
+  for (std::int64_t dim : shape.dims()) {
+    options.begin.push_back(b.number(0, dim - 1));
+    options.size.push_back(b.coin() ? -1 : b.number(1, dim - options.begin.back()));
+  }
+  b.result(slice(b.source(shape), options));
+}
+
+void pad_subject(SubjectBuilder& b) {
+  PadOptions options{.value = 0.5};
+  for (int i = 0; i < 3; ++i) {
+    options.before.push_back(b.number(0, 2));
+    options.after.push_back(b.number(0, 2));
+  }
+  b.result(pad(b.source(b.shape(3, 3)), options));
+}
+
+void gather_subject(SubjectBuilder& b) {
+  const std::int64_t rows = b.number(1, 4);
+  const Value table = b.source(b.coin() ? Shape{rows} : Shape{rows, b.number(1, 3)});
+  b.result(gather(table, b.whole_numbers(b.shape(static_cast<int>(b.number(0, 2))), 0, rows - 1)));
+}
+
+void resize_subject(SubjectBuilder& b) {
+  const Resize2dOptions options{.height = b.number(1, 5),
+                                .width = b.number(1, 5),
+                                .method = b.coin() ? ResizeMethod::nearest : ResizeMethod::bilinear,
+                                .align_corners = b.coin(),
+                                .format = b.coin() ? DataFormat::nhwc : DataFormat::nchw};
+  b.result(resize2d(b.source(b.shape(4)), options));
+}
+
+}  // namespace
+
+void add_moving_subjects(std::vector<GradientSubject>& subjects) {
+  const GradientSubject all[] = {{"reshape", reshape_subject},
+                                 {"broadcast", broadcast_subject},
+                                 {"reduce_to_like", reduce_to_like_subject},
+                                 {"reduce_sum", reduce_sum_subject},
+                                 {"reduce_mean", reduce_mean_subject},
+                                 {"reduce_max", reduce_max_subject},
+                                 {"transpose", transpose_subject},
+                                 {"concat", concat_subject},
+                                 {"stack", stack_subject},
+                                 {"split", split_subject},
+                                 {"slice", slice_subject},
+                                 {"pad", pad_subject},
+                                 {"gather", gather_subject},
+                                 {"resize", resize_subject}};
+  subjects.insert(subjects.end(), std::begin(all), std::end(all));
+}
+
+}  // namespace sectionflow::testing_support
