@@ -34,7 +34,11 @@ class PerAxis {
       : numbers_{static_cast<std::int64_t>(numbers)...} {}
   constexpr PerAxis(const std::array<std::int64_t, rank>& numbers) : numbers_(numbers) {}  // NOLINT
 
+  static constexpr std::size_t size() { return rank; }
+  constexpr std::int64_t& operator[](std::size_t axis) { return numbers_[axis]; }
   constexpr std::int64_t operator[](std::size_t axis) const { return numbers_[axis]; }
+  constexpr std::int64_t* begin() { return numbers_.data(); }
+  constexpr std::int64_t* end() { return numbers_.data() + rank; }
   constexpr const std::int64_t* begin() const { return numbers_.data(); }
   constexpr const std::int64_t* end() const { return numbers_.data() + rank; }
   friend constexpr bool operator==(const PerAxis&, const PerAxis&) = default;

@@ -29,6 +29,15 @@ TEST(PerAxis, OneNumberMeansAllAxes) {
   EXPECT_EQ(before_and_after.after(), PerAxis<3>(3));
 }
 
+TEST(PerAxis, NumbersMayBeSetOneByOne) {
+  Pool3dOptions options{.window = 2};
+  options.window[1] = 3;
+  for (std::int64_t& stride : options.stride) stride = 4;
+  EXPECT_EQ(options.window, (PerAxis<3>{2, 3, 2}));
+  EXPECT_EQ(options.stride, PerAxis<3>(4));
+  EXPECT_EQ(options.window.size(), 3U);
+}
+
 static_assert(!std::is_constructible_v<PerAxis<3>, int, int>, "two of three numbers are a mistake");
 static_assert(!std::is_constructible_v<PerAxis<2>, int, int, int>);
 static_assert(!std::is_constructible_v<PerAxis<2>, double>, "axes are counted in whole elements");
