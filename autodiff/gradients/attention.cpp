@@ -23,17 +23,19 @@ std::vector<Value> attention_gradient(const GradientRequest& r) {
   return {g.dq, g.dk, g.dv};
 }
 
-/// [T, T]: query t sees the keys 0 to t.
+/// [T, S]: whether query t sees key s.
 Value causal_mask(const GradientRequest& r) {
   const std::int64_t queries = r.input(1).shape()[2], keys = r.input(2).shape()[2];
   SF_CHECK_CODE(
-      queries == keys && queries != kDynamic, ArgumentError, ErrorCode::no_gradient_rule, r.node.label(),
-      ": causal attention has a second derivative where there are as many queries as keys, known before a run; "
-      "came ",
+      queries != kDynamic && keys != kDynamic, ArgumentError, ErrorCode::no_gradient_rule, r.node.label(),
+      ": causal attention has a second derivative where the numbers of queries and keys are known before a run; came ",
       r.input(1).shape(), " and ", r.input(2).shape(), hint("compose it of matmul, select and softmax"));
+  // Keys in front of the one that the first query stands at.
+  const bool ends_alike = r.node.options<AttentionOptions>().alignment == CausalAlignment::last_key;
+  const std::int64_t before = ends_alike ? keys - queries : 0;
   HostTensor mask(Dtype::boolean, {queries, keys});
   for (std::int64_t i = 0; i < queries * keys; ++i) {
-    mask.values<bool>()[static_cast<std::size_t>(i)] = i % keys <= i / keys;
+    mask.values<bool>()[static_cast<std::size_t>(i)] = i % keys <= before + i / keys;
   }
   return constant(r.node.graph(), std::move(mask));
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "autodiff/gradients.h"
 #include "graph/ops/arithmetic.h"
@@ -106,11 +107,16 @@ TEST(ClipScale, RefusedCallsAddNothing) {
   EXPECT_EQ(graph.num_nodes(), before);
 }
 
-TEST(ClipScale, ALossOfClippedValuesIsRefused) {
+// Of 1 / norm: -x / norm^3.
+TEST(ClipScale, HasAGradientWhereItClips) {
   Graph graph;
-  const Value x = placeholder(graph, "x", {3});
-  const Value loss = clip_scale(global_norm({x}), 1) * 2.0F;
-  EXPECT_THROW(gradients(loss, {x}), ArgumentError);
+  const Value x = constant(graph, HostTensor::of<float>({3}, {3, 0, 4}));
+  const auto gradient_of = [&](float max_norm) {
+    const Value dx = gradients(clip_scale(global_norm({x}), max_norm) * 2.0F, {x})[0];
+    return std::move(run_kernels({dx}, {})[0]);
+  };
+  EXPECT_TRUE(is_near(gradient_of(1), std::vector<double>{-0.048, 0, -0.064}, {}));
+  EXPECT_TRUE(is_near(gradient_of(6), std::vector<double>{0, 0, 0}, {}));
 }
 
 }  // namespace

@@ -168,7 +168,8 @@ std::vector<Doubles> attention_in_double(const DoubleRequest& r) {
   Doubles y(r.y_count());
   for (std::size_t row = 0; row * width < y.size(); ++row) {
     const std::size_t first = row / queries * keys * width;
-    Doubles scores(options.causal ? row % queries + 1 : keys);
+    const std::size_t before = options.alignment == CausalAlignment::last_key ? keys - queries : 0;
+    Doubles scores(options.causal ? std::min(before + row % queries + 1, keys) : keys);
     for (std::size_t s = 0; s < scores.size(); ++s) {
       for (std::size_t c = 0; c < width; ++c) {
         scores[s] += scale * r.in(0)[row * width + c] * r.in(1)[first + s * width + c];

@@ -154,7 +154,13 @@ void attention_subject(SubjectBuilder& b) {
   AttentionOptions options{.causal = b.coin()};
   if (b.coin()) options.scale = 0.7F;
   const std::int64_t images = b.number(1, 2), heads = b.number(1, 2), width = b.number(1, 4), queries = b.number(1, 4);
-  const std::int64_t keys = options.causal ? queries : b.number(1, 4);
+  std::int64_t keys = b.number(1, 4);
+  if (options.causal) {
+    options.alignment = std::array{CausalAlignment::equal, CausalAlignment::first_key,
+                                   CausalAlignment::last_key}[static_cast<std::size_t>(b.number(0, 2))];
+    if (options.alignment == CausalAlignment::equal) keys = queries;
+    if (options.alignment == CausalAlignment::last_key) keys += queries - 1;
+  }
   const Value q = b.source({images, heads, queries, width}), k = b.source({images, heads, keys, width});
   b.result(attention(q, k, b.source({images, heads, keys, width}), options));
 }
