@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "runtime/plan_memory.h"
 
 namespace sectionflow {
 namespace {
@@ -14,6 +15,7 @@ std::string described(const LiveTensor& tensor) {
 }
 
 constexpr int kNowhere = -1;
+const std::string kUsualAdvice = "cut the graph into more sections near this step, or make the batch smaller";
 
 /// Where an operand lies in device memory, variables left out.
 int storage_of(const Operand& operand, const Program& program) {
@@ -58,12 +60,18 @@ std::size_t operand_bytes(const Step& step, const Program& program) {
   return bytes - most_rounded - std::min(bytes - most_rounded, in_place_bytes(step, program));
 }
 
+/// Variables at home in host memory, up to where the first tensor may lie.
+std::size_t bytes_before_host_tensors(const ProgramReport& report) {
+  return round_up(report.host_persistent_bytes, alignment_of(Tier::host));
+}
+
 /// A tensor at the fullest step that might rest elsewhere if host memory were not too small for it; null: there is
 /// none.
 const LiveTensor* too_large_for_host(const ProgramReport& report) {
   const bool may_rest = report.disk_budget_bytes > 0 || report.bytes_out > 0 || !report.advice.empty();
   if (!may_rest) return nullptr;
-  const std::size_t room = report.host_budget_bytes - std::min(report.host_budget_bytes, report.host_persistent_bytes);
+  const std::size_t room =
+      report.host_budget_bytes - std::min(report.host_budget_bytes, bytes_before_host_tensors(report));
   const auto found = std::find_if(report.largest_live.begin(), report.largest_live.end(),
                                   [&](const LiveTensor& live) { return live.bytes > room && live.type != "scratch"; });
   return found == report.largest_live.end() ? nullptr : &*found;
@@ -100,11 +108,12 @@ std::string device_advice(const ProgramReport& report) {
   }
   if (const LiveTensor* large = too_large_for_host(report)) {
     return text_of("host_memory of ", bytes_text(report.host_budget_bytes), " is too small for ", described(*large),
-                   ", which so cannot leave the device, not even for the disk: give at least ", large->bytes,
-                   " bytes of host_memory, cut the graph into more sections near this step, or make the batch smaller");
+                   ", which so cannot leave the device, not even for the disk: give at least ",
+                   bytes_before_host_tensors(report) + large->bytes, " bytes of host_memory, ",
+                   // What keeps it on the device besides.
+                   report.advice.empty() ? kUsualAdvice : report.advice);
   }
-  if (!report.advice.empty()) return report.advice;
-  return "cut the graph into more sections near this step, or make the batch smaller";
+  return report.advice.empty() ? kUsualAdvice : report.advice;
 }
 
 std::string host_advice(const ProgramReport& report) {

@@ -32,6 +32,7 @@ struct Session::Pending {
   Program* program = nullptr;
   std::any note;
   std::vector<HostTensor> feeds;  ///< copies, one an entry of Schedule::feeds
+  bool is_measured = false;       ///< the canaries were there before it began
 };
 
 Session::Session(Graph& graph, SessionOptions options, Where where)
@@ -164,7 +165,7 @@ std::vector<HostTensor> Session::play(Program& program, const Feeds& feeds, cons
   if (measuring_) begin_measurement(program);
   auto fetched = play_range(program, 0, static_cast<StepIndex>(program.schedule.steps.size()),
                             feed_pointers(program, feeds), options);
-  finish(program, program.advances_cycle);
+  finish(program, program.advances_cycle, measuring_);
   return fetched;
 }
 
@@ -179,6 +180,7 @@ std::vector<HostTensor> Session::play_forward_half(Program& program, const Feeds
   auto pending = std::make_unique<Pending>();
   pending->program = &program;
   pending->note = std::move(note);
+  pending->is_measured = measuring_;
   for (std::size_t i = 0; i < pointers.size(); ++i) {
     const NodeId placeholder = program.schedule.feeds[i];
     HostTensor copy(graph_->node(placeholder).output_types()[0].dtype, program.signature.shapes.at(placeholder));
@@ -210,12 +212,14 @@ std::vector<HostTensor> Session::play_backward_half(Program* instead, const Play
              "', which the forward pass did not use; fetch them from run_full_cycle");
     pointers.push_back(pending_->feeds[static_cast<std::size_t>(found - known.begin())].bytes());
   }
-  if (measuring_ && instead != nullptr) extend_measurement(program);
+  // Canaries that are written now would take the place of what the forward half has left.
+  const bool is_measured = measuring_ && pending_->is_measured;
+  if (is_measured && instead != nullptr) extend_measurement(program);
   auto fetched = play_range(program, instead != nullptr ? 0 : program.schedule.half,
                             static_cast<StepIndex>(program.schedule.steps.size()), pointers, options);
   const Program& forward = *pending_->program;
   pending_.reset();
-  finish(program, program.advances_cycle);
+  finish(program, program.advances_cycle, is_measured);
   if (instead != nullptr) add_forward_half(forward);
   return fetched;
 }

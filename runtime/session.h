@@ -164,7 +164,8 @@ class Session {
   void clear_statistics();
 
   /// While on, every playing fills the planned region with a canary first and afterwards finds out how far it was
-  /// written: Statistics::measured_peak_bytes. Costs a write and a read of the region.
+  /// written: Statistics::measured_peak_bytes. Costs a write and a read of the region. Of a cycle that is run by halves
+  /// it is found out where this is on for both.
   void set_measuring(bool on) { measuring_ = on; }
   /// While set, every executed step is added. The trace must outlive its use.
   void set_trace(Trace* trace) { trace_ = trace; }
@@ -256,7 +257,7 @@ class Session {
   void extend_measurement(const Program& program);
   /// The statistics of a cycle whose backward half was another program than its forward half.
   void add_forward_half(const Program& forward);
-  void finish(const Program& program, bool completed);
+  void finish(const Program& program, bool completed, bool is_measured);
   void check_feeds(const Feeds& feeds) const;
   void check_not_pending(const char* call) const;
   std::byte* variable_bytes(Value variable, const char* call);

@@ -76,7 +76,7 @@ void Session::add_forward_half(const Program& forward) {
   }
 }
 
-void Session::finish(const Program& program, bool completed) {
+void Session::finish(const Program& program, bool completed, bool is_measured) {
   if (completed) ++cycle_;
   for (const Storage& storage : program.storage.storages) {
     if (storage.tier != Tier::device) continue;
@@ -88,7 +88,7 @@ void Session::finish(const Program& program, bool completed) {
   statistics_.planned_disk_peak_bytes = program.report.disk_peak_bytes;
   statistics_.measured_peak_bytes = 0;
   statistics_.measured_host_peak_bytes = statistics_.measured_disk_peak_bytes = 0;
-  if (measuring_) {
+  if (is_measured) {
     const std::size_t touched = arena().highest_touched(program.transient_offset);
     statistics_.measured_peak_bytes = touched > program.transient_offset ? touched : layout_.end_bytes;
     statistics_.measured_host_peak_bytes = swaps_->measured_host_peak(program);

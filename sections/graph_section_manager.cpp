@@ -244,6 +244,8 @@ void GraphSectionManager::prepare_training(Where where) {
     std::vector<Operation> before = training_;
     when_rolled_back([this, before, was_prepared = prepared_, prepared_at = prepared_at_]() mutable {
       training_.swap(before);
+      // Cycles that were compiled in between are of other updates.
+      ++num_choices_;
       map_ = {};
       prepared_ = was_prepared;
       prepared_at_ = prepared_at;

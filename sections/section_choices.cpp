@@ -118,7 +118,10 @@ void GraphSectionManager::set_section_options(SectionOptions options, Where wher
       check_tensor_names(options);
     }
     // They may name tensors of a change that is still open.
-    when_rolled_back([this, before = default_options_]() mutable { std::swap(default_options_, before); });
+    when_rolled_back([this, before = default_options_]() mutable {
+      std::swap(default_options_, before);
+      ++num_choices_;
+    });
     default_options_ = std::move(options);
     ++num_choices_;
   });

@@ -34,6 +34,7 @@ class PerAxis {
       : numbers_{static_cast<std::int64_t>(numbers)...} {}
   constexpr PerAxis(const std::array<std::int64_t, rank>& numbers) : numbers_(numbers) {}  // NOLINT
 
+  /// An axis at a time, as of an array.
   static constexpr std::size_t size() { return rank; }
   constexpr std::int64_t& operator[](std::size_t axis) { return numbers_[axis]; }
   constexpr std::int64_t operator[](std::size_t axis) const { return numbers_[axis]; }

@@ -43,6 +43,14 @@ static_assert(!std::is_constructible_v<PerAxis<2>, int, int, int>);
 static_assert(!std::is_constructible_v<PerAxis<2>, double>, "axes are counted in whole elements");
 static_assert(!std::is_constructible_v<Padding3d, int, int>);
 
+constexpr PerAxis<3> written_one_by_one() {
+  PerAxis<3> numbers;
+  for (auto& number : numbers) number = 1;
+  numbers[numbers.size() - 1] = 2;
+  return numbers;
+}
+static_assert(written_one_by_one() == PerAxis<3>(1, 1, 2), "as an array is");
+
 TEST(PerAxis, LayersAndOperationsTakeOneNumberOrOneAnAxis) {
   Graph graph;
   const Value x = placeholder(graph, "x", {2, 8, 8, 3}), x3 = placeholder(graph, "x3", {2, 8, 8, 8, 3});

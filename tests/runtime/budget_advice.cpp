@@ -123,7 +123,14 @@ TEST(BudgetAdvice, ATensorThatCannotLeaveTheDeviceForWantOfHostMemoryIsNamed) {
   report.planned_peak_bytes = 2_MiB;
   report.largest_live = {{"of this operation", "scratch", 500}, {"conv2d", "f32[90]", 360}};
   EXPECT_THAT(hint_of(report), AllOf(HasSubstr("host_memory of 100 B is too small for 'conv2d' f32[90]"),
-                                     HasSubstr("at least 360 bytes")));
+                                     HasSubstr("at least 360 bytes"), HasSubstr("cut the graph")));
+  // Neither what rests there already, in whole pages, nor the policies that keep the tensor are forgotten.
+  report.host_budget_bytes = 400;
+  report.host_persistent_bytes = 64;
+  report.advice = "let border tensors rest in host memory, or make the batch smaller";
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("at least 4456 bytes"), HasSubstr(report.advice)));
+  report.host_persistent_bytes = 0;
+  report.advice.clear();
   report.host_budget_bytes = 360;
   EXPECT_THAT(hint_of(report), AllOf(HasSubstr("cut the graph into more sections"), Not(HasSubstr("host_memory"))));
 }

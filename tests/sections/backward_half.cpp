@@ -199,6 +199,25 @@ TEST(BackwardHalf, WhatTheForwardHalfHasTakenCountsInEveryTier) {
   }
 }
 
+TEST(BackwardHalf, MeasuringThatBeginsBetweenTheHalvesTouchesNothingAndTellsNothing) {
+  const auto play = [](bool before, bool between) {
+    Skipping t;
+    Session session(t.graph, {.device_memory = 64_MiB, .threads = 1});
+    session.initialize();
+    session.set_measuring(before);
+    (void)t.manager.run_forward(session, {t.loss}, t.feeds);
+    session.set_measuring(between);
+    (void)t.manager.run_backward(session, std::vector<std::vector<Value>>{{}, {}, {t.middle}});
+    EXPECT_EQ(session.statistics().measured_peak_bytes,
+              before && between ? session.statistics().planned_peak_bytes : 0U);
+    return TrainingState{read_variables(session), {}};
+  };
+  const TrainingState unmeasured = play(false, false);
+  EXPECT_EQ(first_difference(unmeasured, play(false, true)), "");
+  EXPECT_EQ(first_difference(unmeasured, play(true, false)), "");
+  EXPECT_EQ(first_difference(unmeasured, play(true, true)), "");
+}
+
 /// Two fetches: one that waits for an update, and one that makes that update wait for the run of the first section.
 struct Settled {
   Settled() {

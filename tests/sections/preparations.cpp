@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <optional>
 #include <stdexcept>
 
@@ -204,6 +205,28 @@ TEST(Preparations, OptionsThatNameATensorThatIsTakenOutAgainAreForgotten) {
                std::runtime_error);
   (void)t.manager.run_full_cycle(*t.session, {t.net.loss}, t.net.feeds());
   EXPECT_EQ(t.session->completed_cycles(), 1U);
+}
+
+TEST(Preparations, ACycleThatWasPlannedByAChoiceThatIsTakenBackIsNotPlayed) {
+  struct TakenBack {};
+  Counting c;
+  c.cycle();
+  const std::size_t on_host = c.session->statistics().planned_host_peak_bytes;
+  c.graph.add_to_collection(kUpdateOperations, c.count_up());
+  const auto plan_and_take_back = [&](const std::function<void()>& choose) {
+    const auto change = [&] {
+      choose();
+      (void)c.manager.plan(*c.session, {c.net.loss}, types_of(c.net.feeds()));
+      throw TakenBack();
+    };
+    EXPECT_THROW(c.graph.all_or_nothing(change), TakenBack);
+  };
+  plan_and_take_back([&] { c.manager.prepare_training(); });
+  c.cycle();
+  EXPECT_EQ(c.counted(), 0) << "an update that training_operations() does not name";
+  plan_and_take_back([&] { c.manager.set_section_options({.borders = BorderPolicy::host}); });
+  c.cycle();
+  EXPECT_EQ(c.session->statistics().planned_host_peak_bytes, on_host);
 }
 
 TEST(HalvesOfTwoSessions, AreEachRunToTheirEndByOneManager) {
