@@ -31,11 +31,11 @@ void find_influenced(Differentiation& d) {
     const Node& node = d.loss.graph().node(id);
     const GradientEntry* entry = d.registry.find(node.op().name);
     if ((entry != nullptr && entry->is_zero()) || node.output_types().empty()) continue;
-    for (std::size_t i = 0; i < node.inputs().size() && !d.influenced[id]; ++i) {
+    for (std::size_t i = 0; i < node.inputs().size(); ++i) {
       const Value input = node.inputs()[i];
       SF_CHECK(input.node().id() < id, ArgumentError, "gradients through ", node.label(), ": its input '", input.name(),
                "' was put in later", hint("call gradients() and minimize() before Lms::run() and replace_input()"));
-      d.influenced[id] = carries_gradient(d.registry, node, i) && d.depends_on_sources(input);
+      if (carries_gradient(d.registry, node, i) && d.depends_on_sources(input)) d.influenced[id] = true;
     }
   }
 }

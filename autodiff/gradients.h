@@ -13,10 +13,9 @@ struct GradientAndVariable {
   Value variable;
 };
 
-/// d loss / d variable for each variable, by adding nodes to the graph. Contributions to one value are summed in the
-/// order of the nodes that read it, whatever is executed when. Each new node takes the group of the node that it
-/// differentiates; a sum of gradients takes the group of the nodes that read the value, or, where they are of several
-/// groups, that of the value's own node.
+/// d loss / d variable for each variable, by adding nodes to the graph. Contributions to one value are summed from
+/// the last of the nodes that read it to the first, whatever is executed when. Each new node takes the group of the
+/// node that it differentiates; a sum of gradients that of the reader whose part it adds.
 /// Gradients are values like others: a loss may depend on them, and be differentiated again.
 /// Shapes: loss [] f32; each gradient like its variable. `variables` may be any f32 values.
 /// Throws: ShapeError when the loss is no scalar; ArgumentError naming a variable that belongs to another graph, one

@@ -67,7 +67,7 @@ void write_whole_file(const std::filesystem::path& path, std::string_view bytes,
 void write_whole_file_in(const std::filesystem::path& folder, const std::string& name, std::string_view bytes,
                          const std::string& what) {
   std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
+  if (!folder.empty()) std::filesystem::create_directories(folder, failed);
   SF_CHECK(!failed, DataError, what, ": the folder '", folder.string(), "' cannot be made (", failed.message(), ")",
            hint("choose another folder, in which this process may write"));
   write_whole_file(folder / name, bytes, what);

@@ -13,7 +13,7 @@ std::string read_whole_file(const std::filesystem::path& path, std::size_t most_
 
 /// Writes these bytes as a file, which appears whole or not at all; see AtomicFile. Throws: DataError.
 void write_whole_file(const std::filesystem::path& path, std::string_view bytes, const std::string& what);
-/// The same in a folder, which is made, with those above it, where it is not there yet.
+/// The same in a folder, which is made, with those above it, where it is not there yet; empty: the one of the process.
 void write_whole_file_in(const std::filesystem::path& folder, const std::string& name, std::string_view bytes,
                          const std::string& what);
 

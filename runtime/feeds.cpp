@@ -1,6 +1,8 @@
 #include "runtime/feeds.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 
 #include "base/bfloat16.h"
@@ -9,6 +11,15 @@
 
 namespace sectionflow {
 namespace {
+
+/// The number in bf16, rounded once. By way of f32 it would be rounded twice: what f32 puts in the middle of two
+/// numbers of bf16 may have been on either side of it.
+BFloat16 narrowed(double number) {
+  const auto nearest = static_cast<float>(number);
+  const bool is_middle = (std::bit_cast<std::uint32_t>(nearest) & 0xFFFFU) == 0x8000U;
+  if (!is_middle || static_cast<double>(nearest) == number) return BFloat16(nearest);
+  return BFloat16(std::nextafter(nearest, number < nearest ? -HUGE_VALF : HUGE_VALF));
+}
 
 /// What is called nearly as `value`, which is of another graph or of none.
 Fact nearest_in(const Graph& graph, Value value, bool placeholders_alone) {
@@ -62,7 +73,7 @@ FeedData FeedData::rounded_to(Dtype dtype) const {
   double number = 0;
   std::memcpy(&number, scalar_.data(), sizeof(number));
   const auto rounded = static_cast<float>(number);
-  const BFloat16 narrow(rounded);
+  const BFloat16 narrow = narrowed(number);
   const bool holds = dtype == Dtype::f32 ? std::isfinite(rounded) : std::isfinite(static_cast<float>(narrow));
   if (std::isfinite(number) && !holds) return *this;
   return dtype == Dtype::f32 ? FeedData(rounded) : FeedData(Dtype::bf16, &narrow, sizeof(narrow));

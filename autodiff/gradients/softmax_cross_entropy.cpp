@@ -7,6 +7,7 @@
 #include "autodiff/own_statistics.h"
 #include "graph/ops/gather.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/reshape.h"
 #include "graph/ops/softmax.h"
 
 namespace sectionflow {
@@ -63,7 +64,8 @@ std::vector<Value> softmax_cross_entropy_grad_gradient(const GradientRequest& r)
   std::vector<Value> gradients(r.wanted.size());
   if (r.wanted[0]) gradients[0] = reduce_sum(g * unit, {.axes = {-1}});
   if (r.wanted[2]) {
-    const Value per_row = dloss * label_sums(labels, options, unit);
+    // The labels may know the number of rows, and the logits not.
+    const Value per_row = dloss * reshape_like(label_sums(labels, options, unit), dloss);
     gradients[2] = softmax_grad(g, softmax(logits)) * reduce_grad(per_row, logits, {Reduction::sum, {.axes = {-1}}});
   }
   return gradients;

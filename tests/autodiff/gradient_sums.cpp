@@ -22,6 +22,8 @@
 namespace sectionflow {
 namespace {
 
+using testing_support::weight;
+
 /// The ops of the nodes that `gradients` added, from `first` on.
 std::vector<std::string> ops_added(const Graph& graph, NodeId first) {
   std::vector<std::string> ops;

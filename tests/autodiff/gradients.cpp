@@ -20,6 +20,7 @@
 #include "graph/ops/reduce.h"
 #include "graph/ops/reshape.h"
 #include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/unary.h"
 #include "tests/autodiff/weight.h"
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
@@ -191,6 +192,21 @@ TEST(Gradients, LabelsThatDependOnAVariableAreRefused) {
   const Value loss = mean(softmax_cross_entropy(placeholder(graph, "logits", {4, 3}), w));
   const std::string text = error_text<ArgumentError>([&] { gradients(loss, {w}); });
   EXPECT_TRUE(contains(text, "labels 'w'")) << text;
+}
+
+TEST(Gradients, AreRefusedWhereAnyInputWasPutInLater) {
+  // Of the second input, too, whose part would be left out: what it is made of is differentiated before its reader.
+  for (int late : {0, 1}) {
+    Graph graph;
+    const Value w = weight(graph, "w", {2});
+    const Value sum = add(w, w);
+    const Value squared = square(w);
+    graph.replace_input(sum.node(), late, squared);
+    const Value loss = reduce_sum(sum);
+    const std::string text = error_text<ArgumentError>([&] { gradients(loss, {w}); });
+    EXPECT_TRUE(contains(text, squared.name())) << text;
+    EXPECT_TRUE(contains(text, "put in later")) << text;
+  }
 }
 
 TEST(Gradients, DoNotShiftTheRandomNumbersOfTheModel) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -23,6 +24,7 @@
 #include "graph/ops/pool2d.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/softmax.h"
+#include "graph/ops/softmax_cross_entropy.h"
 #include "graph/ops/stop_gradient.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/op_case.h"
@@ -153,6 +155,12 @@ const ModelCase kModels[] = {
      }},
     {"attention", {2, 2, 3, 4}, [](Graph&, Value x) { return attention(x, x * x, x, {.causal = true}); }},
     {"softmax", {3, 5}, [](Graph&, Value x) { return square(softmax(x)) * log_softmax(x); }},
+    {"cross entropy of labels whose number is known",
+     {3, 5},
+     [](Graph& graph, Value x) {
+       const Value labels = constant(graph, HostTensor::of<std::int32_t>({3}, {0, 4, 2}));
+       return softmax_cross_entropy(x, labels, {.label_smoothing = 0.1F, .class_weights = channels(graph, 5, 0.7F)});
+     }},
     {"largest", {3, 5}, [](Graph&, Value x) { return square(reduce_max(x * x, {.axes = {-1}})); }},
     {"pow and clip",
      {3, 5},

@@ -213,6 +213,17 @@ TEST(AtomicFile, LeavesTheOldFileWhereItIsNotCommitted) {
   EXPECT_EQ(folder.num_files(), 1U);
 }
 
+TEST(WholeFile, AppearsInAFolderThatIsMadeOrInThatOfTheProcess) {
+  const TemporaryFolder folder;
+  write_whole_file_in(folder.path() / "a" / "b", "file", "new", "save");
+  EXPECT_EQ(read_whole_file(folder.path() / "a" / "b" / "file", 8, "read"), "new");
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  EXPECT_NO_THROW(write_whole_file_in("", "file", "here", "save"));
+  fs::current_path(before);
+  EXPECT_EQ(read_whole_file(folder.path() / "file", 8, "read"), "here");
+}
+
 TEST(WholeFile, RefusesPipesFoldersAndWhatIsTooLarge) {
   const TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);

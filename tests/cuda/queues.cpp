@@ -11,6 +11,7 @@
 #include "graph/layers.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/reshape.h"
 #include "runtime/queue_program.h"

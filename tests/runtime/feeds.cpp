@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -102,6 +103,25 @@ TEST(Feeds, ANumberIsRoundedToTheDtypeOfItsPlaceholder) {
               ThrowsMessage<ArgumentError>(HasSubstr("is f64[]; wanted i32[]")));
   // Nothing but a number that is written out: tensors keep their dtype.
   EXPECT_THROW(session.run(single, {{single, HostTensor::scalar(0.001)}}), ArgumentError);
+}
+
+TEST(Feeds, ANumberIsRoundedOnce) {
+  Graph graph;
+  const Value narrow = placeholder(graph, "narrow", {}, Dtype::bf16);
+  Session session(graph, {.device_memory = 1_MiB, .threads = 1});
+  session.initialize();
+  // Beside the middle of 1 and its neighbour in bf16, which is where f32 would put them.
+  constexpr double kStep = 0x1p-7, kLittle = 0x1p-40;
+  for (const auto& [number, wanted] : {std::pair(1 + kStep / 2 + kLittle, 1 + kStep),
+                                       {1 + kStep / 2 - kLittle, 1.0},
+                                       {1 + kStep / 2, 1.0},
+                                       {1 + kStep * 3 / 2 - kLittle, 1 + kStep},
+                                       {1 + kStep * 3 / 2 + kLittle, 1 + kStep * 2},
+                                       {1 + kStep * 3 / 2, 1 + kStep * 2}}) {
+    for (const double sign : {1.0, -1.0}) {
+      EXPECT_EQ(session.run(narrow, {{narrow, sign * number}}).item<BFloat16>(), sign * wanted) << number;
+    }
+  }
 }
 
 static_assert(!std::is_constructible_v<FeedData, const float*>, "an address is no boolean");
