@@ -37,6 +37,14 @@ bool is_shared(const std::string& path, const std::set<std::string>& families, c
   return sharing.size() >= 2;
 }
 
+/// Whether these are more tests of a family: tests/ops/<family>_<what>.cpp.
+bool are_more_tests(const std::string& path, const std::set<std::string>& families) {
+  if (!path.starts_with("tests/ops/")) return false;
+  const std::string name = fs::path(path).stem().string();
+  return std::any_of(families.begin(), families.end(),
+                     [&](const std::string& family) { return name.starts_with(family + "_"); });
+}
+
 /// Families without a room, and rooms without a family.
 Texts missing_and_stray_rooms(const std::string& op_list, const Files& files) {
   const std::set<std::string> families = families_of(op_list);
@@ -57,7 +65,7 @@ Texts missing_and_stray_rooms(const std::string& op_list, const Files& files) {
   for (const std::string& path : paths) {
     for (const std::string folder : {"graph/ops/", "autodiff/gradients/", "tests/ops/"}) {
       if (!path.starts_with(folder) || families.contains(fs::path(path).stem().string())) continue;
-      if (is_shared(path, families, files)) continue;
+      if (is_shared(path, families, files) || are_more_tests(path, families)) continue;
       complaints.push_back(path + " belongs to no family");
     }
   }
@@ -77,6 +85,11 @@ TEST(OpFamilies, MissingAndStrayRoomsAreFlagged) {
   Files more = all;
   more.push_back({"graph/ops/attic.cpp", ""});
   EXPECT_EQ(missing_and_stray_rooms(list, more), (Texts{"graph/ops/attic.cpp belongs to no family"}));
+  Files tested = all;
+  tested.push_back({"tests/ops/pool_sums.cpp", ""});
+  EXPECT_EQ(missing_and_stray_rooms(list, tested), kNone);
+  tested.push_back({"graph/ops/pool_sums.cpp", ""});
+  EXPECT_EQ(missing_and_stray_rooms(list, tested), (Texts{"graph/ops/pool_sums.cpp belongs to no family"}));
   more[1].text = "#include \"graph/ops/attic.h\"\n";
   EXPECT_EQ(missing_and_stray_rooms(list, more), (Texts{"graph/ops/attic.cpp belongs to no family"}));
 }
