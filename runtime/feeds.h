@@ -25,7 +25,7 @@ class FeedData {
   FeedData(float value) : FeedData(Dtype::f32, &value, sizeof(value)) {}                                     // NOLINT
   FeedData(std::int32_t value) : FeedData(Dtype::i32, &value, sizeof(value)) {}                              // NOLINT
   FeedData(std::int64_t value) : FeedData(Dtype::i64, &value, sizeof(value)) {}                              // NOLINT
-  /// A number as it is written, 0.001: a Feed rounds it to its placeholder's f32 or bf16. Otherwise f64.
+  /// A number, written out (0.001) or a variable: a Feed rounds it to its placeholder's f32 or bf16. Otherwise f64.
   FeedData(double value) : FeedData(Dtype::f64, &value, sizeof(value)) { is_number_ = true; }  // NOLINT
   FeedData(const void*) = delete;  ///< an address is no boolean: feed a TensorView of it
 

@@ -59,7 +59,7 @@ struct SessionOptions {
   bool record_cycles = true;
   /// Host memory that compiled programs may take, one for each fetches and feed signature; beyond it those go whose
   /// last use is longest ago, and are compiled again when they are wanted. The latest and that of a pending forward
-  /// half always stay. Estimated: the bytes that libraries take are theirs to know.
+  /// half always stay, so that 0 keeps these alone. Estimated: the bytes that libraries take are theirs to know.
   std::size_t program_memory = std::size_t{256} << 20;
   /// Compute threads; 0: every core that the process may use. Results are the same bits only for the same number. At
   /// most OpenMP's limit (OMP_THREAD_LIMIT); Session::threads() tells. Of more than one, calls from inside a parallel
@@ -72,7 +72,8 @@ struct SessionOptions {
   bool poison = false;
   /// Verify every compiled program by the independent checker.
   bool check_schedules = false;
-  /// Refuse feeds that hold NaN or infinity, before anything runs. Reads every float feed once more.
+  /// Refuse feeds that hold NaN or infinity, before anything runs. Reads every float feed once more. Integers are not
+  /// checked: a label outside the classes gives a NaN loss (softmax_cross_entropy).
   bool check_feeds = false;
 };
 

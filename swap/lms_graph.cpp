@@ -43,11 +43,10 @@ bool is_of_other_mode(const Node& node, bool is_training) {
 [[noreturn]] void throw_unmatched(const char* parameter, const char* kind, const std::string& wanted,
                                   const std::vector<std::string>& known) {
   const auto nearest = nearest_spelling(wanted, known);
-  throw ArgumentError(
-      error_text_of(
-          "Lms: ", parameter, " has '", wanted, "', and no node of the graph has such a ", kind,
-          nearest ? hint("did you mean '", *nearest, "'?") : hint("leave it out, or look at write_dot(graph)")),
-      ErrorCode::lms_scope);
+  throw ArgumentError(error_text_of("Lms: ", parameter, " has '", wanted, "', and no node of the graph has that ", kind,
+                                    nearest ? hint("did you mean '", *nearest, "'?")
+                                            : hint("leave it out, or look at write_dot(stream, graph)")),
+                      ErrorCode::lms_scope);
 }
 
 }  // namespace
