@@ -57,8 +57,16 @@ std::map<std::string, std::string> take_hashes(Metadata& metadata, const std::st
   if (of_metadata != metadata.end()) {
     SF_CHECK(of_metadata->second == metadata_hash(metadata), DataError, where,
              "its metadata are damaged: they do not have the hash that was saved with them",
-             hint("take another copy; a program that means to change the metadata drops 'xxh3' from them"));
+             hint("take another copy; a program that means to change the metadata drops 'xxh3' and every 'xxh3:NAME' "
+                  "from them"));
     metadata.erase(of_metadata);
+  } else {
+    // Who writes hashes of tensors writes that of the metadata beside them: its key itself is damaged.
+    const auto any = metadata.lower_bound(std::string(kOfTensor));
+    SF_CHECK(any == metadata.end() || !any->first.starts_with(kOfTensor), DataError, where,
+             "its metadata are damaged: they have the hash '", any->first, "', and not their own, 'xxh3'",
+             hint("take another copy; a program that means to change the metadata drops 'xxh3' and every 'xxh3:NAME' "
+                  "from them"));
   }
   std::map<std::string, std::string> hashes;
   for (auto entry = metadata.begin(); entry != metadata.end();) {

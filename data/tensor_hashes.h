@@ -22,7 +22,8 @@ std::string tensor_hash(const TensorView& tensor);
 void add_hashes(const std::vector<NamedView>& tensors, Metadata& metadata);
 
 /// Takes the hashes out of the metadata and gives them back by the names of the tensors.
-/// Throws: DataError, beginning with `where`, when the metadata have a hash that is not theirs.
+/// Throws: DataError, beginning with `where`, when the metadata have a hash that is not theirs, or hashes of tensors
+/// and none of their own.
 std::map<std::string, std::string> take_hashes(Metadata& metadata, const std::string& where);
 
 }  // namespace sectionflow

@@ -14,6 +14,7 @@ using namespace sectionflow;
 
 struct Arguments {
   std::int64_t batch = 50;
+  std::int64_t test_batch = 50;
   std::int64_t steps = 1500;
   std::string data = kFashionMnistFolder;
   std::uint64_t seed = 0;
@@ -31,7 +32,6 @@ struct Arguments {
 constexpr std::int64_t kCompareSteps = 5;
 /// So often the tutorial tells how much of the next batch is classified rightly.
 constexpr std::int64_t kAccuracySteps = 100;
-constexpr std::int64_t kTestBatch = 500;
 /// Training of the whole default length is expected to get here.
 constexpr double kWantedAccuracy = 0.85;
 
@@ -57,6 +57,11 @@ struct Training {
   double accuracy(const Batch& batch) {
     auto [share] = session->run({net.accuracy}, feeds(batch, false));
     return static_cast<double>(share.item<float>());
+  }
+  /// Of a run that takes the accuracy of a batch.
+  ProgramReport plan_accuracy(std::int64_t batch) {
+    return session->plan({net.accuracy},
+                         {{net.images, {batch, 28, 28, 1}}, {net.labels, {batch}}, {net.is_training, false}});
   }
   ProgramReport plan(std::int64_t batch) {
     return session->plan({net.loss},
@@ -90,8 +95,8 @@ bool is_identical(const Dataset& data, const Arguments& arguments) {
   return same;
 }
 
-double test_accuracy(Training& training, const Dataset& data) {
-  BatchLoader loader(data, {.batch = kTestBatch, .shuffle = false});
+double test_accuracy(Training& training, const Dataset& data, std::int64_t batch_size) {
+  BatchLoader loader(data, {.batch = batch_size, .shuffle = false});
   double correct = 0, count = 0;
   while (const auto batch = loader.next()) {
     const auto size = static_cast<double>(batch->images.shape()[0]);
@@ -130,12 +135,14 @@ int run(const Arguments& arguments) {
   std::printf("device memory for batch %lld: %s without swaps, %s as edited, with %s on the host\n",
               static_cast<long long>(arguments.batch), bytes_text(plain.planned_peak_bytes).c_str(),
               bytes_text(report.planned_peak_bytes).c_str(), bytes_text(report.host_peak_bytes).c_str());
+  std::printf("device memory for the test, batch %lld: %s\n", static_cast<long long>(arguments.test_batch),
+              bytes_text(training.plan_accuracy(arguments.test_batch).planned_peak_bytes).c_str());
   std::fflush(stdout);
   training.session->initialize();
   // A budget that is too small for the test alone is refused before training, not behind it.
-  (void)training.accuracy(*BatchLoader(data.test, {.batch = kTestBatch, .shuffle = false}).next());
+  (void)training.accuracy(*BatchLoader(data.test, {.batch = arguments.test_batch, .shuffle = false}).next());
   train(training, data.train, arguments);
-  const double accuracy = test_accuracy(training, data.test);
+  const double accuracy = test_accuracy(training, data.test, arguments.test_batch);
   std::cout << "test accuracy " << accuracy << "\n";
   if (!arguments.no_lms && plain.fits) {
     const bool same = is_identical(data.train, arguments);
@@ -148,6 +155,9 @@ int run(const Arguments& arguments) {
 
 void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--batch", arguments.batch, "images in a batch")->check(CLI::Range(1, 60000))->capture_default_str();
+  app.add_option("--test-batch", arguments.test_batch, "images in a batch of the test, which is held to the budget too")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
   app.add_option("--steps", arguments.steps, "training steps")->check(CLI::Range(1, 1000000))->capture_default_str();
   app.add_option("--data", arguments.data, "folder with the four MNIST files, or 'synthetic'")->capture_default_str();
   app.add_option("--seed", arguments.seed, "of initial values and of the order of images")->capture_default_str();

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "runtime/build_schedule.h"
 #include "runtime/plan_memory.h"
 
 namespace sectionflow {
@@ -15,7 +16,6 @@ std::string described(const LiveTensor& tensor) {
 }
 
 constexpr int kNowhere = -1;
-const std::string kUsualAdvice = "cut the graph into more sections near this step, or make the batch smaller";
 
 /// Where an operand lies in device memory, variables left out.
 int storage_of(const Operand& operand, const Program& program) {
@@ -68,7 +68,8 @@ std::size_t bytes_before_host_tensors(const ProgramReport& report) {
 /// A tensor at the fullest step that might rest elsewhere if host memory were not too small for it; null: there is
 /// none.
 const LiveTensor* too_large_for_host(const ProgramReport& report) {
-  const bool may_rest = report.disk_budget_bytes > 0 || report.bytes_out > 0 || !report.advice.empty();
+  const bool may_rest =
+      report.disk_budget_bytes > 0 || report.bytes_out > 0 || report.may_swap || !report.advice.empty();
   if (!may_rest) return nullptr;
   const std::size_t room =
       report.host_budget_bytes - std::min(report.host_budget_bytes, bytes_before_host_tensors(report));
@@ -77,15 +78,111 @@ const LiveTensor* too_large_for_host(const ProgramReport& report) {
   return found == report.largest_live.end() ? nullptr : &*found;
 }
 
+/// What the step reads and changes of variables that are at home on the device.
+std::size_t variable_bytes(const Step& step, const ConcreteGraph& graph) {
+  std::set<int> variables;
+  for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
+    for (const Operand& operand : *operands) {
+      if (operand.kind == Operand::Kind::variable) variables.insert(operand.index);
+    }
+  }
+  std::size_t bytes = 0;
+  for (int variable : variables) bytes += graph.types(variable)[0].bytes();
+  return bytes;
+}
+
+/// Whether the node computes from data that is fed, scalars such as a learning rate left out.
+bool reads_data(NodeId id, const Graph& graph) {
+  std::set<NodeId> seen;
+  std::vector<NodeId> open{id};
+  while (!open.empty()) {
+    const Node& node = graph.node(open.back());
+    open.pop_back();
+    if (!seen.insert(node.id()).second) continue;
+    if (node.op().name == "placeholder" && node.output_types()[0].shape.rank() > 0) return true;
+    for (const Value& input : node.inputs()) open.push_back(input.node().id());
+  }
+  return false;
+}
+
+/// Whether a batch of another size changes what the step's operands take. Where the graph leaves the batch open, their
+/// types tell; where it does not, all but updates that computes from data may change with it.
+bool changes_with_batch(const Step& step, const Schedule& schedule, const Graph& graph) {
+  const Node& node = graph.node(step.node);
+  const auto is_open = [](const TensorType& type) { return !type.shape.is_static(); };
+  const auto& outputs = node.output_types();
+  const auto& inputs = node.inputs();
+  if (std::any_of(outputs.begin(), outputs.end(), is_open) ||
+      std::any_of(inputs.begin(), inputs.end(), [&](const Value& input) { return is_open(input.type()); })) {
+    return true;
+  }
+  const bool leaves_open = std::any_of(schedule.feeds.begin(), schedule.feeds.end(),
+                                       [&](NodeId feed) { return is_open(graph.node(feed).output_types()[0]); });
+  if (leaves_open || is_update(node)) return false;
+  return reads_data(step.node, graph);
+}
+
+/// The ways that are left where no operation alone is too large, by the kind of the program.
+std::string usual_advice(const ProgramReport& report) {
+  const std::string batch = report.has_batch ? ", or make the batch smaller" : "";
+  if (report.initializes) return "give more device_memory, or make the model smaller";
+  const std::string swaps =
+      report.may_swap ? "" : "let tensors rest in host memory as the budget wants it (insert_swaps(session)), or ";
+  if (report.in_sections) {
+    return swaps + "train by the graph's sections (GraphSectionManager::run_full_cycle), which this run leaves unused" +
+           batch;
+  }
+  return swaps + "cut the graph into sections and train by them (GraphSectionManager::run_full_cycle)" + batch;
+}
+
+/// What to do where the operands of one operation are too large.
+std::string operation_advice(const ProgramReport& report) {
+  const LiveTensor& operation = report.largest_operation;
+  // What its own operands leave no room for does not fit with the variables gone either.
+  const bool swaps_help = report.persistent_bytes > 0 && report.largest_with_variables.bytes <= report.budget_bytes;
+  return text_of(
+      operation.name, " alone needs ", bytes_text(operation.bytes), " for its operands and scratch",
+      report.persistent_bytes > 0 ? text_of(", beside ", bytes_text(report.persistent_bytes), " of variables") : "",
+      report.batch_changes_largest
+          ? ": make the batch smaller, or compute it in parts"
+          : ": give more device_memory, or make the tensors of the model that it works on smaller",
+      swaps_help ? ", or let variables rest on the host (SessionOptions::swap_variables)" : "",
+      report.batch_changes_largest ? "" : "; no other batch helps", "; no cut into sections helps");
+}
+
+/// What to do where the variables alone are too large.
+std::string variables_advice(const ProgramReport& report) {
+  const LiveTensor& operation = report.largest_with_variables;
+  if (operation.bytes <= report.budget_bytes) {
+    return "the variables alone exceed device_memory: let them rest on the host (SessionOptions::swap_variables), take "
+           "an optimizer with fewer slots, or make the model smaller; no cut into sections helps";
+  }
+  return text_of("the variables alone exceed device_memory, and ", operation.name, " needs ",
+                 bytes_text(operation.bytes),
+                 " for its operands with its variables, so that it would not fit if they "
+                 "rested on the host: give more device_memory, or make the model smaller; no cut into sections helps");
+}
+
 }  // namespace
 
 void report_largest(const Program& program, const ConcreteGraph& graph, ProgramReport& report) {
-  for (const Step& step : program.schedule.steps) {
+  const Schedule& schedule = program.schedule;
+  report.in_sections = false;
+  for (const Step& step : schedule.steps) {
     if (step.kind != StepKind::compute) continue;
-    const std::size_t bytes = operand_bytes(step, program);
+    const Node& node = graph.graph().node(step.node);
+    if (node.group() != kNoGroup) report.in_sections = true;
+    const std::size_t bytes = operand_bytes(step, program), with_variables = bytes + variable_bytes(step, graph);
+    if (with_variables > report.largest_with_variables.bytes) {
+      report.largest_with_variables = {node.label(), "", with_variables};
+    }
     if (bytes <= report.largest_operation.bytes) continue;
-    report.largest_operation = {graph.graph().node(step.node).label(), "", bytes};
+    report.largest_operation = {node.label(), "", bytes};
+    report.batch_changes_largest = changes_with_batch(step, schedule, graph.graph());
   }
+  report.has_batch = std::any_of(schedule.feeds.begin(), schedule.feeds.end(), [&](NodeId feed) {
+    return graph.graph().node(feed).output_types()[0].shape.rank() > 0;
+  });
   for (const Buffer& buffer : program.schedule.buffers) {
     if (buffer.tier != Tier::host || buffer.bytes <= report.largest_on_host.bytes) continue;
     report.largest_on_host = {buffer.value.name(), graph.type(buffer.value).text(), buffer.bytes};
@@ -93,27 +190,19 @@ void report_largest(const Program& program, const ConcreteGraph& graph, ProgramR
 }
 
 std::string device_advice(const ProgramReport& report) {
-  if (report.persistent_bytes > report.budget_bytes) {
-    return "the variables alone exceed device_memory: let them rest on the host (SessionOptions::swap_variables), take "
-           "an optimizer with fewer slots, or make the model smaller; no cut into sections helps";
-  }
-  const LiveTensor& operation = report.largest_operation;
-  if (round_up(report.persistent_bytes) + operation.bytes > report.budget_bytes) {
-    return text_of(
-        operation.name, " alone needs ", bytes_text(operation.bytes), " for its operands and scratch",
-        report.persistent_bytes > 0 ? text_of(", beside ", bytes_text(report.persistent_bytes), " of variables") : "",
-        ": make the batch smaller, or compute it in parts",
-        report.persistent_bytes > 0 ? ", or let variables rest on the host (SessionOptions::swap_variables)" : "",
-        "; no cut into sections helps");
+  if (report.persistent_bytes > report.budget_bytes) return variables_advice(report);
+  if (round_up(report.persistent_bytes) + report.largest_operation.bytes > report.budget_bytes) {
+    return operation_advice(report);
   }
   if (const LiveTensor* large = too_large_for_host(report)) {
     return text_of("host_memory of ", bytes_text(report.host_budget_bytes), " is too small for ", described(*large),
                    ", which so cannot leave the device, not even for the disk: give at least ",
                    bytes_before_host_tensors(report) + large->bytes, " bytes of host_memory, ",
                    // What keeps it on the device besides.
-                   report.advice.empty() ? kUsualAdvice : report.advice);
+                   report.advice.empty() ? usual_advice(report) : report.advice);
   }
-  return report.advice.empty() ? kUsualAdvice : report.advice;
+  if (!report.advice.empty()) return report.advice;
+  return usual_advice(report);
 }
 
 std::string host_advice(const ProgramReport& report) {
@@ -127,10 +216,18 @@ std::string host_advice(const ProgramReport& report) {
                    report.disk_budget_bytes > 0 ? ", and passes through it as a whole on its way to the disk" : "",
                    ": give more host_memory, more device_memory, or make the batch smaller");
   }
-  return report.disk_budget_bytes > 0
-             ? "give more host memory, or more device memory, so that less must rest elsewhere"
-             : "give more host memory, a disk (SessionOptions::disk), or more device memory, so that less must rest "
-               "elsewhere";
+  if (report.disk_budget_bytes == 0) {
+    return "give more host memory, a disk (SessionOptions::disk), or more device memory, so that less must rest "
+           "elsewhere";
+  }
+  // What the disk has left would hold what host memory has not: another reason keeps it there.
+  const std::size_t left = report.disk_budget_bytes - std::min(report.disk_budget_bytes, report.disk_peak_bytes);
+  const bool disk_is_small = left < report.host_peak_bytes - report.host_budget_bytes;
+  return text_of("give more host memory, ",
+                 disk_is_small ? text_of("a larger disk, which is too small for this too (",
+                                         bytes_text(report.disk_budget_bytes), "), ")
+                               : std::string(),
+                 "or more device memory, so that less must rest elsewhere");
 }
 
 std::string disk_advice(const ProgramReport& report) {

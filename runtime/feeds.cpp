@@ -62,6 +62,43 @@ std::size_t first_not_finite(const FeedData& data) {
   return i;
 }
 
+/// What to feed in place of data of another dtype.
+std::string dtype_hint(const FeedData& data, Dtype wanted) {
+  const bool is_integer = data.type().dtype == Dtype::i32 || data.type().dtype == Dtype::i64;
+  if (data.type().shape.rank() == 0 && is_integer && is_floating(wanted)) {
+    std::int64_t whole = 0;
+    if (data.type().dtype == Dtype::i32) {
+      std::int32_t narrow = 0;
+      std::memcpy(&narrow, data.bytes(), sizeof(narrow));
+      whole = narrow;
+    } else {
+      std::memcpy(&whole, data.bytes(), sizeof(whole));
+    }
+    return text_of("write it with a point, ", whole, ".0: a number so written is rounded to the placeholder's float");
+  }
+  if (data.number() && wanted == Dtype::i32) return "write a whole number, without a point";
+  const bool is_scalar = data.number() || (data.type().shape.rank() == 0 && is_integer);
+  if (is_scalar && wanted == Dtype::i64) return "write it as an std::int64_t, as in std::int64_t{1}";
+  return text_of("feed data of ", dtype_name(wanted), ", or make the placeholder one of ",
+                 dtype_name(data.type().dtype), ": nothing is converted in silence");
+}
+
+void check_dtype(const Feed& feed) {
+  const TensorType& type = feed.data.type();
+  const Value& value = feed.value;
+  if (type.dtype == value.dtype()) return;
+  const Fact place{"value", value.node().place()};
+  const bool is_narrow = value.dtype() == Dtype::f32 || value.dtype() == Dtype::bf16;
+  // A number that a f32 or bf16 can hold has been rounded to it.
+  SF_CHECK_CODE(!feed.data.number() || !is_narrow, ArgumentError, ErrorCode::feed_dtype, "feed of '", value.name(),
+                "' is ", feed.data.number().value_or(0), ", which is out of the range of ", value.type().text(), place,
+                hint("numbers of ", dtype_name(value.dtype()),
+                     " reach about 3.4e38; feed a smaller one, or make the placeholder f64"));
+  throw ArgumentError(error_text_of("feed of '", value.name(), "' is ", type.text(), "; wanted ", value.type().text(),
+                                    place, hint(dtype_hint(feed.data, value.dtype()))),
+                      ErrorCode::feed_dtype);
+}
+
 }  // namespace
 
 FeedData::FeedData(Dtype dtype, const void* value, std::size_t num_bytes) : type_{dtype, {}} {
@@ -70,13 +107,19 @@ FeedData::FeedData(Dtype dtype, const void* value, std::size_t num_bytes) : type
 
 FeedData FeedData::rounded_to(Dtype dtype) const {
   if (!is_number_ || (dtype != Dtype::f32 && dtype != Dtype::bf16)) return *this;
-  double number = 0;
-  std::memcpy(&number, scalar_.data(), sizeof(number));
+  const double number = *this->number();
   const auto rounded = static_cast<float>(number);
   const BFloat16 narrow = narrowed(number);
   const bool holds = dtype == Dtype::f32 ? std::isfinite(rounded) : std::isfinite(static_cast<float>(narrow));
   if (std::isfinite(number) && !holds) return *this;
   return dtype == Dtype::f32 ? FeedData(rounded) : FeedData(Dtype::bf16, &narrow, sizeof(narrow));
+}
+
+std::optional<double> FeedData::number() const {
+  if (!is_number_) return std::nullopt;
+  double number = 0;
+  std::memcpy(&number, scalar_.data(), sizeof(number));
+  return number;
 }
 
 FeedTypes types_of(const Feeds& feeds) {
@@ -103,9 +146,7 @@ Signature signature_of(const Graph& graph, const Feeds& feeds) {
   for (const Feed& feed : feeds) {
     const TensorType& type = feed.data.type();
     add_feed(graph, feed.value, type.shape, signature);
-    SF_CHECK_CODE(type.dtype == feed.value.dtype(), ArgumentError, ErrorCode::feed_dtype, "feed of '",
-                  feed.value.name(), "' is ", type.text(), "; wanted ", feed.value.type().text(),
-                  Fact{"value", feed.value.node().place()});
+    check_dtype(feed);
     if (type == (TensorType{Dtype::boolean, {}})) {
       signature.booleans[feed.value.node().id()] = *feed.data.bytes() != std::byte{0};
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -34,6 +35,8 @@ class FeedData {
   /// A number as a scalar of that dtype, rounded to nearest, where the dtype is a float's that can hold it; all else as
   /// it is.
   FeedData rounded_to(Dtype dtype) const;
+  /// The number as it is written, where it was; with more digits than any placeholder's float.
+  std::optional<double> number() const;
 
  private:
   FeedData(Dtype dtype, const void* value, std::size_t num_bytes);
@@ -57,7 +60,9 @@ using Feeds = std::vector<Feed>;
 /// The type with which a placeholder will be fed, for planning; booleans that choose kernels need their value.
 struct FeedType {
   FeedType(Value value, Shape shape) : value(value), shape(std::move(shape)) {}
-  FeedType(Value value, bool boolean) : value(value), boolean(boolean) {}
+  /// A boolean alone: a list of dimensions, {1}, is a shape.
+  template <std::same_as<bool> Boolean>
+  FeedType(Value value, Boolean boolean) : value(value), boolean(boolean) {}
 
   Value value;
   Shape shape;

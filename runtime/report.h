@@ -49,6 +49,14 @@ struct ProgramReport {
   /// The operation whose own operands and scratch take the most device memory, variables not counted; its label as
   /// name. With persistent_bytes, no plan of any kind needs less.
   LiveTensor largest_operation;
+  bool batch_changes_largest = true;  ///< whether a batch of another size changes those bytes
+  /// The most that the operands and scratch of one operation take with the variables that it reads and changes: no
+  /// SessionOptions::swap_variables needs less.
+  LiveTensor largest_with_variables;
+  bool has_batch = true;       ///< whether data is fed whose size may be another
+  bool in_sections = false;    ///< whether an operation of it belongs to a section
+  bool may_swap = false;       ///< whether insert_swaps(session) has been called
+  bool initializes = false;    ///< whether it only gives variables their first values
   LiveTensor largest_on_host;  ///< the largest tensor that rests in host memory or passes through it
   /// What is allowed but worth knowing, a line each; filled by those that write schedules.
   std::vector<std::string> notes;

@@ -130,7 +130,9 @@ void Session::set_initial_values() {
       throw;
     }
   };
-  play(program("initial values", {}, 0, write), {});
+  Program& initial = program("initial values", {}, 0, write);
+  initial.report.initializes = true;
+  play(initial, {});
   executions_.swap(no_executions);
 }
 

@@ -116,6 +116,7 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
        .check = options_.check_schedules,
        .edit_schedule = edit_schedule_});
   compiled->report.context_bytes = statistics_.context_bytes;
+  compiled->report.may_swap = edit_script_ != nullptr;
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);
   Program& kept = programs_.insert(std::move(key), graph_->generation(), std::move(compiled), {pending()});

@@ -1,9 +1,11 @@
 #include "swap/lms_tuner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "base/bytes.h"
+#include "swap/lms_environment.h"
 #include "swap/lms_plots.h"
 
 namespace sectionflow {
@@ -238,12 +240,33 @@ class Tuner {
     return false;
   }
 
+  /// What the device's memory must be for what the search finds to fit, in bytes: with the peak of a setting as the
+  /// simulation's memory, the search gets to that setting.
+  std::size_t sufficient_device_bytes() {
+    const std::size_t swapping = play({1, 1, 0, 3}).peak_bytes;
+    const std::size_t peak = std::min(swapping, play({last_level(), 1, 0, options_->sync_mode}).peak_bytes);
+    const double ratio = lms_environment().memory_ratio;
+    // One byte more than the quotient: the simulation's memory is rounded down.
+    return static_cast<std::size_t>(std::ceil((static_cast<double>(peak) + 1) / ratio)) + graph_->parameter_bytes();
+  }
+
+  std::string what_would_fit() {
+    const std::size_t bytes = sufficient_device_bytes();
+    if (!options_->autotune_gpu_mem) {
+      return text_of("give a device_memory of ", bytes, " bytes (", bytes_text(bytes), ")");
+    }
+    return text_of("set autotune_gpu_mem to ", static_cast<double>(bytes) / (1 << 30) * (1 + 1e-5), " GiB (",
+                   bytes_text(bytes), ")");
+  }
+
   [[noreturn]] void throw_nothing_fits() {
     throw ArgumentError(
         error_text_of("Lms: no setting of swapout_threshold, swapin_ahead and swapin_groupby fits the simulation in ",
                       bytes_text(simulator_->budget_bytes()), " beside the trainable variables; it needs more than ",
                       bytes_text(least_budget(*simulator_)),
-                      hint("make the batch smaller or the device's memory larger, or set the parameters by hand")),
+                      hint(what_would_fit(), ", of which the variables take ", bytes_text(graph_->parameter_bytes()),
+                           " and the simulation a share of ", lms_environment().memory_ratio,
+                           "; or make the batch smaller, or set the parameters by hand")),
         ErrorCode::lms_tuning);
   }
 

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "autodiff/optimizers.h"
 #include "base/bytes.h"
 #include "graph/layers.h"
 #include "graph/ops/activation.h"
@@ -21,6 +23,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::ThrowsMessage;
 
 /// The hint of the BudgetError that running `fetch` in so much memory throws.
 std::string hint_of(Graph& graph, Value fetch, const Feeds& feeds, const SessionOptions& options) {
@@ -34,12 +37,72 @@ std::string hint_of(Graph& graph, Value fetch, const Feeds& feeds, const Session
   return "no error";
 }
 
+std::string hint_of(const ProgramReport& report) {
+  try {
+    throw_budget_error(report);
+  } catch (const BudgetError& error) {
+    return error.fact("hint");
+  }
+}
+
 TEST(BudgetAdvice, WhereTheVariablesAloneAreTooLargeNoCutIsAdvised) {
   Graph graph;
   const Value w = variable("w", fill(graph, {1000}, 1));
-  EXPECT_THAT(hint_of(graph, w, {}, {.device_memory = 3999, .threads = 1}),
+  variable("v", fill(graph, {1000}, 1));
+  variable("u", fill(graph, {1000}, 1));
+  EXPECT_THAT(hint_of(graph, w, {}, {.device_memory = 10000, .threads = 1}),
               AllOf(HasSubstr("the variables alone exceed device_memory"), HasSubstr("swap_variables"),
                     HasSubstr("no cut into sections helps"), Not(HasSubstr("more sections"))));
+}
+
+TEST(BudgetAdvice, VariablesThatNoOperationHasRoomForAreNotToRestOnTheHost) {
+  Graph graph;
+  const Value w = variable("w", fill(graph, {1000}, 1));
+  EXPECT_THAT(hint_of(graph, w, {}, {.device_memory = 3999, .threads = 1}),
+              AllOf(HasSubstr("the variables alone exceed device_memory, and"), HasSubstr("would not fit"),
+                    Not(HasSubstr("swap_variables"))));
+}
+
+/// A network of one wide layer, trained by Adam: its update takes four tensors as large as the kernel.
+struct Wide {
+  Graph graph;
+  Value x = placeholder(graph, "x", {kDynamic, 16});
+  Value loss = reduce_mean(dense(x, {.units = 256, .bias = false}));
+  std::vector<Operation> training = minimize(Adam{}, loss);
+};
+
+TEST(BudgetAdvice, AnUpdateIsNotHelpedByAnotherBatch) {
+  Wide wide;
+  Session session(wide.graph, {.device_memory = 60_KiB, .swap_variables = true, .threads = 1});
+  session.initialize();
+  const HostTensor one(Dtype::f32, {1, 16});
+  EXPECT_THAT(
+      ([&] {
+        session.run({wide.loss}, {{wide.x, one}}, {.targets = wide.training});
+      }),
+      ThrowsMessage<BudgetError>(AllOf(HasSubstr("apply_adam"), HasSubstr("no other batch helps"),
+                                       Not(HasSubstr("make the batch smaller")), Not(HasSubstr("swap_variables")))));
+}
+
+TEST(BudgetAdvice, InitialValuesThatDoNotFitAreToldAsThoseOfInitialize) {
+  Wide wide;
+  Session session(wide.graph, {.device_memory = 8_KiB, .swap_variables = true, .threads = 1});
+  EXPECT_THAT(
+      [&] { session.initialize(); },
+      ThrowsMessage<BudgetError>(AllOf(HasSubstr("session.initialize() needs"),
+                                       HasSubstr("what is run then may need more"), Not(HasSubstr("batch sm")))));
+}
+
+TEST(BudgetAdvice, ARunOfAGraphInSectionsIsToldToUseThem) {
+  ProgramReport report;
+  report.planned_peak_bytes = 2_MiB;
+  report.budget_bytes = 1_MiB;
+  report.fits = false;
+  report.in_sections = true;
+  EXPECT_THAT(hint_of(report),
+              AllOf(HasSubstr("run_full_cycle"), HasSubstr("insert_swaps(session)"), Not(HasSubstr("cut the graph"))));
+  report.may_swap = true;
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("run_full_cycle"), Not(HasSubstr("insert_swaps"))));
 }
 
 TEST(BudgetAdvice, WhereOneOperationsOperandsAreTooLargeItIsNamedAndNoCutIsAdvised) {
@@ -59,8 +122,9 @@ TEST(BudgetAdvice, WhereACutMayHelpItIsAdvised) {
   const HostTensor data(Dtype::f32, {512, 512});
   const Value a = relu(x), b = tanh(x), c = sigmoid(x);
   const Value y = (a + b) * c * (a * b);
-  EXPECT_THAT(hint_of(graph, y, {{x, data}}, {.device_memory = 3_MiB + 1000, .threads = 1}),
-              AllOf(HasSubstr("cut the graph into more sections"), Not(HasSubstr("alone"))));
+  EXPECT_THAT(
+      hint_of(graph, y, {{x, data}}, {.device_memory = 3_MiB + 1000, .threads = 1}),
+      AllOf(HasSubstr("cut the graph into sections"), HasSubstr("insert_swaps(session)"), Not(HasSubstr("alone"))));
 }
 
 TEST(BudgetAdvice, AnOperationThatAnotherPlanWouldComputeInPlaceIsNotAlone) {
@@ -71,8 +135,9 @@ TEST(BudgetAdvice, AnOperationThatAnotherPlanWouldComputeInPlaceIsNotAlone) {
   const Value a = tanh(x);
   const Value first = reduce_sum(relu(a)), second = reduce_sum(a);
   const Value y = first + second;
-  EXPECT_THAT(hint_of(graph, y, {{x, data}}, {.device_memory = 1500_KiB, .threads = 1}),
-              AllOf(HasSubstr("cut the graph into more sections"), Not(HasSubstr("alone"))));
+  EXPECT_THAT(
+      hint_of(graph, y, {{x, data}}, {.device_memory = 1500_KiB, .threads = 1}),
+      AllOf(HasSubstr("cut the graph into sections"), HasSubstr("insert_swaps(session)"), Not(HasSubstr("alone"))));
 }
 
 /// A report of a program whose host tier is too small.
@@ -88,14 +153,6 @@ ProgramReport of_host(std::size_t disk) {
   return report;
 }
 
-std::string hint_of(const ProgramReport& report) {
-  try {
-    throw_budget_error(report);
-  } catch (const BudgetError& error) {
-    return error.fact("hint");
-  }
-}
-
 TEST(BudgetAdvice, ADiskIsAdvisedWhereThereIsNone) {
   EXPECT_THAT(hint_of(of_host(0)), HasSubstr("a disk (SessionOptions::disk)"));
   EXPECT_THAT(hint_of(of_host(1_MiB)), AllOf(HasSubstr("more host memory"), Not(HasSubstr("disk"))));
@@ -105,6 +162,13 @@ TEST(BudgetAdvice, ADiskIsAdvisedWhereThereIsNone) {
   EXPECT_THAT(hint_of(report), AllOf(HasSubstr("SessionOptions::disk"), Not(HasSubstr("larger disk"))));
   report.disk_budget_bytes = 5;
   EXPECT_THAT(hint_of(report), HasSubstr("a larger disk"));
+}
+
+TEST(BudgetAdvice, ADiskThatIsTooSmallBesideHostMemoryIsToldToo) {
+  ProgramReport report = of_host(50);
+  EXPECT_THAT(hint_of(report), HasSubstr("a larger disk, which is too small for this too (50 B)"));
+  report.disk_peak_bytes = 60;
+  EXPECT_THAT([&] { throw_budget_error(report); }, ThrowsMessage<BudgetError>(HasSubstr("disk is 50 B (50 bytes)")));
 }
 
 TEST(BudgetAdvice, ATensorThatHostMemoryIsTooSmallForIsNamed) {
@@ -132,7 +196,7 @@ TEST(BudgetAdvice, ATensorThatCannotLeaveTheDeviceForWantOfHostMemoryIsNamed) {
   report.host_persistent_bytes = 0;
   report.advice.clear();
   report.host_budget_bytes = 360;
-  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("cut the graph into more sections"), Not(HasSubstr("host_memory"))));
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("cut the graph into sections"), Not(HasSubstr("host_memory"))));
 }
 
 }  // namespace

@@ -93,14 +93,20 @@ TEST(Feeds, ANumberIsRoundedToTheDtypeOfItsPlaceholder) {
   EXPECT_EQ(session.run(narrow, {{narrow, 0.001}}).item<BFloat16>().bits, BFloat16(0.001F).bits);
   EXPECT_TRUE(std::isinf(session.run(single, {{single, HUGE_VAL}}).item<float>()));
   // What would change more than a rounding is refused.
+  EXPECT_THAT(
+      ([&] {
+        session.run(single, {{single, 1e300}});
+      }),
+      ThrowsMessage<ArgumentError>(
+          AllOf(HasSubstr("SF-E304"), HasSubstr("is 1e+300, which is out of the range of f32[]"), HasSubstr("hint:"))));
   EXPECT_THAT(([&] {
-                session.run(single, {{single, 1e300}});
+                session.run(narrow, {{narrow, -1e39}});
               }),
-              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("SF-E304"), HasSubstr("is f64[]; wanted f32[]"))));
+              ThrowsMessage<ArgumentError>(HasSubstr("is -1e+39, which is out of the range of bf16[]")));
   EXPECT_THAT(([&] {
                 session.run(whole, {{whole, 1.0}});
               }),
-              ThrowsMessage<ArgumentError>(HasSubstr("is f64[]; wanted i32[]")));
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("is f64[]; wanted i32[]"), HasSubstr("without a point"))));
   // Nothing but a number that is written out: tensors keep their dtype.
   EXPECT_THROW(session.run(single, {{single, HostTensor::scalar(0.001)}}), ArgumentError);
 }
@@ -124,6 +130,29 @@ TEST(Feeds, ANumberIsRoundedOnce) {
   }
 }
 
+TEST(Feeds, AWholeNumberForAFloatIsToBeWrittenWithAPoint) {
+  Graph graph;
+  const Value rate = placeholder(graph, "rate", {}), count = placeholder(graph, "count", {}, Dtype::i64),
+              many = placeholder(graph, "many", {2});
+  Session session(graph, {.device_memory = 1_MiB, .threads = 1});
+  session.initialize();
+  EXPECT_THAT(([&] {
+                session.run(rate, {{rate, 1}});
+              }),
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("is i32[]; wanted f32[]"), HasSubstr("point, 1.0"))));
+  EXPECT_THAT(([&] {
+                session.run(rate, {{rate, std::int64_t{-3}}});
+              }),
+              ThrowsMessage<ArgumentError>(HasSubstr("point, -3.0")));
+  EXPECT_THAT(([&] { session.run(count, {{count, 1}}); }), ThrowsMessage<ArgumentError>(HasSubstr("std::int64_t{1}")));
+  const HostTensor doubles(Dtype::f64, {2});
+  EXPECT_THAT(([&] {
+                session.run(many, {{many, doubles}});
+              }),
+              ThrowsMessage<ArgumentError>(HasSubstr("feed data of f32")));
+}
+
+static_assert(!std::is_constructible_v<FeedType, Value, int>, "a number is no boolean");
 static_assert(!std::is_constructible_v<FeedData, const float*>, "an address is no boolean");
 static_assert(!std::is_constructible_v<FeedData, const char*>);
 
@@ -259,6 +288,23 @@ TEST(Feeds, FeedsThatNothingReadsAreAllowed) {
   EXPECT_EQ(f.run({{f.flag, true}, {f.x, rows(1)}, {f.labels, labels}, {f.scale, 2.0F}}),
             (std::vector<float>{0, 0, 0}));
   EXPECT_EQ(f.session.executions(f.labels.node()), 0) << "and are not copied";
+}
+
+TEST(Feeds, FeedTypesOfAListOfDimensionsAreShapes) {
+  Fixture f;
+  const std::int64_t batch = 2;
+  const FeedTypes types = {{f.labels, {batch}}, {f.x, {batch, 3}}, {f.flag, true}};
+  EXPECT_EQ(types[0].shape, Shape{2});
+  EXPECT_FALSE(types[0].boolean.has_value());
+  EXPECT_EQ(types[1].shape, (Shape{2, 3}));
+  EXPECT_EQ(types[2].boolean, true);
+  const FeedTypes ones = {{f.labels, {1}}, {f.scale, {}}};
+  EXPECT_EQ(ones[0].shape, Shape{1});
+  EXPECT_FALSE(ones[0].boolean.has_value());
+  EXPECT_EQ(ones[1].shape, Shape{});
+  EXPECT_FALSE(ones[1].boolean.has_value());
+  EXPECT_EQ(signature_of(f.graph, types).text(),
+            signature_of(f.graph, FeedTypes{{f.labels, Shape{2}}, {f.x, Shape{2, 3}}, {f.flag, true}}).text());
 }
 
 TEST(Feeds, FeedTypesOfBooleansNeedTheirValue) {

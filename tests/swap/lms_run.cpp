@@ -220,6 +220,21 @@ TEST(Lms, AFailureLeavesTheGraphAsItWas) {
   EXPECT_EQ(g.graph.find("lms/swapout_relu_0").op().name, "swap_out");
 }
 
+TEST(Lms, WhereNothingFitsTheMemoryToGiveIsTold) {
+  const auto run = [](std::size_t device_memory) {
+    NamedGraph g;
+    build_mirror_chain(g, 4);
+    return error_of([&] { Lms({.device = cpu(), .device_memory = device_memory}).run(g.graph); });
+  };
+  const std::string text = run(64);
+  EXPECT_TRUE(contains(text, "SF-E113")) << text;
+  const std::string before = "give a device_memory of ";
+  ASSERT_TRUE(contains(text, before)) << text;
+  const std::size_t told = std::stoull(text.substr(text.find(before) + before.size()));
+  EXPECT_FALSE(contains(run(told), "SF-E113")) << told;
+  EXPECT_TRUE(contains(run(told / 2), "SF-E113")) << told;
+}
+
 TEST(Lms, ACircleIsRefused) {
   NamedGraph g;
   build_mirror_chain(g, 2);
