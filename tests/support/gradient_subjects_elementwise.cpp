@@ -102,9 +102,9 @@ void bf16_subject(SubjectBuilder& b) {
   b.result(cast(y, Dtype::f32));
 }
 
-/// A sum in f32 to which a bf16 part is added.
+/// A sum in f32 to which a bf16 part is added: one rounding to bf16 of the part and one of its gradient.
 void accumulate_subject(SubjectBuilder& b) {
-  b.epsilon = 0x1p-9;
+  b.epsilon = 0x1p-12;
   const Shape shape = b.shape(2);
   const Value sum = b.source(shape);
   b.result(accumulate(sum, cast(b.source(shape), Dtype::bf16), Dtype::f32));
