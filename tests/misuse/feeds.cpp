@@ -139,7 +139,8 @@ TEST(MisuseFeeds, AWrongDtypeTellsBoth) {
       },
       "SF-E304 ArgumentError: feed of 'labels' is i64[6]; wanted i32[?]"
       "\n  where:   " +
-          line(__LINE__ - 4) + "\n  value:   " + t.place(t.net.labels));
+          line(__LINE__ - 4) + "\n  value:   " + t.place(t.net.labels) +
+          "\n  hint:    feed data of i32, or make the placeholder one of i64: nothing is converted in silence");
   expect_trains(t);
 }
 
