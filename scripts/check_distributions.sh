@@ -61,12 +61,12 @@ find_ubuntu_keyring() {
   [ -z "$ubuntu_keyring" ] || return 0
   ubuntu_keyring=$(dpkg -L ubuntu-keyring 2>/dev/null | grep '/ubuntu-archive-keyring.gpg$') && return 0
   [ -e "$work/trixie/made" ] || return 0
-  chroot "$work/trixie/root" bash -c 'cd "$(mktemp -d)" && apt-get update -qq && apt-get download -qq ubuntu-keyring >&2 &&
+  chroot "$work/trixie/tree" bash -c 'cd "$(mktemp -d)" && apt-get update -qq && apt-get download -qq ubuntu-keyring >&2 &&
     dpkg --fsys-tarfile ubuntu-keyring_*.deb' | tar -xO --wildcards '*/ubuntu-archive-keyring.gpg' >"$work/ubuntu.gpg" || return 0
   ubuntu_keyring=$work/ubuntu.gpg
 }
 
-# make_root NAME: a minimal root in $work/NAME/root
+# make_root NAME: a minimal root in $work/NAME/tree
 make_root() {
   local options=(--variant=minbase --force-check-gpg --include=ca-certificates) archive=$debian script=sid
   if [ "$1" = noble ]; then
@@ -78,14 +78,14 @@ make_root() {
   [ -n "$archive" ] || { echo "apt names no archive for it here: --debian or --ubuntu does"; return 1; }
   rm -rf --one-file-system "${work:?}/$1"
   mkdir -p "$work/$1"
-  debootstrap "${options[@]}" "$1" "$work/$1/root" "$archive" "$(part_of_debootstrap "$script")" || return 1
-  apt-config dump | grep -iE '^Acquire::[a-z]+::Proxy' >"$work/$1/root/etc/apt/apt.conf.d/90proxy" || true
+  debootstrap "${options[@]}" "$1" "$work/$1/tree" "$archive" "$(part_of_debootstrap "$script")" || return 1
+  apt-config dump | grep -iE '^Acquire::[a-z]+::Proxy' >"$work/$1/tree/etc/apt/apt.conf.d/90proxy" || true
   touch "$work/$1/made"
 }
 
 # inside NAME COMMAND: in the root, with its mounts, which go with the command, and little of our environment.
 inside() {
-  local root=$work/$1/root variables=() variable
+  local root=$work/$1/tree variables=() variable
   for variable in http_proxy https_proxy no_proxy CMAKE_BUILD_PARALLEL_LEVEL CTEST_PARALLEL_LEVEL OMP_WAIT_POLICY; do
     [ -z "${!variable:-}" ] || variables+=("$variable=${!variable}")
   done
@@ -99,7 +99,7 @@ inside() {
 
 # clone_into NAME: HEAD as it is, without our folder in its configuration.
 clone_into() {
-  local clone=$work/$1/root/sectionflow
+  local clone=$work/$1/tree/sectionflow
   if [ -d "$clone/.git" ]; then
     git -C "$clone" fetch -q "$source" HEAD && git -C "$clone" reset -q --hard FETCH_HEAD
   else
@@ -128,7 +128,7 @@ for name in "${distributions[@]}"; do
   logs=$work/$name
   begin=$SECONDS
   if [ "$reuse" -eq 0 ] || [ ! -e "$logs/made" ]; then
-    echo "== ${names[$name]}: a root in $logs/root =="
+    echo "== ${names[$name]}: a root in $logs/tree =="
     if ! make_root "$name" >"$work/$name.root.log" 2>&1; then
       rows+=("${names[$name]}|no root: $(tail -n 1 "$work/$name.root.log")||||||")
       continue
