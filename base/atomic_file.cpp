@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -56,6 +57,8 @@ const char* advice_for(int error_number) {
     case ENOENT:
     case ENOTDIR:
       return "does the folder exist?";
+    case ENAMETOOLONG:
+      return "choose a shorter name";
     case EIO:
       return "look at the disk and the machine's log, or choose another folder";
     default:
@@ -70,6 +73,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& path, std::string what, File
   SF_CHECK(!path_.empty(), DataError, what_, ": '': the name of the file is empty", hint("give it a name"));
   struct stat replaced {};
   if (stat(path_.c_str(), &replaced) != 0) {
+    if (errno == ENAMETOOLONG) fail("no file can have this name", errno);
     create_sibling(0666);
     return;
   }
@@ -92,7 +96,10 @@ void AtomicFile::create_sibling(mode_t mode) {
   // A sibling of the same name may be left from a process that was killed; the next number is free.
   constexpr int kMaxAttempts = 1000;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    temporary_ = path_.string() + text_of(".tmp-", getpid(), '-', attempt);
+    const std::string ending = text_of(".tmp-", getpid(), '-', attempt);
+    // A name that only just fits has a sibling whose name fits, too.
+    const std::string name = path_.filename().string();
+    temporary_ = path_.parent_path() / (name.substr(0, std::min(name.size(), NAME_MAX - ending.size())) + ending);
     descriptor_ =
         uninterrupted([&] { return open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode); });
     if (descriptor_ >= 0) return;

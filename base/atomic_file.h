@@ -22,12 +22,12 @@ struct FileCalls {
   std::function<int(const char*, const char*)> rename = std::rename;
 };
 
-/// A file that appears whole or not at all. The bytes go to a temporary sibling (`<path>.tmp-<pid>-<n>`, created new);
-/// `commit()` puts it in the place of `path`. Until then, and on every failure, what was at `path` stays as it was.
-/// A file that is replaced hands on its mode, and its owner and group where the system lets it; a new one gets what the
-/// umask leaves of 0666. Where `path` is a symbolic link, the file it points to is the one that is meant: the link
-/// stays. Other names of a replaced file (hard links) keep the old bytes. Owns: the sibling, which is removed unless
-/// committed.
+/// A file that appears whole or not at all. The bytes go to a temporary sibling (`<path>.tmp-<pid>-<n>`, created new;
+/// of a name that leaves no room for that, the beginning); `commit()` puts it in the place of `path`. Until then, and
+/// on every failure, what was at `path` stays as it was. A file that is replaced hands on its mode, and its owner and
+/// group where the system lets it; a new one gets what the umask leaves of 0666. Where `path` is a symbolic link, the
+/// file it points to is the one that is meant: the link stays. Other names of a replaced file (hard links) keep the old
+/// bytes. Owns: the sibling, which is removed unless committed.
 class AtomicFile {
  public:
   /// `what` begins every error, as in "write_safetensors". Throws: DataError when the sibling cannot be created

@@ -208,8 +208,8 @@ std::vector<std::string> GraphSectionManager::unusual() const {
   if (!loss_.valid()) return unusual;
   const SectionIndex of_loss = map_.section[loss_.node().id()];
   if (of_loss == kOutside) {
-    unusual.push_back(text_of("the loss '", loss_.name(),
-                              "' stands outside of all sections: computed at the end of the forward pass"));
+    unusual.push_back(
+        text_of("the loss '", loss_.name(), "' stands outside of all sections; usually the last one computes it"));
     return unusual;
   }
   std::string later;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -100,6 +101,16 @@ std::string refusal(const fs::path& path, const FileCalls& calls = {}) {
     file.write("new", 3);
     file.commit();
   });
+}
+
+TEST(AtomicFile, WritesToTheLongestNameThatAFolderTakes) {
+  const TemporaryFolder folder;
+  const fs::path longest = folder.path() / std::string(NAME_MAX, 'n');
+  write_whole_file(longest, "new", "save");
+  EXPECT_EQ(bytes_of_file(longest), "new");
+  EXPECT_EQ(folder.num_files(), 1U);
+  EXPECT_THROW(AtomicFile(folder.path() / std::string(NAME_MAX + 1, 'n'), "save"), DataError);
+  EXPECT_EQ(folder.num_files(), 1U);
 }
 
 TEST(AtomicFile, RefusesWhatIsNoFile) {

@@ -20,6 +20,12 @@ TEST(Nearest, SmallSlipsAreRecognised) {
   EXPECT_EQ(nearest_spelling("labels", names()), "labels");
 }
 
+TEST(Nearest, NeighboursThatChangedPlacesAreOneSlip) {
+  EXPECT_EQ(nearest_spelling("tahn", std::vector<std::string>{"than", "tan", "tanh"}), "than");
+  EXPECT_EQ(nearest_spelling("tahn", std::vector<std::string>{"relu", "tanh"}), "tanh");
+  EXPECT_EQ(nearest_spelling("ahtn", std::vector<std::string>{"tanh"}), std::nullopt);
+}
+
 TEST(Nearest, OtherWordsAreNotGuessed) {
   EXPECT_EQ(nearest_spelling("weights", names()), std::nullopt);
   EXPECT_EQ(nearest_spelling("", names()), std::nullopt);

@@ -161,8 +161,7 @@ TEST(Allowed, ALossOutsideOfAllSections) {
   }
   LogLines log;
   t.prepare(mean(y));
-  const std::string note =
-      "the loss 'reduce_mean' stands outside of all sections: computed at the end of the forward pass";
+  const std::string note = "the loss 'reduce_mean' stands outside of all sections; usually the last one computes it";
   EXPECT_EQ(log.lines, std::vector<std::string>{"warning: prepare_training: " + note});
   EXPECT_EQ(t.notes(), std::vector<std::string>{note});
   t.expect_exact();
