@@ -80,6 +80,13 @@ Ending Player::run_backward(Pair& pair, const CallSpec& call) {
   for (std::size_t k = 0; k < asked.size(); ++k) {
     for (std::size_t i : sections[k]) asked[k].push_back(fetches[i]);
   }
+  FeedStore store;
+  Outcome right;
+  const auto run_plain = [&] {
+    const std::vector<Value> plain_fetches = own ? play_.plain.fetches_of(call, false) : std::vector<Value>();
+    const Feeds feeds = play_.plain.net().feeds(*pair.pending, store);
+    right.fetched = pair.plain->run(plain_fetches, feeds, play_.targets(play_.plain));
+  };
   std::vector<std::vector<HostTensor>> found;
   const auto refusal = refusal_of([&] { found = play_.subject.manager().run_backward(*pair.session, asked); });
   if (!pair.pending) {
@@ -90,12 +97,14 @@ Ending Player::run_backward(Pair& pair, const CallSpec& call) {
     // Fetches of its own may ask for more than the budget has; then the half is still pending.
     const bool small = refusal->minimum && *refusal->minimum > pair.session->budget_bytes();
     if (own && small) return Ending::refused;
+    // Or for what only an update makes, of which the update would have to wait.
+    const bool circles = own && refusal->code == ErrorCode::graph_cycle;
+    if (const auto plain = circles ? refusal_of(run_plain) : std::nullopt) {
+      if (plain->code == ErrorCode::graph_cycle) return Ending::refused;
+    }
     fail(Failure::Kind::exception, code_text(refusal->code), refusal->text);
   }
-  FeedStore store;
-  const Feeds feeds = play_.plain.net().feeds(*pair.pending, store);
-  const std::vector<Value> plain_fetches = own ? play_.plain.fetches_of(call, false) : std::vector<Value>();
-  const Outcome right{pair.plain->run(plain_fetches, feeds, play_.targets(play_.plain)), {}};
+  run_plain();
   pair.pending.reset();
   ++pair.step;
   Outcome by_fetch;
