@@ -23,19 +23,41 @@ struct Differentiation {
   }
 };
 
+/// Nodes up to the loss from which inputs that carry gradients lead to it.
+std::vector<bool> leading_to(const Value& loss, const GradientRegistry& registry) {
+  const NodeId last = loss.node().id();
+  std::vector<bool> leads(static_cast<std::size_t>(last) + 1, false);
+  leads[static_cast<std::size_t>(last)] = true;
+  std::vector<NodeId> open{last};
+  while (!open.empty()) {
+    const Node& node = loss.graph().node(open.back());
+    open.pop_back();
+    for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+      const NodeId input = node.inputs()[i].node().id();
+      if (input > last || leads[static_cast<std::size_t>(input)] || !carries_gradient(registry, node, i)) continue;
+      leads[static_cast<std::size_t>(input)] = true;
+      open.push_back(input);
+    }
+  }
+  return leads;
+}
+
 /// Fills in the nodes through which a change of a source reaches later values, up to the loss.
 void find_influenced(Differentiation& d) {
   const NodeId last = d.loss.node().id();
+  const std::vector<bool> leads = leading_to(d.loss, d.registry);
   d.influenced.assign(static_cast<std::size_t>(last) + 1, false);
   for (NodeId id = 0; id <= last; ++id) {
+    if (!leads[static_cast<std::size_t>(id)]) continue;
     const Node& node = d.loss.graph().node(id);
     const GradientEntry* entry = d.registry.find(node.op().name);
     if ((entry != nullptr && entry->is_zero()) || node.output_types().empty()) continue;
     for (std::size_t i = 0; i < node.inputs().size(); ++i) {
       const Value input = node.inputs()[i];
+      if (!carries_gradient(d.registry, node, i)) continue;
       SF_CHECK(input.node().id() < id, ArgumentError, "gradients through ", node.label(), ": its input '", input.name(),
                "' was put in later", hint("call gradients() and minimize() before Lms::run() and replace_input()"));
-      if (carries_gradient(d.registry, node, i) && d.depends_on_sources(input)) d.influenced[id] = true;
+      if (d.depends_on_sources(input)) d.influenced[id] = true;
     }
   }
 }

@@ -20,7 +20,8 @@ struct GradientAndVariable {
 /// Shapes: loss [] f32; each gradient like its variable. `variables` may be any f32 values.
 /// Throws: ShapeError when the loss is no scalar; ArgumentError naming a variable that belongs to another graph, one
 /// that the loss does not reach, with the operation that stopped the gradient (SF-E030), or an operation on the way to
-/// the loss that has no gradient, with the path and what to do (SF-E031).
+/// the loss that has no gradient, with the path and what to do (SF-E031), or one on that way whose input was put in
+/// later than it was made (Graph::replace_input).
 std::vector<Value> gradients(Value loss, const std::vector<Value>& variables);
 
 }  // namespace sectionflow

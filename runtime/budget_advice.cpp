@@ -1,6 +1,7 @@
 #include "runtime/budget_advice.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "base/bytes.h"
@@ -39,12 +40,14 @@ std::size_t in_place_bytes(const Step& step, const Program& program) {
   return bytes;
 }
 
-/// The least device memory that the operands of one step take in any plan, each storage once.
-std::size_t operand_bytes(const Step& step, const Program& program) {
+/// The least device memory that the operands of one step take in any plan, each storage once; of those alone that
+/// `counts` says, and scratch if that is to count.
+std::size_t operand_bytes(const Step& step, const Program& program,
+                          const std::function<bool(const Operand&)>& counts = {}) {
   std::set<int> storages;
   const auto add = [&](const Operand& operand) {
     const int storage = storage_of(operand, program);
-    if (storage != kNowhere) storages.insert(storage);
+    if (storage != kNowhere && (!counts || counts(operand))) storages.insert(storage);
   };
   for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
     std::for_each(operands->begin(), operands->end(), add);
@@ -122,17 +125,50 @@ bool changes_with_batch(const Step& step, const Schedule& schedule, const Graph&
   return reads_data(step.node, graph);
 }
 
+/// What of the step's operands is as large in any batch: where the graph leaves the batch open, their types tell.
+std::size_t fixed_bytes(const Step& step, const Program& program, const Graph& graph) {
+  const Schedule& schedule = program.schedule;
+  const auto is_open = [](const TensorType& type) { return !type.shape.is_static(); };
+  const bool leaves_open = std::any_of(schedule.feeds.begin(), schedule.feeds.end(),
+                                       [&](NodeId feed) { return is_open(graph.node(feed).output_types()[0]); });
+  if (!leaves_open) return 0;
+  return operand_bytes(step, program, [&](const Operand& operand) {
+    const Value& value = schedule.buffers[static_cast<std::size_t>(operand.index)].value;
+    return value.valid() && !is_open(value.type());
+  });
+}
+
+/// Whether data of this shape may be fed with fewer elements: of more than one where the placeholder leaves the number
+/// open, or in the first dimension of a placeholder that the user would make anew.
+bool may_be_smaller(const Shape& placeholder, const Shape& fed) {
+  bool is_open = false;
+  for (int i = 0; i < fed.rank(); ++i) {
+    is_open = is_open || placeholder[i] == kDynamic;
+    if (placeholder[i] == kDynamic && fed[i] > 1) return true;
+  }
+  return !is_open && fed.rank() > 0 && fed[0] > 1;
+}
+
 /// The ways that are left where no operation alone is too large, by the kind of the program.
 std::string usual_advice(const ProgramReport& report) {
-  const std::string batch = report.has_batch ? ", or make the batch smaller" : "";
   if (report.initializes) return "give more device_memory, or make the model smaller";
-  const std::string swaps =
-      report.may_swap ? "" : "let tensors rest in host memory as the budget wants it (insert_swaps(session)), or ";
-  if (report.in_sections) {
-    return swaps + "train by the graph's sections (GraphSectionManager::run_full_cycle), which this run leaves unused" +
-           batch;
+  std::string advice;
+  const auto add = [&](const std::string& way) { advice += (advice.empty() ? "" : ", or ") + way; };
+  // Rests are for the script to say, or for the graph: not for both.
+  if (!report.may_swap && !report.is_edited) {
+    add("let tensors rest in host memory as the budget wants it (insert_swaps(session))");
   }
-  return swaps + "cut the graph into sections and train by them (GraphSectionManager::run_full_cycle)" + batch;
+  if (report.is_edited) {
+    add("build the graph anew and have Lms swap more of it (a lower swapout_threshold, or its tuner for this memory)");
+  } else if (report.updates && report.in_sections) {
+    add("train by the graph's sections (GraphSectionManager::run_full_cycle), which this run leaves unused");
+  } else if (report.updates) {
+    add("cut the graph into sections and train by them (GraphSectionManager::run_full_cycle)");
+  } else if (report.in_sections) {
+    add("evaluate by the graph's sections (GraphSectionManager::run_forward, then discard_forward)");
+  }
+  if (report.has_batch) add("make the batch smaller");
+  return advice.empty() ? "give more device_memory" : advice;
 }
 
 /// What to do where the operands of one operation are too large.
@@ -140,14 +176,15 @@ std::string operation_advice(const ProgramReport& report) {
   const LiveTensor& operation = report.largest_operation;
   // What its own operands leave no room for does not fit with the variables gone either.
   const bool swaps_help = report.persistent_bytes > 0 && report.largest_with_variables.bytes <= report.budget_bytes;
+  const bool batch_helps = report.batch_changes_largest && report.has_batch &&
+                           round_up(report.persistent_bytes) + report.largest_fixed_bytes <= report.budget_bytes;
   return text_of(
       operation.name, " alone needs ", bytes_text(operation.bytes), " for its operands and scratch",
       report.persistent_bytes > 0 ? text_of(", beside ", bytes_text(report.persistent_bytes), " of variables") : "",
-      report.batch_changes_largest
-          ? ": make the batch smaller, or compute it in parts"
-          : ": give more device_memory, or make the tensors of the model that it works on smaller",
+      batch_helps ? ": make the batch smaller, or compute it in parts"
+                  : ": give more device_memory, or make the tensors of the model that it works on smaller",
       swaps_help ? ", or let variables rest on the host (SessionOptions::swap_variables)" : "",
-      report.batch_changes_largest ? "" : "; no other batch helps", "; no cut into sections helps");
+      batch_helps ? "" : "; no other batch helps", "; no cut into sections helps");
 }
 
 /// What to do where the variables alone are too large.
@@ -167,11 +204,15 @@ std::string variables_advice(const ProgramReport& report) {
 
 void report_largest(const Program& program, const ConcreteGraph& graph, ProgramReport& report) {
   const Schedule& schedule = program.schedule;
-  report.in_sections = false;
+  report.in_sections = report.updates = report.is_edited = false;
+  for (NodeId id = 0; id < graph.graph().num_nodes(); ++id) {
+    report.is_edited = report.is_edited || graph.graph().node(id).op().movement == Movement::out;
+  }
   for (const Step& step : schedule.steps) {
     if (step.kind != StepKind::compute) continue;
     const Node& node = graph.graph().node(step.node);
-    if (node.group() != kNoGroup) report.in_sections = true;
+    report.in_sections = report.in_sections || node.group() != kNoGroup;
+    report.updates = report.updates || is_update(node);
     const std::size_t bytes = operand_bytes(step, program), with_variables = bytes + variable_bytes(step, graph);
     if (with_variables > report.largest_with_variables.bytes) {
       report.largest_with_variables = {node.label(), "", with_variables};
@@ -179,9 +220,10 @@ void report_largest(const Program& program, const ConcreteGraph& graph, ProgramR
     if (bytes <= report.largest_operation.bytes) continue;
     report.largest_operation = {node.label(), "", bytes};
     report.batch_changes_largest = changes_with_batch(step, schedule, graph.graph());
+    report.largest_fixed_bytes = fixed_bytes(step, program, graph.graph());
   }
   report.has_batch = std::any_of(schedule.feeds.begin(), schedule.feeds.end(), [&](NodeId feed) {
-    return graph.graph().node(feed).output_types()[0].shape.rank() > 0;
+    return may_be_smaller(graph.graph().node(feed).output_types()[0].shape, graph.signature().shapes.at(feed));
   });
   for (const Buffer& buffer : program.schedule.buffers) {
     if (buffer.tier != Tier::host || buffer.bytes <= report.largest_on_host.bytes) continue;

@@ -76,9 +76,14 @@ std::string dtype_hint(const FeedData& data, Dtype wanted) {
     }
     return text_of("write it with a point, ", whole, ".0: a number so written is rounded to the placeholder's float");
   }
-  if (data.number() && wanted == Dtype::i32) return "write a whole number, without a point";
+  if (data.type() == (TensorType{Dtype::f32, {}}) && is_floating(wanted)) {
+    return "feed a double, as in 0.1: a number so written is rounded to the placeholder's float";
+  }
+  // What neither i32 nor i64 can hold is not to be written otherwise.
+  const bool is_huge = data.number() && !(std::abs(*data.number()) < 2147483648.0);
+  if (data.number() && !is_huge && wanted == Dtype::i32) return "write a whole number, without a point";
   const bool is_scalar = data.number() || (data.type().shape.rank() == 0 && is_integer);
-  if (is_scalar && wanted == Dtype::i64) return "write it as an std::int64_t, as in std::int64_t{1}";
+  if (is_scalar && !is_huge && wanted == Dtype::i64) return "write it as an std::int64_t, as in std::int64_t{1}";
   return text_of("feed data of ", dtype_name(wanted), ", or make the placeholder one of ",
                  dtype_name(data.type().dtype), ": nothing is converted in silence");
 }
@@ -92,8 +97,7 @@ void check_dtype(const Feed& feed) {
   // A number that a f32 or bf16 can hold has been rounded to it.
   SF_CHECK_CODE(!feed.data.number() || !is_narrow, ArgumentError, ErrorCode::feed_dtype, "feed of '", value.name(),
                 "' is ", feed.data.number().value_or(0), ", which is out of the range of ", value.type().text(), place,
-                hint("numbers of ", dtype_name(value.dtype()),
-                     " reach about 3.4e38; feed a smaller one, or make the placeholder f64"));
+                hint("numbers of ", dtype_name(value.dtype()), " reach about 3.4e38; feed a smaller one"));
   throw ArgumentError(error_text_of("feed of '", value.name(), "' is ", type.text(), "; wanted ", value.type().text(),
                                     place, hint(dtype_hint(feed.data, value.dtype()))),
                       ErrorCode::feed_dtype);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "base/export.h"
@@ -60,9 +61,11 @@ using Feeds = std::vector<Feed>;
 /// The type with which a placeholder will be fed, for planning; booleans that choose kernels need their value.
 struct FeedType {
   FeedType(Value value, Shape shape) : value(value), shape(std::move(shape)) {}
-  /// A boolean alone: a list of dimensions, {1}, is a shape.
-  template <std::same_as<bool> Boolean>
-  FeedType(Value value, Boolean boolean) : value(value), boolean(boolean) {}
+  /// A boolean, or an object that stands for one, alone: a list of dimensions, {1}, is a shape.
+  template <class Boolean>
+  requires std::same_as<Boolean, bool> ||(std::is_class_v<Boolean>&& std::convertible_to<Boolean, bool> &&
+                                          !std::convertible_to<Boolean, Shape>)FeedType(Value value, Boolean boolean)
+      : value(value), boolean(boolean) {}
 
   Value value;
   Shape shape;

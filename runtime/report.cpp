@@ -49,12 +49,21 @@ std::string ProgramReport::text() const {
 
 namespace {
 
+const char* whose(const ProgramReport& report) {
+  return report.initializes ? "session.initialize()" : "the program";
+}
+const char* may_need_more(const ProgramReport& report) {
+  return report.initializes ? ", and what is run then may need more" : "";
+}
+
 /// One tier is too small for what rests in it.
-[[noreturn]] void throw_tier_error(const char* option, const char* tier, std::size_t needed, std::size_t given,
-                                   const std::string& also, const std::string& advice) {
-  throw BudgetError(error_text_of("the program needs ", exact(needed), " of ", tier, ", ", option, " is ", exact(given),
-                                  also, "\n  minimum: ", option, " of ", needed, " bytes", hint(advice)),
-                    given, needed);
+[[noreturn]] void throw_tier_error(const ProgramReport& report, const char* option, const char* tier,
+                                   std::size_t needed, std::size_t given, const std::string& also,
+                                   const std::string& advice) {
+  throw BudgetError(
+      error_text_of(whose(report), " needs ", exact(needed), " of ", tier, ", ", option, " is ", exact(given), also,
+                    "\n  minimum: ", option, " of ", needed, " bytes", may_need_more(report), hint(advice)),
+      given, needed);
 }
 
 }  // namespace
@@ -63,22 +72,20 @@ void throw_budget_error(const ProgramReport& report) {
   if (report.planned_peak_bytes <= report.budget_bytes) {
     if (report.host_peak_bytes > report.host_budget_bytes) {
       const bool disk_too = report.disk_peak_bytes > report.disk_budget_bytes;
-      throw_tier_error("host_memory", "host memory", report.host_peak_bytes, report.host_budget_bytes,
+      throw_tier_error(report, "host_memory", "host memory", report.host_peak_bytes, report.host_budget_bytes,
                        disk_too ? text_of("; and ", exact(report.disk_peak_bytes), " of disk, disk is ",
                                           exact(report.disk_budget_bytes))
                                 : "",
                        host_advice(report));
     }
-    throw_tier_error("disk", "disk", report.disk_peak_bytes, report.disk_budget_bytes, "", disk_advice(report));
+    throw_tier_error(report, "disk", "disk", report.disk_peak_bytes, report.disk_budget_bytes, "", disk_advice(report));
   }
-  const char* whose = report.initializes ? "session.initialize()" : "the program";
-  throw BudgetError(
-      error_text_of(whose, " needs ", exact(report.planned_peak_bytes), ", device_memory is ",
-                    exact(report.budget_bytes), "\n  of these:   ", bytes_text(report.persistent_bytes),
-                    " persistent (variables), ", bytes_text(report.transient_bytes), " transient\n",
-                    fullest_text(report, 8), "  minimum: device_memory of ", report.planned_peak_bytes, " bytes",
-                    report.initializes ? ", and what is run then may need more" : "", hint(device_advice(report))),
-      report.budget_bytes, report.planned_peak_bytes);
+  throw BudgetError(error_text_of(whose(report), " needs ", exact(report.planned_peak_bytes), ", device_memory is ",
+                                  exact(report.budget_bytes), "\n  of these:   ", bytes_text(report.persistent_bytes),
+                                  " persistent (variables), ", bytes_text(report.transient_bytes), " transient\n",
+                                  fullest_text(report, 8), "  minimum: device_memory of ", report.planned_peak_bytes,
+                                  " bytes", may_need_more(report), hint(device_advice(report))),
+                    report.budget_bytes, report.planned_peak_bytes);
 }
 
 }  // namespace sectionflow

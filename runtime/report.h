@@ -53,8 +53,12 @@ struct ProgramReport {
   /// The most that the operands and scratch of one operation take with the variables that it reads and changes: no
   /// SessionOptions::swap_variables needs less.
   LiveTensor largest_with_variables;
-  bool has_batch = true;       ///< whether data is fed whose size may be another
+  bool has_batch = true;  ///< whether data is fed whose size may be another
+  /// Of the largest operation's own operands those that no batch changes, as far as the graph tells.
+  std::size_t largest_fixed_bytes = 0;
   bool in_sections = false;    ///< whether an operation of it belongs to a section
+  bool updates = true;         ///< whether it changes a variable
+  bool is_edited = false;      ///< whether Lms has put swapping operations into the graph
   bool may_swap = false;       ///< whether insert_swaps(session) has been called
   bool initializes = false;    ///< whether it only gives variables their first values
   LiveTensor largest_on_host;  ///< the largest tensor that rests in host memory or passes through it

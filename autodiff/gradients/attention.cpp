@@ -25,7 +25,9 @@ std::vector<Value> attention_gradient(const GradientRequest& r) {
 
 /// [T, S]: whether query t sees key s.
 Value causal_mask(const GradientRequest& r) {
-  const std::int64_t queries = r.input(1).shape()[2], keys = r.input(2).shape()[2];
+  const std::int64_t queries = r.input(1).shape()[2];
+  // Either of keys and values may tell how many there are.
+  const std::int64_t keys = r.input(2).shape()[2] != kDynamic ? r.input(2).shape()[2] : r.input(3).shape()[2];
   SF_CHECK_CODE(
       queries != kDynamic && keys != kDynamic, ArgumentError, ErrorCode::no_gradient_rule, r.node.label(),
       ": causal attention has a second derivative where the numbers of queries and keys are known before a run; came ",

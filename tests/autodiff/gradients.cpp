@@ -209,6 +209,19 @@ TEST(Gradients, AreRefusedWhereAnyInputWasPutInLater) {
   }
 }
 
+TEST(Gradients, AreNotRefusedForALateInputThatCarriesNoneOrDoesNotLeadToTheLoss) {
+  Graph graph;
+  const Value w = weight(graph, "w", {4, 3});
+  const Value labels = placeholder(graph, "labels", {4}, Dtype::i32);
+  const Value entropy = softmax_cross_entropy(w, labels);
+  const Value elsewhere = relu(w);
+  graph.replace_input(entropy.node(), 1, placeholder(graph, "other labels", {4}, Dtype::i32));
+  graph.replace_input(elsewhere.node(), 0, square(w));
+  const Value loss = mean(entropy);
+  const std::vector<Value> gradient = gradients(loss, {w});
+  EXPECT_EQ(gradient.at(0).shape(), w.shape());
+}
+
 TEST(Gradients, DoNotShiftTheRandomNumbersOfTheModel) {
   Graph graph;
   const Value w = weight(graph, "w", {2});

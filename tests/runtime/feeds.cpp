@@ -153,6 +153,9 @@ TEST(Feeds, AWholeNumberForAFloatIsToBeWrittenWithAPoint) {
 }
 
 static_assert(!std::is_constructible_v<FeedType, Value, int>, "a number is no boolean");
+static_assert(std::is_constructible_v<FeedType, Value, std::vector<bool>::reference>,
+              "what stands for a boolean is one");
+static_assert(std::is_constructible_v<FeedType, Value, std::true_type>, "what stands for a boolean is one");
 static_assert(!std::is_constructible_v<FeedData, const float*>, "an address is no boolean");
 static_assert(!std::is_constructible_v<FeedData, const char*>);
 
