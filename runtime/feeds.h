@@ -58,14 +58,17 @@ struct Feed {
 };
 using Feeds = std::vector<Feed>;
 
+/// A boolean, or an object that stands for one and for no shape.
+template <class Boolean>
+concept StandsForBoolean = std::same_as<Boolean, bool> ||
+    (std::is_class_v<Boolean>&& std::convertible_to<Boolean, bool> && !std::convertible_to<Boolean, Shape>);
+
 /// The type with which a placeholder will be fed, for planning; booleans that choose kernels need their value.
 struct FeedType {
   FeedType(Value value, Shape shape) : value(value), shape(std::move(shape)) {}
-  /// A boolean, or an object that stands for one, alone: a list of dimensions, {1}, is a shape.
-  template <class Boolean>
-  requires std::same_as<Boolean, bool> ||(std::is_class_v<Boolean>&& std::convertible_to<Boolean, bool> &&
-                                          !std::convertible_to<Boolean, Shape>)FeedType(Value value, Boolean boolean)
-      : value(value), boolean(boolean) {}
+  /// A boolean alone: a list of dimensions, {1}, is a shape.
+  template <StandsForBoolean Boolean>
+  FeedType(Value value, Boolean boolean) : value(value), boolean(boolean) {}
 
   Value value;
   Shape shape;
