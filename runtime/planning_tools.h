@@ -86,6 +86,8 @@ class PlanningTools {
   std::vector<std::string> notes;
   double predicted_seconds = 0;  ///< of one playing; 0: nobody predicts
   std::string advice;            ///< what to do if the program does not fit
+  /// What device memory has to be for the writer to find a script that fits, where this one does not; 0: what it takes.
+  std::size_t least_device_bytes = 0;
 
  private:
   const ConcreteGraph& graph_;

@@ -148,6 +148,10 @@ std::unique_ptr<Program> compile_program(const ConcreteGraph& graph, const Scrip
   program->report = make_report(*program, graph, variables, options.budgets);
   program->report.notes = std::move(tools.notes);
   program->report.predicted_seconds = tools.predicted_seconds;
+  if (program->report.planned_peak_bytes > options.budgets.device && tools.least_device_bytes > 0) {
+    program->report.planned_peak_bytes = tools.least_device_bytes;
+    program->report.transient_bytes = tools.least_device_bytes - program->report.persistent_bytes;
+  }
   program->report.advice = tools.advice;
   program->signature = graph.signature();
   program->newest = newest_node(program->schedule, graph.graph());

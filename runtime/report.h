@@ -23,9 +23,11 @@ struct ProgramReport {
   /// programs: as measured when the session was made, when the program was first played, and when it was recorded. 0 on
   /// the CPU.
   std::size_t context_bytes = 0;
-  std::size_t persistent_bytes = 0;       ///< variables: parameters, slots, statistics
-  std::size_t transient_bytes = 0;        ///< the rest of the peak: activations, gradients, feeds, fetches, scratch
-  std::size_t planned_peak_bytes = 0;     ///< both; the smallest budget under which the program runs
+  std::size_t persistent_bytes = 0;  ///< variables: parameters, slots, statistics
+  std::size_t transient_bytes = 0;   ///< the rest of the peak: activations, gradients, feeds, fetches, scratch
+  /// Both; the smallest budget under which the program runs. Where nothing fits the budget: the smallest under which
+  /// its writer finds a program that runs.
+  std::size_t planned_peak_bytes = 0;
   std::size_t lower_bound_bytes = 0;      ///< persistent bytes and the largest sum of live bytes, at most the peak
   std::size_t border_bytes = 0;           ///< of the transient ones: the most that rests between runs of sections
   std::size_t section_bytes = 0;          ///< of the transient ones: the most that one run needs for itself

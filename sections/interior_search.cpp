@@ -73,6 +73,7 @@ class InteriorSearch {
       }
     }
     tools_.predicted_seconds = best_.seconds;
+    tools_.least_device_bytes = best_.fits ? 0 : best_.device_peak_bytes;
     for (std::string& note : best_.notes) tools_.notes.push_back(std::move(note));
     return std::move(best_.script);
   }
@@ -100,7 +101,8 @@ class InteriorSearch {
     tools_.notes = notes;
     Draft draft = tools_.draft(result.script);
     result.fits = draft.fits;
-    result.device_peak_bytes = draft.device_peak_bytes;
+    result.device_peak_bytes =
+        draft.fits || tools_.least_device_bytes == 0 ? draft.device_peak_bytes : tools_.least_device_bytes;
     result.seconds = tools_.predicted_seconds;
     if (best_.device_peak_bytes == 0 || result.is_better_than(best_)) best_ = std::move(result);
     return draft.fits;

@@ -132,6 +132,7 @@ int RestRules::earliest_return(int begin, int reader) const {
 
 Script with_rests(const Script& script, PlanningTools& tools, const CycleRequest& request,
                   const CyclePolicies& policies, const std::set<Value>& travelling, bool only_forced) {
+  tools.least_device_bytes = 0;
   if (keeps_everything(policies)) return script;
   const CycleView view(script, tools.graph(), request.groups);
   const RestRules rules(view, policies, travelling);

@@ -33,6 +33,7 @@ Script insert_swaps(const Script& script, PlanningTools& tools, const SwapReques
   SwapPlanner planner(script, tools, request, request.profile != nullptr ? *request.profile : nominal);
   SwapPlan plan = planner.plan();
   tools.predicted_seconds = plan.prediction.seconds;
+  tools.least_device_bytes = planner.smallest_budget();
   for (std::string& note : swap_notes(planner.problem(), plan.decisions, plan.prediction)) {
     tools.notes.push_back(std::move(note));
   }

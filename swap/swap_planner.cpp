@@ -15,8 +15,6 @@ namespace {
 /// Device budgets that are planned for, from the least that any plan can reach to what the program needs without rests;
 /// and host budgets for each, below what its plan takes that has no limit on the host.
 constexpr std::size_t kRungs = 64, kHostRungs = 16;
-/// Budgets below this rung are refused where the lowest rung's plans are: the least that is asked for is one number.
-constexpr std::size_t kLowRungs = 8;
 /// What rests is also chosen as for less room by multiples of so many rungs.
 constexpr std::size_t kSlackRungs = 4;
 /// Drafts of the lowest rung's plan; any other is drafted once.
@@ -48,25 +46,35 @@ void SwapPlanner::make_ladders(std::size_t top) {
 
 SwapPlan SwapPlanner::plan() {
   const auto reached = std::upper_bound(rungs_.begin(), rungs_.end(), tools_.budgets().device);
-  std::size_t highest = reached == rungs_.begin() ? 0 : static_cast<std::size_t>(reached - rungs_.begin()) - 1;
-  const bool is_too_little = highest < kLowRungs && !lowest_fits();
-  for (std::size_t rung = is_too_little ? 0 : highest + 1; rung-- > 0 && may_help(bound_of(rung));) try_rung(rung);
+  const std::size_t highest = reached == rungs_.begin() ? 0 : static_cast<std::size_t>(reached - rungs_.begin()) - 1;
+  for (std::size_t rung = highest + 1; rung-- > 0 && may_help(bound_of(rung));) try_rung(rung);
   if (!best_) {
     // By whole pages the host has no room, whatever the device has; a plan whose last buffer ends within a page may fit
     // all the same. Each rung is asked, so that more of the device has all the plans of less.
-    for (std::size_t rung = is_too_little ? 1 : highest + 1; rung-- > 0;) {
+    for (std::size_t rung = highest + 1; rung-- > 0;) {
       const Proposal free = free_proposal(rung);
       if (!may_help(free.bound)) continue;
       offer(free_plan(free));
       if (problem_.has_disk) offer(made_of(tight_proposal(free, 0)));
     }
   }
+  if (!fits(*best_)) find_least(highest + 1);
   return std::move(*best_);
 }
 
-bool SwapPlanner::lowest_fits() {
-  try_rung(0);
-  return best_ && fits(*best_);
+/// Of rungs above the budget some may have plans that take less than all below: the least that is asked for is the
+/// smallest budget that reaches a rung whose plan it has room for.
+void SwapPlanner::find_least(std::size_t rung) {
+  if (best_->device_peak <= tools_.budgets().device) return;
+  smallest_budget_ = best_->device_peak;
+  for (; rung < rungs_.size() && rungs_[rung] < smallest_budget_; ++rung) {
+    if (!problem_.has_disk && least_host_bytes(rung) > host_room()) continue;
+    const Proposal free = free_proposal(rung);
+    if (free.plan.host_bytes > host_room()) continue;
+    const SwapPlan& plan = free_plan(free);
+    if (excess(plan) > 0) continue;
+    smallest_budget_ = std::min(smallest_budget_, std::max(plan.device_peak, rungs_[rung]));
+  }
 }
 
 /// First the plan without a limit on the host; where the host has no room for it, those for the host's rungs.
@@ -182,10 +190,12 @@ bool SwapPlanner::fits(const SwapPlan& plan) const {
 bool SwapPlanner::better(const SwapPlan& a, const SwapPlan& b) const {
   if (fits(a) != fits(b)) return fits(a);
   if (fits(a)) return a.prediction.seconds < b.prediction.seconds;
-  const auto excess = [&](const SwapPlan& plan) {
-    return above(plan.host_peak, tools_.budgets().host) + above(plan.disk_peak, tools_.budgets().disk);
-  };
   return excess(a) != excess(b) ? excess(a) < excess(b) : a.device_peak < b.device_peak;
+}
+
+/// Bytes off the device for which there is no room.
+std::size_t SwapPlanner::excess(const SwapPlan& plan) const {
+  return above(plan.host_peak, tools_.budgets().host) + above(plan.disk_peak, tools_.budgets().disk);
 }
 
 double SwapPlanner::bound_of(std::size_t rung) const {

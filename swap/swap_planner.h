@@ -36,6 +36,10 @@ class SwapPlanner {
   /// The best for the budgets of the tools; where none fits, the one that comes closest.
   SwapPlan plan();
 
+  /// Where nothing fits for want of device memory: the smallest budget for which plan() finds what does, while host
+  /// memory is not what decides; otherwise 0.
+  std::size_t smallest_budget() const { return smallest_budget_; }
+
   const SwapProblem& problem() const { return problem_; }
 
  private:
@@ -48,7 +52,7 @@ class SwapPlanner {
   };
 
   void make_ladders(std::size_t top);
-  bool lowest_fits();
+  void find_least(std::size_t rung);
   void try_rung(std::size_t rung);
   void try_tight(const Proposal& free);
   std::vector<std::size_t> host_rungs(const Proposal& free) const;
@@ -63,6 +67,7 @@ class SwapPlanner {
   double cost(double seconds) const;
   bool fits(const SwapPlan& plan) const;
   bool better(const SwapPlan& a, const SwapPlan& b) const;
+  std::size_t excess(const SwapPlan& plan) const;
   double bound_of(std::size_t rung) const;
   std::size_t least_host_bytes(std::size_t rung) const;
   std::size_t slack() const;
@@ -78,6 +83,7 @@ class SwapPlanner {
   std::vector<std::size_t> rungs_;              // device budgets, ascending
   std::map<std::size_t, SwapPlan> free_plans_;  // by rung
   std::optional<SwapPlan> best_;
+  std::size_t smallest_budget_ = 0;
 };
 
 }  // namespace sectionflow
