@@ -45,9 +45,11 @@ case "$what" in
   install)
     rm -rf "$work"
     cmake --install "$build" --prefix "$work/first" >/dev/null
-    # Nothing of the installed tree may know where it was installed.
+    # Nothing of the installed tree may know where it was installed. The sources' folder is a path of its own there: one
+    # that is called /sectionflow is not what ends include/sectionflow.
     mv "$work/first" "$prefix"
-    if grep -rIl -e "$work" -e "$source" "$prefix"; then fail "these files name folders of the build"; fi
+    own_path="(^|-[IL]|[^[:alnum:]_./}-])$(printf %s "$source" | sed 's/[][\.*^$+?(){}|]/\\&/g')([^[:alnum:]_-]|$)"
+    if grep -rIl -e "$work" "$prefix" || grep -rIlE -e "$own_path" "$prefix"; then fail "these files name folders of the build"; fi
     # Where CUDA's rooms were built they lie beside the library, which looks for them there.
     if [ -e "$build/kernels/cuda/libsectionflow_cuda.so" ] && [ ! -e "$(dirname "$(library so)")/libsectionflow_cuda.so" ]; then
       fail "libsectionflow_cuda.so was built and is not installed"
