@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 #if DNNL_VERSION_MAJOR == 2
 #define SF_ONEDNN_HAS_OPERATION_DESCRIPTORS 1
 #elif DNNL_VERSION_MAJOR == 3
@@ -11,6 +13,21 @@
 #endif
 
 namespace sectionflow {
+namespace {
+
+/// Made once: oneDNN 3 ends the process where it is refused memory while it makes one.
+const dnnl::engine& engine_of_process() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+}  // namespace
+
+OneDnn::OneDnn() try : engine(engine_of_process()), stream(engine) {
+} catch (const dnnl::error& error) {
+  throw DeviceError(error_text_of("cpu: oneDNN gives no stream: ", error.what(),
+                                  hint("is there memory left? ONEDNN_VERBOSE=1 has oneDNN tell more")));
+}
 
 dnnl::memory::desc image_layout(const Shape& shape, bool channels_last) {
   using tag = dnnl::memory::format_tag;

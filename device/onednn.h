@@ -7,10 +7,12 @@
 
 namespace sectionflow {
 
-/// oneDNN's engine and stream of a CPU device.
+/// oneDNN's engine, the same in all of a process, and a stream of a CPU device. Throws: DeviceError.
 struct OneDnn {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
+  OneDnn();
+
+  dnnl::engine engine;
+  dnnl::stream stream;
 };
 
 /// The layout of image activations, in one place: dense, as the tensors lie. `shape` is [N, H, W, C] or [N, D, H, W,
