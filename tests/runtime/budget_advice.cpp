@@ -119,30 +119,31 @@ TEST(BudgetAdvice, WhereOneOperationsOperandsAreTooLargeItIsNamedAndNoCutIsAdvis
                           HasSubstr("no cut into sections helps"), Not(HasSubstr("swap_variables"))));
 }
 
-TEST(BudgetAdvice, WhereACutMayHelpItIsAdvised) {
+/// Several tensors of 1 MiB alive at once, of which no operation needs more than three.
+struct ManyAlive {
   Graph graph;
-  const Value x = placeholder(graph, "x", {512, 512});
-  const HostTensor data(Dtype::f32, {512, 512});
-  const Value a = relu(x), b = tanh(x), c = sigmoid(x);
-  const Value y = (a + b) * c * (a * b);
-  const Value w = variable("w", fill(graph, {1}, 1));
-  const Operation update = assign(w, reshape(reduce_sum(y), {1}));
-  Session session(graph, {.device_memory = 3_MiB + 1000, .threads = 1});
+  Value x = placeholder(graph, "x", {512, 512});
+  HostTensor data{Dtype::f32, {512, 512}};
+  Value a = relu(x), b = tanh(x), c = sigmoid(x);
+  Value y = (a + b) * c * (a * b);
+};
+
+TEST(BudgetAdvice, WhereACutMayHelpItIsAdvised) {
+  ManyAlive m;
+  const Value w = variable("w", fill(m.graph, {1}, 1));
+  const Operation update = assign(w, reshape(reduce_sum(m.y), {1}));
+  Session session(m.graph, {.device_memory = 3_MiB + 1000, .threads = 1});
   session.initialize();
   EXPECT_THAT(([&] {
-                session.run({{x, data}}, {.targets = {update}});
+                session.run({{m.x, m.data}}, {.targets = {update}});
               }),
               ThrowsMessage<BudgetError>(AllOf(HasSubstr("cut the graph into sections"),
                                                HasSubstr("insert_swaps(session)"), Not(HasSubstr("alone")))));
 }
 
 TEST(BudgetAdvice, ARunThatChangesNothingIsNotToldToTrain) {
-  Graph graph;
-  const Value x = placeholder(graph, "x", {512, 512});
-  const HostTensor data(Dtype::f32, {512, 512});
-  const Value a = relu(x), b = tanh(x), c = sigmoid(x);
-  const Value y = (a + b) * c * (a * b);
-  EXPECT_THAT(hint_of(graph, y, {{x, data}}, {.device_memory = 3_MiB + 1000, .threads = 1}),
+  ManyAlive m;
+  EXPECT_THAT(hint_of(m.graph, m.y, {{m.x, m.data}}, {.device_memory = 3_MiB + 1000, .threads = 1}),
               AllOf(HasSubstr("insert_swaps(session)"), HasSubstr("make the batch smaller"), Not(HasSubstr("train"))));
   ProgramReport report;
   report.planned_peak_bytes = 2_MiB;
