@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -25,7 +26,7 @@ namespace {
 class Event final : public DeviceEvent {
  public:
   int recorded = 0, passed = 0;  ///< how often
-  double time = 0;
+  double time = 0;               // in seconds
 };
 
 /// One thing that a queue does: some work, or waiting for an event, or passing one.
@@ -138,6 +139,13 @@ class Queues {
  private:
   void place(Queue queue, Task task) { tasks_[static_cast<std::size_t>(queue)].push_back(std::move(task)); }
 
+  /// The host's time in seconds, and later than the last one: what is timed on the device and on the host agrees.
+  double next_time() {
+    const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    time_ = std::max(now, time_ + 1e-9);
+    return time_;
+  }
+
   bool is_ready(const std::deque<Task>& queue) const {
     return !queue.empty() &&
            (queue.front().waits_for == nullptr || queue.front().waits_for->passed >= queue.front().waits_until);
@@ -158,7 +166,7 @@ class Queues {
         if (task.work) task.work();
         if (task.passes != nullptr) {
           ++task.passes->passed;
-          task.passes->time = ++clock_;
+          task.passes->time = next_time();
         }
       }
     }
@@ -168,7 +176,7 @@ class Queues {
   std::mt19937_64 random_;
   std::array<std::deque<Task>, kNumQueues> tasks_;
   Recording* recording_ = nullptr;
-  double clock_ = 0;
+  double time_ = 0;
 };
 
 /// What kernels launch on.
@@ -260,7 +268,7 @@ class EmulatedDevice final : public Device, public DeviceQueues {
   void synchronize(DeviceEvent& event) override { queues_.finish(event_of(event)); }
   void synchronize() override { queues_.finish(); }
   double seconds_between(DeviceEvent& from, DeviceEvent& to) override {
-    return (event_of(to).time - event_of(from).time) * 1e-6;
+    return event_of(to).time - event_of(from).time;
   }
 
   void copy_to_host(Queue queue, void* host, const void* device, std::size_t num_bytes) override {
