@@ -58,14 +58,12 @@
 #include "graph/traversal.h"
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
-#include "swap/insert_swaps.h"
 #include "swap/lms.h"
+#include "swap/measure_profile.h"
+#include "swap/swap_session.h"
 #include "train/checkpoint.h"
-#include "train/compare_strategies.h"
 #include "train/memory_share.h"
 #include "train/progress.h"
-#include "train/report_html.h"
-#include "train/strategy_names.h"
 
 /// Trains neural networks that do not fit the device, section by section: a Graph says what is computed, a Session
 /// computes it under a memory budget, a GraphSectionManager trains it in sections. Every error is an Error.

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// The candidate that `word` most likely misspells, for hints in errors: the least number of inserted, deleted and
 /// replaced bytes and of neighbours that changed places, and no more than about a third of the longer word. The first

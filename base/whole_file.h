@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace sectionflow {
+#include "base/export.h"
+
+namespace SF_API sectionflow {
 
 /// The bytes of a file, `most_bytes` at most. `what` begins every error, as in "load_graph".
 /// Throws: DataError for what is absent, no file, not readable or larger; no more than `most_bytes` are ever read.

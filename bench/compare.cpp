@@ -1,6 +1,8 @@
 // Trains one model by several strategies in one process, step by step in turn, and compares memory, time and every byte
 // of the result. docs/comparing.md shows how.
 
+#include "compare/compare.h"
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <optional>

@@ -1,5 +1,7 @@
-# libsectionflow for other people's builds, static and shared, and what `cmake --install` puts beside it: the headers that
-# sectionflow.h reaches, a CMake package, a pkg-config file. Both libraries are made of the objects of the folders.
+# libsectionflow and libsectionflow_compare for other people's builds, static and shared, and what `cmake --install` puts
+# beside them: the headers that sectionflow.h and compare/compare.h reach, a CMake package, files of pkg-config. The
+# libraries are made of the objects of the folders. What belongs to comparing alone is install component
+# sectionflow_compare.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -18,28 +20,50 @@ endif()
 option(SECTIONFLOW_STATIC "Make libsectionflow.a" ${sf_default_static})
 option(SECTIONFLOW_SHARED "Make libsectionflow.so" ${sf_default_shared})
 
-set(sf_objects ${SECTIONFLOW_FOLDERS})
-list(TRANSFORM sf_objects REPLACE "(.+)" "$<TARGET_OBJECTS:sf_\\1>")
-
-# sf_add_library(<kind>): sectionflow_static or sectionflow_shared, both with libsectionflow as file name.
-function(sf_add_library kind)
+# sf_add_library(<name> <kind> FOLDERS <folder>... [NEEDS <name>])
+#
+# Target <name>_<kind> of the folders' objects; kind is static or shared, and lib<name> the file's name. NEEDS names another
+# library of ours that it is linked to.
+function(sf_add_library name kind)
+  cmake_parse_arguments(arg "" "NEEDS" "FOLDERS" ${ARGN})
   string(TOUPPER ${kind} type)
-  set(target sectionflow_${kind})
-  add_library(${target} ${type} ${sf_objects})
+  set(target ${name}_${kind})
+  set(component development)
+  if(arg_NEEDS)
+    set(component ${name})
+  endif()
+  list(TRANSFORM arg_FOLDERS REPLACE "(.+)" "$<TARGET_OBJECTS:sf_\\1>" OUTPUT_VARIABLE objects)
+  add_library(${target} ${type} ${objects})
   target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/sectionflow>)
   target_compile_features(${target} INTERFACE cxx_std_20)
+  if(arg_NEEDS)
+    target_link_libraries(${target} PUBLIC ${arg_NEEDS}_${kind})
+  endif()
   # Before 1.0 any minor version may change the binary interface.
-  set_target_properties(${target} PROPERTIES OUTPUT_NAME sectionflow LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
                                              SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  if(kind STREQUAL shared)
+    # Instances of standard templates are visible whatever the compiler is told; the linker keeps them inside.
+    set(exports ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+    target_link_options(${target} PRIVATE LINKER:--version-script=${exports} LINKER:--as-needed)
+    if(NOT SECTIONFLOW_SANITIZE)
+      target_link_options(${target} PRIVATE LINKER:-z,defs)
+    endif()
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS ${exports} INSTALL_RPATH "$ORIGIN")
+  endif()
   if(NOT SECTIONFLOW_INSTALL)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
+  set(library_component runtime)
+  if(arg_NEEDS)
+    set(library_component ${name})
+  endif()
   install(TARGETS ${target} EXPORT ${target}
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
-          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-  install(EXPORT ${target} NAMESPACE sectionflow:: DESTINATION ${sf_package_folder} COMPONENT development)
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${library_component} NAMELINK_COMPONENT ${component}
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component})
+  install(EXPORT ${target} NAMESPACE sectionflow:: DESTINATION ${sf_package_folder} COMPONENT ${component})
 endfunction()
 
 set(sf_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sectionflow)
@@ -53,7 +77,7 @@ if(TARGET LibUring::LibUring)
   set(sf_uring LibUring::LibUring)
 endif()
 if(SECTIONFLOW_STATIC)
-  sf_add_library(static)
+  sf_add_library(sectionflow static FOLDERS ${SECTIONFLOW_FOLDERS})
   target_link_libraries(sectionflow_static INTERFACE $<LINK_ONLY:OneDNN::OneDNN> $<LINK_ONLY:glog::glog>
                         $<LINK_ONLY:ZLIB::ZLIB> $<LINK_ONLY:Threads::Threads> ${sf_openmp})
   if(sf_uring)
@@ -61,29 +85,29 @@ if(SECTIONFLOW_STATIC)
   endif()
 endif()
 if(SECTIONFLOW_SHARED)
-  sf_add_library(shared)
+  sf_add_library(sectionflow shared FOLDERS ${SECTIONFLOW_FOLDERS})
   target_link_libraries(sectionflow_shared PRIVATE OpenMP::OpenMP_CXX sf_flags $<BUILD_INTERFACE:OneDNN::OneDNN>
                         $<BUILD_INTERFACE:glog::glog> $<BUILD_INTERFACE:${sf_uring}> ZLIB::ZLIB Threads::Threads)
-  # Instances of standard templates are visible whatever the compiler is told; the linker keeps them inside.
-  set(sf_exports ${PROJECT_SOURCE_DIR}/cmake/exports.map)
-  target_link_options(sectionflow_shared PRIVATE LINKER:--version-script=${sf_exports} LINKER:--as-needed)
-  if(NOT SECTIONFLOW_SANITIZE)
-    target_link_options(sectionflow_shared PRIVATE LINKER:-z,defs)
-  endif()
-  set_target_properties(sectionflow_shared PROPERTIES LINK_DEPENDS ${sf_exports})
 endif()
+foreach(kind IN ITEMS static shared)
+  if(TARGET sectionflow_${kind})
+    sf_add_library(sectionflow_compare ${kind} FOLDERS compare NEEDS sectionflow)
+  endif()
+endforeach()
 
 # What a parent project links: the shared library if it builds shared ones, otherwise the folders as they are.
 if(BUILD_SHARED_LIBS AND SECTIONFLOW_SHARED)
   add_library(sectionflow::sectionflow ALIAS sectionflow_shared)
+  add_library(sectionflow::compare ALIAS sectionflow_compare_shared)
 else()
   add_library(sectionflow::sectionflow ALIAS sectionflow)
+  add_library(sectionflow::compare ALIAS sectionflow_compare)
 endif()
 
-# sf_public_headers(<variable>): sectionflow.h and every header of ours that it includes, directly or not.
-function(sf_public_headers variable)
-  set(found sectionflow.h)
-  set(todo sectionflow.h)
+# sf_public_headers(<variable> <header>): it and every header of ours that it includes, directly or not.
+function(sf_public_headers variable header)
+  set(found ${header})
+  set(todo ${header})
   while(todo)
     list(POP_FRONT todo header)
     file(STRINGS ${PROJECT_SOURCE_DIR}/${header} lines REGEX "^#include \"")
@@ -101,17 +125,24 @@ function(sf_public_headers variable)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${watched})
   set(${variable} ${found} PARENT_SCOPE)
 endfunction()
-sf_public_headers(SECTIONFLOW_PUBLIC_HEADERS)
+sf_public_headers(SECTIONFLOW_PUBLIC_HEADERS sectionflow.h)
+sf_public_headers(SECTIONFLOW_COMPARE_HEADERS compare/compare.h)
+list(REMOVE_ITEM SECTIONFLOW_COMPARE_HEADERS ${SECTIONFLOW_PUBLIC_HEADERS})
 
 if(NOT SECTIONFLOW_INSTALL)
   return()
 endif()
 
-foreach(header IN LISTS SECTIONFLOW_PUBLIC_HEADERS)
-  cmake_path(GET header PARENT_PATH folder)
-  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sectionflow/${folder}
-          COMPONENT development)
-endforeach()
+# sf_install_headers(<component> <header>...)
+function(sf_install_headers component)
+  foreach(header IN LISTS ARGN)
+    cmake_path(GET header PARENT_PATH folder)
+    install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sectionflow/${folder}
+            COMPONENT ${component})
+  endforeach()
+endfunction()
+sf_install_headers(development ${SECTIONFLOW_PUBLIC_HEADERS})
+sf_install_headers(sectionflow_compare ${SECTIONFLOW_COMPARE_HEADERS})
 
 # The static library is linked to the oneDNN that it was compiled for, or a later one of that major version.
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" SF_ONEDNN_VERSION "${OneDNN_VERSION}")
@@ -152,6 +183,8 @@ foreach(folder IN ITEMS LIBDIR INCLUDEDIR)
 endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/sectionflow.pc.in ${sf_generated}/sectionflow.pc @ONLY)
 install(FILES ${sf_generated}/sectionflow.pc DESTINATION ${sf_pkgconfig_folder} COMPONENT development)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/sectionflow_compare.pc.in ${sf_generated}/sectionflow_compare.pc @ONLY)
+install(FILES ${sf_generated}/sectionflow_compare.pc DESTINATION ${sf_pkgconfig_folder} COMPONENT sectionflow_compare)
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/LICENSE)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/atomic_file.h"
+#include "compare/compare.h"
 #include "examples/models/device_named.h"
 #include "examples/models/mnist_resnet.h"
 #include "sectionflow.h"

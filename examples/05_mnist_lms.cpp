@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "compare/compare.h"
 #include "examples/models/mnist_deep.h"
 #include "sectionflow.h"
 

@@ -71,7 +71,7 @@ void copy_fetch(const Program& program, const Step& step, const BoundStep& bound
   context.queue->queues().copy_to_host(Queue::compute, context.queue->fetch(slot), bound.inputs[0], bytes);
 }
 
-void execute(const Program& program, StepIndex index, PlayContext& context) {
+void execute(const Executable& program, StepIndex index, PlayContext& context) {
   const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
   const BoundStep& bound = program.bound[static_cast<std::size_t>(index)];
   switch (step.kind) {
@@ -94,7 +94,7 @@ void execute(const Program& program, StepIndex index, PlayContext& context) {
 /// Steps [first, last) of a program, lane by lane.
 class Playing {
  public:
-  Playing(Program& program, StepIndex first, StepIndex last, PlayContext& context)
+  Playing(Executable& program, StepIndex first, StepIndex last, PlayContext& context)
       : program_(program),
         first_(first),
         last_(last),
@@ -291,7 +291,7 @@ class Playing {
     }
   }
 
-  Program& program_;
+  Executable& program_;
   StepIndex first_, last_;
   PlayContext& context_;
   QueueProgram* queue_;
@@ -304,7 +304,7 @@ class Playing {
 
 }  // namespace
 
-void play(Program& program, StepIndex first, StepIndex last, PlayContext& context) {
+void play(Executable& program, StepIndex first, StepIndex last, PlayContext& context) {
   const StepScope scope;
   Playing(program, first, last, context).play();
 }

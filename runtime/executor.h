@@ -4,7 +4,7 @@
 #include <span>
 
 #include "device/device.h"
-#include "runtime/program.h"
+#include "runtime/executable.h"
 #include "runtime/queue_program.h"
 #include "runtime/swap_engine.h"
 #include "runtime/trace.h"
@@ -39,6 +39,6 @@ struct PlayContext {
 /// events between them, or launches the recording of an earlier playing; only the disk's lanes have threads. All work
 /// is done when it returns. Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past
 /// its storage; what the swap engine throws. Then no lane is running any more.
-void play(Program& program, StepIndex first, StepIndex last, PlayContext& context);
+void play(Executable& program, StepIndex first, StepIndex last, PlayContext& context);
 
 }  // namespace sectionflow

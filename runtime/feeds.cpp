@@ -138,13 +138,6 @@ FeedTypes types_of(const Feeds& feeds) {
   return types;
 }
 
-std::string Signature::text() const {
-  std::string result;
-  for (const auto& [node, shape] : shapes) result += std::to_string(node) + shape.text() + ";";
-  for (const auto& [node, boolean] : booleans) result += std::to_string(node) + (boolean ? "=true;" : "=false;");
-  return result;
-}
-
 Signature signature_of(const Graph& graph, const Feeds& feeds) {
   Signature signature;
   for (const Feed& feed : feeds) {

@@ -3,7 +3,6 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -12,6 +11,7 @@
 #include "base/export.h"
 #include "base/host_tensor.h"
 #include "graph/graph.h"
+#include "schedule/signature.h"
 
 namespace SF_API sectionflow {
 
@@ -77,14 +77,6 @@ struct FeedType {
 using FeedTypes = std::vector<FeedType>;
 /// What planning needs to know of feeds.
 FeedTypes types_of(const Feeds& feeds);
-
-/// What of the feeds decides a program: shapes, and booleans that may choose kernels.
-struct Signature {
-  std::map<NodeId, Shape> shapes;
-  std::map<NodeId, bool> booleans;
-
-  std::string text() const;
-};
 
 /// Throws: ArgumentError for a value of another graph, one that is computed, one fed twice, or of another dtype;
 /// ShapeError for a shape that does not match the placeholder's.

@@ -2,7 +2,7 @@
 
 #include "device/device.h"
 #include "graph/graph.h"
-#include "runtime/program.h"
+#include "schedule/program.h"
 
 namespace sectionflow {
 

@@ -65,8 +65,8 @@ std::size_t bytes_of(const BoundStep& step) {
 
 }  // namespace
 
-std::size_t program_bytes(const Program& program) {
-  std::size_t bytes = allocated(sizeof(Program)) + bytes_of(program.schedule) + bytes_of(program.report) +
+std::size_t program_bytes(const Executable& program) {
+  std::size_t bytes = allocated(sizeof(Executable)) + bytes_of(program.schedule) + bytes_of(program.report) +
                       bytes_of(program.signature) + bytes_of(program.storage.storages) +
                       bytes_of(program.storage.storage_of_buffer) + bytes_of(program.plan.offsets) +
                       bytes_of(program.bound, [](const BoundStep& step) { return bytes_of(step); }) +

@@ -12,15 +12,15 @@ bool is_spared(const Program* program, ProgramCache::Spared spared) {
 
 }  // namespace
 
-Program* ProgramCache::find(std::string_view key) {
+Executable* ProgramCache::find(std::string_view key) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, found->second);
   return found->second->program.get();
 }
 
-Program& ProgramCache::insert(std::string key, std::uint64_t generation, std::unique_ptr<Program> program,
-                              Spared spared) {
+Executable& ProgramCache::insert(std::string key, std::uint64_t generation, std::unique_ptr<Executable> program,
+                                 Spared spared) {
   const std::size_t bytes = program_bytes(*program);
   if (find(key) == nullptr) {
     Entries added;
@@ -44,7 +44,7 @@ Program& ProgramCache::insert(std::string key, std::uint64_t generation, std::un
   return *entry.program;
 }
 
-void ProgramCache::count_again(Program& program, Spared spared) {
+void ProgramCache::count_again(Executable& program, Spared spared) {
   // Whoever is played was found or inserted just now, or a little before.
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.program.get() == &program; });

@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "base/export.h"
-#include "runtime/program.h"
+#include "runtime/executable.h"
 
 namespace SF_API sectionflow {
 
 /// Host memory that a program takes: its steps, buffers, pointers and kernels, and what libraries hold for these as far
 /// as they tell (Kernel::library_bytes).
-std::size_t program_bytes(const Program& program);
+std::size_t program_bytes(const Executable& program);
 
 /// Compiled programs by key. Where they come to more bytes than allowed, those go whose last use is longest ago; the
 /// spared ones, of whom somebody still has the address, stay.
@@ -30,12 +30,12 @@ class ProgramCache {
   explicit ProgramCache(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
   /// The program of that key, from now on the latest used; nullptr when there is none.
-  Program* find(std::string_view key);
+  Executable* find(std::string_view key);
   /// Takes a new program, in the place of one of the same key, and makes room. Programs of another generation of the
   /// graph go too: no key leads to them any more.
-  Program& insert(std::string key, std::uint64_t generation, std::unique_ptr<Program> program, Spared spared);
+  Executable& insert(std::string key, std::uint64_t generation, std::unique_ptr<Executable> program, Spared spared);
   /// Counts a program anew that has grown, since it was first played, and makes room.
-  void count_again(Program& program, Spared spared);
+  void count_again(Executable& program, Spared spared);
   /// Drops all of them.
   void clear();
   /// All programs for those of another cache, which has the same limit.
@@ -51,7 +51,7 @@ class ProgramCache {
   struct Entry {
     std::string key;
     std::uint64_t generation = 0;
-    std::unique_ptr<Program> program;
+    std::unique_ptr<Executable> program;
     std::size_t bytes = 0;
   };
   using Entries = std::list<Entry>;

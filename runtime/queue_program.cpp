@@ -7,7 +7,7 @@
 
 namespace sectionflow {
 
-QueueProgram::QueueProgram(const Program& program, DeviceQueues& queues)
+QueueProgram::QueueProgram(const Executable& program, DeviceQueues& queues)
     : program_(program),
       queues_(queues),
       events_(program.schedule.steps.size()),

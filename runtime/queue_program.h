@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "device/device_queues.h"
-#include "runtime/chained_steps.h"
-#include "runtime/joint_steps.h"
-#include "runtime/program.h"
+#include "runtime/executable.h"
+#include "runtime/shared_launches.h"
 #include "runtime/trace.h"
 
 namespace sectionflow {
@@ -23,7 +22,7 @@ namespace sectionflow {
 class QueueProgram {
  public:
   /// Both must outlive this; the program is bound. Throws: DeviceError.
-  QueueProgram(const Program& program, DeviceQueues& queues);
+  QueueProgram(const Executable& program, DeviceQueues& queues);
 
   DeviceQueues& queues() { return queues_; }
   /// Pinned memory of a feed's or a fetch's slot.
@@ -85,7 +84,7 @@ class QueueProgram {
   Marks& marks() { return marks_; }
 
  private:
-  const Program& program_;
+  const Executable& program_;
   DeviceQueues& queues_;
   std::vector<std::size_t> feed_offsets_, fetch_offsets_;
   std::unique_ptr<DeviceMemory> staging_;

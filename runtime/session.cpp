@@ -29,7 +29,7 @@ std::vector<const std::byte*> feed_pointers(const Program& program, const Feeds&
 
 /// A forward half whose backward half is still to come.
 struct Session::Pending {
-  Program* program = nullptr;
+  Executable* program = nullptr;
   std::any note;
   std::vector<HostTensor> feeds;  ///< copies, one an entry of Schedule::feeds
   bool is_measured = false;       ///< the canaries were there before it began
@@ -130,7 +130,7 @@ void Session::set_initial_values() {
       throw;
     }
   };
-  Program& initial = program("initial values", {}, 0, write);
+  Executable& initial = program("initial values", {}, 0, write);
   initial.report.initializes = true;
   play(initial, {});
   executions_.swap(no_executions);
@@ -140,7 +140,7 @@ std::vector<HostTensor> Session::run_flat(const std::vector<Value>& fetches, con
                                           const RunOptions& options, Where where) {
   return user_call(where, [&] {
     check_not_pending("run()");
-    Program& program = whole_graph_program(fetches, signature_of(*graph_, feeds), options);
+    Executable& program = whole_graph_program(fetches, signature_of(*graph_, feeds), options);
     return play(program, feeds);
   });
 }
@@ -159,7 +159,7 @@ void Session::check_ready(const Program& program) const {
   if (!program.report.fits) throw_budget_error(program.report);
 }
 
-std::vector<HostTensor> Session::play(Program& program, const Feeds& feeds, const PlayOptions& options) {
+std::vector<HostTensor> Session::play(Executable& program, const Feeds& feeds, const PlayOptions& options) {
   const auto inside = enter();
   check_not_pending("run");
   check_ready(program);
@@ -171,7 +171,7 @@ std::vector<HostTensor> Session::play(Program& program, const Feeds& feeds, cons
   return fetched;
 }
 
-std::vector<HostTensor> Session::play_forward_half(Program& program, const Feeds& feeds, const PlayOptions& options,
+std::vector<HostTensor> Session::play_forward_half(Executable& program, const Feeds& feeds, const PlayOptions& options,
                                                    std::any note) {
   const auto inside = enter();
   check_not_pending("run_forward");
@@ -200,11 +200,11 @@ std::vector<HostTensor> Session::play_forward_half(Program& program, const Feeds
   return fetched;
 }
 
-std::vector<HostTensor> Session::play_backward_half(Program* instead, const PlayOptions& options) {
+std::vector<HostTensor> Session::play_backward_half(Executable* instead, const PlayOptions& options) {
   const auto inside = enter();
   SF_CHECK_CODE(pending_ != nullptr, ArgumentError, ErrorCode::pending_half,
                 "run_backward: no forward pass is pending; call run_forward first");
-  Program& program = instead != nullptr ? *instead : *pending_->program;
+  Executable& program = instead != nullptr ? *instead : *pending_->program;
   check_ready(program);
   std::vector<const std::byte*> pointers;
   for (NodeId placeholder : program.schedule.feeds) {
@@ -240,7 +240,7 @@ const std::any* Session::pending_note() const {
   return pending_ ? &pending_->note : nullptr;
 }
 
-std::vector<HostTensor> Session::play_range(Program& program, StepIndex first, StepIndex last,
+std::vector<HostTensor> Session::play_range(Executable& program, StepIndex first, StepIndex last,
                                             const std::vector<const std::byte*>& feeds, const PlayOptions& options) {
   // First: where the device cannot be entered nothing has changed.
   const auto entered = device_->enter();

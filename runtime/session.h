@@ -15,14 +15,14 @@
 #include "device/memory_limit.h"
 #include "graph/graph.h"
 #include "runtime/arena.h"
-#include "runtime/build_schedule.h"
 #include "runtime/feeds.h"
 #include "runtime/fetch_structure.h"
-#include "runtime/program.h"
 #include "runtime/program_cache.h"
-#include "runtime/report.h"
 #include "runtime/statistics.h"
 #include "runtime/trace.h"
+#include "schedule/build_schedule.h"
+#include "schedule/program.h"
+#include "schedule/report.h"
 
 namespace SF_API sectionflow {
 
@@ -179,22 +179,22 @@ class Session {
   /// The program of that key, compiled from `writer`'s script when it is new or the graph has changed
   /// (Graph::generation). Compiling checks no budget. It stays until another is compiled and there is no room for both:
   /// see SessionOptions::program_memory.
-  Program& program(const std::string& key, const Signature& signature, std::size_t num_fetches,
-                   const ScriptWriter& writer);
+  Executable& program(const std::string& key, const Signature& signature, std::size_t num_fetches,
+                      const ScriptWriter& writer);
   /// Throws: BudgetError when the program does not fit; ArgumentError when it may not run now.
   void check_ready(const Program& program) const;
   /// Throws: ArgumentError when the program uses a variable that was made after initialize(), or nodes that have been
   /// taken out of the graph since it was compiled.
   void check_nodes(const Program& program) const;
   /// Plays all of a program.
-  std::vector<HostTensor> play(Program& program, const Feeds& feeds, const PlayOptions& options = {});
+  std::vector<HostTensor> play(Executable& program, const Feeds& feeds, const PlayOptions& options = {});
   /// Plays the forward half and leaves the session pending: what the backward half reads stays in device memory, the
   /// feeds it needs are copied. Returns the fetches; those of the backward half are empty. No variable and no counter
   /// changes. `note` is the caller's, to be had from pending_note() as long as the half is pending.
-  std::vector<HostTensor> play_forward_half(Program& program, const Feeds& feeds, const PlayOptions& options = {},
+  std::vector<HostTensor> play_forward_half(Executable& program, const Feeds& feeds, const PlayOptions& options = {},
                                             std::any note = {});
   /// Plays the other half of the pending program, or `instead`, a program that begins with what the pending one left.
-  std::vector<HostTensor> play_backward_half(Program* instead = nullptr, const PlayOptions& options = {});
+  std::vector<HostTensor> play_backward_half(Executable* instead = nullptr, const PlayOptions& options = {});
   /// Forgets a pending forward half.
   void discard_forward_half();
   /// The pending program; nullptr when there is none.
@@ -203,12 +203,12 @@ class Session {
   const std::any* pending_note() const;
   /// The program that was compiled or found last, to look at; nullptr before any, after initialize(), and when its
   /// nodes have been taken out of the graph.
-  const Program* latest_program() const;
+  const Executable* latest_program() const;
   /// Seconds of each pass of the last playing.
   const std::vector<double>& pass_seconds() const { return pass_seconds_; }
   /// The program that `run` plays for these fetches and targets.
-  Program& whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds = {}, const RunOptions& options = {},
-                         Where where = Where::here());
+  Executable& whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds = {},
+                            const RunOptions& options = {}, Where where = Where::here());
   /// The device for those that measure on it. They may write to `region`, which no program needs between two playings;
   /// variables they may read. Throws: ArgumentError before initialize(), and while a forward half is pending.
   struct Workbench {
@@ -241,9 +241,9 @@ class Session {
   std::vector<HostTensor> run_flat(const std::vector<Value>& fetches, const Feeds& feeds, const RunOptions& options,
                                    Where where);
   void set_initial_values();
-  Program& whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
-                               const RunOptions& options);
-  std::vector<HostTensor> play_range(Program& program, StepIndex first, StepIndex last,
+  Executable& whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
+                                  const RunOptions& options);
+  std::vector<HostTensor> play_range(Executable& program, StepIndex first, StepIndex last,
                                      const std::vector<const std::byte*>& feeds, const PlayOptions& options);
   void lay_out_variables();
   void meet_graph();
@@ -252,7 +252,7 @@ class Session {
   Arena& arena();
   /// Where algorithms may be timed while a program is compiled.
   TrialMemory trial_memory();
-  void note_context(Program& program);
+  void note_context(Executable& program);
   void begin_measurement(const Program& program);
   /// What is measured from here on may reach as far as another program's plan.
   void extend_measurement(const Program& program);
@@ -275,7 +275,7 @@ class Session {
   bool torn_ = false;
   std::uint64_t cycle_ = 0;
   ProgramCache programs_;
-  const Program* latest_ = nullptr;
+  const Executable* latest_ = nullptr;
   std::vector<std::uint64_t> known_;  // serials of the nodes of which layout_ and executions_ tell, by number
   std::unique_ptr<Pending> pending_;
   std::vector<std::int64_t> executions_;

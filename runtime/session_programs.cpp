@@ -63,14 +63,14 @@ ProgramReport Session::plan(const std::vector<Value>& fetches, const FeedTypes& 
   return user_call(where, [&] { return whole_graph_program(fetches, signature_of(*graph_, feeds), options).report; });
 }
 
-Program& Session::whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
-                                Where where) {
-  return user_call(where,
-                   [&]() -> Program& { return whole_graph_program(fetches, signature_of(*graph_, feeds), options); });
+Executable& Session::whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
+                                   Where where) {
+  return user_call(
+      where, [&]() -> Executable& { return whole_graph_program(fetches, signature_of(*graph_, feeds), options); });
 }
 
-Program& Session::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
-                                      const RunOptions& options) {
+Executable& Session::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
+                                         const RunOptions& options) {
   check_fetches(*graph_, fetches);
   for (const Operation& target : options.targets) {
     SF_CHECK(target.valid() && &target.node().graph() == graph_, ArgumentError, "target '",
@@ -87,15 +87,15 @@ void Session::set_script_editor(std::string key, ScriptEditor editor) {
   edit_script_ = std::move(editor);
 }
 
-Program& Session::program(const std::string& wanted, const Signature& signature, std::size_t num_fetches,
-                          const ScriptWriter& writer) {
+Executable& Session::program(const std::string& wanted, const Signature& signature, std::size_t num_fetches,
+                             const ScriptWriter& writer) {
   const auto inside = enter();
   meet_graph();
   if (!initialized_) lay_out_variables();
   // The numbers of nodes, and the edges between them, mean the same in one generation alone.
   std::string key = text_of(wanted, " | generation ", graph_->generation(), editor_key_);
   // Before initialize() the variables have no places that a kept program could rely on.
-  Program* found = initialized_ ? programs_.find(key) : nullptr;
+  Executable* found = initialized_ ? programs_.find(key) : nullptr;
   if (found != nullptr) {
     latest_ = found;
     return *found;
@@ -107,25 +107,25 @@ Program& Session::program(const std::string& wanted, const Signature& signature,
     return edit_script_ ? edit_script_(std::move(script), tools) : script;
   };
   const LentMemory lent(device_->choices(), trial_memory());
-  auto compiled = compile_program(
+  auto compiled = std::make_unique<Executable>(compile_program(
       concrete, write, num_fetches, layout_, *device_,
       {.budgets = budgets_,
        .carrier = options_.copy_threads || device_->queues() != nullptr ? CopyCarrier::threads : CopyCarrier::team,
        .link_bandwidth = options_.link_bandwidth,
        .poison = options_.poison,
        .check = options_.check_schedules,
-       .edit_schedule = edit_schedule_});
+       .edit_schedule = edit_schedule_}));
   compiled->report.context_bytes = statistics_.context_bytes;
   compiled->report.may_swap = edit_script_ != nullptr;
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);
-  Program& kept = programs_.insert(std::move(key), graph_->generation(), std::move(compiled), {pending()});
+  Executable& kept = programs_.insert(std::move(key), graph_->generation(), std::move(compiled), {pending()});
   latest_ = &kept;
   count_programs();
   return kept;
 }
 
-const Program* Session::latest_program() const {
+const Executable* Session::latest_program() const {
   return latest_ != nullptr && latest_->newest.is_in(*graph_) ? latest_ : nullptr;
 }
 

@@ -27,7 +27,7 @@ std::size_t forward_half_peak(const Program& program, Tier tier, std::size_t per
 
 /// Libraries load code when it is first used, and recordings take memory of their own: then, and only then, the GPU is
 /// asked again.
-void Session::note_context(Program& program) {
+void Session::note_context(Executable& program) {
   statistics_.context_bytes = program.report.context_bytes = device_->context_bytes();
 }
 

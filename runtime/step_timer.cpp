@@ -20,7 +20,7 @@ void log_pass(const Pass& pass) {
 }
 
 /// A step of a trace, without its times.
-Trace::Event trace_event(const Program& program, StepIndex index, const PlayContext& context) {
+Trace::Event trace_event(const Executable& program, StepIndex index, const PlayContext& context) {
   const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
   std::size_t live_bytes = 0;
   for (const Storage& storage : program.storage.storages) {
@@ -40,7 +40,7 @@ Trace::Event trace_event(const Program& program, StepIndex index, const PlayCont
 
 }  // namespace
 
-StepTimer::StepTimer(const Program& program, PlayContext& context)
+StepTimer::StepTimer(const Executable& program, PlayContext& context)
     : program_(program), context_(context), marks_(context.queue != nullptr ? &context.queue->marks() : nullptr) {
   if (marks_ != nullptr && context.trace != nullptr) begun_.resize(program.schedule.steps.size());
 }

@@ -14,7 +14,7 @@ namespace sectionflow {
 /// Threads: a lane's step is begun and ended by one thread; passes by that of the compute lane.
 class StepTimer {
  public:
-  StepTimer(const Program& program, PlayContext& context);
+  StepTimer(const Executable& program, PlayContext& context);
 
   /// Whether somebody looks at the times of this playing.
   bool are_wanted() const { return context_.trace != nullptr || context_.log_pass_times; }
@@ -42,7 +42,7 @@ class StepTimer {
   void add_pass(int pass, double seconds);
   void add_event(StepIndex index, double start_us, double end_us);
 
-  const Program& program_;
+  const Executable& program_;
   PlayContext& context_;
   QueueProgram::Marks* marks_;  // of a device with queues
   int pass_ = -1;

@@ -57,7 +57,7 @@ std::string SwapEngine::name_of(const BlockLabel& label) const {
   return graph_.node(static_cast<NodeId>(label.tensor)).name();
 }
 
-void SwapEngine::carry(const Program& program, StepIndex index, std::uint64_t cycle, Device& device) {
+void SwapEngine::carry(const Executable& program, StepIndex index, std::uint64_t cycle, Device& device) {
   const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
   const BoundStep& bound = program.bound[static_cast<std::size_t>(index)];
   std::byte* to = static_cast<std::byte*>(bound.outputs[0]);

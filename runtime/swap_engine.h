@@ -9,9 +9,9 @@
 #include "device/device_queues.h"
 #include "device/throttle.h"
 #include "runtime/disk_store.h"
+#include "runtime/executable.h"
 #include "runtime/host_pool.h"
 #include "runtime/lane_team.h"
-#include "runtime/program.h"
 
 namespace sectionflow {
 
@@ -50,7 +50,7 @@ class SwapEngine {
   std::byte* host_base() { return host_ ? host_->data() : nullptr; }
 
   /// Executes one transfer step of a bound program. Throws: DeviceError, DataError of the disk tier.
-  void carry(const Program& program, StepIndex index, std::uint64_t cycle, Device& device);
+  void carry(const Executable& program, StepIndex index, std::uint64_t cycle, Device& device);
   /// Sleeps for a while that depends on the step and the seed alone, if delays were asked for.
   void delay(StepIndex index, std::uint64_t cycle) const;
 

@@ -8,7 +8,7 @@
 
 #include "base/export.h"
 #include "graph/graph.h"
-#include "runtime/schedule.h"
+#include "schedule/schedule.h"
 
 namespace SF_API sectionflow {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/program.h"
+#include "schedule/program.h"
 #include "sections/section_map.h"
 
 namespace sectionflow {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/export.h"
-#include "runtime/schedule.h"
+#include "schedule/schedule.h"
 #include "sections/section_map.h"
 
 namespace SF_API sectionflow {

@@ -305,7 +305,8 @@ CycleRequest GraphSectionManager::request_for(const std::vector<CycleFetch>& fet
   return request;
 }
 
-Program& GraphSectionManager::cycle_program(Session& session, const CycleRequest& request, const Signature& signature) {
+Executable& GraphSectionManager::cycle_program(Session& session, const CycleRequest& request,
+                                               const Signature& signature) {
   // A graph may have had another manager before; its sections were others.
   std::string key = "cycle";
   for (GroupId group : request.groups) key += text_of(" g", group);
@@ -348,7 +349,7 @@ std::vector<HostTensor> GraphSectionManager::full_cycle(Session& session, const 
     const auto inside = session.enter();
     check_prepared("run_full_cycle");
     const auto placed = place_fetches(session, with_summaries(fetches));
-    Program& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
+    Executable& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
     auto fetched = session.play(program, feeds, play_options(options));
     count_runs(program.schedule, 0, static_cast<StepIndex>(program.schedule.steps.size()));
     forget_next_cycle_choices();

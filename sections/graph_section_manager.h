@@ -219,7 +219,7 @@ class GraphSectionManager {
   std::vector<Value> with_summaries(std::vector<Value> fetches) const;
   void check_session(const Session& session) const;
   std::vector<CycleFetch> place_fetches(const Session& session, const std::vector<Value>& fetches) const;
-  Program& cycle_program(Session& session, const CycleRequest& request, const Signature& signature);
+  Executable& cycle_program(Session& session, const CycleRequest& request, const Signature& signature);
   std::vector<HostTensor> full_cycle(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
                                      const CycleOptions& options, Where where);
   std::vector<HostTensor> forward_pass(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
@@ -229,7 +229,7 @@ class GraphSectionManager {
   PlayOptions play_options(const CycleOptions& options) const { return {verbose_, options.verbose_timing}; }
   std::vector<CycleFetch> place_backward_fetches(const Session& session,
                                                  const std::vector<std::vector<Value>>& fetches) const;
-  Program& backward_program(Session& session, const ForwardHalf& begun, const std::vector<CycleFetch>& fetches);
+  Executable& backward_program(Session& session, const ForwardHalf& begun, const std::vector<CycleFetch>& fetches);
   void count_runs(const Schedule& schedule, StepIndex first, StepIndex last);
   void forget_next_cycle_choices();
 

@@ -30,7 +30,7 @@ std::vector<HostTensor> GraphSectionManager::forward_pass(Session& session, cons
                "' is computed in a backward run; fetch it from run_backward or run_full_cycle");
       fetch.run = kForwardPass;
     }
-    Program& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
+    Executable& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
     auto fetched = session.play_forward_half(program, feeds, play_options(options),
                                              ForwardHalf{identity_, training_, num_choices_, &program});
     count_runs(program.schedule, 0, program.schedule.half);
@@ -59,33 +59,14 @@ std::vector<CycleFetch> GraphSectionManager::place_backward_fetches(
 }
 
 /// The backward half with fetches that were unknown when its forward half ran: it begins with what that has left.
-Program& GraphSectionManager::backward_program(Session& session, const ForwardHalf& begun,
-                                               const std::vector<CycleFetch>& fetches) {
+Executable& GraphSectionManager::backward_program(Session& session, const ForwardHalf& begun,
+                                                  const std::vector<CycleFetch>& fetches) {
   const Program& forward = *begun.program;
-  std::vector<EntryValue> entries;
-  std::string key = "backward half";
-  const auto add = [&key](const char* mark, Value value, std::size_t number) {
-    key +=
-        mark + std::to_string(value.node().id()) + ":" + std::to_string(value.output()) + "@" + std::to_string(number);
-  };
-  const Schedule& schedule = forward.schedule;
-  for (std::size_t i = 0; i < schedule.buffers.size(); ++i) {
-    const Buffer& buffer = schedule.buffers[i];
-    const bool crosses = buffer.life.first < schedule.half && buffer.life.last >= schedule.half;
-    if (!crosses) continue;
-    const auto storage = static_cast<std::size_t>(forward.storage.storage_of_buffer[i]);
-    entries.push_back({.value = buffer.value,
-                       .offset = forward.plan.offsets[storage],
-                       .other_names = buffer.other_names,
-                       .tier = buffer.tier,
-                       .rest = buffer.rest});
-    add(buffer.tier == Tier::device ? " "
-        : buffer.tier == Tier::host ? " h"
-                                    : " d",
-        buffer.value, entries.back().offset);
-    key += text_of("r", buffer.rest);
+  const std::vector<EntryValue> entries = left_by_forward_half(forward);
+  std::string key = "backward half" + key_of(entries);
+  for (const CycleFetch& fetch : fetches) {
+    key += text_of(" f", fetch.value.node().id(), ":", fetch.value.output(), "@", fetch.run);
   }
-  for (const CycleFetch& fetch : fetches) add(" f", fetch.value, static_cast<std::size_t>(fetch.run));
   const CycleRequest request = request_for(fetches, begun.training);
   key += text_of(" u", begun.num_choices, " c", num_choices_);
   const CyclePolicies rules = policies();
@@ -109,7 +90,7 @@ std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(Session&
              "run_backward: the pending forward pass was run by another section manager");
     session.check_nodes(*forward);
     const std::vector<CycleFetch> placed = place_backward_fetches(session, fetches);
-    Program* instead = placed.empty() ? nullptr : &backward_program(session, *begun, placed);
+    Executable* instead = placed.empty() ? nullptr : &backward_program(session, *begun, placed);
     const Schedule& played = instead != nullptr ? instead->schedule : forward->schedule;
     const StepIndex first = instead != nullptr ? 0 : played.half;
     // Room for the results before anything runs.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sections/interior_search.h"
+#include "swap/insert_swaps.h"
 
 namespace sectionflow {
 namespace {

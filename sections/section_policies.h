@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/export.h"
-#include "runtime/planning_tools.h"
+#include "schedule/planning_tools.h"
 #include "sections/cycle_view.h"
 #include "sections/section_options.h"
 #include "sections/section_schedule.h"
-#include "swap/insert_swaps.h"
+#include "swap/swap_request.h"
 
 namespace SF_API sectionflow {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "graph/ops/basic.h"
-#include "runtime/build_schedule.h"
+#include "schedule/build_schedule.h"
 
 namespace sectionflow {
 namespace {

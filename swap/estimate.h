@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/concrete_graph.h"
+#include "schedule/concrete_graph.h"
 
 namespace sectionflow {
 

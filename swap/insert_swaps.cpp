@@ -1,33 +1,11 @@
 #include "swap/insert_swaps.h"
 
-#include <functional>
-#include <memory>
 #include <utility>
 
-#include "base/error.h"
 #include "swap/swap_notes.h"
 #include "swap/swap_planner.h"
 
 namespace sectionflow {
-namespace {
-
-/// A number that tells profiles apart.
-std::size_t digest_of(const Profile& profile) {
-  std::size_t digest = profile.kernel_seconds.size();
-  const auto add = [&](std::size_t hash) { digest = digest * 1'000'003 + hash; };
-  for (const auto& [key, seconds] : profile.kernel_seconds) {
-    add(std::hash<std::string>()(key));
-    add(std::hash<double>()(seconds));
-  }
-  for (double number : {profile.flops, profile.memory_bandwidth, profile.launch_seconds, profile.link_out,
-                        profile.link_in, profile.disk_out, profile.disk_in}) {
-    add(std::hash<double>()(number));
-  }
-  return digest;
-}
-
-}  // namespace
-
 Script insert_swaps(const Script& script, PlanningTools& tools, const SwapRequest& request) {
   const Profile nominal = Profile::nominal();
   SwapPlanner planner(script, tools, request, request.profile != nullptr ? *request.profile : nominal);
@@ -38,14 +16,6 @@ Script insert_swaps(const Script& script, PlanningTools& tools, const SwapReques
     tools.notes.push_back(std::move(note));
   }
   return std::move(plan.script);
-}
-
-void insert_swaps(Session& session, const SwapOptions& options) {
-  const auto profile = std::make_shared<const Profile>(options.profile.value_or(Profile::nominal()));
-  session.set_script_editor(text_of("insert_swaps ", digest_of(*profile)),
-                            [profile](const Script& script, PlanningTools& tools) {
-                              return insert_swaps(script, tools, {.profile = profile.get()});
-                            });
 }
 
 }  // namespace sectionflow

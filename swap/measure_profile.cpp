@@ -1,3 +1,5 @@
+#include "swap/measure_profile.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -9,7 +11,6 @@
 #include "runtime/device_bytes.h"
 #include "runtime/disk_store.h"
 #include "runtime/host_pool.h"
-#include "swap/profile.h"
 
 namespace sectionflow {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "runtime/waits.h"
+#include "schedule/waits.h"
 
 namespace sectionflow {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/export.h"
-#include "runtime/planning_tools.h"
+#include "schedule/planning_tools.h"
 #include "swap/profile.h"
 
 namespace SF_API sectionflow {

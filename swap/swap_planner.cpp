@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "runtime/insert_rests.h"
+#include "schedule/insert_rests.h"
 #include "swap/choose_rests.h"
 
 namespace sectionflow {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "swap/insert_swaps.h"
 #include "swap/search_rests.h"
 #include "swap/swap_problem.h"
+#include "swap/swap_request.h"
 
 namespace sectionflow {
 

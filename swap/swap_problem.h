@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/idle_stretches.h"
-#include "runtime/insert_rests.h"
-#include "swap/insert_swaps.h"
+#include "schedule/idle_stretches.h"
+#include "schedule/insert_rests.h"
 #include "swap/simulate.h"
+#include "swap/swap_request.h"
 
 namespace sectionflow {
 

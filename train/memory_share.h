@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/export.h"
-#include "runtime/report.h"
+#include "schedule/report.h"
 
 namespace SF_API sectionflow {
 

@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
+#include "compare/compare_strategies.h"
 #include "examples/models/section_cutter.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow {
 

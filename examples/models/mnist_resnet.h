@@ -1,8 +1,8 @@
 #pragma once
 
+#include "compare/compare_strategies.h"
 #include "examples/models/section_cutter.h"
 #include "sections/graph_section_manager.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow {
 

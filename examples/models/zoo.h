@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "compare/compare_strategies.h"
 #include "examples/models/section_cutter.h"
 #include "examples/models/synthetic_batches.h"
 #include "sections/graph_section_manager.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow {
 

@@ -11,18 +11,18 @@
 #include <random>
 
 #include "base/bytes.h"
+#include "compare/compare_strategies.h"
 #include "device/device_queues.h"
 #include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/bias_add.h"
 #include "kernels/kernel_registry.h"
-#include "runtime/chained_steps.h"
+#include "schedule/chained_steps.h"
 #include "tests/support/counting_queue.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test_device.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow {
 namespace {

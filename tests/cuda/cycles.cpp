@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "compare/compare_strategies.h"
+#include "compare/contender.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/test_device.h"
 #include "tests/support/tiny_model.h"
-#include "train/compare_strategies.h"
-#include "train/contender.h"
 
 namespace sectionflow {
 namespace {

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/bytes.h"
+#include "compare/compare_strategies.h"
 #include "device/device_queues.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/update.h"
@@ -17,7 +18,6 @@
 #include "tests/support/emulated_device.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test_device.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow {
 namespace {
@@ -313,7 +313,7 @@ class JointTraining : public testing::Test {
     session.initialize();
     Launches launches;
     const RandomBatch batch = random_batch(t.model, 2, 0);
-    Program& program = session.whole_program({t.model.loss}, batch.types(t.model), t.training);
+    Executable& program = session.whole_program({t.model.loss}, batch.types(t.model), t.training);
     for (auto& kernel : program.kernels) kernel = std::make_unique<WatchedKernel>(std::move(kernel), launches);
     Trace trace;
     if (options.traced) session.set_trace(&trace);

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/bytes.h"
+#include "compare/compare_strategies.h"
 #include "examples/models/mnist_resnet.h"
 #include "graph/layers.h"
 #include "graph/ops/activation.h"
@@ -20,7 +21,6 @@
 #include "tests/support/log_lines.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_rests.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow {
 namespace {
@@ -41,7 +41,7 @@ struct Training {
     const RandomBatch batch = random_batch(t.model, 4, number);
     return session.run(t.model.loss, batch.feeds(t.model), t.training);
   }
-  Program& program() {
+  Executable& program() {
     return session.whole_program({t.model.loss}, random_batch(t.model, 4, 0).types(t.model), t.training);
   }
   TrainingState state() { return {read_variables(session), {}}; }
@@ -85,7 +85,7 @@ bool waits_are_idle(Lane lane, const TrainingState& wanted) {
     SessionOptions options = on_gpu();
     options.record_cycles = seed % 2 == 1;
     Training training(options);
-    Program& program = training.program();
+    Executable& program = training.program();
     for (Step& step : program.schedule.steps) {
       std::erase_if(step.waits, [&](StepIndex earlier) {
         return program.schedule.steps[static_cast<std::size_t>(earlier)].lane == lane;
@@ -111,7 +111,7 @@ TEST(Queues, RecordingsArePlayedFromTheThirdStepOnAndChangeNoByte) {
   for (const bool records : {false, true}) {
     options.record_cycles = records;
     Training training(options);
-    Program& program = training.program();
+    Executable& program = training.program();
     const auto last = static_cast<StepIndex>(program.schedule.steps.size());
     for (std::uint64_t step = 0; step < 6; ++step) {
       (void)training.step(step);
@@ -132,7 +132,7 @@ TEST(Queues, WhatTheMachineDoesNotRecordIsPlayedStepByStep) {
     EXPECT_EQ(training.session.executions(training.t.model.loss.node()), static_cast<std::int64_t>(step) + 1);
   }
   EXPECT_EQ(first_difference(wanted, training.state()), "");
-  Program& program = training.program();
+  Executable& program = training.program();
   EXPECT_EQ(program.queue->recording(0, static_cast<StepIndex>(program.schedule.steps.size())), nullptr);
   EXPECT_THAT(log.lines, testing::ElementsAre(HasSubstr("cannot be recorded"))) << "it is tried once";
 }
@@ -161,7 +161,7 @@ TEST(Queues, AProgramThatUsesTheDiskIsNotRecorded) {
   const EmulatedCuda gpu(with_seed(4));
   Training training(on_gpu(), true);
   for (std::uint64_t step = 0; step < 3; ++step) (void)training.step(step);
-  Program& program = training.program();
+  Executable& program = training.program();
   EXPECT_EQ(program.queue->recording(0, static_cast<StepIndex>(program.schedule.steps.size())), nullptr);
   EXPECT_GT(program.report.disk_peak_bytes, 0U);
 }

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "compare/contender.h"
 #include "device/device_queues.h"
 #include "runtime/queue_program.h"
 #include "tests/cuda_calls/cupti_hook.h"
@@ -21,7 +22,6 @@
 #include "tests/support/random_rests.h"
 #include "tests/support/test_device.h"
 #include "tests/support/tiny_model.h"
-#include "train/contender.h"
 #if defined(SF_HAS_CUPTI)
 #include <cuda_runtime_api.h>
 #endif
@@ -117,7 +117,7 @@ TEST_P(CudaCalls, OfACycleAreLaunchesAndTheWaitAtItsEnd) {
   }
   if (tests_run_on_a_gpu()) findings = hook().end();
 
-  const Program& program = *contender.session().latest_program();
+  const Executable& program = *contender.session().latest_program();
   const auto num_steps = static_cast<StepIndex>(program.schedule.steps.size());
   EXPECT_EQ(program.queue->recording(0, num_steps) != nullptr, way.records);
   EXPECT_EQ(program.report.bytes_out > 0, way.rests) << program.report.bytes_out;

@@ -23,10 +23,12 @@ const std::map<std::string, std::set<std::string>>& may_include() {
       {"data", {"base"}},
       {"autodiff", {"graph", "base"}},
       {"kernels", {"device", "graph", "base"}},
-      {"runtime", {"kernels", "device", "graph", "base"}},
-      {"swap", {"runtime", "graph", "base"}},
-      {"sections", {"swap", "runtime", "autodiff", "graph", "base"}},
-      {"train", {"sections", "swap", "runtime", "autodiff", "graph", "data", "base"}},
+      {"schedule", {"kernels", "device", "graph", "base"}},
+      {"runtime", {"schedule", "kernels", "device", "graph", "base"}},
+      {"swap", {"runtime", "schedule", "graph", "base"}},
+      {"sections", {"swap", "runtime", "schedule", "autodiff", "graph", "base"}},
+      {"train", {"sections", "swap", "runtime", "schedule", "autodiff", "graph", "data", "base"}},
+      {"compare", {"train", "sections", "swap", "runtime", "schedule", "data", "graph", "base"}},
   };
   return table;
 }
@@ -64,6 +66,22 @@ Texts wrong_folders(const Files& files) {
       if (is_ours && folder != file.folder() && !row->second.contains(folder)) {
         complaints.push_back(file.path + " may not include " + included);
       }
+    }
+  }
+  return complaints;
+}
+
+/// Writers of scripts decide and touch no bytes: of swap and sections those files alone know the runtime that meet a
+/// session.
+Texts writers_that_execute(const Files& files) {
+  static const std::set<std::string> meet_a_session = {"swap/lms.h", "swap/measure_profile.h",
+                                                       "swap/measure_profile.cpp", "swap/swap_session.h",
+                                                       "sections/graph_section_manager.h"};
+  Texts complaints;
+  for (const SourceFile& file : files) {
+    if ((file.folder() != "swap" && file.folder() != "sections") || meet_a_session.contains(file.path)) continue;
+    for (const std::string& included : includes_of(file)) {
+      if (included.starts_with("runtime/")) complaints.push_back(file.path + " may not include " + included);
     }
   }
   return complaints;
@@ -113,7 +131,8 @@ Texts wrong_public_headers(const Files& files) {
   static const Texts strangers = {"oneapi/", "dnnl",  "nlohmann/", "boost/",  "glog/",
                                   "zlib.h",  "omp.h", "xxhash.h",  "liburing"};
   static const std::regex unmarked(R"(^namespace sectionflow\b)");
-  const Files reached = reached_from("sectionflow.h", files);
+  Files reached = reached_from("sectionflow.h", files);
+  for (const SourceFile& file : reached_from("compare/compare.h", files)) reached.push_back(file);
   Texts complaints = strangers_outside(reached, strangers, {});
   for (const SourceFile& file : reached) {
     for (const std::string& line : lines_of(file.text)) {
@@ -170,6 +189,8 @@ TEST(Folders, PlantedIncludesAreFlagged) {
   EXPECT_EQ(complaints("graph/ops/a.cpp", "autodiff/gradients.h"), 1U);
   EXPECT_EQ(complaints("kernels/cpu/a.cpp", "runtime/arena.h"), 1U);
   EXPECT_EQ(complaints("runtime/a.cpp", "sections/x.h"), 1U);
+  EXPECT_EQ(complaints("schedule/a.cpp", "runtime/arena.h"), 1U);
+  EXPECT_EQ(complaints("train/a.cpp", "compare/strategy.h"), 1U);
   EXPECT_EQ(complaints("train/a.cpp", "kernels/kernel.h"), 1U);
   EXPECT_EQ(complaints("graph/a.h", "sectionflow.h"), 1U);
   EXPECT_EQ(complaints("graph/a.h", "tests/support/op_case.h"), 1U);
@@ -200,6 +221,17 @@ TEST(Folders, DependInCMakeOnlyOnWhatTheTableAllows) {
   const Files lists = tree({".txt"});
   EXPECT_GT(lists.size(), may_include().size() - 1);
   EXPECT_EQ(wrong_dependencies(lists), kNone);
+}
+
+TEST(Folders, WritersOfScriptsKnowNoRuntime) {
+  const auto complaints = [](const std::string& path) {
+    return writers_that_execute({{path, "#include \"runtime/session.h\"\n#include \"schedule/schedule.h\"\n"}}).size();
+  };
+  EXPECT_EQ(complaints("swap/insert_swaps.cpp"), 1U);
+  EXPECT_EQ(complaints("sections/section_schedule.h"), 1U);
+  EXPECT_EQ(complaints("swap/swap_session.h"), 0U);
+  EXPECT_EQ(complaints("train/checkpoint.h"), 0U);
+  EXPECT_EQ(writers_that_execute(code()), kNone);
 }
 
 TEST(OneDnn, HeadersStandInDeviceAndKernelsAlone) {

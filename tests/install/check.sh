@@ -34,6 +34,11 @@ run() {
   mv "$work/whole-$BASHPID" "$work/bits/$(basename "$(dirname "$1")")"  # another test may be reading
   [ "$(cat "$work"/bits/* | sort -u | wc -l)" -eq 1 ] || fail "the results differ: $(grep -H . "$work"/bits/*)"
 }
+# Runs a program that compares: it must find the same bits, and write its page.
+compare() {
+  LD_LIBRARY_PATH=$(dirname "$(library so)") "$1" "$1-page" >"$1.log" || { cat "$1.log"; fail "$1 has failed"; }
+  grep -q 'sections:2' "$1-page/index.html" || fail "$1 has written no page"
+}
 # Not grep -q, which would end before ldd has written all and have it fail.
 links_shared() { ldd "$1" | grep libsectionflow >/dev/null; }
 check_kind() {
@@ -69,6 +74,9 @@ case "$what" in
       fail "these are inner and exported"
     fi
     if ldd "$(library so)" | grep 'not found'; then fail "the library lacks these"; fi
+    nm -DC --defined-only "$(dirname "$(library so)")/libsectionflow_compare.so" >"$work/compare-symbols"
+    grep -q ' T sectionflow::compare_strategies(' "$work/compare-symbols" || fail "comparing is not exported"
+    if grep -E 'Contender|Svg::|\(anonymous' "$work/compare-symbols"; then fail "these are inner and exported"; fi
     cuda=$(dirname "$(library so)")/libsectionflow_cuda.so
     if [ -e "$cuda" ]; then
       [ "$(nm -DC --defined-only "$cuda" | grep -vE ' A ' | awk '{print $3}')" = sectionflow_cuda_module_v1 ] ||
@@ -92,6 +100,8 @@ case "$what" in
     quietly cmake --build "$work/package-$compiler-$kind"
     check_kind "$work/package-$compiler-$kind/consumer"
     run "$work/package-$compiler-$kind/consumer"
+    check_kind "$work/package-$compiler-$kind/comparer"
+    compare "$work/package-$compiler-$kind/comparer"
     ;;
   pkgconfig)
     if ! command -v pkg-config >/dev/null; then
@@ -111,6 +121,16 @@ case "$what" in
     "$compiler" -std=c++20 -Wall -Wextra -Werror "$here/consumer.cpp" $flags -o "$folder/consumer"
     check_kind "$folder/consumer"
     run "$folder/consumer"
+    if [ "$kind" = shared ]; then
+      flags=$(pkg-config --cflags --libs sectionflow_compare)
+    else
+      flags=$(pkg-config --cflags --libs --static sectionflow_compare |
+        sed 's/-lsectionflow_compare/-l:libsectionflow_compare.a/; s/-lsectionflow\b/-l:libsectionflow.a/')
+    fi
+    # shellcheck disable=SC2086
+    "$compiler" -std=c++20 -Wall -Wextra -Werror "$here/comparer.cpp" $flags -o "$folder/comparer"
+    check_kind "$folder/comparer"
+    compare "$folder/comparer"
     ;;
   subproject)
     rm -rf "$work"/subproject-*

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "swap/measure_profile.h"
 #include "swap/profile.h"
 #include "tests/misuse/misuse_case.h"
 

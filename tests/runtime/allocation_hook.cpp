@@ -143,7 +143,7 @@ TEST_F(AllocationHook, StepsThatCarryTensorsToHostAndDiskAllocateNothing) {
 struct Planted {
   explicit Planted(WrappedKernel::Hook hook) {
     session.initialize();
-    Program& program = whole_graph_program(session, {y}, {{x, data}});
+    Executable& program = whole_graph_program(session, {y}, {{x, data}});
     wrap_kernel(program, find_step(program.schedule, computes(graph, "relu")), std::move(hook));
     session.play(program, {{x, data}});
   }

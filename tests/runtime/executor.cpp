@@ -48,7 +48,7 @@ struct Planted {
     session.initialize();
   }
   Feeds feeds() const { return batch.feeds(trainable.model); }
-  Program& program() { return whole_graph_program(session, {trainable.model.loss}, feeds(), trainable.training); }
+  Executable& program() { return whole_graph_program(session, {trainable.model.loss}, feeds(), trainable.training); }
   StepIndex first_update() {
     return find_step(program().schedule, [](const Step& step) { return !step.updated.empty(); });
   }
@@ -85,7 +85,7 @@ TEST(Poison, TrainingGivesTheSameBytes) {
 
 TEST(Poison, AWriteBehindAnOutputIsFound) {
   Planted p({.device_memory = 8_MiB, .threads = 1, .poison = true});
-  Program& program = p.program();
+  Executable& program = p.program();
   const StepIndex step = find_step(program.schedule, computes(p.trainable.graph, "relu"));
   ASSERT_GE(step, 0);
   const auto output = static_cast<std::size_t>(program.schedule.steps[static_cast<std::size_t>(step)].outputs[0].index);
@@ -104,7 +104,7 @@ TEST(Poison, AnOutputThatIsNotWrittenIsNaN) {
   Session session(graph, {.device_memory = 1_MiB, .threads = 1, .poison = true});
   session.initialize();
   const HostTensor data(Dtype::f32, {4});
-  Program& program = whole_graph_program(session, {y}, {{x, data}});
+  Executable& program = whole_graph_program(session, {y}, {{x, data}});
   struct Idle : Kernel {
     void launch(const KernelArguments&) override {}
   };
@@ -132,7 +132,7 @@ TEST(Poison, AReadAfterTheEndOfALifeGivesNaN) {
 TEST(Executor, AKernelThatWritesPastItsScratchIsFoundInEveryMode) {
   for (const bool poison : {false, true}) {
     Planted p({.device_memory = 8_MiB, .threads = 1, .poison = poison});
-    Program& program = p.program();
+    Executable& program = p.program();
     const StepIndex step =
         find_step(program.schedule, [](const Step& s) { return s.workspace.kind == Operand::Kind::buffer; });
     ASSERT_GE(step, 0);
@@ -229,7 +229,7 @@ TEST(Executor, DenormalsAreFlushedOnEveryThreadOfTheTeamAndRestoredAfterwards) {
   for (const int threads : {1, 2, 4}) {
     Session session(graph, {.device_memory = 4_MiB, .threads = threads});
     session.initialize();
-    Program& program = whole_graph_program(session, {y}, {{x, data}});
+    Executable& program = whole_graph_program(session, {y}, {{x, data}});
     const StepIndex step = find_step(program.schedule, computes(graph, "mul"));
     TeamState seen;
     wrap_kernel(program, step, [&](const KernelArguments&) { seen = look_at_team(); });

@@ -113,7 +113,7 @@ TEST(StalePrograms, CountsAndPlacesAreNotThoseOfANodeThatHadTheNumberBefore) {
 
 TEST(StalePrograms, AProgramOfNodesThatAreGoneIsRefusedAndNotShown) {
   Changing c;
-  Program* program = nullptr;
+  Executable* program = nullptr;
   c.take_out_again([&] {
     program = &c.session.whole_program({c.x * 2.0F}, {{c.x, Shape{2}}});
     EXPECT_EQ(c.session.latest_program(), program);
@@ -129,7 +129,7 @@ TEST(StalePrograms, AProgramOfNodesThatAreGoneIsRefusedAndNotShown) {
 TEST(StalePrograms, AProgramOutlivesAChangeThatFailsAndTouchesNoneOfItsNodes) {
   Changing c;
   const Value y = c.x * c.w;
-  Program& program = c.session.whole_program({y}, {{c.x, Shape{2}}});
+  Executable& program = c.session.whole_program({y}, {{c.x, Shape{2}}});
   c.take_out_again([&] { (void)relu(y); });
   EXPECT_EQ(c.session.play(program, {{c.x, c.data}})[0].values<float>()[1], 2.0F);
   EXPECT_EQ(c.session.latest_program(), &program);

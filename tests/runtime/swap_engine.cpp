@@ -9,10 +9,10 @@
 #include <numeric>
 
 #include "base/bytes.h"
+#include "compare/compare_strategies.h"
 #include "graph/ops/basic.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_rests.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow {
 namespace {

@@ -28,7 +28,7 @@ class TraceFile : public testing::Test {
  protected:
   TraceFile() {
     session_.initialize();
-    Program& program = whole_graph_program(session_, {trainable_.model.loss}, feeds_, trainable_.training);
+    Executable& program = whole_graph_program(session_, {trainable_.model.loss}, feeds_, trainable_.training);
     steps_ = program.schedule.steps;
     session_.set_trace(&trace_);
     for (int step = 0; step < 2; ++step) session_.play(program, feeds_);

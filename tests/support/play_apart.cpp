@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "compare/compare_strategies.h"
 #include "graph/graph_file.h"
-#include "swap/insert_swaps.h"
 #include "swap/lms.h"
+#include "swap/swap_session.h"
 #include "tests/support/program_play.h"
 #include "train/checkpoint.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow::testing {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "compare/compare_strategies.h"
 #include "graph/ops/basic.h"
 #include "tests/support/program_player.h"
 #include "train/checkpoint.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow::testing {
 namespace {

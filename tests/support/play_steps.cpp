@@ -1,9 +1,9 @@
 // Training steps and runs of a program, each beside the plain session.
 
+#include "compare/compare_strategies.h"
 #include "graph/ops/basic.h"
 #include "tests/support/dice.h"
 #include "tests/support/program_player.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow::testing {
 

@@ -1,7 +1,7 @@
 #include "tests/support/program_play.h"
 
 #include "base/bytes.h"
-#include "train/compare_strategies.h"
+#include "compare/compare_strategies.h"
 
 namespace sectionflow::testing {
 

@@ -2,8 +2,8 @@
 
 #include <random>
 
-#include "runtime/idle_stretches.h"
-#include "runtime/insert_rests.h"
+#include "schedule/idle_stretches.h"
+#include "schedule/insert_rests.h"
 
 namespace sectionflow::testing_support {
 

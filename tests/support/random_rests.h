@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "runtime/planning_tools.h"
+#include "schedule/planning_tools.h"
 
 namespace sectionflow::testing_support {
 

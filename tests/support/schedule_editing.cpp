@@ -45,13 +45,13 @@ void drop_step(Schedule& schedule, StepIndex index) {
   if (schedule.half > index) --schedule.half;
 }
 
-Program& whole_graph_program(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
-                             const RunOptions& options) {
+Executable& whole_graph_program(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
+                                const RunOptions& options) {
   const auto write = [&](PlanningTools& tools) { return build_schedule(tools.graph(), {fetches, options.targets}); };
   return session.program("test", signature_of(session.graph(), feeds), fetches.size(), write);
 }
 
-void wrap_kernel(Program& program, StepIndex step, WrappedKernel::Hook before, WrappedKernel::Hook after) {
+void wrap_kernel(Executable& program, StepIndex step, WrappedKernel::Hook before, WrappedKernel::Hook after) {
   auto& kernel =
       program.kernels.at(static_cast<std::size_t>(program.schedule.steps.at(static_cast<std::size_t>(step)).slot));
   kernel = std::make_unique<WrappedKernel>(std::move(kernel), std::move(before), std::move(after));

@@ -26,8 +26,8 @@ void drop_step(Schedule& schedule, StepIndex index);
 
 /// The program that Session::run would compile, under a key of its own, so that its parts can be exchanged before it is
 /// played by Session::play.
-Program& whole_graph_program(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
-                             const RunOptions& options = {});
+Executable& whole_graph_program(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
+                                const RunOptions& options = {});
 
 /// A kernel that does something of its own around another.
 class WrappedKernel final : public Kernel {
@@ -50,6 +50,6 @@ class WrappedKernel final : public Kernel {
   Hook before_, after_;
 };
 /// Wraps the kernel of a compute step; the program must not have been played.
-void wrap_kernel(Program& program, StepIndex step, WrappedKernel::Hook before, WrappedKernel::Hook after = {});
+void wrap_kernel(Executable& program, StepIndex step, WrappedKernel::Hook before, WrappedKernel::Hook after = {});
 
 }  // namespace sectionflow::testing_support

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "autodiff/optimizers.h"
-#include "train/strategy.h"
+#include "compare/strategy.h"
 
 namespace sectionflow::testing_support {
 

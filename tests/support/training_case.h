@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/host_tensor.h"
+#include "compare/compare_strategies.h"
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow::testing {
 

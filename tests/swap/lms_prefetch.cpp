@@ -8,7 +8,7 @@
 #include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "runtime/program.h"
+#include "schedule/program.h"
 #include "swap/lms.h"
 #include "swap/lms_simulator.h"
 #include "tests/support/contains.h"

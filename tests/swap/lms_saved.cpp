@@ -5,12 +5,12 @@
 #include <filesystem>
 
 #include "base/bytes.h"
+#include "compare/compare_strategies.h"
 #include "examples/models/zoo.h"
 #include "graph/graph_file.h"
 #include "swap/lms.h"
 #include "tests/support/temporary_folder.h"
 #include "train/checkpoint.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow {
 namespace {

@@ -4,6 +4,8 @@
 
 #include "base/bytes.h"
 #include "swap/insert_swaps.h"
+#include "swap/measure_profile.h"
+#include "swap/swap_session.h"
 #include "tests/sections/image_nets.h"
 
 // Networks whose whole-graph program swaps.

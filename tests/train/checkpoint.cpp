@@ -10,16 +10,17 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "compare/compare_strategies.h"
 #include "data/safetensors.h"
 #include "graph/layers.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/reduce.h"
+#include "swap/measure_profile.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/temporary_folder.h"
-#include "train/compare_strategies.h"
 
 namespace sectionflow {
 namespace {

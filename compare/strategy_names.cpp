@@ -1,0 +1,136 @@
+#include "compare/strategy_names.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/nearest.h"
+#include "swap/lms.h"
+#include "swap/swap_session.h"
+
+namespace sectionflow {
+namespace {
+
+/// A strategy as it is asked for: "sections:4" is of the kind "sections", with the argument "4".
+struct Asked {
+  const std::string& name;
+  std::optional<std::string> argument;
+  const StrategySource& source;
+};
+
+struct Kind {
+  const char* name;
+  const char* form;  ///< for people
+  bool has_argument;
+  Strategy (*make)(const Asked&);
+};
+
+Strategy whole(const Asked& asked) {
+  return {.name = asked.name, .whole_graph = true, .build = asked.source.model(asked.source.cut_of_whole)};
+}
+
+Strategy sections(const Asked& asked) {
+  return {.name = asked.name,
+          .build = asked.source.model(*asked.argument),
+          .sections = SectionOptions{.borders = BorderPolicy::keep}};
+}
+
+Strategy sections_and_swap(const Asked& asked) {
+  Strategy strategy = sections(asked);
+  strategy.sections = SectionOptions{.borders = BorderPolicy::automatic, .interior = InteriorPolicy::automatic};
+  strategy.profile = asked.source.profile;
+  return strategy;
+}
+
+Strategy swap(const Asked& asked) {
+  Strategy strategy = whole(asked);
+  strategy.edit_session = [profile = asked.source.profile](Session& session) {
+    insert_swaps(session, {.profile = profile});
+  };
+  return strategy;
+}
+
+/// "auto", or threshold, ahead, groupby and sync mode: "20/3/2/0".
+LmsOptions lms_options(const Asked& asked) {
+  LmsOptions options;
+  if (*asked.argument == "auto") return options;
+  const std::array<int*, 4> numbers = {&options.swapout_threshold, &options.swapin_ahead, &options.swapin_groupby,
+                                       &options.sync_mode};
+  const char* at = asked.argument->data();
+  const char* const end = at + asked.argument->size();
+  for (int* const number : numbers) {
+    const bool separated = number == numbers.front() || (at < end && *at++ == '/');
+    const auto [stop, error] = std::from_chars(at, end, *number);
+    SF_CHECK(separated && error == std::errc(), ArgumentError, "'", asked.name,
+             "' is no strategy; wanted lms:auto, or threshold, ahead, groupby and sync mode, as in lms:20/3/2/0");
+    at = stop;
+  }
+  SF_CHECK(at == end, ArgumentError, "'", asked.name, "' is no strategy; wanted four numbers, as in lms:20/3/2/0");
+  return options;
+}
+
+Strategy lms(const Asked& asked) {
+  Strategy strategy = whole(asked);
+  strategy.edit_graph = [options = Lms(lms_options(asked)).options()](Graph& graph, const StrategySetting& setting) {
+    LmsOptions here = options;
+    here.batch_size = setting.batch;
+    here.autotune_gpu_mem = static_cast<double>(setting.device_memory) / static_cast<double>(1_GiB);
+    Lms(here).run(graph);
+  };
+  return strategy;
+}
+
+constexpr Kind kKinds[] = {
+    {"whole", "whole", false, whole},
+    {"swap", "swap", false, swap},
+    {"lms", "lms:auto, lms:THRESHOLD/AHEAD/GROUPBY/SYNC", true, lms},
+    {"sections", "sections:N", true, sections},
+    {"sections+swap", "sections+swap:N", true, sections_and_swap},
+};
+
+std::string all_forms() {
+  std::string all;
+  for (const std::string& form : strategy_forms()) all += (all.empty() ? "" : ", ") + form;
+  return all + " (N: 1, 2, 4, ... or blocks)";
+}
+
+[[noreturn]] void throw_unknown(const std::string& name, const std::string& kind) {
+  std::vector<std::string> kinds;
+  for (const Kind& known : kKinds) kinds.emplace_back(known.name);
+  const std::optional<std::string> near = nearest_spelling(kind, kinds);
+  std::string meant;
+  if (near && *near != kind) meant = "; did you mean '" + *near + name.substr(kind.size()) + "'?";
+  throw ArgumentError(error_text_of("'", name, "' is no strategy", meant, hint("strategies are ", all_forms())));
+}
+
+}  // namespace
+
+std::vector<std::string> strategy_forms() {
+  std::vector<std::string> forms;
+  for (const Kind& kind : kKinds) forms.emplace_back(kind.form);
+  return forms;
+}
+
+Strategy strategy_named(const std::string& name, const StrategySource& source) {
+  const std::size_t colon = name.find(':');
+  const std::string kind = name.substr(0, colon);
+  const auto known = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return kind == k.name; });
+  if (known == std::end(kKinds)) throw_unknown(name, kind);
+  std::optional<std::string> argument;
+  if (colon != std::string::npos) argument = name.substr(colon + 1);
+  SF_CHECK(argument.has_value() == known->has_argument && argument != "", ArgumentError, "'", name,
+           "' is no strategy; wanted ", known->form, hint("strategies are ", all_forms()));
+  return known->make({name, argument, source});
+}
+
+std::string first_cut(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name.starts_with("sections") && name.find(':') != std::string::npos) return name.substr(name.find(':') + 1);
+  }
+  return "1";
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/export.h"
+#include "compare/strategy.h"
+
+namespace SF_API sectionflow {
+
+/// Builds a model cut as a text says: "1", "4", "blocks".
+using CutModel = std::function<ModelBuilder(const std::string& cut)>;
+
+/// What a strategy may be called, for help texts: "whole", "sections:N", ...
+std::vector<std::string> strategy_forms();
+
+/// What strategies are made of.
+struct StrategySource {
+  CutModel model{};
+  /// Models that are trained whole are cut so too, which changes nothing but the colours of a report.
+  std::string cut_of_whole = "1";
+  std::optional<Profile> profile{};  ///< what swap and sections+swap plan by; absent: the nominal machine
+};
+
+/// The strategy of that name.
+/// Throws: ArgumentError naming the nearest spelling and all forms; what the model throws.
+Strategy strategy_named(const std::string& name, const StrategySource& source);
+
+/// The cut of the first of these strategies that has one; "1" without.
+std::string first_cut(const std::vector<std::string>& names);
+
+}  // namespace sectionflow

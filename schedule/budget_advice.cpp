@@ -1,0 +1,282 @@
+#include "schedule/budget_advice.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "schedule/build_schedule.h"
+#include "schedule/plan_memory.h"
+
+namespace sectionflow {
+namespace {
+
+std::string described(const LiveTensor& tensor) {
+  return text_of("'", tensor.name, "' ", tensor.type, " (", bytes_text(tensor.bytes), ")");
+}
+
+constexpr int kNowhere = -1;
+
+/// Where an operand lies in device memory, variables left out.
+int storage_of(const Operand& operand, const Program& program) {
+  if (operand.kind != Operand::Kind::buffer) return kNowhere;
+  const auto index = static_cast<std::size_t>(operand.index);
+  return program.schedule.buffers[index].tier == Tier::device ? program.storage.storage_of_buffer[index] : kNowhere;
+}
+
+/// What another plan would save in which the step's outputs lie over its inputs, as far as its kernel lets them.
+std::size_t in_place_bytes(const Step& step, const Program& program) {
+  std::set<int> taken;
+  std::size_t bytes = 0;
+  for (const InPlace& pair : program.kernels[static_cast<std::size_t>(step.slot)]->in_place()) {
+    const int input = storage_of(step.inputs[static_cast<std::size_t>(pair.input)], program);
+    const int output = storage_of(step.outputs[static_cast<std::size_t>(pair.output)], program);
+    if (input == kNowhere || output == kNowhere || input == output) continue;
+    if (taken.contains(input) || taken.contains(output)) continue;
+    taken.insert({input, output});
+    bytes += round_up(program.storage.storages[static_cast<std::size_t>(output)].bytes);
+  }
+  return bytes;
+}
+
+/// The least device memory that the operands of one step take in any plan, each storage once; of those alone that
+/// `counts` says, and scratch if that is to count.
+std::size_t operand_bytes(const Step& step, const Program& program,
+                          const std::function<bool(const Operand&)>& counts = {}) {
+  std::set<int> storages;
+  const auto add = [&](const Operand& operand) {
+    const int storage = storage_of(operand, program);
+    if (storage != kNowhere && (!counts || counts(operand))) storages.insert(storage);
+  };
+  for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
+    std::for_each(operands->begin(), operands->end(), add);
+  }
+  add(step.workspace);
+  // Whichever lies on top need not be followed by anything.
+  std::size_t bytes = 0, most_rounded = 0;
+  for (int storage : storages) {
+    const std::size_t exact = program.storage.storages[static_cast<std::size_t>(storage)].bytes;
+    bytes += round_up(exact);
+    most_rounded = std::max(most_rounded, round_up(exact) - exact);
+  }
+  return bytes - most_rounded - std::min(bytes - most_rounded, in_place_bytes(step, program));
+}
+
+/// Variables at home in host memory, up to where the first tensor may lie.
+std::size_t bytes_before_host_tensors(const ProgramReport& report) {
+  return round_up(report.host_persistent_bytes, alignment_of(Tier::host));
+}
+
+/// A tensor at the fullest step that might rest elsewhere if host memory were not too small for it; null: there is
+/// none.
+const LiveTensor* too_large_for_host(const ProgramReport& report) {
+  const bool may_rest =
+      report.disk_budget_bytes > 0 || report.bytes_out > 0 || report.may_swap || !report.advice.empty();
+  if (!may_rest) return nullptr;
+  const std::size_t room =
+      report.host_budget_bytes - std::min(report.host_budget_bytes, bytes_before_host_tensors(report));
+  const auto found = std::find_if(report.largest_live.begin(), report.largest_live.end(),
+                                  [&](const LiveTensor& live) { return live.bytes > room && live.type != "scratch"; });
+  return found == report.largest_live.end() ? nullptr : &*found;
+}
+
+/// What the step reads and changes of variables that are at home on the device.
+std::size_t variable_bytes(const Step& step, const ConcreteGraph& graph) {
+  std::set<int> variables;
+  for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
+    for (const Operand& operand : *operands) {
+      if (operand.kind == Operand::Kind::variable) variables.insert(operand.index);
+    }
+  }
+  std::size_t bytes = 0;
+  for (int variable : variables) bytes += graph.types(variable)[0].bytes();
+  return bytes;
+}
+
+/// Whether the node computes from data that is fed, scalars such as a learning rate left out.
+bool reads_data(NodeId id, const Graph& graph) {
+  std::set<NodeId> seen;
+  std::vector<NodeId> open{id};
+  while (!open.empty()) {
+    const Node& node = graph.node(open.back());
+    open.pop_back();
+    if (!seen.insert(node.id()).second) continue;
+    if (node.op().name == "placeholder" && node.output_types()[0].shape.rank() > 0) return true;
+    for (const Value& input : node.inputs()) open.push_back(input.node().id());
+  }
+  return false;
+}
+
+/// Whether a batch of another size changes what the step's operands take. Where the graph leaves the batch open, their
+/// types tell; where it does not, all but updates that computes from data may change with it.
+bool changes_with_batch(const Step& step, const Schedule& schedule, const Graph& graph) {
+  const Node& node = graph.node(step.node);
+  const auto is_open = [](const TensorType& type) { return !type.shape.is_static(); };
+  const auto& outputs = node.output_types();
+  const auto& inputs = node.inputs();
+  if (std::any_of(outputs.begin(), outputs.end(), is_open) ||
+      std::any_of(inputs.begin(), inputs.end(), [&](const Value& input) { return is_open(input.type()); })) {
+    return true;
+  }
+  const bool leaves_open = std::any_of(schedule.feeds.begin(), schedule.feeds.end(),
+                                       [&](NodeId feed) { return is_open(graph.node(feed).output_types()[0]); });
+  if (leaves_open || is_update(node)) return false;
+  return reads_data(step.node, graph);
+}
+
+/// What of the step's operands is as large in any batch: where the graph leaves the batch open, their types tell.
+std::size_t fixed_bytes(const Step& step, const Program& program, const Graph& graph) {
+  const Schedule& schedule = program.schedule;
+  const auto is_open = [](const TensorType& type) { return !type.shape.is_static(); };
+  const bool leaves_open = std::any_of(schedule.feeds.begin(), schedule.feeds.end(),
+                                       [&](NodeId feed) { return is_open(graph.node(feed).output_types()[0]); });
+  if (!leaves_open) return 0;
+  return operand_bytes(step, program, [&](const Operand& operand) {
+    const Value& value = schedule.buffers[static_cast<std::size_t>(operand.index)].value;
+    return value.valid() && !is_open(value.type());
+  });
+}
+
+/// Whether data of this shape may be fed with fewer elements: of more than one where the placeholder leaves the number
+/// open, or in the first dimension of a placeholder that the user would make anew.
+bool may_be_smaller(const Shape& placeholder, const Shape& fed) {
+  bool is_open = false;
+  for (int i = 0; i < fed.rank(); ++i) {
+    is_open = is_open || placeholder[i] == kDynamic;
+    if (placeholder[i] == kDynamic && fed[i] > 1) return true;
+  }
+  return !is_open && fed.rank() > 0 && fed[0] > 1;
+}
+
+/// The ways that are left where no operation alone is too large, by the kind of the program.
+std::string usual_advice(const ProgramReport& report) {
+  if (report.initializes) return "give more device_memory, or make the model smaller";
+  std::string advice;
+  const auto add = [&](const std::string& way) { advice += (advice.empty() ? "" : ", or ") + way; };
+  // Rests are for the script to say, or for the graph: not for both.
+  if (!report.may_swap && !report.is_edited) {
+    add("let tensors rest in host memory as the budget wants it (insert_swaps(session))");
+  }
+  if (report.is_edited) {
+    add("build the graph anew and have Lms swap more of it (a lower swapout_threshold, or its tuner for this memory)");
+  } else if (report.updates && report.in_sections) {
+    add("train by the graph's sections (GraphSectionManager::run_full_cycle), which this run leaves unused");
+  } else if (report.updates) {
+    add("cut the graph into sections and train by them (GraphSectionManager::run_full_cycle)");
+  } else if (report.in_sections) {
+    add("evaluate by the graph's sections (GraphSectionManager::run_forward, then discard_forward)");
+  }
+  if (report.has_batch) add("make the batch smaller");
+  return advice.empty() ? "give more device_memory" : advice;
+}
+
+/// What to do where the operands of one operation are too large.
+std::string operation_advice(const ProgramReport& report) {
+  const LiveTensor& operation = report.largest_operation;
+  // What its own operands leave no room for does not fit with the variables gone either.
+  const bool swaps_help = report.persistent_bytes > 0 && report.largest_with_variables.bytes <= report.budget_bytes;
+  const bool batch_helps = report.batch_changes_largest && report.has_batch &&
+                           round_up(report.persistent_bytes) + report.largest_fixed_bytes <= report.budget_bytes;
+  return text_of(
+      operation.name, " alone needs ", bytes_text(operation.bytes), " for its operands and scratch",
+      report.persistent_bytes > 0 ? text_of(", beside ", bytes_text(report.persistent_bytes), " of variables") : "",
+      batch_helps ? ": make the batch smaller, or compute it in parts"
+                  : ": give more device_memory, or make the tensors of the model that it works on smaller",
+      swaps_help ? ", or let variables rest on the host (SessionOptions::swap_variables)" : "",
+      batch_helps ? "" : "; no other batch helps", "; no cut into sections helps");
+}
+
+/// What to do where the variables alone are too large.
+std::string variables_advice(const ProgramReport& report) {
+  const LiveTensor& operation = report.largest_with_variables;
+  if (operation.bytes <= report.budget_bytes) {
+    return "the variables alone exceed device_memory: let them rest on the host (SessionOptions::swap_variables), take "
+           "an optimizer with fewer slots, or make the model smaller; no cut into sections helps";
+  }
+  return text_of("the variables alone exceed device_memory, and ", operation.name, " needs ",
+                 bytes_text(operation.bytes),
+                 " for its operands with its variables, so that it would not fit if they "
+                 "rested on the host: give more device_memory, or make the model smaller; no cut into sections helps");
+}
+
+}  // namespace
+
+void report_largest(const Program& program, const ConcreteGraph& graph, ProgramReport& report) {
+  const Schedule& schedule = program.schedule;
+  report.in_sections = report.updates = report.is_edited = false;
+  for (NodeId id = 0; id < graph.graph().num_nodes(); ++id) {
+    report.is_edited = report.is_edited || graph.graph().node(id).op().movement == Movement::out;
+  }
+  for (const Step& step : schedule.steps) {
+    if (step.kind != StepKind::compute) continue;
+    const Node& node = graph.graph().node(step.node);
+    report.in_sections = report.in_sections || node.group() != kNoGroup;
+    report.updates = report.updates || is_update(node);
+    const std::size_t bytes = operand_bytes(step, program), with_variables = bytes + variable_bytes(step, graph);
+    if (with_variables > report.largest_with_variables.bytes) {
+      report.largest_with_variables = {node.label(), "", with_variables};
+    }
+    if (bytes <= report.largest_operation.bytes) continue;
+    report.largest_operation = {node.label(), "", bytes};
+    report.batch_changes_largest = changes_with_batch(step, schedule, graph.graph());
+    report.largest_fixed_bytes = fixed_bytes(step, program, graph.graph());
+  }
+  report.has_batch = std::any_of(schedule.feeds.begin(), schedule.feeds.end(), [&](NodeId feed) {
+    return may_be_smaller(graph.graph().node(feed).output_types()[0].shape, graph.signature().shapes.at(feed));
+  });
+  for (const Buffer& buffer : program.schedule.buffers) {
+    if (buffer.tier != Tier::host || buffer.bytes <= report.largest_on_host.bytes) continue;
+    report.largest_on_host = {buffer.value.name(), graph.type(buffer.value).text(), buffer.bytes};
+  }
+}
+
+std::string device_advice(const ProgramReport& report) {
+  if (report.persistent_bytes > report.budget_bytes) return variables_advice(report);
+  if (round_up(report.persistent_bytes) + report.largest_operation.bytes > report.budget_bytes) {
+    return operation_advice(report);
+  }
+  if (const LiveTensor* large = too_large_for_host(report)) {
+    return text_of("host_memory of ", bytes_text(report.host_budget_bytes), " is too small for ", described(*large),
+                   ", which so cannot leave the device, not even for the disk: give at least ",
+                   bytes_before_host_tensors(report) + large->bytes, " bytes of host_memory, ",
+                   // What keeps it on the device besides.
+                   report.advice.empty() ? usual_advice(report) : report.advice);
+  }
+  if (!report.advice.empty()) return report.advice;
+  return usual_advice(report);
+}
+
+std::string host_advice(const ProgramReport& report) {
+  if (report.host_persistent_bytes > report.host_budget_bytes) {
+    return "the variables that are at home in host memory exceed it alone: give more host_memory, or leave "
+           "swap_variables out";
+  }
+  const LiveTensor& largest = report.largest_on_host;
+  if (report.host_persistent_bytes + largest.bytes > report.host_budget_bytes) {
+    return text_of(described(largest), " alone is larger than what host_memory has left for it",
+                   report.disk_budget_bytes > 0 ? ", and passes through it as a whole on its way to the disk" : "",
+                   ": give more host_memory, more device_memory, or make the batch smaller");
+  }
+  if (report.disk_budget_bytes == 0) {
+    return "give more host memory, a disk (SessionOptions::disk), or more device memory, so that less must rest "
+           "elsewhere";
+  }
+  // What the disk has left would hold what host memory has not: another reason keeps it there.
+  const std::size_t left = report.disk_budget_bytes - std::min(report.disk_budget_bytes, report.disk_peak_bytes);
+  const bool disk_is_small = left < report.host_peak_bytes - report.host_budget_bytes;
+  return text_of("give more host memory, ",
+                 disk_is_small ? text_of("a larger disk, which is too small for this too (",
+                                         bytes_text(report.disk_budget_bytes), "), ")
+                               : std::string(),
+                 "or more device memory, so that less must rest elsewhere");
+}
+
+std::string disk_advice(const ProgramReport& report) {
+  if (report.disk_budget_bytes == 0) {
+    return "give the bytes that may rest on the disk (SessionOptions::disk), or more host or device memory";
+  }
+  return "give a larger disk, or more host or device memory, so that less must rest there";
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,161 @@
+#include "schedule/concrete_graph.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "graph/ops/basic.h"
+
+namespace sectionflow {
+
+ConcreteGraph::ConcreteGraph(const Graph& graph, const Signature& signature)
+    : graph_(&graph),
+      signature_(&signature),
+      details_(static_cast<std::size_t>(graph.num_nodes())),
+      types_(static_cast<std::size_t>(graph.num_nodes())) {}
+
+const std::vector<TensorType>& ConcreteGraph::types(NodeId id) const {
+  if (!types_[id]) {
+    // Depth first without recursion: a deep network would overflow the stack.
+    std::vector<NodeId> pending = {id};
+    while (!pending.empty()) {
+      const NodeId next = pending.back();
+      const std::size_t before = pending.size();
+      for (const Value& input : graph_->node(next).inputs()) {
+        if (!types_[input.node().id()]) pending.push_back(input.node().id());
+      }
+      if (pending.size() > before) continue;
+      infer_types(next);
+      pending.pop_back();
+    }
+  }
+  return *types_[id];
+}
+
+void ConcreteGraph::infer_types(NodeId id) const {
+  const Node& node = graph_->node(id);
+  const auto fed = signature_->shapes.find(id);
+  if (fed != signature_->shapes.end()) {
+    types_[id] = std::vector<TensorType>{{node.output_types()[0].dtype, fed->second}};
+    return;
+  }
+  std::vector<TensorType> inputs;
+  for (const Value& input : node.inputs()) inputs.push_back((*types_[input.node().id()])[input.output()]);
+  try {
+    types_[id] = node.op().infer({node.label(), inputs, node.any_options()});
+  } catch (Error& error) {
+    error.add_fact("where", node.place());
+    throw;
+  }
+  for (const TensorType& type : *types_[id]) {
+    SF_CHECK(type.shape.is_static(), ArgumentError, node.label(), ": its shape ", type.shape,
+             " is decided by a feed that is missing");
+  }
+}
+
+std::optional<bool> ConcreteGraph::boolean_of(Value value, const Node& reader) const {
+  const auto fed = signature_->booleans.find(value.node().id());
+  if (fed != signature_->booleans.end()) return fed->second;
+  if (const HostTensor* content = constant_content(value)) return content->item<bool>();
+  std::vector<std::string> fed_names;
+  for (const auto& [id, shape] : signature_->shapes) fed_names.push_back(graph_->node(id).name());
+  throw_missing_feed(value.node(), &reader, fed_names);
+}
+
+const ConcreteGraph::Details& ConcreteGraph::details(NodeId id) const {
+  if (details_[id]) return *details_[id];
+  const Node& node = graph_->node(id);
+  const std::size_t num_inputs = node.inputs().size();
+  Details details;
+  details.booleans.resize(num_inputs);
+  const std::vector<InputUse> declared = node.op().input_uses(num_inputs, details.booleans);
+  for (std::size_t i = 0; i < num_inputs; ++i) {
+    if (declared[i] == InputUse::host_boolean) details.booleans[i] = boolean_of(node.inputs()[i], node);
+  }
+  details.uses = node.op().input_uses(num_inputs, details.booleans);
+  details.has_effect = !node.op().has_effect || node.op().has_effect(details.booleans);
+  for (std::size_t i = 0; i < num_inputs; ++i) {
+    const Value input = node.inputs()[i];
+    if (details.uses[i] != InputUse::data) continue;
+    if (std::find(details.reads.begin(), details.reads.end(), input) == details.reads.end())
+      details.reads.push_back(input);
+  }
+  details_[id] = std::move(details);
+  return *details_[id];
+}
+
+bool ConcreteGraph::is_identity(NodeId id) const {
+  const Node& node = graph_->node(id);
+  if (!node.op().is_identity || is_variable(node.inputs()[0])) return false;
+  std::vector<TensorType> inputs;
+  for (const Value& input : node.inputs()) inputs.push_back(type(input));
+  return node.op().is_identity({inputs, types(id), booleans(id), node.any_options()});
+}
+
+std::vector<bool> ConcreteGraph::needed(const std::vector<Value>& values,
+                                        const std::vector<Operation>& operations) const {
+  std::vector<bool> needed(static_cast<std::size_t>(graph_->num_nodes()), false);
+  std::vector<NodeId> pending;
+  const auto add = [&](NodeId id) {
+    if (needed[id]) return;
+    needed[id] = true;
+    pending.push_back(id);
+  };
+  for (const Value& value : values) add(value.node().id());
+  for (const Operation& operation : operations) add(operation.node().id());
+  while (!pending.empty()) {
+    const NodeId id = pending.back();
+    pending.pop_back();
+    for (const Value& value : reads(id)) add(value.node().id());
+    for (const Node* control : graph_->node(id).control_inputs()) add(control->id());
+  }
+  check_fed(needed);
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    if (needed[id] && !has_effect(id)) needed[id] = false;
+  }
+  return needed;
+}
+
+void ConcreteGraph::check_fed(const std::vector<bool>& needed) const {
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    const Node& placeholder = graph_->node(id);
+    if (!needed[id] || placeholder.op().name != "placeholder" || signature_->shapes.contains(id)) continue;
+    const Node* reader = nullptr;
+    for (NodeId other = 0; other < graph_->num_nodes() && reader == nullptr; ++other) {
+      if (!needed[other] || other == id) continue;
+      const auto& values = reads(other);
+      const bool is_reader =
+          std::any_of(values.begin(), values.end(), [&](const Value& value) { return &value.node() == &placeholder; });
+      if (is_reader) reader = &graph_->node(other);
+    }
+    // What is fed although nothing reads it may be what was meant.
+    std::vector<std::string> unread;
+    for (const auto& [fed, shape] : signature_->shapes) {
+      if (!needed[fed]) unread.push_back(graph_->node(fed).name());
+    }
+    throw_missing_feed(placeholder, reader, unread);
+  }
+}
+
+void ConcreteGraph::throw_missing_feed(const Node& placeholder, const Node* reader,
+                                       const std::vector<std::string>& candidates) const {
+  std::string fed;
+  for (const auto& [id, shape] : signature_->shapes) {
+    const Node& node = graph_->node(id);
+    fed +=
+        text_of(fed.empty() ? "'" : ", '", node.name(), "' ", TensorType{node.output_types()[0].dtype, shape}.text());
+  }
+  ArgumentError error(error_text_of("placeholder '", placeholder.name(), "' ", placeholder.output_types()[0].text(),
+                                    " is not fed", Fact{"fed", fed.empty() ? "nothing" : fed}),
+                      ErrorCode::missing_feed);
+  if (reader != nullptr) {
+    const std::string place = reader->place();
+    error.add_fact("needed", text_of("by ", reader->label(), place.empty() ? "" : ", ", place));
+  }
+  const auto nearest = nearest_spelling(placeholder.name(), candidates);
+  error.add_fact("hint", nearest ? text_of("'", *nearest, "' was fed; was '", placeholder.name(), "' meant?")
+                                 : text_of("add {", placeholder.name(), ", ...} to the feeds"));
+  throw error;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/export.h"
+#include "graph/graph.h"
+#include "schedule/signature.h"
+
+namespace SF_API sectionflow {
+
+/// A graph under one feed signature: concrete types, and what each node really reads.
+class ConcreteGraph {
+ public:
+  /// Both must outlive this.
+  ConcreteGraph(const Graph& graph, const Signature& signature);
+
+  const Graph& graph() const { return *graph_; }
+  const Signature& signature() const { return *signature_; }
+
+  /// Concrete output types. Throws: ShapeError when an unknown dimension stays unknown, and what shape rules throw.
+  const std::vector<TensorType>& types(NodeId id) const;
+  const TensorType& type(Value value) const {
+    return types(value.node().id())[static_cast<std::size_t>(value.output())];
+  }
+  /// Known host booleans, one an input. Throws: ArgumentError for one that is neither fed nor constant.
+  const std::vector<std::optional<bool>>& booleans(NodeId id) const { return details(id).booleans; }
+  /// One use an input.
+  const std::vector<InputUse>& uses(NodeId id) const { return details(id).uses; }
+  /// Whether executing the node does anything: false for updates that these booleans switch off.
+  bool has_effect(NodeId id) const { return details(id).has_effect; }
+  /// Whether the node only gives its first input another name (OpDef::is_identity).
+  bool is_identity(NodeId id) const;
+  /// Values whose elements the node reads, in the order of its inputs, each once.
+  const std::vector<Value>& reads(NodeId id) const { return details(id).reads; }
+
+  /// Every node that must be executed or fed for `values` and `operations`, by number: data and control inputs.
+  /// Throws: ArgumentError for a placeholder that is needed and not fed.
+  std::vector<bool> needed(const std::vector<Value>& values, const std::vector<Operation>& operations) const;
+
+ private:
+  struct Details {
+    std::vector<std::optional<bool>> booleans;
+    std::vector<InputUse> uses;
+    std::vector<Value> reads;
+    bool has_effect = true;
+  };
+  const Details& details(NodeId id) const;
+  std::optional<bool> boolean_of(Value value, const Node& reader) const;
+  void infer_types(NodeId id) const;
+  void check_fed(const std::vector<bool>& needed) const;
+  [[noreturn]] void throw_missing_feed(const Node& placeholder, const Node* reader,
+                                       const std::vector<std::string>& candidates) const;
+
+  const Graph* graph_;
+  const Signature* signature_;
+  mutable std::vector<std::optional<Details>> details_;                // filled on first use
+  mutable std::vector<std::optional<std::vector<TensorType>>> types_;  // filled on first use
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,55 @@
+#include "schedule/liveness.h"
+
+#include <algorithm>
+
+namespace sectionflow {
+namespace {
+
+/// Whether the output buffer may take over the bytes of the input: same size, and nobody else needs the input later, or
+/// reads it in this step through another operand.
+bool can_take_over(const Schedule& schedule, const Step& step, StepIndex now, int input, int output) {
+  const Operand from = step.inputs[static_cast<std::size_t>(input)];
+  const Operand to = step.outputs[static_cast<std::size_t>(output)];
+  if (from.kind != Operand::Kind::buffer || to.kind != Operand::Kind::buffer) return false;
+  const Buffer& source = schedule.buffers[static_cast<std::size_t>(from.index)];
+  const Buffer& target = schedule.buffers[static_cast<std::size_t>(to.index)];
+  return target.life.first == now && source.life.last == now && source.bytes == target.bytes && source.bytes > 0 &&
+         std::count(step.inputs.begin(), step.inputs.end(), from) == 1;
+}
+
+}  // namespace
+
+StorageAssignment assign_storages(const Schedule& schedule, const std::vector<std::unique_ptr<Kernel>>& kernels,
+                                  std::size_t guard_bytes) {
+  StorageAssignment result;
+  result.storage_of_buffer.assign(schedule.buffers.size(), -1);
+  const auto own_storage = [&](std::size_t buffer) {
+    const Buffer& b = schedule.buffers[buffer];
+    result.storage_of_buffer[buffer] = static_cast<int>(result.storages.size());
+    const std::size_t guard = b.tier == Tier::device ? guard_bytes : 0;
+    result.storages.push_back({b.bytes == 0 ? 0 : b.bytes + guard, b.life, b.fixed_offset, b.tier});
+  };
+
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    if (step.kind != StepKind::compute) continue;
+    std::vector<int> taken;  // storages that an output of this step has taken over
+    for (const InPlace& pair : kernels[static_cast<std::size_t>(step.slot)]->in_place()) {
+      if (!can_take_over(schedule, step, static_cast<StepIndex>(i), pair.input, pair.output)) continue;
+      const auto from = static_cast<std::size_t>(step.inputs[static_cast<std::size_t>(pair.input)].index);
+      const auto to = static_cast<std::size_t>(step.outputs[static_cast<std::size_t>(pair.output)].index);
+      if (result.storage_of_buffer[from] == -1) own_storage(from);
+      const int storage = result.storage_of_buffer[from];
+      if (result.storage_of_buffer[to] != -1 || std::find(taken.begin(), taken.end(), storage) != taken.end()) continue;
+      taken.push_back(storage);
+      result.storage_of_buffer[to] = storage;
+      result.storages[static_cast<std::size_t>(storage)].life.last = schedule.buffers[to].life.last;
+    }
+  }
+  for (std::size_t buffer = 0; buffer < schedule.buffers.size(); ++buffer) {
+    if (result.storage_of_buffer[buffer] == -1) own_storage(buffer);
+  }
+  return result;
+}
+
+}  // namespace sectionflow

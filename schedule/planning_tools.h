@@ -1,0 +1,104 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/export.h"
+#include "device/device.h"
+#include "schedule/liveness.h"
+#include "schedule/prepare_kernels.h"
+#include "schedule/schedule.h"
+
+namespace SF_API sectionflow {
+
+/// Where the variables lie, by node: in the arena, or in the pool of host memory, which is then their home.
+struct VariableLayout {
+  std::vector<std::size_t> offsets;       ///< in the arena; kAbsent for other nodes
+  std::vector<std::size_t> home_offsets;  ///< in the pool of host memory; kAbsent for other nodes
+  std::size_t end_bytes = 0;              ///< end of the last variable in the arena
+  std::size_t home_end_bytes = 0;         ///< end of the last variable in the pool
+  static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
+
+  bool is_at_home(NodeId id) const { return place(home_offsets, id) != kAbsent; }
+  bool contains(NodeId id) const { return place(offsets, id) != kAbsent || is_at_home(id); }
+
+ private:
+  static std::size_t place(const std::vector<std::size_t>& places, NodeId id) {
+    return static_cast<std::size_t>(id) < places.size() ? places[static_cast<std::size_t>(id)] : kAbsent;
+  }
+};
+
+/// Hard limits, in bytes.
+struct TierBudgets {
+  std::size_t device = 0;  ///< variables included
+  std::size_t host = 0;
+  std::size_t disk = 0;
+};
+
+/// A script lowered and planned as the final one is going to be.
+struct Draft {
+  Schedule schedule;
+  StorageAssignment storage;
+  MemoryPlan plan;
+  std::size_t device_peak_bytes = 0;  ///< variables included
+  std::size_t host_peak_bytes = 0;    ///< variables included
+  bool fits = false;                  ///< in the budgets of all tiers
+};
+
+/// The peak of a tier whose planned region lies behind its variables.
+std::size_t peak_behind(std::size_t variables_end, const TierPeak& planned, Tier tier);
+
+/// What a writer of scripts may ask while it decides: what a script would need. Made for one program; the kernels that
+/// its drafts need are made once.
+class PlanningTools {
+ public:
+  /// `guard_bytes`: behind every storage in device memory. All must outlive it.
+  PlanningTools(const ConcreteGraph& graph, std::size_t num_fetches, const VariableLayout& variables, Device& device,
+                const TierBudgets& budgets, CopyCarrier carrier, double link_bandwidth, std::size_t guard_bytes)
+      : graph_(graph),
+        num_fetches_(num_fetches),
+        variables_(variables),
+        device_(device),
+        budgets_(budgets),
+        carrier_(carrier),
+        link_bandwidth_(link_bandwidth),
+        guard_bytes_(guard_bytes),
+        kernels_(graph, device) {}
+
+  /// Lowers, prepares, plans. Waits are not set. `edit` may change the schedule before it is planned.
+  /// Throws: as lower_script, and ArgumentError for a missing kernel.
+  Draft draft(const Script& script, const std::function<void(Schedule&)>& edit = {});
+
+  const ConcreteGraph& graph() const { return graph_; }
+  const VariableLayout& variables() const { return variables_; }
+  Device& device() const { return device_; }
+  const TierBudgets& budgets() const { return budgets_; }
+  CopyCarrier carrier() const { return carrier_; }
+  /// Bytes a second and direction that copies are held to; 0: unlimited.
+  double link_bandwidth() const { return link_bandwidth_; }
+  /// By Step::slot of any draft.
+  const std::vector<std::unique_ptr<Kernel>>& kernels() const { return kernels_.kernels(); }
+  std::vector<std::unique_ptr<Kernel>> take_kernels() { return kernels_.take(); }
+
+  /// What the writer wants the program's report to say.
+  std::vector<std::string> notes;
+  double predicted_seconds = 0;  ///< of one playing; 0: nobody predicts
+  std::string advice;            ///< what to do if the program does not fit
+  /// What device memory has to be for the writer to find a script that fits, where this one does not; 0: what it takes.
+  std::size_t least_device_bytes = 0;
+
+ private:
+  const ConcreteGraph& graph_;
+  std::size_t num_fetches_;
+  const VariableLayout& variables_;
+  Device& device_;
+  TierBudgets budgets_;
+  CopyCarrier carrier_;
+  double link_bandwidth_;
+  std::size_t guard_bytes_;
+  KernelCache kernels_;
+};
+
+}  // namespace sectionflow

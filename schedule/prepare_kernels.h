@@ -1,0 +1,39 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/export.h"
+#include "device/device.h"
+#include "kernels/kernel.h"
+#include "schedule/schedule.h"
+
+namespace SF_API sectionflow {
+
+/// Bytes behind a kernel's scratch that are written before each launch and checked after it: a library that writes past
+/// the scratch it asked for is found out at once.
+inline constexpr std::size_t kScratchGuardBytes = 64;
+
+/// The kernels of one program, one a node and mode, shared by repeated executions. Several drafts of a program's
+/// schedule share them too, so that each kernel is made once. All must outlive it.
+class KernelCache {
+ public:
+  KernelCache(const ConcreteGraph& graph, Device& device) : graph_(graph), device_(device) {}
+
+  /// Makes what is missing, numbers the kernels in Step::slot, and books their scratch as buffers of one step.
+  /// Throws: ArgumentError when the device has no kernel.
+  void prepare(Schedule& schedule);
+
+  const std::vector<std::unique_ptr<Kernel>>& kernels() const { return kernels_; }
+  std::vector<std::unique_ptr<Kernel>> take() { return std::move(kernels_); }
+
+ private:
+  const ConcreteGraph& graph_;
+  Device& device_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::map<std::pair<NodeId, bool>, int> slots_;  // by node and whether it is a replay
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,191 @@
+#include "schedule/program.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/bytes.h"
+#include "schedule/budget_advice.h"
+#include "schedule/build_schedule.h"
+#include "schedule/check_schedule.h"
+#include "schedule/transient_split.h"
+#include "schedule/waits.h"
+
+namespace sectionflow {
+namespace {
+
+std::string step_text(const Schedule& schedule, StepIndex index, const Graph& graph) {
+  if (schedule.steps.empty()) return "no step at all";
+  const Step& step = schedule.steps[static_cast<std::size_t>(index)];
+  const Node& node = graph.node(step.node);
+  std::string text = node.label();
+  if (step.kind == StepKind::feed) text = "feed of " + text;
+  if (step.kind == StepKind::fetch) text = "fetch of " + text;
+  if (node.group() != kNoGroup) {
+    const std::string& name = graph.group_name(node.group());
+    text += ", " + (name.empty() ? "group " + std::to_string(node.group()) : name);
+  }
+  return text + ", " + schedule.passes[static_cast<std::size_t>(step.pass)].text();
+}
+
+void report_fullest(const Program& program, const ConcreteGraph& graph, ProgramReport& report) {
+  const StepIndex step = program.plan.fullest_step;
+  report.fullest_step = step_text(program.schedule, step, graph.graph());
+  std::set<int> seen;
+  for (std::size_t i = 0; i < program.schedule.buffers.size(); ++i) {
+    const int storage = program.storage.storage_of_buffer[i];
+    const Life& life = program.storage.storages[static_cast<std::size_t>(storage)].life;
+    const Buffer& buffer = program.schedule.buffers[i];
+    // Of buffers in one storage the one that is alive at the step names it.
+    const bool alive = buffer.tier == Tier::device && buffer.life.first <= step && step <= buffer.life.last;
+    if (!alive || !life.overlaps({step, step}) || !seen.insert(storage).second) continue;
+    const bool scratch = !buffer.value.valid();
+    report.largest_live.push_back({scratch ? "of this operation" : buffer.value.name(),
+                                   scratch ? "scratch" : graph.type(buffer.value).text(), buffer.bytes});
+  }
+  report.num_live = static_cast<int>(report.largest_live.size());
+  std::stable_sort(report.largest_live.begin(), report.largest_live.end(),
+                   [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
+  if (report.largest_live.size() > 8) report.largest_live.resize(8);
+}
+
+void count_transfer(const Step& step, const Schedule& schedule, ProgramReport& report) {
+  const std::size_t bytes = carried_buffer(step, schedule).bytes;
+  if (step.kind == StepKind::copy_out) report.bytes_out += bytes;
+  if (step.kind == StepKind::copy_in) report.bytes_in += bytes;
+  if (step.kind == StepKind::disk_write) report.disk_bytes_out += bytes;
+  if (step.kind == StepKind::disk_read) report.disk_bytes_in += bytes;
+}
+
+ProgramReport make_report(const Program& program, const ConcreteGraph& graph, const VariableLayout& variables,
+                          const TierBudgets& budgets) {
+  ProgramReport report;
+  report.budget_bytes = budgets.device;
+  report.host_budget_bytes = budgets.host;
+  report.disk_budget_bytes = budgets.disk;
+  report.host_persistent_bytes = variables.home_end_bytes;
+  report.host_peak_bytes = peak_behind(variables.home_end_bytes, program.plan.host, Tier::host);
+  report.disk_peak_bytes = program.plan.disk.peak_bytes;
+  report.persistent_bytes = variables.end_bytes;
+  report.planned_peak_bytes = peak_behind(variables.end_bytes, program.plan, Tier::device);
+  report.transient_bytes = report.planned_peak_bytes - report.persistent_bytes;
+  // The bound counts whole multiples of kBufferAlignment, also for what lies at the top.
+  report.lower_bound_bytes =
+      std::min(report.planned_peak_bytes, program.transient_offset + program.plan.lower_bound_bytes);
+  const TransientSplit split = split_transient(program.schedule, program.storage);
+  report.border_bytes = split.border_bytes;
+  report.section_bytes = split.section_bytes;
+  report.fits = report.planned_peak_bytes <= budgets.device && report.host_peak_bytes <= budgets.host &&
+                report.disk_peak_bytes <= budgets.disk;
+  report.num_steps = static_cast<int>(program.schedule.steps.size());
+  std::set<NodeId> executed;
+  for (const Step& step : program.schedule.steps) {
+    if (is_transfer(step.kind)) count_transfer(step, program.schedule, report);
+    if (step.kind != StepKind::compute) continue;
+    ++report.num_operations;
+    const bool again = !executed.insert(step.node).second;
+    if (again && !graph.graph().node(step.node).op().is_constant) ++report.recomputed_operations;
+  }
+  report_fullest(program, graph, report);
+  report_largest(program, graph, report);
+  return report;
+}
+
+/// The newest of the nodes that a schedule names.
+NodeStamp newest_node(const Schedule& schedule, const Graph& graph) {
+  NodeId newest = -1;
+  const auto add = [&](const Value& value) {
+    if (value.valid()) newest = std::max(newest, value.node().id());
+  };
+  for (const Step& step : schedule.steps) {
+    newest = std::max(newest, step.node);
+    for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
+      for (const Operand& operand : *operands) {
+        if (operand.kind == Operand::Kind::variable) newest = std::max(newest, static_cast<NodeId>(operand.index));
+      }
+    }
+  }
+  for (const Buffer& buffer : schedule.buffers) {
+    add(buffer.value);
+    for (const Value& name : buffer.other_names) add(name);
+  }
+  for (NodeId placeholder : schedule.feeds) newest = std::max(newest, placeholder);
+  for (const FetchSlot& slot : schedule.fetches) add(slot.value);
+  return newest < 0 ? NodeStamp{} : NodeStamp{newest, graph.node(newest).serial()};
+}
+
+bool completes_training(const Schedule& schedule, const Graph& graph) {
+  std::set<NodeId> training;
+  for (Operation operation : graph.operations(kTrainingOperations)) training.insert(operation.node().id());
+  return std::any_of(schedule.steps.begin(), schedule.steps.end(),
+                     [&](const Step& step) { return step.kind == StepKind::compute && training.contains(step.node); });
+}
+
+}  // namespace
+
+Program compile_program(const ConcreteGraph& graph, const ScriptWriter& writer, std::size_t num_fetches,
+                        const VariableLayout& variables, Device& device, const CompileOptions& options) {
+  const std::size_t guard_bytes = options.poison ? kPoisonGuardBytes : 0;
+  PlanningTools tools(graph, num_fetches, variables, device, options.budgets, options.carrier, options.link_bandwidth,
+                      guard_bytes);
+  const Script script = writer(tools);
+  Draft draft = tools.draft(script, options.edit_schedule);
+  Program program;
+  program.schedule = std::move(draft.schedule);
+  program.kernels = tools.take_kernels();
+  program.storage = std::move(draft.storage);
+  program.plan = std::move(draft.plan);
+  add_waits(program.schedule, program.storage, program.plan);
+  program.transient_offset = round_up(variables.end_bytes);
+  program.host_offset = round_up(variables.home_end_bytes, alignment_of(Tier::host));
+  program.advances_cycle = completes_training(program.schedule, graph.graph());
+  program.report = make_report(program, graph, variables, options.budgets);
+  program.report.notes = std::move(tools.notes);
+  program.report.predicted_seconds = tools.predicted_seconds;
+  if (program.report.planned_peak_bytes > options.budgets.device && tools.least_device_bytes > 0) {
+    program.report.planned_peak_bytes = tools.least_device_bytes;
+    program.report.transient_bytes = tools.least_device_bytes - program.report.persistent_bytes;
+  }
+  program.report.advice = tools.advice;
+  program.signature = graph.signature();
+  program.newest = newest_node(program.schedule, graph.graph());
+  if (options.poison) {
+    program.dying.resize(program.schedule.steps.size());
+    for (std::size_t i = 0; i < program.storage.storages.size(); ++i) {
+      const Storage& storage = program.storage.storages[i];
+      if (storage.bytes == 0 || storage.tier != Tier::device) continue;
+      program.dying[static_cast<std::size_t>(storage.life.last)].push_back(static_cast<int>(i));
+    }
+  }
+  if (options.check && !options.edit_schedule) {
+    check_schedule(program.schedule, program.kernels, program.storage, program.plan, graph.graph(), guard_bytes);
+  }
+  return program;
+}
+
+std::vector<EntryValue> left_by_forward_half(const Program& forward) {
+  std::vector<EntryValue> entries;
+  const Schedule& schedule = forward.schedule;
+  for (std::size_t i = 0; i < schedule.buffers.size(); ++i) {
+    const Buffer& buffer = schedule.buffers[i];
+    const bool crosses = buffer.life.first < schedule.half && buffer.life.last >= schedule.half;
+    if (!crosses) continue;
+    const auto storage = static_cast<std::size_t>(forward.storage.storage_of_buffer[i]);
+    entries.push_back({.value = buffer.value,
+                       .offset = forward.plan.offsets[storage],
+                       .other_names = buffer.other_names,
+                       .tier = buffer.tier,
+                       .rest = buffer.rest});
+  }
+  return entries;
+}
+
+std::string key_of(const std::vector<EntryValue>& entries) {
+  std::string key;
+  for (const EntryValue& entry : entries) {
+    const char* tier = entry.tier == Tier::device ? " " : entry.tier == Tier::host ? " h" : " d";
+    key += text_of(tier, entry.value.node().id(), ":", entry.value.output(), "@", entry.offset, "r", entry.rest);
+  }
+  return key;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/export.h"
+#include "schedule/liveness.h"
+#include "schedule/planning_tools.h"
+#include "schedule/prepare_kernels.h"
+#include "schedule/report.h"
+#include "schedule/schedule.h"
+
+namespace SF_API sectionflow {
+
+/// Bytes behind every storage in poison mode.
+inline constexpr std::size_t kPoisonGuardBytes = 64;
+
+/// A node by its number, and which of all that ever had the number: none by itself.
+struct NodeStamp {
+  NodeId id = -1;
+  std::uint64_t serial = 0;
+
+  /// Whether the node, and with it every older one, is still in the graph.
+  bool is_in(const Graph& graph) const {
+    return id < 0 || (id < graph.num_nodes() && graph.node(id).serial() == serial);
+  }
+};
+
+/// One compiled schedule: written once per (fetches, feed signature), then replayed.
+struct Program {
+  Schedule schedule;
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  StorageAssignment storage;
+  MemoryPlan plan;
+  ProgramReport report;
+  std::size_t transient_offset = 0;     ///< of the planned region in the arena
+  std::size_t host_offset = 0;          ///< of the planned region in the pool of host memory
+  bool advances_cycle = false;          ///< completing it completes a training cycle
+  std::vector<std::vector<int>> dying;  ///< poison mode: storages whose life ends with each step
+  Signature signature;
+  NodeStamp newest{};  ///< of the nodes that it knows
+};
+
+/// The budgets a program is compiled for, who carries its copies, and what is checked besides.
+struct CompileOptions {
+  TierBudgets budgets;
+  CopyCarrier carrier = CopyCarrier::team;
+  double link_bandwidth = 0;  ///< bytes a second and direction; 0: unlimited
+  bool poison = false;
+  bool check = false;  ///< run check_schedule on the result
+  /// For tests that plant faults: edits the schedule before it is planned. A program so edited is not checked.
+  std::function<void(Schedule&)> edit_schedule;
+};
+
+/// What the forward half of a cycle leaves in memory for a program that executes the backward half in place of its own.
+std::vector<EntryValue> left_by_forward_half(const Program& forward);
+/// A text that tells such values apart: equal if and only if they are.
+std::string key_of(const std::vector<EntryValue>& entries);
+
+/// Writes the script of a program; may draft as many as it likes.
+using ScriptWriter = std::function<Script(PlanningTools&)>;
+
+/// Script -> schedule -> kernels -> storages -> offsets -> waits. Never throws BudgetError: the report says whether it
+/// fits.
+Program compile_program(const ConcreteGraph& graph, const ScriptWriter& writer, std::size_t num_fetches,
+                        const VariableLayout& variables, Device& device, const CompileOptions& options);
+
+}  // namespace sectionflow

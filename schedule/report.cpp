@@ -1,0 +1,91 @@
+#include "schedule/report.h"
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "schedule/budget_advice.h"
+
+namespace sectionflow {
+namespace {
+
+std::string exact(std::size_t bytes) {
+  return bytes_text(bytes) + " (" + std::to_string(bytes) + " bytes)";
+}
+
+std::string fullest_text(const ProgramReport& report, std::size_t most) {
+  std::string text = "  fullest at: " + report.fullest_step + "\n";
+  text += "  largest of " + std::to_string(report.num_live) + " tensors alive there:\n";
+  for (std::size_t i = 0; i < report.largest_live.size() && i < most; ++i) {
+    const LiveTensor& tensor = report.largest_live[i];
+    text += "    " + bytes_text(tensor.bytes) + "  " + tensor.type + "  " + tensor.name + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ProgramReport::text() const {
+  std::string text = "  peak:       " + exact(planned_peak_bytes) + " = " + bytes_text(persistent_bytes) +
+                     " persistent + " + bytes_text(transient_bytes) + " transient\n";
+  if (border_bytes > 0) {
+    text += "  transient:  at most " + bytes_text(border_bytes) + " at rest between sections, and " +
+            bytes_text(section_bytes) + " for the fullest section itself\n";
+  }
+  text += "  budget:     " + exact(budget_bytes) + (fits ? "\n" : ", too small\n");
+  if (context_bytes > 0) text += "  context:    " + exact(context_bytes) + " beside the budget\n";
+  if (bytes_out > 0) {
+    text += "  swapped:    " + bytes_text(bytes_out) + " out and " + bytes_text(bytes_in) + " in; host peak " +
+            exact(host_peak_bytes) + "\n";
+  }
+  if (disk_bytes_out > 0) {
+    text += "  disk:       " + bytes_text(disk_bytes_out) + " out and " + bytes_text(disk_bytes_in) + " in; peak " +
+            exact(disk_peak_bytes) + "\n";
+  }
+  text += "  recomputed: " + std::to_string(recomputed_operations) + " of " + std::to_string(num_operations) +
+          " operations\n";
+  text += fullest_text(*this, 4);
+  for (const std::string& note : notes) text += "  note: " + note + "\n";
+  return text;
+}
+
+namespace {
+
+const char* whose(const ProgramReport& report) {
+  return report.initializes ? "session.initialize()" : "the program";
+}
+const char* may_need_more(const ProgramReport& report) {
+  return report.initializes ? ", and what is run then may need more" : "";
+}
+
+/// One tier is too small for what rests in it.
+[[noreturn]] void throw_tier_error(const ProgramReport& report, const char* option, const char* tier,
+                                   std::size_t needed, std::size_t given, const std::string& also,
+                                   const std::string& advice) {
+  throw BudgetError(
+      error_text_of(whose(report), " needs ", exact(needed), " of ", tier, ", ", option, " is ", exact(given), also,
+                    "\n  minimum: ", option, " of ", needed, " bytes", may_need_more(report), hint(advice)),
+      given, needed);
+}
+
+}  // namespace
+
+void throw_budget_error(const ProgramReport& report) {
+  if (report.planned_peak_bytes <= report.budget_bytes) {
+    if (report.host_peak_bytes > report.host_budget_bytes) {
+      const bool disk_too = report.disk_peak_bytes > report.disk_budget_bytes;
+      throw_tier_error(report, "host_memory", "host memory", report.host_peak_bytes, report.host_budget_bytes,
+                       disk_too ? text_of("; and ", exact(report.disk_peak_bytes), " of disk, disk is ",
+                                          exact(report.disk_budget_bytes))
+                                : "",
+                       host_advice(report));
+    }
+    throw_tier_error(report, "disk", "disk", report.disk_peak_bytes, report.disk_budget_bytes, "", disk_advice(report));
+  }
+  throw BudgetError(error_text_of(whose(report), " needs ", exact(report.planned_peak_bytes), ", device_memory is ",
+                                  exact(report.budget_bytes), "\n  of these:   ", bytes_text(report.persistent_bytes),
+                                  " persistent (variables), ", bytes_text(report.transient_bytes), " transient\n",
+                                  fullest_text(report, 8), "  minimum: device_memory of ", report.planned_peak_bytes,
+                                  " bytes", may_need_more(report), hint(device_advice(report))),
+                    report.budget_bytes, report.planned_peak_bytes);
+}
+
+}  // namespace sectionflow

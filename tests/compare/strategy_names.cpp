@@ -1,0 +1,103 @@
+#include "compare/strategy_names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace sectionflow {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// Builds nothing, but notes the cuts that were asked for.
+struct Cuts {
+  std::vector<std::string> asked;
+  CutModel model = [this](const std::string& cut) {
+    asked.push_back(cut);
+    return ModelBuilder();
+  };
+};
+
+std::string message_for(const std::string& name) {
+  try {
+    strategy_named(name, {.model = [](const std::string&) { return ModelBuilder(); }});
+  } catch (const ArgumentError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(StrategyNames, KindsAndCuts) {
+  Cuts cuts;
+  const Strategy whole = strategy_named("whole", {.model = cuts.model, .cut_of_whole = "4"});
+  EXPECT_EQ(whole.name, "whole");
+  EXPECT_TRUE(whole.whole_graph);
+  const Strategy four = strategy_named("sections:4", {.model = cuts.model, .cut_of_whole = "2"});
+  EXPECT_EQ(four.name, "sections:4");
+  EXPECT_FALSE(four.whole_graph);
+  ASSERT_TRUE(four.sections);
+  EXPECT_EQ(four.sections->borders, BorderPolicy::keep);
+  EXPECT_EQ(four.sections->interior, InteriorPolicy::recompute);
+  strategy_named("sections:blocks", {.model = cuts.model});
+  EXPECT_EQ(cuts.asked, (std::vector<std::string>{"4", "4", "blocks"}));
+}
+
+TEST(StrategyNames, SectionsAndSwapLeaveTheChoiceToThePlanner) {
+  Cuts cuts;
+  const Profile profile{.flops = 7};
+  const Strategy strategy = strategy_named("sections+swap:2", {.model = cuts.model, .profile = profile});
+  EXPECT_FALSE(strategy.whole_graph);
+  ASSERT_TRUE(strategy.sections);
+  EXPECT_EQ(strategy.sections->borders, BorderPolicy::automatic);
+  EXPECT_EQ(strategy.sections->interior, InteriorPolicy::automatic);
+  EXPECT_EQ(strategy.profile, profile);
+  EXPECT_EQ(cuts.asked, std::vector<std::string>{"2"});
+  EXPECT_THAT(message_for("sections+swp:2"), HasSubstr("did you mean 'sections+swap:2'?"));
+}
+
+TEST(StrategyNames, MisspellingsAreToldTheNearestAndAll) {
+  EXPECT_THAT(message_for("secions:4"), AllOf(HasSubstr("'secions:4' is no strategy; did you mean 'sections:4'?"),
+                                              HasSubstr("whole"), HasSubstr("sections:N")));
+  EXPECT_THAT(message_for("hole"), HasSubstr("did you mean 'whole'?"));
+  EXPECT_THAT(message_for("magic"), AllOf(HasSubstr("'magic' is no strategy"), HasSubstr("sections:N")));
+  EXPECT_THAT(message_for(""), HasSubstr("'' is no strategy"));
+}
+
+TEST(StrategyNames, ArgumentsAreNeitherMissingNorTooMany) {
+  EXPECT_THAT(message_for("sections"), HasSubstr("wanted sections:N"));
+  EXPECT_THAT(message_for("sections:"), HasSubstr("wanted sections:N"));
+  EXPECT_THAT(message_for("whole:4"), HasSubstr("wanted whole"));
+}
+
+TEST(StrategyNames, LmsHasFourNumbersOrNone) {
+  Cuts cuts;
+  for (const char* name : {"lms:auto", "lms:20/3/2/0", "lms:-1/-1/-1/3"}) {
+    const Strategy strategy = strategy_named(name, {.model = cuts.model});
+    EXPECT_TRUE(strategy.whole_graph) << name;
+    EXPECT_TRUE(strategy.edit_graph) << name;
+  }
+  for (const char* name :
+       {"lms:20", "lms:20/3/2", "lms:20/3/2/0/1", "lms:a/3/2/0", "lms:20//2/0", "lms:20/3/2/", "lms:automatic"}) {
+    EXPECT_THAT(message_for(name), HasSubstr("is no strategy")) << name;
+  }
+  EXPECT_THAT(message_for("lms"), HasSubstr("wanted lms:auto"));
+  EXPECT_THAT(message_for("lms:0/3/2/0"), HasSubstr("SF-E110")) << "as Lms says it";
+}
+
+TEST(StrategyNames, SwapTellsTheSession) {
+  Cuts cuts;
+  const Strategy strategy = strategy_named("swap", {.model = cuts.model});
+  EXPECT_TRUE(strategy.whole_graph);
+  EXPECT_TRUE(strategy.edit_session);
+  EXPECT_FALSE(strategy.edit_graph);
+}
+
+TEST(StrategyNames, FirstCut) {
+  EXPECT_EQ(first_cut({"whole", "sections:4", "sections:2"}), "4");
+  EXPECT_EQ(first_cut({"whole"}), "1");
+}
+
+}  // namespace
+}  // namespace sectionflow

@@ -1,0 +1,55 @@
+#include "schedule/idle_stretches.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "graph/ops/activation.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "runtime/session.h"
+
+namespace sectionflow {
+namespace {
+
+/// Hands the draft of the program for these fetches to `look`.
+void with_draft(Graph& graph, const std::vector<Value>& fetches, const FeedTypes& feeds,
+                const std::function<void(const Script&, const Draft&)>& look) {
+  Session session(graph, {.device_memory = 1 << 20, .threads = 1});
+  session.set_script_editor("look", [&](Script script, PlanningTools& tools) {
+    look(script, tools.draft(script));
+    return script;
+  });
+  session.plan(fetches, feeds);
+}
+
+TEST(IdleStretches, LieBetweenTwoUsesOfABuffer) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {4, 4});
+  const Value a = relu(x), b = relu(a), c = relu(b), y = a + c;
+  with_draft(graph, {y}, {{x, Shape{4, 4}}}, [&](const Script& script, const Draft& draft) {
+    const auto stretches = idle_stretches(draft);
+    // Only `a` waits: from its reader b, across c, to the sum.
+    ASSERT_EQ(stretches.size(), 1U);
+    EXPECT_EQ(stretches[0].value, a);
+    EXPECT_EQ(stretches[0].bytes, 64U);
+    EXPECT_EQ(script.lines[static_cast<std::size_t>(stretches[0].begin)].node, c.node().id());
+    EXPECT_EQ(script.lines[static_cast<std::size_t>(stretches[0].end)].node, y.node().id());
+    EXPECT_EQ(stretches[0].before - stretches[0].after, 2);
+    const std::vector<int> lines = lines_of_steps(draft.schedule);
+    EXPECT_EQ(lines[static_cast<std::size_t>(stretches[0].after)] + 1, stretches[0].begin);
+    EXPECT_EQ(lines[static_cast<std::size_t>(stretches[0].before)], stretches[0].end);
+    EXPECT_TRUE(std::is_sorted(lines.begin(), lines.end()));
+  });
+}
+
+TEST(IdleStretches, AChainHasNone) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {4, 4});
+  const Value y = relu(relu(relu(x)));
+  with_draft(graph, {y}, {{x, Shape{4, 4}}},
+             [](const Script&, const Draft& draft) { EXPECT_TRUE(idle_stretches(draft).empty()); });
+}
+
+}  // namespace
+}  // namespace sectionflow
