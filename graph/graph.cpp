@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "graph/op_registry.h"
+#include "graph/ops/basic.h"
 
 namespace sectionflow {
 namespace {
@@ -45,7 +46,7 @@ std::string described(const std::vector<Value>& inputs) {
     if (!input.valid()) continue;
     const Node& node = input.node();
     text += text_of(text.empty() ? "" : ", ", "'", input.name(), "' ", input.type().text());
-    const bool is_source = node.op().name == "variable" || node.op().name == "placeholder";
+    const bool is_source = node.op().is_variable() || node.op().is_placeholder();
     const bool in_group = node.group() != kNoGroup && !node.graph().group_name(node.group()).empty();
     if (is_source || in_group)
       text += text_of(" (", is_source ? node.op().name : node.graph().group_name(node.group()), ")");
@@ -64,7 +65,7 @@ void check_call(const OpDef& op, const std::string& label, const std::vector<Val
            hint("call the function that makes this operation, or take its options; see ", "docs/adding_an_op.md"));
   for (int index : op.updated_inputs) {
     const Node& node = inputs.at(static_cast<std::size_t>(index)).node();
-    SF_CHECK(node.op().name == "variable", ArgumentError, label, ": '", node.name(), "' is made by ", node.op().name,
+    SF_CHECK(node.op().is_variable(), ArgumentError, label, ": '", node.name(), "' is made by ", node.op().name,
              "; wanted a variable");
   }
   if (!op.uses) return;
@@ -72,8 +73,7 @@ void check_call(const OpDef& op, const std::string& label, const std::vector<Val
   for (std::size_t i = 0; i < count; ++i) {
     if (uses.at(i) != InputUse::host_boolean) continue;
     const Node& node = inputs[i].node();
-    SF_CHECK(node.op().name == "placeholder" || node.op().name == "constant", ArgumentError, label, ": '", node.name(),
-             "' is computed by ", node.op().name,
+    SF_CHECK(is_known_on_host(inputs[i]), ArgumentError, label, ": '", node.name(), "' is computed by ", node.op().name,
              "; wanted a boolean placeholder or constant, since it chooses the kernel");
   }
 }

@@ -213,14 +213,14 @@ class GraphReader {
     std::vector<bool> reads_variable(static_cast<std::size_t>(graph_.num_nodes()), false);
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       Node& node = graph_.node(id);
-      bool reads = node.op().name == "variable";
+      bool reads = node.op().is_variable();
       for (const Value& input : node.inputs())
         reads = reads || reads_variable[static_cast<std::size_t>(input.node().id())];
       reads_variable[static_cast<std::size_t>(id)] = reads;
     }
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       Node& node = graph_.node(id);
-      if (node.op().name != "variable") continue;
+      if (!node.op().is_variable()) continue;
       const Node& assign = initializer_of(node.output()).node();
       const bool is_its_own = assign.op().name == "assign" && &assign.inputs()[0].node() == &node;
       if (is_its_own && !reads_variable[static_cast<std::size_t>(assign.inputs()[1].node().id())]) continue;

@@ -15,6 +15,14 @@
 
 namespace SF_API sectionflow {
 
+/// What an operation stands for in a graph.
+enum class OpRole {
+  computed,     ///< what is done or computed when a run comes to it
+  constant,     ///< a value that is part of the graph
+  placeholder,  ///< a value that every run feeds
+  variable      ///< a value that lives in the session from run to run
+};
+
 /// Whether an operation may be executed again within one training cycle.
 enum class Recompute {
   pure,    ///< a function of its inputs
@@ -92,6 +100,8 @@ struct OpDef {
   /// Output types from input types and options. Called when a node is made (unknown dimensions possible) and again for
   /// each feed signature. Throws: ShapeError, ArgumentError.
   std::function<std::vector<TensorType>(const ShapeRequest&)> infer{};
+  /// A constant costs nothing to produce: it is produced again wherever it is read instead of being kept.
+  OpRole role = OpRole::computed;
   Recompute recompute = Recompute::pure;
   /// One entry an input; all `data` where the function is absent.
   std::function<std::vector<InputUse>(std::size_t num_inputs, HostBooleans)> uses{};
@@ -107,11 +117,27 @@ struct OpDef {
   std::vector<int> updated_inputs{};
   /// Has no kernel: placeholders (fed), variables (in the session), groups (order only).
   bool has_kernel = true;
-  /// Costs nothing to produce (constants): produced again wherever it is read instead of being kept.
-  bool is_constant = false;
   /// A copy between device and host instead of a kernel; what was moved out rests on the host and is there to be moved
   /// in again, for nothing else.
   Movement movement = Movement::none;
+  /// Its kernel writes text for people to read: it is not launched where nothing but its time is wanted.
+  bool prints = false;
+  /// Floating point operations of one execution, estimated from concrete types. Absent: so few that its bytes alone
+  /// decide how long it takes.
+  std::function<double(std::span<const TensorType> inputs, std::span<const TensorType> outputs)> flops{};
+
+  bool is_constant() const { return role == OpRole::constant; }
+  bool is_placeholder() const { return role == OpRole::placeholder; }
+  bool is_variable() const { return role == OpRole::variable; }
+  /// Whether its value is there before anything is computed: a constant, a placeholder, a variable.
+  bool is_given() const { return role != OpRole::computed; }
+  /// Whether its value comes from the graph or the host, a constant or a placeholder: brought to the device again
+  /// wherever it is read.
+  bool is_brought_in() const { return is_constant() || is_placeholder(); }
+  /// Whether its value is there before a run begins: a constant, a variable.
+  bool outlives_runs() const { return is_constant() || is_variable(); }
+  /// Whether it changes variables.
+  bool is_update() const { return !updated_inputs.empty(); }
 
   std::vector<InputUse> input_uses(std::size_t num_inputs, HostBooleans booleans) const;
 };

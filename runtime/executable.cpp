@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "runtime/queue_program.h"
-#include "schedule/build_schedule.h"
 
 namespace sectionflow {
 
@@ -46,7 +45,7 @@ void bind_program(Executable& program, const Graph& graph, const VariableLayout&
     if (step.kind == StepKind::compute) {
       bound.kernel = program.kernels[static_cast<std::size_t>(step.slot)].get();
       bound.random_ordinal = graph.node(step.node).random_ordinal();
-      bound.is_update = is_update(graph.node(step.node));
+      bound.is_update = graph.node(step.node).op().is_update();
     }
     if (step.workspace.kind == Operand::Kind::buffer) {
       bound.workspace = address(step.workspace);

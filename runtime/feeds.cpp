@@ -26,7 +26,7 @@ Fact nearest_in(const Graph& graph, Value value, bool placeholders_alone) {
   std::vector<std::string> names;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (!placeholders_alone || node.op().name == "placeholder") names.push_back(node.name());
+    if (!placeholders_alone || node.op().is_placeholder()) names.push_back(node.name());
   }
   const auto nearest = value.valid() ? nearest_spelling(value.name(), names) : std::nullopt;
   return hint(nearest ? text_of("this graph has '", *nearest, "'; is that the one that is meant?")
@@ -39,7 +39,7 @@ void add_feed(const Graph& graph, Value value, const Shape& shape, Signature& si
                 value.valid() ? value.name() : "", "': that value does not belong to the graph of this session",
                 nearest_in(graph, value, true));
   const Node& node = value.node();
-  SF_CHECK_CODE(node.op().name == "placeholder", ArgumentError, ErrorCode::computed_feed, "feed of '", value.name(),
+  SF_CHECK_CODE(node.op().is_placeholder(), ArgumentError, ErrorCode::computed_feed, "feed of '", value.name(),
                 "': it is computed by ", node.op().name, "; wanted a placeholder", Fact{"value", node.place()},
                 hint("make it a placeholder, or compute from one: what is computed cannot be fed"));
   SF_CHECK_CODE(matches(shape, value.shape()), ShapeError, ErrorCode::feed_shape, "feed of '", node.name(),

@@ -69,7 +69,7 @@ void Session::lay_out_variables() {
   std::size_t& end = options_.swap_variables ? layout_.home_end_bytes : layout_.end_bytes;
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
-    if (node.op().name != "variable") continue;
+    if (!node.op().is_variable()) continue;
     offsets[id] = round_up(end);
     end = offsets[id] + node.output_types()[0].bytes();
   }
@@ -118,7 +118,7 @@ void Session::set_initial_values() {
   RunOptions assignments;
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
-    if (node.op().name == "variable") assignments.targets.push_back(initializer_of(node.output()));
+    if (node.op().is_variable()) assignments.targets.push_back(initializer_of(node.output()));
   }
   initialized_ = true;
   const RunRequest request{.fetches = {}, .targets = assignments.targets, .gives_initial_values = true};

@@ -17,10 +17,9 @@ namespace sectionflow {
 
 /// What a swap engine carries with.
 struct SwapEngineOptions {
-  std::size_t host_memory = 0;  ///< bytes of the pool
-  std::size_t disk = 0;         ///< bytes of the swap file; 0: none
-  std::string swap_directory;   ///< empty: the system's folder for temporary files
-  CopyCarrier carrier = CopyCarrier::team;
+  std::size_t host_memory = 0;      ///< bytes of the pool
+  std::size_t disk = 0;             ///< bytes of the swap file; 0: none
+  std::string swap_directory;       ///< empty: the system's folder for temporary files
   double link_bandwidth = 0;        ///< bytes a second and direction; 0: unlimited
   std::uint64_t random_delays = 0;  ///< seed of a random delay before every step; 0: none
   DiskCalls calls{};

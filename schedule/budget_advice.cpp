@@ -6,7 +6,6 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "schedule/build_schedule.h"
 #include "schedule/plan_memory.h"
 
 namespace sectionflow {
@@ -102,7 +101,7 @@ bool reads_data(NodeId id, const Graph& graph) {
     const Node& node = graph.node(open.back());
     open.pop_back();
     if (!seen.insert(node.id()).second) continue;
-    if (node.op().name == "placeholder" && node.output_types()[0].shape.rank() > 0) return true;
+    if (node.op().is_placeholder() && node.output_types()[0].shape.rank() > 0) return true;
     for (const Value& input : node.inputs()) open.push_back(input.node().id());
   }
   return false;
@@ -121,7 +120,7 @@ bool changes_with_batch(const Step& step, const Schedule& schedule, const Graph&
   }
   const bool leaves_open = std::any_of(schedule.feeds.begin(), schedule.feeds.end(),
                                        [&](NodeId feed) { return is_open(graph.node(feed).output_types()[0]); });
-  if (leaves_open || is_update(node)) return false;
+  if (leaves_open || node.op().is_update()) return false;
   return reads_data(step.node, graph);
 }
 
@@ -212,7 +211,7 @@ void report_largest(const Program& program, const ConcreteGraph& graph, ProgramR
     if (step.kind != StepKind::compute) continue;
     const Node& node = graph.graph().node(step.node);
     report.in_sections = report.in_sections || node.group() != kNoGroup;
-    report.updates = report.updates || is_update(node);
+    report.updates = report.updates || node.op().is_update();
     const std::size_t bytes = operand_bytes(step, program), with_variables = bytes + variable_bytes(step, graph);
     if (with_variables > report.largest_with_variables.bytes) {
       report.largest_with_variables = {node.label(), "", with_variables};

@@ -53,8 +53,7 @@ void add_update_edges(const ConcreteGraph& graph, const std::vector<bool>& neede
 
 /// Whether the node's value is there at any time and costs nothing to wait for: variables, feeds, constants.
 bool is_at_hand(const Node& node) {
-  const bool from_home = node.op().name == "variable" || node.op().name == "placeholder" || node.op().is_constant;
-  return from_home && node.inputs().empty() && node.control_inputs().empty();
+  return node.op().is_given() && node.inputs().empty() && node.control_inputs().empty();
 }
 
 /// Sorts nodes anew: by the place in the old order to come after, then by how (0: that node itself; 1: what was moved
@@ -81,7 +80,7 @@ class Hoisting {
   OrderKey key(NodeId id, int place) const {
     const Node& node = graph_.node(id);
     if (is_at_hand(node)) return {0, 0, place};
-    if (!is_update(node) && node.op().movement == Movement::none) return {place, 0, place};
+    if (!node.op().is_update() && node.op().movement == Movement::none) return {place, 0, place};
     OrderKey last{0, 0, 0}, last_trigger{0, 0, 0}, rest{0, 0, 0};
     for (NodeId dependency : dependencies_[id]) {
       const auto found = keys_.find(dependency);
@@ -126,17 +125,12 @@ void check_rest_is_not_read(const Node& reader) {
 
 }  // namespace
 
-bool is_update(const Node& node) {
-  return !node.op().updated_inputs.empty();
-}
-
 bool is_source(const Node& node) {
-  const bool brings_value = node.op().name == "placeholder" || node.op().has_kernel;
-  return brings_value && node.inputs().empty() && node.control_inputs().empty();
+  return is_step(node) && node.inputs().empty() && node.control_inputs().empty();
 }
 
 bool is_step(const Node& node) {
-  return node.op().has_kernel || node.op().name == "placeholder";
+  return node.op().has_kernel || node.op().is_placeholder();
 }
 
 std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vector<bool>& needed,
@@ -203,7 +197,7 @@ Script build_schedule(const ConcreteGraph& graph, const RunRequest& request) {
       execution_order(graph, graph.needed(request.fetches, request.targets), request.gives_initial_values);
   // A fetched variable gives its value from before any update.
   for (NodeId id : order) {
-    if (graph.graph().node(id).op().name == "variable") emit(id);
+    if (graph.graph().node(id).op().is_variable()) emit(id);
   }
   for (NodeId id : order) {
     if (is_source(graph.graph().node(id))) continue;

@@ -27,8 +27,6 @@ std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vecto
 /// first reader, fetches as soon as their value is there.
 Script build_schedule(const ConcreteGraph& graph, const RunRequest& request);
 
-/// Whether the node changes variables.
-bool is_update(const Node& node);
 /// Whether the node only brings a value in, and may do so at any time: placeholders, constants, random numbers.
 bool is_source(const Node& node);
 /// Whether the node is a step of its own: neither a variable nor a group.

@@ -119,7 +119,7 @@ std::vector<bool> ConcreteGraph::needed(const std::vector<Value>& values,
 void ConcreteGraph::check_fed(const std::vector<bool>& needed) const {
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     const Node& placeholder = graph_->node(id);
-    if (!needed[id] || placeholder.op().name != "placeholder" || signature_->shapes.contains(id)) continue;
+    if (!needed[id] || !placeholder.op().is_placeholder() || signature_->shapes.contains(id)) continue;
     const Node* reader = nullptr;
     for (NodeId other = 0; other < graph_->num_nodes() && reader == nullptr; ++other) {
       if (!needed[other] || other == id) continue;

@@ -5,7 +5,6 @@
 
 #include "base/bytes.h"
 #include "schedule/budget_advice.h"
-#include "schedule/build_schedule.h"
 #include "schedule/check_schedule.h"
 #include "schedule/transient_split.h"
 #include "schedule/waits.h"
@@ -83,7 +82,7 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
     if (step.kind != StepKind::compute) continue;
     ++report.num_operations;
     const bool again = !executed.insert(step.node).second;
-    if (again && !graph.graph().node(step.node).op().is_constant) ++report.recomputed_operations;
+    if (again && !graph.graph().node(step.node).op().is_constant()) ++report.recomputed_operations;
   }
   report_fullest(program, graph, report);
   report_largest(program, graph, report);

@@ -42,7 +42,7 @@ std::vector<Operation> GraphSection::operations() const {
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
     const bool is_model = node.phase() == Phase::model && node.op().recompute != Recompute::once;
-    if (node.group() == group_ && is_model && node.op().name != "variable") operations.push_back(Operation(node));
+    if (node.group() == group_ && is_model && !node.op().is_variable()) operations.push_back(Operation(node));
   }
   return operations;
 }

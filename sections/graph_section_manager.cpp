@@ -158,7 +158,7 @@ std::vector<bool> GraphSectionManager::counted_nodes() const {
   std::vector<bool> counted(static_cast<std::size_t>(graph_->num_nodes()), true);
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
-    if (node.op().name == "variable") counted[initializer_of(node.output()).node().id()] = false;
+    if (node.op().is_variable()) counted[initializer_of(node.output()).node().id()] = false;
   }
   return counted;
 }

@@ -166,7 +166,7 @@ class InteriorSearch {
     };
     for (const IdleStretch& stretch : idle_stretches(draft)) {
       const Value tensor = view.tensor_of(stretch.value);
-      if (!rules.crosses(stretch) || comes_from_home(tensor.node())) continue;
+      if (!rules.crosses(stretch) || tensor.node().op().is_brought_in()) continue;
       Candidate candidate{.names = view.names_of(tensor), .bytes = round_up(stretch.bytes)};
       const std::size_t begin = moment_of_line(stretch.begin) + 1;
       const int back = view.runs()[static_cast<std::size_t>(view.run_of(stretch.end))].first_line;
@@ -213,8 +213,7 @@ class InteriorSearch {
       const Value value = pending.back();
       pending.pop_back();
       const NodeId id = value.node().id();
-      if (is_variable(value) || comes_from_home(value.node()) || kept.contains(value) || !again.insert(id).second)
-        continue;
+      if (value.node().op().is_given() || kept.contains(value) || !again.insert(id).second) continue;
       const auto known = node_seconds_.find(id);
       if (known != node_seconds_.end()) seconds += known->second;
       for (const Value& input : tools_.graph().reads(id)) pending.push_back(input);

@@ -10,18 +10,14 @@
 namespace sectionflow {
 namespace {
 
-bool is_at_home_elsewhere(const Node& node) {
-  return node.op().name == "variable" || node.op().is_constant;
-}
-
 /// For each forward node the highest section that it needs, itself or by way of nodes outside.
 std::vector<SectionIndex> highest_needed(const Graph& graph, const SectionMap& map) {
   std::vector<SectionIndex> highest = map.section;
   for (NodeId id : topological_order(DependencyGraph(graph))) {
     const Node& node = graph.node(id);
-    if (!map.is_forward(id) || map.section[id] != kOutside || is_at_home_elsewhere(node)) continue;
+    if (!map.is_forward(id) || map.section[id] != kOutside || node.op().outlives_runs()) continue;
     for (const Value& value : possible_reads(node)) {
-      if (!is_at_home_elsewhere(value.node())) highest[id] = std::max(highest[id], highest[value.node().id()]);
+      if (!value.node().op().outlives_runs()) highest[id] = std::max(highest[id], highest[value.node().id()]);
     }
     for (const Node* control : node.control_inputs()) highest[id] = std::max(highest[id], highest[control->id()]);
   }
@@ -44,7 +40,7 @@ std::string tensor_between(const Graph& graph, const SectionMap& map, SectionInd
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     if (map.section[id] != reader || !map.is_forward(id)) continue;
     for (const Value& value : possible_reads(graph.node(id))) {
-      if (is_at_home_elsewhere(value.node()) || map.section[value.node().id()] != maker) continue;
+      if (value.node().op().outlives_runs() || map.section[value.node().id()] != maker) continue;
       return text_of(section_name(graph, map, reader), " reads '", value.name(), "' of ",
                      section_name(graph, map, maker));
     }
@@ -62,7 +58,7 @@ void check_order(const SectionMap& map, const std::vector<SectionIndex>& highest
                   hint("open the reader's section later"));
   };
   for (const Value& value : possible_reads(node)) {
-    if (!is_at_home_elsewhere(value.node())) check(value.node(), value.name());
+    if (!value.node().op().outlives_runs()) check(value.node(), value.name());
   }
   for (const Node* control : node.control_inputs()) check(*control, control->name());
 }
@@ -85,7 +81,7 @@ std::vector<SectionBoundary> section_boundaries(const Graph& graph, const Sectio
       if (map.section[id] == kOutside) continue;
       check_order(map, highest, node);
       for (const Value& value : possible_reads(node)) {
-        if (is_at_home_elsewhere(value.node()) || map.section[value.node().id()] == map.section[id]) continue;
+        if (value.node().op().outlives_runs() || map.section[value.node().id()] == map.section[id]) continue;
         incoming[static_cast<std::size_t>(map.section[id])].insert(value);
       }
       continue;
@@ -94,7 +90,7 @@ std::vector<SectionBoundary> section_boundaries(const Graph& graph, const Sectio
     for (const Value& value : possible_reads(node)) {
       const NodeId maker = value.node().id();
       const SectionIndex source = map.backward[maker] ? map.backward_run[maker] : map.section[maker];
-      if (is_at_home_elsewhere(value.node()) || source == reader) continue;
+      if (value.node().op().outlives_runs() || source == reader) continue;
       feed[static_cast<std::size_t>(reader)].insert(value);
       if (map.backward[maker]) cache[static_cast<std::size_t>(source)].insert(value);
     }

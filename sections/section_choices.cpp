@@ -41,7 +41,7 @@ void GraphSectionManager::check_tensor_names(const SectionOptions& defaults) con
   std::vector<std::vector<Value>> made(sections_.size());
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
-    if (!map_.is_forward(id) || node.op().name == "variable" || comes_from_home(node)) continue;
+    if (!map_.is_forward(id) || node.op().is_given()) continue;
     for (int output = 0; output < static_cast<int>(node.output_types().size()); ++output) {
       all.push_back(node.output(output));
       if (map_.section[id] != kOutside) made[static_cast<std::size_t>(map_.section[id])].push_back(node.output(output));

@@ -36,9 +36,8 @@ std::vector<bool> backward_nodes(const Graph& graph, const std::vector<bool>& ne
     changed = false;
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       const Node& node = graph.node(id);
-      // What is at home in the session, on the host or in the graph is so whatever it is for.
-      const bool at_home = node.op().is_constant || node.op().name == "placeholder" || node.op().name == "variable";
-      if (backward[id] || at_home) continue;
+      // What is given, by the session, the host or the graph, is so whatever it is for.
+      if (backward[id] || node.op().is_given()) continue;
       const bool trains =
           node.op().has_kernel && (node.phase() == Phase::training || node.op().recompute == Recompute::once);
       backward[id] = trains || follows_backward(node);

@@ -40,12 +40,6 @@ SectionMap map_sections(const Graph& graph, const std::vector<GroupId>& groups, 
 /// The values that a node may read under any feed: all inputs but those used for their shape alone.
 std::vector<Value> possible_reads(const Node& node);
 
-/// Whether the node brings in what is at home on the host or in the graph, a placeholder or a constant: brought in
-/// again wherever it is read.
-inline bool comes_from_home(const Node& node) {
-  return node.op().name == "placeholder" || node.op().is_constant;
-}
-
 /// Where a fetch of a full cycle is evaluated: outside of sections and independent of them, in the forward pass; inside
 /// a section, in its backward run; outside but dependent on sections, in the backward run of the lowest of those that
 /// it reads from. A variable is fetched in the forward pass: before any update.

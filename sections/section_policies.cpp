@@ -110,7 +110,7 @@ Placement RestRules::placement(const IdleStretch& stretch) const {
   const Value tensor = view_.tensor_of(stretch.value);
   const BorderPolicy* own_policy = named(tensor);
   if (own_policy != nullptr && *own_policy == BorderPolicy::keep) return Placement::keep;
-  if (crosses(stretch) && !comes_from_home(tensor.node())) {
+  if (crosses(stretch) && !tensor.node().op().is_brought_in()) {
     if (own_policy != nullptr) return placement_of(*own_policy);
     const auto names = view_.names_of(tensor);
     if (std::any_of(names.begin(), names.end(), [&](const Value& v) { return travelling_.contains(v); })) {

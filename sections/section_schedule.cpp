@@ -133,7 +133,7 @@ class CycleWriter {
     const auto ask = [&](const Value& value) { ask_for(value, run, recomputed); };
     for (NodeId id : order_) {
       if (!map_.backward[id] || map_.backward_run[id] != run || !is_step(graph_.graph().node(id))) continue;
-      if (graph_.graph().node(id).op().is_constant) continue;
+      if (graph_.graph().node(id).op().is_constant()) continue;
       result.backward.push_back(id);
       for (const Value& value : graph_.reads(id)) ask(value);
     }
@@ -153,7 +153,7 @@ class CycleWriter {
       const Value next = pending.back();
       pending.pop_back();
       const NodeId id = next.node().id();
-      if (!is_forward_value(map_, next) || comes_from_home(next.node()) || recomputed.contains(id)) continue;
+      if (!is_forward_value(map_, next) || next.node().op().is_brought_in() || recomputed.contains(id)) continue;
       if (asked_ != nullptr && kept_.contains(next)) asked_->insert(next);
       if (kept_.contains(next)) continue;
       if (must_be_kept(next, run)) {
@@ -208,7 +208,8 @@ class CycleWriter {
       }
       if (section < last_) continue;
       for (NodeId id : order_) {
-        if (wanted[id] && map_.section[id] == kOutside && !comes_from_home(graph_.graph().node(id))) emit_forward(id);
+        if (wanted[id] && map_.section[id] == kOutside && !graph_.graph().node(id).op().is_brought_in())
+          emit_forward(id);
       }
     }
     for (std::size_t i = 0; i < request_.fetches.size(); ++i) {
@@ -223,7 +224,7 @@ class CycleWriter {
       const NodeId id = pending.back();
       pending.pop_back();
       const Node& node = graph_.graph().node(id);
-      if (wanted[id] || !needed_[id] || node.op().name == "variable" || comes_from_home(node)) continue;
+      if (wanted[id] || !needed_[id] || node.op().is_given()) continue;
       wanted[id] = true;
       for (const Value& input : graph_.reads(id)) pending.push_back(input.node().id());
       for (const Node* control : node.control_inputs()) pending.push_back(control->id());
@@ -236,12 +237,12 @@ class CycleWriter {
     if (done_forward_.contains(id)) return;
     for (const Node* control : graph_.graph().node(id).control_inputs()) {
       const bool outside = map_.section[control->id()] == kOutside && needed_[control->id()];
-      if (outside && !comes_from_home(*control) && control->op().name != "variable") emit_forward(control->id());
+      if (outside && !control->op().is_given()) emit_forward(control->id());
     }
     for (const Value& value : graph_.reads(id)) {
       const NodeId maker = value.node().id();
       if (is_variable(value)) continue;
-      if (comes_from_home(value.node())) {
+      if (value.node().op().is_brought_in()) {
         bring_in(maker);
       } else if (map_.section[maker] == kOutside) {
         emit_forward(maker);
@@ -271,7 +272,7 @@ class CycleWriter {
     }
     std::vector<NodeId> updates;
     for (NodeId id : plan.backward) {
-      if (is_update(graph_.graph().node(id))) {
+      if (graph_.graph().node(id).op().is_update()) {
         updates.push_back(id);
         bring_in_reads(id);
         continue;
@@ -295,7 +296,7 @@ class CycleWriter {
 
   void bring_in_reads(NodeId id) {
     for (const Value& value : graph_.reads(id)) {
-      if (comes_from_home(value.node())) bring_in(value.node().id());
+      if (value.node().op().is_brought_in()) bring_in(value.node().id());
     }
   }
 
@@ -339,7 +340,7 @@ class CycleWriter {
 
   void bring_in(NodeId id) {
     if (!brought_in_.insert(id).second) return;
-    const bool fed = graph_.graph().node(id).op().name == "placeholder";
+    const bool fed = graph_.graph().node(id).op().is_placeholder();
     emit({.kind = fed ? StepKind::feed : StepKind::compute,
           .node = id,
           .pass = current_pass(),
@@ -349,7 +350,7 @@ class CycleWriter {
 
   void emit_fetch(std::size_t index) {
     const Value value = request_.fetches[index].value;
-    if (comes_from_home(value.node())) bring_in(value.node().id());
+    if (value.node().op().is_brought_in()) bring_in(value.node().id());
     emit({.kind = StepKind::fetch, .fetched = value, .fetch_slot = static_cast<int>(index), .pass = current_pass()});
   }
 

@@ -6,7 +6,7 @@ namespace sectionflow {
 
 /// Arithmetic and memory traffic of one execution of a node, from its types.
 struct Work {
-  double flops = 0;  ///< of convolutions, matrix products and attention; 0 for what merely streams
+  double flops = 0;  ///< OpDef::flops; 0 for what merely streams
   double bytes = 0;  ///< read and written
 };
 Work work_of(const ConcreteGraph& graph, NodeId id);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 
+#include "device/device_budget.h"
 #include "swap/lms_environment.h"
 #include "swap/lms_plots.h"
 #include "swap/lms_rewrite.h"
@@ -156,7 +157,7 @@ class LmsRun {
     if (options_.batch_size) return;
     for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
       Node& node = graph_->node(id);
-      if (node.op().name != "placeholder") continue;
+      if (!node.op().is_placeholder()) continue;
       const Shape& shape = node.output_types()[0].shape;
       SF_CHECK_CODE(shape.rank() == 0 || shape.dims()[0] != kDynamic, ArgumentError, ErrorCode::lms_batch_size,
                     "Lms: parameters are to be found by simulation, and the batch size is not known: placeholder '",
@@ -168,8 +169,7 @@ class LmsRun {
   double device_bytes() const {
     if (options_.autotune_gpu_mem) return *options_.autotune_gpu_mem * 1024.0 * 1024.0 * 1024.0;
     const DeviceSpec device = options_.device ? *options_.device : best_device();
-    const Session session(*graph_, {.device = device, .device_memory = options_.device_memory});
-    return static_cast<double>(session.statistics().bytes_limit);
+    return static_cast<double>(device_budget(device, options_.device_memory));
   }
 
   /// Sets the parameters in `result_`; returns whether the graph is to be edited.

@@ -110,7 +110,7 @@ void LmsGraph::find_inactive(bool is_training) {
         for (NodeId input : *inputs) {
           const OpDef& op = graph_->node(input).op();
           any_inactive = any_inactive || !is_valid(input);
-          all_known = all_known && (!is_valid(input) || op.is_constant || op.name == "variable");
+          all_known = all_known && (!is_valid(input) || op.outlives_runs());
         }
       }
       if (!any_inactive || !all_known) continue;
@@ -129,7 +129,7 @@ void LmsGraph::find_update_followers() {
     pending.push_back(id);
   };
   for (NodeId id = 0; id < num_nodes(); ++id) {
-    if (!graph_->node(id).op().updated_inputs.empty()) mark(id);
+    if (graph_->node(id).op().is_update()) mark(id);
   }
   while (!pending.empty()) {
     const NodeId id = pending.back();
@@ -176,8 +176,8 @@ std::vector<bool> LmsGraph::permitted(const std::set<std::string>& incl_scopes, 
 
 bool LmsGraph::is_built_in(NodeId id) const {
   const OpDef& op = graph_->node(id).op();
-  return op.name == "variable" || !op.updated_inputs.empty() || op.is_constant || op.name == "placeholder" ||
-         op.name == "random";
+  const bool draws_from_nothing = op.recompute == Recompute::seeded && op.inputs.most == 0;
+  return op.is_given() || op.is_update() || draws_from_nothing;
 }
 
 std::size_t LmsGraph::bytes(Value value) const {
@@ -196,7 +196,7 @@ std::size_t LmsGraph::op_bytes(NodeId id) const {
   for (const Value& input : node.inputs()) sum += bytes(input);
   for (int output = 0; output < static_cast<int>(node.output_types().size()); ++output)
     sum += bytes(node.output(output));
-  if (!node.op().updated_inputs.empty()) {
+  if (node.op().is_update()) {
     sum += bytes(node.inputs()[static_cast<std::size_t>(node.op().updated_inputs.front())]);
   }
   return sum;

@@ -10,12 +10,6 @@ constexpr int kSearchedLevels = 10;
 
 }  // namespace
 
-int SwapTensor::num_destinations() const {
-  std::size_t count = 0;
-  for (const SwapGroup& group : groups) count += group.destinations.size();
-  return static_cast<int>(count);
-}
-
 NodeSet far_destinations(const LmsGraph& graph, const LmsLevels& levels, Value tensor, int threshold) {
   const NodeId source = tensor.node().id();
   if (!graph.may_be_source(source) || tensor.shape().rank() <= 1) return {};

@@ -29,7 +29,6 @@ struct SwapGroup {
 struct SwapTensor {
   Value tensor;
   std::vector<SwapGroup> groups;
-  int num_destinations() const;
 };
 
 /// The readers of a tensor that are to read a swapped-in copy of it: farther than the threshold. By level, then number.

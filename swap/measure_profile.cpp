@@ -155,8 +155,7 @@ void measure_kernels(const Session& session, const Session::Workbench& bench, co
   // round only warms up.
   for (int round = 0; round <= repeats; ++round) {
     for (const Step& step : program.schedule.steps) {
-      // print would print.
-      if (step.kind != StepKind::compute || session.graph().node(step.node).op().name == "print") continue;
+      if (step.kind != StepKind::compute || session.graph().node(step.node).op().prints) continue;
       Kernel& kernel = *program.kernels[static_cast<std::size_t>(step.slot)];
       const Placed placed = places.place(step, session.graph(), kernel.workspace_bytes());
       if (!placed.fits) continue;

@@ -65,6 +65,11 @@ std::vector<TensorType> infer_gradient(const ShapeRequest& request) {
   return {request.inputs[1], request.inputs[2], request.inputs[3]};
 }
 
+/// Of `num_products` matrix products as large as that of queries and keys.
+double attention_flops(int num_products, const TensorType& q_or_dy, const TensorType& k) {
+  return 2 * num_products * static_cast<double>(q_or_dy.shape.num_elements()) * static_cast<double>(k.shape[2]);
+}
+
 }  // namespace
 
 void define_attention_ops(OpRegistry& registry) {
@@ -84,8 +89,14 @@ void define_attention_ops(OpRegistry& registry) {
                       const TensorType y = infer_y(r, 0);
                       return std::vector{y, per_query(y)};
                     },
-                .kept_outputs = {1}});
-  registry.add({.name = "attention_grad", .inputs = 5, .options = options, .infer = infer_gradient});
+                .kept_outputs = {1},
+                .flops = [](auto inputs, auto /*outputs*/) { return attention_flops(2, inputs[0], inputs[1]); }});
+  // The gradient computes the products of queries and keys again.
+  registry.add({.name = "attention_grad",
+                .inputs = 5,
+                .options = options,
+                .infer = infer_gradient,
+                .flops = [](auto inputs, auto /*outputs*/) { return attention_flops(5, inputs[0], inputs[2]); }});
 }
 
 Value attention(Value q, Value k, Value v, AttentionOptions options, Where where) {

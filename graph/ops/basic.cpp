@@ -29,7 +29,7 @@ void check_reads_no_variable(std::string_view name, Value initial_value) {
     const Node& node = *pending.back();
     pending.pop_back();
     if (!seen.insert(node.id()).second) continue;
-    SF_CHECK(node.op().name != "variable", ArgumentError, "variable '", name, "': its initial value '",
+    SF_CHECK(!node.op().is_variable(), ArgumentError, "variable '", name, "': its initial value '",
              initial_value.name(), "' depends on the variable '", node.name(),
              "', which has none yet; compute both from the same initial value");
     for (const Value& input : node.inputs()) pending.push_back(&input.node());
@@ -44,6 +44,7 @@ void define_basic_ops(OpRegistry& registry) {
        .inputs = 0,
        .options = described_by<PlaceholderOptions>([](auto& fields, auto& options) { fields("type", options.type); }),
        .infer = [](const ShapeRequest& r) { return std::vector{r.get<PlaceholderOptions>().type}; },
+       .role = OpRole::placeholder,
        .has_kernel = false});
   registry.add({.name = "variable",
                 .inputs = 0,
@@ -53,13 +54,14 @@ void define_basic_ops(OpRegistry& registry) {
                   fields.operation("initializer", options.initializer);
                 }),
                 .infer = [](const ShapeRequest& r) { return known_type(r, r.get<VariableNode>().type); },
+                .role = OpRole::variable,
                 .has_kernel = false});
   registry.add({.name = "constant",
                 .inputs = 0,
                 .options = described_by<ConstantOptions>(
                     [](auto& fields, auto& options) { fields("content", options.content); }),
                 .infer = [](const ShapeRequest& r) { return std::vector{r.get<ConstantOptions>().content->type()}; },
-                .is_constant = true});
+                .role = OpRole::constant});
   registry.add({.name = "fill",
                 .inputs = 0,
                 .options = described_by<FillOptions>([](auto& fields, auto& options) {
@@ -67,7 +69,7 @@ void define_basic_ops(OpRegistry& registry) {
                   fields("value", options.value);
                 }),
                 .infer = [](const ShapeRequest& r) { return known_type(r, r.get<FillOptions>().type); },
-                .is_constant = true});
+                .role = OpRole::constant});
   registry.add({.name = "group",
                 .inputs = 0,
                 .infer = [](const ShapeRequest&) { return std::vector<TensorType>{}; },
@@ -94,13 +96,16 @@ Value variable(std::string_view name, Value initial_value, VariableOptions optio
 }
 
 bool is_variable(Value value) {
-  return value.node().op().name == "variable";
+  return value.node().op().is_variable();
+}
+
+bool is_known_on_host(Value value) {
+  return value.node().op().is_placeholder() || constant_content(value) != nullptr;
 }
 
 void check_host_boolean(Value boolean, std::string_view where) {
-  const std::string& op = boolean.node().op().name;
-  SF_CHECK(op == "placeholder" || op == "constant", ArgumentError, where, ": is_training '", boolean.name(),
-           "' is computed by ", op, "; wanted a boolean placeholder or constant, since it chooses the kernel");
+  SF_CHECK(is_known_on_host(boolean), ArgumentError, where, ": is_training '", boolean.name(), "' is computed by ",
+           boolean.node().op().name, "; wanted a boolean placeholder or constant, since it chooses the kernel");
 }
 
 Operation initializer_of(Value variable) {
@@ -119,7 +124,8 @@ Value constant(Graph& graph, float value, std::string_view name, Where where) {
 }
 
 const HostTensor* constant_content(Value value) {
-  return value.node().op().name == "constant" ? value.node().options<ConstantOptions>().content.get() : nullptr;
+  const auto* options = std::any_cast<ConstantOptions>(&value.node().any_options());
+  return options != nullptr ? options->content.get() : nullptr;
 }
 
 Value fill(Graph& graph, Shape shape, double value, Dtype dtype, std::string_view name, Where where) {

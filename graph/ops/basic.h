@@ -28,8 +28,10 @@ struct VariableOptions {
 Value variable(std::string_view name, Value initial_value, VariableOptions options = {}, Where where = Where::here());
 /// Whether a value is a variable.
 bool is_variable(Value value);
-/// Throws: ArgumentError (starting with `where`) unless the value of `boolean` is known on the host before a run: it
-/// chooses kernels, so it is a placeholder or a constant.
+/// Whether the elements of a value are known on the host before a run: those of a placeholder, which are fed, and of
+/// constant().
+bool is_known_on_host(Value value);
+/// Throws: ArgumentError (starting with `where`) unless `boolean`, which chooses kernels, is known on the host.
 void check_host_boolean(Value boolean, std::string_view where);
 /// The operation that assigns a variable its initial value.
 /// Throws: ArgumentError for a value that is no variable.

@@ -38,7 +38,8 @@ void define_conv_transpose_ops(OpRegistry& registry) {
     registry.add({.name = text_of("conv_transpose", rank, "d"),
                   .inputs = 2,
                   .options = described_convolution(),
-                  .infer = [rank](const ShapeRequest& request) { return infer(request, rank); }});
+                  .infer = [rank](const ShapeRequest& request) { return infer(request, rank); },
+                  .flops = [](auto inputs, auto /*outputs*/) { return convolution_flops(inputs[0], inputs[1]); }});
   }
 }
 

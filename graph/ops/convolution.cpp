@@ -1,5 +1,7 @@
 #include "graph/ops/convolution.h"
 
+#include <algorithm>
+
 #include "base/checked_arithmetic.h"
 #include "graph/check_dtype.h"
 #include "graph/op_registry.h"
@@ -141,16 +143,26 @@ OptionsDescription described_convolution() {
   });
 }
 
+double convolution_flops(const TensorType& y, const TensorType& w) {
+  return 2 * static_cast<double>(y.shape.num_elements()) * static_cast<double>(w.shape.num_elements()) /
+         static_cast<double>(std::max<std::int64_t>(1, w.shape[-1]));
+}
+
 void define_convolution_ops(OpRegistry& registry, const std::string& name) {
   const std::size_t rank = name == "conv2d" ? 2 : 3;
   const OptionsDescription options = described_convolution();
-  registry.add({.name = name, .inputs = 2, .options = options, .infer = [rank](const ShapeRequest& r) {
-                  const Dtype dtype = check_f32_or_bf16(r);
-                  const auto& given = r.get<ConvolutionOptions>();
-                  check_steps_of(given.steps, rank, r.label);
-                  const auto g = convolution_geometry(r.inputs[0].shape, r.inputs[1].shape, given, r.label);
-                  return std::vector<TensorType>{{dtype, g.y_shape()}};
-                }});
+  registry.add({.name = name,
+                .inputs = 2,
+                .options = options,
+                .infer =
+                    [rank](const ShapeRequest& r) {
+                      const Dtype dtype = check_f32_or_bf16(r);
+                      const auto& given = r.get<ConvolutionOptions>();
+                      check_steps_of(given.steps, rank, r.label);
+                      const auto g = convolution_geometry(r.inputs[0].shape, r.inputs[1].shape, given, r.label);
+                      return std::vector<TensorType>{{dtype, g.y_shape()}};
+                    },
+                .flops = [](auto inputs, auto outputs) { return convolution_flops(outputs[0], inputs[1]); }});
   const auto uses = [](std::size_t, HostBooleans) {
     return std::vector{InputUse::data, InputUse::data, InputUse::shape_only};
   };
@@ -158,12 +170,14 @@ void define_convolution_ops(OpRegistry& registry, const std::string& name) {
                 .inputs = 3,
                 .options = options,
                 .infer = [rank](const ShapeRequest& r) { return infer_backward<2, 1>(r, rank); },
-                .uses = uses});
+                .uses = uses,
+                .flops = [](auto inputs, auto /*outputs*/) { return convolution_flops(inputs[0], inputs[1]); }});
   registry.add({.name = name + "_backward_filter",
                 .inputs = 3,
                 .options = options,
                 .infer = [rank](const ShapeRequest& r) { return infer_backward<1, 2>(r, rank); },
-                .uses = uses});
+                .uses = uses,
+                .flops = [](auto inputs, auto outputs) { return convolution_flops(inputs[0], outputs[0]); }});
 }
 
 std::string convolution_name(const ConvolutionOptions& options) {

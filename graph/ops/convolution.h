@@ -45,6 +45,9 @@ ConvolutionGeometry convolution_geometry(const Shape& x, const Shape& w, const C
 ConvolutionGeometry transposed_geometry(const Shape& x, const Shape& w, const ConvolutionOptions& options,
                                         const std::string& label);
 
+/// OpDef::flops of the convolution that `w` makes `y` with, and of its gradients: two operations a product. Every
+/// element of y meets the whole of w but for one dimension.
+double convolution_flops(const TensorType& y, const TensorType& w);
 /// ConvolutionOptions as fields of a file.
 OptionsDescription described_convolution();
 /// Adds the three ops to the registry.

@@ -1,5 +1,8 @@
 #include "graph/ops/matmul.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
@@ -52,6 +55,17 @@ std::vector<TensorType> infer_over_rows(const ShapeRequest& request) {
   return {{dtype, {a[-1], b[-1]}}};
 }
 
+/// |A| |B| |C| of a product of [m, k] and [k, n] is the square of m k n.
+double product_flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) {
+  const Shape &a = inputs[0].shape, &b = inputs[1].shape, &y = outputs[0].shape;
+  double batch = 1;
+  if (a.rank() > 2 && b.rank() > 2) {
+    for (int axis = 0; axis + 2 < y.rank(); ++axis) batch *= static_cast<double>(y[axis]);
+  }
+  const auto elements = [](const Shape& shape) { return static_cast<double>(shape.num_elements()); };
+  return 2 * std::sqrt(elements(a) * elements(b) * elements(y) / std::max(1.0, batch));
+}
+
 }  // namespace
 
 void define_matmul_ops(OpRegistry& registry) {
@@ -61,8 +75,9 @@ void define_matmul_ops(OpRegistry& registry) {
                   fields("transpose_a", options.transpose_a);
                   fields("transpose_b", options.transpose_b);
                 }),
-                .infer = infer_matmul});
-  registry.add({.name = "matmul_over_rows", .inputs = 2, .infer = infer_over_rows});
+                .infer = infer_matmul,
+                .flops = product_flops});
+  registry.add({.name = "matmul_over_rows", .inputs = 2, .infer = infer_over_rows, .flops = product_flops});
 }
 
 Value matmul(Value a, Value b, MatmulOptions options, Where where) {

@@ -11,11 +11,13 @@ void define_print_ops(OpRegistry& registry) {
                   fields("label", options.label);
                   fields("first", options.first);
                 }),
-                .infer = [](const ShapeRequest& r) {
-                  const int first = r.get<PrintOptions>().first;
-                  SF_CHECK(first >= 0, ArgumentError, r.label, ": first is ", first, "; wanted >= 0");
-                  return std::vector{r.inputs[0]};
-                }});
+                .infer =
+                    [](const ShapeRequest& r) {
+                      const int first = r.get<PrintOptions>().first;
+                      SF_CHECK(first >= 0, ArgumentError, r.label, ": first is ", first, "; wanted >= 0");
+                      return std::vector{r.inputs[0]};
+                    },
+                .prints = true});
 }
 
 Value print(Value x, PrintOptions options, Where where) {

@@ -20,7 +20,7 @@ void define_swap_ops(OpRegistry& registry) {
 
 Value swap_out(Value x, std::string_view name, Where where) {
   return x.graph().build_at(where, [&] {
-    SF_CHECK(x.node().op().name != "variable", ArgumentError, "swap_out of '", x.name(),
+    SF_CHECK(!x.node().op().is_variable(), ArgumentError, "swap_out of '", x.name(),
              "': a variable lives in the session from run to run; swap what is computed from it");
     check_rests(x, Movement::out, "swap_out", "it rests on the host already");
     return x.graph().add_node("swap_out", {x}, {}, name).output();

@@ -3,52 +3,19 @@
 #include <algorithm>
 
 #include "device/parallel.h"
-#include "kernels/convert_element.h"
 #include "kernels/formulas/gather.h"
 #include "kernels/function_kernel.h"
-#include "kernels/kernel_registry.h"
+#include "kernels/gather_family.h"
 
 namespace sectionflow {
 namespace {
-
-/// A table seen as [num_rows, row_length].
-struct Table {
-  std::int64_t num_rows, row_length = 1;
-  explicit Table(const Shape& shape) : num_rows(shape[0]) {
-    for (int i = 1; i < shape.rank(); ++i) row_length *= shape[i];
-  }
-};
-
-template <class T, class Index>
-std::unique_ptr<Kernel> make_gather_of(const KernelRequest& request) {
-  const Table table(request.inputs[0].shape);
-  const std::int64_t count = request.inputs[1].shape.num_elements();
-  return function_kernel([=](const KernelArguments& arguments) {
-    const T* rows = static_cast<const T*>(arguments.inputs[0]);             // [V, C]
-    const Index* indices = static_cast<const Index*>(arguments.inputs[1]);  // [N]
-    T* y = static_cast<T*>(arguments.outputs[0]);                           // [N, C]
-    const std::int64_t length = table.row_length;
-    parallel_for(count, std::max<std::int64_t>(1, kParallelGrain / std::max<std::int64_t>(1, length)),
-                 [=](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t n = begin; n < end; ++n) {
-                     const auto index = static_cast<std::int64_t>(indices[n]);
-                     T* to = y + n * length;
-                     if (index >= 0 && index < table.num_rows) {
-                       std::copy_n(rows + index * length, length, to);
-                     } else {
-                       std::fill_n(to, length, formulas::missing_element<T>());
-                     }
-                   }
-                 });
-  });
-}
 
 /// The sum of rows by index, cut into pieces of the table: each piece is written by one thread, which goes through the
 /// indices in their order. So the bits do not depend on the number of threads.
 template <class Index>
 class ScatterAdd {
  public:
-  ScatterAdd(const Table& table, std::int64_t num_indices) : table_(table), num_indices_(num_indices) {
+  ScatterAdd(const GatherTable& table, std::int64_t num_indices) : table_(table), num_indices_(num_indices) {
     column_pieces_ = (table.row_length + kPieceColumns - 1) / kPieceColumns;
     // Few columns: the rows are cut too, as every piece costs a pass over the indices.
     row_pieces_ = std::clamp<std::int64_t>(kPieces / std::max<std::int64_t>(1, column_pieces_), 1,
@@ -87,38 +54,53 @@ class ScatterAdd {
   static constexpr std::int64_t kPieceColumns = 64;
   static constexpr std::int64_t kPieces = 16;
 
-  Table table_;
+  GatherTable table_;
   std::int64_t num_indices_;
   std::int64_t column_pieces_ = 1, row_pieces_ = 1;
 };
 
-template <class Index>
-std::unique_ptr<Kernel> make_gather_grad_of(const KernelRequest& request) {
-  const ScatterAdd<Index> sum(Table(request.outputs[0].shape), request.inputs[1].shape.num_elements());
-  return function_kernel([sum](const KernelArguments& arguments) {
-    sum.run(static_cast<float*>(arguments.outputs[0]), static_cast<const float*>(arguments.inputs[0]),
-            static_cast<const Index*>(arguments.inputs[1]));
-  });
-}
+/// The kernels as loops over indices.
+struct LoopGathers {
+  static constexpr Bf16 kGradientOfBf16 = Bf16::widened;
 
-std::unique_ptr<Kernel> make_gather(const KernelRequest& request) {
-  return with_element_type(request.inputs[0].dtype, [&](auto element) {
-    using T = decltype(element);
-    return request.inputs[1].dtype == Dtype::i32 ? make_gather_of<T, std::int32_t>(request)
-                                                 : make_gather_of<T, std::int64_t>(request);
-  });
-}
+  template <class T, class Index>
+  static std::unique_ptr<Kernel> gather(const KernelRequest& request) {
+    const GatherTable table(request.inputs[0].shape);
+    const std::int64_t count = request.inputs[1].shape.num_elements();
+    return function_kernel([=](const KernelArguments& arguments) {
+      const T* rows = static_cast<const T*>(arguments.inputs[0]);             // [V, C]
+      const Index* indices = static_cast<const Index*>(arguments.inputs[1]);  // [N]
+      T* y = static_cast<T*>(arguments.outputs[0]);                           // [N, C]
+      const std::int64_t length = table.row_length;
+      parallel_for(count, std::max<std::int64_t>(1, kParallelGrain / std::max<std::int64_t>(1, length)),
+                   [=](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t n = begin; n < end; ++n) {
+                       const auto index = static_cast<std::int64_t>(indices[n]);
+                       T* to = y + n * length;
+                       if (index >= 0 && index < table.num_rows) {
+                         std::copy_n(rows + index * length, length, to);
+                       } else {
+                         std::fill_n(to, length, formulas::missing_element<T>());
+                       }
+                     }
+                   });
+    });
+  }
 
-std::unique_ptr<Kernel> make_gather_grad(const KernelRequest& request) {
-  return request.inputs[1].dtype == Dtype::i32 ? make_gather_grad_of<std::int32_t>(request)
-                                               : make_gather_grad_of<std::int64_t>(request);
-}
+  template <class Index>
+  static std::unique_ptr<Kernel> gather_grad(const KernelRequest& request) {
+    const ScatterAdd<Index> sum(GatherTable(request.outputs[0].shape), request.inputs[1].shape.num_elements());
+    return function_kernel([sum](const KernelArguments& arguments) {
+      sum.run(static_cast<float*>(arguments.outputs[0]), static_cast<const float*>(arguments.inputs[0]),
+              static_cast<const Index*>(arguments.inputs[1]));
+    });
+  }
+};
 
 }  // namespace
 
 void add_gather_cpu_kernels(KernelRegistry& registry) {
-  registry.add("gather", make_gather, Bf16::native);
-  registry.add("gather_grad", make_gather_grad);
+  GatherFamily<LoopGathers>::add_to(registry);
 }
 
 }  // namespace sectionflow

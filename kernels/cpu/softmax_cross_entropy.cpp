@@ -10,7 +10,7 @@
 #include "kernels/cpu/row_sum.h"
 #include "kernels/formulas/softmax_cross_entropy.h"
 #include "kernels/function_kernel.h"
-#include "kernels/kernel_registry.h"
+#include "kernels/softmax_cross_entropy_family.h"
 #include "kernels/vector_math.h"
 
 namespace sectionflow {
@@ -114,9 +114,10 @@ class Targets {
   double total_spread_ = 0;  // s / C sum_c w_c
 };
 
-template <class Label, bool kHasWeights>
-struct Forward {
-  static std::unique_ptr<Kernel> make(const KernelRequest& request) {
+/// The kernels as loops over rows.
+struct LoopPasses {
+  template <class Label, bool kHasWeights>
+  static std::unique_ptr<Kernel> forward(const KernelRequest& request) {
     const Sizes sizes = sizes_of(request, request.inputs[0].shape);
     return function_kernel([sizes, replay = request.replay](const KernelArguments& arguments) {
       const auto* logits = static_cast<const float*>(arguments.inputs[0]);  // [N, C]
@@ -134,11 +135,9 @@ struct Forward {
       });
     });
   }
-};
 
-template <class Label, bool kHasWeights>
-struct Gradient {
-  static std::unique_ptr<Kernel> make(const KernelRequest& request) {
+  template <class Label, bool kHasWeights>
+  static std::unique_ptr<Kernel> gradient(const KernelRequest& request) {
     const Sizes sizes = sizes_of(request, request.inputs[2].shape);
     std::vector<InPlace> in_place = {{2, 0}};
     if constexpr (!Targets<Label, kHasWeights>::kIsClass) in_place.push_back({3, 0});
@@ -159,32 +158,10 @@ struct Gradient {
   }
 };
 
-template <template <class, bool> class Pass>
-std::unique_ptr<Kernel> make_pass(const KernelRequest& request, Dtype label, bool has_weights) {
-  switch (label) {
-    case Dtype::i32:
-      return has_weights ? Pass<std::int32_t, true>::make(request) : Pass<std::int32_t, false>::make(request);
-    case Dtype::i64:
-      return has_weights ? Pass<std::int64_t, true>::make(request) : Pass<std::int64_t, false>::make(request);
-    case Dtype::f32:
-      return has_weights ? Pass<float, true>::make(request) : Pass<float, false>::make(request);
-    default:
-      return nullptr;
-  }
-}
-
-std::unique_ptr<Kernel> make_softmax_cross_entropy(const KernelRequest& request) {
-  return make_pass<Forward>(request, request.inputs[1].dtype, request.inputs.size() == 3);
-}
-std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
-  return make_pass<Gradient>(request, request.inputs[3].dtype, request.inputs.size() == 5);
-}
-
 }  // namespace
 
 void add_softmax_cross_entropy_cpu_kernels(KernelRegistry& registry) {
-  registry.add("softmax_cross_entropy", make_softmax_cross_entropy);
-  registry.add("softmax_cross_entropy_grad", make_gradient);
+  SoftmaxCrossEntropyFamily<LoopPasses>::add_to(registry);
 }
 
 }  // namespace sectionflow

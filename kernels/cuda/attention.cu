@@ -17,7 +17,6 @@ namespace sectionflow {
 namespace {
 
 using namespace gpu::row_products;
-using gpu::Four;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 

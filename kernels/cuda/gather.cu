@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "graph/ops/gather.h"
-#include "kernels/convert_element.h"
 #include "kernels/cuda/aligned.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/launch.h"
@@ -13,18 +12,11 @@
 #include "kernels/cuda/stored_type.h"
 #include "kernels/formulas/gather.h"
 #include "kernels/function_kernel.h"
+#include "kernels/gather_family.h"
 #include "kernels/workspace_layout.h"
 
 namespace sectionflow {
 namespace {
-
-/// A table seen as [num_rows, row_length].
-struct Table {
-  std::int64_t num_rows, row_length = 1;
-  explicit Table(const Shape& shape) : num_rows(shape[0]) {
-    for (int i = 1; i < shape.rank(); ++i) row_length *= shape[i];
-  }
-};
 
 /// Where element i of [count, length] lies. `is_small`: the number of elements fits 32 bits, in which divisions take a
 /// fraction of the time.
@@ -73,7 +65,7 @@ struct TakeRows {
 
 template <class T, class Word, class Index>
 std::unique_ptr<Kernel> make_gather_by(const KernelRequest& request) {
-  const Table table(request.inputs[0].shape);
+  const GatherTable table(request.inputs[0].shape);
   const std::int64_t words = table.row_length * static_cast<std::int64_t>(sizeof(T)) / sizeof(Word);
   const std::int64_t count = request.inputs[1].shape.num_elements() * words;
   Word missing{};
@@ -89,21 +81,13 @@ std::unique_ptr<Kernel> make_gather_by(const KernelRequest& request) {
   });
 }
 
-template <class T, class Index>
-std::unique_ptr<Kernel> make_gather_of(const KernelRequest& request) {
-  const std::int64_t row_bytes = Table(request.inputs[0].shape).row_length * static_cast<std::int64_t>(sizeof(T));
-  static_assert(sizeof(T) == sizeof(WordLike<T>));
-  if (row_bytes % static_cast<std::int64_t>(sizeof(LongWord)) == 0) return make_gather_by<T, LongWord, Index>(request);
-  return make_gather_by<T, WordLike<T>, Index>(request);
-}
-
 // The gradient sorts the indices, each with its place, and adds up the rows of dy that belong to one row of the table
 // in that order. All keys differ, so that there is one order however they are sorted.
 
 /// Indices with their places, as numbers that sort first by index: index << place_bits | place. Those outside of the
 /// table count as the one behind its last row.
 struct Keys {
-  Keys(const Table& table, std::int64_t num_indices)
+  Keys(const GatherTable& table, std::int64_t num_indices)
       : num_rows(table.num_rows),
         count(num_indices),
         place_bits(std::bit_width(static_cast<std::uint64_t>(num_indices))) {
@@ -220,7 +204,7 @@ struct SumRows {
 template <class T, class Index>
 class RowSums {
  public:
-  RowSums(const Table& table, std::int64_t num_indices, WorkspaceLayout& workspace)
+  RowSums(const GatherTable& table, std::int64_t num_indices, WorkspaceLayout& workspace)
       : table_(table), keys_(table, num_indices) {
     for (std::size_t& at : keys_at_) at = workspace.add(static_cast<std::size_t>(num_indices) * sizeof(std::int64_t));
     begins_at_ = workspace.add(static_cast<std::size_t>(table.num_rows + 1) * sizeof(std::int64_t));
@@ -255,7 +239,7 @@ class RowSums {
                                           static_cast<T*>(arguments.outputs[0]), columns, is_small(count)});
   }
 
-  Table table_;
+  GatherTable table_;
   Keys keys_;
   std::size_t keys_at_[2] = {};
   std::size_t begins_at_ = 0;
@@ -264,31 +248,35 @@ class RowSums {
 template <class T, class Index>
 std::unique_ptr<Kernel> make_gather_grad_of(const KernelRequest& request) {
   WorkspaceLayout workspace;
-  const RowSums<T, Index> sums(Table(request.outputs[0].shape), request.inputs[1].shape.num_elements(), workspace);
+  const RowSums<T, Index> sums(GatherTable(request.outputs[0].shape), request.inputs[1].shape.num_elements(),
+                               workspace);
   return function_kernel(sums, {.workspace_bytes = workspace.num_bytes()});
 }
 
-std::unique_ptr<Kernel> make_gather(const KernelRequest& request) {
-  return with_element_type(request.inputs[0].dtype, [&](auto element) {
-    using T = decltype(element);
-    return request.inputs[1].dtype == Dtype::i32 ? make_gather_of<T, std::int32_t>(request)
-                                                 : make_gather_of<T, std::int64_t>(request);
-  });
-}
+/// The kernels as words that threads move, and as sums of rows that are sorted by index.
+struct SortedGathers {
+  static constexpr Bf16 kGradientOfBf16 = Bf16::native;
 
-std::unique_ptr<Kernel> make_gather_grad(const KernelRequest& request) {
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
-    using T = decltype(element);
-    return request.inputs[1].dtype == Dtype::i32 ? make_gather_grad_of<T, std::int32_t>(request)
-                                                 : make_gather_grad_of<T, std::int64_t>(request);
-  });
-}
+  template <class T, class Index>
+  static std::unique_ptr<Kernel> gather(const KernelRequest& request) {
+    const std::int64_t row_bytes =
+        GatherTable(request.inputs[0].shape).row_length * static_cast<std::int64_t>(sizeof(T));
+    static_assert(sizeof(T) == sizeof(WordLike<T>));
+    if (row_bytes % static_cast<std::int64_t>(sizeof(LongWord)) == 0)
+      return make_gather_by<T, LongWord, Index>(request);
+    return make_gather_by<T, WordLike<T>, Index>(request);
+  }
+  template <class Index>
+  static std::unique_ptr<Kernel> gather_grad(const KernelRequest& request) {
+    return gpu::with_stored_type(request.outputs[0].dtype,
+                                 [&](auto element) { return make_gather_grad_of<decltype(element), Index>(request); });
+  }
+};
 
 }  // namespace
 
 void add_gather_cuda_kernels(KernelRegistry& registry) {
-  registry.add("gather", make_gather, Bf16::native);
-  registry.add("gather_grad", make_gather_grad, Bf16::native);
+  GatherFamily<SortedGathers>::add_to(registry);
 }
 
 }  // namespace sectionflow

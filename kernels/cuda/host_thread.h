@@ -102,7 +102,6 @@ class HostQueue {
   virtual void enqueue_blocks(const LaunchShape& shape, std::function<void(HostThread&)> body) = 0;
   virtual void enqueue_host(std::function<void()> work) = 0;
   virtual void enqueue_copy(void* to, const void* from, std::size_t bytes) = 0;
-  virtual void enqueue_fill(void* to, int byte, std::size_t bytes) = 0;
 };
 
 }  // namespace sectionflow::gpu

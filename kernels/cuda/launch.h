@@ -23,7 +23,7 @@
 ///   num_blocks(), index(), block_size(), barrier(), shuffle_xor(value, mask) within its warp of 32, and shared<T>(byte
 ///   offset, count): elements of the block's shared memory. Name the type of what is read from it (`const float x =
 ///   tile[i]`): on the host `tile[i]` is an object that checks.
-/// - `copy_bytes`, `fill_bytes`: on the device, in order.
+/// - `copy_bytes`: on the device, in order.
 /// - `launch_host(queue, function, data)`: function(data) on a thread of the host, in order: what the queue was given
 ///   before is done then, what it is given later waits. It must not call the device, nor wait for it; `data` must live
 ///   as long as the queue, or a recording of it, may come to it.
@@ -127,10 +127,6 @@ inline void copy_bytes(void* queue, void* to, const void* from, std::size_t byte
   if (bytes == 0 || to == from) return;
   check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(queue)), "copy");
 }
-inline void fill_bytes(void* queue, void* to, int byte, std::size_t bytes) {
-  if (bytes == 0) return;
-  check_cuda(cudaMemsetAsync(to, byte, bytes, static_cast<cudaStream_t>(queue)), "fill");
-}
 inline void launch_host(void* queue, void (*function)(void*), void* data) {
   check_cuda(cudaLaunchHostFunc(static_cast<cudaStream_t>(queue), function, data), "launch of a host function");
 }
@@ -150,9 +146,6 @@ void launch_blocks(void* queue, const LaunchShape& shape, const Body& body) {
 }
 inline void copy_bytes(void* queue, void* to, const void* from, std::size_t bytes) {
   if (bytes > 0 && to != from) static_cast<HostQueue*>(queue)->enqueue_copy(to, from, bytes);
-}
-inline void fill_bytes(void* queue, void* to, int byte, std::size_t bytes) {
-  if (bytes > 0) static_cast<HostQueue*>(queue)->enqueue_fill(to, byte, bytes);
 }
 inline void launch_host(void* queue, void (*function)(void*), void* data) {
   static_cast<HostQueue*>(queue)->enqueue_each(1, [function, data](std::int64_t) { function(data); });

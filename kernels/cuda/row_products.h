@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/four.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/pack.h"
 
@@ -12,6 +11,9 @@
 /// products, thread (y, x) has the rows 4 y to 4 y + 3 in the columns x, x + 16, x + 32 and x + 48, and of a tile of
 /// sums the same rows in the columns 4 x to 4 x + 3 of each 64. Both factors pass through shared memory.
 namespace sectionflow::gpu::row_products {
+
+/// Four neighbours that a thread moves at once.
+using Four = Pack<float, 4>;
 
 inline constexpr int kTile = 64, kSide = 16, kThreads = 256;
 inline constexpr int kDepth = 32;  // columns of both factors in shared memory at a time

@@ -7,6 +7,7 @@
 #include "kernels/cuda/row_teams.h"
 #include "kernels/formulas/softmax_cross_entropy.h"
 #include "kernels/function_kernel.h"
+#include "kernels/softmax_cross_entropy_family.h"
 
 namespace sectionflow {
 namespace {
@@ -150,9 +151,10 @@ float smoothing_of(const KernelRequest& request) {
   return request.node.options<SoftmaxCrossEntropyNodeOptions>().label_smoothing;
 }
 
-template <class Label, bool kHasWeights>
-struct ForwardPass {
-  static std::unique_ptr<Kernel> make(const KernelRequest& request) {
+/// The kernels with a team of threads a row.
+struct TeamPasses {
+  template <class Label, bool kHasWeights>
+  static std::unique_ptr<Kernel> forward(const KernelRequest& request) {
     return function_kernel([rows = gpu::RowTeams(request.inputs[0].shape), smoothing = smoothing_of(request),
                             replay = request.replay](const KernelArguments& arguments) {
       const auto targets = targets_of<Label, kHasWeights>(rows, smoothing, arguments.inputs[1],
@@ -163,11 +165,9 @@ struct ForwardPass {
                                                      static_cast<float*>(arguments.outputs[1]), replay});
     });
   }
-};
 
-template <class Label, bool kHasWeights>
-struct GradientPass {
-  static std::unique_ptr<Kernel> make(const KernelRequest& request) {
+  template <class Label, bool kHasWeights>
+  static std::unique_ptr<Kernel> gradient(const KernelRequest& request) {
     std::vector<InPlace> in_place = {{2, 0}};
     if constexpr (!Targets<Label, kHasWeights>::kIsClass) in_place.push_back({3, 0});
     return function_kernel(
@@ -184,32 +184,10 @@ struct GradientPass {
   }
 };
 
-template <template <class, bool> class Pass>
-std::unique_ptr<Kernel> make_pass(const KernelRequest& request, Dtype label, bool has_weights) {
-  switch (label) {
-    case Dtype::i32:
-      return has_weights ? Pass<std::int32_t, true>::make(request) : Pass<std::int32_t, false>::make(request);
-    case Dtype::i64:
-      return has_weights ? Pass<std::int64_t, true>::make(request) : Pass<std::int64_t, false>::make(request);
-    case Dtype::f32:
-      return has_weights ? Pass<float, true>::make(request) : Pass<float, false>::make(request);
-    default:
-      return nullptr;
-  }
-}
-
-std::unique_ptr<Kernel> make_softmax_cross_entropy(const KernelRequest& request) {
-  return make_pass<ForwardPass>(request, request.inputs[1].dtype, request.inputs.size() == 3);
-}
-std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
-  return make_pass<GradientPass>(request, request.inputs[3].dtype, request.inputs.size() == 5);
-}
-
 }  // namespace
 
 void add_softmax_cross_entropy_cuda_kernels(KernelRegistry& registry) {
-  registry.add("softmax_cross_entropy", make_softmax_cross_entropy);
-  registry.add("softmax_cross_entropy_grad", make_gradient);
+  SoftmaxCrossEntropyFamily<TeamPasses>::add_to(registry);
 }
 
 }  // namespace sectionflow

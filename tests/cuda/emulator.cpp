@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "device/device_queues.h"
 #include "kernels/cuda/block_reduce.h"
-#include "kernels/cuda/four.h"
 #include "kernels/cuda/pack.h"
 #include "kernels/cuda/row_teams.h"
 #include "tests/support/emulated_device.h"
@@ -136,10 +135,8 @@ TEST(Emulator, WordsAtOddPlacesAreCaught) {
   expect_caught(
       kOneBlock, [](HostThread& thread) { (void)thread.shared<double>(4, 8); }, "byte 4 is no multiple of 8");
   alignas(16) float elements[8] = {};
-  EXPECT_EQ(gpu::load_four(elements + 4, 0).values[0], 0.0F);
+  EXPECT_EQ(gpu::load_pack<4>(elements + 4).values[0], 0.0F);
   const auto is_caught = ThrowsMessage<InternalError>(HasSubstr("no multiple of 16"));
-  EXPECT_THAT([&] { (void)gpu::load_four(elements + 1, 0); }, is_caught);
-  EXPECT_THAT([&] { gpu::store_four(elements + 2, 0, {}); }, is_caught);
   EXPECT_THAT([&] { (void)gpu::load_pack<4>(elements + 3); }, is_caught);
   EXPECT_THAT([&] { gpu::store_pack(elements + 1, gpu::Pack<float, 4>{}); }, is_caught);
 }

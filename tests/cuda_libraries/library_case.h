@@ -36,7 +36,6 @@ class DirectQueue final : public gpu::HostQueue {
   }
   void enqueue_host(std::function<void()> work) override { work(); }
   void enqueue_copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
-  void enqueue_fill(void* to, int byte, std::size_t bytes) override { std::memset(to, byte, bytes); }
 };
 
 /// Bytes as buffers lie, full of garbage.

@@ -25,7 +25,7 @@ const std::map<std::string, std::set<std::string>>& may_include() {
       {"kernels", {"device", "graph", "base"}},
       {"schedule", {"kernels", "device", "graph", "base"}},
       {"runtime", {"schedule", "kernels", "device", "graph", "base"}},
-      {"swap", {"runtime", "schedule", "graph", "base"}},
+      {"swap", {"runtime", "schedule", "device", "graph", "base"}},
       {"sections", {"swap", "runtime", "schedule", "autodiff", "graph", "base"}},
       {"train", {"sections", "swap", "runtime", "schedule", "autodiff", "graph", "data", "base"}},
       {"compare", {"train", "sections", "swap", "runtime", "schedule", "data", "graph", "base"}},

@@ -119,6 +119,24 @@ TEST(Code, TellsVersionsOfOneDnnApartInOnePlace) {
   EXPECT_EQ(onednn_versions_outside_their_place(code()), kNone);
 }
 
+/// Templates that take templates: GCC 12 gives what is made of them external linkage although the templates that they
+/// get stand in unnamed namespaces, so that rooms which name theirs alike get each other's code. Classes do as well.
+Texts templates_of_templates(const Files& files) {
+  static const std::regex pattern("(\\btemplate\\s*<|,)\\s*template\\s*<");
+  return lines_that_match(files, pattern);
+}
+
+TEST(Code, TakesNoTemplatesAsArgumentsOfTemplates) {
+  const auto complaints = [](const std::string& line) {
+    return templates_of_templates({{"kernels/a.h", line}}).size();
+  };
+  const std::string inner = "template " + std::string("<class> class Pass");
+  EXPECT_EQ(complaints("template <" + inner + ">\n"), 1U);
+  EXPECT_EQ(complaints("template <class T, " + inner + ">\n"), 1U);
+  EXPECT_EQ(complaints("template <class Passes>\nreturn Passes::template forward<T, kHasWeights>(request);\n"), 0U);
+  EXPECT_EQ(templates_of_templates(code()), kNone);
+}
+
 TEST(Files, StayWithinFourHundredLines) {
   EXPECT_EQ(long_files({{"base/a.h", "1\n2\n3\n"}}, 2), (Texts{"base/a.h has 3 lines"}));
   EXPECT_EQ(long_files({{"base/a.h", "1\n2\n"}, {"tests/base/a.cpp", "1\n2\n3\n"}}, 2),

@@ -98,7 +98,7 @@ TEST_F(FourSectionMnist, ForwardRunsTwiceButOnceForTheLastSectionBackwardOnceInp
     int twice = 0;
     for (Operation operation : section->operations()) {
       const std::int64_t executions = session_.executions(operation.node());
-      if (operation.node().op().is_constant || operation.node().op().recompute == Recompute::seeded) continue;
+      if (operation.node().op().is_constant() || operation.node().op().recompute == Recompute::seeded) continue;
       EXPECT_GE(executions, kCycles) << operation.name();
       EXPECT_LE(executions, kCycles * (section->index() == 3 ? 1 : 2)) << operation.name();
       twice += executions == 2 * kCycles ? 1 : 0;

@@ -23,7 +23,6 @@ class CountingQueue final : public gpu::HostQueue {
   }
   void enqueue_host(std::function<void()> work) override { queue_.enqueue_host(std::move(work)); }
   void enqueue_copy(void* to, const void* from, std::size_t bytes) override { queue_.enqueue_copy(to, from, bytes); }
-  void enqueue_fill(void* to, int byte, std::size_t bytes) override { queue_.enqueue_fill(to, byte, bytes); }
 
  private:
   gpu::HostQueue& queue_;

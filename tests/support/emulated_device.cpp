@@ -209,7 +209,7 @@ class NativeQueue final : public gpu::HostQueue {
   void enqueue_copy(void* to, const void* from, std::size_t bytes) override {
     push([=] { std::memcpy(to, from, bytes); });
   }
-  void enqueue_fill(void* to, int byte, std::size_t bytes) override {
+  void enqueue_fill(void* to, int byte, std::size_t bytes) {
     push([=] { std::memset(to, byte, bytes); });
   }
 

@@ -177,7 +177,7 @@ Value ProgramWorld::float_state(int number) {
 bool ProgramWorld::is_forward(Value value) const {
   std::map<const Node*, bool> known;
   const auto forward = [&](const auto& self, const Node& node) -> bool {
-    if (node.op().name == "variable" || node.op().name == "placeholder") return true;
+    if (node.op().is_variable() || node.op().is_placeholder()) return true;
     const auto found = known.find(&node);
     if (found != known.end()) return found->second;
     bool result = node.phase() == Phase::model && node.op().updated_inputs.empty();

@@ -141,7 +141,7 @@ class Trainer {
     std::int64_t recomputed = 0;
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       const Node& node = graph_.node(id);
-      if (node.op().is_constant || !node.op().has_kernel) continue;
+      if (node.op().is_constant() || !node.op().has_kernel) continue;
       const std::int64_t times = session_.executions(node) - before[static_cast<std::size_t>(id)];
       recomputed += std::max<std::int64_t>(times - 1, 0);
     }
