@@ -15,6 +15,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "bench/median.h"
 #include "bench/zoo_arguments.h"
 #include "data/safetensors.h"
 #include "sectionflow.h"
@@ -168,12 +169,6 @@ int serve(Training& training, const Arguments& arguments) {
     std::cout << answer << std::endl;
   }
   return 0;
-}
-
-double median(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  const std::size_t middle = samples.size() / 2;
-  return samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
 }
 
 /// The operations by falling time; what is below a thousandth of the step is left out.

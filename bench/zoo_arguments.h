@@ -1,9 +1,8 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
 #include <string>
 
+#include "bench/program.h"
 #include "examples/models/zoo.h"
 
 namespace sectionflow {
@@ -15,18 +14,6 @@ struct ZooArguments {
   double learning_rate = 0;
   ZooOptions options{};
 };
-
-/// The device that a command line asks for.
-struct DeviceArguments {
-  std::string name = "cpu";
-  bool allow_tf32 = false, autotune = false;
-};
-void add_device_arguments(CLI::App& app, DeviceArguments& arguments);
-/// Throws: ArgumentError for a name that is none, and where options of a GPU are asked of the CPU.
-DeviceSpec device_of(const DeviceArguments& arguments);
-
-/// Reads the command line and runs. An error of ours goes to the error stream, with exit status 2.
-int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run);
 
 void add_zoo_arguments(CLI::App& app, ZooArguments& arguments);
 

@@ -101,7 +101,7 @@ for name in ("nvidia.cu13", "nvidia.cuda_cupti"):
         if os.path.exists(os.path.join(folder, "include", "cupti.h")): print(folder); raise SystemExit' 2>/dev/null)
 [ -n "$cupti" ] && arguments+=("-DCUPTI_ROOT=$cupti")
 
-programs=(test_ops test_cuda test_cuda_calls test_sections compare bench_train_steps)
+programs=(test_ops test_cuda test_cuda_calls test_sections test_bench compare bench_train_steps)
 stage configure 60 cmake "${arguments[@]}"
 configured=$?
 if [ "$configured" -eq 0 ]; then
@@ -111,7 +111,7 @@ if [ "$configured" -eq 0 ]; then
   stage build "$([ -n "$no_gpu" ] && echo 3600 || echo 260)" ninja -C "$build" -j "$jobs" "${programs[@]}"
 fi
 built=""
-for program in tests/test_ops tests/test_cuda tests/test_cuda_calls tests/test_sections bench/bench_compare bench/bench_train_steps; do
+for program in tests/test_ops tests/test_cuda tests/test_cuda_calls tests/test_sections tests/test_bench bench/bench_compare bench/bench_train_steps; do
   [ -x "$build/$program" ] || built="$program is not built"
 done
 missing=${no_gpu:-$built}

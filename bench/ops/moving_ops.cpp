@@ -1,0 +1,87 @@
+#include "bench/ops/bench_case.h"
+#include "bench/ops/op_table.h"
+#include "graph/ops/concat.h"
+#include "graph/ops/gather.h"
+#include "graph/ops/pad.h"
+#include "graph/ops/resize.h"
+#include "graph/ops/slice.h"
+#include "graph/ops/transpose.h"
+
+namespace sectionflow::bench {
+namespace {
+
+void gather_case(CaseBuilder& b) {
+  const Value table = b.operand(b.shape());
+  const auto rows = static_cast<double>(b.shape()[0]);
+  b.result(gather(table, b.constant_operand({b.settings().count("indices")}, Dtype::i32, 0, rows)));
+}
+
+void concat_case(CaseBuilder& b) {
+  std::vector<Value> parts;
+  for (std::int64_t i = 0; i < b.settings().count("parts"); ++i) parts.push_back(b.operand(b.shape()));
+  b.result(concat(parts, b.settings().axis("axis")));
+}
+
+/// The second half along an axis.
+void slice_case(CaseBuilder& b) {
+  const int axis = normalized_axis(b.settings().axis("axis"), b.shape().rank(), "slice: --axis");
+  SliceOptions options{.begin = std::vector<std::int64_t>(b.shape().dims().size(), 0), .size = b.shape().dims()};
+  const auto place = static_cast<std::size_t>(axis);
+  options.begin[place] = options.size[place] / 2;
+  options.size[place] -= options.begin[place];
+  b.result(slice(b.operand(b.shape()), options));
+}
+
+/// Around every axis but the first and the last.
+void pad_case(CaseBuilder& b) {
+  std::vector<std::int64_t> border(b.shape().dims().size(), b.settings().count("padding"));
+  border.front() = border.back() = 0;
+  b.result(pad(b.operand(b.shape()), {.before = border, .after = border}));
+}
+
+/// The last axis comes to the second place, as from NHWC to NCHW.
+void transpose_case(CaseBuilder& b) {
+  std::vector<int> permutation = {0, b.shape().rank() - 1};
+  for (int axis = 1; axis + 1 < b.shape().rank(); ++axis) permutation.push_back(axis);
+  if (b.shape().rank() == 2) permutation = {1, 0};
+  b.result(transpose(b.operand(b.shape()), permutation));
+}
+
+/// To the nearest pixels of a larger image.
+void resize_case(CaseBuilder& b) {
+  const std::int64_t factor = b.settings().count("factor");
+  const Shape& x = b.shape();
+  b.result(resize2d(b.operand(x), {.height = x[1] * factor, .width = x[2] * factor}));
+}
+
+}  // namespace
+
+void add_moving_ops(std::vector<BenchedOp>& ops) {
+  const BenchedOp all[] = {
+      {.name = "gather",
+       .axes = "[V, ...]",
+       .shape = "32768x512",
+       .settings = {{"indices", "16384"}},
+       .build = gather_case},
+      {.name = "concat",
+       .axes = "[..., A]",
+       .shape = "32x56x56x64",
+       .settings = {{"parts", "2"}, {"axis", "-1"}},
+       .build = concat_case},
+      {.name = "slice", .axes = "[..., A]", .shape = "64x56x56x64", .settings = {{"axis", "-1"}}, .build = slice_case},
+      {.name = "pad",
+       .axes = "[..., N, H, C]",
+       .shape = "64x56x56x64",
+       .settings = {{"padding", "1"}},
+       .build = pad_case},
+      {.name = "transpose", .axes = "[..., N, C]", .shape = "64x56x56x64", .build = transpose_case},
+      {.name = "resize2d",
+       .axes = "[N, H, W, C]",
+       .shape = "16x56x56x64",
+       .settings = {{"factor", "2"}},
+       .build = resize_case,
+       .takes_bf16 = false}};
+  ops.insert(ops.end(), std::begin(all), std::end(all));
+}
+
+}  // namespace sectionflow::bench

@@ -1,0 +1,192 @@
+#include "bench/ops/op_work.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/ops/pool.h"
+#include "graph/ops/reduce.h"
+
+namespace sectionflow::bench {
+namespace {
+
+double elements(const TensorType& type) {
+  return static_cast<double>(type.shape.num_elements());
+}
+
+/// Rows of the last axis.
+double rows(const TensorType& type) {
+  return elements(type) / static_cast<double>(type.shape[-1]);
+}
+
+/// A node with its concrete types.
+struct TypedNode {
+  const Node& node;
+  std::vector<TensorType> inputs, outputs;
+  Work estimate;  ///< what planners know of it
+};
+
+using Flops = std::function<double(const TypedNode&)>;
+
+Flops each_output(double flops) {
+  return [=](const TypedNode& n) { return flops * elements(n.outputs[0]); };
+}
+Flops each_input(double flops) {
+  return [=](const TypedNode& n) { return flops * elements(n.inputs[0]); };
+}
+/// For each element of an input, and for each of its rows.
+Flops along_rows(double flops, double flops_a_row, std::size_t input = 0) {
+  return [=](const TypedNode& n) { return flops * elements(n.inputs[input]) + flops_a_row * rows(n.inputs[input]); };
+}
+/// For each element of the first input, and for each channel of another that has one number a channel.
+Flops along_channels(double flops, double flops_a_channel, std::size_t channels) {
+  return [=](const TypedNode& n) {
+    return flops * elements(n.inputs[0]) + flops_a_channel * elements(n.inputs[channels]);
+  };
+}
+
+double estimated(const TypedNode& n) {
+  return n.estimate.flops;
+}
+
+double taps(const TypedNode& n) {
+  double taps = 1;
+  for (std::int64_t size : n.node.options<PoolOptions>().window) taps *= static_cast<double>(size);
+  return taps;
+}
+/// Each window is compared, or added up and divided.
+double max_pool_flops(const TypedNode& n) {
+  return taps(n) * elements(n.outputs[0]);
+}
+double average_pool_flops(const TypedNode& n) {
+  return (taps(n) + 1) * elements(n.outputs[0]);
+}
+/// Each dy is divided, and added to each element of its window.
+double average_pool_grad_flops(const TypedNode& n) {
+  return (taps(n) + 1) * elements(n.inputs[0]);
+}
+
+bool is_mean(const TypedNode& n) {
+  return n.node.options<ReduceNodeOptions>().reduction == Reduction::mean;
+}
+double reduce_flops(const TypedNode& n) {
+  return elements(n.inputs[0]) + (is_mean(n) ? elements(n.outputs[0]) : 0);
+}
+double reduce_grad_flops(const TypedNode& n) {
+  return is_mean(n) ? elements(n.inputs[0]) : 0;
+}
+/// Each element is compared and counted, and each dy divided by its count.
+double reduce_max_grad_flops(const TypedNode& n) {
+  return 2 * elements(n.inputs[1]) + elements(n.inputs[0]);
+}
+
+/// Flops by op. Of gradients the first input is dy.
+using FlopsByOp = std::map<std::string, Flops>;
+
+void add_products_and_moves(FlopsByOp& k) {
+  for (const char* op : {"conv2d", "conv3d", "conv2d_backward_input", "conv3d_backward_input", "conv2d_backward_filter",
+                         "conv3d_backward_filter", "conv_transpose2d", "conv_transpose3d", "matmul", "matmul_over_rows",
+                         "attention", "attention_grad"}) {
+    k[op] = estimated;
+  }
+  for (const char* op : {"assign", "cast", "concat", "concat_grad", "gather", "pad", "pad_grad", "resize2d", "slice",
+                         "slice_grad", "transpose"}) {
+    k[op] = each_input(0);
+  }
+}
+
+void add_elementwise(FlopsByOp& k) {
+  for (const char* op :
+       {"add", "mul", "div", "neg", "maximum", "relu", "relu_grad", "tanh", "exp", "square", "bias_add"}) {
+    k[op] = each_output(1);
+  }
+  k["clip"] = k["clip_grad"] = k["maximum_grad"] = k["square_grad"] = each_output(2);
+  k["dropout"] = k["dropout_grad"] = each_output(2);
+  k["tanh_grad"] = k["sigmoid_grad"] = each_output(3);
+  k["sigmoid"] = each_output(4);
+  k["silu"] = each_output(5);
+  k["silu_grad"] = each_output(9);
+  k["gelu"] = each_output(5);        // x (1 + erf(x c)) / 2
+  k["gelu_grad"] = each_output(11);  // dy ((1 + erf(x c)) / 2 + x c' e^(-x x / 2))
+}
+
+void add_sums(FlopsByOp& k) {
+  k["bias_add_grad"] = k["gather_grad"] = k["resize2d_grad"] = k["argmax"] = each_input(1);
+  k["reduce"] = reduce_flops;
+  k["reduce_grad"] = reduce_grad_flops;
+  k["reduce_max_grad"] = reduce_max_grad_flops;
+  k["global_norm"] = [](const TypedNode& n) { return 2 * elements(n.inputs[0]) + 1; };
+  k["global_norm_grad"] = each_output(1);
+  for (const std::string rank : {"2d", "3d"}) {
+    k["max_pool" + rank] = max_pool_flops;
+    k["max_pool" + rank + "_grad"] = each_input(1);
+    k["average_pool" + rank] = average_pool_flops;
+    k["average_pool" + rank + "_grad"] = average_pool_grad_flops;
+  }
+}
+
+void add_normalisations(FlopsByOp& k) {
+  // mean, variance and r = 1 / sqrt(variance + epsilon); then (x - mean) r scale + shift.
+  k["batch_norm"] = along_channels(8, 5, 1);
+  k["layer_norm"] = along_rows(8, 5);
+  // Sums of dy and of dy (x - mean) r; then dx = a (dy - b - (x - mean) r c) of three numbers a channel. Where the
+  // scale is not one of a channel but of an element, there are two sums more.
+  k["batch_norm_grad"] = along_channels(9, 6, 2);
+  k["layer_norm_grad"] = along_rows(13, 2);
+  k["softmax"] = along_rows(5, 0);
+  k["softmax_grad"] = along_rows(4, 0);
+  k["log_softmax"] = along_rows(5, 1);
+  k["log_softmax_grad"] = along_rows(4, 0);
+  k["softmax_cross_entropy"] = along_rows(4, 3);
+  k["softmax_cross_entropy_grad"] = along_rows(3, 2, 2);
+}
+
+void add_updates(FlopsByOp& k) {
+  k["apply_sgd"] = each_input(2);
+  k["apply_momentum"] = each_input(4);
+  k["apply_adam"] = each_input(12);
+  k["apply_adam_w"] = each_input(14);
+  k["apply_adagrad"] = each_input(7);
+  k["apply_rms_prop"] = each_input(9);
+}
+
+const FlopsByOp& known_flops() {
+  static const FlopsByOp known = [] {
+    FlopsByOp all;
+    add_products_and_moves(all);
+    add_elementwise(all);
+    add_sums(all);
+    add_normalisations(all);
+    add_updates(all);
+    return all;
+  }();
+  return known;
+}
+
+double bytes_of(const TypedNode& n) {
+  const std::string& op = n.node.op().name;
+  const auto result = [&] { return static_cast<double>(n.outputs[0].bytes()); };
+  if (op == "slice") return 2 * result();
+  if (op == "gather") return 2 * result() + static_cast<double>(n.inputs[1].bytes());
+  double bytes = n.estimate.bytes;
+  for (int updated : n.node.op().updated_inputs) {
+    bytes += static_cast<double>(n.inputs[static_cast<std::size_t>(updated)].bytes());
+  }
+  // The old content is not read.
+  if (op == "assign") bytes -= static_cast<double>(n.inputs[0].bytes());
+  return bytes;
+}
+
+}  // namespace
+
+Work op_work(const ConcreteGraph& graph, NodeId id) {
+  TypedNode typed{
+      .node = graph.graph().node(id), .inputs = {}, .outputs = graph.types(id), .estimate = work_of(graph, id)};
+  for (const Value& input : typed.node.inputs()) typed.inputs.push_back(graph.type(input));
+  const auto flops = known_flops().find(typed.node.op().name);
+  SF_CHECK(flops != known_flops().end(), InternalError, "op_work: nothing is known of ", typed.node.label());
+  return {.flops = flops->second(typed), .bytes = bytes_of(typed)};
+}
+
+}  // namespace sectionflow::bench

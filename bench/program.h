@@ -1,0 +1,25 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "device/device.h"
+
+namespace sectionflow {
+
+// What the programs of this folder have in common.
+
+/// The device that a command line asks for.
+struct DeviceArguments {
+  std::string name = "cpu";
+  bool allow_tf32 = false, autotune = false;
+};
+void add_device_arguments(CLI::App& app, DeviceArguments& arguments);
+/// Throws: ArgumentError for a name that is none, and where options of a GPU are asked of the CPU.
+DeviceSpec device_of(const DeviceArguments& arguments);
+
+/// Reads the command line and runs. An error of ours goes to the error stream, with exit status 2.
+int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run);
+
+}  // namespace sectionflow
