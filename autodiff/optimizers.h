@@ -105,7 +105,7 @@ struct ClippedGradients {
 /// Scales all gradients by max_norm / max(norm, max_norm), where norm = sqrt(sum of squares over all of them): together
 /// they are then no longer than max_norm, and where they were not, they keep their bits. Where the norm is infinite or
 /// NaN, all become NaN. Each clipped gradient takes the group of its variable.
-/// The norm needs every gradient before the first update: all gradients, together the size of the variables, rest in
+/// The norm needs every gradient before the first update: all gradients, together the size of the variables, stay in
 /// device memory until the last of them is there.
 /// Throws: as apply_gradients for the pairs; ArgumentError unless max_norm is positive and finite.
 /// Source: TensorFlow's clip_by_global_norm (torch.nn.utils.clip_grad_norm_ has max_norm / (norm + 1e-6) instead).

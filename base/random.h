@@ -15,7 +15,7 @@ struct RandomAddress {
   std::uint32_t step = 0;  ///< completed training cycles
 };
 
-/// What of an address a playing decides, as kernels of an asynchronous device read it from device memory.
+/// What of an address an execution decides, as kernels of an asynchronous device read it from device memory.
 struct RandomState {
   std::uint64_t seed = 0;
   std::uint64_t cycle = 0;  ///< RandomAddress::step is its lower half

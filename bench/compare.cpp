@@ -166,8 +166,9 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--device-memory", arguments.device_memory,
                  "budget of each: a size, as in 512MiB, or a share, as in 50%, of the whole graph's transient peak, "
                  "with its variables on top; all of the device if absent");
-  app.add_option("--host-memory", arguments.host_memory, "budget of what rests in host memory; all of it if absent");
-  app.add_option("--disk", arguments.disk, "size of the swap file; nothing rests on disk if absent");
+  app.add_option("--host-memory", arguments.host_memory,
+                 "budget of host memory for what is offloaded; all of it if absent");
+  app.add_option("--disk", arguments.disk, "size of the swap file; nothing is offloaded to disk if absent");
   app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made");
   app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB");
   app.add_option(

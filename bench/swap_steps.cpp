@@ -1,4 +1,4 @@
-// Trains a model of the zoo as a whole under a budget, with what does not fit resting in host memory or on disk, and
+// Trains a model of the zoo as a whole under a budget, with what does not fit offloaded to host memory or to disk, and
 // compares what a step was predicted to take with what it takes.
 
 #include <algorithm>
@@ -27,7 +27,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Plays the steps of one traced cycle by their own durations: how far the simulation is off when the times of the
+/// Simulates one traced cycle by the durations of its own steps: how far the simulation is off when the times of the
 /// steps are right.
 void check_simulation(const Program& program, const Trace& trace, double measured_ms) {
   std::array<std::vector<double>, kNumLanes> durations;

@@ -1,5 +1,5 @@
-// Trains one model of the zoo, step by step, either alone or on the word of a script that lets several programs take
-// turns. In the second case each line of input is a command, and each is answered by one line of JSON:
+// Trains one model of the zoo, step by step, either alone or on the word of a program that lets several take turns.
+// In the second case each line of input is a command, and each is answered by one line of JSON:
 //
 //   step           {"ms": ..., "loss": ...}      one training step on the next batch
 //   trace          the same, and where the time of this step went, by operation

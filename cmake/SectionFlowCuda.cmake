@@ -1,9 +1,9 @@
-# The CUDA rooms: one shared object that programs load on demand (device/cuda_module.h).
+# The CUDA folders: one shared object that programs load on demand (device/cuda_module.h).
 #
 # SECTIONFLOW_CUDA  AUTO: built where a CUDA compiler is found; ON: it must be; OFF: never.
 # CMAKE_CUDA_ARCHITECTURES, or CUDAARCHS in the environment of the first configuration, decides for which GPUs; the
 # default is 80, 90 and code that newer ones translate.
-set(SECTIONFLOW_CUDA AUTO CACHE STRING "Build the CUDA rooms: AUTO, ON or OFF")
+set(SECTIONFLOW_CUDA AUTO CACHE STRING "Build the CUDA folders: AUTO, ON or OFF")
 set_property(CACHE SECTIONFLOW_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT SECTIONFLOW_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "SECTIONFLOW_CUDA is '${SECTIONFLOW_CUDA}'; wanted AUTO, ON or OFF")

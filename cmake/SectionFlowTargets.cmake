@@ -16,10 +16,10 @@ function(sf_add_folder folder)
   target_link_libraries(sf_${folder} PUBLIC ${arg_DEPENDS} ${arg_LIBRARIES} PRIVATE sf_flags ${arg_PRIVATE_LIBRARIES})
 endfunction()
 
-# sf_check_op_rooms()
+# sf_check_op_families()
 #
 # Every family of graph/op_list.inc needs its rooms; configuring stops with the path of the first that is missing.
-function(sf_check_op_rooms)
+function(sf_check_op_families)
   file(STRINGS ${PROJECT_SOURCE_DIR}/graph/op_list.inc lines REGEX "^SF_OP_FAMILY\\(")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/graph/op_list.inc)
   foreach(line IN LISTS lines)

@@ -26,7 +26,7 @@ std::vector<Span> planned_spans(const Schedule& schedule) {
   return spans;
 }
 
-/// A trace does not say which steps its events are, but each lane plays its steps in the order of the list.
+/// A trace does not say which steps its events are, but each lane executes its steps in the order of the list.
 std::vector<Span> traced_spans(const Schedule& schedule, const Trace& trace) {
   std::array<std::vector<const Trace::Event*>, kNumLanes> events;
   double start = 0;
@@ -129,7 +129,7 @@ std::vector<Change> changes_of(const std::vector<Span>& stays) {
     changes.push_back({stays[i].start, true, i});
     changes.push_back({stays[i].end, false, i});
   }
-  // What ends makes room for what begins at the same time.
+  // What ends goes before what begins at the same time.
   std::stable_sort(changes.begin(), changes.end(),
                    [](const Change& a, const Change& b) { return a.at != b.at ? a.at < b.at : a.begins < b.begins; });
   return changes;
@@ -157,16 +157,16 @@ std::string pass_name(const Pass& pass, const Graph& graph) {
 }
 
 Bar copy_bar(const Program& program, const Graph& graph, const Step& step, const Span& span) {
-  // What comes from a variable's home on the host has a buffer at its other end alone.
-  const bool from_home = step.inputs[0].kind == Operand::Kind::variable;
-  const Operand& end = from_home ? step.outputs[0] : step.inputs[0];
+  // What is copied in from a variable's home tier has a buffer at its other end alone.
+  const bool from_home_tier = step.inputs[0].kind == Operand::Kind::variable;
+  const Operand& end = from_home_tier ? step.outputs[0] : step.inputs[0];
   const Buffer& buffer = program.schedule.buffers[static_cast<std::size_t>(end.index)];
   return {.kind = step.kind,
           .start = span.start,
           .end = span.end,
           .name = buffer.value.valid() ? buffer.value.name() : graph.node(step.node).name(),
           .bytes = buffer.bytes,
-          .rest = step.rest};
+          .offload = step.offload};
 }
 
 /// Stretches of one pass in the compute lane without a long pause, and all copies.

@@ -33,7 +33,7 @@ struct MemoryTimeline {
     std::string name{};     ///< of the pass, or of the tensor that is copied
     Pass pass{};            ///< of a stretch of computing
     std::size_t bytes = 0;  ///< of a copy
-    int rest = -1;          ///< of a copy: the number of its rest
+    int offload = -1;       ///< of a copy: the number of its offload
   };
 
   bool timed = false;             ///< whether `at`, `start`, `end` are milliseconds

@@ -36,7 +36,7 @@ PictureScale scale_of(const Comparison& comparison, const std::vector<const Stra
     const MemoryTimeline& timeline = result->timeline;
     scale.device_bytes = std::max(scale.device_bytes, timeline.device_peak_bytes);
     for (const MemoryTimeline::Sample& sample : timeline.samples) {
-      scale.away_bytes = std::max(scale.away_bytes, sample.host + sample.disk);
+      scale.offloaded_bytes = std::max(scale.offloaded_bytes, sample.host + sample.disk);
     }
   }
   if (comparison.device_limited) {
@@ -104,7 +104,7 @@ std::string legend(const std::vector<const StrategyResult*>& results, const Pict
     line.line({0, 7}, {22, 7}, text_of("stroke:", kBudgetColour, ";stroke-width:2;stroke-dasharray:6 3"));
     html += "<li>" + line.finish() + "budget of device memory</li>\n";
   }
-  if (scale.away_bytes > 0) {
+  if (scale.offloaded_bytes > 0) {
     html += swatch(text_of("fill:", kHostColour), "in host memory") + swatch(text_of("fill:", kDiskColour), "on disk");
   }
   return html + "</ul>\n";
@@ -126,8 +126,8 @@ memory that could be written. Of host memory and disk one number is shown where 
 <dt>recomputed</dt><dd>Operations that a step executes once more.</dd>
 <dt>hidden, stall</dt><dd>From one traced step. Stall is the time in which the compute lane did not compute because of
 copies; hidden is the share of the copies' time that cost none.</dd>
-<dt>borders, section, share</dt><dd>The most that rests between runs of sections, the most that one run needs for itself,
-and the transient peak as a share of both together.</dd>
+<dt>borders, section, share</dt><dd>The most that is kept between runs of sections, the most that one run needs for
+itself, and the transient peak as a share of both together.</dd>
 <dt>identical</dt><dd>Whether every byte of parameters, optimiser state, statistics and losses is that of the
 reference.</dd>
 </dl>

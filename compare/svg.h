@@ -25,7 +25,7 @@ class Svg {
   /// it.
   Svg(double width, double height, std::string_view label);
 
-  /// `title` shows where a pointer rests on the shape; empty: none.
+  /// `title` shows while a pointer stands on the shape; empty: none.
   void rectangle(SvgPoint corner, double width, double height, std::string_view look, std::string_view title = {});
   void line(SvgPoint from, SvgPoint to, std::string_view look);
   void area(const std::vector<SvgPoint>& outline, std::string_view look, std::string_view title = {});

@@ -15,7 +15,7 @@ namespace {
 // Units of the picture; about as many as a phone has pixels, so that its texts can be read there.
 constexpr double kWidth = 400, kLeft = 6, kRight = 394, kPlotWidth = kRight - kLeft;
 constexpr double kDeviceTop = 20, kDeviceBottom = 190;
-constexpr double kAwayTop = 212, kAwayBottom = 262;
+constexpr double kOffloadedTop = 212, kOffloadedBottom = 262;
 constexpr double kRowHeight = 11, kRowPitch = 29;
 constexpr int kColumns = 388;
 constexpr std::size_t kMostArcs = 60;
@@ -81,21 +81,21 @@ void draw_budget(Svg& svg, const PictureScale& scale) {
   svg.text({kRight, y - 4}, budget, "end", look);
 }
 
-void draw_away(Svg& svg, const std::vector<Sample>& columns, const PictureScale& scale) {
-  std::vector<double> floor(columns.size(), kAwayBottom), host, both;
+void draw_offloaded(Svg& svg, const std::vector<Sample>& columns, const PictureScale& scale) {
+  std::vector<double> floor(columns.size(), kOffloadedBottom), host, both;
   std::size_t most_host = 0, most_disk = 0;
   for (const Sample& column : columns) {
-    const double height = kAwayBottom - kAwayTop;
-    host.push_back(kAwayBottom - height * share_of(column.host, scale.away_bytes));
-    both.push_back(kAwayBottom - height * share_of(column.host + column.disk, scale.away_bytes));
+    const double height = kOffloadedBottom - kOffloadedTop;
+    host.push_back(kOffloadedBottom - height * share_of(column.host, scale.offloaded_bytes));
+    both.push_back(kOffloadedBottom - height * share_of(column.host + column.disk, scale.offloaded_bytes));
     most_host = std::max(most_host, column.host);
     most_disk = std::max(most_disk, column.disk);
   }
   if (most_host > 0) svg.area(outline_between(floor, host), text_of("fill:", kHostColour), "in host memory");
   if (most_disk > 0) svg.area(outline_between(host, both), text_of("fill:", kDiskColour), "on disk");
-  svg.line({kLeft, kAwayBottom}, {kRight, kAwayBottom}, kFrame);
-  svg.text({kLeft, kAwayTop - 4}, text_of("host ", bytes_text(most_host), ", disk ", bytes_text(most_disk), " at most"),
-           "start", kGrey);
+  svg.line({kLeft, kOffloadedBottom}, {kRight, kOffloadedBottom}, kFrame);
+  svg.text({kLeft, kOffloadedTop - 4},
+           text_of("host ", bytes_text(most_host), ", disk ", bytes_text(most_disk), " at most"), "start", kGrey);
 }
 
 std::string pass_look(const Pass& pass) {
@@ -128,21 +128,21 @@ std::string bar_title(const Bar& bar, bool timed) {
   return bar.kind == StepKind::compute ? bar.name + took : text_of(bar.name, ", ", bytes_text(bar.bytes), took);
 }
 
-/// Arcs for the largest rests alone: hundreds of them would say nothing.
+/// Arcs for the largest offloads alone: hundreds of them would say nothing.
 void draw_arcs(Svg& svg, const MemoryTimeline& timeline, double y_out, double y_in) {
   std::map<int, const Bar*> out;
-  std::vector<std::pair<const Bar*, const Bar*>> rests;
+  std::vector<std::pair<const Bar*, const Bar*>> offloads;
   for (const Bar& bar : timeline.bars) {
-    if (bar.kind == StepKind::copy_out) out[bar.rest] = &bar;
+    if (bar.kind == StepKind::copy_out) out[bar.offload] = &bar;
   }
   for (const Bar& bar : timeline.bars) {
-    const auto left = out.find(bar.rest);
-    if (bar.kind == StepKind::copy_in && left != out.end()) rests.emplace_back(left->second, &bar);
+    const auto left = out.find(bar.offload);
+    if (bar.kind == StepKind::copy_in && left != out.end()) offloads.emplace_back(left->second, &bar);
   }
-  std::stable_sort(rests.begin(), rests.end(),
+  std::stable_sort(offloads.begin(), offloads.end(),
                    [](const auto& a, const auto& b) { return a.first->bytes > b.first->bytes; });
-  if (rests.size() > kMostArcs) rests.resize(kMostArcs);
-  for (const auto& [from, to] : rests) {
+  if (offloads.size() > kMostArcs) offloads.resize(kMostArcs);
+  for (const auto& [from, to] : offloads) {
     svg.arc({x_of(timeline, (from->start + from->end) / 2), y_out}, {x_of(timeline, (to->start + to->end) / 2), y_in},
             9, "fill:none;stroke:#5b7f95;stroke-width:0.7;stroke-opacity:0.55");
   }
@@ -204,8 +204,8 @@ double device_height(const PictureScale& scale, std::size_t bytes) {
 }
 
 std::string timeline_picture(const MemoryTimeline& timeline, const PictureScale& scale, const std::string& label) {
-  const bool away = timeline.host_peak_bytes + timeline.disk_peak_bytes > 0;
-  const double rows_top = away ? kAwayBottom + 4 : kDeviceBottom + 4;
+  const bool offloads = timeline.host_peak_bytes + timeline.disk_peak_bytes > 0;
+  const double rows_top = offloads ? kOffloadedBottom + 4 : kDeviceBottom + 4;
   const auto num_rows =
       std::count_if(std::begin(kRows), std::end(kRows), [&](const Row& row) { return shows(row, timeline); });
   const double axis = rows_top + kRowPitch * static_cast<double>(num_rows) + 6;
@@ -214,7 +214,7 @@ std::string timeline_picture(const MemoryTimeline& timeline, const PictureScale&
   draw_device(svg, timeline, columns, scale);
   draw_budget(svg, scale);
   svg.text({kLeft, kDeviceTop - 7}, "device " + bytes_text(timeline.device_peak_bytes) + " planned", "start", kGrey);
-  if (away) draw_away(svg, columns, scale);
+  if (offloads) draw_offloaded(svg, columns, scale);
   draw_rows(svg, timeline, rows_top);
   draw_axis(svg, timeline, axis);
   return svg.finish();

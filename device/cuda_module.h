@@ -10,8 +10,8 @@ namespace SF_API sectionflow {
 
 class KernelRegistry;
 
-/// What the rooms of CUDA give to the rest: devices and kernels. They live in a shared object of their own,
-/// libsectionflow_cuda.so, since merely linking cuBLAS costs 217 MiB of resident memory and a program that starts
+/// What device/cuda and kernels/cuda give to the others: devices and kernels. They live in a shared object of their
+/// own, libsectionflow_cuda.so, since merely linking cuBLAS costs 217 MiB of resident memory and a program that starts
 /// nowhere without it.
 struct CudaModule {
   int num_devices = 0;

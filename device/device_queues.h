@@ -21,7 +21,7 @@ class DeviceEvent {
   virtual ~DeviceEvent() = default;
 };
 
-/// Work of all queues that has been recorded, to be played again as often as one likes.
+/// Work of all queues that has been recorded, to be launched as often as one likes.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;

@@ -1,5 +1,5 @@
 // Large Model Support by its own tutorial: the network, the parameters and the log of the original. Tensors whose next
-// reader is far away leave the device for the host and come back before it; not one bit of the result changes.
+// reader is far off are offloaded to the host and prefetched before it; not one bit of the result changes.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

@@ -117,8 +117,8 @@ struct OpDef {
   std::vector<int> updated_inputs{};
   /// Has no kernel: placeholders (fed), variables (in the session), groups (order only).
   bool has_kernel = true;
-  /// A copy between device and host instead of a kernel; what was moved out rests on the host and is there to be moved
-  /// in again, for nothing else.
+  /// A copy between device and host instead of a kernel; what was moved out is offloaded to the host and is there to be
+  /// moved in again, for nothing else.
   Movement movement = Movement::none;
   /// Its kernel writes text for people to read: it is not launched where nothing but its time is wanted.
   bool prints = false;

@@ -49,8 +49,8 @@ class DiskStore {
   /// write. InternalError for a block that was not written, or elsewhere, or of another length.
   void read(int block, std::size_t offset, std::span<std::byte> bytes, const BlockLabel& label);
 
-  /// Room for block numbers below `num_blocks`; what is stored stays. Only while no lane plays.
-  void make_room(std::size_t num_blocks) { blocks_.resize(std::max(num_blocks, blocks_.size())); }
+  /// Takes block numbers below `num_blocks` from here on; what is stored stays. Only while no lane runs.
+  void reserve_blocks(std::size_t num_blocks) { blocks_.resize(std::max(num_blocks, blocks_.size())); }
   std::size_t num_bytes() const { return file_.num_bytes(); }
   std::size_t num_blocks() const { return blocks_.size(); }
   const std::string& folder() const { return file_.folder(); }

@@ -17,8 +17,8 @@ void bind_program(Executable& program, const Graph& graph, const VariableLayout&
     if (operand.kind == Operand::Kind::none) return nullptr;
     const auto index = static_cast<std::size_t>(operand.index);
     if (operand.kind == Operand::Kind::variable) {
-      return variables.is_at_home(operand.index) ? host + variables.home_offsets[index]
-                                                 : base + variables.offsets[index];
+      return variables.has_host_home(operand.index) ? host + variables.host_offsets[index]
+                                                    : base + variables.offsets[index];
     }
     const std::size_t offset = program.plan.offsets[static_cast<std::size_t>(program.storage.storage_of_buffer[index])];
     const Tier tier = program.schedule.buffers[index].tier;

@@ -35,7 +35,7 @@ struct Executable : Program {
   Executable(Executable&&) noexcept;
 
   std::vector<BoundStep> bound;         ///< one a step, once the program is bound to an arena
-  std::unique_ptr<QueueProgram> queue;  ///< on a device with queues, once it is played
+  std::unique_ptr<QueueProgram> queue;  ///< on a device with queues, once it is executed
 };
 
 /// Works out every pointer of the program in an arena that starts at `base`, and a pool of host memory at `host`.

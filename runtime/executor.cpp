@@ -17,14 +17,14 @@ namespace {
 constexpr int kScratchGuard = 0x5A;
 
 /// Copying a feed in once more draws nothing new.
-void count_execution(const Step& step, PlayContext& context) {
+void count_execution(const Step& step, ExecutionContext& context) {
   const bool counts = step.kind == StepKind::compute || (step.kind == StepKind::feed && !step.replay);
   if (counts) ++context.executions[static_cast<std::size_t>(step.node)];
 }
 
 /// Writes the bytes behind scratch. On a device with queues they are part of the plan all the same, but written where
 /// somebody looks at them alone: whoever measures, or poison mode.
-void guard_scratch(const BoundStep& bound, PlayContext& context) {
+void guard_scratch(const BoundStep& bound, ExecutionContext& context) {
   if (bound.workspace_guard == nullptr) return;
   if (context.queue == nullptr) {
     std::memset(bound.workspace_guard, kScratchGuard, bound.workspace_guard_bytes);
@@ -33,7 +33,7 @@ void guard_scratch(const BoundStep& bound, PlayContext& context) {
   }
 }
 
-void check_scratch(const Step& step, const BoundStep& bound, PlayContext& context) {
+void check_scratch(const Step& step, const BoundStep& bound, ExecutionContext& context) {
   // Looking at the bytes waits for the device.
   if (bound.workspace_guard == nullptr || (context.queue != nullptr && !context.poison)) return;
   SF_CHECK(device_bytes_are(context.device, bound.workspace_guard, bound.workspace_guard_bytes, kScratchGuard),
@@ -41,7 +41,7 @@ void check_scratch(const Step& step, const BoundStep& bound, PlayContext& contex
            " wrote past its scratch");
 }
 
-void launch(const Step& step, const BoundStep& bound, PlayContext& context) {
+void launch(const Step& step, const BoundStep& bound, ExecutionContext& context) {
   guard_scratch(bound, context);
   context.updates_started = context.updates_started || bound.is_update;
   KernelArguments arguments{.inputs = bound.inputs,
@@ -57,21 +57,21 @@ void launch(const Step& step, const BoundStep& bound, PlayContext& context) {
   check_scratch(step, bound, context);
 }
 
-void copy_feed(const Program& program, const Step& step, const BoundStep& bound, PlayContext& context) {
+void copy_feed(const Program& program, const Step& step, const BoundStep& bound, ExecutionContext& context) {
   const auto slot = static_cast<std::size_t>(step.slot);
   const std::size_t bytes = program.schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)].bytes;
   if (context.queue == nullptr) return context.device.copy_from_host(bound.outputs[0], context.feeds[slot], bytes);
   context.queue->queues().copy_from_host(Queue::compute, bound.outputs[0], context.queue->feed(slot), bytes);
 }
 
-void copy_fetch(const Program& program, const Step& step, const BoundStep& bound, PlayContext& context) {
+void copy_fetch(const Program& program, const Step& step, const BoundStep& bound, ExecutionContext& context) {
   const auto slot = static_cast<std::size_t>(step.slot);
   const std::size_t bytes = program.schedule.fetches[slot].bytes;
   if (context.queue == nullptr) return context.device.copy_to_host(context.fetches[slot], bound.inputs[0], bytes);
   context.queue->queues().copy_to_host(Queue::compute, context.queue->fetch(slot), bound.inputs[0], bytes);
 }
 
-void execute(const Executable& program, StepIndex index, PlayContext& context) {
+void execute_step(const Executable& program, StepIndex index, ExecutionContext& context) {
   const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
   const BoundStep& bound = program.bound[static_cast<std::size_t>(index)];
   switch (step.kind) {
@@ -92,9 +92,9 @@ void execute(const Executable& program, StepIndex index, PlayContext& context) {
 }
 
 /// Steps [first, last) of a program, lane by lane.
-class Playing {
+class Execution {
  public:
-  Playing(Executable& program, StepIndex first, StepIndex last, PlayContext& context)
+  Execution(Executable& program, StepIndex first, StepIndex last, ExecutionContext& context)
       : program_(program),
         first_(first),
         last_(last),
@@ -106,13 +106,13 @@ class Playing {
     for (StepIndex i = first; i < last && !context.poison; ++i) lanes_ = lanes_ || needs_thread(step(i).lane);
   }
 
-  void play() {
-    if (queue_ == nullptr) return play_all();
+  void run() {
+    if (queue_ == nullptr) return execute_all();
     try {
       begin_on_queues();
-      if (!play_recording()) {
+      if (!execute_recording()) {
         queue_->fork();
-        play_all();
+        execute_all();
         queue_->join();
       }
       finish_on_queues();
@@ -124,25 +124,25 @@ class Playing {
 
  private:
   const Step& step(StepIndex index) const { return program_.schedule.steps[static_cast<std::size_t>(index)]; }
-  /// Whether the lane is played by a thread of its own.
+  /// Whether the lane has a thread of its own.
   bool needs_thread(Lane lane) const { return queue_ != nullptr ? !is_queue(lane) : lane != Lane::compute; }
 
-  /// Steps of a lane that earlier playings have executed.
+  /// Steps of a lane that earlier executions have done.
   int steps_before(Lane lane) const {
     int count = 0;
     for (StepIndex i = 0; i < first_; ++i) count += step(i).lane == lane ? 1 : 0;
     return count;
   }
 
-  void play_all() {
-    if (!lanes_) return play_lane(Lane::compute);
+  void execute_all() {
+    if (!lanes_) return execute_lane(Lane::compute);
     LaneProgress& progress = context_.swaps->progress();
     progress.reset();
-    auto beside = [this](int worker) { play_beside(static_cast<Lane>(worker + 1)); };
+    auto beside = [this](int worker) { execute_beside(static_cast<Lane>(worker + 1)); };
     LaneTeam& team = context_.swaps->team();
     team.start(beside);
     try {
-      play_lane(Lane::compute);
+      execute_lane(Lane::compute);
     } catch (...) {
       progress.fail(std::current_exception());
     }
@@ -150,16 +150,16 @@ class Playing {
     progress.rethrow();
   }
 
-  void play_beside(Lane lane) {
+  void execute_beside(Lane lane) {
     try {
-      play_lane(lane);
+      execute_lane(lane);
     } catch (...) {
       context_.swaps->progress().fail(std::current_exception());
     }
   }
 
-  /// Plays the steps of one lane, or, where lanes are not played beside each other, all steps.
-  void play_lane(Lane lane) {
+  /// Executes the steps of one lane, or, where lanes do not run beside each other, all steps.
+  void execute_lane(Lane lane) {
     const bool compute = lane == Lane::compute;
     for (StepIndex i = next(lane, first_); i < last_; i = next(lane, i + 1)) {
       if (compute && !recording_) times_.enter_pass(step(i).pass);
@@ -170,7 +170,7 @@ class Playing {
         context_.updates_started = context_.updates_started || program_.bound[static_cast<std::size_t>(i)].is_update;
         queue_->reach_shared(i);
       } else {
-        execute(program_, i, context_);
+        execute_step(program_, i, context_);
       }
       if (!recording_) count_execution(step(i), context_);
       if (queue_ != nullptr && is_queue(step(i).lane)) queue_->passed(i);
@@ -223,9 +223,10 @@ class Playing {
     times_.begin();
   }
 
-  /// Plays the range's recording, made when the range is played for the second time: by then every kernel has run once.
-  bool play_recording() {
-    const bool first_time = queue_->count_playing(first_, last_) == 0;
+  /// Launches the range's recording, made when the range is executed for the second time: by then every kernel has run
+  /// once.
+  bool execute_recording() {
+    const bool first_time = queue_->count_execution(first_, last_) == 0;
     if (!context_.record || first_time || context_.poison || context_.measuring || times_.are_wanted() ||
         queue_->uses_disk(first_, last_) || queue_->is_unrecordable(first_, last_)) {
       return false;
@@ -242,7 +243,7 @@ class Playing {
   }
 
   /// False where the machine refuses, for want of memory or because a library's work cannot be recorded: the range is
-  /// then played step by step for ever. Nothing has been done yet, whatever happens.
+  /// then executed step by step for ever. Nothing has been done yet, whatever happens.
   bool record() {
     DeviceQueues& queues = queue_->queues();
     const bool updates_started = context_.updates_started;
@@ -250,13 +251,13 @@ class Playing {
     try {
       queues.begin_recording();
       queue_->fork();
-      play_all();
+      execute_all();
       queue_->join();
       queue_->keep_recording(first_, last_, queues.end_recording());
     } catch (const DeviceError& error) {
       cancel(updates_started);
       queue_->set_unrecordable(first_, last_);
-      LOG(WARNING) << "a cycle cannot be recorded and is played step by step: " << error.what();
+      LOG(WARNING) << "a cycle cannot be recorded and is executed step by step: " << error.what();
       return false;
     } catch (...) {
       cancel(updates_started);
@@ -282,7 +283,7 @@ class Playing {
     times_.finish();
   }
 
-  /// After an error: nothing of this playing is under way any more.
+  /// After an error: nothing of this execution is under way any more.
   void drain() noexcept {
     try {
       queue_->queues().synchronize();
@@ -293,20 +294,20 @@ class Playing {
 
   Executable& program_;
   StepIndex first_, last_;
-  PlayContext& context_;
+  ExecutionContext& context_;
   QueueProgram* queue_;
   StepTimer times_;
   bool joins_;          // kernels share launches: not where each step's bytes or time are looked at
-  bool lanes_ = false;  // steps of several lanes, played beside each other by threads
+  bool lanes_ = false;  // steps of several lanes, executed beside each other by threads
   bool recording_ = false;
   std::array<int, kNumLanes> base_{};
 };
 
 }  // namespace
 
-void play(Executable& program, StepIndex first, StepIndex last, PlayContext& context) {
+void execute(Executable& program, StepIndex first, StepIndex last, ExecutionContext& context) {
   const StepScope scope;
-  Playing(program, first, last, context).play();
+  Execution(program, first, last, context).run();
 }
 
 }  // namespace sectionflow

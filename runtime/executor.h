@@ -11,8 +11,8 @@
 
 namespace sectionflow {
 
-/// What one playing of a program needs from outside.
-struct PlayContext {
+/// What one execution of a program needs from outside.
+struct ExecutionContext {
   Device& device;
   const Graph& graph;
   std::byte* region = nullptr;              ///< the planned region, for poison
@@ -20,7 +20,7 @@ struct PlayContext {
   std::span<std::byte* const> fetches;      ///< one an entry of Schedule::fetches
   SwapEngine* swaps = nullptr;              ///< carries bytes between tiers; needed by programs that do
   QueueProgram* queue = nullptr;            ///< on a device with queues
-  bool record = false;                      ///< on a device with queues: play from a recording where that can be
+  bool record = false;                      ///< on a device with queues: launch a recording where that can be
   std::uint64_t seed = 0;
   std::uint64_t cycle = 0;
   std::span<std::int64_t> executions;  ///< one a node, counted up
@@ -33,12 +33,12 @@ struct PlayContext {
   bool updates_started = false;  ///< set once a variable may have changed
 };
 
-/// Plays steps [first, last) of a bound program: the compute lane on the calling thread, the others beside it, each
-/// step when those it waits for are over. No policy, no allocation. In poison mode all lanes are played on the calling
-/// thread, in the order of the list. On a device with queues the calling thread gives the steps to the queues, with
-/// events between them, or launches the recording of an earlier playing; only the disk's lanes have threads. All work
-/// is done when it returns. Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past
-/// its storage; what the swap engine throws. Then no lane is running any more.
-void play(Executable& program, StepIndex first, StepIndex last, PlayContext& context);
+/// Executes steps [first, last) of a bound program: the compute lane on the calling thread, the others beside it, each
+/// step when those it waits for are over. No policy, no allocation. In poison mode all lanes run on the calling thread,
+/// in the order of the list. On a device with queues the calling thread gives the steps to the queues, with events
+/// between them, or launches the recording of an earlier execution; only the disk's lanes have threads. All work is
+/// done when it returns. Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past its
+/// storage; what the swap engine throws. Then no lane is running any more.
+void execute(Executable& program, StepIndex first, StepIndex last, ExecutionContext& context);
 
 }  // namespace sectionflow

@@ -77,9 +77,9 @@ void LaneTeam::join() {
 
 void LaneTeam::work(int worker) {
   std::unique_lock lock(mutex_);
-  for (std::uint64_t num_played = 0;; ++num_played) {
-    begun_.wait(lock, [&] { return is_closing_ || num_rounds_ > num_played; });
-    if (num_rounds_ == num_played) return;
+  for (std::uint64_t num_executed = 0;; ++num_executed) {
+    begun_.wait(lock, [&] { return is_closing_ || num_rounds_ > num_executed; });
+    if (num_rounds_ == num_executed) return;
     const Body body = body_;
     void* const context = context_;
     lock.unlock();

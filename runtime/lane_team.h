@@ -12,9 +12,9 @@
 
 namespace sectionflow {
 
-/// Threads that play the lanes of a schedule beside the thread that plays the compute lane.
+/// Threads that execute the lanes of a schedule beside the thread of the compute lane.
 ///
-/// They are made once and sleep between playings; nothing is allocated by start and join. A worker is no member of an
+/// They are made once and sleep between executions; nothing is allocated by start and join. A worker is no member of an
 /// OpenMP team and must never open a parallel region: that would make a second team beside the first. Bodies run
 /// inside a StepScope. Workers block all signals, so that the program's handlers run on the program's threads.
 ///
@@ -61,8 +61,8 @@ class LaneTeam {
   std::vector<std::thread> threads_;
 };
 
-/// How far each lane of a playing has come: a count of completed steps that only rises. A lane waits for the counts of
-/// others; after an error nobody waits any more.
+/// How far each lane of an execution has come: a count of completed steps that only rises. A lane waits for the counts
+/// of others; after an error nobody waits any more.
 ///
 /// What a lane wrote before complete() is seen by those whose wait_until() for it has returned true.
 /// Threads: each lane is completed by one thread; everything else by any, but for reset.
@@ -82,7 +82,7 @@ class LaneProgress {
   /// Throws: the error of the first fail(...), if there was one.
   void rethrow();
 
-  /// For the next playing: all counts are 0, no error. Only while no lane plays.
+  /// For the next execution: all counts are 0, no error. Only while no lane runs.
   void reset();
 
  private:

@@ -41,7 +41,7 @@ std::size_t bytes_of(const Schedule& schedule) {
   const auto of_buffer = [](const Buffer& buffer) { return bytes_of(buffer.other_names); };
   const auto of_slot = [](const FetchSlot& slot) { return bytes_of(slot.type.shape.dims()); };
   return bytes_of(schedule.passes) + bytes_of(schedule.steps, of_step) + bytes_of(schedule.buffers, of_buffer) +
-         bytes_of(schedule.feeds) + bytes_of(schedule.fetches, of_slot) + bytes_of(schedule.step_of_line);
+         bytes_of(schedule.feeds) + bytes_of(schedule.fetches, of_slot) + bytes_of(schedule.step_of_instruction);
 }
 
 std::size_t bytes_of(const ProgramReport& report) {

@@ -40,18 +40,18 @@ Executable& ProgramCache::insert(std::string key, std::uint64_t generation, std:
       other = next;
     }
   }
-  make_room(spared);
+  evict(spared);
   return *entry.program;
 }
 
 void ProgramCache::count_again(Executable& program, Spared spared) {
-  // Whoever is played was found or inserted just now, or a little before.
+  // Whoever is executed was found or inserted just now, or a little before.
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.program.get() == &program; });
   if (found == entries_.end()) return;
   num_bytes_ -= std::exchange(found->bytes, program_bytes(program));
   num_bytes_ += found->bytes;
-  make_room(spared);
+  evict(spared);
 }
 
 void ProgramCache::clear() {
@@ -75,7 +75,7 @@ void ProgramCache::drop(Entries::iterator entry) {
 }
 
 /// The latest used is spared as well: it is in somebody's hands.
-void ProgramCache::make_room(Spared spared) {
+void ProgramCache::evict(Spared spared) {
   for (auto oldest = entries_.end(); num_bytes_ > most_bytes_ && oldest != entries_.begin();) {
     --oldest;
     if (oldest == entries_.begin() || is_spared(oldest->program.get(), spared)) continue;

@@ -34,7 +34,7 @@ class ProgramCache {
   /// Takes a new program, in the place of one of the same key, and makes room. Programs of another generation of the
   /// graph go too: no key leads to them any more.
   Executable& insert(std::string key, std::uint64_t generation, std::unique_ptr<Executable> program, Spared spared);
-  /// Counts a program anew that has grown, since it was first played, and makes room.
+  /// Counts a program anew that has grown, since it was first executed, and makes room.
   void count_again(Executable& program, Spared spared);
   /// Drops all of them.
   void clear();
@@ -57,7 +57,7 @@ class ProgramCache {
   using Entries = std::list<Entry>;
 
   void drop(Entries::iterator entry);
-  void make_room(Spared spared);
+  void evict(Spared spared);
 
   std::size_t most_bytes_;
   std::size_t num_bytes_ = 0;

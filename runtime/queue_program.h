@@ -15,9 +15,9 @@
 
 namespace sectionflow {
 
-/// What a program needs besides addresses to be played on a device with queues: pinned memory for feeds and fetches,
+/// What a program needs besides addresses to be executed on a device with queues: pinned memory for feeds and fetches,
 /// events for the steps that other lanes wait for, the launches that several steps share, and the recordings of its
-/// halves. Made when it is first played there. The lanes compute, copy out and copy in are queues of the device; the
+/// halves. Made when it is first executed there. The lanes compute, copy out and copy in are queues of the device; the
 /// disk's lanes are threads of the host.
 class QueueProgram {
  public:
@@ -63,8 +63,8 @@ class QueueProgram {
   void use_pinning(int pinning) {
     if (std::exchange(pinning_, pinning) != pinning) recordings_.clear();
   }
-  /// How often steps [first, last) have been played.
-  int count_playing(StepIndex first, StepIndex last) { return playings_[{first, last}]++; }
+  /// How often steps [first, last) have been executed.
+  int count_execution(StepIndex first, StepIndex last) { return executions_[{first, last}]++; }
 
   /// Marks of time on a lane's queue, to be read when all is over.
   class Marks {
@@ -95,7 +95,7 @@ class QueueProgram {
   ChainLaunches chains_;
   std::vector<Queue> copy_queues_;  // those that the program uses
   std::map<std::pair<StepIndex, StepIndex>, std::unique_ptr<DeviceGraph>> recordings_;
-  std::map<std::pair<StepIndex, StepIndex>, int> playings_;
+  std::map<std::pair<StepIndex, StepIndex>, int> executions_;
   std::set<std::pair<StepIndex, StepIndex>> unrecordable_;
   int pinning_ = 0;
   Marks marks_;
@@ -105,7 +105,7 @@ class QueueProgram {
 inline bool is_queue(Lane lane) {
   return lane == Lane::compute || lane == Lane::copy_out || lane == Lane::copy_in;
 }
-/// The queue that plays the lane.
+/// The queue that executes the lane.
 inline Queue queue_of(Lane lane) {
   return lane == Lane::copy_out ? Queue::copy_out : lane == Lane::copy_in ? Queue::copy_in : Queue::compute;
 }

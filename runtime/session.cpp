@@ -63,10 +63,10 @@ Session::~Session() = default;
 
 void Session::lay_out_variables() {
   layout_.offsets.assign(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
-  layout_.home_offsets = layout_.offsets;
-  layout_.end_bytes = layout_.home_end_bytes = 0;
-  auto& offsets = options_.swap_variables ? layout_.home_offsets : layout_.offsets;
-  std::size_t& end = options_.swap_variables ? layout_.home_end_bytes : layout_.end_bytes;
+  layout_.host_offsets = layout_.offsets;
+  layout_.end_bytes = layout_.host_end_bytes = 0;
+  auto& offsets = options_.swap_variables ? layout_.host_offsets : layout_.offsets;
+  std::size_t& end = options_.swap_variables ? layout_.host_end_bytes : layout_.end_bytes;
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
     if (!node.op().is_variable()) continue;
@@ -132,7 +132,7 @@ void Session::set_initial_values() {
   };
   Executable& initial = program("initial values", {}, 0, write);
   initial.report.initializes = true;
-  play(initial, {});
+  execute(initial, {});
   executions_.swap(no_executions);
 }
 
@@ -141,7 +141,7 @@ std::vector<HostTensor> Session::run_flat(const std::vector<Value>& fetches, con
   return user_call(where, [&] {
     check_not_pending("run()");
     Executable& program = whole_graph_program(fetches, signature_of(*graph_, feeds), options);
-    return play(program, feeds);
+    return execute(program, feeds);
   });
 }
 
@@ -159,20 +159,20 @@ void Session::check_ready(const Program& program) const {
   if (!program.report.fits) throw_budget_error(program.report);
 }
 
-std::vector<HostTensor> Session::play(Executable& program, const Feeds& feeds, const PlayOptions& options) {
+std::vector<HostTensor> Session::execute(Executable& program, const Feeds& feeds, const ExecuteOptions& options) {
   const auto inside = enter();
   check_not_pending("run");
   check_ready(program);
   check_feeds(feeds);
   if (measuring_) begin_measurement(program);
-  auto fetched = play_range(program, 0, static_cast<StepIndex>(program.schedule.steps.size()),
-                            feed_pointers(program, feeds), options);
+  auto fetched = execute_range(program, 0, static_cast<StepIndex>(program.schedule.steps.size()),
+                               feed_pointers(program, feeds), options);
   finish(program, program.advances_cycle, measuring_);
   return fetched;
 }
 
-std::vector<HostTensor> Session::play_forward_half(Executable& program, const Feeds& feeds, const PlayOptions& options,
-                                                   std::any note) {
+std::vector<HostTensor> Session::execute_forward_half(Executable& program, const Feeds& feeds,
+                                                      const ExecuteOptions& options, std::any note) {
   const auto inside = enter();
   check_not_pending("run_forward");
   check_ready(program);
@@ -189,7 +189,7 @@ std::vector<HostTensor> Session::play_forward_half(Executable& program, const Fe
     if (copy.num_bytes() > 0) std::memcpy(copy.bytes(), pointers[i], copy.num_bytes());
     pending->feeds.push_back(std::move(copy));
   }
-  auto fetched = play_range(program, 0, program.schedule.half, pointers, options);
+  auto fetched = execute_range(program, 0, program.schedule.half, pointers, options);
   pending_ = std::move(pending);
   statistics_.bytes_in_use = layout_.end_bytes;
   for (const Storage& storage : program.storage.storages) {
@@ -200,7 +200,7 @@ std::vector<HostTensor> Session::play_forward_half(Executable& program, const Fe
   return fetched;
 }
 
-std::vector<HostTensor> Session::play_backward_half(Executable* instead, const PlayOptions& options) {
+std::vector<HostTensor> Session::execute_backward_half(Executable* instead, const ExecuteOptions& options) {
   const auto inside = enter();
   SF_CHECK_CODE(pending_ != nullptr, ArgumentError, ErrorCode::pending_half,
                 "run_backward: no forward pass is pending; call run_forward first");
@@ -217,8 +217,8 @@ std::vector<HostTensor> Session::play_backward_half(Executable* instead, const P
   // Canaries that are written now would take the place of what the forward half has left.
   const bool is_measured = measuring_ && pending_->is_measured;
   if (is_measured && instead != nullptr) extend_measurement(program);
-  auto fetched = play_range(program, instead != nullptr ? 0 : program.schedule.half,
-                            static_cast<StepIndex>(program.schedule.steps.size()), pointers, options);
+  auto fetched = execute_range(program, instead != nullptr ? 0 : program.schedule.half,
+                               static_cast<StepIndex>(program.schedule.steps.size()), pointers, options);
   const Program& forward = *pending_->program;
   pending_.reset();
   finish(program, program.advances_cycle, is_measured);
@@ -240,8 +240,9 @@ const std::any* Session::pending_note() const {
   return pending_ ? &pending_->note : nullptr;
 }
 
-std::vector<HostTensor> Session::play_range(Executable& program, StepIndex first, StepIndex last,
-                                            const std::vector<const std::byte*>& feeds, const PlayOptions& options) {
+std::vector<HostTensor> Session::execute_range(Executable& program, StepIndex first, StepIndex last,
+                                               const std::vector<const std::byte*>& feeds,
+                                               const ExecuteOptions& options) {
   // First: where the device cannot be entered nothing has changed.
   const auto entered = device_->enter();
   std::byte* base = arena().data();
@@ -264,25 +265,25 @@ std::vector<HostTensor> Session::play_range(Executable& program, StepIndex first
   pass_seconds_.assign(program.schedule.passes.size(), 0.0);
   if (trace_ != nullptr) trace_->reserve(static_cast<std::size_t>(last - first));
 
-  PlayContext context{.device = *device_,
-                      .graph = *graph_,
-                      .region = base + program.transient_offset,
-                      .feeds = feeds,
-                      .fetches = fetch_pointers,
-                      .swaps = swaps_.get(),
-                      .queue = program.queue.get(),
-                      .record = options_.record_cycles,
-                      .seed = options_.seed,
-                      .cycle = cycle_,
-                      .executions = executions_,
-                      .pass_seconds = pass_seconds_,
-                      .trace = trace_,
-                      .log_passes = options.log_passes,
-                      .log_pass_times = options.log_pass_times,
-                      .poison = options_.poison,
-                      .measuring = measuring_};
+  ExecutionContext context{.device = *device_,
+                           .graph = *graph_,
+                           .region = base + program.transient_offset,
+                           .feeds = feeds,
+                           .fetches = fetch_pointers,
+                           .swaps = swaps_.get(),
+                           .queue = program.queue.get(),
+                           .record = options_.record_cycles,
+                           .seed = options_.seed,
+                           .cycle = cycle_,
+                           .executions = executions_,
+                           .pass_seconds = pass_seconds_,
+                           .trace = trace_,
+                           .log_passes = options.log_passes,
+                           .log_pass_times = options.log_pass_times,
+                           .poison = options_.poison,
+                           .measuring = measuring_};
   try {
-    sectionflow::play(program, first, last, context);
+    sectionflow::execute(program, first, last, context);
   } catch (...) {
     torn_ = context.updates_started;
     pending_.reset();

@@ -35,16 +35,17 @@ struct SessionOptions {
   /// Hard limit on all bytes that are allocated on the device: variables, activations, gradients, feeds, fetches,
   /// scratch. 0: all memory of the device; 90_percent: of what it has free when the session is made.
   MemoryLimit device_memory = 0;
-  /// Hard limit on the bytes that rest in host memory: swapped tensors, and what is on its way to or from the disk.
+  /// Hard limit on the bytes that lie in host memory: offloaded tensors, and what is on its way to or from the disk.
   /// 0: all memory of the machine. Feeds and fetches are the caller's and do not count.
   std::size_t host_memory = 0;
-  /// Size of the swap file, all taken when a program first needs it; 0: nothing rests on disk.
+  /// Size of the swap file, all taken when a program first needs it; 0: nothing is offloaded to disk.
   std::size_t disk = 0;
   /// Where the swap file is made; empty: the system's folder for temporary files. It has no name there, mode 0600, and
   /// is gone with the session.
   std::string swap_directory{};
-  /// Variables (parameters, optimiser slots, running statistics) rest in host memory and come to the device only for
-  /// the operations that use them; what has been updated goes back. They then count as host memory.
+  /// Host memory is the home tier of the variables (parameters, optimiser slots, running statistics): they come to the
+  /// device only for the operations that use them, and what has been updated is copied back. They then count as host
+  /// memory.
   bool swap_variables = false;
   /// Copies between device and host by a thread for each direction, beside the compute team. Pays where a core is
   /// free, that is with `threads` below the number of cores; otherwise the team carries them itself. A GPU always
@@ -54,7 +55,7 @@ struct SessionOptions {
   double link_bandwidth = 0;
   /// Testing: every step that others wait for is delayed at random by this seed, so that missing waits show; 0: none.
   std::uint64_t random_delays = 0;
-  /// On a GPU: a cycle that is played again is launched as a whole, from a recording (a CUDA graph); cycles that use
+  /// On a GPU: a cycle that is executed again is launched as a whole, from a recording (a CUDA graph); cycles that use
   /// the disk, and those that the GPU refuses to record, are not. The same bits either way.
   bool record_cycles = true;
   /// Host memory that compiled programs may take, one for each fetches and feed signature; beyond it those go whose
@@ -82,8 +83,8 @@ struct RunOptions {
   std::vector<Operation> targets{};  ///< executed for their effect: updates, groups
 };
 
-/// How one playing is logged.
-struct PlayOptions {
+/// How one execution is logged.
+struct ExecuteOptions {
   bool log_passes = false;      ///< "Running backward pass on section 2"
   bool log_pass_times = false;  ///< milliseconds of each pass
 };
@@ -164,7 +165,7 @@ class Session {
   /// Cumulative figures to 0, peaks to what is in use now.
   void clear_statistics();
 
-  /// While on, every playing fills the planned region with a canary first and afterwards finds out how far it was
+  /// While on, every execution fills the planned region with a canary first and afterwards finds out how far it was
   /// written: Statistics::measured_peak_bytes. Costs a write and a read of the region. Of a cycle that is run by halves
   /// it is found out where this is on for both.
   void set_measuring(bool on) { measuring_ = on; }
@@ -176,41 +177,43 @@ class Session {
   /// Keeps other threads out until the entry ends. Throws: ArgumentError (SF-E012) while another thread is inside.
   [[nodiscard]] OneAtATime::Entry enter() { return one_at_a_time_.enter("the session"); }
 
-  /// The program of that key, compiled from `writer`'s script when it is new or the graph has changed
+  /// The program of that key, compiled from `writer`'s instruction list when it is new or the graph has changed
   /// (Graph::generation). Compiling checks no budget. It stays until another is compiled and there is no room for both:
   /// see SessionOptions::program_memory.
   Executable& program(const std::string& key, const Signature& signature, std::size_t num_fetches,
-                      const ScriptWriter& writer);
+                      const InstructionWriter& writer);
   /// Throws: BudgetError when the program does not fit; ArgumentError when it may not run now.
   void check_ready(const Program& program) const;
   /// Throws: ArgumentError when the program uses a variable that was made after initialize(), or nodes that have been
   /// taken out of the graph since it was compiled.
   void check_nodes(const Program& program) const;
-  /// Plays all of a program.
-  std::vector<HostTensor> play(Executable& program, const Feeds& feeds, const PlayOptions& options = {});
-  /// Plays the forward half and leaves the session pending: what the backward half reads stays in device memory, the
+  /// Executes all of a program.
+  std::vector<HostTensor> execute(Executable& program, const Feeds& feeds, const ExecuteOptions& options = {});
+  /// Executes the forward half and leaves the session pending: what the backward half reads stays in device memory, the
   /// feeds it needs are copied. Returns the fetches; those of the backward half are empty. No variable and no counter
   /// changes. `note` is the caller's, to be had from pending_note() as long as the half is pending.
-  std::vector<HostTensor> play_forward_half(Executable& program, const Feeds& feeds, const PlayOptions& options = {},
-                                            std::any note = {});
-  /// Plays the other half of the pending program, or `instead`, a program that begins with what the pending one left.
-  std::vector<HostTensor> play_backward_half(Executable* instead = nullptr, const PlayOptions& options = {});
+  std::vector<HostTensor> execute_forward_half(Executable& program, const Feeds& feeds,
+                                               const ExecuteOptions& options = {}, std::any note = {});
+  /// Executes the other half of the pending program, or `instead`, a program that begins with what the pending one
+  /// left.
+  std::vector<HostTensor> execute_backward_half(Executable* instead = nullptr, const ExecuteOptions& options = {});
   /// Forgets a pending forward half.
   void discard_forward_half();
   /// The pending program; nullptr when there is none.
   const Program* pending() const;
-  /// What the caller of play_forward_half has given with it; nullptr when there is nothing.
+  /// What the caller of execute_forward_half has given with it; nullptr when there is nothing.
   const std::any* pending_note() const;
   /// The program that was compiled or found last, to look at; nullptr before any, after initialize(), and when its
   /// nodes have been taken out of the graph.
   const Executable* latest_program() const;
-  /// Seconds of each pass of the last playing.
+  /// Seconds of each pass of the last execution.
   const std::vector<double>& pass_seconds() const { return pass_seconds_; }
-  /// The program that `run` plays for these fetches and targets.
+  /// The program that `run` executes for these fetches and targets.
   Executable& whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds = {},
                             const RunOptions& options = {}, Where where = Where::here());
-  /// The device for those that measure on it. They may write to `region`, which no program needs between two playings;
-  /// variables they may read. Throws: ArgumentError before initialize(), and while a forward half is pending.
+  /// The device for those that measure on it. They may write to `region`, which no program needs between two
+  /// executions; variables they may read. Throws: ArgumentError before initialize(), and while a forward half is
+  /// pending.
   struct Workbench {
     Device& device;
     const VariableLayout& variables;
@@ -218,10 +221,10 @@ class Session {
     std::span<std::byte> region;      ///< the rest of the budget
   };
   Workbench workbench();
-  /// Has the script of every program compiled from here on changed by `editor` before it is final; `key` tells
-  /// programs of different editors apart. An empty editor: none.
-  using ScriptEditor = std::function<Script(Script, PlanningTools&)>;
-  void set_script_editor(std::string key, ScriptEditor editor);
+  /// Has the instruction list of every program compiled from here on changed by `editor` before it is final; `key`
+  /// tells programs of different editors apart. An empty editor: none.
+  using InstructionEditor = std::function<InstructionList(InstructionList, PlanningTools&)>;
+  void set_instruction_editor(std::string key, InstructionEditor editor);
   /// For tests that let the disk fail: calls of the operating system that a swap file made from here on uses.
   void set_disk_calls(const DiskCalls& calls);
   /// For tests that plant faults: programs compiled from here on are edited before they are planned.
@@ -243,8 +246,8 @@ class Session {
   void set_initial_values();
   Executable& whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
                                   const RunOptions& options);
-  std::vector<HostTensor> play_range(Executable& program, StepIndex first, StepIndex last,
-                                     const std::vector<const std::byte*>& feeds, const PlayOptions& options);
+  std::vector<HostTensor> execute_range(Executable& program, StepIndex first, StepIndex last,
+                                        const std::vector<const std::byte*>& feeds, const ExecuteOptions& options);
   void lay_out_variables();
   void meet_graph();
   bool knows(const Node& node) const;
@@ -285,7 +288,7 @@ class Session {
   Trace* trace_ = nullptr;
   std::function<void(Schedule&)> edit_schedule_;
   std::string editor_key_;
-  ScriptEditor edit_script_;
+  InstructionEditor edit_instructions_;
   std::unique_ptr<SwapEngine> swaps_;
 };
 

@@ -48,7 +48,7 @@ void Session::meet_graph() {
     known_.pop_back();
   }
   if (known_.size() == num_nodes && layout_.offsets.size() == num_nodes && executions_.size() == num_nodes) return;
-  for (auto* offsets : {&layout_.offsets, &layout_.home_offsets}) {
+  for (auto* offsets : {&layout_.offsets, &layout_.host_offsets}) {
     if (offsets->size() > known_.size()) offsets->resize(known_.size());
     offsets->resize(num_nodes, VariableLayout::kAbsent);
   }
@@ -82,13 +82,13 @@ Executable& Session::whole_graph_program(const std::vector<Value>& fetches, cons
                  });
 }
 
-void Session::set_script_editor(std::string key, ScriptEditor editor) {
+void Session::set_instruction_editor(std::string key, InstructionEditor editor) {
   editor_key_ = key.empty() ? std::string() : " | " + key;
-  edit_script_ = std::move(editor);
+  edit_instructions_ = std::move(editor);
 }
 
 Executable& Session::program(const std::string& wanted, const Signature& signature, std::size_t num_fetches,
-                             const ScriptWriter& writer) {
+                             const InstructionWriter& writer) {
   const auto inside = enter();
   meet_graph();
   if (!initialized_) lay_out_variables();
@@ -103,8 +103,8 @@ Executable& Session::program(const std::string& wanted, const Signature& signatu
   const auto entered = device_->enter();
   const ConcreteGraph concrete(*graph_, signature);
   const auto write = [&](PlanningTools& tools) {
-    Script script = writer(tools);
-    return edit_script_ ? edit_script_(std::move(script), tools) : script;
+    InstructionList list = writer(tools);
+    return edit_instructions_ ? edit_instructions_(std::move(list), tools) : list;
   };
   const LentMemory lent(device_->choices(), trial_memory());
   auto compiled = std::make_unique<Executable>(compile_program(
@@ -116,7 +116,7 @@ Executable& Session::program(const std::string& wanted, const Signature& signatu
        .check = options_.check_schedules,
        .edit_schedule = edit_schedule_}));
   compiled->report.context_bytes = statistics_.context_bytes;
-  compiled->report.may_swap = edit_script_ != nullptr;
+  compiled->report.may_swap = edit_instructions_ != nullptr;
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);
   Executable& kept = programs_.insert(std::move(key), graph_->generation(), std::move(compiled), {pending()});

@@ -17,8 +17,8 @@ std::byte* Session::variable_bytes(Value variable, const char* call) {
   const auto id = static_cast<std::size_t>(variable.node().id());
   SF_CHECK_CODE(initialized_ && layout_.contains(variable.node().id()), ArgumentError, ErrorCode::not_initialized, call,
                 " of '", variable.name(), "': it has no value yet", hint("call session.initialize() first"));
-  return layout_.is_at_home(variable.node().id()) ? swaps_->host_base() + layout_.home_offsets[id]
-                                                  : arena().data() + layout_.offsets[id];
+  return layout_.has_host_home(variable.node().id()) ? swaps_->host_base() + layout_.host_offsets[id]
+                                                     : arena().data() + layout_.offsets[id];
 }
 
 void Session::set_completed_cycles(std::uint64_t cycles, Where where) {
@@ -35,7 +35,7 @@ HostTensor Session::read(Value variable, Where where) {
   return user_call(where, [&] {
     const std::byte* bytes = variable_bytes(variable, "read");
     HostTensor tensor(variable.type());
-    if (layout_.is_at_home(variable.node().id())) {
+    if (layout_.has_host_home(variable.node().id())) {
       std::copy_n(bytes, tensor.num_bytes(), tensor.bytes());
     } else {
       device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
@@ -49,7 +49,7 @@ void Session::write(Value variable, const HostTensor& tensor, Where where) {
     std::byte* bytes = variable_bytes(variable, "write");
     SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ",
              tensor.type().text(), ", wanted ", variable.type().text());
-    if (layout_.is_at_home(variable.node().id())) {
+    if (layout_.has_host_home(variable.node().id())) {
       std::copy_n(tensor.bytes(), tensor.num_bytes(), bytes);
     } else {
       device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());

@@ -20,13 +20,13 @@ struct Statistics {
   std::size_t bytes_active = 0;  ///< in use less inactive; nothing is ever inactive in a planned arena
   std::size_t peak_bytes_active = 0;
   std::size_t bytes_inactive = 0;
-  std::size_t bytes_reclaimed = 0;  ///< moved to the host to make room
+  std::size_t bytes_reclaimed = 0;  ///< moved to the host to free device memory
   std::int64_t num_single_reclaims = 0;
   std::int64_t num_full_reclaims = 0;
   std::size_t context_bytes = 0;            ///< beside the budget: see ProgramReport::context_bytes
-  std::size_t planned_peak_bytes = 0;       ///< of the last program played
-  std::size_t measured_peak_bytes = 0;      ///< of the last program played while measuring; 0 when none was
-  std::size_t planned_host_peak_bytes = 0;  ///< the same for what rests in host memory
+  std::size_t planned_peak_bytes = 0;       ///< of the last program executed
+  std::size_t measured_peak_bytes = 0;      ///< of the last program executed while measuring; 0 if none was
+  std::size_t planned_host_peak_bytes = 0;  ///< the same for host memory
   std::size_t measured_host_peak_bytes = 0;
   std::size_t planned_disk_peak_bytes = 0;  ///< and on disk
   std::size_t measured_disk_peak_bytes = 0;

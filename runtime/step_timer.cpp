@@ -20,7 +20,7 @@ void log_pass(const Pass& pass) {
 }
 
 /// A step of a trace, without its times.
-Trace::Event trace_event(const Executable& program, StepIndex index, const PlayContext& context) {
+Trace::Event trace_event(const Executable& program, StepIndex index, const ExecutionContext& context) {
   const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
   std::size_t live_bytes = 0;
   for (const Storage& storage : program.storage.storages) {
@@ -34,13 +34,13 @@ Trace::Event trace_event(const Executable& program, StepIndex index, const PlayC
           .live_bytes = live_bytes,
           .kind = step.kind,
           .lane = step.lane,
-          .rest = step.rest,
+          .offload = step.offload,
           .bytes = program.bound[static_cast<std::size_t>(index)].bytes};
 }
 
 }  // namespace
 
-StepTimer::StepTimer(const Executable& program, PlayContext& context)
+StepTimer::StepTimer(const Executable& program, ExecutionContext& context)
     : program_(program), context_(context), marks_(context.queue != nullptr ? &context.queue->marks() : nullptr) {
   if (marks_ != nullptr && context.trace != nullptr) begun_.resize(program.schedule.steps.size());
 }

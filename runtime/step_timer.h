@@ -8,15 +8,15 @@
 
 namespace sectionflow {
 
-/// The times of the passes of one playing and, for a trace, of its steps. On a device with queues by marks in the
-/// queues, read in the end: what is played from a recording has none.
+/// The times of the passes of one execution and, for a trace, of its steps. On a device with queues by marks in the
+/// queues, read in the end: a recording has none.
 ///
 /// Threads: a lane's step is begun and ended by one thread; passes by that of the compute lane.
 class StepTimer {
  public:
-  StepTimer(const Executable& program, PlayContext& context);
+  StepTimer(const Executable& program, ExecutionContext& context);
 
-  /// Whether somebody looks at the times of this playing.
+  /// Whether somebody looks at the times of this execution.
   bool are_wanted() const { return context_.trace != nullptr || context_.log_pass_times; }
 
   /// On queues: while they are empty.
@@ -43,7 +43,7 @@ class StepTimer {
   void add_event(StepIndex index, double start_us, double end_us);
 
   const Executable& program_;
-  PlayContext& context_;
+  ExecutionContext& context_;
   QueueProgram::Marks* marks_;  // of a device with queues
   int pass_ = -1;
   Clock::time_point pass_start_;

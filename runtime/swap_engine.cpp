@@ -41,11 +41,11 @@ void SwapEngine::prepare(const Program& program) {
       disk_ = std::make_unique<DiskStore>(
           DiskStoreOptions{.folder = options_.swap_directory,
                            .num_bytes = options_.disk,
-                           .num_blocks = static_cast<std::size_t>(program.schedule.num_rests),
+                           .num_blocks = static_cast<std::size_t>(program.schedule.num_offloads),
                            .name_of = [this](const BlockLabel& label) { return name_of(label); },
                            .calls = options_.calls});
     }
-    disk_->make_room(static_cast<std::size_t>(program.schedule.num_rests));
+    disk_->reserve_blocks(static_cast<std::size_t>(program.schedule.num_offloads));
   }
   const bool lanes = std::any_of(program.schedule.steps.begin(), program.schedule.steps.end(), [&](const Step& step) {
     return queues_ != nullptr ? !is_queue(step.lane) : step.lane != Lane::compute;
@@ -81,9 +81,9 @@ void SwapEngine::carry(const Executable& program, StepIndex index, std::uint64_t
       return link.pass(bound.bytes);
     }
     case StepKind::disk_write:
-      return disk_->write(step.rest, bound.disk_offset, {from, bound.bytes}, label_of(program, step, cycle));
+      return disk_->write(step.offload, bound.disk_offset, {from, bound.bytes}, label_of(program, step, cycle));
     case StepKind::disk_read:
-      return disk_->read(step.rest, bound.disk_offset, {to, bound.bytes}, label_of(program, step, cycle));
+      return disk_->read(step.offload, bound.disk_offset, {to, bound.bytes}, label_of(program, step, cycle));
     default:
       throw InternalError("SwapEngine::carry: the step carries nothing");
   }
@@ -117,7 +117,7 @@ std::size_t SwapEngine::host_window(const Program& program, std::size_t pinned_b
 }
 
 void SwapEngine::begin_measurement(const Program& program) {
-  // Variables at home stay as they are.
+  // Variables, which lie in the pool below the window, stay as they are.
   if (host_) host_->begin_measurement(program.host_offset, host_window(program, pinned_bytes_));
   if (disk_) disk_->begin_measurement();
 }

@@ -30,7 +30,7 @@ struct SwapEngineOptions {
 /// Carries bytes between device, host and disk as the steps of a program say. Owns the pool of host memory, the swap
 /// file and the threads of the lanes; each is made when a program first needs it. Knows no graph and has no policy.
 ///
-/// Threads: `carry` is called by one thread a lane; everything else by one thread while no lane is playing.
+/// Threads: `carry` is called by one thread a lane; everything else by one thread while no lane runs.
 class SwapEngine {
  public:
   /// `graph` gives the tensors' names in errors; it must outlive this. Throws: ArgumentError for a bandwidth that is
@@ -64,7 +64,7 @@ class SwapEngine {
 
   /// Fills what a program is going to use with a canary; afterwards the highest byte that has been written.
   void begin_measurement(const Program& program);
-  /// The same for a program that is played besides the one that is measured: what that has written stays, and counts.
+  /// The same for a program that is executed besides the one that is measured: what that has written stays, and counts.
   void extend_measurement(const Program& program);
   std::size_t measured_host_peak(const Program& program);
   std::size_t measured_disk_peak() const { return disk_ ? disk_->high_water() : 0; }

@@ -37,30 +37,25 @@ json step_slice(const Trace::Event& event, const Graph& graph) {
       {"op", node.op().name}, {"pass", event.pass.text()}, {"replay", event.replay}, {"cycle", event.cycle}};
   if (transfer) {
     step["args"]["bytes"] = event.bytes;
-    step["args"]["rest"] = event.rest;
+    step["args"]["offload"] = event.offload;
   }
   return step;
 }
 
-/// An arrow from the end of a copy out to the start of the copy in of the same rest.
+/// An arrow from the end of a copy out to the start of the copy in of the same offload.
 void add_flows(const std::vector<Trace::Event>& events, json& out) {
-  std::map<std::pair<std::uint64_t, int>, const Trace::Event*> left;  // by cycle and rest
+  std::map<std::pair<std::uint64_t, int>, const Trace::Event*> left;  // by cycle and offload
   for (const Trace::Event& event : events) {
-    if (event.kind == StepKind::copy_out) left[{event.cycle, event.rest}] = &event;
+    if (event.kind == StepKind::copy_out) left[{event.cycle, event.offload}] = &event;
   }
   int id = 0;
   for (const Trace::Event& event : events) {
-    const auto found = left.find({event.cycle, event.rest});
+    const auto found = left.find({event.cycle, event.offload});
     if (event.kind != StepKind::copy_in || found == left.end()) continue;
     const Trace::Event& from = *found->second;
     const auto flow = [&](const char* phase, const Trace::Event& at, double time_us) {
-      json arrow = {{"ph", phase},
-                    {"name", "rest"},
-                    {"cat", "swap"},
-                    {"id", id},
-                    {"pid", 1},
-                    {"ts", time_us},
-                    {"tid", lane_number(at.lane)}};
+      json arrow = {{"ph", phase},   {"name", "offload"},          {"cat", "swap"}, {"id", id}, {"pid", 1},
+                    {"ts", time_us}, {"tid", lane_number(at.lane)}};
       if (*phase == 'f') arrow["bp"] = "e";
       out.push_back(std::move(arrow));
     };

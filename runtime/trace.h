@@ -12,7 +12,7 @@
 
 namespace SF_API sectionflow {
 
-/// What ran when, for chrome://tracing and Perfetto. Room for a cycle's events is taken before the cycle starts.
+/// What ran when, for chrome://tracing and Perfetto. Memory for a cycle's events is taken before the cycle starts.
 class Trace {
  public:
   /// One executed step.
@@ -26,13 +26,13 @@ class Trace {
     std::size_t live_bytes = 0;  ///< bytes of the buffers in device memory that the plan has alive at the step
     StepKind kind = StepKind::compute;
     Lane lane = Lane::compute;
-    int rest = -1;          ///< copies: the number of the rest
+    int offload = -1;       ///< copies: the number of the offload
     std::size_t bytes = 0;  ///< copies: how many
   };
 
   void reserve(std::size_t more_events) {
     const std::size_t wanted = events_.size() + more_events;
-    // At least twice the room, so that many cycles in one trace are not copied at each.
+    // At least twice the capacity, so that many cycles in one trace are not copied at each.
     if (wanted > events_.capacity()) events_.reserve(std::max(wanted, 2 * events_.capacity()));
   }
   /// Threads: by any lane at any time.
@@ -40,7 +40,7 @@ class Trace {
     const std::lock_guard lock(mutex_);
     events_.push_back(event);
   }
-  /// In the order of their ends. Not while a lane is playing.
+  /// In the order of their ends. Not while a lane runs.
   const std::vector<Event>& events() const { return events_; }
   void clear() { events_.clear(); }
 

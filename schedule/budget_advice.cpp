@@ -62,25 +62,24 @@ std::size_t operand_bytes(const Step& step, const Program& program,
   return bytes - most_rounded - std::min(bytes - most_rounded, in_place_bytes(step, program));
 }
 
-/// Variables at home in host memory, up to where the first tensor may lie.
+/// Variables whose home tier is the host, up to where the first tensor may lie.
 std::size_t bytes_before_host_tensors(const ProgramReport& report) {
   return round_up(report.host_persistent_bytes, alignment_of(Tier::host));
 }
 
-/// A tensor at the fullest step that might rest elsewhere if host memory were not too small for it; null: there is
-/// none.
+/// A tensor at the fullest step that might be offloaded if host memory were not too small for it; null: there is none.
 const LiveTensor* too_large_for_host(const ProgramReport& report) {
-  const bool may_rest =
+  const bool may_offload =
       report.disk_budget_bytes > 0 || report.bytes_out > 0 || report.may_swap || !report.advice.empty();
-  if (!may_rest) return nullptr;
-  const std::size_t room =
+  if (!may_offload) return nullptr;
+  const std::size_t left =
       report.host_budget_bytes - std::min(report.host_budget_bytes, bytes_before_host_tensors(report));
   const auto found = std::find_if(report.largest_live.begin(), report.largest_live.end(),
-                                  [&](const LiveTensor& live) { return live.bytes > room && live.type != "scratch"; });
+                                  [&](const LiveTensor& live) { return live.bytes > left && live.type != "scratch"; });
   return found == report.largest_live.end() ? nullptr : &*found;
 }
 
-/// What the step reads and changes of variables that are at home on the device.
+/// What the step reads and changes of variables whose home tier is the device.
 std::size_t variable_bytes(const Step& step, const ConcreteGraph& graph) {
   std::set<int> variables;
   for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
@@ -153,9 +152,9 @@ std::string usual_advice(const ProgramReport& report) {
   if (report.initializes) return "give more device_memory, or make the model smaller";
   std::string advice;
   const auto add = [&](const std::string& way) { advice += (advice.empty() ? "" : ", or ") + way; };
-  // Rests are for the script to say, or for the graph: not for both.
+  // Offloads are for the instruction list to say, or for the graph: not for both.
   if (!report.may_swap && !report.is_edited) {
-    add("let tensors rest in host memory as the budget wants it (insert_swaps(session))");
+    add("offload tensors to host memory as the budget wants it (insert_swaps(session))");
   }
   if (report.is_edited) {
     add("build the graph anew and have Lms swap more of it (a lower swapout_threshold, or its tuner for this memory)");
@@ -182,7 +181,7 @@ std::string operation_advice(const ProgramReport& report) {
       report.persistent_bytes > 0 ? text_of(", beside ", bytes_text(report.persistent_bytes), " of variables") : "",
       batch_helps ? ": make the batch smaller, or compute it in parts"
                   : ": give more device_memory, or make the tensors of the model that it works on smaller",
-      swaps_help ? ", or let variables rest on the host (SessionOptions::swap_variables)" : "",
+      swaps_help ? ", or keep variables in host memory (SessionOptions::swap_variables)" : "",
       batch_helps ? "" : "; no other batch helps", "; no cut into sections helps");
 }
 
@@ -190,13 +189,13 @@ std::string operation_advice(const ProgramReport& report) {
 std::string variables_advice(const ProgramReport& report) {
   const LiveTensor& operation = report.largest_with_variables;
   if (operation.bytes <= report.budget_bytes) {
-    return "the variables alone exceed device_memory: let them rest on the host (SessionOptions::swap_variables), take "
+    return "the variables alone exceed device_memory: keep them in host memory (SessionOptions::swap_variables), take "
            "an optimizer with fewer slots, or make the model smaller; no cut into sections helps";
   }
-  return text_of("the variables alone exceed device_memory, and ", operation.name, " needs ",
-                 bytes_text(operation.bytes),
-                 " for its operands with its variables, so that it would not fit if they "
-                 "rested on the host: give more device_memory, or make the model smaller; no cut into sections helps");
+  return text_of(
+      "the variables alone exceed device_memory, and ", operation.name, " needs ", bytes_text(operation.bytes),
+      " for its operands with its variables, so that it would not fit if they "
+      "were kept in host memory: give more device_memory, or make the model smaller; no cut into sections helps");
 }
 
 }  // namespace
@@ -248,7 +247,7 @@ std::string device_advice(const ProgramReport& report) {
 
 std::string host_advice(const ProgramReport& report) {
   if (report.host_persistent_bytes > report.host_budget_bytes) {
-    return "the variables that are at home in host memory exceed it alone: give more host_memory, or leave "
+    return "the variables whose home tier is the host exceed host memory alone: give more host_memory, or leave "
            "swap_variables out";
   }
   const LiveTensor& largest = report.largest_on_host;
@@ -258,8 +257,8 @@ std::string host_advice(const ProgramReport& report) {
                    ": give more host_memory, more device_memory, or make the batch smaller");
   }
   if (report.disk_budget_bytes == 0) {
-    return "give more host memory, a disk (SessionOptions::disk), or more device memory, so that less must rest "
-           "elsewhere";
+    return "give more host memory, a disk (SessionOptions::disk), or more device memory, so that less must be "
+           "offloaded";
   }
   // What the disk has left would hold what host memory has not: another reason keeps it there.
   const std::size_t left = report.disk_budget_bytes - std::min(report.disk_budget_bytes, report.disk_peak_bytes);
@@ -268,14 +267,14 @@ std::string host_advice(const ProgramReport& report) {
                  disk_is_small ? text_of("a larger disk, which is too small for this too (",
                                          bytes_text(report.disk_budget_bytes), "), ")
                                : std::string(),
-                 "or more device memory, so that less must rest elsewhere");
+                 "or more device memory, so that less must be offloaded");
 }
 
 std::string disk_advice(const ProgramReport& report) {
   if (report.disk_budget_bytes == 0) {
-    return "give the bytes that may rest on the disk (SessionOptions::disk), or more host or device memory";
+    return "give the bytes that may be offloaded to the disk (SessionOptions::disk), or more host or device memory";
   }
-  return "give a larger disk, or more host or device memory, so that less must rest there";
+  return "give a larger disk, or more host or device memory, so that less must be offloaded to it";
 }
 
 }  // namespace sectionflow

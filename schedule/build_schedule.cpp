@@ -81,18 +81,19 @@ class Hoisting {
     const Node& node = graph_.node(id);
     if (is_at_hand(node)) return {0, 0, place};
     if (!node.op().is_update() && node.op().movement == Movement::none) return {place, 0, place};
-    OrderKey last{0, 0, 0}, last_trigger{0, 0, 0}, rest{0, 0, 0};
+    OrderKey last{0, 0, 0}, last_trigger{0, 0, 0}, offload{0, 0, 0};
     for (NodeId dependency : dependencies_[id]) {
       const auto found = keys_.find(dependency);
       if (found == keys_.end()) continue;
-      const bool is_rest = node.op().movement == Movement::in && graph_.node(dependency).op().movement == Movement::out;
+      const bool is_offload =
+          node.op().movement == Movement::in && graph_.node(dependency).op().movement == Movement::out;
       last = std::max(last, found->second);
-      OrderKey& of_kind = is_rest ? rest : last_trigger;
+      OrderKey& of_kind = is_offload ? offload : last_trigger;
       of_kind = std::max(of_kind, found->second);
     }
     const auto reader = first_reader_.find(id);
     // A swap-in that would directly follow its swap-out, since nothing later starts it, waits for its reader.
-    if (node.op().movement == Movement::in && last_trigger < rest && reader != first_reader_.end()) {
+    if (node.op().movement == Movement::in && last_trigger < offload && reader != first_reader_.end()) {
       return {reader->second - 1, 2, place};
     }
     return {std::get<0>(last), std::max(1, std::get<1>(last)), place};
@@ -114,12 +115,12 @@ std::vector<NodeId> hoist_updates(const Graph& graph, const std::vector<NodeId>&
   return hoisted;
 }
 
-/// What rests on the host is there for swap-ins alone.
-void check_rest_is_not_read(const Node& reader) {
+/// What is offloaded to the host is there for swap-ins alone.
+void check_offloaded_is_not_read(const Node& reader) {
   if (reader.op().movement == Movement::in) return;
   for (const Value& input : reader.inputs()) {
     SF_CHECK(input.node().op().movement != Movement::out, ArgumentError, reader.label(), " reads '", input.name(),
-             "', which rests on the host; wanted a swap_in of it", Fact{"where", reader.place()});
+             "', which is offloaded to the host; wanted a swap_in of it", Fact{"where", reader.place()});
   }
 }
 
@@ -152,23 +153,23 @@ std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vecto
   return hoist_updates(graph.graph(), order, dependencies);
 }
 
-Script build_schedule(const ConcreteGraph& graph, const RunRequest& request) {
-  Script script;
-  script.passes = {Pass{}};
+InstructionList build_schedule(const ConcreteGraph& graph, const RunRequest& request) {
+  InstructionList list;
+  list.passes = {Pass{}};
   std::multimap<Value, int> fetch_slots;
   for (std::size_t i = 0; i < request.fetches.size(); ++i) fetch_slots.emplace(request.fetches[i], static_cast<int>(i));
   std::vector<bool> emitted(static_cast<std::size_t>(graph.graph().num_nodes()), false);
-  std::map<NodeId, int> rests;
+  std::map<NodeId, int> offloads;
   for (const Value& fetch : request.fetches) {
     SF_CHECK(fetch.node().op().movement != Movement::out, ArgumentError, "fetch '", fetch.name(),
-             "' rests on the host; wanted a swap_in of it");
+             "' is offloaded to the host; wanted a swap_in of it");
   }
 
   const auto emit_fetches = [&](Node& node) {
     for (int output = 0; output < static_cast<int>(node.output_types().size()); ++output) {
       const auto [begin, end] = fetch_slots.equal_range(node.output(output));
       for (auto fetch = begin; fetch != end; ++fetch) {
-        script.lines.push_back({.kind = StepKind::fetch, .fetched = fetch->first, .fetch_slot = fetch->second});
+        list.instructions.push_back({.kind = StepKind::fetch, .fetched = fetch->first, .fetch_slot = fetch->second});
       }
     }
   };
@@ -176,19 +177,19 @@ Script build_schedule(const ConcreteGraph& graph, const RunRequest& request) {
     if (emitted[id]) return;
     emitted[id] = true;
     Node& node = graph.graph().node(id);
-    check_rest_is_not_read(node);
+    check_offloaded_is_not_read(node);
     if (node.op().movement != Movement::none) {
       const bool is_out = node.op().movement == Movement::out;
-      // The number of a rest is that of its swap-out among those of the script.
-      const NodeId rest = is_out ? id : node.inputs()[0].node().id();
-      const int number = rests.try_emplace(rest, static_cast<int>(rests.size())).first->second;
-      script.lines.push_back({.kind = is_out ? StepKind::copy_out : StepKind::copy_in,
-                              .node = id,
-                              .fetched = is_out ? node.inputs()[0] : node.output(),
-                              .rest = number});
+      // The number of an offload is that of its swap-out among those of the list.
+      const NodeId offload = is_out ? id : node.inputs()[0].node().id();
+      const int number = offloads.try_emplace(offload, static_cast<int>(offloads.size())).first->second;
+      list.instructions.push_back({.kind = is_out ? StepKind::copy_out : StepKind::copy_in,
+                                   .node = id,
+                                   .fetched = is_out ? node.inputs()[0] : node.output(),
+                                   .offload = number});
     } else if (is_step(node)) {
       const StepKind kind = node.op().has_kernel ? StepKind::compute : StepKind::feed;
-      script.lines.push_back({.kind = kind, .node = id});
+      list.instructions.push_back({.kind = kind, .node = id});
     }
     emit_fetches(node);
   };
@@ -208,8 +209,8 @@ Script build_schedule(const ConcreteGraph& graph, const RunRequest& request) {
   }
   // Sources that nothing reads are there for their fetch, or as targets.
   for (NodeId id : order) emit(id);
-  script.half = static_cast<int>(script.lines.size());
-  return script;
+  list.half = static_cast<int>(list.instructions.size());
+  return list;
 }
 
 }  // namespace sectionflow

@@ -23,9 +23,9 @@ struct RunRequest {
 std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vector<bool>& needed,
                                     bool initial_values_first = false);
 
-/// Writes the script of the whole graph: everything once, in execution order; feeds and constants just before their
-/// first reader, fetches as soon as their value is there.
-Script build_schedule(const ConcreteGraph& graph, const RunRequest& request);
+/// Writes the instruction list of the whole graph: everything once, in execution order; feeds and constants just before
+/// their first reader, fetches as soon as their value is there.
+InstructionList build_schedule(const ConcreteGraph& graph, const RunRequest& request);
 
 /// Whether the node only brings a value in, and may do so at any time: placeholders, constants, random numbers.
 bool is_source(const Node& node);

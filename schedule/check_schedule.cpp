@@ -12,17 +12,17 @@
 namespace sectionflow {
 namespace {
 
-/// Plays a schedule on a model of the arena that knows, for every byte range, which buffer was written there last.
-class Player {
+/// Simulates a schedule on a model of the arena that knows, for every byte range, which buffer was written there last.
+class Simulation {
  public:
-  Player(const Schedule& schedule, const StorageAssignment& storage, const MemoryPlan& plan, const Graph& graph)
+  Simulation(const Schedule& schedule, const StorageAssignment& storage, const MemoryPlan& plan, const Graph& graph)
       : schedule_(schedule), storage_(storage), plan_(plan), graph_(graph) {
     for (std::size_t i = 0; i < schedule.buffers.size(); ++i) {
       if (schedule.buffers[i].fixed_offset) write(static_cast<int>(i));
     }
   }
 
-  void play(StepIndex index, const std::vector<InPlace>& in_place) {
+  void execute(StepIndex index, const std::vector<InPlace>& in_place) {
     now_ = index;
     const Step& step = schedule_.steps[static_cast<std::size_t>(index)];
     for (const Operand& input : step.inputs) read(input);
@@ -213,16 +213,16 @@ class Player {
 void check_schedule(const Schedule& schedule, const std::vector<std::unique_ptr<Kernel>>& kernels,
                     const StorageAssignment& storage, const MemoryPlan& plan, const Graph& graph,
                     std::size_t guard_bytes) {
-  Player player(schedule, storage, plan, graph);
+  Simulation simulation(schedule, storage, plan, graph);
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
     const bool compute = step.kind == StepKind::compute;
-    player.play(static_cast<StepIndex>(i),
-                compute ? kernels[static_cast<std::size_t>(step.slot)]->in_place() : std::vector<InPlace>{});
+    simulation.execute(static_cast<StepIndex>(i),
+                       compute ? kernels[static_cast<std::size_t>(step.slot)]->in_place() : std::vector<InPlace>{});
   }
   const auto check_peak = [&](Tier tier, const TierPeak& planned) {
     const std::size_t guard = tier == Tier::device ? guard_bytes : 0;
-    const std::size_t peak = player.highest(tier) == 0 ? 0 : player.highest(tier) + guard;
+    const std::size_t peak = simulation.highest(tier) == 0 ? 0 : simulation.highest(tier) + guard;
     SF_CHECK(peak == planned.peak_bytes, InternalError, "check_schedule: bytes up to ", peak, " of ", tier_name(tier),
              " are used; the plan says ", planned.peak_bytes);
   };
@@ -231,7 +231,7 @@ void check_schedule(const Schedule& schedule, const std::vector<std::unique_ptr<
   check_peak(Tier::disk, plan.disk);
   const bool lanes = std::any_of(schedule.steps.begin(), schedule.steps.end(),
                                  [](const Step& step) { return step.lane != Lane::compute; });
-  if (lanes) player.check_races();
+  if (lanes) simulation.check_races();
 }
 
 }  // namespace sectionflow

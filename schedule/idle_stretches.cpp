@@ -28,31 +28,32 @@ std::vector<std::vector<StepIndex>> uses_of_buffers(const Schedule& schedule) {
 
 }  // namespace
 
-std::vector<int> lines_of_steps(const Schedule& schedule) {
-  std::vector<int> lines(schedule.steps.size(), -1);
-  // A line that is no step has the number of the next: the last line with a step's number is the step's.
-  for (std::size_t line = 0; line < schedule.step_of_line.size(); ++line) {
-    const auto step = static_cast<std::size_t>(schedule.step_of_line[line]);
-    if (step < lines.size()) lines[step] = static_cast<int>(line);
+std::vector<int> instructions_of_steps(const Schedule& schedule) {
+  std::vector<int> instructions(schedule.steps.size(), -1);
+  // An instruction that is no step has the number of the next: the last instruction with a step's number is the step's.
+  for (std::size_t instruction = 0; instruction < schedule.step_of_instruction.size(); ++instruction) {
+    const auto step = static_cast<std::size_t>(schedule.step_of_instruction[instruction]);
+    if (step < instructions.size()) instructions[step] = static_cast<int>(instruction);
   }
-  int next = std::max(0, static_cast<int>(schedule.step_of_line.size()) - 1);
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) next = *line = *line < 0 ? next : *line;
-  return lines;
+  int next = std::max(0, static_cast<int>(schedule.step_of_instruction.size()) - 1);
+  for (auto instruction = instructions.rbegin(); instruction != instructions.rend(); ++instruction)
+    next = *instruction = *instruction < 0 ? next : *instruction;
+  return instructions;
 }
 
 std::vector<IdleStretch> idle_stretches(const Draft& draft) {
   std::vector<IdleStretch> stretches;
-  const std::vector<int> line_of_step = lines_of_steps(draft.schedule);
+  const std::vector<int> instruction_of_step = instructions_of_steps(draft.schedule);
   const auto uses = uses_of_buffers(draft.schedule);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const Buffer& buffer = draft.schedule.buffers[i];
-    // Variables have trips of their own.
+    // Variables have transfers of their own.
     if (!buffer.value.valid() || is_variable(buffer.value)) continue;
     if (buffer.tier != Tier::device || buffer.bytes == 0) continue;
     for (std::size_t k = 1; k < uses[i].size(); ++k) {
       const StepIndex after = uses[i][k - 1], before = uses[i][k];
-      const int begin = after < 0 ? 0 : line_of_step[static_cast<std::size_t>(after)] + 1;
-      const int end = line_of_step[static_cast<std::size_t>(before)];
+      const int begin = after < 0 ? 0 : instruction_of_step[static_cast<std::size_t>(after)] + 1;
+      const int end = instruction_of_step[static_cast<std::size_t>(before)];
       if (begin >= end) continue;
       stretches.push_back({.value = buffer.value,
                            .begin = begin,

@@ -13,7 +13,7 @@ namespace SF_API sectionflow {
 
 using StepIndex = std::int32_t;
 
-/// Where bytes rest: in device memory, in the pool of host memory, in the swap file.
+/// Where bytes lie: in device memory, in the pool of host memory, in the swap file.
 enum class Tier { device, host, disk };
 inline constexpr int kNumTiers = 3;
 /// "device memory", "host memory", "disk".
@@ -61,7 +61,7 @@ struct MemoryPlan : TierPeak {  // its own figures are those of device memory
 
 /// Gives every storage an offset in its tier such that no two whose lives overlap share a byte. The result depends on
 /// the arguments alone: no clock, no addresses, no randomness without a fixed seed. Storages of zero bytes get offset
-/// 0. The peak comes close to the lower bound, and reaches it for most schedules of networks; runtime/skyline.h says
+/// 0. The peak comes close to the lower bound, and reaches it for most schedules of networks; schedule/skyline.h says
 /// how. The effort is bounded: well under a second for 10,000 storages. Throws: ArgumentError when a life ends before
 /// it begins, when a fixed offset is not a multiple of its tier's alignment, when two fixed storages of overlapping
 /// lives overlap, or when sizes and fixed offsets come to more than 2^63 - 1.

@@ -13,16 +13,17 @@
 
 namespace SF_API sectionflow {
 
-/// Where the variables lie, by node: in the arena, or in the pool of host memory, which is then their home.
+/// Where the variables lie between runs, by node: in the arena, or, where the host is their home tier, in the pool of
+/// host memory.
 struct VariableLayout {
   std::vector<std::size_t> offsets;       ///< in the arena; kAbsent for other nodes
-  std::vector<std::size_t> home_offsets;  ///< in the pool of host memory; kAbsent for other nodes
+  std::vector<std::size_t> host_offsets;  ///< in the pool of host memory; kAbsent for other nodes
   std::size_t end_bytes = 0;              ///< end of the last variable in the arena
-  std::size_t home_end_bytes = 0;         ///< end of the last variable in the pool
+  std::size_t host_end_bytes = 0;         ///< end of the last variable in the pool
   static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
 
-  bool is_at_home(NodeId id) const { return place(home_offsets, id) != kAbsent; }
-  bool contains(NodeId id) const { return place(offsets, id) != kAbsent || is_at_home(id); }
+  bool has_host_home(NodeId id) const { return place(host_offsets, id) != kAbsent; }
+  bool contains(NodeId id) const { return place(offsets, id) != kAbsent || has_host_home(id); }
 
  private:
   static std::size_t place(const std::vector<std::size_t>& places, NodeId id) {
@@ -37,7 +38,7 @@ struct TierBudgets {
   std::size_t disk = 0;
 };
 
-/// A script lowered and planned as the final one is going to be.
+/// An instruction list lowered and planned as the final one is going to be.
 struct Draft {
   Schedule schedule;
   StorageAssignment storage;
@@ -50,8 +51,8 @@ struct Draft {
 /// The peak of a tier whose planned region lies behind its variables.
 std::size_t peak_behind(std::size_t variables_end, const TierPeak& planned, Tier tier);
 
-/// What a writer of scripts may ask while it decides: what a script would need. Made for one program; the kernels that
-/// its drafts need are made once.
+/// What a writer of instruction lists may ask while it decides: what a list would need. Made for one program; the
+/// kernels that its drafts need are made once.
 class PlanningTools {
  public:
   /// `guard_bytes`: behind every storage in device memory. All must outlive it.
@@ -68,8 +69,8 @@ class PlanningTools {
         kernels_(graph, device) {}
 
   /// Lowers, prepares, plans. Waits are not set. `edit` may change the schedule before it is planned.
-  /// Throws: as lower_script, and ArgumentError for a missing kernel.
-  Draft draft(const Script& script, const std::function<void(Schedule&)>& edit = {});
+  /// Throws: as lower_instructions, and ArgumentError for a missing kernel.
+  Draft draft(const InstructionList& list, const std::function<void(Schedule&)>& edit = {});
 
   const ConcreteGraph& graph() const { return graph_; }
   const VariableLayout& variables() const { return variables_; }
@@ -84,9 +85,10 @@ class PlanningTools {
 
   /// What the writer wants the program's report to say.
   std::vector<std::string> notes;
-  double predicted_seconds = 0;  ///< of one playing; 0: nobody predicts
+  double predicted_seconds = 0;  ///< of one execution; 0: nobody predicts
   std::string advice;            ///< what to do if the program does not fit
-  /// What device memory has to be for the writer to find a script that fits, where this one does not; 0: what it takes.
+  /// What device memory has to be for the writer to find an instruction list that fits, where this one does not; 0:
+  /// what it takes.
   std::size_t least_device_bytes = 0;
 
  private:

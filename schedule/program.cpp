@@ -61,8 +61,8 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
   report.budget_bytes = budgets.device;
   report.host_budget_bytes = budgets.host;
   report.disk_budget_bytes = budgets.disk;
-  report.host_persistent_bytes = variables.home_end_bytes;
-  report.host_peak_bytes = peak_behind(variables.home_end_bytes, program.plan.host, Tier::host);
+  report.host_persistent_bytes = variables.host_end_bytes;
+  report.host_peak_bytes = peak_behind(variables.host_end_bytes, program.plan.host, Tier::host);
   report.disk_peak_bytes = program.plan.disk.peak_bytes;
   report.persistent_bytes = variables.end_bytes;
   report.planned_peak_bytes = peak_behind(variables.end_bytes, program.plan, Tier::device);
@@ -121,13 +121,13 @@ bool completes_training(const Schedule& schedule, const Graph& graph) {
 
 }  // namespace
 
-Program compile_program(const ConcreteGraph& graph, const ScriptWriter& writer, std::size_t num_fetches,
+Program compile_program(const ConcreteGraph& graph, const InstructionWriter& writer, std::size_t num_fetches,
                         const VariableLayout& variables, Device& device, const CompileOptions& options) {
   const std::size_t guard_bytes = options.poison ? kPoisonGuardBytes : 0;
   PlanningTools tools(graph, num_fetches, variables, device, options.budgets, options.carrier, options.link_bandwidth,
                       guard_bytes);
-  const Script script = writer(tools);
-  Draft draft = tools.draft(script, options.edit_schedule);
+  const InstructionList list = writer(tools);
+  Draft draft = tools.draft(list, options.edit_schedule);
   Program program;
   program.schedule = std::move(draft.schedule);
   program.kernels = tools.take_kernels();
@@ -135,7 +135,7 @@ Program compile_program(const ConcreteGraph& graph, const ScriptWriter& writer, 
   program.plan = std::move(draft.plan);
   add_waits(program.schedule, program.storage, program.plan);
   program.transient_offset = round_up(variables.end_bytes);
-  program.host_offset = round_up(variables.home_end_bytes, alignment_of(Tier::host));
+  program.host_offset = round_up(variables.host_end_bytes, alignment_of(Tier::host));
   program.advances_cycle = completes_training(program.schedule, graph.graph());
   program.report = make_report(program, graph, variables, options.budgets);
   program.report.notes = std::move(tools.notes);
@@ -173,7 +173,7 @@ std::vector<EntryValue> left_by_forward_half(const Program& forward) {
                        .offset = forward.plan.offsets[storage],
                        .other_names = buffer.other_names,
                        .tier = buffer.tier,
-                       .rest = buffer.rest});
+                       .offload = buffer.offload});
   }
   return entries;
 }
@@ -182,7 +182,7 @@ std::string key_of(const std::vector<EntryValue>& entries) {
   std::string key;
   for (const EntryValue& entry : entries) {
     const char* tier = entry.tier == Tier::device ? " " : entry.tier == Tier::host ? " h" : " d";
-    key += text_of(tier, entry.value.node().id(), ":", entry.value.output(), "@", entry.offset, "r", entry.rest);
+    key += text_of(tier, entry.value.node().id(), ":", entry.value.output(), "@", entry.offset, "r", entry.offload);
   }
   return key;
 }

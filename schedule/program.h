@@ -59,12 +59,12 @@ std::vector<EntryValue> left_by_forward_half(const Program& forward);
 /// A text that tells such values apart: equal if and only if they are.
 std::string key_of(const std::vector<EntryValue>& entries);
 
-/// Writes the script of a program; may draft as many as it likes.
-using ScriptWriter = std::function<Script(PlanningTools&)>;
+/// Writes the instruction list of a program; may draft as many as it likes.
+using InstructionWriter = std::function<InstructionList(PlanningTools&)>;
 
-/// Script -> schedule -> kernels -> storages -> offsets -> waits. Never throws BudgetError: the report says whether it
-/// fits.
-Program compile_program(const ConcreteGraph& graph, const ScriptWriter& writer, std::size_t num_fetches,
+/// InstructionList -> schedule -> kernels -> storages -> offsets -> waits. Never throws BudgetError: the report says
+/// whether it fits.
+Program compile_program(const ConcreteGraph& graph, const InstructionWriter& writer, std::size_t num_fetches,
                         const VariableLayout& variables, Device& device, const CompileOptions& options);
 
 }  // namespace sectionflow

@@ -27,7 +27,7 @@ std::string ProgramReport::text() const {
   std::string text = "  peak:       " + exact(planned_peak_bytes) + " = " + bytes_text(persistent_bytes) +
                      " persistent + " + bytes_text(transient_bytes) + " transient\n";
   if (border_bytes > 0) {
-    text += "  transient:  at most " + bytes_text(border_bytes) + " at rest between sections, and " +
+    text += "  transient:  at most " + bytes_text(border_bytes) + " kept between sections, and " +
             bytes_text(section_bytes) + " for the fullest section itself\n";
   }
   text += "  budget:     " + exact(budget_bytes) + (fits ? "\n" : ", too small\n");
@@ -56,7 +56,7 @@ const char* may_need_more(const ProgramReport& report) {
   return report.initializes ? ", and what is run then may need more" : "";
 }
 
-/// One tier is too small for what rests in it.
+/// One tier off the device is too small for what lies in it.
 [[noreturn]] void throw_tier_error(const ProgramReport& report, const char* option, const char* tier,
                                    std::size_t needed, std::size_t given, const std::string& also,
                                    const std::string& advice) {

@@ -20,8 +20,8 @@ struct LiveTensor {
 struct ProgramReport {
   std::size_t budget_bytes = 0;  ///< of device memory
   /// Device memory that is taken beside the budget, by a GPU's context, code, libraries and recordings, and by other
-  /// programs: as measured when the session was made, when the program was first played, and when it was recorded. 0 on
-  /// the CPU.
+  /// programs: as measured when the session was made, when the program was first executed, and when it was recorded. 0
+  /// on the CPU.
   std::size_t context_bytes = 0;
   std::size_t persistent_bytes = 0;  ///< variables: parameters, slots, statistics
   std::size_t transient_bytes = 0;   ///< the rest of the peak: activations, gradients, feeds, fetches, scratch
@@ -29,13 +29,13 @@ struct ProgramReport {
   /// its writer finds a program that runs.
   std::size_t planned_peak_bytes = 0;
   std::size_t lower_bound_bytes = 0;      ///< persistent bytes and the largest sum of live bytes, at most the peak
-  std::size_t border_bytes = 0;           ///< of the transient ones: the most that rests between runs of sections
+  std::size_t border_bytes = 0;           ///< of the transient ones: the most that is kept between runs of sections
   std::size_t section_bytes = 0;          ///< of the transient ones: the most that one run needs for itself
-  std::size_t host_budget_bytes = 0;      ///< hard limit on what rests in host memory
-  std::size_t host_persistent_bytes = 0;  ///< of variables that are at home there
-  std::size_t host_peak_bytes = 0;        ///< of what rests there, variables and staging for the disk included
+  std::size_t host_budget_bytes = 0;      ///< hard limit on the bytes in host memory
+  std::size_t host_persistent_bytes = 0;  ///< of variables whose home tier is the host
+  std::size_t host_peak_bytes = 0;        ///< of all that lies there, variables and staging for the disk included
   std::size_t disk_budget_bytes = 0;      ///< size of the swap file
-  std::size_t disk_peak_bytes = 0;        ///< of what rests in it
+  std::size_t disk_peak_bytes = 0;        ///< of what is offloaded to it
   std::size_t bytes_out = 0;              ///< copied from device to host in a cycle
   std::size_t bytes_in = 0;               ///< copied from host to device, feeds not counted
   std::size_t disk_bytes_out = 0;         ///< written to disk in a cycle
@@ -63,7 +63,7 @@ struct ProgramReport {
   bool is_edited = false;      ///< whether Lms has put swapping operations into the graph
   bool may_swap = false;       ///< whether insert_swaps(session) has been called
   bool initializes = false;    ///< whether it only gives variables their first values
-  LiveTensor largest_on_host;  ///< the largest tensor that rests in host memory or passes through it
+  LiveTensor largest_on_host;  ///< the largest tensor that is offloaded to host memory or passes through it
   /// What is allowed but worth knowing, a line each; filled by those that write schedules.
   std::vector<std::string> notes;
   /// What to do if it does not fit; empty: the usual.

@@ -12,7 +12,7 @@
 namespace sectionflow {
 namespace {
 
-/// Lowers line by line, knowing where each value was written last.
+/// Lowers instruction by instruction, knowing where each value was written last.
 class Lowering {
  public:
   Lowering(const ConcreteGraph& graph, Schedule& schedule, CopyCarrier carrier)
@@ -23,33 +23,34 @@ class Lowering {
     schedule_.buffers[buffer].fixed_offset = entry.offset;
     schedule_.buffers[buffer].other_names = entry.other_names;
     if (entry.tier != Tier::device) {
-      rest_at(entry.rest, entry.tier) = buffer;
-      schedule_.buffers[buffer].rest = entry.rest;
+      offload_at(entry.offload, entry.tier) = buffer;
+      schedule_.buffers[buffer].offload = entry.offload;
       return;
     }
     current_[entry.value] = buffer;
     for (const Value& name : entry.other_names) current_[name] = buffer;
   }
 
-  void add(const ScriptLine& line) {
+  void add(const Instruction& instruction) {
     step_ = static_cast<StepIndex>(schedule_.steps.size());
-    if (line.kind == StepKind::compute && graph_.is_identity(line.node)) return rename(line.node);
-    Step step{.kind = line.kind, .node = line.node, .pass = line.pass, .replay = line.replay};
-    switch (line.kind) {
+    if (instruction.kind == StepKind::compute && graph_.is_identity(instruction.node)) return rename(instruction.node);
+    Step step{
+        .kind = instruction.kind, .node = instruction.node, .pass = instruction.pass, .replay = instruction.replay};
+    switch (instruction.kind) {
       case StepKind::feed:
-        step.slot = feed_slot(line.node);
-        step.outputs = {write({graph_.graph().node(line.node), 0})};
+        step.slot = feed_slot(instruction.node);
+        step.outputs = {write({graph_.graph().node(instruction.node), 0})};
         break;
       case StepKind::fetch:
-        step.node = line.fetched.node().id();
-        step.slot = line.fetch_slot;
-        step.inputs = {read(line.fetched)};
-        schedule_.fetches[line.fetch_slot] = {line.fetched, graph_.type(line.fetched),
-                                              graph_.type(line.fetched).bytes()};
+        step.node = instruction.fetched.node().id();
+        step.slot = instruction.fetch_slot;
+        step.inputs = {read(instruction.fetched)};
+        schedule_.fetches[instruction.fetch_slot] = {instruction.fetched, graph_.type(instruction.fetched),
+                                                     graph_.type(instruction.fetched).bytes()};
         break;
       case StepKind::hold:
-        step.node = line.fetched.node().id();
-        step.inputs = {read(line.fetched)};
+        step.node = instruction.fetched.node().id();
+        step.inputs = {read(instruction.fetched)};
         break;
       case StepKind::compute:
         add_operands(step);
@@ -58,10 +59,10 @@ class Lowering {
       case StepKind::disk_write:
       case StepKind::disk_read:
       case StepKind::copy_in:
-        if (is_variable_transfer(line)) {
-          add_variable_transfer(step, line.fetched);
+        if (is_variable_transfer(instruction)) {
+          add_variable_transfer(step, instruction.fetched);
         } else {
-          add_transfer(step, line);
+          add_transfer(step, instruction);
         }
         break;
     }
@@ -77,73 +78,74 @@ class Lowering {
     current_[node.output()] = buffer;
   }
 
-  /// One stay of a value in a tier ends in another: the step reads a buffer of the one and begins one of the other.
-  void add_transfer(Step& step, const ScriptLine& line) {
-    step.rest = line.rest;
-    const bool from_device = line.kind == StepKind::copy_out, to_device = line.kind == StepKind::copy_in;
-    const Tier from = line.kind == StepKind::disk_read ? Tier::disk : Tier::host;
-    const Tier to = line.kind == StepKind::disk_write ? Tier::disk : Tier::host;
-    step.inputs = {from_device ? read(line.fetched) : read_rest(line.rest, from)};
+  /// The value moves on to another tier: the step reads a buffer of the one and begins one of the other.
+  void add_transfer(Step& step, const Instruction& instruction) {
+    step.offload = instruction.offload;
+    const bool from_device = instruction.kind == StepKind::copy_out, to_device = instruction.kind == StepKind::copy_in;
+    const Tier from = instruction.kind == StepKind::disk_read ? Tier::disk : Tier::host;
+    const Tier to = instruction.kind == StepKind::disk_write ? Tier::disk : Tier::host;
+    step.inputs = {from_device ? read(instruction.fetched) : read_offload(instruction.offload, from)};
     const auto source = static_cast<std::size_t>(step.inputs[0].index);
-    const int target = to_device ? begin_again(line.fetched, source) : begin_rest(source, line.rest, to);
+    const int target =
+        to_device ? begin_again(instruction.fetched, source) : begin_offload(source, instruction.offload, to);
     step.node = schedule_.buffers[static_cast<std::size_t>(target)].value.node().id();
     step.outputs = {{Operand::Kind::buffer, target}};
-    if (line.kind == StepKind::disk_write) step.lane = Lane::disk_out;
-    if (line.kind == StepKind::disk_read) step.lane = Lane::disk_in;
+    if (instruction.kind == StepKind::disk_write) step.lane = Lane::disk_out;
+    if (instruction.kind == StepKind::disk_read) step.lane = Lane::disk_in;
     if (carrier_ == CopyCarrier::threads && from_device) step.lane = Lane::copy_out;
     if (carrier_ == CopyCarrier::threads && to_device) step.lane = Lane::copy_in;
   }
 
-  /// A variable comes from its home in host memory, or goes back there.
+  /// A variable is copied in from its home tier, host memory, or back to it.
   void add_variable_transfer(Step& step, Value variable) {
     const bool comes = step.kind == StepKind::copy_in;
-    const Operand home = {Operand::Kind::variable, variable.node().id()};
+    const Operand on_host = {Operand::Kind::variable, variable.node().id()};
     step.node = variable.node().id();
-    step.inputs = {comes ? home : read(variable)};
-    step.outputs = {comes ? write(variable) : home};
+    step.inputs = {comes ? on_host : read(variable)};
+    step.outputs = {comes ? write(variable) : on_host};
     if (carrier_ == CopyCarrier::threads) step.lane = comes ? Lane::copy_in : Lane::copy_out;
     if (!comes) current_.erase(variable);
   }
 
-  int begin_rest(std::size_t source, int rest, Tier tier) {
+  int begin_offload(std::size_t source, int offload, Tier tier) {
     const int buffer = add_buffer(schedule_.buffers[source].value, step_, tier);
     Buffer& begun = schedule_.buffers[static_cast<std::size_t>(buffer)];
     begun.other_names = schedule_.buffers[source].other_names;
-    begun.rest = rest;
-    return rest_at(rest, tier) = buffer;
+    begun.offload = offload;
+    return offload_at(offload, tier) = buffer;
   }
 
-  /// A device buffer of `wanted` with the bytes of a rest. The value that was copied out comes back under all the names
-  /// that it has by now.
+  /// A device buffer of `wanted` with the bytes of an offload. The value that was copied out is copied back under all
+  /// the names that it has by now.
   int begin_again(Value wanted, std::size_t source) {
-    const Value rested = schedule_.buffers[source].value;
+    const Value offloaded = schedule_.buffers[source].value;
     std::vector<Value> names = schedule_.buffers[source].other_names;
-    if (const auto latest = current_.find(rested); latest != current_.end()) {
-      // A feed that was copied in anew knows none of the names that only what rests has.
+    if (const auto latest = current_.find(offloaded); latest != current_.end()) {
+      // A feed that was copied in anew knows none of the names that only its offload has.
       std::erase_if(names, [&](const Value& name) { return current_.contains(name); });
       const auto& known = schedule_.buffers[static_cast<std::size_t>(latest->second)].other_names;
       names.insert(names.begin(), known.begin(), known.end());
     }
-    const bool same = wanted == rested || std::find(names.begin(), names.end(), wanted) != names.end();
-    const int buffer = add_buffer(same ? rested : wanted, step_);
+    const bool same = wanted == offloaded || std::find(names.begin(), names.end(), wanted) != names.end();
+    const int buffer = add_buffer(same ? offloaded : wanted, step_);
     if (!same) return buffer;
     for (const Value& name : names) current_[name] = buffer;
     schedule_.buffers[static_cast<std::size_t>(buffer)].other_names = std::move(names);
     return buffer;
   }
 
-  Operand read_rest(int rest, Tier tier) {
-    const int buffer = rest < 0 ? -1 : rest_at(rest, tier);
-    SF_CHECK(buffer >= 0, InternalError, "schedule: step ", step_, " reads rest ", rest, " of ", tier_name(tier),
+  Operand read_offload(int offload, Tier tier) {
+    const int buffer = offload < 0 ? -1 : offload_at(offload, tier);
+    SF_CHECK(buffer >= 0, InternalError, "schedule: step ", step_, " reads offload ", offload, " of ", tier_name(tier),
              ", where no earlier step has put it");
     schedule_.buffers[static_cast<std::size_t>(buffer)].life.last = step_;
     return {Operand::Kind::buffer, buffer};
   }
 
-  /// The latest buffer of a rest in a tier; -1 where there is none.
-  int& rest_at(int rest, Tier tier) {
-    schedule_.num_rests = std::max(schedule_.num_rests, rest + 1);
-    return rests_.try_emplace({rest, tier}, -1).first->second;
+  /// The latest buffer of an offload in a tier; -1 where there is none.
+  int& offload_at(int offload, Tier tier) {
+    schedule_.num_offloads = std::max(schedule_.num_offloads, offload + 1);
+    return offloads_.try_emplace({offload, tier}, -1).first->second;
   }
 
   void add_operands(Step& step) {
@@ -200,8 +202,8 @@ class Lowering {
   Schedule& schedule_;
   CopyCarrier carrier_;
   StepIndex step_ = 0;
-  std::unordered_map<Value, int> current_;     // the device buffer in which each value was written last
-  std::map<std::pair<int, Tier>, int> rests_;  // the buffer of each rest in each tier off the device
+  std::unordered_map<Value, int> current_;        // the device buffer in which each value was written last
+  std::map<std::pair<int, Tier>, int> offloads_;  // the buffer of each offload in each tier off the device
 };
 
 }  // namespace
@@ -243,26 +245,27 @@ bool is_transfer(StepKind kind) {
 }
 
 const Buffer& carried_buffer(const Step& step, const Schedule& schedule) {
-  const bool at_home = step.outputs[0].kind == Operand::Kind::variable;
-  return schedule.buffers[static_cast<std::size_t>((at_home ? step.inputs[0] : step.outputs[0]).index)];
+  const bool writes_variable = step.outputs[0].kind == Operand::Kind::variable;
+  return schedule.buffers[static_cast<std::size_t>((writes_variable ? step.inputs[0] : step.outputs[0]).index)];
 }
 
-Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches, CopyCarrier carrier) {
+Schedule lower_instructions(const InstructionList& list, const ConcreteGraph& graph, std::size_t num_fetches,
+                            CopyCarrier carrier) {
   Schedule schedule;
-  schedule.passes = script.passes;
+  schedule.passes = list.passes;
   schedule.fetches.resize(num_fetches);
   Lowering lowering(graph, schedule, carrier);
-  for (const EntryValue& entry : script.entries) lowering.enter(entry);
+  for (const EntryValue& entry : list.entries) lowering.enter(entry);
   const auto num_steps = [&] { return static_cast<StepIndex>(schedule.steps.size()); };
-  for (std::size_t i = 0; i < script.lines.size(); ++i) {
-    if (static_cast<int>(i) == script.half) schedule.half = num_steps();
-    // A variable's copies are steps of no line of the writer's.
-    if (!is_variable_transfer(script.lines[i])) schedule.step_of_line.push_back(num_steps());
-    lowering.add(script.lines[i]);
+  for (std::size_t i = 0; i < list.instructions.size(); ++i) {
+    if (static_cast<int>(i) == list.half) schedule.half = num_steps();
+    // A variable's copies are steps of no instruction of the writer's.
+    if (!is_variable_transfer(list.instructions[i])) schedule.step_of_instruction.push_back(num_steps());
+    lowering.add(list.instructions[i]);
   }
-  if (script.half >= static_cast<int>(script.lines.size())) schedule.half = num_steps();
+  if (list.half >= static_cast<int>(list.instructions.size())) schedule.half = num_steps();
   for (std::size_t i = 0; i < num_fetches; ++i) {
-    SF_CHECK(schedule.fetches[i].value.valid(), InternalError, "schedule: no line evaluates fetch ", i);
+    SF_CHECK(schedule.fetches[i].value.valid(), InternalError, "schedule: no instruction evaluates fetch ", i);
   }
   return schedule;
 }

@@ -20,8 +20,8 @@ struct Pass {
   std::string text() const;
 };
 
-/// `hold` does nothing but keep a value alive up to its line. The last four carry bytes between tiers: device to host,
-/// host to disk, disk to host, host to device.
+/// `hold` does nothing but keep a value alive up to its instruction. The last four carry bytes between tiers: device to
+/// host, host to disk, disk to host, host to device.
 enum class StepKind { feed, compute, fetch, hold, copy_out, disk_write, disk_read, copy_in };
 
 /// A queue of steps that are executed one after the other; lanes run beside each other.
@@ -33,41 +33,42 @@ const char* lane_name(Lane lane);
 /// Whether the step carries bytes between tiers.
 bool is_transfer(StepKind kind);
 
-/// One line of a script: what to do, without bytes or addresses.
-struct ScriptLine {
+/// One entry of an instruction list: what to do, without bytes or addresses.
+struct Instruction {
   StepKind kind = StepKind::compute;
   NodeId node = 0;      ///< to feed or compute
   Value fetched{};      ///< for fetch and hold; the value to copy out or in
   int fetch_slot = 0;   ///< for fetch: which fetch of the caller
-  int pass = 0;         ///< index into Script::passes
+  int pass = 0;         ///< index into InstructionList::passes
   bool replay = false;  ///< compute: the node has been executed before in this cycle, and its kept outputs are alive
-  int rest = -1;        ///< copies: the number of the rest, which a value's stays away share; -1: a variable's copy
+  int offload = -1;     ///< copies: the number of the offload, which all its copies share; -1: a variable's copy
 };
 
-/// A value that is in memory when a script begins, left there by an earlier one.
+/// A value that is in memory when an instruction list begins, left there by an earlier one.
 struct EntryValue {
   Value value;
   std::size_t offset = 0;            ///< in the planned region of its tier
   std::vector<Value> other_names{};  ///< as in Buffer
   Tier tier = Tier::device;
-  int rest = -1;  ///< off the device: the number of its rest
+  int offload = -1;  ///< off the device: the number of its offload
 };
 
 /// What runs when; what a writer of schedules writes. A value that is written again begins a new buffer; a reader reads
 /// the latest. Nothing else needs to be said about what is kept, dropped or computed again.
 ///
-/// A value rests elsewhere between a `copy_out` line, which copies its latest buffer to the host, and a `copy_in` line,
-/// which begins a new buffer of it, or of another value of that type, with the same bytes. `disk_write` and `disk_read`
-/// lines between the two move the rest on to the disk and back to the host. A `hold` line behind a copy_out says when
-/// the copy is expected to be over: until then the plan gives its bytes to nobody, who would have to wait.
+/// A value is offloaded between a `copy_out` instruction, which copies its latest buffer to the host, and a `copy_in`
+/// instruction, which begins a new buffer of it, or of another value of that type, with the same bytes. `disk_write`
+/// and `disk_read` instructions between the two move the offload on to the disk and back to the host. A `hold`
+/// instruction behind a copy_out says when the copy is expected to be over: until then the plan gives its bytes to
+/// nobody, who would have to wait.
 ///
-/// Of a variable that is at home in host memory, copies have no number of a rest: insert_variable_transfers writes them
-/// into the script that a writer has finished.
-struct Script {
+/// Copies of a variable whose home tier is the host have no number of an offload: insert_variable_transfers writes them
+/// into the list that a writer has finished.
+struct InstructionList {
   std::vector<Pass> passes;
-  std::vector<ScriptLine> lines;
+  std::vector<Instruction> instructions;
   std::vector<EntryValue> entries;
-  int half = 0;  ///< lines before this one are the forward half of a cycle
+  int half = 0;  ///< instructions before this one are the forward half of a cycle
 };
 
 /// Where an input or output of a step lies.
@@ -94,7 +95,7 @@ struct Step {
   Lane lane = Lane::compute;
   /// Steps of other lanes that must be over before this one starts. Those of its own lane always are.
   std::vector<StepIndex> waits{};
-  int rest = -1;  ///< copies: the number of the rest
+  int offload = -1;  ///< copies: the number of the offload
 };
 
 /// One stay of one value, or of a kernel's scratch, in the memory of one tier.
@@ -105,7 +106,7 @@ struct Buffer {
   std::optional<std::size_t> fixed_offset;
   std::vector<Value> other_names{};  ///< values with the same elements, made by nodes that are identities
   Tier tier = Tier::device;
-  int rest = -1;  ///< off the device: the number of the rest
+  int offload = -1;  ///< off the device: the number of the offload
 };
 
 /// What is fetched where.
@@ -124,20 +125,23 @@ struct Schedule {
   std::vector<Buffer> buffers;
   std::vector<NodeId> feeds;  ///< placeholders, each once
   std::vector<FetchSlot> fetches;
-  StepIndex half = 0;                   ///< steps before this one are the forward half of a cycle
-  int num_rests = 0;                    ///< rests have numbers below this one
-  std::vector<StepIndex> step_of_line;  ///< by line of the writer's script; the next step where a line is none
+  StepIndex half = 0;                          ///< steps before this one are the forward half of a cycle
+  int num_offloads = 0;                        ///< offloads have numbers below this one
+  std::vector<StepIndex> step_of_instruction;  ///< by instruction of the writer's list; the next step where an
+                                               ///< instruction is none
 };
 
 /// Who carries copies between device and host: the compute team in its own lane, or a thread for each direction.
 enum class CopyCarrier { team, threads };
 
-/// Turns a script into steps and buffers. Lives are set; scratch is added by KernelCache, waits by add_waits.
-/// Throws: InternalError when a line reads a value that no earlier line has written, or a fetch is left out.
-Schedule lower_script(const Script& script, const ConcreteGraph& graph, std::size_t num_fetches,
-                      CopyCarrier carrier = CopyCarrier::team);
+/// Turns an instruction list into steps and buffers. Lives are set; scratch is added by KernelCache, waits by
+/// add_waits. Throws: InternalError when an instruction reads a value that no earlier instruction has written, or a
+/// fetch is left out.
+Schedule lower_instructions(const InstructionList& list, const ConcreteGraph& graph, std::size_t num_fetches,
+                            CopyCarrier carrier = CopyCarrier::team);
 
-/// The buffer that a step which carries bytes between tiers begins; where a variable goes home, the one that it leaves.
+/// The buffer that a step which carries bytes between tiers begins; where a variable is copied back to the host, the
+/// one that it leaves.
 const Buffer& carried_buffer(const Step& step, const Schedule& schedule);
 
 }  // namespace sectionflow

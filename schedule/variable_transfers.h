@@ -6,13 +6,14 @@
 
 namespace sectionflow {
 
-/// The script with the lines that copy variables in which are at home in host memory, and back: copy_in and copy_out
-/// lines of no rest. A variable stays on the device from one use to the next if that is near, in the same pass. It goes
-/// home only if the stay has changed it: otherwise it is still there. Threads that copy get it a little early.
-Script insert_variable_transfers(const Script& script, const ConcreteGraph& graph,
-                                 const std::function<bool(NodeId)>& is_at_home, CopyCarrier carrier);
+/// The instruction list with the instructions that copy in the variables whose home tier is the host, and back: copy_in
+/// and copy_out instructions of no offload. A variable stays on the device from one use to the next if that is near, in
+/// the same pass. It is copied back only if it was changed meanwhile: otherwise host memory still has its value.
+/// Threads that copy prefetch it, a little early.
+InstructionList insert_variable_transfers(const InstructionList& list, const ConcreteGraph& graph,
+                                          const std::function<bool(NodeId)>& has_host_home, CopyCarrier carrier);
 
-/// Whether a line copies a variable from its home or back.
-bool is_variable_transfer(const ScriptLine& line);
+/// Whether an instruction copies a variable from its home tier or back.
+bool is_variable_transfer(const Instruction& instruction);
 
 }  // namespace sectionflow

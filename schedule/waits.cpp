@@ -86,7 +86,7 @@ class WaitWriter {
       access.writes ? tier.write(access.begin, access.end, index, step.lane, before)
                     : tier.read(access.begin, access.end, index, step.lane, before);
     });
-    if (is_transfer(step.kind)) visit_home(step, index, before);
+    if (is_transfer(step.kind)) visit_host_variable(step, index, before);
     if (step.lane != Lane::compute) {
       StepIndex& issue = before[number_of(Lane::compute)];
       issue = std::max(issue, last_of_lane_[number_of(Lane::compute)]);
@@ -94,13 +94,13 @@ class WaitWriter {
     settle(index, before);
   }
 
-  /// A variable that comes from its home, or goes back there.
-  void visit_home(const Step& step, StepIndex index, Clock& before) {
+  /// A variable that is copied in from its home tier, or back to it.
+  void visit_host_variable(const Step& step, StepIndex index, Clock& before) {
     for (const auto* operands : {&step.inputs, &step.outputs}) {
       if ((*operands)[0].kind != Operand::Kind::variable) continue;
-      const auto home = static_cast<std::size_t>((*operands)[0].index);
-      operands == &step.inputs ? homes_.read(home, home + 1, index, step.lane, before)
-                               : homes_.write(home, home + 1, index, step.lane, before);
+      const auto variable = static_cast<std::size_t>((*operands)[0].index);
+      operands == &step.inputs ? host_variables_.read(variable, variable + 1, index, step.lane, before)
+                               : host_variables_.write(variable, variable + 1, index, step.lane, before);
     }
   }
 
@@ -128,7 +128,7 @@ class WaitWriter {
   const StorageAssignment& storage_;
   const MemoryPlan& plan_;
   std::array<Accesses, kNumTiers> tiers_;
-  Accesses homes_;            // one "byte" a variable
+  Accesses host_variables_;   // one "byte" a variable
   std::vector<Clock> known_;  // by step: what is over when it is over
   Clock last_of_lane_;
 };

@@ -48,37 +48,37 @@ std::string list_of(const std::set<SectionIndex>& sections) {
 /// How many bytes of each section's tensors wait for backward runs in each tier.
 void note_tiers(const SectionMap& map, const Program& program, std::vector<std::string>& notes) {
   using Bytes = std::array<std::size_t, kNumTiers>;
-  std::map<SectionIndex, Bytes> resting;
-  std::set<Value> away;
+  std::map<SectionIndex, Bytes> waiting;
+  std::set<Value> offloaded;
   const StepIndex half = program.schedule.half;
   const auto waits = [&](const Buffer& buffer) {
     return buffer.value.valid() && buffer.life.first < half && buffer.life.last >= half;
   };
   for (const Buffer& buffer : program.schedule.buffers) {
-    if (waits(buffer) && buffer.tier != Tier::device) away.insert(buffer.value);
+    if (waits(buffer) && buffer.tier != Tier::device) offloaded.insert(buffer.value);
   }
-  if (away.empty()) return;
+  if (offloaded.empty()) return;
   for (const Buffer& buffer : program.schedule.buffers) {
     // While its copy is on the way a tensor is in two tiers.
-    if (!waits(buffer) || (buffer.tier == Tier::device && away.contains(buffer.value))) continue;
-    Bytes& bytes = resting.try_emplace(map.section[buffer.value.node().id()], Bytes{}).first->second;
+    if (!waits(buffer) || (buffer.tier == Tier::device && offloaded.contains(buffer.value))) continue;
+    Bytes& bytes = waiting.try_emplace(map.section[buffer.value.node().id()], Bytes{}).first->second;
     bytes[static_cast<std::size_t>(buffer.tier)] += buffer.bytes;
   }
-  for (const auto& [section, bytes] : resting) {
+  for (const auto& [section, bytes] : waiting) {
     const std::string whose =
         section == kOutside ? std::string("outside of all sections") : text_of("section ", section);
-    notes.push_back(text_of(whose, ": ", bytes_text(bytes[0]), " rest on the device between the passes, ",
-                            bytes_text(bytes[1]), " in host memory, ", bytes_text(bytes[2]), " on disk"));
+    notes.push_back(text_of(whose, ": ", bytes_text(bytes[0]), " stay on the device between the passes, ",
+                            bytes_text(bytes[1]), " are offloaded to host memory, ", bytes_text(bytes[2]), " to disk"));
   }
 }
 
-void note_resting(const Graph& graph, const SectionMap& map, const Program& program, const std::set<NodeId>& executed,
-                  std::vector<std::string>& notes) {
+void note_kept_for_far_sections(const Graph& graph, const SectionMap& map, const Program& program,
+                                const std::set<NodeId>& executed, std::vector<std::string>& notes) {
   const auto readers = reading_sections(graph, map, executed, false);
   std::set<Value> seen;
   for (const Buffer& buffer : program.schedule.buffers) {
-    const bool rests = buffer.life.first < program.schedule.half && buffer.life.last >= program.schedule.half;
-    if (!buffer.value.valid() || !rests || !seen.insert(buffer.value).second) continue;
+    const bool waits = buffer.life.first < program.schedule.half && buffer.life.last >= program.schedule.half;
+    if (!buffer.value.valid() || !waits || !seen.insert(buffer.value).second) continue;
     const SectionIndex own = map.section[buffer.value.node().id()];
     if (own == kOutside) continue;
     std::vector<Value> names = buffer.other_names;
@@ -93,7 +93,7 @@ void note_resting(const Graph& graph, const SectionMap& map, const Program& prog
     const auto far = [&](SectionIndex reader) { return std::abs(reader - own) > 1; };
     if (std::none_of(others.begin(), others.end(), far)) continue;
     notes.push_back(text_of("'", buffer.value.name(), "' of section ", own, ", ", bytes_text(buffer.bytes), " (",
-                            buffer.bytes, " bytes), rests once for ", list_of(others)));
+                            buffer.bytes, " bytes), is kept once for ", list_of(others)));
   }
 }
 
@@ -142,7 +142,7 @@ std::vector<std::string> cycle_notes(const Graph& graph, const SectionMap& map, 
   const std::set<NodeId> executed = executed_nodes(program.schedule);
   std::vector<std::string> notes;
   note_tiers(map, program, notes);
-  note_resting(graph, map, program, executed, notes);
+  note_kept_for_far_sections(graph, map, program, executed, notes);
   note_shared_variables(graph, map, executed, notes);
   note_random_outside(graph, map, executed, notes);
   note_fetches_outside(map, program, notes);

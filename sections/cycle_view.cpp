@@ -5,17 +5,18 @@
 namespace sectionflow {
 namespace {
 
-/// The values that a line reads, variables left out.
-std::vector<Value> reads_of(const ScriptLine& line, const ConcreteGraph& graph) {
+/// The values that an instruction reads, variables left out.
+std::vector<Value> reads_of(const Instruction& instruction, const ConcreteGraph& graph) {
   std::vector<Value> reads;
-  if (line.kind == StepKind::fetch || line.kind == StepKind::hold || line.kind == StepKind::copy_out) {
-    reads.push_back(line.fetched);
+  if (instruction.kind == StepKind::fetch || instruction.kind == StepKind::hold ||
+      instruction.kind == StepKind::copy_out) {
+    reads.push_back(instruction.fetched);
   }
-  if (line.kind == StepKind::compute) {
-    reads = graph.reads(line.node);
-    Node& node = graph.graph().node(line.node);
+  if (instruction.kind == StepKind::compute) {
+    reads = graph.reads(instruction.node);
+    Node& node = graph.graph().node(instruction.node);
     for (int output : node.op().kept_outputs) {
-      if (line.replay) reads.push_back(node.output(output));
+      if (instruction.replay) reads.push_back(node.output(output));
     }
   }
   std::erase_if(reads, [](const Value& value) { return is_variable(value); });
@@ -24,43 +25,44 @@ std::vector<Value> reads_of(const ScriptLine& line, const ConcreteGraph& graph) 
 
 }  // namespace
 
-CycleView::CycleView(const Script& script, const ConcreteGraph& graph, const std::vector<GroupId>& groups) {
+CycleView::CycleView(const InstructionList& list, const ConcreteGraph& graph, const std::vector<GroupId>& groups) {
   for (std::size_t i = 0; i < groups.size(); ++i) section_of_group_[groups[i]] = static_cast<SectionIndex>(i);
-  for (std::size_t line = 0; line < script.lines.size(); ++line) {
-    const Pass& pass = script.passes[static_cast<std::size_t>(script.lines[line].pass)];
+  for (std::size_t i = 0; i < list.instructions.size(); ++i) {
+    const Pass& pass = list.passes[static_cast<std::size_t>(list.instructions[i].pass)];
     const bool is_forward = pass.kind == Pass::Kind::forward;
     if (runs_.empty() || runs_.back().section != pass.section || runs_.back().is_forward != is_forward) {
-      runs_.push_back({pass.section, is_forward, static_cast<int>(line)});
+      runs_.push_back({pass.section, is_forward, static_cast<int>(i)});
     }
-    run_of_line_.push_back(static_cast<int>(runs_.size()) - 1);
+    run_of_instruction_.push_back(static_cast<int>(runs_.size()) - 1);
   }
-  add_names(script, graph);
-  add_readers(script, graph);
+  add_names(list, graph);
+  add_readers(list, graph);
 }
 
-void CycleView::add_names(const Script& script, const ConcreteGraph& graph) {
+void CycleView::add_names(const InstructionList& list, const ConcreteGraph& graph) {
   const auto add = [&](Value name, Value of) {
     const Value tensor = tensor_of(of);
     if (tensor_of_.emplace(name, tensor).second) names_[tensor].push_back(name);
   };
-  for (const EntryValue& entry : script.entries) {
+  for (const EntryValue& entry : list.entries) {
     for (const Value& name : entry.other_names) add(name, entry.value);
   }
-  for (const ScriptLine& line : script.lines) {
-    if (line.kind != StepKind::compute || !graph.is_identity(line.node)) continue;
-    Node& node = graph.graph().node(line.node);
+  for (const Instruction& instruction : list.instructions) {
+    if (instruction.kind != StepKind::compute || !graph.is_identity(instruction.node)) continue;
+    Node& node = graph.graph().node(instruction.node);
     add(node.output(), node.inputs()[0]);
   }
 }
 
-void CycleView::add_readers(const Script& script, const ConcreteGraph& graph) {
-  for (std::size_t line = 0; line < script.lines.size(); ++line) {
-    const bool renames = script.lines[line].kind == StepKind::compute && graph.is_identity(script.lines[line].node);
-    for (const Value& value : reads_of(script.lines[line], graph)) {
+void CycleView::add_readers(const InstructionList& list, const ConcreteGraph& graph) {
+  for (std::size_t i = 0; i < list.instructions.size(); ++i) {
+    const Instruction& instruction = list.instructions[i];
+    const bool renames = instruction.kind == StepKind::compute && graph.is_identity(instruction.node);
+    for (const Value& value : reads_of(instruction, graph)) {
       const Value tensor = tensor_of(value);
-      first_use_.emplace(tensor, static_cast<int>(line));
+      first_use_.emplace(tensor, static_cast<int>(i));
       // Another name is no reader: whoever reads by that name is.
-      if (!renames) readers_[tensor].insert(runs_[static_cast<std::size_t>(run_of_line_[line])].section);
+      if (!renames) readers_[tensor].insert(runs_[static_cast<std::size_t>(run_of_instruction_[i])].section);
     }
   }
 }

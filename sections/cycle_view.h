@@ -10,26 +10,27 @@
 
 namespace SF_API sectionflow {
 
-/// A script of a cycle read as runs of sections: which run each line belongs to, and who reads each tensor. A tensor
-/// goes by the value that was computed; what an identity node makes of it is another name of the same tensor.
+/// An instruction list of a cycle read as runs of sections: which run each instruction belongs to, and who reads each
+/// tensor. A tensor goes by the value that was computed; what an identity node makes of it is another name of the same
+/// tensor.
 class CycleView {
  public:
-  /// A stretch of lines of one section on one side of the cycle, in the order of time.
+  /// A stretch of instructions of one section on one side of the cycle, in the order of time.
   struct Run {
     SectionIndex section = 0;
     bool is_forward = false;
-    int first_line = 0;
+    int first_instruction = 0;
   };
 
   /// `groups`: of the sections, in order.
-  CycleView(const Script& script, const ConcreteGraph& graph, const std::vector<GroupId>& groups);
+  CycleView(const InstructionList& list, const ConcreteGraph& graph, const std::vector<GroupId>& groups);
 
   /// All runs, first to last.
   const std::vector<Run>& runs() const { return runs_; }
-  /// Index of the run of a line.
-  int run_of(int line) const { return run_of_line_.at(static_cast<std::size_t>(line)); }
-  /// The run of a line.
-  const Run& run_at(int line) const { return runs_[static_cast<std::size_t>(run_of(line))]; }
+  /// Index of the run of an instruction.
+  int run_of(int instruction) const { return run_of_instruction_.at(static_cast<std::size_t>(instruction)); }
+  /// The run of an instruction.
+  const Run& run_at(int instruction) const { return runs_[static_cast<std::size_t>(run_of(instruction))]; }
   /// The section in which the value was made; kOutside for none.
   SectionIndex section_of(Value value) const;
   /// The tensor that the value is a name of.
@@ -38,16 +39,16 @@ class CycleView {
   std::vector<Value> names_of(Value tensor) const;
   /// Whether others than the section that made the tensor read it.
   bool is_border(Value tensor) const;
-  /// The first line that reads the tensor or gives it another name, or -1.
+  /// The first instruction that reads the tensor or gives it another name, or -1.
   int first_use(Value tensor) const;
 
  private:
-  void add_names(const Script& script, const ConcreteGraph& graph);
-  void add_readers(const Script& script, const ConcreteGraph& graph);
+  void add_names(const InstructionList& list, const ConcreteGraph& graph);
+  void add_readers(const InstructionList& list, const ConcreteGraph& graph);
 
   std::map<GroupId, SectionIndex> section_of_group_;
   std::vector<Run> runs_;
-  std::vector<int> run_of_line_;
+  std::vector<int> run_of_instruction_;
   std::map<Value, Value> tensor_of_;           // by names that are not the tensor's own
   std::map<Value, std::vector<Value>> names_;  // by tensor, its own not among them
   std::map<Value, std::set<SectionIndex>> readers_;

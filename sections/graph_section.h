@@ -26,7 +26,7 @@ class GraphSection {
   GroupId group() const { return group_; }
   /// Where it was opened: "section 3 'head', model.cpp:84".
   std::string place() const;
-  /// How its tensors rest: its own options, or those of TrainingOptions::sections.
+  /// Where its tensors are kept: its own options, or those of TrainingOptions::sections.
   const SectionOptions& options() const;
 
   /// Its forward operations, in the order of creation.
@@ -47,11 +47,11 @@ class GraphSection {
   const std::vector<Operation>& training_operations() const;
 
   /// Chooses what is there for its backward run: all of tensors_to_feed(), and any other forward values, which then
-  /// rest in device memory from the forward pass on instead of being computed again. Throws: ArgumentError naming a
+  /// stay on the device from the forward pass on instead of being computed again. Throws: ArgumentError naming a
   /// tensor of tensors_to_feed() that is missing, or one that is no forward value.
   void set_tensors_to_feed(std::vector<Value> values, Hold hold = Hold::next_cycle);
-  /// Chooses what its backward run keeps: all of tensors_to_cache(), and any other backward values, which then rest in
-  /// device memory to the end of the cycle. Throws: as set_tensors_to_feed.
+  /// Chooses what its backward run keeps: all of tensors_to_cache(), and any other backward values, which then stay
+  /// on the device to the end of the cycle. Throws: as set_tensors_to_feed.
   void set_tensors_to_cache(std::vector<Value> values, Hold hold = Hold::next_cycle);
 
  private:

@@ -350,7 +350,7 @@ std::vector<HostTensor> GraphSectionManager::full_cycle(Session& session, const 
     check_prepared("run_full_cycle");
     const auto placed = place_fetches(session, with_summaries(fetches));
     Executable& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
-    auto fetched = session.play(program, feeds, play_options(options));
+    auto fetched = session.execute(program, feeds, execute_options(options));
     count_runs(program.schedule, 0, static_cast<StepIndex>(program.schedule.steps.size()));
     forget_next_cycle_choices();
     if (keep_summaries_) {

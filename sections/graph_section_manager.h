@@ -80,7 +80,7 @@ struct GradientSummary {
 /// result is bit for bit that of training the whole graph.
 ///
 /// Use: open sections while building, then add_training_ops, prepare_training, and run_full_cycle for each batch.
-/// Allowed, and said by plan(): a tensor that sections far apart read (it rests once), a variable of several sections
+/// Allowed, and said by plan(): a tensor that sections far apart read (it is kept once), a variable of several sections
 /// (its gradients are summed once), random operations outside of all sections (drawn once a cycle), a loss outside of
 /// all sections or not in the last (later sections get no gradient), an empty section (dropped from the plan).
 /// Threads: one at a time; a second that comes in is refused. The graph must outlive it, and it its open sections.
@@ -94,7 +94,7 @@ class GraphSectionManager {
   /// Opens the next section, as in `{ auto section = manager.new_section(); x = relu(x); ... }`.
   /// Throws: ArgumentError inside another section, for a name that is taken, and after prepare_training().
   [[nodiscard]] SectionScope new_section(std::string name = {}, Where where = Where::here());
-  /// Opens a section whose tensors rest as its options say, whatever TrainingOptions::sections says.
+  /// Opens a section whose tensors are kept as its options say, whatever TrainingOptions::sections says.
   /// Throws: as above; ArgumentError for a prefetch below 0.
   [[nodiscard]] SectionScope new_section(std::string name, SectionOptions options, Where where = Where::here());
   /// All sections in order.
@@ -123,7 +123,7 @@ class GraphSectionManager {
   bool is_prepared() const { return prepared_; }
 
   /// How fast the machine is (measure_profile): cycles compiled from here on decide by it what is computed again and
-  /// what travels, where the policies leave that open. Without one by the nominal machine's.
+  /// what is offloaded, where the policies leave that open. Without one by the nominal machine's.
   void set_profile(Profile profile);
   /// Replaces TrainingOptions::sections for cycles that begin from here on; the graph stays as it is.
   /// Throws: ArgumentError as prepare_training.
@@ -169,8 +169,8 @@ class GraphSectionManager {
   /// Forgets the pending forward pass.
   void discard_forward(Session& session) { session.discard_forward_half(); }
 
-  /// Compiles a full cycle without running it. The report's notes tell what rests how long, and what is allowed but
-  /// worth knowing.
+  /// Compiles a full cycle without running it. The report's notes tell what is offloaded, and what is allowed but worth
+  /// knowing.
   ProgramReport plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
                      Where where = Where::here());
 
@@ -226,7 +226,7 @@ class GraphSectionManager {
                                        const CycleOptions& options, Where where);
   std::vector<std::vector<HostTensor>> backward_pass(Session& session, const std::vector<std::vector<Value>>& fetches,
                                                      const CycleOptions& options, Where where);
-  PlayOptions play_options(const CycleOptions& options) const { return {verbose_, options.verbose_timing}; }
+  ExecuteOptions execute_options(const CycleOptions& options) const { return {verbose_, options.verbose_timing}; }
   std::vector<CycleFetch> place_backward_fetches(const Session& session,
                                                  const std::vector<std::vector<Value>>& fetches) const;
   Executable& backward_program(Session& session, const ForwardHalf& begun, const std::vector<CycleFetch>& fetches);

@@ -17,9 +17,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kCostOfHiddenCopy = 0.15;
 /// Stretches of time into which a cycle is cut while choosing.
 constexpr std::size_t kMostMoments = 256;
-/// Rooms on the device that are chosen for, in equal steps up to what is alive when everything stays; and on the host,
-/// up to what all that may travel takes.
-constexpr int kRooms = 32, kHostRooms = 4;
+/// Capacities of the device that are chosen for, in equal steps up to what is alive when everything stays; and of the
+/// host, up to what all that may be offloaded takes.
+constexpr int kCapacities = 32, kHostCapacities = 4;
 /// What sums of the same times differ by.
 constexpr double kRounding = 1e-9;
 
@@ -33,13 +33,13 @@ struct Escape {
 struct Candidate {
   std::vector<Value> names{};
   std::size_t bytes = 0;
-  Escape recompute{}, travel{};
+  Escape recompute{}, offload{};
 };
 
 /// What becomes of the candidates.
 struct Choice {
-  std::set<Value> dropped;     ///< computed again
-  std::set<Value> travelling;  ///< in host memory in between
+  std::set<Value> dropped;    ///< computed again
+  std::set<Value> offloaded;  ///< in host memory in between
   auto operator<=>(const Choice&) const = default;
 };
 
@@ -57,16 +57,17 @@ class InteriorSearch {
     }
   }
 
-  /// Rooms depend on the cycle alone, and what is chosen for them does too. A budget takes the best of what its rooms
-  /// give, as planned for all of it: a larger one has the same and more, and planned for more. Nothing that might be
-  /// better is left out: a choice is passed over only where its kernels alone take as long as the best so far.
-  Script best() {
-    const CycleScript everything = write_section_schedule(tools_.graph(), all_);
-    const CycleScript least = write_section_schedule(tools_.graph(), none_);
+  /// Capacities depend on the cycle alone, and what is chosen for them does too. A budget takes the best of what the
+  /// capacities within it give, as planned for all of it: a larger one has the same and more, and planned for more.
+  /// Nothing that might be better is left out: a choice is passed over only where its kernels alone take as long as the
+  /// best so far.
+  InstructionList best() {
+    const CycleInstructions everything = write_section_schedule(tools_.graph(), all_);
+    const CycleInstructions least = write_section_schedule(tools_.graph(), none_);
     measure_nodes(everything, least);
-    const bool whole_fits = try_script(everything.script, all_, {}, true);
-    if (!whole_fits || may_help(least_seconds(everything.script) * (1 + kRounding))) {
-      const bool smallest_fits = try_script(least.script, none_, {}, false);
+    const bool whole_fits = try_instructions(everything.list, all_, {}, true);
+    if (!whole_fits || may_help(least_seconds(everything.list) * (1 + kRounding))) {
+      const bool smallest_fits = try_instructions(least.list, none_, {}, false);
       if (whole_fits || smallest_fits) {
         find_candidates(everything, least);
         search(everything);
@@ -75,12 +76,12 @@ class InteriorSearch {
     tools_.predicted_seconds = best_.seconds;
     tools_.least_device_bytes = best_.fits ? 0 : best_.device_peak_bytes;
     for (std::string& note : best_.notes) tools_.notes.push_back(std::move(note));
-    return std::move(best_.script);
+    return std::move(best_.list);
   }
 
  private:
   struct Result {
-    Script script{};
+    InstructionList list{};
     std::vector<std::string> notes{};
     bool fits = false;
     std::size_t device_peak_bytes = 0;
@@ -92,14 +93,14 @@ class InteriorSearch {
     }
   };
 
-  /// Whether a script fits with its rests; the best so far is remembered.
-  bool try_script(const Script& script, const CycleRequest& request, const std::set<Value>& travelling,
-                  bool only_forced) {
+  /// Whether an instruction list fits with its offloads; the best so far is remembered.
+  bool try_instructions(const InstructionList& list, const CycleRequest& request, const std::set<Value>& offloaded,
+                        bool only_forced) {
     const std::vector<std::string> notes = tools_.notes;
-    Result result{.script = with_rests(script, tools_, request, policies_, travelling, only_forced)};
+    Result result{.list = with_offloads(list, tools_, request, policies_, offloaded, only_forced)};
     result.notes.assign(tools_.notes.begin() + static_cast<std::ptrdiff_t>(notes.size()), tools_.notes.end());
     tools_.notes = notes;
-    Draft draft = tools_.draft(result.script);
+    Draft draft = tools_.draft(result.list);
     result.fits = draft.fits;
     result.device_peak_bytes =
         draft.fits || tools_.least_device_bytes == 0 ? draft.device_peak_bytes : tools_.least_device_bytes;
@@ -108,46 +109,47 @@ class InteriorSearch {
     return draft.fits;
   }
 
-  /// Tries what is chosen for each room, the largest first.
-  void search(const CycleScript& everything) {
+  /// Tries what is chosen for each capacity, the largest first.
+  void search(const CycleInstructions& everything) {
     const std::size_t persistent = round_up(tools_.variables().end_bytes);
     if (tools_.budgets().device <= persistent) return;
     const double most = *std::max_element(live_.begin(), live_.end());
     double most_on_host = 0;
     for (const Candidate& candidate : candidates_) {
-      if (candidate.travel.seconds < kNever) most_on_host += static_cast<double>(candidate.bytes);
+      if (candidate.offload.seconds < kNever) most_on_host += static_cast<double>(candidate.bytes);
     }
     std::set<Choice> tried;
-    for (int i = kRooms; i > 0; --i) {
-      const double room = most * i / kRooms;
-      if (room > static_cast<double>(tools_.budgets().device - persistent)) continue;
-      for (int j = kHostRooms; j >= 0; --j) {
-        const double host_room = most_on_host * j / kHostRooms;
-        if (host_room > static_cast<double>(tools_.budgets().host)) continue;
-        const Choice choice = choose(room, host_room);
+    for (int i = kCapacities; i > 0; --i) {
+      const double capacity = most * i / kCapacities;
+      if (capacity > static_cast<double>(tools_.budgets().device - persistent)) continue;
+      for (int j = kHostCapacities; j >= 0; --j) {
+        const double host_capacity = most_on_host * j / kHostCapacities;
+        if (host_capacity > static_cast<double>(tools_.budgets().host)) continue;
+        const Choice choice = choose(capacity, host_capacity);
         if (tried.insert(choice).second) try_choice(everything, choice);
       }
     }
   }
 
-  void try_choice(const CycleScript& everything, const Choice& choice) {
+  void try_choice(const CycleInstructions& everything, const Choice& choice) {
     CycleRequest request = none_;
     for (const Value& value : everything.kept) {
       const bool may_stay = !choice.dropped.contains(value);
       if (may_stay) request.kept_interior.insert(value);
     }
-    const CycleScript cycle = write_section_schedule(tools_.graph(), request);
-    if (may_help(least_seconds(cycle.script) * (1 + kRounding)))
-      try_script(cycle.script, request, choice.travelling, true);
+    const CycleInstructions cycle = write_section_schedule(tools_.graph(), request);
+    if (may_help(least_seconds(cycle.list) * (1 + kRounding)))
+      try_instructions(cycle.list, request, choice.offloaded, true);
   }
 
   bool may_help(double seconds) const { return !best_.fits || seconds < best_.seconds; }
 
-  /// What a cycle takes without any travels.
-  double least_seconds(const Script& script) const {
+  /// What a cycle takes without any transfers.
+  double least_seconds(const InstructionList& list) const {
     double seconds = feed_seconds_;
-    for (const ScriptLine& line : script.lines) {
-      const auto known = line.kind == StepKind::compute ? node_seconds_.find(line.node) : node_seconds_.end();
+    for (const Instruction& instruction : list.instructions) {
+      const auto known =
+          instruction.kind == StepKind::compute ? node_seconds_.find(instruction.node) : node_seconds_.end();
       if (known != node_seconds_.end()) seconds += known->second;
     }
     return seconds;
@@ -155,35 +157,35 @@ class InteriorSearch {
 
   // ---- What may be chosen.
 
-  void find_candidates(const CycleScript& everything, const CycleScript& least) {
-    const Draft draft = tools_.draft(everything.script);
-    const CycleView view(everything.script, tools_.graph(), all_.groups);
+  void find_candidates(const CycleInstructions& everything, const CycleInstructions& least) {
+    const Draft draft = tools_.draft(everything.list);
+    const CycleView view(everything.list, tools_.graph(), all_.groups);
     const std::set<Value> nothing;
-    const RestRules rules(view, policies_, nothing);
+    const OffloadRules rules(view, policies_, nothing);
     count_live_bytes(draft);
-    const auto moment_of_line = [&](int line) {
-      return moment_of(draft.schedule.step_of_line[static_cast<std::size_t>(line)]);
+    const auto moment_of_instruction = [&](int instruction) {
+      return moment_of(draft.schedule.step_of_instruction[static_cast<std::size_t>(instruction)]);
     };
     for (const IdleStretch& stretch : idle_stretches(draft)) {
       const Value tensor = view.tensor_of(stretch.value);
       if (!rules.crosses(stretch) || tensor.node().op().is_brought_in()) continue;
       Candidate candidate{.names = view.names_of(tensor), .bytes = round_up(stretch.bytes)};
-      const std::size_t begin = moment_of_line(stretch.begin) + 1;
-      const int back = view.runs()[static_cast<std::size_t>(view.run_of(stretch.end))].first_line;
+      const std::size_t begin = moment_of_instruction(stretch.begin) + 1;
+      const int back = view.runs()[static_cast<std::size_t>(view.run_of(stretch.end))].first_instruction;
       const double seconds = recompute_seconds(candidate.names, everything, least);
-      if (seconds < kNever) candidate.recompute = {seconds, begin, moment_of_line(back)};
+      if (seconds < kNever) candidate.recompute = {seconds, begin, moment_of_instruction(back)};
       if (rules.placement(stretch) == Placement::automatic) {
         const int earliest = std::min(rules.earliest_return(stretch), stretch.end);
-        candidate.travel = {travel_seconds(stretch.bytes), begin, moment_of_line(earliest)};
+        candidate.offload = {transfer_seconds(stretch.bytes), begin, moment_of_instruction(earliest)};
       }
-      if (seconds < kNever || candidate.travel.seconds < kNever) candidates_.push_back(std::move(candidate));
+      if (seconds < kNever || candidate.offload.seconds < kNever) candidates_.push_back(std::move(candidate));
     }
   }
 
   /// How long each node takes, for the first time or again, whichever is shorter; and all feeds and fetches.
-  void measure_nodes(const CycleScript& everything, const CycleScript& least) {
-    for (const CycleScript* cycle : {&everything, &least}) {
-      const Draft draft = tools_.draft(cycle->script);
+  void measure_nodes(const CycleInstructions& everything, const CycleInstructions& least) {
+    for (const CycleInstructions* cycle : {&everything, &least}) {
+      const Draft draft = tools_.draft(cycle->list);
       const auto seconds = times_.of(draft.schedule);
       for (std::size_t i = 0; i < seconds.size(); ++i) {
         const Step& step = draft.schedule.steps[i];
@@ -197,8 +199,8 @@ class InteriorSearch {
   }
 
   /// What it takes to compute a tensor again while all others of the interior stay; kNever if it cannot be.
-  double recompute_seconds(const std::vector<Value>& names, const CycleScript& everything,
-                           const CycleScript& least) const {
+  double recompute_seconds(const std::vector<Value>& names, const CycleInstructions& everything,
+                           const CycleInstructions& least) const {
     std::set<Value> kept = everything.kept;
     bool is_interior = false;
     for (const Value& name : names) {
@@ -221,7 +223,7 @@ class InteriorSearch {
     return seconds;
   }
 
-  double travel_seconds(std::size_t bytes) const {
+  double transfer_seconds(std::size_t bytes) const {
     const double seconds = times_.transfer(StepKind::copy_out, bytes) + times_.transfer(StepKind::copy_in, bytes);
     return tools_.carrier() == CopyCarrier::threads ? seconds * kCostOfHiddenCopy : seconds;
   }
@@ -252,19 +254,19 @@ class InteriorSearch {
   struct Bid {
     double rate = 0;
     std::size_t candidate = 0;
-    bool travels = false;
+    bool offloads = false;
     bool operator<(const Bid& other) const {
       if (rate != other.rate) return rate < other.rate;
-      return std::pair(candidate, travels) > std::pair(other.candidate, other.travels);
+      return std::pair(candidate, offloads) > std::pair(other.candidate, other.offloads);
     }
   };
   const Escape& escape_of(const Bid& bid) const {
-    return bid.travels ? candidates_[bid.candidate].travel : candidates_[bid.candidate].recompute;
+    return bid.offloads ? candidates_[bid.candidate].offload : candidates_[bid.candidate].recompute;
   }
 
   /// Frees tensors one after the other, always what takes the least time for the bytes that are too many, until no
-  /// moment has more than `room` alive or nothing helps any more.
-  Choice choose(double room, double host_room) const {
+  /// moment has more than `capacity` alive or nothing helps any more.
+  Choice choose(double capacity, double host_capacity) const {
     Choice choice;
     std::vector<double> live = live_;
     std::vector<bool> gone(candidates_.size(), false);
@@ -272,11 +274,11 @@ class InteriorSearch {
     const auto offer = [&](Bid bid) {
       const Escape& escape = escape_of(bid);
       if (escape.seconds == kNever) return;
-      bid.rate = relief(live, escape, candidates_[bid.candidate].bytes, room) / (escape.seconds + 1e-9);
+      bid.rate = relief(live, escape, candidates_[bid.candidate].bytes, capacity) / (escape.seconds + 1e-9);
       if (bid.rate > 0) bids.push(bid);
     };
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      for (bool travels : {false, true}) offer({0, i, travels});
+      for (bool offloads : {false, true}) offer({0, i, offloads});
     }
     double on_host = 0;
     while (!bids.empty()) {
@@ -284,25 +286,25 @@ class InteriorSearch {
       bids.pop();
       const Candidate& candidate = candidates_[bid.candidate];
       const auto bytes = static_cast<double>(candidate.bytes);
-      if (gone[bid.candidate] || (bid.travels && on_host + bytes > host_room)) continue;
+      if (gone[bid.candidate] || (bid.offloads && on_host + bytes > host_capacity)) continue;
       const Escape& escape = escape_of(bid);
-      if (relief(live, escape, candidate.bytes, room) / (escape.seconds + 1e-9) < bid.rate) {
+      if (relief(live, escape, candidate.bytes, capacity) / (escape.seconds + 1e-9) < bid.rate) {
         offer(bid);
         continue;
       }
       gone[bid.candidate] = true;
       for (std::size_t moment = escape.first; moment < escape.last; ++moment) live[moment] -= bytes;
-      if (bid.travels) on_host += bytes;
-      (bid.travels ? choice.travelling : choice.dropped).insert(candidate.names.begin(), candidate.names.end());
+      if (bid.offloads) on_host += bytes;
+      (bid.offloads ? choice.offloaded : choice.dropped).insert(candidate.names.begin(), candidate.names.end());
     }
     return choice;
   }
 
   /// By how much what is too much gets less, summed over the moments.
-  static double relief(const std::vector<double>& live, const Escape& escape, std::size_t bytes, double room) {
+  static double relief(const std::vector<double>& live, const Escape& escape, std::size_t bytes, double capacity) {
     double sum = 0;
     for (std::size_t moment = escape.first; moment < escape.last; ++moment) {
-      sum += std::clamp(live[moment] - room, 0.0, static_cast<double>(bytes));
+      sum += std::clamp(live[moment] - capacity, 0.0, static_cast<double>(bytes));
     }
     return sum;
   }
@@ -322,7 +324,7 @@ class InteriorSearch {
 
 }  // namespace
 
-Script search_interior(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies) {
+InstructionList search_interior(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies) {
   return InteriorSearch(tools, request, policies).best();
 }
 

@@ -4,14 +4,14 @@
 
 namespace sectionflow {
 
-/// Writes the script of a cycle some of whose sections have InteriorPolicy::automatic: of their interiors, and of
-/// border tensors that may travel, as much stays on the device as the budgets leave room for; the rest is computed
-/// again or rests in host memory, what saves most room for the least time first.
+/// Writes the instruction list of a cycle some of whose sections have InteriorPolicy::automatic: of their interiors,
+/// and of border tensors that may be offloaded, as much stays on the device as the budgets leave room for; the rest is
+/// computed again or offloaded to host memory, what frees most bytes for the least time first.
 ///
 /// More device or host memory never makes a cycle that is predicted to be slower, or one that does not fit.
 ///
 /// A budget in which neither everything that stays nor everything that goes fits is refused, whatever lies between: so
 /// the smallest budget does not depend on the search.
-Script search_interior(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies);
+InstructionList search_interior(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies);
 
 }  // namespace sectionflow

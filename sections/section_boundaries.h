@@ -10,7 +10,7 @@
 namespace SF_API sectionflow {
 
 /// What crosses the borders of one section, each value once, in the order of creation. Variables and constants, which
-/// are at home in the session and the graph, do not count.
+/// belong to the session and the graph, do not count.
 struct SectionBoundary {
   std::vector<Value> incoming;          ///< inputs of its forward operations that are made elsewhere
   std::vector<Value> tensors_to_feed;   ///< incoming, and what other sections' backward runs provide for its own

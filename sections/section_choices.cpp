@@ -1,4 +1,4 @@
-// The user's words about how tensors rest: checked, and brought together.
+// What the user says about where tensors are kept: checked, and brought together.
 
 #include <glog/logging.h>
 
@@ -61,7 +61,7 @@ void GraphSectionManager::check_disk(const Session& session, const char* call) c
     bool wants_disk = options.borders == BorderPolicy::disk;
     for (const auto& named : options.tensors) wants_disk = wants_disk || named.second == BorderPolicy::disk;
     SF_CHECK(!wants_disk, ArgumentError, call, ": the options of ", whose,
-             " let tensors rest on disk, and the session has no disk tier",
+             " offload tensors to disk, and the session has no disk tier",
              hint("give SessionOptions::disk the bytes that it may use, or take BorderPolicy::host"));
   };
   for (const auto& section : sections_) check(section->options(), section->place());

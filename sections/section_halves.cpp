@@ -31,8 +31,8 @@ std::vector<HostTensor> GraphSectionManager::forward_pass(Session& session, cons
       fetch.run = kForwardPass;
     }
     Executable& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
-    auto fetched = session.play_forward_half(program, feeds, play_options(options),
-                                             ForwardHalf{identity_, training_, num_choices_, &program});
+    auto fetched = session.execute_forward_half(program, feeds, execute_options(options),
+                                                ForwardHalf{identity_, training_, num_choices_, &program});
     count_runs(program.schedule, 0, program.schedule.half);
     return fetched;
   });
@@ -72,7 +72,7 @@ Executable& GraphSectionManager::backward_program(Session& session, const Forwar
   const CyclePolicies rules = policies();
   const Signature& signature = forward.signature;
   return session.program(key + " | " + signature.text(), signature, fetches.size(),
-                         [&](PlanningTools& tools) { return write_rest_of_cycle(tools, request, entries, rules); });
+                         [&](PlanningTools& tools) { return write_second_half(tools, request, entries, rules); });
 }
 
 std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(Session& session,
@@ -91,13 +91,13 @@ std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(Session&
     session.check_nodes(*forward);
     const std::vector<CycleFetch> placed = place_backward_fetches(session, fetches);
     Executable* instead = placed.empty() ? nullptr : &backward_program(session, *begun, placed);
-    const Schedule& played = instead != nullptr ? instead->schedule : forward->schedule;
-    const StepIndex first = instead != nullptr ? 0 : played.half;
-    // Room for the results before anything runs.
+    const Schedule& schedule = instead != nullptr ? instead->schedule : forward->schedule;
+    const StepIndex first = instead != nullptr ? 0 : schedule.half;
+    // Memory for the results is taken before anything runs.
     std::vector<std::vector<HostTensor>> result(fetches.size());
     for (std::size_t k = 0; k < fetches.size(); ++k) result[k].reserve(fetches[k].size());
-    auto flat = session.play_backward_half(instead, play_options(options));
-    count_runs(played, first, static_cast<StepIndex>(played.steps.size()));
+    auto flat = session.execute_backward_half(instead, execute_options(options));
+    count_runs(schedule, first, static_cast<StepIndex>(schedule.steps.size()));
     forget_next_cycle_choices();
 
     std::size_t next = 0;

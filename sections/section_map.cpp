@@ -137,7 +137,7 @@ SectionIndex evaluation_run(const SectionMap& map, Value fetch) {
     if (!seen.insert(node.id()).second) continue;
     for (const Value& input : possible_reads(node)) {
       const SectionIndex section = map.section[input.node().id()];
-      // A variable's home is the session, wherever it was made.
+      // A variable belongs to the session, wherever it was made.
       if (is_variable(input)) continue;
       if (section == kOutside) {
         pending.push_back(&input.node());

@@ -7,7 +7,7 @@
 
 namespace SF_API sectionflow {
 
-/// Where a tensor that crosses section borders rests between the forward pass and the backward run that reads it.
+/// Where a tensor that crosses section borders is kept between the forward pass and the backward run that reads it.
 enum class BorderPolicy {
   automatic,  ///< on the device if the budget leaves room, else in host memory, else on disk
   keep,       ///< on the device
@@ -19,15 +19,15 @@ enum class BorderPolicy {
 enum class InteriorPolicy {
   recompute,  ///< they are dropped and computed again: least memory
   keep,       ///< they stay on the device: least time
-  swap,       ///< they rest in host memory until the backward run reads them
-  automatic,  ///< as many stay as the budget leaves room for; the others travel or are computed again, whichever is
-              ///< less
+  swap,       ///< they are offloaded to host memory until the backward run reads them
+  automatic,  ///< as many stay as the budget leaves room for; the others are offloaded or computed again, whichever
+              ///< takes less
 };
 
-/// How the tensors of one section rest. The results are the same bits whatever is chosen.
+/// Where the tensors of one section are kept. The results are the same bits whatever is chosen.
 struct SectionOptions {
   /// Of what the section makes for others, and what these read from it. A section with `keep` whose interior is
-  /// recomputed or kept copies nothing; with any other choice what does not fit may travel, the interior included.
+  /// recomputed or kept copies nothing; otherwise what does not fit may be offloaded, the interior included.
   BorderPolicy borders = BorderPolicy::automatic;
   /// By the names of tensors that the section makes or reads; wins over `borders`. Naming a tensor of the interior
   /// keeps it, there or elsewhere, instead of computing it again. Where sections differ, the one that makes the tensor

@@ -27,7 +27,7 @@ Placement placement_of(BorderPolicy policy) {
   throw InternalError("placement_of: unknown policy");
 }
 
-/// Mean and variance of a normalisation, and their like: too small to be worth a journey.
+/// Mean and variance of a normalisation, and their like: too small to be worth a transfer.
 bool is_statistic(Value value) {
   const auto& kept = value.node().op().kept_outputs;
   return std::find(kept.begin(), kept.end(), value.output()) != kept.end();
@@ -44,44 +44,45 @@ std::string advice_for(const CyclePolicies& policies) {
   for (const auto& named : policies.tensors) still_borders = still_borders || named.second == BorderPolicy::keep;
   std::string advice;
   if (still_borders)
-    advice += "let border tensors rest in host memory (SectionOptions{.borders = BorderPolicy::automatic}), ";
+    advice += "offload border tensors to host memory (SectionOptions{.borders = BorderPolicy::automatic}), ";
   if (still_interior) advice += "drop interiors (SectionOptions{.interior = InteriorPolicy::automatic}), ";
   return advice + "cut the graph into more sections near this step, or make the batch smaller";
 }
 
-/// A line to come before another.
+/// An instruction to come before another.
 struct Insertion {
   int place = 0;
-  ScriptLine line;
+  Instruction instruction;
 };
 
-/// The script with the lines that bring entries back to the device which rest elsewhere; `prefetch` as the policies
-/// say, or else just before the first line that reads them or gives them another name.
-Script with_returns(const Script& script, const CycleView& view, const RestRules& rules, bool prefetch) {
+/// The instruction list with the instructions that copy offloaded entries back to the device: with `prefetch` as early
+/// as the policies say, or else just before the first instruction that reads them or gives them another name.
+InstructionList with_returns(const InstructionList& list, const CycleView& view, const OffloadRules& rules,
+                             bool prefetch) {
   std::set<Value> there;
-  for (const EntryValue& entry : script.entries) {
+  for (const EntryValue& entry : list.entries) {
     if (entry.tier == Tier::device) there.insert(entry.value);
   }
   std::vector<Insertion> insertions;
-  for (const EntryValue& entry : script.entries) {
+  for (const EntryValue& entry : list.entries) {
     const int use = view.first_use(view.tensor_of(entry.value));
     if (entry.tier == Tier::device || use < 0 || there.contains(entry.value)) continue;
     const int place = prefetch ? rules.earliest_return(0, use) : use;
-    const int pass = script.lines[static_cast<std::size_t>(place)].pass;
+    const int pass = list.instructions[static_cast<std::size_t>(place)].pass;
     const auto add = [&](StepKind kind) {
-      insertions.push_back({place, {.kind = kind, .fetched = entry.value, .pass = pass, .rest = entry.rest}});
+      insertions.push_back({place, {.kind = kind, .fetched = entry.value, .pass = pass, .offload = entry.offload}});
     };
     if (entry.tier == Tier::disk) add(StepKind::disk_read);
     add(StepKind::copy_in);
   }
   std::stable_sort(insertions.begin(), insertions.end(),
                    [](const Insertion& a, const Insertion& b) { return a.place < b.place; });
-  Script result{.passes = script.passes, .lines = {}, .entries = script.entries, .half = script.half};
+  InstructionList result{.passes = list.passes, .instructions = {}, .entries = list.entries, .half = list.half};
   auto next = insertions.begin();
-  for (std::size_t line = 0; line < script.lines.size(); ++line) {
-    for (; next != insertions.end() && next->place == static_cast<int>(line); ++next)
-      result.lines.push_back(next->line);
-    result.lines.push_back(script.lines[line]);
+  for (std::size_t i = 0; i < list.instructions.size(); ++i) {
+    for (; next != insertions.end() && next->place == static_cast<int>(i); ++next)
+      result.instructions.push_back(next->instruction);
+    result.instructions.push_back(list.instructions[i]);
   }
   return result;
 }
@@ -95,25 +96,25 @@ bool keeps_everything(const CyclePolicies& policies) {
                      [](const auto& named) { return named.second == BorderPolicy::keep; });
 }
 
-const BorderPolicy* RestRules::named(Value tensor) const {
+const BorderPolicy* OffloadRules::named(Value tensor) const {
   for (const Value& name : view_.names_of(tensor)) {
     if (const auto found = policies_.tensors.find(name); found != policies_.tensors.end()) return &found->second;
   }
   return nullptr;
 }
 
-bool RestRules::crosses(const IdleStretch& stretch) const {
+bool OffloadRules::crosses(const IdleStretch& stretch) const {
   return stretch.begin > 0 && view_.run_at(stretch.begin - 1).is_forward && !view_.run_at(stretch.end).is_forward;
 }
 
-Placement RestRules::placement(const IdleStretch& stretch) const {
+Placement OffloadRules::placement(const IdleStretch& stretch) const {
   const Value tensor = view_.tensor_of(stretch.value);
   const BorderPolicy* own_policy = named(tensor);
   if (own_policy != nullptr && *own_policy == BorderPolicy::keep) return Placement::keep;
   if (crosses(stretch) && !tensor.node().op().is_brought_in()) {
     if (own_policy != nullptr) return placement_of(*own_policy);
     const auto names = view_.names_of(tensor);
-    if (std::any_of(names.begin(), names.end(), [&](const Value& v) { return travelling_.contains(v); })) {
+    if (std::any_of(names.begin(), names.end(), [&](const Value& v) { return offloaded_.contains(v); })) {
       return Placement::host;
     }
     const SectionOptions& maker = policies_.of(view_.section_of(tensor));
@@ -124,29 +125,29 @@ Placement RestRules::placement(const IdleStretch& stretch) const {
   return moves_nothing(policies_.of(view_.run_at(stretch.end).section)) ? Placement::keep : Placement::automatic;
 }
 
-int RestRules::earliest_return(int begin, int reader) const {
+int OffloadRules::earliest_return(int begin, int reader) const {
   const int run = view_.run_of(reader);
   const int ahead = policies_.of(view_.runs()[static_cast<std::size_t>(run)].section).prefetch;
   if (ahead == 0) return reader;
-  return std::max(begin, view_.runs()[static_cast<std::size_t>(std::max(0, run - ahead))].first_line);
+  return std::max(begin, view_.runs()[static_cast<std::size_t>(std::max(0, run - ahead))].first_instruction);
 }
 
-Script with_rests(const Script& script, PlanningTools& tools, const CycleRequest& request,
-                  const CyclePolicies& policies, const std::set<Value>& travelling, bool only_forced) {
+InstructionList with_offloads(const InstructionList& list, PlanningTools& tools, const CycleRequest& request,
+                              const CyclePolicies& policies, const std::set<Value>& offloaded, bool only_forced) {
   tools.least_device_bytes = 0;
-  if (keeps_everything(policies)) return script;
-  const CycleView view(script, tools.graph(), request.groups);
-  const RestRules rules(view, policies, travelling);
+  if (keeps_everything(policies)) return list;
+  const CycleView view(list, tools.graph(), request.groups);
+  const OffloadRules rules(view, policies, offloaded);
   SwapRequest swaps{.profile = policies.profile};
   swaps.placement = [&](const IdleStretch& stretch) {
     const Placement placement = rules.placement(stretch);
     return only_forced && placement == Placement::automatic ? Placement::keep : placement;
   };
   swaps.earliest_return = [&](const IdleStretch& stretch) { return rules.earliest_return(stretch); };
-  return insert_swaps(script, tools, swaps);
+  return insert_swaps(list, tools, swaps);
 }
 
-Script write_cycle(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies) {
+InstructionList write_cycle(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies) {
   tools.advice = advice_for(policies);
   CycleRequest asked = request;
   bool searches = false;
@@ -159,19 +160,19 @@ Script write_cycle(PlanningTools& tools, const CycleRequest& request, const Cycl
     if (named.second != BorderPolicy::automatic) asked.kept_interior.insert(named.first);
   }
   if (searches) return search_interior(tools, asked, policies);
-  return with_rests(write_section_schedule(tools.graph(), asked).script, tools, asked, policies);
+  return with_offloads(write_section_schedule(tools.graph(), asked).list, tools, asked, policies);
 }
 
-Script write_rest_of_cycle(PlanningTools& tools, const CycleRequest& request, const std::vector<EntryValue>& entries,
-                           const CyclePolicies& policies) {
+InstructionList write_second_half(PlanningTools& tools, const CycleRequest& request,
+                                  const std::vector<EntryValue>& entries, const CyclePolicies& policies) {
   tools.advice = advice_for(policies);
-  const Script plain = write_backward_half(tools.graph(), request, entries);
+  const InstructionList plain = write_backward_half(tools.graph(), request, entries);
   const CycleView view(plain, tools.graph(), request.groups);
   const std::set<Value> nothing;
-  const RestRules rules(view, policies, nothing);
-  Script script = with_returns(plain, view, rules, true);
-  if (!tools.draft(script).fits) script = with_returns(plain, view, rules, false);
-  return with_rests(script, tools, request, policies);
+  const OffloadRules rules(view, policies, nothing);
+  InstructionList list = with_returns(plain, view, rules, true);
+  if (!tools.draft(list).fits) list = with_returns(plain, view, rules, false);
+  return with_offloads(list, tools, request, policies);
 }
 
 }  // namespace sectionflow

@@ -13,7 +13,7 @@
 
 namespace SF_API sectionflow {
 
-/// How the tensors of a cycle rest: what the user said, section by section.
+/// Where the tensors of a cycle are kept: what the user said, section by section.
 struct CyclePolicies {
   std::vector<SectionOptions> sections{};   ///< in order
   SectionOptions outside{};                 ///< of what stands outside of all sections
@@ -28,16 +28,16 @@ struct CyclePolicies {
 /// Whether no tensor of the cycle may leave the device.
 bool keeps_everything(const CyclePolicies& policies);
 
-/// Says for each idle stretch of one script of a cycle where the tensor rests.
-class RestRules {
+/// Says for each idle stretch of one instruction list of a cycle where the tensor is kept.
+class OffloadRules {
  public:
-  /// `travelling`: tensors, by any name, that rest in host memory between forward pass and backward run though no
-  /// policy of the user forces them to. All must outlive it.
-  RestRules(const CycleView& view, const CyclePolicies& policies, const std::set<Value>& travelling)
-      : view_(view), policies_(policies), travelling_(travelling) {}
+  /// `offloaded`: tensors, by any name, that are offloaded to host memory between forward pass and backward run though
+  /// no policy of the user forces them to be. All must outlive it.
+  OffloadRules(const CycleView& view, const CyclePolicies& policies, const std::set<Value>& offloaded)
+      : view_(view), policies_(policies), offloaded_(offloaded) {}
 
   Placement placement(const IdleStretch& stretch) const;
-  /// The first line before which the tensor may come back for its reader.
+  /// The first instruction before which the tensor may come back for its reader.
   int earliest_return(const IdleStretch& stretch) const { return earliest_return(stretch.begin, stretch.end); }
   int earliest_return(int begin, int reader) const;
   /// Whether the tensor waits from the forward pass for a backward run.
@@ -48,19 +48,20 @@ class RestRules {
 
   const CycleView& view_;
   const CyclePolicies& policies_;
-  const std::set<Value>& travelling_;
+  const std::set<Value>& offloaded_;
 };
 
-/// The script with rests as the policies say; `only_forced`: without those that the budgets alone ask for.
-Script with_rests(const Script& script, PlanningTools& tools, const CycleRequest& request,
-                  const CyclePolicies& policies, const std::set<Value>& travelling = {}, bool only_forced = false);
+/// The instruction list with offloads as the policies say; `only_forced`: without those that the budgets alone ask for.
+InstructionList with_offloads(const InstructionList& list, PlanningTools& tools, const CycleRequest& request,
+                              const CyclePolicies& policies, const std::set<Value>& offloaded = {},
+                              bool only_forced = false);
 
-/// Writes the script of a full cycle whose tensors rest as the policies say.
-Script write_cycle(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies);
+/// Writes the instruction list of a full cycle whose tensors are kept as the policies say.
+InstructionList write_cycle(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies);
 
-/// Writes the backward half alone, for a cycle whose forward half has left `entries`, in whatever tier: what rests
-/// elsewhere is brought back for its first reader.
-Script write_rest_of_cycle(PlanningTools& tools, const CycleRequest& request, const std::vector<EntryValue>& entries,
-                           const CyclePolicies& policies);
+/// Writes the backward half alone, for a cycle whose forward half has left `entries`, in whatever tier: what is
+/// offloaded is copied back for its first reader.
+InstructionList write_second_half(PlanningTools& tools, const CycleRequest& request,
+                                  const std::vector<EntryValue>& entries, const CyclePolicies& policies);
 
 }  // namespace sectionflow

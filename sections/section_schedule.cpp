@@ -32,18 +32,18 @@ class CycleWriter {
     find_fetch_only();
   }
 
-  CycleScript full_cycle() {
+  CycleInstructions full_cycle() {
     settle_map({request_.held.until_backward.begin(), request_.held.until_backward.end()});
     settle_kept();
     write_forward();
-    script_.half = static_cast<int>(script_.lines.size());
+    list_.half = static_cast<int>(list_.instructions.size());
     for (SectionIndex run = last_; run >= 0; --run) write_backward(run);
     hold_to_end();
-    return {std::move(script_), std::move(kept_)};
+    return {std::move(list_), std::move(kept_)};
   }
 
-  Script backward_half(const std::vector<EntryValue>& entries) {
-    script_.entries = entries;
+  InstructionList backward_half(const std::vector<EntryValue>& entries) {
+    list_.entries = entries;
     std::set<Value> left;
     for (const EntryValue& entry : entries) {
       left.insert(entry.value);
@@ -54,7 +54,7 @@ class CycleWriter {
     settle_map(left);
     for (SectionIndex run = last_; run >= 0; --run) write_backward(run);
     hold_to_end();
-    return std::move(script_);
+    return std::move(list_);
   }
 
  private:
@@ -64,8 +64,7 @@ class CycleWriter {
   }
 
   /// Forward nodes that a run executes although they are of a higher section, as fetches may want, read variables
-  /// there: maps the nodes until the updates wait for all of these. `kept` rests from the forward pass whatever is
-  /// asked for.
+  /// there: maps the nodes until the updates wait for all of these. `kept` is kept from the forward pass in any case.
   void settle_map(const std::set<Value>& kept) {
     std::map<NodeId, SectionIndex> executed_lower;
     for (bool changed = true; changed;) {
@@ -103,7 +102,7 @@ class CycleWriter {
     }
   }
 
-  // ---- What rests from the forward pass to the backward runs.
+  // ---- What is kept from the forward pass to the backward runs.
 
   /// Finds the forward values that backward runs read and that are not computed again there: tensors that cross
   /// borders, the last section's interior, what stands outside, kept statistics.
@@ -217,7 +216,7 @@ class CycleWriter {
     }
   }
 
-  /// The nodes to compute for `pending`: what they read and wait for, as far as it does not come from home.
+  /// The nodes to compute for `pending`: what they read and wait for, as far as it is not brought in.
   std::vector<bool> forward_closure(std::vector<NodeId> pending) const {
     std::vector<bool> wanted(needed_.size(), false);
     while (!pending.empty()) {
@@ -263,7 +262,7 @@ class CycleWriter {
     begin_pass(again ? Pass::Kind::recompute : Pass::Kind::backward, run);
     for (NodeId id : plan.recomputed) emit_recomputed(id);
     if (again) begin_pass(Pass::Kind::backward, run);
-    const std::size_t first = script_.lines.size();
+    const std::size_t first = list_.instructions.size();
     for (std::size_t i = 0; i < request_.fetches.size(); ++i) {
       const CycleFetch& fetch = request_.fetches[i];
       const NodeId id = fetch.value.node().id();
@@ -272,12 +271,11 @@ class CycleWriter {
     }
     std::vector<NodeId> updates;
     for (NodeId id : plan.backward) {
+      bring_in_reads(id);
       if (graph_.graph().node(id).op().is_update()) {
         updates.push_back(id);
-        bring_in_reads(id);
         continue;
       }
-      bring_in_reads(id);
       emit({.kind = StepKind::compute, .node = id, .pass = current_pass()});
       emit_fetches_of(id, run);
     }
@@ -300,43 +298,45 @@ class CycleWriter {
     }
   }
 
-  /// Puts an update just behind the last line of this run that it must follow: what it reads, readers of the variables
-  /// that it changes, earlier updates of them.
+  /// Puts an update just behind the last instruction of this run that it must follow: what it reads, readers of the
+  /// variables that it changes, earlier updates of them.
   void insert_update(NodeId id, std::size_t first) {
     const Node& node = graph_.graph().node(id);
     std::set<NodeId> changed;
     for (int index : node.op().updated_inputs) changed.insert(node.inputs()[index].node().id());
     std::size_t position = first;
-    for (std::size_t line = first; line < script_.lines.size(); ++line) {
-      if (must_follow(node, changed, script_.lines[line])) position = line + 1;
+    for (std::size_t i = first; i < list_.instructions.size(); ++i) {
+      if (must_follow(node, changed, list_.instructions[i])) position = i + 1;
     }
-    const ScriptLine update{.kind = StepKind::compute, .node = id, .pass = current_pass()};
-    script_.lines.insert(script_.lines.begin() + static_cast<std::ptrdiff_t>(position), update);
+    const Instruction update{.kind = StepKind::compute, .node = id, .pass = current_pass()};
+    list_.instructions.insert(list_.instructions.begin() + static_cast<std::ptrdiff_t>(position), update);
   }
 
-  bool must_follow(const Node& update, const std::set<NodeId>& changed, const ScriptLine& line) const {
-    if (line.kind == StepKind::fetch || line.kind == StepKind::hold) return changed.contains(line.fetched.node().id());
+  bool must_follow(const Node& update, const std::set<NodeId>& changed, const Instruction& instruction) const {
+    if (instruction.kind == StepKind::fetch || instruction.kind == StepKind::hold)
+      return changed.contains(instruction.fetched.node().id());
     for (const Value& value : graph_.reads(update.id())) {
-      if (value.node().id() == line.node) return true;
+      if (value.node().id() == instruction.node) return true;
     }
     const auto& controls = update.control_inputs();
-    if (std::any_of(controls.begin(), controls.end(), [&](const Node* n) { return n->id() == line.node; })) return true;
-    if (line.kind != StepKind::compute) return false;
-    const auto& reads = graph_.reads(line.node);
+    if (std::any_of(controls.begin(), controls.end(), [&](const Node* n) { return n->id() == instruction.node; }))
+      return true;
+    if (instruction.kind != StepKind::compute) return false;
+    const auto& reads = graph_.reads(instruction.node);
     if (std::any_of(reads.begin(), reads.end(), [&](const Value& v) { return changed.contains(v.node().id()); }))
       return true;
-    const Node& other = graph_.graph().node(line.node);
+    const Node& other = graph_.graph().node(instruction.node);
     return std::any_of(other.op().updated_inputs.begin(), other.op().updated_inputs.end(),
                        [&](int index) { return changed.contains(other.inputs()[index].node().id()); });
   }
 
-  // ---- Lines.
+  // ---- Instructions.
 
-  void begin_pass(Pass::Kind kind, SectionIndex section) { script_.passes.push_back({kind, section}); }
-  int current_pass() const { return static_cast<int>(script_.passes.size()) - 1; }
-  /// Forgets what has been brought in from home: it is brought in again when it is read.
+  void begin_pass(Pass::Kind kind, SectionIndex section) { list_.passes.push_back({kind, section}); }
+  int current_pass() const { return static_cast<int>(list_.passes.size()) - 1; }
+  /// Forgets what has been brought in: it is brought in again when it is read.
   void begin_context() { brought_in_.clear(); }
-  void emit(ScriptLine line) { script_.lines.push_back(std::move(line)); }
+  void emit(Instruction instruction) { list_.instructions.push_back(std::move(instruction)); }
 
   void bring_in(NodeId id) {
     if (!brought_in_.insert(id).second) return;
@@ -375,12 +375,12 @@ class CycleWriter {
   SectionMap map_;
   SectionIndex last_ = 0;
 
-  std::set<Value> kept_;              // forward values that rest from the forward pass to the backward runs
+  std::set<Value> kept_;              // forward values that are kept from the forward pass to the backward runs
   std::set<Value>* asked_ = nullptr;  // while set, collects which of them are asked for
   bool kept_is_final_ = false;        // the forward pass is over: what is not kept is computed again
   std::set<NodeId> fetch_only_;       // forward nodes that only fetches of backward runs need
 
-  Script script_;
+  InstructionList list_;
   std::set<NodeId> done_forward_;
   std::set<NodeId> brought_in_;
   std::vector<bool> fed_before_;
@@ -388,12 +388,12 @@ class CycleWriter {
 
 }  // namespace
 
-CycleScript write_section_schedule(const ConcreteGraph& graph, const CycleRequest& request) {
+CycleInstructions write_section_schedule(const ConcreteGraph& graph, const CycleRequest& request) {
   return CycleWriter(graph, request).full_cycle();
 }
 
-Script write_backward_half(const ConcreteGraph& graph, const CycleRequest& request,
-                           const std::vector<EntryValue>& entries) {
+InstructionList write_backward_half(const ConcreteGraph& graph, const CycleRequest& request,
+                                    const std::vector<EntryValue>& entries) {
   return CycleWriter(graph, request).backward_half(entries);
 }
 

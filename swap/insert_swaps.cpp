@@ -6,16 +6,16 @@
 #include "swap/swap_planner.h"
 
 namespace sectionflow {
-Script insert_swaps(const Script& script, PlanningTools& tools, const SwapRequest& request) {
+InstructionList insert_swaps(const InstructionList& list, PlanningTools& tools, const SwapRequest& request) {
   const Profile nominal = Profile::nominal();
-  SwapPlanner planner(script, tools, request, request.profile != nullptr ? *request.profile : nominal);
+  SwapPlanner planner(list, tools, request, request.profile != nullptr ? *request.profile : nominal);
   SwapPlan plan = planner.plan();
   tools.predicted_seconds = plan.prediction.seconds;
   tools.least_device_bytes = planner.smallest_budget();
   for (std::string& note : swap_notes(planner.problem(), plan.decisions, plan.prediction)) {
     tools.notes.push_back(std::move(note));
   }
-  return std::move(plan.script);
+  return std::move(plan.list);
 }
 
 }  // namespace sectionflow

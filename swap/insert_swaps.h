@@ -5,13 +5,13 @@
 
 namespace sectionflow {
 
-/// Has values rest in host memory, and on disk where that is full, so that the program fits the budgets of all tiers,
-/// and loses as little time as the profile lets expect. Automatic stretches rest only where the budgets want it; forced
-/// ones always. Where nothing fits, the result is the script that comes closest. The tools' notes tell what travels
-/// and why, and their predicted_seconds how long a cycle is going to take.
+/// Offloads values to host memory, and to disk where that is full, so that the program fits the budgets of all tiers,
+/// and loses as little time as the profile lets expect. In automatic stretches a value is offloaded only where the
+/// budgets want it; in forced ones always. Where nothing fits, the result is the instruction list that comes closest.
+/// The tools' notes tell what is offloaded and why, and their predicted_seconds how long a cycle is going to take.
 ///
-/// Deterministic: the script, the budgets and the profile decide. More device or host memory never makes a plan
-/// that is predicted to be slower, or one that does not fit.
-Script insert_swaps(const Script& script, PlanningTools& tools, const SwapRequest& request = {});
+/// Deterministic: the instruction list, the budgets and the profile decide. More device or host memory never makes a
+/// plan that is predicted to be slower, or one that does not fit.
+InstructionList insert_swaps(const InstructionList& list, PlanningTools& tools, const SwapRequest& request = {});
 
 }  // namespace sectionflow

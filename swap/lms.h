@@ -35,14 +35,14 @@ struct LmsOptions {
   /// Logs more: with debug_level 1 every edge, with 2 every node.
   bool debug = false;
   int debug_level = 1;  ///< 1 or 2
-  /// Names of the devices, for logs: a graph has one device, and its swaps rest on the host.
+  /// Names of the devices, for logs: a graph has one device, and its swaps go to the host.
   std::string cpu_device = "/cpu:0";
   std::string gpu_device{};
 
   /// Whether the graph trains: batch norms whose constant `is_training` says otherwise, and what only they feed, are
   /// neither swapped nor simulated.
   bool is_training = true;
-  /// Nodes whose outputs stay; nodes that read what was never away. By prefix of their names, by name of their op.
+  /// Nodes whose outputs stay; nodes that read what was never moved. By prefix of their names, by name of their op.
   std::set<std::string> excl_output_by_scopes{}, excl_output_by_types{};
   std::set<std::string> excl_input_by_scopes{}, excl_input_by_types{};
   /// Where one of a pair is given: only these nodes' outputs are swapped; only these read what was swapped in.
@@ -78,7 +78,7 @@ struct LmsResult {
   int swapout_threshold = -1, swapin_groupby = -1, swapin_ahead = -1, sync_mode = 0;
   std::size_t budget_bytes = 0;          ///< of the simulation, trainable variables taken off
   std::size_t simulated_peak_bytes = 0;  ///< with the parameters found
-  std::size_t host_bytes = 0;            ///< that rest on the host at once, as simulated with the parameters used
+  std::size_t host_bytes = 0;            ///< offloaded to the host at once, as simulated with the parameters used
   bool host_warning = false;             ///< the simulation needs more host memory than the limit
 
   int num_swap_outs = 0, num_swap_ins = 0;

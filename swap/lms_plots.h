@@ -10,7 +10,7 @@ std::map<int, int> edge_distances(const Graph& graph, const LmsLevels& levels);
 /// `directory`, which is made if it is missing; returns the path of the first.
 /// Throws: DataError for what cannot be written.
 std::string write_distance_histogram(const std::string& directory, const std::map<int, int>& distances);
-/// Draws host memory above device memory over the steps of a play. The file is named after the parameters, or
+/// Draws host memory above device memory over the steps of a simulation. The file is named after the parameters, or
 /// "nolms_simulator_mem_traces.svg". Throws: DataError.
 void write_memory_plot(const std::string& directory, const LmsParameters& parameters, bool without_swaps,
                        const LmsTrace& trace, std::size_t budget_bytes);

@@ -30,17 +30,17 @@ class Rewriter {
     const Value source = tensor.tensor;
     const auto group = edited_->enter_group(source.node().group());
     // From the root: an open scope of the user's does not change names.
-    const Value rest = swap_out(source, text_of("/", kOutName, tensor_name(source)));
+    const Value offloaded = swap_out(source, text_of("/", kOutName, tensor_name(source)));
     ++edit_.num_swap_outs;
     edit_.swap_out_bytes += graph_->bytes(source);
-    log_->detail(1, 2, "swap-out of ", source.name(), " ", source.type().text(), ": ", rest.name());
+    log_->detail(1, 2, "swap-out of ", source.name(), " ", source.type().text(), ": ", offloaded.name());
     for (const SwapGroup& readers : tensor.groups) {
-      const Value back = swap_in(rest, text_of("/", kInName, tensor_name(source)));
+      const Value back = swap_in(offloaded, text_of("/", kInName, tensor_name(source)));
       ++edit_.num_swap_ins;
       edit_.swap_in_bytes += graph_->bytes(source);
       log_->detail(1, 2, "swap-in of ", source.name(), " ", source.type().text(), ": ", back.name());
       for (NodeId reader : readers.destinations) connect(edited_->node(reader), source, back);
-      swap_ins_.push_back({source.node().id(), rest.node().id(), back.node().id(), readers.first()});
+      swap_ins_.push_back({source.node().id(), offloaded.node().id(), back.node().id(), readers.first()});
     }
   }
 
@@ -69,7 +69,7 @@ class Rewriter {
 
  private:
   struct SwapIn {
-    NodeId source, rest, back, reader;
+    NodeId source, offloaded, back, reader;
   };
 
   /// Every input slot that carried the tensor.

@@ -23,10 +23,10 @@ int deciding_groupby(const LmsLevels& levels, const NodeSet& destinations, int g
   return largest;
 }
 
-/// The state of one play.
-class LmsPlayer {
+/// The state of one simulation.
+class LmsSimulationRun {
  public:
-  LmsPlayer(LmsSimulator& simulator, const LmsParameters& parameters, const LmsPlayOptions& options)
+  LmsSimulationRun(LmsSimulator& simulator, const LmsParameters& parameters, const LmsSimulationOptions& options)
       : sim_(&simulator),
         parameters_(parameters),
         options_(options),
@@ -47,7 +47,7 @@ class LmsPlayer {
   void note_shared_at(int change) { noted_change_ = change; }
   const std::map<int, std::size_t>& shared_bytes() const { return shared_bytes_; }
 
-  LmsPlay play() {
+  LmsSimulation simulate() {
     for (const NodeSet& level : sim_->levels_->nodes) {
       for (NodeId id : level) {
         if (sim_->graph_->is_valid(id) && !sim_->graph_->is_trainable(id)) execute(id);
@@ -66,7 +66,7 @@ class LmsPlayer {
     bool live = false;
   };
 
-  LmsPlay finish() {
+  LmsSimulation finish() {
     result_.fits = !refused_;
     result_.host_warning = result_.host_peak_bytes > sim_->host_limit_bytes_;
     return std::move(result_);
@@ -238,8 +238,8 @@ class LmsPlayer {
 
   LmsSimulator* sim_;
   LmsParameters parameters_;
-  LmsPlayOptions options_;
-  LmsPlay result_;
+  LmsSimulationOptions options_;
+  LmsSimulation result_;
   std::vector<int> count_;  // of each tensor: readers of the first stay that are still to come
   std::vector<bool> live_;
   std::vector<int> host_count_;  // of each tensor: swap-ins still to come
@@ -286,17 +286,17 @@ std::optional<NodeId> LmsSimulator::trigger(NodeId source, NodeId destination, i
   return triggers_[key] = find_trigger(*graph_, *levels_, source, destination, ahead);
 }
 
-LmsPlay LmsSimulator::play(const LmsParameters& parameters, const LmsPlayOptions& options) {
-  return LmsPlayer(*this, parameters, options).play();
+LmsSimulation LmsSimulator::simulate(const LmsParameters& parameters, const LmsSimulationOptions& options) {
+  return LmsSimulationRun(*this, parameters, options).simulate();
 }
 
 int LmsSimulator::largest_groupby_left(const LmsParameters& parameters) {
-  const LmsPlayOptions to_the_end{.to_the_end = true};
-  LmsPlayer first(*this, parameters, to_the_end);
-  std::size_t left = first.play().peak_bytes;
-  LmsPlayer second(*this, parameters, to_the_end);
+  const LmsSimulationOptions to_the_end{.to_the_end = true};
+  LmsSimulationRun first(*this, parameters, to_the_end);
+  std::size_t left = first.simulate().peak_bytes;
+  LmsSimulationRun second(*this, parameters, to_the_end);
   second.note_shared_at(first.peak_change());
-  second.play();
+  second.simulate();
   // What a tensor takes when depends on its own swap-ins alone. So at this peak a smaller groupby takes away what it
   // groups otherwise, at most.
   const auto& shared = second.shared_bytes();

@@ -8,13 +8,13 @@
 
 namespace sectionflow {
 
-/// Memory in use after each allocation and each release of a play.
+/// Memory in use after each allocation and each release of a simulation.
 struct LmsTrace {
   std::vector<std::size_t> device, host;
 };
 
-/// What one play found.
-struct LmsPlay {
+/// What one simulation found.
+struct LmsSimulation {
   bool fits = false;
   std::size_t peak_bytes = 0;  ///< on the device; where it does not fit, up to the first refusal
   std::size_t host_peak_bytes = 0;
@@ -22,15 +22,15 @@ struct LmsPlay {
   LmsTrace trace{};           ///< if asked for
 };
 
-/// What a play is to do beside counting.
-struct LmsPlayOptions {
+/// What a simulation is to do beside counting.
+struct LmsSimulationOptions {
   bool to_the_end = false;  ///< goes on after the first refusal
   bool trace = false;
   bool on_demand =
       false;  ///< swap-ins only for their reader, swap-outs at once: no setting of the threshold needs less
 };
 
-/// Plays a graph level by level, nodes of a level by number, and counts the bytes of tensors by their readers.
+/// Simulates a graph level by level, nodes of a level by number, and counts the bytes of tensors by their readers.
 /// Trainable variables are not counted: the budget is what they leave. An allocation is refused unless some byte stays
 /// free.
 class LmsSimulator {
@@ -39,7 +39,7 @@ class LmsSimulator {
   LmsSimulator(const LmsGraph& graph, const LmsLevels& levels, LmsLog& log, std::size_t budget_bytes,
                std::size_t host_limit_bytes);
 
-  LmsPlay play(const LmsParameters& parameters, const LmsPlayOptions& options = {});
+  LmsSimulation simulate(const LmsParameters& parameters, const LmsSimulationOptions& options = {});
   /// Of parameters that do not fit: a groupby such that all above it, up to theirs, do not fit either. Sync modes 0
   /// and 1.
   int largest_groupby_left(const LmsParameters& parameters);
@@ -47,7 +47,7 @@ class LmsSimulator {
   std::size_t host_limit_bytes() const { return host_limit_bytes_; }
 
  private:
-  friend class LmsPlayer;
+  friend class LmsSimulationRun;
   std::optional<NodeId> trigger(NodeId source, NodeId destination, int ahead);
 
   const LmsGraph* graph_;

@@ -41,7 +41,7 @@ class Tuner {
       result.not_necessary = true;
       result.swapout_threshold = last_level();
       result.sync_mode = now_.sync_mode;
-      result.play = play({last_level(), 1, 0, now_.sync_mode});
+      result.simulation = simulate({last_level(), 1, 0, now_.sync_mode});
       return result;
     }
     result.fits = threshold_ ? find_with_threshold() : find_threshold();
@@ -51,7 +51,7 @@ class Tuner {
     // Sync modes 2 and 3 know neither.
     result.swapin_ahead = now_.syncs_in() ? ahead_.value_or(-1) : now_.ahead;
     result.swapin_groupby = now_.syncs_in() ? groupby_.value_or(-1) : now_.groupby;
-    result.play = play(now_);
+    result.simulation = simulate(now_);
     return result;
   }
 
@@ -76,28 +76,30 @@ class Tuner {
     groupbys_ = last_of_each(gaps, 0, last_level());
   }
 
-  LmsPlay play(const LmsParameters& parameters) { return simulator_->play(parameters, {.to_the_end = true}); }
+  LmsSimulation simulate(const LmsParameters& parameters) {
+    return simulator_->simulate(parameters, {.to_the_end = true});
+  }
 
-  /// Plays what is not known yet. A play that is part of the ancestor's search is drawn, others where they fit.
+  /// Simulates what is not known yet. What is simulated in the ancestor's search is drawn, others where they fit.
   bool fits(const LmsParameters& parameters, bool is_probe = true) {
     const auto key = std::tuple(parameters.threshold, parameters.ahead, parameters.groupby, parameters.sync_mode);
     const auto known = known_.find(key);
     if (known != known_.end()) return known->second;
     const bool draws = options_->autotune_plot && is_probe;
-    const LmsPlay played = simulator_->play(parameters, {.to_the_end = draws, .trace = draws});
-    known_.emplace(key, played.fits);
-    if (played.fits) report(parameters, played);
+    const LmsSimulation simulation = simulator_->simulate(parameters, {.to_the_end = draws, .trace = draws});
+    known_.emplace(key, simulation.fits);
+    if (simulation.fits) report(parameters, simulation);
     if (draws) {
-      write_memory_plot(options_->plot_directory, parameters, parameters.threshold == last_level(), played.trace,
+      write_memory_plot(options_->plot_directory, parameters, parameters.threshold == last_level(), simulation.trace,
                         simulator_->budget_bytes());
     }
-    return played.fits;
+    return simulation.fits;
   }
 
-  void report(const LmsParameters& p, const LmsPlay& played) {
+  void report(const LmsParameters& p, const LmsSimulation& simulation) {
     std::string warning;
-    if (played.host_warning) {
-      warning = text_of(" (the host's limit is exceeded: ", gib_text(played.host_peak_bytes), " GiB needed)");
+    if (simulation.host_warning) {
+      warning = text_of(" (the host's limit is exceeded: ", gib_text(simulation.host_peak_bytes), " GiB needed)");
     }
     log_->info(0, "[Simulator] Found a parameter set: swapout_threshold ", p.threshold, ", swapin_ahead ", p.ahead,
                ", swapin_groupby ", p.groupby, ", sync_mode ", p.sync_mode, warning);
@@ -157,7 +159,7 @@ class Tuner {
   }
 
   /// Whether a threshold leaves too much on the device even if each swap-in came for its reader alone.
-  bool is_hopeless(int threshold) { return !simulator_->play({threshold, 1, 0, 3}, {.on_demand = true}).fits; }
+  bool is_hopeless(int threshold) { return !simulator_->simulate({threshold, 1, 0, 3}, {.on_demand = true}).fits; }
 
   /// Drops thresholds under which nothing can fit: a larger one needs no less.
   void drop_hopeless_thresholds() {
@@ -243,8 +245,8 @@ class Tuner {
   /// What the device's memory must be for what the search finds to fit, in bytes: with the peak of a setting as the
   /// simulation's memory, the search gets to that setting.
   std::size_t sufficient_device_bytes() {
-    const std::size_t swapping = play({1, 1, 0, 3}).peak_bytes;
-    const std::size_t peak = std::min(swapping, play({last_level(), 1, 0, options_->sync_mode}).peak_bytes);
+    const std::size_t swapping = simulate({1, 1, 0, 3}).peak_bytes;
+    const std::size_t peak = std::min(swapping, simulate({last_level(), 1, 0, options_->sync_mode}).peak_bytes);
     const double ratio = lms_environment().memory_ratio;
     // One byte more than the quotient: the simulation's memory is rounded down.
     return static_cast<std::size_t>(std::ceil((static_cast<double>(peak) + 1) / ratio)) + graph_->parameter_bytes();
@@ -295,7 +297,7 @@ LmsTuning tune(const LmsOptions& options, const LmsGraph& graph, const LmsLevels
 }
 
 std::size_t least_budget(LmsSimulator& simulator) {
-  return simulator.play({1, 1, 0, 3}, {.to_the_end = true, .on_demand = true}).peak_bytes;
+  return simulator.simulate({1, 1, 0, 3}, {.to_the_end = true, .on_demand = true}).peak_bytes;
 }
 
 }  // namespace sectionflow

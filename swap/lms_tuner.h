@@ -9,7 +9,7 @@ struct LmsTuning {
   bool not_necessary = false;  ///< all fits without a swap
   bool fits = true;
   int swapout_threshold = -1, swapin_ahead = -1, swapin_groupby = -1, sync_mode = 0;  ///< -1: without meaning
-  LmsPlay play{};                                                                     ///< of these parameters
+  LmsSimulation simulation{};                                                         ///< of these parameters
 };
 
 /// Whether parameters are to be searched for.

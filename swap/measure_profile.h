@@ -15,7 +15,7 @@ namespace SF_API sectionflow {
 /// ArgumentError before initialize(), while a forward half is pending, and for a program that uses variables made after
 /// initialize(); DeviceError of the disk.
 Profile measure_profile(Session& session, const Program& program, int repeats = 3);
-/// The same for the program that session.run plays for these fetches and targets.
+/// The same for the program that session.run executes for these fetches and targets.
 Profile measure_profile(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
                         const RunOptions& options = {}, int repeats = 3);
 

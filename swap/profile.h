@@ -11,8 +11,8 @@
 
 namespace SF_API sectionflow {
 
-/// How fast a machine is: the time of each kernel, and how many bytes a second travel between the tiers. Decides
-/// nothing by itself; the same profile gives the same plan.
+/// How fast a machine is: the time of each kernel, and how many bytes a second are transferred between the tiers.
+/// Decides nothing by itself; the same profile gives the same plan.
 struct Profile {
   /// By kernel_key. A replay that is not among them takes as long as the first execution.
   std::map<std::string, double> kernel_seconds{};

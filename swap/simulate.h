@@ -15,11 +15,11 @@ struct StepTime {
   friend bool operator==(const StepTime&, const StepTime&) = default;
 };
 
-/// How a schedule is expected to play.
+/// How long a schedule is expected to take.
 struct Prediction {
   double seconds = 0;          ///< until the last lane is done
   double compute_seconds = 0;  ///< of kernels, feeds and fetches
-  double copy_seconds = 0;     ///< of all steps that carry bytes between tiers, whoever carries them
+  double copy_seconds = 0;     ///< of all steps that transfer bytes between tiers, whoever carries them
   /// What swapping costs: `seconds` less `compute_seconds`.
   double stall_seconds = 0;
   std::vector<StepTime> steps;  ///< one a step
@@ -28,8 +28,8 @@ struct Prediction {
   double hidden_share() const;
 };
 
-/// Plays a schedule whose waits are set: each lane executes its steps in the order of the list, each step when the lane
-/// is free and what it waits for is over. `seconds`: one a step.
+/// Simulates a schedule whose waits are set: each lane executes its steps in the order of the list, each step when the
+/// lane is free and what it waits for is over. `seconds`: one a step.
 Prediction simulate(const Schedule& schedule, const std::vector<double>& seconds);
 
 /// Sets the waits of the draft and simulates it by these times.

@@ -21,7 +21,7 @@ std::string tensors(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
 }
 
-/// "swap: 12 tensors, 40.0 MiB, rest in host memory, ..."
+/// "swap: 12 tensors, 40.0 MiB, offloaded; expected: ..."
 std::string summary(const SwapProblem& problem, const std::vector<Decision>& decisions, const Prediction& prediction) {
   std::size_t bytes = 0, disk_bytes = 0, on_disk = 0;
   for (const Decision& decision : decisions) {
@@ -30,8 +30,8 @@ std::string summary(const SwapProblem& problem, const std::vector<Decision>& dec
     if (decision.on_disk) disk_bytes += of_this;
     on_disk += decision.on_disk ? 1U : 0U;
   }
-  std::string text = "swap: " + tensors(decisions.size()) + ", " + bytes_text(bytes) + ", rest off the device";
-  if (on_disk > 0) text += ", " + std::to_string(on_disk) + " of them, " + bytes_text(disk_bytes) + ", on disk";
+  std::string text = "swap: " + tensors(decisions.size()) + ", " + bytes_text(bytes) + ", offloaded";
+  if (on_disk > 0) text += ", " + std::to_string(on_disk) + " of them, " + bytes_text(disk_bytes) + ", to disk";
   const auto hidden = static_cast<int>(prediction.hidden_share() * 100 + 0.5);
   return text + "; expected: a cycle of " + milliseconds(prediction.seconds) + ", " +
          milliseconds(prediction.stall_seconds) + " of it for swapping; copies take " +
@@ -39,12 +39,12 @@ std::string summary(const SwapProblem& problem, const std::vector<Decision>& dec
 }
 
 std::string line(const SwapProblem& problem, const Decision& decision) {
-  const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(decision.candidate)];
+  const OffloadCandidate& candidate = problem.candidates[static_cast<std::size_t>(decision.candidate)];
   const IdleStretch& stretch = candidate.stretch;
-  std::string text = "swap: '" + stretch.value.name() + "' (" + bytes_text(stretch.bytes) + ") rests " +
-                     (decision.on_disk ? "on disk" : "in host memory");
+  std::string text = "swap: '" + stretch.value.name() + "' (" + bytes_text(stretch.bytes) + ") is offloaded to " +
+                     (decision.on_disk ? "disk" : "host memory");
   if (stretch.after >= 0) text += " from " + problem.step_names[static_cast<std::size_t>(stretch.after)];
-  text += " to " + problem.step_names[static_cast<std::size_t>(stretch.before)];
+  text += " until " + problem.step_names[static_cast<std::size_t>(stretch.before)];
   const bool forced = candidate.placement != Placement::automatic;
   return text + ": idle for " + std::to_string(stretch.before - stretch.after - 1) + " steps" +
          (forced ? ", as asked for" : "");

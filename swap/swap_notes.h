@@ -7,7 +7,8 @@
 
 namespace sectionflow {
 
-/// What travels and why, for people: a summary, then a line for each of the largest rests. Empty where nothing rests.
+/// What is offloaded and why, for people: a summary, then a line for each of the largest offloads. Empty where there
+/// is none.
 std::vector<std::string> swap_notes(const SwapProblem& problem, const std::vector<Decision>& decisions,
                                     const Prediction& prediction);
 

@@ -6,16 +6,16 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "schedule/insert_rests.h"
-#include "swap/choose_rests.h"
+#include "schedule/insert_offloads.h"
+#include "swap/choose_offloads.h"
 
 namespace sectionflow {
 namespace {
 
-/// Device budgets that are planned for, from the least that any plan can reach to what the program needs without rests;
-/// and host budgets for each, below what its plan takes that has no limit on the host.
+/// Device budgets that are planned for, from the least that any plan can reach to what the program needs without
+/// offloads; and host budgets for each, below what its plan takes that has no limit on the host.
 constexpr std::size_t kRungs = 64, kHostRungs = 16;
-/// What rests is also chosen as for less room by multiples of so many rungs.
+/// Offloads are also chosen as for less capacity, by multiples of so many rungs.
 constexpr std::size_t kSlackRungs = 4;
 /// Drafts of the lowest rung's plan; any other is drafted once.
 constexpr int kDraftsOfTheLeast = 5;
@@ -29,10 +29,11 @@ std::size_t above(std::size_t bytes, std::size_t limit) {
 
 }  // namespace
 
-SwapPlanner::SwapPlanner(const Script& script, PlanningTools& tools, const SwapRequest& request, const Profile& profile)
-    : script_(script), tools_(tools), times_(tools, profile) {
-  Draft draft = tools.draft(script);
-  problem_ = make_swap_problem(script, draft, tools, request, times_);
+SwapPlanner::SwapPlanner(const InstructionList& list, PlanningTools& tools, const SwapRequest& request,
+                         const Profile& profile)
+    : list_(list), tools_(tools), times_(tools, profile) {
+  Draft draft = tools.draft(list);
+  problem_ = make_swap_problem(list, draft, tools, request, times_);
   for (double seconds : problem_.seconds) compute_seconds_ += seconds;
   make_ladders(draft.device_peak_bytes);
 }
@@ -68,9 +69,9 @@ void SwapPlanner::find_least(std::size_t rung) {
   if (best_->device_peak <= tools_.budgets().device) return;
   smallest_budget_ = best_->device_peak;
   for (; rung < rungs_.size() && rungs_[rung] < smallest_budget_; ++rung) {
-    if (!problem_.has_disk && least_host_bytes(rung) > host_room()) continue;
+    if (!problem_.has_disk && least_host_bytes(rung) > host_capacity()) continue;
     const Proposal free = free_proposal(rung);
-    if (free.plan.host_bytes > host_room()) continue;
+    if (free.plan.host_bytes > host_capacity()) continue;
     const SwapPlan& plan = free_plan(free);
     if (excess(plan) > 0) continue;
     smallest_budget_ = std::min(smallest_budget_, std::max(plan.device_peak, rungs_[rung]));
@@ -79,10 +80,10 @@ void SwapPlanner::find_least(std::size_t rung) {
 
 /// First the plan without a limit on the host; where the host has no room for it, those for the host's rungs.
 void SwapPlanner::try_rung(std::size_t rung) {
-  if (!problem_.has_disk && least_host_bytes(rung) > host_room()) return;
+  if (!problem_.has_disk && least_host_bytes(rung) > host_capacity()) return;
   const Proposal free = free_proposal(rung);
   if (!may_help(free.bound)) return;
-  if (free.plan.host_bytes <= host_room()) {
+  if (free.plan.host_bytes <= host_capacity()) {
     const SwapPlan& plan = free_plan(free);
     offer(plan);
     // Only the lowest rung's plans for a limited host may take less of the device.
@@ -95,9 +96,9 @@ void SwapPlanner::try_rung(std::size_t rung) {
 void SwapPlanner::try_tight(const Proposal& free) {
   const std::vector<std::size_t> rungs = host_rungs(free);
   for (auto host = rungs.rbegin(); host != rungs.rend(); ++host) {
-    if (*host > host_room()) continue;
+    if (*host > host_capacity()) continue;
     Proposal tight = tight_proposal(free, *host);
-    if (tight.plan.host_bytes > host_room() || !may_help(tight.bound)) continue;
+    if (tight.plan.host_bytes > host_capacity() || !may_help(tight.bound)) continue;
     const SwapPlan& unlimited = free_plan(free);
     if (free.rung > 0 && unlimited.device_peak > tools_.budgets().device) return;
     tight.bound = std::max(tight.bound, unlimited.prediction.seconds);
@@ -105,7 +106,7 @@ void SwapPlanner::try_tight(const Proposal& free) {
   }
 }
 
-/// Host budgets for a device rung, ascending: from the least that can be reached to less than what all rests of the
+/// Host budgets for a device rung, ascending: from the least that can be reached to less than what all offloads of the
 /// plan without a limit take.
 std::vector<std::size_t> SwapPlanner::host_rungs(const Proposal& free) const {
   std::vector<std::size_t> rungs;
@@ -122,17 +123,17 @@ std::vector<std::size_t> SwapPlanner::host_rungs(const Proposal& free) const {
 }
 
 SwapPlanner::Proposal SwapPlanner::tight_proposal(const Proposal& free, std::size_t host) const {
-  Proposal tight{.rung = free.rung, .room = {.device = free.room.device, .host = host}};
-  tight.plan = problem_.has_disk ? plan_rests(problem_, tight.room, free.plan.resting)
-                                 : search_rests(problem_, tight.room, slack());
-  tight.bound = std::max(free.bound, tight.plan.play.seconds);
+  Proposal tight{.rung = free.rung, .capacity = {.device = free.capacity.device, .host = host}};
+  tight.plan = problem_.has_disk ? plan_offloads(problem_, tight.capacity, free.plan.offloaded)
+                                 : search_offloads(problem_, tight.capacity, slack());
+  tight.bound = std::max(free.bound, tight.plan.simulation.seconds);
   return tight;
 }
 
 SwapPlanner::Proposal SwapPlanner::free_proposal(std::size_t rung) const {
-  Proposal proposal{.rung = rung, .room = {.device = device_room(rung), .host = kUnlimited}};
-  proposal.plan = search_rests(problem_, proposal.room, slack());
-  proposal.bound = std::max(bound_of(rung), proposal.plan.play.seconds);
+  Proposal proposal{.rung = rung, .capacity = {.device = device_capacity(rung), .host = kUnlimited}};
+  proposal.plan = search_offloads(problem_, proposal.capacity, slack());
+  proposal.bound = std::max(bound_of(rung), proposal.plan.simulation.seconds);
   return proposal;
 }
 
@@ -147,9 +148,9 @@ const SwapPlan& SwapPlanner::free_plan(const Proposal& free) {
 SwapPlan SwapPlanner::made_of(Proposal proposal) {
   SwapPlan best = drafted(proposal), last = best;
   for (int i = 1; proposal.rung == 0 && i < kDraftsOfTheLeast && last.device_peak > rungs_.front(); ++i) {
-    proposal.room.device = above(proposal.room.device, above(last.device_peak, rungs_.front()));
-    const auto resting = repair_rests(problem_, proposal.room.device, proposal.plan.resting, -1, -1);
-    proposal.plan = plan_rests(problem_, proposal.room, resting);
+    proposal.capacity.device = above(proposal.capacity.device, above(last.device_peak, rungs_.front()));
+    const auto offloaded = repair_offloads(problem_, proposal.capacity.device, proposal.plan.offloaded, -1, -1);
+    proposal.plan = plan_offloads(problem_, proposal.capacity, offloaded);
     last = drafted(proposal);
     if (last.device_peak < best.device_peak && last.host_peak <= best.host_peak) best = last;
   }
@@ -158,8 +159,8 @@ SwapPlan SwapPlanner::made_of(Proposal proposal) {
 
 SwapPlan SwapPlanner::drafted(const Proposal& proposal) {
   SwapPlan plan{.decisions = proposal.plan.decisions};
-  plan.script = insert_rests(script_, rests_of(problem_, plan.decisions));
-  Draft draft = tools_.draft(plan.script);
+  plan.list = insert_offloads(list_, offloads_of(problem_, plan.decisions));
+  Draft draft = tools_.draft(plan.list);
   plan.device_peak = draft.device_peak_bytes;
   plan.host_peak = draft.host_peak_bytes;
   plan.disk_peak = draft.plan.disk.peak_bytes;
@@ -199,31 +200,31 @@ std::size_t SwapPlanner::excess(const SwapPlan& plan) const {
 }
 
 double SwapPlanner::bound_of(std::size_t rung) const {
-  return least_seconds(problem_, device_room(rung));
+  return least_seconds(problem_, device_capacity(rung));
 }
 
 /// What must be in host memory at some step while there is no disk.
 std::size_t SwapPlanner::least_host_bytes(std::size_t rung) const {
   const std::size_t most =
       problem_.device.empty() ? 0 : *std::max_element(problem_.device.begin(), problem_.device.end());
-  return above(most, device_room(rung));
+  return above(most, device_capacity(rung));
 }
 
 std::size_t SwapPlanner::slack() const {
   return (rungs_.back() - rungs_.front()) / kRungs * kSlackRungs;
 }
 
-std::size_t SwapPlanner::device_room(std::size_t rung) const {
+std::size_t SwapPlanner::device_capacity(std::size_t rung) const {
   return round_up(above(rungs_[rung], round_up(tools_.variables().end_bytes)));
 }
 
-std::size_t SwapPlanner::host_room() const {
+std::size_t SwapPlanner::host_capacity() const {
   // Up to a page's end: what lies last takes no more than its bytes.
-  return round_up(above(tools_.budgets().host, home_variables()), alignment_of(Tier::host));
+  return round_up(above(tools_.budgets().host, host_home_bytes()), alignment_of(Tier::host));
 }
 
-std::size_t SwapPlanner::home_variables() const {
-  return round_up(tools_.variables().home_end_bytes, alignment_of(Tier::host));
+std::size_t SwapPlanner::host_home_bytes() const {
+  return round_up(tools_.variables().host_end_bytes, alignment_of(Tier::host));
 }
 
 }  // namespace sectionflow

@@ -5,25 +5,24 @@
 #include <optional>
 #include <vector>
 
-#include "swap/search_rests.h"
+#include "swap/search_offloads.h"
 #include "swap/swap_problem.h"
 #include "swap/swap_request.h"
 
 namespace sectionflow {
 
-/// A script that swaps, as it was drafted.
+/// An instruction list that swaps, as it was drafted.
 struct SwapPlan {
   std::vector<Decision> decisions{};
-  Script script{};
+  InstructionList list{};
   std::size_t device_peak = 0, host_peak = 0, disk_peak = 0;  ///< variables included
   Prediction prediction{};
 };
 
-/// Plans for budgets. The ladder of device budgets depends on the script alone, and so do the one plan for each of its
-/// rungs without a limit on the host, the ladder of host budgets below what that takes, and the one plan for each pair
-/// of rungs. A budget chooses among the plans of the
-/// rungs that it reaches: a larger one chooses among these and more, and never does worse. Most are never made, since
-/// it is known that they would not be chosen:
+/// Plans for budgets. The ladder of device budgets depends on the instruction list alone, and so do the one plan for
+/// each of its rungs without a limit on the host, the ladder of host budgets below what that takes, and the one plan
+/// for each pair of rungs. A budget chooses among the plans of the rungs that it reaches: a larger one chooses among
+/// these and more, and never does worse. Most are never made, since it is known that they would not be chosen:
 ///
 /// - No plan counts as faster than the bound of its rung, which only rises on the way down the ladder, nor than its
 ///   proposal promises before anything is drafted.
@@ -31,7 +30,7 @@ struct SwapPlan {
 ///   than the plan for the same device rung without that limit.
 class SwapPlanner {
  public:
-  SwapPlanner(const Script& script, PlanningTools& tools, const SwapRequest& request, const Profile& profile);
+  SwapPlanner(const InstructionList& list, PlanningTools& tools, const SwapRequest& request, const Profile& profile);
 
   /// The best for the budgets of the tools; where none fits, the one that comes closest.
   SwapPlan plan();
@@ -46,8 +45,8 @@ class SwapPlanner {
   /// What is known of a rung's plan before it is drafted.
   struct Proposal {
     std::size_t rung = 0;
-    RestRoom room{};
-    RestPlan plan{};
+    TierCapacity capacity{};
+    OffloadPlan plan{};
     double bound = 0;  ///< the plan does not count as faster
   };
 
@@ -71,11 +70,11 @@ class SwapPlanner {
   double bound_of(std::size_t rung) const;
   std::size_t least_host_bytes(std::size_t rung) const;
   std::size_t slack() const;
-  std::size_t device_room(std::size_t rung) const;
-  std::size_t host_room() const;
-  std::size_t home_variables() const;
+  std::size_t device_capacity(std::size_t rung) const;
+  std::size_t host_capacity() const;
+  std::size_t host_home_bytes() const;
 
-  const Script& script_;
+  const InstructionList& list_;
   PlanningTools& tools_;
   StepTimes times_;
   SwapProblem problem_;

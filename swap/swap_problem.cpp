@@ -21,21 +21,22 @@ void add_live_bytes(const Draft& draft, SwapProblem& problem) {
   }
 }
 
-StepIndex step_before_line(const SwapProblem& problem, int line) {
-  const auto& lines = problem.line_of_step;
-  return static_cast<StepIndex>(std::lower_bound(lines.begin(), lines.end(), line) - lines.begin());
+StepIndex step_before_instruction(const SwapProblem& problem, int instruction) {
+  const auto& instructions = problem.instruction_of_step;
+  return static_cast<StepIndex>(std::lower_bound(instructions.begin(), instructions.end(), instruction) -
+                                instructions.begin());
 }
 
 }  // namespace
 
-SwapProblem make_swap_problem(const Script& script, const Draft& draft, const PlanningTools& tools,
+SwapProblem make_swap_problem(const InstructionList& list, const Draft& draft, const PlanningTools& tools,
                               const SwapRequest& request, StepTimes& times) {
   SwapProblem problem{.carrier = tools.carrier(),
                       .has_disk = tools.budgets().disk > 0,
                       .seconds = times.of(draft.schedule),
-                      .line_of_step = lines_of_steps(draft.schedule),
+                      .instruction_of_step = instructions_of_steps(draft.schedule),
                       .step_names = {},
-                      .num_lines = static_cast<int>(script.lines.size()),
+                      .num_instructions = static_cast<int>(list.instructions.size()),
                       .device = {},
                       .host = {},
                       .disk = {},
@@ -51,38 +52,41 @@ SwapProblem make_swap_problem(const Script& script, const Draft& draft, const Pl
     const Placement placement = request.placement ? request.placement(stretch) : Placement::automatic;
     if (placement == Placement::keep) continue;
     const int storage = draft.storage.storage_of_buffer[static_cast<std::size_t>(stretch.buffer)];
-    RestCandidate candidate{.stretch = stretch,
-                            .bytes = round_up(draft.storage.storages[static_cast<std::size_t>(storage)].bytes),
-                            .host_bytes = round_up(stretch.bytes, alignment_of(Tier::host)),
-                            .out_seconds = times.transfer(StepKind::copy_out, stretch.bytes),
-                            .in_seconds = times.transfer(StepKind::copy_in, stretch.bytes),
-                            .disk_out_seconds = times.transfer(StepKind::disk_write, stretch.bytes),
-                            .disk_in_seconds = times.transfer(StepKind::disk_read, stretch.bytes),
-                            .placement = placement,
-                            .earliest_in = stretch.after + 1};
+    OffloadCandidate candidate{.stretch = stretch,
+                               .bytes = round_up(draft.storage.storages[static_cast<std::size_t>(storage)].bytes),
+                               .host_bytes = round_up(stretch.bytes, alignment_of(Tier::host)),
+                               .out_seconds = times.transfer(StepKind::copy_out, stretch.bytes),
+                               .in_seconds = times.transfer(StepKind::copy_in, stretch.bytes),
+                               .disk_out_seconds = times.transfer(StepKind::disk_write, stretch.bytes),
+                               .disk_in_seconds = times.transfer(StepKind::disk_read, stretch.bytes),
+                               .placement = placement,
+                               .earliest_in = stretch.after + 1};
     if (request.earliest_return) {
-      const int line = std::clamp(request.earliest_return(stretch), stretch.begin, stretch.end);
-      candidate.earliest_in = std::clamp(step_before_line(problem, line), stretch.after + 1, stretch.before);
+      const int instruction = std::clamp(request.earliest_return(stretch), stretch.begin, stretch.end);
+      candidate.earliest_in =
+          std::clamp(step_before_instruction(problem, instruction), stretch.after + 1, stretch.before);
     }
     problem.candidates.push_back(candidate);
   }
   return problem;
 }
 
-std::vector<Rest> rests_of(const SwapProblem& problem, const std::vector<Decision>& decisions) {
-  std::vector<Rest> rests;
+std::vector<Offload> offloads_of(const SwapProblem& problem, const std::vector<Decision>& decisions) {
+  std::vector<Offload> offloads;
   for (const Decision& decision : decisions) {
     const IdleStretch& stretch = problem.candidates[static_cast<std::size_t>(decision.candidate)].stretch;
-    const auto line = [&](StepIndex step) { return std::clamp(problem.line_before(step), stretch.begin, stretch.end); };
-    rests.push_back({.value = stretch.value,
-                     .out = stretch.begin,
-                     .in = line(decision.in),
-                     .hold = decision.hold < 0 ? -1 : line(decision.hold),
-                     .on_disk = decision.on_disk,
-                     .disk_out = line(decision.disk_out),
-                     .disk_in = line(decision.disk_in)});
+    const auto instruction = [&](StepIndex step) {
+      return std::clamp(problem.instruction_before(step), stretch.begin, stretch.end);
+    };
+    offloads.push_back({.value = stretch.value,
+                        .out = stretch.begin,
+                        .in = instruction(decision.in),
+                        .hold = decision.hold < 0 ? -1 : instruction(decision.hold),
+                        .on_disk = decision.on_disk,
+                        .disk_out = instruction(decision.disk_out),
+                        .disk_in = instruction(decision.disk_in)});
   }
-  return rests;
+  return offloads;
 }
 
 }  // namespace sectionflow

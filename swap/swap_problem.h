@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "schedule/idle_stretches.h"
-#include "schedule/insert_rests.h"
+#include "schedule/insert_offloads.h"
 #include "swap/simulate.h"
 #include "swap/swap_request.h"
 
 namespace sectionflow {
 
 /// An idle stretch that may, or must, be spent off the device.
-struct RestCandidate {
+struct OffloadCandidate {
   IdleStretch stretch{};
   std::size_t bytes = 0;                   ///< of its storage on the device, as the plan counts them
   std::size_t host_bytes = 0;              ///< of its buffer on the host, as the plan counts them
@@ -21,25 +21,25 @@ struct RestCandidate {
   StepIndex earliest_in = 0;  ///< the first step before which it may come back
 };
 
-/// A script without further rests, as a problem for the planner. Times and bytes are by step of its draft.
+/// An instruction list without further offloads, as a problem for the planner. Times and bytes: by step of its draft.
 struct SwapProblem {
   CopyCarrier carrier = CopyCarrier::team;
   bool has_disk = false;
   std::vector<double> seconds{};  ///< of each step
-  std::vector<int> line_of_step{};
+  std::vector<int> instruction_of_step{};
   std::vector<std::string> step_names{};  ///< "relu 'block1/relu', backward 1", for people
-  int num_lines = 0;
+  int num_instructions = 0;
   std::vector<std::size_t> device{}, host{}, disk{};  ///< live bytes at each step
-  std::vector<RestCandidate> candidates{};
+  std::vector<OffloadCandidate> candidates{};
 
   StepIndex num_steps() const { return static_cast<StepIndex>(seconds.size()); }
-  /// "Before this step" as "before this line".
-  int line_before(StepIndex step) const {
-    return step < num_steps() ? line_of_step[static_cast<std::size_t>(step)] : num_lines;
+  /// "Before this step" as "before this instruction".
+  int instruction_before(StepIndex step) const {
+    return step < num_steps() ? instruction_of_step[static_cast<std::size_t>(step)] : num_instructions;
   }
 };
 
-/// One candidate that rests, and when it travels. Places are "before this step".
+/// One candidate that is offloaded, and when it is transferred. Places are "before this step".
 struct Decision {
   int candidate = 0;
   bool on_disk = false;
@@ -48,10 +48,10 @@ struct Decision {
   StepIndex disk_out = 0, disk_in = 0;  ///< on_disk
 };
 
-SwapProblem make_swap_problem(const Script& script, const Draft& draft, const PlanningTools& tools,
+SwapProblem make_swap_problem(const InstructionList& list, const Draft& draft, const PlanningTools& tools,
                               const SwapRequest& request, StepTimes& times);
 
-/// The rests of the decisions in the lines of the script.
-std::vector<Rest> rests_of(const SwapProblem& problem, const std::vector<Decision>& decisions);
+/// The decisions with places that are instructions of the list instead of steps.
+std::vector<Offload> offloads_of(const SwapProblem& problem, const std::vector<Decision>& decisions);
 
 }  // namespace sectionflow

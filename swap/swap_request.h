@@ -15,8 +15,8 @@ enum class Placement { automatic, keep, host, disk };
 /// What insert_swaps is asked for.
 struct SwapRequest {
   std::function<Placement(const IdleStretch&)> placement{};  ///< absent: automatic for all
-  /// The first line of the script before which the value may come back to the device; absent: the planner's choice.
-  /// Where it is asked, lines before the stretch count as its first, and lines behind it as its last.
+  /// The first instruction before which the value may come back to the device; absent: the planner's choice. Where it
+  /// is asked, instructions before the stretch count as its first, and instructions behind it as its last.
   std::function<int(const IdleStretch&)> earliest_return{};
   const Profile* profile = nullptr;  ///< nullptr: Profile::nominal()
 };

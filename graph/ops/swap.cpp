@@ -5,9 +5,9 @@
 namespace sectionflow {
 namespace {
 
-void check_rests(Value value, Movement wanted, const char* call, const char* why) {
-  const bool rests = value.node().op().movement == Movement::out;
-  SF_CHECK(rests == (wanted == Movement::in), ArgumentError, call, " of '", value.name(), "': ", why);
+void check_offloaded(Value value, Movement wanted, const char* call, const char* why) {
+  const bool is_offloaded = value.node().op().movement == Movement::out;
+  SF_CHECK(is_offloaded == (wanted == Movement::in), ArgumentError, call, " of '", value.name(), "': ", why);
 }
 
 }  // namespace
@@ -22,15 +22,15 @@ Value swap_out(Value x, std::string_view name, Where where) {
   return x.graph().build_at(where, [&] {
     SF_CHECK(!x.node().op().is_variable(), ArgumentError, "swap_out of '", x.name(),
              "': a variable lives in the session from run to run; swap what is computed from it");
-    check_rests(x, Movement::out, "swap_out", "it rests on the host already");
+    check_offloaded(x, Movement::out, "swap_out", "it is offloaded to the host already");
     return x.graph().add_node("swap_out", {x}, {}, name).output();
   });
 }
 
-Value swap_in(Value rest, std::string_view name, Where where) {
-  return rest.graph().build_at(where, [&] {
-    check_rests(rest, Movement::in, "swap_in", "it is on the device; wanted a result of swap_out");
-    return rest.graph().add_node("swap_in", {rest}, {}, name).output();
+Value swap_in(Value offloaded, std::string_view name, Where where) {
+  return offloaded.graph().build_at(where, [&] {
+    check_offloaded(offloaded, Movement::in, "swap_in", "it is on the device; wanted a result of swap_out");
+    return offloaded.graph().add_node("swap_in", {offloaded}, {}, name).output();
   });
 }
 

@@ -61,8 +61,8 @@ template <class Visit>
 void with_constants(const Visit& visit) {
   visit();
 }
-template <class Visit, class... Rest>
-void with_constants(const Visit& visit, bool first, Rest... rest) {
+template <class Visit, class... Others>
+void with_constants(const Visit& visit, bool first, Others... rest) {
   if (first) {
     with_constants([&](auto... others) { visit(std::true_type(), others...); }, rest...);
   } else {

@@ -10,7 +10,7 @@
 namespace sectionflow::gpu {
 
 /// The Words that lie at `place`, for one instruction each. A GPU takes them at multiples of their alignment alone; a
-/// kernel that is played on the host throws InternalError for others.
+/// kernel that is emulated on the host throws InternalError for others.
 template <class Word, class Element>
 SF_HOST_DEVICE auto* aligned(Element* place) {
 #if !defined(__CUDACC__)

@@ -11,7 +11,7 @@
 namespace sectionflow {
 namespace {
 
-/// Content so small that it travels with the launch.
+/// Content so small that it is passed with the launch.
 struct SmallContent {
   static constexpr std::size_t kBytes = 512;
   std::array<unsigned char, kBytes> bytes;

@@ -6,18 +6,17 @@
 #include <type_traits>
 
 #if defined(__CUDACC__)
-#error "only for kernels that are played on the host"
+#error "only for kernels that are emulated on the host"
 #endif
 
 namespace sectionflow::gpu {
 
 struct LaunchShape;
 
-/// One thread of a kernel that is played on the host. Gives the body what a GPU gives it, and checks what a GPU does
+/// One thread of a kernel that is emulated on the host. Gives the body what a GPU gives it, and checks what a GPU does
 /// not: that barriers are reached by all threads of a block, that shared memory is written before it is read, is not
 /// overrun, is not touched by two threads between two barriers if one of them writes, and that elements lie at
-/// multiples of their size. Implemented by the emulator
-/// of the tests. Throws: InternalError for each of these.
+/// multiples of their size. Implemented by the emulator of the tests. Throws: InternalError for each of these.
 class HostThread {
  public:
   virtual ~HostThread() = default;
@@ -92,13 +91,13 @@ class HostThread {
   virtual void check_index(std::int64_t index, std::int64_t count) = 0;
 };
 
-/// A queue of kernels that are played on the host; what KernelArguments::queue points to there.
+/// A queue of kernels that are emulated on the host; what KernelArguments::queue points to there.
 class HostQueue {
  public:
   virtual ~HostQueue() = default;
-  /// Plays body(i) for i in [0, count), in any order.
+  /// Calls body(i) for i in [0, count), in any order.
   virtual void enqueue_each(std::int64_t count, std::function<void(std::int64_t)> body) = 0;
-  /// Plays body(thread) for each thread of each block, in any order that barriers allow.
+  /// Calls body(thread) for each thread of each block, in any order that barriers allow.
   virtual void enqueue_blocks(const LaunchShape& shape, std::function<void(HostThread&)> body) = 0;
   virtual void enqueue_host(std::function<void()> work) = 0;
   virtual void enqueue_copy(void* to, const void* from, std::size_t bytes) = 0;

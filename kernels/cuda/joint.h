@@ -37,10 +37,10 @@ struct EachPart {
 };
 
 /// A table of parts, whose blocks lie one behind the other. By value like any body, so that recordings may hold it.
-template <class Part, int kRoom>
+template <class Part, int kCapacity>
 struct JointBody {
-  std::int64_t ends[kRoom];  // the number of blocks up to the end of each part
-  Part parts[kRoom];
+  std::int64_t ends[kCapacity];  // the number of blocks up to the end of each part
+  Part parts[kCapacity];
   int count;
 
   void add(const Part& part) {
@@ -51,7 +51,7 @@ struct JointBody {
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
-    if constexpr (kRoom == 1) {
+    if constexpr (kCapacity == 1) {
       parts[0].run(thread, thread.block());
     } else {
       const int part = part_at(thread.block());
@@ -95,10 +95,10 @@ class JointKernel final : public Kernel {
  private:
   using Part = std::invoke_result_t<const PartOf&, const KernelArguments&>;
 
-  /// As many launches as tables with room for kRoom parts are filled.
-  template <int kRoom>
+  /// As many launches as tables of kCapacity parts are filled.
+  template <int kCapacity>
   static void launch_tables(std::span<Kernel* const> kernels, std::span<const KernelArguments> arguments) {
-    JointBody<Part, kRoom> table{};
+    JointBody<Part, kCapacity> table{};
     const auto launch_table = [&] {
       launch_blocks(arguments[0].queue,
                     {.blocks = table.num_blocks(), .threads = Part::kThreads, .shared_bytes = Part::kSharedBytes},
@@ -108,7 +108,7 @@ class JointKernel final : public Kernel {
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       const Part part = static_cast<const JointKernel*>(kernels[i])->part_of_(arguments[i]);
       if (part.num_blocks() == 0) continue;
-      if (table.count == kRoom) launch_table();
+      if (table.count == kCapacity) launch_table();
       table.add(part);
     }
     if (table.count > 0) launch_table();

@@ -51,7 +51,7 @@ void for_each_grid(std::int64_t blocks, const Launch& launch) {
     launch(first, std::min(blocks - first, kMostBlocks));
 }
 
-/// A body travels with its launch: as bytes, and as few as any GPU takes.
+/// A body is passed with its launch: as bytes, and as few as any GPU takes.
 inline constexpr std::size_t kMostBodyBytes = 4000;
 template <class Body>
 constexpr void check_body() {

@@ -103,7 +103,7 @@ class SlabPart {
  public:
   SF_HOST_DEVICE SlabPart(const Operand& operand, int thread, std::int64_t z, std::int64_t first_line,
                           std::int64_t num_lines)
-      : along_inner_(operand.along_inner()), thread_(thread), rest_(num_lines - first_line) {
+      : along_inner_(operand.along_inner()), thread_(thread), lines_left_(num_lines - first_line) {
     if (along_inner_) {
       SF_UNROLL
       for (int i = 0; i < kFours; ++i) lines_[i] = operand.outer(z, first_line + line_of_four(i));
@@ -122,7 +122,7 @@ class SlabPart {
         const auto inner = operand.inner(k);
         SF_UNROLL
         for (int i = 0; i < kFours; ++i) {
-          held_[i].at[j] = line_of_four(i) < rest_ && k < end_k ? operand.at(lines_[i], inner) : 0.0F;
+          held_[i].at[j] = line_of_four(i) < lines_left_ && k < end_k ? operand.at(lines_[i], inner) : 0.0F;
         }
       }
     } else {
@@ -132,7 +132,7 @@ class SlabPart {
         const auto inner = operand.inner(k);
         SF_UNROLL
         for (int j = 0; j < 4; ++j) {
-          held_[i].at[j] = first_of_lines() + j < rest_ && k < end_k ? operand.at(lines_[j], inner) : 0.0F;
+          held_[i].at[j] = first_of_lines() + j < lines_left_ && k < end_k ? operand.at(lines_[j], inner) : 0.0F;
         }
       }
     }
@@ -170,7 +170,7 @@ class SlabPart {
 
   bool along_inner_;
   int thread_;
-  std::int64_t rest_;  // lines of the operand from the slab's first on
+  std::int64_t lines_left_;  // of the operand, from the slab's first on
   typename Operand::Outer lines_[kFours > 4 ? kFours : 4] = {};
   FourFloats held_[kFours] = {};
 };

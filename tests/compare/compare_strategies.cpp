@@ -11,7 +11,7 @@
 #include "graph/layers.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
-#include "tests/support/random_rests.h"
+#include "tests/support/random_offloads.h"
 #include "tests/support/schedule_editing.h"
 #include "tests/support/tiny_model.h"
 
@@ -211,12 +211,13 @@ TEST(CompareStrategies, ABudgetBelowTheVariablesFitsNothing) {
   EXPECT_THAT(comparison.strategies[0].misfit, HasSubstr("1.00 KiB"));
 }
 
-/// Has values rest on the host and on disk at random.
+/// Has values offloaded to the host and to disk at random.
 Strategy swapping(const std::string& name, int num_sections) {
   Strategy strategy = tiny_strategy(name, num_sections);
   strategy.edit_session = [](Session& session) {
-    session.set_script_editor(
-        "test", [](Script script, PlanningTools& tools) { return rest_at_random(script, tools, 5, 0.7, true); });
+    session.set_instruction_editor("test", [](InstructionList list, PlanningTools& tools) {
+      return offload_at_random(list, tools, 5, 0.7, true);
+    });
   };
   return strategy;
 }

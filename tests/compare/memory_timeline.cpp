@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "compare/contender.h"
-#include "tests/support/random_rests.h"
+#include "tests/support/random_offloads.h"
 #include "tests/support/tiny_model.h"
 
 namespace sectionflow {
@@ -36,8 +36,9 @@ struct Traced {
 Strategy swapping(int num_sections) {
   Strategy strategy = tiny_strategy("swapping", num_sections);
   strategy.edit_session = [](Session& session) {
-    session.set_script_editor(
-        "test", [](Script script, PlanningTools& tools) { return rest_at_random(script, tools, 3, 0.7, true); });
+    session.set_instruction_editor("test", [](InstructionList list, PlanningTools& tools) {
+      return offload_at_random(list, tools, 3, 0.7, true);
+    });
   };
   return strategy;
 }
@@ -57,7 +58,7 @@ std::size_t alive_at(const Program& program, StepIndex step, Tier tier) {
   return bytes;
 }
 
-TEST(MemoryTimeline, VariablesThatComeFromHomeHaveBarsOfTheirBytes) {
+TEST(MemoryTimeline, VariablesThatComeFromTheirHomeTierHaveBarsOfTheirBytes) {
   Traced traced(tiny_strategy("whole", 0), {.device_memory = 8_MiB, .swap_variables = true});
   const MemoryTimeline timeline = traced.timeline(true);
   std::size_t arrived = 0;

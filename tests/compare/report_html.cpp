@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "compare/timeline_picture.h"
-#include "tests/support/random_rests.h"
+#include "tests/support/random_offloads.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -62,8 +62,9 @@ std::vector<double> budget_lines(const std::string& html) {
 Comparison compared() {
   Strategy swapping = tiny_strategy("swap<ping> & \"more\"", 3);
   swapping.edit_session = [](Session& session) {
-    session.set_script_editor(
-        "test", [](Script script, PlanningTools& tools) { return rest_at_random(script, tools, 3, 0.7, true); });
+    session.set_instruction_editor("test", [](InstructionList list, PlanningTools& tools) {
+      return offload_at_random(list, tools, 3, 0.7, true);
+    });
   };
   CompareOptions options{.model = "tiny <model>", .steps = 2};
   options.session = {.device_memory = 0, .disk = 4_MiB, .threads = 1, .seed = 3};

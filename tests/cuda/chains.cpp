@@ -1,5 +1,5 @@
 // Two element-wise operations in one launch, by the kernels of CUDA: on the machine's first GPU where
-// SECTIONFLOW_TEST_DEVICE is `cuda`, otherwise on one that the host plays, where launches are counted too.
+// SECTIONFLOW_TEST_DEVICE is `cuda`, otherwise on an emulated one, where launches are counted too.
 
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ std::vector<NamedMake> followers() {
 class Chains : public testing::Test {
  protected:
   Chains() {
-    if (!tests_run_on_a_gpu()) played_.emplace(EmulatedOptions{});
+    if (!tests_run_on_a_gpu()) emulated_.emplace(EmulatedOptions{});
     device_ = make_device(cuda(), 1);
   }
 
@@ -99,7 +99,7 @@ class Chains : public testing::Test {
   using Places = std::map<Value, std::size_t>;
 
   /// All bytes after the two kernels were launched.
-  std::vector<std::byte> played(
+  std::vector<std::byte> launched(
       Value first, Value second, const Places& places,
       const std::function<void(Kernel&, const KernelArguments&, const ChainedKernel&)>& launch, int& launches) {
     device_->copy_from_host(memory_->data(), content_.data(), content_.size());
@@ -134,7 +134,7 @@ class Chains : public testing::Test {
   void expect_chained(Value first, Value second, const Places& own, Value over, bool stores) {
     stores_ = stores;
     int alone_launches = 0, launches = 0;
-    const auto alone = played(
+    const auto alone = launched(
         first, second, own,
         [](Kernel& kernel, const KernelArguments& arguments, const ChainedKernel& next) {
           kernel.launch(arguments);
@@ -143,7 +143,7 @@ class Chains : public testing::Test {
         alone_launches);
     Places places = own;
     places[second] = own.at(over);
-    const auto chained = played(
+    const auto chained = launched(
         first, second, places,
         [](Kernel& kernel, const KernelArguments& arguments, const ChainedKernel& next) {
           kernel.launch_chain(arguments, next);
@@ -209,7 +209,7 @@ class Chains : public testing::Test {
   }
 
  private:
-  std::optional<EmulatedCuda> played_;
+  std::optional<EmulatedCuda> emulated_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<DeviceMemory> memory_;
   std::vector<std::byte> content_;

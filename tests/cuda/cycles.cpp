@@ -1,5 +1,5 @@
-// Small full cycles on a GPU: the machine's first where SECTIONFLOW_TEST_DEVICE is `cuda`, otherwise one that the host
-// plays.
+// Small full cycles on a GPU: the machine's first where SECTIONFLOW_TEST_DEVICE is `cuda`, otherwise an emulated
+// one.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using testing::Not;
 class Cycles : public testing::Test {
  protected:
   Cycles() {
-    if (tests_run_on_cpu()) played_.emplace(EmulatedOptions{.kernels = EmulatedKernels::cpu, .context = kContext});
+    if (tests_run_on_cpu()) emulated_.emplace(EmulatedOptions{.kernels = EmulatedKernels::cpu, .context = kContext});
   }
   static constexpr std::size_t kContext = 40_MiB;
   static CompareOptions options(SessionOptions session) {
@@ -41,7 +41,7 @@ class Cycles : public testing::Test {
   }
 
  private:
-  std::optional<EmulatedCuda> played_;
+  std::optional<EmulatedCuda> emulated_;
 };
 
 TEST_F(Cycles, StrategiesGiveTheSameBytes) {
@@ -59,10 +59,10 @@ TEST_F(Cycles, StrategiesWithoutABudgetShareTheGpu) {
   EXPECT_LT(comparison.strategies[1].planned_peak_bytes, comparison.strategies[0].planned_peak_bytes);
 }
 
-TEST_F(Cycles, VariablesAtHomeInPinnedMemoryGiveTheSameBytes) {
+TEST_F(Cycles, VariablesInPinnedMemoryGiveTheSameBytes) {
   CompareOptions comparison = options({.device_memory = 8_MiB});
-  for (const bool travels : {false, true}) {
-    comparison.session.swap_variables = travels;
+  for (const bool swaps_variables : {false, true}) {
+    comparison.session.swap_variables = swaps_variables;
     expect_the_same(compare_strategies({tiny_strategy("whole", 0), tiny_strategy("three", 3)}, comparison));
   }
 }
@@ -86,7 +86,7 @@ TEST_F(Cycles, WhatTheContextTakesIsReportedBesideTheBudget) {
   }
   session.clear_statistics();
   EXPECT_EQ(session.statistics().context_bytes, seen.back());
-  // A GPU is asked when the program is first played and when it is recorded, and never again.
+  // A GPU is asked when the program is first executed and when it is recorded, and never again.
   EXPECT_EQ(seen[1], seen[3]);
   if (tests_run_on_a_gpu()) return;
   EXPECT_EQ(at_start, kContext);

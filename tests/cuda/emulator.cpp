@@ -28,12 +28,12 @@ using testing::ThrowsMessage;
 constexpr gpu::LaunchShape kOneBlock{.blocks = 1, .threads = 64, .shared_bytes = 1024};
 
 void expect_caught(const gpu::LaunchShape& shape, const std::function<void(HostThread&)>& body, const char* what) {
-  EXPECT_THAT([&] { play_blocks(shape, body, 1); }, ThrowsMessage<InternalError>(HasSubstr(what)));
+  EXPECT_THAT([&] { emulate_blocks(shape, body, 1); }, ThrowsMessage<InternalError>(HasSubstr(what)));
 }
 
 TEST(Emulator, EveryThreadOfEveryBlockRunsOnce) {
   std::vector<int> runs(5 * 64, 0);
-  play_blocks(
+  emulate_blocks(
       {.blocks = 5, .threads = 64}, [&](HostThread& thread) { ++runs[thread.block() * 64 + thread.index()]; }, 3);
   EXPECT_THAT(runs, testing::Each(1));
 }
@@ -47,7 +47,7 @@ TEST(Emulator, ThreadsSeeWhatOthersWroteBeforeTheBarrier) {
     found[static_cast<std::size_t>(thread.index())] = tile[63 - thread.index()];
   };
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
-    play_blocks(kOneBlock, body, seed);
+    emulate_blocks(kOneBlock, body, seed);
     for (int i = 0; i < 64; ++i) EXPECT_EQ(found[static_cast<std::size_t>(i)], static_cast<float>(63 - i));
   }
 }
@@ -106,7 +106,7 @@ TEST(Emulator, ElementsOfOneWordThatDifferentThreadsWriteAreNoRace) {
     EXPECT_EQ(static_cast<int>(words[thread.index()]), thread.index())
         << "what is known of words holds for their bytes";
   };
-  play_blocks({.blocks = 2, .threads = 64, .shared_bytes = 1024}, body, 3);
+  emulate_blocks({.blocks = 2, .threads = 64, .shared_bytes = 1024}, body, 3);
   expect_caught(
       kOneBlock,
       [](HostThread& thread) {
@@ -253,7 +253,7 @@ TEST(RowTeams, ATeamTakesAsManyRowsAsThereAre) {
         if (team.lane() == 0) sums[static_cast<std::size_t>(row)] = sum;
       }
     };
-    play_blocks(shape, body, 1);
+    emulate_blocks(shape, body, 1);
     for (std::int64_t row = 0; row < kRows; ++row) {
       const auto begin = x.begin() + row * length, end = begin + length;
       const double largest = *std::max_element(begin, end);
@@ -268,7 +268,7 @@ TEST(BlockReduce, GivesAllThreadsOneSumWhateverTheOrder) {
   for (std::size_t i = 0; i < terms.size(); ++i) terms[i] = 1.0 / static_cast<double>(i * i + 3);
   double first = 0;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
-    play_blocks(
+    emulate_blocks(
         {.blocks = 1, .threads = 256, .shared_bytes = gpu::reduce_bytes<double>()},
         [&](HostThread& thread) {
           const auto i = static_cast<std::size_t>(thread.index());

@@ -1,5 +1,5 @@
 // Updates of variables in one launch, by the kernels of CUDA: on the machine's first GPU where SECTIONFLOW_TEST_DEVICE
-// is `cuda`, otherwise on one that the host plays, where launches are counted too.
+// is `cuda`, otherwise on an emulated one, where launches are counted too.
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ using MakeUpdate = std::function<Operation(Graph&, std::int64_t count)>;
 class JointUpdates : public testing::Test {
  protected:
   JointUpdates() {
-    if (!tests_run_on_a_gpu()) played_.emplace(EmulatedOptions{});
+    if (!tests_run_on_a_gpu()) emulated_.emplace(EmulatedOptions{});
     device_ = make_device(cuda(), 1);
   }
 
@@ -94,7 +94,7 @@ class JointUpdates : public testing::Test {
 
   /// All bytes after `launch(kernels, arguments)`, and how often it launched (0 on a GPU).
   template <class Launch>
-  std::vector<std::byte> played(const Launch& launch, int& launches) {
+  std::vector<std::byte> launched(const Launch& launch, int& launches) {
     DeviceQueues& queues = *device_->queues();
     device_->copy_from_host(memory_->data(), content_.data(), content_.size());
     std::optional<CountingQueue> counting;
@@ -127,13 +127,13 @@ class JointUpdates : public testing::Test {
       ASSERT_EQ(update.kernel->workspace_bytes(), 0U);
     }
     int alone_launches = 0, launches = 0;
-    const auto alone = played(
+    const auto alone = launched(
         [](auto& kernels, auto& arguments) {
           for (std::size_t i = 0; i < kernels.size(); ++i) kernels[i]->launch(arguments[i]);
         },
         alone_launches);
     const auto together =
-        played([](auto& kernels, auto& arguments) { kernels[0]->launch_joint(kernels, arguments); }, launches);
+        launched([](auto& kernels, auto& arguments) { kernels[0]->launch_joint(kernels, arguments); }, launches);
     EXPECT_TRUE(alone == together);
     EXPECT_FALSE(std::memcmp(alone.data(), content_.data(), alone.size()) == 0) << "nothing was updated";
     if (tests_run_on_a_gpu()) return;
@@ -147,7 +147,7 @@ class JointUpdates : public testing::Test {
   }
 
  private:
-  std::optional<EmulatedCuda> played_;
+  std::optional<EmulatedCuda> emulated_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<DeviceMemory> memory_;
   std::vector<std::byte> content_;

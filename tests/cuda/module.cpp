@@ -1,4 +1,4 @@
-// The CUDA rooms as a shared object that is loaded on demand, on a machine that may have no GPU.
+// The CUDA folders as a shared object that is loaded on demand, on a machine that may have no GPU.
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>

@@ -20,7 +20,7 @@
 #include "tests/support/emulated_device.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/random_graph.h"
-#include "tests/support/random_rests.h"
+#include "tests/support/random_offloads.h"
 
 namespace sectionflow {
 namespace {
@@ -29,11 +29,11 @@ using namespace testing_support;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// Training of a random model whose idle tensors travel.
+/// Training of a random model whose idle tensors are offloaded.
 struct Training {
   explicit Training(SessionOptions options, bool disk = false) : session(t.graph, options) {
-    session.set_script_editor("random rests", [disk](Script script, PlanningTools& tools) {
-      return rest_at_random(script, tools, 3, 0.8, disk);
+    session.set_instruction_editor("random offloads", [disk](InstructionList list, PlanningTools& tools) {
+      return offload_at_random(list, tools, 3, 0.8, disk);
     });
     session.initialize();
   }
@@ -104,7 +104,7 @@ TEST(Queues, AMissingWaitShowsInTheBytes) {
   EXPECT_FALSE(waits_are_idle(Lane::copy_out, wanted)) << "copies in that do not wait for copies out";
 }
 
-TEST(Queues, RecordingsArePlayedFromTheThirdStepOnAndChangeNoByte) {
+TEST(Queues, RecordingsAreLaunchedFromTheThirdStepOnAndChangeNoByte) {
   const TrainingState wanted = reference(6);
   const EmulatedCuda gpu(with_seed(3));
   SessionOptions options = on_gpu();
@@ -122,7 +122,7 @@ TEST(Queues, RecordingsArePlayedFromTheThirdStepOnAndChangeNoByte) {
   }
 }
 
-TEST(Queues, WhatTheMachineDoesNotRecordIsPlayedStepByStep) {
+TEST(Queues, WhatTheMachineDoesNotRecordIsExecutedStepByStep) {
   const TrainingState wanted = reference(4);
   const EmulatedCuda gpu({.kernels = EmulatedKernels::cpu, .seed = 8, .refuses_recordings = true});
   const testing_support::LogLines log;
@@ -240,7 +240,7 @@ TEST(Queues, ABackwardHalfWithFetchesOfItsOwnMeasuresWhatWasPlanned) {
   }
 }
 
-TEST(Queues, VariablesMayBeAtHomeInPinnedMemory) {
+TEST(Queues, TheHomeTierOfVariablesMayBePinnedMemory) {
   const TrainingState wanted = reference(4);
   const EmulatedCuda gpu(with_seed(6));
   SessionOptions options = on_gpu();

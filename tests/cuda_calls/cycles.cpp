@@ -1,5 +1,5 @@
 // What a training cycle has CUDA do: no allocation, no wait but the one at its end and those for the disk, no pageable
-// copy. Where there is no GPU the same cycles are played by the host, which shows that they are what their names say.
+// copy. Where there is no GPU the same cycles run on an emulated one, which shows that they are what their names say.
 //
 // Of the libraries the same is asked as of us. Queries, attributes of kernels, events that are recorded and asked for,
 // and launches are theirs to do; code that a library loads late would be memory that it takes, and a wait: it must have
@@ -19,7 +19,7 @@
 #include "runtime/queue_program.h"
 #include "tests/cuda_calls/cupti_hook.h"
 #include "tests/support/emulated_device.h"
-#include "tests/support/random_rests.h"
+#include "tests/support/random_offloads.h"
 #include "tests/support/test_device.h"
 #include "tests/support/tiny_model.h"
 #if defined(SF_HAS_CUPTI)
@@ -55,7 +55,7 @@ struct Way {
   const char* name;
   int sections = 0;  ///< 0: the whole graph by Session::run
   bool records = false;
-  bool rests = false;
+  bool offloads = false;
   bool disk = false;
 };
 
@@ -64,10 +64,10 @@ constexpr Way kWays[] = {
     {.name = "WholeRecorded", .records = true},
     {.name = "Sections", .sections = 3},
     {.name = "SectionsRecorded", .sections = 3, .records = true},
-    {.name = "Rests", .rests = true},
-    {.name = "RestsRecorded", .records = true, .rests = true},
-    {.name = "SectionsRestRecorded", .sections = 3, .records = true, .rests = true},
-    {.name = "Disk", .rests = true, .disk = true},
+    {.name = "Offloads", .offloads = true},
+    {.name = "OffloadsRecorded", .records = true, .offloads = true},
+    {.name = "SectionsWithOffloadsRecorded", .sections = 3, .records = true, .offloads = true},
+    {.name = "Disk", .offloads = true, .disk = true},
 };
 void PrintTo(const Way& way, std::ostream* out) {
   *out << way.name;
@@ -79,16 +79,16 @@ class CudaCalls : public testing::TestWithParam<Way> {
     if (tests_run_on_a_gpu()) {
       (void)hook();
     } else {
-      played_.emplace(EmulatedOptions{.kernels = EmulatedKernels::cpu});
+      emulated_.emplace(EmulatedOptions{.kernels = EmulatedKernels::cpu});
     }
   }
 
   static Contender training(const Way& way) {
     Strategy strategy = tiny_strategy(way.name, way.sections);
-    if (way.rests) {
+    if (way.offloads) {
       strategy.edit_session = [disk = way.disk](Session& session) {
-        session.set_script_editor("random rests", [disk](Script script, PlanningTools& tools) {
-          return rest_at_random(script, tools, 3, 0.8, disk);
+        session.set_instruction_editor("random offloads", [disk](InstructionList list, PlanningTools& tools) {
+          return offload_at_random(list, tools, 3, 0.8, disk);
         });
       };
     }
@@ -98,7 +98,7 @@ class CudaCalls : public testing::TestWithParam<Way> {
   }
 
  private:
-  std::optional<EmulatedCuda> played_;
+  std::optional<EmulatedCuda> emulated_;
 };
 
 TEST_P(CudaCalls, OfACycleAreLaunchesAndTheWaitAtItsEnd) {
@@ -120,7 +120,7 @@ TEST_P(CudaCalls, OfACycleAreLaunchesAndTheWaitAtItsEnd) {
   const Executable& program = *contender.session().latest_program();
   const auto num_steps = static_cast<StepIndex>(program.schedule.steps.size());
   EXPECT_EQ(program.queue->recording(0, num_steps) != nullptr, way.records);
-  EXPECT_EQ(program.report.bytes_out > 0, way.rests) << program.report.bytes_out;
+  EXPECT_EQ(program.report.bytes_out > 0, way.offloads) << program.report.bytes_out;
   EXPECT_EQ(program.report.disk_bytes_out > 0, way.disk) << program.report.disk_bytes_out;
   if (!tests_run_on_a_gpu()) GTEST_SKIP() << "there is no GPU to be watched";
 

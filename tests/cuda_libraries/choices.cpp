@@ -17,9 +17,9 @@ using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::StartsWith;
+using testing_support::fake_libraries;
+using testing_support::FakeLibraries;
 using testing_support::LogLines;
-using testing_support::played_libraries;
-using testing_support::PlayedLibraries;
 
 class LibraryChoices : public testing_support::LibraryCase {
  protected:
@@ -35,7 +35,7 @@ class LibraryChoices : public testing_support::LibraryCase {
       content.emplace_back(static_cast<std::size_t>(input.type().shape.num_elements()), 1.0F);
     }
     (void)result(y, *kernel, content);
-    return played_libraries().latest;
+    return fake_libraries().latest;
   }
   /// A process of its own, which knows what a file says.
   void start_with(const AlgorithmChoices& choices) {
@@ -51,27 +51,27 @@ class LibraryChoices : public testing_support::LibraryCase {
 };
 
 TEST_F(LibraryChoices, AreMadeOnceWhateverTheLibraryWouldSayLater) {
-  play({.seconds = {1, 1}});
+  use({.seconds = {1, 1}});
   for (Value y : {product_, convolution_, short_convolution_, unevenly_padded_, of_filter_}) {
-    played_libraries().is_reversed = false;
-    const int first = runs(y), questions = played_libraries().questions;
+    fake_libraries().is_reversed = false;
+    const int first = runs(y), questions = fake_libraries().questions;
     EXPECT_EQ(first, 0);
-    played_libraries().is_reversed = true;
+    fake_libraries().is_reversed = true;
     EXPECT_EQ(runs(y), first);
     // What it offers may even be gone.
-    played_libraries().has_sound_algorithms = false;
+    fake_libraries().has_sound_algorithms = false;
     EXPECT_EQ(runs(y), first);
-    played_libraries().has_sound_algorithms = true;
-    EXPECT_EQ(played_libraries().questions, questions) << "nobody is asked twice";
+    fake_libraries().has_sound_algorithms = true;
+    EXPECT_EQ(fake_libraries().questions, questions) << "nobody is asked twice";
   }
 }
 
 TEST_F(LibraryChoices, AreTheSameOnEveryDeviceThatSharesThem) {
-  play({.seconds = {1, 1}});
+  use({.seconds = {1, 1}});
   const auto store = std::make_shared<ChoiceStore>();
   cuda_.choices().share(store);
   EXPECT_EQ(runs(product_), 0);
-  played_libraries().is_reversed = true;
+  fake_libraries().is_reversed = true;
   CudaDevice other;
   other.choices().share(store);
   const auto kernel = kernels_.make(request(product_, other));
@@ -82,18 +82,18 @@ TEST_F(LibraryChoices, AreTheSameOnEveryDeviceThatSharesThem) {
 }
 
 TEST_F(LibraryChoices, ThatThereIsNothingToTakeIsOneToo) {
-  play({.has_sound_algorithms = false});
+  use({.has_sound_algorithms = false});
   EXPECT_FALSE(is_taken(product_) || is_taken(convolution_));
-  played_libraries().has_sound_algorithms = true;
+  fake_libraries().has_sound_algorithms = true;
   EXPECT_FALSE(is_taken(product_) || is_taken(convolution_));
   EXPECT_EQ(cuda_.choices().known().algorithms.size(), 2u);
 }
 
 TEST_F(LibraryChoices, AFailureOfTheMomentIsNone) {
-  play({.cublas_status = CUBLAS_STATUS_ALLOC_FAILED});
+  use({.cublas_status = CUBLAS_STATUS_ALLOC_FAILED});
   EXPECT_THROW((void)make(product_), DeviceError);
   EXPECT_EQ(cuda_.choices().known(), AlgorithmChoices{});
-  played_libraries().cublas_status = CUBLAS_STATUS_SUCCESS;
+  fake_libraries().cublas_status = CUBLAS_STATUS_SUCCESS;
   EXPECT_EQ(runs(product_), 0);
 }
 
@@ -114,12 +114,12 @@ TEST_F(LibraryChoices, OfProblemsThatDifferAreDifferent) {
     ASSERT_TRUE(is_taken(y));
     EXPECT_EQ(cuda_.choices().known().algorithms.size(), ++wanted) << y.node().label();
   }
-  played_libraries().allow_tf32 = true;
+  fake_libraries().allow_tf32 = true;
   for (Value y : {product_, convolution_, short_ones, short_convolution_}) ASSERT_TRUE(is_taken(y));
   EXPECT_EQ(cuda_.choices().known().algorithms.size(), wanted + 2) << "TF32 is a way to take f32";
   for (const auto& [problem, algorithm] : cuda_.choices().known().algorithms) {
     EXPECT_THAT(problem,
-                testing::AnyOf(StartsWith("cublaslt 1 on a played GPU: "), StartsWith("cudnn 1 on a played GPU: ")));
+                testing::AnyOf(StartsWith("cublaslt 1 on a fake GPU: "), StartsWith("cudnn 1 on a fake GPU: ")));
     EXPECT_THAT(problem, testing::EndsWith("scratch up to 33554432"));
   }
 }
@@ -128,70 +128,70 @@ TEST_F(LibraryChoices, WithAutotuneTheFastestIsTaken) {
   for (Value y : {product_, convolution_, short_convolution_, unevenly_padded_, of_filter_}) {
     for (const std::vector<double>& seconds : {std::vector<double>{3, 2}, {2, 3}, {2, 2}}) {
       for (bool is_reversed : {false, true}) {
-        play({.workspace_bytes = 1000, .seconds = seconds, .is_reversed = is_reversed});
+        use({.workspace_bytes = 1000, .seconds = seconds, .is_reversed = is_reversed});
         autotune();
-        // The played libraries fail the test where an algorithm runs that is not sound, though those take no time.
+        // The fake libraries fail the test where an algorithm runs that is not sound, though those take no time.
         const int fastest = seconds[0] == seconds[1] ? (is_reversed ? 1 : 0) : (seconds[1] < seconds[0] ? 1 : 0);
         EXPECT_EQ(runs(y), fastest);
-        EXPECT_EQ(played_libraries().allocated_memory, 0u) << "all is given back";
-        EXPECT_GT(played_libraries().peak_allocated_memory, 1000u);
+        EXPECT_EQ(fake_libraries().allocated_memory, 0u) << "all is given back";
+        EXPECT_GT(fake_libraries().peak_allocated_memory, 1000u);
         // What was chosen is not timed again, nor by those who do not ask for it.
-        const int executions = played_libraries().executions;
+        const int executions = fake_libraries().executions;
         cuda_.choices().set_autotune(false);
         EXPECT_EQ(runs(y), fastest);
-        EXPECT_EQ(played_libraries().executions, executions + 1);
+        EXPECT_EQ(fake_libraries().executions, executions + 1);
       }
     }
   }
 }
 
 TEST_F(LibraryChoices, OfPaddedImagesAreTimedOnThose) {
-  play({.seconds = {3, 2}});
+  use({.seconds = {3, 2}});
   autotune();
   EXPECT_EQ(runs(conv2d(tensor({1, 16, 16, 2}), tensor({3, 3, 2, 4}), {.stride = {2, 2}})), 1);
   // 17 x 17 pixels, the filter, and 8 x 8 pixels, each in multiples of 256 bytes.
-  EXPECT_EQ(played_libraries().peak_allocated_memory, 2560u + 512u + 1024u);
+  EXPECT_EQ(fake_libraries().peak_allocated_memory, 2560u + 512u + 1024u);
 }
 
 TEST_F(LibraryChoices, WhatDoesNotRunIsNotTheFastest) {
   for (Value y : {product_, convolution_}) {
-    play({.seconds = {1, 5}, .refused = 0});
+    use({.seconds = {1, 5}, .refused = 0});
     autotune();
     EXPECT_EQ(runs(y), 1);
   }
-  play({.seconds = {1}, .refused = 0});
+  use({.seconds = {1}, .refused = 0});
   EXPECT_THROW((void)runs(product_), DeviceError);
   EXPECT_THROW((void)runs(convolution_), DeviceError);
 }
 
 TEST_F(LibraryChoices, AreTimedInBytesThatAreLent) {
-  play({.seconds = {3, 2}});
+  use({.seconds = {3, 2}});
   const auto memory = cuda_.allocate(1 << 16);
   autotune({.lent = {memory->data(), memory->num_bytes()}});
-  const std::size_t allocated = played_libraries().allocated_memory;
+  const std::size_t allocated = fake_libraries().allocated_memory;
   EXPECT_EQ(runs(convolution_), 1);
-  EXPECT_EQ(played_libraries().peak_allocated_memory, allocated);
+  EXPECT_EQ(fake_libraries().peak_allocated_memory, allocated);
 }
 
 TEST_F(LibraryChoices, WithoutMemoryToTimeInTheLibrarysGuessIsTakenAndALineSaysSo) {
-  PlayedLibraries full{.seconds = {3, 2}};
+  FakeLibraries full{.seconds = {3, 2}};
   full.free_memory = 100;
   std::byte little[64];
   for (const TrialMemory& memory : {TrialMemory{}, TrialMemory{.lent = little}, TrialMemory{.most_allocated = 100},
                                     TrialMemory{.most_allocated = 1 << 20}}) {
-    play(full);
+    use(full);
     autotune(memory);
     const LogLines log;
     EXPECT_EQ(runs(product_), 0);
     EXPECT_THAT(log.lines, testing::ElementsAre(
                                AllOf(HasSubstr("the library's guess is taken: cublaslt 1"), HasSubstr("needs 768 B"))));
-    EXPECT_EQ(played_libraries().executions, 1);
+    EXPECT_EQ(fake_libraries().executions, 1);
   }
 }
 
 TEST_F(LibraryChoices, GoOnInAnotherProcessThatWasGivenThem) {
   for (Value y : {product_, convolution_, short_convolution_, unevenly_padded_, of_filter_}) {
-    play({.workspace_bytes = 500, .seconds = {3, 2}});
+    use({.workspace_bytes = 500, .seconds = {3, 2}});
     autotune();
     EXPECT_EQ(runs(y), 1);
     const AlgorithmChoices stored = AlgorithmChoices::from_json(cuda_.choices().known().json(), "");
@@ -204,7 +204,7 @@ TEST_F(LibraryChoices, GoOnInAnotherProcessThatWasGivenThem) {
 
 TEST_F(LibraryChoices, WhatAFileSaysIsTakenOnlyIfTheLibraryOffersIt) {
   for (Value y : {product_, convolution_, short_convolution_}) {
-    play({});
+    use({});
     EXPECT_EQ(runs(y), 0);
     const AlgorithmChoices good = cuda_.choices().known();
     ASSERT_EQ(good.algorithms.size(), 1u);

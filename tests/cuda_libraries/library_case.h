@@ -20,7 +20,7 @@
 #include "graph/ops/matmul.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/library/library_kernels.h"
-#include "tests/cuda_libraries/played_libraries.h"
+#include "tests/cuda_libraries/fake_libraries.h"
 #include "tests/support/gpu_blocks.h"
 
 namespace sectionflow::testing_support {
@@ -32,7 +32,7 @@ class DirectQueue final : public gpu::HostQueue {
     for (std::int64_t i = 0; i < count; ++i) body(i);
   }
   void enqueue_blocks(const gpu::LaunchShape& shape, std::function<void(gpu::HostThread&)> body) override {
-    play_blocks(shape, body, 5);
+    emulate_blocks(shape, body, 5);
   }
   void enqueue_host(std::function<void()> work) override { work(); }
   void enqueue_copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
@@ -54,13 +54,13 @@ class Buffer {
 class LibraryCase : public testing::Test {
  protected:
   LibraryCase() {
-    played_libraries() = {};
+    fake_libraries() = {};
     add_library_kernels(kernels_);
   }
 
   /// Other libraries from here on, of which nothing has been chosen.
-  void play(const PlayedLibraries& libraries) {
-    played_libraries() = libraries;
+  void use(const FakeLibraries& libraries) {
+    fake_libraries() = libraries;
     forget_choices();
   }
   void forget_choices() { cuda_.choices() = {}; }
@@ -79,7 +79,7 @@ class LibraryCase : public testing::Test {
             .device = device};
   }
   std::unique_ptr<Kernel> make(Value y) {
-    cuda_.set_allow_tf32(played_libraries().allow_tf32);
+    cuda_.set_allow_tf32(fake_libraries().allow_tf32);
     return kernels_.make(request(y, cuda_));
   }
   bool is_taken(Value y) {
@@ -132,13 +132,13 @@ class LibraryCase : public testing::Test {
     const auto on_cpu = kernel_registry(DeviceKind::cpu).make(request(y, cpu_));
     const std::string wanted = result(y, *on_cpu, content);
     for (std::size_t workspace : {0, 1000}) {
-      played_libraries().workspace_bytes = workspace;
+      fake_libraries().workspace_bytes = workspace;
       forget_choices();
       ASSERT_TRUE(is_taken(y));
       const auto kernel = make(y);
-      const int executions = played_libraries().executions;
+      const int executions = fake_libraries().executions;
       EXPECT_TRUE(result(y, *kernel, content) == wanted) << kernel->implementation();
-      EXPECT_EQ(played_libraries().executions, executions + executions_of_a_launch);
+      EXPECT_EQ(fake_libraries().executions, executions + executions_of_a_launch);
       EXPECT_GE(kernel->workspace_bytes(), workspace);
     }
   }

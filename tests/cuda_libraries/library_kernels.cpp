@@ -1,4 +1,4 @@
-// The kernels of cuBLASLt and cuDNN, called as a session calls them, with the libraries played on the host.
+// The kernels of cuBLASLt and cuDNN, called as a session calls them, with fake libraries.
 
 #include "kernels/cuda/library/library_kernels.h"
 
@@ -11,7 +11,7 @@
 namespace sectionflow {
 namespace {
 
-using testing_support::played_libraries;
+using testing_support::fake_libraries;
 using CudaLibraries = testing_support::LibraryCase;
 
 TEST_F(CudaLibraries, MultiplyAsTheCpuDoes) {
@@ -30,7 +30,7 @@ TEST_F(CudaLibraries, MultiplyAsTheCpuDoes) {
 
 TEST_F(CudaLibraries, MultiplyBf16AsTheCpuDoes) {
   for (bool allow_tf32 : {false, true}) {
-    played_libraries().allow_tf32 = allow_tf32;
+    fake_libraries().allow_tf32 = allow_tf32;
     expect_as_on_the_cpu(matmul(tensor({5, 70}, Dtype::bf16), tensor({70, 4}, Dtype::bf16)));
     expect_as_on_the_cpu(
         matmul(tensor({2, 3, 5, 7}, Dtype::bf16), tensor({2, 3, 4, 7}, Dtype::bf16), {.transpose_b = true}));
@@ -96,11 +96,11 @@ TEST_F(CudaLibraries, LeaveWhatTheyCannotPromise) {
   EXPECT_FALSE(is_taken(matmul(tensor({2, 0}), tensor({0, 4}))));
   EXPECT_FALSE(is_taken(conv2d(tensor({0, 6, 6, 2}), tensor({3, 3, 2, 4}), {.stride = {2, 2}})));
   // More scratch than a kernel may ask for.
-  play({.workspace_bytes = (std::size_t{32} << 20) + 1});
+  use({.workspace_bytes = (std::size_t{32} << 20) + 1});
   EXPECT_FALSE(is_taken(product) || is_taken(convolution));
-  play({.has_sound_algorithms = false});
+  use({.has_sound_algorithms = false});
   EXPECT_FALSE(is_taken(product) || is_taken(convolution));
-  play({.cublas_status = CUBLAS_STATUS_NOT_SUPPORTED, .cudnn_status = CUDNN_STATUS_NOT_SUPPORTED});
+  use({.cublas_status = CUBLAS_STATUS_NOT_SUPPORTED, .cudnn_status = CUDNN_STATUS_NOT_SUPPORTED});
   EXPECT_FALSE(is_taken(product) || is_taken(convolution));
 }
 
@@ -110,17 +110,17 @@ TEST_P(CudaConvolutions, WithoutAPromiseAreLeft) {
               dw = conv2d_backward_filter(dy, x, w, {});
   const auto num_taken = [&] { return is_taken(y) + is_taken(dx) + is_taken(dw); };
   EXPECT_EQ(num_taken(), 3);
-  play({.workspace_bytes = (std::size_t{32} << 20) + 1});
+  use({.workspace_bytes = (std::size_t{32} << 20) + 1});
   EXPECT_EQ(num_taken(), 0);
-  play({.has_sound_algorithms = false});
+  use({.has_sound_algorithms = false});
   EXPECT_EQ(num_taken(), 0);
-  play({.convolves_bf16 = false});
+  use({.convolves_bf16 = false});
   EXPECT_EQ(num_taken(), GetParam() == Dtype::bf16 ? 0 : 3);
-  play({.cudnn_status = CUDNN_STATUS_NOT_SUPPORTED});
+  use({.cudnn_status = CUDNN_STATUS_NOT_SUPPORTED});
   EXPECT_EQ(num_taken(), 0);
   const Value uneven = conv2d(tensor({1, 6, 6, 2}, GetParam()), w, {.stride = {2, 2}});
   EXPECT_FALSE(is_taken(uneven));
-  play({});
+  use({});
   EXPECT_TRUE(is_taken(uneven));
 }
 
@@ -166,23 +166,23 @@ TEST_F(CudaLibraries, WhatIsNotConvolvedInBf16IsWidened) {
   add_library_kernels(kernels_);
   for (Value each : {y, dx, dw}) {
     EXPECT_EQ(make(each)->implementation(), "cudnn algorithm 1");
-    play({.convolves_bf16 = false});
+    use({.convolves_bf16 = false});
     EXPECT_EQ(make(each)->implementation(), "f32 for bf16: cudnn algorithm 1");
     expect_as_on_the_cpu(each);
-    play({});
+    use({});
   }
 }
 
 TEST_F(CudaLibraries, AFailureOfTheMomentChoosesNoOtherKernel) {
-  play({.cublas_status = CUBLAS_STATUS_ALLOC_FAILED,
-        .cudnn_status = CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED});
+  use({.cublas_status = CUBLAS_STATUS_ALLOC_FAILED,
+       .cudnn_status = CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED});
   EXPECT_THROW((void)make(matmul(tensor({2, 3}), tensor({3, 4}))), DeviceError);
   EXPECT_THROW((void)make(conv2d(tensor({1, 5, 5, 2}), tensor({3, 3, 2, 4}))), DeviceError);
 }
 
 TEST_F(CudaLibraries, RoundToTf32OnlyWhereThatIsAllowed) {
-  // Which algorithm runs is checked where it is played.
-  played_libraries().allow_tf32 = true;
+  // Which algorithm runs is checked by the fake libraries.
+  fake_libraries().allow_tf32 = true;
   expect_as_on_the_cpu(matmul(tensor({2, 3}), tensor({3, 4})));
   expect_conv2d({1, 5, 5, 2}, {3, 3, 2, 4}, {});
   // Which says nothing of bf16.

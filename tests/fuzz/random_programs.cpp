@@ -1,4 +1,4 @@
-// Plays random programs: models, additions to their training, and calls in odd orders, each beside a plain session of
+// Runs random programs: models, additions to their training, and calls in odd orders, each beside a plain session of
 // the whole graph, for as many seeds as asked for. docs/exactness.md tells how to read a failure.
 
 #include <glog/logging.h>
@@ -30,7 +30,7 @@ struct Arguments {
 };
 
 void watch(const ProgramSpec& spec) {
-  Watchdog::watch("seed " + std::to_string(spec.model.seed) + "; to play it: random_programs --spec '" +
+  Watchdog::watch("seed " + std::to_string(spec.model.seed) + "; to run it: random_programs --spec '" +
                   text_of_spec(spec) + "'");
 }
 
@@ -71,7 +71,7 @@ void print(const CallCounts& counts) {
 bool failed(const ProgramSpec& spec, const Arguments& arguments, CallCounts& counts) {
   if (arguments.list) std::cout << listing(spec) << std::flush;
   const auto report = examine(spec, {.counts = &counts}, arguments.tries, watch);
-  Watchdog::rest();
+  Watchdog::idle();
   if (report) std::cout << report->text() << std::flush;
   return report.has_value();
 }
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", arguments.seconds, "a program that takes longer hangs")->capture_default_str();
   app.add_option("--spec", arguments.spec, "this program instead, as a failure prints it");
   app.add_option("--without", arguments.without, "leave calls of these kinds out")->delimiter(',');
-  app.add_flag("--list", arguments.list, "print each program before it is played");
+  app.add_flag("--list", arguments.list, "print each program before it is run");
   app.add_flag("--counts", arguments.counts, "print how often each kind of call was made");
   CLI11_PARSE(app, argc, argv);
   return run(arguments);

@@ -199,7 +199,7 @@ TEST(PlantedFaults, APlanThatIsNotWhatIsMeasuredIsFound) {
 
 // ---- What random programs have found, each as small as it became.
 
-TEST(FoundByRandomPrograms, AFeedComesInAnewBesideAnotherNameOfItThatRestsOffTheDevice) {
+TEST(FoundByRandomPrograms, AFeedComesInAnewBesideAnotherNameOfItThatIsOffloaded) {
   const auto failure = find_failure(spec_of_text(R"({"calls":[{"kind":"forward"},
       {"fetches":1,"kind":"backward","option":1239}],"model":{"batch":1,"budget":0,"channels":1,
       "layers":[{"id":103,"kind":"recur","size":1}],"seed":10038,"side":1,"steps":1}})"));

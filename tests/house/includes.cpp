@@ -71,8 +71,8 @@ Texts wrong_folders(const Files& files) {
   return complaints;
 }
 
-/// Writers of scripts decide and touch no bytes: of swap and sections those files alone know the runtime that meet a
-/// session.
+/// Writers of instruction lists decide and touch no bytes: of swap and sections those files alone know the runtime that
+/// meet a session.
 Texts writers_that_execute(const Files& files) {
   static const std::set<std::string> meet_a_session = {"swap/lms.h", "swap/measure_profile.h",
                                                        "swap/measure_profile.cpp", "swap/swap_session.h",

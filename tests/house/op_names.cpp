@@ -60,16 +60,16 @@ bool compares_with_one_of(const std::set<std::string>& ops, const std::string& l
                      [&](const std::smatch& match) { return ops.contains(match[1].matched ? match[1] : match[2]); });
 }
 
-/// Lines of the library that tell ops apart by their names, and exceptions that no line needs. In the room where an op
-/// is defined its name is a word like others.
+/// Lines of the library that tell ops apart by their names, and exceptions that no line needs. Where an op is
+/// defined its name is a word like others.
 Texts compared_op_names(const Files& files, const std::set<std::string>& ops, const std::vector<Exception>& allowed) {
   Texts complaints;
   std::vector<bool> needed(allowed.size(), false);
   for (const SourceFile& file : files) {
     if (!is_library(file)) continue;
     for (const std::string& line : lines_of(file.text)) {
-      const bool is_room = file.path.starts_with("graph/ops/");
-      if (!asks_for_name(line) && (is_room || !compares_with_one_of(ops, line))) continue;
+      const bool defines_ops = file.path.starts_with("graph/ops/");
+      if (!asks_for_name(line) && (defines_ops || !compares_with_one_of(ops, line))) continue;
       const auto exception = std::find_if(allowed.begin(), allowed.end(), [&](const Exception& one) {
         return one.path == file.path && line.find(one.text) != std::string::npos;
       });

@@ -120,7 +120,7 @@ TEST(Code, TellsVersionsOfOneDnnApartInOnePlace) {
 }
 
 /// Templates that take templates: GCC 12 gives what is made of them external linkage although the templates that they
-/// get stand in unnamed namespaces, so that rooms which name theirs alike get each other's code. Classes do as well.
+/// get stand in unnamed namespaces, so that files which name theirs alike get each other's code. Classes do as well.
 Texts templates_of_templates(const Files& files) {
   static const std::regex pattern("(\\btemplate\\s*<|,)\\s*template\\s*<");
   return lines_that_match(files, pattern);

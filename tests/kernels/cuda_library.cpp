@@ -128,7 +128,7 @@ template <class Element>
 std::vector<Element> transposed(const MatrixTranspose& shape, const std::vector<Element>& x) {
   std::vector<Element> y(x.size(), Element{99});
   const gpu::TransposeTiles<Element> tiles{shape, x.data(), y.data()};
-  testing_support::play_blocks(
+  testing_support::emulate_blocks(
       tiles.launch_shape(), [&](gpu::HostThread& thread) { tiles(thread); }, 7);
   return y;
 }

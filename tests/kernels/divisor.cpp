@@ -27,7 +27,7 @@ TEST(Divisor, DividesAsDivisionDoes) {
   }
 }
 
-TEST(Divisor, CutsTheRestOff) {
+TEST(Divisor, CutsTheRemainderOff) {
   const Divisor by(10);
   std::int64_t n = 1234;
   EXPECT_EQ(by.cut(n), 4);

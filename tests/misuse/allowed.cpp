@@ -48,7 +48,7 @@ struct ThreeSections {
   Value loss;
 };
 
-TEST(Allowed, ATensorThatFarSectionsReadRestsOnceAndThePlanListsItWithItsBytes) {
+TEST(Allowed, ATensorThatFarSectionsReadIsKeptOnceAndThePlanListsItWithItsBytes) {
   ThreeSections t;
   Value skip, y, loss;
   {
@@ -65,7 +65,7 @@ TEST(Allowed, ATensorThatFarSectionsReadRestsOnceAndThePlanListsItWithItsBytes) 
   }
   t.prepare(loss);
   EXPECT_EQ(t.notes(),
-            std::vector<std::string>{"'relu' of section 0, 160 B (160 bytes), rests once for sections 1, 2"});
+            std::vector<std::string>{"'relu' of section 0, 160 B (160 bytes), is kept once for sections 1, 2"});
   // Once: one buffer of that value reaches into the backward half.
   const Program* program = nullptr;
   (void)t.manager.run_forward(*t.session, {t.loss}, {{t.x, t.data}});
@@ -82,7 +82,7 @@ TEST(Allowed, ATensorThatFarSectionsReadRestsOnceAndThePlanListsItWithItsBytes) 
   t.expect_exact();
 }
 
-TEST(Allowed, ATensorThatRestsUnderAnotherNameIsListedToo) {
+TEST(Allowed, ATensorThatIsKeptUnderAnotherNameIsListedToo) {
   ThreeSections t;
   Value skip, y, loss;
   {
@@ -101,7 +101,7 @@ TEST(Allowed, ATensorThatRestsUnderAnotherNameIsListedToo) {
   const std::vector<std::string> notes = t.notes();
   EXPECT_EQ(std::count_if(notes.begin(), notes.end(),
                           [](const std::string& note) {
-                            return note.starts_with("'relu' of section 0, 160 B (160 bytes), rests once for section");
+                            return note.starts_with("'relu' of section 0, 160 B (160 bytes), is kept once for section");
                           }),
             1);
   t.expect_exact();

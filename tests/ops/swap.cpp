@@ -34,8 +34,8 @@ TEST(Swap, GivesTheSameTypeAndTheSameBits) {
   for (const Dtype dtype : {Dtype::f32, Dtype::i64, Dtype::u8}) {
     Graph graph;
     const Value x = placeholder(graph, "x", {kDynamic, 3}, dtype);
-    const Value rest = swap_out(x), back = swap_in(rest), again = swap_in(rest);
-    EXPECT_EQ(rest.type(), x.type());
+    const Value offloaded = swap_out(x), back = swap_in(offloaded), again = swap_in(offloaded);
+    EXPECT_EQ(offloaded.type(), x.type());
     EXPECT_EQ(back.type(), x.type());
     Session session(graph, {.check_schedules = true});
     session.initialize();
@@ -62,25 +62,25 @@ TEST(Swap, RefusesWhatCannotMove) {
   Graph graph;
   const Value x = placeholder(graph, "x", {2, 3});
   const Value v = variable("v", fill(graph, {2, 3}, 1));
-  const Value rest = swap_out(relu(x));
+  const Value offloaded = swap_out(relu(x));
   const int before = graph.num_nodes();
   EXPECT_TRUE(contains(error_of([&] { swap_out(v); }), "a variable lives in the session"));
-  EXPECT_TRUE(contains(error_of([&] { swap_out(rest); }), "rests on the host already"));
+  EXPECT_TRUE(contains(error_of([&] { swap_out(offloaded); }), "is offloaded to the host already"));
   EXPECT_TRUE(contains(error_of([&] { swap_in(x); }), "wanted a result of swap_out"));
   EXPECT_EQ(graph.num_nodes(), before);
 }
 
-TEST(Swap, WhatRestsIsReadByNobodyElse) {
+TEST(Swap, WhatIsOffloadedIsReadByNobodyElse) {
   Graph graph;
   const Value x = placeholder(graph, "x", {2, 3});
-  const Value rest = swap_out(relu(x));
-  const Value wrong = relu(rest);
+  const Value offloaded = swap_out(relu(x));
+  const Value wrong = relu(offloaded);
   Session session(graph);
   session.initialize();
   const HostTensor fed(Dtype::f32, {2, 3});
   const Feeds feeds = {{x, fed}};
-  EXPECT_TRUE(contains(error_of([&] { session.run({wrong}, feeds); }), "which rests on the host"));
-  EXPECT_TRUE(contains(error_of([&] { session.run({rest}, feeds); }), "rests on the host"));
+  EXPECT_TRUE(contains(error_of([&] { session.run({wrong}, feeds); }), "which is offloaded to the host"));
+  EXPECT_TRUE(contains(error_of([&] { session.run({offloaded}, feeds); }), "is offloaded to the host"));
 }
 
 TEST(Swap, GradientsComeFirst) {

@@ -19,7 +19,7 @@
 #include "runtime/host_pool.h"
 #include "runtime/lane_team.h"
 #include "tests/support/random_graph.h"
-#include "tests/support/random_rests.h"
+#include "tests/support/random_offloads.h"
 #include "tests/support/replaced_malloc.h"
 #include "tests/support/replaced_new.h"
 #include "tests/support/schedule_editing.h"
@@ -27,7 +27,7 @@
 
 namespace {
 
-/// The scope of the thread that plays; threads of its team allocate on its behalf.
+/// The scope of the thread that executes steps; threads of its team allocate on its behalf.
 const sectionflow::AllocationScope* watched = nullptr;
 std::atomic<int> num_new = 0, num_malloc = 0;
 
@@ -123,8 +123,8 @@ TEST_F(AllocationHook, StepsThatCarryTensorsToHostAndDiskAllocateNothing) {
   for (const bool copy_threads : {false, true}) {
     TrainableRandomModel t({.seed = 5, .min_layers = 5});
     Session session(t.graph, {.device_memory = 8_MiB, .disk = 8_MiB, .copy_threads = copy_threads, .threads = 1});
-    session.set_script_editor("random rests", [](Script script, PlanningTools& tools) {
-      return rest_at_random(script, tools, 3, 0.7, true);
+    session.set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
+      return offload_at_random(list, tools, 3, 0.7, true);
     });
     session.initialize();
     Trace trace;
@@ -145,7 +145,7 @@ struct Planted {
     session.initialize();
     Executable& program = whole_graph_program(session, {y}, {{x, data}});
     wrap_kernel(program, find_step(program.schedule, computes(graph, "relu")), std::move(hook));
-    session.play(program, {{x, data}});
+    session.execute(program, {{x, data}});
   }
   Graph graph;
   Value x = placeholder(graph, "x", {4});
@@ -216,7 +216,7 @@ TEST_F(AllocationHook, TiersAndLanesAllocateNothing) {
     progress.complete(lane);
   };
   for (int i = 0; i < 3; ++i) {
-    const StepScope scope;  // as of the thread that plays: then the allocations of all threads count
+    const StepScope scope;  // as of the thread that executes steps: then the allocations of all threads count
     progress.reset();
     team.start(body);
     team.join();

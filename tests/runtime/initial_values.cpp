@@ -21,11 +21,11 @@ using testing::ThrowsMessage;
 
 std::vector<SessionOptions> sessions() {
   const SessionOptions plain{.device_memory = 1_MiB, .threads = 1, .check_schedules = true};
-  SessionOptions at_home = plain, copied = plain, poisoned = plain;
-  at_home.swap_variables = copied.swap_variables = true;
+  SessionOptions on_host = plain, copied = plain, poisoned = plain;
+  on_host.swap_variables = copied.swap_variables = true;
   copied.copy_threads = true;
   poisoned.poison = true;
-  return {plain, at_home, copied, poisoned};
+  return {plain, on_host, copied, poisoned};
 }
 
 /// v1 = relu(v2 * 2) + v3, v2 = 7, v3 = v2 + v2: each made before what its initial value reads.

@@ -16,15 +16,15 @@
 namespace sectionflow {
 namespace {
 
-TEST(LaneTeam, EveryWorkerPlaysItsBodyOncePerRound) {
+TEST(LaneTeam, EveryWorkerRunsItsBodyOncePerRound) {
   LaneTeam team(4);
   EXPECT_EQ(team.size(), 4);
-  std::array<int, 4> played{};
-  auto body = [&](int worker) { ++played[static_cast<std::size_t>(worker)]; };
+  std::array<int, 4> runs{};
+  auto body = [&](int worker) { ++runs[static_cast<std::size_t>(worker)]; };
   for (int round = 1; round <= 500; ++round) {
     team.start(body);
     team.join();
-    for (const int count : played) ASSERT_EQ(count, round);
+    for (const int count : runs) ASSERT_EQ(count, round);
   }
 }
 
@@ -141,7 +141,7 @@ TEST(LaneProgress, WaitsForCountsAndSeesWhatWasWritten) {
       progress.complete(lane);
     }
   };
-  for (int playing = 0; playing < 3; ++playing) {
+  for (int execution = 0; execution < 3; ++execution) {
     cells = {};
     team.start(body);
     team.join();

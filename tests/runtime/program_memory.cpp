@@ -66,8 +66,8 @@ TEST(ProgramMemory, ProgramsAreKeptAndCounted) {
 TEST(ProgramMemory, TheOneUsedLongestAgoGoesFirst) {
   AnyRows counted(256_MiB);
   for (std::int64_t rows = 1; rows <= 3; ++rows) (void)counted.run(rows);
-  const std::size_t room = counted.statistics().program_bytes + counted.statistics().program_bytes / 6;
-  AnyRows any(room);
+  const std::size_t capacity = counted.statistics().program_bytes + counted.statistics().program_bytes / 6;
+  AnyRows any(capacity);
   const auto program_of = [&](std::int64_t rows) {
     return &any.session.whole_program({any.y}, {{any.x, Shape{rows}}});
   };
@@ -79,7 +79,7 @@ TEST(ProgramMemory, TheOneUsedLongestAgoGoesFirst) {
   EXPECT_EQ(any.statistics().programs_evicted, 1);
   EXPECT_EQ(program_of(1), first);
   EXPECT_EQ(program_of(3), third);
-  EXPECT_LE(any.statistics().program_bytes, room);
+  EXPECT_LE(any.statistics().program_bytes, capacity);
   (void)any.run(2);
   EXPECT_EQ(any.statistics().programs_evicted, 2) << "it had to be compiled again";
   any.session.clear_statistics();

@@ -121,7 +121,7 @@ TEST(StalePrograms, AProgramOfNodesThatAreGoneIsRefusedAndNotShown) {
   EXPECT_EQ(c.session.latest_program(), nullptr);
   EXPECT_THAT(
       [&] {
-        (void)c.session.play(*program, {{c.x, c.data}});
+        (void)c.session.execute(*program, {{c.x, c.data}});
       },
       ThrowsMessage<ArgumentError>(AllOf(HasSubstr("taken out of the graph"), HasSubstr("hint:"))));
 }
@@ -131,7 +131,7 @@ TEST(StalePrograms, AProgramOutlivesAChangeThatFailsAndTouchesNoneOfItsNodes) {
   const Value y = c.x * c.w;
   Executable& program = c.session.whole_program({y}, {{c.x, Shape{2}}});
   c.take_out_again([&] { (void)relu(y); });
-  EXPECT_EQ(c.session.play(program, {{c.x, c.data}})[0].values<float>()[1], 2.0F);
+  EXPECT_EQ(c.session.execute(program, {{c.x, c.data}})[0].values<float>()[1], 2.0F);
   EXPECT_EQ(c.session.latest_program(), &program);
 }
 

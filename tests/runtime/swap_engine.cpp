@@ -12,7 +12,7 @@
 #include "compare/compare_strategies.h"
 #include "graph/ops/basic.h"
 #include "tests/support/random_graph.h"
-#include "tests/support/random_rests.h"
+#include "tests/support/random_offloads.h"
 
 namespace sectionflow {
 namespace {
@@ -48,11 +48,11 @@ struct Faults {
   }
 };
 
-/// Training of a random model whose idle tensors travel to the disk.
+/// Training of a random model whose idle tensors are offloaded to the disk.
 struct Swapped {
   explicit Swapped(const SessionOptions& options, Faults* faults = nullptr) : session(t.graph, options) {
-    session.set_script_editor("random rests", [](Script script, PlanningTools& tools) {
-      return rest_at_random(script, tools, 3, 0.8, true);
+    session.set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
+      return offload_at_random(list, tools, 3, 0.8, true);
     });
     if (faults != nullptr) session.set_disk_calls(faults->calls());
     session.initialize();
@@ -178,10 +178,10 @@ TEST(SwapEngine, TheDiskCarriesTensorsFromAndToWhereTheyLieInHostMemory) {
     note(descriptor, count);
     return ::pread(descriptor, bytes, count, offset);
   };
-  for (const bool variables_at_home : {false, true}) {
+  for (const bool swap_variables : {false, true}) {
     SessionOptions options = with_disk(false);
     options.device_memory = options.disk = 64_MiB;
-    options.swap_variables = variables_at_home;
+    options.swap_variables = swap_variables;
     Swapped swapped(options);
     swapped.session.set_disk_calls(calls);
     swapped.step(0, 600);
@@ -195,12 +195,12 @@ TEST(SwapEngine, TheDiskCarriesTensorsFromAndToWhereTheyLieInHostMemory) {
   }
 }
 
-TEST(SwapEngine, VariablesAtHomeTakeDeviceMemoryOnlyWhileTheyAreUsed) {
+TEST(SwapEngine, VariablesWhoseHomeTierIsTheHostTakeDeviceMemoryOnlyWhileTheyAreUsed) {
   Swapped resident({.device_memory = 8_MiB, .disk = 8_MiB, .threads = 1});
-  Swapped at_home({.device_memory = 8_MiB, .disk = 8_MiB, .swap_variables = true, .threads = 1});
-  const RandomBatch batch = random_batch(at_home.t.model, 4, 0);
+  Swapped swapped({.device_memory = 8_MiB, .disk = 8_MiB, .swap_variables = true, .threads = 1});
+  const RandomBatch batch = random_batch(swapped.t.model, 4, 0);
   const auto plan = [&](Swapped& s) { return s.session.plan({s.t.model.loss}, batch.types(s.t.model), s.t.training); };
-  const ProgramReport usual = plan(resident), report = plan(at_home);
+  const ProgramReport usual = plan(resident), report = plan(swapped);
   EXPECT_GT(usual.persistent_bytes, 0U);
   EXPECT_EQ(report.persistent_bytes, 0U);
   EXPECT_EQ(report.host_persistent_bytes, usual.persistent_bytes);
@@ -224,7 +224,7 @@ TEST(SwapEngine, VariablesAtHomeTakeDeviceMemoryOnlyWhileTheyAreUsed) {
   EXPECT_THAT([&] { Swapped(tight).step(0); }, ThrowsMessage<BudgetError>(HasSubstr("host_memory")));
 }
 
-TEST(SwapEngine, AVariableAtHomeIsReadAndWrittenThere) {
+TEST(SwapEngine, AVariableIsReadAndWrittenInItsHomeTier) {
   Graph graph;
   const Value w = variable("w", fill(graph, {3}, 0.0F));
   Session session(graph, {.device_memory = 1_MiB, .swap_variables = true, .threads = 1});

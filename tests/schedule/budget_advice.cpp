@@ -58,7 +58,7 @@ TEST(BudgetAdvice, WhereTheVariablesAloneAreTooLargeNoCutIsAdvised) {
                     HasSubstr("no cut into sections helps"), Not(HasSubstr("more sections"))));
 }
 
-TEST(BudgetAdvice, VariablesThatNoOperationHasRoomForAreNotToRestOnTheHost) {
+TEST(BudgetAdvice, VariablesThatNoOperationHasBytesForAreNotToBeKeptOnTheHost) {
   Graph graph;
   const Value w = variable("w", fill(graph, {1000}, 1));
   EXPECT_THAT(hint_of(graph, w, {}, {.device_memory = 3999, .threads = 1}),
@@ -159,8 +159,8 @@ TEST(BudgetAdvice, ARunThatChangesNothingIsNotToldToTrain) {
 TEST(BudgetAdvice, AGraphEditedByLmsIsNotToldToTrainInSections) {
   Graph graph;
   const Value large = placeholder(graph, "large", {64, 64});
-  const Value a = relu(large), b = tanh(large), rested = swap_in(swap_out(a));
-  const Value y = (a + b) * sigmoid(large) * rested;
+  const Value a = relu(large), b = tanh(large), back = swap_in(swap_out(a));
+  const Value y = (a + b) * sigmoid(large) * back;
   const Operation update = assign(variable("w", fill(graph, {1}, 1)), reshape(reduce_sum(y), {1}));
   const FeedTypes types = {{large, {64, 64}}};
   const std::size_t least = Session(graph, {.threads = 1}).plan({}, types, {.targets = {update}}).planned_peak_bytes;
@@ -266,10 +266,10 @@ TEST(BudgetAdvice, ATensorThatCannotLeaveTheDeviceForWantOfHostMemoryIsNamed) {
   report.largest_live = {{"of this operation", "scratch", 500}, {"conv2d", "f32[90]", 360}};
   EXPECT_THAT(hint_of(report), AllOf(HasSubstr("host_memory of 100 B is too small for 'conv2d' f32[90]"),
                                      HasSubstr("at least 360 bytes"), HasSubstr("cut the graph")));
-  // Neither what rests there already, in whole pages, nor the policies that keep the tensor are forgotten.
+  // Neither what lies there already, in whole pages, nor the policies that keep the tensor are forgotten.
   report.host_budget_bytes = 400;
   report.host_persistent_bytes = 64;
-  report.advice = "let border tensors rest in host memory, or make the batch smaller";
+  report.advice = "offload border tensors to host memory, or make the batch smaller";
   EXPECT_THAT(hint_of(report), AllOf(HasSubstr("at least 4456 bytes"), HasSubstr(report.advice)));
   report.host_persistent_bytes = 0;
   report.advice.clear();

@@ -24,24 +24,25 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// The script as text: "feed x", "compute y", "fetch y".
-std::vector<std::string> lines(const Graph& graph, const RunRequest& request, const Feeds& feeds = {}) {
+/// The instruction list as text: "feed x", "compute y", "fetch y".
+std::vector<std::string> instructions(const Graph& graph, const RunRequest& request, const Feeds& feeds = {}) {
   const Signature signature = signature_of(graph, feeds);
   std::vector<std::string> texts;
-  for (const ScriptLine& line : build_schedule(ConcreteGraph(graph, signature), request).lines) {
-    if (line.kind == StepKind::fetch) {
-      texts.push_back("fetch " + line.fetched.name());
+  for (const Instruction& instruction : build_schedule(ConcreteGraph(graph, signature), request).instructions) {
+    if (instruction.kind == StepKind::fetch) {
+      texts.push_back("fetch " + instruction.fetched.name());
     } else {
-      texts.push_back((line.kind == StepKind::feed ? "feed " : "compute ") + graph.node(line.node).name());
+      texts.push_back((instruction.kind == StepKind::feed ? "feed " : "compute ") +
+                      graph.node(instruction.node).name());
     }
   }
   return texts;
 }
 
-std::ptrdiff_t place(const std::vector<std::string>& lines, const std::string& line) {
-  const auto found = std::find(lines.begin(), lines.end(), line);
-  EXPECT_NE(found, lines.end()) << line << " is missing of " << testing::PrintToString(lines);
-  return found - lines.begin();
+std::ptrdiff_t place(const std::vector<std::string>& instructions, const std::string& instruction) {
+  const auto found = std::find(instructions.begin(), instructions.end(), instruction);
+  EXPECT_NE(found, instructions.end()) << instruction << " is missing of " << testing::PrintToString(instructions);
+  return found - instructions.begin();
 }
 
 Value scalar_variable(Graph& graph, const char* name, float value) {
@@ -75,7 +76,7 @@ TEST(BuildSchedule, AFetchedVariableIsReadFirstOfAll) {
   Graph graph;
   const Value w = scalar_variable(graph, "w", 3);
   const Operation update = assign_add(w, constant(graph, 1.0F, "one"));
-  EXPECT_THAT(lines(graph, {{w}, {update}}), ElementsAre("fetch w", "compute one", "compute " + update.name()));
+  EXPECT_THAT(instructions(graph, {{w}, {update}}), ElementsAre("fetch w", "compute one", "compute " + update.name()));
 }
 
 TEST(BuildSchedule, SeveralUpdatesRunInTheOrderOfTheirMaking) {
@@ -120,8 +121,8 @@ TEST(BuildSchedule, ControlEdgesOrderSteps) {
   const Value late = relu(x), early = relu(x);
   graph.add_control_edge(Operation(early), Operation(late));
   const Feeds feeds = {{x, 1.0F}};
-  const auto script = lines(graph, {{late}, {}}, feeds);
-  EXPECT_LT(place(script, "compute " + early.name()), place(script, "compute " + late.name()))
+  const auto list = instructions(graph, {{late}, {}}, feeds);
+  EXPECT_LT(place(list, "compute " + early.name()), place(list, "compute " + late.name()))
       << "the earlier operation is brought along";
 }
 
@@ -131,8 +132,8 @@ TEST(BuildSchedule, ControlEdgesOrderUpdatesAgainstTheirNumbers) {
   const Value one = constant(graph, 1.0F);
   const Operation first_made = assign_add(a, one), second_made = assign_add(b, one);
   graph.add_control_edge(second_made, first_made);
-  const auto script = lines(graph, {{}, {first_made}});
-  EXPECT_LT(place(script, "compute " + second_made.name()), place(script, "compute " + first_made.name()));
+  const auto list = instructions(graph, {{}, {first_made}});
+  EXPECT_LT(place(list, "compute " + second_made.name()), place(list, "compute " + first_made.name()));
 }
 
 TEST(BuildSchedule, ACycleOfControlEdgesIsRefused) {
@@ -141,7 +142,7 @@ TEST(BuildSchedule, ACycleOfControlEdgesIsRefused) {
   const Value a = relu(x), b = relu(x);
   graph.add_control_edge(Operation(a), Operation(b));
   graph.add_control_edge(Operation(b), Operation(a));
-  EXPECT_THAT(([&] { lines(graph, {{a}, {}}, {{x, 1.0F}}); }), ThrowsMessage<ArgumentError>(HasSubstr("cycle")));
+  EXPECT_THAT(([&] { instructions(graph, {{a}, {}}, {{x, 1.0F}}); }), ThrowsMessage<ArgumentError>(HasSubstr("cycle")));
 }
 
 TEST(BuildSchedule, AGroupExecutesAllItsOperations) {
@@ -163,7 +164,7 @@ TEST(BuildSchedule, SourcesComeJustBeforeTheirFirstReader) {
   const Value two = constant(graph, 2.0F, "two");
   const Value product = mul(b, two), sum = add(product, late), again = add(sum, two);
   EXPECT_THAT(
-      lines(graph, {{again}, {}}, {{x, 1.0F}, {late, 1.0F}}),
+      instructions(graph, {{again}, {}}, {{x, 1.0F}, {late, 1.0F}}),
       ElementsAre("feed x", "compute " + a.name(), "compute " + b.name(), "compute two", "compute " + product.name(),
                   "feed late", "compute " + sum.name(), "compute " + again.name(), "fetch " + again.name()));
 }
@@ -172,7 +173,7 @@ TEST(BuildSchedule, FetchesComeAsSoonAsTheirValueIsThere) {
   Graph graph;
   const Value x = placeholder(graph, "x", {});
   const Value a = relu(x), b = relu(a);
-  EXPECT_THAT(lines(graph, {{b, a, x, a}, {}}, {{x, 1.0F}}),
+  EXPECT_THAT(instructions(graph, {{b, a, x, a}, {}}, {{x, 1.0F}}),
               ElementsAre("feed x", "fetch x", "compute " + a.name(), "fetch " + a.name(), "fetch " + a.name(),
                           "compute " + b.name(), "fetch " + b.name()));
 }
@@ -183,8 +184,9 @@ TEST(BuildSchedule, OnlyWhatIsNeededIsExecuted) {
   const Value y = relu(x);
   relu(y);
   relu(unused);
-  EXPECT_THAT(lines(graph, {{y}, {}}, {{x, 1.0F}}), ElementsAre("feed x", "compute " + y.name(), "fetch " + y.name()));
-  EXPECT_THAT(lines(graph, {{}, {}}), ElementsAre());
+  EXPECT_THAT(instructions(graph, {{y}, {}}, {{x, 1.0F}}),
+              ElementsAre("feed x", "compute " + y.name(), "fetch " + y.name()));
+  EXPECT_THAT(instructions(graph, {{}, {}}), ElementsAre());
 }
 
 TEST(BuildSchedule, MovingAverageUpdatesAreDroppedOutsideOfTraining) {
@@ -194,11 +196,11 @@ TEST(BuildSchedule, MovingAverageUpdatesAreDroppedOutsideOfTraining) {
   const Value y = batch_norm(x, is_training);
   const HostTensor batch(Dtype::f32, {4, 2});
   const RunRequest request{{y}, graph.operations(kUpdateOperations)};
-  const auto training = lines(graph, request, {{x, batch}, {is_training, true}});
-  const auto evaluation = lines(graph, request, {{x, batch}, {is_training, false}});
-  const auto updates = [](const std::vector<std::string>& script) {
-    return std::count_if(script.begin(), script.end(), [](const std::string& line) {
-      return line.find("update_moving_average") != std::string::npos;
+  const auto training = instructions(graph, request, {{x, batch}, {is_training, true}});
+  const auto evaluation = instructions(graph, request, {{x, batch}, {is_training, false}});
+  const auto updates = [](const std::vector<std::string>& list) {
+    return std::count_if(list.begin(), list.end(), [](const std::string& instruction) {
+      return instruction.find("update_moving_average") != std::string::npos;
     });
   };
   EXPECT_EQ(updates(training), 2);
@@ -213,15 +215,15 @@ TEST(BuildSchedule, UpdatesComeAsSoonAsNoReaderIsLeft) {
     const Value loss = mean(dense(relu(dense(x, {.units = 5})), {.units = 2}));
     const std::vector<Operation> updates = adam ? minimize(Adam{}, loss) : minimize(Sgd{}, loss);
     const HostTensor batch(Dtype::f32, {4, 3});
-    const auto script = lines(graph, {{loss}, updates}, {{x, batch}});
+    const auto list = instructions(graph, {{loss}, updates}, {{x, batch}});
     const std::string apply = adam ? "apply_adam" : "apply_sgd";
     // Gradients die at once: that of a parameter is followed by its update wherever nobody else reads the parameter.
     for (const Operation& update : updates) {
       const Node& node = update.node();
       const auto kernel = node.inputs()[0].name() == "dense_1/kernel";
       if (node.op().name != apply || kernel) continue;
-      const auto gradient = place(script, "compute " + node.inputs()[adam ? 3 : 1].node().name());
-      const auto own = place(script, "compute " + node.name());
+      const auto gradient = place(list, "compute " + node.inputs()[adam ? 3 : 1].node().name());
+      const auto own = place(list, "compute " + node.name());
       EXPECT_LT(gradient, own);
       EXPECT_LE(own, gradient + 2) << node.name() << ": at most a learning rate comes between";
     }

@@ -27,12 +27,12 @@ using testing::IsEmpty;
 enum class Role { none, sum, follower };
 
 /// Sums are chained with sums and followers, which do not take it as their third operand.
-class PlayedKernel final : public Kernel {
+class FakeKernel final : public Kernel {
  public:
-  explicit PlayedKernel(Role role) : role_(role) {}
+  explicit FakeKernel(Role role) : role_(role) {}
   void launch(const KernelArguments&) override {}
   bool chains_into(const Kernel& next, int operand) const override {
-    return role_ == Role::sum && static_cast<const PlayedKernel&>(next).role_ != Role::none && operand < 2;
+    return role_ == Role::sum && static_cast<const FakeKernel&>(next).role_ != Role::none && operand < 2;
   }
 
  private:
@@ -44,7 +44,7 @@ class ChainSteps : public testing::Test {
  protected:
   ChainSteps() {
     for (const Role role : {Role::none, Role::sum, Role::follower}) {
-      kernels_.push_back(std::make_unique<PlayedKernel>(role));
+      kernels_.push_back(std::make_unique<FakeKernel>(role));
     }
   }
 

@@ -57,7 +57,7 @@ TEST(PlanMemory, FarStepsCostNothing) {
   EXPECT_EQ(plan.fullest_step, 100'000);
 }
 
-TEST(PlanMemory, RoomBelowAndBetweenFixedOffsetsIsUsed) {
+TEST(PlanMemory, BytesBelowAndBetweenFixedOffsetsAreUsed) {
   const MemoryPlan plan = checked_plan(
       {fixed(512, 0, 9, 512), fixed(256, 0, 9, 1280), storage(200, 0, 9), storage(256, 2, 5), storage(256, 3, 9)});
   EXPECT_EQ(plan.peak_bytes, 1536u);

@@ -25,20 +25,20 @@ struct Fixture {
   Value a = relu(x), b = a + x;
   Signature signature{.shapes = {{x.node().id(), Shape{2, 2}}}, .booleans = {}};
   ConcreteGraph concrete{graph, signature};
-  Script script{.passes = {Pass{}}, .lines = {}, .entries = {}, .half = 0};
+  InstructionList list{.passes = {Pass{}}, .instructions = {}, .entries = {}, .half = 0};
 
   /// To be called when nodes have been added.
   void renew() { concrete = ConcreteGraph(graph, signature); }
-  void feed(Value value) { script.lines.push_back({.kind = StepKind::feed, .node = value.node().id()}); }
-  void compute(Value value) { script.lines.push_back({.kind = StepKind::compute, .node = value.node().id()}); }
+  void feed(Value value) { list.instructions.push_back({.kind = StepKind::feed, .node = value.node().id()}); }
+  void compute(Value value) { list.instructions.push_back({.kind = StepKind::compute, .node = value.node().id()}); }
   void fetch(Value value, int slot = 0) {
-    script.lines.push_back({.kind = StepKind::fetch, .fetched = value, .fetch_slot = slot});
+    list.instructions.push_back({.kind = StepKind::fetch, .fetched = value, .fetch_slot = slot});
   }
-  void hold(Value value) { script.lines.push_back({.kind = StepKind::hold, .fetched = value}); }
-  Schedule lower(std::size_t num_fetches = 0) { return lower_script(script, concrete, num_fetches); }
+  void hold(Value value) { list.instructions.push_back({.kind = StepKind::hold, .fetched = value}); }
+  Schedule lower(std::size_t num_fetches = 0) { return lower_instructions(list, concrete, num_fetches); }
 };
 
-TEST(LowerScript, ABufferLivesFromItsWriterToItsLastReader) {
+TEST(LowerInstructions, ABufferLivesFromItsWriterToItsLastReader) {
   Fixture f;
   f.feed(f.x), f.compute(f.a), f.compute(f.b), f.fetch(f.b);
   const Schedule schedule = f.lower(1);
@@ -52,7 +52,7 @@ TEST(LowerScript, ABufferLivesFromItsWriterToItsLastReader) {
   EXPECT_EQ(schedule.fetches[0].bytes, 16u);
 }
 
-TEST(LowerScript, EveryWriteBeginsANewBuffer) {
+TEST(LowerInstructions, EveryWriteBeginsANewBuffer) {
   Fixture f;
   f.feed(f.x), f.compute(f.a), f.fetch(f.a, 0);
   f.feed(f.x), f.compute(f.a), f.fetch(f.a, 1);
@@ -66,21 +66,21 @@ TEST(LowerScript, EveryWriteBeginsANewBuffer) {
   EXPECT_EQ(schedule.feeds.size(), 1u) << "fed once, copied in twice";
 }
 
-TEST(LowerScript, AValueThatNobodyReadsLivesForItsOwnStep) {
+TEST(LowerInstructions, AValueThatNobodyReadsLivesForItsOwnStep) {
   Fixture f;
   f.feed(f.x), f.compute(f.a);
   EXPECT_EQ(f.lower().buffers[1].life, (Life{1, 1}));
 }
 
-TEST(LowerScript, AHeldValueLivesUpToItsLine) {
+TEST(LowerInstructions, AHeldValueLivesUpToItsInstruction) {
   Fixture f;
   f.feed(f.x), f.compute(f.a), f.compute(f.b), f.hold(f.a);
   EXPECT_EQ(f.lower().buffers[1].life, (Life{1, 3}));
 }
 
-TEST(LowerScript, EntriesBeginBeforeTheFirstStepAtTheirPlace) {
+TEST(LowerInstructions, EntriesBeginBeforeTheFirstStepAtTheirPlace) {
   Fixture f;
-  f.script.entries = {{f.x, 512}};
+  f.list.entries = {{f.x, 512}};
   f.compute(f.a), f.compute(f.b);
   const Schedule schedule = f.lower();
   EXPECT_EQ(schedule.buffers[0].fixed_offset, std::optional<std::size_t>(512));
@@ -88,7 +88,7 @@ TEST(LowerScript, EntriesBeginBeforeTheFirstStepAtTheirPlace) {
   EXPECT_TRUE(schedule.feeds.empty());
 }
 
-TEST(LowerScript, AnIdentityIsAnotherNameOfTheBufferThatItsReadersKeepAlive) {
+TEST(LowerInstructions, AnIdentityIsAnotherNameOfTheBufferThatItsReadersKeepAlive) {
   Fixture f;
   const Value flat = reshape(f.a, {4});
   const Value c = relu(flat);
@@ -103,7 +103,7 @@ TEST(LowerScript, AnIdentityIsAnotherNameOfTheBufferThatItsReadersKeepAlive) {
   EXPECT_EQ(schedule.steps[3].inputs[0], (Operand{Operand::Kind::buffer, 1}));
 }
 
-TEST(LowerScript, WhatChangesNothingUnderItsTypesAndBooleansIsAnIdentity) {
+TEST(LowerInstructions, WhatChangesNothingUnderItsTypesAndBooleansIsAnIdentity) {
   Fixture f;
   const Value same = broadcast_to(f.a, {2, 2}), repeated = broadcast_to(f.a, {3, 2, 2});
   const Value no = constant(f.graph, HostTensor::scalar(false)), yes = constant(f.graph, HostTensor::scalar(true));
@@ -117,7 +117,7 @@ TEST(LowerScript, WhatChangesNothingUnderItsTypesAndBooleansIsAnIdentity) {
   EXPECT_EQ(schedule.buffers[1].other_names, (std::vector<Value>{same, evaluated}));
 }
 
-TEST(LowerScript, AnIdentityOfAVariableIsCopiedSinceAnUpdateMayComeBeforeItsReaders) {
+TEST(LowerInstructions, AnIdentityOfAVariableIsCopiedSinceAnUpdateMayComeBeforeItsReaders) {
   Fixture f;
   const Value w = variable("w", fill(f.graph, {2, 2}, 1));
   const Value flat = reshape(w, {4});
@@ -128,43 +128,43 @@ TEST(LowerScript, AnIdentityOfAVariableIsCopiedSinceAnUpdateMayComeBeforeItsRead
   EXPECT_EQ(schedule.steps[0].inputs[0].kind, Operand::Kind::variable);
 }
 
-TEST(LowerScript, TheHalfIsCountedInStepsNotInLines) {
+TEST(LowerInstructions, TheHalfIsCountedInStepsNotInInstructions) {
   Fixture f;
   const Value flat = reshape(f.a, {4});
   f.renew();
   f.feed(f.x), f.compute(f.a), f.compute(flat);
-  f.script.half = 3;
+  f.list.half = 3;
   f.compute(f.b);
   EXPECT_EQ(f.lower().half, 2);
-  f.script.half = 4;
+  f.list.half = 4;
   EXPECT_EQ(f.lower().half, 3);
 }
 
-TEST(LowerScript, AnEntryBringsItsOtherNames) {
+TEST(LowerInstructions, AnEntryBringsItsOtherNames) {
   Fixture f;
   const Value flat = reshape(f.a, {4});
   const Value c = relu(flat);
   f.renew();
-  f.script.entries = {{f.a, 256, {flat}}};
+  f.list.entries = {{f.a, 256, {flat}}};
   f.compute(c);
   const Schedule schedule = f.lower();
   EXPECT_EQ(schedule.steps[0].inputs[0], (Operand{Operand::Kind::buffer, 0}));
   EXPECT_EQ(schedule.buffers[0].other_names, std::vector<Value>{flat});
 }
 
-TEST(LowerScript, ReadingWhatNobodyHasWrittenIsRefused) {
+TEST(LowerInstructions, ReadingWhatNobodyHasWrittenIsRefused) {
   Fixture f;
   f.compute(f.a);
   EXPECT_THAT([&] { f.lower(); }, testing::ThrowsMessage<InternalError>(testing::HasSubstr("reads 'x'")));
 }
 
-TEST(LowerScript, VariablesAreReadAndUpdatedInTheirOwnPlace) {
+TEST(LowerInstructions, VariablesAreReadAndUpdatedInTheirOwnPlace) {
   Fixture f;
   const Value w = variable("w", fill(f.graph, {2, 2}, 1));
   const Value sum = f.x + w;
   const Operation update = assign_add(w, sum);
   f.renew();
-  f.feed(f.x), f.compute(sum), f.script.lines.push_back({.node = update.node().id()});
+  f.feed(f.x), f.compute(sum), f.list.instructions.push_back({.node = update.node().id()});
   const Schedule schedule = f.lower();
   const Operand variable{Operand::Kind::variable, w.node().id()};
   EXPECT_EQ(schedule.steps[1].inputs[1], variable);
@@ -172,7 +172,7 @@ TEST(LowerScript, VariablesAreReadAndUpdatedInTheirOwnPlace) {
   EXPECT_EQ(schedule.buffers.size(), 2u) << "a variable is no buffer";
 }
 
-TEST(LowerScript, AReplayReadsItsKeptOutputs) {
+TEST(LowerInstructions, AReplayReadsItsKeptOutputs) {
   Fixture f;
   const Value flag = constant(f.graph, HostTensor::scalar(true));
   const auto fill2 = [&](double value) { return fill(f.graph, {2}, value); };
@@ -181,7 +181,7 @@ TEST(LowerScript, AReplayReadsItsKeptOutputs) {
   f.renew();
   f.feed(f.x), f.compute(scale), f.compute(shift);
   f.compute(norm.y);
-  f.script.lines.push_back({.node = norm.y.node().id(), .replay = true});
+  f.list.instructions.push_back({.node = norm.y.node().id(), .replay = true});
   f.fetch(norm.y);
   const Schedule schedule = f.lower(1);
   const Step &first = schedule.steps[3], &again = schedule.steps[4];
@@ -197,7 +197,7 @@ TEST(PrepareKernels, ScratchIsBookedForOneStepOnly) {
   const Value y = relu(conv2d(x, {.filters = 16}));
   const Signature signature{.shapes = {{x.node().id(), x.shape()}}, .booleans = {}};
   const ConcreteGraph concrete(graph, signature);
-  Schedule schedule = lower_script(build_schedule(concrete, {{y}, {}}), concrete, 1);
+  Schedule schedule = lower_instructions(build_schedule(concrete, {{y}, {}}), concrete, 1);
   const std::size_t num_values = schedule.buffers.size();
   const auto device = make_device(cpu(), 1);
   KernelCache cache(concrete, *device);

@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "schedule/check_schedule.h"
 #include "tests/support/random_graph.h"
-#include "tests/support/random_rests.h"
+#include "tests/support/random_offloads.h"
 #include "tests/support/schedule_editing.h"
 
 namespace sectionflow {
@@ -19,12 +19,12 @@ using namespace testing_support;
 using testing::ContainsRegex;
 using testing::ThrowsMessage;
 
-/// A training program of a random graph whose idle tensors travel, by threads, also to the disk.
+/// A training program of a random graph whose idle tensors are offloaded by threads, also to the disk.
 class SwappedProgram : public testing::Test {
  protected:
   Executable& program() {
-    session_.set_script_editor("random rests", [](Script script, PlanningTools& tools) {
-      return rest_at_random(script, tools, 11, 0.7, true);
+    session_.set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
+      return offload_at_random(list, tools, 11, 0.7, true);
     });
     return whole_graph_program(session_, {trainable_.model.loss}, batch_.feeds(trainable_.model), trainable_.training);
   }
@@ -98,8 +98,8 @@ TEST(Waits, AProgramOfOneLaneHasNone) {
   TrainableRandomModel trainable({.seed = 4});
   const RandomBatch batch = random_batch(trainable.model, 2, 0);
   Session session(trainable.graph, {.device_memory = 8_MiB, .threads = 1});
-  session.set_script_editor("random rests", [](Script script, PlanningTools& tools) {
-    return rest_at_random(script, tools, 11, 0.7, false);
+  session.set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
+    return offload_at_random(list, tools, 11, 0.7, false);
   });
   const Program& program =
       whole_graph_program(session, {trainable.model.loss}, batch.feeds(trainable.model), trainable.training);

@@ -67,26 +67,26 @@ TEST(BackwardHalf, FindsATensorOffTheDeviceByAnotherName) {
   }
 }
 
-TEST(BackwardHalf, FindsItByAnotherNameWhereTheBudgetLeavesNoRoomToPrefetch) {
+TEST(BackwardHalf, FindsItByAnotherNameWhereTheBudgetIsTooSmallToPrefetch) {
   const SectionOptions options{.borders = BorderPolicy::host, .prefetch = 1};
   ProgramReport unlimited;
   {
     Renamed probe(options);
     unlimited = probe.manager.plan(*probe.session, {probe.name}, types_of(probe.feeds));
   }
-  int played = 0, refused = 0;
+  int fitted = 0, refused = 0;
   const std::size_t least = unlimited.persistent_bytes, most = unlimited.planned_peak_bytes + 1024;
   for (std::size_t budget = least; budget < most; budget += (most - least) / 40) {
     try {
       Renamed t(options, {.device_memory = budget});
       (void)t.manager.run_forward(*t.session, std::vector<Value>{}, t.feeds);
       (void)t.manager.run_backward(*t.session, std::vector<std::vector<Value>>{{}, {}, {t.name}});
-      ++played;
+      ++fitted;
     } catch (const BudgetError&) {
       ++refused;
     }
   }
-  EXPECT_GT(played, 0);
+  EXPECT_GT(fitted, 0);
   EXPECT_GT(refused, 0);
 }
 
@@ -138,8 +138,8 @@ Peaks measured(const Statistics& s) {
   return {s.measured_peak_bytes, s.measured_host_peak_bytes, s.measured_disk_peak_bytes};
 }
 
-/// Plays a cycle by halves, the second with a fetch of its own; returns whether it fits.
-bool play_halves(Skipping& t, Session& session) {
+/// Runs a cycle by halves, the second with a fetch of its own; returns whether it fits.
+bool run_halves(Skipping& t, Session& session) {
   try {
     (void)t.manager.run_forward(session, {t.loss}, t.feeds);
   } catch (const BudgetError&) {
@@ -161,21 +161,21 @@ TEST(BackwardHalf, EveryTierMeasuresWhatWasPlannedUnderEveryBudget) {
     Session session(t.graph, {.device_memory = 1_MiB, .threads = 1});
     least = t.manager.plan(session, {t.loss}, types_of(t.feeds)).planned_peak_bytes;
   }
-  int played = 0, with_host = 0, with_disk = 0;
+  int fitted = 0, with_host = 0, with_disk = 0;
   for (const std::size_t host : {std::size_t{256_MiB}, std::size_t{3_MiB}}) {
     for (int part = 0; part < 12; ++part) {
       const std::size_t budget = least + least * static_cast<std::size_t>(part) / 10;
       Session session(t.graph, {.device_memory = budget, .host_memory = host, .disk = 64_MiB, .threads = 1});
       session.initialize();
       session.set_measuring(true);
-      if (!play_halves(t, session)) continue;
+      if (!run_halves(t, session)) continue;
       EXPECT_EQ(planned(session.statistics()), measured(session.statistics())) << budget << " " << host;
-      ++played;
+      ++fitted;
       with_host += session.statistics().planned_host_peak_bytes > 0 ? 1 : 0;
       with_disk += session.statistics().planned_disk_peak_bytes > 0 ? 1 : 0;
     }
   }
-  EXPECT_GT(played, 6);
+  EXPECT_GT(fitted, 6);
   EXPECT_GT(with_host, 2);
   EXPECT_GT(with_disk, 0);
 }
@@ -191,7 +191,7 @@ TEST(BackwardHalf, WhatTheForwardHalfHasTakenCountsInEveryTier) {
     ASSERT_GT(reclaimed, 0U);
     session.clear_statistics();
     session.set_measuring(true);
-    ASSERT_TRUE(play_halves(t, session));
+    ASSERT_TRUE(run_halves(t, session));
     EXPECT_EQ(planned(session.statistics()), measured(session.statistics()));
     EXPECT_GE(session.statistics().planned_host_peak_bytes, whole.host);
     EXPECT_GE(session.statistics().planned_disk_peak_bytes, whole.disk);
@@ -200,7 +200,7 @@ TEST(BackwardHalf, WhatTheForwardHalfHasTakenCountsInEveryTier) {
 }
 
 TEST(BackwardHalf, MeasuringThatBeginsBetweenTheHalvesTouchesNothingAndTellsNothing) {
-  const auto play = [](bool before, bool between) {
+  const auto state_after = [](bool before, bool between) {
     Skipping t;
     Session session(t.graph, {.device_memory = 64_MiB, .threads = 1});
     session.initialize();
@@ -212,10 +212,10 @@ TEST(BackwardHalf, MeasuringThatBeginsBetweenTheHalvesTouchesNothingAndTellsNoth
               before && between ? session.statistics().planned_peak_bytes : 0U);
     return TrainingState{read_variables(session), {}};
   };
-  const TrainingState unmeasured = play(false, false);
-  EXPECT_EQ(first_difference(unmeasured, play(false, true)), "");
-  EXPECT_EQ(first_difference(unmeasured, play(true, false)), "");
-  EXPECT_EQ(first_difference(unmeasured, play(true, true)), "");
+  const TrainingState unmeasured = state_after(false, false);
+  EXPECT_EQ(first_difference(unmeasured, state_after(false, true)), "");
+  EXPECT_EQ(first_difference(unmeasured, state_after(true, false)), "");
+  EXPECT_EQ(first_difference(unmeasured, state_after(true, true)), "");
 }
 
 /// Two fetches: one that waits for an update, and one that makes that update wait for the run of the first section.

@@ -1,4 +1,4 @@
-// The cap, where nothing travels: every budget from the smallest to twice that is kept to the byte; one byte less is
+// The cap, where nothing is offloaded: every budget from the smallest to twice that is kept to the byte; a byte less is
 // refused.
 
 #include <gtest/gtest.h>

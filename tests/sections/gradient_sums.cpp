@@ -100,8 +100,8 @@ TEST(GradientSums, OfGradientsThatOthersHoldTakeNoMemoryOfTheirOwn) {
   EXPECT_LT(manager.plan(session, {loss}, {{x, Shape{4096, 2}}}).planned_peak_bytes, 4 * tensor + tensor / 2);
 }
 
-TEST(GradientSums, ThatRestBetweenSectionsFitTheBudgetOfTwoUses) {
-  // What sections without the weight need while the sum rests is no more than the sum leaves.
+TEST(GradientSums, ThatWaitBetweenSectionsFitTheBudgetOfTwoUses) {
+  // What sections without the weight need while the sum waits is no more than the sum leaves.
   Chain chain(32, 8, Dtype::f32);
   const std::size_t two = Chain(2, 2, Dtype::f32).plan(true).planned_peak_bytes;
   const ProgramReport report = chain.plan(false, {.device_memory = two + kAlike, .threads = 1});
@@ -148,7 +148,7 @@ TEST(GradientSums, AreTakenByFallingReadersWhateverTheCut) {
 
 // ---- Exactness.
 
-/// The whole graph, sections and halves, poisoned; expect_exact lets tensors rest elsewhere besides.
+/// The whole graph, sections and halves, poisoned; expect_exact offloads tensors besides.
 void expect_same_in_every_strategy(const TrainingCase& net) {
   const std::optional<Failure> failure = find_failure(net, {.steps = 2, .poison = true});
   EXPECT_FALSE(failure) << net.name << ": " << failure->text;
@@ -290,11 +290,11 @@ TEST(GradientSums, OfTiedEmbeddingsKeepOneSumAndOnePart) {
 
 // ---- Swapping.
 
-TEST(GradientSums, TravelWithTheTensorsOfSections) {
+TEST(GradientSums, AreOffloadedWithTheTensorsOfSections) {
   expect_exact(scattered(Dtype::bf16), {.steps = 1, .threads = 1});
 }
 
-TEST(GradientSums, TravelWithTheGraphThatLmsEdits) {
+TEST(GradientSums, AreSwappedInAGraphThatLmsEdits) {
   const TrainingCase net = recurrent(12, 12, 0, Dtype::f32);
   const auto trained = [&](bool swapped) {
     Graph graph;

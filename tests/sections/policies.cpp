@@ -1,11 +1,11 @@
-// Where the tensors of sections rest: what the user says is done, to the byte, and what is said wrongly is refused.
+// Where the tensors of sections are kept: what the user says is done, to the byte, and what is said wrongly is refused.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/bytes.h"
 #include "tests/sections/small_net.h"
-#include "tests/support/rest_cases.h"
+#include "tests/support/offload_cases.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow::testing {
@@ -15,34 +15,34 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 /// A small training in a session of the case; the budget is left to the caller.
-SmallTraining training_of(const RestCase& rests, std::size_t device_memory = 0) {
-  SessionOptions options = rests.session;
+SmallTraining training_of(const OffloadCase& offload_case, std::size_t device_memory = 0) {
+  SessionOptions options = offload_case.session;
   options.device_memory = device_memory;
   options.threads = 2;
   options.check_schedules = true;
-  return SmallTraining(options, rests.sections);
+  return SmallTraining(options, offload_case.sections);
 }
 
-/// How many lines of the cycle copy the value out, and where the first comes back: the pass in which it does.
-struct Journey {
+/// How many steps of the cycle copy the value out and back, and the pass in which it first comes back.
+struct Copies {
   int out = 0, disk = 0, in = 0;
   std::string returned_in{};
 };
 
-Journey journey_of(SmallTraining& t, Value value) {
+Copies copies_of(SmallTraining& t, Value value) {
   Trace trace;
   t.session->set_trace(&trace);
   (void)t.manager.run_full_cycle(*t.session, {t.net.loss}, t.net.feeds());
   t.session->set_trace(nullptr);
-  Journey journey;
+  Copies copies;
   for (const Trace::Event& event : trace.events()) {
     if (event.node != value.node().id()) continue;
-    journey.out += event.kind == StepKind::copy_out ? 1 : 0;
-    journey.disk += event.kind == StepKind::disk_write ? 1 : 0;
+    copies.out += event.kind == StepKind::copy_out ? 1 : 0;
+    copies.disk += event.kind == StepKind::disk_write ? 1 : 0;
     if (event.kind != StepKind::copy_in) continue;
-    if (++journey.in == 1) journey.returned_in = event.pass.text();
+    if (++copies.in == 1) copies.returned_in = event.pass.text();
   }
-  return journey;
+  return copies;
 }
 
 TEST(Policies, KeepCopiesNothingAndHostAndDiskAlwaysCopyEveryBorder) {
@@ -59,21 +59,21 @@ TEST(Policies, KeepCopiesNothingAndHostAndDiskAlwaysCopyEveryBorder) {
     EXPECT_EQ(report.disk_bytes_in, report.disk_bytes_out);
     EXPECT_EQ(report.recomputed_operations, plain.recomputed_operations) << "interiors are computed again as before";
     for (int k = 0; k < 2; ++k) {
-      const Journey journey = journey_of(t, t.net.outputs[static_cast<std::size_t>(k)]);
-      EXPECT_EQ(journey.out, 1) << k;
-      EXPECT_EQ(journey.in, 1) << k;
-      EXPECT_EQ(journey.disk, policy == BorderPolicy::disk ? 1 : 0) << k;
+      const Copies copies = copies_of(t, t.net.outputs[static_cast<std::size_t>(k)]);
+      EXPECT_EQ(copies.out, 1) << k;
+      EXPECT_EQ(copies.in, 1) << k;
+      EXPECT_EQ(copies.disk, policy == BorderPolicy::disk ? 1 : 0) << k;
     }
   }
 }
 
-TEST(Policies, AutomaticBordersCopyNothingWhileTheBudgetHasRoom) {
+TEST(Policies, AutomaticBordersCopyNothingWhileTheyFitTheBudget) {
   SmallTraining t;
   const ProgramReport report = t.manager.plan(*t.session, {t.net.loss}, t.net.types(6));
   EXPECT_EQ(report.bytes_out, 0U);
 }
 
-TEST(Policies, AutomaticBordersTravelUnderABudgetInWhichTheyCannotStay) {
+TEST(Policies, AutomaticBordersAreOffloadedUnderABudgetInWhichTheyCannotStay) {
   SmallTraining kept({.threads = 2}, {.borders = BorderPolicy::keep});
   const std::size_t peak = kept.manager.plan(*kept.session, {kept.net.loss}, kept.net.types(6)).planned_peak_bytes;
   SmallTraining t({.device_memory = peak - 1, .threads = 2, .check_schedules = true});
@@ -89,7 +89,7 @@ TEST(Policies, PrefetchSaysHowManyRunsAheadATensorMayComeBack) {
   // The images' section is read last; its output goes out in the forward pass.
   const auto returned = [](int prefetch) {
     SmallTraining t({.threads = 2}, {.borders = BorderPolicy::host, .prefetch = prefetch});
-    return journey_of(t, t.net.outputs[0]).returned_in;
+    return copies_of(t, t.net.outputs[0]).returned_in;
   };
   // Section 1 computes its interior again from it; the copy may stand in the run before.
   EXPECT_EQ(returned(0), "forward 1 (again)");
@@ -102,23 +102,23 @@ TEST(Policies, KeptAndSwappedInteriorsAreNotComputedAgain) {
     const ProgramReport report = t.manager.plan(*t.session, {t.net.loss}, t.net.types(6));
     EXPECT_EQ(report.recomputed_operations, 0);
     EXPECT_EQ(report.bytes_out > 0, interior == InteriorPolicy::swap);
-    EXPECT_EQ(journey_of(t, t.net.convolved[0]).out, interior == InteriorPolicy::swap ? 1 : 0);
+    EXPECT_EQ(copies_of(t, t.net.convolved[0]).out, interior == InteriorPolicy::swap ? 1 : 0);
   }
 }
 
 TEST(Policies, AutomaticInteriorsStayWhileThereIsRoomAndGoBitByBit) {
   SectionOptions automatic;
   automatic.interior = InteriorPolicy::automatic;
-  SmallTraining roomy({.threads = 2}, automatic);
-  const ProgramReport most = roomy.manager.plan(*roomy.session, {roomy.net.loss}, roomy.net.types(6));
+  SmallTraining ample({.threads = 2}, automatic);
+  const ProgramReport most = ample.manager.plan(*ample.session, {ample.net.loss}, ample.net.types(6));
   EXPECT_EQ(most.recomputed_operations, 0);
   EXPECT_EQ(most.bytes_out, 0U);
   SmallTraining again;
   const ProgramReport least = again.manager.plan(*again.session, {again.net.loss}, again.net.types(6));
   ASSERT_LT(least.planned_peak_bytes, most.planned_peak_bytes);
   for (std::size_t percent : {0U, 25U, 50U, 75U, 99U}) {
-    const std::size_t room = most.planned_peak_bytes - least.planned_peak_bytes;
-    const std::size_t budget = least.planned_peak_bytes + room * percent / 100;
+    const std::size_t between = most.planned_peak_bytes - least.planned_peak_bytes;
+    const std::size_t budget = least.planned_peak_bytes + between * percent / 100;
     SmallTraining t({.device_memory = budget, .threads = 2, .check_schedules = true}, automatic);
     const ProgramReport report = t.manager.plan(*t.session, {t.net.loss}, t.net.types(6));
     EXPECT_TRUE(report.fits) << percent;
@@ -137,10 +137,10 @@ TEST(Policies, ATensorHasItsOwnPolicyByNameWhereverItIsMade) {
   SectionOptions options{.borders = BorderPolicy::keep};
   options.tensors = {{border, BorderPolicy::host}, {inner, BorderPolicy::disk}};
   SmallTraining t({.disk = 16_MiB, .threads = 2}, options);
-  EXPECT_EQ(journey_of(t, t.net.outputs[0]).out, 1);
-  EXPECT_EQ(journey_of(t, t.net.outputs[1]).out, 0);
-  EXPECT_EQ(journey_of(t, t.net.convolved[1]).disk, 1) << "kept for the backward run, on disk";
-  EXPECT_EQ(journey_of(t, t.net.convolved[0]).out, 0);
+  EXPECT_EQ(copies_of(t, t.net.outputs[0]).out, 1);
+  EXPECT_EQ(copies_of(t, t.net.outputs[1]).out, 0);
+  EXPECT_EQ(copies_of(t, t.net.convolved[1]).disk, 1) << "kept for the backward run, on disk";
+  EXPECT_EQ(copies_of(t, t.net.convolved[0]).out, 0);
   (void)probe.manager.run_full_cycle(*probe.session, {probe.net.loss}, probe.net.feeds());
   for (int i = 0; i < 3; ++i) (void)probe.manager.run_full_cycle(*probe.session, {probe.net.loss}, probe.net.feeds());
   EXPECT_EQ(first_difference(probe.state(), t.state()), "");
@@ -172,20 +172,21 @@ TEST(Policies, ASectionHasOptionsOfItsOwnAndTheOthersTheDefault) {
   const ProgramReport report = manager.plan(session, {loss}, types);
   EXPECT_EQ(report.bytes_out, 4U * 8 * 8 * 4 * 4) << "a, and not b";
   EXPECT_THAT(report.notes,
-              Contains(HasSubstr("section 0: 0 B rest on the device between the passes, 4.00 KiB in host")));
+              Contains(HasSubstr(
+                  "section 0: 0 B stay on the device between the passes, 4.00 KiB are offloaded to host memory")));
 }
 
 // ---- Halves and fetches.
 
 TEST(Policies, BackwardFetchesOfEveryPolicyGiveTheBytesOfTheFullCycle) {
-  for (const RestCase& rests : rest_cases()) {
-    SCOPED_TRACE(rests.name);
+  for (const OffloadCase& offload_case : offload_cases()) {
+    SCOPED_TRACE(offload_case.name);
     std::size_t budget = 0;
-    if (rests.budget >= 0) {
-      SmallTraining roomy({.disk = rests.session.disk, .threads = 2}, {.borders = BorderPolicy::keep});
-      budget = roomy.manager.plan(*roomy.session, {roomy.net.loss}, roomy.net.types(6)).planned_peak_bytes * 3 / 2;
+    if (offload_case.budget >= 0) {
+      SmallTraining ample({.disk = offload_case.session.disk, .threads = 2}, {.borders = BorderPolicy::keep});
+      budget = ample.manager.plan(*ample.session, {ample.net.loss}, ample.net.types(6)).planned_peak_bytes * 3 / 2;
     }
-    SmallTraining whole, t = training_of(rests, budget);
+    SmallTraining whole, t = training_of(offload_case, budget);
     const auto fetches_of = [](SmallTraining& of) {
       return std::vector<Value>{of.net.outputs[0], of.net.convolved[1], of.manager.section(1).tensors_to_cache().at(0),
                                 of.net.convolved[2], of.net.loss};
@@ -209,15 +210,16 @@ TEST(Policies, BackwardFetchesOfEveryPolicyGiveTheBytesOfTheFullCycle) {
 TEST(Policies, HeldTensorsAndSummariesOfEveryPolicyChangeNoBit) {
   SmallTraining whole;
   for (int i = 0; i < 2; ++i) (void)whole.manager.run_full_cycle(*whole.session, {whole.net.loss}, whole.net.feeds());
-  for (const RestCase& rests : rest_cases()) {
-    SCOPED_TRACE(rests.name);
-    SessionOptions options = rests.session;
+  for (const OffloadCase& offload_case : offload_cases()) {
+    SCOPED_TRACE(offload_case.name);
+    SessionOptions options = offload_case.session;
     options.threads = 2;
     options.check_schedules = true;
     Graph graph;
     GraphSectionManager manager(graph);
     SmallNet net(graph, manager);
-    manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss, {.summaries = true, .sections = rests.sections});
+    manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss,
+                             {.summaries = true, .sections = offload_case.sections});
     manager.prepare_training();
     auto feed = manager.section(1).tensors_to_feed();
     feed.push_back(net.convolved[1]);

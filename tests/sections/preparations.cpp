@@ -207,7 +207,7 @@ TEST(Preparations, OptionsThatNameATensorThatIsTakenOutAgainAreForgotten) {
   EXPECT_EQ(t.session->completed_cycles(), 1U);
 }
 
-TEST(Preparations, ACycleThatWasPlannedByAChoiceThatIsTakenBackIsNotPlayed) {
+TEST(Preparations, ACycleThatWasPlannedByAChoiceThatIsTakenBackIsNotExecuted) {
   struct TakenBack {};
   Counting c;
   c.cycle();
@@ -295,7 +295,7 @@ TEST(HalvesOfChangingGraphs, AHalfOutlivesACallThatFailsAndIsRefusedWhenItsNodes
   EXPECT_EQ(t.session->completed_cycles(), 2U);
 }
 
-TEST(HalvesOfLittleMemory, AHalfIsPlayedToItsEndHoweverLittleProgramsMayTake) {
+TEST(HalvesOfLittleMemory, AHalfIsExecutedToItsEndHoweverLittleProgramsMayTake) {
   SmallTraining all, none({.program_memory = 0, .threads = 2});
   for (int step = 0; step < 2; ++step) {
     for (SmallTraining* t : {&all, &none}) {

@@ -214,7 +214,7 @@ void repeat_an_update_where_noise_is_replayed(const Graph& graph, Schedule& sche
   }
 }
 
-TEST(PlantedFaults, WhatTheFaultNeedsStaysAndTheRestGoes) {
+TEST(PlantedFaults, WhatTheFaultNeedsStaysAndAllElseGoes) {
   int found = 0;
   for (const TrainingSpec& spec : specs_to_break(150)) {
     if (found == 4) break;

@@ -57,8 +57,8 @@ Feeds feeds_of(const TrainingSpec& spec, const Inputs& in, bool is_training, std
   return feeds;
 }
 
-/// How the tensors of a spec rest; without a disk tier the host takes what would go there.
-SectionOptions rest_options(const TrainingSpec& spec) {
+/// Where the tensors of a spec are kept; without a disk tier the host takes what would go there.
+SectionOptions offload_options(const TrainingSpec& spec) {
   SectionOptions options = spec.sections;
   if (!spec.has_disk && options.borders == BorderPolicy::disk) options.borders = BorderPolicy::host;
   return options;
@@ -85,7 +85,7 @@ class Cut {
     }
   }
   SectionOptions other_options() const {
-    SectionOptions options = rest_options(spec_);
+    SectionOptions options = offload_options(spec_);
     options.interior = static_cast<InteriorPolicy>((static_cast<int>(options.interior) + 1) % 4);
     options.borders = options.borders == BorderPolicy::keep ? BorderPolicy::host : BorderPolicy::keep;
     options.prefetch = (options.prefetch + 1) % 3;
@@ -159,7 +159,7 @@ std::vector<GradientAndVariable> used(GradientUse use, std::vector<GradientAndVa
 
 void add_training(Graph& graph, GraphSectionManager& manager, const TrainingSpec& spec, const Inputs& in, Value loss) {
   TrainingOptions options;
-  options.sections = rest_options(spec);
+  options.sections = offload_options(spec);
   if (spec.counts_steps) {
     options.global_step = variable("global_step", fill(graph, {}, 0, Dtype::i64), {.trainable = false});
   }

@@ -203,7 +203,7 @@ class NativeQueue final : public gpu::HostQueue {
     });
   }
   void enqueue_blocks(const gpu::LaunchShape& shape, std::function<void(gpu::HostThread&)> body) override {
-    push([this, shape, body = std::move(body)] { play_blocks(shape, body, queues_.draw()); });
+    push([this, shape, body = std::move(body)] { emulate_blocks(shape, body, queues_.draw()); });
   }
   void enqueue_host(std::function<void()> work) override { push(std::move(work)); }
   void enqueue_copy(void* to, const void* from, std::size_t bytes) override {

@@ -8,8 +8,8 @@
 
 namespace sectionflow::testing_support {
 
-/// Whose kernels an emulated GPU has: those of CUDA, played thread by thread, or those of the CPU, each as one piece of
-/// work.
+/// Whose kernels an emulated GPU has: those of CUDA, emulated thread by thread, or those of the CPU, each as one piece
+/// of work.
 enum class EmulatedKernels { cuda, cpu };
 
 /// How an emulated GPU behaves.
@@ -21,7 +21,7 @@ struct EmulatedOptions {
   bool refuses_recordings = false;  ///< at their end, for want of memory
 };
 
-/// A GPU that the host plays: DeviceKind::cuda, with memory of its own, kernels, and three queues whose work is
+/// A GPU that the host emulates: DeviceKind::cuda, with memory of its own, kernels, and three queues whose work is
 /// put off for as long as nobody waits for it, and then done in an order that the seed draws from those that the events
 /// allow. So a wait that is missing shows as other bytes.
 std::unique_ptr<Device> make_emulated_device(const EmulatedOptions& options = {});

@@ -140,15 +140,15 @@ class Thread final : public gpu::HostThread {
   Fiber fiber_;
 };
 
-class BlockPlayer {
+class BlockEmulator {
  public:
-  BlockPlayer(const gpu::LaunchShape& shape, const std::function<void(gpu::HostThread&)>& body, std::uint64_t seed)
+  BlockEmulator(const gpu::LaunchShape& shape, const std::function<void(gpu::HostThread&)>& body, std::uint64_t seed)
       : shape_(shape), body_(body), memory_(shape.shared_bytes), random_(seed) {
     threads_.reserve(static_cast<std::size_t>(shape.threads));
     for (int i = 0; i < shape.threads; ++i) threads_.emplace_back(shape, i, memory_);
   }
 
-  void play(std::int64_t block) {
+  void execute(std::int64_t block) {
     memory_.clear();
     for (Thread& thread : threads_) thread.start(block, body_);
     std::vector<int> turns(threads_.size());
@@ -199,17 +199,18 @@ class BlockPlayer {
 
 }  // namespace
 
-void play_blocks(const gpu::LaunchShape& shape, const std::function<void(gpu::HostThread&)>& body, std::uint64_t seed) {
+void emulate_blocks(const gpu::LaunchShape& shape, const std::function<void(gpu::HostThread&)>& body,
+                    std::uint64_t seed) {
   SF_CHECK(shape.threads >= gpu::kWarp && shape.threads <= gpu::kMostThreads && shape.threads % gpu::kWarp == 0,
            InternalError, "launch of ", shape.threads, " threads a block; wanted a multiple of 32 up to ",
            gpu::kMostThreads);
   SF_CHECK(shape.shared_bytes <= 48 * 1024, InternalError, "launch with ", shape.shared_bytes,
            " bytes of shared memory");
-  BlockPlayer player(shape, body, seed);
+  BlockEmulator emulator(shape, body, seed);
   std::vector<std::int64_t> order(static_cast<std::size_t>(shape.blocks));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
-  for (std::int64_t block : order) player.play(block);
+  for (std::int64_t block : order) emulator.execute(block);
 }
 
 }  // namespace sectionflow::testing_support

@@ -8,8 +8,9 @@
 
 namespace sectionflow::testing_support {
 
-/// Plays the blocks of a kernel on the host, one after the other in an order drawn from `seed`, and the threads of a
+/// Executes the blocks of a kernel on the host, one after the other in an order drawn from `seed`, and the threads of a
 /// block in turns drawn from it too, each on a fiber of its own. What HostThread promises to catch is caught.
-void play_blocks(const gpu::LaunchShape& shape, const std::function<void(gpu::HostThread&)>& body, std::uint64_t seed);
+void emulate_blocks(const gpu::LaunchShape& shape, const std::function<void(gpu::HostThread&)>& body,
+                    std::uint64_t seed);
 
 }  // namespace sectionflow::testing_support

@@ -195,7 +195,7 @@ RolledBackUse rolled_back_use(const CallSpec& call) {
 std::string listing(const ProgramSpec& spec) {
   std::string text = listing(spec.model);
   if (spec.swap_variables || spec.random_delays || spec.poison || spec.forgets_programs) {
-    text += text_of("  sessions:", spec.swap_variables ? " variables at home on the host" : "",
+    text += text_of("  sessions:", spec.swap_variables ? " variables in host memory" : "",
                     spec.random_delays ? " delays" : "", spec.poison ? " poison" : "",
                     spec.forgets_programs ? " programs forgotten" : "", "\n");
   }

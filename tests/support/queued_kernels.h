@@ -4,7 +4,7 @@
 
 namespace sectionflow::testing_support {
 
-/// The kernels of the CPU for a GPU that the host plays, each launch one piece of work of its queue.
+/// The kernels of the CPU for a GPU that the host emulates, each launch one piece of work of its queue.
 const KernelRegistry& queued_cpu_kernels();
 
 }  // namespace sectionflow::testing_support

@@ -81,7 +81,7 @@ constexpr Weighted kCalls[] = {
     {CallKind::forward, 14}, {CallKind::hold, 4},      {CallKind::discard, 1},  {CallKind::backward, 3},
 };
 
-/// Draws calls whose fetches often are those of calls before: programs that sessions keep are then played again.
+/// Draws calls whose fetches often are those of calls before: programs that sessions keep are then executed again.
 class CallDice {
  public:
   explicit CallDice(Dice& dice) : dice_(dice) {

@@ -66,8 +66,8 @@ void draw_training(Dice& dice, TrainingSpec& spec) {
   spec.prepares_images = dice.chance(30);
 }
 
-/// Drawn by dice of their own: the model of a seed is the same however its tensors rest.
-void draw_rests(Dice dice, TrainingSpec& spec) {
+/// Drawn by dice of their own: the model of a seed is the same wherever its tensors are kept.
+void draw_offloads(Dice dice, TrainingSpec& spec) {
   spec.sections.borders = static_cast<BorderPolicy>(dice.between(0, 3));
   spec.sections.interior = static_cast<InteriorPolicy>(dice.between(0, 3));
   spec.sections.prefetch = static_cast<int>(dice.between(0, 2));
@@ -96,7 +96,7 @@ TrainingSpec random_spec(std::uint64_t seed) {
     spec.layers.push_back(layer);
   }
   spec.head = draw_place(dice, std::max(percent, 30));
-  draw_rests(Dice(seed + 1000000), spec);
+  draw_offloads(Dice(seed + 1000000), spec);
   return spec;
 }
 

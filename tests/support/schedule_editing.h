@@ -25,7 +25,7 @@ void repeat_step(Schedule& schedule, StepIndex index);
 void drop_step(Schedule& schedule, StepIndex index);
 
 /// The program that Session::run would compile, under a key of its own, so that its parts can be exchanged before it is
-/// played by Session::play.
+/// executed by Session::execute.
 Executable& whole_graph_program(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
                                 const RunOptions& options = {});
 
@@ -49,7 +49,7 @@ class WrappedKernel final : public Kernel {
   std::unique_ptr<Kernel> kernel_;
   Hook before_, after_;
 };
-/// Wraps the kernel of a compute step; the program must not have been played.
+/// Wraps the kernel of a compute step; the program must not have been executed.
 void wrap_kernel(Executable& program, StepIndex step, WrappedKernel::Hook before, WrappedKernel::Hook after = {});
 
 }  // namespace sectionflow::testing_support

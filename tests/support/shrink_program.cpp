@@ -58,7 +58,7 @@ std::vector<ProgramSpec> simpler_programs(const ProgramSpec& spec) {
 
 std::string ProgramReport::text() const {
   return text_of(failure.text, "\n", listing(original), "shrunk in ", tried, " trials to\n", listing(shrunk),
-                 shrunk_failure.text, "\nto play it: random_programs --spec '", text_of_spec(shrunk), "'\n");
+                 shrunk_failure.text, "\nto run it: random_programs --spec '", text_of_spec(shrunk), "'\n");
 }
 
 std::optional<ProgramReport> examine(const ProgramSpec& spec, const ProgramHooks& hooks, int most_tries,

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/play_program.h"
+#include "tests/support/run_program.h"
 
 namespace sectionflow::testing {
 
@@ -23,8 +23,7 @@ struct ProgramReport {
   std::string text() const;
 };
 
-/// Plays a program; one that fails is shrunk, by at most `most_tries` others. `before_try` is called before each is
-/// played.
+/// Runs a program; one that fails is shrunk, by at most `most_tries` others. `before_try` is called before each is run.
 std::optional<ProgramReport> examine(const ProgramSpec& spec, const ProgramHooks& hooks = {}, int most_tries = 300,
                                      const std::function<void(const ProgramSpec&)>& before_try = {});
 

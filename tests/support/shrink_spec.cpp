@@ -39,7 +39,7 @@ class Simplifications {
   }
 
   template <class Field, class Plain>
-  void set_rest(Field SectionOptions::*field, Plain plain) {
+  void set_option(Field SectionOptions::*field, Plain plain) {
     if (spec_.sections.*field == plain) return;
     TrainingSpec simpler = spec_;
     simpler.sections.*field = plain;
@@ -101,9 +101,9 @@ class Simplifications {
     set(&TrainingSpec::budget, -1);
     set(&TrainingSpec::slow_link, false);
     set(&TrainingSpec::copy_threads, false);
-    set_rest(&SectionOptions::interior, InteriorPolicy::recompute);
-    set_rest(&SectionOptions::borders, BorderPolicy::automatic);
-    set_rest(&SectionOptions::prefetch, 1);
+    set_option(&SectionOptions::interior, InteriorPolicy::recompute);
+    set_option(&SectionOptions::borders, BorderPolicy::automatic);
+    set_option(&SectionOptions::prefetch, 1);
     set(&TrainingSpec::has_disk, false);
     if (spec_.batch > 1) set(&TrainingSpec::batch, spec_.batch - 1);
     if (spec_.side > 1) set(&TrainingSpec::side, spec_.side - 1);

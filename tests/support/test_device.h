@@ -8,7 +8,7 @@ namespace sectionflow::testing_support {
 
 /// The device that tests of kernels and strategies run on. SECTIONFLOW_TEST_DEVICE names it:
 ///   cpu       (the default)
-///   emulated  a GPU that the host plays, with the kernels of CUDA
+///   emulated  a GPU that the host emulates, with the kernels of CUDA
 ///   queues    the same with the kernels of the CPU: fast, for what queues, events and recordings do
 ///   cuda      the machine's first GPU
 /// Throws: ArgumentError for another name. A program of tests that is linked with it and told `cuda` where there is no
@@ -18,7 +18,7 @@ DeviceSpec test_device();
 inline constexpr int kSkippedStatus = 77;
 /// Whether it is the CPU: for what holds of its kernels alone.
 bool tests_run_on_cpu();
-/// Whether it is a GPU, and not one that the host plays.
+/// Whether it is a GPU, and not one that the host emulates.
 bool tests_run_on_a_gpu();
 
 }  // namespace sectionflow::testing_support

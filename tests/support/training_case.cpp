@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/random.h"
 #include "graph/ops/basic.h"
-#include "tests/support/rest_cases.h"
+#include "tests/support/offload_cases.h"
 #include "tests/support/test_device.h"
 
 namespace sectionflow::testing {
@@ -82,7 +82,7 @@ class Trainer {
     const Feeds feeds = net_.feeds(step, store);
     const How how = how_ == How::mixed ? static_cast<How>(step % 3) : how_;
     const std::vector<std::int64_t> before = executions();
-    // Who measures plays no recording: on a GPU the later steps are left to these.
+    // Who measures executes no recording: on a GPU the later steps are left to these.
     const bool measures = testing_support::tests_run_on_cpu() || step < 2;
     session_.set_measuring(measures);
     ProgramReport planned;
@@ -93,7 +93,7 @@ class Trainer {
       record_.complaints.push_back(
           text_of("step ", step, ", ", name_of(how), ": ", what, " ", found, "; planned ", wanted));
     };
-    expect("peak bytes of the program played", session_.statistics().planned_peak_bytes, planned.planned_peak_bytes);
+    expect("peak bytes of the program executed", session_.statistics().planned_peak_bytes, planned.planned_peak_bytes);
     if (measures) expect_measured(expect, planned);
     expect("recomputed operations", recomputed_since(before), planned.recomputed_operations);
     if (!net_.evaluated.empty()) evaluate(step, feeds);
@@ -216,13 +216,13 @@ TrainingRecord train_in_budget(const TrainingCase& training_case, How how, const
     }
     return std::move(*at_smallest.record);
   }
-  TrainOptions roomy = options;
+  TrainOptions ample = options;
   std::size_t most = smallest;
-  roomy.on_session = [&](How, const Graph&, Session& session) {
+  ample.on_session = [&](How, const Graph&, Session& session) {
     if (options.on_session) options.on_session(how, session.graph(), session);
   };
   {
-    Trainer trainer(training_case, how, roomy);
+    Trainer trainer(training_case, how, ample);
     (void)trainer.train(options.steps);
     most = std::max(most, trainer.peak_bytes());
   }
@@ -297,15 +297,15 @@ void expect_exact(const TrainingCase& training_case, const TrainOptions& options
   if (failure) ADD_FAILURE() << training_case.name << ": " << failure->text;
   if (options.sections) return;
   TrainOptions few = options;
-  // On a GPU two more, which are played from recordings.
+  // On a GPU two more, which are executed from recordings.
   few.steps = std::min<std::int64_t>(options.steps, testing_support::tests_run_on_cpu() ? 2 : 4);
   const TrainingRecord whole = record_training(training_case, How::whole, few);
   // Cycles and halves by turns: the random models go both ways with all policies.
   How how = How::sections;
-  for (const RestCase& rests : rest_cases()) {
-    SCOPED_TRACE(training_case.name + ", " + rests.name);
+  for (const OffloadCase& offload_case : offload_cases()) {
+    SCOPED_TRACE(training_case.name + ", " + offload_case.name);
     const auto apart = failure_of([&]() -> std::optional<Failure> {
-      const TrainingRecord record = record_training(training_case, how, with_rests(few, rests));
+      const TrainingRecord record = record_training(training_case, how, with_offloads(few, offload_case));
       const std::string difference = first_difference(whole, record);
       if (!difference.empty()) return Failure{Failure::Kind::difference, difference};
       if (!record.complaints.empty()) return Failure{Failure::Kind::complaint, joined(record.complaints)};

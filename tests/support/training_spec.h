@@ -46,7 +46,7 @@ struct TrainingSpec {
   bool masks_loss = false;       ///< by a mask that is computed from the labels, outside
   bool ties_head = false;        ///< the head uses the table of a lookup layer, if one fits
   bool prepares_images = false;  ///< by operations outside: a cast, a trained gain
-  SectionOptions sections{};     ///< how tensors rest
+  SectionOptions sections{};     ///< where tensors are kept
   bool sections_differ = false;  ///< every second section has other policies
   bool has_disk = false;         ///< a disk tier, without which the host takes what would go there
   bool copy_threads = false;

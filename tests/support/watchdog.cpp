@@ -46,7 +46,7 @@ Watchdog::Watchdog(unsigned seconds) {
 }
 
 Watchdog::~Watchdog() {
-  rest();
+  idle();
   restore();
 }
 
@@ -57,7 +57,7 @@ void Watchdog::watch(const std::string& what) {
   alarm(most_seconds);
 }
 
-void Watchdog::rest() {
+void Watchdog::idle() {
   alarm(0);
 }
 

@@ -16,7 +16,7 @@ class Watchdog {
   /// What goes on from here on; its time begins.
   static void watch(const std::string& what);
   /// Nothing goes on that could hang.
-  static void rest();
+  static void idle();
 };
 
 }  // namespace sectionflow::testing

@@ -71,14 +71,14 @@ TEST_P(SwapRoads, SwapAlsoUnderSections) {
     const TrainingSpec spec = random_spec(seed);
     TrainOptions options = train_options(spec);
     options.session = GetParam().session;
-    // So little that every program wants to swap all it can; the plans, which would not fit, are given their room
+    // So little that every program wants to swap all it can; the plans, which would not fit, are given their memory
     // later.
     options.on_session = [](How, const Graph&, Session& session) {
-      session.set_script_editor("swap much", [](const Script& script, PlanningTools& tools) {
+      session.set_instruction_editor("swap much", [](const InstructionList& list, PlanningTools& tools) {
         const auto every = [](const IdleStretch& stretch) {
           return stretch.bytes % 3 == 0 ? Placement::keep : Placement::host;
         };
-        return insert_swaps(script, tools, {.placement = every});
+        return insert_swaps(list, tools, {.placement = every});
       });
     };
     options.session.host_memory = 0;
@@ -137,9 +137,9 @@ TEST(InsertSwaps, MoreMemoryIsNeverSlower) {
 std::size_t largest_idle_bytes(const TrainingCase& training_case) {
   std::size_t most = 0;
   Swapped net(training_case, with_memory({}, 1_GiB));
-  net.session().set_script_editor("largest", [&](const Script& script, PlanningTools& tools) {
-    for (const IdleStretch& stretch : idle_stretches(tools.draft(script))) most = std::max(most, stretch.bytes);
-    return script;
+  net.session().set_instruction_editor("largest", [&](const InstructionList& list, PlanningTools& tools) {
+    for (const IdleStretch& stretch : idle_stretches(tools.draft(list))) most = std::max(most, stretch.bytes);
+    return list;
   });
   net.plan();
   return round_up(most, alignment_of(Tier::host));
@@ -175,14 +175,14 @@ TEST(InsertSwaps, ABudgetThatTheWholeGraphFitsMovesNothing) {
   EXPECT_EQ(report.notes, std::vector<std::string>{});
 }
 
-TEST(InsertSwaps, TheReportTellsWhatTravelsAndWhy) {
+TEST(InsertSwaps, TheReportTellsWhatIsOffloadedAndWhy) {
   const TrainingCase net = deep_net();
   const Bounds bounds = bounds_of(net, {});
   const ProgramReport report = Swapped(net, with_memory({}, bounds.least)).plan();
   ASSERT_GE(report.notes.size(), 2U);
   EXPECT_LE(report.notes.size(), 10U);
-  EXPECT_NE(report.notes[0].find("rest off the device"), std::string::npos);
-  EXPECT_NE(report.notes[1].find("rests in host memory from"), std::string::npos);
+  EXPECT_NE(report.notes[0].find(", offloaded; expected:"), std::string::npos);
+  EXPECT_NE(report.notes[1].find("is offloaded to host memory from"), std::string::npos);
   EXPECT_GT(report.predicted_seconds, 0);
 }
 

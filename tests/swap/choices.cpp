@@ -6,9 +6,9 @@
 #include <memory>
 #include <set>
 
-#include "swap/choose_rests.h"
-#include "swap/relaxed_play.h"
-#include "swap/time_rests.h"
+#include "swap/choose_offloads.h"
+#include "swap/relaxed_simulation.h"
+#include "swap/time_offloads.h"
 #include "tests/swap/idle_problem.h"
 #include "tests/swap/swap_case.h"
 
@@ -18,33 +18,33 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(ChooseRests, NothingRestsWhereEverythingFits) {
-  EXPECT_THAT(choose_rests(problem_of({{0, 9, 100}, {1, 8, 100}}, 50), 250), ElementsAre());
+TEST(ChooseOffloads, NothingIsOffloadedWhereEverythingFits) {
+  EXPECT_THAT(choose_offloads(problem_of({{0, 9, 100}, {1, 8, 100}}, 50), 250), ElementsAre());
 }
 
-TEST(ChooseRests, TakesWhatCoversTheMostForTheLeastCopying) {
-  EXPECT_THAT(choose_rests(problem_of({{0, 9, 100, 2}, {0, 9, 100, 1}}, 50), 150), ElementsAre(1));
+TEST(ChooseOffloads, TakesWhatCoversTheMostForTheLeastCopying) {
+  EXPECT_THAT(choose_offloads(problem_of({{0, 9, 100, 2}, {0, 9, 100, 1}}, 50), 150), ElementsAre(1));
   // Where the short one is used there is too much too.
-  EXPECT_THAT(choose_rests(problem_of({{0, 9, 100, 2}, {2, 6, 100, 1}}, 50), 150), ElementsAre(0));
+  EXPECT_THAT(choose_offloads(problem_of({{0, 9, 100, 2}, {2, 6, 100, 1}}, 50), 150), ElementsAre(0));
   EXPECT_EQ(least_device_bytes(problem_of({{0, 9, 100}, {2, 6, 100}}, 50)), 150U);
   EXPECT_EQ(least_device_bytes(problem_of({{0, 9, 100}, {0, 6, 100}}, 50)), 250U);
 }
 
-TEST(ChooseRests, GivesBackWhatHasBecomeNeedless) {
+TEST(ChooseOffloads, GivesBackWhatHasBecomeNeedless) {
   // The short one is taken first, since it is cheap; the long one, which step 3 wants, then does for both.
-  EXPECT_THAT(choose_rests(problem_of({{0, 3, 100, 0.1}, {0, 9, 100}}, 50), 150), ElementsAre(1));
+  EXPECT_THAT(choose_offloads(problem_of({{0, 3, 100, 0.1}, {0, 9, 100}}, 50), 150), ElementsAre(1));
 }
 
-TEST(ChooseRests, ForcedOnesAlwaysRest) {
+TEST(ChooseOffloads, ForcedOnesAreAlwaysOffloaded) {
   SwapProblem problem = problem_of({{0, 9, 100}, {1, 8, 100}}, 0);
   problem.candidates[1].placement = Placement::disk;
-  EXPECT_THAT(choose_rests(problem, 1000), ElementsAre(1));
+  EXPECT_THAT(choose_offloads(problem, 1000), ElementsAre(1));
   EXPECT_THAT(choose_disk(problem, {0, 1}, 1000), ElementsAre(false, true));
   problem.candidates[0].placement = Placement::host;
   EXPECT_THAT(choose_disk(problem, {0, 1}, 1), ElementsAre(false, true));
 }
 
-TEST(ChooseRests, TheDiskTakesWhatTheHostHasNoRoomFor) {
+TEST(ChooseOffloads, TheDiskTakesWhatTheHostHasNoRoomFor) {
   const SwapProblem problem = problem_of({{0, 9, 100}, {1, 8, 100}}, 0);
   EXPECT_THAT(choose_disk(problem, {0, 1}, 200), ElementsAre(false, false));
   const std::vector<bool> one = choose_disk(problem, {0, 1}, 199);
@@ -52,58 +52,58 @@ TEST(ChooseRests, TheDiskTakesWhatTheHostHasNoRoomFor) {
   EXPECT_THAT(choose_disk(problem, {0, 1}, 99), ElementsAre(true, true));
 }
 
-TEST(ChooseRests, OnTheirWayToTheDiskRestsTakeTurns) {
+TEST(ChooseOffloads, OnTheirWayToTheDiskOffloadsTakeTurns) {
   // Both leave before step 1 and are back before step 9; the third is in the host all the while.
   SwapProblem problem = problem_of({{0, 9, 100}, {0, 9, 60}, {0, 9, 50}}, 0);
   problem.candidates[2].placement = Placement::host;
   EXPECT_THAT(choose_disk(problem, {0, 1, 2}, 150), ElementsAre(true, true, false));
   const auto times = times_without_waits(problem);
-  for (const Decision& decision : time_rests(problem, {0, 1, 2}, {true, true, false}, times, 1000, 150)) {
+  for (const Decision& decision : time_offloads(problem, {0, 1, 2}, {true, true, false}, times, 1000, 150)) {
     if (!decision.on_disk) continue;
     EXPECT_EQ(decision.disk_out, 1);
     EXPECT_EQ(decision.disk_in, decision.in);
   }
 }
 
-TEST(TimeRests, TheTeamBringsValuesBackForTheirReader) {
+TEST(TimeOffloads, TheTeamBringsValuesBackForTheirReader) {
   const SwapProblem problem = problem_of({{0, 9, 100}}, 0);
-  const auto decisions = time_rests(problem, {0}, {false}, times_without_waits(problem), 1000, 1000);
+  const auto decisions = time_offloads(problem, {0}, {false}, times_without_waits(problem), 1000, 1000);
   ASSERT_EQ(decisions.size(), 1U);
   EXPECT_EQ(decisions[0].in, 9);
   EXPECT_EQ(decisions[0].hold, -1);
 }
 
-TEST(TimeRests, ThreadsBringValuesBackJustInTimeOneAfterTheOther) {
+TEST(TimeOffloads, ThreadsBringValuesBackJustInTimeOneAfterTheOther) {
   // Step s runs from s to s + 1. The last copy in of two seconds begins at 7, the one before at 5.
   const SwapProblem problem = problem_of({{0, 9, 100, 2}, {1, 9, 100, 2}}, 0, CopyCarrier::threads);
-  const auto decisions = time_rests(problem, {0, 1}, {false, false}, times_without_waits(problem), 1000, 1000);
+  const auto decisions = time_offloads(problem, {0, 1}, {false, false}, times_without_waits(problem), 1000, 1000);
   EXPECT_EQ(decisions[0].in, 5);
   EXPECT_EQ(decisions[1].in, 7);
   // Out from 1 to 3, and from 3 to 5.
   EXPECT_EQ(decisions[0].hold, 3);
   EXPECT_EQ(decisions[1].hold, 5);
-  const RelaxedPlay play = play_relaxed(problem, decisions);
-  EXPECT_EQ(play.seconds, 10);
-  EXPECT_EQ(play.steps, times_without_waits(problem));
+  const RelaxedSimulation simulation = simulate_relaxed(problem, decisions);
+  EXPECT_EQ(simulation.seconds, 10);
+  EXPECT_EQ(simulation.steps, times_without_waits(problem));
 }
 
-TEST(TimeRests, WhereThereIsNoRoomValuesComeBackLaterAndAreNotHeld) {
+TEST(TimeOffloads, WhereThereIsNoRoomValuesComeBackLaterAndAreNotHeld) {
   SwapProblem problem = problem_of({{0, 9, 100, 2}}, 0, CopyCarrier::threads);
   for (StepIndex step : {1, 2, 3, 4, 5, 6, 7}) problem.device[static_cast<std::size_t>(step)] += 1000;
-  const auto decisions = time_rests(problem, {0}, {false}, times_without_waits(problem), 1000, 1000);
+  const auto decisions = time_offloads(problem, {0}, {false}, times_without_waits(problem), 1000, 1000);
   EXPECT_EQ(decisions[0].in, 8);
   EXPECT_EQ(decisions[0].hold, -1);
   // The copy begins at 8 and ends at 10, when step 9 begins.
-  EXPECT_EQ(play_relaxed(problem, decisions).seconds, 11);
+  EXPECT_EQ(simulate_relaxed(problem, decisions).seconds, 11);
 }
 
-TEST(TimeRests, DiskMovesLieBetweenTheCopies) {
+TEST(TimeOffloads, DiskMovesLieBetweenTheCopies) {
   const SwapProblem problem = problem_of({{0, 9, 100, 1}}, 0, CopyCarrier::threads);
-  const auto decisions = time_rests(problem, {0}, {true}, times_without_waits(problem), 1000, 1000);
+  const auto decisions = time_offloads(problem, {0}, {true}, times_without_waits(problem), 1000, 1000);
   EXPECT_EQ(decisions[0].disk_out, 2);
   EXPECT_EQ(decisions[0].in, 8);
   EXPECT_EQ(decisions[0].disk_in, 7);
-  EXPECT_EQ(play_relaxed(problem, decisions).seconds, 10);
+  EXPECT_EQ(simulate_relaxed(problem, decisions).seconds, 10);
 }
 
 /// The net's program with every stretch of a kind placed as asked.
@@ -111,17 +111,17 @@ class Placements : public ::testing::Test {
  protected:
   ProgramReport plan(const SessionOptions& options, const SwapRequest& request) {
     net_ = std::make_unique<Swapped>(deep_net(), with_memory(options, 1_GiB));
-    net_->session().set_script_editor("request", [&](const Script& script, PlanningTools& tools) {
-      const Script edited = insert_swaps(script, tools, request);
-      lines_ = edited.lines;
-      const Draft plain = tools.draft(script);
+    net_->session().set_instruction_editor("request", [&](const InstructionList& list, PlanningTools& tools) {
+      const InstructionList edited = insert_swaps(list, tools, request);
+      instructions_ = edited.instructions;
+      const Draft plain = tools.draft(list);
       stretches_ = idle_stretches(plain);
       return edited;
     });
     return net_->plan();
   }
   std::unique_ptr<Swapped> net_;  // whose values the others name
-  std::vector<ScriptLine> lines_;
+  std::vector<Instruction> instructions_;
   std::vector<IdleStretch> stretches_;
 };
 
@@ -141,15 +141,15 @@ TEST_F(Placements, AreObeyedWhateverTheBudget) {
   EXPECT_LT(disk.host_peak_bytes, host.host_peak_bytes);
 }
 
-TEST_F(Placements, ValuesDoNotComeBackBeforeTheLineThatIsAsked) {
+TEST_F(Placements, ValuesDoNotComeBackBeforeTheInstructionThatIsAsked) {
   const auto late = [](const IdleStretch& stretch) { return (stretch.begin + 2 * stretch.end) / 3; };
   const auto host = [](const IdleStretch&) { return Placement::host; };
   plan({.copy_threads = true, .link_bandwidth = 1e6}, {.placement = host, .earliest_return = late});
-  std::map<Value, int> returns;  // the plain line before which the value comes back last
+  std::map<Value, int> returns;  // the plain instruction before which the value comes back last
   int plain = 0;
-  for (const ScriptLine& line : lines_) {
-    if (line.kind == StepKind::copy_in) returns[line.fetched] = plain;
-    if (line.rest < 0 && line.kind != StepKind::hold) ++plain;
+  for (const Instruction& instruction : instructions_) {
+    if (instruction.kind == StepKind::copy_in) returns[instruction.fetched] = plain;
+    if (instruction.offload < 0 && instruction.kind != StepKind::hold) ++plain;
   }
   std::set<Value> seen;
   int checked = 0;
@@ -170,7 +170,7 @@ TEST(InsertSwaps, TheSameProfileGivesTheSameSchedule) {
     const Program& program = swapped.program();
     std::string text;
     for (const Step& step : program.schedule.steps) {
-      text += text_of(static_cast<int>(step.kind), " ", step.node, " ", static_cast<int>(step.lane), " ", step.rest);
+      text += text_of(static_cast<int>(step.kind), " ", step.node, " ", static_cast<int>(step.lane), " ", step.offload);
       for (StepIndex wait : step.waits) text += text_of(" ", wait);
       text += "\n";
     }

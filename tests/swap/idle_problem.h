@@ -19,10 +19,10 @@ inline SwapProblem problem_of(const std::vector<Idle>& idle, std::size_t others,
   problem.host.assign(10, 0);
   problem.disk.assign(10, 0);
   problem.device.assign(10, others);
-  problem.num_lines = 10;
-  for (int i = 0; i < 10; ++i) problem.line_of_step.push_back(i);
+  problem.num_instructions = 10;
+  for (int i = 0; i < 10; ++i) problem.instruction_of_step.push_back(i);
   for (const Idle& of : idle) {
-    RestCandidate candidate{
+    OffloadCandidate candidate{
         .bytes = of.bytes, .host_bytes = of.bytes, .out_seconds = of.seconds, .in_seconds = of.seconds};
     candidate.disk_out_seconds = candidate.disk_in_seconds = 1;
     candidate.earliest_in = of.after + 1;

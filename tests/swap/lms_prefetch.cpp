@@ -45,7 +45,7 @@ struct TunedCase {
     const LmsLevels levels = lms_levels(graph);
     LmsLog log(false, 1);
     LmsSimulator simulator(view, levels, log, SIZE_MAX, SIZE_MAX);
-    const auto whole = static_cast<double>(simulator.play({levels.count(), 1, 0, 0}).peak_bytes);
+    const auto whole = static_cast<double>(simulator.simulate({levels.count(), 1, 0, 0}).peak_bytes);
     const double left = whole * percent / 100 / 0.9;
     counted.autotune_gpu_mem = (left + static_cast<double>(view.parameter_bytes())) / (1024.0 * 1024.0 * 1024.0);
     return counted;
@@ -118,7 +118,7 @@ int bisected_ahead(LmsSimulator& simulator, LmsParameters parameters, int num_le
   int left = 1, right = num_levels, best = 0;
   while (left <= right) {
     parameters.ahead = left + (right - left) / 2;
-    if (simulator.play(parameters).fits) {
+    if (simulator.simulate(parameters).fits) {
       best = parameters.ahead;
       left = best + 1;
     } else {

@@ -21,14 +21,14 @@ using namespace testing_support;
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-/// A graph with everything that a play needs.
+/// A graph with everything that a simulation needs.
 struct Stage {
   explicit Stage(NamedGraph& g, std::size_t budget = SIZE_MAX, LmsOptions options = {})
       : view(g.graph, options),
         levels(lms_levels(g.graph)),
         log(false, 1),
         simulator(view, levels, log, budget, SIZE_MAX) {}
-  std::size_t peak(const LmsParameters& parameters) { return simulator.play(parameters).peak_bytes; }
+  std::size_t peak(const LmsParameters& parameters) { return simulator.simulate(parameters).peak_bytes; }
 
   LmsGraph view;
   LmsLevels levels;
@@ -51,7 +51,7 @@ TEST(LmsSimulator, WithoutSwapsCountsWhatIsStillToBeRead) {
   NamedGraph g;
   build_pure_chain(g, 4);
   Stage stage(g);
-  // f1 to f4 and L rest while b4 is written: six tensors of 100 bytes.
+  // f1 to f4 and L stay while b4 is written: six tensors of 100 bytes.
   EXPECT_EQ(stage.peak({stage.levels.count(), 1, 0, 0}), 600U);
   // One tensor less, and one that stays, where the second half is shorter.
   NamedGraph shorter;
@@ -68,8 +68,8 @@ TEST(LmsSimulator, SwappingAllIsWhatAReaderNeeds) {
   // and b_k+1 and f_k are gone: 200.
   EXPECT_EQ(stage.peak({1, 1, 0, 3}), 300U);
   EXPECT_EQ(stage.peak({1, 1, 0, 2}), 300U);
-  const LmsPlay play = stage.simulator.play({1, 1, 0, 3});
-  EXPECT_EQ(play.host_peak_bytes, 400U);
+  const LmsSimulation simulation = stage.simulator.simulate({1, 1, 0, 3});
+  EXPECT_EQ(simulation.host_peak_bytes, 400U);
   // An ahead of 1 brings a copy one node earlier, while another reader is at work: one tensor more.
   EXPECT_EQ(stage.peak({1, 1, 0, 0}), 400U);
 }
@@ -78,16 +78,16 @@ TEST(LmsSimulator, ARequestForAllThatIsFreeIsRefused) {
   NamedGraph g;
   build_pure_chain(g, 4);
   const LmsParameters none{100, 1, 0, 0};
-  EXPECT_FALSE(Stage(g, 600).simulator.play(none).fits);
-  EXPECT_TRUE(Stage(g, 601).simulator.play(none).fits);
+  EXPECT_FALSE(Stage(g, 600).simulator.simulate(none).fits);
+  EXPECT_TRUE(Stage(g, 601).simulator.simulate(none).fits);
 }
 
 TEST(LmsSimulator, GroupsShareACopyAndHostMemory) {
   NamedGraph g;
   build_fan(g);
   Stage stage(g);
-  // a leaves after n1 has read it. One copy a reader or one for all: the second rests from n1 to n12.
-  EXPECT_EQ(stage.simulator.play({1, 1, 0, 3}).host_peak_bytes, 100U);
+  // a leaves after n1 has read it. One copy a reader or one for all: the second is offloaded from n1 to n12.
+  EXPECT_EQ(stage.simulator.simulate({1, 1, 0, 3}).host_peak_bytes, 100U);
   EXPECT_EQ(stage.peak({1, 1, 0, 3}), 300U);
   EXPECT_EQ(stage.peak({1, 1, 9, 0}), 300U);
   EXPECT_EQ(stage.peak({stage.levels.count(), 1, 0, 0}), 300U);
@@ -158,7 +158,7 @@ TEST(LmsTuner, FindsTheLargestThresholdThatFits) {
     int largest = 0, mode = 0;
     for (; largest == 0 && mode <= 3; ++mode) {
       for (int threshold = 1; threshold <= stage.levels.count(); ++threshold) {
-        if (stage.simulator.play({threshold, 1, 0, mode}).fits) largest = threshold;
+        if (stage.simulator.simulate({threshold, 1, 0, mode}).fits) largest = threshold;
       }
     }
     const LmsResult result = Lms(with_budget(budget)).run(g.graph);
@@ -178,7 +178,7 @@ TEST(LmsTuner, TheFoundSettingFits) {
     const LmsResult result = Lms(with_budget(budget)).run(g.graph);
     const LmsParameters found{result.swapout_threshold, std::max(1, result.swapin_ahead),
                               std::max(0, result.swapin_groupby), result.sync_mode};
-    EXPECT_TRUE(stage.simulator.play(found).fits) << budget;
+    EXPECT_TRUE(stage.simulator.simulate(found).fits) << budget;
     // A larger ahead may fit again where no control operation is left to be found; it is not what is wanted.
     EXPECT_TRUE(result.sync_mode >= 2 || result.num_prefetched > 0) << budget;
   }
@@ -209,7 +209,7 @@ bool any_fits(Stage& stage, const LmsOptions& options) {
     for (int t = t0; t <= t1; ++t) {
       for (int a = a0; a <= a1; ++a) {
         for (int b = g0; b <= g1; ++b) {
-          if (stage.simulator.play({t, a, b, mode}).fits) return true;
+          if (stage.simulator.simulate({t, a, b, mode}).fits) return true;
         }
       }
     }
@@ -267,7 +267,7 @@ TEST(LmsTuner, FindsASettingWheneverThereIsOne) {
   EXPECT_GT(refused, 20);
 }
 
-TEST(LmsTuner, FindsTheRestWhereTheThresholdIsGiven) {
+TEST(LmsTuner, FindsTheOthersWhereTheThresholdIsGiven) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     NamedGraph probe;
     build_random(probe, seed);

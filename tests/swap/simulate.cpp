@@ -70,11 +70,12 @@ TEST(Simulate, RefusesTimesThatAreNotOneAStep) {
 }
 
 /// Runs `look` on the tools with which the net's program is compiled.
-void with_tools(const SessionOptions& options, const std::function<void(const Script&, PlanningTools&)>& look) {
+void with_tools(const SessionOptions& options,
+                const std::function<void(const InstructionList&, PlanningTools&)>& look) {
   Swapped net(deep_net(2), with_memory(options, 1_GiB));
-  net.session().set_script_editor("look", [&](Script script, PlanningTools& tools) {
-    look(script, tools);
-    return script;
+  net.session().set_instruction_editor("look", [&](InstructionList list, PlanningTools& tools) {
+    look(list, tools);
+    return list;
   });
   net.plan();
 }
@@ -84,7 +85,7 @@ TEST(StepTimes, CopiesAreHeldToTheThrottleByWhoeverCarriesThem) {
   const double launch = profile.launch_seconds;
   const auto times = [&](const SessionOptions& options) {
     std::pair<double, double> seconds;
-    with_tools(options, [&](const Script&, PlanningTools& tools) {
+    with_tools(options, [&](const InstructionList&, PlanningTools& tools) {
       const StepTimes times(tools, profile);
       seconds = {times.transfer(StepKind::copy_out, 4'000'000), times.transfer(StepKind::copy_in, 4'000'000)};
     });
@@ -99,8 +100,8 @@ TEST(StepTimes, CopiesAreHeldToTheThrottleByWhoeverCarriesThem) {
 }
 
 TEST(StepTimes, AProfileKnowsItsKernelsAndEstimatesTheOthers) {
-  with_tools({}, [](const Script& script, PlanningTools& tools) {
-    const Draft draft = tools.draft(script);
+  with_tools({}, [](const InstructionList& list, PlanningTools& tools) {
+    const Draft draft = tools.draft(list);
     Profile profile;
     std::size_t computed = 0;
     for (const Step& step : draft.schedule.steps) {
@@ -244,10 +245,10 @@ TEST_F(ProfileFile, ErrorsNameTheCall) {
 }
 
 TEST(MeasureProfile, KnowsEveryKernelAndChangesNothing) {
-  for (const bool roomy : {true, false}) {
+  for (const bool ample : {true, false}) {
     const TrainingCase net = deep_net(3);
     const Bounds bounds = bounds_of(net, {});
-    SessionOptions options = with_memory({.disk = 1_MiB, .copy_threads = roomy}, roomy ? 1_GiB : bounds.least);
+    SessionOptions options = with_memory({.disk = 1_MiB, .copy_threads = ample}, ample ? 1_GiB : bounds.least);
     Swapped measured(net, options), plain(net, options);
     measured.session().initialize();
     plain.session().initialize();

@@ -75,7 +75,7 @@ inline SessionOptions with_memory(SessionOptions options, std::size_t device_mem
   return options;
 }
 
-/// What the program needs without a rest, and the least that any plan comes down to.
+/// What the program needs without offloads, and the least that any plan comes down to.
 struct Bounds {
   std::size_t whole = 0, least = 0;
 };

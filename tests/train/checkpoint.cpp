@@ -217,7 +217,7 @@ TEST(LoadVariables, GivesBackTheAlgorithmsThatTheSessionRan) {
                                              HasSubstr("not used here"))));
   }
   EXPECT_EQ(other.session.algorithm_choices(), choices);
-  // They travel on, through a process that has no use for them.
+  // They are passed on by a process that has no use for them.
   const std::string again = (folder.path() / "again.safetensors").string();
   save_variables(other.session, again);
   EXPECT_EQ(bytes_of_file(again), bytes_of_file(path));

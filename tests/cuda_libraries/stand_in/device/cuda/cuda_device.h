@@ -13,19 +13,19 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "device/device_queues.h"
-#include "tests/cuda_libraries/played_libraries.h"
+#include "tests/cuda_libraries/fake_libraries.h"
 
 namespace sectionflow {
 
-/// Host memory of a played GPU, counted while it is there.
-class PlayedMemory final : public DeviceMemory {
+/// Host memory of a fake GPU, counted while it is there.
+class FakeMemory final : public DeviceMemory {
  public:
-  explicit PlayedMemory(std::size_t num_bytes) : bytes_(num_bytes + kBufferAlignment), num_bytes_(num_bytes) {
-    auto& played = testing_support::played_libraries();
-    played.allocated_memory += num_bytes;
-    played.peak_allocated_memory = std::max(played.peak_allocated_memory, played.allocated_memory);
+  explicit FakeMemory(std::size_t num_bytes) : bytes_(num_bytes + kBufferAlignment), num_bytes_(num_bytes) {
+    auto& fake = testing_support::fake_libraries();
+    fake.allocated_memory += num_bytes;
+    fake.peak_allocated_memory = std::max(fake.peak_allocated_memory, fake.allocated_memory);
   }
-  ~PlayedMemory() override { testing_support::played_libraries().allocated_memory -= num_bytes_; }
+  ~FakeMemory() override { testing_support::fake_libraries().allocated_memory -= num_bytes_; }
   std::byte* data() override {
     const auto start = reinterpret_cast<std::uintptr_t>(bytes_.data());
     return bytes_.data() + (round_up(start) - start);
@@ -42,17 +42,17 @@ class PlayedMemory final : public DeviceMemory {
   std::size_t num_bytes_;
 };
 
-/// What the kernels of the libraries see of a GPU, for tests without one. Its handles are names that the played
-/// libraries know; its memory is the host's, its work is done at once, and its events read the played clock.
+/// What the kernels of the libraries see of a GPU, for tests without one. Its handles are names that the fake
+/// libraries know; its memory is the host's, its work is done at once, and its events read the fake clock.
 class CudaDevice final : public Device, public DeviceQueues {
  public:
   DeviceKind kind() const override { return DeviceKind::cuda; }
-  std::string name() const override { return "cuda:0 (played)"; }
+  std::string name() const override { return "cuda:0 (fake)"; }
   int threads() const override { return 1; }
-  std::size_t total_memory() const override { return testing_support::played_libraries().free_memory; }
+  std::size_t total_memory() const override { return testing_support::fake_libraries().free_memory; }
   std::unique_ptr<DeviceMemory> allocate(std::size_t num_bytes) override {
     SF_CHECK(num_bytes <= total_memory(), DeviceError, "cuda: ", num_bytes, " bytes are not free");
-    return std::make_unique<PlayedMemory>(num_bytes);
+    return std::make_unique<FakeMemory>(num_bytes);
   }
   void copy_from_host(void*, const void*, std::size_t) override {}
   void copy_to_host(void*, const void*, std::size_t) override {}
@@ -66,7 +66,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   void set_random_state(const RandomState&) override {}
   std::unique_ptr<DeviceEvent> make_event() override { return std::make_unique<Event>(); }
   void record(DeviceEvent& event, Queue) override {
-    static_cast<Event&>(event).time = testing_support::played_libraries().clock;
+    static_cast<Event&>(event).time = testing_support::fake_libraries().clock;
   }
   void wait(Queue, DeviceEvent&) override {}
   void synchronize(DeviceEvent&) override {}
@@ -98,7 +98,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   };
 
   bool allow_tf32_ = false;
-  std::string cublas_problem_ = "cublaslt 1 on a played GPU: ", cudnn_problem_ = "cudnn 1 on a played GPU: ";
+  std::string cublas_problem_ = "cublaslt 1 on a fake GPU: ", cudnn_problem_ = "cudnn 1 on a fake GPU: ";
 };
 
 }  // namespace sectionflow

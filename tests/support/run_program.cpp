@@ -1,10 +1,10 @@
-#include "tests/support/play_program.h"
+#include "tests/support/run_program.h"
 
 #include <algorithm>
 
 #include "compare/compare_strategies.h"
 #include "graph/ops/basic.h"
-#include "tests/support/program_player.h"
+#include "tests/support/program_runner.h"
 #include "train/checkpoint.h"
 
 namespace sectionflow::testing {
@@ -16,7 +16,7 @@ Ending ending_of(bool done) {
 
 }  // namespace
 
-Player::Player(const ProgramSpec& spec, const ProgramHooks& hooks) : play_(spec, hooks), spec_(spec) {
+ProgramRunner::ProgramRunner(const ProgramSpec& spec, const ProgramHooks& hooks) : run_(spec, hooks), spec_(spec) {
   const std::size_t budget = device_memory();
   for (int index = 0; index < static_cast<int>(pairs_.size()); ++index) {
     Pair& pair = pairs_[static_cast<std::size_t>(index)];
@@ -24,22 +24,22 @@ Player::Player(const ProgramSpec& spec, const ProgramHooks& hooks) : play_(spec,
     // The other session goes another way.
     if (index == 1) options.copy_threads = !options.copy_threads;
     if (!options.copy_threads) options.random_delays = 0;
-    pair.session = std::make_unique<Session>(play_.subject.graph(), options);
-    play_.plant(play_.subject.graph(), *pair.session);
-    pair.plain = std::make_unique<Session>(play_.plain.graph(), plain_options(spec));
+    pair.session = std::make_unique<Session>(run_.subject.graph(), options);
+    run_.plant(run_.subject.graph(), *pair.session);
+    pair.plain = std::make_unique<Session>(run_.plain.graph(), plain_options(spec));
     pair.session->initialize();
     pair.plain->initialize();
     pair.session->set_measuring(index == 0);
   }
 }
 
-void Player::play() {
+void ProgramRunner::run_calls() {
   for (std::size_t i = 0; i < spec_.calls.size(); ++i) {
     const CallSpec& call = spec_.calls[i];
     forget_plain_programs(i);
     try {
       const Ending ending = make(call);
-      if (play_.hooks.counts != nullptr) count(call.kind, ending);
+      if (run_.hooks.counts != nullptr) count(call.kind, ending);
       expect_same_state(pair_of(call));
     } catch (ProgramFault& fault) {
       fault.failure.text = text_of("call ", i, ", ", name_of(call.kind), ": ", fault.failure.text);
@@ -51,24 +51,24 @@ void Player::play() {
   }
 }
 
-bool Player::any_pending() const {
+bool ProgramRunner::any_pending() const {
   return std::any_of(pairs_.begin(), pairs_.end(), [](const Pair& pair) { return pair.pending.has_value(); });
 }
 
-void Player::count(CallKind kind, Ending ending) const {
-  CallCounts& counts = *play_.hooks.counts;
+void ProgramRunner::count(CallKind kind, Ending ending) const {
+  CallCounts& counts = *run_.hooks.counts;
   auto& of_ending = ending == Ending::done ? counts.done : ending == Ending::refused ? counts.refused : counts.skipped;
   ++of_ending[static_cast<std::size_t>(kind)];
 }
 
 /// The budget that the model asks for, between what a cycle needs at least and what it takes where there is plenty.
-std::size_t Player::device_memory() {
+std::size_t ProgramRunner::device_memory() {
   if (spec_.model.budget < 0) return kAmpleMemory;
   FeedStore store;
-  const FeedTypes types = types_of(play_.subject.net().feeds(0, store));
+  const FeedTypes types = types_of(run_.subject.net().feeds(0, store));
   const auto needed = [&](std::size_t budget) {
-    Session session(play_.subject.graph(), session_options(spec_, budget));
-    std::size_t bytes = play_.subject.manager().plan(session, {play_.subject.net().loss}, types).planned_peak_bytes;
+    Session session(run_.subject.graph(), session_options(spec_, budget));
+    std::size_t bytes = run_.subject.manager().plan(session, {run_.subject.net().loss}, types).planned_peak_bytes;
     const auto refusal = refusal_of([&] { session.initialize(); });
     if (refusal && refusal->minimum) bytes = std::max(bytes, *refusal->minimum);
     return bytes;
@@ -77,7 +77,7 @@ std::size_t Player::device_memory() {
   return least + (most - least) * static_cast<std::size_t>(spec_.model.budget) / 100;
 }
 
-Ending Player::make(const CallSpec& call) {
+Ending ProgramRunner::make(const CallSpec& call) {
   Pair& pair = pair_of(call);
   switch (call.kind) {
     case CallKind::whole:
@@ -88,15 +88,15 @@ Ending Player::make(const CallSpec& call) {
     case CallKind::backward:
       return run_backward(pair, call);
     case CallKind::discard:
-      play_.subject.manager().discard_forward(*pair.session);
+      run_.subject.manager().discard_forward(*pair.session);
       pair.pending.reset();
       return Ending::done;
     case CallKind::evaluate:
     case CallKind::compute:
       return run(pair, call);
     case CallKind::add:
-      play_.subject.derive(call, true);
-      play_.plain.derive(call, true);
+      run_.subject.derive(call, true);
+      run_.plain.derive(call, true);
       return Ending::done;
     case CallKind::roll_back:
       return roll_back(pair, call);
@@ -112,30 +112,31 @@ Ending Player::make(const CallSpec& call) {
     case CallKind::reload:
       return reload(pair, call);
     case CallKind::lms:
-      return ending_of(play_lms(play_, call));
+      return ending_of(simulate_lms(run_, call));
     case CallKind::swap:
-      return ending_of(play_swap(play_, call));
+      return ending_of(run_swap(run_, call));
     case CallKind::options:
       return set_options(call);
     case CallKind::hold:
       return hold(call);
     case CallKind::smallest:
-      return ending_of(play_smallest(play_, call));
+      return ending_of(run_smallest(run_, call));
   }
   return Ending::skipped;
 }
 
-/// A plain session compiles all that it plays anew: what it has kept may be of a graph that was another.
-void Player::forget_plain_programs(std::size_t call) {
+/// A plain session compiles all that it executes anew: what it has kept may be of a graph that was another.
+void ProgramRunner::forget_plain_programs(std::size_t call) {
   for (const Pair& pair : pairs_) {
-    pair.plain->set_script_editor(text_of("call ", call), [](Script script, PlanningTools&) { return script; });
+    pair.plain->set_instruction_editor(text_of("call ", call),
+                                       [](InstructionList list, PlanningTools&) { return list; });
   }
 }
 
 /// Makes a call on the session in question. True: it was refused, and had to be: while a forward half is pending;
 /// for a budget that is too small, where `fits` says so; or as `plain`, the same call on the plain session, is.
-bool Player::refused(const Pair& pair, const Call& call, const Call& plain,
-                     const std::function<bool(std::size_t budget)>& fits) {
+bool ProgramRunner::refused(const Pair& pair, const Call& call, const Call& plain,
+                            const std::function<bool(std::size_t budget)>& fits) {
   const auto refusal = refusal_of(call);
   if (!refusal) {
     if (pair.pending)
@@ -155,7 +156,7 @@ bool Player::refused(const Pair& pair, const Call& call, const Call& plain,
   fail(Failure::Kind::exception, code_text(refusal->code), refusal->text);
 }
 
-void Player::expect_same_state(Pair& pair) {
+void ProgramRunner::expect_same_state(Pair& pair) {
   if (pair.session->completed_cycles() != pair.plain->completed_cycles()) {
     fail(Failure::Kind::complaint, "cycles",
          text_of(pair.session->completed_cycles(), " cycles counted; wanted ", pair.plain->completed_cycles()));
@@ -165,22 +166,22 @@ void Player::expect_same_state(Pair& pair) {
   expect_same("afterwards", {{}, read_variables(*pair.session)}, {{}, read_variables(*pair.plain)}, {});
 }
 
-void Player::expect_memory(const Pair& pair, const std::string& who) const {
+void ProgramRunner::expect_memory(const Pair& pair, const std::string& who) const {
   if (pair.session == pairs_[0].session) expect_planned_memory(who, *pair.session);
 }
 
 /// Nodes that are run, and are gone then; only what training they made has happened remains.
-Ending Player::roll_back(Pair& pair, const CallSpec& call) {
+Ending ProgramRunner::roll_back(Pair& pair, const CallSpec& call) {
   struct RolledBack {};
-  GraphSectionManager& manager = play_.subject.manager();
-  const Value loss = play_.subject.net().loss;
+  GraphSectionManager& manager = run_.subject.manager();
+  const Value loss = run_.subject.net().loss;
   FeedStore store;
-  const Feeds feeds = play_.subject.net().feeds(pair.step, store);
+  const Feeds feeds = run_.subject.net().feeds(pair.step, store);
   bool trained = false;
   const auto use = [&](Value made) {
     RolledBackUse use = rolled_back_use(call);
     // What waits for an update brings it along: a run of it would train.
-    if (use == RolledBackUse::run && !play_.subject.is_forward(made)) use = RolledBackUse::plan;
+    if (use == RolledBackUse::run && !run_.subject.is_forward(made)) use = RolledBackUse::plan;
     switch (use) {
       case RolledBackUse::run:
         pair.session->run({made}, feeds);
@@ -190,7 +191,7 @@ Ending Player::roll_back(Pair& pair, const CallSpec& call) {
         trained = true;
         return;
       case RolledBackUse::forward:
-        manager.run_forward(*pair.session, {play_.subject.is_forward(made) ? made : loss}, feeds);
+        manager.run_forward(*pair.session, {run_.subject.is_forward(made) ? made : loss}, feeds);
         manager.discard_forward(*pair.session);
         return;
       case RolledBackUse::plan:
@@ -200,8 +201,8 @@ Ending Player::roll_back(Pair& pair, const CallSpec& call) {
   };
   std::optional<Refusal> refusal;
   try {
-    play_.subject.graph().all_or_nothing([&] {
-      const Value made = play_.subject.derive(call, false);
+    run_.subject.graph().all_or_nothing([&] {
+      const Value made = run_.subject.derive(call, false);
       if (!pair.pending) refusal = refusal_of([&] { use(made); });
       throw RolledBack();
     });
@@ -213,32 +214,31 @@ Ending Player::roll_back(Pair& pair, const CallSpec& call) {
   if (refusal) return Ending::refused;
   if (!trained) return Ending::done;
   FeedStore plain_store;
-  pair.plain->run({play_.plain.net().loss}, play_.plain.net().feeds(pair.step, plain_store),
-                  play_.targets(play_.plain));
+  pair.plain->run({run_.plain.net().loss}, run_.plain.net().feeds(pair.step, plain_store), run_.targets(run_.plain));
   ++pair.step;
   return Ending::done;
 }
 
-Ending Player::prepare(const CallSpec& call) {
+Ending ProgramRunner::prepare(const CallSpec& call) {
   // A half in flight has begun with the updates that there were.
   if (any_pending()) return Ending::skipped;
-  play_.subject.add_late(call);
-  play_.plain.add_late(call);
-  const auto refusal = refusal_of([&] { play_.subject.manager().prepare_training(); });
-  const auto of_plain = refusal_of([&] { play_.plain.manager().prepare_training(); });
+  run_.subject.add_late(call);
+  run_.plain.add_late(call);
+  const auto refusal = refusal_of([&] { run_.subject.manager().prepare_training(); });
+  const auto of_plain = refusal_of([&] { run_.plain.manager().prepare_training(); });
   if (refusal.has_value() == of_plain.has_value()) return ending_of(!refusal);
   fail(Failure::Kind::exception, "prepare", refusal ? refusal->text : of_plain->text);
 }
 
-Ending Player::initialize(Pair& pair) {
+Ending ProgramRunner::initialize(Pair& pair) {
   const Call plain = [&] { pair.plain->initialize(); };
   if (refused(pair, [&] { pair.session->initialize(); }, {})) return Ending::refused;
   plain();
   return Ending::done;
 }
 
-Ending Player::write(Pair& pair, const CallSpec& call) {
-  const Value variable = play_.subject.variable_of(call.fetches);
+Ending ProgramRunner::write(Pair& pair, const CallSpec& call) {
+  const Value variable = run_.subject.variable_of(call.fetches);
   HostTensor tensor(variable.type());
   if (variable.dtype() == Dtype::f32) {
     tensor = random_images(variable.shape(), static_cast<std::uint64_t>(call.option), 1);
@@ -246,13 +246,13 @@ Ending Player::write(Pair& pair, const CallSpec& call) {
     std::fill(tensor.values<std::int64_t>().begin(), tensor.values<std::int64_t>().end(), call.option % 5);
   }
   if (refused(pair, [&] { pair.session->write(variable, tensor); }, {})) return Ending::refused;
-  pair.plain->write(play_.plain.variable_of(call.fetches), tensor);
+  pair.plain->write(run_.plain.variable_of(call.fetches), tensor);
   return Ending::done;
 }
 
-Ending Player::save_or_load(Pair& pair, const CallSpec& call) {
+Ending ProgramRunner::save_or_load(Pair& pair, const CallSpec& call) {
   const auto file = [&](const char* who) {
-    return (play_.folder.path() / text_of(who, call.session, ".safetensors")).string();
+    return (run_.folder.path() / text_of(who, call.session, ".safetensors")).string();
   };
   if (call.kind == CallKind::save) {
     if (refused(pair, [&] { save_variables(*pair.session, file("saved")); }, {})) return Ending::refused;
@@ -266,35 +266,35 @@ Ending Player::save_or_load(Pair& pair, const CallSpec& call) {
   return Ending::done;
 }
 
-Ending Player::reload(Pair& pair, const CallSpec& call) {
+Ending ProgramRunner::reload(Pair& pair, const CallSpec& call) {
   if (pair.pending) return Ending::skipped;
-  const Reloaded reloaded = play_reloaded(play_, *pair.session, call, pair.step);
+  const Reloaded reloaded = run_reloaded(run_, *pair.session, call, pair.step);
   std::optional<Outcome> wanted;
   const Ending ending = train(pair, call, false, wanted);
   if (!wanted) return ending;
   if (reloaded.refused) fail(Failure::Kind::exception, code_text(reloaded.refused->code), reloaded.refused->text);
-  expect_same("a reloaded session", reloaded.outcome, *wanted, play_.subject.fetches_of(call, false));
+  expect_same("a reloaded session", reloaded.outcome, *wanted, run_.subject.fetches_of(call, false));
   return ending;
 }
 
-Ending Player::set_options(const CallSpec& call) {
+Ending ProgramRunner::set_options(const CallSpec& call) {
   SectionOptions options;
   options.borders = static_cast<BorderPolicy>(call.option % 4);
   if (options.borders == BorderPolicy::disk && !spec_.model.has_disk) options.borders = BorderPolicy::host;
   options.interior = static_cast<InteriorPolicy>(call.option / 4 % 4);
   options.prefetch = call.option / 16 % 3;
-  play_.subject.manager().set_section_options(options);
+  run_.subject.manager().set_section_options(options);
   return Ending::done;
 }
 
 /// What a section keeps for later runs from here on, beside what it must. With no fetches that is nothing.
-Ending Player::hold(const CallSpec& call) {
-  const GraphSectionManager& manager = play_.subject.manager();
+Ending ProgramRunner::hold(const CallSpec& call) {
+  const GraphSectionManager& manager = run_.subject.manager();
   GraphSection& section = manager.section(call.option % static_cast<int>(manager.sections().size()));
   std::vector<Value> feed = section.tensors_to_feed(), cache = section.tensors_to_cache();
-  for (Value value : play_.subject.fetches_of(call, false)) {
+  for (Value value : run_.subject.fetches_of(call, false)) {
     if (is_variable(value) || !value.node().op().has_kernel) continue;
-    (play_.subject.is_forward(value) ? feed : cache).push_back(value);
+    (run_.subject.is_forward(value) ? feed : cache).push_back(value);
   }
   section.set_tensors_to_feed(feed, Hold::always);
   section.set_tensors_to_cache(cache, Hold::always);
@@ -303,7 +303,7 @@ Ending Player::hold(const CallSpec& call) {
 
 std::optional<ProgramFailure> find_failure(const ProgramSpec& spec, const ProgramHooks& hooks) {
   try {
-    Player(spec, hooks).play();
+    ProgramRunner(spec, hooks).run_calls();
     return std::nullopt;
   } catch (const ProgramFault& fault) {
     return fault.failure;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/program_play.h"
+#include "tests/support/program_run.h"
 
 // A part of find_failure.
 
@@ -17,11 +17,11 @@ namespace sectionflow::testing {
 /// What was called ended so.
 enum class Ending { done, refused, skipped };
 
-/// Plays the calls of a program on two sessions that share a graph and a manager, and on a plain session beside each.
-class Player {
+/// Makes the calls of a program on two sessions that share a graph and a manager, and on a plain session beside each.
+class ProgramRunner {
  public:
-  Player(const ProgramSpec& spec, const ProgramHooks& hooks);
-  void play();
+  ProgramRunner(const ProgramSpec& spec, const ProgramHooks& hooks);
+  void run_calls();
 
  private:
   using Call = std::function<void()>;
@@ -63,7 +63,7 @@ class Player {
   Ending set_options(const CallSpec& call);
   Ending hold(const CallSpec& call);
 
-  ProgramPlay play_;
+  ProgramRun run_;
   const ProgramSpec& spec_;
   std::array<Pair, 2> pairs_;
 };

@@ -21,14 +21,14 @@ struct CallCounts {
   std::array<int, kNumCallKinds> done{}, refused{}, skipped{};
 };
 
-/// What tests do with a program that is played.
+/// What tests do with a program that is run.
 struct ProgramHooks {
   /// Called for each session that is compared with plain ones, before it is used. Faults are planted here.
   std::function<void(const Graph&, Session&)> on_session{};
   CallCounts* counts = nullptr;  ///< counted up, where it is there
 };
 
-/// Plays a program, and beside it the same training by a plain session of the whole graph, of a graph that was made
+/// Runs a program, and beside it the same training by a plain session of the whole graph, of a graph that was made
 /// anew: all fetches, variables and counters must be the same bytes. Memory that is measured must be what was planned,
 /// and only what has to be may be refused. Nothing is thrown.
 std::optional<ProgramFailure> find_failure(const ProgramSpec& spec, const ProgramHooks& hooks = {});

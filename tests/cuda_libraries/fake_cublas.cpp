@@ -1,4 +1,4 @@
-// The calls of cuBLASLt that need a GPU, played on the host.
+// Fakes of the calls of cuBLASLt that need a GPU: they compute on the host.
 
 #include <gtest/gtest.h>
 
@@ -9,17 +9,17 @@
 #include <vector>
 
 #include "base/bfloat16.h"
-#include "tests/cuda_libraries/played_libraries.h"
+#include "tests/cuda_libraries/fake_libraries.h"
 
 namespace sectionflow::testing_support {
 
-PlayedLibraries& played_libraries() {
-  static PlayedLibraries libraries;
+FakeLibraries& fake_libraries() {
+  static FakeLibraries libraries;
   return libraries;
 }
 
 std::vector<int> offered_algorithms(std::size_t most) {
-  PlayedLibraries& libraries = played_libraries();
+  FakeLibraries& libraries = fake_libraries();
   ++libraries.questions;
   std::vector<int> numbers;
   for (std::size_t i = 0; i < std::min(most, libraries.seconds.size()); ++i) numbers.push_back(static_cast<int>(i));
@@ -30,12 +30,12 @@ std::vector<int> offered_algorithms(std::size_t most) {
 void check_execution(int number, const void* one, const void* zero, void* workspace, std::size_t workspace_bytes) {
   EXPECT_EQ(*static_cast<const float*>(one), 1);
   EXPECT_EQ(*static_cast<const float*>(zero), 0);
-  EXPECT_EQ(workspace_bytes, played_libraries().workspace_bytes);
+  EXPECT_EQ(workspace_bytes, fake_libraries().workspace_bytes);
   if (workspace_bytes > 0) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(workspace) % 256, 0u);
     std::memset(workspace, 0x5A, workspace_bytes);
   }
-  PlayedLibraries& libraries = played_libraries();
+  FakeLibraries& libraries = fake_libraries();
   ++libraries.executions;
   libraries.latest = number;
   libraries.clock += libraries.seconds.at(static_cast<std::size_t>(number));
@@ -140,7 +140,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t c,
                                               cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
                                               int wanted, cublasLtMatmulHeuristicResult_t results[], int* found) {
-  PlayedLibraries& libraries = played_libraries();
+  FakeLibraries& libraries = fake_libraries();
   EXPECT_EQ(c, d);
   check_preference(preference);
   EXPECT_EQ(attribute<std::int32_t>(product, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE),
@@ -202,9 +202,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
   const Matrix result(d_layout, false);
   EXPECT_EQ(algorithm->data[7], kLastWord);
   const bool rounds = algorithm->data[0] == kRoundsToTf32;
-  EXPECT_EQ(rounds, played_libraries().allow_tf32 && !result.is_bf16);
+  EXPECT_EQ(rounds, fake_libraries().allow_tf32 && !result.is_bf16);
   const int number = rounds ? 0 : static_cast<int>(algorithm->data[0] - kExact);
-  if (number == played_libraries().refused) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (number == fake_libraries().refused) return CUBLAS_STATUS_NOT_SUPPORTED;
   check_execution(number, alpha, beta, workspace, workspace_bytes);
   const auto reads = [product](cublasLtMatrixLayout_t layout, cublasLtMatmulDescAttributes_t name) {
     return Matrix(layout, attribute<std::int32_t>(product, name) == CUBLAS_OP_T);

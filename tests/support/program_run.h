@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "base/error.h"
-#include "tests/support/play_program.h"
 #include "tests/support/program_world.h"
+#include "tests/support/run_program.h"
 #include "tests/support/temporary_folder.h"
 
 // Parts of find_failure.
 
 namespace sectionflow::testing {
 
-/// Leaves the playing of a program.
+/// Ends the run of a program.
 struct ProgramFault {
   ProgramFailure failure;
 };
@@ -40,7 +40,7 @@ struct Outcome {
 /// Fails unless both are the same bytes; `who` is the one that is in question.
 void expect_same(const std::string& who, const Outcome& found, const Outcome& wanted,
                  const std::vector<Value>& fetches);
-/// Fails unless the last playing, which was measured, took the memory that was planned for it.
+/// Fails unless the last execution, which was measured, took the memory that was planned for it.
 void expect_planned_memory(const std::string& who, const Session& session);
 
 /// Of the sessions that are in question, and of those that they are compared with.
@@ -50,11 +50,11 @@ inline constexpr std::size_t kAmpleMemory = 64U << 20U;
 
 /// Calls `attempt` with growing budgets, each the smallest that the last refusal has asked for, until it is done; then
 /// with a byte less, which must be refused for the same smallest budget.
-void play_in_smallest_budget(const std::string& who, const std::function<void(std::size_t budget)>& attempt);
+void run_in_smallest_budget(const std::string& who, const std::function<void(std::size_t budget)>& attempt);
 
 /// Both worlds of a program.
-struct ProgramPlay {
-  explicit ProgramPlay(const ProgramSpec& spec_in, const ProgramHooks& hooks_in)
+struct ProgramRun {
+  explicit ProgramRun(const ProgramSpec& spec_in, const ProgramHooks& hooks_in)
       : spec(spec_in), hooks(hooks_in), subject(spec_in), plain(spec_in) {}
 
   const ProgramSpec& spec;
@@ -69,11 +69,11 @@ struct ProgramPlay {
   RunOptions targets(ProgramWorld& world) const { return {.targets = world.manager().training_operations()}; }
 };
 
-// Calls in sessions of their own; they leave the play as it was. True: done; false: rightly refused.
+// Calls in sessions of their own; they leave the run as it was. True: done; false: rightly refused.
 
-bool play_lms(ProgramPlay& play, const CallSpec& call);
-bool play_swap(ProgramPlay& play, const CallSpec& call);
-bool play_smallest(ProgramPlay& play, const CallSpec& call);
+bool simulate_lms(ProgramRun& run, const CallSpec& call);
+bool run_swap(ProgramRun& run, const CallSpec& call);
+bool run_smallest(ProgramRun& run, const CallSpec& call);
 
 /// A step of the graph and the session in another graph and session, by way of files.
 /// `refused`, if it was, instead of an outcome.
@@ -81,6 +81,6 @@ struct Reloaded {
   std::optional<Refusal> refused{};
   Outcome outcome{};
 };
-Reloaded play_reloaded(ProgramPlay& play, Session& session, const CallSpec& call, std::int64_t step);
+Reloaded run_reloaded(ProgramRun& run, Session& session, const CallSpec& call, std::int64_t step);
 
 }  // namespace sectionflow::testing

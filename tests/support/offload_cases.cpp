@@ -1,4 +1,4 @@
-#include "tests/support/rest_cases.h"
+#include "tests/support/offload_cases.h"
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -8,15 +8,15 @@ namespace {
 
 constexpr double kSlowLink = 200e6;
 
-std::vector<RestCase> make_cases() {
+std::vector<OffloadCase> make_cases() {
   using B = BorderPolicy;
   using I = InteriorPolicy;
   const SessionOptions team{}, threads{.copy_threads = true}, slow{.copy_threads = true, .link_bandwidth = kSlowLink};
   const SessionOptions disk{.disk = 64_MiB}, disk_threads{.disk = 64_MiB, .copy_threads = true, .random_delays = 5};
-  std::vector<RestCase> cases;
+  std::vector<OffloadCase> cases;
   const auto add = [&](const char* name, B borders, I interior, int prefetch, const SessionOptions& session,
                        int budget = -1) {
-    RestCase& added = cases.emplace_back();
+    OffloadCase& added = cases.emplace_back();
     added.name = name;
     added.sections.borders = borders;
     added.sections.interior = interior;
@@ -48,15 +48,15 @@ std::vector<RestCase> make_cases() {
 
 }  // namespace
 
-const std::vector<RestCase>& rest_cases() {
-  static const std::vector<RestCase> all = make_cases();
+const std::vector<OffloadCase>& offload_cases() {
+  static const std::vector<OffloadCase> all = make_cases();
   return all;
 }
 
-TrainOptions with_rests(TrainOptions options, const RestCase& rests) {
-  options.sections = rests.sections;
-  options.session = rests.session;
-  options.budget = rests.budget;
+TrainOptions with_offloads(TrainOptions options, const OffloadCase& offload_case) {
+  options.sections = offload_case.sections;
+  options.session = offload_case.session;
+  options.budget = offload_case.budget;
   return options;
 }
 

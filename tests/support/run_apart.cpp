@@ -6,7 +6,7 @@
 #include "graph/graph_file.h"
 #include "swap/lms.h"
 #include "swap/swap_session.h"
-#include "tests/support/program_play.h"
+#include "tests/support/program_run.h"
 #include "train/checkpoint.h"
 
 namespace sectionflow::testing {
@@ -42,15 +42,14 @@ struct PlainStep {
   Outcome outcome{};
 };
 
-PlainStep plain_first_step(ProgramPlay& play, const CallSpec& call) {
+PlainStep plain_first_step(ProgramRun& run, const CallSpec& call) {
   PlainStep result;
-  Session session(play.plain.graph(), plain_options(play.spec));
+  Session session(run.plain.graph(), plain_options(run.spec));
   session.initialize();
   FeedStore store;
-  const Feeds feeds = play.plain.net().feeds(kFirstStep, store);
-  result.refused = refusal_of([&] {
-    result.outcome.fetched = session.run(play.plain.fetches_of(call, false), feeds, play.targets(play.plain));
-  });
+  const Feeds feeds = run.plain.net().feeds(kFirstStep, store);
+  result.refused = refusal_of(
+      [&] { result.outcome.fetched = session.run(run.plain.fetches_of(call, false), feeds, run.targets(run.plain)); });
   result.outcome.variables = read_variables(session);
   return result;
 }
@@ -63,12 +62,12 @@ bool refused_alike(const std::string& who, const std::optional<Refusal>& found, 
   fail(Failure::Kind::exception, code_text(found ? found->code : plain->code), who + ": " + text);
 }
 
-LmsOptions lms_options(const ProgramPlay& play, const CallSpec& call) {
+LmsOptions lms_options(const ProgramRun& run, const CallSpec& call) {
   const int option = call.option;
   LmsOptions options;
   options.sync_mode = option % 4;
   if (option % 5 == 0) {
-    options.batch_size = play.spec.model.batch;
+    options.batch_size = run.spec.model.batch;
     options.autotune_gpu_mem = 1e-6 * (1 + option % 40);
     return options;
   }
@@ -81,30 +80,30 @@ LmsOptions lms_options(const ProgramPlay& play, const CallSpec& call) {
 
 }  // namespace
 
-bool play_lms(ProgramPlay& play, const CallSpec& call) {
+bool simulate_lms(ProgramRun& run, const CallSpec& call) {
   const std::string who = "a graph edited by Lms";
-  const PlainStep plain = plain_first_step(play, call);
+  const PlainStep plain = plain_first_step(run, call);
   Graph edited, saved;
-  load_graph_text(edited, graph_text(play.subject.graph()));
-  const auto no_edit = refusal_of([&] { Lms(lms_options(play, call)).run(edited); });
+  load_graph_text(edited, graph_text(run.subject.graph()));
+  const auto no_edit = refusal_of([&] { Lms(lms_options(run, call)).run(edited); });
   if (no_edit && no_edit->code == ErrorCode::lms_tuning) return false;
   if (no_edit) return !refused_alike(who, no_edit, plain.refused);
   // What was edited may be saved too.
   const bool by_file = call.option % 3 == 0;
   if (by_file) load_graph_text(saved, graph_text(edited));
   Graph& graph = by_file ? saved : edited;
-  Session session(graph, session_options(play.spec, kAmpleMemory));
-  play.plant(graph, session);
-  const std::vector<Value> fetches = play.subject.fetches_of(call, false);
+  Session session(graph, session_options(run.spec, kAmpleMemory));
+  run.plant(graph, session);
+  const std::vector<Value> fetches = run.subject.fetches_of(call, false);
   FeedStore store;
-  const Feeds feeds = in_graph(graph, play.subject.net().feeds(kFirstStep, store));
+  const Feeds feeds = in_graph(graph, run.subject.net().feeds(kFirstStep, store));
   // Initial values are the same each time.
   for (int time = 0; time < 2; ++time) {
     session.initialize();
     session.set_measuring(true);
     Outcome outcome;
     const auto refused = refusal_of([&] {
-      outcome.fetched = session.run(in_graph(graph, fetches), feeds, in_graph(graph, play.targets(play.subject)));
+      outcome.fetched = session.run(in_graph(graph, fetches), feeds, in_graph(graph, run.targets(run.subject)));
     });
     if (refused_alike(who, refused, plain.refused)) return false;
     expect_planned_memory(who, session);
@@ -114,20 +113,20 @@ bool play_lms(ProgramPlay& play, const CallSpec& call) {
   return true;
 }
 
-bool play_swap(ProgramPlay& play, const CallSpec& call) {
+bool run_swap(ProgramRun& run, const CallSpec& call) {
   const std::string who = "the whole graph with insert_swaps";
-  const PlainStep plain = plain_first_step(play, call);
+  const PlainStep plain = plain_first_step(run, call);
   if (plain.refused) return false;
-  const std::vector<Value> fetches = play.subject.fetches_of(call, false);
-  play_in_smallest_budget(who, [&](std::size_t budget) {
-    Session session(play.subject.graph(), session_options(play.spec, budget));
+  const std::vector<Value> fetches = run.subject.fetches_of(call, false);
+  run_in_smallest_budget(who, [&](std::size_t budget) {
+    Session session(run.subject.graph(), session_options(run.spec, budget));
     insert_swaps(session);
-    play.plant(play.subject.graph(), session);
+    run.plant(run.subject.graph(), session);
     session.initialize();
     session.set_measuring(true);
     FeedStore store;
-    const Feeds feeds = play.subject.net().feeds(kFirstStep, store);
-    Outcome outcome{session.run(fetches, feeds, play.targets(play.subject)), {}};
+    const Feeds feeds = run.subject.net().feeds(kFirstStep, store);
+    Outcome outcome{session.run(fetches, feeds, run.targets(run.subject)), {}};
     expect_planned_memory(who, session);
     outcome.variables = read_variables(session);
     expect_same(who, outcome, plain.outcome, fetches);
@@ -135,13 +134,13 @@ bool play_swap(ProgramPlay& play, const CallSpec& call) {
   return true;
 }
 
-bool play_smallest(ProgramPlay& play, const CallSpec& call) {
+bool run_smallest(ProgramRun& run, const CallSpec& call) {
   const bool halves = call.option % 2 == 1;
   const std::string who = halves ? "halves in the smallest budget" : "a cycle in the smallest budget";
-  const PlainStep plain = plain_first_step(play, call);
+  const PlainStep plain = plain_first_step(run, call);
   if (plain.refused) return false;
-  GraphSectionManager& manager = play.subject.manager();
-  std::vector<Value> fetches = play.subject.fetches_of(call, false);
+  GraphSectionManager& manager = run.subject.manager();
+  std::vector<Value> fetches = run.subject.fetches_of(call, false);
   Outcome wanted{{}, {}};
   for (const HostTensor& tensor : plain.outcome.fetched) wanted.fetched.push_back(tensor.clone());
   if (halves) {
@@ -149,7 +148,7 @@ bool play_smallest(ProgramPlay& play, const CallSpec& call) {
     std::vector<Value> forward;
     std::vector<HostTensor> of_forward;
     for (std::size_t i = 0; i < fetches.size(); ++i) {
-      if (!play.subject.is_forward(fetches[i])) continue;
+      if (!run.subject.is_forward(fetches[i])) continue;
       forward.push_back(fetches[i]);
       of_forward.push_back(std::move(wanted.fetched[i]));
     }
@@ -159,15 +158,15 @@ bool play_smallest(ProgramPlay& play, const CallSpec& call) {
   for (const auto& [name, tensor] : plain.outcome.variables) wanted.variables.emplace(name, tensor.clone());
   std::size_t host_bytes = 0;
   const auto attempt = [&](std::size_t device_memory, std::size_t host_memory) {
-    SessionOptions options = session_options(play.spec, device_memory);
+    SessionOptions options = session_options(run.spec, device_memory);
     options.host_memory = host_memory;
-    Session session(play.subject.graph(), options);
-    play.plant(play.subject.graph(), session);
+    Session session(run.subject.graph(), options);
+    run.plant(run.subject.graph(), session);
     session.initialize();
     const std::size_t for_initial_values = session.statistics().planned_host_peak_bytes;
     session.set_measuring(true);
     FeedStore store;
-    const Feeds feeds = play.subject.net().feeds(kFirstStep, store);
+    const Feeds feeds = run.subject.net().feeds(kFirstStep, store);
     Outcome outcome;
     if (halves) {
       outcome.fetched = manager.run_forward(session, fetches, feeds);
@@ -181,7 +180,7 @@ bool play_smallest(ProgramPlay& play, const CallSpec& call) {
     expect_same(who, outcome, wanted, fetches);
   };
   std::size_t least = 0;
-  play_in_smallest_budget(who, [&](std::size_t budget) {
+  run_in_smallest_budget(who, [&](std::size_t budget) {
     attempt(budget, 0);
     least = budget;
   });
@@ -192,16 +191,16 @@ bool play_smallest(ProgramPlay& play, const CallSpec& call) {
        text_of(who, ": the ", host_bytes, " bytes of host memory that it takes are too few: ", refused->text));
 }
 
-Reloaded play_reloaded(ProgramPlay& play, Session& session, const CallSpec& call, std::int64_t step) {
-  const std::string graph_file = (play.folder.path() / "graph.json").string();
-  const std::string variables_file = (play.folder.path() / "reloaded.safetensors").string();
-  save_graph(play.subject.graph(), graph_file);
+Reloaded run_reloaded(ProgramRun& run, Session& session, const CallSpec& call, std::int64_t step) {
+  const std::string graph_file = (run.folder.path() / "graph.json").string();
+  const std::string variables_file = (run.folder.path() / "reloaded.safetensors").string();
+  save_graph(run.subject.graph(), graph_file);
   save_variables(session, variables_file);
   Graph graph;
   load_graph(graph, graph_file);
-  Session other(graph, session_options(play.spec, kAmpleMemory));
+  Session other(graph, session_options(run.spec, kAmpleMemory));
   if (call.option % 2 == 1) insert_swaps(other);
-  play.plant(graph, other);
+  run.plant(graph, other);
   other.initialize();
   load_variables(other, variables_file);
   if (other.completed_cycles() != session.completed_cycles()) {
@@ -211,11 +210,11 @@ Reloaded play_reloaded(ProgramPlay& play, Session& session, const CallSpec& call
   }
   other.set_measuring(true);
   FeedStore store;
-  const Feeds feeds = in_graph(graph, play.subject.net().feeds(step, store));
-  const std::vector<Value> fetches = in_graph(graph, play.subject.fetches_of(call, false));
+  const Feeds feeds = in_graph(graph, run.subject.net().feeds(step, store));
+  const std::vector<Value> fetches = in_graph(graph, run.subject.fetches_of(call, false));
   Reloaded result;
   result.refused = refusal_of(
-      [&] { result.outcome.fetched = other.run(fetches, feeds, in_graph(graph, play.targets(play.subject))); });
+      [&] { result.outcome.fetched = other.run(fetches, feeds, in_graph(graph, run.targets(run.subject))); });
   if (!result.refused) {
     expect_planned_memory("a reloaded session", other);
     result.outcome.variables = read_variables(other);

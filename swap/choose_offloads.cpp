@@ -1,4 +1,4 @@
-#include "swap/choose_rests.h"
+#include "swap/choose_offloads.h"
 
 #include <algorithm>
 #include <queue>
@@ -98,8 +98,8 @@ class Covering {
   std::vector<bool> taken_;
 };
 
-/// What a rest costs: its copies, and once more what of them its stretch has no time for.
-double cost_of(const SwapProblem& problem, const RestCandidate& candidate, const std::vector<double>& start) {
+/// What an offload costs: its copies, and once more what of them its stretch has no time for.
+double cost_of(const SwapProblem& problem, const OffloadCandidate& candidate, const std::vector<double>& start) {
   const double copies = candidate.out_seconds + candidate.in_seconds;
   if (problem.carrier == CopyCarrier::team) return copies;
   const double idle = start[static_cast<std::size_t>(candidate.stretch.before)] -
@@ -115,12 +115,12 @@ std::vector<double> starts(const SwapProblem& problem) {
 
 /// What goes to the disk passes through the host, at one place one after the other: where that needs more room than
 /// `passing` has so far, it is counted there and in the load. Whether there was such a place.
-bool count_passing(const SwapProblem& problem, const std::vector<int>& resting, const std::vector<bool>& on_disk,
+bool count_passing(const SwapProblem& problem, const std::vector<int>& offloaded, const std::vector<bool>& on_disk,
                    std::vector<std::size_t>& passing, std::vector<std::size_t>& load) {
   bool is_more = false;
-  for (std::size_t i = 0; i < resting.size(); ++i) {
+  for (std::size_t i = 0; i < offloaded.size(); ++i) {
     if (!on_disk[i]) continue;
-    const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(resting[i])];
+    const OffloadCandidate& candidate = problem.candidates[static_cast<std::size_t>(offloaded[i])];
     for (StepIndex place : {candidate.stretch.after + 1, candidate.stretch.before}) {
       std::size_t& most = passing[static_cast<std::size_t>(place)];
       if (candidate.host_bytes <= most) continue;
@@ -134,21 +134,21 @@ bool count_passing(const SwapProblem& problem, const std::vector<int>& resting, 
 
 }  // namespace
 
-std::vector<int> choose_rests(const SwapProblem& problem, std::size_t device_bytes) {
-  return repair_rests(problem, device_bytes, {}, -1, -1);
+std::vector<int> choose_offloads(const SwapProblem& problem, std::size_t device_bytes) {
+  return repair_offloads(problem, device_bytes, {}, -1, -1);
 }
 
-std::vector<int> repair_rests(const SwapProblem& problem, std::size_t device_bytes, const std::vector<int>& resting,
-                              int wanted, int unwanted) {
+std::vector<int> repair_offloads(const SwapProblem& problem, std::size_t device_bytes,
+                                 const std::vector<int>& offloaded, int wanted, int unwanted) {
   const std::vector<double> start = starts(problem);
   std::vector<Cover> covers;
   std::vector<bool> taken(problem.candidates.size(), false), forced;
-  for (int number : resting) taken[static_cast<std::size_t>(number)] = true;
+  for (int number : offloaded) taken[static_cast<std::size_t>(number)] = true;
   if (wanted >= 0) taken[static_cast<std::size_t>(wanted)] = true;
   if (unwanted >= 0) taken[static_cast<std::size_t>(unwanted)] = false;
   std::vector<std::size_t> load = problem.device;
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    const RestCandidate& candidate = problem.candidates[i];
+    const OffloadCandidate& candidate = problem.candidates[i];
     const bool is_free = static_cast<int>(i) != unwanted;
     covers.push_back({candidate.stretch.after + 1, is_free ? candidate.stretch.before : candidate.stretch.after + 1,
                       candidate.bytes, cost_of(problem, candidate, start)});
@@ -169,7 +169,7 @@ std::vector<int> repair_rests(const SwapProblem& problem, std::size_t device_byt
 
 std::size_t least_device_bytes(const SwapProblem& problem) {
   std::vector<std::size_t> load = problem.device;
-  for (const RestCandidate& candidate : problem.candidates) {
+  for (const OffloadCandidate& candidate : problem.candidates) {
     for (StepIndex step = candidate.stretch.after + 1; step < candidate.stretch.before; ++step) {
       load[static_cast<std::size_t>(step)] -= candidate.bytes;
     }
@@ -177,17 +177,18 @@ std::size_t least_device_bytes(const SwapProblem& problem) {
   return load.empty() ? 0 : *std::max_element(load.begin(), load.end());
 }
 
-std::vector<bool> choose_disk(const SwapProblem& problem, const std::vector<int>& resting, std::size_t host_bytes) {
+std::vector<bool> choose_disk(const SwapProblem& problem, const std::vector<int>& offloaded, std::size_t host_bytes) {
   std::vector<Cover> covers;
   std::vector<bool> forced;
-  // Between the steps after and before, copies included, a rest is in host memory: places stand for "before step".
+  // Between the steps after and before, copies included, an offloaded value is in host memory: places stand for
+  // "before step".
   std::vector<std::size_t> load(problem.seconds.size() + 1, 0), passing(problem.seconds.size() + 1, 0);
   for (std::size_t step = 0; step < problem.host.size(); ++step) {
     load[step] = std::max(load[step], problem.host[step]);
     load[step + 1] = std::max(load[step + 1], problem.host[step]);
   }
-  for (int number : resting) {
-    const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(number)];
+  for (int number : offloaded) {
+    const OffloadCandidate& candidate = problem.candidates[static_cast<std::size_t>(number)];
     const StepIndex out = candidate.stretch.after + 1, end = candidate.stretch.before + 1;
     const bool may_go = candidate.placement != Placement::host && problem.has_disk;
     covers.push_back(
@@ -200,7 +201,7 @@ std::vector<bool> choose_disk(const SwapProblem& problem, const std::vector<int>
   std::vector<bool> chosen;
   do {
     chosen = Covering(covers, load, host_bytes, forced).solve(forced);
-  } while (count_passing(problem, resting, chosen, passing, load));
+  } while (count_passing(problem, offloaded, chosen, passing, load));
   return chosen;
 }
 

@@ -1,4 +1,4 @@
-// The calls of cuDNN that need a GPU, played on the host.
+// Fakes of the calls of cuDNN that need a GPU: they compute on the host.
 
 #include <cudnn.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/bfloat16.h"
-#include "tests/cuda_libraries/played_libraries.h"
+#include "tests/cuda_libraries/fake_libraries.h"
 
 namespace sectionflow::testing_support {
 namespace {
@@ -151,13 +151,13 @@ int number_of(const Convolution& c, Algorithm algorithm) {
 
 /// Where f32 must not be rounded, tensor cores are offered too, and must not be taken.
 bool runs_on_tensor_cores(const Convolution& c) {
-  return c.is_bf16 || played_libraries().allow_tf32;
+  return c.is_bf16 || fake_libraries().allow_tf32;
 }
 
 template <class Candidate>
 cudnnStatus_t offer(const Convolution& c, int wanted, int* found, Candidate* candidates) {
   using Algorithm = decltype(Candidate::algo);
-  const PlayedLibraries& libraries = played_libraries();
+  const FakeLibraries& libraries = fake_libraries();
   EXPECT_EQ(c.math, c.is_bf16 ? CUDNN_TENSOR_OP_MATH : libraries.allow_tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
   const auto candidate = [](int algorithm, cudnnStatus_t status, cudnnDeterminism_t determinism, cudnnMathType_t math) {
     Candidate result{};
@@ -204,7 +204,7 @@ cudnnStatus_t offer(const Convolution& c, int wanted, int* found, Candidate* can
 template <class Algorithm>
 cudnnStatus_t tell_workspace(const Convolution& c, Algorithm algorithm, std::size_t* bytes) {
   (void)number_of(c, algorithm);
-  *bytes = played_libraries().workspace_bytes;
+  *bytes = fake_libraries().workspace_bytes;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -215,7 +215,7 @@ bool is_refused(cudnnHandle_t handle, const Convolution& c, Algorithm algorithm,
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(handle), 0x22u);
   EXPECT_EQ(c.math, runs_on_tensor_cores(c) ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH);
   const int number = number_of(c, algorithm);
-  if (number == played_libraries().refused) return true;
+  if (number == fake_libraries().refused) return true;
   check_execution(number, alpha, beta, workspace, workspace_bytes);
   return false;
 }

@@ -1,4 +1,4 @@
-#include "swap/time_rests.h"
+#include "swap/time_offloads.h"
 
 #include <algorithm>
 #include <map>
@@ -9,9 +9,9 @@ namespace sectionflow {
 namespace {
 
 /// Bytes that are still free, by step or by place.
-class Room {
+class Capacity {
  public:
-  Room(const std::vector<std::size_t>& load, std::size_t limit) {
+  Capacity(const std::vector<std::size_t>& load, std::size_t limit) {
     for (std::size_t bytes : load)
       free_.push_back(static_cast<std::ptrdiff_t>(limit) - static_cast<std::ptrdiff_t>(bytes));
   }
@@ -23,12 +23,12 @@ class Room {
     for (StepIndex i = first; i < last; ++i) free_[static_cast<std::size_t>(i)] -= static_cast<std::ptrdiff_t>(bytes);
   }
   /// How far from `first`, at most to `last`, there is room.
-  StepIndex end_of_room(StepIndex first, StepIndex last, std::size_t bytes) const {
+  StepIndex end_of_capacity(StepIndex first, StepIndex last, std::size_t bytes) const {
     while (first < last && fits(first, bytes)) ++first;
     return first;
   }
   /// How far back from `last`, at most to `first`, there is room.
-  StepIndex begin_of_room(StepIndex first, StepIndex last, std::size_t bytes) const {
+  StepIndex begin_of_capacity(StepIndex first, StepIndex last, std::size_t bytes) const {
     while (last > first && fits(last - 1, bytes)) --last;
     return last;
   }
@@ -40,11 +40,11 @@ class Room {
   std::vector<std::ptrdiff_t> free_;
 };
 
-/// Free bytes of the host by place. Rests that come to the host and leave it at one place take turns: they need the
-/// room of the largest of them.
-class HostRoom : public Room {
+/// Free bytes of the host by place. Offloads that come to the host and leave it at one place take turns: they need the
+/// bytes of the largest of them.
+class HostCapacity : public Capacity {
  public:
-  using Room::Room;
+  using Capacity::Capacity;
 
   void pass(StepIndex place, std::size_t bytes) {
     const std::size_t most = most_passing(place);
@@ -59,18 +59,18 @@ class HostRoom : public Room {
   /// Lets one that passes stay, where there is room for it beside the others.
   bool stay(StepIndex place, std::size_t bytes) {
     pass_no_more(place, bytes);
-    const bool stays = end_of_room(place, place + 1, bytes) > place;
+    const bool stays = end_of_capacity(place, place + 1, bytes) > place;
     if (stays) take(place, place + 1, bytes);
     if (!stays) pass(place, bytes);
     return stays;
   }
   /// The first place in [first, last) with room for one that passes; `last` where none has.
   StepIndex first_to_pass(StepIndex first, StepIndex last, std::size_t bytes) const {
-    const auto has_room = [&](StepIndex place) {
+    const auto has_capacity = [&](StepIndex place) {
       const std::size_t most = most_passing(place);
-      return bytes <= most || end_of_room(place, place + 1, bytes - most) > place;
+      return bytes <= most || end_of_capacity(place, place + 1, bytes - most) > place;
     };
-    while (first < last && !has_room(first)) ++first;
+    while (first < last && !has_capacity(first)) ++first;
     return first;
   }
 
@@ -84,14 +84,14 @@ class HostRoom : public Room {
 
 class Timing {
  public:
-  Timing(const SwapProblem& problem, const std::vector<int>& resting, const std::vector<bool>& on_disk,
+  Timing(const SwapProblem& problem, const std::vector<int>& offloaded, const std::vector<bool>& on_disk,
          const std::vector<StepTime>& times, std::size_t device_bytes, std::size_t host_bytes)
       : problem_(problem), times_(times), device_(problem.device, device_bytes), host_(host_load(problem), host_bytes) {
-    for (std::size_t i = 0; i < resting.size(); ++i) {
-      const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(resting[i])];
+    for (std::size_t i = 0; i < offloaded.size(); ++i) {
+      const OffloadCandidate& candidate = problem.candidates[static_cast<std::size_t>(offloaded[i])];
       const StepIndex out = candidate.stretch.after + 1, in = candidate.stretch.before;
       decisions_.push_back(
-          {.candidate = resting[i], .on_disk = on_disk[i], .hold = -1, .in = in, .disk_out = out, .disk_in = in});
+          {.candidate = offloaded[i], .on_disk = on_disk[i], .hold = -1, .in = in, .disk_out = out, .disk_in = in});
       device_.give(out, in, candidate.bytes);
       if (!on_disk[i]) host_.take(out, in + 1, candidate.host_bytes);
       if (on_disk[i]) host_.pass(out, candidate.host_bytes);
@@ -112,7 +112,7 @@ class Timing {
     load.push_back(0);
     return load;
   }
-  const RestCandidate& candidate_of(const Decision& decision) const {
+  const OffloadCandidate& candidate_of(const Decision& decision) const {
     return problem_.candidates[static_cast<std::size_t>(decision.candidate)];
   }
   /// When what is issued before a step can begin.
@@ -150,13 +150,13 @@ class Timing {
     const bool threads = problem_.carrier == CopyCarrier::threads;
     for (std::size_t i : in_order_of([&](const Decision& d) { return candidate_of(d).stretch.after; })) {
       Decision& decision = decisions_[i];
-      const RestCandidate& candidate = candidate_of(decision);
+      const OffloadCandidate& candidate = candidate_of(decision);
       const StepIndex out = candidate.stretch.after + 1, last = candidate.stretch.before;
       double over = issue_time(out);
       if (threads) {
         over = link_free = std::max(link_free, over) + candidate.out_seconds;
         const StepIndex wanted = step_from(over, out, last);
-        const StepIndex hold = device_.end_of_room(out, wanted, candidate.bytes);
+        const StepIndex hold = device_.end_of_capacity(out, wanted, candidate.bytes);
         device_.take(out, hold, candidate.bytes);
         if (hold > out) decision.hold = hold;
       }
@@ -164,7 +164,7 @@ class Timing {
       const double begin = std::max(over, disk_free);
       disk_free = begin + candidate.disk_out_seconds;
       const StepIndex wanted = place_from(begin, out, last);
-      const StepIndex end = host_.end_of_room(out + 1, wanted + 1, candidate.host_bytes);
+      const StepIndex end = host_.end_of_capacity(out + 1, wanted + 1, candidate.host_bytes);
       if (end == out + 1 || !host_.stay(out, candidate.host_bytes)) continue;
       host_.take(out + 1, end, candidate.host_bytes);
       decision.disk_out = end - 1;
@@ -177,7 +177,7 @@ class Timing {
     double queue_begins = times_.empty() ? 0 : times_.back().end;
     for (auto i = order.rbegin(); i != order.rend(); ++i) {
       Decision& decision = decisions_[*i];
-      const RestCandidate& candidate = candidate_of(decision);
+      const OffloadCandidate& candidate = candidate_of(decision);
       queue_begins = std::min(queue_begins, start_of(candidate.stretch.before)) - candidate.in_seconds;
       const StepIndex on_disk = decision.on_disk ? decision.disk_out : 0;
       const StepIndex first = std::max({candidate.earliest_in, decision.hold, on_disk, candidate.stretch.after + 1});
@@ -186,9 +186,9 @@ class Timing {
     StepIndex queue = 0;
     for (std::size_t i : order) {
       Decision& decision = decisions_[i];
-      const RestCandidate& candidate = candidate_of(decision);
+      const OffloadCandidate& candidate = candidate_of(decision);
       const StepIndex last = candidate.stretch.before;
-      decision.in = device_.begin_of_room(std::clamp(queue, decision.in, last), last, candidate.bytes);
+      decision.in = device_.begin_of_capacity(std::clamp(queue, decision.in, last), last, candidate.bytes);
       if (decision.on_disk) {
         host_.pass_no_more(last, candidate.host_bytes);
         decision.in = host_.first_to_pass(decision.in, last, candidate.host_bytes);
@@ -205,7 +205,7 @@ class Timing {
     for (auto i = order.rbegin(); i != order.rend(); ++i) {
       Decision& decision = decisions_[*i];
       if (!decision.on_disk) continue;
-      const RestCandidate& candidate = candidate_of(decision);
+      const OffloadCandidate& candidate = candidate_of(decision);
       queue_begins = std::min(queue_begins, issue_time(decision.in)) - candidate.disk_in_seconds;
       decision.disk_in = place_by(queue_begins, std::min(decision.disk_out, decision.in), decision.in);
     }
@@ -213,9 +213,9 @@ class Timing {
     for (std::size_t i : order) {
       Decision& decision = decisions_[i];
       if (!decision.on_disk) continue;
-      const RestCandidate& candidate = candidate_of(decision);
+      const OffloadCandidate& candidate = candidate_of(decision);
       const StepIndex wanted = std::clamp(queue, decision.disk_in, decision.in);
-      const StepIndex begin = host_.begin_of_room(wanted, decision.in, candidate.host_bytes);
+      const StepIndex begin = host_.begin_of_capacity(wanted, decision.in, candidate.host_bytes);
       decision.disk_in = decision.in;
       if (begin < decision.in && host_.stay(decision.in, candidate.host_bytes)) {
         host_.take(begin, decision.in, candidate.host_bytes);
@@ -227,17 +227,17 @@ class Timing {
 
   const SwapProblem& problem_;
   const std::vector<StepTime>& times_;
-  Room device_;
-  HostRoom host_;
+  Capacity device_;
+  HostCapacity host_;
   std::vector<Decision> decisions_;
 };
 
 }  // namespace
 
-std::vector<Decision> time_rests(const SwapProblem& problem, const std::vector<int>& resting,
-                                 const std::vector<bool>& on_disk, const std::vector<StepTime>& times,
-                                 std::size_t device_bytes, std::size_t host_bytes) {
-  return Timing(problem, resting, on_disk, times, device_bytes, host_bytes).decide();
+std::vector<Decision> time_offloads(const SwapProblem& problem, const std::vector<int>& offloaded,
+                                    const std::vector<bool>& on_disk, const std::vector<StepTime>& times,
+                                    std::size_t device_bytes, std::size_t host_bytes) {
+  return Timing(problem, offloaded, on_disk, times, device_bytes, host_bytes).decide();
 }
 
 std::vector<StepTime> times_without_waits(const SwapProblem& problem) {

@@ -1,4 +1,4 @@
-#include "swap/relaxed_play.h"
+#include "swap/relaxed_simulation.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 namespace sectionflow {
 namespace {
 
-/// A move of one decision's bytes, in the order in which insert_rests has lines of one place.
+/// A move of one decision's bytes, in the order in which insert_offloads has instructions of one place.
 struct Move {
   StepIndex place = 0;
   int turn = 0;
@@ -53,7 +53,7 @@ class Leaving {
 std::vector<std::size_t> bytes_with(const SwapProblem& problem, const std::vector<Decision>& decisions) {
   std::vector<std::size_t> change(problem.seconds.size() + 1, 0), load = problem.device;
   for (const Decision& decision : decisions) {
-    const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(decision.candidate)];
+    const OffloadCandidate& candidate = problem.candidates[static_cast<std::size_t>(decision.candidate)];
     change[static_cast<std::size_t>(candidate.stretch.after + 1)] += candidate.bytes;
     change[static_cast<std::size_t>(decision.in)] -= candidate.bytes;
   }
@@ -75,13 +75,13 @@ class Lanes {
         wanted_(problem.seconds.size() + 1, 0),
         threads_(problem.carrier == CopyCarrier::threads) {
     for (std::size_t load : bytes_with(problem, decisions))
-      room_.push_back(device_bytes - std::min(device_bytes, load));
-    room_.push_back(device_bytes);
+      capacity_.push_back(device_bytes - std::min(device_bytes, load));
+    capacity_.push_back(device_bytes);
   }
 
   void move(const Move& move) {
     const Decision& decision = decisions_[move.decision];
-    const RestCandidate& candidate = problem_.candidates[static_cast<std::size_t>(decision.candidate)];
+    const OffloadCandidate& candidate = problem_.candidates[static_cast<std::size_t>(decision.candidate)];
     // When the bytes are where the move finds them.
     double& there = there_[move.decision];
     switch (move.kind) {
@@ -90,7 +90,7 @@ class Lanes {
         if (threads_) leaving_.add(candidate.bytes, there);
         break;
       case StepKind::copy_in: {
-        if (threads_) there = std::max(there, time_of_room(decision.in));
+        if (threads_) there = std::max(there, time_of_capacity(decision.in));
         there = carry(threads_ ? link_in_ : compute_, there, candidate.in_seconds);
         double& wanted = wanted_[static_cast<std::size_t>(candidate.stretch.before)];
         wanted = std::max(wanted, there);
@@ -105,7 +105,7 @@ class Lanes {
   }
 
   StepTime step(StepIndex step) {
-    const double start = std::max({compute_, wanted_[static_cast<std::size_t>(step)], time_of_room(step)});
+    const double start = std::max({compute_, wanted_[static_cast<std::size_t>(step)], time_of_capacity(step)});
     compute_ = start + problem_.seconds[static_cast<std::size_t>(step)];
     return {start, compute_};
   }
@@ -117,12 +117,12 @@ class Lanes {
     return lane = std::max({lane, compute_, there}) + seconds;
   }
   /// When enough has left for all that is on the device at a step.
-  double time_of_room(StepIndex step) const { return leaving_.time_of(room_[static_cast<std::size_t>(step)]); }
+  double time_of_capacity(StepIndex step) const { return leaving_.time_of(capacity_[static_cast<std::size_t>(step)]); }
 
   const SwapProblem& problem_;
   const std::vector<Decision>& decisions_;
   std::vector<double> there_, wanted_;
-  std::vector<std::size_t> room_;  // for what is still leaving, by step
+  std::vector<std::size_t> capacity_;  // for what is still leaving, by step
   Leaving leaving_;
   bool threads_;
   double compute_ = 0, link_out_ = 0, link_in_ = 0, disk_out_ = 0, disk_in_ = 0;
@@ -130,18 +130,19 @@ class Lanes {
 
 }  // namespace
 
-RelaxedPlay play_relaxed(const SwapProblem& problem, const std::vector<Decision>& decisions, std::size_t device_bytes) {
-  RelaxedPlay play;
-  play.steps.reserve(problem.seconds.size());
+RelaxedSimulation simulate_relaxed(const SwapProblem& problem, const std::vector<Decision>& decisions,
+                                   std::size_t device_bytes) {
+  RelaxedSimulation simulation;
+  simulation.steps.reserve(problem.seconds.size());
   Lanes lanes(problem, decisions, device_bytes);
   const std::vector<Move> moves = moves_of(problem, decisions);
   auto move = moves.begin();
   for (StepIndex step = 0; step <= problem.num_steps(); ++step) {
     for (; move != moves.end() && move->place == step; ++move) lanes.move(*move);
-    if (step < problem.num_steps()) play.steps.push_back(lanes.step(step));
+    if (step < problem.num_steps()) simulation.steps.push_back(lanes.step(step));
   }
-  play.seconds = lanes.end();
-  return play;
+  simulation.seconds = lanes.end();
+  return simulation;
 }
 
 double least_seconds(const SwapProblem& problem, std::size_t device_bytes) {
@@ -150,7 +151,7 @@ double least_seconds(const SwapProblem& problem, std::size_t device_bytes) {
   double begin = total, rate_out = 0, rate_in = 0, now = 0, least = total;
   std::vector<double> start;
   for (double seconds : problem.seconds) start.push_back(std::exchange(now, now + seconds));
-  for (const RestCandidate& candidate : problem.candidates) {
+  for (const OffloadCandidate& candidate : problem.candidates) {
     const auto bytes = static_cast<double>(candidate.bytes);
     begin = std::min(begin, start[static_cast<std::size_t>(candidate.stretch.after + 1)]);
     rate_out = std::max(rate_out, bytes / candidate.out_seconds);

@@ -14,7 +14,7 @@
 /// what the library says does not work.
 namespace sectionflow::testing_support {
 
-struct PlayedLibraries {
+struct FakeLibraries {
   std::size_t workspace_bytes = 0;  ///< that algorithms ask for
   bool allow_tf32 = false;          ///< what kernels should have been told
   bool has_sound_algorithms = true;
@@ -36,7 +36,7 @@ struct PlayedLibraries {
   std::size_t peak_allocated_memory = 0;
 };
 /// The libraries of the running test; their workspace may be written.
-PlayedLibraries& played_libraries();
+FakeLibraries& fake_libraries();
 
 /// Checks what every execution is given, and lets its time pass. `number`: which sound algorithm it is.
 void check_execution(int number, const void* one, const void* zero, void* workspace, std::size_t workspace_bytes);

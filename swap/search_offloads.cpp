@@ -1,17 +1,17 @@
-#include "swap/search_rests.h"
+#include "swap/search_offloads.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
-#include "swap/choose_rests.h"
-#include "swap/time_rests.h"
+#include "swap/choose_offloads.h"
+#include "swap/time_offloads.h"
 
 namespace sectionflow {
 namespace {
 
-/// How many multiples of the slack are left free at most when choosing what rests: what then is free lets values come
-/// back earlier.
+/// How many multiples of the slack are left free at most when choosing what is offloaded: what then is free lets values
+/// come back earlier.
 constexpr int kMostSlack = 2;
 /// How often the times that copies are expected to cause are taken as the base of their timing.
 constexpr int kRetimings = 3;
@@ -21,27 +21,27 @@ constexpr std::size_t kSearches = 2;
 constexpr double kNothing = 1e-3;
 /// Changed plans that are looked at from each start.
 constexpr int kMostTrials = 1000;
-/// A second of copying beside the team is worth so much of a second of waiting: less travels, less goes wrong.
+/// A second of copying beside the team is worth so much of a second of waiting: less copied, less goes wrong.
 constexpr double kCostOfCopying = 0.01;
 /// Candidates of less than this part of the bytes that are too many are not worth a trial.
 constexpr std::size_t kLeastShare = 256;
 
-std::vector<bool> disk_choice(const SwapProblem& problem, const std::vector<int>& resting, std::size_t host_bytes) {
+std::vector<bool> disk_choice(const SwapProblem& problem, const std::vector<int>& offloaded, std::size_t host_bytes) {
   std::vector<bool> forced;
   std::size_t all = problem.host.empty() ? 0 : *std::max_element(problem.host.begin(), problem.host.end());
-  for (int number : resting) {
-    const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(number)];
+  for (int number : offloaded) {
+    const OffloadCandidate& candidate = problem.candidates[static_cast<std::size_t>(number)];
     forced.push_back(candidate.placement == Placement::disk);
     all += candidate.host_bytes;
   }
-  return problem.has_disk && all > host_bytes ? choose_disk(problem, resting, host_bytes) : forced;
+  return problem.has_disk && all > host_bytes ? choose_disk(problem, offloaded, host_bytes) : forced;
 }
 
 std::size_t host_bytes_of(const SwapProblem& problem, const std::vector<Decision>& decisions) {
   std::vector<std::size_t> load(problem.seconds.size() + 1, 0), passing(problem.seconds.size() + 1, 0);
   std::copy(problem.host.begin(), problem.host.end(), load.begin());
   for (const Decision& decision : decisions) {
-    const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(decision.candidate)];
+    const OffloadCandidate& candidate = problem.candidates[static_cast<std::size_t>(decision.candidate)];
     const StepIndex out = candidate.stretch.after + 1;
     for (StepIndex place = out; place <= decision.in; ++place) {
       if (decision.on_disk && place > decision.disk_out && place < decision.disk_in) continue;
@@ -56,76 +56,76 @@ std::size_t host_bytes_of(const SwapProblem& problem, const std::vector<Decision
   return *std::max_element(load.begin(), load.end());
 }
 
-/// Times the rests, beginning with these times of the steps, and again by what comes of it.
-RestPlan timed(const SwapProblem& problem, const RestRoom& room, const std::vector<int>& resting,
-               std::vector<StepTime> times, int timings) {
-  const std::vector<bool> on_disk = disk_choice(problem, resting, room.host);
-  RestPlan best{.resting = resting, .decisions = {}, .play = {}};
+/// Times the offloads, beginning with these times of the steps, and again by what comes of it.
+OffloadPlan timed(const SwapProblem& problem, const TierCapacity& capacity, const std::vector<int>& offloaded,
+                  std::vector<StepTime> times, int timings) {
+  const std::vector<bool> on_disk = disk_choice(problem, offloaded, capacity.host);
+  OffloadPlan best{.offloaded = offloaded, .decisions = {}, .simulation = {}};
   for (int i = 0; i < timings; ++i) {
-    auto decisions = time_rests(problem, resting, on_disk, times, room.device, room.host);
-    RelaxedPlay play = play_relaxed(problem, decisions, room.device);
-    times = play.steps;
-    if (i > 0 && play.seconds >= best.play.seconds) continue;
+    auto decisions = time_offloads(problem, offloaded, on_disk, times, capacity.device, capacity.host);
+    RelaxedSimulation simulation = simulate_relaxed(problem, decisions, capacity.device);
+    times = simulation.steps;
+    if (i > 0 && simulation.seconds >= best.simulation.seconds) continue;
     best.decisions = std::move(decisions);
-    best.play = std::move(play);
+    best.simulation = std::move(simulation);
   }
   best.host_bytes = host_bytes_of(problem, best.decisions);
   return best;
 }
 
-std::size_t host_excess(const RestRoom& room, const RestPlan& plan) {
-  return plan.host_bytes - std::min(plan.host_bytes, room.host);
+std::size_t host_excess(const TierCapacity& capacity, const OffloadPlan& plan) {
+  return plan.host_bytes - std::min(plan.host_bytes, capacity.host);
 }
 
-double cost(const SwapProblem& problem, const RestPlan& plan) {
+double cost(const SwapProblem& problem, const OffloadPlan& plan) {
   double copies = 0;
-  for (int number : plan.resting) {
-    const RestCandidate& candidate = problem.candidates[static_cast<std::size_t>(number)];
+  for (int number : plan.offloaded) {
+    const OffloadCandidate& candidate = problem.candidates[static_cast<std::size_t>(number)];
     copies += candidate.out_seconds + candidate.in_seconds;
   }
-  return plan.play.seconds + kCostOfCopying * copies;
+  return plan.simulation.seconds + kCostOfCopying * copies;
 }
 
-bool is_better(const SwapProblem& problem, const RestRoom& room, const RestPlan& a, const RestPlan& b) {
-  const std::size_t excess_a = host_excess(room, a), excess_b = host_excess(room, b);
+bool is_better(const SwapProblem& problem, const TierCapacity& capacity, const OffloadPlan& a, const OffloadPlan& b) {
+  const std::size_t excess_a = host_excess(capacity, a), excess_b = host_excess(capacity, b);
   if (excess_a != excess_b) return excess_a < excess_b;
   return cost(problem, a) < cost(problem, b) * (1 - 1e-9);
 }
 
 /// Goes from one plan to a better one as long as a small change makes it better.
-class RestSearch {
+class OffloadSearch {
  public:
-  RestSearch(const SwapProblem& problem, const RestRoom& room, RestPlan start, std::size_t least_bytes)
+  OffloadSearch(const SwapProblem& problem, const TierCapacity& capacity, OffloadPlan start, std::size_t least_bytes)
       : problem_(problem),
-        room_(room),
+        capacity_(capacity),
         best_(std::move(start)),
-        most_device_bytes_(std::max(room.device, device_bytes_with(best_.resting))),
+        most_device_bytes_(std::max(capacity.device, device_bytes_with(best_.offloaded))),
         least_bytes_(least_bytes) {}
 
-  RestPlan search() {
-    while (!best_.resting.empty() && trials_ > 0 && improve()) {
+  OffloadPlan search() {
+    while (!best_.offloaded.empty() && trials_ > 0 && improve()) {
     }
     return std::move(best_);
   }
 
  private:
   bool improve() {
-    const std::vector<int> resting = best_.resting;
-    for (int number : resting) {
+    const std::vector<int> offloaded = best_.offloaded;
+    for (int number : offloaded) {
       if (change(-1, number)) return true;
     }
     for (int other = 0; other < static_cast<int>(problem_.candidates.size()); ++other) {
-      if (!contains(resting, other) && change(other, -1)) return true;
+      if (!contains(offloaded, other) && change(other, -1)) return true;
     }
-    for (int number : resting) {
+    for (int number : offloaded) {
       for (int other = 0; other < static_cast<int>(problem_.candidates.size()); ++other) {
-        if (!contains(resting, other) && change(other, number)) return true;
+        if (!contains(offloaded, other) && change(other, number)) return true;
       }
     }
     return false;
   }
 
-  const RestCandidate& candidate(int number) const { return problem_.candidates[static_cast<std::size_t>(number)]; }
+  const OffloadCandidate& candidate(int number) const { return problem_.candidates[static_cast<std::size_t>(number)]; }
   static bool contains(const std::vector<int>& sorted, int number) {
     return std::binary_search(sorted.begin(), sorted.end(), number);
   }
@@ -136,19 +136,19 @@ class RestSearch {
     if (unwanted >= 0 && candidate(unwanted).placement != Placement::automatic) return false;
     if (unwanted >= 0 && wanted >= 0 && candidate(unwanted).bytes < least_bytes_) return false;
     --trials_;
-    std::vector<int> resting = repair_rests(problem_, room_.device, best_.resting, wanted, unwanted);
-    if (resting == best_.resting || device_bytes_with(resting) > most_device_bytes_) return false;
-    RestPlan plan = timed(problem_, room_, resting, best_.play.steps, 1);
-    if (!is_better(problem_, room_, plan, best_)) return false;
+    std::vector<int> offloaded = repair_offloads(problem_, capacity_.device, best_.offloaded, wanted, unwanted);
+    if (offloaded == best_.offloaded || device_bytes_with(offloaded) > most_device_bytes_) return false;
+    OffloadPlan plan = timed(problem_, capacity_, offloaded, best_.simulation.steps, 1);
+    if (!is_better(problem_, capacity_, plan, best_)) return false;
     best_ = std::move(plan);
     return true;
   }
 
   /// At the fullest step.
-  std::size_t device_bytes_with(const std::vector<int>& resting) const {
+  std::size_t device_bytes_with(const std::vector<int>& offloaded) const {
     std::vector<std::size_t> change(problem_.device.size() + 1, 0);
-    for (int number : resting) {
-      const RestCandidate& candidate = problem_.candidates[static_cast<std::size_t>(number)];
+    for (int number : offloaded) {
+      const OffloadCandidate& candidate = problem_.candidates[static_cast<std::size_t>(number)];
       change[static_cast<std::size_t>(candidate.stretch.after + 1)] += candidate.bytes;
       change[static_cast<std::size_t>(candidate.stretch.before)] -= candidate.bytes;
     }
@@ -161,8 +161,8 @@ class RestSearch {
   }
 
   const SwapProblem& problem_;
-  RestRoom room_;
-  RestPlan best_;
+  TierCapacity capacity_;
+  OffloadPlan best_;
   std::size_t most_device_bytes_;
   std::size_t least_bytes_;  // of a candidate that is worth a trial
   int trials_ = kMostTrials;
@@ -174,14 +174,14 @@ std::size_t least_bytes(const SwapProblem& problem, std::size_t device_bytes) {
   return (most - std::min(most, device_bytes)) / kLeastShare;
 }
 
-/// What is idle first, until the fullest step has no more than there is room for: its copies are over the soonest.
-std::vector<int> earliest_rests(const SwapProblem& problem, std::size_t device_bytes) {
+/// What is idle first, until the fullest step has no more than `device_bytes`: its copies are over the soonest.
+std::vector<int> earliest_offloads(const SwapProblem& problem, std::size_t device_bytes) {
   if (problem.device.empty()) return {};
   const auto fullest = std::max_element(problem.device.begin(), problem.device.end());
   const auto step = static_cast<StepIndex>(fullest - problem.device.begin());
   std::vector<std::pair<StepIndex, int>> across;
   for (std::size_t i = 0; i < problem.candidates.size(); ++i) {
-    const RestCandidate& candidate = problem.candidates[i];
+    const OffloadCandidate& candidate = problem.candidates[i];
     const bool is_large = candidate.bytes > least_bytes(problem, device_bytes);
     if (is_large && candidate.stretch.after < step && step < candidate.stretch.before) {
       across.emplace_back(candidate.stretch.after, static_cast<int>(i));
@@ -195,33 +195,34 @@ std::vector<int> earliest_rests(const SwapProblem& problem, std::size_t device_b
     load -= problem.candidates[static_cast<std::size_t>(number)].bytes;
     taken.push_back(number);
   }
-  return repair_rests(problem, device_bytes, taken, -1, -1);
+  return repair_offloads(problem, device_bytes, taken, -1, -1);
 }
 
 }  // namespace
 
-RestPlan plan_rests(const SwapProblem& problem, const RestRoom& room, const std::vector<int>& resting) {
-  return timed(problem, room, resting, times_without_waits(problem), kRetimings);
+OffloadPlan plan_offloads(const SwapProblem& problem, const TierCapacity& capacity, const std::vector<int>& offloaded) {
+  return timed(problem, capacity, offloaded, times_without_waits(problem), kRetimings);
 }
 
-RestPlan search_rests(const SwapProblem& problem, const RestRoom& room, std::size_t slack) {
-  std::vector<RestPlan> starts = {plan_rests(problem, room, choose_rests(problem, room.device))};
-  if (problem.carrier == CopyCarrier::threads && !starts[0].resting.empty()) {
-    starts.push_back(plan_rests(problem, room, earliest_rests(problem, room.device)));
+OffloadPlan search_offloads(const SwapProblem& problem, const TierCapacity& capacity, std::size_t slack) {
+  std::vector<OffloadPlan> starts = {plan_offloads(problem, capacity, choose_offloads(problem, capacity.device))};
+  if (problem.carrier == CopyCarrier::threads && !starts[0].offloaded.empty()) {
+    starts.push_back(plan_offloads(problem, capacity, earliest_offloads(problem, capacity.device)));
     for (int i = 1; i <= kMostSlack; ++i) {
-      const std::size_t less = room.device - std::min(room.device, static_cast<std::size_t>(i) * slack);
-      starts.push_back(plan_rests(problem, room, choose_rests(problem, less)));
+      const std::size_t less = capacity.device - std::min(capacity.device, static_cast<std::size_t>(i) * slack);
+      starts.push_back(plan_offloads(problem, capacity, choose_offloads(problem, less)));
     }
   }
   std::stable_sort(starts.begin(), starts.end(),
-                   [&](const RestPlan& a, const RestPlan& b) { return is_better(problem, room, a, b); });
-  RestPlan best = starts[0];
+                   [&](const OffloadPlan& a, const OffloadPlan& b) { return is_better(problem, capacity, a, b); });
+  OffloadPlan best = starts[0];
   const double compute = std::accumulate(problem.seconds.begin(), problem.seconds.end(), 0.0);
   for (std::size_t i = 0; i < std::min(kSearches, starts.size()); ++i) {
     // What nobody waits for is good enough.
-    if (host_excess(room, best) == 0 && best.play.seconds <= compute * (1 + kNothing)) break;
-    RestPlan plan = RestSearch(problem, room, std::move(starts[i]), least_bytes(problem, room.device)).search();
-    if (is_better(problem, room, plan, best)) best = std::move(plan);
+    if (host_excess(capacity, best) == 0 && best.simulation.seconds <= compute * (1 + kNothing)) break;
+    OffloadPlan plan =
+        OffloadSearch(problem, capacity, std::move(starts[i]), least_bytes(problem, capacity.device)).search();
+    if (is_better(problem, capacity, plan, best)) best = std::move(plan);
   }
   return best;
 }

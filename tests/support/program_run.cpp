@@ -1,4 +1,4 @@
-#include "tests/support/program_play.h"
+#include "tests/support/program_run.h"
 
 #include "base/bytes.h"
 #include "compare/compare_strategies.h"
@@ -70,7 +70,7 @@ SessionOptions plain_options(const ProgramSpec& spec) {
   return {.device_memory = kAmpleMemory, .threads = spec.model.threads, .seed = spec.model.seed + 7};
 }
 
-void play_in_smallest_budget(const std::string& who, const std::function<void(std::size_t budget)>& attempt) {
+void run_in_smallest_budget(const std::string& who, const std::function<void(std::size_t budget)>& attempt) {
   // Initial values and a step, with a step of another size in between: each may ask for more than what came before.
   constexpr int kMostRefusals = 6;
   const auto wanted = [&](std::size_t budget) -> std::optional<std::size_t> {

@@ -7,8 +7,8 @@
 
 namespace sectionflow::testing {
 
-/// A way for tensors to rest: policies, tiers, carriers, and a budget.
-struct RestCase {
+/// A way to offload tensors: policies, tiers, carriers, and a budget.
+struct OffloadCase {
   std::string name{};
   SectionOptions sections{};
   SessionOptions session{};
@@ -16,9 +16,9 @@ struct RestCase {
 };
 
 /// Every policy with every other at least once, who carries and how fast, budgets down to the smallest.
-const std::vector<RestCase>& rest_cases();
+const std::vector<OffloadCase>& offload_cases();
 
-/// The options of a training whose tensors rest so.
-TrainOptions with_rests(TrainOptions options, const RestCase& rests);
+/// The options of a training whose tensors are offloaded so.
+TrainOptions with_offloads(TrainOptions options, const OffloadCase& offload_case);
 
 }  // namespace sectionflow::testing

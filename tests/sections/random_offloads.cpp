@@ -1,6 +1,6 @@
 // Tensors that leave the device at random times, by any road and at any speed, change no bit and no planned byte.
 
-#include "tests/support/random_rests.h"
+#include "tests/support/random_offloads.h"
 
 #include <gtest/gtest.h>
 
@@ -33,21 +33,21 @@ const std::vector<Road>& roads() {
   return all;
 }
 
-class RandomRests : public ::testing::TestWithParam<Road> {};
+class RandomOffloads : public ::testing::TestWithParam<Road> {};
 
-TEST_P(RandomRests, ChangeNoBitOfAnyStrategy) {
+TEST_P(RandomOffloads, ChangeNoBitOfAnyStrategy) {
   std::size_t carried = 0;
   const bool slow = GetParam().session.random_delays != 0;
   for (std::uint64_t seed = 1; seed <= (slow ? 5U : 20U); ++seed) {
     TrainingSpec spec = random_spec(seed);
-    spec.budget = -1;  // who rests at random cannot promise that more memory is never worse
+    spec.budget = -1;  // who offloads at random cannot promise that more memory is never worse
     TrainOptions options = train_options(spec);
     options.session = GetParam().session;
     options.session.disk = 64_MiB;  // some of the cuts ask for it
     options.on_session = [&](How, const Graph&, Session& session) {
-      session.set_script_editor("random rests", [&, seed](Script script, PlanningTools& tools) {
-        Script edited = testing_support::rest_at_random(script, tools, seed, 0.6, GetParam().disk);
-        carried += edited.lines.size() - script.lines.size();
+      session.set_instruction_editor("random offloads", [&, seed](InstructionList list, PlanningTools& tools) {
+        InstructionList edited = testing_support::offload_at_random(list, tools, seed, 0.6, GetParam().disk);
+        carried += edited.instructions.size() - list.instructions.size();
         return edited;
       });
     };
@@ -56,7 +56,7 @@ TEST_P(RandomRests, ChangeNoBitOfAnyStrategy) {
   }
   EXPECT_GT(carried, 100U);
 }
-INSTANTIATE_TEST_SUITE_P(Roads, RandomRests, ::testing::ValuesIn(roads()),
+INSTANTIATE_TEST_SUITE_P(Roads, RandomOffloads, ::testing::ValuesIn(roads()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
