@@ -1,6 +1,7 @@
 #include "autodiff/gradients.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "autodiff/gradient_path.h"
@@ -23,42 +24,59 @@ struct Differentiation {
   }
 };
 
-/// Nodes up to the loss from which inputs that carry gradients lead to it.
-std::vector<bool> leading_to(const Value& loss, const GradientRegistry& registry) {
-  const NodeId last = loss.node().id();
-  std::vector<bool> leads(static_cast<std::size_t>(last) + 1, false);
-  leads[static_cast<std::size_t>(last)] = true;
-  std::vector<NodeId> open{last};
+/// Nodes from which inputs that carry gradients lead to the loss, by falling number, though inputs that were put in
+/// later may have larger numbers than the loss.
+std::vector<NodeId> leading_to(const Value& loss, const GradientRegistry& registry) {
+  std::set<NodeId, std::greater<>> leads{loss.node().id()};
+  std::vector<NodeId> open{loss.node().id()};
   while (!open.empty()) {
     const Node& node = loss.graph().node(open.back());
     open.pop_back();
     for (std::size_t i = 0; i < node.inputs().size(); ++i) {
       const NodeId input = node.inputs()[i].node().id();
-      if (input > last || leads[static_cast<std::size_t>(input)] || !carries_gradient(registry, node, i)) continue;
-      leads[static_cast<std::size_t>(input)] = true;
-      open.push_back(input);
+      if (carries_gradient(registry, node, i) && leads.insert(input).second) open.push_back(input);
     }
   }
-  return leads;
+  return {leads.begin(), leads.end()};
 }
 
-/// Fills in the nodes through which a change of a source reaches later values, up to the loss.
+/// Whether a change of a source reaches an input of the node that carries gradients.
+bool is_influenced(const Differentiation& d, const Node& node) {
+  const GradientEntry* entry = d.registry.find(node.op().name);
+  if ((entry != nullptr && entry->is_zero()) || node.output_types().empty()) return false;
+  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+    if (carries_gradient(d.registry, node, i) && d.depends_on_sources(node.inputs()[i])) return true;
+  }
+  return false;
+}
+
+/// Rules are asked by falling number, so that the readers of a value must come after it. Throws: ArgumentError.
+void check_order(const Differentiation& d, const Node& node) {
+  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+    const Value input = node.inputs()[i];
+    if (!carries_gradient(d.registry, node, i)) continue;
+    SF_CHECK(input.node().id() < node.id(), ArgumentError, "gradients through ", node.label(), ": its input '",
+             input.name(), "' was put in later",
+             hint("call gradients() and minimize() before Lms::run() and replace_input()"));
+  }
+}
+
+/// Fills in the nodes between a source and the loss. What leads to the loss from no source is never differentiated, in
+/// whatever order it stands.
 void find_influenced(Differentiation& d) {
-  const NodeId last = d.loss.node().id();
-  const std::vector<bool> leads = leading_to(d.loss, d.registry);
-  d.influenced.assign(static_cast<std::size_t>(last) + 1, false);
-  for (NodeId id = 0; id <= last; ++id) {
-    if (!leads[static_cast<std::size_t>(id)]) continue;
-    const Node& node = d.loss.graph().node(id);
-    const GradientEntry* entry = d.registry.find(node.op().name);
-    if ((entry != nullptr && entry->is_zero()) || node.output_types().empty()) continue;
-    for (std::size_t i = 0; i < node.inputs().size(); ++i) {
-      const Value input = node.inputs()[i];
-      if (!carries_gradient(d.registry, node, i)) continue;
-      SF_CHECK(input.node().id() < id, ArgumentError, "gradients through ", node.label(), ": its input '", input.name(),
-               "' was put in later", hint("call gradients() and minimize() before Lms::run() and replace_input()"));
-      if (d.depends_on_sources(input)) d.influenced[id] = true;
+  const Graph& graph = d.loss.graph();
+  const std::vector<NodeId> leads = leading_to(d.loss, d.registry);
+  d.influenced.assign(static_cast<std::size_t>(graph.num_nodes()), false);
+  // Once, but where inputs were put in later.
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (auto id = leads.rbegin(); id != leads.rend(); ++id) {
+      if (d.influenced[static_cast<std::size_t>(*id)] || !is_influenced(d, graph.node(*id))) continue;
+      d.influenced[static_cast<std::size_t>(*id)] = grows = true;
     }
+  }
+  for (auto id = leads.rbegin(); id != leads.rend(); ++id) {
+    if (d.influenced[static_cast<std::size_t>(*id)]) check_order(d, graph.node(*id));
   }
 }
 

@@ -4,10 +4,10 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/check_path.h"
 #include "base/error.h"
 
 namespace sectionflow {
@@ -21,26 +21,6 @@ auto uninterrupted(const Call& call) {
   auto result = call();
   while (result < 0 && errno == EINTR) result = call();
   return result;
-}
-
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
-/// Where the last part of a path leads to, link after link; a name that nothing has is its own end.
-std::filesystem::path end_of_links(std::filesystem::path path, const std::string& what) {
-  constexpr int kMostLinks = 40;  // as the kernel's
-  const std::string given = path.string();
-  std::error_code none;
-  for (int i = 0; i < kMostLinks; ++i) {
-    if (!std::filesystem::is_symlink(std::filesystem::symlink_status(path, none))) return path;
-    const std::filesystem::path target = std::filesystem::read_symlink(path, none);
-    if (none) return path;
-    path = target.is_absolute() ? target : folder_of(path) / target;
-  }
-  throw DataError(error_text_of(what, ": '", given, "': more than ", kMostLinks,
-                                " links lead from one to the next; wanted a file at their end",
-                                hint("choose another name")));
 }
 
 const char* advice_for(int error_number) {
@@ -68,11 +48,18 @@ const char* advice_for(int error_number) {
 
 }  // namespace
 
+void AtomicFile::Folder::reset(int descriptor) {
+  if (descriptor_ >= 0) close(descriptor_);
+  descriptor_ = descriptor;
+}
+
 AtomicFile::AtomicFile(const std::filesystem::path& path, std::string what, FileCalls calls)
-    : what_(std::move(what)), given_(path.string()), path_(end_of_links(path, what_)), calls_(std::move(calls)) {
-  SF_CHECK(!path_.empty(), DataError, what_, ": '': the name of the file is empty", hint("give it a name"));
+    : what_(std::move(what)), given_(path.string()), calls_(std::move(calls)) {
+  check_path(path, what_);
+  enter_folder_of(path);
+  follow_links();
   struct stat replaced {};
-  if (stat(path_.c_str(), &replaced) != 0) {
+  if (fstatat(folder_.descriptor(), name_.c_str(), &replaced, 0) != 0) {
     if (errno == ENAMETOOLONG) fail("no file can have this name", errno);
     create_sibling(0666);
     return;
@@ -87,9 +74,35 @@ AtomicFile::AtomicFile(const std::filesystem::path& path, std::string what, File
   } catch (...) {
     // A constructor that throws leaves no destructor to do it.
     close(descriptor_);
-    unlink(temporary_.c_str());
+    unlinkat(folder_.descriptor(), temporary_.c_str(), 0);
     throw;
   }
+}
+
+/// Opens the folder of a path, which is relative to the folder before if not absolute, and takes the name in it.
+void AtomicFile::enter_folder_of(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  // To look up names in it needs no permission to list it.
+  const int opened =
+      uninterrupted([&] { return openat(folder_.descriptor(), folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); });
+  if (opened < 0) fail("the temporary file beside it cannot be created", errno);
+  folder_.reset(opened);
+  name_ = path.has_filename() ? path.filename().string() : std::string(".");
+}
+
+/// To where the name leads, link after link; a name that nothing has is its own end.
+void AtomicFile::follow_links() {
+  constexpr int kMostLinks = 40;  // as the kernel's
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::string target(PATH_MAX, '\0');
+    const ssize_t length = readlinkat(folder_.descriptor(), name_.c_str(), target.data(), target.size());
+    if (length < 0) return;
+    target.resize(static_cast<std::size_t>(length));
+    enter_folder_of(target);
+  }
+  throw DataError(error_text_of(what_, ": '", given_, "': more than ", kMostLinks,
+                                " links lead from one to the next; wanted a file at their end",
+                                hint("choose another name")));
 }
 
 void AtomicFile::create_sibling(mode_t mode) {
@@ -98,10 +111,10 @@ void AtomicFile::create_sibling(mode_t mode) {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     const std::string ending = text_of(".tmp-", getpid(), '-', attempt);
     // A name that only just fits has a sibling whose name fits, too.
-    const std::string name = path_.filename().string();
-    temporary_ = path_.parent_path() / (name.substr(0, std::min(name.size(), NAME_MAX - ending.size())) + ending);
-    descriptor_ =
-        uninterrupted([&] { return open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode); });
+    temporary_ = name_.substr(0, std::min(name_.size(), NAME_MAX - ending.size())) + ending;
+    descriptor_ = uninterrupted([&] {
+      return openat(folder_.descriptor(), temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    });
     if (descriptor_ >= 0) return;
     if (errno != EEXIST) break;
   }
@@ -123,7 +136,7 @@ void AtomicFile::take_over(const struct stat& replaced) {
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ >= 0) close(descriptor_);
-  if (!committed_) unlink(temporary_.c_str());
+  if (!committed_) unlinkat(folder_.descriptor(), temporary_.c_str(), 0);
 }
 
 void AtomicFile::write(const void* bytes, std::size_t num_bytes) {
@@ -144,10 +157,12 @@ void AtomicFile::commit() {
   // After close() the descriptor is gone even where close() reports an error.
   const int closed = calls_.close(std::exchange(descriptor_, -1));
   if (closed != 0 && errno != EINTR) fail("it cannot be closed", errno);
-  if (calls_.rename(temporary_.c_str(), path_.c_str()) != 0) fail("the temporary file cannot be renamed to it", errno);
+  const int there = folder_.descriptor();
+  if (calls_.rename(there, temporary_.c_str(), there, name_.c_str()) != 0)
+    fail("the temporary file cannot be renamed to it", errno);
   committed_ = true;
 
-  const int folder = uninterrupted([&] { return open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const int folder = uninterrupted([&] { return openat(there, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   const int flushed = folder < 0 ? -1 : uninterrupted([&] { return calls_.fsync(folder); });
   const int error_number = errno;
   if (folder >= 0) close(folder);

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstddef>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -19,7 +18,7 @@ struct FileCalls {
   std::function<int(int, mode_t)> fchmod = ::fchmod;
   std::function<int(int)> fsync = ::fsync;
   std::function<int(int)> close = ::close;
-  std::function<int(const char*, const char*)> rename = std::rename;
+  std::function<int(int, const char*, int, const char*)> rename = ::renameat;
 };
 
 /// A file that appears whole or not at all. The bytes go to a temporary sibling (`<path>.tmp-<pid>-<n>`, created new;
@@ -27,11 +26,12 @@ struct FileCalls {
 /// on every failure, what was at `path` stays as it was. A file that is replaced hands on its mode, and its owner and
 /// group where the system lets it; a new one gets what the umask leaves of 0666. Where `path` is a symbolic link, the
 /// file it points to is the one that is meant: the link stays. Other names of a replaced file (hard links) keep the old
-/// bytes. Owns: the sibling, which is removed unless committed.
+/// bytes. Names are looked up in the file's folder, which stays open, so that a path may be as long as the system
+/// takes. Owns: the sibling, which is removed unless committed.
 class AtomicFile {
  public:
   /// `what` begins every error, as in "write_safetensors". Throws: DataError when the sibling cannot be created
-  /// and when `path` is something other than a file.
+  /// and when `path` is something other than a file or holds a byte of zero.
   AtomicFile(const std::filesystem::path& path, std::string what, FileCalls calls = {});
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -45,14 +45,31 @@ class AtomicFile {
   void commit();
 
  private:
+  /// A descriptor. Owns: it.
+  class Folder {
+   public:
+    Folder() = default;
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    ~Folder() { reset(-1); }
+    void reset(int descriptor);
+    int descriptor() const { return descriptor_; }
+
+   private:
+    int descriptor_ = AT_FDCWD;
+  };
+
+  void enter_folder_of(const std::filesystem::path& path);
+  void follow_links();
   void create_sibling(mode_t mode);
   void take_over(const struct stat& replaced);
   [[noreturn]] void fail(const std::string& step, int error_number) const;
 
   std::string what_;
-  std::string given_;           // the caller's path
-  std::filesystem::path path_;  // the same behind all links
-  std::filesystem::path temporary_;
+  std::string given_;  // the caller's path
+  Folder folder_;      // behind all links
+  std::string name_;   // the file's there
+  std::string temporary_;
   FileCalls calls_;
   int descriptor_ = -1;
   bool committed_ = false;

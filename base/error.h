@@ -125,7 +125,7 @@ class BudgetError : public Error {
         budget_bytes(budget_bytes),
         minimum_bytes(minimum_bytes) {}
   std::size_t budget_bytes;   ///< what was given
-  std::size_t minimum_bytes;  ///< the smallest budget under which the same call runs
+  std::size_t minimum_bytes;  ///< the smallest under which the same call runs; a text of "at least": or more
 };
 
 /// Files and data sets: missing, damaged, of another format, not writable.

@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/bytes.h"
+#include "base/check_path.h"
 #include "base/error.h"
 
 namespace sectionflow {
@@ -36,6 +37,7 @@ class OpenFile {
 }  // namespace
 
 std::string read_whole_file(const std::filesystem::path& path, std::size_t most_bytes, const std::string& what) {
+  check_path(path, what);
   const std::string where = what + ": '" + path.string() + "': ";
   const OpenFile file(path);
   SF_CHECK(file.descriptor() >= 0, DataError, where, "cannot be opened (", std::strerror(errno), ")",
@@ -66,6 +68,7 @@ void write_whole_file(const std::filesystem::path& path, std::string_view bytes,
 
 void write_whole_file_in(const std::filesystem::path& folder, const std::string& name, std::string_view bytes,
                          const std::string& what) {
+  if (!folder.empty()) check_path(folder, what);
   std::error_code failed;
   if (!folder.empty()) std::filesystem::create_directories(folder, failed);
   SF_CHECK(!failed, DataError, what, ": the folder '", folder.string(), "' cannot be made (", failed.message(), ")",

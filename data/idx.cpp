@@ -11,6 +11,8 @@
 #include <system_error>
 #include <vector>
 
+#include "base/check_path.h"
+
 namespace sectionflow {
 namespace {
 
@@ -18,6 +20,7 @@ namespace {
 class GzipReader {
  public:
   explicit GzipReader(const std::filesystem::path& path) : path_(path) {
+    check_path(path, "read_idx");
     std::error_code ignored;
     SF_CHECK(std::filesystem::is_regular_file(path, ignored), DataError, "read_idx: '", path.string(),
              "' is missing or not a file; wanted an IDX file, gzip-compressed or plain");

@@ -12,6 +12,7 @@
 
 #include "base/atomic_file.h"
 #include "base/bytes.h"
+#include "base/check_path.h"
 #include "data/safetensors_header.h"
 #include "data/tensor_hashes.h"
 
@@ -159,6 +160,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
 }
 
 SafetensorsFile read_safetensors(const std::filesystem::path& path) {
+  check_path(path, "read_safetensors");
   const std::string where = "read_safetensors: '" + path.string() + "': ";
   FileReader file(path, where);
   std::uint64_t header_bytes = 0;

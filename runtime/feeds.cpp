@@ -79,11 +79,20 @@ std::string dtype_hint(const FeedData& data, Dtype wanted) {
   if (data.type() == (TensorType{Dtype::f32, {}}) && is_floating(wanted)) {
     return "feed a double, as in 0.1: a number so written is rounded to the placeholder's float";
   }
-  // What neither i32 nor i64 can hold is not to be written otherwise.
-  const bool is_huge = data.number() && !(std::abs(*data.number()) < 2147483648.0);
-  if (data.number() && !is_huge && wanted == Dtype::i32) return "write a whole number, without a point";
-  const bool is_scalar = data.number() || (data.type().shape.rank() == 0 && is_integer);
-  if (is_scalar && !is_huge && wanted == Dtype::i64) return "write it as an std::int64_t, as in std::int64_t{1}";
+  const bool wants_integer = wanted == Dtype::i32 || wanted == Dtype::i64;
+  if (data.number() && wants_integer && std::isfinite(*data.number())) {
+    const double number = *data.number();
+    if (std::trunc(number) != number) {
+      return text_of(number, " is no whole number: round it first, or make the placeholder one of f32 or f64");
+    }
+    // What the dtype cannot hold is not to be written otherwise.
+    const double end = wanted == Dtype::i32 ? 0x1p31 : 0x1p63;
+    const bool holds = -end <= number && number < end;
+    if (holds && wanted == Dtype::i32) return "write a whole number, without a point";
+    if (holds) return "write it as an std::int64_t, as in std::int64_t{1}";
+  }
+  const bool is_whole = data.type().shape.rank() == 0 && is_integer;
+  if (is_whole && wanted == Dtype::i64) return "write it as an std::int64_t, as in std::int64_t{1}";
   return text_of("feed data of ", dtype_name(wanted), ", or make the placeholder one of ",
                  dtype_name(data.type().dtype), ": nothing is converted in silence");
 }

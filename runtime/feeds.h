@@ -3,9 +3,11 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/export.h"
@@ -14,6 +16,27 @@
 #include "schedule/signature.h"
 
 namespace SF_API sectionflow {
+
+/// Which of the arithmetic types that an object may convert to is chosen for it, and whether bool is not narrower.
+struct NumberChoice {
+  static std::true_type is_boolean(bool);
+  static std::false_type is_boolean(std::int32_t);
+  static std::false_type is_boolean(std::int64_t);
+  static std::false_type is_boolean(double);
+  static std::true_type is_whole(bool);
+};
+/// Converts to bool rather than to another number.
+template <class Object>
+concept ChoosesBoolean = decltype(NumberChoice::is_boolean(std::declval<const Object&>()))::value;
+/// Converts to bool without narrowing.
+template <class Object>
+concept KeepsBoolean = decltype(NumberChoice::is_whole({std::declval<const Object&>()}))::value;
+
+/// What converts to bool as it is, and neither to another number nor to a shape: a bool, an element of a
+/// std::vector<bool> or std::bitset, std::true_type, std::atomic<bool>. No number, enumeration, pointer or function
+/// does.
+template <class Object>
+concept StandsForBoolean = ChoosesBoolean<Object> && KeepsBoolean<Object> && !std::convertible_to<const Object&, Shape>;
 
 /// The content of a feed: a tensor, whose bytes live as long as its feeds do, or a scalar held here. Feeds may so be
 /// made by a function from tensors of its own. Nothing is copied: what is written into the tensor before the run is
@@ -27,6 +50,9 @@ class FeedData {
   FeedData(float value) : FeedData(Dtype::f32, &value, sizeof(value)) {}                                     // NOLINT
   FeedData(std::int32_t value) : FeedData(Dtype::i32, &value, sizeof(value)) {}                              // NOLINT
   FeedData(std::int64_t value) : FeedData(Dtype::i64, &value, sizeof(value)) {}                              // NOLINT
+  /// An object that stands for a boolean.
+  template <StandsForBoolean Boolean>
+  FeedData(const Boolean& boolean) : FeedData(static_cast<bool>(boolean)) {}  // NOLINT
   /// A number, written out (0.001) or a variable: a Feed rounds it to its placeholder's f32 or bf16. Otherwise f64.
   FeedData(double value) : FeedData(Dtype::f64, &value, sizeof(value)) { is_number_ = true; }  // NOLINT
   FeedData(const void*) = delete;  ///< an address is no boolean: feed a TensorView of it
@@ -58,17 +84,12 @@ struct Feed {
 };
 using Feeds = std::vector<Feed>;
 
-/// A boolean, or an object that stands for one and for no shape.
-template <class Boolean>
-concept StandsForBoolean = std::same_as<Boolean, bool> ||
-    (std::is_class_v<Boolean>&& std::convertible_to<Boolean, bool> && !std::convertible_to<Boolean, Shape>);
-
 /// The type with which a placeholder will be fed, for planning; booleans that choose kernels need their value.
 struct FeedType {
   FeedType(Value value, Shape shape) : value(value), shape(std::move(shape)) {}
   /// A boolean alone: a list of dimensions, {1}, is a shape.
   template <StandsForBoolean Boolean>
-  FeedType(Value value, Boolean boolean) : value(value), boolean(boolean) {}
+  FeedType(Value value, const Boolean& boolean) : value(value), boolean(static_cast<bool>(boolean)) {}
 
   Value value;
   Shape shape;

@@ -59,6 +59,10 @@ SwapFile::~SwapFile() {
 }
 
 void SwapFile::open_unnamed() {
+  // The system would end the name there.
+  if (const std::size_t zero = folder_.find('\0'); zero != std::string::npos) {
+    refuse_folder(folder_.substr(0, zero) + "\\0", text_of("byte ", zero, " of the name is zero"));
+  }
   struct stat status {};
   if (::stat(folder_.c_str(), &status) != 0) refuse_folder(folder_, std::strerror(errno));
   if (!S_ISDIR(status.st_mode)) refuse_folder(folder_, std::strerror(ENOTDIR));

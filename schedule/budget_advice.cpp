@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -106,66 +107,87 @@ bool reads_data(NodeId id, const Graph& graph) {
   return false;
 }
 
+bool is_open(const TensorType& type) {
+  return !type.shape.is_static();
+}
+bool leaves_batch_open(const Schedule& schedule, const Graph& graph) {
+  return std::any_of(schedule.feeds.begin(), schedule.feeds.end(),
+                     [&](NodeId feed) { return is_open(graph.node(feed).output_types()[0]); });
+}
+
 /// Whether a batch of another size changes what the step's operands take. Where the graph leaves the batch open, their
 /// types tell; where it does not, all but updates that computes from data may change with it.
 bool changes_with_batch(const Step& step, const Schedule& schedule, const Graph& graph) {
   const Node& node = graph.node(step.node);
-  const auto is_open = [](const TensorType& type) { return !type.shape.is_static(); };
   const auto& outputs = node.output_types();
   const auto& inputs = node.inputs();
   if (std::any_of(outputs.begin(), outputs.end(), is_open) ||
       std::any_of(inputs.begin(), inputs.end(), [&](const Value& input) { return is_open(input.type()); })) {
     return true;
   }
-  const bool leaves_open = std::any_of(schedule.feeds.begin(), schedule.feeds.end(),
-                                       [&](NodeId feed) { return is_open(graph.node(feed).output_types()[0]); });
-  if (leaves_open || node.op().is_update()) return false;
+  if (leaves_batch_open(schedule, graph) || node.op().is_update()) return false;
   return reads_data(step.node, graph);
 }
 
 /// What of the step's operands is as large in any batch: where the graph leaves the batch open, their types tell.
 std::size_t fixed_bytes(const Step& step, const Program& program, const Graph& graph) {
   const Schedule& schedule = program.schedule;
-  const auto is_open = [](const TensorType& type) { return !type.shape.is_static(); };
-  const bool leaves_open = std::any_of(schedule.feeds.begin(), schedule.feeds.end(),
-                                       [&](NodeId feed) { return is_open(graph.node(feed).output_types()[0]); });
-  if (!leaves_open) return 0;
+  if (!leaves_batch_open(schedule, graph)) return 0;
   return operand_bytes(step, program, [&](const Operand& operand) {
     const Value& value = schedule.buffers[static_cast<std::size_t>(operand.index)].value;
     return value.valid() && !is_open(value.type());
   });
 }
 
-/// Whether data of this shape may be fed with fewer elements: of more than one where the placeholder leaves the number
-/// open, or in the first dimension of a placeholder that the user would make anew.
-bool may_be_smaller(const Shape& placeholder, const Shape& fed) {
-  bool is_open = false;
-  for (int i = 0; i < fed.rank(); ++i) {
-    is_open = is_open || placeholder[i] == kDynamic;
-    if (placeholder[i] == kDynamic && fed[i] > 1) return true;
+/// Which dimensions of what is fed may be smaller: those that the graph leaves open; where it leaves none open, the
+/// first of each, which the user would make anew.
+void report_feeds(const Schedule& schedule, const ConcreteGraph& graph, ProgramReport& report) {
+  report.has_batch = report.has_open_length = false;
+  const bool leaves_open = leaves_batch_open(schedule, graph.graph());
+  for (NodeId feed : schedule.feeds) {
+    const Shape& fed = graph.signature().shapes.at(feed);
+    const Shape& placeholder = graph.graph().node(feed).output_types()[0].shape;
+    for (int i = 0; i < fed.rank(); ++i) {
+      const bool is_open = leaves_open ? placeholder[i] == kDynamic : i == 0;
+      if (!is_open || fed[i] <= 1) continue;
+      (i == 0 ? report.has_batch : report.has_open_length) = true;
+    }
   }
-  return !is_open && fed.rank() > 0 && fed[0] > 1;
+}
+
+/// How less may be fed; empty: it cannot.
+std::string smaller_feeds(const ProgramReport& report) {
+  if (report.has_batch) return "make the batch smaller";
+  return report.has_open_length ? "feed fewer elements in the dimensions that the graph leaves open" : "";
+}
+
+/// "a, or b, or c", without those that are empty.
+std::string joined(const std::vector<std::string>& ways) {
+  std::string text;
+  for (const std::string& way : ways) {
+    if (!way.empty()) text += (text.empty() ? "" : ", or ") + way;
+  }
+  return text;
 }
 
 /// The ways that are left where no operation alone is too large, by the kind of the program.
 std::string usual_advice(const ProgramReport& report) {
   if (report.initializes) return "give more device_memory, or make the model smaller";
   std::string advice;
-  const auto add = [&](const std::string& way) { advice += (advice.empty() ? "" : ", or ") + way; };
+  const auto add = [&](const std::string& way) { advice = joined({advice, way}); };
   // Offloads are for the instruction list to say, or for the graph: not for both.
   if (!report.may_swap && !report.is_edited) {
     add("offload tensors to host memory as the budget wants it (insert_swaps(session))");
   }
   if (report.is_edited) {
-    add("build the graph anew and have Lms swap more of it (a lower swapout_threshold, or its tuner for this memory)");
-  } else if (report.updates && report.in_sections) {
+    add("build the graph anew and have Lms swap more of it (a swapout_threshold that is lower, if it is above 1, "
+        "or its tuner for this memory)");
+  } else if (report.trains && report.in_sections) {
     add("train by the graph's sections (GraphSectionManager::run_full_cycle), which this run leaves unused");
-  } else if (report.updates) {
+  } else if (report.trains) {
     add("cut the graph into sections and train by them (GraphSectionManager::run_full_cycle)");
-  } else if (report.in_sections) {
-    add("evaluate by the graph's sections (GraphSectionManager::run_forward, then discard_forward)");
   }
-  if (report.has_batch) add("make the batch smaller");
+  add(smaller_feeds(report));
   return advice.empty() ? "give more device_memory" : advice;
 }
 
@@ -174,12 +196,13 @@ std::string operation_advice(const ProgramReport& report) {
   const LiveTensor& operation = report.largest_operation;
   // What its own operands leave no room for does not fit with the variables gone either.
   const bool swaps_help = report.persistent_bytes > 0 && report.largest_with_variables.bytes <= report.budget_bytes;
-  const bool batch_helps = report.batch_changes_largest && report.has_batch &&
+  const std::string smaller = smaller_feeds(report);
+  const bool batch_helps = report.batch_changes_largest && !smaller.empty() &&
                            round_up(report.persistent_bytes) + report.largest_fixed_bytes <= report.budget_bytes;
   return text_of(
       operation.name, " alone needs ", bytes_text(operation.bytes), " for its operands and scratch",
       report.persistent_bytes > 0 ? text_of(", beside ", bytes_text(report.persistent_bytes), " of variables") : "",
-      batch_helps ? ": make the batch smaller, or compute it in parts"
+      batch_helps ? ": " + smaller + ", or compute it in parts"
                   : ": give more device_memory, or make the tensors of the model that it works on smaller",
       swaps_help ? ", or keep variables in host memory (SessionOptions::swap_variables)" : "",
       batch_helps ? "" : "; no other batch helps", "; no cut into sections helps");
@@ -198,11 +221,26 @@ std::string variables_advice(const ProgramReport& report) {
       "were kept in host memory: give more device_memory, or make the model smaller; no cut into sections helps");
 }
 
+/// What the writer of the instruction list knows to help, or else the usual.
+std::string written_or_usual_advice(const ProgramReport& report) {
+  return report.advice.empty() ? usual_advice(report) : joined({report.advice, smaller_feeds(report)});
+}
+
+/// How less would be offloaded.
+std::string fewer_offloads(const ProgramReport& report) {
+  if (report.is_edited) return "have Lms swap less of the graph (a higher swapout_threshold)";
+  if (report.forces_offloads) {
+    return "let the budgets decide what is offloaded (BorderPolicy::automatic, InteriorPolicy::automatic)";
+  }
+  return "give more device memory, so that less must be offloaded";
+}
+
 }  // namespace
 
 void report_largest(const Program& program, const ConcreteGraph& graph, ProgramReport& report) {
   const Schedule& schedule = program.schedule;
-  report.in_sections = report.updates = report.is_edited = false;
+  report.in_sections = report.is_edited = false;
+  report.trains = program.advances_cycle;
   for (NodeId id = 0; id < graph.graph().num_nodes(); ++id) {
     report.is_edited = report.is_edited || graph.graph().node(id).op().movement == Movement::out;
   }
@@ -210,7 +248,6 @@ void report_largest(const Program& program, const ConcreteGraph& graph, ProgramR
     if (step.kind != StepKind::compute) continue;
     const Node& node = graph.graph().node(step.node);
     report.in_sections = report.in_sections || node.group() != kNoGroup;
-    report.updates = report.updates || node.op().is_update();
     const std::size_t bytes = operand_bytes(step, program), with_variables = bytes + variable_bytes(step, graph);
     if (with_variables > report.largest_with_variables.bytes) {
       report.largest_with_variables = {node.label(), "", with_variables};
@@ -220,9 +257,7 @@ void report_largest(const Program& program, const ConcreteGraph& graph, ProgramR
     report.batch_changes_largest = changes_with_batch(step, schedule, graph.graph());
     report.largest_fixed_bytes = fixed_bytes(step, program, graph.graph());
   }
-  report.has_batch = std::any_of(schedule.feeds.begin(), schedule.feeds.end(), [&](NodeId feed) {
-    return may_be_smaller(graph.graph().node(feed).output_types()[0].shape, graph.signature().shapes.at(feed));
-  });
+  report_feeds(schedule, graph, report);
   for (const Buffer& buffer : program.schedule.buffers) {
     if (buffer.tier != Tier::host || buffer.bytes <= report.largest_on_host.bytes) continue;
     report.largest_on_host = {buffer.value.name(), graph.type(buffer.value).text(), buffer.bytes};
@@ -239,10 +274,9 @@ std::string device_advice(const ProgramReport& report) {
                    ", which so cannot leave the device, not even for the disk: give at least ",
                    bytes_before_host_tensors(report) + large->bytes, " bytes of host_memory, ",
                    // What keeps it on the device besides.
-                   report.advice.empty() ? usual_advice(report) : report.advice);
+                   written_or_usual_advice(report));
   }
-  if (!report.advice.empty()) return report.advice;
-  return usual_advice(report);
+  return written_or_usual_advice(report);
 }
 
 std::string host_advice(const ProgramReport& report) {
@@ -254,20 +288,17 @@ std::string host_advice(const ProgramReport& report) {
   if (report.host_persistent_bytes + largest.bytes > report.host_budget_bytes) {
     return text_of(described(largest), " alone is larger than what host_memory has left for it",
                    report.disk_budget_bytes > 0 ? ", and passes through it as a whole on its way to the disk" : "",
-                   ": give more host_memory, more device_memory, or make the batch smaller");
+                   ": ", joined({"give more host_memory", fewer_offloads(report), smaller_feeds(report)}));
   }
   if (report.disk_budget_bytes == 0) {
-    return "give more host memory, a disk (SessionOptions::disk), or more device memory, so that less must be "
-           "offloaded";
+    return joined({"give more host memory", "give a disk (SessionOptions::disk)", fewer_offloads(report)});
   }
   // What the disk has left would hold what host memory has not: another reason keeps it there.
   const std::size_t left = report.disk_budget_bytes - std::min(report.disk_budget_bytes, report.disk_peak_bytes);
   const bool disk_is_small = left < report.host_peak_bytes - report.host_budget_bytes;
-  return text_of("give more host memory, ",
-                 disk_is_small ? text_of("a larger disk, which is too small for this too (",
-                                         bytes_text(report.disk_budget_bytes), "), ")
-                               : std::string(),
-                 "or more device memory, so that less must be offloaded");
+  const std::string larger_disk =
+      text_of("give a larger disk, which is too small for this too (", bytes_text(report.disk_budget_bytes), ")");
+  return joined({"give more host memory", disk_is_small ? larger_disk : "", fewer_offloads(report)});
 }
 
 std::string disk_advice(const ProgramReport& report) {

@@ -90,6 +90,8 @@ class PlanningTools {
   /// What device memory has to be for the writer to find an instruction list that fits, where this one does not; 0:
   /// what it takes.
   std::size_t least_device_bytes = 0;
+  bool minimum_is_exact = true;  ///< whether no smaller device memory would do, and that much does
+  bool forces_offloads = false;  ///< whether the writer offloads tensors whatever the budgets are
 
  private:
   const ConcreteGraph& graph_;

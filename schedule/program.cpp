@@ -144,6 +144,9 @@ Program compile_program(const ConcreteGraph& graph, const InstructionWriter& wri
     program.report.planned_peak_bytes = tools.least_device_bytes;
     program.report.transient_bytes = tools.least_device_bytes - program.report.persistent_bytes;
   }
+  program.report.minimum_is_exact = tools.minimum_is_exact && program.report.host_peak_bytes <= options.budgets.host &&
+                                    program.report.disk_peak_bytes <= options.budgets.disk;
+  program.report.forces_offloads = tools.forces_offloads || program.report.is_edited;
   program.report.advice = tools.advice;
   program.signature = graph.signature();
   program.newest = newest_node(program.schedule, graph.graph());

@@ -56,6 +56,18 @@ const char* may_need_more(const ProgramReport& report) {
   return report.initializes ? ", and what is run then may need more" : "";
 }
 
+/// What another tier that is too small lacks, behind the first.
+std::string also_needed(std::size_t needed, std::size_t given, const char* tier, const char* option) {
+  if (needed <= given) return "";
+  return text_of("; and ", exact(needed), " of ", tier, ", ", option, " is ", exact(given));
+}
+std::string also_of_disk(const ProgramReport& report) {
+  return also_needed(report.disk_peak_bytes, report.disk_budget_bytes, "disk", "disk");
+}
+std::string also_of_host(const ProgramReport& report) {
+  return also_needed(report.host_peak_bytes, report.host_budget_bytes, "host memory", "host_memory");
+}
+
 /// One tier off the device is too small for what lies in it.
 [[noreturn]] void throw_tier_error(const ProgramReport& report, const char* option, const char* tier,
                                    std::size_t needed, std::size_t given, const std::string& also,
@@ -71,21 +83,19 @@ const char* may_need_more(const ProgramReport& report) {
 void throw_budget_error(const ProgramReport& report) {
   if (report.planned_peak_bytes <= report.budget_bytes) {
     if (report.host_peak_bytes > report.host_budget_bytes) {
-      const bool disk_too = report.disk_peak_bytes > report.disk_budget_bytes;
       throw_tier_error(report, "host_memory", "host memory", report.host_peak_bytes, report.host_budget_bytes,
-                       disk_too ? text_of("; and ", exact(report.disk_peak_bytes), " of disk, disk is ",
-                                          exact(report.disk_budget_bytes))
-                                : "",
-                       host_advice(report));
+                       also_of_disk(report), host_advice(report));
     }
     throw_tier_error(report, "disk", "disk", report.disk_peak_bytes, report.disk_budget_bytes, "", disk_advice(report));
   }
-  throw BudgetError(error_text_of(whose(report), " needs ", exact(report.planned_peak_bytes), ", device_memory is ",
-                                  exact(report.budget_bytes), "\n  of these:   ", bytes_text(report.persistent_bytes),
-                                  " persistent (variables), ", bytes_text(report.transient_bytes), " transient\n",
-                                  fullest_text(report, 8), "  minimum: device_memory of ", report.planned_peak_bytes,
-                                  " bytes", may_need_more(report), hint(device_advice(report))),
-                    report.budget_bytes, report.planned_peak_bytes);
+  throw BudgetError(
+      error_text_of(whose(report), " needs ", exact(report.planned_peak_bytes), ", device_memory is ",
+                    exact(report.budget_bytes), also_of_host(report), also_of_disk(report),
+                    "\n  of these:   ", bytes_text(report.persistent_bytes), " persistent (variables), ",
+                    bytes_text(report.transient_bytes), " transient\n", fullest_text(report, 8),
+                    "  minimum: device_memory of ", report.minimum_is_exact ? "" : "at least ",
+                    report.planned_peak_bytes, " bytes", may_need_more(report), hint(device_advice(report))),
+      report.budget_bytes, report.planned_peak_bytes);
 }
 
 }  // namespace sectionflow

@@ -26,8 +26,11 @@ struct ProgramReport {
   std::size_t persistent_bytes = 0;  ///< variables: parameters, slots, statistics
   std::size_t transient_bytes = 0;   ///< the rest of the peak: activations, gradients, feeds, fetches, scratch
   /// Both; the smallest budget under which the program runs. Where nothing fits the budget: the smallest under which
-  /// its writer finds a program that runs.
+  /// its writer finds a program that runs, if minimum_is_exact; else the least that is known of.
   std::size_t planned_peak_bytes = 0;
+  /// Not where another tier is too small or decides what may be offloaded, nor for a backward half that begins with
+  /// what a forward half has left: with that budget the forward half would leave other values.
+  bool minimum_is_exact = true;
   std::size_t lower_bound_bytes = 0;      ///< persistent bytes and the largest sum of live bytes, at most the peak
   std::size_t border_bytes = 0;           ///< of the transient ones: the most that is kept between runs of sections
   std::size_t section_bytes = 0;          ///< of the transient ones: the most that one run needs for itself
@@ -55,15 +58,17 @@ struct ProgramReport {
   /// The most that the operands and scratch of one operation take with the variables that it reads and changes: no
   /// SessionOptions::swap_variables needs less.
   LiveTensor largest_with_variables;
-  bool has_batch = true;  ///< whether data is fed whose size may be another
+  bool has_batch = true;         ///< whether data is fed whose first dimension may be smaller
+  bool has_open_length = false;  ///< whether data is fed with another dimension that the graph leaves open, above 1
   /// Of the largest operation's own operands those that no batch changes, as far as the graph tells.
   std::size_t largest_fixed_bytes = 0;
-  bool in_sections = false;    ///< whether an operation of it belongs to a section
-  bool updates = true;         ///< whether it changes a variable
-  bool is_edited = false;      ///< whether Lms has put swapping operations into the graph
-  bool may_swap = false;       ///< whether insert_swaps(session) has been called
-  bool initializes = false;    ///< whether it only gives variables their first values
-  LiveTensor largest_on_host;  ///< the largest tensor that is offloaded to host memory or passes through it
+  bool in_sections = false;      ///< whether an operation of it belongs to a section
+  bool trains = true;            ///< whether it executes a training operation
+  bool is_edited = false;        ///< whether Lms has put swapping operations into the graph
+  bool forces_offloads = false;  ///< whether policies or swapping operations offload tensors whatever the budgets
+  bool may_swap = false;         ///< whether insert_swaps(session) has been called
+  bool initializes = false;      ///< whether it only gives variables their first values
+  LiveTensor largest_on_host;    ///< the largest tensor that is offloaded to host memory or passes through it
   /// What is allowed but worth knowing, a line each; filled by those that write schedules.
   std::vector<std::string> notes;
   /// What to do if it does not fit; empty: the usual.

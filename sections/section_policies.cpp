@@ -44,9 +44,20 @@ std::string advice_for(const CyclePolicies& policies) {
   for (const auto& named : policies.tensors) still_borders = still_borders || named.second == BorderPolicy::keep;
   std::string advice;
   if (still_borders)
-    advice += "offload border tensors to host memory (SectionOptions{.borders = BorderPolicy::automatic}), ";
-  if (still_interior) advice += "drop interiors (SectionOptions{.interior = InteriorPolicy::automatic}), ";
-  return advice + "cut the graph into more sections near this step, or make the batch smaller";
+    advice += "offload border tensors to host memory (SectionOptions{.borders = BorderPolicy::automatic}), or ";
+  if (still_interior) advice += "drop interiors (SectionOptions{.interior = InteriorPolicy::automatic}), or ";
+  return advice + "cut the graph into more sections near this step";
+}
+
+/// Whether tensors are offloaded whatever the budgets are.
+bool forces_offloads(const CyclePolicies& policies) {
+  const auto leaves = [](BorderPolicy policy) { return policy == BorderPolicy::host || policy == BorderPolicy::disk; };
+  const auto forces = [&](const SectionOptions& options) {
+    return leaves(options.borders) || options.interior == InteriorPolicy::swap;
+  };
+  return std::any_of(policies.sections.begin(), policies.sections.end(), forces) || forces(policies.outside) ||
+         std::any_of(policies.tensors.begin(), policies.tensors.end(),
+                     [&](const auto& named) { return leaves(named.second); });
 }
 
 /// An instruction to come before another.
@@ -149,6 +160,7 @@ InstructionList with_offloads(const InstructionList& list, PlanningTools& tools,
 
 InstructionList write_cycle(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies) {
   tools.advice = advice_for(policies);
+  tools.forces_offloads = forces_offloads(policies);
   CycleRequest asked = request;
   bool searches = false;
   for (SectionIndex k = 0; k < static_cast<SectionIndex>(policies.sections.size()); ++k) {
@@ -166,6 +178,9 @@ InstructionList write_cycle(PlanningTools& tools, const CycleRequest& request, c
 InstructionList write_second_half(PlanningTools& tools, const CycleRequest& request,
                                   const std::vector<EntryValue>& entries, const CyclePolicies& policies) {
   tools.advice = advice_for(policies);
+  tools.forces_offloads = forces_offloads(policies);
+  // With another budget the forward half would have left other entries.
+  tools.minimum_is_exact = false;
   const InstructionList plain = write_backward_half(tools.graph(), request, entries);
   const CycleView view(plain, tools.graph(), request.groups);
   const std::set<Value> nothing;

@@ -12,6 +12,7 @@ InstructionList insert_swaps(const InstructionList& list, PlanningTools& tools, 
   SwapPlan plan = planner.plan();
   tools.predicted_seconds = plan.prediction.seconds;
   tools.least_device_bytes = planner.smallest_budget();
+  tools.minimum_is_exact = tools.minimum_is_exact && planner.smallest_is_exact();
   for (std::string& note : swap_notes(planner.problem(), plan.decisions, plan.prediction)) {
     tools.notes.push_back(std::move(note));
   }

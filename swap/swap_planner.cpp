@@ -68,22 +68,26 @@ SwapPlan SwapPlanner::plan() {
 void SwapPlanner::find_least(std::size_t rung) {
   if (best_->device_peak <= tools_.budgets().device) return;
   smallest_budget_ = best_->device_peak;
+  host_decides_ = host_decides_ || excess(*best_) > 0;
   for (; rung < rungs_.size() && rungs_[rung] < smallest_budget_; ++rung) {
-    if (!problem_.has_disk && least_host_bytes(rung) > host_capacity()) continue;
+    if (!problem_.has_disk && !host_holds(least_host_bytes(rung))) continue;
     const Proposal free = free_proposal(rung);
-    if (free.plan.host_bytes > host_capacity()) continue;
+    if (!host_holds(free.plan.host_bytes)) continue;
     const SwapPlan& plan = free_plan(free);
-    if (excess(plan) > 0) continue;
+    if (excess(plan) > 0) {
+      host_decides_ = true;
+      continue;
+    }
     smallest_budget_ = std::min(smallest_budget_, std::max(plan.device_peak, rungs_[rung]));
   }
 }
 
 /// First the plan without a limit on the host; where the host has no room for it, those for the host's rungs.
 void SwapPlanner::try_rung(std::size_t rung) {
-  if (!problem_.has_disk && least_host_bytes(rung) > host_capacity()) return;
+  if (!problem_.has_disk && !host_holds(least_host_bytes(rung))) return;
   const Proposal free = free_proposal(rung);
   if (!may_help(free.bound)) return;
-  if (free.plan.host_bytes <= host_capacity()) {
+  if (host_holds(free.plan.host_bytes)) {
     const SwapPlan& plan = free_plan(free);
     offer(plan);
     // Only the lowest rung's plans for a limited host may take less of the device.
@@ -171,6 +175,13 @@ SwapPlan SwapPlanner::drafted(const Proposal& proposal) {
 
 void SwapPlanner::offer(SwapPlan plan) {
   if (!best_ || better(plan, *best_)) best_ = std::move(plan);
+}
+
+/// Whether host memory has so many bytes for what is offloaded; remembers where it has not.
+bool SwapPlanner::host_holds(std::size_t bytes) {
+  const bool holds = bytes <= host_capacity();
+  host_decides_ = host_decides_ || !holds;
+  return holds;
 }
 
 bool SwapPlanner::may_help(double bound) const {

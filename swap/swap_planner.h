@@ -35,9 +35,12 @@ class SwapPlanner {
   /// The best for the budgets of the tools; where none fits, the one that comes closest.
   SwapPlan plan();
 
-  /// Where nothing fits for want of device memory: the smallest budget for which plan() finds what does, while host
-  /// memory is not what decides; otherwise 0.
+  /// Where nothing fits for want of device memory: the smallest budget for which plan() finds what does, if
+  /// smallest_is_exact(), and else the least that is known of; otherwise 0.
   std::size_t smallest_budget() const { return smallest_budget_; }
+
+  /// Whether that is so: host memory has ruled out no plan.
+  bool smallest_is_exact() const { return !host_decides_; }
 
   const SwapProblem& problem() const { return problem_; }
 
@@ -62,6 +65,7 @@ class SwapPlanner {
   SwapPlan drafted(const Proposal& proposal);
   void offer(SwapPlan plan);
 
+  bool host_holds(std::size_t bytes);
   bool may_help(double bound) const;
   double cost(double seconds) const;
   bool fits(const SwapPlan& plan) const;
@@ -83,6 +87,7 @@ class SwapPlanner {
   std::map<std::size_t, SwapPlan> free_plans_;  // by rung
   std::optional<SwapPlan> best_;
   std::size_t smallest_budget_ = 0;
+  bool host_decides_ = false;
 };
 
 }  // namespace sectionflow

@@ -222,6 +222,26 @@ TEST(Gradients, AreNotRefusedForALateInputThatCarriesNoneOrDoesNotLeadToTheLoss)
   EXPECT_EQ(gradient.at(0).shape(), w.shape());
 }
 
+TEST(Gradients, AreNotRefusedForALateInputBesideTheWayFromTheVariables) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const Value beside = tanh(fill(graph, {2}, 1));
+  const Value loss = reduce_sum(w * w) + reduce_sum(beside);
+  graph.replace_input(beside.node(), 0, fill(graph, {2}, 2));
+  EXPECT_EQ(gradients(loss, {w}).at(0).shape(), w.shape());
+}
+
+TEST(Gradients, AreRefusedWhereOnlyALateInputLeadsFromAVariable) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2});
+  const Value beside = tanh(fill(graph, {2}, 1));
+  const Value loss = reduce_sum(w * w) + reduce_sum(relu(beside));
+  // From after the loss, by way of a node that no number tells to depend on it.
+  graph.replace_input(beside.node(), 0, square(square(w)));
+  const std::string text = error_text<ArgumentError>([&] { gradients(loss, {w}); });
+  EXPECT_TRUE(contains(text, "put in later")) << text;
+}
+
 TEST(Gradients, DoNotShiftTheRandomNumbersOfTheModel) {
   Graph graph;
   const Value w = weight(graph, "w", {2});

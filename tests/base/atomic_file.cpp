@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -110,6 +111,47 @@ TEST(AtomicFile, WritesToTheLongestNameThatAFolderTakes) {
   EXPECT_EQ(bytes_of_file(longest), "new");
   EXPECT_EQ(folder.num_files(), 1U);
   EXPECT_THROW(AtomicFile(folder.path() / std::string(NAME_MAX + 1, 'n'), "save"), DataError);
+  EXPECT_EQ(folder.num_files(), 1U);
+}
+
+TEST(AtomicFile, WritesToTheLongestPathThatTheSystemTakes) {
+  const TemporaryFolder folder;
+  // The file's own name is short: that of its sibling would not fit behind the same folder.
+  fs::path deep = folder.path();
+  while (deep.native().size() + 2 < PATH_MAX - 3) {
+    const std::size_t left = PATH_MAX - 3 - deep.native().size() - 1;
+    deep /= std::string(left > 400 ? 200 : std::min<std::size_t>(left, NAME_MAX), 'p');
+    ASSERT_EQ(mkdir(deep.c_str(), 0777), 0) << std::strerror(errno);
+  }
+  const fs::path longest = deep / "f";
+  ASSERT_EQ(longest.native().size(), PATH_MAX - 1U);
+  write_whole_file(longest, "new", "save");
+  EXPECT_EQ(read_whole_file(longest, 8, "read"), "new");
+  write_whole_file(longest, "newer", "save");
+  EXPECT_EQ(read_whole_file(longest, 8, "read"), "newer");
+}
+
+TEST(AtomicFile, StaysInItsFolderWhereverTheProcessGoes) {
+  const TemporaryFolder folder, other;
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  AtomicFile file("here", "save");
+  fs::current_path(other.path());
+  file.write("new", 3);
+  file.commit();
+  fs::current_path(before);
+  EXPECT_EQ(bytes_of_file(folder.path() / "here"), "new");
+  EXPECT_EQ(other.num_files(), 0U);
+}
+
+TEST(AtomicFile, RefusesAPathThatTheSystemWouldEndEarly) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.file("before", "old").native() + std::string("\0after", 6);
+  EXPECT_THAT(refusal(path), AllOf(HasSubstr("before\\0after': byte "), HasSubstr("is zero"), HasSubstr("hint: ")));
+  EXPECT_THAT(whole_error_text<DataError>([&] { (void)read_whole_file(path, 8, "load"); }), HasSubstr("is zero"));
+  EXPECT_THAT(whole_error_text<DataError>([&] { write_whole_file_in(path, "file", "new", "save"); }),
+              HasSubstr("is zero"));
+  EXPECT_EQ(bytes_of_file(folder.path() / "before"), "old");
   EXPECT_EQ(folder.num_files(), 1U);
 }
 

@@ -23,6 +23,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::ThrowsMessage;
 
 /// y = relu(x) + bias over a batch of unknown size, with a boolean that nothing reads.
@@ -152,10 +153,29 @@ TEST(Feeds, AWholeNumberForAFloatIsToBeWrittenWithAPoint) {
               ThrowsMessage<ArgumentError>(HasSubstr("feed data of f32")));
 }
 
-static_assert(!std::is_constructible_v<FeedType, Value, int>, "a number is no boolean");
-static_assert(std::is_constructible_v<FeedType, Value, std::vector<bool>::reference>,
-              "what stands for a boolean is one");
-static_assert(std::is_constructible_v<FeedType, Value, std::true_type>, "what stands for a boolean is one");
+TEST(Feeds, AHintForANumberNeverChangesIt) {
+  Graph graph;
+  const Value i32 = placeholder(graph, "i32", {}, Dtype::i32), i64 = placeholder(graph, "i64", {}, Dtype::i64);
+  Session session(graph, {.device_memory = 1_MiB, .threads = 1});
+  session.initialize();
+  const auto hint_for = [&](Value value, double number) {
+    try {
+      session.run(value, {{value, number}});
+    } catch (const ArgumentError& error) {
+      return error.fact("hint");
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(hint_for(i32, -2147483648.0), HasSubstr("without a point"));
+  EXPECT_THAT(hint_for(i32, 2147483648.0), HasSubstr("feed data of i32"));
+  EXPECT_THAT(hint_for(i64, 3e9), HasSubstr("std::int64_t{1}"));
+  EXPECT_THAT(hint_for(i64, 0x1p63), HasSubstr("feed data of i64"));
+  for (const Value& value : {i32, i64}) {
+    EXPECT_THAT(hint_for(value, 1.5), AllOf(HasSubstr("1.5 is no whole number"), Not(HasSubstr("write"))));
+    EXPECT_THAT(hint_for(value, std::nan("")), HasSubstr("feed data of"));
+  }
+}
+
 static_assert(!std::is_constructible_v<FeedData, const float*>, "an address is no boolean");
 static_assert(!std::is_constructible_v<FeedData, const char*>);
 

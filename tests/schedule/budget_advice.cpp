@@ -17,6 +17,7 @@
 #include "graph/ops/reduce.h"
 #include "graph/ops/reshape.h"
 #include "graph/ops/swap.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "runtime/session.h"
 
@@ -131,14 +132,63 @@ struct ManyAlive {
 TEST(BudgetAdvice, WhereACutMayHelpItIsAdvised) {
   ManyAlive m;
   const Value w = variable("w", fill(m.graph, {1}, 1));
-  const Operation update = assign(w, reshape(reduce_sum(m.y), {1}));
+  const Operation count = assign(w, reshape(reduce_sum(m.y), {1}));
+  const std::vector<Operation> training = minimize(Sgd{}, reduce_sum(m.y) * reduce_sum(w), {w});
   Session session(m.graph, {.device_memory = 3_MiB + 1000, .threads = 1});
   session.initialize();
   EXPECT_THAT(([&] {
-                session.run({{m.x, m.data}}, {.targets = {update}});
+                session.run({{m.x, m.data}}, {.targets = training});
               }),
               ThrowsMessage<BudgetError>(AllOf(HasSubstr("cut the graph into sections"),
                                                HasSubstr("insert_swaps(session)"), Not(HasSubstr("alone")))));
+  // An evaluation that counts is no training.
+  EXPECT_THAT(([&] {
+                session.run({{m.x, m.data}}, {.targets = {count}});
+              }),
+              ThrowsMessage<BudgetError>(AllOf(HasSubstr("insert_swaps(session)"), Not(HasSubstr("train")))));
+}
+
+/// The hint for a sum of several activations of x, fed with `data`, where a byte is missing.
+std::string hint_of_sum(Graph& graph, Value x, Value others, const Feeds& feeds) {
+  const Value y = reduce_sum((tanh(x) + sigmoid(x)) * exp(x) * (tanh(x) * sigmoid(x))) + others;
+  const std::size_t least = Session(graph, {.threads = 1}).plan({y}, types_of(feeds)).planned_peak_bytes;
+  return hint_of(graph, y, feeds, {.device_memory = least - 1, .threads = 1});
+}
+
+TEST(BudgetAdvice, ABatchOfOneIsNotToBeMadeSmaller) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, kDynamic, 16});
+  const Value none = fill(graph, {}, 0);
+  EXPECT_THAT(hint_of_sum(graph, x, none, {{x, HostTensor(Dtype::f32, {1, 100, 16})}}),
+              AllOf(HasSubstr("dimensions that the graph leaves open"), Not(HasSubstr("batch"))));
+  EXPECT_THAT(hint_of_sum(graph, x, none, {{x, HostTensor(Dtype::f32, {2, 100, 16})}}),
+              HasSubstr("make the batch smaller"));
+  // What is fed beside it in one size is no batch.
+  const Value table = placeholder(graph, "table", {64, 64});
+  EXPECT_THAT(hint_of_sum(graph, table, reduce_sum(x),
+                          {{x, HostTensor(Dtype::f32, {1, 1, 16})}, {table, HostTensor(Dtype::f32, {64, 64})}}),
+              AllOf(Not(HasSubstr("batch")), Not(HasSubstr("leaves open"))));
+  ProgramReport report;
+  report.planned_peak_bytes = 2_MiB;
+  report.budget_bytes = 1_MiB;
+  report.advice = "cut the graph into more sections near this step";
+  EXPECT_EQ(hint_of(report), report.advice + ", or make the batch smaller");
+  report.has_batch = false;
+  EXPECT_EQ(hint_of(report), report.advice);
+}
+
+TEST(BudgetAdvice, AMinimumThatIsNotKnownIsToldAsAtLeastThatAndWithTheHostsNeed) {
+  ProgramReport report;
+  report.planned_peak_bytes = 2_MiB;
+  report.budget_bytes = 1_MiB;
+  EXPECT_THAT([&] { throw_budget_error(report); },
+              ThrowsMessage<BudgetError>(HasSubstr("minimum: device_memory of 2097152 bytes")));
+  report.minimum_is_exact = false;
+  report.host_peak_bytes = 200;
+  report.host_budget_bytes = 100;
+  EXPECT_THAT([&] { throw_budget_error(report); },
+              ThrowsMessage<BudgetError>(AllOf(HasSubstr("minimum: device_memory of at least 2097152 bytes"),
+                                               HasSubstr("; and 200 B (200 bytes) of host memory, host_memory is"))));
 }
 
 TEST(BudgetAdvice, ARunThatChangesNothingIsNotToldToTrain) {
@@ -148,9 +198,10 @@ TEST(BudgetAdvice, ARunThatChangesNothingIsNotToldToTrain) {
   ProgramReport report;
   report.planned_peak_bytes = 2_MiB;
   report.budget_bytes = 1_MiB;
-  report.updates = false;
+  report.trains = false;
   report.in_sections = true;
-  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("run_forward"), Not(HasSubstr("train"))));
+  // A forward half is planned with its backward half, and needs more than the run more often than less.
+  EXPECT_THAT(hint_of(report), AllOf(Not(HasSubstr("run_forward")), Not(HasSubstr("train"))));
   report.in_sections = report.has_batch = false;
   report.may_swap = true;
   EXPECT_EQ(hint_of(report), "give more device_memory");
@@ -240,6 +291,20 @@ TEST(BudgetAdvice, ADiskIsAdvisedWhereThereIsNone) {
   EXPECT_THAT(hint_of(report), AllOf(HasSubstr("SessionOptions::disk"), Not(HasSubstr("larger disk"))));
   report.disk_budget_bytes = 5;
   EXPECT_THAT(hint_of(report), HasSubstr("a larger disk"));
+}
+
+TEST(BudgetAdvice, WhereOffloadsAreForcedMoreDeviceMemoryIsNotAdvised) {
+  ProgramReport report = of_host(0);
+  EXPECT_THAT(hint_of(report), HasSubstr("more device memory"));
+  report.forces_offloads = true;
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("BorderPolicy::automatic"), Not(HasSubstr("device memory"))));
+  report.largest_on_host.bytes = 101;
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("BorderPolicy::automatic"), HasSubstr("make the batch smaller"),
+                                     Not(HasSubstr("device memory"))));
+  report.has_batch = false;
+  EXPECT_THAT(hint_of(report), Not(HasSubstr("batch")));
+  report.is_edited = true;
+  EXPECT_THAT(hint_of(report), AllOf(HasSubstr("higher swapout_threshold"), Not(HasSubstr("BorderPolicy"))));
 }
 
 TEST(BudgetAdvice, ADiskThatIsTooSmallBesideHostMemoryIsToldToo) {
