@@ -102,8 +102,8 @@ class Execution {
         queue_(context.queue),
         times_(program, context),
         joins_(queue_ != nullptr && !context.poison && !times_.are_wanted()) {
-    for (int lane = 0; lane < kNumLanes; ++lane) base_[lane] = steps_before(static_cast<Lane>(lane));
-    for (StepIndex i = first; i < last && !context.poison; ++i) lanes_ = lanes_ || needs_thread(step(i).lane);
+    lanes_ = !context.poison && !steps_between(program.digest.beside, first, last).empty();
+    for (StepIndex i = 0; i < first && lanes_; ++i) ++base_[static_cast<std::size_t>(step(i).lane)];
   }
 
   void run() {
@@ -124,15 +124,6 @@ class Execution {
 
  private:
   const Step& step(StepIndex index) const { return program_.schedule.steps[static_cast<std::size_t>(index)]; }
-  /// Whether the lane has a thread of its own.
-  bool needs_thread(Lane lane) const { return queue_ != nullptr ? !is_queue(lane) : lane != Lane::compute; }
-
-  /// Steps of a lane that earlier executions have done.
-  int steps_before(Lane lane) const {
-    int count = 0;
-    for (StepIndex i = 0; i < first_; ++i) count += step(i).lane == lane ? 1 : 0;
-    return count;
-  }
 
   void execute_all() {
     if (!lanes_) return execute_lane(Lane::compute);
@@ -212,8 +203,7 @@ class Execution {
 
   void begin_on_queues() {
     DeviceQueues& queues = queue_->queues();
-    for (StepIndex i = first_; i < last_; ++i) {
-      if (step(i).kind != StepKind::feed) continue;
+    for (StepIndex i : steps_between(program_.digest.feeds, first_, last_)) {
       const auto slot = static_cast<std::size_t>(step(i).slot);
       const auto buffer = static_cast<std::size_t>(step(i).outputs[0].index);
       const std::size_t bytes = program_.schedule.buffers[buffer].bytes;
@@ -274,8 +264,7 @@ class Execution {
 
   void finish_on_queues() {
     queue_->queues().synchronize();
-    for (StepIndex i = first_; i < last_; ++i) {
-      if (step(i).kind != StepKind::fetch) continue;
+    for (StepIndex i : steps_between(program_.digest.fetches, first_, last_)) {
       const auto slot = static_cast<std::size_t>(step(i).slot);
       const std::size_t bytes = program_.schedule.fetches[slot].bytes;
       if (bytes > 0) std::memcpy(context_.fetches[slot], queue_->fetch(slot), bytes);
@@ -300,7 +289,7 @@ class Execution {
   bool joins_;          // kernels share launches: not where each step's bytes or time are looked at
   bool lanes_ = false;  // steps of several lanes, executed beside each other by threads
   bool recording_ = false;
-  std::array<int, kNumLanes> base_{};
+  std::array<int, kNumLanes> base_{};  // steps of each lane that earlier executions have done
 };
 
 }  // namespace

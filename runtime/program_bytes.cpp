@@ -59,6 +59,10 @@ std::size_t bytes_of(const Signature& signature) {
   return bytes;
 }
 
+std::size_t bytes_of(const ProgramDigest& digest) {
+  return bytes_of(digest.pass_begins) + bytes_of(digest.beside) + bytes_of(digest.feeds) + bytes_of(digest.fetches);
+}
+
 std::size_t bytes_of(const BoundStep& step) {
   return bytes_of(step.inputs) + bytes_of(step.outputs) + bytes_of(step.updated);
 }
@@ -69,6 +73,7 @@ std::size_t program_bytes(const Executable& program) {
   std::size_t bytes = allocated(sizeof(Executable)) + bytes_of(program.schedule) + bytes_of(program.report) +
                       bytes_of(program.signature) + bytes_of(program.storage.storages) +
                       bytes_of(program.storage.storage_of_buffer) + bytes_of(program.plan.offsets) +
+                      bytes_of(program.digest) +
                       bytes_of(program.bound, [](const BoundStep& step) { return bytes_of(step); }) +
                       bytes_of(program.dying, [](const std::vector<int>& storages) { return bytes_of(storages); });
   bytes += bytes_of(program.kernels, [](const std::unique_ptr<Kernel>& kernel) {

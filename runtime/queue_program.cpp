@@ -88,8 +88,7 @@ void QueueProgram::passed(StepIndex index) {
 }
 
 bool QueueProgram::uses_disk(StepIndex first, StepIndex last) const {
-  const auto begin = program_.schedule.steps.begin();
-  return std::any_of(begin + first, begin + last, [](const Step& step) { return !is_queue(step.lane); });
+  return !steps_between(program_.digest.beside, first, last).empty();
 }
 
 DeviceGraph* QueueProgram::recording(StepIndex first, StepIndex last) {

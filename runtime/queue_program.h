@@ -12,6 +12,7 @@
 #include "runtime/executable.h"
 #include "runtime/shared_launches.h"
 #include "runtime/trace.h"
+#include "schedule/queue_lanes.h"
 
 namespace sectionflow {
 
@@ -101,10 +102,6 @@ class QueueProgram {
   Marks marks_;
 };
 
-/// Whether a lane is a queue of a device that has some.
-inline bool is_queue(Lane lane) {
-  return lane == Lane::compute || lane == Lane::copy_out || lane == Lane::copy_in;
-}
 /// The queue that executes the lane.
 inline Queue queue_of(Lane lane) {
   return lane == Lane::copy_out ? Queue::copy_out : lane == Lane::copy_in ? Queue::copy_in : Queue::compute;

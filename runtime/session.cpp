@@ -191,11 +191,7 @@ std::vector<HostTensor> Session::execute_forward_half(Executable& program, const
   }
   auto fetched = execute_range(program, 0, program.schedule.half, pointers, options);
   pending_ = std::move(pending);
-  statistics_.bytes_in_use = layout_.end_bytes;
-  for (const Storage& storage : program.storage.storages) {
-    const bool crosses = storage.life.first < program.schedule.half && storage.life.last >= program.schedule.half;
-    if (crosses && storage.tier == Tier::device) statistics_.bytes_in_use += storage.bytes;
-  }
+  statistics_.bytes_in_use = layout_.end_bytes + program.digest.forward.waiting_device_bytes;
   statistics_.bytes_active = statistics_.bytes_in_use;
   return fetched;
 }

@@ -279,6 +279,7 @@ class Session {
   std::uint64_t cycle_ = 0;
   ProgramCache programs_;
   const Executable* latest_ = nullptr;
+  std::uint64_t num_compiled_ = 0;
   std::vector<std::uint64_t> known_;  // serials of the nodes of which layout_ and executions_ tell, by number
   std::unique_ptr<Pending> pending_;
   std::vector<std::int64_t> executions_;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "runtime/session.h"
 #include "runtime/swap_engine.h"
+#include "schedule/program_key.h"
 
 namespace sectionflow {
 namespace {
@@ -25,10 +26,10 @@ class LentMemory {
 
 std::string key_of(const char* kind, const std::vector<Value>& fetches, const std::vector<Operation>& targets,
                    const Signature& signature) {
-  std::string key = kind;
-  for (const Value& fetch : fetches) key += text_of(" ", fetch.node().id(), ":", fetch.output());
-  for (const Operation& target : targets) key += text_of(" !", target.node().id());
-  return key + " | " + signature.text();
+  ProgramKey key(kind);
+  for (const Value& fetch : fetches) key.add(" ", fetch);
+  for (const Operation& target : targets) key.add(" !", static_cast<std::uint64_t>(target.node().id()));
+  return key.add(" | ").add(signature.text()).text();
 }
 
 }  // namespace
@@ -93,7 +94,7 @@ Executable& Session::program(const std::string& wanted, const Signature& signatu
   meet_graph();
   if (!initialized_) lay_out_variables();
   // The numbers of nodes, and the edges between them, mean the same in one generation alone.
-  std::string key = text_of(wanted, " | generation ", graph_->generation(), editor_key_);
+  std::string key = ProgramKey(wanted).add(" | generation ", graph_->generation()).add(editor_key_).text();
   // Before initialize() the variables have no places that a kept program could rely on.
   Executable* found = initialized_ ? programs_.find(key) : nullptr;
   if (found != nullptr) {
@@ -116,6 +117,7 @@ Executable& Session::program(const std::string& wanted, const Signature& signatu
        .check = options_.check_schedules,
        .edit_schedule = edit_schedule_}));
   compiled->report.context_bytes = statistics_.context_bytes;
+  compiled->number = num_compiled_++;
   compiled->report.may_swap = edit_instructions_ != nullptr;
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);
@@ -126,24 +128,18 @@ Executable& Session::program(const std::string& wanted, const Signature& signatu
 }
 
 const Executable* Session::latest_program() const {
-  return latest_ != nullptr && latest_->newest.is_in(*graph_) ? latest_ : nullptr;
+  return latest_ != nullptr && latest_->digest.newest.is_in(*graph_) ? latest_ : nullptr;
 }
 
 void Session::check_nodes(const Program& program) const {
-  SF_CHECK(program.newest.is_in(*graph_), ArgumentError,
+  SF_CHECK(program.digest.newest.is_in(*graph_), ArgumentError,
            "the program computes nodes that have since been taken out of the graph, by a call that threw",
            hint("discard a forward half that is pending, and begin the run again"));
-  for (const Step& step : program.schedule.steps) {
-    for (const auto* operands : {&step.inputs, &step.updated}) {
-      for (const Operand& operand : *operands) {
-        if (operand.kind != Operand::Kind::variable) continue;
-        SF_CHECK_CODE(layout_.contains(operand.index), ArgumentError, ErrorCode::not_initialized, "variable '",
-                      graph_->node(operand.index).name(), "' was made after session.initialize()",
-                      Fact{"variable", graph_->node(operand.index).place()},
-                      hint("make all variables, optimisers included, before it"));
-      }
-    }
-  }
+  // Places are given by initialize() alone, which keeps no program.
+  const NodeId unplaced = program.digest.first_unplaced;
+  SF_CHECK_CODE(unplaced < 0, ArgumentError, ErrorCode::not_initialized, "variable '", graph_->node(unplaced).name(),
+                "' was made after session.initialize()", Fact{"variable", graph_->node(unplaced).place()},
+                hint("make all variables, optimisers included, before it"));
 }
 
 }  // namespace sectionflow

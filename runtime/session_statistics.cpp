@@ -12,15 +12,10 @@ namespace {
 /// Bytes behind the planned peak in which a write shows to the byte; farther away it shows by its page.
 constexpr std::size_t kMargin = 1_MiB;
 
-/// The highest end, in a tier, of what begins in the forward half; at least `persistent`.
+/// The highest end, in a tier, of what begins in the forward half; at least `persistent`. `offset`: of its region.
 std::size_t forward_half_peak(const Program& program, Tier tier, std::size_t persistent, std::size_t offset) {
-  std::size_t peak = persistent;
-  for (std::size_t i = 0; i < program.storage.storages.size(); ++i) {
-    const Storage& storage = program.storage.storages[i];
-    if (storage.tier != tier || storage.bytes == 0 || storage.life.first >= program.schedule.half) continue;
-    peak = std::max(peak, offset + program.plan.offsets[i] + storage.bytes);
-  }
-  return peak;
+  const std::size_t end = program.digest.forward.ends[static_cast<std::size_t>(tier)];
+  return end == 0 ? persistent : std::max(persistent, offset + end);
 }
 
 }  // namespace
@@ -62,26 +57,16 @@ void Session::add_forward_half(const Program& forward) {
   raise(statistics_.planned_host_peak_bytes,
         forward_half_peak(forward, Tier::host, report.host_persistent_bytes, forward.host_offset));
   raise(statistics_.planned_disk_peak_bytes, forward_half_peak(forward, Tier::disk, 0, 0));
-  for (StepIndex i = 0; i < forward.schedule.half; ++i) {
-    const Step& step = forward.schedule.steps[static_cast<std::size_t>(i)];
-    if (step.kind == StepKind::copy_out) {
-      statistics_.bytes_reclaimed += carried_buffer(step, forward.schedule).bytes;
-    }
-  }
-  for (const Storage& storage : forward.storage.storages) {
-    if (storage.life.first >= forward.schedule.half) continue;
-    // What is left to the backward half is counted there.
-    if (storage.life.last < forward.schedule.half) ++statistics_.num_allocs;
-    if (storage.tier == Tier::device) raise(statistics_.largest_alloc_size, storage.bytes);
-  }
+  const ForwardHalfFigures& half = forward.digest.forward;
+  statistics_.bytes_reclaimed += half.bytes_out;
+  // What is left to the backward half is counted there.
+  statistics_.num_allocs += half.num_ended;
+  raise(statistics_.largest_alloc_size, half.largest_device_bytes);
 }
 
 void Session::finish(const Program& program, bool completed, bool is_measured) {
   if (completed) ++cycle_;
-  for (const Storage& storage : program.storage.storages) {
-    if (storage.tier != Tier::device) continue;
-    statistics_.largest_alloc_size = std::max(statistics_.largest_alloc_size, storage.bytes);
-  }
+  statistics_.largest_alloc_size = std::max(statistics_.largest_alloc_size, program.digest.largest_device_bytes);
   statistics_.num_allocs += static_cast<std::int64_t>(program.storage.storages.size());
   statistics_.planned_peak_bytes = program.report.planned_peak_bytes;
   statistics_.planned_host_peak_bytes = program.report.host_peak_bytes;

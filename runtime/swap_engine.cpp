@@ -47,10 +47,7 @@ void SwapEngine::prepare(const Program& program) {
     }
     disk_->reserve_blocks(static_cast<std::size_t>(program.schedule.num_offloads));
   }
-  const bool lanes = std::any_of(program.schedule.steps.begin(), program.schedule.steps.end(), [&](const Step& step) {
-    return queues_ != nullptr ? !is_queue(step.lane) : step.lane != Lane::compute;
-  });
-  if (lanes && !team_) team_ = std::make_unique<LaneTeam>(kNumLanes - 1);
+  if (!program.digest.beside.empty() && !team_) team_ = std::make_unique<LaneTeam>(kNumLanes - 1);
 }
 
 std::string SwapEngine::name_of(const BlockLabel& label) const {

@@ -89,29 +89,6 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
   return report;
 }
 
-/// The newest of the nodes that a schedule names.
-NodeStamp newest_node(const Schedule& schedule, const Graph& graph) {
-  NodeId newest = -1;
-  const auto add = [&](const Value& value) {
-    if (value.valid()) newest = std::max(newest, value.node().id());
-  };
-  for (const Step& step : schedule.steps) {
-    newest = std::max(newest, step.node);
-    for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
-      for (const Operand& operand : *operands) {
-        if (operand.kind == Operand::Kind::variable) newest = std::max(newest, static_cast<NodeId>(operand.index));
-      }
-    }
-  }
-  for (const Buffer& buffer : schedule.buffers) {
-    add(buffer.value);
-    for (const Value& name : buffer.other_names) add(name);
-  }
-  for (NodeId placeholder : schedule.feeds) newest = std::max(newest, placeholder);
-  for (const FetchSlot& slot : schedule.fetches) add(slot.value);
-  return newest < 0 ? NodeStamp{} : NodeStamp{newest, graph.node(newest).serial()};
-}
-
 bool completes_training(const Schedule& schedule, const Graph& graph) {
   std::set<NodeId> training;
   for (Operation operation : graph.operations(kTrainingOperations)) training.insert(operation.node().id());
@@ -149,7 +126,7 @@ Program compile_program(const ConcreteGraph& graph, const InstructionWriter& wri
   program.report.forces_offloads = tools.forces_offloads || program.report.is_edited;
   program.report.advice = tools.advice;
   program.signature = graph.signature();
-  program.newest = newest_node(program.schedule, graph.graph());
+  program.digest = digest_of(program, graph.graph(), variables, device.queues() != nullptr);
   if (options.poison) {
     program.dying.resize(program.schedule.steps.size());
     for (std::size_t i = 0; i < program.storage.storages.size(); ++i) {
@@ -179,15 +156,6 @@ std::vector<EntryValue> left_by_forward_half(const Program& forward) {
                        .offload = buffer.offload});
   }
   return entries;
-}
-
-std::string key_of(const std::vector<EntryValue>& entries) {
-  std::string key;
-  for (const EntryValue& entry : entries) {
-    const char* tier = entry.tier == Tier::device ? " " : entry.tier == Tier::host ? " h" : " d";
-    key += text_of(tier, entry.value.node().id(), ":", entry.value.output(), "@", entry.offset, "r", entry.offload);
-  }
-  return key;
 }
 
 }  // namespace sectionflow

@@ -9,6 +9,7 @@
 #include "schedule/liveness.h"
 #include "schedule/planning_tools.h"
 #include "schedule/prepare_kernels.h"
+#include "schedule/program_digest.h"
 #include "schedule/report.h"
 #include "schedule/schedule.h"
 
@@ -16,17 +17,6 @@ namespace SF_API sectionflow {
 
 /// Bytes behind every storage in poison mode.
 inline constexpr std::size_t kPoisonGuardBytes = 64;
-
-/// A node by its number, and which of all that ever had the number: none by itself.
-struct NodeStamp {
-  NodeId id = -1;
-  std::uint64_t serial = 0;
-
-  /// Whether the node, and with it every older one, is still in the graph.
-  bool is_in(const Graph& graph) const {
-    return id < 0 || (id < graph.num_nodes() && graph.node(id).serial() == serial);
-  }
-};
 
 /// One compiled schedule: written once per (fetches, feed signature), then replayed.
 struct Program {
@@ -40,7 +30,8 @@ struct Program {
   bool advances_cycle = false;          ///< completing it completes a training cycle
   std::vector<std::vector<int>> dying;  ///< poison mode: storages whose life ends with each step
   Signature signature;
-  NodeStamp newest{};  ///< of the nodes that it knows
+  std::uint64_t number = 0;  ///< among all that its session has compiled
+  ProgramDigest digest;
 };
 
 /// The budgets a program is compiled for, who carries its copies, and what is checked besides.
@@ -56,8 +47,6 @@ struct CompileOptions {
 
 /// What the forward half of a cycle leaves in memory for a program that executes the backward half in place of its own.
 std::vector<EntryValue> left_by_forward_half(const Program& forward);
-/// A text that tells such values apart: equal if and only if they are.
-std::string key_of(const std::vector<EntryValue>& entries);
 
 /// Writes the instruction list of a program; may draft as many as it likes.
 using InstructionWriter = std::function<InstructionList(PlanningTools&)>;

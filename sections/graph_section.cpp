@@ -67,8 +67,12 @@ const std::vector<Operation>& GraphSection::training_operations() const {
 }
 
 void GraphSection::choose(Choice GraphSection::*choice, std::vector<Value> values, Hold hold) {
-  manager_->when_rolled_back([this, choice, before = this->*choice]() mutable { std::swap(this->*choice, before); });
+  manager_->when_rolled_back([this, choice, before = this->*choice]() mutable {
+    std::swap(this->*choice, before);
+    manager_->note_held_choice();
+  });
   (this->*choice).set(std::move(values), hold);
+  manager_->note_held_choice();
 }
 
 void GraphSection::set_tensors_to_feed(std::vector<Value> values, Hold hold) {

@@ -82,11 +82,11 @@ std::vector<SectionTraining> GraphSectionManager::train_with(const Optimizer& op
   when_rolled_back([this] { forget_training(); });
   try {
     auto applied = options.clip_norm ? clip_by_global_norm(gradients, *options.clip_norm).gradients : gradients;
-    training_ = apply_gradients(optimizer, applied);
+    training_.change() = apply_gradients(optimizer, applied);
     gradients_ = std::move(applied);
     if (options.global_step) {
       const auto phase = graph_->enter_phase(Phase::training);
-      training_.push_back(assign_add(*options.global_step, fill(*graph_, {}, 1, Dtype::i64, "one_cycle")));
+      training_.change().push_back(assign_add(*options.global_step, fill(*graph_, {}, 1, Dtype::i64, "one_cycle")));
     }
     take_update_operations();
     verbose_ = options.verbose;
@@ -102,7 +102,7 @@ std::vector<SectionTraining> GraphSectionManager::train_with(const Optimizer& op
 
 /// As before add_training_ops.
 void GraphSectionManager::forget_training() {
-  training_.clear();
+  training_.change().clear();
   gradients_.clear();
   loss_ = {};
   map_ = {};
@@ -123,11 +123,12 @@ void GraphSectionManager::when_rolled_back(std::function<void()> undo) const {
 
 /// Trains with what the collection "update_operations" holds by now.
 void GraphSectionManager::take_update_operations() {
-  const std::size_t num_known = training_.size();
+  std::vector<Operation>& training = training_.change();
+  const std::size_t num_known = training.size();
   for (Operation update : graph_->operations(kUpdateOperations)) {
-    if (std::find(training_.begin(), training_.end(), update) == training_.end()) training_.push_back(update);
+    if (std::find(training.begin(), training.end(), update) == training.end()) training.push_back(update);
   }
-  if (training_.size() > num_known) ++num_choices_;
+  if (training.size() > num_known) ++num_choices_;
   // The updates of each section are to be found anew.
   map_ = {};
 }
@@ -189,13 +190,14 @@ void GraphSectionManager::map_graph() const {
   std::vector<SectionBoundary> boundaries;
   if (prepared_) boundaries = section_boundaries(*graph_, map, counted);
   std::vector<std::vector<Operation>> section_training(sections_.size());
-  for (Operation operation : training_) {
+  for (Operation operation : training_.list()) {
     section_training[static_cast<std::size_t>(map.backward_run[operation.node().id()])].push_back(operation);
   }
   // What is refused must be refused the next time too: nothing is taken over before all is there.
   if (prepared_) boundaries_ = std::move(boundaries);
   map_ = std::move(map);
   section_training_ = std::move(section_training);
+  evaluated_in_.clear();
   mapped_generation_ = graph_->generation();
 }
 
@@ -241,9 +243,9 @@ void GraphSectionManager::prepare_training(Where where) {
     check_whole("prepare_training");
     SF_CHECK_CODE(!training_.empty(), ArgumentError, ErrorCode::nothing_to_train, "prepare_training: nothing to train",
                   hint("call add_training_ops first"));
-    std::vector<Operation> before = training_;
+    std::vector<Operation> before = training_.list();
     when_rolled_back([this, before, was_prepared = prepared_, prepared_at = prepared_at_]() mutable {
-      training_.swap(before);
+      training_.change().swap(before);
       // Cycles that were compiled in between are of other updates.
       ++num_choices_;
       map_ = {};
@@ -257,7 +259,7 @@ void GraphSectionManager::prepare_training(Where where) {
       check_tensor_names(default_options_);
       for (const std::string& line : unusual()) LOG(WARNING) << "prepare_training: " << line;
     } catch (...) {
-      training_.swap(before);
+      training_.change().swap(before);
       map_ = {};
       throw;
     }
@@ -276,7 +278,8 @@ SectionIndex GraphSectionManager::evaluated_in(Value fetch) const {
   check_prepared("evaluated_in()");
   check_fetches(*graph_, {fetch});
   map_graph();
-  return evaluation_run(map_, fetch);
+  if (const auto known = evaluated_in_.find(fetch); known != evaluated_in_.end()) return known->second;
+  return evaluated_in_.emplace(fetch, evaluation_run(map_, fetch)).first->second;
 }
 
 void GraphSectionManager::check_session(const Session& session) const {
@@ -292,44 +295,13 @@ std::vector<CycleFetch> GraphSectionManager::place_fetches(const Session& sessio
   return placed;
 }
 
-CycleRequest GraphSectionManager::request_for(const std::vector<CycleFetch>& fetches,
-                                              const std::vector<Operation>& training) const {
-  CycleRequest request{.groups = {}, .training = training, .fetches = fetches, .held = {}};
-  for (const auto& section : sections_) {
-    request.groups.push_back(section->group());
-    const auto& feed = section->feed_.current();
-    const auto& cache = section->cache_.current();
-    request.held.until_backward.insert(request.held.until_backward.end(), feed.begin(), feed.end());
-    request.held.until_end.insert(request.held.until_end.end(), cache.begin(), cache.end());
-  }
-  return request;
-}
-
-Executable& GraphSectionManager::cycle_program(Session& session, const CycleRequest& request,
-                                               const Signature& signature) {
-  // A graph may have had another manager before; its sections were others.
-  std::string key = "cycle";
-  for (GroupId group : request.groups) key += text_of(" g", group);
-  const auto add = [&](const char* mark, Value value) {
-    key += mark + std::to_string(value.node().id()) + ":" + std::to_string(value.output());
-  };
-  for (const CycleFetch& fetch : request.fetches) add((" @" + std::to_string(fetch.run) + " ").c_str(), fetch.value);
-  for (const Value& value : request.held.until_backward) add(" b", value);
-  for (const Value& value : request.held.until_end) add(" e", value);
-  key += text_of(" c", num_choices_);
-  check_disk(session, "the cycle");
-  const CyclePolicies rules = policies();
-  return session.program(key + " | " + signature.text(), signature, request.fetches.size(),
-                         [&](PlanningTools& tools) { return write_cycle(tools, request, rules); });
-}
-
 ProgramReport GraphSectionManager::plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
                                         Where where) {
   return user_call(where, [&] {
     const auto inside = session.enter();
     check_prepared("plan");
     const auto placed = place_fetches(session, with_summaries(fetches));
-    const Program& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
+    const Program& program = cycle_program(session, placed, signature_of(*graph_, feeds));
     ProgramReport report = program.report;
     report.notes = notes(program);
     return report;
@@ -349,9 +321,9 @@ std::vector<HostTensor> GraphSectionManager::full_cycle(Session& session, const 
     const auto inside = session.enter();
     check_prepared("run_full_cycle");
     const auto placed = place_fetches(session, with_summaries(fetches));
-    Executable& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
+    Executable& program = cycle_program(session, placed, signature_of(*graph_, feeds));
     auto fetched = session.execute(program, feeds, execute_options(options));
-    count_runs(program.schedule, 0, static_cast<StepIndex>(program.schedule.steps.size()));
+    count_runs(program, 0, static_cast<StepIndex>(program.schedule.steps.size()));
     forget_next_cycle_choices();
     if (keep_summaries_) {
       summaries_.clear();
@@ -365,20 +337,15 @@ std::vector<HostTensor> GraphSectionManager::full_cycle(Session& session, const 
   });
 }
 
-void GraphSectionManager::count_runs(const Schedule& schedule, StepIndex first, StepIndex last) {
-  for (StepIndex index = first; index < last; ++index) {
-    const int pass = schedule.steps[static_cast<std::size_t>(index)].pass;
-    if (index > first && schedule.steps[static_cast<std::size_t>(index) - 1].pass == pass) continue;
-    const Pass& begun = schedule.passes[static_cast<std::size_t>(pass)];
+void GraphSectionManager::count_runs(const Program& program, StepIndex first, StepIndex last) {
+  const auto count = [&](StepIndex index) {
+    const int pass = program.schedule.steps[static_cast<std::size_t>(index)].pass;
+    const Pass& begun = program.schedule.passes[static_cast<std::size_t>(pass)];
     SectionRuns& runs = runs_[static_cast<std::size_t>(begun.section)];
     ++(begun.kind == Pass::Kind::backward ? runs.backward : runs.forward);
-  }
-}
-
-void GraphSectionManager::forget_next_cycle_choices() {
-  for (const auto& section : sections_) {
-    section->feed_.has_next = section->cache_.has_next = false;
-  }
+  };
+  if (first < last) count(first);
+  for (StepIndex index : steps_between(program.digest.pass_begins, first + 1, last)) count(index);
 }
 
 }  // namespace sectionflow

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "autodiff/optimizers.h"
@@ -19,11 +20,13 @@
 #include "sections/graph_section.h"
 #include "sections/section_options.h"
 #include "sections/section_schedule.h"
+#include "sections/update_list.h"
 #include "swap/profile.h"
 
 namespace SF_API sectionflow {
 
 struct CyclePolicies;
+class ProgramKey;
 
 /// An open section; closes it when it ends. Move-only.
 class SectionScope {
@@ -112,7 +115,7 @@ class GraphSectionManager {
                                                 const std::vector<GradientAndVariable>& gradients,
                                                 const TrainingOptions& options = {}, Where where = Where::here());
   /// All updates of a training step: targets of Session::run for training the whole graph.
-  const std::vector<Operation>& training_operations() const { return training_; }
+  const std::vector<Operation>& training_operations() const { return training_.list(); }
 
   /// Works out what crosses the borders. Call it when the graph is complete, and again when the collection
   /// "update_operations" has got more: cycles that begin from then on run those too. Warns of empty sections, and of
@@ -219,7 +222,11 @@ class GraphSectionManager {
   std::vector<Value> with_summaries(std::vector<Value> fetches) const;
   void check_session(const Session& session) const;
   std::vector<CycleFetch> place_fetches(const Session& session, const std::vector<Value>& fetches) const;
-  Executable& cycle_program(Session& session, const CycleRequest& request, const Signature& signature);
+  Executable& cycle_program(Session& session, const std::vector<CycleFetch>& fetches, const Signature& signature);
+  ProgramKey key_of(const char* kind) const;
+  HeldValues held_values() const;
+  const std::string& held_key() const;
+  void note_held_choice() const;
   std::vector<HostTensor> full_cycle(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
                                      const CycleOptions& options, Where where);
   std::vector<HostTensor> forward_pass(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
@@ -230,7 +237,7 @@ class GraphSectionManager {
   std::vector<CycleFetch> place_backward_fetches(const Session& session,
                                                  const std::vector<std::vector<Value>>& fetches) const;
   Executable& backward_program(Session& session, const ForwardHalf& begun, const std::vector<CycleFetch>& fetches);
-  void count_runs(const Schedule& schedule, StepIndex first, StepIndex last);
+  void count_runs(const Program& program, StepIndex first, StepIndex last);
   void forget_next_cycle_choices();
 
   Graph* graph_;
@@ -238,7 +245,7 @@ class GraphSectionManager {
   OneAtATime one_at_a_time_;
   std::vector<std::unique_ptr<GraphSection>> sections_;
   GraphSection* open_ = nullptr;
-  std::vector<Operation> training_;
+  UpdateList training_;
   std::vector<GradientAndVariable> gradients_;
   Value loss_{};  // invalid when gradients were given
   Where prepared_at_{};
@@ -252,6 +259,9 @@ class GraphSectionManager {
   mutable std::uint64_t mapped_generation_ = 0;
   mutable std::vector<SectionBoundary> boundaries_;
   mutable std::vector<std::vector<Operation>> section_training_;
+  mutable std::unordered_map<Value, SectionIndex> evaluated_in_;  // by map_, of values that have been fetched
+  mutable std::optional<std::string> held_key_;                   // what sections hold by choice, once it is asked for
+  mutable bool may_have_next_ = false;                            // a choice for the next cycle alone
   std::vector<SectionRuns> runs_;
   std::vector<GradientSummary> summaries_;
   std::shared_ptr<const int> identity_ = std::make_shared<const int>();  // of this manager, as long as anybody asks

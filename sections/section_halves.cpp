@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/ops/basic.h"
+#include "schedule/program_key.h"
 #include "sections/graph_section_manager.h"
 #include "sections/section_policies.h"
 
@@ -12,9 +13,8 @@ namespace sectionflow {
 
 /// A forward half as its backward half must know it, whatever the manager does in between.
 struct GraphSectionManager::ForwardHalf {
-  std::shared_ptr<const int> manager;  ///< the identity_ of the one that ran it
-  std::vector<Operation> training;     ///< what the cycle executes
-  int num_choices = 0;
+  std::shared_ptr<const int> manager;                      ///< the identity_ of the one that ran it
+  std::shared_ptr<const std::vector<Operation>> training;  ///< what the cycle executes
   const Program* program = nullptr;
 };
 
@@ -30,10 +30,10 @@ std::vector<HostTensor> GraphSectionManager::forward_pass(Session& session, cons
                "' is computed in a backward run; fetch it from run_backward or run_full_cycle");
       fetch.run = kForwardPass;
     }
-    Executable& program = cycle_program(session, request_for(placed, training_), signature_of(*graph_, feeds));
+    Executable& program = cycle_program(session, placed, signature_of(*graph_, feeds));
     auto fetched = session.execute_forward_half(program, feeds, execute_options(options),
-                                                ForwardHalf{identity_, training_, num_choices_, &program});
-    count_runs(program.schedule, 0, program.schedule.half);
+                                                ForwardHalf{identity_, training_.taken_along(), &program});
+    count_runs(program, 0, program.schedule.half);
     return fetched;
   });
 }
@@ -62,17 +62,12 @@ std::vector<CycleFetch> GraphSectionManager::place_backward_fetches(
 Executable& GraphSectionManager::backward_program(Session& session, const ForwardHalf& begun,
                                                   const std::vector<CycleFetch>& fetches) {
   const Program& forward = *begun.program;
-  const std::vector<EntryValue> entries = left_by_forward_half(forward);
-  std::string key = "backward half" + key_of(entries);
-  for (const CycleFetch& fetch : fetches) {
-    key += text_of(" f", fetch.value.node().id(), ":", fetch.value.output(), "@", fetch.run);
-  }
-  const CycleRequest request = request_for(fetches, begun.training);
-  key += text_of(" u", begun.num_choices, " c", num_choices_);
-  const CyclePolicies rules = policies();
-  const Signature& signature = forward.signature;
-  return session.program(key + " | " + signature.text(), signature, fetches.size(),
-                         [&](PlanningTools& tools) { return write_second_half(tools, request, entries, rules); });
+  // The number of the forward half's program tells what is left and where, and which updates are still to come.
+  ProgramKey key = key_of("backward half").add(" of ", forward.number);
+  for (const CycleFetch& fetch : fetches) key.add(" @", static_cast<std::uint64_t>(fetch.run)).add(" ", fetch.value);
+  return session.program(key.text(), forward.signature, fetches.size(), [&](PlanningTools& tools) {
+    return write_second_half(tools, request_for(fetches, *begun.training), left_by_forward_half(forward), policies());
+  });
 }
 
 std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(Session& session,
@@ -91,13 +86,13 @@ std::vector<std::vector<HostTensor>> GraphSectionManager::backward_pass(Session&
     session.check_nodes(*forward);
     const std::vector<CycleFetch> placed = place_backward_fetches(session, fetches);
     Executable* instead = placed.empty() ? nullptr : &backward_program(session, *begun, placed);
-    const Schedule& schedule = instead != nullptr ? instead->schedule : forward->schedule;
-    const StepIndex first = instead != nullptr ? 0 : schedule.half;
+    const Program& executed = instead != nullptr ? static_cast<const Program&>(*instead) : *forward;
+    const StepIndex first = instead != nullptr ? 0 : executed.schedule.half;
     // Memory for the results is taken before anything runs.
     std::vector<std::vector<HostTensor>> result(fetches.size());
     for (std::size_t k = 0; k < fetches.size(); ++k) result[k].reserve(fetches[k].size());
     auto flat = session.execute_backward_half(instead, execute_options(options));
-    count_runs(schedule, first, static_cast<StepIndex>(schedule.steps.size()));
+    count_runs(executed, first, static_cast<StepIndex>(executed.schedule.steps.size()));
     forget_next_cycle_choices();
 
     std::size_t next = 0;

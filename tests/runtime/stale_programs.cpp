@@ -69,6 +69,47 @@ TEST(StalePrograms, AnEdgeThatWasTakenOutServesNoOther) {
   EXPECT_EQ(c.session.read(c.w).values<float>()[0], 12.0F);
 }
 
+TEST(StalePrograms, AReplacedInputIsReadFromThenOn) {
+  Changing c;
+  const Value twice = c.x * 2.0F, thrice = c.x * 3.0F, y = relu(twice);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(c.first_of(y), 2.0F);
+  c.take_out_again([&] {
+    c.graph.replace_input(y.node(), 0, thrice);
+    EXPECT_EQ(c.first_of(y), 3.0F);
+  });
+  EXPECT_EQ(c.first_of(y), 2.0F);
+  c.graph.replace_input(y.node(), 0, thrice);
+  EXPECT_EQ(c.first_of(y), 3.0F);
+}
+
+TEST(StalePrograms, AnOrderEdgeIsKeptFromThenOn) {
+  Changing c;
+  const Value a = relu(c.x), b = tanh(c.x);
+  const auto comes_first = [&](Value value) {
+    (void)c.session.run({a, b}, {{c.x, c.data}});
+    for (const Step& step : c.session.latest_program()->schedule.steps) {
+      if (step.kind == StepKind::compute) return step.node == value.node().id();
+    }
+    return false;
+  };
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(comes_first(a));
+  c.graph.add_order_edge(Operation(b), Operation(a));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(comes_first(b));
+}
+
+TEST(StalePrograms, TargetsAreThoseOfTheCall) {
+  Changing c;
+  const Operation add_one = assign_add(c.w, fill(c.graph, {2}, 1)), add_ten = assign_add(c.w, fill(c.graph, {2}, 10));
+  const auto w_after = [&](const std::vector<Operation>& targets) {
+    c.session.run({}, {.targets = targets});
+    return c.session.read(c.w).values<float>()[0];
+  };
+  EXPECT_EQ(w_after({add_one}), 2.0F);
+  EXPECT_EQ(w_after({add_ten}), 12.0F);
+  EXPECT_EQ(w_after({add_one, add_ten}), 23.0F);
+  EXPECT_EQ(w_after({add_one}), 24.0F);
+}
+
 TEST(StalePrograms, AnUpdateThatBecomesTrainingCompletesCyclesFromThenOn) {
   Changing c;
   const Operation update = assign_add(c.w, c.x);
