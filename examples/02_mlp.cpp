@@ -13,9 +13,9 @@ int main() {
   const Value images = placeholder(graph, "images", {kDynamic, 28, 28, 1});
   const Value labels = placeholder(graph, "labels", {kDynamic}, Dtype::i32);
   Value x = flatten(images);
-  x = relu(dense(x, {.units = 128}));
-  x = relu(dense(x, {.units = 64}));
-  const Value logits = dense(x, {.units = 10});
+  x = relu(dense(x, {.features = 128}));
+  x = relu(dense(x, {.features = 64}));
+  const Value logits = dense(x, {.features = 10});
   const Value loss = mean(softmax_cross_entropy(logits, labels));
   const Value accuracy = mean(cast(equal(argmax(logits), labels), Dtype::f32));
   const std::vector<Operation> training = minimize(Adam{.learning_rate = 1e-3}, loss);

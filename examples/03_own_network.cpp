@@ -19,13 +19,13 @@ int main() {
   Value x = images, loss;
   {
     auto section = manager.new_section();
-    x = batch_norm(conv2d(x, {.filters = 16}), is_training, {.relu = true});
-    x = batch_norm(conv2d(x, {.filters = 32, .stride = 2}), is_training, {.relu = true});
+    x = batch_norm(conv2d(x, {.features = 16}), is_training, {.relu = true});
+    x = batch_norm(conv2d(x, {.features = 32, .stride = 2}), is_training, {.relu = true});
   }
   {
     auto section = manager.new_section();
-    x = batch_norm(conv2d(x, {.filters = 64}), is_training, {.relu = true});
-    x = dense(reduce_mean(x, {.axes = {1, 2}}), {.units = 10});
+    x = batch_norm(conv2d(x, {.features = 64}), is_training, {.relu = true});
+    x = dense(reduce_mean(x, {.axes = {1, 2}}), {.features = 10});
     loss = mean(softmax_cross_entropy(x, labels));
   }
   manager.add_training_ops(Adam{.learning_rate = 1e-2}, loss);

@@ -45,12 +45,12 @@ struct Net {
 };
 
 Value twice(Value x, std::int64_t filters, Value is_training) {
-  for (int i = 0; i < 2; ++i) x = batch_norm(conv2d(x, {.filters = filters}), is_training, {.relu = true});
+  for (int i = 0; i < 2; ++i) x = batch_norm(conv2d(x, {.features = filters}), is_training, {.relu = true});
   return x;
 }
 
 Value up(Value x, Value skip, std::int64_t filters, Value is_training) {
-  x = conv_transpose2d(x, {.filters = filters, .kernel = 2, .stride = 2});
+  x = conv_transpose2d(x, {.features = filters, .kernel = 2, .stride = 2});
   return twice(concat({skip, x}, -1), filters, is_training);
 }
 
@@ -75,7 +75,7 @@ Net build(Graph& graph, GraphSectionManager& manager) {
   }
   {
     auto section = manager.new_section("up 1");
-    x = conv2d(up(x, fine, 16, net.is_training), {.filters = 2, .kernel = 1, .bias = true});
+    x = conv2d(up(x, fine, 16, net.is_training), {.features = 2, .kernel = 1, .bias = true});
     const Value logits = reshape(x, {-1, 2});
     net.loss = mean(softmax_cross_entropy(logits, net.mask));
     net.accuracy = mean(cast(equal(argmax(logits), net.mask), Dtype::f32));

@@ -11,7 +11,7 @@ namespace {
 /// What the options of every convolution layer say.
 struct Layer {
   std::string op;  // "conv2d"
-  std::int64_t filters = 0;
+  std::int64_t features = 0;
   std::vector<std::int64_t> kernel{};
   ConvolutionOptions convolution{};
   bool is_transposed = false;
@@ -26,7 +26,7 @@ struct Layer {
 template <class LayerOptions, class Options>
 Layer layer_of(const LayerOptions& options, const Options& convolution, const std::string& op, bool is_transposed) {
   return {.op = op,
-          .filters = options.filters,
+          .features = options.features,
           .kernel = {options.kernel.begin(), options.kernel.end()},
           .convolution = convolution_options(convolution),
           .is_transposed = is_transposed,
@@ -47,7 +47,7 @@ Fans fans_of(const Layer& layer, std::int64_t channels) {
   for (std::int64_t stride : layer.convolution.steps.stride) apart *= static_cast<double>(stride);
   const auto groups = static_cast<double>(layer.convolution.groups);
   const double in = taps * static_cast<double>(channels) / groups;
-  const double out = taps * static_cast<double>(layer.filters) / groups;
+  const double out = taps * static_cast<double>(layer.features) / groups;
   if (!layer.is_transposed) return {in, out};
   return {std::max(1.0, in / apart), out};
 }
@@ -57,17 +57,17 @@ Shape checked_kernel_shape(Value x, const Layer& layer) {
   check_layer_input(x, layer.op, layer.name);
   const DataFormat format = layer.convolution.steps.format;
   const std::size_t rank = layer.kernel.size();
-  SF_CHECK(layer.filters > 0, ArgumentError, layer.label(), ": filters is ", layer.filters, "; wanted > 0");
+  SF_CHECK(layer.features > 0, ArgumentError, layer.label(), ": features is ", layer.features, "; wanted > 0");
   SF_CHECK(x.shape().rank() == static_cast<int>(rank) + 2 && image_dims(x.shape(), format).channels != kDynamic,
            ShapeError, layer.label(), " got ", x.shape(), "; wanted ", image_text(rank, format), " with C known");
   const std::int64_t channels = image_dims(x.shape(), format).channels;
   const std::int64_t groups = layer.convolution.groups;
   SF_CHECK(groups >= 1, ArgumentError, layer.label(), ": groups ", groups, "; wanted >= 1");
-  SF_CHECK(channels % groups == 0 && layer.filters % groups == 0, ArgumentError, layer.label(), ": ", channels,
-           " channels and ", layer.filters, " filters in ", groups, " groups; wanted multiples of the groups");
+  SF_CHECK(channels % groups == 0 && layer.features % groups == 0, ArgumentError, layer.label(), ": ", channels,
+           " channels and ", layer.features, " filters in ", groups, " groups; wanted multiples of the groups");
   std::vector<std::int64_t> dims = layer.kernel;
-  dims.push_back(layer.is_transposed ? layer.filters / groups : channels / groups);
-  dims.push_back(layer.is_transposed ? channels : layer.filters);
+  dims.push_back(layer.is_transposed ? layer.features / groups : channels / groups);
+  dims.push_back(layer.is_transposed ? channels : layer.features);
   Shape kernel(std::move(dims));
   if (layer.is_transposed) {
     (void)transposed_geometry(x.shape(), kernel, layer.convolution, layer.label());
@@ -87,7 +87,7 @@ Value build(Value x, const Layer& layer, Where where, const std::function<Value(
     const Value input = in_layer_dtype(x);
     const Value y = convolve(input, in_dtype(kernel, input.dtype()));
     if (!layer.bias) return y;
-    const Value bias = parameter("bias", layer.bias_initializer, {graph, {layer.filters}, fans.in, fans.out});
+    const Value bias = parameter("bias", layer.bias_initializer, {graph, {layer.features}, fans.in, fans.out});
     return bias_add(y, in_dtype(bias, y.dtype()), {.format = layer.convolution.steps.format});
   });
 }

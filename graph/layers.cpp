@@ -13,20 +13,21 @@ namespace sectionflow {
 Value dense(Value x, const DenseOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
     check_layer_input(x, "dense", options.name);
-    SF_CHECK(options.units > 0, ArgumentError, "dense '", options.name, "': units is ", options.units, "; wanted > 0");
+    SF_CHECK(options.features > 0, ArgumentError, "dense '", options.name, "': features is ", options.features,
+             "; wanted > 0");
     SF_CHECK(x.shape().rank() >= 2 && x.shape()[-1] != kDynamic, ShapeError, "dense '", options.name, "' got ",
              x.shape(), "; wanted [..., C] of rank 2 or more with C known; try reshape(x, {-1, features})");
     Graph& graph = x.graph();
     const auto scope = graph.scope(options.name);
     const std::int64_t channels = x.shape()[-1];
     const auto fan_in = static_cast<double>(channels);
-    const auto fan_out = static_cast<double>(options.units);
+    const auto fan_out = static_cast<double>(options.features);
     const Value kernel =
-        parameter("kernel", options.kernel_initializer, {graph, {channels, options.units}, fan_in, fan_out});
+        parameter("kernel", options.kernel_initializer, {graph, {channels, options.features}, fan_in, fan_out});
     const Value input = in_layer_dtype(x);
     const Value y = matmul(input, in_dtype(kernel, input.dtype()));
     if (!options.bias) return y;
-    const Value bias = parameter("bias", options.bias_initializer, {graph, {options.units}, fan_in, fan_out});
+    const Value bias = parameter("bias", options.bias_initializer, {graph, {options.features}, fan_in, fan_out});
     return bias_add(y, in_dtype(bias, y.dtype()));
   });
 }

@@ -18,18 +18,18 @@ namespace SF_API sectionflow {
 
 /// Of the layer dense: its width, its variables and their initial values.
 struct DenseOptions {
-  std::int64_t units = 0;  ///< outputs; must be set
+  std::int64_t features = 0;  ///< outputs; must be set
   bool bias = true;
   Initializer kernel_initializer = glorot_uniform();
   Initializer bias_initializer = zeros();
   std::string name = "dense";
 };
-/// y = x kernel + bias. Shapes: x [..., C] of rank 2 or more, kernel [C, units], bias [units], y [..., units].
+/// y = x kernel + bias. Shapes: x [..., C] of rank 2 or more, kernel [C, features], bias [features], y [..., features].
 Value dense(Value x, const DenseOptions& options, Where where = Where::here());
 
-/// Of the layer conv2d: Conv2dOptions, and the filters, the bias and their initial values.
+/// Of the layer conv2d: Conv2dOptions, and the features, the bias and their initial values.
 struct Conv2dLayerOptions {
-  std::int64_t filters = 0;  ///< outputs; must be set
+  std::int64_t features = 0;  ///< outputs; must be set
   PerAxis<2> kernel = 3;
   PerAxis<2> stride = 1;
   Padding padding = Padding::same;
@@ -42,12 +42,12 @@ struct Conv2dLayerOptions {
   std::string name = "conv2d";
 };
 /// Convolution with a kernel of its own. Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw),
-/// kernel [KH, KW, C / groups, filters], bias [filters], y [N, OH, OW, filters].
+/// kernel [KH, KW, C / groups, features], bias [features], y [N, OH, OW, features].
 Value conv2d(Value x, const Conv2dLayerOptions& options, Where where = Where::here());
 
-/// Of the layer conv3d: Conv3dOptions, and the filters, the bias and their initial values.
+/// Of the layer conv3d: Conv3dOptions, and the features, the bias and their initial values.
 struct Conv3dLayerOptions {
-  std::int64_t filters = 0;  ///< outputs; must be set
+  std::int64_t features = 0;  ///< outputs; must be set
   PerAxis<3> kernel = 3;
   PerAxis<3> stride = 1;
   Padding3d padding = Padding3d::same;
@@ -60,12 +60,12 @@ struct Conv3dLayerOptions {
   std::string name = "conv3d";
 };
 /// Convolution with a kernel of its own. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw),
-/// kernel [KD, KH, KW, C / groups, filters], bias [filters], y [N, OD, OH, OW, filters].
+/// kernel [KD, KH, KW, C / groups, features], bias [features], y [N, OD, OH, OW, features].
 Value conv3d(Value x, const Conv3dLayerOptions& options, Where where = Where::here());
 
-/// Of the layer conv_transpose2d: ConvTranspose2dOptions, and the filters, the bias and their initial values.
+/// Of the layer conv_transpose2d: ConvTranspose2dOptions, and the features, the bias and their initial values.
 struct ConvTranspose2dLayerOptions {
-  std::int64_t filters = 0;  ///< outputs; must be set
+  std::int64_t features = 0;  ///< outputs; must be set
   PerAxis<2> kernel = 3;
   PerAxis<2> stride = 1;
   Padding padding = Padding::same;
@@ -79,12 +79,12 @@ struct ConvTranspose2dLayerOptions {
   std::string name = "conv_transpose2d";
 };
 /// Transposed convolution with a kernel of its own. Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw),
-/// kernel [KH, KW, filters / groups, C], bias [filters], y [N, OH, OW, filters].
+/// kernel [KH, KW, features / groups, C], bias [features], y [N, OH, OW, features].
 Value conv_transpose2d(Value x, const ConvTranspose2dLayerOptions& options, Where where = Where::here());
 
-/// Of the layer conv_transpose3d: ConvTranspose3dOptions, and the filters, the bias and their initial values.
+/// Of the layer conv_transpose3d: ConvTranspose3dOptions, and the features, the bias and their initial values.
 struct ConvTranspose3dLayerOptions {
-  std::int64_t filters = 0;  ///< outputs; must be set
+  std::int64_t features = 0;  ///< outputs; must be set
   PerAxis<3> kernel = 3;
   PerAxis<3> stride = 1;
   Padding3d padding = Padding3d::same;
@@ -98,7 +98,7 @@ struct ConvTranspose3dLayerOptions {
   std::string name = "conv_transpose3d";
 };
 /// Transposed convolution with a kernel of its own. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw),
-/// kernel [KD, KH, KW, filters / groups, C], bias [filters], y [N, OD, OH, OW, filters].
+/// kernel [KD, KH, KW, features / groups, C], bias [features], y [N, OD, OH, OW, features].
 Value conv_transpose3d(Value x, const ConvTranspose3dLayerOptions& options, Where where = Where::here());
 
 /// Of the layer batch_norm: BatchNormOptions, and how its moving averages and variables are kept and called.

@@ -12,7 +12,7 @@ namespace SF_API sectionflow {
 /// inputs. Operations that are no layers take what they are given; `cast` joins the two dtypes.
 ///
 ///     const MixedPrecision precision(graph);
-///     Value x = conv2d(images, {.filters = 64});  // bf16
+///     Value x = conv2d(images, {.features = 64});  // bf16
 class [[nodiscard]] MixedPrecision {
  public:
   /// Throws: ArgumentError for a dtype other than bf16 and f32.

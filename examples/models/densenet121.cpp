@@ -32,12 +32,12 @@ class Densenet121Builder {
   }
   Value head(Value x) const {
     const auto scope = x.graph().scope("head");
-    return dense(global_average_pool2d(norm_relu(x, "norm")), {.units = options_.classes, .name = "fc"});
+    return dense(global_average_pool2d(norm_relu(x, "norm")), {.features = options_.classes, .name = "fc"});
   }
 
  private:
   static Value conv(Value x, std::int64_t filters, std::int64_t kernel, std::int64_t stride, const char* name) {
-    return conv2d(x, {.filters = filters,
+    return conv2d(x, {.features = filters,
                       .kernel = {kernel, kernel},
                       .stride = {stride, stride},
                       .padding = Padding(kernel / 2, kernel / 2),

@@ -62,7 +62,7 @@ class GptBuilder {
 
  private:
   Value linear(Value x, std::int64_t units, const char* name, float stddev = kStddev) const {
-    return dense(x, {.units = units, .kernel_initializer = truncated_normal_initializer(stddev), .name = name});
+    return dense(x, {.features = units, .kernel_initializer = truncated_normal_initializer(stddev), .name = name});
   }
   /// What is added to the residual stream is scaled with the number of additions.
   Value projection(Value x, const char* name) const {

@@ -30,17 +30,17 @@ MnistDeep build_mnist_deep(Graph& graph, float learning_rate) {
   net.is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
   Value x = net.images;
   const auto convolution = [&](std::int64_t filters) {
-    return relu(conv2d(x, {.filters = filters, .kernel = 5, .bias = true}));
+    return relu(conv2d(x, {.features = filters, .kernel = 5, .bias = true}));
   };
   x = in_scope(graph, "conv1", [&] { return convolution(32); });
   x = in_scope(graph, "pool1", [&] { return max_pool2d(x); });
   x = in_scope(graph, "conv2", [&] { return convolution(64); });
   x = in_scope(graph, "pool2", [&] { return max_pool2d(x); });
   x = in_scope(graph, "fc1", [&] {
-    return relu(dense(reshape(x, {-1, 7 * 7 * 64}), {.units = 1024, .kernel_initializer = he_normal()}));
+    return relu(dense(reshape(x, {-1, 7 * 7 * 64}), {.features = 1024, .kernel_initializer = he_normal()}));
   });
   x = in_scope(graph, "dropout", [&] { return dropout(x, net.is_training, {.rate = 0.5F}); });
-  const Value logits = in_scope(graph, "fc2", [&] { return dense(x, {.units = 10}); });
+  const Value logits = in_scope(graph, "fc2", [&] { return dense(x, {.features = 10}); });
   net.loss = in_scope(graph, "loss", [&] { return mean(softmax_cross_entropy(logits, net.labels)); });
   {
     const auto scope = graph.scope("adam_optimizer");

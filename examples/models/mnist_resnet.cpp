@@ -17,7 +17,7 @@ class MnistResnetBuilder {
   MnistResnetBuilder(Value is_training, float decay) : is_training_(is_training), decay_(decay) {}
 
   Value conv(Value x, std::int64_t filters, std::int64_t kernel, std::int64_t stride, const char* name) const {
-    return conv2d(x, {.filters = filters, .kernel = {kernel, kernel}, .stride = {stride, stride}, .name = name});
+    return conv2d(x, {.features = filters, .kernel = {kernel, kernel}, .stride = {stride, stride}, .name = name});
   }
   Value norm_relu(Value x, const char* name) const {
     return batch_norm(x, is_training_, {.decay = decay_, .relu = true, .name = name});
@@ -79,7 +79,7 @@ MnistResnet build_mnist_resnet(Graph& graph, GraphSectionManager& manager, const
   }
   if (begins[index]) sections.cut();
   x = reduce_mean(x, {.axes = {1, 2}});
-  net.logits = dense(x, {.units = 10, .kernel_initializer = truncated_normal_initializer(1.0F), .name = "fc"});
+  net.logits = dense(x, {.features = 10, .kernel_initializer = truncated_normal_initializer(1.0F), .name = "fc"});
   net.loss = mean(softmax_cross_entropy(net.logits, net.labels));
   sections.end();
 

@@ -34,22 +34,22 @@ class MobilenetV2Builder {
     return nearest * 32 * 10 < exact * 9 ? nearest + 8 : nearest;
   }
 
-  Value stem(Value x) const { return unit(x, {.filters = scaled(32), .stride = 2, .name = "stem"}); }
+  Value stem(Value x) const { return unit(x, {.features = scaled(32), .stride = 2, .name = "stem"}); }
 
   Value block(Value x, std::int64_t expansion, std::int64_t filters, std::int64_t stride) const {
     const std::int64_t channels = x.shape()[3], hidden = expansion * channels;
     Value y = x;
-    if (expansion != 1) y = unit(y, {.filters = hidden, .kernel = 1, .name = "expand"});
-    y = unit(y, {.filters = hidden, .stride = {stride, stride}, .groups = hidden, .name = "depthwise"});
-    y = norm(conv2d(y, {.filters = filters, .kernel = 1, .name = "project"}), "project_norm");
+    if (expansion != 1) y = unit(y, {.features = hidden, .kernel = 1, .name = "expand"});
+    y = unit(y, {.features = hidden, .stride = {stride, stride}, .groups = hidden, .name = "depthwise"});
+    y = norm(conv2d(y, {.features = filters, .kernel = 1, .name = "project"}), "project_norm");
     return stride == 1 && channels == filters ? x + y : y;
   }
 
   Value head(Value x) const {
     // Narrow networks keep their last layer, as in the paper.
     const std::int64_t filters = std::max(kLastChannels, scaled(kLastChannels));
-    x = global_average_pool2d(unit(x, {.filters = filters, .kernel = 1, .name = "head"}));
-    return dense(dropout(x, is_training_, {.rate = options_.dropout}), {.units = options_.classes, .name = "fc"});
+    x = global_average_pool2d(unit(x, {.features = filters, .kernel = 1, .name = "head"}));
+    return dense(dropout(x, is_training_, {.rate = options_.dropout}), {.features = options_.classes, .name = "fc"});
   }
 
  private:

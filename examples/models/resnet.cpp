@@ -37,7 +37,7 @@ class ResnetBuilder {
   }
   Value head(Value x) const {
     const auto scope = x.graph().scope("head");
-    return dense(global_average_pool2d(x), {.units = options_.classes, .name = "fc"});
+    return dense(global_average_pool2d(x), {.features = options_.classes, .name = "fc"});
   }
 
   Value basic_block(Value x, std::int64_t width, std::int64_t stride) const {
@@ -54,7 +54,7 @@ class ResnetBuilder {
 
  private:
   static Value conv(Value x, std::int64_t filters, std::int64_t kernel, std::int64_t stride, const char* name) {
-    return conv2d(x, {.filters = filters,
+    return conv2d(x, {.features = filters,
                       .kernel = {kernel, kernel},
                       .stride = {stride, stride},
                       .padding = Padding(kernel / 2, kernel / 2),

@@ -38,12 +38,12 @@ class UnetBuilder {
     if (options_.up_sampling == UpSampling::resize) {
       return resize2d(x, {.height = 2 * x.shape()[1], .width = 2 * x.shape()[2], .method = ResizeMethod::bilinear});
     }
-    if (flat()) return conv_transpose2d(x, {.filters = half, .kernel = 2, .stride = 2, .bias = true, .name = "up"});
-    return conv_transpose3d(x, {.filters = half, .kernel = 2, .stride = 2, .bias = true, .name = "up"});
+    if (flat()) return conv_transpose2d(x, {.features = half, .kernel = 2, .stride = 2, .bias = true, .name = "up"});
+    return conv_transpose3d(x, {.features = half, .kernel = 2, .stride = 2, .bias = true, .name = "up"});
   }
   Value conv(Value x, std::int64_t filters, std::int64_t kernel, bool bias, const char* name) const {
-    if (flat()) return conv2d(x, {.filters = filters, .kernel = {kernel, kernel}, .bias = bias, .name = name});
-    return conv3d(x, {.filters = filters, .kernel = {kernel, kernel, kernel}, .bias = bias, .name = name});
+    if (flat()) return conv2d(x, {.features = filters, .kernel = {kernel, kernel}, .bias = bias, .name = name});
+    return conv3d(x, {.features = filters, .kernel = {kernel, kernel, kernel}, .bias = bias, .name = name});
   }
 
   Value is_training_;

@@ -14,10 +14,10 @@ Value classify(Value x, Value is_training, const Vgg16Options& options) {
   const Shape& shape = x.shape();
   x = reshape(x, {-1, shape[1] * shape[2] * shape[3]});
   for (const char* name : {"hidden1", "hidden2"}) {
-    x = relu(dense(x, {.units = options.units, .kernel_initializer = he_normal(), .name = name}));
+    x = relu(dense(x, {.features = options.units, .kernel_initializer = he_normal(), .name = name}));
     x = dropout(x, is_training, {.rate = options.dropout});
   }
-  return dense(x, {.units = options.classes, .name = "fc"});
+  return dense(x, {.features = options.classes, .name = "fc"});
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ ImageNetwork vgg16(const Vgg16Options& options) {
         const bool is_last = number == convolutions[stage];
         const std::string name = text_of("stage", stage + 1, "_conv", number);
         blocks.push_back([=](Value x) {
-          x = conv2d(x, {.filters = filters, .bias = true, .name = name});
+          x = conv2d(x, {.features = filters, .bias = true, .name = name});
           x = options.batch_norm
                   ? batch_norm(x, is_training, {.decay = options.decay, .relu = true, .name = name + "_norm"})
                   : relu(x);

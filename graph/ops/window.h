@@ -16,7 +16,7 @@ namespace SF_API sectionflow {
 
 /// A number for each spatial axis, {height, width} or {depth, height, width}; one number means it for all of them.
 ///
-///   conv2d(x, {.filters = 16, .kernel = {1, 3}, .stride = 2});
+///   conv2d(x, {.features = 16, .kernel = {1, 3}, .stride = 2});
 template <std::size_t rank>
 class PerAxis {
  public:

@@ -124,9 +124,9 @@ TEST(Gradients, OfAConvolutionalNetworkEqualDifferencesOfItsOwnForward) {
   const Value x = placeholder(graph, "x", {8, 6, 6, 2});
   const Value labels = placeholder(graph, "labels", {8}, Dtype::i32);
   const Value is_training = constant(graph, HostTensor::scalar(true), "is_training");
-  Value y = batch_norm(conv2d(x, {.filters = 4, .stride = {2, 2}}), is_training);
-  y = y * y + conv2d(y, {.filters = 4});
-  const Value loss = mean(softmax_cross_entropy(dense(reduce_mean(y, {.axes = {1, 2}}), {.units = 3}), labels));
+  Value y = batch_norm(conv2d(x, {.features = 4, .stride = {2, 2}}), is_training);
+  y = y * y + conv2d(y, {.features = 4});
+  const Value loss = mean(softmax_cross_entropy(dense(reduce_mean(y, {.axes = {1, 2}}), {.features = 3}), labels));
   const std::vector<Value> variables = graph.values(kTrainableVariables);
   std::vector<Value> fetches = gradients(loss, variables);
   fetches.push_back(loss);

@@ -146,7 +146,7 @@ TEST(Minimize, WhatTrainsIsOfTheLineThatAskedForItAndAGradientOfItsNodesLine) {
   const auto here = [](int line) { return text_of("optimizers.cpp:", line); };
   Graph graph;
   const Value x = placeholder(graph, "x", {2, 3});
-  const Value y = dense(x, {.units = 4});
+  const Value y = dense(x, {.features = 4});
   const Value loss = mean(y * y);
   const std::vector<Operation> updates = minimize(Adam{}, loss);
   const int line = __LINE__ - 1;

@@ -143,7 +143,7 @@ TEST(CompareStrategies, TrainingThatChangesNothingIsNotIdentical) {
     Value loss;
     {
       const auto section = manager.new_section();
-      loss = mean(dense(reduce_mean(images, {.axes = {1, 2}}), {.units = 4}));
+      loss = mean(dense(reduce_mean(images, {.axes = {1, 2}}), {.features = 4}));
     }
     manager.add_training_ops(Sgd{.learning_rate = 0.0F}, loss);
     manager.prepare_training();

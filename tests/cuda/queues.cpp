@@ -220,7 +220,7 @@ TEST(Queues, ABackwardHalfWithFetchesOfItsOwnMeasuresWhatWasPlanned) {
   Value y = x, first, loss;
   for (int k = 0; k < 3; ++k) {
     auto section = manager.new_section();
-    y = relu(dense(y, {.units = 16}));
+    y = relu(dense(y, {.features = 16}));
     if (k == 0) first = y;
     if (k == 2) loss = mean(y * y);
   }

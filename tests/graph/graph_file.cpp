@@ -93,20 +93,20 @@ void add_layers(Graph& graph) {
   const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
   const Value images = placeholder(graph, "images", {kDynamic, 8, 8, 2});
   const Value volumes = placeholder(graph, "volumes", {kDynamic, 4, 4, 4, 2});
-  Value x = conv2d(images, {.filters = 4, .stride = {2, 1}, .padding = {1, 2}, .bias = true});
-  x = conv2d(x, {.filters = 4, .padding = Padding::valid, .groups = 2});
+  Value x = conv2d(images, {.features = 4, .stride = {2, 1}, .padding = {1, 2}, .bias = true});
+  x = conv2d(x, {.features = 4, .padding = Padding::valid, .groups = 2});
   x = batch_norm(x, is_training, {.relu = true});
   x = batch_norm(x, is_training);
   x = dropout(x, is_training, {.rate = 0.25F});
   const Value four = fill(graph, {3, 3, 4, 4}, 0.5);
   std::vector<Value> values = {max_pool2d(x), average_pool2d(x, {.include_padding = true}), conv_transpose2d(x, four),
                                resize2d(x, {.height = 3, .width = 5, .method = ResizeMethod::bilinear})};
-  const Value y = conv3d(conv3d(volumes, {.filters = 2}), {.filters = 3});
+  const Value y = conv3d(conv3d(volumes, {.features = 2}), {.features = 3});
   values.insert(values.end(), {max_pool3d(y), average_pool3d(y), conv_transpose3d(y, fill(graph, {2, 2, 2, 3, 3}, 1))});
   const Value tokens = layer_norm(placeholder(graph, "tokens", {2, 3, 5, 8}));
   values.push_back(attention(tokens, tokens, tokens, {.causal = true}));
   values.push_back(attention(tokens, tokens, tokens, {.scale = 0.3F}));
-  const Value logits = dense(flatten(x), {.units = 5});
+  const Value logits = dense(flatten(x), {.features = 5});
   const Value weights = fill(graph, {5}, std::bit_cast<double>(0x7ff8000000000123U));
   values.push_back(softmax_cross_entropy(logits, placeholder(graph, "labels", {kDynamic}, Dtype::i32),
                                          {.label_smoothing = 0.1F, .class_weights = weights}));
@@ -284,12 +284,12 @@ TEST(GraphFile, LoadedModelsPlanAsTheSavedOnes) {
 TEST(GraphFile, BuildingGoesOnAsOnTheSavedGraph) {
   Graph original;
   const Value x = placeholder(original, "x", {kDynamic, 3});
-  (void)dense(x, {.units = 2});
+  (void)dense(x, {.features = 2});
   (void)random_normal(original, {2});
   Graph loaded;
   load_graph_text(loaded, graph_text(original));
   for (Graph* graph : {&original, &loaded}) {
-    const Value y = dense(graph->find("x").output(), {.units = 4});
+    const Value y = dense(graph->find("x").output(), {.features = 4});
     EXPECT_EQ(y.node().name().substr(0, 8), "dense_1/");
     EXPECT_EQ(random_normal(*graph, {2}).node().random_ordinal(), 3U);
     (void)minimize(Adam{}, mean(y), {graph->find("dense_1/kernel").output()});

@@ -51,7 +51,7 @@ const std::string& small_text() {
     Value y;
     {
       const auto in_group = graph.enter_group(section);
-      y = conv2d(x, {.filters = 3, .name = "conv"});
+      y = conv2d(x, {.features = 3, .name = "conv"});
       y = batch_norm(y, is_training);
       y = dropout(y, is_training, {.rate = 0.25F});
       y = attention(reshape(y, {-1, 1, 16, 3}), reshape(y, {-1, 1, 16, 3}), reshape(y, {-1, 1, 16, 3}));

@@ -77,10 +77,10 @@ TEST(Initializer, LayersAskWithTheirFans) {
     fan_out = request.fan_out;
     return zeros()(request);
   };
-  dense(placeholder(graph, "x", {4, 5}), {.units = 7, .bias = false, .kernel_initializer = spy});
+  dense(placeholder(graph, "x", {4, 5}), {.features = 7, .bias = false, .kernel_initializer = spy});
   EXPECT_EQ(fan_in, 5);
   EXPECT_EQ(fan_out, 7);
-  conv2d(placeholder(graph, "image", {4, 8, 8, 3}), {.filters = 16, .kernel = {5, 2}, .kernel_initializer = spy});
+  conv2d(placeholder(graph, "image", {4, 8, 8, 3}), {.features = 16, .kernel = {5, 2}, .kernel_initializer = spy});
   EXPECT_EQ(fan_in, 5 * 2 * 3);
   EXPECT_EQ(fan_out, 5 * 2 * 16);
 }
@@ -89,7 +89,7 @@ TEST(Initializer, ValueOfAnotherShapeIsRefusedNamingTheParameter) {
   Graph graph;
   const Initializer wrong = [](const InitializerRequest& request) { return fill(request.graph, {3}, 0); };
   const std::string text = error_text<ShapeError>([&] {
-    dense(placeholder(graph, "x", {4, 5}), {.units = 7, .kernel_initializer = wrong});
+    dense(placeholder(graph, "x", {4, 5}), {.features = 7, .kernel_initializer = wrong});
   });
   EXPECT_TRUE(contains(text, "'kernel'") && contains(text, "[3]") && contains(text, "[5,7]")) << text;
 }

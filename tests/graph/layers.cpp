@@ -40,7 +40,7 @@ void expect_filled(const Graph& graph, std::string_view variable, double value) 
 
 TEST(Dense, MakesAKernelAndABias) {
   Graph graph;
-  const Value y = dense(placeholder(graph, "x", {kDynamic, 5}), {.units = 7, .name = "fc"});
+  const Value y = dense(placeholder(graph, "x", {kDynamic, 5}), {.features = 7, .name = "fc"});
   EXPECT_EQ(y.type().text(), "f32[?,7]");
   EXPECT_EQ(typed_names(graph.values(kVariables)), (Names{"fc/kernel f32[5,7]", "fc/bias f32[7]"}));
   EXPECT_EQ(typed_names(graph.values(kTrainableVariables)), typed_names(graph.values(kVariables)));
@@ -52,7 +52,7 @@ TEST(Dense, MakesAKernelAndABias) {
 
 TEST(Dense, TreatsEveryPositionOfASequenceAlike) {
   Graph graph;
-  const Value y = dense(placeholder(graph, "x", {kDynamic, 6, 5}), {.units = 7});
+  const Value y = dense(placeholder(graph, "x", {kDynamic, 6, 5}), {.features = 7});
   EXPECT_EQ(y.type().text(), "f32[?,6,7]");
   EXPECT_EQ(typed_names(graph.values(kVariables)), (Names{"dense/kernel f32[5,7]", "dense/bias f32[7]"}));
 }
@@ -83,7 +83,7 @@ TEST(LayerNormLayer, RefusedCallsLeaveNoParametersBehind) {
 
 TEST(Dense, WithoutBiasMakesOnlyAKernel) {
   Graph graph;
-  const Value y = dense(placeholder(graph, "x", {4, 5}), {.units = 7, .bias = false});
+  const Value y = dense(placeholder(graph, "x", {4, 5}), {.features = 7, .bias = false});
   EXPECT_EQ(y.node().op().name, "matmul");
   EXPECT_EQ(typed_names(graph.values(kVariables)), (Names{"dense/kernel f32[5,7]"}));
 }
@@ -91,14 +91,14 @@ TEST(Dense, WithoutBiasMakesOnlyAKernel) {
 TEST(Dense, TwoOfOneNameKeepTheirParametersApart) {
   Graph graph;
   Value x = placeholder(graph, "x", {4, 5});
-  for (int i = 0; i < 2; ++i) x = dense(x, {.units = 5, .bias = false});
+  for (int i = 0; i < 2; ++i) x = dense(x, {.features = 5, .bias = false});
   EXPECT_EQ(typed_names(graph.values(kVariables)), (Names{"dense/kernel f32[5,5]", "dense_1/kernel f32[5,5]"}));
 }
 
 TEST(Dense, TakesTheInitialisersThatAreGiven) {
   Graph graph;
   dense(placeholder(graph, "x", {4, 5}),
-        {.units = 3, .kernel_initializer = ones(), .bias_initializer = constant_initializer(0.5)});
+        {.features = 3, .kernel_initializer = ones(), .bias_initializer = constant_initializer(0.5)});
   expect_filled(graph, "dense/kernel", 1);
   expect_filled(graph, "dense/bias", 0.5);
 }
@@ -110,22 +110,22 @@ TEST(Dense, RefusedCallsLeaveNoParametersBehind) {
   const Value whole = placeholder(graph, "whole", {4, 5}, Dtype::i32);
   const Value fine = placeholder(graph, "fine", {4, 5});
   const auto before = description(graph);
-  const std::string text = error_text<ShapeError>([&] { dense(vector, {.units = 3, .name = "fc"}); });
+  const std::string text = error_text<ShapeError>([&] { dense(vector, {.features = 3, .name = "fc"}); });
   EXPECT_TRUE(contains(text, "dense 'fc' got [5]")) << text;
   EXPECT_TRUE(contains(text, "try reshape")) << text;
-  EXPECT_THROW(dense(open, {.units = 3}), ShapeError);
-  EXPECT_THROW(dense(whole, {.units = 3}), ArgumentError);
-  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { dense(fine, {}); }), "units is 0; wanted > 0"));
+  EXPECT_THROW(dense(open, {.features = 3}), ShapeError);
+  EXPECT_THROW(dense(whole, {.features = 3}), ArgumentError);
+  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { dense(fine, {}); }), "features is 0; wanted > 0"));
   EXPECT_EQ(description(graph), before);
-  EXPECT_EQ(dense(fine, {.units = 3, .bias = false}).name(), "dense/matmul");
+  EXPECT_EQ(dense(fine, {.features = 3, .bias = false}).name(), "dense/matmul");
 }
 
 TEST(Conv2dLayer, MakesAKernelAndNoBiasUnlessAsked) {
   Graph graph;
   const Value x = placeholder(graph, "x", {kDynamic, 28, 28, 3});
-  const Value y = conv2d(x, {.filters = 16, .kernel = {5, 3}, .stride = {2, 1}});
+  const Value y = conv2d(x, {.features = 16, .kernel = {5, 3}, .stride = {2, 1}});
   EXPECT_EQ(y.type().text(), "f32[?,14,28,16]");
-  const Value z = conv2d(x, {.filters = 2, .padding = Padding::valid, .bias = true, .name = "head"});
+  const Value z = conv2d(x, {.features = 2, .padding = Padding::valid, .bias = true, .name = "head"});
   EXPECT_EQ(z.type().text(), "f32[?,26,26,2]");
   EXPECT_EQ(typed_names(graph.values(kTrainableVariables)),
             (Names{"conv2d/kernel f32[5,3,3,16]", "head/kernel f32[3,3,3,2]", "head/bias f32[2]"}));
@@ -136,7 +136,7 @@ TEST(Conv2dLayer, MakesAKernelAndNoBiasUnlessAsked) {
 TEST(Conv2dLayer, TakesGroupsDilationAndChannelsBehindTheBatch) {
   Graph graph;
   const Value x = placeholder(graph, "x", {kDynamic, 6, 9, 8});
-  const Value y = conv2d(x, {.filters = 4,
+  const Value y = conv2d(x, {.features = 4,
                              .padding = Padding::valid,
                              .dilation = {2, 1},
                              .groups = 2,
@@ -152,7 +152,7 @@ TEST(Conv2dLayer, TakesGroupsDilationAndChannelsBehindTheBatch) {
 TEST(Conv3dLayer, MakesAKernelAndABias) {
   Graph graph;
   const Value x = placeholder(graph, "x", {kDynamic, 9, 8, 7, 6});
-  const Value y = conv3d(x, {.filters = 4, .kernel = {1, 3, 3}, .stride = {2, 1, 1}, .bias = true});
+  const Value y = conv3d(x, {.features = 4, .kernel = {1, 3, 3}, .stride = {2, 1, 1}, .bias = true});
   EXPECT_EQ(y.type().text(), "f32[?,5,8,7,4]");
   EXPECT_EQ(typed_names(graph.values(kTrainableVariables)),
             (Names{"conv3d/kernel f32[1,3,3,6,4]", "conv3d/bias f32[4]"}));
@@ -166,18 +166,18 @@ float deviation_of(const Graph& graph, std::string_view kernel) {
 TEST(ConvTransposeLayers, MakeKernelsWhoseFiltersComeFirst) {
   Graph graph;
   const Value x = placeholder(graph, "x", {kDynamic, 5, 7, 6});
-  const Value y = conv_transpose2d(x, {.filters = 4, .kernel = {4, 4}, .stride = {2, 2}, .groups = 2, .bias = true});
+  const Value y = conv_transpose2d(x, {.features = 4, .kernel = {4, 4}, .stride = {2, 2}, .groups = 2, .bias = true});
   EXPECT_EQ(y.type().text(), "f32[?,10,14,4]");
   const Value deep = placeholder(graph, "deep", {2, 5, 4, 3, 6});
   const Value z = conv_transpose3d(
-      deep, {.filters = 4, .stride = {2, 1, 1}, .padding = {1, 1, 1}, .output_padding = {1, 0, 0}, .name = "up"});
+      deep, {.features = 4, .stride = {2, 1, 1}, .padding = {1, 1, 1}, .output_padding = {1, 0, 0}, .name = "up"});
   EXPECT_EQ(z.type().text(), "f32[2,10,4,3,4]");
   EXPECT_EQ(
       typed_names(graph.values(kTrainableVariables)),
       (Names{"conv_transpose2d/kernel f32[4,4,2,6]", "conv_transpose2d/bias f32[4]", "up/kernel f32[3,3,3,4,6]"}));
   // Each output is the sum of a quarter of the kernel's taps, over the 3 channels of its group: 12 terms, as a
   // convolution with a kernel of 2 x 2 has.
-  conv2d(x, {.filters = 4, .kernel = {2, 2}, .groups = 2, .name = "like"});
+  conv2d(x, {.features = 4, .kernel = {2, 2}, .groups = 2, .name = "like"});
   EXPECT_EQ(deviation_of(graph, "conv_transpose2d/kernel"), deviation_of(graph, "like/kernel"));
 }
 
@@ -186,15 +186,15 @@ TEST(ConvolutionLayers, RefusedCallsLeaveNoParametersBehind) {
   const Value x = placeholder(graph, "x", {2, 4, 4, 6});
   const Value deep = placeholder(graph, "deep", {2, 4, 4, 4, 6});
   const auto before = description(graph);
-  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { conv2d(x, {.filters = 3, .groups = 4, .name = "c"}); }),
+  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { conv2d(x, {.features = 3, .groups = 4, .name = "c"}); }),
                        "conv2d 'c': 6 channels and 3 filters in 4 groups"));
-  EXPECT_THROW(conv2d(x, {.filters = 3, .groups = 0}), ArgumentError);
-  EXPECT_THROW(conv2d(x, {.filters = 3, .dilation = {0, 1}}), ArgumentError);
-  EXPECT_TRUE(contains(error_text<ShapeError>([&] { conv3d(x, {.filters = 3, .name = "c"}); }),
+  EXPECT_THROW(conv2d(x, {.features = 3, .groups = 0}), ArgumentError);
+  EXPECT_THROW(conv2d(x, {.features = 3, .dilation = {0, 1}}), ArgumentError);
+  EXPECT_TRUE(contains(error_text<ShapeError>([&] { conv3d(x, {.features = 3, .name = "c"}); }),
                        "conv3d 'c' got [2,4,4,6]; wanted [N, D, H, W, C] with C known"));
-  EXPECT_THROW(conv_transpose2d(deep, {.filters = 3}), ShapeError);
-  EXPECT_THROW(conv_transpose2d(x, {.filters = 3, .output_padding = {1, 0}}), ArgumentError);
-  EXPECT_THROW(conv_transpose3d(deep, {.filters = 0}), ArgumentError);
+  EXPECT_THROW(conv_transpose2d(deep, {.features = 3}), ShapeError);
+  EXPECT_THROW(conv_transpose2d(x, {.features = 3, .output_padding = {1, 0}}), ArgumentError);
+  EXPECT_THROW(conv_transpose3d(deep, {.features = 0}), ArgumentError);
   EXPECT_EQ(description(graph), before);
 }
 
@@ -205,14 +205,14 @@ TEST(Conv2dLayer, RefusedCallsLeaveNoParametersBehind) {
   const Value open = placeholder(graph, "open", {2, 4, 4, kDynamic});
   const auto before = description(graph);
   EXPECT_TRUE(contains(error_text<ShapeError>([&] {
-                         conv2d(x, {.filters = 3, .kernel = {5, 5}, .padding = Padding::valid, .name = "c"});
+                         conv2d(x, {.features = 3, .kernel = {5, 5}, .padding = Padding::valid, .name = "c"});
                        }),
                        "conv2d 'c': kernel of 5 is larger than the padded image of 4"));
-  EXPECT_THROW(conv2d(flat, {.filters = 3}), ShapeError);
-  EXPECT_THROW(conv2d(open, {.filters = 3}), ShapeError);
-  EXPECT_THROW(conv2d(x, {.filters = 0, .kernel = {1, 1}}), ArgumentError);
-  EXPECT_THROW(conv2d(x, {.filters = 3, .kernel = {0, 3}}), ShapeError);
-  EXPECT_THROW(conv2d(x, {.filters = 3, .stride = {0, 1}}), ArgumentError);
+  EXPECT_THROW(conv2d(flat, {.features = 3}), ShapeError);
+  EXPECT_THROW(conv2d(open, {.features = 3}), ShapeError);
+  EXPECT_THROW(conv2d(x, {.features = 0, .kernel = {1, 1}}), ArgumentError);
+  EXPECT_THROW(conv2d(x, {.features = 3, .kernel = {0, 3}}), ShapeError);
+  EXPECT_THROW(conv2d(x, {.features = 3, .stride = {0, 1}}), ArgumentError);
   EXPECT_EQ(description(graph), before);
 }
 
@@ -283,7 +283,7 @@ TEST(Layers, ParametersBelongToTheGroupInWhichTheLayerIsMade) {
   const GroupId group = graph.new_group();
   {
     const auto entered = graph.enter_group(group);
-    batch_norm(dense(x, {.units = 2}), is_training);
+    batch_norm(dense(x, {.features = 2}), is_training);
   }
   EXPECT_EQ(graph.values(kVariables, group).size(), 6U);
   for (NodeId id = x.node().id() + 1; id < graph.num_nodes(); ++id) EXPECT_EQ(graph.node(id).group(), group);

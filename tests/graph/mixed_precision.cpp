@@ -35,9 +35,9 @@ TEST(MixedPrecision, LayersGiveBf16AndKeepF32Variables) {
   const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
   const MixedPrecision precision(graph);
   for (const Value& y :
-       {conv2d(images, {.filters = 4, .bias = true}), conv3d(volumes, {.filters = 4}),
-        conv_transpose2d(images, {.filters = 4}), conv_transpose3d(volumes, {.filters = 4, .bias = true}),
-        batch_norm(images, is_training), layer_norm(images), dense(images, {.units = 3}),
+       {conv2d(images, {.features = 4, .bias = true}), conv3d(volumes, {.features = 4}),
+        conv_transpose2d(images, {.features = 4}), conv_transpose3d(volumes, {.features = 4, .bias = true}),
+        batch_norm(images, is_training), layer_norm(images), dense(images, {.features = 3}),
         embedding(tokens, {.vocabulary = 7, .width = 4})}) {
     EXPECT_EQ(y.dtype(), Dtype::bf16) << y.name();
   }
@@ -47,11 +47,11 @@ TEST(MixedPrecision, LayersGiveBf16AndKeepF32Variables) {
 TEST(MixedPrecision, EndsWithItsScopeAndNests) {
   Graph graph;
   const Value x = placeholder(graph, "x", {2, 3});
-  const auto dtype = [&](Value of) { return dense(of, {.units = 3}).dtype(); };
+  const auto dtype = [&](Value of) { return dense(of, {.features = 3}).dtype(); };
   EXPECT_EQ(dtype(x), Dtype::f32);
   {
     const MixedPrecision precision(graph);
-    const Value y = dense(x, {.units = 3});
+    const Value y = dense(x, {.features = 3});
     EXPECT_EQ(y.dtype(), Dtype::bf16);
     {
       const MixedPrecision full(graph, Dtype::f32);
@@ -70,7 +70,7 @@ TEST(MixedPrecision, CastsWhatALayerReadsOnceAndNothingThatIsOfTheDtype) {
   Graph graph;
   const Value x = placeholder(graph, "x", {2, 3});
   const MixedPrecision precision(graph);
-  const Value y = dense(dense(x, {.units = 3, .bias = false}), {.units = 4, .bias = false});
+  const Value y = dense(dense(x, {.features = 3, .bias = false}), {.features = 4, .bias = false});
   std::map<std::string, int> counts;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) ++counts[graph.node(id).op().name];
   EXPECT_EQ(counts["cast"], 3);  // x and two kernels
@@ -82,7 +82,7 @@ TEST(MixedPrecision, GradientsOfVariablesAreF32) {
   const Value x = placeholder(graph, "x", {kDynamic, 6});
   const Value labels = placeholder(graph, "labels", {kDynamic}, Dtype::i32);
   const MixedPrecision precision(graph);
-  const Value logits = dense(relu(layer_norm(dense(x, {.units = 8}))), {.units = 5});
+  const Value logits = dense(relu(layer_norm(dense(x, {.features = 8}))), {.features = 5});
   EXPECT_EQ(logits.dtype(), Dtype::bf16);
   const Value loss = mean(softmax_cross_entropy(logits, labels));
   EXPECT_EQ(loss.type(), (TensorType{Dtype::f32, {}}));

@@ -131,14 +131,14 @@ void build_network(Graph& graph, bool with_groups) {
   for (int layer = 0; layer < 2; ++layer) {
     const auto section = part();
     const auto scope = graph.scope("block");
-    x = relu(batch_norm(conv2d(x, {.filters = 4}), is_training));
+    x = relu(batch_norm(conv2d(x, {.features = 4}), is_training));
   }
   Value loss;
   {
     const auto section = part();
     const Value noise = random_normal(graph, {4});
     x = reduce_mean(x, {.axes = {1, 2}}) + noise;
-    loss = mean(softmax_cross_entropy(dense(x, {.units = 3}), labels));
+    loss = mean(softmax_cross_entropy(dense(x, {.features = 3}), labels));
   }
   minimize(Adam{}, loss);
 }

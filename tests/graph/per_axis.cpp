@@ -56,19 +56,19 @@ TEST(PerAxis, LayersAndOperationsTakeOneNumberOrOneAnAxis) {
   const Value x = placeholder(graph, "x", {2, 8, 8, 3}), x3 = placeholder(graph, "x3", {2, 8, 8, 8, 3});
   const Value w = placeholder(graph, "w", {3, 3, 3, 4}), w3 = placeholder(graph, "w3", {3, 3, 3, 3, 4});
   const auto shape = [](Value value) { return value.shape().text(); };
-  EXPECT_EQ(shape(conv2d(x, {.filters = 4, .kernel = 5, .stride = 2})), "[2,4,4,4]");
-  EXPECT_EQ(shape(conv2d(x, {.filters = 4, .kernel = {1, 3}, .stride = {2, 1}})), "[2,4,8,4]");
-  EXPECT_EQ(shape(conv2d(x, {.filters = 4, .kernel = 3, .padding = 0, .dilation = 2})), "[2,4,4,4]");
+  EXPECT_EQ(shape(conv2d(x, {.features = 4, .kernel = 5, .stride = 2})), "[2,4,4,4]");
+  EXPECT_EQ(shape(conv2d(x, {.features = 4, .kernel = {1, 3}, .stride = {2, 1}})), "[2,4,8,4]");
+  EXPECT_EQ(shape(conv2d(x, {.features = 4, .kernel = 3, .padding = 0, .dilation = 2})), "[2,4,4,4]");
   EXPECT_EQ(shape(conv2d(x, w, {.stride = 2, .padding = 1})), "[2,4,4,4]");
-  EXPECT_EQ(shape(conv3d(x3, {.filters = 4, .kernel = 3, .stride = 2})), "[2,4,4,4,4]");
+  EXPECT_EQ(shape(conv3d(x3, {.features = 4, .kernel = 3, .stride = 2})), "[2,4,4,4,4]");
   EXPECT_EQ(shape(conv3d(x3, w3, {.stride = {1, 2, 4}, .padding = {1, 1, 1}})), "[2,8,4,2,4]");
-  EXPECT_EQ(shape(conv_transpose2d(x, {.filters = 4, .kernel = 2, .stride = 2})), "[2,16,16,4]");
-  EXPECT_EQ(shape(conv_transpose2d(x, {.filters = 4, .stride = 2, .padding = 1, .output_padding = 1})), "[2,16,16,4]");
-  EXPECT_EQ(shape(conv_transpose3d(x3, {.filters = 4, .kernel = 2, .stride = 2})), "[2,16,16,16,4]");
+  EXPECT_EQ(shape(conv_transpose2d(x, {.features = 4, .kernel = 2, .stride = 2})), "[2,16,16,4]");
+  EXPECT_EQ(shape(conv_transpose2d(x, {.features = 4, .stride = 2, .padding = 1, .output_padding = 1})), "[2,16,16,4]");
+  EXPECT_EQ(shape(conv_transpose3d(x3, {.features = 4, .kernel = 2, .stride = 2})), "[2,16,16,16,4]");
   EXPECT_EQ(shape(max_pool2d(x, {.window = 4, .stride = 4})), "[2,2,2,3]");
   EXPECT_EQ(shape(average_pool3d(x3, {.window = 2, .stride = {2, 4, 8}})), "[2,4,2,1,3]");
   // The kernel that a layer makes.
-  (void)conv2d(x, {.filters = 4, .kernel = 5, .name = "five"});
+  (void)conv2d(x, {.features = 4, .kernel = 5, .name = "five"});
   EXPECT_EQ(shape(graph.find("five/kernel").output()), "[5,5,3,4]");
 }
 
@@ -77,15 +77,15 @@ TEST(PerAxis, ErrorsShowTheNumbersOfAllAxes) {
   const Value x = placeholder(graph, "x", {2, 8, 8, 3});
   const auto text = [](const auto& call) { return error_text<Error>(call); };
   const std::pair<std::string, std::string> texts[] = {{text([&] {
-                                                          conv2d(x, {.filters = 4, .stride = {2, 0}});
+                                                          conv2d(x, {.features = 4, .stride = {2, 0}});
                                                         }),
                                                         "stride {2, 0}; wanted 1 or more along each axis"},
                                                        {text([&] {
-                                                          conv2d(x, {.filters = 4, .dilation = {0, 2}});
+                                                          conv2d(x, {.features = 4, .dilation = {0, 2}});
                                                         }),
                                                         "dilation {0, 2}"},
                                                        {text([&] {
-                                                          conv2d(x, {.filters = 4, .kernel = {3, 0}});
+                                                          conv2d(x, {.features = 4, .kernel = {3, 0}});
                                                         }),
                                                         "{3, 0}"},
                                                        {text([&] {

@@ -46,10 +46,10 @@ TEST(Places, AnOperatorSignNamesItsLine) {
 TEST(Places, WhatALayerMakesOrRefusesIsOfTheLayersLine) {
   Graph graph;
   const Value x = placeholder(graph, "x", {2, 3});
-  const Value y = dense(x, {.units = 4});
+  const Value y = dense(x, {.features = 4});
   for (const Value& variable : graph.values(kVariables)) EXPECT_EQ(variable.node().where().text(), here(__LINE__ - 1));
   EXPECT_EQ(y.node().where().text(), here(__LINE__ - 2));
-  const std::string text = error_text<ArgumentError>([&] { (void)dense(x, {.units = 0}); });
+  const std::string text = error_text<ArgumentError>([&] { (void)dense(x, {.features = 0}); });
   EXPECT_NE(text.find(here(__LINE__ - 1)), std::string::npos) << text;
 }
 

@@ -18,11 +18,11 @@ TrainableModel two_layers(Graph& graph, GraphSectionManager& manager) {
   Value x = reshape(images, {-1, 16}), loss;
   {
     auto section = manager.new_section();
-    x = relu(dense(x, {.units = 8}));
+    x = relu(dense(x, {.features = 8}));
   }
   {
     auto section = manager.new_section();
-    loss = mean(softmax_cross_entropy(dense(x, {.units = 3}), labels));
+    loss = mean(softmax_cross_entropy(dense(x, {.features = 3}), labels));
   }
   manager.add_training_ops(Sgd{.learning_rate = 0.1F}, loss);
   manager.prepare_training();

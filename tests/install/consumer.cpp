@@ -34,11 +34,11 @@ std::vector<std::uint32_t> train(bool in_sections) {
   Value x = images, loss;
   {
     auto section = manager.new_section();
-    x = relu(conv2d(x, {.filters = 8}));
+    x = relu(conv2d(x, {.features = 8}));
   }
   {
     auto section = manager.new_section();
-    loss = mean(softmax_cross_entropy(dense(reduce_mean(x, {.axes = {1, 2}}), {.units = 2}), labels));
+    loss = mean(softmax_cross_entropy(dense(reduce_mean(x, {.axes = {1, 2}}), {.features = 2}), labels));
   }
   manager.add_training_ops(Adam{.learning_rate = 5e-2F}, loss);
   manager.prepare_training();

@@ -53,11 +53,11 @@ TEST(Allowed, ATensorThatFarSectionsReadIsKeptOnceAndThePlanListsItWithItsBytes)
   Value skip, y, loss;
   {
     auto section = t.manager.new_section();
-    skip = relu(dense(t.x, {.units = 5}));
+    skip = relu(dense(t.x, {.features = 5}));
   }
   {
     auto section = t.manager.new_section();
-    y = relu(dense(skip, {.units = 5}));
+    y = relu(dense(skip, {.features = 5}));
   }
   {
     auto section = t.manager.new_section();
@@ -87,11 +87,11 @@ TEST(Allowed, ATensorThatIsKeptUnderAnotherNameIsListedToo) {
   Value skip, y, loss;
   {
     auto section = t.manager.new_section();
-    skip = reshape(relu(dense(t.x, {.units = 5})), {40});
+    skip = reshape(relu(dense(t.x, {.features = 5})), {40});
   }
   {
     auto section = t.manager.new_section();
-    y = relu(dense(reshape(skip, {8, 5}), {.units = 5}));
+    y = relu(dense(reshape(skip, {8, 5}), {.features = 5}));
   }
   {
     auto section = t.manager.new_section();
@@ -139,7 +139,7 @@ TEST(Allowed, ARandomOperationOutsideOfAllSectionsIsDrawnOncePerCycle) {
   Value y, loss;
   {
     auto section = t.manager.new_section();
-    y = relu(dense(t.x + noise, {.units = 6}));
+    y = relu(dense(t.x + noise, {.features = 6}));
   }
   {
     auto section = t.manager.new_section();
@@ -157,7 +157,7 @@ TEST(Allowed, ALossOutsideOfAllSections) {
   Value y;
   {
     auto section = t.manager.new_section();
-    y = dense(t.x, {.units = 2});
+    y = dense(t.x, {.features = 2});
   }
   LogLines log;
   t.prepare(mean(y));
@@ -172,7 +172,7 @@ TEST(Allowed, ALossBeforeTheLastSectionNamesTheSectionsWithoutAGradient) {
   Value y, loss;
   {
     auto section = t.manager.new_section("trained");
-    y = dense(t.x, {.units = 2});
+    y = dense(t.x, {.features = 2});
     loss = mean(y);
   }
   const int opened = __LINE__ - 4;
@@ -198,7 +198,7 @@ TEST(Allowed, AnEmptySectionIsWarnedOfAndDroppedFromThePlan) {
   Value y, loss;
   {
     auto section = t.manager.new_section();
-    y = dense(t.x, {.units = 2});
+    y = dense(t.x, {.features = 2});
   }
   const int opened = __LINE__ + 1;
   { auto section = t.manager.new_section("nothing"); }
@@ -224,7 +224,7 @@ TEST(Allowed, AFetchOutsideOfAllSectionsTellsThePassThatEvaluatesIt) {
   Value y, loss;
   {
     auto section = t.manager.new_section();
-    y = dense(t.x, {.units = 2});
+    y = dense(t.x, {.features = 2});
   }
   {
     auto section = t.manager.new_section();

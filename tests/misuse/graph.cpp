@@ -29,7 +29,7 @@ TEST(MisuseGraph, ACycleIsToldWithTheSectionsOfItsNodes) {
   {
     auto section = manager.new_section();
     b = relu(a);
-    loss = mean(dense(b, {.units = 1}));
+    loss = mean(dense(b, {.features = 1}));
   }
   const Value c = relu(b);
   manager.add_training_ops(Sgd{}, loss);
@@ -73,14 +73,14 @@ TEST(MisuseGraph, ARefusedLayerLeavesNoNodeAndNoName) {
   const Value x = placeholder(graph, "x", {2, 3});
   const Initializer wrong = [](const InitializerRequest& r) { return fill(r.graph, {1}, 0); };
   expect_refused<ShapeError>(
-      state_of(graph), [&] { (void)dense(x, {.units = 4, .bias_initializer = wrong}); },
+      state_of(graph), [&] { (void)dense(x, {.features = 4, .bias_initializer = wrong}); },
       "SF-E020 ShapeError: parameter 'bias': the initialiser gave [1]; wanted [4]"
       "\n  where:   " +
           line(__LINE__ - 3));
   Graph fresh;
   const Value same = placeholder(fresh, "x", {2, 3});
-  (void)dense(x, {.units = 4});
-  (void)dense(same, {.units = 4});
+  (void)dense(x, {.features = 4});
+  (void)dense(same, {.features = 4});
   EXPECT_EQ(StateHash().add(graph).value(), StateHash().add(fresh).value());
 }
 
@@ -92,9 +92,9 @@ TEST(MisuseGraph, AnExceptionOfAUsersInitialiserLeavesNothingEither) {
     throw std::runtime_error("the user's own");
   };
   const auto before = state_of(graph)();
-  EXPECT_THROW((void)dense(x, {.units = 4, .bias_initializer = throwing}), std::runtime_error);
+  EXPECT_THROW((void)dense(x, {.features = 4, .bias_initializer = throwing}), std::runtime_error);
   EXPECT_EQ(state_of(graph)(), before);
-  EXPECT_EQ(dense(x, {.units = 4}).name(), "dense/bias_add");
+  EXPECT_EQ(dense(x, {.features = 4}).name(), "dense/bias_add");
 }
 
 TEST(MisuseGraph, WhatIsAddedAllOrNothingIsTakenOutWhole) {
@@ -187,7 +187,7 @@ TEST(MisuseGraph, AVariableThatTheLossDoesNotReachIsNamedAndNoGradientStays) {
 TEST(MisuseGraph, ARefusedOptimiserLeavesNeitherGradientsNorSlots) {
   Graph graph;
   const Value x = placeholder(graph, "x", {2, 3});
-  const Value loss = mean(dense(x, {.units = 2}));
+  const Value loss = mean(dense(x, {.features = 2}));
   const Value rate = fill(graph, {2}, 0.1);
   const auto before = state_of(graph)();
   EXPECT_THROW((void)minimize(Adam{.learning_rate = rate}, loss), ShapeError);

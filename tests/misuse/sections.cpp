@@ -21,7 +21,7 @@ struct Empty {
   /// A section with a loss.
   void add_head() {
     auto section = manager.new_section("head");
-    loss = mean(dense(x, {.units = 1}));
+    loss = mean(dense(x, {.features = 1}));
   }
   void expect_trains() {
     if (manager.training_operations().empty()) manager.add_training_ops(Sgd{}, loss);
@@ -46,7 +46,7 @@ TEST(MisuseSections, NestedSectionsNameBothLines) {
         "\n  where:   " +
             line(__LINE__ - 3) + "\n  earlier: section 0 'outer', " + line(opened) +
             "\n  hint:    end the scope of the first before");
-    t.loss = mean(dense(t.x, {.units = 1}));
+    t.loss = mean(dense(t.x, {.features = 1}));
     EXPECT_EQ(t.loss.node().group(), outer.section().group());
   }
   t.expect_trains();
@@ -56,7 +56,7 @@ TEST(MisuseSections, ASectionThatWasNotClosedIsNamedWithItsLine) {
   Empty t;
   const int opened = __LINE__ + 1;
   std::optional<SectionScope> moved_away(t.manager.new_section("stem"));
-  t.loss = mean(dense(t.x, {.units = 1}));
+  t.loss = mean(dense(t.x, {.features = 1}));
   expect_refused<ArgumentError>(
       t.state, [&] { t.manager.add_training_ops(Sgd{}, t.loss); },
       "SF-E202 ArgumentError: add_training_ops inside section 'stem'"
@@ -149,7 +149,7 @@ TEST(MisuseSections, SectionsInACircleNameBothTensorsAndBothSections) {
   {
     // A reader that is made later, but stamped as the first section's.
     const auto group = t.graph.enter_group(t.manager.section(0).group());
-    t.loss = mean(dense(t.loss, {.units = 1}));
+    t.loss = mean(dense(t.loss, {.features = 1}));
   }
   const int reader = __LINE__ - 2;
   t.manager.add_training_ops(Sgd{}, t.loss);
@@ -176,7 +176,7 @@ TEST(MisuseSections, AnExceptionOfTheUserInASectionMarksIt) {
   const int opened = __LINE__ + 2;
   try {
     auto section = t.manager.new_section("broken");
-    t.loss = mean(dense(t.x, {.units = 1}));
+    t.loss = mean(dense(t.x, {.features = 1}));
     throw std::runtime_error("the user's own");
   } catch (const std::runtime_error&) {
   }
@@ -226,7 +226,7 @@ TEST(MisuseSections, NothingToTrain) {
       "SF-E208 ArgumentError: prepare_training: there is no section"
       "\n  where:   " +
           line(__LINE__ - 3) + "\n  hint:    open one with new_section()");
-  const Value loss = mean(dense(t.x, {.units = 1, .name = "outside"}));
+  const Value loss = mean(dense(t.x, {.features = 1, .name = "outside"}));
   expect_refused<ArgumentError>(
       t.state, [&] { t.manager.add_training_ops(Sgd{}, loss); },
       "SF-E208 ArgumentError: add_training_ops: there is no section"

@@ -94,8 +94,8 @@ TEST(Budget, VariablesThatDoNotFitAreRefusedByInitialize) {
 TEST(Budget, TheFullestStepIsNamedWithItsOperationAndLargestTensors) {
   Graph graph;
   const Value x = placeholder(graph, "x", {kDynamic, 100});
-  const Value small = dense(x, {.units = 2, .name = "small"});
-  const Value large = dense(small, {.units = 5000, .bias = false, .name = "large"});
+  const Value small = dense(x, {.features = 2, .name = "small"});
+  const Value large = dense(small, {.features = 5000, .bias = false, .name = "large"});
   Session session(graph, {.device_memory = kRoomy, .threads = 1});
   const ProgramReport report = session.plan({large}, {{x, Shape{10, 100}}});
   EXPECT_THAT(report.fullest_step, HasSubstr("matmul 'large/matmul'"));

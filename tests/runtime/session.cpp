@@ -173,7 +173,7 @@ TEST(Session, OnlyTrainingCompletesCycles) {
   Graph graph;
   const Value x = placeholder(graph, "x", {2, 2});
   const Value noise = random_normal(graph, {2, 2});
-  const Value loss = mean(dense(x + noise, {.units = 1}));
+  const Value loss = mean(dense(x + noise, {.features = 1}));
   const RunOptions training{.targets = minimize(Sgd{}, loss)};
   const Value counter = variable("counter", fill(graph, {}, 0, Dtype::i64), {.trainable = false});
   const Operation count = assign_add(counter, fill(graph, {}, 1, Dtype::i64));

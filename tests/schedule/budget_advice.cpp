@@ -71,7 +71,7 @@ TEST(BudgetAdvice, VariablesThatNoOperationHasBytesForAreNotToBeKeptOnTheHost) {
 struct Wide {
   Graph graph;
   Value x = placeholder(graph, "x", {kDynamic, 16});
-  Value loss = reduce_mean(dense(x, {.units = 256, .bias = false}));
+  Value loss = reduce_mean(dense(x, {.features = 256, .bias = false}));
   std::vector<Operation> training = minimize(Adam{}, loss);
 };
 

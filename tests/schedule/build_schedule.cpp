@@ -212,7 +212,7 @@ TEST(BuildSchedule, UpdatesComeAsSoonAsNoReaderIsLeft) {
   for (const bool adam : {false, true}) {
     Graph graph;
     const Value x = placeholder(graph, "x", {4, 3});
-    const Value loss = mean(dense(relu(dense(x, {.units = 5})), {.units = 2}));
+    const Value loss = mean(dense(relu(dense(x, {.features = 5})), {.features = 2}));
     const std::vector<Operation> updates = adam ? minimize(Adam{}, loss) : minimize(Sgd{}, loss);
     const HostTensor batch(Dtype::f32, {4, 3});
     const auto list = instructions(graph, {{loss}, updates}, {{x, batch}});

@@ -194,7 +194,7 @@ TEST(LowerInstructions, AReplayReadsItsKeptOutputs) {
 TEST(PrepareKernels, ScratchIsBookedForOneStepOnly) {
   Graph graph;
   const Value x = placeholder(graph, "x", {2, 8, 8, 16});
-  const Value y = relu(conv2d(x, {.filters = 16}));
+  const Value y = relu(conv2d(x, {.features = 16}));
   const Signature signature{.shapes = {{x.node().id(), x.shape()}}, .booleans = {}};
   const ConcreteGraph concrete(graph, signature);
   Schedule schedule = lower_instructions(build_schedule(concrete, {{y}, {}}), concrete, 1);

@@ -18,12 +18,12 @@ TEST(Adversarial, ASecondManagerMayFollowAFirstThatIsGone) {
   {
     GraphSectionManager first(graph);
     auto section = first.new_section();
-    a = mean(dense(x, {.units = 2, .name = "a"}));
+    a = mean(dense(x, {.features = 2, .name = "a"}));
   }
   GraphSectionManager second(graph);
   {
     auto section = second.new_section();
-    b = mean(dense(x, {.units = 2, .name = "b"}));
+    b = mean(dense(x, {.features = 2, .name = "b"}));
   }
   second.add_training_ops(Sgd{.learning_rate = 1.0F}, b, {.variables = {kernel_of(graph, "b")}});
   second.prepare_training();

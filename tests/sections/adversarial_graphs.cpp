@@ -242,7 +242,7 @@ TEST(Adversarial, SectionsThatTheLossDoesNotUseAndSectionsOfConstants) {
                   auto net = std::make_shared<SmallNet>(graph, manager);
                   {
                     auto section = manager.new_section();
-                    const Value unused = conv2d(net->outputs[1], {.filters = 2, .kernel_initializer = zeros()});
+                    const Value unused = conv2d(net->outputs[1], {.features = 2, .kernel_initializer = zeros()});
                     (void)batch_norm(unused, net->is_training);
                   }
                   { auto empty = manager.new_section(); }

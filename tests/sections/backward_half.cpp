@@ -18,12 +18,12 @@ struct Renamed {
     const Value x = placeholder(graph, "x", {2, 4});
     {
       auto section = manager.new_section();
-      border = relu(dense(x, {.units = 4}));
+      border = relu(dense(x, {.features = 4}));
     }
     Value y;
     {
       auto section = manager.new_section();
-      y = relu(dense(border, {.units = 4}));
+      y = relu(dense(border, {.features = 4}));
     }
     {
       auto section = manager.new_section();
@@ -97,18 +97,18 @@ struct Skipping {
     Value skip, x;
     {
       auto section = manager.new_section();
-      x = conv2d(images, {.filters = 16});
+      x = conv2d(images, {.features = 16});
       skip = x * 2.0F;
     }
     {
       auto section = manager.new_section();
-      x = relu(conv2d(x, {.filters = 64, .kernel = {1, 1}}));
-      x = relu(conv2d(x, {.filters = 64, .kernel = {1, 1}}));
-      middle = x = conv2d(x, {.filters = 16, .kernel = {1, 1}});
+      x = relu(conv2d(x, {.features = 64, .kernel = {1, 1}}));
+      x = relu(conv2d(x, {.features = 64, .kernel = {1, 1}}));
+      middle = x = conv2d(x, {.features = 16, .kernel = {1, 1}});
     }
     {
       auto section = manager.new_section();
-      x = conv2d(x + skip, {.filters = 2, .stride = {4, 4}});
+      x = conv2d(x + skip, {.features = 2, .stride = {4, 4}});
       loss = mean(x * x);
     }
     manager.add_training_ops(Sgd{.learning_rate = 1e-3F}, loss, {.sections = std::move(options)});
@@ -226,15 +226,15 @@ struct Settled {
     Value a, b, tripled;
     {
       auto section = manager.new_section();
-      a = dense(x, {.units = 4});
+      a = dense(x, {.features = 4});
     }
     {
       auto section = manager.new_section();
-      b = dense(a, {.units = 4});
+      b = dense(a, {.features = 4});
     }
     {
       auto section = manager.new_section();
-      const Value c = dense(b, {.units = 4});
+      const Value c = dense(b, {.features = 4});
       tripled = sum * 3.0F;
       loss = mean(c * c);
     }

@@ -29,10 +29,10 @@ SmallInputs cut_net(Graph& graph, GraphSectionManager& manager, int layers_per_s
     }
     if (layer == 1) shared = variable("shared", random_normal(graph, {3, 3, 4, 4}, {.stddev = 0.2F}));
     const bool shares = layer == 1 || layer == 4;
-    const Value y = shares ? conv2d(x, shared) : conv2d(x, Conv2dLayerOptions{.filters = 4});
+    const Value y = shares ? conv2d(x, shared) : conv2d(x, Conv2dLayerOptions{.features = 4});
     x = batch_norm(y, in.is_training, {.decay = 0.9F, .relu = true});
   }
-  loss = mean(softmax_cross_entropy(dense(reduce_mean(x, {.axes = {1, 2}}), {.units = 5}), in.labels));
+  loss = mean(softmax_cross_entropy(dense(reduce_mean(x, {.axes = {1, 2}}), {.features = 5}), in.labels));
   return in;
 }
 

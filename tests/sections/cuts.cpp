@@ -78,13 +78,13 @@ TEST(Cuts, PrintLogsOncePerCycleAlsoWhereItIsComputedAgain) {
   Value y, loss;
   {
     auto section = manager.new_section();
-    y = print(relu(dense(x, {.units = 3})), {.label = "first section"});
-    y = relu(dense(y, {.units = 3}));
-    y = relu(dense(y, {.units = 3}));
+    y = print(relu(dense(x, {.features = 3})), {.label = "first section"});
+    y = relu(dense(y, {.features = 3}));
+    y = relu(dense(y, {.features = 3}));
   }
   {
     auto section = manager.new_section();
-    loss = mean(dense(y, {.units = 1}));
+    loss = mean(dense(y, {.features = 1}));
   }
   manager.add_training_ops(Sgd{}, loss);
   manager.prepare_training();

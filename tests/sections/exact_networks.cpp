@@ -27,7 +27,7 @@ namespace {
 /// Source: Shi et al. 2016, the sub-pixel convolution.
 Value upsampled(Value x, std::int64_t filters) {
   const std::int64_t height = x.shape()[1], width = x.shape()[2];
-  const Value packed = conv2d(x, {.filters = 4 * filters, .kernel = {1, 1}});
+  const Value packed = conv2d(x, {.features = 4 * filters, .kernel = {1, 1}});
   const Value parts = reshape(packed, {-1, height, width, 2, 2, filters});
   return reshape(transpose(parts, {0, 1, 3, 2, 4, 5}), {-1, 2 * height, 2 * width, filters});
 }
@@ -50,13 +50,13 @@ TrainingCase unet() {
               auto section = manager.new_section();
               const std::int64_t filters = down[level].shape()[3];
               const Value wider =
-                  level == 1 ? conv_transpose2d(x, {.filters = filters, .stride = {2, 2}}) : upsampled(x, filters);
+                  level == 1 ? conv_transpose2d(x, {.features = filters, .stride = {2, 2}}) : upsampled(x, filters);
               x = conv_norm_relu(concat({wider, down[level]}, -1), in.is_training, filters);
             }
             Value loss;
             {
               auto section = manager.new_section();
-              loss = mean(square(conv2d(x, {.filters = 3, .kernel = {1, 1}, .bias = true}) - in.images));
+              loss = mean(square(conv2d(x, {.features = 3, .kernel = {1, 1}, .bias = true}) - in.images));
             }
             finish(manager, loss);
             return TrainingNet{loss, in.feeds()};
@@ -113,12 +113,12 @@ struct Tokens {
 Value transformer_block(Value x, const Tokens& in) {
   const auto to_rows = [](Value y) { return reshape(y, {-1, kWidth}); };
   const auto to_places = [](Value y) { return reshape(y, {-1, kLength, kWidth}); };
-  const auto projected = [&](Value y) { return to_places(dense(to_rows(y), {.units = kWidth, .bias = false})); };
+  const auto projected = [&](Value y) { return to_places(dense(to_rows(y), {.features = kWidth, .bias = false})); };
   Value y = layer_norm(x);
   const Value weights = softmax(matmul(projected(y), projected(y), {.transpose_b = true}) * 0.4F);
   x = x + projected(matmul(dropout(weights, in.is_training, {.rate = 0.2F}), projected(y)));
-  y = gelu(dense(to_rows(layer_norm(x)), {.units = 2 * kWidth}));
-  return x + to_places(dropout(dense(y, {.units = kWidth}), in.is_training, {.rate = 0.2F}));
+  y = gelu(dense(to_rows(layer_norm(x)), {.features = 2 * kWidth}));
+  return x + to_places(dropout(dense(y, {.features = kWidth}), in.is_training, {.rate = 0.2F}));
 }
 
 TEST(ExactNetworks, TransformerWithTiedEmbeddingsAndDropoutEvaluatedBetweenSteps) {
@@ -179,7 +179,7 @@ TEST(ExactNetworks, MasksAndPreparedInputsAreComputedOutside) {
                   Value logits, loss;
                   {
                     auto section = manager.new_section();
-                    logits = dense(reduce_mean(x, {.axes = {1, 2}}), {.units = kClasses});
+                    logits = dense(reduce_mean(x, {.axes = {1, 2}}), {.features = kClasses});
                   }
                   loss = mean(softmax_cross_entropy(logits, in.labels) * weights);
                   finish(manager, loss);
@@ -236,7 +236,7 @@ TEST(ExactNetworks, BatchNormWithReluInsideAndLayerNorm) {
                   Value x = in.images;
                   for (int i = 0; i < 3; ++i) {
                     auto section = manager.new_section();
-                    x = batch_norm(conv2d(x, {.filters = 4}), in.is_training, {.decay = 0.8F, .relu = true});
+                    x = batch_norm(conv2d(x, {.features = 4}), in.is_training, {.decay = 0.8F, .relu = true});
                     x = layer_norm(x) + x;
                   }
                   const Value loss = head_section(manager, x, in.labels);

@@ -121,7 +121,7 @@ TEST(Exactness, LossAndInputOperationsOutsideOfEverySection) {
                     auto section = manager.new_section();
                     x = conv_norm_relu(x, in.is_training, 6, 2);
                   }
-                  const Value loss = head_loss(relu(conv2d(x, {.filters = 4})), in.labels);
+                  const Value loss = head_loss(relu(conv2d(x, {.features = 4})), in.labels);
                   finish(manager, loss);
                   return TrainingNet{loss, in.feeds()};
                 }});

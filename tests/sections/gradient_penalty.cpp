@@ -26,7 +26,7 @@ TrainingNet penalised_net(Graph& graph, GraphSectionManager& manager) {
   }
   {
     auto section = manager.new_section();
-    x = dropout(gelu(conv2d(x, {.filters = 4})), in.is_training, {.rate = 0.2F});
+    x = dropout(gelu(conv2d(x, {.features = 4})), in.is_training, {.rate = 0.2F});
   }
   {
     auto section = manager.new_section();

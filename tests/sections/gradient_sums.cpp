@@ -89,7 +89,7 @@ TEST(GradientSums, OfGradientsThatOthersHoldTakeNoMemoryOfTheirOwn) {
   Value loss;
   {
     auto section = manager.new_section();
-    const Value a = dense(x, {.units = 64}), b = dense(a, {.units = 64}), c = dense(a, {.units = 64});
+    const Value a = dense(x, {.features = 64}), b = dense(a, {.features = 64}), c = dense(a, {.features = 64});
     const Value first = a + b, second = a + c;
     loss = mean(first) + mean(second);
   }
@@ -235,7 +235,7 @@ TrainingCase sums_of_sums(int section_each) {
               if (i % section_each == 0) section.reset();
               if (i % section_each == 0) section.emplace(manager.new_section());
               const Value sum = all.size() > 1 ? add_n(all) : x;
-              all.push_back(tanh(dense(sum, {.units = 6})));
+              all.push_back(tanh(dense(sum, {.features = 6})));
               if (i == 3) all.push_back(all[1] + all[2]);
             }
             section.reset();

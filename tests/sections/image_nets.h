@@ -39,11 +39,11 @@ struct Inputs {
 };
 
 inline Value conv_norm_relu(Value x, Value is_training, std::int64_t filters, std::int64_t stride = 1) {
-  return relu(batch_norm(conv2d(x, {.filters = filters, .stride = {stride, stride}}), is_training, {.decay = 0.9F}));
+  return relu(batch_norm(conv2d(x, {.features = filters, .stride = {stride, stride}}), is_training, {.decay = 0.9F}));
 }
 
 inline Value head_loss(Value x, Value labels) {
-  return mean(softmax_cross_entropy(dense(reduce_mean(x, {.axes = {1, 2}}), {.units = kClasses}), labels));
+  return mean(softmax_cross_entropy(dense(reduce_mean(x, {.axes = {1, 2}}), {.features = kClasses}), labels));
 }
 
 /// A section of its own for the head.

@@ -70,7 +70,7 @@ TEST(Misuse, EarlierSectionThatReadsFromALaterOneIsRefusedNamingBoth) {
   Value a, loss;
   {
     auto first = manager.new_section();
-    a = dense(x, {.units = 3});
+    a = dense(x, {.features = 3});
   }
   {
     auto second = manager.new_section();
@@ -79,7 +79,7 @@ TEST(Misuse, EarlierSectionThatReadsFromALaterOneIsRefusedNamingBoth) {
   {
     // A reader made later, but stamped as the first section's.
     const auto group = graph.enter_group(manager.section(0).group());
-    loss = mean(dense(a, {.units = 1}));
+    loss = mean(dense(a, {.features = 1}));
   }
   manager.add_training_ops(Sgd{}, loss);
   expect_in(error_text<ArgumentError>([&] { manager.prepare_training(); }),
@@ -93,7 +93,7 @@ TEST(Misuse, ExceptionInsideASectionMarksIt) {
   Value loss;
   try {
     auto section = manager.new_section("broken");
-    loss = mean(dense(x, {.units = 1}));
+    loss = mean(dense(x, {.features = 1}));
     throw std::runtime_error("user");
   } catch (const std::runtime_error&) {
   }

@@ -22,8 +22,8 @@ namespace {
 
 Value residual_block(Value x, Value is_training, std::int64_t filters, std::int64_t stride) {
   const Value straight = conv_norm_relu(x, is_training, filters, stride);
-  const Value y = batch_norm(conv2d(straight, {.filters = filters}), is_training, {.decay = 0.9F});
-  const Value shortcut = conv2d(x, {.filters = filters, .kernel = {1, 1}, .stride = {stride, stride}});
+  const Value y = batch_norm(conv2d(straight, {.features = filters}), is_training, {.decay = 0.9F});
+  const Value shortcut = conv2d(x, {.features = filters, .kernel = {1, 1}, .stride = {stride, stride}});
   return relu(y + shortcut);
 }
 

@@ -153,15 +153,15 @@ TEST(Policies, ASectionHasOptionsOfItsOwnAndTheOthersTheDefault) {
   Value a, b, loss;
   {
     auto section = manager.new_section("stem", {.borders = BorderPolicy::host});
-    a = relu(conv2d(in.images, {.filters = 4}));
+    a = relu(conv2d(in.images, {.features = 4}));
   }
   {
     auto section = manager.new_section("body");
-    b = relu(conv2d(a, {.filters = 4}));
+    b = relu(conv2d(a, {.features = 4}));
   }
   {
     auto section = manager.new_section();
-    loss = mean(softmax_cross_entropy(dense(reduce_mean(b, {.axes = {1, 2}}), {.units = 5}), in.labels));
+    loss = mean(softmax_cross_entropy(dense(reduce_mean(b, {.axes = {1, 2}}), {.features = 5}), in.labels));
   }
   manager.add_training_ops(Sgd{}, loss, {.sections = {.borders = BorderPolicy::keep}});
   manager.prepare_training();
@@ -273,13 +273,13 @@ TEST(Policies, ANameOfAnotherSectionIsRefused) {
   Value a, loss;
   {
     auto section = manager.new_section();
-    a = relu(conv2d(in.images, {.filters = 2}));
+    a = relu(conv2d(in.images, {.features = 2}));
   }
   {
     SectionOptions options;
     options.tensors = {{"conv2d", BorderPolicy::host}};
     auto section = manager.new_section("second", options);
-    loss = mean(softmax_cross_entropy(dense(reduce_mean(a, {.axes = {1, 2}}), {.units = 5}), in.labels));
+    loss = mean(softmax_cross_entropy(dense(reduce_mean(a, {.axes = {1, 2}}), {.features = 5}), in.labels));
   }
   manager.add_training_ops(Sgd{}, loss);
   EXPECT_THAT(error_text<ArgumentError>([&] { manager.prepare_training(); }), HasSubstr("'second'"));

@@ -257,7 +257,7 @@ TEST(HalvesOfTwoSessions, ThatOfAnotherManagerIsRefused) {
   Value loss;
   {
     auto section = second.new_section();
-    loss = mean(dense(net.outputs[0], {.units = 1}));
+    loss = mean(dense(net.outputs[0], {.features = 1}));
   }
   const std::vector<Value> all = graph.values(kTrainableVariables);
   second.add_training_ops(Sgd{}, loss, {.variables = {all.begin() + known, all.end()}});
@@ -272,7 +272,7 @@ TEST(HalvesOfTwoSessions, ThatOfAnotherManagerIsRefused) {
 TEST(HalvesOfChangingGraphs, AHalfOutlivesACallThatFailsAndIsRefusedWhenItsNodesAreGone) {
   SmallTraining t;
   (void)t.manager.run_forward(*t.session, {t.net.loss}, t.net.feeds());
-  EXPECT_THROW((void)dense(t.net.images, {.units = -1}), Error);
+  EXPECT_THROW((void)dense(t.net.images, {.features = -1}), Error);
   EXPECT_THROW(t.graph.all_or_nothing([&] {
     (void)relu(t.net.logits);
     throw std::runtime_error("not meant");

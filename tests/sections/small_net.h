@@ -37,13 +37,13 @@ struct SmallNet : SmallInputs {
     Value x = images;
     for (int k = 0; k < 3; ++k) {
       auto section = manager.new_section();
-      convolved.push_back(conv2d(x, {.filters = 4}));
+      convolved.push_back(conv2d(x, {.features = 4}));
       // A detour that only leads to what is computed from it.
       x = relu(batch_norm(convolved.back(), is_training, {.decay = 0.9F}) * 1.5F);
       outputs.push_back(x);
     }
     auto section = manager.new_section();
-    logits = dense(reduce_mean(x, {.axes = {1, 2}}), {.units = 5});
+    logits = dense(reduce_mean(x, {.axes = {1, 2}}), {.features = 5});
     loss = mean(softmax_cross_entropy(logits, labels));
   }
 

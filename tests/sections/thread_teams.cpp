@@ -38,7 +38,7 @@ struct Trained {
     Value x = images;
     for (int k = 0; k < 2; ++k) {
       auto section = manager.new_section();
-      x = relu(conv2d(x, {.filters = 32}));
+      x = relu(conv2d(x, {.features = 32}));
       if (k == 1) loss = mean(x * x);
     }
     manager.add_training_ops(Sgd{.learning_rate = 1e-2F}, loss);

@@ -32,11 +32,11 @@ struct TwoLayers {
   TwoLayers(std::int64_t batch, BorderPolicy borders) : rows(Dtype::f32, {batch, 64}), classes(Dtype::i32, {batch}) {
     {
       auto section = manager.new_section();
-      first = tanh(dense(x, {.units = 64}));
+      first = tanh(dense(x, {.features = 64}));
     }
     {
       auto section = manager.new_section();
-      loss = mean(softmax_cross_entropy(tanh(dense(first, {.units = 64})), labels));
+      loss = mean(softmax_cross_entropy(tanh(dense(first, {.features = 64})), labels));
     }
     manager.add_training_ops(Sgd{}, loss, {.sections = {.borders = borders}});
     manager.prepare_training();

@@ -103,7 +103,7 @@ Value logits_of(const TrainingSpec& spec, const ModelBuilder& model, Value x) {
   if (spec.ties_head && model.table.valid() && model.table.shape() == tied) {
     return matmul(x, model.table, {.transpose_b = true});
   }
-  return dense(x, {.units = ModelBuilder::kClasses, .name = "logits"});
+  return dense(x, {.features = ModelBuilder::kClasses, .name = "logits"});
 }
 
 Value head_loss(const TrainingSpec& spec, const ModelBuilder& model, Value mask, Value x) {

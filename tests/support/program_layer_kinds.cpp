@@ -52,9 +52,9 @@ Value halve(ModelBuilder& model, const LayerSpec& layer, Value x) {
   const bool image = x.shape().rank() == 4;
   switch (layer.option % 3) {
     case 0:
-      return relu(dense(x, {.units = layer.size}));
+      return relu(dense(x, {.features = layer.size}));
     case 1:
-      return image ? conv2d(x, {.filters = layer.size}) : tanh(dense(x, {.units = layer.size, .bias = false}));
+      return image ? conv2d(x, {.features = layer.size}) : tanh(dense(x, {.features = layer.size, .bias = false}));
     default:
       return image ? batch_norm(x, model.is_training, {.decay = 0.8F, .relu = true}) : layer_norm(x);
   }

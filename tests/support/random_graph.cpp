@@ -60,7 +60,7 @@ class Builder {
       return decorate(matmul(x, shared_kernel({x.shape()[1], x.shape()[1]})));
     }
     note("dense");
-    return decorate(dense(x, {.units = uniform(3, 9), .bias = chance(70)}));
+    return decorate(dense(x, {.features = uniform(3, 9), .bias = chance(70)}));
   }
 
   /// What may follow the main operation of any layer.
@@ -94,7 +94,7 @@ class Builder {
     const std::int64_t stride = x.shape()[1] >= 4 && chance(25) ? 2 : 1;
     const std::int64_t side = chance(70) ? 3 : 1;
     const Conv2dLayerOptions options{
-        .filters = uniform(2, 5), .kernel = {side, side}, .stride = {stride, stride}, .bias = chance(30)};
+        .features = uniform(2, 5), .kernel = {side, side}, .stride = {stride, stride}, .bias = chance(30)};
     return conv2d(x, options);
   }
 
@@ -135,7 +135,7 @@ class Builder {
 
   void add_loss(Value x) {
     if (x.shape().rank() == 4) x = to_rows(x);
-    model_.logits = dense(x, {.units = kClasses, .name = "logits"});
+    model_.logits = dense(x, {.features = kClasses, .name = "logits"});
     model_.loss = mean(softmax_cross_entropy(model_.logits, model_.labels));
     if (!scales_.empty() && chance(50)) {
       note("penalty");

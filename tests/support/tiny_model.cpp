@@ -20,12 +20,12 @@ TrainableModel build_tiny(Graph& graph, GraphSectionManager& manager, int num_se
   SectionCutter sections(manager);
   Value x = images;
   for (int block = 0; block < 2; ++block) {
-    const Value first = relu(batch_norm(conv2d(x, {.filters = 8}), is_training, {.decay = 0.9F}));
-    const Value second = relu(batch_norm(conv2d(first, {.filters = 8}), is_training, {.decay = 0.9F}));
+    const Value first = relu(batch_norm(conv2d(x, {.features = 8}), is_training, {.decay = 0.9F}));
+    const Value second = relu(batch_norm(conv2d(first, {.features = 8}), is_training, {.decay = 0.9F}));
     x = first + second;
     if (block < num_sections - 1) sections.cut();
   }
-  const Value logits = dense(reduce_mean(x, {.axes = {1, 2}}), {.units = 4});
+  const Value logits = dense(reduce_mean(x, {.axes = {1, 2}}), {.features = 4});
   const Value loss = mean(softmax_cross_entropy(logits, labels));
   sections.end();
   manager.add_training_ops(optimizer, loss, {.sections = {.borders = BorderPolicy::keep}});

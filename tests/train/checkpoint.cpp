@@ -268,8 +268,9 @@ struct WithDropout {
   Graph graph;
   Value x = placeholder(graph, "x", {8, 16});
   Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
-  RunOptions training{.targets = minimize(Adam{.learning_rate = 1e-1F},
-                                          mean(dense(dropout(x, is_training, {.rate = 0.5F}), {.units = 3}) * 2.0F))};
+  RunOptions training{.targets =
+                          minimize(Adam{.learning_rate = 1e-1F},
+                                   mean(dense(dropout(x, is_training, {.rate = 0.5F}), {.features = 3}) * 2.0F))};
   HostTensor data = [] {
     HostTensor ones(Dtype::f32, {8, 16});
     for (float& value : ones.values<float>()) value = 1;
