@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # From a fresh Debian/Ubuntu machine to a green test run.
 # Usage: scripts/test.sh [--all] [release|clang|cuda|asan|tsan ...]
-# Presets are those of CMakePresets.json; release if none is named. Tests of the label `long`, thousands of random
-# programs that take hours, are left out; --all runs them too.
+# Presets are those of CMakePresets.json; release if none is named. Tests of the label `long`, random programs and fine
+# grids that take hours, are left out; --all runs them too.
 # Where nvcc is found the CUDA folders are built too, for one kind of GPU, or those that CUDAARCHS names.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -34,8 +34,13 @@ TEST_P(RandomCuts, TrainToTheBytesOfTheWholeGraph) {
     if (report) ADD_FAILURE() << report->text();
   }
 }
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomCuts, ::testing::Range<std::uint64_t>(1, kSeeds + 1, kSeedsOfATest),
-                         [](const auto& info) { return "From" + std::to_string(info.param); });
+std::string first_seed(const ::testing::TestParamInfo<std::uint64_t>& info) {
+  return "From" + std::to_string(info.param);
+}
+// MoreSeeds is of the label `long` (tests/CMakeLists.txt).
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomCuts, ::testing::Range<std::uint64_t>(1, 61, kSeedsOfATest), first_seed);
+INSTANTIATE_TEST_SUITE_P(MoreSeeds, RandomCuts, ::testing::Range<std::uint64_t>(61, kSeeds + 1, kSeedsOfATest),
+                         first_seed);
 
 // ---- The models are what they should be.
 
