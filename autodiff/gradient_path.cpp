@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "graph/op_def.h"
+
 namespace sectionflow {
 namespace {
 

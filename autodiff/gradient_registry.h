@@ -6,9 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 /// What a gradient rule sees: one node, the gradients of its outputs, and which input gradients are wanted.
 struct GradientRequest {
@@ -42,11 +43,11 @@ struct GradientEntry {
   bool is_zero() const { return rule == nullptr; }
 };
 
+/// What is known of the derivatives of ops, by name.
 class GradientRegistry {
  public:
-  void add(const std::string& op, GradientRule rule, GradientTraits traits = {}) {
-    entries_[op] = {.rule = std::move(rule), .traits = std::move(traits)};
-  }
+  /// Throws: ArgumentError (SF-E013) for a rule that is none.
+  void add(const std::string& op, GradientRule rule, GradientTraits traits = {});
   /// The op's outputs do not change with its inputs, or only in steps: its derivative is zero by nature.
   void add_zero(const std::string& op) { entries_[op] = {}; }
   /// The op is never differentiated: "gradients through `op` 'name': `why`".
@@ -57,19 +58,17 @@ class GradientRegistry {
     return found == entries_.end() ? nullptr : &found->second;
   }
   const std::map<std::string, GradientEntry>& all() const { return entries_; }
+  /// Moves all entries of `other` here, which has none of these names.
+  void take(GradientRegistry& other) noexcept { entries_.merge(other.entries_); }
 
  private:
   std::map<std::string, GradientEntry> entries_;
 };
 
+/// The rules of every family of the library, and of those that were registered (extend/register_family.h).
 const GradientRegistry& gradient_registry();
 
 /// gradients() (autodiff/gradients.h) by other rules than those of gradient_registry().
 std::vector<Value> gradients_by(const GradientRegistry& registry, Value loss, const std::vector<Value>& variables);
-
-// One function a family, in autodiff/gradients/<family>.cpp.
-#define SF_OP_FAMILY(family) void add_##family##_gradients(GradientRegistry& registry);
-#include "graph/op_list.inc"
-#undef SF_OP_FAMILY
 
 }  // namespace sectionflow

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/nodes/arithmetic.h"
 #include "graph/ops/arithmetic.h"
-#include "graph/ops/cast.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow {
 namespace {

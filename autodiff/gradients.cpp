@@ -7,6 +7,7 @@
 #include "autodiff/gradient_path.h"
 #include "autodiff/gradient_registry.h"
 #include "autodiff/gradient_sums.h"
+#include "graph/op_def.h"
 #include "graph/ops/basic.h"
 
 namespace sectionflow {

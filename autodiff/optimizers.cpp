@@ -3,9 +3,10 @@
 #include <cmath>
 #include <set>
 
+#include "graph/nodes/reduce.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/global_norm.h"
+#include "graph/ops/reduce.h"
 #include "graph/ops/update.h"
 
 namespace sectionflow {
@@ -176,6 +177,8 @@ std::vector<Operation> apply_gradients(const Optimizer& optimizer, const std::ve
     return graph.build_at(where, [&] {
       const auto phase = graph.enter_phase(Phase::training);
       const auto outside = graph.enter_group(kNoGroup);
+      // Slots and counters are the optimiser's, also where a scope of shared variables is open.
+      const auto alone = graph.enter_shared(nullptr);
       const auto operations =
           std::visit([&](const auto& chosen) { return apply(chosen, gradients, graph); }, optimizer);
       for (Operation operation : operations) graph.add_to_collection(kTrainingOperations, operation);

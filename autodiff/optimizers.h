@@ -92,7 +92,8 @@ std::vector<GradientAndVariable> compute_gradients(Value loss, std::vector<Value
 std::vector<Operation> apply_gradients(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients,
                                        Where where = Where::here());
 
-/// compute_gradients and apply_gradients in one.
+/// compute_gradients and apply_gradients in one, for training the whole graph: the operations are targets of
+/// Session::run. Cycles over sections run what GraphSectionManager::add_training_ops adds, and nothing of this.
 std::vector<Operation> minimize(const Optimizer& optimizer, Value loss, std::vector<Value> variables = {},
                                 Where where = Where::here());
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "base/check_path.h"
 #include "base/error.h"
+#include "base/whole_file.h"
 
 namespace sectionflow {
 namespace {

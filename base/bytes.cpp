@@ -53,20 +53,27 @@ std::size_t parse_bytes(const std::string& text) {
   for (char c : text.substr(digits)) {
     if (c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
-  if (unit.empty()) unit.push_back('b');
+  const bool is_bare = unit.empty();
+  if (is_bare) unit.push_back('b');
   const auto* known = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& u) { return u.name == unit; });
   if (known == kUnits.end()) refuse(text);
+  const auto checked = [&](std::size_t bytes) {
+    SF_CHECK(!is_bare || bytes == 0 || bytes >= 1_KiB, ArgumentError, "'", text, "' would be ", bytes,
+             bytes == 1 ? " byte" : " bytes", "; wanted a unit with so small a number",
+             hint("did you mean ", text, "MiB or ", text, "GiB? ", text, "B says that it is bytes"));
+    return bytes;
+  };
   // Whole numbers go through integers: a double would lose bytes above 2^53.
   if (number.find('.') == std::string::npos) {
     std::size_t product = 0;
     const auto whole = std::stoull(number.size() > 19 ? "0" : number);
     if (number.size() > 19 || __builtin_mul_overflow(whole, static_cast<std::size_t>(known->bytes), &product))
       refuse(text);
-    return product;
+    return checked(product);
   }
   const double bytes = std::floor(std::stod(number) * known->bytes);
   if (!(bytes < 0x1p63)) refuse(text);
-  return static_cast<std::size_t>(bytes);
+  return checked(static_cast<std::size_t>(bytes));
 }
 
 }  // namespace sectionflow

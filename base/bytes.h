@@ -37,7 +37,8 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t alignment = kBuffe
 std::string bytes_text(std::size_t bytes);
 
 /// Reads "512MiB", "1.5 GiB", "4096", "4096B", "64KiB" (units: B, KiB, MiB, GiB, TiB; case matters not).
-/// Throws: ArgumentError for anything else, decimal units (MB) included, saying what is accepted.
+/// Throws: ArgumentError for anything else, decimal units (MB) included, saying what is accepted. A number of 1 to 1023
+/// without a unit is refused: it is seldom meant to be bytes, and "45B" says that it is.
 std::size_t parse_bytes(const std::string& text);
 
 }  // namespace sectionflow

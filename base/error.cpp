@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace sectionflow {
 namespace {
@@ -62,6 +63,17 @@ void Error::add_fact(std::string_view name, std::string_view fact) {
   if (fact.empty() || !this->fact(name).empty()) return;
   facts_.push_back({std::string(name), std::string(fact)});
   text_ = whole_text(code_, type_, message_, facts_);
+}
+
+bool Where::known() const {
+  // The folder in which both libstdc++ and libc++ are installed.
+  return file != nullptr && std::string_view(file).find("/include/c++/") == std::string_view::npos;
+}
+
+std::string Where::text() const {
+  if (!known()) return {};
+  const std::string_view path = file;
+  return std::string(path.substr(path.find_last_of('/') + 1)) + ":" + std::to_string(line);
 }
 
 }  // namespace sectionflow

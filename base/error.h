@@ -8,9 +8,21 @@
 
 #include "base/error_code.h"
 #include "base/export.h"
-#include "base/where.h"
 
 namespace SF_API sectionflow {
+
+/// A line of source, for error texts. As the default of a last parameter, `Where where = Where::here()`, it is the line
+/// of the call. Where the standard library makes the call, as std::make_unique and std::optional::emplace do for a
+/// constructor, that line is nobody's: it counts as not known. Give Where::here() yourself there.
+struct Where {
+  const char* file = nullptr;
+  int line = 0;
+
+  static constexpr Where here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
+  bool known() const;
+  /// "model.cpp:84", without folders; empty where it is not known.
+  std::string text() const;
+};
 
 /// All parts streamed into one string. Throws: std::bad_alloc; a text is whole or it is not there.
 template <class... Parts>

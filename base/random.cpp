@@ -1,7 +1,6 @@
 #include "base/random.h"
 
-#include "base/box_muller.h"
-#include "base/philox.h"
+#include "base/random_formulas.h"
 
 namespace sectionflow {
 

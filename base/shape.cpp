@@ -36,9 +36,13 @@ std::string Shape::text() const {
   std::string result = "[";
   for (std::size_t i = 0; i < dims_.size(); ++i) {
     if (i > 0) result += ',';
-    result += dims_[i] == kDynamic ? "?" : std::to_string(dims_[i]);
+    result += dim_text(dims_[i]);
   }
   return result + "]";
+}
+
+std::string dim_text(std::int64_t dim) {
+  return dim == kDynamic ? "?" : std::to_string(dim);
 }
 
 std::ostream& operator<<(std::ostream& stream, const Shape& shape) {
@@ -60,7 +64,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, const std::string& where)
     const std::int64_t dim_a = i <= a.rank() ? a[-i] : 1;
     const std::int64_t dim_b = i <= b.rank() ? b[-i] : 1;
     SF_CHECK(dim_a == dim_b || dim_a == 1 || dim_b == 1, ShapeError, where, ": shapes ", a, " and ", b,
-             " do not broadcast: dimension ", -i, " is ", dim_a, " against ", dim_b, ", wanted equal or 1");
+             " do not broadcast: dimension ", -i, " is ", dim_text(dim_a), " against ", dim_text(dim_b),
+             ", wanted equal or 1");
     dims[rank - i] = dim_a == 1 ? dim_b : dim_a;
   }
   return Shape(std::move(dims));

@@ -44,6 +44,9 @@ class Shape {
   std::vector<std::int64_t> dims_;
 };
 
+/// A dimension as Shape::text writes it: "?" while it is unknown.
+std::string dim_text(std::int64_t dim);
+
 /// As text: "[32,28,28,1]", with ? for unknown dimensions.
 std::ostream& operator<<(std::ostream& stream, const Shape& shape);
 

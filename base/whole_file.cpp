@@ -11,7 +11,6 @@
 
 #include "base/atomic_file.h"
 #include "base/bytes.h"
-#include "base/check_path.h"
 #include "base/error.h"
 
 namespace sectionflow {
@@ -66,14 +65,42 @@ void write_whole_file(const std::filesystem::path& path, std::string_view bytes,
   file.commit();
 }
 
-void write_whole_file_in(const std::filesystem::path& folder, const std::string& name, std::string_view bytes,
-                         const std::string& what) {
-  if (!folder.empty()) check_path(folder, what);
+namespace {
+
+void make_folder(const std::filesystem::path& folder, const std::string& what) {
+  if (folder.empty()) return;
+  check_path(folder, what);
   std::error_code failed;
-  if (!folder.empty()) std::filesystem::create_directories(folder, failed);
+  std::filesystem::create_directories(folder, failed);
   SF_CHECK(!failed, DataError, what, ": the folder '", folder.string(), "' cannot be made (", failed.message(), ")",
            hint("choose another folder, in which this process may write"));
+}
+
+}  // namespace
+
+void write_whole_file_in(const std::filesystem::path& folder, const std::string& name, std::string_view bytes,
+                         const std::string& what) {
+  make_folder(folder, what);
   write_whole_file(folder / name, bytes, what);
+}
+
+void check_path(const std::filesystem::path& path, const std::string& what) {
+  const std::string& text = path.native();
+  SF_CHECK(!text.empty(), DataError, what, ": '': the name of the file is empty", hint("give it a name"));
+  const std::size_t zero = text.find('\0');
+  // The byte itself would end the error's text.
+  SF_CHECK(zero == std::string::npos, DataError, what, ": '", text.substr(0, zero), "\\0",
+           zero == std::string::npos ? "" : text.substr(zero + 1).c_str(), "': byte ", zero,
+           " of the name is zero, where the system would end it", hint("choose a name without it"));
+}
+
+void check_writable(const std::filesystem::path& path, const std::string& what) {
+  const AtomicFile probe(path, what);
+}
+
+void check_writable_in(const std::filesystem::path& folder, const std::string& name, const std::string& what) {
+  make_folder(folder, what);
+  check_writable(folder / name, what);
 }
 
 }  // namespace sectionflow

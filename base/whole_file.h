@@ -19,4 +19,13 @@ void write_whole_file(const std::filesystem::path& path, std::string_view bytes,
 void write_whole_file_in(const std::filesystem::path& folder, const std::string& name, std::string_view bytes,
                          const std::string& what);
 
+/// For all that opens files: the system ends a path at its first byte of zero, and would take another file than the
+/// one that is meant. Throws: DataError, which `what` begins, for such a path and for an empty one.
+void check_path(const std::filesystem::path& path, const std::string& what);
+
+/// Fail at once where a file of that name could not be written later; nothing is left but the folder, which is made.
+/// Throws: DataError.
+void check_writable(const std::filesystem::path& path, const std::string& what);
+void check_writable_in(const std::filesystem::path& folder, const std::string& name, const std::string& what);
+
 }  // namespace sectionflow

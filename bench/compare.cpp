@@ -4,11 +4,13 @@
 #include "compare/compare.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 
 #include "base/whole_file.h"
 #include "bench/zoo_arguments.h"
+#include "examples/models/command_line.h"
 #include "sectionflow.h"
 
 namespace {
@@ -107,12 +109,14 @@ LargestSizes largest_batches(const Arguments& arguments, const SessionOptions& s
 /// A U-Net halves its images four times, so their sides are multiples of 16; other networks take such sides too.
 constexpr std::int64_t kSideUnit = 16, kLongestSide = 4096;
 
+ZooArguments zoo_of_side(const Arguments& arguments, std::int64_t side) {
+  ZooArguments zoo = arguments.zoo;
+  zoo.options.image = side;
+  return zoo;
+}
+
 LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& session, const MachineProfile& profile) {
-  const auto zoo_at = [&](std::int64_t side) {
-    ZooArguments zoo = arguments.zoo;
-    zoo.options.image = side;
-    return zoo;
-  };
+  const auto zoo_at = [&](std::int64_t side) { return zoo_of_side(arguments, side); };
   LargestOptions search = search_of("side", session);
   search.is_batch = false;
   search.start = std::max(kSideUnit, arguments.zoo.options.image / kSideUnit * kSideUnit);
@@ -125,13 +129,30 @@ LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& ses
   return find_largest_sizes(search);
 }
 
-int run(const Arguments& arguments) {
+/// What would only show after training is refused before it.
+void check(const Arguments& arguments) {
   SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
   const bool searches = arguments.max_batch || arguments.max_side;
   SF_CHECK(!searches || !arguments.device_memory.empty(), ArgumentError,
            "--max-batch and --max-side look for what fits a budget; say which by --device-memory");
-  // A name that is none is told before anything is measured.
   (void)strategies_of(arguments, arguments.zoo, {});
+  if (arguments.max_side) {
+    try {
+      (void)model_of(zoo_of_side(arguments, kSideUnit), {});
+    } catch (Error& error) {
+      error.add_fact("hint", "--max-side wants a model whose images have a side to choose, such as resnet50");
+      throw;
+    }
+  }
+  if (!arguments.json.empty()) check_writable(arguments.json, "--json");
+  if (!arguments.report.empty()) check_writable_in(arguments.report, "index.html", "--report");
+  if (!arguments.profile.empty() && !std::filesystem::exists(arguments.profile)) {
+    check_writable(arguments.profile, "--profile");
+  }
+}
+
+int run(const Arguments& arguments) {
+  check(arguments);
   const ZooModel model = model_of(arguments.zoo, {});
   CompareOptions options{.model = arguments.zoo.model, .steps = arguments.steps};
   // Eight different batches, gone round.
@@ -165,12 +186,16 @@ void add_options(CLI::App& app, Arguments& arguments) {
   add_device_arguments(app, arguments.device);
   app.add_option("--device-memory", arguments.device_memory,
                  "budget of each: a size, as in 512MiB, or a share, as in 50%, of the whole graph's transient peak, "
-                 "with its variables on top; all of the device if absent");
+                 "with its variables on top; all of the device if absent")
+      ->check(size_argument(true));
   app.add_option("--host-memory", arguments.host_memory,
-                 "budget of host memory for what is offloaded; all of it if absent");
-  app.add_option("--disk", arguments.disk, "size of the swap file; nothing is offloaded to disk if absent");
+                 "budget of host memory for what is offloaded, as in 1GiB; all of it if absent")
+      ->check(size_argument());
+  app.add_option("--disk", arguments.disk, "size of the swap file, as in 1GiB; nothing is offloaded to disk if absent")
+      ->check(size_argument());
   app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made");
-  app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB");
+  app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB")
+      ->check(size_argument());
   app.add_option(
       "--profile", arguments.profile,
       "a file with this machine's speeds, for planners that ask; measured and written where there is none yet; "

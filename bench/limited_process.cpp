@@ -12,6 +12,7 @@
 #include <iostream>
 
 #include "bench/zoo_arguments.h"
+#include "examples/models/command_line.h"
 #include "sectionflow.h"
 
 namespace {
@@ -155,10 +156,16 @@ int main(int argc, char** argv) {
   app.add_option("--batch", arguments.batch, "examples in a batch")->capture_default_str();
   app.add_option("--steps", arguments.steps, "training steps")->capture_default_str();
   app.add_option("--cut", arguments.cut, "sections of the limited process: 1, 2, 4 or blocks")->capture_default_str();
-  app.add_option("--address-space", arguments.address_space, "of the limited process")->capture_default_str();
-  app.add_option("--device-memory", arguments.device_memory, "its budget of device memory")->capture_default_str();
-  app.add_option("--host-memory", arguments.host_memory, "its budget of host memory")->capture_default_str();
-  app.add_option("--disk", arguments.disk, "the size of its swap file")->capture_default_str();
+  app.add_option("--address-space", arguments.address_space, "of the limited process, as in 1536MiB")
+      ->check(size_argument())
+      ->capture_default_str();
+  app.add_option("--device-memory", arguments.device_memory, "its budget of device memory")
+      ->check(size_argument())
+      ->capture_default_str();
+  app.add_option("--host-memory", arguments.host_memory, "its budget of host memory")
+      ->check(size_argument())
+      ->capture_default_str();
+  app.add_option("--disk", arguments.disk, "the size of its swap file")->check(size_argument())->capture_default_str();
   app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is; empty: the system's folder");
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
   return sectionflow::run_program(app, argc, argv, [&] { return run(arguments); });

@@ -4,13 +4,14 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "examples/models/command_line.h"
 #include "examples/models/device_named.h"
 
 namespace sectionflow {
 
 int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run) {
   start_logging(argv[0]);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = read_arguments(app, argc, argv)) return *status;
   try {
     return run();
   } catch (const Error& error) {

@@ -19,7 +19,8 @@ void add_device_arguments(CLI::App& app, DeviceArguments& arguments);
 /// Throws: ArgumentError for a name that is none, and where options of a GPU are asked of the CPU.
 DeviceSpec device_of(const DeviceArguments& arguments);
 
-/// Reads the command line and runs. An error of ours goes to the error stream, with exit status 2.
+/// Reads the command line and runs. What the command line has wrong, and an error of ours, go to the error stream, with
+/// exit status 2.
 int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run);
 
 }  // namespace sectionflow

@@ -7,6 +7,8 @@
 #include <cstdio>
 
 #include "bench/zoo_arguments.h"
+#include "examples/models/command_line.h"
+#include "runtime/engine.h"
 #include "sectionflow.h"
 #include "swap/simulate.h"
 
@@ -17,8 +19,7 @@ using namespace sectionflow;
 struct Arguments {
   ZooArguments zoo;
   std::int64_t batch = 32;
-  std::string device_memory, host_memory, disk = "0B", profile;
-  double link_gigabytes = 0;
+  std::string device_memory, host_memory, disk, link, profile;
   bool copy_threads = false, nominal = false;
   int threads = 0, steps = 5;
 };
@@ -60,7 +61,7 @@ int run(const Arguments& arguments) {
                           .host_memory = bytes(arguments.host_memory),
                           .disk = bytes(arguments.disk),
                           .copy_threads = arguments.copy_threads,
-                          .link_bandwidth = arguments.link_gigabytes * 1e9,
+                          .link_bandwidth = static_cast<double>(bytes(arguments.link)),
                           .threads = arguments.threads});
   session.initialize();
   const ProgramReport whole = session.plan({built.loss}, types_of(feeds), targets);
@@ -93,7 +94,7 @@ int run(const Arguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   session.run(built.loss, feeds, targets);
   const double traced_ms = milliseconds_since(begin);
-  check_simulation(session.whole_program({built.loss}, types_of(feeds), targets), trace, traced_ms);
+  check_simulation(engine(session).whole_program({built.loss}, types_of(feeds), targets), trace, traced_ms);
   return 0;
 }
 
@@ -101,19 +102,24 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app("Predicted and measured time of a training step that swaps");
+  CLI::App app("Predicted and measured time of a training step that swaps.");
   add_zoo_arguments(app, arguments.zoo);
-  app.add_option("--batch", arguments.batch);
-  app.add_option("--device-memory", arguments.device_memory, "as in 512MiB; all of the machine where absent");
-  app.add_option("--host-memory", arguments.host_memory);
-  app.add_option("--disk", arguments.disk);
-  app.add_option("--link", arguments.link_gigabytes, "gigabytes a second and direction; 0: unlimited");
-  app.add_flag("--copy-threads", arguments.copy_threads);
+  app.add_option("--batch", arguments.batch, "examples in a batch")->capture_default_str();
+  app.add_option("--device-memory", arguments.device_memory, "budget, as in 512MiB; all of the machine if absent")
+      ->check(size_argument());
+  app.add_option("--host-memory", arguments.host_memory,
+                 "budget of host memory for what is offloaded, as in 1GiB; all of it if absent")
+      ->check(size_argument());
+  app.add_option("--disk", arguments.disk, "size of the swap file, as in 1GiB; nothing is offloaded to disk if absent")
+      ->check(size_argument());
+  app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB")
+      ->check(size_argument());
+  app.add_flag("--copy-threads", arguments.copy_threads, "copies by threads of their own, beside the compute team");
   app.add_flag("--nominal", arguments.nominal, "plan by the nominal profile instead of a measured one");
   app.add_option(
       "--profile", arguments.profile,
       "a file with this machine's speeds; measured and written where there is none yet, only measured if absent");
-  app.add_option("--threads", arguments.threads);
-  app.add_option("--steps", arguments.steps);
+  app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
+  app.add_option("--steps", arguments.steps, "timed steps")->capture_default_str();
   return sectionflow::run_program(app, argc, argv, [&] { return run(arguments); });
 }

@@ -18,6 +18,8 @@
 #include "bench/median.h"
 #include "bench/zoo_arguments.h"
 #include "data/safetensors.h"
+#include "examples/models/command_line.h"
+#include "graph/op_def.h"
 #include "sectionflow.h"
 
 namespace {
@@ -221,7 +223,8 @@ int main(int argc, char** argv) {
   app.add_option("--steps", arguments.steps, "train this many steps and print medians; 0: take commands")
       ->check(CLI::Range(0, 1000000000));
   add_device_arguments(app, arguments.device);
-  app.add_option("--device-memory", arguments.device_memory, "budget, as in 512MiB; all of the device if absent");
+  app.add_option("--device-memory", arguments.device_memory, "budget, as in 512MiB; all of the device if absent")
+      ->check(size_argument());
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
   app.add_option("--seed", arguments.seed, "of data and initial values")->capture_default_str();
   return sectionflow::run_program(app, argc, argv, [&] {

@@ -1,7 +1,8 @@
-# libsectionflow and libsectionflow_compare for other people's builds, static and shared, and what `cmake --install` puts
-# beside them: the headers that sectionflow.h and compare/compare.h reach, a CMake package, files of pkg-config. The
-# libraries are made of the objects of the folders. What belongs to comparing alone is install component
-# sectionflow_compare.
+# libsectionflow, libsectionflow_compare and libsectionflow_op_case for other people's builds, static and shared, and what
+# `cmake --install` puts beside them: the headers that sectionflow.h, sectionflow_ops.h, compare/compare.h and
+# op_case/op_case.h reach, a CMake package, files of pkg-config, pages and examples. The libraries are made of the objects
+# of the folders. What belongs to comparing alone is install component sectionflow_compare, to op cases alone
+# sectionflow_op_case.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -92,6 +93,7 @@ endif()
 foreach(kind IN ITEMS static shared)
   if(TARGET sectionflow_${kind})
     sf_add_library(sectionflow_compare ${kind} FOLDERS compare NEEDS sectionflow)
+    sf_add_library(sectionflow_op_case ${kind} FOLDERS op_case NEEDS sectionflow)
   endif()
 endforeach()
 
@@ -99,15 +101,17 @@ endforeach()
 if(BUILD_SHARED_LIBS AND SECTIONFLOW_SHARED)
   add_library(sectionflow::sectionflow ALIAS sectionflow_shared)
   add_library(sectionflow::compare ALIAS sectionflow_compare_shared)
+  add_library(sectionflow::op_case ALIAS sectionflow_op_case_shared)
 else()
   add_library(sectionflow::sectionflow ALIAS sectionflow)
   add_library(sectionflow::compare ALIAS sectionflow_compare)
+  add_library(sectionflow::op_case ALIAS sectionflow_op_case)
 endif()
 
-# sf_public_headers(<variable> <header>): it and every header of ours that it includes, directly or not.
-function(sf_public_headers variable header)
-  set(found ${header})
-  set(todo ${header})
+# sf_public_headers(<variable> <header>...): they and every header of ours that they include, directly or not.
+function(sf_public_headers variable)
+  set(found ${ARGN})
+  set(todo ${ARGN})
   while(todo)
     list(POP_FRONT todo header)
     file(STRINGS ${PROJECT_SOURCE_DIR}/${header} lines REGEX "^#include \"")
@@ -125,9 +129,11 @@ function(sf_public_headers variable header)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${watched})
   set(${variable} ${found} PARENT_SCOPE)
 endfunction()
-sf_public_headers(SECTIONFLOW_PUBLIC_HEADERS sectionflow.h)
+sf_public_headers(SECTIONFLOW_PUBLIC_HEADERS sectionflow.h sectionflow_ops.h)
 sf_public_headers(SECTIONFLOW_COMPARE_HEADERS compare/compare.h)
+sf_public_headers(SECTIONFLOW_OP_CASE_HEADERS op_case/op_case.h)
 list(REMOVE_ITEM SECTIONFLOW_COMPARE_HEADERS ${SECTIONFLOW_PUBLIC_HEADERS})
+list(REMOVE_ITEM SECTIONFLOW_OP_CASE_HEADERS ${SECTIONFLOW_PUBLIC_HEADERS})
 
 if(NOT SECTIONFLOW_INSTALL)
   return()
@@ -143,6 +149,7 @@ function(sf_install_headers component)
 endfunction()
 sf_install_headers(development ${SECTIONFLOW_PUBLIC_HEADERS})
 sf_install_headers(sectionflow_compare ${SECTIONFLOW_COMPARE_HEADERS})
+sf_install_headers(sectionflow_op_case ${SECTIONFLOW_OP_CASE_HEADERS})
 
 # The static library is linked to the oneDNN that it was compiled for, or a later one of that major version.
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" SF_ONEDNN_VERSION "${OneDNN_VERSION}")
@@ -183,9 +190,18 @@ foreach(folder IN ITEMS LIBDIR INCLUDEDIR)
 endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/sectionflow.pc.in ${sf_generated}/sectionflow.pc @ONLY)
 install(FILES ${sf_generated}/sectionflow.pc DESTINATION ${sf_pkgconfig_folder} COMPONENT development)
-configure_file(${PROJECT_SOURCE_DIR}/cmake/sectionflow_compare.pc.in ${sf_generated}/sectionflow_compare.pc @ONLY)
-install(FILES ${sf_generated}/sectionflow_compare.pc DESTINATION ${sf_pkgconfig_folder} COMPONENT sectionflow_compare)
+foreach(part IN ITEMS compare op_case)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/sectionflow_${part}.pc.in ${sf_generated}/sectionflow_${part}.pc @ONLY)
+  install(FILES ${sf_generated}/sectionflow_${part}.pc DESTINATION ${sf_pkgconfig_folder}
+          COMPONENT sectionflow_${part})
+endforeach()
 
-if(EXISTS ${PROJECT_SOURCE_DIR}/LICENSE)
-  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
-endif()
+# Pages and programs to read. The examples have a project of their own for the package.
+set(sf_doc_folder ${CMAKE_INSTALL_DATAROOTDIR}/doc/sectionflow)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${sf_doc_folder} COMPONENT runtime)
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${sf_doc_folder}
+        COMPONENT documentation)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${sf_doc_folder}/docs COMPONENT documentation
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/sectionflow
+        COMPONENT documentation PATTERN "03_mnist_sections.cpp" EXCLUDE)

@@ -88,7 +88,7 @@ std::unique_ptr<Runner> prepare(const Strategy& strategy, const CompareOptions& 
     runner->result.misfit = no_variables;
   }
   if (runner->result.fits) runner->initial.variables = read_variables(session);
-  if (!runner->result.fits) runner->result.timeline = timeline_of(*session.latest_program(), session.graph());
+  if (!runner->result.fits) runner->result.timeline = timeline_of(session);
   return runner;
 }
 
@@ -138,7 +138,7 @@ void run_traced(Runner& runner, const Batch& batch) {
   runner.state.losses.push_back(runner.contender->step(batch));
   session.set_trace(nullptr);
   runner.result.swaps = swap_times(trace.events());
-  runner.result.timeline = timeline_of(*session.latest_program(), session.graph(), &trace);
+  runner.result.timeline = timeline_of(session, &trace);
 }
 
 void judge(Runner& runner, const Runner& measure) {

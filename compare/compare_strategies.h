@@ -13,7 +13,7 @@
 #include "compare/strategy.h"
 #include "data/batch_loader.h"
 #include "runtime/session.h"
-#include "runtime/swap_statistics.h"
+#include "runtime/trace.h"
 #include "sections/graph_section_manager.h"
 
 namespace SF_API sectionflow {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "runtime/engine.h"
 
 namespace sectionflow {
 namespace {
@@ -198,7 +199,12 @@ std::size_t Sample::device_bytes() const {
   return std::accumulate(device.begin(), device.end(), std::size_t{0});
 }
 
-MemoryTimeline timeline_of(const Program& program, const Graph& graph, const Trace* trace) {
+MemoryTimeline timeline_of(const Session& session, const Trace* trace) {
+  const Program* latest = engine(session).latest_program();
+  SF_CHECK(latest != nullptr, ArgumentError, "timeline_of: the session has no program that it planned or ran last",
+           hint("call its plan() or run() first"));
+  const Program& program = *latest;
+  const Graph& graph = session.graph();
   MemoryTimeline timeline;
   timeline.timed = trace != nullptr;
   timeline.device_peak_bytes = program.report.planned_peak_bytes;

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "base/export.h"
+#include "runtime/session.h"
 #include "runtime/trace.h"
-#include "schedule/program.h"
+#include "schedule/step_kind.h"
 
 namespace SF_API sectionflow {
 
@@ -45,10 +46,11 @@ struct MemoryTimeline {
   std::size_t host_peak_bytes = 0, disk_peak_bytes = 0;
 };
 
-/// How full memory is in the course of `program`: with a trace of one of its cycles as it was measured, without as
-/// planned, step by step. A stay begins with the first step that touches its bytes and ends with the last.
-/// Throws: InternalError for a trace of something else.
-MemoryTimeline timeline_of(const Program& program, const Graph& graph, const Trace* trace = nullptr);
+/// How full memory is in the course of the program that the session planned or ran last: with a trace of one of its
+/// cycles as it was measured, without as planned, step by step. A stay begins with the first step that touches its
+/// bytes and ends with the last. Throws: ArgumentError for a session that has planned and run nothing; InternalError
+/// for a trace of something else.
+MemoryTimeline timeline_of(const Session& session, const Trace* trace = nullptr);
 
 /// The samples in at most `columns` equal stretches of time, each where device memory is fullest in it; host and disk
 /// where they are. Peaks stay what they are, at any width. Every column has a sample.

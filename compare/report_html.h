@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "base/error.h"
 #include "base/export.h"
-#include "base/where.h"
 #include "compare/compare_strategies.h"
 
 namespace SF_API sectionflow {

@@ -38,7 +38,8 @@ std::array<fs::path, 4> find_files(const fs::path& folder) {
     }
   }
   SF_CHECK(missing.empty(), DataError, "load_mnist: the folder '", folder.string(), "' lacks ", missing,
-           "; install the package dataset-fashion-mnist (", kFashionMnistFolder, ") or run with `--data synthetic`");
+           hint("install the package dataset-fashion-mnist, which puts them into ", kFashionMnistFolder,
+                ", or take images that synthetic_mnist() draws"));
   return paths;
 }
 

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <string>
 
+#include "base/error.h"
 #include "base/export.h"
 #include "base/host_tensor.h"
-#include "base/where.h"
 
 namespace SF_API sectionflow {
 

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <vector>
 
-#include "base/check_path.h"
+#include "base/whole_file.h"
 
 namespace sectionflow {
 namespace {

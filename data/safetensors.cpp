@@ -12,7 +12,7 @@
 
 #include "base/atomic_file.h"
 #include "base/bytes.h"
-#include "base/check_path.h"
+#include "base/whole_file.h"
 #include "data/safetensors_header.h"
 #include "data/tensor_hashes.h"
 
@@ -32,11 +32,12 @@ class FileReader {
   FileReader(const std::filesystem::path& path, const std::string& where) : where_(where) {
     // Without O_NONBLOCK the opening of a pipe that nobody writes would wait for ever.
     descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    SF_CHECK(descriptor_ >= 0, DataError, where_, "cannot be opened (", std::strerror(errno), ")");
+    SF_CHECK(descriptor_ >= 0, DataError, where_, "cannot be opened (", std::strerror(errno), ")",
+             hint("is the path right, and may this process read it?"));
     struct stat status {};
     const bool is_file = fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
     if (!is_file) close(descriptor_);
-    SF_CHECK(is_file, DataError, where_, "is not a file");
+    SF_CHECK(is_file, DataError, where_, "is no file, but a folder, device or pipe", hint("is the path right?"));
     num_bytes_ = static_cast<std::uint64_t>(status.st_size);
   }
   FileReader(const FileReader&) = delete;

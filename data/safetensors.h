@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/host_tensor.h"
-#include "base/tensor_view.h"
 
 namespace sectionflow {
 

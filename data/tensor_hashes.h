@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "base/tensor_view.h"
+#include "base/host_tensor.h"
 #include "data/safetensors.h"
 
 namespace sectionflow {

@@ -3,8 +3,8 @@
 #include <map>
 #include <string>
 
+#include "base/error.h"
 #include "base/export.h"
-#include "base/where.h"
 
 namespace SF_API sectionflow {
 

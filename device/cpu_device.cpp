@@ -9,10 +9,9 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "device/compute_team.h"
 #include "device/mapped_memory.h"
+#include "device/onednn.h"
 #include "device/parallel.h"
-#include "device/primitive_cache.h"
 
 namespace sectionflow {
 namespace {

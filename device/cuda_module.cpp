@@ -27,7 +27,8 @@ std::string own_folder() {
 
 /// Where the shared object may lie: what the user says, beside the program, where the build left it, the loader's path.
 std::vector<std::string> library_places() {
-  if (const char* path = std::getenv("SECTIONFLOW_CUDA_LIBRARY")) return {path};
+  // An empty name would open the program itself.
+  if (const char* path = std::getenv("SECTIONFLOW_CUDA_LIBRARY"); path != nullptr && *path != '\0') return {path};
   std::vector<std::string> places;
   if (const std::string folder = own_folder(); !folder.empty()) places.push_back(folder + kLibrary);
 #if defined(SF_CUDA_BUILD_LIBRARY)

@@ -36,6 +36,13 @@ class MemoryLimit {
   double share_ = kNoShare;
 };
 
+/// Hard limits of a session's tiers, in bytes.
+struct TierBudgets {
+  std::size_t device = 0;  ///< variables included
+  std::size_t host = 0;
+  std::size_t disk = 0;
+};
+
 inline namespace literals {
 /// 90_percent of what is free.
 constexpr MemoryLimit operator""_percent(unsigned long long percent) {

@@ -1,6 +1,7 @@
 #include "device/onednn.h"
 
 #include <algorithm>
+#include <oneapi/dnnl/dnnl.hpp>
 
 #include "base/error.h"
 
@@ -11,7 +12,6 @@
 #else
 #error "oneDNN of another major version than 2 and 3: how its primitives are described must be written here first"
 #endif
-
 namespace sectionflow {
 namespace {
 
@@ -20,35 +20,6 @@ const dnnl::engine& engine_of_process() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;
 }
-
-}  // namespace
-
-OneDnn::OneDnn() try : engine(engine_of_process()), stream(engine) {
-} catch (const dnnl::error& error) {
-  throw DeviceError(error_text_of("cpu: oneDNN gives no stream: ", error.what(),
-                                  hint("is there memory left? ONEDNN_VERBOSE=1 has oneDNN tell more")));
-}
-
-dnnl::memory::desc image_layout(const Shape& shape, bool channels_last) {
-  using tag = dnnl::memory::format_tag;
-  const bool is_flat = shape.rank() == 4;
-  dnnl::memory::dims dims = shape.dims();
-  if (channels_last) std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
-  const tag format = channels_last ? (is_flat ? tag::nhwc : tag::ndhwc) : (is_flat ? tag::nchw : tag::ncdhw);
-  return {dims, dnnl::memory::data_type::f32, format};
-}
-
-dnnl::primitive_attr user_scratchpad() {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attributes;
-}
-
-bool is_jit(std::string_view name) {
-  return name.starts_with("jit") || name.starts_with("brg") || name.starts_with("brdgmm");
-}
-
-namespace {
 
 template <class Description>
 bool find(Description& description, WantedImplementation is_wanted) {
@@ -81,18 +52,6 @@ auto describe(const OneDnn& onednn, WantedImplementation is_wanted, const Words&
 #endif
 }
 
-}  // namespace
-
-dnnl::convolution_forward::primitive_desc describe_convolution(const OneDnn& onednn, const OneDnnConvolution& wanted,
-                                                               WantedImplementation is_wanted) {
-  return describe<dnnl::convolution_forward>(onednn, is_wanted, [&wanted](const auto& say) {
-    return say(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, wanted.x, wanted.weights,
-               wanted.y, wanted.stride, wanted.dilation, wanted.before, wanted.after);
-  });
-}
-
-namespace {
-
 template <class Primitive>
 auto describe_backward(const OneDnn& onednn, const OneDnnConvolution& wanted,
                        const dnnl::convolution_forward::primitive_desc& forward, WantedImplementation is_wanted) {
@@ -103,7 +62,44 @@ auto describe_backward(const OneDnn& onednn, const OneDnnConvolution& wanted,
   return describe<Primitive>(onednn, is_wanted, words, forward);
 }
 
+/// What oneDNN takes by itself.
+constexpr int kLibraryCapacity = 1024;
+constexpr int kCapacity = 256;
+
 }  // namespace
+
+OneDnn::OneDnn() try : engine(engine_of_process()), stream(engine) {
+} catch (const dnnl::error& error) {
+  throw DeviceError(error_text_of("cpu: oneDNN gives no stream: ", error.what(),
+                                  hint("is there memory left? ONEDNN_VERBOSE=1 has oneDNN tell more")));
+}
+
+dnnl::memory::desc image_layout(const Shape& shape, bool channels_last) {
+  using tag = dnnl::memory::format_tag;
+  const bool is_flat = shape.rank() == 4;
+  dnnl::memory::dims dims = shape.dims();
+  if (channels_last) std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
+  const tag format = channels_last ? (is_flat ? tag::nhwc : tag::ndhwc) : (is_flat ? tag::nchw : tag::ncdhw);
+  return {dims, dnnl::memory::data_type::f32, format};
+}
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+bool is_jit(std::string_view name) {
+  return name.starts_with("jit") || name.starts_with("brg") || name.starts_with("brdgmm");
+}
+
+dnnl::convolution_forward::primitive_desc describe_convolution(const OneDnn& onednn, const OneDnnConvolution& wanted,
+                                                               WantedImplementation is_wanted) {
+  return describe<dnnl::convolution_forward>(onednn, is_wanted, [&wanted](const auto& say) {
+    return say(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, wanted.x, wanted.weights,
+               wanted.y, wanted.stride, wanted.dilation, wanted.before, wanted.after);
+  });
+}
 
 dnnl::convolution_backward_data::primitive_desc describe_backward_data(
     const OneDnn& onednn, const OneDnnConvolution& wanted, const dnnl::convolution_forward::primitive_desc& forward,
@@ -121,6 +117,10 @@ dnnl::matmul::primitive_desc describe_matmul(const OneDnn& onednn, const dnnl::m
                                              const dnnl::memory::desc& b, const dnnl::memory::desc& y,
                                              WantedImplementation is_wanted) {
   return describe<dnnl::matmul>(onednn, is_wanted, [&](const auto& say) { return say(a, b, y); });
+}
+
+void bound_primitive_cache() {
+  if (dnnl::get_primitive_cache_capacity() == kLibraryCapacity) dnnl::set_primitive_cache_capacity(kCapacity);
 }
 
 }  // namespace sectionflow

@@ -4,10 +4,13 @@
 #include <iostream>
 #include <vector>
 
+#include "examples/no_arguments.h"
 #include "sectionflow.h"
 
-int main() {
+int main(int argc, char** argv) {
   using namespace sectionflow;
+  if (const auto status = answer_arguments(argc, argv, "Fits a straight line to noisy points: the smallest program."))
+    return *status;
   start_logging("01_linear_regression");
 
   // Points of y = 3 x - 1 with a little noise that repeats.

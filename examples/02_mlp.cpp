@@ -2,10 +2,13 @@
 
 #include <iostream>
 
+#include "examples/no_arguments.h"
 #include "sectionflow.h"
 
-int main() {
+int main(int argc, char** argv) {
   using namespace sectionflow;
+  if (const auto status = answer_arguments(argc, argv, "Trains a multi-layer perceptron on synthetic images."))
+    return *status;
   start_logging("02_mlp");
   const TrainTest data = synthetic_mnist({.train_size = 4000, .test_size = 500});
 

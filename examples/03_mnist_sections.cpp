@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "base/atomic_file.h"
+#include "base/whole_file.h"
 #include "compare/compare.h"
+#include "examples/models/command_line.h"
 #include "examples/models/device_named.h"
 #include "examples/models/mnist_resnet.h"
 #include "sectionflow.h"
@@ -53,12 +55,6 @@ MnistResnetOptions model_options(const Arguments& arguments) {
 
 TrainTest load_data(const Arguments& arguments) {
   return arguments.data == "synthetic" ? synthetic_mnist({.seed = arguments.seed}) : load_mnist(arguments.data);
-}
-
-/// Fails before training rather than after it when a result could not be written.
-void check_writable(const std::string& path, const char* option) {
-  if (path.empty()) return;
-  const AtomicFile probe(path, option);
 }
 
 // ---- What is printed before training.
@@ -206,8 +202,8 @@ int run(const Arguments& arguments) {
   GraphSectionManager manager(graph);
   const MnistResnet net = build_mnist_resnet(graph, manager, model_options(arguments));
   Session session(graph, options);
-  check_writable(arguments.save_initial, "--save-initial");
-  check_writable(arguments.save, "--save");
+  if (!arguments.save_initial.empty()) check_writable(arguments.save_initial, "--save-initial");
+  if (!arguments.save.empty()) check_writable(arguments.save, "--save");
   const TrainTest data = load_data(arguments);
   const std::int64_t images = data.train.images.shape()[0];
   SF_CHECK(arguments.batch <= images, ArgumentError, "--batch ", arguments.batch, ": '", data.train.name, "' has ",
@@ -248,7 +244,8 @@ void add_options(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--device", arguments.device, kDeviceHelp)->capture_default_str();
   app.add_option("--device-memory", arguments.device_memory,
-                 "hard budget, as in 512MiB; all of the machine's memory if absent");
+                 "hard budget, as in 512MiB; all of the machine's memory if absent")
+      ->check(size_argument());
   app.add_option("--data", arguments.data, "folder with the four MNIST files (IDX, gzipped or not), or 'synthetic'")
       ->capture_default_str();
   app.add_option("--seed", arguments.seed, "of initial values and of the order of images")->capture_default_str();
@@ -274,7 +271,7 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a residual network on MNIST-like images, section by section, in a hard memory budget.");
   Arguments arguments;
   add_options(app, arguments);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = read_arguments(app, argc, argv)) return *status;
   try {
     return run(arguments);
   } catch (const sectionflow::Error& error) {

@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "examples/no_arguments.h"
 #include "sectionflow.h"
 
 namespace {
@@ -40,6 +41,7 @@ Picture draw(std::uint32_t step) {
   return picture;
 }
 
+// The batch norms are told by hand whether they train, in every run; graph.training() would need no feed.
 struct Net {
   Value image, mask, is_training, loss{}, accuracy{};
 };
@@ -87,7 +89,10 @@ Net build(Graph& graph, GraphSectionManager& manager) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto status =
+          answer_arguments(argc, argv, "Trains a U-Net in sections, under a budget that the whole graph exceeds."))
+    return *status;
   start_logging("04_unet");
   Graph graph;
   GraphSectionManager manager(graph);

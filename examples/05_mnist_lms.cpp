@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "compare/compare.h"
+#include "examples/models/command_line.h"
 #include "examples/models/mnist_deep.h"
 #include "sectionflow.h"
 
@@ -164,7 +165,8 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--seed", arguments.seed, "of initial values and of the order of images")->capture_default_str();
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
   app.add_option("--device-memory", arguments.device_memory,
-                 "hard budget, as in 128MiB, of the session and of the search; all of the machine if absent");
+                 "hard budget, as in 128MiB, of the session and of the search; all of the machine if absent")
+      ->check(size_argument());
   app.add_flag("--no-lms", arguments.no_lms, "train without swapping");
   LmsOptions& lms = arguments.lms;
   app.add_option("--swapout_threshold", lms.swapout_threshold, "swap edges over more levels; -1: find it")
@@ -188,7 +190,7 @@ int main(int argc, char** argv) {
   CLI::App app("Trains the tutorial's MNIST network with Large Model Support.");
   Arguments arguments;
   add_options(app, arguments);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = read_arguments(app, argc, argv)) return *status;
   arguments.lms.batch_size = arguments.batch;
   try {
     if (!arguments.device_memory.empty()) arguments.lms.device_memory = parse_bytes(arguments.device_memory);

@@ -86,12 +86,18 @@ const OpDef& known_op(std::string_view name) {
   std::vector<std::string> names;
   for (const auto& [of_op, definition] : known) names.push_back(of_op);
   const auto nearest = nearest_spelling(std::string(name), names);
-  throw ArgumentError(error_text_of("there is no op '", name, "'",
-                                    hint(nearest ? text_of("did you mean '", *nearest, "'?")
-                                                 : std::string("graph/ops has a header for each family of ops"))));
+  throw ArgumentError(error_text_of(
+      "there is no op '", name, "'",
+      hint(nearest                                    ? text_of("did you mean '", *nearest, "'?")
+           : name.find('.') != std::string_view::npos ? std::string("register its family first, by register_family")
+                                                      : std::string("graph/ops has a header for each family of ops"))));
 }
 
 }  // namespace
+
+std::string Node::label() const {
+  return op_->name + " '" + name_ + "'";
+}
 
 std::string Node::place() const {
   return graph_->place(group_, where_);
@@ -115,7 +121,7 @@ std::string Value::name() const {
 }
 bool operator<(const Value& a, const Value& b) {
   const auto key = [](const Value& value) {
-    return std::tuple(value.node().id(), value.output_, reinterpret_cast<std::uintptr_t>(value.node_));
+    return std::tuple(value.node().id(), value.output(), reinterpret_cast<std::uintptr_t>(&value.node()));
   };
   return key(a) < key(b);
 }
@@ -150,6 +156,8 @@ std::unique_ptr<Node> Graph::make_node(std::string_view op, std::vector<Value>& 
     input_types.push_back(input.type());
   }
   check_call(*node->op_, node->label(), inputs, node->options_);
+  SF_CHECK(training_flag_ == nullptr || !is_training_flag(*node), ArgumentError, node->label(),
+           ": the graph has a training flag already, '", training_flag_->name(), "'", hint("take graph.training()"));
   node->output_types_ = node->op_->infer({node->label(), input_types, node->options_});
   node->inputs_ = std::move(inputs);
   return node;
@@ -176,6 +184,7 @@ Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any o
   }
   Node& added = *nodes_.back();
   ++next_serial_;
+  if (is_training_flag(added)) training_flag_ = &added;
   if (added.op_->recompute == Recompute::seeded) {
     added.random_ordinal_ =
         phase_ == Phase::model ? next_model_ordinal_++ : kTrainingOrdinals + next_training_ordinal_++;
@@ -196,6 +205,16 @@ Node& Graph::find(std::string_view name) const {
   const auto nearest = nearest_spelling(std::string(name), names);
   throw ArgumentError(
       text_of("the graph has no node '", name, "'", nearest ? "; did you mean '" + *nearest + "'?" : std::string()));
+}
+
+Value Graph::training(Where where) {
+  if (training_flag_ == nullptr) {
+    // It belongs to no section and to no phase, whoever is the first to ask.
+    const GraphScope group = enter_group(kNoGroup), phase = enter_phase(Phase::model);
+    add_node("placeholder", {}, PlaceholderOptions{.type = {Dtype::boolean, {}}, .training_flag = true}, "/training",
+             where);
+  }
+  return training_flag_->output();
 }
 
 GraphScope Graph::scope(std::string_view name) {
@@ -243,6 +262,12 @@ GraphScope Graph::enter_phase(Phase phase) {
 GraphScope Graph::enter_layer_dtype(Dtype dtype) {
   GraphScope scope([this, previous = layer_dtype_] { layer_dtype_ = previous; });
   layer_dtype_ = dtype;
+  return scope;
+}
+
+GraphScope Graph::enter_shared(SharedEntry* entry) {
+  GraphScope scope([this, previous = shared_entry_] { shared_entry_ = previous; });
+  shared_entry_ = entry;
   return scope;
 }
 

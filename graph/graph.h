@@ -17,6 +17,10 @@
 #include "graph/node.h"
 #include "graph/value.h"
 
+namespace sectionflow {
+class SharedEntry;  // inner: not exported
+}
+
 namespace SF_API sectionflow {
 
 // Names of the collections that SectionFlow itself fills; users may add to these and to their own.
@@ -131,8 +135,18 @@ class Graph {
   /// The node of that name. Throws: ArgumentError with the nearest spelling.
   Node& find(std::string_view name) const;
 
+  /// Whether a run trains, as a value: a boolean [] placeholder called 'training', outside of all groups, which is made
+  /// when it is first asked for. No run has to feed it: it is true in a run that applies updates (that executes any of
+  /// kTrainingOperations: a cycle, its halves) and false in any other, gradients alone included. A feed says otherwise.
+  /// Layers that are not told `is_training` go by it.
+  Value training(Where where = Where::here());
+  /// The same where it has been made; nullptr where nobody has asked for it.
+  const Node* training_flag() const { return training_flag_; }
+
   /// Opens a name scope below the current one; a name that is taken gets a number: "block", "block_1", ...
   [[nodiscard]] GraphScope scope(std::string_view name);
+  /// What the names of nodes made here begin with: "" or "block/".
+  const std::string& scope_prefix() const { return scope_prefix_; }
   /// The full names of all scopes that were opened, in that order.
   std::vector<std::string> scope_names() const;
   /// The full name that a node called `name` would get here: below the open scope, or, where `name` begins with '/',
@@ -151,12 +165,17 @@ class Graph {
   [[nodiscard]] GraphScope enter_layer_dtype(Dtype dtype);
   /// That dtype; none where layers compute in that of their input.
   std::optional<Dtype> layer_dtype() const { return layer_dtype_; }
+  /// Variables made from here on are those of `entry`, an open scope of SharedVariables; nullptr: of their own.
+  [[nodiscard]] GraphScope enter_shared(SharedEntry* entry);
+  SharedEntry* shared_entry() const { return shared_entry_; }
   /// The place in the user's source that nodes made from here on come from; within another place it changes nothing.
   [[nodiscard]] GraphScope enter_place(Where where);
 
   /// Claims the graph for the sections of one manager, made at `where`, until the scope ends.
   /// Throws: ArgumentError (SF-E200) while another has it, naming both places.
   [[nodiscard]] GraphScope claim_sections(Where where);
+  /// Whether a manager has it now.
+  bool has_section_manager() const { return sections_claimed_; }
 
   /// Throws: ArgumentError for what does not belong to this graph.
   void add_to_collection(std::string_view collection, Value value);
@@ -239,6 +258,8 @@ class Graph {
   std::map<std::string, std::vector<CollectionEntry<Value>>, std::less<>> value_collections_;
   std::map<std::string, std::vector<CollectionEntry<Operation>>, std::less<>> operation_collections_;
   int num_collection_entries_ = 0;
+  Node* training_flag_ = nullptr;
+  SharedEntry* shared_entry_ = nullptr;
   Where sections_claimed_at_{};
   bool sections_claimed_ = false;
   OneAtATime one_at_a_time_;

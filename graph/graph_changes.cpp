@@ -41,6 +41,9 @@ void Graph::roll_back(const Mark& before) noexcept {
   drop_entries(operation_collections_);
   num_collection_entries_ = before.num_collection_entries;
   std::erase_if(scope_names_, [&](const auto& name) { return name.second >= before.num_scope_names; });
+  if (training_flag_ != nullptr && static_cast<std::size_t>(training_flag_->id()) >= before.num_nodes) {
+    training_flag_ = nullptr;
+  }
   const bool names_return = nodes_.size() > before.num_nodes;
   for (; nodes_.size() > before.num_nodes; nodes_.pop_back()) by_name_.erase(by_name_.find(nodes_.back()->name_));
   if (names_return) free_name_number_.clear();

@@ -120,12 +120,23 @@ class GraphReader {
     return values;
   }
 
+  const OpDef& known_op(const JsonItem& item) const {
+    const std::string& name = item.text();
+    const bool is_from_outside = name.find('.') != std::string::npos;
+    if (is_from_outside && !op_registry().all().contains(name)) {
+      item.refuse(
+          error_text_of("got the op '", name, "', which this program has not registered",
+                        hint("call register_family with the family of '", name, "' before the graph is loaded")));
+    }
+    return op_registry().at(ops_[item.one_of(ops_, "op")]);
+  }
+
   void add_node(const JsonItem& item) {
     item.check_members(kNodeMembers);
     const std::string name = item.member("name").text();
     const std::string root_name = "/" + name;
     if (graph_.unique_name(root_name) != name) item.member("name").refuse("another node has this name");
-    const OpDef& op = op_registry().at(ops_[item.member("op").one_of(ops_, "op")]);
+    const OpDef& op = known_op(item.member("op"));
     const auto phase =
         item.has("phase") ? static_cast<Phase>(item.member("phase").one_of(kPhases, "phase")) : Phase::model;
     const auto in_group = graph_.enter_group(group(item));

@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/export.h"
-#include "base/where.h"
 #include "graph/graph.h"
 
 namespace SF_API sectionflow {

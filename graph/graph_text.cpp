@@ -6,6 +6,7 @@
 #include "graph/graph_file_format.h"
 #include "graph/json_elements.h"
 #include "graph/json_item.h"
+#include "graph/json_members.h"
 #include "graph/option_fields.h"
 
 namespace sectionflow {
@@ -62,10 +63,10 @@ FirstInputs first_inputs(const Graph& graph) {
 ordered_json json_of_node(const Node& node, const FirstInputs& first) {
   ordered_json json = {{"name", node.name()}, {"op", node.op().name}};
   if (node.op().options.write) {
-    ordered_json options = ordered_json::object();
+    JsonMembers options;
     OptionWriter fields(options);
     node.op().options.write(node.any_options(), fields);
-    json["options"] = std::move(options);
+    json["options"] = std::move(options.members);
   }
   for (int i = 0; i < static_cast<int>(node.inputs().size()); ++i) {
     const auto replaced = first.find({node.id(), i});

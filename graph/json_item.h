@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/tensor_view.h"
+#include "base/host_tensor.h"
 
 namespace sectionflow {
 

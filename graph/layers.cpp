@@ -1,15 +1,16 @@
 #include "graph/layers.h"
 
 #include "graph/ops/basic.h"
-#include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
-#include "graph/ops/gather.h"
-#include "graph/ops/layer_norm.h"
+#include "graph/ops/indexing.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/update.h"
 #include "graph/parameter.h"
+#include "graph/shape_rules.h"
+#include "graph/shared_entry.h"
 
 namespace sectionflow {
+
 Value dense(Value x, const DenseOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
     check_layer_input(x, "dense", options.name);
@@ -32,7 +33,11 @@ Value dense(Value x, const DenseOptions& options, Where where) {
   });
 }
 
-Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& options, Where where) {
+Value batch_norm(Value x, const BatchNormOptions& options, Where where) {
+  return x.graph().build_at(where, [&] { return batch_norm(x, x.graph().training(), options, {}); });
+}
+
+Value batch_norm(Value x, Value is_training, const BatchNormOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
     check_layer_input(x, "batch_norm", options.name);
     check_host_boolean(is_training, text_of("batch_norm '", options.name, "'"));
@@ -53,6 +58,7 @@ Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& option
     const BatchNormResult result =
         batch_norm(in_layer_dtype(x), scale, shift, moving_mean, moving_variance, is_training,
                    {.epsilon = options.epsilon, .relu = options.relu, .format = options.format});
+    if (replaces_variables(graph)) return result.y;
     for (const auto& [average, batch] : {std::pair{moving_mean, result.mean}, {moving_variance, result.variance}}) {
       graph.add_to_collection(kUpdateOperations, update_moving_average(average, batch, is_training, options.decay));
     }
@@ -60,7 +66,7 @@ Value batch_norm(Value x, Value is_training, const BatchNormLayerOptions& option
   });
 }
 
-Value layer_norm(Value x, const LayerNormLayerOptions& options, Where where) {
+Value layer_norm(Value x, const LayerNormOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
     check_layer_input(x, "layer_norm", options.name);
     SF_CHECK(options.epsilon >= 0, ArgumentError, "layer_norm '", options.name, "': epsilon ", options.epsilon,
@@ -90,5 +96,12 @@ Value embedding(Value indices, const EmbeddingOptions& options, Where where) {
     return in_layer_dtype(gather(table, indices));
   });
 }
+
+MixedPrecision::MixedPrecision(Graph& graph, Dtype dtype, Where where)
+    : scope_(graph.build_at(where, [&] {
+        SF_CHECK(is_f32_or_bf16(dtype), ArgumentError, "MixedPrecision in ", dtype_name(dtype),
+                 "; wanted bf16, or f32 for a part in full precision");
+        return graph.enter_layer_dtype(dtype);
+      })) {}
 
 }  // namespace sectionflow

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "base/export.h"
-#include "graph/op_def.h"
 #include "graph/value.h"
 
 namespace SF_API sectionflow {
+
+struct OpDef;
 
 /// A set of nodes that belong together (a section). kNoGroup stands outside of all.
 using GroupId = std::int32_t;
@@ -35,7 +36,7 @@ class Node {
   const OpDef& op() const { return *op_; }
   const std::string& name() const { return name_; }
   /// "conv2d 'block1/conv'", for messages.
-  std::string label() const { return op_->name + " '" + name_ + "'"; }
+  std::string label() const;
   GroupId group() const { return group_; }
   Phase phase() const { return phase_; }
   /// The line of the user's call that made it; not known for every node.

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/export.h"
-#include "base/tensor_view.h"
+#include "base/host_tensor.h"
 
 namespace SF_API sectionflow {
 

@@ -1,6 +1,32 @@
 #include "graph/op_registry.h"
 
+#include <atomic>
+
+#include "graph/registration.h"
+
 namespace sectionflow {
+
+// One function a family, in graph/ops/<family>.cpp.
+#define SF_OP_FAMILY(family) void define_##family##_ops(OpRegistry& registry);
+#include "graph/op_list.inc"
+#undef SF_OP_FAMILY
+
+namespace {
+
+OpRegistry& all_ops() {
+  static OpRegistry registry = [] {
+    OpRegistry all;
+#define SF_OP_FAMILY(family) define_##family##_ops(all);
+#include "graph/op_list.inc"
+#undef SF_OP_FAMILY
+    return all;
+  }();
+  return registry;
+}
+
+std::atomic<bool> has_ended{false};
+
+}  // namespace
 
 bool may_agree(const TensorType& a, const TensorType& b) {
   if (a.dtype != b.dtype || a.shape.rank() != b.shape.rank()) return false;
@@ -16,7 +42,8 @@ std::vector<InputUse> OpDef::input_uses(std::size_t num_inputs, HostBooleans boo
 
 void OpRegistry::add(OpDef definition) {
   const std::string name = definition.name;
-  SF_CHECK(definitions_.emplace(name, std::move(definition)).second, InternalError, "op '", name, "' is defined twice");
+  SF_CHECK_CODE(definitions_.try_emplace(name, std::move(definition)).second, ArgumentError, ErrorCode::registration,
+                "op '", name, "' is defined twice", hint("give one of them another name"));
 }
 
 const OpDef& OpRegistry::at(const std::string& name) const {
@@ -26,14 +53,17 @@ const OpDef& OpRegistry::at(const std::string& name) const {
 }
 
 const OpRegistry& op_registry() {
-  static const OpRegistry registry = [] {
-    OpRegistry all;
-#define SF_OP_FAMILY(family) define_##family##_ops(all);
-#include "graph/op_list.inc"
-#undef SF_OP_FAMILY
-    return all;
-  }();
-  return registry;
+  return all_ops();
+}
+
+void take_ops(OpRegistry& family) noexcept {
+  all_ops().take(family);
+}
+bool registration_has_ended() noexcept {
+  return has_ended.load();
+}
+void end_registration() noexcept {
+  has_ended.store(true);
 }
 
 }  // namespace sectionflow

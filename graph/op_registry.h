@@ -3,29 +3,27 @@
 #include <map>
 #include <string>
 
+#include "base/export.h"
 #include "graph/op_def.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
-/// All op definitions by name.
+/// Op definitions by name. A definition stays where it is once it is there: nodes point to it.
 class OpRegistry {
  public:
-  /// Throws: InternalError for a name that is there already.
+  /// Throws: ArgumentError (SF-E013) for a name that is there already.
   void add(OpDef definition);
   /// Throws: InternalError for an unknown name.
   const OpDef& at(const std::string& name) const;
   const std::map<std::string, OpDef>& all() const { return definitions_; }
+  /// Moves all definitions of `other` here, which has none of these names.
+  void take(OpRegistry& other) noexcept { definitions_.merge(other.definitions_); }
 
  private:
   std::map<std::string, OpDef> definitions_;
 };
 
-/// The definitions of every family in graph/op_list.inc.
+/// The definitions of every family of the library, and of those that were registered (extend/register_family.h).
 const OpRegistry& op_registry();
-
-// One function a family, in graph/ops/<family>.cpp.
-#define SF_OP_FAMILY(family) void define_##family##_ops(OpRegistry& registry);
-#include "graph/op_list.inc"
-#undef SF_OP_FAMILY
 
 }  // namespace sectionflow

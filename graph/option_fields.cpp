@@ -11,6 +11,7 @@
 #include "base/host_tensor.h"
 #include "graph/graph.h"
 #include "graph/json_item.h"
+#include "graph/json_members.h"
 
 namespace sectionflow {
 namespace {
@@ -127,8 +128,8 @@ void read_field(const JsonItem& item, SharedTensor& field) {
 
 template <class Field>
 void OptionWriter::operator()(const char* name, const Field& field) {
-  SF_CHECK(!object_.contains(name), InternalError, "the field '", name, "' is described twice");
-  object_[name] = json_of(field);
+  SF_CHECK(!object_.members.contains(name), InternalError, "the field '", name, "' is described twice");
+  object_.members[name] = json_of(field);
 }
 void OptionWriter::operation(const char* name, const std::shared_ptr<Operation>& field) {
   (*this)(name, static_cast<std::int64_t>(field->node().id()));

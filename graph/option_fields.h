@@ -3,7 +3,6 @@
 #include <any>
 #include <initializer_list>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <type_traits>
 #include <typeinfo>
@@ -11,12 +10,14 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/export.h"
 #include "graph/op_def.h"
 #include "graph/value.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
 class JsonItem;
+struct JsonMembers;
 
 // Options as named fields of a file. A family says once what its options hold, and both ways follow:
 //
@@ -45,7 +46,7 @@ struct LaterOperation {
 /// Writes options, field by field. Numbers keep their bits.
 class OptionWriter {
  public:
-  explicit OptionWriter(nlohmann::ordered_json& object) : object_(object) {}
+  explicit OptionWriter(JsonMembers& object) : object_(object) {}
 
   template <class Field>
   void operator()(const char* name, const Field& field);
@@ -64,7 +65,7 @@ class OptionWriter {
   void operation(const char* name, const std::shared_ptr<Operation>& field);
 
  private:
-  nlohmann::ordered_json& object_;
+  JsonMembers& object_;
 };
 
 /// Reads options, field by field. Throws, at every call: DataError for a field that is absent or of another kind.

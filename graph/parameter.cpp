@@ -1,20 +1,27 @@
 #include "graph/parameter.h"
 
-#include "graph/check_dtype.h"
-#include "graph/ops/cast.h"
+#include "graph/ops/unary.h"
+#include "graph/shape_rules.h"
+#include "graph/shared_entry.h"
 
 namespace sectionflow {
 
 Value parameter(std::string_view name, const Initializer& initializer, const InitializerRequest& request,
-                VariableOptions options) {
-  Value initial;
-  {
-    const auto scope = request.graph.scope(name);
-    initial = initializer(request);
-  }
-  SF_CHECK(initial.shape() == request.shape, ShapeError, "parameter '", name, "': the initialiser gave ",
-           initial.shape(), "; wanted ", request.shape);
-  return variable(name, initial, options);
+                VariableOptions options, Where where) {
+  Graph& graph = request.graph;
+  return graph.build_at(where, [&] {
+    const auto shared = shared_variable(graph, name, {request.shape, {}, options.trainable});
+    Value initial;
+    {
+      // Opened in any case: names of layers that follow count alike in all scopes of shared variables.
+      const auto scope = graph.scope(name);
+      if (!shared) initial = initializer(request);
+    }
+    if (shared) return *shared;
+    SF_CHECK(initial.shape() == request.shape, ShapeError, "parameter '", name, "': the initialiser gave ",
+             initial.shape(), "; wanted ", request.shape);
+    return variable(name, initial, options);
+  });
 }
 
 void check_layer_input(Value x, std::string_view layer, const std::string& name) {

@@ -3,17 +3,20 @@
 #include <string>
 #include <string_view>
 
+#include "base/export.h"
 #include "graph/initializer.h"
 #include "graph/ops/basic.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
-// What layers share. They check their input before they make anything, so that a refused call leaves no parameters
-// behind.
+// What layers are made of, those of users among them. They check their input before they make anything, so that a
+// refused call leaves no parameters behind.
 
-/// A variable with the value that `initializer` gives for `request`. Throws: ShapeError when that has another shape.
+/// A variable with the value that `initializer` gives for `request`, below the current name scope. Within a scope of
+/// SharedVariables it may be one that is there already; the initialiser is then not called.
+/// Throws: ShapeError when the initial value has another shape; ArgumentError (SF-E015) as SharedVariables says.
 Value parameter(std::string_view name, const Initializer& initializer, const InitializerRequest& request,
-                VariableOptions options = {});
+                VariableOptions options = {}, Where where = Where::here());
 
 /// Throws: ArgumentError where x, the input of `layer` called `name`, is neither f32 nor bf16.
 void check_layer_input(Value x, std::string_view layer, const std::string& name);

@@ -8,6 +8,8 @@
 #include <boost/graph/topological_sort.hpp>
 
 #include "graph/boost_graph.h"
+#include "graph/op_def.h"
+#include "graph/ops/basic.h"
 
 namespace sectionflow {
 namespace {
@@ -131,6 +133,7 @@ void write_dot(std::ostream& stream, const Graph& graph) {
     const Node& node = graph.node(id);
     // "\\n" is Graphviz's line break within a label.
     std::string label = node.op().name + "\\n" + node.name();
+    if (is_training_flag(node)) label += "\\n(training flag)";
     if (!node.output_types().empty()) label += "\\n" + node.output_types()[0].text();
     const bool grouped = node.group() != kNoGroup;
     out << "[shape=box,style=filled,label=" << boost::escape_dot_string(label) << ",fillcolor=\""

@@ -4,9 +4,9 @@
 #include <functional>
 #include <string>
 
+#include "base/error.h"
 #include "base/export.h"
-#include "base/tensor_view.h"
-#include "base/where.h"
+#include "base/host_tensor.h"
 
 namespace SF_API sectionflow {
 
@@ -36,13 +36,14 @@ class Value {
   std::string name() const;
 
   friend bool operator==(const Value&, const Value&) = default;
-  /// By node number, then output: the order of creation. Values of different graphs are never equivalent.
-  friend bool operator<(const Value& a, const Value& b);
 
  private:
   Node* node_ = nullptr;
   int output_ = 0;
 };
+
+/// By node number, then output: the order of creation. Values of different graphs are never equivalent.
+bool operator<(const Value& a, const Value& b);
 
 /// A node as something to execute, for its effect: an update of a variable, a group.
 class Operation {

@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/window.h"
 #include "graph/ops/convolution.h"
 
 namespace sectionflow {

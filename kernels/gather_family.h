@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/shape.h"
+#include "graph/nodes/indexing.h"
 #include "kernels/convert_element.h"
 #include "kernels/kernel_registry.h"
 

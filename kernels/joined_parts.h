@@ -4,7 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "graph/ops/concat.h"
+#include "graph/nodes/parts.h"
+#include "graph/ops/parts.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

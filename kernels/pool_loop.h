@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "graph/nodes/pool.h"
+#include "graph/nodes/window.h"
 #include "graph/ops/pool.h"
 
 namespace sectionflow {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/tensor_view.h"
+#include "base/host_tensor.h"
 
 namespace sectionflow {
 

@@ -1,5 +1,7 @@
 #include "kernels/reduce_axes.h"
 
+#include "graph/nodes/reduce.h"
+
 namespace sectionflow {
 namespace {
 

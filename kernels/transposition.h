@@ -4,9 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "graph/ops/transpose.h"
+#include "graph/nodes/layout.h"
+#include "graph/ops/layout.h"
+#include "kernels/copies.h"
 #include "kernels/kernel.h"
-#include "kernels/strided_copy.h"
 
 namespace sectionflow {
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/export.h"
 #include "base/host_device.h"
 
 // Elementary functions of one float for loops under `#pragma omp simd`. They consist of additions, multiplications,
@@ -12,7 +13,8 @@
 // CUDA kernels. Polynomials are those of the Cephes Mathematical Library (S. Moshier), single precision, where nothing
 // else is said. Errors are given in ULP, units in the last place of the exact result; tests/kernels/vector_math.cpp
 // checks them.
-namespace sectionflow::vector_math {
+namespace SF_API sectionflow {
+namespace vector_math {
 
 /// condition ? yes : no, by bits: a compiler that fears traps would not turn a branch around arithmetic into a vector.
 SF_HOST_DEVICE inline float select(bool condition, float yes, float no) {
@@ -131,4 +133,5 @@ SF_HOST_DEVICE inline Normal normal(float x) {
   return {exponential * 0.398942280F, select(x > 0.0F, 1.0F - tail, tail)};
 }
 
-}  // namespace sectionflow::vector_math
+}  // namespace vector_math
+}  // namespace sectionflow

@@ -8,6 +8,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "device/parallel.h"
+#include "graph/op_def.h"
 
 namespace sectionflow {
 namespace {
@@ -102,7 +104,21 @@ class WidenedKernel final : public Kernel {
   std::vector<void*> output_places_;
 };
 
+template <class From, class To>
+void convert(void*, std::int64_t count, const void* from, void* to) {
+  const From* x = static_cast<const From*>(from);
+  To* y = static_cast<To*>(to);
+  parallel_for(count, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) y[i] = To(x[i]);
+  });
+}
+
 }  // namespace
+
+Bf16Conversions cpu_bf16_conversions() {
+  return {.widen = convert<BFloat16, float>, .round = convert<float, BFloat16>};
+}
 
 bool has_bf16(const KernelRequest& request) {
   return std::any_of(request.inputs.begin(), request.inputs.end(), is_bf16) ||

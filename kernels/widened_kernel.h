@@ -1,18 +1,13 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
-#include "kernels/kernel.h"
+#include "kernels/kernel_registry.h"
 
 namespace sectionflow {
 
-/// How a kind of device converts `count` elements between bf16 and f32, on the queue where it has queues.
-struct Bf16Conversions {
-  using Convert = void (*)(void* queue, std::int64_t count, const void* from, void* to);
-  Convert widen = nullptr;  ///< bf16 to f32
-  Convert round = nullptr;  ///< f32 to bf16
-};
+/// Those of the CPU: vector loops on the threads of the device.
+Bf16Conversions cpu_bf16_conversions();
 
 /// Whether any tensor of the request is bf16.
 bool has_bf16(const KernelRequest& request);

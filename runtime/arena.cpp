@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "device/mapped_memory.h"
+
 namespace sectionflow {
 namespace {
 
@@ -42,5 +44,8 @@ std::size_t Arena::highest_touched(std::size_t offset) {
   if (beyond > window_end_) return beyond;
   return std::max(touched_beyond_, memory_->changed_end(offset, window_end_, kCanary));
 }
+
+HostPool::HostPool(std::size_t num_bytes)
+    : block_(map_memory(num_bytes, {.tier = "host", .option = "host_memory", .must_be_there = true})) {}
 
 }  // namespace sectionflow

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "runtime/block_checksum.h"
-#include "runtime/disk_calls.h"
 #include "runtime/disk_queue.h"
 #include "runtime/swap_file.h"
 

@@ -13,7 +13,6 @@
 #include "base/export.h"
 #include "base/host_tensor.h"
 #include "graph/graph.h"
-#include "schedule/signature.h"
 
 namespace SF_API sectionflow {
 
@@ -32,11 +31,18 @@ concept ChoosesBoolean = decltype(NumberChoice::is_boolean(std::declval<const Ob
 template <class Object>
 concept KeepsBoolean = decltype(NumberChoice::is_whole({std::declval<const Object&>()}))::value;
 
-/// What converts to bool as it is, and neither to another number nor to a shape: a bool, an element of a
-/// std::vector<bool> or std::bitset, std::true_type, std::atomic<bool>. No number, enumeration, pointer or function
-/// does.
+/// An enumeration of booleans, `enum Mode : bool`. For some compilers it is as near to int as to bool.
 template <class Object>
-concept StandsForBoolean = ChoosesBoolean<Object> && KeepsBoolean<Object> && !std::convertible_to<const Object&, Shape>;
+concept EnumeratesBooleans =
+    std::is_enum_v<Object> && std::convertible_to<const Object&, bool> && std::same_as < std::underlying_type_t<Object>,
+bool > ;
+
+/// What converts to bool as it is, and neither to another number nor to a shape: a bool, an element of a
+/// std::vector<bool> or std::bitset, std::true_type, std::atomic<bool>, an enumeration of booleans. No number, other
+/// enumeration, pointer or function does.
+template <class Object>
+concept StandsForBoolean = EnumeratesBooleans<Object> ||
+    (ChoosesBoolean<Object>&& KeepsBoolean<Object> && !std::convertible_to<const Object&, Shape>);
 
 /// The content of a feed: a tensor, whose bytes live as long as its feeds do, or a scalar held here. Feeds may so be
 /// made by a function from tensors of its own. Nothing is copied: what is written into the tensor before the run is
@@ -98,16 +104,5 @@ struct FeedType {
 using FeedTypes = std::vector<FeedType>;
 /// What planning needs to know of feeds.
 FeedTypes types_of(const Feeds& feeds);
-
-/// Throws: ArgumentError for a value of another graph, one that is computed, one fed twice, or of another dtype;
-/// ShapeError for a shape that does not match the placeholder's.
-Signature signature_of(const Graph& graph, const Feeds& feeds);
-/// The same from types alone.
-Signature signature_of(const Graph& graph, const FeedTypes& types);
-
-/// Throws: ArgumentError (SF-E307) naming the first element of a float feed that is NaN or infinite.
-void check_finite(const Feeds& feeds);
-/// Throws: ArgumentError (SF-E311) for a fetch that is no value of the graph, with the nearest name that is.
-void check_fetches(const Graph& graph, const std::vector<Value>& fetches);
 
 }  // namespace sectionflow

@@ -12,7 +12,7 @@
 #include "runtime/executable.h"
 #include "runtime/shared_launches.h"
 #include "runtime/trace.h"
-#include "schedule/queue_lanes.h"
+#include "schedule/schedule.h"
 
 namespace sectionflow {
 

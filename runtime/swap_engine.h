@@ -8,9 +8,9 @@
 #include "device/device.h"
 #include "device/device_queues.h"
 #include "device/throttle.h"
+#include "runtime/arena.h"
 #include "runtime/disk_store.h"
 #include "runtime/executable.h"
-#include "runtime/host_pool.h"
 #include "runtime/lane_team.h"
 
 namespace sectionflow {

@@ -151,4 +151,8 @@ void SwapFile::open_direct() {
   (void)posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
 }
 
+int open_file(const char* path, int flags, mode_t mode) {
+  return ::open(path, flags, mode);
+}
+
 }  // namespace sectionflow

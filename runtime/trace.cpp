@@ -1,5 +1,7 @@
 #include "runtime/trace.h"
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -7,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/whole_file.h"
+#include "graph/op_def.h"
 
 namespace sectionflow {
 namespace {
@@ -85,6 +88,33 @@ void add_passes(const std::vector<Trace::Event>& events, json& out) {
   }
 }
 
+double end_of(const Trace::Event& event) {
+  return event.start_us + event.duration_us;
+}
+
+/// Adds one cycle, whose steps come in the order of their starts.
+void add_cycle(const std::vector<const Trace::Event*>& steps, double smallest_stall_us, SwapTimes& times) {
+  double copied = 0, stalled = 0, computed = 0, last_end = 0;
+  const double none = -std::numeric_limits<double>::infinity();
+  double compute_end = none;
+  for (const Trace::Event* step : steps) {
+    const bool transfer = is_transfer(step->kind);
+    if (transfer) copied += step->duration_us;
+    last_end = std::max(last_end, end_of(*step));
+    if (step->lane != Lane::compute) continue;
+    (transfer ? stalled : computed) += step->duration_us;
+    const double gap = step->start_us - compute_end;
+    if (compute_end != none && gap > smallest_stall_us) stalled += gap;
+    compute_end = end_of(*step);
+  }
+  if (compute_end != none && last_end - compute_end > smallest_stall_us) stalled += last_end - compute_end;
+  constexpr double kSecondsInUs = 1e-6;
+  times.copy_seconds += copied * kSecondsInUs;
+  times.compute_seconds += computed * kSecondsInUs;
+  times.cycle_seconds += (last_end - steps.front()->start_us) * kSecondsInUs;
+  if (copied > 0) times.stall_seconds += stalled * kSecondsInUs;
+}
+
 }  // namespace
 
 void Trace::write(const std::string& path, const Graph& graph, Where where) const {
@@ -107,6 +137,21 @@ void Trace::write(const std::string& path, const Graph& graph, Where where) cons
   add_passes(events_, events);
   const std::string text = json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() + '\n';
   call_at(where, [&] { write_whole_file(path, text, "trace"); });
+}
+
+SwapTimes swap_times(const std::vector<Trace::Event>& events, double smallest_stall_us) {
+  std::map<std::uint64_t, std::vector<const Trace::Event*>> cycles;
+  for (const Trace::Event& event : events) cycles[event.cycle].push_back(&event);
+  SwapTimes times;
+  for (auto& [cycle, steps] : cycles) {
+    std::stable_sort(steps.begin(), steps.end(),
+                     [](const Trace::Event* a, const Trace::Event* b) { return a->start_us < b->start_us; });
+    add_cycle(steps, smallest_stall_us, times);
+  }
+  if (times.copy_seconds > 0) {
+    times.hidden_share = std::clamp(1 - times.stall_seconds / times.copy_seconds, 0.0, 1.0);
+  }
+  return times;
 }
 
 }  // namespace sectionflow

@@ -58,7 +58,9 @@ std::optional<bool> ConcreteGraph::boolean_of(Value value, const Node& reader) c
   if (fed != signature_->booleans.end()) return fed->second;
   if (const HostTensor* content = constant_content(value)) return content->item<bool>();
   std::vector<std::string> fed_names;
-  for (const auto& [id, shape] : signature_->shapes) fed_names.push_back(graph_->node(id).name());
+  for (const auto& [id, shape] : signature_->shapes) {
+    if (id != signature_->decided) fed_names.push_back(graph_->node(id).name());
+  }
   throw_missing_feed(value.node(), &reader, fed_names);
 }
 
@@ -92,13 +94,13 @@ bool ConcreteGraph::is_identity(NodeId id) const {
   return node.op().is_identity({inputs, types(id), booleans(id), node.any_options()});
 }
 
-std::vector<bool> ConcreteGraph::needed(const std::vector<Value>& values,
-                                        const std::vector<Operation>& operations) const {
-  std::vector<bool> needed(static_cast<std::size_t>(graph_->num_nodes()), false);
+std::vector<bool> ConcreteGraph::reached(const std::vector<Value>& values,
+                                         const std::vector<Operation>& operations) const {
+  std::vector<bool> reached(static_cast<std::size_t>(graph_->num_nodes()), false);
   std::vector<NodeId> pending;
   const auto add = [&](NodeId id) {
-    if (needed[id]) return;
-    needed[id] = true;
+    if (reached[id]) return;
+    reached[id] = true;
     pending.push_back(id);
   };
   for (const Value& value : values) add(value.node().id());
@@ -109,6 +111,12 @@ std::vector<bool> ConcreteGraph::needed(const std::vector<Value>& values,
     for (const Value& value : reads(id)) add(value.node().id());
     for (const Node* control : graph_->node(id).control_inputs()) add(control->id());
   }
+  return reached;
+}
+
+std::vector<bool> ConcreteGraph::needed(const std::vector<Value>& values,
+                                        const std::vector<Operation>& operations) const {
+  std::vector<bool> needed = reached(values, operations);
   check_fed(needed);
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     if (needed[id] && !has_effect(id)) needed[id] = false;
@@ -131,7 +139,7 @@ void ConcreteGraph::check_fed(const std::vector<bool>& needed) const {
     // What is fed although nothing reads it may be what was meant.
     std::vector<std::string> unread;
     for (const auto& [fed, shape] : signature_->shapes) {
-      if (!needed[fed]) unread.push_back(graph_->node(fed).name());
+      if (!needed[fed] && fed != signature_->decided) unread.push_back(graph_->node(fed).name());
     }
     throw_missing_feed(placeholder, reader, unread);
   }
@@ -141,6 +149,7 @@ void ConcreteGraph::throw_missing_feed(const Node& placeholder, const Node* read
                                        const std::vector<std::string>& candidates) const {
   std::string fed;
   for (const auto& [id, shape] : signature_->shapes) {
+    if (id == signature_->decided) continue;
     const Node& node = graph_->node(id);
     fed +=
         text_of(fed.empty() ? "'" : ", '", node.name(), "' ", TensorType{node.output_types()[0].dtype, shape}.text());

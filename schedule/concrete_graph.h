@@ -5,6 +5,7 @@
 
 #include "base/export.h"
 #include "graph/graph.h"
+#include "graph/op_def.h"
 #include "schedule/signature.h"
 
 namespace SF_API sectionflow {
@@ -37,6 +38,8 @@ class ConcreteGraph {
   /// Every node that must be executed or fed for `values` and `operations`, by number: data and control inputs.
   /// Throws: ArgumentError for a placeholder that is needed and not fed.
   std::vector<bool> needed(const std::vector<Value>& values, const std::vector<Operation>& operations) const;
+  /// The same without a look at the feeds, what has no effect included.
+  std::vector<bool> reached(const std::vector<Value>& values, const std::vector<Operation>& operations) const;
 
  private:
   struct Details {

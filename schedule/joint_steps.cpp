@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "schedule/touched.h"
+#include "schedule/step_accesses.h"
 
 namespace sectionflow {
 namespace {

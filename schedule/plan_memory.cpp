@@ -7,7 +7,6 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "schedule/placement.h"
-#include "schedule/placement_search.h"
 
 namespace sectionflow {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "base/export.h"
 #include "device/device.h"
+#include "device/memory_limit.h"
 #include "schedule/liveness.h"
 #include "schedule/prepare_kernels.h"
 #include "schedule/schedule.h"
@@ -29,13 +30,6 @@ struct VariableLayout {
   static std::size_t place(const std::vector<std::size_t>& places, NodeId id) {
     return static_cast<std::size_t>(id) < places.size() ? places[static_cast<std::size_t>(id)] : kAbsent;
   }
-};
-
-/// Hard limits, in bytes.
-struct TierBudgets {
-  std::size_t device = 0;  ///< variables included
-  std::size_t host = 0;
-  std::size_t disk = 0;
 };
 
 /// An instruction list lowered and planned as the final one is going to be.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "schedule/program.h"
-#include "schedule/queue_lanes.h"
+#include "schedule/schedule.h"
 
 namespace sectionflow {
 namespace {

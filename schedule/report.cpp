@@ -21,6 +21,11 @@ std::string fullest_text(const ProgramReport& report, std::size_t most) {
   return text;
 }
 
+/// Behind what a tier takes: that it is more than the option of SessionOptions gives.
+std::string excess_text(const char* option, std::size_t needed, std::size_t given) {
+  return needed <= given ? std::string() : text_of("; ", option, " of ", exact(given), " is too small");
+}
+
 }  // namespace
 
 std::string ProgramReport::text() const {
@@ -30,15 +35,15 @@ std::string ProgramReport::text() const {
     text += "  transient:  at most " + bytes_text(border_bytes) + " kept between sections, and " +
             bytes_text(section_bytes) + " for the fullest section itself\n";
   }
-  text += "  budget:     " + exact(budget_bytes) + (fits ? "\n" : ", too small\n");
+  text += "  budget:     " + exact(budget_bytes) + (planned_peak_bytes > budget_bytes ? ", too small\n" : "\n");
   if (context_bytes > 0) text += "  context:    " + exact(context_bytes) + " beside the budget\n";
-  if (bytes_out > 0) {
+  if (bytes_out > 0 || host_peak_bytes > host_budget_bytes) {
     text += "  swapped:    " + bytes_text(bytes_out) + " out and " + bytes_text(bytes_in) + " in; host peak " +
-            exact(host_peak_bytes) + "\n";
+            exact(host_peak_bytes) + excess_text("host_memory", host_peak_bytes, host_budget_bytes) + "\n";
   }
-  if (disk_bytes_out > 0) {
+  if (disk_bytes_out > 0 || disk_peak_bytes > disk_budget_bytes) {
     text += "  disk:       " + bytes_text(disk_bytes_out) + " out and " + bytes_text(disk_bytes_in) + " in; peak " +
-            exact(disk_peak_bytes) + "\n";
+            exact(disk_peak_bytes) + excess_text("disk", disk_peak_bytes, disk_budget_bytes) + "\n";
   }
   text += "  recomputed: " + std::to_string(recomputed_operations) + " of " + std::to_string(num_operations) +
           " operations\n";

@@ -7,31 +7,9 @@
 #include "base/export.h"
 #include "schedule/concrete_graph.h"
 #include "schedule/plan_memory.h"
+#include "schedule/step_kind.h"
 
 namespace SF_API sectionflow {
-
-/// A stretch of a schedule with a name: "forward 0", "backward 2". `section` is kNoGroup outside of sections.
-struct Pass {
-  /// What a stretch does; `recompute` is a forward run again.
-  enum class Kind { forward, recompute, backward, whole };
-  Kind kind = Kind::whole;
-  GroupId section = kNoGroup;
-
-  std::string text() const;
-};
-
-/// `hold` does nothing but keep a value alive up to its instruction. The last four carry bytes between tiers: device to
-/// host, host to disk, disk to host, host to device.
-enum class StepKind { feed, compute, fetch, hold, copy_out, disk_write, disk_read, copy_in };
-
-/// A queue of steps that are executed one after the other; lanes run beside each other.
-enum class Lane { compute, copy_out, copy_in, disk_out, disk_in };
-inline constexpr int kNumLanes = 5;
-
-/// "compute", "copy out", ...
-const char* lane_name(Lane lane);
-/// Whether the step carries bytes between tiers.
-bool is_transfer(StepKind kind);
 
 /// One entry of an instruction list: what to do, without bytes or addresses.
 struct Instruction {
@@ -143,5 +121,10 @@ Schedule lower_instructions(const InstructionList& list, const ConcreteGraph& gr
 /// The buffer that a step which carries bytes between tiers begins; where a variable is copied back to the host, the
 /// one that it leaves.
 const Buffer& carried_buffer(const Step& step, const Schedule& schedule);
+
+/// Whether a lane is a queue of a device that has some.
+inline bool is_queue(Lane lane) {
+  return lane == Lane::compute || lane == Lane::copy_out || lane == Lane::copy_in;
+}
 
 }  // namespace sectionflow

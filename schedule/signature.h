@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/export.h"
@@ -13,6 +14,9 @@ namespace SF_API sectionflow {
 struct Signature {
   std::map<NodeId, Shape> shapes;
   std::map<NodeId, bool> booleans;
+  /// The training flag (Graph::training) where it has its shape and value from what the program executes, and not from
+  /// a feed. Set where a program is compiled: what it is found by tells flags that are not fed from those that are.
+  std::optional<NodeId> decided{};
 
   std::string text() const;
 };

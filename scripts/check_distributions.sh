@@ -32,8 +32,8 @@ while [ $# -gt 0 ]; do
     --reuse) reuse=1 ;;
     --demo | --test) stages=("${1#--}") ;;
     bookworm | trixie | noble) distributions+=("$1") ;;
-    --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-    *) fail "unknown argument '$1'; see --help" ;;
+    --help | -h) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    *) fail "unknown argument '$1'; wanted bookworm, trixie, noble, or an option that --help tells" ;;
   esac
   shift
 done

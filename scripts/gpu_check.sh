@@ -3,24 +3,36 @@
 # sanitizers, strategies, and steps against PyTorch where python3 has it. On a machine without a GPU it builds, and
 # says of each other stage in one line that it is skipped.
 # Usage: scripts/gpu_check.sh [--build-dir DIR] [--results DIR] [--minutes N] [--jobs N] [--no-benches]
+#   --build-dir DIR  where it builds (default: build-gpu)
+#   --results DIR    where results are written (default: bench/results)
+#   --minutes N      how long it may take in all (default: 8.7)
+#   --jobs N         how many compilers and tests run side by side (default: one a core)
+#   --no-benches     no steps against PyTorch
 # Writes DATE_gpu_DEVICE.json and .md into the folder of results (bench/results), where there is a GPU.
 # Exit status 0: all that ran has passed.
 # A folder .gpu-deps/ with an unpack.sh that prints CMake arguments is used if there is one. See docs/cuda.md.
 set -uo pipefail
-cd "$(dirname "$0")/.." || exit
 
 build=build-gpu results=bench/results minutes=8.7 jobs=$(nproc) benches=1
+fail() { echo "gpu_check.sh: $*; wanted --build-dir DIR, --results DIR, --minutes N, --jobs N, --no-benches or --help" >&2; exit 2; }
 while [ "$#" -gt 0 ]; do
   case "$1" in
-    --build-dir) build=$2; shift ;;
-    --results) results=$2; shift ;;
-    --minutes) minutes=$2; shift ;;
-    --jobs) jobs=$2; shift ;;
+    --help | -h) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    --build-dir | --results | --minutes | --jobs)
+      [ "$#" -gt 1 ] || fail "$1 wants a value"
+      case "$1" in
+        --build-dir) build=$2 ;;
+        --results) results=$2 ;;
+        --minutes) minutes=$2 ;;
+        --jobs) jobs=$2 ;;
+      esac
+      shift ;;
     --no-benches) benches=0 ;;
-    *) echo "gpu_check.sh: unknown argument '$1'; see the head of the file" >&2; exit 2 ;;
+    *) fail "unknown argument '$1'" ;;
   esac
   shift
 done
+cd "$(dirname "$0")/.." || exit
 mkdir -p "$build" "$results"
 build=$(cd "$build" && pwd)
 work=$build/gpu_check

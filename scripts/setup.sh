@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Installs what SectionFlow needs on Debian 12 and 13 and Ubuntu 24.04: only what is missing, as root or through sudo.
-# Usage: scripts/setup.sh [--checks]   (--checks adds clang, clang-format, the sanitizer runtimes and doxygen)
+# Usage: scripts/setup.sh [--checks]
+#   --checks  adds clang, clang-format, clang-tidy, the sanitizer runtimes and doxygen
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libdnnl-dev libboost-graph-dev libboost-context-dev libgoogle-glog-dev libgtest-dev libgmock-dev libcli11-dev
   nlohmann-json3-dev zlib1g-dev libxxhash-dev liburing-dev)
 for argument in "$@"; do
   case "$argument" in
-    --checks) packages+=(clang clang-format libclang-rt-dev libomp-dev doxygen pkgconf) ;;
-    *) echo "setup.sh: unknown argument '$argument'; usage: scripts/setup.sh [--checks]" >&2; exit 2 ;;
+    --help | -h) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    --checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev doxygen pkgconf) ;;
+    *) echo "setup.sh: unknown argument '$argument'; wanted --checks, --help or nothing" >&2; exit 2 ;;
   esac
 done
 

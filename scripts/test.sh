@@ -5,12 +5,12 @@
 # grids that take hours, are left out; --all runs them too.
 # Where nvcc is found the CUDA folders are built too, for one kind of GPU, or those that CUDAARCHS names.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 
 presets=()
 chosen=(--label-exclude '^long$')
 for argument in "$@"; do
   case "$argument" in
+    --help | -h) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --all) chosen=() ;;
     *) presets+=("$argument") ;;
   esac
@@ -19,9 +19,10 @@ done
 for preset in "${presets[@]}"; do
   case "$preset" in
     release | clang | cuda | asan | tsan) ;;
-    *) echo "test.sh: unknown preset '$preset'; wanted --all, release, clang, cuda, asan or tsan" >&2; exit 2 ;;
+    *) echo "test.sh: unknown argument '$preset'; wanted --all, --help, or presets: release, clang, cuda, asan, tsan" >&2; exit 2 ;;
   esac
 done
+cd "$(dirname "$0")/.."
 
 export CUDAARCHS=${CUDAARCHS:-90-real}
 # Many tests run on one thread: two at a time use two cores better than one by one.

@@ -1,20 +1,27 @@
 // Which programs execute a cycle: found by what has been chosen, compiled from it where they are new.
 
 #include "schedule/program_key.h"
-#include "sections/graph_section_manager.h"
 #include "sections/section_policies.h"
+#include "sections/section_trainer.h"
 
 namespace sectionflow {
 
+/// What a cycle executes, in whatever run.
+RunRequest SectionTrainer::executed(const std::vector<CycleFetch>& fetches, const std::vector<Operation>& training) {
+  RunRequest request{.fetches = {}, .targets = training};
+  for (const CycleFetch& fetch : fetches) request.fetches.push_back(fetch.value);
+  return request;
+}
+
 /// The beginning of a key of this manager's, whose sections a group and a number tell: another manager, before it or
 /// after, has other groups in the same generation of the graph.
-ProgramKey GraphSectionManager::key_of(const char* kind) const {
+ProgramKey SectionTrainer::key_of(const char* kind) const {
   ProgramKey key(kind);
   key.add(" g", static_cast<std::uint64_t>(sections_.front()->group())).add(" n", sections_.size());
   return key.add(held_key()).add(" c", static_cast<std::uint64_t>(num_choices_));
 }
 
-HeldValues GraphSectionManager::held_values() const {
+HeldValues SectionTrainer::held_values() const {
   HeldValues held;
   for (const auto& section : sections_) {
     const auto& feed = section->feed_.current();
@@ -25,7 +32,7 @@ HeldValues GraphSectionManager::held_values() const {
   return held;
 }
 
-const std::string& GraphSectionManager::held_key() const {
+const std::string& SectionTrainer::held_key() const {
   if (!held_key_) {
     const HeldValues held = held_values();
     ProgramKey key("");
@@ -36,12 +43,12 @@ const std::string& GraphSectionManager::held_key() const {
   return *held_key_;
 }
 
-void GraphSectionManager::note_held_choice() const {
+void SectionTrainer::note_held_choice() const {
   held_key_.reset();
   may_have_next_ = true;
 }
 
-void GraphSectionManager::forget_next_cycle_choices() {
+void SectionTrainer::forget_next_cycle_choices() {
   if (!may_have_next_) return;
   for (const auto& section : sections_) {
     section->feed_.has_next = section->cache_.has_next = false;
@@ -50,27 +57,29 @@ void GraphSectionManager::forget_next_cycle_choices() {
   may_have_next_ = false;
 }
 
-CycleRequest GraphSectionManager::request_for(const std::vector<CycleFetch>& fetches,
-                                              const std::vector<Operation>& training) const {
+CycleRequest SectionTrainer::request_for(const std::vector<CycleFetch>& fetches,
+                                         const std::vector<Operation>& training) const {
   CycleRequest request{.groups = {}, .training = training, .fetches = fetches, .held = held_values()};
   for (const auto& section : sections_) request.groups.push_back(section->group());
   return request;
 }
 
-Executable& GraphSectionManager::cycle_program(Session& session, const std::vector<CycleFetch>& fetches,
-                                               const Signature& signature) {
+Executable& SectionTrainer::cycle_program(Engine& engine, const std::vector<CycleFetch>& fetches,
+                                          const Signature& signature) {
   ProgramKey key = key_of("cycle");
   for (const CycleFetch& fetch : fetches) {
     key.add(" @", static_cast<std::uint64_t>(fetch.run + 1)).add(" ", fetch.value);
   }
   key.add(" | ").add(signature.text());
   // What grows with the graph and with what has been chosen is looked at where a program is compiled, and only there.
-  return session.program(key.text(), signature, fetches.size(), [&](PlanningTools& tools) {
-    check_disk(session, "the cycle");
-    // Policies go by the map, for which a cycle without fetches has not asked.
-    map_graph();
-    return write_cycle(tools, request_for(fetches, training_.list()), policies());
-  });
+  return engine.program(
+      key.text(), signature, [&] { return executed(fetches, training_.list()); },
+      [&](PlanningTools& tools) {
+        check_disk(engine, "the cycle");
+        // Policies go by the map, for which a cycle without fetches has not asked.
+        map_graph();
+        return write_cycle(tools, request_for(fetches, training_.list()), policies());
+      });
 }
 
 }  // namespace sectionflow

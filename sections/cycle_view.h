@@ -4,11 +4,10 @@
 #include <set>
 #include <vector>
 
-#include "base/export.h"
 #include "schedule/schedule.h"
 #include "sections/section_map.h"
 
-namespace SF_API sectionflow {
+namespace sectionflow {
 
 /// An instruction list of a cycle read as runs of sections: which run each instruction belongs to, and who reads each
 /// tensor. A tensor goes by the value that was computed; what an identity node makes of it is another name of the same

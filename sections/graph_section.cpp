@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "graph/ops/basic.h"
-#include "sections/graph_section_manager.h"
+#include "sections/section_trainer.h"
 
 namespace sectionflow {
 namespace {
@@ -34,7 +34,7 @@ std::string GraphSection::place() const {
 }
 
 const SectionOptions& GraphSection::options() const {
-  return options_ ? *options_ : manager_->default_options_;
+  return options_ ? *options_ : trainer_->default_options_;
 }
 
 std::vector<Operation> GraphSection::operations() const {
@@ -55,24 +55,34 @@ std::vector<Operation> GraphSection::operations(std::string_view collection) con
 }
 
 const SectionBoundary& GraphSection::boundary() const {
-  manager_->check_prepared("the boundary of a section");
-  manager_->map_graph();
-  return manager_->boundaries_[static_cast<std::size_t>(index_)];
+  trainer_->check_prepared("the boundary of a section");
+  trainer_->map_graph();
+  return trainer_->boundaries_[static_cast<std::size_t>(index_)];
+}
+
+const std::vector<Value>& GraphSection::incoming() const {
+  return boundary().incoming;
+}
+const std::vector<Value>& GraphSection::tensors_to_feed() const {
+  return boundary().tensors_to_feed;
+}
+const std::vector<Value>& GraphSection::tensors_to_cache() const {
+  return boundary().tensors_to_cache;
 }
 
 const std::vector<Operation>& GraphSection::training_operations() const {
-  manager_->check_prepared("training_operations()");
-  manager_->map_graph();
-  return manager_->section_training_[static_cast<std::size_t>(index_)];
+  trainer_->check_prepared("training_operations()");
+  trainer_->map_graph();
+  return trainer_->section_training_[static_cast<std::size_t>(index_)];
 }
 
 void GraphSection::choose(Choice GraphSection::*choice, std::vector<Value> values, Hold hold) {
-  manager_->when_rolled_back([this, choice, before = this->*choice]() mutable {
+  trainer_->when_rolled_back([this, choice, before = this->*choice]() mutable {
     std::swap(this->*choice, before);
-    manager_->note_held_choice();
+    trainer_->note_held_choice();
   });
   (this->*choice).set(std::move(values), hold);
-  manager_->note_held_choice();
+  trainer_->note_held_choice();
 }
 
 void GraphSection::set_tensors_to_feed(std::vector<Value> values, Hold hold) {
@@ -80,7 +90,7 @@ void GraphSection::set_tensors_to_feed(std::vector<Value> values, Hold hold) {
   std::vector<Value> extra;
   for (const Value& value : values) {
     if (std::find(tensors_to_feed().begin(), tensors_to_feed().end(), value) != tensors_to_feed().end()) continue;
-    SF_CHECK(manager_->map_.is_forward(value.node().id()) && !is_variable(value) && value.node().op().has_kernel,
+    SF_CHECK(trainer_->map_.is_forward(value.node().id()) && !is_variable(value) && value.node().op().has_kernel,
              ArgumentError, "set_tensors_to_feed of section ", index_, ": '", value.name(),
              "' is not computed in the forward pass");
     extra.push_back(value);
@@ -93,7 +103,7 @@ void GraphSection::set_tensors_to_cache(std::vector<Value> values, Hold hold) {
   std::vector<Value> extra;
   for (const Value& value : values) {
     if (std::find(tensors_to_cache().begin(), tensors_to_cache().end(), value) != tensors_to_cache().end()) continue;
-    SF_CHECK(!manager_->map_.is_forward(value.node().id()) && value.node().op().has_kernel, ArgumentError,
+    SF_CHECK(!trainer_->map_.is_forward(value.node().id()) && value.node().op().has_kernel, ArgumentError,
              "set_tensors_to_cache of section ", index_, ": '", value.name(), "' is not computed in a backward run");
     extra.push_back(value);
   }

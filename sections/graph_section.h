@@ -7,12 +7,12 @@
 
 #include "base/export.h"
 #include "graph/graph.h"
-#include "sections/section_boundaries.h"
 #include "sections/section_options.h"
 
 namespace SF_API sectionflow {
 
-class GraphSectionManager;
+class SectionTrainer;
+struct SectionBoundary;
 
 /// How long a choice of held tensors stands.
 enum class Hold { next_cycle, always };
@@ -38,11 +38,11 @@ class GraphSection {
   // What follows needs prepare_training(). Throws: ArgumentError before.
 
   /// Inputs of its operations that are not outputs of its operations.
-  const std::vector<Value>& incoming() const { return boundary().incoming; }
+  const std::vector<Value>& incoming() const;
   /// `incoming`, and what other sections must provide for its backward run.
-  const std::vector<Value>& tensors_to_feed() const { return boundary().tensors_to_feed; }
+  const std::vector<Value>& tensors_to_feed() const;
   /// What its backward run must keep for others.
-  const std::vector<Value>& tensors_to_cache() const { return boundary().tensors_to_cache; }
+  const std::vector<Value>& tensors_to_cache() const;
   /// The updates that its backward run executes.
   const std::vector<Operation>& training_operations() const;
 
@@ -55,11 +55,11 @@ class GraphSection {
   void set_tensors_to_cache(std::vector<Value> values, Hold hold = Hold::next_cycle);
 
  private:
-  friend class GraphSectionManager;
+  friend class SectionTrainer;
   friend class SectionScope;
-  GraphSection(const GraphSectionManager& manager, const Graph& graph, int index, GroupId group, std::string name,
+  GraphSection(const SectionTrainer& trainer, const Graph& graph, int index, GroupId group, std::string name,
                std::optional<SectionOptions> options, Where where)
-      : manager_(&manager),
+      : trainer_(&trainer),
         graph_(&graph),
         index_(index),
         group_(group),
@@ -77,7 +77,7 @@ class GraphSection {
   };
   void choose(Choice GraphSection::*choice, std::vector<Value> values, Hold hold);
 
-  const GraphSectionManager* manager_;
+  const SectionTrainer* trainer_;
   const Graph* graph_;
   int index_;
   GroupId group_;

@@ -2,31 +2,25 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "autodiff/optimizers.h"
 #include "base/error.h"
 #include "base/export.h"
 #include "base/histogram.h"
-#include "base/one_at_a_time.h"
 #include "graph/graph.h"
 #include "runtime/session.h"
 #include "sections/graph_section.h"
 #include "sections/section_options.h"
-#include "sections/section_schedule.h"
-#include "sections/update_list.h"
 #include "swap/profile.h"
 
 namespace SF_API sectionflow {
 
-struct CyclePolicies;
-class ProgramKey;
+class SectionTrainer;
 
 /// An open section; closes it when it ends. Move-only.
 class SectionScope {
@@ -37,9 +31,9 @@ class SectionScope {
   GraphSection& section() const { return *section_; }
 
  private:
-  friend class GraphSectionManager;
-  SectionScope(GraphSectionManager& manager, GraphSection& section, GraphScope group);
-  GraphSectionManager* manager_;
+  friend class SectionTrainer;
+  SectionScope(SectionTrainer& trainer, GraphSection& section, GraphScope group);
+  SectionTrainer* trainer_;
   GraphSection* section_;
   GraphScope group_;
   int exceptions_;  // in flight when it was opened
@@ -91,6 +85,7 @@ class GraphSectionManager {
  public:
   /// Throws: ArgumentError (SF-E200) while the graph has another section manager.
   explicit GraphSectionManager(Graph& graph, Where where = Where::here());
+  ~GraphSectionManager();
   GraphSectionManager(const GraphSectionManager&) = delete;
   GraphSectionManager& operator=(const GraphSectionManager&) = delete;
 
@@ -101,13 +96,14 @@ class GraphSectionManager {
   /// Throws: as above; ArgumentError for a prefetch below 0.
   [[nodiscard]] SectionScope new_section(std::string name, SectionOptions options, Where where = Where::here());
   /// All sections in order.
-  const std::vector<std::unique_ptr<GraphSection>>& sections() const { return sections_; }
-  GraphSection& section(int index) const { return *sections_.at(static_cast<std::size_t>(index)); }
+  const std::vector<std::unique_ptr<GraphSection>>& sections() const;
+  GraphSection& section(int index) const { return *sections().at(static_cast<std::size_t>(index)); }
 
   /// Adds gradients of the loss and the optimiser's updates. Trained too is what the collection "update_operations"
   /// holds when prepare_training() is called. Returns and logs what each section trains. Throws: as compute_gradients,
   /// clip_by_global_norm and apply_gradients; ArgumentError inside a section, when called twice, or behind a section
-  /// that an exception left. The graph is then unchanged.
+  /// that an exception left. The graph is then unchanged. Operations that minimize() or apply_gradients() add to the
+  /// graph, before or after, are no part of a cycle: Session::run has them as targets. plan() says of how many.
   std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer, Value loss,
                                                 const TrainingOptions& options = {}, Where where = Where::here());
   /// The same for gradients that are there already, preprocessed or not.
@@ -115,7 +111,7 @@ class GraphSectionManager {
                                                 const std::vector<GradientAndVariable>& gradients,
                                                 const TrainingOptions& options = {}, Where where = Where::here());
   /// All updates of a training step: targets of Session::run for training the whole graph.
-  const std::vector<Operation>& training_operations() const { return training_.list(); }
+  const std::vector<Operation>& training_operations() const;
 
   /// Works out what crosses the borders. Call it when the graph is complete, and again when the collection
   /// "update_operations" has got more: cycles that begin from then on run those too. Warns of empty sections, and of
@@ -123,13 +119,13 @@ class GraphSectionManager {
   /// Throws: ArgumentError without sections or training operations, with a section open, when sections are not in
   /// topological order, or for a name in SectionOptions::tensors that is none, with the nearest that is.
   void prepare_training(Where where = Where::here());
-  bool is_prepared() const { return prepared_; }
+  bool is_prepared() const;
 
   /// How fast the machine is (measure_profile): cycles compiled from here on decide by it what is computed again and
   /// what is offloaded, where the policies leave that open. Without one by the nominal machine's.
   void set_profile(Profile profile);
   /// Replaces TrainingOptions::sections for cycles that begin from here on; the graph stays as it is.
-  /// Throws: ArgumentError as prepare_training.
+  /// Throws: ArgumentError as prepare_training, which checks the names of tensors where it has not been called yet.
   void set_section_options(SectionOptions options, Where where = Where::here());
 
   /// One training step on one batch. Fetches may be nested and come back in the same shape; a fetched variable gives
@@ -170,7 +166,7 @@ class GraphSectionManager {
     return result;
   }
   /// Forgets the pending forward pass.
-  void discard_forward(Session& session) { session.discard_forward_half(); }
+  void discard_forward(Session& session);
 
   /// Compiles a full cycle without running it. The report's notes tell what is offloaded, and what is allowed but worth
   /// knowing.
@@ -179,92 +175,19 @@ class GraphSectionManager {
 
   /// In which section's backward run a lone fetch of a full cycle is evaluated; kForwardPass for the forward pass.
   SectionIndex evaluated_in(Value fetch) const;
-  SectionRuns runs(int index) const { return runs_.at(static_cast<std::size_t>(index)); }
+  SectionRuns runs(int index) const;
   /// Histograms of the last full cycle's gradients; empty unless TrainingOptions::summaries.
-  const std::vector<GradientSummary>& gradient_summaries() const { return summaries_; }
+  const std::vector<GradientSummary>& gradient_summaries() const;
 
  private:
-  friend class GraphSection;
-  friend class SectionScope;
-  struct ForwardHalf;
-
-  /// Makes a user's call: one thread at a time, and errors name its line.
-  template <class Call>
-  decltype(auto) user_call(Where where, Call&& call) {
-    return call_at(where, [&]() -> decltype(auto) {
-      const auto inside = one_at_a_time_.enter("the section manager");
-      return call();
-    });
-  }
-  SectionScope open_section(std::string name, std::optional<SectionOptions> options, Where where);
-  void check_options(const std::string& call, const SectionOptions& options) const;
-  void check_tensor_names(const SectionOptions& defaults) const;
-  void check_disk(const Session& session, const char* call) const;
-  void log_policies() const;
-  CyclePolicies policies() const;
-  std::vector<SectionTraining> train_with(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients,
-                                          const TrainingOptions& options);
-  std::vector<std::string> unusual() const;
-  std::vector<std::string> notes(const Program& program) const;
-  void take_update_operations();
-  void forget_training();
-  void when_rolled_back(std::function<void()> undo) const;
-  void check_new_section(const std::string& name) const;
-  void check_can_train() const;
-  void check_whole(const char* call) const;
-  void check_training(Value trained, const TrainingOptions& options) const;
-  void check_prepared(const char* call) const;
-  void map_graph() const;
-  void check_not_swapped() const;
-  std::vector<SectionTraining> count_training() const;
-  std::vector<bool> counted_nodes() const;
-  CycleRequest request_for(const std::vector<CycleFetch>& fetches, const std::vector<Operation>& training) const;
-  std::vector<Value> with_summaries(std::vector<Value> fetches) const;
-  void check_session(const Session& session) const;
-  std::vector<CycleFetch> place_fetches(const Session& session, const std::vector<Value>& fetches) const;
-  Executable& cycle_program(Session& session, const std::vector<CycleFetch>& fetches, const Signature& signature);
-  ProgramKey key_of(const char* kind) const;
-  HeldValues held_values() const;
-  const std::string& held_key() const;
-  void note_held_choice() const;
   std::vector<HostTensor> full_cycle(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
                                      const CycleOptions& options, Where where);
   std::vector<HostTensor> forward_pass(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
                                        const CycleOptions& options, Where where);
   std::vector<std::vector<HostTensor>> backward_pass(Session& session, const std::vector<std::vector<Value>>& fetches,
                                                      const CycleOptions& options, Where where);
-  ExecuteOptions execute_options(const CycleOptions& options) const { return {verbose_, options.verbose_timing}; }
-  std::vector<CycleFetch> place_backward_fetches(const Session& session,
-                                                 const std::vector<std::vector<Value>>& fetches) const;
-  Executable& backward_program(Session& session, const ForwardHalf& begun, const std::vector<CycleFetch>& fetches);
-  void count_runs(const Program& program, StepIndex first, StepIndex last);
-  void forget_next_cycle_choices();
 
-  Graph* graph_;
-  GraphScope claim_;
-  OneAtATime one_at_a_time_;
-  std::vector<std::unique_ptr<GraphSection>> sections_;
-  GraphSection* open_ = nullptr;
-  UpdateList training_;
-  std::vector<GradientAndVariable> gradients_;
-  Value loss_{};  // invalid when gradients were given
-  Where prepared_at_{};
-  bool verbose_ = false;
-  bool keep_summaries_ = false;
-  bool prepared_ = false;
-  SectionOptions default_options_;
-  std::optional<Profile> profile_;
-  int num_choices_ = 0;     // of policies, profiles and updates: programs of others do not serve
-  mutable SectionMap map_;  // of the graph as it was when last looked at
-  mutable std::uint64_t mapped_generation_ = 0;
-  mutable std::vector<SectionBoundary> boundaries_;
-  mutable std::vector<std::vector<Operation>> section_training_;
-  mutable std::unordered_map<Value, SectionIndex> evaluated_in_;  // by map_, of values that have been fetched
-  mutable std::optional<std::string> held_key_;                   // what sections hold by choice, once it is asked for
-  mutable bool may_have_next_ = false;                            // a choice for the next cycle alone
-  std::vector<SectionRuns> runs_;
-  std::vector<GradientSummary> summaries_;
-  std::shared_ptr<const int> identity_ = std::make_shared<const int>();  // of this manager, as long as anybody asks
+  std::unique_ptr<SectionTrainer> trainer_;
 };
 
 }  // namespace sectionflow

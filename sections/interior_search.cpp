@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "graph/ops/basic.h"
 #include "swap/simulate.h"
+#include "swap/step_times.h"
 
 namespace sectionflow {
 namespace {

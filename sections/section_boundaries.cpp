@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "graph/op_def.h"
 #include "graph/ops/basic.h"
 #include "graph/traversal.h"
 

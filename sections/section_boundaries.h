@@ -3,11 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "base/export.h"
 #include "graph/graph.h"
 #include "sections/section_map.h"
 
-namespace SF_API sectionflow {
+namespace sectionflow {
 
 /// What crosses the borders of one section, each value once, in the order of creation. Variables and constants, which
 /// belong to the session and the graph, do not count.

@@ -8,31 +8,32 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "graph/ops/basic.h"
-#include "sections/graph_section_manager.h"
 #include "sections/section_policies.h"
+#include "sections/section_trainer.h"
 
 namespace sectionflow {
 
-void GraphSectionManager::check_options(const std::string& call, const SectionOptions& options) const {
+void SectionTrainer::check_options(const std::string& call, const SectionOptions& options) const {
   SF_CHECK(options.prefetch >= 0, ArgumentError, call, ": SectionOptions::prefetch is ", options.prefetch,
            "; wanted a number of runs, 0 or more");
 }
 
 /// Every name in SectionOptions::tensors must be that of a tensor that the section makes or reads.
-void GraphSectionManager::check_tensor_names(const SectionOptions& defaults) const {
+void SectionTrainer::check_tensor_names(const char* call, const SectionOptions& defaults,
+                                        const OptionsSource& source) const {
   const auto names_of = [](const std::vector<Value>& values) {
     std::vector<std::string> names;
     for (const Value& value : values) names.push_back(value.name());
     return names;
   };
-  const auto check = [](const SectionOptions& options, const std::vector<std::string>& known,
-                        const std::string& whose) {
+  const auto check = [call](const SectionOptions& options, const std::vector<std::string>& known,
+                            const std::string& whose, Where at) {
     for (const auto& named : options.tensors) {
       if (std::find(known.begin(), known.end(), named.first) != known.end()) continue;
       const auto nearest = nearest_spelling(named.first, known);
       throw ArgumentError(
-          error_text_of("prepare_training: SectionOptions::tensors of ", whose, " names '", named.first,
-                        "', which is no tensor of the forward pass that it makes or reads",
+          error_text_of(call, ": SectionOptions::tensors of ", whose, " names '", named.first,
+                        "', which is no tensor of the forward pass that it makes or reads", earlier(at.text()),
                         hint(nearest ? text_of("there is '", *nearest, "'; is that the one that is meant?")
                                      : std::string("take a name of GraphSection::operations() or incoming()"))));
     }
@@ -50,13 +51,13 @@ void GraphSectionManager::check_tensor_names(const SectionOptions& defaults) con
   for (std::size_t k = 0; k < sections_.size(); ++k) {
     if (!sections_[k]->options_) continue;
     made[k].insert(made[k].end(), boundaries_[k].incoming.begin(), boundaries_[k].incoming.end());
-    check(*sections_[k]->options_, names_of(made[k]), sections_[k]->place());
+    check(*sections_[k]->options_, names_of(made[k]), sections_[k]->place(), {});
   }
-  check(defaults, names_of(all), "TrainingOptions::sections");
+  check(defaults, names_of(all), source.name, source.at);
 }
 
-void GraphSectionManager::check_disk(const Session& session, const char* call) const {
-  if (session.options().disk > 0) return;
+void SectionTrainer::check_disk(const Engine& engine, const char* call) const {
+  if (engine.options().disk > 0) return;
   const auto check = [&](const SectionOptions& options, const std::string& whose) {
     bool wants_disk = options.borders == BorderPolicy::disk;
     for (const auto& named : options.tensors) wants_disk = wants_disk || named.second == BorderPolicy::disk;
@@ -65,10 +66,10 @@ void GraphSectionManager::check_disk(const Session& session, const char* call) c
              hint("give SessionOptions::disk the bytes that it may use, or take BorderPolicy::host"));
   };
   for (const auto& section : sections_) check(section->options(), section->place());
-  check(default_options_, "TrainingOptions::sections");
+  check(default_options_, default_source_.name);
 }
 
-CyclePolicies GraphSectionManager::policies() const {
+CyclePolicies SectionTrainer::policies() const {
   CyclePolicies policies{.outside = default_options_, .profile = profile_ ? &*profile_ : nullptr};
   std::map<std::string, Value> by_name;
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
@@ -94,7 +95,7 @@ CyclePolicies GraphSectionManager::policies() const {
   return policies;
 }
 
-void GraphSectionManager::log_policies() const {
+void SectionTrainer::log_policies() const {
   constexpr std::array<const char*, 4> borders = {"automatic", "kept", "in host memory", "on disk"};
   constexpr std::array<const char*, 4> interiors = {"computed again", "kept", "swapped", "automatic"};
   for (const auto& section : sections_) {
@@ -105,24 +106,26 @@ void GraphSectionManager::log_policies() const {
   }
 }
 
-void GraphSectionManager::set_profile(Profile profile) {
+void SectionTrainer::set_profile(Profile profile) {
   profile_ = std::move(profile);
   ++num_choices_;
 }
 
-void GraphSectionManager::set_section_options(SectionOptions options, Where where) {
+void SectionTrainer::set_section_options(SectionOptions options, Where where) {
   user_call(where, [&] {
     check_options("set_section_options", options);
     if (prepared_) {
       map_graph();
-      check_tensor_names(options);
+      check_tensor_names("set_section_options", options, {.name = "its argument"});
     }
     // They may name tensors of a change that is still open.
-    when_rolled_back([this, before = default_options_]() mutable {
+    when_rolled_back([this, before = default_options_, source = default_source_]() mutable {
       std::swap(default_options_, before);
+      default_source_ = source;
       ++num_choices_;
     });
     default_options_ = std::move(options);
+    default_source_ = {.name = "set_section_options", .at = where};
     ++num_choices_;
   });
 }

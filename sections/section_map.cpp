@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "graph/op_def.h"
 #include "graph/ops/basic.h"
 
 namespace sectionflow {

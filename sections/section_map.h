@@ -4,16 +4,10 @@
 #include <map>
 #include <vector>
 
-#include "base/export.h"
 #include "graph/graph.h"
+#include "sections/section_options.h"
 
-namespace SF_API sectionflow {
-
-/// Index of a section among its manager's; kOutside stands outside of all.
-using SectionIndex = int;
-inline constexpr SectionIndex kOutside = -1;
-/// In the place of a backward run: the forward pass.
-inline constexpr SectionIndex kForwardPass = -1;
+namespace sectionflow {
 
 /// Which part of a training cycle each node belongs to, by the node's number.
 ///

@@ -7,6 +7,12 @@
 
 namespace SF_API sectionflow {
 
+/// Index of a section among its manager's; kOutside stands outside of all.
+using SectionIndex = int;
+inline constexpr SectionIndex kOutside = -1;
+/// In the place of a backward run: the forward pass.
+inline constexpr SectionIndex kForwardPass = -1;
+
 /// Where a tensor that crosses section borders is kept between the forward pass and the backward run that reads it.
 enum class BorderPolicy {
   automatic,  ///< on the device if the budget leaves room, else in host memory, else on disk

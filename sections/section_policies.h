@@ -4,14 +4,13 @@
 #include <set>
 #include <vector>
 
-#include "base/export.h"
 #include "schedule/planning_tools.h"
 #include "sections/cycle_view.h"
 #include "sections/section_options.h"
 #include "sections/section_schedule.h"
-#include "swap/swap_request.h"
+#include "swap/insert_swaps.h"
 
-namespace SF_API sectionflow {
+namespace sectionflow {
 
 /// Where the tensors of a cycle are kept: what the user said, section by section.
 struct CyclePolicies {

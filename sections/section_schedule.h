@@ -3,11 +3,10 @@
 #include <set>
 #include <vector>
 
-#include "base/export.h"
 #include "schedule/schedule.h"
 #include "sections/section_map.h"
 
-namespace SF_API sectionflow {
+namespace sectionflow {
 
 /// One fetch of a cycle. `run`: the section in whose backward run it is evaluated; kForwardPass for the forward pass. A
 /// value that waits for an update is evaluated in a lower run where other fetches of the cycle make that update wait.

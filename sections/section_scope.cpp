@@ -4,27 +4,27 @@
 #include <utility>
 
 #include "base/error.h"
-#include "sections/graph_section_manager.h"
+#include "sections/section_trainer.h"
 
 namespace sectionflow {
 
-SectionScope::SectionScope(GraphSectionManager& manager, GraphSection& section, GraphScope group)
-    : manager_(&manager), section_(&section), group_(std::move(group)), exceptions_(std::uncaught_exceptions()) {}
+SectionScope::SectionScope(SectionTrainer& trainer, GraphSection& section, GraphScope group)
+    : trainer_(&trainer), section_(&section), group_(std::move(group)), exceptions_(std::uncaught_exceptions()) {}
 
 SectionScope::SectionScope(SectionScope&& other) noexcept
-    : manager_(std::exchange(other.manager_, nullptr)),
+    : trainer_(std::exchange(other.trainer_, nullptr)),
       section_(other.section_),
       group_(std::move(other.group_)),
       exceptions_(other.exceptions_) {}
 
 SectionScope::~SectionScope() {
   // A section that was taken out with its graph's change is open no more.
-  if (manager_ == nullptr || manager_->open_ != section_) return;
-  manager_->open_ = nullptr;
+  if (trainer_ == nullptr || trainer_->open_ != section_) return;
+  trainer_->open_ = nullptr;
   section_->broken_ = std::uncaught_exceptions() > exceptions_;
 }
 
-void GraphSectionManager::check_new_section(const std::string& name) const {
+void SectionTrainer::check_new_section(const std::string& name) const {
   SF_CHECK_CODE(!prepared_, ArgumentError, ErrorCode::late_section, "new_section('", name,
                 "') after prepare_training()", earlier("prepare_training(), ", prepared_at_.text()),
                 hint("make all sections before it"));
@@ -38,15 +38,7 @@ void GraphSectionManager::check_new_section(const std::string& name) const {
   }
 }
 
-SectionScope GraphSectionManager::new_section(std::string name, Where where) {
-  return open_section(std::move(name), std::nullopt, where);
-}
-
-SectionScope GraphSectionManager::new_section(std::string name, SectionOptions options, Where where) {
-  return open_section(std::move(name), std::move(options), where);
-}
-
-SectionScope GraphSectionManager::open_section(std::string name, std::optional<SectionOptions> options, Where where) {
+SectionScope SectionTrainer::new_section(std::string name, std::optional<SectionOptions> options, Where where) {
   return user_call(where, [&] {
     const std::string number = "section " + std::to_string(sections_.size());
     const std::string label = name.empty() ? number : number + " '" + name + "'";

@@ -1,9 +1,25 @@
 #pragma once
 
+#include <functional>
+
+#include "schedule/idle_stretches.h"
 #include "schedule/planning_tools.h"
-#include "swap/swap_request.h"
+#include "swap/profile.h"
 
 namespace sectionflow {
+
+/// Where a value spends an idle stretch: wherever the planner finds best, or on the device, or in host memory, or on
+/// disk.
+enum class Placement { automatic, keep, host, disk };
+
+/// What insert_swaps is asked for.
+struct SwapRequest {
+  std::function<Placement(const IdleStretch&)> placement{};  ///< absent: automatic for all
+  /// The first instruction before which the value may come back to the device; absent: the planner's choice. Where it
+  /// is asked, instructions before the stretch count as its first, and instructions behind it as its last.
+  std::function<int(const IdleStretch&)> earliest_return{};
+  const Profile* profile = nullptr;  ///< nullptr: Profile::nominal()
+};
 
 /// Offloads values to host memory, and to disk where that is full, so that the program fits the budgets of all tiers,
 /// and loses as little time as the profile lets expect. In automatic stretches a value is offloaded only where the

@@ -8,7 +8,8 @@
 #include <functional>
 #include <map>
 
-#include "device/device_budget.h"
+#include "device/device.h"
+#include "graph/op_def.h"
 #include "swap/lms_environment.h"
 #include "swap/lms_plots.h"
 #include "swap/lms_rewrite.h"
@@ -61,6 +62,11 @@ class LmsRun {
       return finish();
     }
     log_.info(0, "Editing the graph for large model support");
+    // It may be meant for a session, which trains the whole graph whatever its sections are.
+    if (graph_->has_section_manager()) {
+      log_.info(0,
+                "The graph has a section manager, which is going to refuse every cycle: sections swap by themselves");
+    }
     LmsGraph view(*graph_, options_);
     LmsLevels levels = lms_levels(*graph_);
     describe(view, levels);
@@ -169,7 +175,8 @@ class LmsRun {
   double device_bytes() const {
     if (options_.autotune_gpu_mem) return *options_.autotune_gpu_mem * 1024.0 * 1024.0 * 1024.0;
     const DeviceSpec device = options_.device ? *options_.device : best_device();
-    return static_cast<double>(device_budget(device, options_.device_memory));
+    const std::size_t memory = make_device(device, 1)->total_memory();  // opens it to ask it
+    return static_cast<double>(options_.device_memory.bytes_of(memory));
   }
 
   /// Sets the parameters in `result_`; returns whether the graph is to be edited.

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "base/export.h"
+#include "device/device_spec.h"
+#include "device/memory_limit.h"
 #include "graph/graph.h"
-#include "runtime/session.h"
 
 namespace SF_API sectionflow {
 
@@ -98,10 +99,11 @@ class Lms {
   explicit Lms(LmsOptions options = {}, Where where = Where::here());
 
   /// Edits a graph that is complete, training operations included. A graph that Lms has edited is left as it is.
-  /// Programs that sessions have compiled are compiled again. Throws: ArgumentError for scopes and types that the graph
-  /// does not have (SF-E111), for an unknown batch size that is needed (SF-E112), where no parameters are found
-  /// (SF-E113), and for a cycle; DataError for plots that cannot be written; DeviceError for a device that is not there
-  /// and is to be asked. The graph is then unchanged.
+  /// Programs that sessions have compiled are compiled again. Where the graph has a section manager the log says that
+  /// it refuses cycles from here on (SF-E210); a session may train the whole graph all the same. Throws: ArgumentError
+  /// for scopes and types that the graph does not have (SF-E111), for an unknown batch size that is needed (SF-E112),
+  /// where no parameters are found (SF-E113), and for a cycle; DataError for plots that cannot be written; DeviceError
+  /// for a device that is not there and is to be asked. The graph is then unchanged.
   LmsResult run(Graph& graph, Where where = Where::here());
 
   const LmsOptions& options() const { return options_; }

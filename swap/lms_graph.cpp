@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "graph/op_def.h"
 #include "graph/ops/basic.h"
 
 namespace sectionflow {

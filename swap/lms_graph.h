@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "graph/op_def.h"
 #include "swap/lms.h"
 
 namespace sectionflow {

@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "graph/op_def.h"
 #include "graph/ops/basic.h"
 #include "graph/traversal.h"
 

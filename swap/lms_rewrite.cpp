@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/ops/swap.h"
+#include "graph/op_def.h"
+#include "graph/ops/identities.h"
 #include "graph/traversal.h"
 #include "swap/lms_log.h"
 #include "swap/lms_sync.h"

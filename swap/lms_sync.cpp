@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/ops/swap.h"
+#include "graph/op_def.h"
+#include "graph/ops/identities.h"
 
 namespace sectionflow {
 namespace {

@@ -8,9 +8,11 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "runtime/arena.h"
 #include "runtime/device_bytes.h"
 #include "runtime/disk_store.h"
-#include "runtime/host_pool.h"
+#include "runtime/engine.h"
+#include "swap/step_times.h"
 
 namespace sectionflow {
 namespace {
@@ -55,7 +57,7 @@ struct Placed {
 /// the other, going round, so that caches help no more than they do in a cycle.
 class Places {
  public:
-  Places(const Program& program, const Session::Workbench& bench)
+  Places(const Program& program, const Engine::Workbench& bench)
       : program_(program),
         bench_(bench),
         as_planned_(program.plan.peak_bytes <= bench.region.size()),
@@ -137,16 +139,16 @@ class Places {
   }
 
   const Program& program_;
-  const Session::Workbench& bench_;
+  const Engine::Workbench& bench_;
   bool as_planned_;
   std::size_t next_;
   std::map<int, std::byte*> begun_;  // of one launch: by storage, or -1 - node of a variable
   bool fits_ = true;
 };
 
-void measure_kernels(const Session& session, const Session::Workbench& bench, const Program& program, int repeats,
+void measure_kernels(const Engine& engine, const Engine::Workbench& bench, const Program& program, int repeats,
                      Profile& profile) {
-  const ConcreteGraph graph(session.graph(), program.signature);
+  const ConcreteGraph graph(engine.graph(), program.signature);
   Places places(program, bench);
   fill_device_bytes(bench.device, bench.region.data(), places.used_bytes(), 0);
   std::map<int, std::vector<double>> samples;  // by kernel
@@ -155,9 +157,9 @@ void measure_kernels(const Session& session, const Session::Workbench& bench, co
   // round only warms up.
   for (int round = 0; round <= repeats; ++round) {
     for (const Step& step : program.schedule.steps) {
-      if (step.kind != StepKind::compute || session.graph().node(step.node).op().prints) continue;
+      if (step.kind != StepKind::compute || engine.graph().node(step.node).op().prints) continue;
       Kernel& kernel = *program.kernels[static_cast<std::size_t>(step.slot)];
-      const Placed placed = places.place(step, session.graph(), kernel.workspace_bytes());
+      const Placed placed = places.place(step, engine.graph(), kernel.workspace_bytes());
       if (!placed.fits) continue;
       for (const auto& bytes : placed.indices) fill_device_bytes(bench.device, bytes.data(), bytes.size(), 0);
       const double seconds = seconds_of([&] {
@@ -166,7 +168,7 @@ void measure_kernels(const Session& session, const Session::Workbench& bench, co
                          .outputs = placed.outputs,
                          .updated = placed.updated,
                          .workspace = placed.workspace,
-                         .random = {session.options().seed, session.graph().node(step.node).random_ordinal(), 0}},
+                         .random = {engine.options().seed, engine.graph().node(step.node).random_ordinal(), 0}},
                         bench.device);
       });
       steps[step.slot] = &step;
@@ -179,7 +181,7 @@ void measure_kernels(const Session& session, const Session::Workbench& bench, co
   }
 }
 
-void measure_links(const Session& session, const Session::Workbench& bench, int repeats, Profile& profile) {
+void measure_links(const Engine& engine, const Engine::Workbench& bench, int repeats, Profile& profile) {
   const std::size_t bytes = std::min(kLinkBlock, bench.region.size());
   if (bytes == 0) return;
   if (DeviceQueues* queues = bench.device.queues()) {
@@ -196,17 +198,17 @@ void measure_links(const Session& session, const Session::Workbench& bench, int 
   profile.memory_bandwidth = rate_of(bytes, repeats, [&] { machine.copy_from_host(device, host.data(), bytes); });
   profile.link_in = profile.memory_bandwidth;
   profile.link_out = rate_of(bytes, repeats, [&] { machine.copy_to_host(host.data(), device, bytes); });
-  if (!session.options().copy_threads) return;
+  if (!engine.options().copy_threads) return;
   std::thread([&] {
     profile.link_in = rate_of(bytes, repeats, [&] { std::memcpy(device, host.data(), bytes); });
     profile.link_out = rate_of(bytes, repeats, [&] { std::memcpy(host.data(), device, bytes); });
   }).join();
 }
 
-void measure_disk(const Session& session, int repeats, Profile& profile) {
-  const std::size_t bytes = std::min(kDiskBlock, session.budgets().disk);
+void measure_disk(const Engine& engine, int repeats, Profile& profile) {
+  const std::size_t bytes = std::min(kDiskBlock, engine.budgets().disk);
   if (bytes == 0) return;
-  DiskStore store({.folder = session.options().swap_directory,
+  DiskStore store({.folder = engine.options().swap_directory,
                    .num_bytes = bytes,
                    .num_blocks = 1,
                    .name_of = [](const BlockLabel&) { return std::string("a measurement"); },
@@ -217,24 +219,24 @@ void measure_disk(const Session& session, int repeats, Profile& profile) {
   profile.disk_in = rate_of(bytes, repeats, [&] { store.read(0, 0, block, {}); });
 }
 
-}  // namespace
-
-Profile measure_profile(Session& session, const Program& program, int repeats) {
+Profile measure(Engine& engine, const Program& program, int repeats) {
   SF_CHECK(repeats >= 1, ArgumentError, "measure_profile: ", repeats, " repeats; wanted at least 1");
-  const auto inside = session.enter();
-  const Session::Workbench bench = session.workbench();
-  session.check_nodes(program);
+  const auto inside = engine.enter();
+  const Engine::Workbench bench = engine.workbench();
+  engine.check_nodes(program);
   const auto entered = bench.device.enter();
   Profile profile;
-  measure_links(session, bench, repeats, profile);
-  measure_disk(session, repeats, profile);
-  measure_kernels(session, bench, program, repeats, profile);
+  measure_links(engine, bench, repeats, profile);
+  measure_disk(engine, repeats, profile);
+  measure_kernels(engine, bench, program, repeats, profile);
   return profile;
 }
 
+}  // namespace
+
 Profile measure_profile(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
                         const RunOptions& options, int repeats) {
-  return measure_profile(session, session.whole_program(fetches, feeds, options), repeats);
+  return measure(engine(session), engine(session).whole_program(fetches, feeds, options), repeats);
 }
 
 }  // namespace sectionflow

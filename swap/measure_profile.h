@@ -8,14 +8,12 @@
 
 namespace SF_API sectionflow {
 
-/// Measures the machine under a session: every kernel of the program, the median of `repeats` launches; the links by
-/// whoever carries the session's copies, without their throttle; the disk where the session has one. Works on scratch
-/// bytes of the planned region and on zeros: no variable and no counter changes. Copies go to and from up to 32 MiB of
-/// host memory beside the session's. Kernels for whose operands there is no room keep the estimate. Throws:
-/// ArgumentError before initialize(), while a forward half is pending, and for a program that uses variables made after
-/// initialize(); DeviceError of the disk.
-Profile measure_profile(Session& session, const Program& program, int repeats = 3);
-/// The same for the program that session.run executes for these fetches and targets.
+/// Measures the machine under a session: every kernel of the program that session.run executes for these fetches and
+/// targets, the median of `repeats` launches; the links by whoever carries the session's copies, without their
+/// throttle; the disk where the session has one. Works on scratch bytes of the planned region and on zeros: no variable
+/// and no counter changes. Copies go to and from up to 32 MiB of host memory beside the session's. Kernels for whose
+/// operands there is no room keep the estimate. Throws: ArgumentError before initialize(), while a forward half is
+/// pending, and for a program that uses variables made after initialize(); DeviceError of the disk.
 Profile measure_profile(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
                         const RunOptions& options = {}, int repeats = 3);
 

@@ -1,99 +1,103 @@
 #include "swap/profile.h"
 
-#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "swap/estimate.h"
+#include "base/whole_file.h"
 
 namespace sectionflow {
 namespace {
 
-/// Seconds of `bytes` at a rate, where the carrier's speed and that of a throttle meet.
-double carried_seconds(double bytes, double rate, double throttle, CopyCarrier carrier) {
-  const double copied = bytes / rate;
-  if (throttle == 0) return copied;
-  // A copy thread moves a piece while the piece before it passes the link; the team copies first and waits then.
-  return carrier == CopyCarrier::threads ? std::max(copied, bytes / throttle) : copied + bytes / throttle;
+using Json = nlohmann::json;
+
+constexpr const char* kFormat = "sectionflow profile";
+constexpr int kVersion = 1;
+/// No kernel takes longer, no machine is faster: what lies beyond is a damaged file.
+constexpr double kMostSeconds = 1e6, kMostRate = 1e18, kLeastRate = 1;
+constexpr std::size_t kMostKernels = 1'000'000, kMostBytes = 256'000'000;
+
+struct Field {
+  const char* name;
+  double Profile::*member;
+};
+constexpr Field kRates[] = {{"flops", &Profile::flops},       {"memory_bandwidth", &Profile::memory_bandwidth},
+                            {"link_out", &Profile::link_out}, {"link_in", &Profile::link_in},
+                            {"disk_out", &Profile::disk_out}, {"disk_in", &Profile::disk_in}};
+
+double number_of(const Json& json, const std::string& name, double least, double most, const std::string& where) {
+  SF_CHECK(json.is_number(), DataError, where, "'", name, "' is ", json.type_name(), "; wanted a number");
+  const double number = json.get<double>();
+  SF_CHECK(std::isfinite(number) && number >= least && number <= most, DataError, where, "'", name, "' is ", number,
+           "; wanted ", least, " to ", most);
+  return number;
 }
 
-double estimated_seconds(const ConcreteGraph& graph, NodeId id, const Profile& profile) {
-  const Work work = work_of(graph, id);
-  return profile.launch_seconds + std::max(work.flops / profile.flops, work.bytes / profile.memory_bandwidth);
+const Json& member_of(const Json& json, const char* name, const std::string& where) {
+  const auto found = json.find(name);
+  SF_CHECK(found != json.end(), DataError, where, "'", name, "' is missing");
+  return *found;
+}
+
+Profile profile_of(const Json& json, const std::string& where) {
+  SF_CHECK(json.is_object() && json.value("format", Json()) == kFormat, DataError, where, "this is no profile",
+           hint("make one with measure_profile and Profile::save"));
+  SF_CHECK(member_of(json, "version", where) == kVersion, DataError, where, "the profile has version ",
+           json["version"].dump(), "; wanted ", kVersion, hint("measure it again"));
+  Profile profile;
+  for (const Field& field : kRates) {
+    profile.*field.member = number_of(member_of(json, field.name, where), field.name, kLeastRate, kMostRate, where);
+  }
+  profile.launch_seconds =
+      number_of(member_of(json, "launch_seconds", where), "launch_seconds", 0, kMostSeconds, where);
+  const Json& kernels = member_of(json, "kernel_seconds", where);
+  SF_CHECK(kernels.is_object() && kernels.size() <= kMostKernels, DataError, where,
+           "'kernel_seconds' is no object of at most ", kMostKernels, " kernels");
+  for (const auto& [key, value] : kernels.items()) {
+    profile.kernel_seconds[key] = number_of(value, key, 0, kMostSeconds, where);
+  }
+  return profile;
 }
 
 }  // namespace
 
-std::string kernel_key(const ConcreteGraph& graph, const Step& step, const Kernel& kernel) {
-  const Node& node = graph.graph().node(step.node);
-  std::string key = text_of(node.label(), step.replay ? " again" : "", " by ", kernel.implementation(), ":");
-  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
-    key += text_of(" ", graph.type(node.inputs()[i]).text());
-    const auto& boolean = graph.booleans(step.node)[i];
-    if (boolean) key += *boolean ? "=true" : "=false";
-  }
-  key += " ->";
-  for (const TensorType& output : graph.types(step.node)) key += text_of(" ", output.text());
-  return key;
+Profile Profile::load(const std::string& path, Where where) {
+  return call_at(where, [&] {
+    return from_json(read_whole_file(path, kMostBytes, "profile"), text_of("profile: '", path, "': "));
+  });
 }
 
-double StepTimes::transfer(StepKind kind, std::size_t bytes) const {
-  const double throttle = tools_.link_bandwidth();
-  const auto amount = static_cast<double>(bytes);
-  switch (kind) {
-    case StepKind::copy_out:
-      return profile_.launch_seconds + carried_seconds(amount, profile_.link_out, throttle, tools_.carrier());
-    case StepKind::copy_in:
-      return profile_.launch_seconds + carried_seconds(amount, profile_.link_in, throttle, tools_.carrier());
-    case StepKind::disk_write:
-      return profile_.launch_seconds + amount / profile_.disk_out;
-    case StepKind::disk_read:
-      return profile_.launch_seconds + amount / profile_.disk_in;
-    default:
-      throw InternalError("StepTimes::transfer: the step carries nothing between tiers");
-  }
+Profile Profile::load_or_measure(const std::string& path, const std::function<Profile()>& measure, Where where) {
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown) || unknown) return load(path, where);
+  const Profile profile = measure();
+  profile.save(path, where);
+  return profile;
 }
 
-double StepTimes::of_kernel(const Step& step) {
-  const auto slot = static_cast<std::size_t>(step.slot);
-  if (by_slot_.size() <= slot) by_slot_.resize(slot + 1, -1);
-  if (by_slot_[slot] < 0) {
-    const Kernel& kernel = *tools_.kernels()[slot];
-    const auto& seconds = profile_.kernel_seconds;
-    auto known = seconds.find(kernel_key(tools_.graph(), step, kernel));
-    if (known == seconds.end() && step.replay) {
-      Step first = step;
-      first.replay = false;
-      known = seconds.find(kernel_key(tools_.graph(), first, kernel));
-    }
-    by_slot_[slot] = known != seconds.end() ? known->second : estimated_seconds(tools_.graph(), step.node, profile_);
-  }
-  return by_slot_[slot];
+Profile Profile::from_json(const std::string& text, const std::string& where) {
+  // Nesting is bounded, so that a hostile text cannot exhaust the stack.
+  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= 2; };
+  const Json json = Json::parse(text, shallow, false);
+  SF_CHECK(!json.is_discarded(), DataError, where, "this is no JSON");
+  return profile_of(json, where);
 }
 
-std::vector<double> StepTimes::of(const Schedule& schedule) {
-  std::vector<double> seconds;
-  const auto bytes_of = [&](const Operand& operand) {
-    return operand.kind == Operand::Kind::buffer ? schedule.buffers[static_cast<std::size_t>(operand.index)].bytes : 0;
-  };
-  for (const Step& step : schedule.steps) {
-    switch (step.kind) {
-      case StepKind::compute:
-        seconds.push_back(of_kernel(step));
-        break;
-      case StepKind::feed:
-      case StepKind::fetch: {
-        const std::size_t bytes = bytes_of(step.kind == StepKind::feed ? step.outputs[0] : step.inputs[0]);
-        seconds.push_back(profile_.launch_seconds + static_cast<double>(bytes) / profile_.memory_bandwidth);
-        break;
-      }
-      case StepKind::hold:
-        seconds.push_back(0);
-        break;
-      default:
-        seconds.push_back(transfer(step.kind, carried_buffer(step, schedule).bytes));
-    }
-  }
-  return seconds;
+std::string Profile::json() const {
+  Json json = {{"format", kFormat}, {"version", kVersion}, {"launch_seconds", launch_seconds}};
+  for (const Field& field : kRates) json[field.name] = this->*field.member;
+  json["kernel_seconds"] = kernel_seconds;
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+void Profile::save(const std::string& path, Where where) const {
+  const std::string text = json();
+  call_at(where, [&] {
+    SF_CHECK(text.size() <= kMostBytes, DataError, "profile: '", path, "': would have ", text.size(),
+             " bytes; wanted at most ", kMostBytes, hint("save a profile for each model"));
+    write_whole_file(path, text, "profile");
+  });
 }
 
 }  // namespace sectionflow

@@ -3,11 +3,9 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <vector>
 
+#include "base/error.h"
 #include "base/export.h"
-#include "base/where.h"
-#include "schedule/planning_tools.h"
 
 namespace SF_API sectionflow {
 
@@ -41,29 +39,6 @@ struct Profile {
   static Profile from_json(const std::string& text, const std::string& where);
 
   friend bool operator==(const Profile&, const Profile&) = default;
-};
-
-/// What a kernel is known by from one process to the next: op, node, whether it is a replay, implementation, types.
-std::string kernel_key(const ConcreteGraph& graph, const Step& step, const Kernel& kernel);
-
-/// How long the steps of one program's drafts take by themselves. Copies count the throttle of the tools.
-class StepTimes {
- public:
-  /// Both must outlive this.
-  StepTimes(const PlanningTools& tools, const Profile& profile) : tools_(tools), profile_(profile) {}
-  StepTimes(const PlanningTools&, Profile&&) = delete;
-
-  /// One a step of a draft of the tools.
-  std::vector<double> of(const Schedule& schedule);
-  /// Of a transfer of so many bytes.
-  double transfer(StepKind kind, std::size_t bytes) const;
-
- private:
-  double of_kernel(const Step& step);
-
-  const PlanningTools& tools_;
-  const Profile& profile_;
-  std::vector<double> by_slot_;  // seconds of kernels that have been asked for; negative: not yet
 };
 
 }  // namespace sectionflow

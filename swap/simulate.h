@@ -2,11 +2,10 @@
 
 #include <vector>
 
-#include "base/export.h"
 #include "schedule/planning_tools.h"
-#include "swap/profile.h"
+#include "swap/step_times.h"
 
-namespace SF_API sectionflow {
+namespace sectionflow {
 
 /// When a step is expected to run, in seconds from the start of the cycle.
 struct StepTime {

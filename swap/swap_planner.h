@@ -5,9 +5,10 @@
 #include <optional>
 #include <vector>
 
+#include "swap/insert_swaps.h"
 #include "swap/search_offloads.h"
+#include "swap/step_times.h"
 #include "swap/swap_problem.h"
-#include "swap/swap_request.h"
 
 namespace sectionflow {
 

@@ -5,8 +5,9 @@
 
 #include "schedule/idle_stretches.h"
 #include "schedule/insert_offloads.h"
+#include "swap/insert_swaps.h"
 #include "swap/simulate.h"
-#include "swap/swap_request.h"
+#include "swap/step_times.h"
 
 namespace sectionflow {
 

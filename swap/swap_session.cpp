@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "runtime/engine.h"
 #include "swap/insert_swaps.h"
 
 namespace sectionflow {
@@ -29,10 +30,10 @@ std::size_t digest_of(const Profile& profile) {
 
 void insert_swaps(Session& session, const SwapOptions& options) {
   const auto profile = std::make_shared<const Profile>(options.profile.value_or(Profile::nominal()));
-  session.set_instruction_editor(text_of("insert_swaps ", digest_of(*profile)),
-                                 [profile](const InstructionList& list, PlanningTools& tools) {
-                                   return insert_swaps(list, tools, {.profile = profile.get()});
-                                 });
+  engine(session).set_instruction_editor(text_of("insert_swaps ", digest_of(*profile)),
+                                         [profile](const InstructionList& list, PlanningTools& tools) {
+                                           return insert_swaps(list, tools, {.profile = profile.get()});
+                                         });
 }
 
 }  // namespace sectionflow

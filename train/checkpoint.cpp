@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "data/safetensors.h"
+#include "runtime/engine.h"
 
 namespace sectionflow {
 namespace {
@@ -77,6 +78,7 @@ CheckpointNotes notes_of(const Metadata& metadata, const std::string& path) {
 }
 
 void save(Session& session, const std::string& path, const CheckpointNotes& notes, Where where) {
+  engine(session).check_has_values("save_variables");
   std::vector<NamedTensor> tensors;
   for (Value variable : session.graph().values(kVariables)) {
     tensors.push_back({variable.name(), session.read(variable, where)});
@@ -85,13 +87,31 @@ void save(Session& session, const std::string& path, const CheckpointNotes& note
                     metadata_of(notes, session.algorithm_choices(), session.completed_cycles()));
 }
 
+/// What a file holds.
+struct Checkpoint {
+  std::vector<NamedTensor> tensors;
+  CheckpointNotes notes;
+  AlgorithmChoices choices;
+  std::optional<std::uint64_t> cycles;
+};
+
+Checkpoint read_checkpoint(const std::string& path) {
+  try {
+    SafetensorsFile file = read_safetensors(path);
+    return {.tensors = std::move(file.tensors),
+            .notes = notes_of(file.metadata, path),
+            .choices = choices_of(file.metadata, path),
+            .cycles = cycles_of(file.metadata, path)};
+  } catch (Error& error) {
+    error.add_fact("hint", "take another copy of the file, or another file that save_variables has written");
+    throw;
+  }
+}
+
 CheckpointNotes load(Session& session, const std::string& path, Where where) {
-  const SafetensorsFile file = read_safetensors(path);
-  CheckpointNotes notes = notes_of(file.metadata, path);
-  const AlgorithmChoices choices = choices_of(file.metadata, path);
-  const std::optional<std::uint64_t> cycles = cycles_of(file.metadata, path);
+  const auto [file_tensors, notes, choices, cycles] = read_checkpoint(path);
   std::map<std::string, const HostTensor*> tensors;
-  for (const NamedTensor& entry : file.tensors) tensors[entry.name] = &entry.tensor;
+  for (const NamedTensor& entry : file_tensors) tensors[entry.name] = &entry.tensor;
   const std::vector<std::string> wrong = differences(session.graph(), tensors);
   if (!wrong.empty()) {
     std::string listed;
@@ -101,8 +121,7 @@ CheckpointNotes load(Session& session, const std::string& path, Where where) {
                       wrong.size() == 1 ? " difference" : " differences", listed,
                       hint("load it into the graph that it was saved from, built with the same optimizer")));
   }
-  // Before initialize() the first read tells, and nothing has been written.
-  for (Value variable : session.graph().values(kVariables)) (void)session.read(variable, where);
+  engine(session).check_has_values("load_variables");
   if (!choices.algorithms.empty()) session.use_algorithms(choices);
   for (Value variable : session.graph().values(kVariables))
     session.write(variable, *tensors.at(variable.name()), where);

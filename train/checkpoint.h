@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "base/export.h"
-#include "base/where.h"
 #include "runtime/session.h"
 #include "swap/profile.h"
 

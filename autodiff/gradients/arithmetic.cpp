@@ -2,10 +2,10 @@
 
 #include "autodiff/compose.h"
 #include "autodiff/gradient_registry.h"
-#include "autodiff/like_input.h"
-#include "graph/ops/cast.h"
-#include "graph/ops/compare.h"
-#include "graph/ops/select.h"
+#include "graph/nodes/arithmetic.h"
+#include "graph/nodes/layout.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow {
 namespace {
@@ -90,6 +90,14 @@ std::vector<Value> accumulate_gradient(const GradientRequest& r) {
           r.wanted[1] ? cast(r.dy(), r.input(1).dtype()) : Value()};
 }
 
+// Reads a byte an element beside dy, and may lie over dy.
+std::vector<Value> select_gradient(const GradientRequest& r) {
+  const Value condition = r.input(0);
+  const Value zero = constant(r.node.graph(), HostTensor(r.dy().dtype(), {}));
+  return {Value(), r.wanted[1] ? like_input(select(condition, r.dy(), zero), r.input(1)) : Value(),
+          r.wanted[2] ? like_input(select(condition, zero, r.dy()), r.input(2)) : Value()};
+}
+
 }  // namespace
 
 void add_arithmetic_gradients(GradientRegistry& registry) {
@@ -107,6 +115,9 @@ void add_arithmetic_gradients(GradientRegistry& registry) {
   registry.add("pow_grad_base", pow_grad_base_gradient);
   registry.add("pow_grad_exponent", pow_grad_exponent_gradient);
   registry.add("reduce_to_like", reduce_to_like_gradient);
+  // Truth values are constant almost everywhere.
+  for (const char* op : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}) registry.add_zero(op);
+  registry.add("select", select_gradient);
 }
 
 }  // namespace sectionflow

@@ -5,11 +5,13 @@
 
 #include "autodiff/compose.h"
 #include "autodiff/gradient_registry.h"
-#include "autodiff/own_statistics.h"
+#include "graph/nodes/attention.h"
+#include "graph/nodes/softmax.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/select.h"
 #include "graph/ops/softmax.h"
+#include "graph/parameter.h"
 
 namespace sectionflow {
 namespace {

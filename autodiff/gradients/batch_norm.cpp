@@ -2,10 +2,10 @@
 
 #include "autodiff/compose.h"
 #include "autodiff/gradient_registry.h"
-#include "autodiff/own_statistics.h"
-#include "graph/ops/compare.h"
+#include "graph/nodes/reduce.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/select.h"
+#include "graph/parameter.h"
 
 namespace sectionflow {
 namespace {

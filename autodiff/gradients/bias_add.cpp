@@ -1,6 +1,8 @@
 #include "graph/ops/bias_add.h"
 
 #include "autodiff/gradient_registry.h"
+#include "graph/nodes/bias_add.h"
+#include "graph/nodes/reduce.h"
 #include "graph/ops/reduce.h"
 
 namespace sectionflow {

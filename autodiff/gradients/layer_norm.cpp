@@ -2,8 +2,11 @@
 
 #include "autodiff/compose.h"
 #include "autodiff/gradient_registry.h"
-#include "autodiff/own_statistics.h"
+#include "graph/nodes/arithmetic.h"
+#include "graph/nodes/layout.h"
+#include "graph/nodes/reduce.h"
 #include "graph/ops/reduce.h"
+#include "graph/parameter.h"
 
 namespace sectionflow {
 namespace {

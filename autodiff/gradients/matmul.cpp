@@ -1,7 +1,9 @@
 #include "graph/ops/matmul.h"
 
 #include "autodiff/gradient_registry.h"
-#include "graph/ops/reshape.h"
+#include "graph/nodes/layout.h"
+#include "graph/nodes/matmul.h"
+#include "graph/ops/layout.h"
 
 namespace sectionflow {
 namespace {

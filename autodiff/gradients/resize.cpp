@@ -1,6 +1,7 @@
 #include "graph/ops/resize.h"
 
 #include "autodiff/gradient_registry.h"
+#include "graph/nodes/resize.h"
 
 namespace sectionflow {
 

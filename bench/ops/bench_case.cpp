@@ -1,12 +1,13 @@
 #include "bench/ops/bench_case.h"
 
 #include "autodiff/gradients.h"
+#include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/cast.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 
 namespace sectionflow::bench {

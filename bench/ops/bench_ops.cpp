@@ -7,6 +7,7 @@
 #include "base/whole_file.h"
 #include "bench/ops/op_report.h"
 #include "bench/program.h"
+#include "examples/models/command_line.h"
 
 namespace {
 
@@ -91,6 +92,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
   app.add_option("--repeats", arguments.repeats, "timed rounds")->check(CLI::Range(1, 1000000))->capture_default_str();
   app.add_option("--copy-size", arguments.copy_size, "bytes that are copied to measure the bandwidth of memory")
+      ->check(size_argument())
       ->capture_default_str();
   app.add_option("--matrix-side", arguments.matrix_side,
                  "of the matrices that are multiplied to measure arithmetic; 1536 on a CPU, 8192 on a GPU if absent")

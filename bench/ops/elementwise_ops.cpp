@@ -1,12 +1,8 @@
 #include "bench/ops/bench_case.h"
 #include "bench/ops/op_table.h"
-#include "graph/ops/activation.h"
-#include "graph/ops/argmax.h"
 #include "graph/ops/arithmetic.h"
-#include "graph/ops/cast.h"
-#include "graph/ops/clip.h"
 #include "graph/ops/dropout.h"
-#include "graph/ops/global_norm.h"
+#include "graph/ops/indexing.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/unary.h"
 

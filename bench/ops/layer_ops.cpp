@@ -1,10 +1,10 @@
 #include "bench/ops/bench_case.h"
 #include "bench/ops/op_table.h"
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/matmul.h"
 #include "graph/ops/attention.h"
 #include "graph/ops/bias_add.h"
-#include "graph/ops/conv2d.h"
-#include "graph/ops/conv3d.h"
-#include "graph/ops/conv_transpose.h"
+#include "graph/ops/convolution.h"
 #include "graph/ops/matmul.h"
 
 namespace sectionflow::bench {
@@ -18,10 +18,10 @@ Shape with_last(const Shape& x, std::int64_t last) {
 }
 
 /// `kOp` is a convolution, w [K..., C / groups, F], or a transposed one, w [K..., F / groups, C].
-template <std::size_t kRank, class Options, Value (*kOp)(Value, Value, Options, Where), bool kTransposed>
+template <std::size_t kRank, Value (*kOp)(Value, Value, const ConvNdOptions<kRank>&, Where), bool kTransposed>
 void convolution(CaseBuilder& b) {
   const Settings& settings = b.settings();
-  Options options;
+  ConvNdOptions<kRank> options;
   options.stride = settings.per_axis<kRank>("stride");
   options.padding = settings.padding<kRank>("padding");
   options.groups = settings.count("groups");
@@ -82,22 +82,22 @@ void add_layer_ops(std::vector<BenchedOp>& ops) {
        .axes = "[N, H, W, C]",
        .shape = "32x56x56x64",
        .settings = {{"filters", "64"}, {"kernel", "3"}, {"stride", "1"}, {"padding", "same"}, {"groups", "1"}},
-       .build = convolution<2, Conv2dOptions, conv2d, false>},
+       .build = convolution<2, conv2d, false>},
       {.name = "conv3d",
        .axes = "[N, D, H, W, C]",
        .shape = "4x24x24x24x32",
        .settings = {{"filters", "32"}, {"kernel", "3"}, {"stride", "1"}, {"padding", "same"}, {"groups", "1"}},
-       .build = convolution<3, Conv3dOptions, conv3d, false>},
+       .build = convolution<3, conv3d, false>},
       {.name = "conv_transpose2d",
        .axes = "[N, H, W, C]",
        .shape = "16x28x28x128",
        .settings = {{"filters", "64"}, {"kernel", "2"}, {"stride", "2"}, {"padding", "same"}, {"groups", "1"}},
-       .build = convolution<2, ConvTranspose2dOptions, conv_transpose2d, true>},
+       .build = convolution<2, conv_transpose2d, true>},
       {.name = "conv_transpose3d",
        .axes = "[N, D, H, W, C]",
        .shape = "4x12x12x12x64",
        .settings = {{"filters", "32"}, {"kernel", "2"}, {"stride", "2"}, {"padding", "same"}, {"groups", "1"}},
-       .build = convolution<3, ConvTranspose3dOptions, conv_transpose3d, true>},
+       .build = convolution<3, conv_transpose3d, true>},
       {.name = "matmul",
        .axes = "[..., M, K]",
        .shape = "1024x1024",

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "bench/median.h"
 #include "bench/ops/op_work.h"
+#include "runtime/engine.h"
 #include "schedule/concrete_graph.h"
 
 namespace sectionflow::bench {
@@ -20,7 +21,7 @@ class TimedProgram {
   /// `is_timed` selects among the nodes that the program executes.
   TimedProgram(Session& session, std::vector<Operation> targets, const Selection& is_timed)
       : session_(session), options_{.targets = std::move(targets)} {
-    const Program& program = session.whole_program({}, {}, options_);
+    const Program& program = engine(session).whole_program({}, {}, options_);
     const ConcreteGraph graph(session.graph(), program.signature);
     for (const Step& step : program.schedule.steps) {
       const Node& node = session.graph().node(step.node);

@@ -1,11 +1,9 @@
 #include "bench/ops/bench_case.h"
 #include "bench/ops/op_table.h"
-#include "graph/ops/concat.h"
-#include "graph/ops/gather.h"
-#include "graph/ops/pad.h"
+#include "graph/ops/indexing.h"
+#include "graph/ops/layout.h"
+#include "graph/ops/parts.h"
 #include "graph/ops/resize.h"
-#include "graph/ops/slice.h"
-#include "graph/ops/transpose.h"
 
 namespace sectionflow::bench {
 namespace {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "graph/nodes/pool.h"
+#include "graph/nodes/reduce.h"
 #include "graph/ops/pool.h"
 #include "graph/ops/reduce.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "swap/estimate.h"
+#include "swap/step_times.h"
 
 namespace sectionflow::bench {
 

@@ -2,17 +2,15 @@
 #include "bench/ops/op_table.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/layer_norm.h"
-#include "graph/ops/pool2d.h"
-#include "graph/ops/pool3d.h"
+#include "graph/ops/pool.h"
 #include "graph/ops/softmax.h"
-#include "graph/ops/softmax_cross_entropy.h"
 
 namespace sectionflow::bench {
 namespace {
 
-template <std::size_t kRank, class Options, Value (*kOp)(Value, Options, Where)>
+template <std::size_t kRank, Value (*kOp)(Value, PoolNdOptions<kRank>, Where)>
 void pool(CaseBuilder& b) {
-  Options options;
+  PoolNdOptions<kRank> options;
   options.window = b.settings().per_axis<kRank>("kernel");
   options.stride = b.settings().per_axis<kRank>("stride");
   options.padding = b.settings().padding<kRank>("padding");
@@ -61,22 +59,22 @@ void add_window_ops(std::vector<BenchedOp>& ops) {
        .axes = image,
        .shape = "64x56x56x64",
        .settings = overlapping,
-       .build = pool<2, Pool2dOptions, max_pool2d>},
+       .build = pool<2, max_pool2d>},
       {.name = "average_pool2d",
        .axes = image,
        .shape = "64x56x56x64",
        .settings = halved,
-       .build = pool<2, Pool2dOptions, average_pool2d>},
+       .build = pool<2, average_pool2d>},
       {.name = "max_pool3d",
        .axes = volume,
        .shape = "4x48x48x48x32",
        .settings = halved,
-       .build = pool<3, Pool3dOptions, max_pool3d>},
+       .build = pool<3, max_pool3d>},
       {.name = "average_pool3d",
        .axes = volume,
        .shape = "4x48x48x48x32",
        .settings = halved,
-       .build = pool<3, Pool3dOptions, average_pool3d>},
+       .build = pool<3, average_pool3d>},
       {.name = "global_average_pool2d",
        .axes = image,
        .shape = "64x56x56x64",

@@ -27,12 +27,6 @@ import os
 import sys
 import tempfile
 
-import numpy
-import torch
-
-import safetensors_file
-import torch_models
-import torch_peer
 from worker import Worker, model_options, option_arguments
 
 # Small sizes, for which a run takes seconds; what is given on the command line goes before.
@@ -43,12 +37,50 @@ SIZES = {
     "resnet": {"batch": 16, "optimizer": "momentum", "learning_rate": 1e-4,
                "options": {"image": 64, "classes": 10, "width": 16}},
 }
-ADAM_EPSILON, ADAM_BETA2 = torch_models.f32(1e-8), torch_models.f32(0.999)
 
 
 def sizes_of(model):
     return next((SIZES[name] for name in (model, model.rstrip("0123456789")) if name in SIZES),
                 {"batch": 8, "optimizer": "sgd", "learning_rate": 1e-2, "options": {}})
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Compares training in SectionFlow with training in PyTorch.")
+    parser.add_argument("--program", required=True, help="bench_train_steps")
+    parser.add_argument("--model", default="mnist_resnet")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=NUMBER", help="of the model")
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--batches", type=int, default=4, help="different batches, gone round")
+    parser.add_argument("--optimizer", choices=("sgd", "momentum", "adam"))
+    parser.add_argument("--learning-rate", type=float)
+    parser.add_argument("--cut", default="blocks", help="of ours: whole, a number of sections, or blocks")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--first-tolerance", type=float, default=1e-6, help="of one step")
+    parser.add_argument("--tolerance", type=float, default=1e-4, help="of all on end")
+    arguments = parser.parse_args()
+    sizes = sizes_of(arguments.model)
+    arguments.options = {**sizes["options"], **model_options(arguments.option)}
+    for name in ("batch", "optimizer", "learning_rate"):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, sizes[name])
+    return arguments
+
+
+# Read before PyTorch is looked for: --help needs none.
+ARGUMENTS = parse_arguments() if __name__ == "__main__" else None
+
+try:
+    import numpy
+    import torch
+except ImportError as missing:
+    raise SystemExit(f"parity.py: {missing}; run it by a Python that has PyTorch and numpy")
+
+import safetensors_file
+import torch_models
+import torch_peer
+
+ADAM_EPSILON, ADAM_BETA2 = torch_models.f32(1e-8), torch_models.f32(0.999)
 
 
 class Reference:
@@ -127,29 +159,6 @@ def differences(variables, reference):
     return result
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description="Compares training in SectionFlow with training in PyTorch.")
-    parser.add_argument("--program", required=True, help="bench_train_steps")
-    parser.add_argument("--model", default="mnist_resnet")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=NUMBER", help="of the model")
-    parser.add_argument("--batch", type=int)
-    parser.add_argument("--batches", type=int, default=4, help="different batches, gone round")
-    parser.add_argument("--optimizer", choices=("sgd", "momentum", "adam"))
-    parser.add_argument("--learning-rate", type=float)
-    parser.add_argument("--cut", default="blocks", help="of ours: whole, a number of sections, or blocks")
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--first-tolerance", type=float, default=1e-6, help="of one step")
-    parser.add_argument("--tolerance", type=float, default=1e-4, help="of all on end")
-    arguments = parser.parse_args()
-    sizes = sizes_of(arguments.model)
-    arguments.options = {**sizes["options"], **model_options(arguments.option)}
-    for name in ("batch", "optimizer", "learning_rate"):
-        if getattr(arguments, name) is None:
-            setattr(arguments, name, sizes[name])
-    return arguments
-
-
 def run_ours(arguments, folder):
     """Our losses, all our variables before the first step and after each, and the batches."""
     command = [arguments.program, "--model", arguments.model, "--batch", str(arguments.batch), "--batches",
@@ -207,8 +216,7 @@ def compare_on_end(references, losses, states, limit):
     return bounded
 
 
-def main():
-    arguments = parse_arguments()
+def main(arguments):
     torch.set_num_threads(arguments.threads)
     with tempfile.TemporaryDirectory() as folder:
         losses, states, batches = run_ours(arguments, folder)
@@ -241,4 +249,4 @@ def report(arguments, rows):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(ARGUMENTS))

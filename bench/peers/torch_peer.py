@@ -15,11 +15,6 @@ import sys
 import tempfile
 import time
 
-import torch
-
-import safetensors_file
-import torch_models
-
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Trains a network in PyTorch on commands from standard input.")
@@ -39,6 +34,15 @@ def parse_arguments():
     parser.add_argument("--tf32", action="store_true", help="on a GPU: f32 products and convolutions may round to TF32")
     parser.add_argument("--amp", choices=("bf16",), help="torch.autocast in this type; parameters stay f32")
     return parser.parse_args()
+
+
+# Read before PyTorch is looked for: --help needs none.
+ARGUMENTS = parse_arguments() if __name__ == "__main__" else None
+
+import torch
+
+import safetensors_file
+import torch_models
 
 
 def prepare_device(arguments):
@@ -200,8 +204,7 @@ def running_sum(events):
     return highest, allocations
 
 
-def main():
-    arguments = parse_arguments()
+def main(arguments):
     training = Training(arguments)
     answers = sys.stdout
     sys.stdout = sys.stderr  # what PyTorch prints must not mix with the answers
@@ -224,4 +227,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(ARGUMENTS)

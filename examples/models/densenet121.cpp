@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "graph/layers.h"
-#include "graph/ops/concat.h"
-#include "graph/ops/pool2d.h"
+#include "graph/ops/parts.h"
+#include "graph/ops/pool.h"
 
 namespace sectionflow {
 namespace {

@@ -4,20 +4,17 @@
 
 #include "base/error.h"
 #include "graph/layers.h"
-#include "graph/mixed_precision.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/attention.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/cast.h"
-#include "graph/ops/concat.h"
 #include "graph/ops/dropout.h"
-#include "graph/ops/gather.h"
+#include "graph/ops/indexing.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/matmul.h"
+#include "graph/ops/parts.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/reshape.h"
-#include "graph/ops/softmax_cross_entropy.h"
-#include "graph/ops/transpose.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow {
 namespace {

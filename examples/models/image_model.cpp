@@ -1,9 +1,9 @@
 #include "examples/models/image_model.h"
 
 #include "graph/ops/basic.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/reshape.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
 
 namespace sectionflow {
 namespace {

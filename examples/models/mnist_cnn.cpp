@@ -1,10 +1,10 @@
 #include "examples/models/mnist_cnn.h"
 
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/dropout.h"
-#include "graph/ops/pool2d.h"
-#include "graph/ops/reshape.h"
+#include "graph/ops/layout.h"
+#include "graph/ops/pool.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow {
 

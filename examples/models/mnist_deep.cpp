@@ -2,16 +2,15 @@
 
 #include "autodiff/optimizers.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
-#include "graph/ops/argmax.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/cast.h"
-#include "graph/ops/compare.h"
 #include "graph/ops/dropout.h"
-#include "graph/ops/pool2d.h"
+#include "graph/ops/indexing.h"
+#include "graph/ops/layout.h"
+#include "graph/ops/pool.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/reshape.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow {
 namespace {

@@ -1,13 +1,12 @@
 #include "examples/models/mnist_resnet.h"
 
 #include "graph/layers.h"
-#include "graph/ops/argmax.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/cast.h"
-#include "graph/ops/compare.h"
+#include "graph/ops/indexing.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow {
 namespace {

@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "graph/layers.h"
 #include "graph/ops/arithmetic.h"
-#include "graph/ops/clip.h"
 #include "graph/ops/dropout.h"
-#include "graph/ops/pool2d.h"
+#include "graph/ops/pool.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow {
 namespace {
@@ -57,7 +57,7 @@ class MobilenetV2Builder {
     return batch_norm(x, is_training_, {.decay = options_.decay, .name = name});
   }
   /// Convolution, batch norm, relu6; a 3x3 kernel has one zero on each side, as in torchvision.
-  Value unit(Value x, Conv2dLayerOptions convolution) const {
+  Value unit(Value x, Conv2dOptions convolution) const {
     convolution.padding = Padding(convolution.kernel[0] / 2, convolution.kernel[1] / 2);
     return clip(norm(conv2d(x, convolution), convolution.name + "_norm"), 0, 6);
   }

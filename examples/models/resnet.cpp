@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
-#include "graph/ops/pool2d.h"
+#include "graph/ops/pool.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow {
 namespace {

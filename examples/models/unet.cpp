@@ -4,9 +4,8 @@
 
 #include "base/error.h"
 #include "graph/layers.h"
-#include "graph/ops/concat.h"
-#include "graph/ops/pool2d.h"
-#include "graph/ops/pool3d.h"
+#include "graph/ops/parts.h"
+#include "graph/ops/pool.h"
 #include "graph/ops/resize.h"
 
 namespace sectionflow {

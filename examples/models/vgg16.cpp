@@ -2,10 +2,10 @@
 
 #include "base/error.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/dropout.h"
-#include "graph/ops/pool2d.h"
-#include "graph/ops/reshape.h"
+#include "graph/ops/layout.h"
+#include "graph/ops/pool.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow {
 namespace {

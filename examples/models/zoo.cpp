@@ -12,7 +12,7 @@
 #include "examples/models/resnet.h"
 #include "examples/models/unet.h"
 #include "examples/models/vgg16.h"
-#include "graph/mixed_precision.h"
+#include "graph/layers.h"
 
 namespace sectionflow {
 namespace {

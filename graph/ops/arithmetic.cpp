@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "graph/check_dtype.h"
-#include "graph/elementwise.h"
+#include "graph/nodes/arithmetic.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 #include "graph/option_fields.h"
+#include "graph/shape_rules.h"
 
 namespace sectionflow {
 namespace {
@@ -80,6 +80,22 @@ Value with_number(Binary op, float a, Term b) {
   return graph.build_at(b.where, [&] { return op(number(a, b), b.value, b.where); });
 }
 
+std::vector<TensorType> infer_comparison(const ShapeRequest& request) {
+  return {{Dtype::boolean, infer_broadcast(request)[0].shape}};
+}
+
+std::vector<TensorType> infer_select(const ShapeRequest& request) {
+  const TensorType& condition = request.inputs[0];
+  const TensorType& a = request.inputs[1];
+  const TensorType& b = request.inputs[2];
+  SF_CHECK(condition.dtype == Dtype::boolean, ArgumentError, request.label, " got the condition ", condition.text(),
+           "; wanted a boolean; try less, equal or another comparison");
+  SF_CHECK(a.dtype == b.dtype, ArgumentError, request.label, " got ", a.text(), " and ", b.text(),
+           " to choose from; wanted equal dtypes; try cast(x, Dtype::", dtype_name(a.dtype), ")");
+  const Shape both = broadcast_shapes(a.shape, b.shape, request.label);
+  return {{a.dtype, broadcast_shapes(condition.shape, both, request.label)}};
+}
+
 }  // namespace
 
 void define_arithmetic_ops(OpRegistry& registry) {
@@ -104,6 +120,10 @@ void define_arithmetic_ops(OpRegistry& registry) {
                       return std::vector{InputUse::data, InputUse::shape_only};
                     },
                 .is_identity = [](const IdentityRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
+  for (const char* name : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}) {
+    registry.add({.name = name, .inputs = 2, .infer = infer_comparison});
+  }
+  registry.add({.name = "select", .inputs = 3, .infer = infer_select});
 }
 
 Value add(Value a, Value b, Where where) {
@@ -179,6 +199,29 @@ Value pow_grad_base(Value dy, Value a, Value b) {
 }
 Value pow_grad_exponent(Value dy, Value y, Value a) {
   return gradient("pow_grad_exponent", dy, y, a);
+}
+
+Value equal(Value a, Value b, Where where) {
+  return binary("equal", a, b, where);
+}
+Value not_equal(Value a, Value b, Where where) {
+  return binary("not_equal", a, b, where);
+}
+Value less(Value a, Value b, Where where) {
+  return binary("less", a, b, where);
+}
+Value less_equal(Value a, Value b, Where where) {
+  return binary("less_equal", a, b, where);
+}
+Value greater(Value a, Value b, Where where) {
+  return binary("greater", a, b, where);
+}
+Value greater_equal(Value a, Value b, Where where) {
+  return binary("greater_equal", a, b, where);
+}
+
+Value select(Value condition, Value a, Value b, Where where) {
+  return a.graph().add_node("select", {condition, a, b}, {}, "select", where).output();
 }
 
 }  // namespace sectionflow

@@ -65,27 +65,25 @@ Value operator/(float a, Term b);
 /// The sum of values of one type, f32 or bf16, added from left to right in f32 and rounded once: ((v0 + v1) + v2) + ...
 Value add_n(const std::vector<Value>& values, Where where = Where::here());
 
-/// sum + part, added in f32 and rounded once to `dtype`: a step of a sum of bf16 values that is carried in f32 and
-/// rounded in its last step. Shapes: equal; result like `sum`. `part` is bf16, `sum` and `dtype` f32 or bf16.
-Value accumulate(Value sum, Value part, Dtype dtype);
+// Comparisons, element by element, with broadcasting as that of add. Shapes: a, b any two that broadcast, of one dtype;
+// result their broadcast, boolean. NaN is unequal to everything and neither less nor greater; false is less than true.
+// No gradient. Throws: ShapeError, ArgumentError for unequal dtypes.
+/// a = b.
+Value equal(Value a, Value b, Where where = Where::here());
+/// Not a = b: true where either is NaN.
+Value not_equal(Value a, Value b, Where where = Where::here());
+/// a < b.
+Value less(Value a, Value b, Where where = Where::here());
+/// a <= b.
+Value less_equal(Value a, Value b, Where where = Where::here());
+/// a > b.
+Value greater(Value a, Value b, Where where = Where::here());
+/// a >= b.
+Value greater_equal(Value a, Value b, Where where = Where::here());
 
-/// Options of the op "accumulate".
-struct AccumulateOptions {
-  Dtype dtype = Dtype::f32;  ///< of the result
-};
-
-/// The sum of `x` over the dimensions along which `like` was repeated to reach x's shape: the gradient of broadcasting.
-/// Reads nothing of `like` but its shape. Shapes: x [...], like one that broadcasts to x; result like `like`.
-Value reduce_to_like(Value x, Value like);
-
-/// dy where a > b, dy / 2 where a = b, else 0: the gradient of maximum to a. Shapes: dy [...], a and b that broadcast
-/// to dy; result like dy. f32 or bf16.
-Value maximum_grad(Value dy, Value a, Value b);
-/// The same for minimum: dy where a < b.
-Value minimum_grad(Value dy, Value a, Value b);
-/// dy b a^(b - 1), and 0 where b = 0: the gradient of pow to a. Shapes as above.
-Value pow_grad_base(Value dy, Value a, Value b);
-/// dy y ln a from y = a^b, and 0 where a = 0 and y is finite: the gradient of pow to b. Shapes as above.
-Value pow_grad_exponent(Value dy, Value y, Value a);
+/// y = condition ? a : b, element by element, with broadcasting as that of add.
+/// Shapes: condition (boolean), a and b (of one dtype, any) broadcast together; result their broadcast, of a's dtype.
+/// The gradient goes to whichever was chosen. Throws: ShapeError, ArgumentError for other dtypes.
+Value select(Value condition, Value a, Value b, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -2,9 +2,10 @@
 
 #include <cmath>
 
-#include "graph/check_dtype.h"
+#include "graph/nodes/attention.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
+#include "graph/shape_rules.h"
 
 namespace sectionflow {
 namespace {

@@ -29,11 +29,4 @@ struct AttentionOptions {
 /// ArgumentError. Sources: Vaswani et al. 2017; Dao et al. 2022 for the recomputation.
 Value attention(Value q, Value k, Value v, AttentionOptions options = {}, Where where = Where::here());
 
-/// The gradients of attention's inputs, shaped like them.
-struct AttentionGradients {
-  Value dq, dk, dv;
-};
-/// `log_sums`: the second output of the forward op.
-AttentionGradients attention_grad(Value dy, Value q, Value k, Value v, Value log_sums, AttentionOptions options);
-
 }  // namespace sectionflow

@@ -5,6 +5,7 @@
 #include "graph/op_registry.h"
 #include "graph/ops/update.h"
 #include "graph/option_fields.h"
+#include "graph/shared_entry.h"
 
 namespace sectionflow {
 namespace {
@@ -19,6 +20,13 @@ struct VariableNode {
 std::vector<TensorType> known_type(const ShapeRequest& request, const TensorType& type) {
   SF_CHECK(type.shape.is_static(), ShapeError, request.label, ": shape ", type.shape, " must be known");
   return {type};
+}
+
+std::vector<TensorType> infer_placeholder(const ShapeRequest& request) {
+  const auto& options = request.get<PlaceholderOptions>();
+  SF_CHECK(!options.training_flag || options.type == (TensorType{Dtype::boolean, {}}), ArgumentError, request.label,
+           ": the training flag is ", options.type.text(), "; wanted bool[]");
+  return {options.type};
 }
 
 /// All variables get their initial values in one run, in which every reader of a variable sees what it held before.
@@ -39,13 +47,15 @@ void check_reads_no_variable(std::string_view name, Value initial_value) {
 }  // namespace
 
 void define_basic_ops(OpRegistry& registry) {
-  registry.add(
-      {.name = "placeholder",
-       .inputs = 0,
-       .options = described_by<PlaceholderOptions>([](auto& fields, auto& options) { fields("type", options.type); }),
-       .infer = [](const ShapeRequest& r) { return std::vector{r.get<PlaceholderOptions>().type}; },
-       .role = OpRole::placeholder,
-       .has_kernel = false});
+  registry.add({.name = "placeholder",
+                .inputs = 0,
+                .options = described_by<PlaceholderOptions>([](auto& fields, auto& options) {
+                  fields("type", options.type);
+                  fields.usual_choice("flag", options.training_flag, {{false, "none"}, {true, "training"}});
+                }),
+                .infer = infer_placeholder,
+                .role = OpRole::placeholder,
+                .has_kernel = false});
   registry.add({.name = "variable",
                 .inputs = 0,
                 .options = described_by<VariableNode>([](auto& fields, auto& options) {
@@ -77,7 +87,7 @@ void define_basic_ops(OpRegistry& registry) {
 }
 
 Value placeholder(Graph& graph, std::string_view name, Shape shape, Dtype dtype, Where where) {
-  return graph.add_node("placeholder", {}, PlaceholderOptions{{dtype, std::move(shape)}}, name, where).output();
+  return graph.add_node("placeholder", {}, PlaceholderOptions{.type = {dtype, std::move(shape)}}, name, where).output();
 }
 
 Value variable(std::string_view name, Value initial_value, VariableOptions options, Where where) {
@@ -87,10 +97,13 @@ Value variable(std::string_view name, Value initial_value, VariableOptions optio
              initial_value.name(), "' has the shape ", initial_value.shape(),
              "; a variable needs every dimension known");
     check_reads_no_variable(name, initial_value);
+    const auto shared = shared_variable(graph, name, {initial_value.shape(), initial_value.dtype(), options.trainable});
+    if (shared) return *shared;
     Value result = graph.add_node("variable", {}, VariableNode{initial_value.type(), options}, name).output();
     *result.node().options<VariableNode>().initializer = assign(result, initial_value);
     graph.add_to_collection(kVariables, result);
     if (options.trainable) graph.add_to_collection(kTrainableVariables, result);
+    remember_variable(graph, name, result);
     return result;
   });
 }
@@ -99,8 +112,19 @@ bool is_variable(Value value) {
   return value.node().op().is_variable();
 }
 
+bool is_trainable(Value variable) {
+  SF_CHECK(is_variable(variable), ArgumentError, "is_trainable('", variable.name(), "'): that is no variable but a ",
+           variable.node().op().name);
+  return variable.node().options<VariableNode>().options.trainable;
+}
+
 bool is_known_on_host(Value value) {
   return value.node().op().is_placeholder() || constant_content(value) != nullptr;
+}
+
+bool is_training_flag(const Node& node) {
+  const auto* options = std::any_cast<PlaceholderOptions>(&node.any_options());
+  return options != nullptr && options->training_flag;
 }
 
 void check_host_boolean(Value boolean, std::string_view where) {
@@ -112,6 +136,10 @@ Operation initializer_of(Value variable) {
   SF_CHECK(is_variable(variable), ArgumentError, "initializer_of('", variable.name(), "'): that is no variable but a ",
            variable.node().op().name);
   return *variable.node().options<VariableNode>().initializer;
+}
+
+Value initial_value_of(Value variable) {
+  return initializer_of(variable).node().inputs()[1];
 }
 
 Value constant(Graph& graph, HostTensor tensor, std::string_view name, Where where) {

@@ -1,9 +1,9 @@
 #include "graph/ops/batch_norm.h"
 
-#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/described_window.h"
+#include "graph/option_fields.h"
+#include "graph/shape_rules.h"
 
 namespace sectionflow {
 namespace {
@@ -77,6 +77,16 @@ std::vector<TensorType> infer_backward(const ShapeRequest& request) {
   return {request.inputs[1], request.inputs[2], request.inputs[2]};
 }
 
+/// Running statistics and variables of the operation are the caller's, who decays and names them.
+void check_not_of_layer(const BatchNormOptions& options) {
+  const BatchNormOptions unset;
+  SF_CHECK(options.decay == unset.decay, ArgumentError, "batch_norm: decay is ", options.decay,
+           "; it is an option of the layer alone",
+           hint("give it to update_moving_average, or let the layer batch_norm(x, options) keep the averages"));
+  SF_CHECK(options.name == unset.name, ArgumentError, "batch_norm: name is '", options.name,
+           "'; it is an option of the layer alone", hint("leave it out, or open graph.scope(\"", options.name, "\")"));
+}
+
 std::vector<InputUse> backward_uses(std::size_t num_inputs, HostBooleans) {
   std::vector<InputUse> uses(num_inputs, InputUse::data);
   uses[5] = InputUse::host_boolean;
@@ -105,8 +115,9 @@ void define_batch_norm_ops(OpRegistry& registry) {
 }
 
 BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean, Value running_variance,
-                           Value is_training, BatchNormOptions options, Where where) {
+                           Value is_training, const BatchNormOptions& options, Where where) {
   return x.graph().build_at(where, [&]() -> BatchNormResult {
+    check_not_of_layer(options);
     check_host_boolean(is_training, "batch_norm");
     Node& node = x.graph().add_node("batch_norm", {x, scale, shift, running_mean, running_variance, is_training},
                                     options, "batch_norm");
@@ -114,8 +125,15 @@ BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean
   });
 }
 
+BatchNormResult batch_norm(Value x, Value scale, Value shift, Value running_mean, Value running_variance,
+                           const BatchNormOptions& options, Where where) {
+  return x.graph().build_at(where, [&] {
+    return batch_norm(x, scale, shift, running_mean, running_variance, x.graph().training(), options, {});
+  });
+}
+
 BatchNormGradients batch_norm_grad(Value dy, Value x, Value scale, Value shift, Value mean, Value variance,
-                                   Value is_training, BatchNormOptions options) {
+                                   Value is_training, const BatchNormOptions& options) {
   check_host_boolean(is_training, "batch_norm_grad");
   std::vector<Value> inputs = {dy, x, scale, mean, variance, is_training};
   if (options.relu) inputs.push_back(shift);

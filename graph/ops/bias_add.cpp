@@ -1,8 +1,9 @@
 #include "graph/ops/bias_add.h"
 
-#include "graph/check_dtype.h"
+#include "graph/nodes/bias_add.h"
 #include "graph/op_registry.h"
-#include "graph/ops/described_window.h"
+#include "graph/option_fields.h"
+#include "graph/shape_rules.h"
 
 namespace sectionflow {
 namespace {

@@ -14,8 +14,5 @@ struct BiasAddOptions {
 /// y = x + b per channel. Shapes: x [..., C] (nchw: [N, C, ...]), b [C], y like x. f32 or bf16. Throws: ShapeError,
 /// ArgumentError.
 Value bias_add(Value x, Value b, BiasAddOptions options = {}, Where where = Where::here());
-/// db = sum of dy over all axes but that of the channels, in a fixed order. Shapes: dy [..., C] (nchw: [N, C, ...]),
-/// result [C].
-Value bias_add_grad(Value dy, BiasAddOptions options = {});
 
 }  // namespace sectionflow

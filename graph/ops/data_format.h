@@ -16,5 +16,10 @@ constexpr int channel_axis(DataFormat format) {
 constexpr const char* channels_text(DataFormat format) {
   return format == DataFormat::nhwc ? "[..., C]" : "[N, C, ...]";
 }
+/// The field "format" of a file (graph/option_fields.h).
+template <class Fields, class Format>
+void describe_format(Fields& fields, Format& format) {
+  fields.choice("format", format, {{DataFormat::nhwc, "nhwc"}, {DataFormat::nchw, "nchw"}});
+}
 
 }  // namespace sectionflow

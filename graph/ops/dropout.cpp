@@ -1,9 +1,9 @@
 #include "graph/ops/dropout.h"
 
-#include "graph/check_dtype.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 #include "graph/option_fields.h"
+#include "graph/shape_rules.h"
 
 namespace sectionflow {
 namespace {
@@ -69,6 +69,10 @@ Value dropout(Value x, Value is_training, DropoutOptions options, Where where) {
     }
     return x.graph().add_node("dropout", {x, is_training}, options, "dropout").output();
   });
+}
+
+Value dropout(Value x, DropoutOptions options, Where where) {
+  return x.graph().build_at(where, [&] { return dropout(x, x.graph().training(), options, {}); });
 }
 
 Value dropout_grad(Value dy, Value is_training, const Node& forward) {

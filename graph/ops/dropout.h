@@ -16,6 +16,8 @@ struct DropoutOptions {
 /// Shapes: any; y like x; is_training [], a boolean placeholder or constant. f32 or bf16. Throws: ArgumentError.
 /// Source: Srivastava et al. 2014, with the scale at training time.
 Value dropout(Value x, Value is_training, DropoutOptions options = {}, Where where = Where::here());
+/// The same by the graph's training flag (Graph::training()).
+Value dropout(Value x, DropoutOptions options = {}, Where where = Where::here());
 /// dx, with the mask drawn once more at the address of the node `forward`, a dropout.
 Value dropout_grad(Value dy, Value is_training, const Node& forward);
 

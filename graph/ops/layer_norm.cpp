@@ -26,7 +26,7 @@ void check_dtypes(const ShapeRequest& request, std::size_t num_rows) {
 }
 
 // Inputs: x, scale, shift.
-std::vector<TensorType> infer_forward(const ShapeRequest& request) {
+std::vector<TensorType> infer_layer_norm(const ShapeRequest& request) {
   const float epsilon = request.get<LayerNormOptions>().epsilon;
   SF_CHECK(epsilon >= 0, ArgumentError, request.label, ": epsilon ", epsilon, "; wanted >= 0");
   check_dtypes(request, 1);
@@ -39,7 +39,7 @@ std::vector<TensorType> infer_forward(const ShapeRequest& request) {
 }
 
 // Inputs: dy, x, scale, mean, rstd.
-std::vector<TensorType> infer_gradient(const ShapeRequest& request) {
+std::vector<TensorType> infer_layer_norm_grad(const ShapeRequest& request) {
   check_dtypes(request, 2);
   const TensorType& x = request.inputs[1];
   SF_CHECK(may_agree(request.inputs[0], x) && x.shape.rank() >= 1, ShapeError, request.label, " got dy ",
@@ -59,13 +59,18 @@ void define_layer_norm_ops(OpRegistry& registry) {
                 .inputs = 3,
                 .options = described_by<LayerNormOptions>(
                     [](auto& fields, auto& options) { fields("epsilon", options.epsilon); }),
-                .infer = infer_forward,
+                .infer = infer_layer_norm,
                 .kept_outputs = {1, 2}});
-  registry.add({.name = "layer_norm_grad", .inputs = 5, .infer = infer_gradient});
+  registry.add({.name = "layer_norm_grad", .inputs = 5, .infer = infer_layer_norm_grad});
 }
 
-Value layer_norm(Value x, Value scale, Value shift, LayerNormOptions options, Where where) {
-  return x.graph().add_node("layer_norm", {x, scale, shift}, options, "layer_norm", where).output();
+Value layer_norm(Value x, Value scale, Value shift, const LayerNormOptions& options, Where where) {
+  return x.graph().build_at(where, [&] {
+    SF_CHECK(options.name == LayerNormOptions{}.name, ArgumentError, "layer_norm: name is '", options.name,
+             "'; it is an option of the layer alone",
+             hint("leave it out, or open graph.scope(\"", options.name, "\")"));
+    return x.graph().add_node("layer_norm", {x, scale, shift}, options, "layer_norm").output();
+  });
 }
 
 LayerNormGradients layer_norm_grad(Value dy, Value x, Value scale, Value mean, Value rstd) {

@@ -1,19 +1,22 @@
 #pragma once
 
+#include <string>
+
 #include "base/export.h"
 #include "graph/graph.h"
 
 namespace SF_API sectionflow {
 
-/// How layer_norm normalises.
+/// How layer_norm normalises. What is the layer's alone is refused by the operation.
 struct LayerNormOptions {
-  float epsilon = 1e-5F;  ///< added to the variance; >= 0
+  float epsilon = 1e-5F;            ///< added to the variance; >= 0
+  std::string name = "layer_norm";  ///< the layer's: its variables are called `<name>/scale` and `<name>/shift`
 };
 
 /// y = (x - mean) / sqrt(variance + epsilon) * scale + shift, with mean and biased variance of each row, the last axis.
 /// Shapes: x [..., C] of rank >= 1 with C > 0; scale, shift [C]; y like x. x and y f32 or bf16, all else f32. Throws:
-/// ShapeError, ArgumentError. Source: Ba, Kiros and Hinton 2016.
-Value layer_norm(Value x, Value scale, Value shift, LayerNormOptions options = {}, Where where = Where::here());
+/// ShapeError; ArgumentError, also for options that are the layer's. Source: Ba, Kiros and Hinton 2016.
+Value layer_norm(Value x, Value scale, Value shift, const LayerNormOptions& options = {}, Where where = Where::here());
 
 /// The gradients of layer_norm's x, scale and shift, shaped like them.
 struct LayerNormGradients {

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/check_dtype.h"
+#include "graph/nodes/matmul.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
+#include "graph/shape_rules.h"
 
 namespace sectionflow {
 namespace {

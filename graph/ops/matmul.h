@@ -15,8 +15,5 @@ struct MatmulOptions {
 /// Shapes: a [..., M, K]; b [..., K, N] with the leading dimensions of a, or one [K, N] for all; y [..., M, N]. f32 or
 /// bf16. Throws: ShapeError when ranks, leading or inner dimensions do not fit; ArgumentError for other dtypes.
 Value matmul(Value a, Value b, MatmulOptions options = {}, Where where = Where::here());
-/// y = sum of the outer products of a's and b's rows: the gradient of one matrix that multiplied many.
-/// Shapes: a [..., M], b [..., N] with equal leading dimensions, result [M, N].
-Value matmul_over_rows(Value a, Value b);
 
 }  // namespace sectionflow

@@ -1,11 +1,13 @@
 #include "graph/ops/pool.h"
 
 #include "base/checked_arithmetic.h"
-#include "graph/check_dtype.h"
+#include "graph/nodes/pool.h"
+#include "graph/nodes/window.h"
 #include "graph/op_registry.h"
-#include "graph/ops/described_window.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/reshape.h"
+#include "graph/option_fields.h"
+#include "graph/shape_rules.h"
 
 namespace sectionflow {
 
@@ -45,7 +47,6 @@ void check_window(const ShapeRequest& request, std::size_t rank) {
   const auto& options = request.get<PoolOptions>();
   SF_CHECK(options.window.size() == rank, ArgumentError, request.label, " got a window of ", options.window.size(),
            " axes; wanted ", rank);
-  check_steps_of(options.steps, rank, request.label);
 }
 
 Shape output_shape(const PoolGeometry& geometry, DataFormat format) {
@@ -91,62 +92,70 @@ std::vector<InputUse> grad_uses(std::size_t num_inputs, HostBooleans) {
   return uses;
 }
 
+}  // namespace
+
+void define_pool_ops(OpRegistry& registry) {
+  const OptionsDescription options = described_by<PoolOptions>([](auto& fields, auto& described) {
+    fields("window", described.window);
+    describe_steps(fields, described.steps);
+    fields("include_padding", described.include_padding);
+  });
+  for (std::size_t rank : {2, 3}) {
+    for (bool has_index : {true, false}) {
+      const std::string name = text_of(has_index ? "max_pool" : "average_pool", rank, "d");
+      registry.add({.name = name, .options = options, .infer = [=](const ShapeRequest& request) {
+                      return infer_pool(request, rank, has_index);
+                    }});
+      registry.add({.name = name + "_grad",
+                    .inputs = has_index ? 3 : 2,
+                    .options = options,
+                    .infer = [=](const ShapeRequest& request) { return infer_grad(request, rank); },
+                    .uses = grad_uses});
+    }
+  }
+}
+
+namespace {
+
+Value pool(Value x, const std::string& kind, const PoolOptions& options, Where where) {
+  const std::string name = text_of(kind, options.window.size(), "d");
+  return x.graph().add_node(name, {x}, options, name, where).output();
+}
+
+template <std::size_t rank>
+PoolOptions kept_options(const PoolNdOptions<rank>& options) {
+  return {.window = {options.window.begin(), options.window.end()},
+          .steps = window_steps<rank>(options.stride, 1, options.padding, options.format),
+          .include_padding = options.include_padding};
+}
+
 void check_image(Value x, std::size_t rank, DataFormat format, const std::string& label) {
   check_f32_or_bf16(x.type(), label);
   SF_CHECK(x.shape().rank() == static_cast<int>(rank) + 2, ShapeError, label, " got ", x.shape(), "; wanted ",
            image_text(rank, format));
 }
 
-}  // namespace
-
-void define_pool_ops(OpRegistry& registry, const std::string& dimensions) {
-  const std::size_t rank = dimensions == "2d" ? 2 : 3;
-  const OptionsDescription options = described_by<PoolOptions>([](auto& fields, auto& described) {
-    fields("window", described.window);
-    describe_steps(fields, described.steps);
-    fields("include_padding", described.include_padding);
-  });
-  for (const std::string name : {"max_pool", "average_pool"}) {
-    const bool has_index = name == "max_pool";
-    registry.add({.name = name + dimensions, .options = options, .infer = [=](const ShapeRequest& request) {
-                    return infer_pool(request, rank, has_index);
-                  }});
-    registry.add({.name = name + dimensions + "_grad",
-                  .inputs = has_index ? 3 : 2,
-                  .options = options,
-                  .infer = [=](const ShapeRequest& request) { return infer_grad(request, rank); },
-                  .uses = grad_uses});
-  }
-}
-
-Value max_pool(Value x, const PoolOptions& options, const std::string& dimensions, Where where) {
-  const std::string name = "max_pool" + dimensions;
-  return x.graph().add_node(name, {x}, options, name, where).output();
-}
-
-Value average_pool(Value x, const PoolOptions& options, const std::string& dimensions, Where where) {
-  const std::string name = "average_pool" + dimensions;
-  return x.graph().add_node(name, {x}, options, name, where).output();
-}
-
-Value global_max_pool(Value x, std::size_t rank, DataFormat format, const std::string& dimensions, Where where) {
+/// The largest of each channel of each image.
+Value global_max_pool(Value x, std::size_t rank, DataFormat format, Where where) {
   return x.graph().build_at(where, [&] {
-    check_image(x, rank, format, text_of("global_max_pool", dimensions));
+    const std::string label = text_of("global_max_pool", rank, "d");
+    check_image(x, rank, format, label);
     const ImageDims image = image_dims(x.shape(), format);
     const std::vector<std::int64_t> ones(rank, 1);
     const std::vector<std::int64_t> none(rank, 0);
     const WindowSteps steps{ones, ones, PaddingKind::valid, none, none, format};
     for (std::int64_t size : image.sizes) {
-      SF_CHECK(size != kDynamic, ShapeError, "global_max_pool", dimensions, " got ", x.shape(),
+      SF_CHECK(size != kDynamic, ShapeError, label, " got ", x.shape(),
                "; the sizes of images must be known; only the batch may be -1");
     }
-    return flatten(max_pool(x, {.window = image.sizes, .steps = steps}, dimensions, where));
+    return flatten(pool(x, "max_pool", {.window = image.sizes, .steps = steps}, where));
   });
 }
 
-Value global_average_pool(Value x, std::size_t rank, DataFormat format, const std::string& dimensions, Where where) {
+/// The mean of each channel of each image.
+Value global_average_pool(Value x, std::size_t rank, DataFormat format, Where where) {
   return x.graph().build_at(where, [&] {
-    check_image(x, rank, format, text_of("global_average_pool", dimensions));
+    check_image(x, rank, format, text_of("global_average_pool", rank, "d"));
     ReduceOptions options;
     const int first = format == DataFormat::nhwc ? 1 : 2;
     for (std::size_t i = 0; i < rank; ++i) options.axes.push_back(first + static_cast<int>(i));
@@ -154,6 +163,37 @@ Value global_average_pool(Value x, std::size_t rank, DataFormat format, const st
   });
 }
 
+}  // namespace
+
+Value max_pool2d(Value x, Pool2dOptions options, Where where) {
+  return pool(x, "max_pool", kept_options(options), where);
+}
+Value max_pool3d(Value x, Pool3dOptions options, Where where) {
+  return pool(x, "max_pool", kept_options(options), where);
+}
+Value average_pool2d(Value x, Pool2dOptions options, Where where) {
+  return pool(x, "average_pool", kept_options(options), where);
+}
+Value average_pool3d(Value x, Pool3dOptions options, Where where) {
+  return pool(x, "average_pool", kept_options(options), where);
+}
+
+Value global_max_pool2d(Value x, DataFormat format, Where where) {
+  return global_max_pool(x, 2, format, where);
+}
+Value global_max_pool3d(Value x, DataFormat format, Where where) {
+  return global_max_pool(x, 3, format, where);
+}
+Value global_average_pool2d(Value x, DataFormat format, Where where) {
+  return global_average_pool(x, 2, format, where);
+}
+Value global_average_pool3d(Value x, DataFormat format, Where where) {
+  return global_average_pool(x, 3, format, where);
+}
+
+Value average_pool(Value x, const PoolOptions& options) {
+  return pool(x, "average_pool", options, {});
+}
 Value pool_grad(Value dy, Node& forward) {
   std::vector<Value> inputs = {dy};
   if (forward.output_types().size() == 2) inputs.push_back(forward.output(1));

@@ -4,48 +4,48 @@
 #include <string>
 #include <vector>
 
+#include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/window.h"
 
-namespace sectionflow {
+namespace SF_API sectionflow {
 
-class OpRegistry;
-
-// What the pools of two and of three spatial axes share. `dimensions`: "2d" or "3d", the end of the names of their ops:
-//   max_pool     x -> y, index          the index of the maximum within its window; u8 while it fits, i32 beyond
-//   max_pool_grad     dy, index, x -> dx      reads only the shape of x
-//   average_pool x -> y
-//   average_pool_grad dy, x -> dx             reads only the shape of x
-
-/// Options of all these ops.
-struct PoolOptions {
-  std::vector<std::int64_t> window{};
-  WindowSteps steps{};
-  bool include_padding = false;  ///< an average divides by the whole window, also where it leaves the image
+/// The window of a pool of `rank` spatial axes and how it moves.
+template <std::size_t rank>
+struct PoolNdOptions {
+  PerAxis<rank> window = 2;                                    ///< {height, width} or {depth, height, width}, >= 1
+  PerAxis<rank> stride = 2;                                    ///< >= 1
+  SpatialPadding<rank> padding = SpatialPadding<rank>::valid;  ///< less than the window
+  DataFormat format = DataFormat::nhwc;                        ///< nhwc is the fast one
+  /// For averages: divide by the whole window, also where it leaves the image, instead of by the elements it covers.
+  bool include_padding = false;
 };
+/// Images of two dimensions.
+using Pool2dOptions = PoolNdOptions<2>;
+/// Volumes.
+using Pool3dOptions = PoolNdOptions<3>;
 
-/// All numbers of a pool, worked out from the shape.
-struct PoolGeometry {
-  std::int64_t batch = 0, channels = 0;
-  std::vector<WindowAxis> axes{};
+/// The largest element of each window; of several the first. A NaN is the largest. The gradient goes to that element
+/// and needs neither x nor y, but one byte an output (four for windows of more than 256 elements).
+/// Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw), y [N, OH, OW, C]. f32 or bf16.
+/// Throws: ShapeError, ArgumentError when ranks do not fit, or a window is larger than the padded image.
+Value max_pool2d(Value x, Pool2dOptions options = {}, Where where = Where::here());
+/// The same of volumes. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw), y [N, OD, OH, OW, C].
+Value max_pool3d(Value x, Pool3dOptions options = {}, Where where = Where::here());
+/// The mean of each window. Shapes and errors as for max_pool2d. f32 or bf16. The gradient needs nothing but the shape
+/// of x.
+Value average_pool2d(Value x, Pool2dOptions options = {}, Where where = Where::here());
+/// The same of volumes. Shapes: as for max_pool3d.
+Value average_pool3d(Value x, Pool3dOptions options = {}, Where where = Where::here());
 
-  std::int64_t num_taps() const;  ///< elements of a whole window
-};
-/// Throws: ShapeError, ArgumentError (starting with `label`), also where a window would hold nothing but padding.
-PoolGeometry pool_geometry(const Shape& x, const PoolOptions& options, const std::string& label);
-/// What max_pool's index is kept in.
-Dtype pool_index_dtype(const PoolGeometry& geometry);
-
-void define_pool_ops(OpRegistry& registry, const std::string& dimensions);
-
-Value max_pool(Value x, const PoolOptions& options, const std::string& dimensions, Where where);
-Value average_pool(Value x, const PoolOptions& options, const std::string& dimensions, Where where);
-/// The largest of each channel of each image, x [N, sizes..., C] -> [N, C].
-Value global_max_pool(Value x, std::size_t rank, DataFormat format, const std::string& dimensions, Where where);
-/// The mean of each channel of each image.
-Value global_average_pool(Value x, std::size_t rank, DataFormat format, const std::string& dimensions, Where where);
-
-/// dx, where `forward` is the node of the pool and dy the gradient of its y.
-Value pool_grad(Value dy, Node& forward);
+/// The largest element of each channel of each image, as max_pool2d.
+/// Shapes: x [N, H, W, C] ([N, C, H, W] with DataFormat::nchw), y [N, C]. f32 or bf16.
+Value global_max_pool2d(Value x, DataFormat format = DataFormat::nhwc, Where where = Where::here());
+/// The same of volumes. Shapes: x [N, D, H, W, C] ([N, C, D, H, W] with DataFormat::nchw), y [N, C].
+Value global_max_pool3d(Value x, DataFormat format = DataFormat::nhwc, Where where = Where::here());
+/// The mean of each channel of each image. Shapes: as for global_max_pool2d. f32 or bf16.
+Value global_average_pool2d(Value x, DataFormat format = DataFormat::nhwc, Where where = Where::here());
+/// The same of volumes. Shapes: as for global_max_pool3d.
+Value global_average_pool3d(Value x, DataFormat format = DataFormat::nhwc, Where where = Where::here());
 
 }  // namespace sectionflow

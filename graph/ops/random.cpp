@@ -1,5 +1,6 @@
 #include "graph/ops/random.h"
 
+#include "graph/nodes/random.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 

@@ -31,14 +31,4 @@ struct UniformOptions {
 Value random_uniform(Graph& graph, Shape shape, UniformOptions options = {}, std::string_view name = "random_uniform",
                      Where where = Where::here());
 
-/// What the op "random" draws from.
-enum class Distribution { normal, truncated_normal, uniform };
-/// Options of the op "random".
-struct RandomOptions {
-  Distribution distribution = Distribution::normal;
-  Shape shape;
-  float a = 0;  ///< mean, or low
-  float b = 1;  ///< standard deviation, or high
-};
-
 }  // namespace sectionflow

@@ -1,14 +1,12 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/export.h"
 #include "graph/graph.h"
 
 namespace SF_API sectionflow {
-
-/// What becomes of the elements that are reduced to one.
-enum class Reduction { sum, mean, max };
 
 /// Along which axes, and what becomes of them.
 struct ReduceOptions {
@@ -29,19 +27,13 @@ inline Value mean(Value x, Where where = Where::here()) {
   return reduce_mean(x, {}, where);
 }
 
-/// The options of the ops "reduce" and "reduce_grad".
-struct ReduceNodeOptions {
-  Reduction reduction = Reduction::sum;
-  ReduceOptions reduce;
-};
+/// sqrt(sum of squares over all elements of all xs), summed in double in a fixed order: each x in an order that its
+/// shape decides, then the xs in theirs. Infinite or NaN where an element is.
+/// Shapes: xs any, at least one; result []. f32. Throws: ArgumentError for no xs and for other dtypes.
+Value global_norm(std::vector<Value> xs, Where where = Where::here());
 
-/// dx of a sum or mean: dy repeated over the reduced axes of x, divided by their count for the mean.
-/// Reads only the shape of `x`.
-Value reduce_grad(Value dy, Value x, const ReduceNodeOptions& options);
-/// dx of a maximum: dy at the elements of `x` that equal `y`, shared evenly among them; 0 elsewhere.
-Value reduce_max_grad(Value dy, Value x, Value y, const ReduceNodeOptions& options);
-
-/// x seen as [outer, reduced, inner] for every reduction: which axes are reduced, in order, without repeats.
-std::vector<bool> reduced_axes(const ReduceOptions& options, int rank, const std::string& label);
+/// max_norm / max(norm, max_norm): 1 for a norm up to max_norm; NaN for one that is infinite or NaN, so that what is
+/// scaled by it shows the error. Shapes: norm and result [] f32. Throws: ArgumentError, ShapeError.
+Value clip_scale(Value norm, float max_norm, Where where = Where::here());
 
 }  // namespace sectionflow

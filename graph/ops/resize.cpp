@@ -1,9 +1,9 @@
 #include "graph/ops/resize.h"
 
-#include "graph/check_dtype.h"
+#include "graph/nodes/resize.h"
 #include "graph/op_registry.h"
-#include "graph/ops/described_window.h"
-#include "graph/shape_gradient.h"
+#include "graph/option_fields.h"
+#include "graph/shape_rules.h"
 
 namespace sectionflow {
 namespace {

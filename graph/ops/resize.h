@@ -29,7 +29,5 @@ struct Resize2dOptions {
 /// Shapes: x [N, H, W, C], y [N, height, width, C], or x [N, C, H, W] and y likewise; H, W >= 1. Any dtype for nearest,
 /// f32 for bilinear and for gradients. Throws: ShapeError, ArgumentError.
 Value resize2d(Value x, Resize2dOptions options, Where where = Where::here());
-/// dx: each pixel gathers from the pixels of dy that it had a part in, in their order. Reads only the shape of x.
-Value resize2d_grad(Value dy, Value x, const Resize2dOptions& options);
 
 }  // namespace sectionflow

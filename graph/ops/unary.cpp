@@ -1,8 +1,9 @@
 #include "graph/ops/unary.h"
 
-#include "graph/check_dtype.h"
-#include "graph/elementwise.h"
+#include "graph/nodes/unary.h"
 #include "graph/op_registry.h"
+#include "graph/option_fields.h"
+#include "graph/shape_rules.h"
 
 namespace sectionflow {
 namespace {
@@ -14,23 +15,48 @@ std::vector<TensorType> infer_neg(const ShapeRequest& request) {
   return {x};
 }
 
-Value unary(std::string_view op, Value x, Where where) {
-  return x.graph().add_node(op, {x}, {}, op, where).output();
+Value unary(std::string_view op, Value x, Where where, std::any options = {}) {
+  return x.graph().add_node(op, {x}, std::move(options), op, where).output();
 }
-Value gradient(std::string_view op, Value dy, Value other) {
-  return other.graph().add_node(op, {dy, other}, {}, op).output();
+Value gradient(std::string_view op, Value dy, Value other, std::any options = {}) {
+  return other.graph().add_node(op, {dy, other}, std::move(options), op).output();
+}
+
+std::vector<TensorType> infer_clip(const ShapeRequest& request) {
+  const auto& options = request.get<ClipOptions>();
+  SF_CHECK(options.low <= options.high, ArgumentError, request.label, " got low ", options.low, " and high ",
+           options.high, "; wanted low <= high");
+  return infer_like_float(request);
 }
 
 }  // namespace
 
 void define_unary_ops(OpRegistry& registry) {
   registry.add({.name = "neg", .infer = infer_neg});
-  for (const char* name : {"square", "sqrt", "rsqrt", "exp", "log"}) {
+  for (const char* name : {"exp", "log"}) registry.add({.name = name, .infer = infer_like_float});
+  for (const std::string name : {"square", "sqrt", "rsqrt", "relu", "tanh", "sigmoid", "silu"}) {
     registry.add({.name = name, .infer = infer_like_float});
+    registry.add({.name = name + "_grad", .inputs = 2, .infer = infer_gradient_of_one});
   }
-  for (const char* name : {"square_grad", "sqrt_grad", "rsqrt_grad"}) {
-    registry.add({.name = name, .inputs = 2, .infer = infer_gradient_of_one});
-  }
+  const OptionsDescription gelu = described_by<GeluOptions>([](auto& fields, auto& options) {
+    fields.choice("approximation", options.approximation, {{Gelu::exact, "exact"}, {Gelu::tanh, "tanh"}});
+  });
+  registry.add({.name = "gelu", .options = gelu, .infer = infer_like_float});
+  registry.add({.name = "gelu_grad", .inputs = 2, .options = gelu, .infer = infer_gradient_of_one});
+  const OptionsDescription clip = described_by<ClipOptions>([](auto& fields, auto& options) {
+    fields("low", options.low);
+    fields("high", options.high);
+  });
+  registry.add({.name = "clip", .options = clip, .infer = infer_clip});
+  registry.add({.name = "clip_grad", .inputs = 2, .options = clip, .infer = infer_gradient_of_one});
+  registry.add(
+      {.name = "cast",
+       .options = described_by<CastOptions>([](auto& fields, auto& options) { fields("dtype", options.dtype); }),
+       .infer =
+           [](const ShapeRequest& r) {
+             return std::vector<TensorType>{{r.get<CastOptions>().dtype, r.inputs[0].shape}};
+           },
+       .is_identity = [](const IdentityRequest& r) { return r.inputs[0].dtype == r.outputs[0].dtype; }});
 }
 
 Value neg(Value x, Where where) {
@@ -60,6 +86,49 @@ Value sqrt_grad(Value dy, Value y) {
 }
 Value rsqrt_grad(Value dy, Value y) {
   return gradient("rsqrt_grad", dy, y);
+}
+
+Value relu(Value x, Where where) {
+  return unary("relu", x, where);
+}
+Value tanh(Value x, Where where) {
+  return unary("tanh", x, where);
+}
+Value sigmoid(Value x, Where where) {
+  return unary("sigmoid", x, where);
+}
+Value silu(Value x, Where where) {
+  return unary("silu", x, where);
+}
+Value gelu(Value x, GeluOptions options, Where where) {
+  return unary("gelu", x, where, options);
+}
+
+Value relu_grad(Value dy, Value y) {
+  return gradient("relu_grad", dy, y);
+}
+Value tanh_grad(Value dy, Value y) {
+  return gradient("tanh_grad", dy, y);
+}
+Value sigmoid_grad(Value dy, Value y) {
+  return gradient("sigmoid_grad", dy, y);
+}
+Value silu_grad(Value dy, Value x) {
+  return gradient("silu_grad", dy, x);
+}
+Value gelu_grad(Value dy, Value x, GeluOptions options) {
+  return gradient("gelu_grad", dy, x, options);
+}
+
+Value clip(Value x, float low, float high, Where where) {
+  return unary("clip", x, where, ClipOptions{low, high});
+}
+Value clip_grad(Value dy, Value x, ClipOptions options) {
+  return gradient("clip_grad", dy, x, options);
+}
+
+Value cast(Value x, Dtype dtype, Where where) {
+  return unary("cast", x, where, CastOptions{dtype});
 }
 
 }  // namespace sectionflow

@@ -21,11 +21,37 @@ Value exp(Value x, Where where = Where::here());
 /// The natural logarithm within 1 unit in the last place; -infinity at 0, NaN for x < 0.
 Value log(Value x, Where where = Where::here());
 
-/// dx = 2 dy x. Shapes: dy, x and result alike. f32 or bf16.
-Value square_grad(Value dy, Value x);
-/// dx = dy / (2 y) from y = sqrt(x). Shapes: dy, y and result alike. f32 or bf16.
-Value sqrt_grad(Value dy, Value y);
-/// dx = -dy y^3 / 2 from y = rsqrt(x). Shapes: dy, y and result alike. f32 or bf16.
-Value rsqrt_grad(Value dy, Value y);
+// Activations, element by element. Shapes: any; y like x. f32 or bf16. Throws: ArgumentError for another dtype. Those
+// of exponentials err by less than 4 epsilons of f32; NaN stays NaN.
+
+/// y = max(x, 0).
+Value relu(Value x, Where where = Where::here());
+/// y = tanh(x).
+Value tanh(Value x, Where where = Where::here());
+/// y = 1 / (1 + e^-x).
+Value sigmoid(Value x, Where where = Where::here());
+/// y = x sigmoid(x), also called swish.
+Value silu(Value x, Where where = Where::here());
+
+/// Which of the two functions of that name.
+enum class Gelu {
+  exact,  ///< x P(X < x) of the normal distribution: x (1 + erf(x / sqrt(2))) / 2
+  tanh    ///< x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, which GPT-2 was trained with
+};
+/// Which gelu.
+struct GeluOptions {
+  Gelu approximation = Gelu::exact;
+};
+/// Source: Hendrycks and Gimpel 2016, Gaussian error linear units.
+Value gelu(Value x, GeluOptions options = {}, Where where = Where::here());
+
+/// y = min(max(x, low), high), element by element; NaN stays NaN. The gradient passes where low <= x <= high.
+/// Shapes: any; y like x. f32 or bf16. Throws: ArgumentError for another dtype, and unless low <= high.
+Value clip(Value x, float low, float high, Where where = Where::here());
+
+/// x in another dtype, as C++ converts; floats towards zero, NaN and values out of range to 0; to boolean: x != 0.
+/// Floats to bf16 go to the nearest, f64 by way of f32.
+/// Shapes: any; result like x. The gradient of casts between f32, f64 and bf16 passes, that of others is none.
+Value cast(Value x, Dtype dtype, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -196,6 +196,10 @@ Operation update_moving_average(Value variable, Value x, Value is_training, floa
     return update("update_moving_average", {variable, x, is_training}, 1, MovingAverageOptions{decay}, {});
   });
 }
+Operation update_moving_average(Value variable, Value x, float decay, Where where) {
+  return variable.graph().build_at(
+      where, [&] { return update_moving_average(variable, x, variable.graph().training(), decay, {}); });
+}
 Operation apply_sgd(Value variable, Value gradient, Value learning_rate, Where where) {
   return update("apply_sgd", {variable, gradient, learning_rate}, 1, {}, where);
 }

@@ -18,6 +18,8 @@ Operation assign_add(Value variable, Value x, Where where = Where::here());
 /// variable = decay variable + (1 - decay) x, where `is_training`, a boolean placeholder or constant, is true; nothing
 /// otherwise. f32. Throws: ArgumentError for a decay outside [0, 1] too.
 Operation update_moving_average(Value variable, Value x, Value is_training, float decay, Where where = Where::here());
+/// The same by the graph's training flag (Graph::training()).
+Operation update_moving_average(Value variable, Value x, float decay, Where where = Where::here());
 
 /// variable = variable - learning_rate gradient. Shapes: gradient like the variable; learning_rate []. f32.
 Operation apply_sgd(Value variable, Value gradient, Value learning_rate, Where where = Where::here());

@@ -4,6 +4,7 @@
 
 #include "base/checked_arithmetic.h"
 #include "base/error.h"
+#include "graph/nodes/window.h"
 
 namespace sectionflow {
 
@@ -35,6 +36,10 @@ std::string numbers_text(const std::vector<std::int64_t>& numbers) {
 }
 
 void check_window(const std::vector<std::int64_t>& window, const WindowSteps& steps, const std::string& label) {
+  for (const auto* numbers : {&steps.stride, &steps.dilation, &steps.before, &steps.after}) {
+    SF_CHECK(numbers->size() == window.size(), ArgumentError, label, " got ", numbers->size(),
+             " numbers as stride, dilation or padding; wanted one an axis, ", window.size());
+  }
   const auto wanted = [](const std::vector<std::int64_t>& numbers, std::int64_t least) {
     return std::all_of(numbers.begin(), numbers.end(), [least](std::int64_t number) { return number >= least; });
   };
@@ -49,41 +54,33 @@ void check_window(const std::vector<std::int64_t>& window, const WindowSteps& st
            " after; wanted 0 or more along each axis");
 }
 
-namespace {
-
-WindowAxis window_axis(std::int64_t size, std::int64_t window, const WindowSteps& steps, std::size_t index,
-                       const std::string& label) {
-  WindowAxis axis{.size = size,
-                  .window = window,
-                  .stride = steps.stride[index],
-                  .dilation = steps.dilation[index],
-                  .before = steps.before[index],
-                  .after = steps.after[index]};
-  SF_CHECK(size != kDynamic, ShapeError, label, ": the sizes of images must be known; only the batch may be -1");
-  (void)checked_multiply(axis.window, axis.dilation);
-  if (steps.padding == PaddingKind::same) {
-    axis.out = size == 0 ? 0 : (size - 1) / axis.stride + 1;
-    const std::int64_t total =
-        std::max<std::int64_t>(0, checked_add((axis.out - 1) * axis.stride, axis.extent()) - size);
-    axis.before = total / 2;
-    axis.after = total - axis.before;
-    return axis;
-  }
-  const std::int64_t padded = checked_add(size, checked_add(axis.before, axis.after));
-  SF_CHECK(axis.extent() <= padded, ShapeError, label, ": kernel of ", axis.extent(),
-           axis.dilation > 1 ? " (with its dilation)" : "", " is larger than the padded image of ", padded,
-           "; try Padding::same");
-  axis.out = (padded - axis.extent()) / axis.stride + 1;
-  return axis;
-}
-
-}  // namespace
-
 std::vector<WindowAxis> window_axes(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& window,
                                     const WindowSteps& steps, const std::string& label) {
   check_window(window, steps, label);
   std::vector<WindowAxis> axes;
-  for (std::size_t i = 0; i < sizes.size(); ++i) axes.push_back(window_axis(sizes[i], window[i], steps, i, label));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    WindowAxis& axis = axes.emplace_back(WindowAxis{.size = sizes[i],
+                                                    .window = window[i],
+                                                    .stride = steps.stride[i],
+                                                    .dilation = steps.dilation[i],
+                                                    .before = steps.before[i],
+                                                    .after = steps.after[i]});
+    SF_CHECK(axis.size != kDynamic, ShapeError, label, ": the sizes of images must be known; only the batch may be -1");
+    (void)checked_multiply(axis.window, axis.dilation);
+    if (steps.padding == PaddingKind::same) {
+      axis.out = axis.size == 0 ? 0 : (axis.size - 1) / axis.stride + 1;
+      const std::int64_t covered = checked_add((axis.out - 1) * axis.stride, axis.extent());
+      const std::int64_t total = std::max<std::int64_t>(0, covered - axis.size);
+      axis.before = total / 2;
+      axis.after = total - axis.before;
+      continue;
+    }
+    const std::int64_t padded = checked_add(axis.size, checked_add(axis.before, axis.after));
+    SF_CHECK(axis.extent() <= padded, ShapeError, label, ": kernel of ", axis.extent(),
+             axis.dilation > 1 ? " (with its dilation)" : "", " is larger than the padded image of ", padded,
+             "; try Padding::same");
+    axis.out = (padded - axis.extent()) / axis.stride + 1;
+  }
   return axes;
 }
 

@@ -5,8 +5,9 @@
 #include <span>
 #include <type_traits>
 
-#include "base/bfloat16.h"
-#include "kernels/cpu/copy_kernel.h"
+#include "base/dtype.h"
+#include "kernels/convert_element.h"
+#include "kernels/cpu/copies.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fixed_order_reduce.h"
 #include "kernels/formulas/arithmetic.h"
@@ -122,6 +123,21 @@ std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(double)});
 }
 
+template <class Comparison>
+std::unique_ptr<Kernel> make_comparison(const KernelRequest& request) {
+  return with_element_type(request.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return broadcast_kernel<bool, T, T>(request, Comparison());
+  });
+}
+
+std::unique_ptr<Kernel> make_select(const KernelRequest& request) {
+  return with_element_type(request.inputs[1].dtype, [&](auto element) {
+    using T = decltype(element);
+    return broadcast_kernel<T, bool, T, T>(request, formulas::Select());
+  });
+}
+
 }  // namespace
 
 void add_arithmetic_cpu_kernels(KernelRegistry& registry) {
@@ -139,6 +155,13 @@ void add_arithmetic_cpu_kernels(KernelRegistry& registry) {
   registry.add("add_n", make_add_n, Bf16::native);
   registry.add("accumulate", make_accumulate, Bf16::native);
   registry.add("reduce_to_like", make_reduce_to_like);
+  registry.add("equal", make_comparison<formulas::Equal>, Bf16::native);
+  registry.add("not_equal", make_comparison<formulas::NotEqual>, Bf16::native);
+  registry.add("less", make_comparison<formulas::Less>, Bf16::native);
+  registry.add("less_equal", make_comparison<formulas::LessEqual>, Bf16::native);
+  registry.add("greater", make_comparison<formulas::Greater>, Bf16::native);
+  registry.add("greater_equal", make_comparison<formulas::GreaterEqual>, Bf16::native);
+  registry.add("select", make_select, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -8,14 +8,12 @@
 #include <tuple>
 #include <utility>
 
-#include "device/cpu_device.h"
 #include "device/parallel.h"
 #include "kernels/cpu/attention_tiles.h"
-#include "kernels/cpu/row_max.h"
-#include "kernels/cpu/row_sum.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/vector_math.h"
-#include "kernels/workspace_layout.h"
 
 // Source: Dao et al. 2022, FlashAttention, for tiles whose probabilities are computed again in the backward pass. Here
 // oneDNN multiplies the tiles of some heads at a time, on the whole team, and own loops between do the rest.
@@ -290,10 +288,6 @@ class BackwardKernel final : public AttentionKernel {
 
   std::size_t dy_at_ = 0, part_at_ = 0, gradients_at_ = 0;
 };
-
-OneDnn& onednn_of(const KernelRequest& request) {
-  return static_cast<CpuDevice&>(request.device).onednn();
-}
 
 std::unique_ptr<Kernel> make_attention(const KernelRequest& request) {
   const AttentionGeometry geometry(request.inputs[0].shape, request.inputs[1].shape,

@@ -4,7 +4,7 @@
 
 #include "device/parallel.h"
 #include "kernels/convert_element.h"
-#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/copies.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 

@@ -8,7 +8,6 @@
 #include "kernels/formulas/batch_norm.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
-#include "kernels/workspace_layout.h"
 
 // Own loops: oneDNN's statistics depend on the thread count, and it passes over x three times in a training forward
 // where two do (a tile is still in cache when its variance is taken).

@@ -7,7 +7,6 @@
 
 #include "base/shape.h"
 #include "device/parallel.h"
-#include "kernels/merged_axes.h"
 #include "kernels/strides.h"
 
 namespace sectionflow {

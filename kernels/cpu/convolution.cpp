@@ -1,4 +1,4 @@
-#include "kernels/cpu/convolution.h"
+#include "graph/ops/convolution.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,9 +6,11 @@
 #include <string_view>
 #include <utility>
 
-#include "device/cpu_device.h"
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/window.h"
 #include "kernels/cpu/convolution_kernel.h"
 #include "kernels/function_kernel.h"
+#include "kernels/kernel_registry.h"
 
 namespace sectionflow {
 namespace {
@@ -143,10 +145,6 @@ class ConvolutionCall : public OneDnnCall {
 };
 using OneDnnKernel = ConvolutionKernel<ConvolutionCall>;
 
-OneDnn& onednn_of(const KernelRequest& request) {
-  return static_cast<CpuDevice&>(request.device).onednn();
-}
-
 std::unique_ptr<Kernel> forward(const KernelRequest& request) {
   const auto problem = convolution_problem(request, request.inputs[0].shape, request.inputs[1].shape);
   if (problem.is_empty()) return zero_kernel(request);
@@ -240,7 +238,7 @@ std::unique_ptr<Kernel> turning_kernel(const ConvolutionProblem& problem, OneDnn
                                          static_cast<std::size_t>(g.channels * g.filters) * sizeof(float));
 }
 
-std::unique_ptr<Kernel> backward_input(const KernelRequest& request) {
+std::unique_ptr<Kernel> backward_x(const KernelRequest& request) {
   const auto problem = convolution_problem(request, request.outputs[0].shape, request.inputs[1].shape);
   if (problem.is_empty()) return zero_kernel(request);
   OneDnn& onednn = onednn_of(request);
@@ -279,19 +277,25 @@ std::unique_ptr<Kernel> make_convolution(const KernelRequest& request) {
   return onednn_factory<forward>(request);
 }
 std::unique_ptr<Kernel> make_convolution_backward_input(const KernelRequest& request) {
-  return onednn_factory<backward_input>(request);
+  return onednn_factory<backward_x>(request);
 }
 std::unique_ptr<Kernel> make_convolution_backward_filter(const KernelRequest& request) {
   return onednn_factory<backward_filter>(request);
 }
 
-void add_convolution_kernels(KernelRegistry& registry, const std::string& name) {
-  registry.add(name, make_convolution);
-  registry.add(name, make_convolution_loop);
-  registry.add(name + "_backward_input", make_convolution_backward_input);
-  registry.add(name + "_backward_input", make_convolution_backward_input_loop);
-  registry.add(name + "_backward_filter", make_convolution_backward_filter);
-  registry.add(name + "_backward_filter", make_convolution_backward_filter_loop);
+void add_convolution_cpu_kernels(KernelRegistry& registry) {
+  for (const std::string name : {"conv2d", "conv3d"}) {
+    registry.add(name, make_convolution);
+    registry.add(name, make_convolution_loop);
+    registry.add(name + "_backward_input", make_convolution_backward_input);
+    registry.add(name + "_backward_input", make_convolution_backward_input_loop);
+    registry.add(name + "_backward_filter", make_convolution_backward_filter);
+    registry.add(name + "_backward_filter", make_convolution_backward_filter_loop);
+  }
+  for (const char* name : {"conv_transpose2d", "conv_transpose3d"}) {
+    registry.add(name, make_convolution_backward_input);
+    registry.add(name, make_convolution_backward_input_loop);
+  }
 }
 
 }  // namespace sectionflow

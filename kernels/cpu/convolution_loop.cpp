@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "device/cpu_device.h"
 #include "device/parallel.h"
-#include "kernels/cpu/convolution.h"
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/window.h"
 #include "kernels/cpu/convolution_kernel.h"
 
 // The plain convolutions, for what oneDNN has no code of its own: a dilated kernel with a stride, some groups without
@@ -211,7 +211,7 @@ class LoopCall {
 std::unique_ptr<Kernel> make_loop(const KernelRequest& request, const ConvolutionProblem& problem,
                                   LoopFunction function, const std::array<ConvolutionArgument, 2>& inputs,
                                   const ConvolutionArgument& output) {
-  OneDnn& onednn = static_cast<CpuDevice&>(request.device).onednn();
+  OneDnn& onednn = onednn_of(request);
   return std::make_unique<ConvolutionKernel<LoopCall>>(onednn, LoopCall(problem.geometry, function), inputs, output);
 }
 

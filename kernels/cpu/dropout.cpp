@@ -5,7 +5,7 @@
 
 #include "base/random.h"
 #include "device/parallel.h"
-#include "kernels/cpu/copy_kernel.h"
+#include "kernels/cpu/copies.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 

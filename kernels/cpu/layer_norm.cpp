@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "device/parallel.h"
-#include "kernels/cpu/combine_blocks.h"
-#include "kernels/cpu/row_sum.h"
+#include "kernels/cpu/columns.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/formulas/layer_norm.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
-#include "kernels/workspace_layout.h"
 
 namespace sectionflow {
 namespace {

@@ -4,12 +4,10 @@
 #include <cstring>
 #include <utility>
 
-#include "device/cpu_device.h"
 #include "kernels/cpu/onednn_call.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
-#include "kernels/workspace_layout.h"
 
 namespace sectionflow {
 namespace {
@@ -62,7 +60,7 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulPr
       if (num_bytes > 0) std::memset(arguments.outputs[0], 0, num_bytes);
     });
   }
-  OneDnn& onednn = static_cast<CpuDevice&>(request.device).onednn();
+  OneDnn& onednn = onednn_of(request);
   const auto [a, b, y] = matmul_layout(p);
   const memory::desc wanted_b =
       wants_reordered_b(p) ? memory::desc({p.inner, p.columns}, memory::data_type::f32, memory::format_tag::any) : b;

@@ -1,8 +1,13 @@
 #include "kernels/cpu/onednn_call.h"
 
 #include "base/allocation_scope.h"
+#include "device/cpu_device.h"
 
 namespace sectionflow {
+
+OneDnn& onednn_of(const KernelRequest& request) {
+  return static_cast<CpuDevice&>(request.device).onednn();
+}
 
 OneDnnCall::OneDnnCall(OneDnn& onednn, const dnnl::primitive_desc_base& description,
                        std::initializer_list<OneDnnArgument> arguments)

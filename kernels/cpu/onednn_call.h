@@ -12,6 +12,9 @@
 
 namespace sectionflow {
 
+/// oneDNN as the device of the request has it, a CpuDevice.
+OneDnn& onednn_of(const KernelRequest& request);
+
 /// An argument of a primitive: which one (DNNL_ARG_...) and how its bytes lie.
 struct OneDnnArgument {
   int id = 0;

@@ -11,7 +11,6 @@
 #include "device/parallel.h"
 #include "graph/ops/data_format.h"
 #include "kernels/cpu/columns.h"
-#include "kernels/cpu/combine_blocks.h"
 
 namespace sectionflow {
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/pool.h"
+#include "graph/ops/pool.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,9 @@
 #include <limits>
 
 #include "device/parallel.h"
-#include "graph/ops/pool.h"
+#include "graph/nodes/pool.h"
 #include "kernels/function_kernel.h"
+#include "kernels/kernel_registry.h"
 #include "kernels/pool_loop.h"
 
 namespace sectionflow {
@@ -25,7 +26,7 @@ struct Grid {
   }
 };
 
-/// A pool's walks over its images.
+/// A pool's walks over its images. Loops of our own: their bits do not depend on the thread count.
 class Pool {
  public:
   /// Lanes that are worked on together; their numbers stay in registers and in the first cache.
@@ -191,8 +192,6 @@ std::unique_ptr<Kernel> max_pool_grad_kernel(const Pool& pool) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request) {
   const Pool pool = pool_of(request, request.inputs[0].shape);
   if (request.outputs[1].dtype == Dtype::u8) return max_pool_kernel<std::uint8_t>(pool);
@@ -240,6 +239,17 @@ std::unique_ptr<Kernel> make_average_pool_grad(const KernelRequest& request) {
       std::copy(sum, sum + lanes, dx + in);
     });
   });
+}
+
+}  // namespace
+
+void add_pool_cpu_kernels(KernelRegistry& registry) {
+  for (const std::string dimensions : {"2d", "3d"}) {
+    registry.add("max_pool" + dimensions, make_max_pool);
+    registry.add("max_pool" + dimensions + "_grad", make_max_pool_grad);
+    registry.add("average_pool" + dimensions, make_average_pool);
+    registry.add("average_pool" + dimensions + "_grad", make_average_pool_grad);
+  }
 }
 
 }  // namespace sectionflow

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device/parallel.h"
+#include "graph/nodes/random.h"
 #include "kernels/formulas/random.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"

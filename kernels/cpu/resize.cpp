@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "device/parallel.h"
-#include "kernels/cpu/copy_kernel.h"
+#include "kernels/copies.h"
+#include "kernels/cpu/copies.h"
 #include "kernels/formulas/resize.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
-#include "kernels/strided_copy.h"
-#include "kernels/workspace_layout.h"
 
 namespace sectionflow {
 namespace {
@@ -64,7 +63,7 @@ class Resizing {
 
 /// Calls `body(plane, h)` for each row of images of that height, on the compute team.
 template <class Body>
-void for_each_row(std::int64_t planes, std::int64_t height, std::int64_t row_elements, const Body& body) {
+void for_each_image_row(std::int64_t planes, std::int64_t height, std::int64_t row_elements, const Body& body) {
   const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / std::max<std::int64_t>(1, row_elements));
   parallel_for(planes * height, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) body(row / height, row % height);
@@ -81,18 +80,18 @@ std::unique_ptr<Kernel> make_nearest(const KernelRequest& request, const Resizin
           const auto [rows, columns] = resizing.fill_taps(arguments);
           const Images& images = resizing.images;
           const std::int64_t depth = images.depth;
-          for_each_row(images.planes, images.y_height, images.y_width * depth,
-                       [&, rows = rows, columns = columns](std::int64_t plane, std::int64_t h) {
-                         const T* from = x + (plane * images.x_height + rows[h].low) * images.x_width * depth;
-                         T* to = y + (plane * images.y_height + h) * images.y_width * depth;
-                         for (std::int64_t w = 0; w < images.y_width; ++w, to += depth) {
-                           if (depth == 1) {
-                             *to = from[columns[w].low];
-                           } else {
-                             std::copy_n(from + columns[w].low * depth, depth, to);
-                           }
-                         }
-                       });
+          for_each_image_row(images.planes, images.y_height, images.y_width * depth,
+                             [&, rows = rows, columns = columns](std::int64_t plane, std::int64_t h) {
+                               const T* from = x + (plane * images.x_height + rows[h].low) * images.x_width * depth;
+                               T* to = y + (plane * images.y_height + h) * images.y_width * depth;
+                               for (std::int64_t w = 0; w < images.y_width; ++w, to += depth) {
+                                 if (depth == 1) {
+                                   *to = from[columns[w].low];
+                                 } else {
+                                   std::copy_n(from + columns[w].low * depth, depth, to);
+                                 }
+                               }
+                             });
         },
         {.workspace_bytes = resizing.tap_bytes()});
   });
@@ -120,15 +119,15 @@ std::unique_ptr<Kernel> make_bilinear(const Resizing& resizing) {
         const Images& images = resizing.images;
         const std::int64_t depth = images.depth;
         const std::int64_t x_row = images.x_width * depth, y_row = images.y_width * depth;
-        for_each_row(images.planes, images.y_height, y_row,
-                     [&, rows = rows, columns = columns](std::int64_t plane, std::int64_t h) {
-                       const float* above = x + (plane * images.x_height + rows[h].low) * x_row;
-                       const float* below = x + (plane * images.x_height + rows[h].high) * x_row;
-                       float* to = y + (plane * images.y_height + h) * y_row;
-                       for (std::int64_t w = 0; w < images.y_width; ++w) {
-                         blend_pixel(to + w * depth, above, below, rows[h], columns[w], depth);
-                       }
-                     });
+        for_each_image_row(images.planes, images.y_height, y_row,
+                           [&, rows = rows, columns = columns](std::int64_t plane, std::int64_t h) {
+                             const float* above = x + (plane * images.x_height + rows[h].low) * x_row;
+                             const float* below = x + (plane * images.x_height + rows[h].high) * x_row;
+                             float* to = y + (plane * images.y_height + h) * y_row;
+                             for (std::int64_t w = 0; w < images.y_width; ++w) {
+                               blend_pixel(to + w * depth, above, below, rows[h], columns[w], depth);
+                             }
+                           });
       },
       {.workspace_bytes = resizing.tap_bytes()});
 }
@@ -180,11 +179,12 @@ std::unique_ptr<Kernel> make_resize2d_grad(const KernelRequest& request) {
         const Images& images = resizing.images;
         const std::int64_t depth = images.depth;
         const GatherPixel gather{images, taps, takers};
-        for_each_row(images.planes, images.x_height, images.x_width * depth, [&](std::int64_t plane, std::int64_t h) {
-          const float* from = dy + plane * images.y_height * images.y_width * depth;
-          float* to = dx + (plane * images.x_height + h) * images.x_width * depth;
-          for (std::int64_t w = 0; w < images.x_width; ++w) gather(from, h, w, to + w * depth);
-        });
+        for_each_image_row(images.planes, images.x_height, images.x_width * depth,
+                           [&](std::int64_t plane, std::int64_t h) {
+                             const float* from = dy + plane * images.y_height * images.y_width * depth;
+                             float* to = dx + (plane * images.x_height + h) * images.x_width * depth;
+                             for (std::int64_t w = 0; w < images.x_width; ++w) gather(from, h, w, to + w * depth);
+                           });
       },
       {.workspace_bytes = resizing.tap_bytes() + resizing.taker_bytes()});
 }

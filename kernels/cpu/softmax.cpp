@@ -1,12 +1,16 @@
 #include "graph/ops/softmax.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
-#include "kernels/cpu/for_each_row.h"
-#include "kernels/cpu/row_max.h"
-#include "kernels/cpu/row_sum.h"
+#include "graph/nodes/softmax.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/formulas/softmax.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/softmax_cross_entropy_family.h"
 #include "kernels/vector_math.h"
 
 namespace sectionflow {
@@ -43,15 +47,16 @@ void log_softmax_grad_row(float* dx, const float* dy, const float* y, std::int64
 }
 
 /// The rows of a tensor [..., C].
-struct Rows {
-  explicit Rows(const Shape& shape) : length(shape[-1]), count(length == 0 ? 0 : shape.num_elements() / length) {}
+struct SoftmaxRows {
+  explicit SoftmaxRows(const Shape& shape)
+      : length(shape[-1]), count(length == 0 ? 0 : shape.num_elements() / length) {}
   std::int64_t length, count;
 };
 
 template <void (*kRow)(float*, const float*, std::int64_t)>
 std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
   return function_kernel(
-      [rows = Rows(request.outputs[0].shape)](const KernelArguments& arguments) {
+      [rows = SoftmaxRows(request.outputs[0].shape)](const KernelArguments& arguments) {
         const auto* x = static_cast<const float*>(arguments.inputs[0]);
         auto* y = static_cast<float*>(arguments.outputs[0]);
         for_each_row(rows.count, rows.length,
@@ -63,7 +68,7 @@ std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
 template <void (*kRow)(float*, const float*, const float*, std::int64_t)>
 std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
   return function_kernel(
-      [rows = Rows(request.outputs[0].shape)](const KernelArguments& arguments) {
+      [rows = SoftmaxRows(request.outputs[0].shape)](const KernelArguments& arguments) {
         const auto* dy = static_cast<const float*>(arguments.inputs[0]);
         const auto* y = static_cast<const float*>(arguments.inputs[1]);
         auto* dx = static_cast<float*>(arguments.outputs[0]);
@@ -74,6 +79,148 @@ std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
       {.in_place = {{0, 0}, {1, 0}}});
 }
 
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+struct Sizes {
+  std::int64_t num_rows, num_classes;
+  float smoothing;
+};
+Sizes sizes_of(const KernelRequest& request, const Shape& logits) {
+  return {logits[0], logits[1], request.node.options<SoftmaxCrossEntropyNodeOptions>().label_smoothing};
+}
+
+using RowStatistics = formulas::EntropyRow;
+using formulas::weighted;
+
+RowStatistics statistics_of(const float* x, std::int64_t num_classes) {
+  const float shift = row_max(x, num_classes);  // keeps exp finite
+  const double sum = row_sum(num_classes, [=](std::int64_t c) { return vector_math::exp(x[c] - shift); });
+  return {shift, static_cast<float>(std::log(sum))};
+}
+
+/// The rows' labels: class numbers, or probabilities.
+template <class Label, bool kHasWeights>
+class Targets {
+ public:
+  static constexpr bool kIsClass = std::is_integral_v<Label>;
+
+  Targets(const Sizes& sizes, const void* labels, const void* weights)
+      : labels_(static_cast<const Label*>(labels)),
+        num_classes_(sizes.num_classes),
+        counts_{static_cast<const float*>(weights), 1.0F - sizes.smoothing,
+                sizes.smoothing / static_cast<float>(sizes.num_classes)} {
+    if (counts_.spread == 0) return;
+    total_spread_ =
+        counts_.spread * row_sum(num_classes_, [counts = counts_](std::int64_t c) { return counts.weight(c); });
+  }
+
+  float loss(const float* x, RowStatistics row, std::int64_t n) const {
+    const formulas::ClassCounts<kHasWeights> counts = counts_;
+    if constexpr (kIsClass) {
+      if (!is_valid(n)) return kNaN;
+      const float q = at_label(n);
+      double expected = weighted(q, x[labels_[n]] - row.shift);
+      if (counts.spread > 0) {
+        const auto term = [=](std::int64_t c) { return weighted(counts.weight(c), x[c] - row.shift); };
+        expected += counts.spread * row_sum(num_classes_, term);
+      }
+      return static_cast<float>((q + total_spread_) * row.log_sum - expected);
+    } else {
+      const float* p = labels_ + n * num_classes_;
+      const auto term = [=](std::int64_t c) { return weighted(counts.of_probability(p, c), x[c] - row.shift); };
+      return static_cast<float>(total(p) * row.log_sum - row_sum(num_classes_, term));
+    }
+  }
+
+  /// dx = dloss (sum_k q_k softmax(x) - q), which may lie over x or the labels.
+  void gradient(float* dx, const float* x, RowStatistics row, float dloss, std::int64_t n) const {
+    const formulas::ClassCounts<kHasWeights> counts = counts_;
+    const std::int64_t num_classes = num_classes_;
+    const float reciprocal = static_cast<float>(std::exp(-static_cast<double>(row.log_sum)));
+    if constexpr (kIsClass) {
+      if (!is_valid(n)) {
+        std::fill(dx, dx + num_classes, kNaN);
+        return;
+      }
+      const float q = at_label(n);
+      const float scale = static_cast<float>(q + total_spread_) * reciprocal;
+      const auto at = [=](std::int64_t c) { return counts.slope(x[c], row.shift, scale, c); };
+      const float dx_of_label = dloss * (at(labels_[n]) - q);  // before x is overwritten
+#pragma omp simd
+      for (std::int64_t c = 0; c < num_classes; ++c) dx[c] = dloss * at(c);
+      dx[labels_[n]] = dx_of_label;
+    } else {
+      const float* p = labels_ + n * num_classes_;
+      const float scale = static_cast<float>(total(p)) * reciprocal;
+#pragma omp simd
+      for (std::int64_t c = 0; c < num_classes; ++c) {
+        dx[c] = dloss * counts.slope_of_probability(x[c], row.shift, scale, p, c);
+      }
+    }
+  }
+
+ private:
+  bool is_valid(std::int64_t n) const {
+    return labels_[n] >= 0 && static_cast<std::int64_t>(labels_[n]) < num_classes_;
+  }
+  /// What the label's class counts beyond the spread.
+  float at_label(std::int64_t n) const {
+    return counts_.kept * counts_.weight(labels_[n]);
+  }
+  double total(const float* p) const {
+    return row_sum(num_classes_, [p, counts = counts_](std::int64_t c) { return counts.of_probability(p, c); });
+  }
+
+  const Label* labels_;  // [N] or [N, C]
+  std::int64_t num_classes_;
+  formulas::ClassCounts<kHasWeights> counts_;
+  double total_spread_ = 0;  // s / C sum_c w_c
+};
+
+/// The kernels as loops over rows.
+struct LoopPasses {
+  template <class Label, bool kHasWeights>
+  static std::unique_ptr<Kernel> forward(const KernelRequest& request) {
+    const Sizes sizes = sizes_of(request, request.inputs[0].shape);
+    return function_kernel([sizes, replay = request.replay](const KernelArguments& arguments) {
+      const auto* logits = static_cast<const float*>(arguments.inputs[0]);  // [N, C]
+      const Targets<Label, kHasWeights> target(sizes, arguments.inputs[1], kHasWeights ? arguments.inputs[2] : nullptr);
+      auto* loss = static_cast<float*>(arguments.outputs[0]);        // [N]
+      auto* statistics = static_cast<float*>(arguments.outputs[1]);  // [N, 2]
+      for_each_row(sizes.num_rows, sizes.num_classes, [&](std::int64_t n) {
+        const float* x = logits + n * sizes.num_classes;
+        if (!replay) {
+          const RowStatistics row = statistics_of(x, sizes.num_classes);
+          statistics[2 * n] = row.shift;
+          statistics[2 * n + 1] = row.log_sum;
+        }
+        loss[n] = target.loss(x, {statistics[2 * n], statistics[2 * n + 1]}, n);
+      });
+    });
+  }
+
+  template <class Label, bool kHasWeights>
+  static std::unique_ptr<Kernel> gradient(const KernelRequest& request) {
+    const Sizes sizes = sizes_of(request, request.inputs[2].shape);
+    std::vector<InPlace> in_place = {{2, 0}};
+    if constexpr (!Targets<Label, kHasWeights>::kIsClass) in_place.push_back({3, 0});
+    return function_kernel(
+        [sizes](const KernelArguments& arguments) {
+          const auto* dloss = static_cast<const float*>(arguments.inputs[0]);       // [N]
+          const auto* statistics = static_cast<const float*>(arguments.inputs[1]);  // [N, 2]
+          const auto* logits = static_cast<const float*>(arguments.inputs[2]);      // [N, C]
+          const Targets<Label, kHasWeights> target(sizes, arguments.inputs[3],
+                                                   kHasWeights ? arguments.inputs[4] : nullptr);
+          auto* dx = static_cast<float*>(arguments.outputs[0]);  // [N, C]
+          for_each_row(sizes.num_rows, sizes.num_classes, [&](std::int64_t n) {
+            const std::int64_t first = n * sizes.num_classes;
+            target.gradient(dx + first, logits + first, {statistics[2 * n], statistics[2 * n + 1]}, dloss[n], n);
+          });
+        },
+        {.in_place = std::move(in_place)});
+  }
+};
+
 }  // namespace
 
 void add_softmax_cpu_kernels(KernelRegistry& registry) {
@@ -81,6 +228,7 @@ void add_softmax_cpu_kernels(KernelRegistry& registry) {
   registry.add("softmax_grad", make_gradient<softmax_grad_row>);
   registry.add("log_softmax", make_softmax<log_softmax_row>);
   registry.add("log_softmax_grad", make_gradient<log_softmax_grad_row>);
+  SoftmaxCrossEntropyFamily<LoopPasses>::add_to(registry);
 }
 
 }  // namespace sectionflow

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "device/parallel.h"
-#include "kernels/cpu/copy_bytes.h"
+#include "kernels/cpu/copies.h"
 #include "kernels/function_kernel.h"
 #include "kernels/update_family.h"
 

@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "graph/check_dtype.h"
 #include "graph/ops/arithmetic.h"
+#include "graph/shape_rules.h"
+#include "kernels/convert_element.h"
 #include "kernels/cuda/broadcast.h"
 #include "kernels/cuda/chain.h"
 #include "kernels/cuda/cuda_kernels.h"
@@ -163,6 +164,21 @@ std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
   return gpu::sum_kernel(plan, x_type.dtype, 1);
 }
 
+template <class Comparison>
+std::unique_ptr<Kernel> make_comparison(const KernelRequest& request) {
+  return with_element_type(request.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return gpu::broadcast_kernel<bool, T, T>(request, Comparison());
+  });
+}
+
+std::unique_ptr<Kernel> make_select(const KernelRequest& request) {
+  return with_element_type(request.inputs[1].dtype, [&](auto element) {
+    using T = decltype(element);
+    return gpu::broadcast_kernel<T, bool, T, T>(request, formulas::Select());
+  });
+}
+
 }  // namespace
 
 void add_arithmetic_cuda_kernels(KernelRegistry& registry) {
@@ -180,6 +196,13 @@ void add_arithmetic_cuda_kernels(KernelRegistry& registry) {
   registry.add("add_n", make_add_n, Bf16::native);
   registry.add("accumulate", make_accumulate, Bf16::native);
   registry.add("reduce_to_like", make_reduce_to_like, Bf16::native);
+  registry.add("equal", make_comparison<formulas::Equal>, Bf16::native);
+  registry.add("not_equal", make_comparison<formulas::NotEqual>, Bf16::native);
+  registry.add("less", make_comparison<formulas::Less>, Bf16::native);
+  registry.add("less_equal", make_comparison<formulas::LessEqual>, Bf16::native);
+  registry.add("greater", make_comparison<formulas::Greater>, Bf16::native);
+  registry.add("greater_equal", make_comparison<formulas::GreaterEqual>, Bf16::native);
+  registry.add("select", make_select, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -5,8 +5,8 @@
 #include "kernels/attention_geometry.h"
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/row_products.h"
-#include "kernels/cuda/stored_type.h"
 #include "kernels/function_kernel.h"
 #include "kernels/vector_math.h"
 

@@ -4,10 +4,9 @@
 #include "graph/ops/batch_norm.h"
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/stored_type.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/formulas/batch_norm.h"
 #include "kernels/function_kernel.h"
-#include "kernels/workspace_layout.h"
 
 namespace sectionflow {
 namespace {

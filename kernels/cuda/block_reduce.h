@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "base/host_device.h"
 #include "kernels/cuda/launch.h"
@@ -58,5 +59,36 @@ struct Larger {
     return b > a ? b : a;
   }
 };
+
+/// The result of `combine` over the values of `group` neighbouring threads, given to all of them: `group` is a power of
+/// two up to kWarp, or the size of the block. As block_reduce otherwise; all threads of the block must call.
+template <class T, class Thread, class Combine>
+SF_HOST_DEVICE T group_reduce(Thread& thread, T value, int group, std::size_t offset, const Combine& combine) {
+  if (group > kWarp) return block_reduce(thread, value, offset, combine);
+  for (int mask = 1; mask < group; mask *= 2) {
+    const T other = thread.template shuffle_xor<T>(value, mask);
+    const bool lower = (thread.index() & mask) == 0;
+    value = lower ? combine(value, other) : combine(other, value);
+  }
+  return value;
+}
+
+/// How many threads share `length` elements: few where there are few, so that none idles.
+inline int group_for(std::int64_t length, int block_size) {
+  if (length >= 4 * block_size) return block_size;
+  int group = 1;
+  while (group < kWarp && 4 * group < length) group *= 2;
+  return group;
+}
+
+/// The sum of term(i), a double, over i in [0, length), for all threads of the block: in an order that the length and
+/// the block's size decide. Takes reduce_bytes<double>() of shared memory from `offset` on; what was read before it may
+/// be overwritten behind it.
+template <class Thread, class Term>
+SF_HOST_DEVICE double row_sum(Thread& thread, std::int64_t length, std::size_t offset, const Term& term) {
+  double sum = 0;
+  for (std::int64_t i = thread.index(); i < length; i += thread.block_size()) sum += term(i);
+  return block_reduce(thread, sum, offset, Sum());
+}
 
 }  // namespace sectionflow::gpu

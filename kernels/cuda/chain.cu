@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "graph/nodes/unary.h"
 #include "kernels/cuda/chain.h"
-#include "kernels/cuda/divisor.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/pack.h"
-#include "kernels/cuda/stored_type.h"
+#include "kernels/cuda/positions.h"
 
 namespace sectionflow::gpu {
 namespace {

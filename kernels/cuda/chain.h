@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "base/dtype.h"
-#include "kernels/formulas/activation.h"
+#include "graph/nodes/unary.h"
 #include "kernels/formulas/arithmetic.h"
+#include "kernels/formulas/unary.h"
 #include "kernels/kernel.h"
 
 namespace sectionflow::gpu {

@@ -7,8 +7,8 @@
 #include "base/shape.h"
 #include "graph/ops/data_format.h"
 #include "kernels/cuda/block_reduce.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/pack.h"
 
 namespace sectionflow::gpu {
 

@@ -1,12 +1,16 @@
 #include <algorithm>
 
+#include "graph/nodes/convolution.h"
 #include "graph/ops/convolution.h"
 #include "kernels/convolution_loop.h"
-#include "kernels/cuda/convolution.h"
+#include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/gathered_image.h"
 #include "kernels/cuda/grouped_convolution.h"
 #include "kernels/cuda/product.h"
 #include "kernels/function_kernel.h"
+
+// Convolutions of every rank, group, stride, dilation and format, as matrix products whose factors are gathered from
+// the images: no copies of them are made. Groups of few channels, which would leave tiles empty, are summed directly.
 
 namespace sectionflow {
 namespace {
@@ -109,8 +113,7 @@ std::unique_ptr<Kernel> make_grouped_filter_gradient(const Problem& p) {
       {.workspace_bytes = static_cast<std::size_t>(splits * count) * sizeof(double)});
 }
 
-}  // namespace
-
+/// Inputs: x, w.
 std::unique_ptr<Kernel> make_cuda_convolution(const KernelRequest& request) {
   const Problem p = problem_of(request, request.inputs[0].shape, request.inputs[1].shape);
   const std::int64_t filters = p.loop.filters();
@@ -125,6 +128,7 @@ std::unique_ptr<Kernel> make_cuda_convolution(const KernelRequest& request) {
                             .weight_column = 1});
 }
 
+/// Inputs: dy, w; a transposed convolution calls them x and w.
 std::unique_ptr<Kernel> make_cuda_convolution_backward_input(const KernelRequest& request) {
   const Problem p = problem_of(request, request.outputs[0].shape, request.inputs[1].shape);
   const std::int64_t filters = p.loop.filters(), tap = p.loop.group_channels * filters;
@@ -139,6 +143,7 @@ std::unique_ptr<Kernel> make_cuda_convolution_backward_input(const KernelRequest
                             .weight_column = filters});
 }
 
+/// Inputs: dy, x. The sum over batch and positions is cut by shape alone; the parts are added in order, in double.
 std::unique_ptr<Kernel> make_cuda_convolution_backward_filter(const KernelRequest& request) {
   const Problem p = problem_of(request, request.inputs[1].shape, request.outputs[0].shape);
   const std::int64_t rows = p.loop.num_taps() * p.loop.group_channels, columns = p.loop.group_filters;
@@ -156,10 +161,16 @@ std::unique_ptr<Kernel> make_cuda_convolution_backward_filter(const KernelReques
       {.workspace_bytes = product.workspace_bytes()});
 }
 
-void add_cuda_convolution_kernels(KernelRegistry& registry, const std::string& name) {
-  registry.add(name, make_cuda_convolution);
-  registry.add(name + "_backward_input", make_cuda_convolution_backward_input);
-  registry.add(name + "_backward_filter", make_cuda_convolution_backward_filter);
+}  // namespace
+
+void add_convolution_cuda_kernels(KernelRegistry& registry) {
+  for (const std::string name : {"conv2d", "conv3d"}) {
+    registry.add(name, make_cuda_convolution);
+    registry.add(name + "_backward_input", make_cuda_convolution_backward_input);
+    registry.add(name + "_backward_filter", make_cuda_convolution_backward_filter);
+  }
+  registry.add("conv_transpose2d", make_cuda_convolution_backward_input);
+  registry.add("conv_transpose3d", make_cuda_convolution_backward_input);
 }
 
 }  // namespace sectionflow

@@ -1,5 +1,6 @@
-#include "kernels/cuda/bf16_conversions.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/widened_kernel.h"
 
 #if defined(__CUDACC__)
 #include "kernels/cuda/library/library_kernels.h"
@@ -9,7 +10,9 @@ namespace sectionflow {
 
 const KernelRegistry& cuda_kernels() {
   static const KernelRegistry kernels = [] {
-    KernelRegistry all(gpu::bf16_conversions());
+    // One element-wise launch each.
+    KernelRegistry all(
+        {.widen = gpu::launch_conversion<BFloat16, float>, .round = gpu::launch_conversion<float, BFloat16>});
 #if defined(__CUDACC__)
     add_library_kernels(all);
 #endif

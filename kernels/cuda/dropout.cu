@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "base/random_formulas.h"
 #include "graph/ops/dropout.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elementwise.h"

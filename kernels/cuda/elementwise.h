@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/convert_element.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/pack.h"
-#include "kernels/cuda/stored_type.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow::gpu {
@@ -76,6 +76,17 @@ std::unique_ptr<Kernel> map_kernel(const KernelRequest& request, const Function&
   const std::int64_t count = request.outputs[0].shape.num_elements();
   return with_stored_type(request.outputs[0].dtype,
                           [&](auto element) { return map_kernel_of<decltype(element)>(count, function); });
+}
+
+template <class To, class From>
+struct ConvertElement {
+  SF_HOST_DEVICE To operator()(From x) const { return convert_element<To>(x); }
+};
+
+/// Computes `count` elements y[j] = convert_element<To>(x[j]).
+template <class From, class To>
+void launch_conversion(void* queue, std::int64_t count, const void* from, void* to) {
+  launch_map<To, From>(queue, count, ConvertElement<To, From>(), to, {from});
 }
 
 /// The kernel whose output 0 is input 0, of `num_bytes`; nothing to do in place.

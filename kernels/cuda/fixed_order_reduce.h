@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cuda/group_reduce.h"
+#include "kernels/cuda/block_reduce.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/positions.h"
-#include "kernels/cuda/stored_type.h"
 #include "kernels/formulas/reduce.h"
 #include "kernels/function_kernel.h"
 #include "kernels/reduce_axes.h"

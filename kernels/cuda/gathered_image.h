@@ -2,9 +2,10 @@
 
 #include <cstdint>
 
+#include "graph/nodes/window.h"
 #include "kernels/convolution_loop.h"
-#include "kernels/cuda/divisor.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/positions.h"
 
 namespace sectionflow::gpu {
 

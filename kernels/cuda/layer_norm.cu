@@ -1,8 +1,8 @@
 #include "graph/ops/layer_norm.h"
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/row_teams.h"
-#include "kernels/cuda/stored_type.h"
 #include "kernels/formulas/layer_norm.h"
 #include "kernels/function_kernel.h"
 

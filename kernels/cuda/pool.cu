@@ -1,9 +1,12 @@
 #include <cstdint>
+#include <string>
 
-#include "kernels/cuda/divisor.h"
+#include "graph/nodes/pool.h"
+#include "graph/ops/pool.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/pool.h"
-#include "kernels/cuda/stored_type.h"
+#include "kernels/cuda/positions.h"
 #include "kernels/function_kernel.h"
 #include "kernels/pool_loop.h"
 
@@ -17,7 +20,8 @@ struct Place {
   std::int64_t n, at[3], c;
 };
 
-/// A pool's walks over its images, for one thread.
+/// A pool's walks over its images, for one thread: one an element of the result. A gradient looks up the windows that
+/// its element lies in.
 struct Pool {
   PoolLoop loop;
   Divisor channels, x_sizes[3], y_sizes[3], strides[3];
@@ -179,8 +183,6 @@ std::unique_ptr<Kernel> max_pool_grad_kernel(const Pool& pool) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_cuda_max_pool(const KernelRequest& request) {
   const Pool pool = pool_of(request, request.inputs[0].shape);
   return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
@@ -221,6 +223,17 @@ std::unique_ptr<Kernel> make_cuda_average_pool_grad(const KernelRequest& request
           AveragePoolGrad<T>{pool, static_cast<const T*>(arguments.inputs[0]), static_cast<T*>(arguments.outputs[0])});
     });
   });
+}
+
+}  // namespace
+
+void add_pool_cuda_kernels(KernelRegistry& registry) {
+  for (const std::string dimensions : {"2d", "3d"}) {
+    registry.add("max_pool" + dimensions, make_cuda_max_pool, Bf16::native);
+    registry.add("max_pool" + dimensions + "_grad", make_cuda_max_pool_grad, Bf16::native);
+    registry.add("average_pool" + dimensions, make_cuda_average_pool, Bf16::native);
+    registry.add("average_pool" + dimensions + "_grad", make_cuda_average_pool_grad, Bf16::native);
+  }
 }
 
 }  // namespace sectionflow

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/cuda/divisor.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/positions.h"
 
 // Arrays stay in registers only where all loops over them are unrolled.
 #if defined(__CUDA_ARCH__)

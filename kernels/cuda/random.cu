@@ -1,9 +1,10 @@
 #include <cstdint>
 
+#include "graph/nodes/random.h"
 #include "graph/ops/random.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/pack.h"
 #include "kernels/formulas/random.h"
 #include "kernels/function_kernel.h"
 

@@ -1,13 +1,13 @@
 #include <cstdint>
 
 #include "graph/ops/resize.h"
+#include "kernels/copies.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/divisor.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/elementwise.h"
-#include "kernels/cuda/stored_type.h"
+#include "kernels/cuda/positions.h"
 #include "kernels/formulas/resize.h"
 #include "kernels/function_kernel.h"
-#include "kernels/strided_copy.h"
 
 namespace sectionflow {
 namespace {
@@ -39,22 +39,22 @@ struct FindTakers {
 };
 
 /// Where an element of an image stands.
-struct Place {
+struct ImagePlace {
   std::int64_t plane, h, w, c;
 };
 struct Grid {
   Divisor height, width, depth;
 
   Grid(std::int64_t height, std::int64_t width, std::int64_t depth) : height(height), width(width), depth(depth) {}
-  SF_HOST_DEVICE Place place_of(std::int64_t i) const {
-    Place place;
+  SF_HOST_DEVICE ImagePlace place_of(std::int64_t i) const {
+    ImagePlace place;
     place.c = depth.cut(i);
     place.w = width.cut(i);
     place.h = height.cut(i);
     place.plane = i;
     return place;
   }
-  SF_HOST_DEVICE std::int64_t element(const Place& place) const {
+  SF_HOST_DEVICE std::int64_t element(const ImagePlace& place) const {
     return ((place.plane * height.divisor() + place.h) * width.divisor() + place.w) * depth.divisor() + place.c;
   }
 };
@@ -66,7 +66,7 @@ struct Nearest {
   const T* x;
   T* y;
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
-    const Place at = y_grid.place_of(i);
+    const ImagePlace at = y_grid.place_of(i);
     y[i] = x[x_grid.element({at.plane, taps[at.h].low, taps[y_grid.height.divisor() + at.w].low, at.c})];
   }
 };
@@ -78,7 +78,7 @@ struct Bilinear {
   const T* x;
   T* y;
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
-    const Place at = y_grid.place_of(i);
+    const ImagePlace at = y_grid.place_of(i);
     const ResizeTap row = taps[at.h], column = taps[y_grid.height.divisor() + at.w];
     y[i] = static_cast<T>(formulas::blend(row, column, x[x_grid.element({at.plane, row.low, column.low, at.c})],
                                           x[x_grid.element({at.plane, row.low, column.high, at.c})],
@@ -96,7 +96,7 @@ struct ResizeGrad {
   const T* dy;
   T* dx;
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
-    const Place at = x_grid.place_of(i);
+    const ImagePlace at = x_grid.place_of(i);
     const ResizeTap* columns = taps + y_grid.height.divisor();
     const Takers of_row = takers[at.h], of_column = takers[x_grid.height.divisor() + at.w];
     float sum = 0;

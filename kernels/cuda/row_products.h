@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/pack.h"
 
 /// Products of tiles of rows, for blocks of kThreads threads that stand in a square of kSide x kSide: of a tile of
 /// products, thread (y, x) has the rows 4 y to 4 y + 3 in the columns x, x + 16, x + 32 and x + 48, and of a tile of

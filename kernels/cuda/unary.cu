@@ -1,19 +1,57 @@
+#include <cstdint>
+
+#include "graph/nodes/unary.h"
 #include "graph/ops/unary.h"
+#include "kernels/convert_element.h"
 #include "kernels/cuda/broadcast.h"
+#include "kernels/cuda/chain.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/elementwise.h"
 #include "kernels/formulas/unary.h"
+#include "kernels/function_kernel.h"
 
 namespace sectionflow {
 namespace {
 
 template <class Formula>
 std::unique_ptr<Kernel> make(const KernelRequest& request) {
-  return gpu::map_kernel(request, Formula());
+  return gpu::linked<Formula>(request, gpu::map_kernel(request, Formula()));
 }
 
 std::unique_ptr<Kernel> make_neg(const KernelRequest& request) {
   if (request.inputs[0].dtype != Dtype::i64) return make<formulas::Negate>(request);
   return gpu::broadcast_kernel<std::uint64_t, std::uint64_t>(request, formulas::Negate());
+}
+
+template <class OfErf, class OfTanh>
+std::unique_ptr<Kernel> make_gelu(const KernelRequest& request) {
+  const bool of_tanh = request.node.options<GeluOptions>().approximation == Gelu::tanh;
+  return of_tanh ? make<OfTanh>(request) : make<OfErf>(request);
+}
+
+template <class Formula>
+std::unique_ptr<Kernel> make_clip(const KernelRequest& request) {
+  const auto [low, high] = request.node.options<ClipOptions>();
+  return gpu::map_kernel(request, Formula{low, high});
+}
+
+template <class From, class To>
+std::unique_ptr<Kernel> make_conversion(std::int64_t count) {
+  return function_kernel([count](const KernelArguments& arguments) {
+    gpu::launch_conversion<From, To>(arguments.queue, count, arguments.inputs[0], arguments.outputs[0]);
+  });
+}
+
+std::unique_ptr<Kernel> make_cast(const KernelRequest& request) {
+  const Dtype from = request.inputs[0].dtype;
+  const Dtype to = request.outputs[0].dtype;
+  if (from == to) return gpu::copy_kernel(request.outputs[0].bytes());
+  // Never in place otherwise: elements of two C++ types in the same bytes would be at the mercy of alias analysis.
+  return with_element_type(from, [&](auto from_element) {
+    return with_element_type(to, [&](auto to_element) {
+      return make_conversion<decltype(from_element), decltype(to_element)>(request.inputs[0].shape.num_elements());
+    });
+  });
 }
 
 }  // namespace
@@ -28,6 +66,19 @@ void add_unary_cuda_kernels(KernelRegistry& registry) {
   registry.add("rsqrt_grad", make<formulas::RsqrtGrad>, Bf16::native);
   registry.add("exp", make<formulas::Exp>, Bf16::native);
   registry.add("log", make<formulas::Log>, Bf16::native);
+  registry.add("relu", make<formulas::Relu>, Bf16::native);
+  registry.add("relu_grad", make<formulas::ReluGrad>, Bf16::native);
+  registry.add("tanh", make<formulas::Tanh>, Bf16::native);
+  registry.add("tanh_grad", make<formulas::TanhGrad>, Bf16::native);
+  registry.add("sigmoid", make<formulas::Sigmoid>, Bf16::native);
+  registry.add("sigmoid_grad", make<formulas::SigmoidGrad>, Bf16::native);
+  registry.add("silu", make<formulas::Silu>, Bf16::native);
+  registry.add("silu_grad", make<formulas::SiluGrad>, Bf16::native);
+  registry.add("gelu", make_gelu<formulas::Gelu, formulas::GeluOfTanh>, Bf16::native);
+  registry.add("gelu_grad", make_gelu<formulas::GeluGrad, formulas::GeluOfTanhGrad>, Bf16::native);
+  registry.add("clip", make_clip<formulas::Clip>, Bf16::native);
+  registry.add("clip_grad", make_clip<formulas::ClipGrad>, Bf16::native);
+  registry.add("cast", make_cast, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -4,8 +4,8 @@
 
 #include "base/host_device.h"
 
-/// Element-wise arithmetic of two numbers, shared by every device. Integers come unsigned where a result may leave the
-/// range: it then wraps around.
+/// Element-wise arithmetic, comparisons and choices of two numbers, shared by every device. Integers come unsigned
+/// where a result may leave the range: it then wraps around.
 namespace sectionflow::formulas {
 
 struct Add {
@@ -76,6 +76,50 @@ struct PowerGradExponent {
     // A finite y minus itself is 0.
     if (a == 0.0F && y - y == 0.0F) return 0.0F;
     return static_cast<float>(dy * (y * std::log(static_cast<double>(a))));
+  }
+};
+
+struct Equal {
+  template <class T>
+  SF_HOST_DEVICE bool operator()(T a, T b) const {
+    return a == b;
+  }
+};
+struct NotEqual {
+  template <class T>
+  SF_HOST_DEVICE bool operator()(T a, T b) const {
+    return a != b;
+  }
+};
+struct Less {
+  template <class T>
+  SF_HOST_DEVICE bool operator()(T a, T b) const {
+    return a < b;
+  }
+};
+struct LessEqual {
+  template <class T>
+  SF_HOST_DEVICE bool operator()(T a, T b) const {
+    return a <= b;
+  }
+};
+struct Greater {
+  template <class T>
+  SF_HOST_DEVICE bool operator()(T a, T b) const {
+    return a > b;
+  }
+};
+struct GreaterEqual {
+  template <class T>
+  SF_HOST_DEVICE bool operator()(T a, T b) const {
+    return a >= b;
+  }
+};
+
+struct Select {
+  template <class T>
+  SF_HOST_DEVICE T operator()(bool condition, T a, T b) const {
+    return condition ? a : b;
   }
 };
 

@@ -2,10 +2,9 @@
 
 #include <cstdint>
 
-#include "base/box_muller.h"
 #include "base/host_device.h"
-#include "base/philox.h"
 #include "base/random.h"
+#include "base/random_formulas.h"
 
 /// Random numbers, shared by every device. Four elements share a block of four random words: element e is made of block
 /// e / 4.

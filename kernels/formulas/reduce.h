@@ -6,7 +6,7 @@
 #include "base/host_device.h"
 
 /// What reductions do with elements, shared by every device. A reducer has the type `Accumulator` and the functions
-/// `start()`, `term(x, result)` and `combine(accumulator, accumulator or term)`.
+/// `start()`, `term(x, result)` and `combine(accumulator, accumulator or term)`. The formulas behind them follow.
 namespace sectionflow::formulas {
 
 /// Sums in double: a plain sum of f32 in f32 lanes would lose digits on long axes, and the loop waits for memory
@@ -59,6 +59,19 @@ struct ShareOfMaximum {
 struct DivideBy {
   float divisor;
   SF_HOST_DEVICE float operator()(float x) const { return x / divisor; }
+};
+
+struct GlobalNormGrad {
+  SF_HOST_DEVICE float operator()(float dy, float norm) const { return norm == 0 ? 0.0F : dy / norm; }
+};
+
+struct ClipScale {
+  float max_norm;
+  SF_HOST_DEVICE float operator()(float norm) const {
+    // A finite norm minus itself is 0.
+    if (norm - norm != 0.0F) return std::numeric_limits<float>::quiet_NaN();
+    return max_norm / (norm < max_norm ? max_norm : norm);
+  }
 };
 
 }  // namespace sectionflow::formulas

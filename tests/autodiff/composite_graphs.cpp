@@ -8,14 +8,14 @@
 
 #include "autodiff/gradients.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/bias_add.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/reshape.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/unary.h"
 #include "tests/support/op_case.h"
 
 namespace sectionflow {

@@ -9,19 +9,21 @@
 #include <vector>
 
 #include "autodiff/gradients.h"
-#include "graph/ops/activation.h"
+#include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/cast.h"
+#include "graph/ops/identities.h"
 #include "graph/ops/matmul.h"
-#include "graph/ops/print.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 #include "tests/autodiff/weight.h"
+#include "tests/support/groups.h"
 
 namespace sectionflow {
 namespace {
 
+using testing_support::in_new_group;
 using testing_support::weight;
 
 /// The ops of the nodes that `gradients` added, from `first` on.
@@ -144,21 +146,13 @@ TEST(GradientSums, OfFewerContributionsThanExpectedAreStillOfTheValuesType) {
 
 TEST(GradientSums, StandInTheGroupOfTheReaderWhosePartTheyAdd) {
   Graph graph;
-  const GroupId low = graph.new_group(), middle = graph.new_group(), high = graph.new_group();
   Value w, x, y, loss;
-  {
-    const auto group = graph.enter_group(low);
+  in_new_group(graph, [&] {
     w = weight(graph, "w", {2});
     x = w * 2.0F;
-  }
-  {
-    const auto group = graph.enter_group(middle);
-    y = relu(x);
-  }
-  {
-    const auto group = graph.enter_group(high);
-    loss = reduce_sum(y * x + x);
-  }
+  });
+  const GroupId middle = in_new_group(graph, [&] { y = relu(x); });
+  const GroupId high = in_new_group(graph, [&] { loss = reduce_sum(y * x + x); });
   gradients(loss, {w});
   // x is read twice in the highest group, and once in the middle one.
   EXPECT_EQ(graph.find("gradients/add_n").group(), high);
@@ -169,21 +163,13 @@ TEST(GradientSums, CountAPassedOnGradientAsItsReadersPart) {
   // A residual block ends with its addition, whose gradient is made in the next group and passed on unchanged; still
   // both readers of x stand in the block's group, and only their sum leaves it.
   Graph graph;
-  const GroupId below = graph.new_group(), block = graph.new_group(), above = graph.new_group();
   Value w, x, y, loss;
-  {
-    const auto group = graph.enter_group(below);
+  in_new_group(graph, [&] {
     w = weight(graph, "w", {2});
     x = w * 2.0F;
-  }
-  {
-    const auto group = graph.enter_group(block);
-    y = relu(x) + x;
-  }
-  {
-    const auto group = graph.enter_group(above);
-    loss = reduce_sum(relu(y));
-  }
+  });
+  const GroupId block = in_new_group(graph, [&] { y = relu(x) + x; });
+  const GroupId above = in_new_group(graph, [&] { loss = reduce_sum(relu(y)); });
   gradients(loss, {w});
   const Node& sum = graph.find("gradients/add_n");
   EXPECT_EQ(sum.group(), block);

@@ -7,12 +7,13 @@
 #include <limits>
 
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
+#include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "tests/autodiff/weight.h"
 #include "tests/support/contains.h"

@@ -277,6 +277,20 @@ TEST(WholeFile, AppearsInAFolderThatIsMadeOrInThatOfTheProcess) {
   EXPECT_EQ(read_whole_file(folder.path() / "file", 8, "read"), "here");
 }
 
+TEST(WholeFile, SaysBeforehandWhetherItCouldBeWritten) {
+  const TemporaryFolder folder;
+  const auto old = folder.file("old", "bytes");
+  check_writable(old, "--json");
+  check_writable(folder.path() / "later", "--json");
+  check_writable_in(folder.path() / "pages", "index.html", "--report");
+  EXPECT_EQ(bytes_of_file(old), "bytes");
+  EXPECT_EQ(folder.num_files(), 2U) << "the old file, and the folder that is wanted";
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "pages"));
+  EXPECT_EQ(error_text<DataError>([&] { check_writable(folder.path() / "none" / "file", "--json"); }).find("--json: "),
+            0U);
+  EXPECT_EQ(error_text<DataError>([&] { check_writable_in(old, "index.html", "--report"); }).find("--report: "), 0U);
+}
+
 TEST(WholeFile, RefusesPipesFoldersAndWhatIsTooLarge) {
   const TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);

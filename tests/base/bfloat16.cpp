@@ -1,10 +1,10 @@
-#include "base/bfloat16.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
+
+#include "base/dtype.h"
 
 namespace sectionflow {
 namespace {

@@ -52,6 +52,8 @@ TEST(Bytes, EveryAcceptedSpellingIsRead) {
   EXPECT_EQ(parse_bytes("1.5 GiB"), 1536_MiB);
   EXPECT_EQ(parse_bytes("1TiB"), 1024_GiB);
   EXPECT_EQ(parse_bytes("0"), 0U);
+  EXPECT_EQ(parse_bytes("1024"), 1_KiB);
+  EXPECT_EQ(parse_bytes("45B"), 45U);
   EXPECT_EQ(parse_bytes("9007199254740993"), 9007199254740993U);
 }
 
@@ -62,6 +64,17 @@ TEST(Bytes, AnythingElseIsRefusedSayingWhatIsAccepted) {
     const std::string error = error_text<ArgumentError>([&] { parse_bytes(text); });
     EXPECT_NE(error.find("512MiB"), std::string::npos) << error;
   }
+}
+
+TEST(Bytes, AFewBytesMustBeSaidToBeBytes) {
+  for (const std::string text : {"2", "45", "1023"}) {
+    const std::string error = error_text<ArgumentError>([&] { parse_bytes(text); });
+    EXPECT_EQ(error, "'" + text + "' would be " + text +
+                         " bytes; wanted a unit with so small a number\n  hint:    did you "
+                         "mean " +
+                         text + "MiB or " + text + "GiB? " + text + "B says that it is bytes");
+  }
+  EXPECT_THROW(parse_bytes("1.5"), ArgumentError);
 }
 
 }  // namespace

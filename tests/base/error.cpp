@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
+
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow {
@@ -107,6 +110,24 @@ TEST(Error, ACallAddsItsLineAsWhereOrBehindThePlaceOfAnOperation) {
   EXPECT_EQ(thrown("train.cpp:7"), "SF-E010 ArgumentError: text\n  where:   train.cpp:7");
   EXPECT_EQ(thrown("model.cpp:3"), "SF-E010 ArgumentError: text\n  where:   model.cpp:3\n  call:    train.cpp:7");
   EXPECT_EQ(call_at(Where{"train.cpp", 7}, [] { return 3; }), 3);
+}
+
+/// Keeps the line of the call that makes it.
+struct MadeSomewhere {
+  explicit MadeSomewhere(int, Where where = Where::here()) : where(where) {}
+  Where where;
+};
+
+TEST(Where, IsTheLineOfTheCallAndNoneOfTheStandardLibrarys) {
+  EXPECT_EQ(MadeSomewhere(1).where.text(), text_of("error.cpp:", __LINE__));
+  std::optional<MadeSomewhere> optional;
+  optional.emplace(1);
+  for (const Where& where : {std::make_unique<MadeSomewhere>(1)->where, optional->where}) {
+    EXPECT_FALSE(where.known()) << where.file;
+    EXPECT_EQ(where.text(), "");
+  }
+  EXPECT_EQ(std::make_unique<MadeSomewhere>(1, Where::here())->where.text(), text_of("error.cpp:", __LINE__));
+  EXPECT_FALSE(Where().known());
 }
 
 }  // namespace

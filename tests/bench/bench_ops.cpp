@@ -85,7 +85,7 @@ TEST(BenchOps, WrongInputIsRefusedByATypedError) {
   expect_refused("--op conv2d --dtype fp32", HasSubstr("ArgumentError: --dtype 'fp32'; wanted f32 or bf16"));
   expect_refused("--op relu --stride 2", HasSubstr("ArgumentError: relu has no --stride"));
   expect_refused("--op relu --copy-size 3B", HasSubstr("ArgumentError: --copy-size 3B; wanted at least 4B"));
-  expect_refused("--op relu --copy-size 1MB", HasSubstr("ArgumentError"));
+  expect_refused("--op relu --copy-size 1MB", HasSubstr("--copy-size: '1MB' is not a number of bytes"));
   expect_refused("--op relu --device tpu", HasSubstr("ArgumentError: 'tpu' is no device"));
   expect_refused("--op relu --tf32", HasSubstr("ArgumentError: --tf32"));
   expect_refused("--op relu --threads -1", HasSubstr("ArgumentError"));

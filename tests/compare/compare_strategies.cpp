@@ -11,6 +11,7 @@
 #include "graph/layers.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
+#include "runtime/engine.h"
 #include "tests/support/random_offloads.h"
 #include "tests/support/schedule_editing.h"
 #include "tests/support/tiny_model.h"
@@ -62,7 +63,7 @@ class PlantedFault : public testing::Test {
     CompareOptions options = options_of(3);
     options.on_session = [&](const Strategy& strategy, Session& session) {
       if (strategy.whole_graph) return;
-      session.set_schedule_editor([&, graph = &session.graph()](Schedule& schedule) {
+      engine(session).set_schedule_editor([&, graph = &session.graph()](Schedule& schedule) {
         // The program of the initial values has one pass.
         if (schedule.passes.size() > 1 && edit(*graph, schedule)) ++planted;
       });
@@ -215,7 +216,7 @@ TEST(CompareStrategies, ABudgetBelowTheVariablesFitsNothing) {
 Strategy swapping(const std::string& name, int num_sections) {
   Strategy strategy = tiny_strategy(name, num_sections);
   strategy.edit_session = [](Session& session) {
-    session.set_instruction_editor("test", [](InstructionList list, PlanningTools& tools) {
+    engine(session).set_instruction_editor("test", [](InstructionList list, PlanningTools& tools) {
       return offload_at_random(list, tools, 5, 0.7, true);
     });
   };

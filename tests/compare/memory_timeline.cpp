@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "compare/contender.h"
+#include "runtime/engine.h"
 #include "tests/support/random_offloads.h"
 #include "tests/support/tiny_model.h"
 
@@ -27,16 +28,14 @@ struct Traced {
     session.set_trace(&trace);
     contender.step(tiny_batch(0));
   }
-  const Program& program() { return *contender.session().latest_program(); }
-  MemoryTimeline timeline(bool timed) {
-    return timeline_of(program(), contender.session().graph(), timed ? &trace : nullptr);
-  }
+  const Program& program() { return *engine(contender.session()).latest_program(); }
+  MemoryTimeline timeline(bool timed) { return timeline_of(contender.session(), timed ? &trace : nullptr); }
 };
 
 Strategy swapping(int num_sections) {
   Strategy strategy = tiny_strategy("swapping", num_sections);
   strategy.edit_session = [](Session& session) {
-    session.set_instruction_editor("test", [](InstructionList list, PlanningTools& tools) {
+    engine(session).set_instruction_editor("test", [](InstructionList list, PlanningTools& tools) {
       return offload_at_random(list, tools, 3, 0.7, true);
     });
   };
@@ -136,10 +135,15 @@ TEST(MemoryTimeline, BarsAreAllCopiesAndThePasses) {
 TEST(MemoryTimeline, ATraceOfSomethingElseIsRefused) {
   Traced traced(tiny_strategy("whole", 0), {.threads = 1});
   Traced other(tiny_strategy("sections:3", 3), {.threads = 1});
-  const Graph& graph = traced.contender.session().graph();
-  EXPECT_THROW(timeline_of(traced.program(), graph, &other.trace), InternalError);
+  EXPECT_THROW(timeline_of(traced.contender.session(), &other.trace), InternalError);
   traced.contender.step(tiny_batch(1));
-  EXPECT_THROW(timeline_of(traced.program(), graph, &traced.trace), InternalError) << "two cycles";
+  EXPECT_THROW(timeline_of(traced.contender.session(), &traced.trace), InternalError) << "two cycles";
+}
+
+TEST(MemoryTimeline, ASessionThatHasPlannedNothingIsRefused) {
+  Graph graph;
+  const Session session(graph);
+  EXPECT_THROW(timeline_of(session), ArgumentError);
 }
 
 MemoryTimeline spikes() {

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "compare/timeline_picture.h"
+#include "runtime/engine.h"
 #include "tests/support/random_offloads.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_model.h"
@@ -62,7 +63,7 @@ std::vector<double> budget_lines(const std::string& html) {
 Comparison compared() {
   Strategy swapping = tiny_strategy("swap<ping> & \"more\"", 3);
   swapping.edit_session = [](Session& session) {
-    session.set_instruction_editor("test", [](InstructionList list, PlanningTools& tools) {
+    engine(session).set_instruction_editor("test", [](InstructionList list, PlanningTools& tools) {
       return offload_at_random(list, tools, 3, 0.7, true);
     });
   };

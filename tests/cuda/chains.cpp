@@ -13,11 +13,13 @@
 #include "base/bytes.h"
 #include "compare/compare_strategies.h"
 #include "device/device_queues.h"
-#include "graph/ops/activation.h"
+#include "graph/nodes/unary.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/bias_add.h"
+#include "graph/ops/unary.h"
 #include "kernels/kernel_registry.h"
+#include "runtime/engine.h"
 #include "schedule/chained_steps.h"
 #include "tests/support/counting_queue.h"
 #include "tests/support/emulated_device.h"
@@ -268,7 +270,7 @@ TrainingState train(std::uint64_t seed, EmulatedKernels kernels, bool traced, bo
                   {.device = cuda(), .device_memory = 8_MiB, .record_cycles = records, .check_schedules = true});
   session.initialize();
   const FeedTypes types = random_batch(t.model, 2, 0).types(t.model);
-  const Program& program = session.whole_program({t.model.loss}, types, t.training);
+  const Program& program = engine(session).whole_program({t.model.loss}, types, t.training);
   num_chains += chain_steps(program.schedule, program.kernels, program.storage, program.plan).size();
   Trace trace;
   if (traced) session.set_trace(&trace);

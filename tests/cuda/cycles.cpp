@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "compare/compare_strategies.h"
 #include "compare/contender.h"
+#include "runtime/engine.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/test_device.h"
 #include "tests/support/tiny_model.h"
@@ -77,7 +78,7 @@ TEST_F(Cycles, WhatTheContextTakesIsReportedBesideTheBudget) {
   for (int step = 0; step < 4; ++step) {
     const Batch batch = tiny_batch(step);
     (void)contender.step(batch);
-    const ProgramReport& report = session.latest_program()->report;
+    const ProgramReport& report = engine(session).latest_program()->report;
     EXPECT_EQ(report.context_bytes, session.statistics().context_bytes);
     EXPECT_THAT(report.text(), HasSubstr(text_of("  context:    ", bytes_text(report.context_bytes), " (",
                                                  report.context_bytes, " bytes) beside the budget\n")));
@@ -111,8 +112,8 @@ TEST(Context, OfTheCpuIsNothingAndIsNotShown) {
   const Batch batch = tiny_batch(0);
   (void)contender.step(batch);
   EXPECT_EQ(contender.session().context_bytes(), 0U);
-  EXPECT_EQ(contender.session().latest_program()->report.context_bytes, 0U);
-  EXPECT_THAT(contender.session().latest_program()->report.text(), Not(HasSubstr("context")));
+  EXPECT_EQ(engine(contender.session()).latest_program()->report.context_bytes, 0U);
+  EXPECT_THAT(engine(contender.session()).latest_program()->report.text(), Not(HasSubstr("context")));
   const Comparison none{};
   EXPECT_THAT(none.limits() + none.json(), Not(HasSubstr("context")));
 }

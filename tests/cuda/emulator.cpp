@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "device/device_queues.h"
 #include "kernels/cuda/block_reduce.h"
-#include "kernels/cuda/pack.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/row_teams.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/gpu_blocks.h"

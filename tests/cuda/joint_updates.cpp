@@ -14,6 +14,7 @@
 #include "graph/ops/update.h"
 #include "kernels/kernel_registry.h"
 #include "runtime/device_bytes.h"
+#include "runtime/engine.h"
 #include "tests/support/counting_queue.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/random_graph.h"
@@ -313,7 +314,7 @@ class JointTraining : public testing::Test {
     session.initialize();
     Launches launches;
     const RandomBatch batch = random_batch(t.model, 2, 0);
-    Executable& program = session.whole_program({t.model.loss}, batch.types(t.model), t.training);
+    Executable& program = engine(session).whole_program({t.model.loss}, batch.types(t.model), t.training);
     for (auto& kernel : program.kernels) kernel = std::make_unique<WatchedKernel>(std::move(kernel), launches);
     Trace trace;
     if (options.traced) session.set_trace(&trace);

@@ -10,11 +10,12 @@
 #include "compare/compare_strategies.h"
 #include "examples/models/mnist_resnet.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/reshape.h"
+#include "graph/ops/unary.h"
+#include "runtime/engine.h"
 #include "runtime/queue_program.h"
 #include "runtime/swap_engine.h"
 #include "tests/support/emulated_device.h"
@@ -32,7 +33,7 @@ using testing::ThrowsMessage;
 /// Training of a random model whose idle tensors are offloaded.
 struct Training {
   explicit Training(SessionOptions options, bool disk = false) : session(t.graph, options) {
-    session.set_instruction_editor("random offloads", [disk](InstructionList list, PlanningTools& tools) {
+    engine(session).set_instruction_editor("random offloads", [disk](InstructionList list, PlanningTools& tools) {
       return offload_at_random(list, tools, 3, 0.8, disk);
     });
     session.initialize();
@@ -42,7 +43,7 @@ struct Training {
     return session.run(t.model.loss, batch.feeds(t.model), t.training);
   }
   Executable& program() {
-    return session.whole_program({t.model.loss}, random_batch(t.model, 4, 0).types(t.model), t.training);
+    return engine(session).whole_program({t.model.loss}, random_batch(t.model, 4, 0).types(t.model), t.training);
   }
   TrainingState state() { return {read_variables(session), {}}; }
 

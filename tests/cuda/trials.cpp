@@ -9,7 +9,7 @@
 #include "graph/op_registry.h"
 #include "graph/ops/arithmetic.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "runtime/session.h"
+#include "runtime/engine.h"
 #include "sections/graph_section_manager.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/tiny_model.h"
@@ -101,7 +101,7 @@ TEST_F(Trials, MayAllocateWithinTheBudgetBeforeTheArenaIsThere) {
 TEST_F(Trials, AreLentTheArenaBehindTheVariables) {
   Session session(graph_, {.device = cuda(0, {.autotune = true}), .device_memory = kBudget});
   session.initialize();
-  const Session::Workbench bench = session.workbench();
+  const Engine::Workbench bench = engine(session).workbench();
   for (const Seen& at : seen_in_a_plan(session)) {
     EXPECT_EQ(at.memory.lent.data(), bench.region.data());
     EXPECT_EQ(at.memory.lent.size(), bench.region.size());

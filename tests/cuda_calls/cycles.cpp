@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "compare/contender.h"
 #include "device/device_queues.h"
+#include "runtime/engine.h"
 #include "runtime/queue_program.h"
 #include "tests/cuda_calls/cupti_hook.h"
 #include "tests/support/emulated_device.h"
@@ -87,7 +88,7 @@ class CudaCalls : public testing::TestWithParam<Way> {
     Strategy strategy = tiny_strategy(way.name, way.sections);
     if (way.offloads) {
       strategy.edit_session = [disk = way.disk](Session& session) {
-        session.set_instruction_editor("random offloads", [disk](InstructionList list, PlanningTools& tools) {
+        engine(session).set_instruction_editor("random offloads", [disk](InstructionList list, PlanningTools& tools) {
           return offload_at_random(list, tools, 3, 0.8, disk);
         });
       };
@@ -117,7 +118,7 @@ TEST_P(CudaCalls, OfACycleAreLaunchesAndTheWaitAtItsEnd) {
   }
   if (tests_run_on_a_gpu()) findings = hook().end();
 
-  const Executable& program = *contender.session().latest_program();
+  const Executable& program = *engine(contender.session()).latest_program();
   const auto num_steps = static_cast<StepIndex>(program.schedule.steps.size());
   EXPECT_EQ(program.queue->recording(0, num_steps) != nullptr, way.records);
   EXPECT_EQ(program.report.bytes_out > 0, way.offloads) << program.report.bytes_out;

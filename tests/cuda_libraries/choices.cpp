@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "graph/nodes/convolution.h"
 #include "kernels/cuda/library/choice.h"
 #include "tests/cuda_libraries/library_case.h"
 #include "tests/support/log_lines.h"

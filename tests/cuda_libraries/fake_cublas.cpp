@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/bfloat16.h"
+#include "base/dtype.h"
 #include "tests/cuda_libraries/fake_libraries.h"
 
 namespace sectionflow::testing_support {

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/bfloat16.h"
+#include "base/dtype.h"
 #include "tests/cuda_libraries/fake_libraries.h"
 
 namespace sectionflow::testing_support {

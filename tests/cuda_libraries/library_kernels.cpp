@@ -3,9 +3,10 @@
 #include "kernels/cuda/library/library_kernels.h"
 
 #include "base/error.h"
-#include "graph/ops/conv3d.h"
-#include "graph/ops/conv_transpose.h"
-#include "kernels/cpu/bf16_conversions.h"
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/matmul.h"
+#include "graph/ops/convolution.h"
+#include "kernels/widened_kernel.h"
 #include "tests/cuda_libraries/library_case.h"
 
 namespace sectionflow {
@@ -53,9 +54,9 @@ TEST_P(CudaConvolutions, OfImagesAreTheCpus) {
   };
   for (const Case& c :
        {Case{5, 6, 4, {3, 3, 4, 5}}, Case{7, 9, 4, {3, 3, 4, 6}, {.stride = {2, 2}}},
-        Case{7, 9, 4, {3, 2, 2, 6}, {{2, 1}, Padding(2, 1), {1, 2}, 2}}, Case{5, 5, 4, {3, 3, 1, 8}, {.groups = 4}},
-        Case{4, 4, 5, {1, 1, 5, 6}}, Case{5, 5, 3, {1, 1, 3, 4}, {.stride = {2, 2}}},
-        Case{5, 5, 1, {1, 1, 1, 1}, {.stride = {2, 2}}}}) {
+        Case{7, 9, 4, {3, 2, 2, 6}, {.stride = {2, 1}, .padding = Padding(2, 1), .dilation = {1, 2}, .groups = 2}},
+        Case{5, 5, 4, {3, 3, 1, 8}, {.groups = 4}}, Case{4, 4, 5, {1, 1, 5, 6}},
+        Case{5, 5, 3, {1, 1, 3, 4}, {.stride = {2, 2}}}, Case{5, 5, 1, {1, 1, 1, 1}, {.stride = {2, 2}}}}) {
     Conv2dOptions options = c.options;
     expect_conv2d({2, c.height, c.width, c.channels}, c.w, options, GetParam());
     options.format = DataFormat::nchw;

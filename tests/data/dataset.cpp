@@ -54,10 +54,11 @@ TEST(Dataset, EveryMissingFileIsNamed) {
   std::filesystem::remove(folder.path() / "t10k-images-idx3-ubyte");
   const std::string text = refusal(folder);
   for (const std::string& wanted : {folder.path().string(), "train-labels-idx1-ubyte"s, "t10k-images-idx3-ubyte"s,
-                                    "dataset-fashion-mnist"s, "--data synthetic"s}) {
+                                    "dataset-fashion-mnist"s, "synthetic_mnist()"s}) {
     EXPECT_NE(text.find(wanted), std::string::npos) << wanted << " in: " << text;
   }
   EXPECT_EQ(text.find("train-images"), std::string::npos) << text;
+  EXPECT_EQ(text.find(" --"), std::string::npos) << "options are a program's, not the library's: " << text;
 }
 
 TEST(Dataset, LabelsThatDoNotFitTheImagesAreRefused) {

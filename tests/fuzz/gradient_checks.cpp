@@ -9,6 +9,7 @@
 
 #include "autodiff/compose.h"
 #include "base/log.h"
+#include "examples/models/command_line.h"
 #include "tests/support/gradient_check.h"
 
 namespace {
@@ -52,9 +53,22 @@ void print_table(const std::vector<GradientSubject>& subjects, const std::map<st
   }
 }
 
+/// Whether there is what --only asks for; says what there is instead.
+bool knows_only(const Arguments& arguments, const std::set<std::string>& known) {
+  if (arguments.only.empty() || known.contains(arguments.only)) return true;
+  std::cerr << "--only " << arguments.only << ": there is no such " << (arguments.faults ? "operation" : "subject")
+            << "; there are";
+  for (const std::string& name : known) std::cerr << " " << name;
+  std::cerr << "\n";
+  return false;
+}
+
 /// Checks the subjects in turn, two derivatives a seed.
 int check_all(const Arguments& arguments) {
   const std::vector<GradientSubject> subjects = gradient_subjects();
+  std::set<std::string> names;
+  for (const GradientSubject& subject : subjects) names.insert(subject.name);
+  if (!knows_only(arguments, names)) return 2;
   std::map<std::string, Tally> tallies;
   std::set<std::string> covered;
   int checks = 0, failures = 0, kinks = 0;
@@ -135,6 +149,11 @@ GradientRegistry with_fault(const std::string& op, std::size_t input) {
 /// Plants a fault in every rule, input by input, and expects the checks to find it.
 int check_faults(const Arguments& arguments) {
   const std::vector<GradientSubject> subjects = gradient_subjects();
+  std::set<std::string> with_rule;
+  for (const auto& [op, entry] : gradient_registry().all()) {
+    if (!entry.is_zero() && !entry.is_refused) with_rule.insert(op);
+  }
+  if (!knows_only(arguments, with_rule)) return 2;
   int planted = 0, missed = 0;
   for (const auto& [name, cases] : cases_by_input(subjects, arguments.first)) {
     const std::size_t colon = name.find(':');
@@ -166,6 +185,6 @@ int main(int argc, char** argv) {
   app.add_option("--only", arguments.only, "check this subject alone; with --faults: this operation's rule");
   app.add_flag("--list", arguments.list, "tell of each subject how near it came to what is allowed");
   app.add_flag("--faults", arguments.faults, "plant a fault in each rule instead, and see that the checks find it");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = read_arguments(app, argc, argv)) return *status;
   return arguments.faults ? check_faults(arguments) : check_all(arguments);
 }

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "base/log.h"
+#include "examples/models/command_line.h"
 #include "tests/support/shrink_spec.h"
 
 namespace {
@@ -66,6 +67,6 @@ int main(int argc, char** argv) {
   app.add_option("--first", arguments.first, "the first of them")->capture_default_str();
   app.add_option("--failures", arguments.failures, "stop after so many failures; 0: never")->capture_default_str();
   app.add_flag("--list", arguments.list, "print each model before it is trained");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = read_arguments(app, argc, argv)) return *status;
   return run(arguments);
 }

@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "base/log.h"
+#include "examples/models/command_line.h"
 #include "tests/support/shrink_program.h"
 #include "tests/support/watchdog.h"
 
@@ -113,6 +114,6 @@ int main(int argc, char** argv) {
   app.add_option("--without", arguments.without, "leave calls of these kinds out")->delimiter(',');
   app.add_flag("--list", arguments.list, "print each program before it is run");
   app.add_flag("--counts", arguments.counts, "print how often each kind of call was made");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = read_arguments(app, argc, argv)) return *status;
   return run(arguments);
 }

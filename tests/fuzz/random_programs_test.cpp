@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "runtime/engine.h"
 #include "tests/support/layer_kinds.h"
 #include "tests/support/schedule_editing.h"
 #include "tests/support/shrink_program.h"
@@ -115,7 +116,7 @@ ProgramSpec plain_program(std::vector<CallSpec> calls) {
 /// Plants a fault into the programs of cycles.
 ProgramHooks in_cycles(const std::function<void(const Graph&, Schedule&)>& edit) {
   return {.on_session = [edit](const Graph& graph, Session& session) {
-    session.set_schedule_editor([edit, &graph](Schedule& schedule) {
+    engine(session).set_schedule_editor([edit, &graph](Schedule& schedule) {
       const bool backward = std::any_of(schedule.passes.begin(), schedule.passes.end(),
                                         [](const Pass& pass) { return pass.kind == Pass::Kind::backward; });
       if (backward) edit(graph, schedule);

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "tests/graph/description.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,6 @@
 #include "graph/layers.h"
+#include "graph/nodes/random.h"
+#include "graph/op_def.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/random.h"
 #include "tests/graph/description.h"

@@ -4,14 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <any>
-#include <stdexcept>
 #include <vector>
 
 #include "graph/graph.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
+#include "tests/support/take_out_again.h"
 
 namespace sectionflow {
 namespace {
@@ -20,16 +20,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-/// Runs `change`, and has the graph take it out again.
-template <class Change>
-void take_out_again(Graph& graph, const Change& change) {
-  EXPECT_THROW(graph.all_or_nothing([&] {
-    change();
-    throw std::runtime_error("not meant");
-  }),
-               std::runtime_error);
-}
+using testing_support::take_out_again;
 
 struct SmallGraph {
   Graph graph;

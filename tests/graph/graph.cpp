@@ -4,12 +4,13 @@
 
 #include <map>
 
-#include "graph/ops/activation.h"
+#include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/random.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "tests/graph/description.h"
 #include "tests/support/temporary_folder.h"

@@ -10,8 +10,10 @@
 #include <set>
 
 #include "examples/models/zoo.h"
+#include "graph/nodes/arithmetic.h"
 #include "graph/op_registry.h"
 #include "sectionflow.h"
+#include "tests/support/elementwise_values.h"
 #include "tests/support/graph_round_trip.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/temporary_folder.h"
@@ -19,6 +21,7 @@
 namespace sectionflow {
 namespace {
 
+using testing_support::elementwise_values;
 using testing_support::expect_round_trip;
 
 // ---- Every op.
@@ -32,33 +35,13 @@ void add_gradients(const std::vector<Value>& values, const std::vector<Value>& i
 
 void add_elementwise(Graph& graph) {
   const Value x = placeholder(graph, "x", {kDynamic, 3}), y = placeholder(graph, "y", {kDynamic, 3});
-  std::vector<Value> values = {relu(x),
-                               tanh(x),
-                               sigmoid(x),
-                               silu(x),
-                               gelu(x),
-                               gelu(x, {Gelu::tanh}),
-                               neg(x),
-                               square(x),
-                               sqrt(x),
-                               rsqrt(x),
-                               exp(x),
-                               log(x),
-                               softmax(x),
-                               log_softmax(x),
-                               clip(x, -1, 2),
-                               x + y,
-                               x - y,
-                               x * y,
-                               x / y,
-                               maximum(x, y),
-                               minimum(x, y),
-                               pow(x, y),
-                               print(x, {"x is", 3}),
-                               select(less(x, y), x, y),
-                               accumulate(x, cast(y, Dtype::bf16), Dtype::f32),
-                               broadcast_to(reduce_max(x, {{1}, true}), {kDynamic, 3}),
-                               x * constant(graph, HostTensor::of<float>({3}, {0.1F, -0.0F, INFINITY}))};
+  std::vector<Value> values = elementwise_values(x, y);
+  for (const Value& value :
+       {gelu(x, {Gelu::tanh}), print(x, {"x is", 3}), select(less(x, y), x, y),
+        accumulate(x, cast(y, Dtype::bf16), Dtype::f32), broadcast_to(reduce_max(x, {{1}, true}), {kDynamic, 3}),
+        x * constant(graph, HostTensor::of<float>({3}, {0.1F, -0.0F, INFINITY}))}) {
+    values.push_back(value);
+  }
   const Value norm = global_norm({x, y});
   (void)clip_scale(norm, 5);
   values.push_back(norm);

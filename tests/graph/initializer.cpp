@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "graph/layers.h"
+#include "graph/nodes/random.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/random.h"
 #include "tests/graph/description.h"

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/nodes/random.h"
+#include "graph/op_def.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
-#include "graph/ops/compare.h"
 #include "graph/ops/random.h"
 #include "graph/ops/update.h"
 #include "tests/graph/description.h"

@@ -1,18 +1,16 @@
-#include "graph/mixed_precision.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "autodiff/gradients.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
+#include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/cast.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "tests/support/contains.h"
 #include "tests/support/graph_round_trip.h"

@@ -7,8 +7,7 @@
 
 #include "graph/layers.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/pool2d.h"
-#include "graph/ops/pool3d.h"
+#include "graph/ops/pool.h"
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
 

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/matmul.h"
+#include "graph/ops/unary.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow {

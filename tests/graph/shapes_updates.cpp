@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/op_def.h"
 #include "graph/ops/update.h"
 #include "tests/graph/shapes.h"
 

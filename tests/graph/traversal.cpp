@@ -10,9 +10,9 @@
 #include <set>
 #include <sstream>
 
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
 #include "tests/graph/description.h"
 #include "tests/support/temporary_folder.h"
 

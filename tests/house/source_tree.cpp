@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <sstream>
 #include <utility>
 
@@ -19,7 +20,7 @@ Texts lines_of(const std::string& text) {
 
 Files tree(const std::set<std::string>& extensions) {
   const fs::path root = SF_SOURCE_DIR;
-  std::vector<fs::path> paths = {root / "sectionflow.h", root / "CMakeLists.txt"};
+  std::vector<fs::path> paths = {root / "sectionflow.h", root / "sectionflow_ops.h", root / "CMakeLists.txt"};
   for (const auto& entry : fs::directory_iterator(root)) {
     const std::string name = entry.path().filename().string();
     // Our folders have a CMakeLists.txt; build folders, hidden ones and documents have none.
@@ -47,6 +48,16 @@ const Files& code() {
 std::string text_of_file(const std::string& path) {
   std::ifstream stream(fs::path(SF_SOURCE_DIR) / path);
   return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::set<std::string> families_of(const std::string& op_list) {
+  static const std::regex family(R"(^SF_OP_FAMILY\((\w+)\).*)");
+  std::set<std::string> families;
+  for (const std::string& line : lines_of(op_list)) {
+    std::smatch match;
+    if (std::regex_match(line, match, family)) families.insert(match[1]);
+  }
+  return families;
 }
 
 }  // namespace sectionflow::house

@@ -37,4 +37,7 @@ std::string text_of_file(const std::string& path);
 
 Texts lines_of(const std::string& text);
 
+/// The op families of a text like graph/op_list.inc.
+std::set<std::string> families_of(const std::string& op_list);
+
 }  // namespace sectionflow::house

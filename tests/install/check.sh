@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the tests of label `install` do; CMake calls it with the folders.
-# Usage: check.sh WHAT BUILD_FOLDER [COMPILER [static|shared]]   WHAT: install, exports, headers, package, pkgconfig, subproject
+# Usage: check.sh WHAT BUILD_FOLDER [COMPILER [static|shared]]   WHAT: install, exports, headers, package, pkgconfig, examples, subproject
 # Exit status 77: skipped, since a tool is not there.
 set -euo pipefail
 what=$1 build=$2 compiler=${3:-} kind=${4:-}
@@ -64,7 +64,9 @@ case "$what" in
     nm -DC --defined-only "$(library so)" >"$work/symbols"
     grep -q ' T sectionflow::Session::Session(' "$work/symbols" || fail "the session is not exported"
     grep -q ' typeinfo for sectionflow::BudgetError$' "$work/symbols" || fail "an error's type is not exported"
-    ours='sectionflow::'
+    grep -q ' T sectionflow::register_family(' "$work/symbols" || fail "registering operations is not exported"
+    # Functions that are made of templates carry what they return.
+    ours='(void )?sectionflow::'
     of_types='(typeinfo|typeinfo name|vtable|VTT|guard variable) for sectionflow::'
     if grep -vE "^[0-9a-f]+ [A-Za-z] ($ours|$of_types|(non-)?virtual thunk to sectionflow::)" "$work/symbols"; then
       fail "these are exported and not ours"
@@ -77,6 +79,9 @@ case "$what" in
     nm -DC --defined-only "$(dirname "$(library so)")/libsectionflow_compare.so" >"$work/compare-symbols"
     grep -q ' T sectionflow::compare_strategies(' "$work/compare-symbols" || fail "comparing is not exported"
     if grep -E 'Contender|Svg::|\(anonymous' "$work/compare-symbols"; then fail "these are inner and exported"; fi
+    nm -DC --defined-only "$(dirname "$(library so)")/libsectionflow_op_case.so" >"$work/op-case-symbols"
+    grep -q ' T sectionflow::op_cases::failures_of(' "$work/op-case-symbols" || fail "checking operations is not exported"
+    if grep -E 'run_kernels|NodeCall|CaseDevice|\(anonymous' "$work/op-case-symbols"; then fail "these are inner and exported"; fi
     cuda=$(dirname "$(library so)")/libsectionflow_cuda.so
     if [ -e "$cuda" ]; then
       [ "$(nm -DC --defined-only "$cuda" | grep -vE ' A ' | awk '{print $3}')" = sectionflow_cuda_module_v1 ] ||
@@ -131,6 +136,21 @@ case "$what" in
     "$compiler" -std=c++20 -Wall -Wextra -Werror "$here/comparer.cpp" $flags -o "$folder/comparer"
     check_kind "$folder/comparer"
     compare "$folder/comparer"
+    ;;
+  examples)
+    # What is installed to be read can be built where it lies; one of them adds an operation of its own and checks it.
+    folder=$work/examples-$(basename "$compiler")-$kind
+    quietly cmake -S "$prefix/share/sectionflow/examples" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+      -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" -DBUILD_SHARED_LIBS="$([ "$kind" = shared ] && echo ON || echo OFF)"
+    programs=(01_linear_regression 06_own_operation 06_own_operation_check)
+    quietly cmake --build "$folder" --target "${programs[@]}"
+    for program in "${programs[@]}"; do
+      check_kind "$folder/$program"
+      LD_LIBRARY_PATH=$(dirname "$(library so)") "$folder/$program" >"$folder/$program.log" ||
+        { cat "$folder/$program.log" >&2; fail "$program has failed"; }
+    done
+    [ -e "$prefix/share/doc/sectionflow/docs/adding_an_op.md" ] || fail "the pages are not installed"
+    [ -e "$prefix/share/doc/sectionflow/LICENSE" ] || fail "the licence is not installed"
     ;;
   subproject)
     rm -rf "$work"/subproject-*

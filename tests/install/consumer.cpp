@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <typeinfo>
@@ -97,10 +96,6 @@ void errors_keep_their_types() {
     caught = typeid(error) == typeid(ArgumentError) && error.fact("where").find("consumer.cpp:") == 0;
   }
   expect(caught, "an error made outside is one inside");
-
-  const std::unique_ptr<Device> device = make_device(cpu(), 1);
-  const Device& base = *device;
-  expect(typeid(base) != typeid(Device) && base.kind() == DeviceKind::cpu, "a device has a type of its own");
 }
 
 /// A GPU is asked for in one word; without one the error says what is missing, whatever has been installed.

@@ -13,45 +13,31 @@
 
 #include "autodiff/optimizers.h"
 #include "base/bytes.h"
+#include "graph/nodes/arithmetic.h"
+#include "graph/nodes/layout.h"
 #include "graph/op_registry.h"
-#include "graph/ops/activation.h"
-#include "graph/ops/argmax.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/attention.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
-#include "graph/ops/broadcast_to.h"
-#include "graph/ops/cast.h"
-#include "graph/ops/clip.h"
-#include "graph/ops/compare.h"
-#include "graph/ops/concat.h"
-#include "graph/ops/conv2d.h"
-#include "graph/ops/conv3d.h"
-#include "graph/ops/conv_transpose.h"
+#include "graph/ops/convolution.h"
 #include "graph/ops/dropout.h"
-#include "graph/ops/gather.h"
-#include "graph/ops/global_norm.h"
+#include "graph/ops/identities.h"
+#include "graph/ops/indexing.h"
 #include "graph/ops/layer_norm.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/matmul.h"
-#include "graph/ops/one_hot.h"
-#include "graph/ops/pad.h"
-#include "graph/ops/pool2d.h"
-#include "graph/ops/pool3d.h"
+#include "graph/ops/parts.h"
+#include "graph/ops/pool.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/reshape.h"
 #include "graph/ops/resize.h"
-#include "graph/ops/select.h"
-#include "graph/ops/slice.h"
 #include "graph/ops/softmax.h"
-#include "graph/ops/softmax_cross_entropy.h"
-#include "graph/ops/stop_gradient.h"
-#include "graph/ops/swap.h"
-#include "graph/ops/transpose.h"
 #include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "kernels/kernel_registry.h"
+#include "tests/support/elementwise_values.h"
 #include "tests/support/replaced_new.h"
 
 namespace {
@@ -86,6 +72,8 @@ void replaced_delete(void* bytes) noexcept {
 namespace sectionflow {
 namespace {
 
+using testing_support::elementwise_values;
+
 /// The loss of `values`, differentiated by `inputs`.
 void add_gradients(const std::vector<Value>& values, const std::vector<Value>& inputs) {
   std::vector<Value> sums;
@@ -98,39 +86,13 @@ void add_elementwise(Graph& graph) {
   const Value x = placeholder(graph, "x", {kSide, kSide}), y = placeholder(graph, "y", {kSide, kSide});
   const Value is_training = constant(graph, HostTensor::scalar(true));
   const Value row = placeholder(graph, "row", {kSide});
-  add_gradients({relu(x),
-                 sigmoid(x),
-                 silu(x),
-                 tanh(x),
-                 gelu(x),
-                 neg(x),
-                 square(x),
-                 sqrt(x),
-                 rsqrt(x),
-                 exp(x),
-                 log(x),
-                 softmax(x),
-                 log_softmax(x),
-                 clip(x, -1, 2),
-                 x + y,
-                 x - y,
-                 x * y,
-                 x / y,
-                 maximum(x, y),
-                 minimum(x, y),
-                 pow(x, y),
-                 x * row,
-                 dropout(x, is_training),
-                 bias_add(x, row),
-                 select(less(x, y), x, y),
-                 broadcast_to(reduce_max(x, {{1}, true}), {kSide, kSide}),
-                 layer_norm(x, row, row),
-
-                 reduce_mean(x, {{0}}),
-                 reduce_mean(x, {{1}}),
-                 transpose(x, {1, 0}),
-                 matmul(x, y)},
-                {x, y, row});
+  std::vector<Value> values = elementwise_values(x, y);
+  for (const Value& value : {x * row, dropout(x, is_training), bias_add(x, row), select(less(x, y), x, y),
+                             broadcast_to(reduce_max(x, {{1}, true}), {kSide, kSide}), layer_norm(x, row, row),
+                             reduce_mean(x, {{0}}), reduce_mean(x, {{1}}), transpose(x, {1, 0}), matmul(x, y)}) {
+    values.push_back(value);
+  }
+  add_gradients(values, {x, y, row});
   for (const Value& compared : {equal(x, y), not_equal(x, y), less_equal(x, y), greater(x, y), greater_equal(x, y)}) {
     (void)cast(compared, Dtype::i32);
   }

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/window.h"
 #include "kernels/cuda/library/convolution_numbers.h"
 #include "kernels/cuda/library/gemm.h"
 #include "tests/support/gpu_blocks.h"

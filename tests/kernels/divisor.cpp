@@ -1,9 +1,9 @@
-#include "kernels/cuda/divisor.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
+
+#include "kernels/cuda/positions.h"
 
 namespace sectionflow::gpu {
 namespace {

@@ -8,12 +8,15 @@
 #include <vector>
 
 #include "base/allocation_scope.h"
+#include "graph/nodes/attention.h"
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/matmul.h"
+#include "graph/op_def.h"
 #include "graph/ops/attention.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/conv2d.h"
-#include "graph/ops/conv3d.h"
-#include "graph/ops/conv_transpose.h"
+#include "graph/ops/convolution.h"
 #include "graph/ops/matmul.h"
+#include "tests/support/deep_convolutions.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/replaced_malloc.h"
 
@@ -120,24 +123,7 @@ TEST_F(HiddenMemory, NoneInConvolutionsWithGroupsAndDilation) {
 }
 
 TEST_F(HiddenMemory, NoneInDeepAndTransposedConvolutions) {
-  for (std::int64_t channels : {1, 17, 32}) {
-    for (std::int64_t stride : {1, 2}) {
-      Graph graph;
-      const Conv3dOptions options{.stride = {stride, stride, stride}};
-      const Value x = placeholder(graph, "x", {2, 8, 8, 8, channels});
-      const Value w = placeholder(graph, "w", {3, 3, 3, channels, 16});
-      const Value y = conv3d(x, w, options);
-      const Value dy = placeholder(graph, "dy", y.shape());
-      const std::string name = text_of("3-D, ", channels, " channels /", stride);
-      expect_none(name, y);
-      expect_none(name, conv3d_backward_input(dy, w, x, options));
-      expect_none(name, conv3d_backward_filter(dy, x, w, options));
-      const Value flat = placeholder(graph, "flat", {2, 8, 8, channels});
-      const Value turned = placeholder(graph, "turned", {4, 4, 10, channels});
-      expect_none(text_of("transposed, ", channels, " channels /", stride),
-                  conv_transpose2d(flat, turned, {.stride = {stride, stride}}));
-    }
-  }
+  for_deep_and_transposed_convolutions(expect_none);
 }
 
 TEST_F(HiddenMemory, NoneInProducts) {

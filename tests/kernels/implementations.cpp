@@ -4,12 +4,15 @@
 #include <cstdio>
 #include <string>
 
+#include "graph/nodes/attention.h"
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/matmul.h"
+#include "graph/op_def.h"
 #include "graph/ops/attention.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/conv2d.h"
-#include "graph/ops/conv3d.h"
-#include "graph/ops/conv_transpose.h"
+#include "graph/ops/convolution.h"
 #include "graph/ops/matmul.h"
+#include "tests/support/deep_convolutions.h"
 #include "tests/support/kernel_runner.h"
 
 namespace sectionflow::testing_support {
@@ -92,24 +95,7 @@ TEST(Implementations, ConvolutionsWithGroupsAndDilationAreJit) {
 
 TEST(Implementations, DeepAndTransposedConvolutionsAreJit) {
   if (!has(dnnl_cpu_isa_avx512_core)) GTEST_SKIP() << "oneDNN has JIT kernels for all of these for AVX-512 only";
-  for (std::int64_t channels : {1, 17, 32}) {
-    for (std::int64_t stride : {1, 2}) {
-      Graph graph;
-      const Conv3dOptions options{.stride = {stride, stride, stride}};
-      const Value x = placeholder(graph, "x", {2, 8, 8, 8, channels});
-      const Value w = placeholder(graph, "w", {3, 3, 3, channels, 16});
-      const Value y = conv3d(x, w, options);
-      const Value dy = placeholder(graph, "dy", y.shape());
-      const std::string name = text_of("3-D, ", channels, " channels, /", stride);
-      expect_jit(name, y);
-      expect_jit(name, conv3d_backward_input(dy, w, x, options));
-      expect_jit(name, conv3d_backward_filter(dy, x, w, options));
-      const Value flat = placeholder(graph, "flat", {2, 8, 8, channels});
-      const Value kernel = placeholder(graph, "kernel", {4, 4, 10, channels});
-      expect_jit(text_of("transposed, ", channels, " channels, /", stride),
-                 conv_transpose2d(flat, kernel, {.stride = {stride, stride}}));
-    }
-  }
+  for_deep_and_transposed_convolutions(expect_jit);
 }
 
 /// Where oneDNN has nothing but gemm, whose memory is hidden, loops of our own compute.

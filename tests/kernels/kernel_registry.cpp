@@ -7,8 +7,8 @@
 
 #include "device/cpu_device.h"
 #include "graph/op_registry.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/function_kernel.h"
 

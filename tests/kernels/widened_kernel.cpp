@@ -3,14 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "device/cpu_device.h"
-#include "graph/ops/activation.h"
+#include "graph/nodes/reduce.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
-#include "graph/ops/cast.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/transpose.h"
+#include "graph/ops/unary.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {

@@ -15,10 +15,12 @@
 
 #include "base/bytes.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
+#include "graph/nodes/arithmetic.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
+#include "runtime/engine.h"
 #include "tests/misuse/misuse_case.h"
 #include "tests/support/replaced_new.h"
 
@@ -199,7 +201,7 @@ bool attempt(World& world, const Call& call, long site, bool for_good) {
 
 /// Of all that can be read; while a backward half is pending that is the graph and its sections.
 std::uint64_t readable_state(World& world) {
-  const bool readable = !world.session || world.session->pending() == nullptr;
+  const bool readable = !world.session || engine(*world.session).pending() == nullptr;
   return readable ? world.state() : StateHash().add(world.graph).add(*world.manager).value();
 }
 

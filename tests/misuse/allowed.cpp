@@ -4,8 +4,9 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/random.h"
-#include "graph/ops/reshape.h"
+#include "runtime/engine.h"
 #include "tests/misuse/misuse_case.h"
 
 namespace sectionflow::testing {
@@ -69,7 +70,7 @@ TEST(Allowed, ATensorThatFarSectionsReadIsKeptOnceAndThePlanListsItWithItsBytes)
   // Once: one buffer of that value reaches into the backward half.
   const Program* program = nullptr;
   (void)t.manager.run_forward(*t.session, {t.loss}, {{t.x, t.data}});
-  program = t.session->pending();
+  program = engine(*t.session).pending();
   ASSERT_NE(program, nullptr);
   const auto& buffers = program->schedule.buffers;
   EXPECT_EQ(std::count_if(buffers.begin(), buffers.end(),

@@ -1,26 +1,17 @@
 // Misuse of sessions whose graph changes, and of graphs by the names of ops.
 
-#include <stdexcept>
-
 #include "swap/measure_profile.h"
 #include "swap/profile.h"
 #include "tests/misuse/misuse_case.h"
+#include "tests/support/take_out_again.h"
 
 namespace sectionflow::testing {
 namespace {
 
+using testing_support::take_out_again;
+
 std::string line(int number) {
   return "changes.cpp:" + std::to_string(number);
-}
-
-/// Has the graph take out again what `change` adds.
-template <class Change>
-void take_out_again(Graph& graph, const Change& change) {
-  EXPECT_THROW(graph.all_or_nothing([&] {
-    change();
-    throw std::runtime_error("not meant");
-  }),
-               std::runtime_error);
 }
 
 TEST(MisuseChanges, AnUnknownOpIsToldWithTheNearestThatIsThere) {

@@ -1,8 +1,8 @@
 // Misuse while the graph is built.
 
 #include "autodiff/optimizers.h"
+#include "graph/ops/identities.h"
 #include "graph/ops/random.h"
-#include "graph/ops/stop_gradient.h"
 #include "graph/ops/unary.h"
 #include "tests/misuse/misuse_case.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/nodes/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "tests/support/broadcast_reference.h"
 #include "tests/support/op_case.h"

@@ -2,7 +2,8 @@
 
 #include <vector>
 
-#include "base/bfloat16.h"
+#include "base/dtype.h"
+#include "graph/nodes/arithmetic.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "tests/support/op_case.h"

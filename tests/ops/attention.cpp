@@ -6,8 +6,8 @@
 
 #include "autodiff/gradients.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/parts.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/slice.h"
 #include "tests/graph/description.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/op_case.h"

@@ -6,10 +6,10 @@
 
 #include "autodiff/gradients.h"
 #include "device/cpu_device.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 #include "kernels/kernel_registry.h"
 #include "tests/support/op_case.h"
 
@@ -78,9 +78,9 @@ OpCase to_case(const std::string& name, CaseInput x, bool training, BatchNormOpt
           .same_bits_for_any_threads = true};
 }
 
-constexpr BatchNormOptions kNchw{.format = DataFormat::nchw};
-constexpr BatchNormOptions kRelu{.relu = true};
-constexpr BatchNormOptions kReluNchw{.relu = true, .format = DataFormat::nchw};
+const BatchNormOptions kNchw{.format = DataFormat::nchw};
+const BatchNormOptions kRelu{.relu = true};
+const BatchNormOptions kReluNchw{.relu = true, .format = DataFormat::nchw};
 
 std::vector<OpCase> cases() {
   std::vector<OpCase> all;

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/window.h"
 #include "graph/ops/convolution.h"
 #include "tests/support/op_case.h"
 
@@ -57,6 +59,23 @@ void for_each_product(const ConvolutionGeometry& g, const Body& body) {
                           (od * a[1].out + oh) * a[2].out + ow);
               }
 }
+
+/// What the node of a convolution keeps of its call's options.
+template <std::size_t rank>
+ConvolutionOptions plain(const ConvNdOptions<rank>& options) {
+  return {.steps = window_steps(options.stride, options.dilation, options.padding, options.format),
+          .groups = options.groups,
+          .output_padding = {options.output_padding.begin(), options.output_padding.end()}};
+}
+
+/// A convolution and its options.
+template <std::size_t rank>
+struct ConvolutionLine {
+  std::string name;
+  Shape x, w;
+  ConvNdOptions<rank> options{};
+  bool dynamic_batch = false;
+};
 
 /// A convolution `build(x, w)`.
 inline OpCase convolution_case(const std::string& name, const Shape& x, const Shape& w,

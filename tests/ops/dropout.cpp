@@ -4,11 +4,11 @@
 
 #include "autodiff/gradients.h"
 #include "base/random.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/cast.h"
-#include "graph/ops/compare.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 #include "tests/graph/description.h"
 #include "tests/support/op_case.h"
 #include "tests/support/temporary_folder.h"

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "graph/nodes/matmul.h"
 #include "graph/ops/basic.h"
 #include "tests/graph/description.h"
 #include "tests/support/op_case.h"

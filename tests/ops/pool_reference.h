@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "graph/nodes/pool.h"
+#include "graph/nodes/window.h"
 #include "graph/ops/pool.h"
 #include "tests/support/op_case.h"
 

@@ -13,10 +13,11 @@
 #include "base/allocation_scope.h"
 #include "base/bytes.h"
 #include "device/throttle.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
+#include "runtime/arena.h"
 #include "runtime/disk_store.h"
-#include "runtime/host_pool.h"
+#include "runtime/engine.h"
 #include "runtime/lane_team.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_offloads.h"
@@ -123,7 +124,7 @@ TEST_F(AllocationHook, StepsThatCarryTensorsToHostAndDiskAllocateNothing) {
   for (const bool copy_threads : {false, true}) {
     TrainableRandomModel t({.seed = 5, .min_layers = 5});
     Session session(t.graph, {.device_memory = 8_MiB, .disk = 8_MiB, .copy_threads = copy_threads, .threads = 1});
-    session.set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
+    engine(session).set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
       return offload_at_random(list, tools, 3, 0.7, true);
     });
     session.initialize();
@@ -145,7 +146,7 @@ struct Planted {
     session.initialize();
     Executable& program = whole_graph_program(session, {y}, {{x, data}});
     wrap_kernel(program, find_step(program.schedule, computes(graph, "relu")), std::move(hook));
-    session.execute(program, {{x, data}});
+    engine(session).execute(program, {{x, data}});
   }
   Graph graph;
   Value x = placeholder(graph, "x", {4});

@@ -8,8 +8,8 @@
 
 #include "base/bytes.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "tests/support/random_graph.h"
 

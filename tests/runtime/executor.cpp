@@ -14,10 +14,11 @@
 #include "autodiff/optimizers.h"
 #include "base/bytes.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
+#include "runtime/engine.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/schedule_editing.h"
 
@@ -93,7 +94,7 @@ TEST(Poison, AWriteBehindAnOutputIsFound) {
   wrap_kernel(program, step, {}, [bytes](const KernelArguments& arguments) {
     static_cast<std::byte*>(arguments.outputs[0])[bytes] = std::byte{1};
   });
-  EXPECT_THAT(([&] { p.session.execute(program, p.feeds()); }),
+  EXPECT_THAT(([&] { engine(p.session).execute(program, p.feeds()); }),
               ThrowsMessage<InternalError>(HasSubstr("bytes behind a buffer were written")));
 }
 
@@ -109,7 +110,7 @@ TEST(Poison, AnOutputThatIsNotWrittenIsNaN) {
     void launch(const KernelArguments&) override {}
   };
   program.kernels[0] = std::make_unique<Idle>();
-  EXPECT_TRUE(std::isnan(session.execute(program, {{x, data}})[0].item<float>()));
+  EXPECT_TRUE(std::isnan(engine(session).execute(program, {{x, data}})[0].item<float>()));
 }
 
 TEST(Poison, AReadAfterTheEndOfALifeGivesNaN) {
@@ -117,14 +118,14 @@ TEST(Poison, AReadAfterTheEndOfALifeGivesNaN) {
   const Value x = placeholder(graph, "x", {4});
   const Value a = relu(x), b = reduce_sum(a), y = add(b, reduce_sum(a * a));
   Session session(graph, {.device_memory = 1_MiB, .threads = 1, .poison = true});
-  session.set_schedule_editor([&](Schedule& schedule) {
+  engine(session).set_schedule_editor([&](Schedule& schedule) {
     for (Buffer& buffer : schedule.buffers) {
       if (buffer.value == b) buffer.life.last = buffer.life.first;
     }
   });
   session.initialize();
   EXPECT_TRUE(std::isnan(session.run(y, {{x, HostTensor::of<float>({4}, {1, 2, 3, 4})}}).item<float>()));
-  session.set_schedule_editor({});
+  engine(session).set_schedule_editor({});
   session.initialize();
   EXPECT_EQ(session.run(y, {{x, HostTensor::of<float>({4}, {1, 2, 3, 4})}}).item<float>(), 40);
 }
@@ -142,7 +143,7 @@ TEST(Executor, AKernelThatWritesPastItsScratchIsFoundInEveryMode) {
       static_cast<std::byte*>(arguments.workspace)[scratch] = std::byte{0};
     });
     const NodeId node = program.schedule.steps[static_cast<std::size_t>(step)].node;
-    EXPECT_THAT(([&] { p.session.execute(program, p.feeds()); }),
+    EXPECT_THAT(([&] { engine(p.session).execute(program, p.feeds()); }),
                 ThrowsMessage<InternalError>(
                     AllOf(HasSubstr("wrote past its scratch"), HasSubstr(p.trainable.graph.node(node).label()))));
   }
@@ -156,7 +157,7 @@ TEST(Executor, AFailureBeforeAnyUpdateLeavesTheSessionUsable) {
   ASSERT_GE(step, 0);
   ASSERT_LT(step, p.first_update());
   wrap_kernel(p.program(), step, [](const KernelArguments&) { throw std::runtime_error("planted"); });
-  EXPECT_THAT(([&] { p.session.execute(p.program(), p.feeds()); }),
+  EXPECT_THAT(([&] { engine(p.session).execute(p.program(), p.feeds()); }),
               ThrowsMessage<std::runtime_error>(HasSubstr("planted")));
   EXPECT_TRUE(equal(before, variables_of(p.session)));
   EXPECT_EQ(p.session.completed_cycles(), 0u);
@@ -173,7 +174,7 @@ TEST(Executor, AFailureAfterAnUpdateMarksTheSessionTorn) {
       p.program().schedule, [](const Step& s) { return s.kind == StepKind::compute; }, update + 1);
   ASSERT_GT(step, update);
   wrap_kernel(p.program(), step, [](const KernelArguments&) { throw std::runtime_error("planted"); });
-  EXPECT_THROW(p.session.execute(p.program(), p.feeds()), std::runtime_error);
+  EXPECT_THROW(engine(p.session).execute(p.program(), p.feeds()), std::runtime_error);
   EXPECT_EQ(p.session.completed_cycles(), 0u);
   const auto complains = ThrowsMessage<ArgumentError>(
       AllOf(HasSubstr("SF-E323 ArgumentError: "), HasSubstr("half updated"), HasSubstr("call session.initialize()")));
@@ -187,7 +188,7 @@ TEST(Executor, AFailureAfterAnUpdateMarksTheSessionTorn) {
 TEST(Executor, AFailureInsideTheFirstUpdateMarksTheSessionTorn) {
   Planted p({.device_memory = 8_MiB, .threads = 1});
   wrap_kernel(p.program(), p.first_update(), {}, [](const KernelArguments&) { throw std::runtime_error("planted"); });
-  EXPECT_THROW(p.session.execute(p.program(), p.feeds()), std::runtime_error);
+  EXPECT_THROW(engine(p.session).execute(p.program(), p.feeds()), std::runtime_error);
   EXPECT_THROW(p.train(), ArgumentError);
 }
 
@@ -233,7 +234,7 @@ TEST(Executor, DenormalsAreFlushedOnEveryThreadOfTheTeamAndRestoredAfterwards) {
     const StepIndex step = find_step(program.schedule, computes(graph, "mul"));
     TeamState seen;
     wrap_kernel(program, step, [&](const KernelArguments&) { seen = look_at_team(); });
-    const HostTensor result = std::move(session.execute(program, {{x, data}})[0]);
+    const HostTensor result = std::move(engine(session).execute(program, {{x, data}})[0]);
     EXPECT_TRUE(seen.all_flush) << threads << " threads";
     const int wanted = std::min(threads, omp_get_thread_limit());
     EXPECT_EQ(seen.size, wanted) << "the option is respected, within OpenMP's limit";
@@ -250,7 +251,7 @@ TEST(Executor, TheCallersModeIsRestoredAfterAFailureToo) {
   const unsigned control = control_modes();
   Planted p({.device_memory = 8_MiB, .threads = 1});
   wrap_kernel(p.program(), p.first_update(), [](const KernelArguments&) { throw std::runtime_error("planted"); });
-  EXPECT_THROW(p.session.execute(p.program(), p.feeds()), std::runtime_error);
+  EXPECT_THROW(engine(p.session).execute(p.program(), p.feeds()), std::runtime_error);
   EXPECT_EQ(control_modes(), control);
   EXPECT_EQ(omp_get_max_threads(), 2);
 }

@@ -26,6 +26,8 @@ template <class Object>
 constexpr bool kIsNoFeedType = !CanBePlanned<Object>::value;
 
 enum class Answer : bool { no, yes };
+enum Switch : bool { off, on };
+enum Choice { first, second };
 struct ToInteger {
   operator int() const { return 7; }  // NOLINT: what is tested
 };
@@ -38,20 +40,22 @@ struct ToBooleanIfAsked {
 };
 
 static_assert(kIsBoolean<bool> && kIsBoolean<std::vector<bool>::reference> && kIsBoolean<std::bitset<4>::reference> &&
-              kIsBoolean<std::true_type> && kIsBoolean<std::atomic<bool>&> && kIsBoolean<std::reference_wrapper<bool>>);
+              kIsBoolean<std::true_type> && kIsBoolean<std::atomic<bool>&> &&
+              kIsBoolean<std::reference_wrapper<bool>> && kIsBoolean<Switch>);
 static_assert(kIsNoFeedType<int> && kIsNoFeedType<double> && kIsNoFeedType<char> && kIsNoFeedType<unsigned> &&
               kIsNoFeedType<std::integral_constant<int, 5>> && kIsNoFeedType<std::reference_wrapper<int>> &&
               kIsNoFeedType<std::atomic<int>&> && kIsNoFeedType<ToInteger> && kIsNoFeedType<ToBooleanAndInteger>);
 static_assert(kIsNoFeedType<decltype([] {})> && kIsNoFeedType<const char*> && kIsNoFeedType<std::nullptr_t> &&
-              kIsNoFeedType<ToBooleanIfAsked> && kIsNoFeedType<std::optional<bool>> && kIsNoFeedType<Answer>);
+              kIsNoFeedType<ToBooleanIfAsked> && kIsNoFeedType<std::optional<bool>> && kIsNoFeedType<Answer> &&
+              kIsNoFeedType<Choice>);
 
 TEST(Feeds, WhatStandsForABooleanIsFedAndPlannedForAsOne) {
   Graph graph;
   const Value flag = placeholder(graph, "flag", {}, Dtype::boolean);
   std::vector<bool> list = {false, true};
   std::atomic<bool> atomic = true;
-  const Feeds feeds = {{flag, list[1]}, {flag, list[0]}, {flag, std::true_type{}}, {flag, atomic}};
-  const FeedTypes types = {{flag, list[1]}, {flag, list[0]}, {flag, std::true_type{}}, {flag, atomic}};
+  const Feeds feeds = {{flag, list[1]}, {flag, list[0]}, {flag, std::true_type{}}, {flag, atomic}, {flag, on}};
+  const FeedTypes types = {{flag, list[1]}, {flag, list[0]}, {flag, std::true_type{}}, {flag, atomic}, {flag, on}};
   for (std::size_t i = 0; i < feeds.size(); ++i) {
     EXPECT_EQ(feeds[i].data.type(), (TensorType{Dtype::boolean, {}}));
     EXPECT_EQ(*feeds[i].data.bytes() != std::byte{0}, i != 1);

@@ -11,11 +11,12 @@
 
 #include "base/bytes.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
+#include "runtime/check_feeds.h"
 #include "runtime/session.h"
 
 namespace sectionflow {

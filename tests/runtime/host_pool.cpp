@@ -1,5 +1,3 @@
-#include "runtime/host_pool.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "runtime/arena.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow {

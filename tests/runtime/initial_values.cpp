@@ -5,10 +5,10 @@
 
 #include "base/bytes.h"
 #include "graph/graph_file.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/random.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "runtime/session.h"
 

@@ -7,11 +7,11 @@
 #include <fstream>
 
 #include "base/bytes.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
+#include "runtime/engine.h"
 #include "runtime/program_cache.h"
-#include "runtime/session.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/replaced_new.h"
 #include "tests/support/tiny_model.h"
@@ -69,7 +69,7 @@ TEST(ProgramMemory, TheOneUsedLongestAgoGoesFirst) {
   const std::size_t capacity = counted.statistics().program_bytes + counted.statistics().program_bytes / 6;
   AnyRows any(capacity);
   const auto program_of = [&](std::int64_t rows) {
-    return &any.session.whole_program({any.y}, {{any.x, Shape{rows}}});
+    return &engine(any.session).whole_program({any.y}, {{any.x, Shape{rows}}});
   };
   for (std::int64_t rows = 1; rows <= 3; ++rows) (void)any.run(rows);
   const Program *first = program_of(1), *third = program_of(3);
@@ -92,7 +92,7 @@ TEST(ProgramMemory, WithoutRoomOnlyTheLatestStaysAndResultsAreTheSame) {
     for (std::int64_t rows = 1; rows <= 4; ++rows) {
       EXPECT_TRUE(bitwise_equal(none.run(rows), all.run(rows)));
       EXPECT_EQ(none.statistics().programs_kept, 1);
-      EXPECT_EQ(none.session.latest_program()->schedule.fetches[0].type.shape, (Shape{rows}));
+      EXPECT_EQ(engine(none.session).latest_program()->schedule.fetches[0].type.shape, (Shape{rows}));
     }
   }
   EXPECT_EQ(none.statistics().programs_evicted, 7);
@@ -137,7 +137,7 @@ TEST(ProgramMemory, IsEstimatedNearWhatTheHeapSays) {
   Session session(t.graph, {.device_memory = 8_MiB, .threads = 1});
   session.initialize();
   const auto plan = [&](int examples) {
-    (void)session.whole_program({t.model.loss}, random_batch(t.model, examples, 0).types(t.model), t.training);
+    (void)engine(session).whole_program({t.model.loss}, random_batch(t.model, examples, 0).types(t.model), t.training);
   };
   for (int examples = 1; examples <= 5; ++examples) plan(examples);
   const std::size_t heap_before = heap(), counted_before = session.statistics().program_bytes;
@@ -160,11 +160,11 @@ TEST(ProgramMemory, ProgramsOfAnOlderGraphGoWhenOneOfTheNewIsCompiled) {
 TEST(ProgramMemory, FailingToInitializeKeepsThePrograms) {
   AnyRows any(256_MiB);
   (void)any.run(2);
-  const Program* program = any.session.latest_program();
+  const Program* program = engine(any.session).latest_program();
   const Value too_large = variable("too_large", fill(any.graph, {1 << 20}, 0));
   EXPECT_THROW(any.session.initialize(), BudgetError);
   EXPECT_EQ(any.statistics().programs_kept, 1);
-  EXPECT_EQ(&any.session.whole_program({any.y}, {{any.x, Shape{2}}}), program);
+  EXPECT_EQ(&engine(any.session).whole_program({any.y}, {{any.x, Shape{2}}}), program);
   EXPECT_TRUE(too_large.valid());
 }
 

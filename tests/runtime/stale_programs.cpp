@@ -7,11 +7,11 @@
 #include <string>
 
 #include "base/bytes.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
-#include "runtime/session.h"
+#include "runtime/engine.h"
 
 namespace sectionflow {
 namespace {
@@ -87,7 +87,7 @@ TEST(StalePrograms, AnOrderEdgeIsKeptFromThenOn) {
   const Value a = relu(c.x), b = tanh(c.x);
   const auto comes_first = [&](Value value) {
     (void)c.session.run({a, b}, {{c.x, c.data}});
-    for (const Step& step : c.session.latest_program()->schedule.steps) {
+    for (const Step& step : engine(c.session).latest_program()->schedule.steps) {
       if (step.kind == StepKind::compute) return step.node == value.node().id();
     }
     return false;
@@ -156,13 +156,13 @@ TEST(StalePrograms, AProgramOfNodesThatAreGoneIsRefusedAndNotShown) {
   Changing c;
   Executable* program = nullptr;
   c.take_out_again([&] {
-    program = &c.session.whole_program({c.x * 2.0F}, {{c.x, Shape{2}}});
-    EXPECT_EQ(c.session.latest_program(), program);
+    program = &engine(c.session).whole_program({c.x * 2.0F}, {{c.x, Shape{2}}});
+    EXPECT_EQ(engine(c.session).latest_program(), program);
   });
-  EXPECT_EQ(c.session.latest_program(), nullptr);
+  EXPECT_EQ(engine(c.session).latest_program(), nullptr);
   EXPECT_THAT(
       [&] {
-        (void)c.session.execute(*program, {{c.x, c.data}});
+        (void)engine(c.session).execute(*program, {{c.x, c.data}});
       },
       ThrowsMessage<ArgumentError>(AllOf(HasSubstr("taken out of the graph"), HasSubstr("hint:"))));
 }
@@ -170,10 +170,10 @@ TEST(StalePrograms, AProgramOfNodesThatAreGoneIsRefusedAndNotShown) {
 TEST(StalePrograms, AProgramOutlivesAChangeThatFailsAndTouchesNoneOfItsNodes) {
   Changing c;
   const Value y = c.x * c.w;
-  Executable& program = c.session.whole_program({y}, {{c.x, Shape{2}}});
+  Executable& program = engine(c.session).whole_program({y}, {{c.x, Shape{2}}});
   c.take_out_again([&] { (void)relu(y); });
-  EXPECT_EQ(c.session.execute(program, {{c.x, c.data}})[0].values<float>()[1], 2.0F);
-  EXPECT_EQ(c.session.latest_program(), &program);
+  EXPECT_EQ(engine(c.session).execute(program, {{c.x, c.data}})[0].values<float>()[1], 2.0F);
+  EXPECT_EQ(engine(c.session).latest_program(), &program);
 }
 
 }  // namespace

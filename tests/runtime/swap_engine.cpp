@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "compare/compare_strategies.h"
 #include "graph/ops/basic.h"
+#include "runtime/engine.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_offloads.h"
 
@@ -51,10 +52,10 @@ struct Faults {
 /// Training of a random model whose idle tensors are offloaded to the disk.
 struct Swapped {
   explicit Swapped(const SessionOptions& options, Faults* faults = nullptr) : session(t.graph, options) {
-    session.set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
+    engine(session).set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
       return offload_at_random(list, tools, 3, 0.8, true);
     });
-    if (faults != nullptr) session.set_disk_calls(faults->calls());
+    if (faults != nullptr) engine(session).set_disk_calls(faults->calls());
     session.initialize();
   }
   HostTensor step(std::uint64_t number, std::int64_t batch_size = 4) {
@@ -183,7 +184,7 @@ TEST(SwapEngine, TheDiskCarriesTensorsFromAndToWhereTheyLieInHostMemory) {
     options.device_memory = options.disk = 64_MiB;
     options.swap_variables = swap_variables;
     Swapped swapped(options);
-    swapped.session.set_disk_calls(calls);
+    engine(swapped.session).set_disk_calls(calls);
     swapped.step(0, 600);
     const RandomBatch batch = random_batch(swapped.t.model, 600, 0);
     const ProgramReport report =

@@ -1,6 +1,6 @@
-#include "runtime/swap_statistics.h"
-
 #include <gtest/gtest.h>
+
+#include "runtime/trace.h"
 
 namespace sectionflow {
 namespace {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "runtime/engine.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_offloads.h"
 #include "tests/support/schedule_editing.h"
@@ -31,7 +32,7 @@ class TraceFile : public testing::Test {
     Executable& program = whole_graph_program(session_, {trainable_.model.loss}, feeds_, trainable_.training);
     steps_ = program.schedule.steps;
     session_.set_trace(&trace_);
-    for (int step = 0; step < 2; ++step) session_.execute(program, feeds_);
+    for (int step = 0; step < 2; ++step) engine(session_).execute(program, feeds_);
     session_.set_trace(nullptr);
     const std::string path = (folder_.path() / "trace.json").string();
     trace_.write(path, trainable_.graph);
@@ -112,7 +113,7 @@ TEST(Trace, LanesOfCopiesAndArrowsFromSwapOutToSwapInAreShown) {
   TrainableRandomModel trainable({.seed = 3});
   const RandomBatch batch = random_batch(trainable.model, 2, 0);
   Session session(trainable.graph, {.device_memory = 4_MiB, .disk = 4_MiB, .copy_threads = true, .threads = 1});
-  session.set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
+  engine(session).set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
     return offload_at_random(list, tools, 5, 0.7, true);
   });
   session.initialize();

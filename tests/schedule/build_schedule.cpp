@@ -10,11 +10,12 @@
 #include "autodiff/optimizers.h"
 #include "base/bytes.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
+#include "runtime/check_feeds.h"
 #include "runtime/session.h"
 
 namespace sectionflow {

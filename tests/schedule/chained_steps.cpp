@@ -8,7 +8,8 @@
 
 #include "base/bytes.h"
 #include "examples/models/zoo.h"
-#include "schedule/touched.h"
+#include "runtime/engine.h"
+#include "schedule/step_accesses.h"
 #include "tests/schedule/random_queue_programs.h"
 #include "tests/support/emulated_device.h"
 
@@ -328,7 +329,7 @@ TEST(ChainStepsOfPrograms, OfNetworksAreAsManyAsDocumented) {
     Session session(graph, {.device = cuda(), .device_memory = 200_GiB});
     const FeedTypes types = types_of(model.feeds(zoo.batch({.batch = network.batch})));
     (void)session.plan({model.loss}, types, {.targets = manager.training_operations()});
-    const Program& program = *session.latest_program();
+    const Program& program = *engine(session).latest_program();
     const Schedule& schedule = program.schedule;
     double all = 0, saved = 0;
     for (StepIndex i = 0; i < static_cast<StepIndex>(schedule.steps.size()); ++i) {

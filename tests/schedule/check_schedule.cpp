@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/bytes.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/schedule_editing.h"

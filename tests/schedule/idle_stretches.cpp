@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "runtime/session.h"
+#include "graph/ops/unary.h"
+#include "runtime/engine.h"
 
 namespace sectionflow {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 void with_draft(Graph& graph, const std::vector<Value>& fetches, const FeedTypes& feeds,
                 const std::function<void(const InstructionList&, const Draft&)>& look) {
   Session session(graph, {.device_memory = 1 << 20, .threads = 1});
-  session.set_instruction_editor("look", [&](InstructionList list, PlanningTools& tools) {
+  engine(session).set_instruction_editor("look", [&](InstructionList list, PlanningTools& tools) {
     look(list, tools.draft(list));
     return list;
   });

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/reshape.h"
+#include "graph/ops/layout.h"
+#include "graph/ops/unary.h"
+#include "runtime/check_feeds.h"
 #include "tests/support/schedule_editing.h"
 
 namespace sectionflow {

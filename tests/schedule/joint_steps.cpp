@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "examples/models/mnist_resnet.h"
 #include "examples/models/synthetic_batches.h"
+#include "runtime/engine.h"
 #include "tests/schedule/random_queue_programs.h"
 #include "tests/support/emulated_device.h"
 
@@ -289,7 +290,7 @@ TEST(JoinStepsOfPrograms, ThreeUpdatesOfMnistResnetShareALaunchAndTwoInSections)
     } else {
       (void)manager.plan(session, {model.loss}, types);
     }
-    const Counts counts = counts_of(*session.latest_program());
+    const Counts counts = counts_of(*engine(session).latest_program());
     EXPECT_EQ(counts.alone, 120);
     EXPECT_LE(counts.joined * (sections == 0 ? 3 : 2), counts.alone) << sections << " sections";
   }

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "runtime/engine.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_offloads.h"
 #include "tests/support/schedule_editing.h"
@@ -29,7 +30,7 @@ struct Digested {
     session = std::make_unique<Session>(
         trainable.graph,
         SessionOptions{.device_memory = 8_MiB, .disk = 8_MiB, .copy_threads = copy_threads, .threads = 1});
-    session->set_instruction_editor("random offloads", [seed](InstructionList list, PlanningTools& tools) {
+    engine(*session).set_instruction_editor("random offloads", [seed](InstructionList list, PlanningTools& tools) {
       InstructionList offloaded = offload_at_random(list, tools, seed, 0.5, true);
       offloaded.half = static_cast<int>(offloaded.instructions.size() / 2);
       return offloaded;
@@ -99,11 +100,12 @@ TEST(ProgramDigest, NamesTheFirstVariableWithoutAPlaceAndTheNewestNode) {
   session.initialize();
   const Value late = variable("late", fill(graph, {2}, 1)), later = variable("later", fill(graph, {2}, 1));
   const Value y = x * early, z = y * later * late;
-  EXPECT_EQ(session.whole_program({y}, {{x, Shape{2}}}).digest.first_unplaced, -1);
-  EXPECT_EQ(session.whole_program({y}, {{x, Shape{2}}}).digest.newest.id, y.node().id());
-  EXPECT_EQ(session.whole_program({z}, {{x, Shape{2}}}).digest.first_unplaced, later.node().id());
-  EXPECT_EQ(session.whole_program({z}, {{x, Shape{2}}}).digest.newest.id, z.node().id());
-  EXPECT_EQ(session.whole_program({late}).digest.first_unplaced, late.node().id()) << "fetched, and nothing else";
+  EXPECT_EQ(engine(session).whole_program({y}, {{x, Shape{2}}}).digest.first_unplaced, -1);
+  EXPECT_EQ(engine(session).whole_program({y}, {{x, Shape{2}}}).digest.newest.id, y.node().id());
+  EXPECT_EQ(engine(session).whole_program({z}, {{x, Shape{2}}}).digest.first_unplaced, later.node().id());
+  EXPECT_EQ(engine(session).whole_program({z}, {{x, Shape{2}}}).digest.newest.id, z.node().id());
+  EXPECT_EQ(engine(session).whole_program({late}).digest.first_unplaced, late.node().id())
+      << "fetched, and nothing else";
 }
 
 TEST(ProgramDigest, StepsBetweenAreThoseOfTheRangeWithoutItsEnd) {

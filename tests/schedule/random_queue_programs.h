@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "runtime/engine.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_offloads.h"
@@ -21,11 +22,11 @@ void for_each_random_queue_program(const Use& use) {
       const EmulatedCuda gpu({.kernels = EmulatedKernels::cpu});
       TrainableRandomModel t({.seed = seed});
       Session session(t.graph, {.device = cuda(), .device_memory = 8_MiB, .disk = 8_MiB, .check_schedules = true});
-      session.set_instruction_editor("random offloads", [&](InstructionList list, PlanningTools& tools) {
+      engine(session).set_instruction_editor("random offloads", [&](InstructionList list, PlanningTools& tools) {
         return offload_at_random(list, tools, seed, share, true);
       });
       const RandomBatch batch = random_batch(t.model, 3, seed);
-      use(session.whole_program({t.model.loss}, batch.types(t.model), t.training));
+      use(engine(session).whole_program({t.model.loss}, batch.types(t.model), t.training));
     }
   }
 }

@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
-#include "graph/ops/broadcast_to.h"
 #include "graph/ops/dropout.h"
-#include "graph/ops/reshape.h"
+#include "graph/ops/layout.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "schedule/build_schedule.h"
 #include "schedule/prepare_kernels.h"

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/bytes.h"
+#include "runtime/engine.h"
 #include "schedule/check_schedule.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_offloads.h"
@@ -23,7 +24,7 @@ using testing::ThrowsMessage;
 class SwappedProgram : public testing::Test {
  protected:
   Executable& program() {
-    session_.set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
+    engine(session_).set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
       return offload_at_random(list, tools, 11, 0.7, true);
     });
     return whole_graph_program(session_, {trainable_.model.loss}, batch_.feeds(trainable_.model), trainable_.training);
@@ -98,7 +99,7 @@ TEST(Waits, AProgramOfOneLaneHasNone) {
   TrainableRandomModel trainable({.seed = 4});
   const RandomBatch batch = random_batch(trainable.model, 2, 0);
   Session session(trainable.graph, {.device_memory = 8_MiB, .threads = 1});
-  session.set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
+  engine(session).set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
     return offload_at_random(list, tools, 11, 0.7, false);
   });
   const Program& program =

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/ops/cast.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "tests/sections/small_net.h"
 

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "graph/ops/reshape.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/update.h"
 #include "tests/sections/small_net.h"
 

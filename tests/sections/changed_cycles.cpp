@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <stdexcept>
 
 #include "autodiff/gradients.h"
-#include "graph/ops/swap.h"
+#include "graph/ops/identities.h"
 #include "graph/ops/update.h"
+#include "runtime/engine.h"
 #include "tests/sections/small_net.h"
+#include "tests/support/take_out_again.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow::testing {
@@ -26,9 +27,9 @@ struct Running : SmallTraining {
   explicit Running(SessionOptions options = {.threads = 1, .check_schedules = true}, SectionOptions sections = {})
       : SmallTraining(std::move(options), std::move(sections)) {
     cycle();
-    first = session->latest_program();
+    first = engine(*session).latest_program();
     cycle();
-    EXPECT_EQ(session->latest_program(), first);
+    EXPECT_EQ(engine(*session).latest_program(), first);
   }
   void cycle() { (void)manager.run_full_cycle(*session, {net.loss}, net.feeds()); }
   /// How often a cycle executes the node.
@@ -37,13 +38,7 @@ struct Running : SmallTraining {
     cycle();
     return session->executions(value.node()) - before;
   }
-  void take_out_again(const std::function<void()>& change) {
-    EXPECT_THROW(graph.all_or_nothing([&] {
-      change();
-      throw std::runtime_error("not meant");
-    }),
-                 std::runtime_error);
-  }
+  void take_out_again(const std::function<void()>& change) { testing_support::take_out_again(graph, change); }
 
   const Program* first = nullptr;
 };
@@ -69,7 +64,7 @@ TEST(ChangedCycles, AProfileIsAskedByTheNextOne) {
   slow.link_out = slow.link_in = 1e6;
   r.manager.set_profile(slow);
   r.cycle();
-  EXPECT_NE(r.session->latest_program(), r.first);
+  EXPECT_NE(engine(*r.session).latest_program(), r.first);
 }
 
 TEST(ChangedCycles, AChoiceOfTensorsHoldsForAsManyAsItIsMadeFor) {
@@ -90,7 +85,7 @@ TEST(ChangedCycles, AChoiceOfTensorsHoldsForAsManyAsItIsMadeFor) {
   EXPECT_EQ(r.executed(extra), 1);
   section.set_tensors_to_feed(plain, Hold::always);
   EXPECT_EQ(r.executed(extra), 2);
-  EXPECT_EQ(r.session->latest_program(), r.first) << "what was compiled for the choice is found again";
+  EXPECT_EQ(engine(*r.session).latest_program(), r.first) << "what was compiled for the choice is found again";
 }
 
 TEST(ChangedCycles, AChoiceThatIsTakenBackIsForgottenAndTheOneBeforeItStands) {
@@ -123,7 +118,7 @@ TEST(ChangedCycles, AChoiceThatIsMadeBetweenTheHalvesIsMetByTheBackwardHalf) {
     (void)r.manager.run_forward(*r.session, {r.net.loss}, r.net.feeds());
     section.set_tensors_to_cache(held);
     (void)r.manager.run_backward(*r.session, PerSection{{r.net.outputs[0]}});
-    return r.session->latest_program()->schedule;
+    return engine(*r.session).latest_program()->schedule;
   };
   const auto is_last = [](const Schedule& schedule, const Buffer& buffer) {
     return buffer.life.last + 1 == static_cast<StepIndex>(schedule.steps.size());
@@ -262,7 +257,7 @@ TEST(ChangedCycles, ShapesAndBooleansAreThoseOfTheFeeds) {
                                                 {{r.net.images, x}, {r.net.labels, y}, {r.net.is_training, true}});
   EXPECT_EQ(fetched[0].shape(), (Shape{2, 5}));
   r.cycle();
-  EXPECT_EQ(r.session->latest_program(), r.first);
+  EXPECT_EQ(engine(*r.session).latest_program(), r.first);
   const auto averages = [&] {
     std::map<std::string, HostTensor> values;
     for (Value v : r.graph.values(kVariables)) {
@@ -307,7 +302,7 @@ TEST(ChangedCycles, ADiskIsAskedOfEverySession) {
   EXPECT_THAT([&] { (void)r.manager.run_full_cycle(without, {r.net.loss}, r.net.feeds()); },
               ThrowsMessage<ArgumentError>(HasSubstr("has no disk tier")));
   r.cycle();
-  EXPECT_EQ(r.session->latest_program(), r.first);
+  EXPECT_EQ(engine(*r.session).latest_program(), r.first);
   EXPECT_GT(r.session->statistics().planned_disk_peak_bytes, 0U);
 }
 
@@ -330,15 +325,15 @@ TEST(ChangedCycles, VariablesThatComeLaterHaveTheirPlacesFromInitializeOn) {
 TEST(ChangedCycles, AnInstructionEditorEditsTheNextOneAndGoesWithoutATrace) {
   Running r;
   int edited = 0;
-  r.session->set_instruction_editor("counting", [&](InstructionList script, PlanningTools&) {
+  engine(*r.session).set_instruction_editor("counting", [&](InstructionList script, PlanningTools&) {
     ++edited;
     return script;
   });
   for (int i = 0; i < 2; ++i) r.cycle();
   EXPECT_EQ(edited, 1);
-  r.session->set_instruction_editor("", {});
+  engine(*r.session).set_instruction_editor("", {});
   r.cycle();
-  EXPECT_EQ(r.session->latest_program(), r.first);
+  EXPECT_EQ(engine(*r.session).latest_program(), r.first);
 }
 
 TEST(ChangedCycles, MeasuringBeginsAndEndsWithTheCallThatSaysSo) {
@@ -351,7 +346,7 @@ TEST(ChangedCycles, MeasuringBeginsAndEndsWithTheCallThatSaysSo) {
   r.session->set_measuring(false);
   r.cycle();
   EXPECT_EQ(statistics.measured_peak_bytes, 0U);
-  EXPECT_EQ(r.session->latest_program(), r.first);
+  EXPECT_EQ(engine(*r.session).latest_program(), r.first);
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 
 #include "graph/layers.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/conv2d.h"
+#include "graph/ops/convolution.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
 #include "tests/sections/small_net.h"
 #include "tests/support/training_case.h"
 
@@ -29,7 +29,7 @@ SmallInputs cut_net(Graph& graph, GraphSectionManager& manager, int layers_per_s
     }
     if (layer == 1) shared = variable("shared", random_normal(graph, {3, 3, 4, 4}, {.stddev = 0.2F}));
     const bool shares = layer == 1 || layer == 4;
-    const Value y = shares ? conv2d(x, shared) : conv2d(x, Conv2dLayerOptions{.features = 4});
+    const Value y = shares ? conv2d(x, shared) : conv2d(x, {.features = 4});
     x = batch_norm(y, in.is_training, {.decay = 0.9F, .relu = true});
   }
   loss = mean(softmax_cross_entropy(dense(reduce_mean(x, {.axes = {1, 2}}), {.features = 5}), in.labels));

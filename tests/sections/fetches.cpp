@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/ops/argmax.h"
-#include "graph/ops/cast.h"
-#include "graph/ops/compare.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/indexing.h"
+#include "graph/ops/unary.h"
 #include "tests/sections/small_net.h"
 
 namespace sectionflow::testing {

@@ -4,11 +4,10 @@
 
 #include "autodiff/gradients.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/dropout.h"
-#include "graph/ops/pool2d.h"
+#include "graph/ops/pool.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/unary.h"
 #include "tests/sections/image_nets.h"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/engine.h"
 #include "tests/sections/small_net.h"
 #include "tests/support/temporary_folder.h"
 
@@ -90,7 +91,7 @@ TEST(Halves, ForwardFetchOfAGradientIsRefused) {
   SmallTraining t;
   const Value gradient = t.manager.section(1).tensors_to_cache().at(0);
   EXPECT_THROW((void)t.manager.run_forward(*t.session, {gradient}, t.net.feeds()), ArgumentError);
-  EXPECT_EQ(t.session->pending(), nullptr);
+  EXPECT_EQ(engine(*t.session).pending(), nullptr);
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <functional>
 
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/unary.h"
 #include "tests/support/training_case.h"
 
 // Parts of which the exactness tests put their networks together.

@@ -1,20 +1,18 @@
 // Networks in bf16 with f32 variables: exact in every strategy, half the activations, and they learn.
 
-#include "graph/mixed_precision.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "examples/models/gpt.h"
+#include "graph/layers.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/attention.h"
-#include "graph/ops/cast.h"
 #include "graph/ops/dropout.h"
-#include "graph/ops/pool2d.h"
-#include "graph/ops/reshape.h"
-#include "graph/ops/transpose.h"
+#include "graph/ops/layout.h"
+#include "graph/ops/pool.h"
+#include "graph/ops/unary.h"
 #include "tests/sections/image_nets.h"
 
 namespace sectionflow::testing {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "examples/models/mnist_resnet.h"
+#include "graph/op_def.h"
 #include "graph/ops/basic.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/training_case.h"

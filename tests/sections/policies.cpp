@@ -262,8 +262,23 @@ TEST(Policies, ANameThatIsNoTensorIsRefusedWithTheNearestAndPreparationCanBeRepe
   EXPECT_FALSE(manager.is_prepared());
   manager.set_section_options({});
   manager.prepare_training();
-  EXPECT_THROW(manager.set_section_options(options), ArgumentError);
+  EXPECT_THAT(error_text<ArgumentError>([&] { manager.set_section_options(options); }),
+              HasSubstr("set_section_options: SectionOptions::tensors of its argument names '"));
   EXPECT_THROW(manager.set_section_options({.prefetch = -1}), ArgumentError);
+}
+
+TEST(Policies, ANameThatIsFoundWrongLaterIsSaidWithTheCallThatGaveIt) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  SmallNet net(graph, manager);
+  manager.add_training_ops(Sgd{}, net.loss);
+  manager.set_section_options({.tensors = {{"nothing of the kind", BorderPolicy::host}}});
+  const int line = __LINE__ - 1;
+  const std::string text = error_text<ArgumentError>([&] { manager.prepare_training(); });
+  EXPECT_EQ(text.find("prepare_training: SectionOptions::tensors of set_section_options names 'nothing of the kind'"),
+            0U)
+      << text;
+  EXPECT_THAT(text, HasSubstr(text_of("earlier: policies.cpp:", line)));
 }
 
 TEST(Policies, ANameOfAnotherSectionIsRefused) {

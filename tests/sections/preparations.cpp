@@ -8,7 +8,9 @@
 #include <stdexcept>
 
 #include "graph/ops/update.h"
+#include "runtime/engine.h"
 #include "tests/sections/small_net.h"
+#include "tests/support/take_out_again.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow::testing {
@@ -17,6 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+using testing_support::take_out_again;
 
 /// A small net with a counter that nothing counts up yet.
 struct Counting {
@@ -61,10 +64,10 @@ TEST(Preparations, ASecondOneHasCyclesRunTheUpdatesThatCameBetween) {
 TEST(Preparations, ASecondOneThatFindsNothingNewKeepsThePrograms) {
   Counting c;
   c.cycle();
-  const Program* program = c.session->latest_program();
+  const Program* program = engine(*c.session).latest_program();
   c.manager.prepare_training();
   c.cycle();
-  EXPECT_EQ(c.session->latest_program(), program);
+  EXPECT_EQ(engine(*c.session).latest_program(), program);
 }
 
 TEST(Preparations, ACycleEndsWithTheUpdatesThatItBeganWith) {
@@ -90,12 +93,10 @@ TEST(Preparations, OneThatIsTakenOutOfTheGraphAgainIsForgotten) {
   Counting c;
   c.cycle();
   const std::size_t before = c.manager.training_operations().size();
-  EXPECT_THROW(c.graph.all_or_nothing([&] {
+  take_out_again(c.graph, [&] {
     c.train_by_updates_of_one_more();
     c.cycle();
-    throw std::runtime_error("not meant");
-  }),
-               std::runtime_error);
+  });
   EXPECT_EQ(c.counted(), 1);
   EXPECT_EQ(c.manager.training_operations().size(), before);
   c.cycle();
@@ -112,16 +113,14 @@ TEST(Preparations, TrainingAndSectionsThatAreTakenOutAgainLeaveTheManagerAsItWas
   GraphSectionManager manager(graph);
   std::optional<SmallNet> net;
   const int nodes_at_first = graph.num_nodes();
-  EXPECT_THROW(graph.all_or_nothing([&] {
+  take_out_again(graph, [&] {
     net.emplace(graph, manager);
     manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net->loss);
     manager.prepare_training();
     Session session(graph, {.threads = 2});
     session.initialize();
     (void)manager.run_full_cycle(session, {net->loss}, net->feeds());
-    throw std::runtime_error("not meant");
-  }),
-               std::runtime_error);
+  });
   EXPECT_EQ(graph.num_nodes(), nodes_at_first);
   EXPECT_TRUE(manager.sections().empty());
   EXPECT_TRUE(manager.training_operations().empty());
@@ -146,14 +145,12 @@ TEST(Preparations, TrainingAndSectionsThatAreTakenOutAgainLeaveTheManagerAsItWas
 
 TEST(Preparations, AManagerThatIsGoneIsLeftOutWhenItsGraphIsTakenBack) {
   Graph graph;
-  EXPECT_THROW(graph.all_or_nothing([&] {
+  take_out_again(graph, [&] {
     GraphSectionManager manager(graph);
     SmallNet net(graph, manager);
     manager.add_training_ops(Sgd{}, net.loss);
     manager.prepare_training();
-    throw std::runtime_error("not meant");
-  }),
-               std::runtime_error);
+  });
   EXPECT_EQ(graph.num_nodes(), 0);
   EXPECT_NO_THROW(GraphSectionManager{graph});
 }
@@ -162,11 +159,7 @@ TEST(Preparations, ASectionThatIsHeldLongerThanItsGraphKeepsItEndsWithoutHarm) {
   Graph graph;
   GraphSectionManager manager(graph);
   std::optional<SectionScope> scope;
-  EXPECT_THROW(graph.all_or_nothing([&] {
-    scope.emplace(manager.new_section("first"));
-    throw std::runtime_error("not meant");
-  }),
-               std::runtime_error);
+  take_out_again(graph, [&] { scope.emplace(manager.new_section("first")); });
   EXPECT_TRUE(manager.sections().empty());
   scope.reset();
   { auto section = manager.new_section("first"); }
@@ -176,7 +169,7 @@ TEST(Preparations, ASectionThatIsHeldLongerThanItsGraphKeepsItEndsWithoutHarm) {
 TEST(Preparations, ChoicesOfTensorsThatAreTakenOutAgainAreForgotten) {
   SmallTraining t;
   const auto run = [&] { (void)t.manager.run_full_cycle(*t.session, {t.net.loss}, t.net.feeds()); };
-  EXPECT_THROW(t.graph.all_or_nothing([&] {
+  take_out_again(t.graph, [&] {
     auto feed = t.manager.section(1).tensors_to_feed();
     Value extra;
     {
@@ -185,9 +178,7 @@ TEST(Preparations, ChoicesOfTensorsThatAreTakenOutAgainAreForgotten) {
     }
     feed.push_back(extra);
     t.manager.section(1).set_tensors_to_feed(feed, Hold::always);
-    throw std::runtime_error("not meant");
-  }),
-               std::runtime_error);
+  });
   (void)tanh(t.net.convolved[0]);  // has the number
   run();
   SmallTraining undisturbed;
@@ -197,12 +188,10 @@ TEST(Preparations, ChoicesOfTensorsThatAreTakenOutAgainAreForgotten) {
 
 TEST(Preparations, OptionsThatNameATensorThatIsTakenOutAgainAreForgotten) {
   SmallTraining t;
-  EXPECT_THROW(t.graph.all_or_nothing([&] {
+  take_out_again(t.graph, [&] {
     const Value shown = relu(t.net.logits);
     t.manager.set_section_options({.tensors = {{shown.name(), BorderPolicy::keep}}});
-    throw std::runtime_error("not meant");
-  }),
-               std::runtime_error);
+  });
   (void)t.manager.run_full_cycle(*t.session, {t.net.loss}, t.net.feeds());
   EXPECT_EQ(t.session->completed_cycles(), 1U);
 }
@@ -227,6 +216,51 @@ TEST(Preparations, ACycleThatWasPlannedByAChoiceThatIsTakenBackIsNotExecuted) {
   plan_and_take_back([&] { c.manager.set_section_options({.borders = BorderPolicy::host}); });
   c.cycle();
   EXPECT_EQ(c.session->statistics().planned_host_peak_bytes, on_host);
+}
+
+/// A small net with updates that minimize() adds beside the manager's, before it is prepared or after it.
+struct WithMinimize {
+  explicit WithMinimize(bool late) {
+    const auto add = [&] { others.targets = minimize(Adam{.learning_rate = 1e-1F}, mean(net.logits * net.logits)); };
+    manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss);
+    if (!late) add();
+    manager.prepare_training();
+    if (late) add();
+    session.emplace(graph, SessionOptions{.threads = 1, .check_schedules = true});
+    session->initialize();
+  }
+
+  Graph graph;
+  GraphSectionManager manager{graph};
+  SmallNet net{graph, manager};
+  RunOptions others;
+  std::optional<Session> session;
+};
+
+TEST(Preparations, WhatMinimizeAddsIsNoPartOfACycleAndThePlanSaysSo) {
+  Counting alone;
+  alone.cycle();
+  const auto expected = read_variables(*alone.session);
+  for (const bool late : {false, true}) {
+    WithMinimize both(late);
+    const std::size_t own = both.manager.training_operations().size();
+    (void)both.manager.run_full_cycle(*both.session, {both.net.loss}, both.net.feeds());
+    EXPECT_EQ(both.manager.training_operations().size(), own);
+    for (const auto& [name, tensor] : expected) {
+      if (name != alone.counter.name()) {
+        EXPECT_TRUE(bitwise_equal(tensor, both.session->read(both.graph.find(name).output()))) << name;
+      }
+    }
+    const ProgramReport report = both.manager.plan(*both.session, {both.net.loss}, both.net.types(6));
+    EXPECT_THAT(report.notes,
+                ::testing::Contains(HasSubstr(text_of("the graph has ", both.others.targets.size(),
+                                                      " training operations that add_training_ops has not made"))));
+    // They are a session's to run.
+    const HostTensor before = both.session->read(both.graph.values(kTrainableVariables)[0]);
+    both.session->run(both.net.feeds(), both.others);
+    EXPECT_FALSE(bitwise_equal(before, both.session->read(both.graph.values(kTrainableVariables)[0])));
+    EXPECT_EQ(both.session->completed_cycles(), 2U);
+  }
 }
 
 TEST(HalvesOfTwoSessions, AreEachRunToTheirEndByOneManager) {
@@ -264,28 +298,22 @@ TEST(HalvesOfTwoSessions, ThatOfAnotherManagerIsRefused) {
   second.prepare_training();
   EXPECT_THAT([&] { second.run_backward(session); },
               ThrowsMessage<ArgumentError>(HasSubstr("run by another section manager")));
-  EXPECT_NE(session.pending(), nullptr);
+  EXPECT_NE(engine(session).pending(), nullptr);
   second.discard_forward(session);
-  EXPECT_EQ(session.pending(), nullptr);
+  EXPECT_EQ(engine(session).pending(), nullptr);
 }
 
 TEST(HalvesOfChangingGraphs, AHalfOutlivesACallThatFailsAndIsRefusedWhenItsNodesAreGone) {
   SmallTraining t;
   (void)t.manager.run_forward(*t.session, {t.net.loss}, t.net.feeds());
   EXPECT_THROW((void)dense(t.net.images, {.features = -1}), Error);
-  EXPECT_THROW(t.graph.all_or_nothing([&] {
-    (void)relu(t.net.logits);
-    throw std::runtime_error("not meant");
-  }),
-               std::runtime_error);
+  take_out_again(t.graph, [&] { (void)relu(t.net.logits); });
   t.manager.run_backward(*t.session);
   EXPECT_EQ(t.session->completed_cycles(), 1U);
-  EXPECT_THROW(t.graph.all_or_nothing([&] {
+  take_out_again(t.graph, [&] {
     const Value shown = mean(t.net.outputs[0]);
     (void)t.manager.run_forward(*t.session, {shown}, t.net.feeds());
-    throw std::runtime_error("not meant");
-  }),
-               std::runtime_error);
+  });
   EXPECT_THAT([&] { t.manager.run_backward(*t.session); },
               ThrowsMessage<ArgumentError>(AllOf(HasSubstr("taken out of the graph"), HasSubstr("discard"))));
   EXPECT_THAT(([&] { (void)t.manager.run_backward(*t.session, std::vector<std::vector<Value>>{{t.net.outputs[0]}}); }),
@@ -300,11 +328,11 @@ TEST(HalvesOfLittleMemory, AHalfIsExecutedToItsEndHoweverLittleProgramsMayTake) 
   for (int step = 0; step < 2; ++step) {
     for (SmallTraining* t : {&all, &none}) {
       (void)t->manager.run_forward(*t->session, {t->net.loss}, t->net.feeds());
-      const Program* pending = t->session->pending();
+      const Program* pending = engine(*t->session).pending();
       // Others are compiled in between.
       for (std::int64_t batch = 1; batch < 4; ++batch)
         (void)t->manager.plan(*t->session, {t->net.loss}, t->net.types(batch));
-      EXPECT_EQ(t->session->pending(), pending);
+      EXPECT_EQ(engine(*t->session).pending(), pending);
       (void)t->manager.run_backward(*t->session, std::vector<std::vector<Value>>{{t->net.outputs[0]}});
     }
     EXPECT_EQ(first_difference(all.state(), none.state()), "");

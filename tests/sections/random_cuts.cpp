@@ -10,6 +10,7 @@
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
+#include "runtime/engine.h"
 #include "tests/support/layer_kinds.h"
 #include "tests/support/schedule_editing.h"
 #include "tests/support/shrink_spec.h"
@@ -161,7 +162,7 @@ ChangeOptions fault(const std::function<void(const Graph&, Schedule&)>& edit) {
   return [edit](TrainOptions& options) {
     options.on_session = [edit](How how, const Graph& graph, Session& session) {
       if (how != How::sections) return;
-      session.set_schedule_editor([edit, &graph](Schedule& schedule) { edit(graph, schedule); });
+      engine(session).set_schedule_editor([edit, &graph](Schedule& schedule) { edit(graph, schedule); });
     };
   };
 }

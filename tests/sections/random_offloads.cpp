@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/bytes.h"
+#include "runtime/engine.h"
 #include "tests/support/shrink_spec.h"
 #include "tests/support/training_spec.h"
 
@@ -45,7 +46,7 @@ TEST_P(RandomOffloads, ChangeNoBitOfAnyStrategy) {
     options.session = GetParam().session;
     options.session.disk = 64_MiB;  // some of the cuts ask for it
     options.on_session = [&](How, const Graph&, Session& session) {
-      session.set_instruction_editor("random offloads", [&, seed](InstructionList list, PlanningTools& tools) {
+      engine(session).set_instruction_editor("random offloads", [&, seed](InstructionList list, PlanningTools& tools) {
         InstructionList edited = testing_support::offload_at_random(list, tools, seed, 0.6, GetParam().disk);
         carried += edited.instructions.size() - list.instructions.size();
         return edited;

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/print.h"
+#include "graph/ops/identities.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/unary.h"
 #include "tests/support/training_case.h"
 
 namespace sectionflow::testing {

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/unary.h"
 #include "sections/graph_section_manager.h"
 
 namespace sectionflow {

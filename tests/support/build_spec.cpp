@@ -5,11 +5,11 @@
 #include "graph/layers.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/cast.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/unary.h"
 #include "tests/support/layer_kinds.h"
 #include "tests/support/training_spec.h"
 

@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "graph/ops/activation.h"
-#include "graph/ops/cast.h"
-#include "graph/ops/clip.h"
+#include "graph/nodes/reduce.h"
+#include "graph/nodes/unary.h"
 #include "graph/ops/dropout.h"
-#include "graph/ops/global_norm.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 #include "tests/support/broadcast_reference.h"
 #include "tests/support/double_graph.h"
 

@@ -1,5 +1,6 @@
 #include "tests/support/double_graph.h"
 
+#include "graph/op_def.h"
 #include "graph/ops/basic.h"
 
 namespace sectionflow::testing_support {

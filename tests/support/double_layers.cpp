@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/pool.h"
+#include "graph/nodes/softmax.h"
 #include "graph/ops/attention.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/convolution.h"
 #include "graph/ops/layer_norm.h"
 #include "graph/ops/matmul.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
 #include "tests/ops/convolution_reference.h"
 #include "tests/ops/pool_reference.h"
 #include "tests/support/double_graph.h"

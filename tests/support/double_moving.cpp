@@ -4,12 +4,13 @@
 #include <cmath>
 #include <limits>
 
-#include "graph/ops/concat.h"
-#include "graph/ops/pad.h"
+#include "graph/nodes/layout.h"
+#include "graph/nodes/parts.h"
+#include "graph/nodes/reduce.h"
+#include "graph/ops/layout.h"
+#include "graph/ops/parts.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/resize.h"
-#include "graph/ops/slice.h"
-#include "graph/ops/transpose.h"
 #include "tests/support/broadcast_reference.h"
 #include "tests/support/double_graph.h"
 #include "tests/support/positions.h"

@@ -5,10 +5,11 @@
 #include <span>
 
 #include "autodiff/gradient_path.h"
-#include "graph/ops/activation.h"
+#include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 #include "tests/support/double_graph.h"
 
 namespace sectionflow::testing_support {

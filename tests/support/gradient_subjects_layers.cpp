@@ -1,17 +1,15 @@
 #include <array>
 
+#include "graph/nodes/matmul.h"
+#include "graph/nodes/window.h"
 #include "graph/ops/attention.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
-#include "graph/ops/conv2d.h"
-#include "graph/ops/conv3d.h"
-#include "graph/ops/conv_transpose.h"
+#include "graph/ops/convolution.h"
 #include "graph/ops/layer_norm.h"
 #include "graph/ops/matmul.h"
-#include "graph/ops/pool2d.h"
-#include "graph/ops/pool3d.h"
+#include "graph/ops/pool.h"
 #include "graph/ops/softmax.h"
-#include "graph/ops/softmax_cross_entropy.h"
 #include "tests/support/gradient_subjects.h"
 
 namespace sectionflow::testing_support {
@@ -50,11 +48,6 @@ void bias_add_subject(SubjectBuilder& b) {
   b.result(bias_add(x, b.source({shape[channel_axis(format)]}), {.format = format}));
 }
 
-template <std::size_t rank>
-constexpr std::size_t axes_of(const PerAxis<rank>&) {
-  return rank;
-}
-
 /// `axes` with a number from `low` to `high` for each.
 template <std::size_t rank>
 void draw(SubjectBuilder& b, PerAxis<rank>& axes, std::int64_t low, std::int64_t high) {
@@ -64,16 +57,16 @@ void draw(SubjectBuilder& b, PerAxis<rank>& axes, std::int64_t low, std::int64_t
 }
 
 /// Options of a window that fits an image of 4 along each axis.
-template <class Options, class SpatialPadding>
+template <class Options, std::size_t rank>
 Options any_window(SubjectBuilder& b) {
   Options options{.format = any_format(b)};
   draw(b, options.stride, 1, 2);
   const std::int64_t kind = b.number(0, 2);
-  typename SpatialPadding::Sizes before{}, after{};
+  PerAxis<rank> before, after;
   draw(b, before, 0, 1);
   draw(b, after, 0, 1);
-  options.padding =
-      kind == 0 ? SpatialPadding::same : (kind == 1 ? SpatialPadding::valid : SpatialPadding(before, after));
+  options.padding = kind == 0 ? SpatialPadding<rank>::same
+                              : (kind == 1 ? SpatialPadding<rank>::valid : SpatialPadding<rank>(before, after));
   return options;
 }
 
@@ -84,10 +77,9 @@ Shape image(SubjectBuilder& b, std::size_t rank, std::int64_t channels, DataForm
 }
 
 /// `kOp` is a convolution or a transposed one, whose filter is [.., outputs, inputs].
-template <class Options, class SpatialPadding, Value (*kOp)(Value, Value, Options, Where), bool kTransposed>
+template <std::size_t rank, Value (*kOp)(Value, Value, const ConvNdOptions<rank>&, Where), bool kTransposed>
 void convolution_subject(SubjectBuilder& b) {
-  auto options = any_window<Options, SpatialPadding>(b);
-  constexpr std::size_t rank = axes_of(decltype(options.stride){});
+  auto options = any_window<ConvNdOptions<rank>, rank>(b);
   options.groups = b.number(1, 2);
   draw(b, options.dilation, 1, 2);
   if constexpr (kTransposed) {
@@ -109,12 +101,12 @@ void convolution_subject(SubjectBuilder& b) {
   b.result(kOp(x, b.source(Shape(std::move(w))), options, {}));
 }
 
-template <class Options, class SpatialPadding, Value (*kOp)(Value, Options, Where)>
+template <std::size_t rank, Value (*kOp)(Value, PoolNdOptions<rank>, Where)>
 void pool_subject(SubjectBuilder& b) {
-  auto options = any_window<Options, SpatialPadding>(b);
+  auto options = any_window<PoolNdOptions<rank>, rank>(b);
   draw(b, options.window, 2, 3);
   options.include_padding = b.coin();
-  const Shape shape = image(b, axes_of(options.window), b.number(1, 3), options.format);
+  const Shape shape = image(b, rank, b.number(1, 3), options.format);
   b.result(kOp(b.source(shape, {.distinct = true}), options, {}));
 }
 
@@ -168,24 +160,23 @@ void attention_subject(SubjectBuilder& b) {
 }  // namespace
 
 void add_layer_subjects(std::vector<GradientSubject>& subjects) {
-  const GradientSubject all[] = {
-      {"matmul", matmul_subject},
-      {"matmul_over_rows", matmul_over_rows_subject},
-      {"bias_add", bias_add_subject},
-      {"conv2d", convolution_subject<Conv2dOptions, Padding, conv2d, false>},
-      {"conv3d", convolution_subject<Conv3dOptions, Padding3d, conv3d, false>},
-      {"conv_transpose2d", convolution_subject<ConvTranspose2dOptions, Padding, conv_transpose2d, true>},
-      {"conv_transpose3d", convolution_subject<ConvTranspose3dOptions, Padding3d, conv_transpose3d, true>},
-      {"max_pool2d", pool_subject<Pool2dOptions, Padding, max_pool2d>},
-      {"average_pool2d", pool_subject<Pool2dOptions, Padding, average_pool2d>},
-      {"max_pool3d", pool_subject<Pool3dOptions, Padding3d, max_pool3d>},
-      {"average_pool3d", pool_subject<Pool3dOptions, Padding3d, average_pool3d>},
-      {"batch_norm", batch_norm_subject},
-      {"layer_norm", layer_norm_subject},
-      {"softmax", softmax_subject<softmax>},
-      {"log_softmax", softmax_subject<log_softmax>},
-      {"softmax_cross_entropy", cross_entropy_subject},
-      {"attention", attention_subject}};
+  const GradientSubject all[] = {{"matmul", matmul_subject},
+                                 {"matmul_over_rows", matmul_over_rows_subject},
+                                 {"bias_add", bias_add_subject},
+                                 {"conv2d", convolution_subject<2, conv2d, false>},
+                                 {"conv3d", convolution_subject<3, conv3d, false>},
+                                 {"conv_transpose2d", convolution_subject<2, conv_transpose2d, true>},
+                                 {"conv_transpose3d", convolution_subject<3, conv_transpose3d, true>},
+                                 {"max_pool2d", pool_subject<2, max_pool2d>},
+                                 {"average_pool2d", pool_subject<2, average_pool2d>},
+                                 {"max_pool3d", pool_subject<3, max_pool3d>},
+                                 {"average_pool3d", pool_subject<3, average_pool3d>},
+                                 {"batch_norm", batch_norm_subject},
+                                 {"layer_norm", layer_norm_subject},
+                                 {"softmax", softmax_subject<softmax>},
+                                 {"log_softmax", softmax_subject<log_softmax>},
+                                 {"softmax_cross_entropy", cross_entropy_subject},
+                                 {"attention", attention_subject}};
   subjects.insert(subjects.end(), std::begin(all), std::end(all));
 }
 

@@ -1,13 +1,11 @@
+#include "graph/nodes/arithmetic.h"
+#include "graph/nodes/layout.h"
 #include "graph/ops/arithmetic.h"
-#include "graph/ops/broadcast_to.h"
-#include "graph/ops/concat.h"
-#include "graph/ops/gather.h"
-#include "graph/ops/pad.h"
+#include "graph/ops/indexing.h"
+#include "graph/ops/layout.h"
+#include "graph/ops/parts.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/reshape.h"
 #include "graph/ops/resize.h"
-#include "graph/ops/slice.h"
-#include "graph/ops/transpose.h"
 #include "tests/support/gradient_subjects.h"
 
 namespace sectionflow::testing_support {

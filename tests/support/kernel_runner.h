@@ -1,53 +1,26 @@
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "base/host_tensor.h"
-#include "base/random.h"
-#include "device/device.h"
-#include "graph/graph.h"
+#include "op_case/kernel_runner.h"
 #include "tests/support/test_device.h"
 
 namespace sectionflow::testing_support {
 
-/// What placeholders and variables hold.
-using Feeds = std::map<Value, HostTensor>;
+using op_cases::Feeds;
+using op_cases::InPlaceUse;
+using op_cases::RunOptions;
+using op_cases::RunResult;
 
-/// Which of the pairs that a kernel offers (Kernel::in_place) are used, as far as they do not exclude each other.
-enum class InPlaceUse {
-  none,
-  first_pairs,  ///< taken from the front of the list
-  last_pairs    ///< taken from the back: another choice where an output may lie over either of two inputs
-};
+/// The test device, for cases.
+op_cases::CaseDevice test_case_device();
 
-/// What must not matter to the result, but for `threads` and `random`.
-struct RunOptions {
-  int threads = 2;
-  InPlaceUse in_place = InPlaceUse::none;
-  bool replay = false;             ///< every node that may be replayed is executed twice; the replay's outputs count
-  std::uint8_t garbage = 0xFF;     ///< fills workspace and outputs before each launch (0xFF: NaN)
-  std::uint32_t address_seed = 0;  ///< moves buffers to other multiples of kBufferAlignment, variables to others of 64
-  bool widens_bf16 = false;        ///< ops with bf16 run through f32 (kernels/widened_kernel.h), also where need not be
-  RandomAddress random{};          ///< seed and step of seeded ops; the node's ordinal is filled in
-};
-
-struct RunResult {
-  std::vector<HostTensor> fetched;  ///< one a fetch; a fetched variable shows its old content
-  Feeds variables;                  ///< the new content of each variable that `operations` changed
-};
-
-/// Computes `fetches`, then executes the updates among `operations` and what they need, node by node with the kernels
-/// of the test device's registry, on plain buffers and without schedule, planner or session. `feeds`: every placeholder
-/// and variable that is needed; they decide unknown dimensions, and boolean scalars among them choose kernels. Guards
-/// each buffer: Throws InternalError naming the node whose kernel wrote beside its outputs and workspace, changed an
-/// input or a kept output, or declares an impossible in-place pair; ArgumentError for a missing or unfit feed.
-RunResult run_kernels(const std::vector<Value>& fetches, const std::vector<Operation>& operations, const Feeds& feeds,
-                      const RunOptions& options = {});
-
+/// Computes `fetches`, then executes `operations`, on the test device: see op_case/kernel_runner.h.
+inline RunResult run_kernels(const std::vector<Value>& fetches, const std::vector<Operation>& operations,
+                             const Feeds& feeds, const RunOptions& options = {}) {
+  return op_cases::run_kernels(test_case_device(), fetches, operations, feeds, options);
+}
 /// The same for values alone.
 inline std::vector<HostTensor> run_kernels(const std::vector<Value>& fetches, const Feeds& feeds,
                                            const RunOptions& options = {}) {

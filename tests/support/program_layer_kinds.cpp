@@ -1,11 +1,9 @@
 #include "graph/layers.h"
-#include "graph/mixed_precision.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
-#include "graph/ops/cast.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/reshape.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "tests/support/layer_kinds.h"
 

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "graph/ops/activation.h"
+#include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/reshape.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "tests/support/dice.h"
 #include "tests/support/layer_kinds.h"

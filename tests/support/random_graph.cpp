@@ -4,14 +4,14 @@
 #include <map>
 
 #include "graph/layers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
-#include "graph/ops/reshape.h"
-#include "graph/ops/softmax_cross_entropy.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow::testing_support {
 namespace {
@@ -93,7 +93,7 @@ class Builder {
     note("conv");
     const std::int64_t stride = x.shape()[1] >= 4 && chance(25) ? 2 : 1;
     const std::int64_t side = chance(70) ? 3 : 1;
-    const Conv2dLayerOptions options{
+    const Conv2dOptions options{
         .features = uniform(2, 5), .kernel = {side, side}, .stride = {stride, stride}, .bias = chance(30)};
     return conv2d(x, options);
   }

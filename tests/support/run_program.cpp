@@ -4,6 +4,7 @@
 
 #include "compare/compare_strategies.h"
 #include "graph/ops/basic.h"
+#include "runtime/engine.h"
 #include "tests/support/program_runner.h"
 #include "train/checkpoint.h"
 
@@ -128,8 +129,9 @@ Ending ProgramRunner::make(const CallSpec& call) {
 /// A plain session compiles all that it executes anew: what it has kept may be of a graph that was another.
 void ProgramRunner::forget_plain_programs(std::size_t call) {
   for (const Pair& pair : pairs_) {
-    pair.plain->set_instruction_editor(text_of("call ", call),
-                                       [](InstructionList list, PlanningTools&) { return list; });
+    engine(*pair.plain).set_instruction_editor(text_of("call ", call), [](InstructionList list, PlanningTools&) {
+      return list;
+    });
   }
 }
 

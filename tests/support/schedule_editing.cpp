@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/engine.h"
 
 namespace sectionflow::testing_support {
 
@@ -47,8 +48,9 @@ void drop_step(Schedule& schedule, StepIndex index) {
 
 Executable& whole_graph_program(Session& session, const std::vector<Value>& fetches, const Feeds& feeds,
                                 const RunOptions& options) {
-  const auto write = [&](PlanningTools& tools) { return build_schedule(tools.graph(), {fetches, options.targets}); };
-  return session.program("test", signature_of(session.graph(), feeds), fetches.size(), write);
+  const auto request = [&] { return RunRequest{fetches, options.targets}; };
+  const auto write = [&](PlanningTools& tools) { return build_schedule(tools.graph(), request()); };
+  return engine(session).program("test", signature_of(session.graph(), feeds), request, write);
 }
 
 void wrap_kernel(Executable& program, StepIndex step, WrappedKernel::Hook before, WrappedKernel::Hook after) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session.h"
+#include "runtime/engine.h"
 
 namespace sectionflow::testing_support {
 

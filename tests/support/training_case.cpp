@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/random.h"
 #include "graph/ops/basic.h"
+#include "runtime/engine.h"
 #include "tests/support/offload_cases.h"
 #include "tests/support/test_device.h"
 
@@ -125,7 +126,7 @@ class Trainer {
       return std::move(manager_.run_full_cycle(session_, fetches, feeds)[0]);
     }
     auto fetched = manager_.run_forward(session_, fetches, feeds);
-    planned = session_.pending()->report;
+    planned = engine(session_).pending()->report;
     manager_.run_backward(session_);
     return std::move(fetched[0]);
   }

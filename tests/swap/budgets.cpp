@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/engine.h"
 #include "tests/support/shrink_spec.h"
 #include "tests/support/training_spec.h"
 #include "tests/swap/swap_case.h"
@@ -74,7 +75,7 @@ TEST_P(SwapRoads, SwapAlsoUnderSections) {
     // So little that every program wants to swap all it can; the plans, which would not fit, are given their memory
     // later.
     options.on_session = [](How, const Graph&, Session& session) {
-      session.set_instruction_editor("swap much", [](const InstructionList& list, PlanningTools& tools) {
+      engine(session).set_instruction_editor("swap much", [](const InstructionList& list, PlanningTools& tools) {
         const auto every = [](const IdleStretch& stretch) {
           return stretch.bytes % 3 == 0 ? Placement::keep : Placement::host;
         };
@@ -137,7 +138,7 @@ TEST(InsertSwaps, MoreMemoryIsNeverSlower) {
 std::size_t largest_idle_bytes(const TrainingCase& training_case) {
   std::size_t most = 0;
   Swapped net(training_case, with_memory({}, 1_GiB));
-  net.session().set_instruction_editor("largest", [&](const InstructionList& list, PlanningTools& tools) {
+  engine(net.session()).set_instruction_editor("largest", [&](const InstructionList& list, PlanningTools& tools) {
     for (const IdleStretch& stretch : idle_stretches(tools.draft(list))) most = std::max(most, stretch.bytes);
     return list;
   });

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "runtime/engine.h"
 #include "swap/choose_offloads.h"
 #include "swap/relaxed_simulation.h"
 #include "swap/time_offloads.h"
@@ -111,7 +112,7 @@ class Placements : public ::testing::Test {
  protected:
   ProgramReport plan(const SessionOptions& options, const SwapRequest& request) {
     net_ = std::make_unique<Swapped>(deep_net(), with_memory(options, 1_GiB));
-    net_->session().set_instruction_editor("request", [&](const InstructionList& list, PlanningTools& tools) {
+    engine(net_->session()).set_instruction_editor("request", [&](const InstructionList& list, PlanningTools& tools) {
       const InstructionList edited = insert_swaps(list, tools, request);
       instructions_ = edited.instructions;
       const Draft plain = tools.draft(list);

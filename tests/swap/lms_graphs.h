@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "graph/ops/activation.h"
+#include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "swap/lms.h"
 

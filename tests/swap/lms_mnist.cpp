@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "examples/models/mnist_deep.h"
+#include "graph/op_def.h"
 #include "swap/lms.h"
 #include "tests/support/contains.h"
 

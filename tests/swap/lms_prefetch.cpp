@@ -5,9 +5,10 @@
 #include <algorithm>
 
 #include "examples/models/zoo.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
+#include "runtime/engine.h"
 #include "schedule/program.h"
 #include "swap/lms.h"
 #include "swap/lms_simulator.h"
@@ -104,8 +105,8 @@ TEST_P(TunedLms, HasCopiesBesideComputingInTheSchedule) {
   ASSERT_LT(result.sync_mode, 2);
   Session session(built.graph, {.copy_threads = true, .threads = 1});
   const Batch batch = built.zoo.batch({.batch = model.batch});
-  const Program& program = session.whole_program({built.net.loss}, types_of(built.net.feeds(batch)),
-                                                 {.targets = built.manager.training_operations()});
+  const Program& program = engine(session).whole_program({built.net.loss}, types_of(built.net.feeds(batch)),
+                                                         {.targets = built.manager.training_operations()});
   EXPECT_GT(share_that_begins_ahead(program.schedule), 0.5);
 }
 

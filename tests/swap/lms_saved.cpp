@@ -8,6 +8,7 @@
 #include "compare/compare_strategies.h"
 #include "examples/models/zoo.h"
 #include "graph/graph_file.h"
+#include "graph/op_def.h"
 #include "swap/lms.h"
 #include "tests/support/temporary_folder.h"
 #include "train/checkpoint.h"

@@ -7,10 +7,10 @@
 #include <iostream>
 
 #include "autodiff/optimizers.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 #include "tests/swap/lms_graphs.h"
 
 namespace sectionflow {

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "runtime/engine.h"
+#include "swap/step_times.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/swap/swap_case.h"
 
@@ -73,7 +75,7 @@ TEST(Simulate, RefusesTimesThatAreNotOneAStep) {
 void with_tools(const SessionOptions& options,
                 const std::function<void(const InstructionList&, PlanningTools&)>& look) {
   Swapped net(deep_net(2), with_memory(options, 1_GiB));
-  net.session().set_instruction_editor("look", [&](InstructionList list, PlanningTools& tools) {
+  engine(net.session()).set_instruction_editor("look", [&](InstructionList list, PlanningTools& tools) {
     look(list, tools);
     return list;
   });

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "runtime/engine.h"
 #include "swap/insert_swaps.h"
 #include "swap/measure_profile.h"
 #include "swap/swap_session.h"
@@ -44,7 +45,7 @@ class Swapped {
   const Program& program() {
     FeedStore store;
     const Feeds feeds = net_.feeds(0, store);
-    return session_.whole_program({net_.loss}, types_of(feeds), {.targets = manager_.training_operations()});
+    return engine(session_).whole_program({net_.loss}, types_of(feeds), {.targets = manager_.training_operations()});
   }
   Profile measure() {
     FeedStore store;

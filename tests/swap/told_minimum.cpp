@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "graph/ops/activation.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"

@@ -17,6 +17,7 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/reduce.h"
+#include "runtime/engine.h"
 #include "swap/measure_profile.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/random_graph.h"
@@ -75,14 +76,6 @@ TEST(SaveVariables, ReplacesAnOlderFile) {
   EXPECT_NE(bytes_of_file(path), old);
 }
 
-TEST(SaveVariables, NeedsValues) {
-  TrainableRandomModel t({.seed = 4});
-  Session session(t.graph, {.device_memory = 8_MiB, .threads = 1});
-  const TemporaryFolder folder;
-  EXPECT_THROW(save_variables(session, (folder.path() / "model.safetensors").string()), ArgumentError);
-  EXPECT_EQ(folder.num_files(), 0u);
-}
-
 TEST(SaveVariables, ErrorsOfSavingAndLoadingNameTheCall) {
   Trained trained;
   TrainableRandomModel other({.seed = 4});
@@ -106,6 +99,43 @@ TEST(SaveVariables, ErrorsOfSavingAndLoadingNameTheCall) {
   EXPECT_EQ(where_of([&] { load_variables(without_values, present); }), place(__LINE__));
   const std::string damaged = folder.file("damaged", "no tensors").string();
   EXPECT_EQ(where_of([&] { load_variables(trained.session, damaged); }), place(__LINE__));
+}
+
+TEST(SaveVariables, AndLoadingNeedValuesAndNameTheCallAndWhatToDo) {
+  Trained trained;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  save_variables(trained.session, path);
+  TrainableRandomModel other({.seed = 4});
+  Session empty(other.graph, {.device_memory = 8_MiB, .threads = 1});
+  const auto says = [](const std::string& what, const std::string& advice) {
+    return ThrowsMessage<ArgumentError>(AllOf(HasSubstr("SF-E321 ArgumentError: " + what), HasSubstr(advice)));
+  };
+  const std::string no_values = "_variables: the session's variables have no values yet";
+  EXPECT_THAT([&] { save_variables(empty, path + "2"); }, says("save" + no_values, "call session.initialize() first"));
+  EXPECT_EQ(folder.num_files(), 1u);
+  EXPECT_THAT([&] { load_variables(empty, path); }, says("load" + no_values, "call session.initialize() first"));
+  variable("late", fill(trained.t.graph, {2}, 0));
+  EXPECT_THAT([&] { save_variables(trained.session, path); },
+              says("save_variables: variable 'late' was made after session.initialize()", "make all variables"));
+}
+
+TEST(LoadVariables, EveryRefusalOfAFileSaysWhatToDo) {
+  Trained trained;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  save_variables(trained.session, path);
+  const std::string whole = bytes_of_file(path);
+  const auto refused = [&](const std::filesystem::path& file) {
+    EXPECT_THAT([&] { load_variables(trained.session, file.string()); }, ThrowsMessage<DataError>(HasSubstr("hint: ")))
+        << file;
+  };
+  refused(folder.path());
+  refused(folder.path() / "missing");
+  refused(folder.file("empty", ""));
+  refused(folder.file("text", "no tensors at all"));
+  refused(folder.file("half", std::string_view(whole).substr(0, whole.size() / 2)));
+  refused(folder.file("header", std::string_view(whole).substr(0, 40)));
 }
 
 TEST(SaveVariables, AFolderThatIsMissingIsADataErrorAndHarmsNothing) {
@@ -238,7 +268,7 @@ TEST(LoadVariables, AlgorithmsThatTheProcessRunsStayAndAWarningSaysSo) {
   std::vector<NamedTensor> tensors = read_safetensors(path).tensors;
   write_safetensors(path, views_of(tensors), {{"algorithms", AlgorithmChoices{{{problem, "theirs"}}}.json()}});
   Library library;
-  EXPECT_EQ(other.session.workbench().device.choices().algorithm_for(problem, library), "ours");
+  EXPECT_EQ(engine(other.session).workbench().device.choices().algorithm_for(problem, library), "ours");
   const LogLines log;
   load_variables(other.session, path);
   EXPECT_THAT(log.lines, Contains(AllOf(HasSubstr("1 of 1 stored algorithms are not used"), HasSubstr(problem))));

@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/window.h"
 #include "graph/ops/convolution.h"
 #include "kernels/cuda/library/transpose_matrices.h"
 

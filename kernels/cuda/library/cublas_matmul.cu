@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "device/cuda/cuda_device.h"
+#include "graph/nodes/convolution.h"
 #include "kernels/cuda/library/choice.h"
-#include "kernels/cuda/library/descriptor.h"
 #include "kernels/cuda/library/gemm.h"
 #include "kernels/cuda/library/library_kernels.h"
 

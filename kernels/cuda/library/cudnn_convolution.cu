@@ -1,3 +1,4 @@
+#include "graph/nodes/convolution.h"
 #include "kernels/cuda/library/library_kernels.h"
 
 #if defined(SF_HAS_CUDNN)
@@ -8,11 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/bfloat16.h"
+#include "base/dtype.h"
 #include "device/cuda/cuda_device.h"
 #include "kernels/cuda/library/choice.h"
 #include "kernels/cuda/library/convolution_numbers.h"
-#include "kernels/cuda/library/descriptor.h"
 #include "kernels/cuda/library/padded_convolution.h"
 
 // All calls go through the handle of the device, whose stream is the compute queue: the kernels of a device are made

@@ -5,6 +5,8 @@
 #include <limits>
 #include <optional>
 
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/window.h"
 #include "graph/ops/convolution.h"
 #include "kernels/matmul_problem.h"
 

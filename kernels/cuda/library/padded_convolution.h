@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "kernels/cuda/bordered_copy.h"
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/window.h"
+#include "kernels/cuda/copies.h"
 #include "kernels/cuda/library/convolution_numbers.h"
-#include "kernels/cuda/library/descriptor.h"
-#include "kernels/cuda/strided_copy.h"
+#include "kernels/cuda/library/library_kernels.h"
 #include "kernels/kernel.h"
 
 // Convolutions whose zeros are not the same before and after the image, for a library that knows no such: the image

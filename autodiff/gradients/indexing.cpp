@@ -1,0 +1,19 @@
+#include "graph/ops/indexing.h"
+
+#include "autodiff/gradient_registry.h"
+#include "graph/nodes/indexing.h"
+
+namespace sectionflow {
+
+void add_indexing_gradients(GradientRegistry& registry) {
+  registry.add("gather", [](const GradientRequest& r) {
+    return std::vector{gather_grad(r.dy(), r.input(1), r.input(0)), Value()};
+  });
+  registry.add("gather_grad", [](const GradientRequest& r) {
+    return std::vector{gather(r.dy(), r.input(1)), Value(), Value()};
+  });
+  registry.add_zero("one_hot");  // reads numbers of classes
+  registry.add_zero("argmax");   // an index is constant almost everywhere
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "base/export.h"
+#include "graph/ops/unary.h"
+
+namespace SF_API sectionflow {
+
+/// dx = 2 dy x. Shapes: dy, x and result alike. f32 or bf16.
+Value square_grad(Value dy, Value x);
+/// dx = dy / (2 y) from y = sqrt(x). Shapes: dy, y and result alike. f32 or bf16.
+Value sqrt_grad(Value dy, Value y);
+/// dx = -dy y^3 / 2 from y = rsqrt(x). Shapes: dy, y and result alike. f32 or bf16.
+Value rsqrt_grad(Value dy, Value y);
+
+// Gradients, from the output where it tells enough. Shapes: dy, y or x, and result alike. f32 or bf16.
+
+/// dx = y > 0 ? dy : 0.
+Value relu_grad(Value dy, Value y);
+/// dx = dy (1 - y^2).
+Value tanh_grad(Value dy, Value y);
+/// dx = dy y (1 - y).
+Value sigmoid_grad(Value dy, Value y);
+/// dx = dy s (1 + x (1 - s)), s = sigmoid(x).
+Value silu_grad(Value dy, Value x);
+/// dx = dy times the derivative of the gelu that `options` name, at x.
+Value gelu_grad(Value dy, Value x, GeluOptions options);
+
+/// Options of the ops "clip" and "clip_grad".
+struct ClipOptions {
+  float low, high;
+};
+
+/// dx = low <= x <= high ? dy : 0. Shapes: dy, x and result alike. f32 or bf16.
+Value clip_grad(Value dy, Value x, ClipOptions options);
+
+/// Options of the op "cast".
+struct CastOptions {
+  Dtype dtype = Dtype::f32;
+};
+
+}  // namespace sectionflow

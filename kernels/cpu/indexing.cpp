@@ -1,0 +1,155 @@
+#include "graph/ops/indexing.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "device/parallel.h"
+#include "graph/nodes/indexing.h"
+#include "kernels/formulas/indexing.h"
+#include "kernels/function_kernel.h"
+#include "kernels/gather_family.h"
+#include "kernels/kernel_registry.h"
+
+namespace sectionflow {
+namespace {
+
+/// The sum of rows by index, cut into pieces of the table: each piece is written by one thread, which goes through the
+/// indices in their order. So the bits do not depend on the number of threads.
+template <class Index>
+class ScatterAdd {
+ public:
+  ScatterAdd(const GatherTable& table, std::int64_t num_indices) : table_(table), num_indices_(num_indices) {
+    column_pieces_ = (table.row_length + kPieceColumns - 1) / kPieceColumns;
+    // Few columns: the rows are cut too, as every piece costs a pass over the indices.
+    row_pieces_ = std::clamp<std::int64_t>(kPieces / std::max<std::int64_t>(1, column_pieces_), 1,
+                                           std::max<std::int64_t>(1, table.num_rows));
+  }
+
+  void run(float* dtable, const float* dy, const Index* indices) const {
+    parallel_for(table_.num_rows * table_.row_length, kParallelGrain,
+                 [=](std::int64_t begin, std::int64_t end) { std::fill(dtable + begin, dtable + end, 0.0F); });
+    const std::int64_t num_pieces = column_pieces_ * row_pieces_;
+    const std::int64_t work = num_indices_ * table_.row_length / std::max<std::int64_t>(1, num_pieces) + num_indices_;
+    parallel_for(num_pieces, std::max<std::int64_t>(1, kParallelGrain / std::max<std::int64_t>(1, work)),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t piece = begin; piece < end; ++piece) add_piece(piece, dtable, dy, indices);
+                 });
+  }
+
+ private:
+  void add_piece(std::int64_t piece, float* dtable, const float* dy, const Index* indices) const {
+    const std::int64_t length = table_.row_length;
+    const std::int64_t row_piece = piece / column_pieces_;
+    const std::int64_t first_row = table_.num_rows * row_piece / row_pieces_;
+    const std::int64_t last_row = table_.num_rows * (row_piece + 1) / row_pieces_;
+    const std::int64_t first_column = piece % column_pieces_ * kPieceColumns;
+    const std::int64_t num_columns = std::min(kPieceColumns, length - first_column);
+    for (std::int64_t n = 0; n < num_indices_; ++n) {
+      const auto index = static_cast<std::int64_t>(indices[n]);
+      if (index < first_row || index >= last_row) continue;
+      float* to = dtable + index * length + first_column;
+      const float* from = dy + n * length + first_column;
+#pragma omp simd
+      for (std::int64_t c = 0; c < num_columns; ++c) to[c] += from[c];
+    }
+  }
+
+  static constexpr std::int64_t kPieceColumns = 64;
+  static constexpr std::int64_t kPieces = 16;
+
+  GatherTable table_;
+  std::int64_t num_indices_;
+  std::int64_t column_pieces_ = 1, row_pieces_ = 1;
+};
+
+/// The kernels as loops over indices.
+struct LoopGathers {
+  static constexpr Bf16 kGradientOfBf16 = Bf16::widened;
+
+  template <class T, class Index>
+  static std::unique_ptr<Kernel> gather(const KernelRequest& request) {
+    const GatherTable table(request.inputs[0].shape);
+    const std::int64_t count = request.inputs[1].shape.num_elements();
+    return function_kernel([=](const KernelArguments& arguments) {
+      const T* rows = static_cast<const T*>(arguments.inputs[0]);             // [V, C]
+      const Index* indices = static_cast<const Index*>(arguments.inputs[1]);  // [N]
+      T* y = static_cast<T*>(arguments.outputs[0]);                           // [N, C]
+      const std::int64_t length = table.row_length;
+      parallel_for(count, std::max<std::int64_t>(1, kParallelGrain / std::max<std::int64_t>(1, length)),
+                   [=](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t n = begin; n < end; ++n) {
+                       const auto index = static_cast<std::int64_t>(indices[n]);
+                       T* to = y + n * length;
+                       if (index >= 0 && index < table.num_rows) {
+                         std::copy_n(rows + index * length, length, to);
+                       } else {
+                         std::fill_n(to, length, formulas::missing_element<T>());
+                       }
+                     }
+                   });
+    });
+  }
+
+  template <class Index>
+  static std::unique_ptr<Kernel> gather_grad(const KernelRequest& request) {
+    const ScatterAdd<Index> sum(GatherTable(request.outputs[0].shape), request.inputs[1].shape.num_elements());
+    return function_kernel([sum](const KernelArguments& arguments) {
+      sum.run(static_cast<float*>(arguments.outputs[0]), static_cast<const float*>(arguments.inputs[0]),
+              static_cast<const Index*>(arguments.inputs[1]));
+    });
+  }
+};
+
+template <class Index>
+std::unique_ptr<Kernel> make_one_hot_of(const KernelRequest& request) {
+  const std::int64_t count = request.inputs[0].shape.num_elements();
+  return function_kernel([count, options = request.node.options<OneHotOptions>()](const KernelArguments& arguments) {
+    const Index* indices = static_cast<const Index*>(arguments.inputs[0]);  // [N]
+    float* y = static_cast<float*>(arguments.outputs[0]);                   // [N, depth]
+    const std::int64_t depth = options.depth;
+    parallel_for(count, std::max<std::int64_t>(1, kParallelGrain / depth), [=](std::int64_t begin, std::int64_t end) {
+      std::fill(y + begin * depth, y + end * depth, options.off_value);
+      for (std::int64_t n = begin; n < end; ++n) {
+        const auto index = static_cast<std::int64_t>(indices[n]);
+        if (index >= 0 && index < depth) y[n * depth + index] = options.on_value;
+      }
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_one_hot(const KernelRequest& request) {
+  return request.inputs[0].dtype == Dtype::i32 ? make_one_hot_of<std::int32_t>(request)
+                                               : make_one_hot_of<std::int64_t>(request);
+}
+
+std::int32_t argmax_of_row(const float* x, std::int64_t num_classes) {
+  std::int64_t best = 0;
+  for (std::int64_t c = 1; c < num_classes && !std::isnan(x[best]); ++c) {
+    // "Not <=" holds for a NaN too; from then on nothing is larger.
+    if (!(x[c] <= x[best])) best = c;
+  }
+  return static_cast<std::int32_t>(best);
+}
+
+std::unique_ptr<Kernel> make_argmax(const KernelRequest& request) {
+  const std::int64_t num_rows = request.outputs[0].shape.num_elements();
+  const std::int64_t num_classes = request.inputs[0].shape[-1];
+  return function_kernel([=](const KernelArguments& arguments) {
+    const float* x = static_cast<const float*>(arguments.inputs[0]);     // [N, C]
+    std::int32_t* y = static_cast<std::int32_t*>(arguments.outputs[0]);  // [N]
+    const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / num_classes);
+    parallel_for(num_rows, grain, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = begin; n < end; ++n) y[n] = argmax_of_row(x + n * num_classes, num_classes);
+    });
+  });
+}
+
+}  // namespace
+
+void add_indexing_cpu_kernels(KernelRegistry& registry) {
+  GatherFamily<LoopGathers>::add_to(registry);
+  registry.add("one_hot", make_one_hot);
+  registry.add("argmax", make_argmax);
+}
+
+}  // namespace sectionflow

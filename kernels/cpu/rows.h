@@ -1,0 +1,58 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "device/parallel.h"
+
+namespace sectionflow {
+
+/// Calls `row(n)` for every n in [0, num_rows), on the compute team. A row of `length` elements takes a few
+/// exponentials an element: that is what decides how many rows are worth a second thread.
+template <class Row>
+void for_each_row(std::int64_t num_rows, std::int64_t length, const Row& row) {
+  constexpr std::int64_t kElementsAThread = 4096;
+  const std::int64_t grain = std::max<std::int64_t>(1, kElementsAThread / std::max<std::int64_t>(1, length));
+  parallel_for(num_rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) row(n);
+  });
+}
+
+/// The largest of `count` elements, passing over NaN; -infinity where there is none.
+inline float row_max(const float* x, std::int64_t count) {
+  constexpr std::int64_t kLanes = 16;
+  float lanes[kLanes];
+  std::fill(lanes, lanes + kLanes, -std::numeric_limits<float>::infinity());
+  const std::int64_t whole = count / kLanes * kLanes;
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+#pragma omp simd
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
+    }
+  }
+  for (std::int64_t i = whole; i < count; ++i) lanes[0] = std::max(lanes[0], x[i]);
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+/// The sum over i in [0, count) of term(i), a float, in an order that `count` alone decides: pieces of 4096 terms are
+/// summed in 32 lanes of f32, lanes and pieces in double.
+template <class Term>
+double row_sum(std::int64_t count, const Term& term) {
+  constexpr std::int64_t kLanes = 32, kPiece = 4096;
+  double total = 0;
+  for (std::int64_t first = 0; first < count; first += kPiece) {
+    const std::int64_t end = std::min(count, first + kPiece);
+    float lanes[kLanes] = {};
+    std::int64_t i = first;
+    for (; i + kLanes <= end; i += kLanes) {
+#pragma omp simd
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
+    }
+    for (std::int64_t lane = 0; i + lane < end; ++lane) lanes[lane] += term(i + lane);
+    for (float lane : lanes) total += lane;
+  }
+  return total;
+}
+
+}  // namespace sectionflow

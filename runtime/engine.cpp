@@ -1,0 +1,328 @@
+#include "runtime/engine.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "graph/ops/basic.h"
+#include "graph/registration.h"
+#include "runtime/executor.h"
+#include "runtime/swap_engine.h"
+
+namespace sectionflow {
+namespace {
+
+/// What a placeholder holds that is decided by the program: a boolean scalar, such as the training flag. nullptr for
+/// others.
+const std::byte* decided_bytes(const Program& program, NodeId placeholder) {
+  static constexpr std::array<std::byte, 2> kBooleans = {std::byte{0}, std::byte{1}};
+  const auto found = program.signature.booleans.find(placeholder);
+  return found == program.signature.booleans.end() ? nullptr : &kBooleans[found->second ? 1 : 0];
+}
+
+/// The feeds of a program as pointers, in the order of its feed slots.
+std::vector<const std::byte*> feed_pointers(const Program& program, const Feeds& feeds) {
+  std::vector<const std::byte*> pointers;
+  for (NodeId placeholder : program.schedule.feeds) {
+    const auto fed = std::find_if(feeds.begin(), feeds.end(),
+                                  [&](const Feed& feed) { return feed.value.node().id() == placeholder; });
+    pointers.push_back(fed != feeds.end() ? fed->data.bytes() : decided_bytes(program, placeholder));
+    SF_CHECK(pointers.back() != nullptr, InternalError, "a program was compiled for a feed that is missing");
+  }
+  return pointers;
+}
+
+}  // namespace
+
+/// A forward half whose backward half is still to come.
+struct Engine::Pending {
+  Executable* program = nullptr;
+  std::any note;
+  std::vector<HostTensor> feeds;  ///< copies, one an entry of Schedule::feeds
+  bool is_measured = false;       ///< the canaries were there before it began
+};
+
+Engine::Engine(Graph& graph, SessionOptions options, Where where)
+    : graph_(&graph), options_(std::move(options)), programs_(options_.program_memory) {
+  device_ = call_at(where, [&] { return make_device(options_.device, options_.threads); });
+  threads_ = device_->threads();
+  call_at(where, [&] {
+    SF_CHECK(options_.link_bandwidth == 0 || device_->queues() == nullptr, ArgumentError, "link_bandwidth of ",
+             options_.link_bandwidth, " bytes a second: copies of ", device_->name(), " go as fast as its bus",
+             hint("leave link_bandwidth at 0, or take {.device = cpu()}"));
+  });
+  budgets_.device = call_at(where, [&] { return options_.device_memory.bytes_of(device_->total_memory()); });
+  budgets_.host = options_.host_memory == 0 ? machine_memory() : options_.host_memory;
+  budgets_.disk = options_.disk;
+  swaps_ = call_at(where, [&] {
+    return std::make_unique<SwapEngine>(graph, SwapEngineOptions{.host_memory = budgets_.host,
+                                                                 .disk = budgets_.disk,
+                                                                 .swap_directory = options_.swap_directory,
+                                                                 .link_bandwidth = options_.link_bandwidth,
+                                                                 .random_delays = options_.random_delays,
+                                                                 .queues = device_->queues()});
+  });
+  statistics_.bytes_limit = statistics_.bytes_reservable_limit = budgets_.device;
+  statistics_.context_bytes = device_->context_bytes();
+  end_registration();
+}
+
+Engine::~Engine() = default;
+
+void Engine::lay_out_variables() {
+  layout_.offsets.assign(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
+  layout_.host_offsets = layout_.offsets;
+  layout_.end_bytes = layout_.host_end_bytes = 0;
+  auto& offsets = options_.swap_variables ? layout_.host_offsets : layout_.offsets;
+  std::size_t& end = options_.swap_variables ? layout_.host_end_bytes : layout_.end_bytes;
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    Node& node = graph_->node(id);
+    if (!node.op().is_variable()) continue;
+    offsets[id] = round_up(end);
+    end = offsets[id] + node.output_types()[0].bytes();
+  }
+}
+
+Arena& Engine::arena() {
+  if (!arena_) {
+    arena_ = std::make_unique<Arena>(*device_, budgets_.device);
+    statistics_.bytes_reserved = statistics_.peak_bytes_reserved = budgets_.device;
+  }
+  return *arena_;
+}
+
+void Engine::initialize(Where where) {
+  user_call(where, [&] {
+    check_not_pending("initialize()");
+    meet_graph();
+    // What a session holds is given up only when its new values are there to be written.
+    VariableLayout layout = layout_;
+    ProgramCache programs(options_.program_memory);
+    programs_.swap(programs);
+    latest_ = nullptr;
+    const bool was_initialized = std::exchange(initialized_, false), was_torn = std::exchange(torn_, false);
+    const std::uint64_t cycle = std::exchange(cycle_, 0);
+    try {
+      set_initial_values();
+      programs_.clear();
+      latest_ = nullptr;
+      count_programs();
+    } catch (...) {
+      const bool begun = std::exchange(torn_, was_torn);
+      programs_.swap(programs);
+      latest_ = nullptr;
+      count_programs();
+      layout_ = std::move(layout);
+      initialized_ = was_initialized && !begun;
+      cycle_ = cycle;
+      throw;
+    }
+  });
+}
+
+void Engine::set_initial_values() {
+  lay_out_variables();
+  std::vector<std::int64_t> no_executions(static_cast<std::size_t>(graph_->num_nodes()), 0);
+  RunOptions assignments;
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    Node& node = graph_->node(id);
+    if (node.op().is_variable()) assignments.targets.push_back(initializer_of(node.output()));
+  }
+  initialized_ = true;
+  const RunRequest request{.fetches = {}, .targets = assignments.targets, .gives_initial_values = true};
+  const auto write = [&](PlanningTools& tools) {
+    try {
+      return build_schedule(tools.graph(), request);
+    } catch (Error& error) {
+      error.add_fact("needed", "for the initial values of variables, each of which is there before others read it");
+      throw;
+    }
+  };
+  Executable& initial = program(
+      "initial values", {}, [&] { return request; }, write);
+  initial.report.initializes = true;
+  execute(initial, {});
+  executions_.swap(no_executions);
+}
+
+std::vector<HostTensor> Engine::run(const std::vector<Value>& fetches, const Feeds& feeds, const RunOptions& options,
+                                    Where where) {
+  return user_call(where, [&] {
+    check_not_pending("run()");
+    Executable& program = whole_graph_program(fetches, signature_of(*graph_, feeds), options);
+    return execute(program, feeds);
+  });
+}
+
+void Engine::set_disk_calls(const DiskCalls& calls) {
+  swaps_->set_disk_calls(calls);
+}
+
+void Engine::check_ready(const Program& program) const {
+  SF_CHECK_CODE(!torn_, ArgumentError, ErrorCode::torn_session,
+                "a failure after the first update left this session's variables half updated",
+                hint("call session.initialize()"));
+  SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized, "the session's variables have no values yet",
+                hint("call session.initialize() first"));
+  check_nodes(program);
+  if (!program.report.fits) throw_budget_error(program.report);
+}
+
+std::vector<HostTensor> Engine::execute(Executable& program, const Feeds& feeds, const ExecuteOptions& options) {
+  const auto inside = enter();
+  check_not_pending("run");
+  check_ready(program);
+  check_feeds(feeds);
+  if (measuring_) begin_measurement(program);
+  auto fetched = execute_range(program, 0, static_cast<StepIndex>(program.schedule.steps.size()),
+                               feed_pointers(program, feeds), options);
+  finish(program, program.advances_cycle, measuring_);
+  return fetched;
+}
+
+std::vector<HostTensor> Engine::execute_forward_half(Executable& program, const Feeds& feeds,
+                                                     const ExecuteOptions& options, std::any note) {
+  const auto inside = enter();
+  check_not_pending("run_forward");
+  check_ready(program);
+  check_feeds(feeds);
+  if (measuring_) begin_measurement(program);
+  const auto pointers = feed_pointers(program, feeds);
+  auto pending = std::make_unique<Pending>();
+  pending->program = &program;
+  pending->note = std::move(note);
+  pending->is_measured = measuring_;
+  for (std::size_t i = 0; i < pointers.size(); ++i) {
+    const NodeId placeholder = program.schedule.feeds[i];
+    HostTensor copy(graph_->node(placeholder).output_types()[0].dtype, program.signature.shapes.at(placeholder));
+    if (copy.num_bytes() > 0) std::memcpy(copy.bytes(), pointers[i], copy.num_bytes());
+    pending->feeds.push_back(std::move(copy));
+  }
+  auto fetched = execute_range(program, 0, program.schedule.half, pointers, options);
+  pending_ = std::move(pending);
+  statistics_.bytes_in_use = layout_.end_bytes + program.digest.forward.waiting_device_bytes;
+  statistics_.bytes_active = statistics_.bytes_in_use;
+  return fetched;
+}
+
+std::vector<HostTensor> Engine::execute_backward_half(Executable* instead, const ExecuteOptions& options) {
+  const auto inside = enter();
+  SF_CHECK_CODE(pending_ != nullptr, ArgumentError, ErrorCode::pending_half,
+                "run_backward: no forward pass is pending; call run_forward first");
+  Executable& program = instead != nullptr ? *instead : *pending_->program;
+  check_ready(program);
+  std::vector<const std::byte*> pointers;
+  for (NodeId placeholder : program.schedule.feeds) {
+    const std::byte* bytes = decided_bytes(program, placeholder);
+    if (bytes == nullptr) {
+      const auto& known = pending_->program->schedule.feeds;
+      const auto found = std::find(known.begin(), known.end(), placeholder);
+      SF_CHECK(found != known.end(), ArgumentError, "run_backward: the fetches need '",
+               graph_->node(placeholder).name(),
+               "', which the forward pass did not use; fetch them from run_full_cycle");
+      bytes = pending_->feeds[static_cast<std::size_t>(found - known.begin())].bytes();
+    }
+    pointers.push_back(bytes);
+  }
+  // Canaries that are written now would take the place of what the forward half has left.
+  const bool is_measured = measuring_ && pending_->is_measured;
+  if (is_measured && instead != nullptr) extend_measurement(program);
+  auto fetched = execute_range(program, instead != nullptr ? 0 : program.schedule.half,
+                               static_cast<StepIndex>(program.schedule.steps.size()), pointers, options);
+  const Program& forward = *pending_->program;
+  pending_.reset();
+  finish(program, program.advances_cycle, is_measured);
+  if (instead != nullptr) add_forward_half(forward);
+  return fetched;
+}
+
+void Engine::discard_forward_half() {
+  const auto inside = enter();
+  pending_.reset();
+  statistics_.bytes_in_use = statistics_.bytes_active = layout_.end_bytes;
+}
+
+const Program* Engine::pending() const {
+  return pending_ ? pending_->program : nullptr;
+}
+
+const std::any* Engine::pending_note() const {
+  return pending_ ? &pending_->note : nullptr;
+}
+
+std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex first, StepIndex last,
+                                              const std::vector<const std::byte*>& feeds,
+                                              const ExecuteOptions& options) {
+  // First: where the device cannot be entered nothing has changed.
+  const auto entered = device_->enter();
+  std::byte* base = arena().data();
+  swaps_->prepare(program);
+  const bool is_bound = !program.bound.empty();
+  if (!is_bound) bind_program(program, *graph_, layout_, base, swaps_->host_base());
+  const bool first_time = program.queue == nullptr;
+  if (device_->queues() != nullptr) {
+    if (first_time) program.queue = std::make_unique<QueueProgram>(program, *device_->queues());
+    program.queue->use_pinning(swaps_->pinnings());
+  }
+  const std::size_t recordings = program.queue ? program.queue->num_recordings() : 0;
+  std::vector<HostTensor> fetched;
+  std::vector<std::byte*> fetch_pointers;
+  for (const FetchSlot& slot : program.schedule.fetches) {
+    fetched.emplace_back(slot.type);
+    fetch_pointers.push_back(fetched.back().bytes());
+  }
+  meet_graph();
+  pass_seconds_.assign(program.schedule.passes.size(), 0.0);
+  if (trace_ != nullptr) trace_->reserve(static_cast<std::size_t>(last - first));
+
+  ExecutionContext context{.device = *device_,
+                           .graph = *graph_,
+                           .region = base + program.transient_offset,
+                           .feeds = feeds,
+                           .fetches = fetch_pointers,
+                           .swaps = swaps_.get(),
+                           .queue = program.queue.get(),
+                           .record = options_.record_cycles,
+                           .seed = options_.seed,
+                           .cycle = cycle_,
+                           .executions = executions_,
+                           .pass_seconds = pass_seconds_,
+                           .trace = trace_,
+                           .log_passes = options.log_passes,
+                           .log_pass_times = options.log_pass_times,
+                           .poison = options_.poison,
+                           .measuring = measuring_};
+  try {
+    sectionflow::execute(program, first, last, context);
+  } catch (...) {
+    torn_ = context.updates_started;
+    pending_.reset();
+    throw;
+  }
+  const bool is_recorded = program.queue && program.queue->num_recordings() != recordings;
+  if (program.queue && (first_time || is_recorded)) note_context(program);
+  if (!is_bound || is_recorded) {
+    programs_.count_again(program, {&program, pending(), latest_});
+    count_programs();
+  }
+  return fetched;
+}
+
+void Engine::check_not_pending(const char* call) const {
+  SF_CHECK_CODE(pending_ == nullptr, ArgumentError, ErrorCode::pending_half, call,
+                ": the backward half of a cycle is pending; call run_backward or discard_forward first");
+}
+
+void Engine::check_feeds(const Feeds& feeds) const {
+  if (options_.check_feeds) check_finite(feeds);
+}
+
+std::int64_t Engine::executions(const Node& node) const {
+  const auto id = static_cast<std::size_t>(node.id());
+  return knows(node) && id < executions_.size() ? executions_[id] : 0;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,196 @@
+#pragma once
+
+#include <any>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/export.h"
+#include "base/one_at_a_time.h"
+#include "device/device.h"
+#include "graph/graph.h"
+#include "runtime/arena.h"
+#include "runtime/check_feeds.h"
+#include "runtime/feeds.h"
+#include "runtime/program_cache.h"
+#include "runtime/session.h"
+#include "runtime/trace.h"
+#include "schedule/build_schedule.h"
+#include "schedule/program.h"
+#include "schedule/report.h"
+
+// Not installed. Exported all the same: sectionflow_compare, a library of its own, looks at programs.
+namespace SF_API sectionflow {
+
+class SwapEngine;
+struct DiskCalls;
+
+/// How one execution is logged.
+struct ExecuteOptions {
+  bool log_passes = false;      ///< "Running backward pass on section 2"
+  bool log_pass_times = false;  ///< milliseconds of each pass
+};
+
+/// What a session is made of: its programs, its memory, and what executes them. For those that write schedules, that
+/// measure, and that test; users have Session, whose methods do what those of the same name do here.
+///
+/// Threads: as Session. A call that throws before its first update has changed nothing: no variable, no counter.
+class Engine {
+ public:
+  Engine(Graph& graph, SessionOptions options, Where where);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void initialize(Where where);
+  std::vector<HostTensor> run(const std::vector<Value>& fetches, const Feeds& feeds, const RunOptions& options,
+                              Where where);
+  ProgramReport plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options, Where where);
+  HostTensor read(Value variable, Where where);
+  void write(Value variable, const HostTensor& tensor, Where where);
+
+  const Graph& graph() const { return *graph_; }
+  const SessionOptions& options() const { return options_; }
+  const TierBudgets& budgets() const { return budgets_; }
+  const Device& device() const { return *device_; }
+  void use_algorithms(const AlgorithmChoices& choices);
+  int threads() const { return threads_; }
+  std::uint64_t completed_cycles() const { return cycle_; }
+  void set_completed_cycles(std::uint64_t cycles, Where where);
+  std::int64_t executions(const Node& node) const;
+  const Statistics& statistics() const { return statistics_; }
+  void clear_statistics();
+  void set_measuring(bool on) { measuring_ = on; }
+  void set_trace(Trace* trace) { trace_ = trace; }
+
+  /// Keeps other threads out until the entry ends. Throws: ArgumentError (SF-E012) while another thread is inside.
+  [[nodiscard]] OneAtATime::Entry enter() { return one_at_a_time_.enter("the session"); }
+  /// For a call that reads or sets every variable. Throws: ArgumentError naming `call` where one has no value yet, and
+  /// while a forward half is pending.
+  void check_has_values(const char* call);
+
+  /// The program of that key, compiled from `writer`'s instruction list when it is new or the graph has changed
+  /// (Graph::generation); then `request` says what it executes, by which a training flag that is not fed is decided.
+  /// Compiling checks no budget. It stays until another is compiled and there is no room for both: see
+  /// SessionOptions::program_memory.
+  Executable& program(const std::string& key, const Signature& signature, const std::function<RunRequest()>& request,
+                      const InstructionWriter& writer);
+  /// Throws: BudgetError when the program does not fit; ArgumentError when it may not run now.
+  void check_ready(const Program& program) const;
+  /// Throws: ArgumentError when the program uses a variable that was made after initialize(), or nodes that have been
+  /// taken out of the graph since it was compiled.
+  void check_nodes(const Program& program) const;
+  /// Executes all of a program.
+  std::vector<HostTensor> execute(Executable& program, const Feeds& feeds, const ExecuteOptions& options = {});
+  /// Executes the forward half and leaves the session pending: what the backward half reads stays in device memory, the
+  /// feeds it needs are copied. Returns the fetches; those of the backward half are empty. No variable and no counter
+  /// changes. `note` is the caller's, to be had from pending_note() as long as the half is pending.
+  std::vector<HostTensor> execute_forward_half(Executable& program, const Feeds& feeds,
+                                               const ExecuteOptions& options = {}, std::any note = {});
+  /// Executes the other half of the pending program, or `instead`, a program that begins with what the pending one
+  /// left.
+  std::vector<HostTensor> execute_backward_half(Executable* instead = nullptr, const ExecuteOptions& options = {});
+  /// Forgets a pending forward half.
+  void discard_forward_half();
+  /// The pending program; nullptr when there is none.
+  const Program* pending() const;
+  /// What the caller of execute_forward_half has given with it; nullptr when there is nothing.
+  const std::any* pending_note() const;
+  /// The program that was compiled or found last, to look at; nullptr before any, after initialize(), and when its
+  /// nodes have been taken out of the graph.
+  const Executable* latest_program() const;
+  /// Seconds of each pass of the last execution.
+  const std::vector<double>& pass_seconds() const { return pass_seconds_; }
+  /// The program that `run` executes for these fetches and targets.
+  Executable& whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds = {},
+                            const RunOptions& options = {}, Where where = Where::here());
+  /// The device for those that measure on it. They may write to `region`, which no program needs between two
+  /// executions; variables they may read. Throws: ArgumentError before initialize(), and while a forward half is
+  /// pending.
+  struct Workbench {
+    Device& device;
+    const VariableLayout& variables;
+    const std::byte* base = nullptr;  ///< variables lie at their offsets from here
+    std::span<std::byte> region;      ///< the rest of the budget
+  };
+  Workbench workbench();
+  /// Has the instruction list of every program compiled from here on changed by `editor` before it is final; `key`
+  /// tells programs of different editors apart. An empty editor: none.
+  using InstructionEditor = std::function<InstructionList(InstructionList, PlanningTools&)>;
+  void set_instruction_editor(std::string key, InstructionEditor editor);
+  /// For tests that let the disk fail: calls of the operating system that a swap file made from here on uses.
+  void set_disk_calls(const DiskCalls& calls);
+  /// For tests that plant faults: programs compiled from here on are edited before they are planned.
+  void set_schedule_editor(std::function<void(Schedule&)> editor) { edit_schedule_ = std::move(editor); }
+
+ private:
+  struct Pending;
+
+  /// Makes a user's call: one thread at a time, and errors name its line.
+  template <class Call>
+  decltype(auto) user_call(Where where, Call&& call) {
+    return call_at(where, [&]() -> decltype(auto) {
+      const auto inside = enter();
+      return call();
+    });
+  }
+  void set_initial_values();
+  Executable& whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
+                                  const RunOptions& options);
+  std::vector<HostTensor> execute_range(Executable& program, StepIndex first, StepIndex last,
+                                        const std::vector<const std::byte*>& feeds, const ExecuteOptions& options);
+  void lay_out_variables();
+  void meet_graph();
+  bool knows(const Node& node) const;
+  void count_programs();
+  Arena& arena();
+  /// Where algorithms may be timed while a program is compiled.
+  TrialMemory trial_memory();
+  void note_context(Executable& program);
+  void begin_measurement(const Program& program);
+  /// What is measured from here on may reach as far as another program's plan.
+  void extend_measurement(const Program& program);
+  /// The statistics of a cycle whose backward half was another program than its forward half.
+  void add_forward_half(const Program& forward);
+  void finish(const Program& program, bool completed, bool is_measured);
+  void check_feeds(const Feeds& feeds) const;
+  void check_not_pending(const char* call) const;
+  std::byte* variable_bytes(Value variable, const char* call);
+
+  Graph* graph_;
+  SessionOptions options_;
+  OneAtATime one_at_a_time_;
+  std::unique_ptr<Device> device_;
+  int threads_ = 0;
+  TierBudgets budgets_;
+  std::unique_ptr<Arena> arena_;
+  VariableLayout layout_;
+  bool initialized_ = false;
+  bool torn_ = false;
+  std::uint64_t cycle_ = 0;
+  ProgramCache programs_;
+  const Executable* latest_ = nullptr;
+  std::uint64_t num_compiled_ = 0;
+  std::vector<std::uint64_t> known_;  // serials of the nodes of which layout_ and executions_ tell, by number
+  std::unique_ptr<Pending> pending_;
+  std::vector<std::int64_t> executions_;
+  std::vector<double> pass_seconds_;
+  Statistics statistics_;
+  bool measuring_ = false;
+  Trace* trace_ = nullptr;
+  std::function<void(Schedule&)> edit_schedule_;
+  std::string editor_key_;
+  InstructionEditor edit_instructions_;
+  std::unique_ptr<SwapEngine> swaps_;
+};
+
+/// What is behind a session.
+Engine& engine(Session& session);
+const Engine& engine(const Session& session);
+
+}  // namespace sectionflow

@@ -1,0 +1,183 @@
+// The programs of a session: compiled, kept by keys, and forgotten with the nodes that they compute; and which
+// algorithms of libraries their kernels run.
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "runtime/engine.h"
+#include "runtime/swap_engine.h"
+#include "schedule/program_key.h"
+#include "schedule/training_flag.h"
+
+namespace sectionflow {
+namespace {
+
+/// Lets kernels that are made be timed, until it ends.
+class LentMemory {
+ public:
+  LentMemory(DeviceChoices& choices, const TrialMemory& memory) : choices_(choices) {
+    choices_.set_trial_memory(memory);
+  }
+  ~LentMemory() { choices_.set_trial_memory({}); }
+  LentMemory(const LentMemory&) = delete;
+  LentMemory& operator=(const LentMemory&) = delete;
+
+ private:
+  DeviceChoices& choices_;
+};
+
+std::string key_of(const char* kind, const std::vector<Value>& fetches, const std::vector<Operation>& targets,
+                   const Signature& signature) {
+  ProgramKey key(kind);
+  for (const Value& fetch : fetches) key.add(" ", fetch);
+  for (const Operation& target : targets) key.add(" !", static_cast<std::uint64_t>(target.node().id()));
+  return key.add(" | ").add(signature.text()).text();
+}
+
+}  // namespace
+
+/// Whether what is kept by this number is of this node, and not of one that had the number before it.
+bool Engine::knows(const Node& node) const {
+  const auto id = static_cast<std::size_t>(node.id());
+  return id < known_.size() && known_[id] == node.serial();
+}
+
+/// Forgets what is known of nodes that were taken out of the graph, whose numbers others have by now, and makes room
+/// for what is new.
+void Engine::meet_graph() {
+  const auto num_nodes = static_cast<std::size_t>(graph_->num_nodes());
+  while (!known_.empty() &&
+         (known_.size() > num_nodes || !knows(graph_->node(static_cast<NodeId>(known_.size() - 1))))) {
+    known_.pop_back();
+  }
+  if (known_.size() == num_nodes && layout_.offsets.size() == num_nodes && executions_.size() == num_nodes) return;
+  for (auto* offsets : {&layout_.offsets, &layout_.host_offsets}) {
+    if (offsets->size() > known_.size()) offsets->resize(known_.size());
+    offsets->resize(num_nodes, VariableLayout::kAbsent);
+  }
+  if (executions_.size() > known_.size()) executions_.resize(known_.size());
+  executions_.resize(num_nodes, 0);
+  known_.reserve(num_nodes);
+  while (known_.size() < num_nodes) known_.push_back(graph_->node(static_cast<NodeId>(known_.size())).serial());
+}
+
+ProgramReport Engine::plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
+                           Where where) {
+  return user_call(where, [&] { return whole_graph_program(fetches, signature_of(*graph_, feeds), options).report; });
+}
+
+Executable& Engine::whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
+                                  Where where) {
+  return user_call(
+      where, [&]() -> Executable& { return whole_graph_program(fetches, signature_of(*graph_, feeds), options); });
+}
+
+Executable& Engine::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
+                                        const RunOptions& options) {
+  check_fetches(*graph_, fetches);
+  for (const Operation& target : options.targets) {
+    SF_CHECK(target.valid() && &target.node().graph() == graph_, ArgumentError, "target '",
+             target.valid() ? target.name() : "", "' does not belong to the graph of this session");
+  }
+  return program(
+      key_of("whole", fetches, options.targets, signature), signature,
+      [&] {
+        return RunRequest{fetches, options.targets};
+      },
+      [&](PlanningTools& tools) {
+        return build_schedule(tools.graph(), {fetches, options.targets});
+      });
+}
+
+void Engine::set_instruction_editor(std::string key, InstructionEditor editor) {
+  editor_key_ = key.empty() ? std::string() : " | " + key;
+  edit_instructions_ = std::move(editor);
+}
+
+Executable& Engine::program(const std::string& wanted, const Signature& signature,
+                            const std::function<RunRequest()>& request, const InstructionWriter& writer) {
+  const auto inside = enter();
+  meet_graph();
+  if (!initialized_) lay_out_variables();
+  // The numbers of nodes, and the edges between them, mean the same in one generation alone.
+  std::string key = ProgramKey(wanted).add(" | generation ", graph_->generation()).add(editor_key_).text();
+  // Before initialize() the variables have no places that a kept program could rely on.
+  Executable* found = initialized_ ? programs_.find(key) : nullptr;
+  if (found != nullptr) {
+    latest_ = found;
+    return *found;
+  }
+  const auto entered = device_->enter();
+  const RunRequest requested = request();
+  const Signature decided = with_training_flag(*graph_, signature, requested);
+  const ConcreteGraph concrete(*graph_, decided);
+  const auto write = [&](PlanningTools& tools) {
+    InstructionList list = writer(tools);
+    return edit_instructions_ ? edit_instructions_(std::move(list), tools) : list;
+  };
+  const LentMemory lent(device_->choices(), trial_memory());
+  auto compiled = std::make_unique<Executable>(compile_program(
+      concrete, write, requested.fetches.size(), layout_, *device_,
+      {.budgets = budgets_,
+       .carrier = options_.copy_threads || device_->queues() != nullptr ? CopyCarrier::threads : CopyCarrier::team,
+       .link_bandwidth = options_.link_bandwidth,
+       .poison = options_.poison,
+       .check = options_.check_schedules,
+       .edit_schedule = edit_schedule_}));
+  compiled->report.context_bytes = statistics_.context_bytes;
+  compiled->number = num_compiled_++;
+  compiled->report.may_swap = edit_instructions_ != nullptr;
+  // A folder that is none, or too full, shows before anything runs.
+  if (compiled->report.fits) swaps_->prepare(*compiled);
+  Executable& kept = programs_.insert(std::move(key), graph_->generation(), std::move(compiled), {pending()});
+  latest_ = &kept;
+  count_programs();
+  return kept;
+}
+
+const Executable* Engine::latest_program() const {
+  return latest_ != nullptr && latest_->digest.newest.is_in(*graph_) ? latest_ : nullptr;
+}
+
+void Engine::check_nodes(const Program& program) const {
+  SF_CHECK(program.digest.newest.is_in(*graph_), ArgumentError,
+           "the program computes nodes that have since been taken out of the graph, by a call that threw",
+           hint("discard a forward half that is pending, and begin the run again"));
+  // Places are given by initialize() alone, which keeps no program.
+  const NodeId unplaced = program.digest.first_unplaced;
+  SF_CHECK_CODE(unplaced < 0, ArgumentError, ErrorCode::not_initialized, "variable '", graph_->node(unplaced).name(),
+                "' was made after session.initialize()", Fact{"variable", graph_->node(unplaced).place()},
+                hint("make all variables, optimisers included, before it"));
+}
+
+void Engine::use_algorithms(const AlgorithmChoices& choices) {
+  const auto inside = enter();
+  const std::vector<std::string> kept = device_->choices().add(choices);
+  if (!kept.empty()) {
+    LOG(WARNING) << kept.size() << " of " << choices.algorithms.size()
+                 << " stored algorithms are not used, since this process already runs others; results may differ in"
+                 << " their last bits from those of the process that stored them; first: " << kept.front();
+  }
+  const auto strange = std::count_if(choices.algorithms.begin(), choices.algorithms.end(),
+                                     [&](const auto& choice) { return !device_->has_problem(choice.first); });
+  if (strange > 0) {
+    LOG(INFO) << strange << " of " << choices.algorithms.size()
+              << " stored algorithms are for other GPUs or libraries than " << device_->name()
+              << " has: kept, but not used here";
+  }
+}
+
+TrialMemory Engine::trial_memory() {
+  // What a forward half has left lies in the region.
+  if (!options_.device.autotune || pending_) return {};
+  // Before there is an arena, its bytes may be taken for as long as a trial lasts.
+  if (!arena_) return {.most_allocated = budgets_.device};
+  const std::size_t begin = std::min(round_up(layout_.end_bytes), budgets_.device);
+  return {.lent = {arena_->data() + begin, budgets_.device - begin}};
+}
+
+}  // namespace sectionflow

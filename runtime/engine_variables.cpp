@@ -1,0 +1,75 @@
+// The variables of a session: where they lie, reading and writing them.
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/ops/basic.h"
+#include "runtime/engine.h"
+#include "runtime/swap_engine.h"
+
+namespace sectionflow {
+
+std::byte* Engine::variable_bytes(Value variable, const char* call) {
+  check_not_pending(call);
+  meet_graph();
+  SF_CHECK(variable.valid() && &variable.graph() == graph_ && is_variable(variable), ArgumentError, call, " of '",
+           variable.valid() ? variable.name() : "", "': wanted a variable of this session's graph");
+  const auto id = static_cast<std::size_t>(variable.node().id());
+  SF_CHECK_CODE(initialized_ && layout_.contains(variable.node().id()), ArgumentError, ErrorCode::not_initialized, call,
+                " of '", variable.name(), "': it has no value yet", hint("call session.initialize() first"));
+  return layout_.has_host_home(variable.node().id()) ? swaps_->host_base() + layout_.host_offsets[id]
+                                                     : arena().data() + layout_.offsets[id];
+}
+
+void Engine::check_has_values(const char* call) {
+  const auto inside = enter();
+  check_not_pending(call);
+  meet_graph();
+  SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized, call,
+                ": the session's variables have no values yet",
+                hint("call session.initialize() first: it makes room for them, and a value for each"));
+  for (Value variable : graph_->values(kVariables)) {
+    SF_CHECK_CODE(layout_.contains(variable.node().id()), ArgumentError, ErrorCode::not_initialized, call,
+                  ": variable '", variable.name(), "' was made after session.initialize()",
+                  Fact{"variable", variable.node().place()},
+                  hint("make all variables, optimisers included, before it"));
+  }
+}
+
+void Engine::set_completed_cycles(std::uint64_t cycles, Where where) {
+  user_call(where, [&] {
+    check_not_pending("set_completed_cycles");
+    SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized,
+                  "set_completed_cycles: the session's variables have no values yet",
+                  hint("call session.initialize() first: it sets the count to 0"));
+    cycle_ = cycles;
+  });
+}
+
+HostTensor Engine::read(Value variable, Where where) {
+  return user_call(where, [&] {
+    const std::byte* bytes = variable_bytes(variable, "read");
+    HostTensor tensor(variable.type());
+    if (layout_.has_host_home(variable.node().id())) {
+      std::copy_n(bytes, tensor.num_bytes(), tensor.bytes());
+    } else {
+      device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
+    }
+    return tensor;
+  });
+}
+
+void Engine::write(Value variable, const HostTensor& tensor, Where where) {
+  user_call(where, [&] {
+    std::byte* bytes = variable_bytes(variable, "write");
+    SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ",
+             tensor.type().text(), ", wanted ", variable.type().text());
+    if (layout_.has_host_home(variable.node().id())) {
+      std::copy_n(tensor.bytes(), tensor.num_bytes(), bytes);
+    } else {
+      device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());
+    }
+  });
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,213 @@
+#include "schedule/placement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "schedule/first_fit.h"
+#include "schedule/skyline.h"
+
+namespace sectionflow {
+namespace {
+
+// In looks at a block, each about a nanosecond. No further order is begun once this much has been done.
+constexpr std::int64_t kWorkLimit = 250'000'000;
+
+// Changed orders tried in a row without a lower peak before the search gives up.
+constexpr int kPatience = 2000;
+
+using Order = std::vector<int>;
+
+// SplitMix64 from a fixed seed: the same moves on every machine, which std::uniform_int_distribution does not promise.
+class FixedRandom {
+ public:
+  int below(int bound) {
+    state_ += 0x9e3779b97f4a7c15ull;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return static_cast<int>((z ^ (z >> 31)) % static_cast<std::uint64_t>(bound));
+  }
+
+ private:
+  std::uint64_t state_ = 0;
+};
+
+double width(const Block& block) {
+  return static_cast<double>(block.last - block.first + 1);
+}
+double size(const Block& block) {
+  return static_cast<double>(block.size);
+}
+
+// The largest key first, equal keys in the order of the blocks.
+template <class Key>
+Order ordered_by(const std::vector<Block>& blocks, Key key) {
+  std::vector<double> keys(blocks.size());
+  std::transform(blocks.begin(), blocks.end(), keys.begin(), key);
+  Order order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return keys[a] > keys[b]; });
+  return order;
+}
+
+// Long lives first leaves the wide stretches whole; large sizes first leaves the small blocks for the gaps. Which
+// exponent of the width balances best differs between schedules.
+std::vector<Order> skyline_orders(const std::vector<Block>& blocks) {
+  return {
+      ordered_by(blocks, [](const Block& block) { return width(block); }),
+      ordered_by(blocks, [](const Block& block) { return size(block) * width(block) * width(block) * width(block); }),
+      ordered_by(blocks, [](const Block& block) { return size(block) * width(block); }),
+      ordered_by(blocks, [](const Block& block) { return size(block) * width(block) * std::sqrt(width(block)); }),
+      ordered_by(blocks, [](const Block& block) { return size(block) * std::sqrt(width(block)); }),
+      ordered_by(blocks, [](const Block& block) { return size(block); }),
+  };
+}
+
+Order ordered_by_offset(const BlockOffsets& placement) {
+  Order order(placement.offsets.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return placement.offsets[a] < placement.offsets[b]; });
+  return order;
+}
+
+class Search {
+ public:
+  Search(const PlacementProblem& problem, std::int64_t lower_bound)
+      : problem_(problem), lower_bound_(lower_bound), skyline_(problem), first_fit_(problem) {}
+
+  BlockOffsets run();
+
+ private:
+  enum class Method { skyline, first_fit };
+
+  bool finished() const { return best_.peak <= lower_bound_ || work() > kWorkLimit; }
+  std::int64_t work() const { return skyline_.work() + first_fit_.work() + own_work_; }
+  std::optional<BlockOffsets> place(Method method, const Order& order, std::int64_t peak_limit);
+  void try_order(Method method, const Order& order);
+  void try_equal_sizes();
+  void try_skylines();
+  void try_around_fixed();
+  void improve();
+  Order changed(const Order& order);
+
+  const PlacementProblem& problem_;
+  const std::int64_t lower_bound_;
+  Skyline skyline_;
+  FirstFit first_fit_;
+  FixedRandom random_;
+  std::int64_t own_work_ = 0;
+
+  BlockOffsets best_ = {.offsets = {}, .peak = std::numeric_limits<std::int64_t>::max()};
+  Order best_order_;
+  Method best_method_ = Method::skyline;
+};
+
+BlockOffsets Search::run() {
+  try_equal_sizes();
+  if (problem_.fixed.empty()) {
+    try_skylines();
+  } else {
+    try_around_fixed();
+  }
+  improve();
+  return std::move(best_);
+}
+
+std::optional<BlockOffsets> Search::place(Method method, const Order& order, std::int64_t peak_limit) {
+  return method == Method::skyline ? skyline_.place(order, peak_limit) : first_fit_.place(order, peak_limit);
+}
+
+void Search::try_order(Method method, const Order& order) {
+  if (finished()) {
+    return;
+  }
+  if (auto placement = place(method, order, best_.peak - 1)) {
+    best_ = *std::move(placement);
+    best_order_ = order;
+    best_method_ = method;
+  }
+}
+
+// By begin, first fit is exact for equal sizes: each begin finds a place among those that the bound counts.
+void Search::try_equal_sizes() {
+  const auto& blocks = problem_.blocks;
+  if (std::all_of(blocks.begin(), blocks.end(), [&](const Block& block) { return block.size == blocks[0].size; })) {
+    try_order(Method::first_fit, ordered_by(blocks, [](const Block& block) { return -block.first; }));
+  }
+}
+
+void Search::try_skylines() {
+  for (const Order& order : skyline_orders(problem_.blocks)) {
+    try_order(Method::skyline, order);
+  }
+}
+
+// The skyline leaves the room below fixed blocks empty. First fit in the order of its offsets moves no block up, and
+// fills that room.
+void Search::try_around_fixed() {
+  for (const Order& order : skyline_orders(problem_.blocks)) {
+    if (!finished()) {
+      const auto above_fixed = skyline_.place(order, std::numeric_limits<std::int64_t>::max());
+      try_order(Method::first_fit, ordered_by_offset(*above_fixed));
+    }
+  }
+  const auto& blocks = problem_.blocks;
+  try_order(Method::first_fit, ordered_by(blocks, size));
+  try_order(Method::first_fit, ordered_by(blocks, width));
+  try_order(Method::first_fit, ordered_by(blocks, [](const Block& block) { return size(block) * width(block); }));
+}
+
+// Local search: small changes of the best order, kept when the peak does not grow.
+void Search::improve() {
+  for (int patience = kPatience; patience > 0 && !finished(); --patience) {
+    const Order order = changed(best_order_);
+    auto placement = place(best_method_, order, best_.peak);
+    if (!placement) {
+      continue;
+    }
+    if (placement->peak < best_.peak) {
+      patience = kPatience;
+    }
+    best_ = *std::move(placement);
+    best_order_ = order;
+  }
+}
+
+// One of the blocks that reach the peak comes earlier, and up to two pairs of others change places.
+Order Search::changed(const Order& order) {
+  const int num_blocks = static_cast<int>(order.size());
+  own_work_ += num_blocks;
+  std::vector<int> highest;
+  for (int i = 0; i < num_blocks; ++i) {
+    if (best_.offsets[order[i]] + problem_.blocks[order[i]].size == best_.peak) {
+      highest.push_back(i);
+    }
+  }
+  Order result = order;
+  if (!highest.empty()) {
+    const int from = highest[random_.below(static_cast<int>(highest.size()))];
+    const int to = random_.below(from + 1);
+    std::rotate(result.begin() + to, result.begin() + from, result.begin() + from + 1);
+  }
+  for (int swaps = random_.below(3); swaps > 0; --swaps) {
+    const int a = random_.below(num_blocks);
+    const int b = random_.below(num_blocks);
+    std::swap(result[a], result[b]);
+  }
+  return result;
+}
+
+}  // namespace
+
+BlockOffsets search_placement(const PlacementProblem& problem, std::int64_t lower_bound) {
+  return Search(problem, lower_bound).run();
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,152 @@
+// A session's team has the size its kernels were made for, whatever OpenMP was told before, or is refused.
+
+#include "device/parallel.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+#include <xmmintrin.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/error.h"
+#include "device/cpu_device.h"
+
+namespace sectionflow {
+namespace {
+
+constexpr unsigned kFlushModes = 0x8040;
+
+/// What the caller may see of OpenMP's settings, and the modes of its arithmetic.
+struct CallersSettings {
+  int threads = omp_get_max_threads(), dynamic = omp_get_dynamic(), levels = omp_get_max_active_levels();
+  unsigned modes = _mm_getcsr() & ~0x3FU;
+  friend bool operator==(const CallersSettings&, const CallersSettings&) = default;
+};
+
+int num_flushing_threads() {
+  std::atomic<int> count = 0;
+#pragma omp parallel
+  if ((_mm_getcsr() & kFlushModes) == kFlushModes) ++count;
+  return count;
+}
+
+/// More threads than a team has that OpenMP cuts to the machine's cores; within OpenMP's limit.
+int many_threads() {
+  return std::min(available_cores() + 1, omp_get_thread_limit());
+}
+
+/// On a thread of its own, whose settings are its own.
+template <class Body>
+void apart(const Body& body) {
+  std::thread(body).join();
+}
+
+TEST(ComputeTeam, HasEveryThreadWhereTeamsAreDynamic) {
+  apart([] {
+    omp_set_dynamic(1);
+    const CallersSettings before;
+    {
+      const ComputeTeam team(many_threads());
+      EXPECT_EQ(num_flushing_threads(), many_threads());
+    }
+    EXPECT_EQ(CallersSettings(), before);
+    EXPECT_NE(omp_get_dynamic(), 0);
+  });
+}
+
+TEST(ComputeTeam, HasEveryThreadWhereParallelRegionsWereSwitchedOff) {
+  apart([] {
+    const int levels = omp_get_max_active_levels();
+    omp_set_max_active_levels(0);
+    const CallersSettings before;
+    {
+      const ComputeTeam team(many_threads());
+      EXPECT_EQ(num_flushing_threads(), many_threads());
+    }
+    EXPECT_EQ(CallersSettings(), before);
+    omp_set_max_active_levels(levels);
+  });
+}
+
+TEST(ComputeTeam, HasTheSameSizeOnEveryThreadThatEnters) {
+  omp_set_num_threads(1);
+  const int wanted = std::min(3, omp_get_thread_limit());
+  for (int i = 0; i < 3; ++i) {
+    apart([&] {
+      const CallersSettings before;
+      {
+        const ComputeTeam team(wanted);
+        EXPECT_EQ(num_flushing_threads(), wanted);
+        EXPECT_EQ(omp_get_max_threads(), wanted);
+      }
+      EXPECT_EQ(CallersSettings(), before);
+    });
+  }
+}
+
+TEST(ComputeTeam, IsRefusedInsideOfAParallelRegionAndChangesNothing) {
+  if (omp_get_thread_limit() < 2) GTEST_SKIP() << "OpenMP gives one thread: no region is parallel";
+  for (const int levels : {1, 2}) {
+    apart([&] {
+      omp_set_dynamic(0);
+      omp_set_max_active_levels(levels);
+      std::string text;
+      bool changed = true;
+#pragma omp parallel num_threads(2)
+#pragma omp single
+      {
+        const CallersSettings before;
+        try {
+          const ComputeTeam team(2);
+        } catch (const DeviceError& error) {
+          text = error.what();
+        }
+        changed = !(CallersSettings() == before);
+      }
+      EXPECT_NE(text.find("computes on 2 threads, and the call comes from inside a parallel region"), std::string::npos)
+          << text;
+      EXPECT_NE(text.find("{.threads = 1}"), std::string::npos) << text;
+      EXPECT_FALSE(changed);
+    });
+  }
+}
+
+TEST(ComputeTeam, OfOneThreadIsHadInsideOfAParallelRegion) {
+  apart([] {
+    std::atomic<int> entered = 0;
+    int regions = 0;
+#pragma omp parallel num_threads(2)
+    {
+#pragma omp single
+      regions = omp_get_num_threads();
+      const ComputeTeam team(1);
+      if (omp_get_max_threads() == 1 && (_mm_getcsr() & kFlushModes) == kFlushModes) ++entered;
+    }
+    EXPECT_EQ(entered, regions);
+  });
+}
+
+TEST(ComputeTeam, BeyondTheLimitOfThreadsIsRefusedWithTheLimit) {
+  std::string text;
+  const int wanted = omp_get_thread_limit() < 1024 ? omp_get_thread_limit() + 1 : 2;
+#pragma omp teams num_teams(1) thread_limit(1)
+  {
+    try {
+      const ComputeTeam team(wanted);
+    } catch (const DeviceError& error) {
+      text = error.what();
+    }
+  }
+  EXPECT_NE(text.find("OpenMP's limit is 1"), std::string::npos) << text;
+}
+
+TEST(CpuDevice, HasNoMoreThreadsThanOpenMpGives) {
+  EXPECT_EQ(CpuDevice(2).threads(), std::min(2, omp_get_thread_limit()));
+  CpuDevice device(2);
+  const auto entered = device.enter();
+  EXPECT_EQ(num_flushing_threads(), device.threads());
+}
+
+}  // namespace
+}  // namespace sectionflow

@@ -1,0 +1,61 @@
+// What a page shows of an example stands in the example, which is compiled.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "tests/house/source_tree.h"
+
+namespace sectionflow::house {
+namespace {
+
+/// The section of a page from its heading to the next of the same rank.
+std::string section_of(const std::string& page, const std::string& heading) {
+  const auto begin = page.find("\n" + heading + "\n");
+  if (begin == std::string::npos) return "";
+  return page.substr(begin, page.find("\n## ", begin + 1) - begin);
+}
+
+/// The blocks of C++ in a text.
+Texts code_blocks(const std::string& text) {
+  static const std::string open = "```cpp\n", close = "```";
+  Texts blocks;
+  for (auto at = text.find(open); at != std::string::npos; at = text.find(open, at)) {
+    at += open.size();
+    const auto end = text.find(close, at);
+    blocks.push_back(text.substr(at, end - at));
+  }
+  return blocks;
+}
+
+/// Blocks of a section that no file below `folder` has, word for word.
+Texts blocks_without_source(const std::string& section, const std::string& folder, const Files& files) {
+  Texts complaints;
+  for (const std::string& block : code_blocks(section)) {
+    const bool is_there = std::any_of(files.begin(), files.end(), [&](const SourceFile& file) {
+      return file.path.starts_with(folder) && file.text.find(block) != std::string::npos;
+    });
+    if (!is_there) complaints.push_back(text_of("no file below ", folder, " has\n", block));
+  }
+  return complaints;
+}
+
+TEST(PageCode, BlocksThatNoFileHasAreFlagged) {
+  const std::string page = "# A\n## B\n```cpp\nint a;\n```\n```sh\nls\n```\n## C\n```cpp\nint c;\n```\n";
+  const Files files = {{"examples/a.cpp", "int a;\nint b;\n"}};
+  EXPECT_EQ(code_blocks(page), (Texts{"int a;\n", "int c;\n"}));
+  EXPECT_EQ(blocks_without_source(section_of(page, "## B"), "examples/", files), kNone);
+  EXPECT_EQ(blocks_without_source(section_of(page, "## B"), "bench/", files).size(), 1U);
+  EXPECT_EQ(blocks_without_source(section_of(page, "## C"), "examples/", files).size(), 1U);
+}
+
+TEST(PageCode, OperationsFromOutsideAreThoseOfTheExample) {
+  const std::string section = section_of(text_of_file("docs/adding_an_op.md"), "## From outside");
+  EXPECT_GE(code_blocks(section).size(), 5U);
+  EXPECT_EQ(blocks_without_source(section, "examples/06_own_operation/", code()), kNone);
+}
+
+}  // namespace
+}  // namespace sectionflow::house

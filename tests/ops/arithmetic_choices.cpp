@@ -1,0 +1,228 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "tests/support/broadcast_reference.h"
+#include "tests/support/kernel_runner.h"
+#include "tests/support/op_case.h"
+#include "tests/support/tolerance.h"
+
+namespace sectionflow {
+namespace {
+
+using namespace testing_support;
+
+template <class T>
+void expect_equal_gives(const std::vector<T>& a, const std::vector<T>& b, const std::vector<bool>& wanted) {
+  constexpr int kTimes = 41;  // vector body and scalar tail both see each pair
+  HostTensor left(dtype_of<T>, {kTimes, static_cast<std::int64_t>(a.size())}), right = left.clone();
+  HostTensor result(Dtype::boolean, left.shape());
+  for (std::size_t i = 0; i < a.size() * kTimes; ++i) {
+    left.values<T>()[i] = a[i % a.size()];
+    right.values<T>()[i] = b[i % a.size()];
+    result.values<bool>()[i] = wanted[i % a.size()];
+  }
+  Graph graph;
+  const Value y = equal(constant(graph, std::move(left)), constant(graph, std::move(right)));
+  EXPECT_TRUE(same_bits(run_kernels({y}, {})[0], result)) << dtype_name(dtype_of<T>);
+}
+
+TEST(Equal, ComparesEveryDtype) {
+  expect_equal_gives<double>({1, 1}, {1, 1 + 0x1p-52}, {true, false});
+  expect_equal_gives<std::int32_t>({1, -1, 5}, {1, 1, 5}, {true, false, true});
+  expect_equal_gives<std::int64_t>({std::int64_t{1} << 32, 7}, {0, 7}, {false, true});
+  expect_equal_gives<std::uint8_t>({255, 1}, {255, 0}, {true, false});
+  expect_equal_gives<bool>({true, false, true}, {true, false, false}, {true, true, false});
+}
+
+TEST(Equal, ComparesFloatsAsIeee) {
+  expect_equal_gives<float>({1, 0.0F, NAN, INFINITY, INFINITY}, {1, -0.0F, NAN, INFINITY, -INFINITY},
+                            {true, true, false, true, false});
+}
+
+TEST(Equal, TakesEmptyTensorsAndScalars) {
+  Graph graph;
+  const Value none = fill(graph, {0}, 1), one = fill(graph, {}, 1);
+  const auto results = run_kernels({equal(none, none), equal(one, one)}, {});
+  EXPECT_EQ(results[0].type(), (TensorType{Dtype::boolean, {0}}));
+  EXPECT_TRUE(results[1].item<bool>());
+}
+
+struct Comparison {
+  const char* name;
+  Value (*build)(Value, Value, Where);
+  bool (*apply)(double, double);
+};
+const Comparison kComparisons[] = {
+    {"equal", equal, [](double a, double b) { return a == b; }},
+    {"not_equal", not_equal, [](double a, double b) { return a != b; }},
+    {"less", less, [](double a, double b) { return a < b; }},
+    {"less_equal", less_equal, [](double a, double b) { return a <= b; }},
+    {"greater", greater, [](double a, double b) { return a > b; }},
+    {"greater_equal", greater_equal, [](double a, double b) { return a >= b; }},
+};
+
+class Comparisons : public testing::TestWithParam<OpCase> {};
+TEST_P(Comparisons, MatchTheReference) {
+  check(GetParam());
+}
+
+std::vector<OpCase> comparison_cases() {
+  const std::pair<Shape, Shape> shapes[] = {{{}, {}},           {{7, 5}, {7, 5}}, {{3, 11}, {}},       {{1}, {3, 11}},
+                                            {{6, 7}, {6, 1}},   {{6, 7}, {7}},    {{4, 1, 3}, {5, 1}}, {{0, 3}, {3}},
+                                            {{151, 333}, {333}}};
+  std::vector<OpCase> all;
+  for (const Comparison& op : kComparisons) {
+    for (Dtype dtype : {Dtype::f32, Dtype::i32, Dtype::u8, Dtype::boolean}) {
+      for (const auto& [a, b] : shapes) {
+        // Few different numbers, so that many are equal.
+        const auto in = [&](const Shape& shape) {
+          CaseInput drawn{.type = {dtype, shape}, .low = 0, .high = dtype == Dtype::boolean ? 1.0 : 4.0};
+          for (std::int64_t i = 0; i < shape.num_elements(); ++i) {
+            drawn.values.push_back(static_cast<double>((i * 7 + shape.rank()) % static_cast<int>(drawn.high + 1)));
+          }
+          drawn.differentiable = false;
+          return drawn;
+        };
+        all.push_back({.name = text_of(op.name, "_", dtype_name(dtype), "_", all.size()),
+                       .inputs = {in(a), in(b)},
+                       .build =
+                           [build = op.build](Graph&, const std::vector<Value>& in) {
+                             return std::vector{build(in[0], in[1], Where::here())};
+                           },
+                       .reference =
+                           [apply = op.apply, a = a, b = b](const std::vector<Doubles>& in) {
+                             const Shape out = broadcast_shapes(a, b, "test");
+                             Doubles y(static_cast<std::size_t>(out.num_elements()));
+                             for (std::size_t i = 0; i < y.size(); ++i) {
+                               const auto index = static_cast<std::int64_t>(i);
+                               y[i] = apply(in[0][source_index(index, out, a)], in[1][source_index(index, out, b)]);
+                             }
+                             return std::vector<Doubles>{y};
+                           },
+                       .gradient_outputs = {},
+                       .same_bits_for_any_threads = true});
+      }
+    }
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Cases, Comparisons, testing::ValuesIn(comparison_cases()), case_name);
+
+TEST(ComparisonOps, AreFalseForNanButNotEqual) {
+  Graph graph;
+  const Value nan = constant(graph, HostTensor::of<float>({2}, {NAN, NAN}));
+  const Value x = constant(graph, HostTensor::of<float>({2}, {1, NAN}));
+  for (const Comparison& op : kComparisons) {
+    const bool wanted = std::string(op.name) == "not_equal";
+    const auto results = run_kernels({op.build(nan, x, Where::here()), op.build(x, nan, Where::here())}, {});
+    for (const HostTensor& y : results) EXPECT_TRUE(same_bits(y, HostTensor::of<bool>({2}, {wanted, wanted})));
+  }
+}
+
+TEST(ComparisonOps, OfI64SeeEveryBit) {
+  Graph graph;
+  constexpr std::int64_t kBig = std::int64_t{1} << 53;
+  const Value a = constant(graph, HostTensor::of<std::int64_t>({2}, {kBig, -5}));
+  const Value b = constant(graph, HostTensor::of<std::int64_t>({2}, {kBig + 1, 3}));
+  const auto results = run_kernels({less(a, b), greater_equal(a, b), not_equal(a, b)}, {});
+  EXPECT_TRUE(same_bits(results[0], HostTensor::of<bool>({2}, {true, true})));
+  EXPECT_TRUE(same_bits(results[1], HostTensor::of<bool>({2}, {false, false})));
+  EXPECT_TRUE(same_bits(results[2], HostTensor::of<bool>({2}, {true, true})));
+}
+
+TEST(ComparisonOps, RefuseWhatDoesNotFit) {
+  Graph graph;
+  const auto in = [&](Shape shape, Dtype dtype = Dtype::f32) {
+    return placeholder(graph, "x", std::move(shape), dtype);
+  };
+  for (const Comparison& op : kComparisons) {
+    EXPECT_THROW(op.build(in({2}), in({2}, Dtype::i32), Where::here()), ArgumentError) << op.name;
+    EXPECT_THROW(op.build(in({2}), in({3}), Where::here()), ShapeError) << op.name;
+  }
+}
+
+TEST(Equal, GivesTheSameOnEveryThreadCount) {
+  HostTensor content(Dtype::i32, {50021});
+  for (int i = 0; std::int32_t & element : content.values<std::int32_t>()) element = i++ % 3;
+  Graph graph;
+  const Value y = equal(constant(graph, std::move(content)), fill(graph, {50021}, 1, Dtype::i32));
+  for (int threads : {1, 2, 3}) {
+    const HostTensor result = std::move(run_kernels({y}, {}, {.threads = threads})[0]);
+    for (std::size_t i = 0; bool is_equal : result.values<bool>()) ASSERT_EQ(is_equal, i++ % 3 == 1);
+  }
+}
+
+OpCase select_case(std::string name, const Shape& condition, const Shape& a, const Shape& b) {
+  const CaseInput chooser{.type = {Dtype::boolean, condition}, .low = 0, .high = 1};
+  return {.name = std::move(name),
+          .inputs = {chooser, input(a), input(b)},
+          .build = [](Graph&, const std::vector<Value>& in) { return std::vector{select(in[0], in[1], in[2])}; },
+          .reference =
+              [=](const std::vector<Doubles>& in) {
+                const Shape out = broadcast_shapes(condition, broadcast_shapes(a, b, "test"), "test");
+                Doubles y(static_cast<std::size_t>(out.num_elements()));
+                for (std::size_t i = 0; i < y.size(); ++i) {
+                  const auto index = static_cast<std::int64_t>(i);
+                  y[i] = in[0][source_index(index, out, condition)] != 0 ? in[1][source_index(index, out, a)]
+                                                                         : in[2][source_index(index, out, b)];
+                }
+                return std::vector<Doubles>{y};
+              },
+          .tolerance = {.relative = 0, .absolute = 0},
+          .same_bits_for_any_threads = true};
+}
+
+class Select : public testing::TestWithParam<OpCase> {};
+TEST_P(Select, MatchesTheReferenceWithItsGradient) {
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Select,
+    testing::Values(select_case("same", {7, 5}, {7, 5}, {7, 5}), select_case("scalars", {}, {}, {}),
+                    select_case("one_condition_a_row", {6, 1}, {6, 7}, {6, 7}),
+                    select_case("scalar_a", {3, 11}, {}, {3, 11}), select_case("scalar_b", {3, 11}, {3, 11}, {1}),
+                    select_case("both_scalar", {33}, {}, {}), select_case("scalar_condition", {1}, {9, 2}, {2}),
+                    select_case("mask_of_attention", {5, 5}, {2, 3, 5, 5}, {}),
+                    select_case("outer", {4, 1, 3}, {5, 1}, {2, 1, 1, 1}), select_case("none", {0, 3}, {3}, {0, 3}),
+                    select_case("large", {151, 333}, {151, 333}, {151, 333}),
+                    select_case("large_mask", {151, 1}, {151, 333}, {333})),
+    case_name);
+
+template <class T>
+void expect_chosen() {
+  Graph graph;
+  const Value condition = constant(graph, HostTensor::of<bool>({3}, {true, false, true}));
+  const Value a = constant(graph, HostTensor::of<T>({3}, {T{1}, T{0}, T{1}}));
+  const Value b = constant(graph, HostTensor::of<T>({}, {T{0}}));
+  for (InPlaceUse in_place : {InPlaceUse::none, InPlaceUse::first_pairs, InPlaceUse::last_pairs}) {
+    const auto results = run_kernels({select(condition, a, b), select(condition, b, a)}, {}, {.in_place = in_place});
+    EXPECT_TRUE(same_bits(results[0], HostTensor::of<T>({3}, {T{1}, T{0}, T{1}})));
+    EXPECT_TRUE(same_bits(results[1], HostTensor::of<T>({3}, {T{0}, T{0}, T{0}})));
+  }
+}
+
+TEST(SelectOp, TakesEveryDtype) {
+  expect_chosen<float>();
+  expect_chosen<double>();
+  expect_chosen<std::int32_t>();
+  expect_chosen<std::int64_t>();
+  expect_chosen<std::uint8_t>();
+  expect_chosen<bool>();
+}
+
+TEST(SelectOp, RefusesWhatDoesNotFit) {
+  Graph graph;
+  const Value yes = placeholder(graph, "yes", {2}, Dtype::boolean), x = placeholder(graph, "x", {2});
+  const Value wide = placeholder(graph, "wide", {3}), whole = placeholder(graph, "whole", {2}, Dtype::i32);
+  EXPECT_THROW(select(x, x, x), ArgumentError);
+  EXPECT_THROW(select(yes, x, whole), ArgumentError);
+  EXPECT_THROW(select(yes, x, wide), ShapeError);
+  EXPECT_THROW(select(yes, wide, wide), ShapeError);
+}
+
+}  // namespace
+
+}  // namespace sectionflow
