@@ -93,7 +93,8 @@ std::vector<Operation> apply_gradients(const Optimizer& optimizer, const std::ve
                                        Where where = Where::here());
 
 /// compute_gradients and apply_gradients in one, for training the whole graph: the operations are targets of
-/// Session::run. Cycles over sections run what GraphSectionManager::add_training_ops adds, and nothing of this.
+/// Session::run, with those of the collection kUpdateOperations where moving averages are to follow (docs/layers.md).
+/// Cycles over sections run what GraphSectionManager::add_training_ops adds, and nothing of this.
 std::vector<Operation> minimize(const Optimizer& optimizer, Value loss, std::vector<Value> variables = {},
                                 Where where = Where::here());
 

@@ -72,7 +72,7 @@ std::size_t parse_bytes(const std::string& text) {
     return checked(product);
   }
   const double bytes = std::floor(std::stod(number) * known->bytes);
-  if (!(bytes < 0x1p63)) refuse(text);
+  if (!(bytes < 0x1p63) || (bytes == 0 && std::stod(number) != 0)) refuse(text);
   return checked(static_cast<std::size_t>(bytes));
 }
 

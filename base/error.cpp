@@ -23,7 +23,7 @@ std::string whole_text(ErrorCode code, const char* type, const std::string& mess
   text += message;
   for (std::size_t wanted = 0; wanted <= kFirstFacts.size() + 1; ++wanted) {
     for (const Fact& fact : facts) {
-      if (rank(fact.name) != wanted) continue;
+      if (rank(fact.name) != wanted || fact.text.empty()) continue;
       // In one column behind the longest usual name, "earlier:".
       const std::size_t spaces = fact.name.size() < 8 ? 8 - fact.name.size() : 1;
       text += "\n  ";

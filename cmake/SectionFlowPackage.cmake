@@ -196,12 +196,13 @@ foreach(part IN ITEMS compare op_case)
           COMPONENT sectionflow_${part})
 endforeach()
 
-# Pages and programs to read. The examples have a project of their own for the package.
+# Pages and programs to read, beside each other as they are in the sources, so that links lead somewhere. The examples
+# have a project of their own for the package.
 set(sf_doc_folder ${CMAKE_INSTALL_DATAROOTDIR}/doc/sectionflow)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${sf_doc_folder} COMPONENT runtime)
-install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${sf_doc_folder}
-        COMPONENT documentation)
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CONTRIBUTING.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+        DESTINATION ${sf_doc_folder} COMPONENT documentation)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${sf_doc_folder}/docs COMPONENT documentation
         FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/sectionflow
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${sf_doc_folder}
         COMPONENT documentation PATTERN "03_mnist_sections.cpp" EXCLUDE)

@@ -4,10 +4,14 @@
 #include <iostream>
 #include <map>
 
+#include "examples/no_arguments.h"
 #include "sectionflow.h"
 
-int main() {
+int main(int argc, char** argv) {
   using namespace sectionflow;
+  if (const auto status = answer_arguments(
+          argc, argv, "Trains a siamese net in sections, and evaluates it by averages of its weights."))
+    return *status;
   start_logging("07_siamese");
   const TrainTest data = synthetic_mnist({.train_size = 2000});
   BatchLoader lefts(data.train, {.batch = 50, .seed = 1, .epochs = 3});
@@ -55,7 +59,10 @@ int main() {
     averages[weight] = average;
   }
   const auto encode_by_averages = [&](Value x) {
-    const auto scope = encoder.scope([&](Value weight) { return averages.at(weight); });
+    const auto scope = encoder.scope([&](Value weight) {
+      const auto average = averages.find(weight);
+      return average == averages.end() ? weight : average->second;
+    });
     return layers(x);
   };
   const Value apart = distance(encode_by_averages(left), encode_by_averages(right));

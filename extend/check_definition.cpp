@@ -44,7 +44,7 @@ void check_outside_name(const std::string& name) {
 }
 
 void check_definition(const OpDef& op) {
-  demand(bool{op.infer}, op, "has no shape rule", hint("set OpDef::infer; graph/elementwise.h has the usual ones"));
+  demand(bool{op.infer}, op, "has no shape rule", hint("set OpDef::infer; graph/shape_rules.h has the usual ones"));
   demand(op.inputs.least >= 0 && op.inputs.least <= op.inputs.most, op, "takes from ", op.inputs.least, " to ",
          op.inputs.most, " inputs");
   const bool has_options = op.options.type != nullptr && *op.options.type != typeid(void);

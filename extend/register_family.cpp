@@ -84,8 +84,16 @@ void check_registration_is_open() {
 
 void register_family(const OpFamily& family, Where where) {
   static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  static thread_local bool is_inside = false;
   call_at(where, [&] {
+    SF_CHECK_CODE(!is_inside, ArgumentError, ErrorCode::registration,
+                  "register_family is called by a function of another family",
+                  hint("register one family after the other"));
+    const std::lock_guard lock(mutex);
+    struct Inside {
+      Inside() { is_inside = true; }
+      ~Inside() { is_inside = false; }
+    } const inside;
     Staged checked = staged(family);
     check(checked);
     check_registration_is_open();

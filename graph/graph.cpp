@@ -95,6 +95,10 @@ const OpDef& known_op(std::string_view name) {
 
 }  // namespace
 
+void Node::throw_other_options() const {
+  sectionflow::throw_other_options(label());
+}
+
 std::string Node::label() const {
   return op_->name + " '" + name_ + "'";
 }
@@ -265,12 +269,6 @@ GraphScope Graph::enter_layer_dtype(Dtype dtype) {
   return scope;
 }
 
-GraphScope Graph::enter_shared(SharedEntry* entry) {
-  GraphScope scope([this, previous = shared_entry_] { shared_entry_ = previous; });
-  shared_entry_ = entry;
-  return scope;
-}
-
 GraphScope Graph::enter_place(Where where) {
   GraphScope scope([this, previous = place_] { place_ = previous; });
   if (!place_.known()) place_ = where;
@@ -281,7 +279,8 @@ GraphScope Graph::claim_sections(Where where) {
   SF_CHECK_CODE(!sections_claimed_, ArgumentError, ErrorCode::second_manager,
                 "a section manager has this graph already; a graph has one at a time, which trains all of its "
                 "update_operations",
-                Fact{"where", where.text()}, earlier("the manager made at ", sections_claimed_at_.text()),
+                Fact{"where", where.text()},
+                earlier(sections_claimed_at_.known() ? "the manager made at " : "", sections_claimed_at_.text()),
                 hint("use the first one, or build the model once more in a graph of its own"));
   GraphScope scope([this] { sections_claimed_ = false; });
   sections_claimed_ = true;

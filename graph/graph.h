@@ -17,10 +17,6 @@
 #include "graph/node.h"
 #include "graph/value.h"
 
-namespace sectionflow {
-class SharedEntry;  // inner: not exported
-}
-
 namespace SF_API sectionflow {
 
 // Names of the collections that SectionFlow itself fills; users may add to these and to their own.
@@ -60,6 +56,8 @@ class GraphScope {
   explicit GraphScope(std::function<void()> restore) : restore_(std::move(restore)) {}
   std::function<void()> restore_;
 };
+
+class SharedEntry;
 
 /// What is computed: nodes, their names, groups and collections. No devices, no addresses. Not copyable: values point
 /// into it. Every call that throws, for whatever reason, has left it as it was. Threads: build and compile from one
@@ -166,8 +164,8 @@ class Graph {
   /// That dtype; none where layers compute in that of their input.
   std::optional<Dtype> layer_dtype() const { return layer_dtype_; }
   /// Variables made from here on are those of `entry`, an open scope of SharedVariables; nullptr: of their own.
-  [[nodiscard]] GraphScope enter_shared(SharedEntry* entry);
-  SharedEntry* shared_entry() const { return shared_entry_; }
+  [[nodiscard]] GraphScope enter_shared(std::shared_ptr<SharedEntry> entry);
+  const std::shared_ptr<SharedEntry>& shared_entry() const { return shared_entry_; }
   /// The place in the user's source that nodes made from here on come from; within another place it changes nothing.
   [[nodiscard]] GraphScope enter_place(Where where);
 
@@ -259,7 +257,7 @@ class Graph {
   std::map<std::string, std::vector<CollectionEntry<Operation>>, std::less<>> operation_collections_;
   int num_collection_entries_ = 0;
   Node* training_flag_ = nullptr;
-  SharedEntry* shared_entry_ = nullptr;
+  std::shared_ptr<SharedEntry> shared_entry_;
   Where sections_claimed_at_{};
   bool sections_claimed_ = false;
   OneAtATime one_at_a_time_;

@@ -53,14 +53,18 @@ class Node {
   Value output(int index = 0) { return {*this, index}; }
 
   const std::any& any_options() const { return options_; }
+  /// The options of the op's own type. Throws: InternalError for another.
   template <class Options>
   const Options& options() const {
-    return std::any_cast<const Options&>(options_);
+    const auto* options = std::any_cast<Options>(&options_);
+    if (options == nullptr) throw_other_options();
+    return *options;
   }
   /// The address of a seeded node's random numbers; 0 for others.
   std::uint32_t random_ordinal() const { return random_ordinal_; }
 
  private:
+  [[noreturn]] void throw_other_options() const;
   friend class Graph;
   Node() = default;
 

@@ -47,15 +47,21 @@ using HostBooleans = std::span<const std::optional<bool>>;
 /// Whether two types may turn out to be one when feeds decide what is unknown: equal but for unknown dimensions.
 bool may_agree(const TensorType& a, const TensorType& b);
 
+/// Throws: InternalError of an operation that asks for options of another type than it has. `label` begins its text.
+[[noreturn]] void throw_other_options(const std::string& label);
+
 /// What a shape rule sees.
 struct ShapeRequest {
   const std::string& label;  ///< "conv2d 'block1/conv'": starts every error text
   std::span<const TensorType> inputs;
   const std::any& options;
 
+  /// The options of the op's own type. Throws: InternalError for another.
   template <class Options>
   const Options& get() const {
-    return std::any_cast<const Options&>(options);
+    const auto* found = std::any_cast<Options>(&options);
+    if (found == nullptr) throw_other_options(label);
+    return *found;
   }
 };
 
@@ -66,9 +72,12 @@ struct IdentityRequest {
   HostBooleans booleans;
   const std::any& options;
 
+  /// The options of the op's own type. Throws: InternalError for another.
   template <class Options>
   const Options& get() const {
-    return std::any_cast<const Options&>(options);
+    const auto* found = std::any_cast<Options>(&options);
+    if (found == nullptr) throw_other_options("is_identity");
+    return *found;
   }
 };
 

@@ -37,7 +37,16 @@ bool may_agree(const TensorType& a, const TensorType& b) {
 }
 
 std::vector<InputUse> OpDef::input_uses(std::size_t num_inputs, HostBooleans booleans) const {
-  return uses ? uses(num_inputs, booleans) : std::vector<InputUse>(num_inputs, InputUse::data);
+  if (!uses) return std::vector<InputUse>(num_inputs, InputUse::data);
+  auto of_inputs = uses(num_inputs, booleans);
+  SF_CHECK(of_inputs.size() == num_inputs, InternalError, "OpDef::uses of '", name, "' gives ", of_inputs.size(),
+           " uses; wanted one an input, ", num_inputs);
+  return of_inputs;
+}
+
+void throw_other_options(const std::string& label) {
+  throw InternalError(error_text_of(label, ": the operation's code asks for options of another type than its node has",
+                                    hint("the type is that of OpDef::options")));
 }
 
 void OpRegistry::add(OpDef definition) {

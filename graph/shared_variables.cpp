@@ -42,12 +42,32 @@ struct SharedState {
   }
 };
 
+namespace {
+
+// What takes back when the graph is rolled back; whoever is gone by then has nothing to take back.
+
+std::function<void()> undo_of(const std::shared_ptr<SharedState>& state, Value variable) {
+  return [state = std::weak_ptr(state), variable] {
+    const auto kept = state.lock();
+    if (!kept) return;
+    std::erase_if(kept->variables, [&](const SharedState::Named& named) { return named.variable == variable; });
+  };
+}
+
+std::function<void()> undo_of(const std::shared_ptr<std::set<std::string>>& asked, const std::string& path) {
+  return [asked = std::weak_ptr(asked), path] {
+    if (const auto kept = asked.lock()) kept->erase(path);
+  };
+}
+
+}  // namespace
+
 /// One open scope.
-class SharedEntry : public std::enable_shared_from_this<SharedEntry> {
+class SharedEntry {
  public:
   SharedEntry(std::shared_ptr<SharedState> state, std::string prefix, SharedVariables::Instead instead,
-              SharedEntry* outer)
-      : outer(outer),
+              std::shared_ptr<SharedEntry> outer)
+      : outer(std::move(outer)),
         state_(std::move(state)),
         prefix_(std::move(prefix)),
         instead_(std::move(instead)),
@@ -83,11 +103,7 @@ class SharedEntry : public std::enable_shared_from_this<SharedEntry> {
   void remember(Graph& graph, std::string_view name, Value variable) {
     if (!is_making()) return;
     std::string path = free_path(graph, name);
-    graph.on_roll_back([state = std::weak_ptr(state_), variable] {
-      const auto kept = state.lock();
-      if (!kept) return;
-      std::erase_if(kept->variables, [&](const SharedState::Named& named) { return named.variable == variable; });
-    });
+    graph.on_roll_back(undo_of(state_, variable));
     note(graph, path);
     state_->variables.push_back({std::move(path), variable});
   }
@@ -109,7 +125,15 @@ class SharedEntry : public std::enable_shared_from_this<SharedEntry> {
     return instead;
   }
 
-  SharedEntry* const outer;
+  /// The open scope around this one; nullptr: none.
+  SharedEntry* around() const {
+    SharedEntry* entry = outer.get();
+    while (entry != nullptr && entry->is_closed) entry = entry->outer.get();
+    return entry;
+  }
+
+  const std::shared_ptr<SharedEntry> outer;
+  bool is_closed = false;  // its scope has ended, though one within may not have
 
  private:
   /// Whether it is the first scope, and what it has made has not been taken out of the graph.
@@ -120,15 +144,13 @@ class SharedEntry : public std::enable_shared_from_this<SharedEntry> {
     const std::string full = name.starts_with('/') ? std::string(name) : graph.scope_prefix() + std::string(name);
     const std::string base = full.starts_with(prefix_) ? full.substr(prefix_.size()) : full;
     std::string path = base;
-    for (int number = 1; asked_.contains(path); ++number) path = text_of(base, "_", number);
+    for (int number = 1; asked_->contains(path); ++number) path = text_of(base, "_", number);
     return path;
   }
 
   void note(Graph& graph, const std::string& path) {
-    graph.on_roll_back([self = weak_from_this(), path] {
-      if (const auto entry = self.lock()) entry->asked_.erase(path);
-    });
-    asked_.insert(path);
+    graph.on_roll_back(undo_of(asked_, path));
+    asked_->insert(path);
   }
 
   static std::string text(const WantedVariable& wanted) {
@@ -169,35 +191,50 @@ class SharedEntry : public std::enable_shared_from_this<SharedEntry> {
   bool makes_;
   int number_;  // of the first scope, where it is one
   int exceptions_;
-  std::set<std::string> asked_{};
+  std::shared_ptr<std::set<std::string>> asked_ = std::make_shared<std::set<std::string>>();  // paths
 };
 
 // ---- For those that make variables.
 
 std::optional<Value> shared_variable(Graph& graph, std::string_view name, const WantedVariable& wanted) {
-  SharedEntry* const innermost = graph.shared_entry();
+  SharedEntry* const innermost = graph.shared_entry().get();
   SharedEntry* finder = innermost;
-  while (finder != nullptr && finder->makes()) finder = finder->outer;
+  while (finder != nullptr && finder->makes()) finder = finder->around();
   if (finder == nullptr) return std::nullopt;
   const Value variable = finder->find(graph, name, wanted);
-  for (SharedEntry* inner = innermost; inner != finder; inner = inner->outer) inner->remember(graph, name, variable);
-  for (SharedEntry* entry = innermost; entry != nullptr; entry = entry->outer) {
+  for (SharedEntry* inner = innermost; inner != finder; inner = inner->around()) inner->remember(graph, name, variable);
+  for (SharedEntry* entry = innermost; entry != nullptr; entry = entry->around()) {
     if (entry->maps(variable)) return entry->mapped(graph, variable);
   }
   return variable;
 }
 
 void remember_variable(Graph& graph, std::string_view name, Value variable) {
-  for (SharedEntry* entry = graph.shared_entry(); entry != nullptr; entry = entry->outer) {
+  for (SharedEntry* entry = graph.shared_entry().get(); entry != nullptr; entry = entry->around()) {
     entry->remember(graph, name, variable);
   }
 }
 
 bool replaces_variables(const Graph& graph) {
-  for (const SharedEntry* entry = graph.shared_entry(); entry != nullptr; entry = entry->outer) {
+  for (const SharedEntry* entry = graph.shared_entry().get(); entry != nullptr; entry = entry->around()) {
     if (entry->has_instead()) return true;
   }
   return false;
+}
+
+GraphScope Graph::enter_shared(std::shared_ptr<SharedEntry> entry) {
+  if (entry == nullptr) {
+    GraphScope scope([this, previous = shared_entry_] { shared_entry_ = previous; });
+    shared_entry_ = nullptr;
+    return scope;
+  }
+  // A scope that is kept in an optional may end before one within: what is entered then is the innermost that is open.
+  GraphScope scope([this, entry] {
+    entry->is_closed = true;
+    while (shared_entry_ != nullptr && shared_entry_->is_closed) shared_entry_ = shared_entry_->outer;
+  });
+  shared_entry_ = std::move(entry);
+  return scope;
 }
 
 // ---- For users.
@@ -233,7 +270,7 @@ SharedScope SharedVariables::scope(Instead instead, Where where) {
           if (kept && kept->num_first == number) kept->forget();
         });
       }
-      GraphScope entered = graph_->enter_shared(entry.get());
+      GraphScope entered = graph_->enter_shared(entry);
       return SharedScope(std::move(entry), std::move(names), std::move(entered));
     });
   });

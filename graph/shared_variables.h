@@ -8,13 +8,12 @@
 #include "base/export.h"
 #include "graph/graph.h"
 
-namespace sectionflow {
-struct SharedState;  // inner: not exported
-}
-
 namespace SF_API sectionflow {
 
-/// An open scope of SharedVariables; closes it when it ends. Move-only.
+class SharedEntry;
+struct SharedState;
+
+/// An open scope of SharedVariables; closes it when it ends, which is to be before what is around it ends. Move-only.
 class SharedScope {
  public:
   SharedScope(SharedScope&&) noexcept = default;
@@ -51,6 +50,10 @@ class SharedVariables {
  public:
   /// `name` is the name scope that is opened below the current one: `name`, then `name_1`, and so on.
   SharedVariables(Graph& graph, std::string name);
+  /// Copies share the variables.
+  SharedVariables(const SharedVariables&) = default;
+  SharedVariables& operator=(const SharedVariables&) = default;
+  ~SharedVariables() = default;
 
   /// Opens a scope, as in `{ const auto scope = encoder.scope(); x = dense(x, {.features = 8}); }`.
   /// Throws: ArgumentError (SF-E015) within a scope of its own.

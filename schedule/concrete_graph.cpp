@@ -91,7 +91,10 @@ bool ConcreteGraph::is_identity(NodeId id) const {
   if (!node.op().is_identity || is_variable(node.inputs()[0])) return false;
   std::vector<TensorType> inputs;
   for (const Value& input : node.inputs()) inputs.push_back(type(input));
-  return node.op().is_identity({inputs, types(id), booleans(id), node.any_options()});
+  if (!node.op().is_identity({inputs, types(id), booleans(id), node.any_options()})) return false;
+  SF_CHECK(inputs[0].bytes() == types(id)[0].bytes(), InternalError, node.label(), ": OpDef::is_identity says that ",
+           types(id)[0].text(), " is its input ", inputs[0].text(), "; wanted as many bytes");
+  return true;
 }
 
 std::vector<bool> ConcreteGraph::reached(const std::vector<Value>& values,

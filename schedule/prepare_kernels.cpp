@@ -32,6 +32,8 @@ void KernelCache::prepare(Schedule& schedule) {
     step.slot = slots_.at({step.node, step.replay});
     const std::size_t scratch = kernels_[static_cast<std::size_t>(step.slot)]->workspace_bytes();
     if (scratch == 0) continue;
+    SF_CHECK(scratch <= std::size_t{1} << 62, InternalError, graph_.graph().node(step.node).label(),
+             ": its kernel wants ", scratch, " bytes of workspace");
     step.workspace = {Operand::Kind::buffer, static_cast<int>(schedule.buffers.size())};
     const auto now = static_cast<StepIndex>(i);
     schedule.buffers.push_back({.value = {},

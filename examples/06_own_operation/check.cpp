@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "examples/no_arguments.h"
 #include "op_case/op_case.h"
 #include "swish.h"
 
@@ -28,7 +29,10 @@ OpCase swish_case(const std::string& name, Shape shape, float slope) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto status = sectionflow::answer_arguments(
+          argc, argv, "Checks an operation of its own as the library checks its own: values, gradients, bits."))
+    return *status;
   acme::register_swish();
   int num_failures = 0;
   for (const OpCase& in_f32 :

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "examples/no_arguments.h"
 #include "swish.h"
 
 namespace {
@@ -41,7 +42,10 @@ std::vector<float> losses(bool in_sections) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto status = sectionflow::answer_arguments(
+          argc, argv, "Trains a network with an operation of its own, whole and in sections."))
+    return *status;
   acme::register_swish();
   const std::vector<float> whole = losses(false), cut = losses(true);
   std::cout << "loss " << whole.front() << " at first, " << whole.back()

@@ -59,7 +59,7 @@ TEST(Bytes, EveryAcceptedSpellingIsRead) {
 
 TEST(Bytes, AnythingElseIsRefusedSayingWhatIsAccepted) {
   for (const char* text : {"", "MiB", "12MB", "12 M", "-1", "1e3", "1.2.3", ".", "0x10", "12MiB!", "nan",
-                           "99999999999999999999", "16777216TiB", "9999999999.5TiB"}) {
+                           "99999999999999999999", "16777216TiB", "9999999999.5TiB", "0.0001B"}) {
     SCOPED_TRACE(text);
     const std::string error = error_text<ArgumentError>([&] { parse_bytes(text); });
     EXPECT_NE(error.find("512MiB"), std::string::npos) << error;

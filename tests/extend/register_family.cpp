@@ -105,6 +105,18 @@ TEST(RegisterFamily, AnOpWithoutAKernelIsRefused) {
   EXPECT_THAT(refusal_of(family), HasSubstr("defines no op"));
 }
 
+TEST(RegisterFamily, IsRefusedWithinAFunctionOfAnotherFamily) {
+  OpFamily family = family_of("acme.outer");
+  const auto define = family.define;
+  family.define = [define](OpRegistry& registry) {
+    define(registry);
+    register_family(family_of("acme.inner"));
+  };
+  EXPECT_THAT(refusal_of(family), AllOf(HasSubstr("SF-E013"), HasSubstr("called by a function of another family")));
+  EXPECT_FALSE(op_registry().all().contains("acme.inner"));
+  EXPECT_THAT(refusal_of(family), HasSubstr("called by a function of another family")) << "it is not inside any more";
+}
+
 TEST(RegisterFamily, RulesAndKernelsOfOtherOpsAreRefused) {
   for (const std::string other : {"relu", "acme.twice", "acme.nobody"}) {
     OpFamily family = family_of("acme.new");

@@ -80,7 +80,7 @@ case "$what" in
     grep -q ' T sectionflow::compare_strategies(' "$work/compare-symbols" || fail "comparing is not exported"
     if grep -E 'Contender|Svg::|\(anonymous' "$work/compare-symbols"; then fail "these are inner and exported"; fi
     nm -DC --defined-only "$(dirname "$(library so)")/libsectionflow_op_case.so" >"$work/op-case-symbols"
-    grep -q ' T sectionflow::op_cases::failures_of(' "$work/op-case-symbols" || fail "checking operations is not exported"
+    grep -q ' T sectionflow::op_cases::failures_of[[(]' "$work/op-case-symbols" || fail "checking operations is not exported"
     if grep -E 'run_kernels|NodeCall|CaseDevice|\(anonymous' "$work/op-case-symbols"; then fail "these are inner and exported"; fi
     cuda=$(dirname "$(library so)")/libsectionflow_cuda.so
     if [ -e "$cuda" ]; then
@@ -140,7 +140,7 @@ case "$what" in
   examples)
     # What is installed to be read can be built where it lies; one of them adds an operation of its own and checks it.
     folder=$work/examples-$(basename "$compiler")-$kind
-    quietly cmake -S "$prefix/share/sectionflow/examples" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+    quietly cmake -S "$prefix/share/doc/sectionflow/examples" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
       -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" -DBUILD_SHARED_LIBS="$([ "$kind" = shared ] && echo ON || echo OFF)"
     programs=(01_linear_regression 06_own_operation 06_own_operation_check)
     quietly cmake --build "$folder" --target "${programs[@]}"
@@ -150,6 +150,12 @@ case "$what" in
         { cat "$folder/$program.log" >&2; fail "$program has failed"; }
     done
     [ -e "$prefix/share/doc/sectionflow/docs/adding_an_op.md" ] || fail "the pages are not installed"
+    # Links between what is installed lead somewhere.
+    for page in "$prefix"/share/doc/sectionflow/*.md "$prefix"/share/doc/sectionflow/docs/*.md; do
+      for link in $(awk '/^```/ { code = !code } !code' "$page" | grep -oE '\]\([^)#: ]+[)#]' | sed -E 's/^\]\(|[)#]$//g'); do
+        [ -e "$(dirname "$page")/$link" ] || fail "$page links to $link, which is not installed"
+      done
+    done
     [ -e "$prefix/share/doc/sectionflow/LICENSE" ] || fail "the licence is not installed"
     ;;
   subproject)
