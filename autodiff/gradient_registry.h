@@ -39,6 +39,7 @@ struct GradientEntry {
   GradientRule rule{};  ///< none: the derivative is zero
   GradientTraits traits{};
   bool is_refused = false;  ///< the rule refuses whatever it is asked
+  bool is_outside = false;  ///< the rule is not the library's: it came by register_family
 
   bool is_zero() const { return rule == nullptr; }
 };
@@ -58,8 +59,11 @@ class GradientRegistry {
     return found == entries_.end() ? nullptr : &found->second;
   }
   const std::map<std::string, GradientEntry>& all() const { return entries_; }
-  /// Moves all entries of `other` here, which has none of these names.
-  void take(GradientRegistry& other) noexcept { entries_.merge(other.entries_); }
+  /// Moves all entries of `family`, which are from outside, here, where there are none of these names.
+  void take(GradientRegistry& family) noexcept {
+    for (auto& named : family.entries_) named.second.is_outside = true;
+    entries_.merge(family.entries_);
+  }
 
  private:
   std::map<std::string, GradientEntry> entries_;

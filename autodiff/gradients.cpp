@@ -127,19 +127,43 @@ std::vector<Value> input_gradients(const Differentiation& d, const GradientReque
   }
 }
 
+/// Refuses what the rule of the node has given; one from outside is the user's to mend.
+[[noreturn]] void refuse_gradients(const Differentiation& d, const Node& node, const std::string& what) {
+  const std::string text = text_of(node.label(), ": its gradient rule gave ", what);
+  if (!d.registry.find(node.op().name)->is_outside) throw InternalError(text);
+  ArgumentError error(error_text_of(
+      text, hint("mend the rule that was registered for '", node.op().name, "': it gives one value for each input, ",
+                 "like that input, and an empty one where GradientRequest::wanted is false")));
+  error.add_fact("where", node.place());
+  error.add_fact("path", path_text(d.sources, node, d.loss));
+  throw error;
+}
+
 /// A rule that leaves out what was asked for, or gives another type, would make gradients wrong without a word.
-void check_promises(const GradientRequest& request, const GradientTraits& traits, const std::vector<Value>& gradients) {
+void check_promises(const Differentiation& d, const GradientRequest& request, const GradientTraits& traits,
+                    const std::vector<Value>& gradients) {
   const Node& node = request.node;
-  for (std::size_t i = 0; i < request.wanted.size(); ++i) {
+  const std::size_t count = request.wanted.size();
+  if (gradients.size() > count) {
+    refuse_gradients(d, node, text_of(gradients.size(), " gradients for ", count, count == 1 ? " input" : " inputs"));
+  }
+  for (std::size_t i = 0; i < count; ++i) {
     if (!request.wanted[i]) continue;
     const bool given = i < gradients.size() && gradients[i].valid();
     const bool may_miss = std::find(traits.perhaps_none.begin(), traits.perhaps_none.end(), static_cast<int>(i)) !=
                           traits.perhaps_none.end();
-    SF_CHECK(given || may_miss, InternalError, node.label(), ": its gradient rule gave none for input ", i, ", '",
-             node.inputs()[i].name(), "'");
-    SF_CHECK(!given || may_agree(gradients[i].type(), node.inputs()[i].type()), InternalError, node.label(),
-             ": its gradient rule gave ", gradients[i].type().text(), " for input ", i, ", '", node.inputs()[i].name(),
-             "', which is ", node.inputs()[i].type().text());
+    const Value& input = node.inputs()[i];
+    if (!given && !may_miss) refuse_gradients(d, node, text_of("none for input ", i, ", '", input.name(), "'"));
+    if (!given) continue;
+    const Value& gradient = gradients[i];
+    if (&gradient.graph() != &node.graph()) {
+      refuse_gradients(d, node, text_of("'", gradient.name(), "' of another graph for input ", i));
+    }
+    if (!may_agree(gradient.type(), input.type())) {
+      refuse_gradients(
+          d, node,
+          text_of(gradient.type().text(), " for input ", i, ", '", input.name(), "', which is ", input.type().text()));
+    }
   }
 }
 
@@ -155,7 +179,7 @@ void differentiate(const Differentiation& d, Node& node, GradientSums& sums) {
   request.wanted = wanted_inputs(d, node);
   const auto group = node.graph().enter_group(node.group());
   const std::vector<Value> given = input_gradients(d, request);
-  check_promises(request, d.registry.find(node.op().name)->traits, given);
+  check_promises(d, request, d.registry.find(node.op().name)->traits, given);
   std::vector<Contribution> contributions;
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (request.wanted[i] && given[i].valid()) contributions.push_back({node.inputs()[i], given[i]});

@@ -15,13 +15,7 @@ namespace {
 
 constexpr mode_t kPermissions = 0777;
 
-/// A call repeated while signals interrupt it.
-template <class Call>
-auto uninterrupted(const Call& call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
+}  // namespace
 
 const char* advice_for(int error_number) {
   switch (error_number) {
@@ -45,8 +39,6 @@ const char* advice_for(int error_number) {
       return "check the name, the folder, its permissions and the free space";
   }
 }
-
-}  // namespace
 
 void AtomicFile::Folder::reset(int descriptor) {
   if (descriptor_ >= 0) close(descriptor_);

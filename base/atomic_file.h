@@ -4,12 +4,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <string>
 
 namespace sectionflow {
+
+/// A call of the operating system, repeated while signals interrupt it.
+template <class Call>
+auto uninterrupted(const Call& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+/// What to do where a call for a file to be written fails so.
+const char* advice_for(int error_number);
 
 /// The calls of the operating system that can fail while a file is written. Tests put others in their places. Each
 /// returns and sets errno as the real one does.

@@ -49,10 +49,11 @@ std::size_t parse_bytes(const std::string& text) {
   const std::string number = text.substr(0, digits);
   if (number.empty() || number.size() > 20 || std::count(number.begin(), number.end(), '.') > 1 || number == ".")
     refuse(text);
-  std::string unit;
-  for (char c : text.substr(digits)) {
-    if (c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+  // Spaces stand between the number and its unit, and behind both.
+  std::string unit = text.substr(digits);
+  unit.erase(0, unit.find_first_not_of(' '));
+  unit.erase(unit.find_last_not_of(' ') + 1);
+  for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const bool is_bare = unit.empty();
   if (is_bare) unit.push_back('b');
   const auto* known = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& u) { return u.name == unit; });

@@ -3,6 +3,18 @@
 #include "base/error.h"
 
 namespace sectionflow {
+namespace {
+
+[[noreturn]] void refuse(Dtype dtype) {
+  throw ArgumentError(text_of("the dtype ", static_cast<int>(dtype),
+                              " is none; wanted f32, f64, i32, i64, u8, boolean or bf16 of Dtype"));
+}
+
+}  // namespace
+
+bool is_dtype(Dtype dtype) {
+  return dtype <= Dtype::bf16;
+}
 
 std::size_t dtype_bytes(Dtype dtype) {
   switch (dtype) {
@@ -18,7 +30,7 @@ std::size_t dtype_bytes(Dtype dtype) {
     case Dtype::boolean:
       return 1;
   }
-  throw InternalError("dtype_bytes: unknown dtype");
+  refuse(dtype);
 }
 
 std::string_view dtype_name(Dtype dtype) {
@@ -38,7 +50,7 @@ std::string_view dtype_name(Dtype dtype) {
     case Dtype::bf16:
       return "bf16";
   }
-  throw InternalError("dtype_name: unknown dtype");
+  refuse(dtype);
 }
 
 bool is_floating(Dtype dtype) {

@@ -13,6 +13,9 @@ namespace SF_API sectionflow {
 /// Element types of tensors. `boolean` is one byte, 0 or 1; `bf16` is BFloat16.
 enum class Dtype : std::uint8_t { f32, f64, i32, i64, u8, boolean, bf16 };
 
+/// Whether it is one of these: a number that was cast to a Dtype may be none.
+bool is_dtype(Dtype dtype);
+
 /// Bytes of one element.
 std::size_t dtype_bytes(Dtype dtype);
 

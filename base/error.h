@@ -53,8 +53,8 @@ Fact earlier(const Parts&... parts) {
 
 /// What an error says: one sentence, and facts.
 struct ErrorText {
-  ErrorText(std::string message) : message(std::move(message)) {}  // NOLINT: meant to convert
-  ErrorText(const char* message) : message(message) {}             // NOLINT
+  ErrorText(std::string sentence) : message(std::move(sentence)) {}  // NOLINT: meant to convert
+  ErrorText(const char* sentence) : message(sentence) {}             // NOLINT
   std::string message;
   std::vector<Fact> facts{};
 };
@@ -132,10 +132,8 @@ class ArgumentError : public Error {
 /// A plan that does not fit its memory budget. Nothing has run when it is thrown.
 class BudgetError : public Error {
  public:
-  BudgetError(ErrorText text, std::size_t budget_bytes, std::size_t minimum_bytes)
-      : Error(std::move(text), ErrorCode::budget, "BudgetError"),
-        budget_bytes(budget_bytes),
-        minimum_bytes(minimum_bytes) {}
+  BudgetError(ErrorText text, std::size_t budget, std::size_t minimum)
+      : Error(std::move(text), ErrorCode::budget, "BudgetError"), budget_bytes(budget), minimum_bytes(minimum) {}
   std::size_t budget_bytes;   ///< what was given
   std::size_t minimum_bytes;  ///< the smallest under which the same call runs; a text of "at least": or more
 };

@@ -38,6 +38,14 @@ void fill_random_words(const RandomAddress& address, std::uint64_t first_block, 
   }
 }
 
+std::uint64_t seed_of_micro_batch(std::uint64_t seed, std::uint64_t micro_batch) {
+  if (micro_batch == 0) return seed;
+  // A node that no graph has, in a block that no tensor reaches.
+  constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
+  const auto words = random_words({seed, kNoNode, kNoNode}, ~micro_batch);
+  return std::uint64_t{words[0]} << 32 | words[1];
+}
+
 std::array<float, 2> normals_from_words(std::uint32_t word_a, std::uint32_t word_b) {
   const box_muller::Two normals = box_muller::normals(word_a, word_b);
   return {normals.first, normals.second};

@@ -29,6 +29,10 @@ std::array<std::uint32_t, 4> random_words(const RandomAddress& address, std::uin
 void fill_random_words(const RandomAddress& address, std::uint64_t first_block, std::int64_t num_blocks,
                        std::uint32_t* words);
 
+/// The seed of a session's random numbers in micro-batch `micro_batch` of an update: of the first its own, so that an
+/// update of one micro-batch draws what it always drew; of others a word of the session's.
+std::uint64_t seed_of_micro_batch(std::uint64_t seed, std::uint64_t micro_batch);
+
 /// Uniform in [0, 1) with 24 random bits.
 SF_HOST_DEVICE inline float uniform_from_word(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24F;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/whole_file.h"
 #include "examples/models/command_line.h"
 #include "examples/models/device_named.h"
 
@@ -17,6 +18,27 @@ int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>
   } catch (const Error& error) {
     std::cerr << error.what() << "\n";
     return 2;
+  }
+}
+
+void add_json_argument(CLI::App& app, std::string& json) {
+  app.add_option("--json", json, "write the results to this file too, or, instead of the text, to standard output: -");
+}
+
+bool is_standard_output(const std::string& json) {
+  return json == "-";
+}
+
+void check_json(const std::string& json) {
+  if (!json.empty() && !is_standard_output(json)) check_writable(json, "--json");
+}
+
+void write_json(const std::string& json, const std::string& text) {
+  const std::string lines = text.ends_with('\n') ? text : text + "\n";
+  if (is_standard_output(json)) {
+    std::cout << lines << std::flush;
+  } else if (!json.empty()) {
+    write_whole_file(json, lines, "--json");
   }
 }
 

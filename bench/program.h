@@ -19,6 +19,13 @@ void add_device_arguments(CLI::App& app, DeviceArguments& arguments);
 /// Throws: ArgumentError for a name that is none, and where options of a GPU are asked of the CPU.
 DeviceSpec device_of(const DeviceArguments& arguments);
 
+/// --json: a file that gets the results too, or "-" for standard output, which then gets nothing else.
+void add_json_argument(CLI::App& app, std::string& json);
+bool is_standard_output(const std::string& json);
+/// Nothing where --json is absent. Throws: DataError where the file cannot be written.
+void check_json(const std::string& json);
+void write_json(const std::string& json, const std::string& text);
+
 /// Reads the command line and runs. What the command line has wrong, and an error of ours, go to the error stream, with
 /// exit status 2.
 int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run);

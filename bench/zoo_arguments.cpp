@@ -1,5 +1,8 @@
 #include "bench/zoo_arguments.h"
 
+#include <cmath>
+#include <cstdlib>
+
 #include "base/error.h"
 
 namespace sectionflow {
@@ -24,7 +27,11 @@ void add_zoo_arguments(CLI::App& app, ZooArguments& arguments) {
   ZooOptions& options = arguments.options;
   app.add_option("--model", arguments.model, "the model: " + names)->capture_default_str();
   app.add_option("--optimizer", arguments.optimizer, "sgd, momentum or adam")->capture_default_str();
-  app.add_option("--learning-rate", arguments.learning_rate, "the optimizer's usual one if absent");
+  app.add_option("--learning-rate", arguments.learning_rate, "the optimizer's usual one if absent")
+      ->check([](const std::string& text) {
+        const double rate = std::strtod(text.c_str(), nullptr);
+        return rate > 0 && std::isfinite(rate) ? std::string() : "'" + text + "' is no rate; wanted a number above 0";
+      });
   app.add_option("--image", options.image, "height and width of images; the model's own if absent");
   app.add_option("--classes", options.classes, "classes");
   app.add_option("--width", options.width, "channels of the first stage, or features of a token");

@@ -3,6 +3,7 @@
 option(SECTIONFLOW_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(SECTIONFLOW_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(SECTIONFLOW_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(SECTIONFLOW_BUILD_TOOLS "Build sectionflow, the program" ${PROJECT_IS_TOP_LEVEL})
 option(SECTIONFLOW_INSTALL "Have an install step" ${PROJECT_IS_TOP_LEVEL})
 option(SECTIONFLOW_WERROR "Treat warnings as errors" OFF)
 set(SECTIONFLOW_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
@@ -21,6 +22,8 @@ add_library(sf_flags INTERFACE)
 # Contraction and fast-math would let the vector body and the scalar tail of one loop round differently, so that
 # the bits of an element would depend on where the loop was cut.
 target_compile_options(sf_flags INTERFACE -Wall -Wextra -ffp-contract=off)
+# Names of files in texts are those of the source tree: nothing of the machine that built a library stays in it.
+target_compile_options(sf_flags INTERFACE "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
 # From 13 on g++ takes a view that a function returns for the owner of what it shows: `for (const Value& y : {relu(x), exp(x)})`.
 target_compile_options(sf_flags INTERFACE
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference>)

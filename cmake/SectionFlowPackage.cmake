@@ -1,8 +1,8 @@
-# libsectionflow, libsectionflow_compare and libsectionflow_op_case for other people's builds, static and shared, and what
-# `cmake --install` puts beside them: the headers that sectionflow.h, sectionflow_ops.h, compare/compare.h and
-# op_case/op_case.h reach, a CMake package, files of pkg-config, pages and examples. The libraries are made of the objects
-# of the folders. What belongs to comparing alone is install component sectionflow_compare, to op cases alone
-# sectionflow_op_case.
+# libsectionflow, libsectionflow_compare, libsectionflow_op_case and libsectionflow_sources for other people's builds,
+# static and shared, and what `cmake --install` puts beside them: the headers that sectionflow.h, sectionflow_ops.h,
+# compare/compare.h, op_case/op_case.h and sources/sources.h reach, a CMake package, files of pkg-config, pages and
+# examples. The libraries are made of the objects of the folders. What belongs to comparing alone is install component
+# sectionflow_compare, to op cases alone sectionflow_op_case, to sources with other people's libraries sectionflow_sources.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -52,6 +52,9 @@ function(sf_add_library name kind)
       target_link_options(${target} PRIVATE LINKER:-z,defs)
     endif()
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${exports} INSTALL_RPATH "$ORIGIN")
+    if(SECTIONFLOW_HAS_CUDA)
+      set_target_properties(${target} PROPERTIES BUILD_RPATH ${PROJECT_BINARY_DIR}/kernels/cuda)
+    endif()
   endif()
   if(NOT SECTIONFLOW_INSTALL)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
@@ -80,7 +83,7 @@ endif()
 if(SECTIONFLOW_STATIC)
   sf_add_library(sectionflow static FOLDERS ${SECTIONFLOW_FOLDERS})
   target_link_libraries(sectionflow_static INTERFACE $<LINK_ONLY:OneDNN::OneDNN> $<LINK_ONLY:glog::glog>
-                        $<LINK_ONLY:ZLIB::ZLIB> $<LINK_ONLY:Threads::Threads> ${sf_openmp})
+                        $<LINK_ONLY:ZLIB::ZLIB> $<LINK_ONLY:protobuf::libprotobuf-lite> $<LINK_ONLY:Threads::Threads> ${sf_openmp})
   if(sf_uring)
     target_link_libraries(sectionflow_static INTERFACE $<LINK_ONLY:${sf_uring}>)
   endif()
@@ -88,24 +91,54 @@ endif()
 if(SECTIONFLOW_SHARED)
   sf_add_library(sectionflow shared FOLDERS ${SECTIONFLOW_FOLDERS})
   target_link_libraries(sectionflow_shared PRIVATE OpenMP::OpenMP_CXX sf_flags $<BUILD_INTERFACE:OneDNN::OneDNN>
-                        $<BUILD_INTERFACE:glog::glog> $<BUILD_INTERFACE:${sf_uring}> ZLIB::ZLIB Threads::Threads)
+                        $<BUILD_INTERFACE:glog::glog> $<BUILD_INTERFACE:${sf_uring}> $<BUILD_INTERFACE:protobuf::libprotobuf-lite> ZLIB::ZLIB
+                        Threads::Threads)
 endif()
 foreach(kind IN ITEMS static shared)
   if(TARGET sectionflow_${kind})
     sf_add_library(sectionflow_compare ${kind} FOLDERS compare NEEDS sectionflow)
     sf_add_library(sectionflow_op_case ${kind} FOLDERS op_case NEEDS sectionflow)
+    sf_add_library(sectionflow_sources ${kind} FOLDERS sources NEEDS sectionflow)
   endif()
 endforeach()
+
+# What sources/ reads by other people's libraries, of which each may be absent (sources/CMakeLists.txt).
+set(sf_pc_lmdb -llmdb)
+set(sf_pc_hdf5c -lhdf5_serial)
+set(sf_pc_libzip -lzip)
+set(sf_pc_jpeg -ljpeg)
+set(sf_pc_png -lpng)
+set(sf_sources_private -lprotobuf-lite)
+foreach(package IN LISTS SF_SOURCES_PACKAGES)
+  string(TOLOWER ${package} name)
+  list(APPEND sf_sources_private ${sf_pc_${name}})
+  if(SECTIONFLOW_STATIC)
+    target_link_libraries(sectionflow_sources_static INTERFACE $<LINK_ONLY:${package}::${package}>)
+  endif()
+  if(SECTIONFLOW_SHARED)
+    target_link_libraries(sectionflow_sources_shared PRIVATE $<BUILD_INTERFACE:${package}::${package}>)
+  endif()
+endforeach()
+if(SECTIONFLOW_STATIC)
+  target_link_libraries(sectionflow_sources_static INTERFACE $<LINK_ONLY:protobuf::libprotobuf-lite>)
+endif()
+if(SECTIONFLOW_SHARED)
+  target_link_libraries(sectionflow_sources_shared PRIVATE $<BUILD_INTERFACE:protobuf::libprotobuf-lite>)
+endif()
+list(JOIN sf_sources_private " " SF_PC_SOURCES_PRIVATE)
+list(JOIN SF_SOURCES_PACKAGES " " SF_SOURCES_PACKAGES_TEXT)
 
 # What a parent project links: the shared library if it builds shared ones, otherwise the folders as they are.
 if(BUILD_SHARED_LIBS AND SECTIONFLOW_SHARED)
   add_library(sectionflow::sectionflow ALIAS sectionflow_shared)
   add_library(sectionflow::compare ALIAS sectionflow_compare_shared)
   add_library(sectionflow::op_case ALIAS sectionflow_op_case_shared)
+  add_library(sectionflow::sources ALIAS sectionflow_sources_shared)
 else()
   add_library(sectionflow::sectionflow ALIAS sectionflow)
   add_library(sectionflow::compare ALIAS sectionflow_compare)
   add_library(sectionflow::op_case ALIAS sectionflow_op_case)
+  add_library(sectionflow::sources ALIAS sectionflow_sources)
 endif()
 
 # sf_public_headers(<variable> <header>...): they and every header of ours that they include, directly or not.
@@ -132,8 +165,10 @@ endfunction()
 sf_public_headers(SECTIONFLOW_PUBLIC_HEADERS sectionflow.h sectionflow_ops.h)
 sf_public_headers(SECTIONFLOW_COMPARE_HEADERS compare/compare.h)
 sf_public_headers(SECTIONFLOW_OP_CASE_HEADERS op_case/op_case.h)
+sf_public_headers(SECTIONFLOW_SOURCES_HEADERS sources/sources.h)
 list(REMOVE_ITEM SECTIONFLOW_COMPARE_HEADERS ${SECTIONFLOW_PUBLIC_HEADERS})
 list(REMOVE_ITEM SECTIONFLOW_OP_CASE_HEADERS ${SECTIONFLOW_PUBLIC_HEADERS})
+list(REMOVE_ITEM SECTIONFLOW_SOURCES_HEADERS ${SECTIONFLOW_PUBLIC_HEADERS})
 
 if(NOT SECTIONFLOW_INSTALL)
   return()
@@ -150,6 +185,7 @@ endfunction()
 sf_install_headers(development ${SECTIONFLOW_PUBLIC_HEADERS})
 sf_install_headers(sectionflow_compare ${SECTIONFLOW_COMPARE_HEADERS})
 sf_install_headers(sectionflow_op_case ${SECTIONFLOW_OP_CASE_HEADERS})
+sf_install_headers(sectionflow_sources ${SECTIONFLOW_SOURCES_HEADERS})
 
 # The static library is linked to the oneDNN that it was compiled for, or a later one of that major version.
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" SF_ONEDNN_VERSION "${OneDNN_VERSION}")
@@ -160,11 +196,14 @@ write_basic_package_version_file(${sf_generated}/sectionflowConfigVersion.cmake 
 install(FILES ${sf_generated}/sectionflowConfig.cmake ${sf_generated}/sectionflowConfigVersion.cmake
               ${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake ${PROJECT_SOURCE_DIR}/cmake/FindLibUring.cmake
         DESTINATION ${sf_package_folder} COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/FindLMDB.cmake ${PROJECT_SOURCE_DIR}/cmake/FindHDF5C.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindLibZip.cmake
+        DESTINATION ${sf_package_folder} COMPONENT sectionflow_sources)
 
 # The prefix is said from where the file lies, so that an installed tree may be moved. An absolute folder, which
 # distributions may ask for, stays as it is.
 set(sf_pkgconfig_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-set(sf_private_libraries dnnl glog z ${sf_openmp})
+set(sf_private_libraries dnnl glog protobuf-lite z ${sf_openmp})
 if(SF_HAS_URING)
   list(APPEND sf_private_libraries uring)
 endif()
@@ -190,7 +229,7 @@ foreach(folder IN ITEMS LIBDIR INCLUDEDIR)
 endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/sectionflow.pc.in ${sf_generated}/sectionflow.pc @ONLY)
 install(FILES ${sf_generated}/sectionflow.pc DESTINATION ${sf_pkgconfig_folder} COMPONENT development)
-foreach(part IN ITEMS compare op_case)
+foreach(part IN ITEMS compare op_case sources)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/sectionflow_${part}.pc.in ${sf_generated}/sectionflow_${part}.pc @ONLY)
   install(FILES ${sf_generated}/sectionflow_${part}.pc DESTINATION ${sf_pkgconfig_folder}
           COMPONENT sectionflow_${part})

@@ -16,6 +16,25 @@ function(sf_add_folder folder)
   target_link_libraries(sf_${folder} PUBLIC ${arg_DEPENDS} ${arg_LIBRARIES} PRIVATE sf_flags ${arg_PRIVATE_LIBRARIES})
 endfunction()
 
+# sf_protobuf(<folder> <file>.proto)
+#
+# Adds the messages of <folder>/<file>.proto to the folder's library, as protoc writes them when it is built: its sources
+# include "<folder>/<file>.pb.h". Messages are of the lite runtime (option optimize_for = LITE_RUNTIME) and of package
+# sectionflow.wire, so that no program gets two of one name. No header of ours includes them but inner ones.
+function(sf_protobuf folder file)
+  string(REGEX REPLACE "\\.proto$" "" stem ${file})
+  set(root ${PROJECT_BINARY_DIR}/generated)
+  set(made ${root}/${folder}/${stem}.pb.cc ${root}/${folder}/${stem}.pb.h)
+  file(MAKE_DIRECTORY ${root}/${folder})
+  add_custom_command(OUTPUT ${made} DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${file} VERBATIM
+                     COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR} --cpp_out=${root} ${folder}/${file})
+  # Others' code: no warnings of ours, and no place in a unit with ours.
+  set_source_files_properties(${root}/${folder}/${stem}.pb.cc PROPERTIES COMPILE_OPTIONS -w SKIP_UNITY_BUILD_INCLUSION ON)
+  target_sources(sf_${folder} PRIVATE ${made})
+  target_include_directories(sf_${folder} SYSTEM PRIVATE ${root})
+  target_link_libraries(sf_${folder} PRIVATE protobuf::libprotobuf-lite)
+endfunction()
+
 # sf_check_op_families()
 #
 # Every family of graph/op_list.inc needs its rooms; configuring stops with the path of the first that is missing.

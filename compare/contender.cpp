@@ -33,6 +33,22 @@ HostTensor Contender::step(const Batch& batch) {
   return std::move(loss);
 }
 
+FeedTypes types_of_size(const TrainableModel& model, const std::function<Batch(std::int64_t size)>& batch,
+                        std::int64_t size) {
+  FeedTypes types = types_of(model.feeds(batch(1)));
+  const FeedTypes of_two = types_of(model.feeds(batch(2)));
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i].boolean) continue;
+    std::vector<std::int64_t> dims;
+    for (int axis = 0; axis < types[i].shape.rank(); ++axis) {
+      const std::int64_t one = types[i].shape[axis], two = of_two[i].shape[axis];
+      dims.push_back(one + (two - one) * (size - 1));
+    }
+    types[i].shape = Shape(dims);
+  }
+  return types;
+}
+
 bool is_misfit(const Error& error) {
   return error.code() == ErrorCode::budget || error.code() == ErrorCode::lms_tuning;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,6 +18,7 @@ class Contender {
 
   const Strategy& strategy() const { return strategy_; }
   Session& session() { return *session_; }
+  GraphSectionManager& manager() { return *manager_; }
   const TrainableModel& model() const { return model_; }
 
   /// Plans a training step.
@@ -30,6 +33,11 @@ class Contender {
   std::unique_ptr<Session> session_;
   TrainableModel model_;
 };
+
+/// The feeds of a batch of `size` examples, without their bytes: what differs between batches of one and of two
+/// examples is the number of examples.
+FeedTypes types_of_size(const TrainableModel& model, const std::function<Batch(std::int64_t size)>& batch,
+                        std::int64_t size);
 
 /// The first line of what a program that does not fit is refused with.
 std::string misfit_of(const ProgramReport& report);

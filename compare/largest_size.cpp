@@ -11,22 +11,9 @@
 namespace sectionflow {
 namespace {
 
-/// The feeds of a batch of `size` examples, without their bytes: what differs between batches of one and of two
-/// examples is the number of examples.
 FeedTypes types_at(const Contender& contender, const LargestOptions& options, std::int64_t size) {
   if (!options.is_batch) return types_of(contender.model().feeds(options.batch(size)));
-  FeedTypes types = types_of(contender.model().feeds(options.batch(1)));
-  const FeedTypes of_two = types_of(contender.model().feeds(options.batch(2)));
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    if (types[i].boolean) continue;
-    std::vector<std::int64_t> dims;
-    for (int axis = 0; axis < types[i].shape.rank(); ++axis) {
-      const std::int64_t one = types[i].shape[axis], two = of_two[i].shape[axis];
-      dims.push_back(one + (two - one) * (size - 1));
-    }
-    types[i].shape = Shape(dims);
-  }
-  return types;
+  return types_of_size(contender.model(), options.batch, size);
 }
 
 /// One strategy at one size; no contender where already its making says that it does not fit.

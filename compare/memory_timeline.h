@@ -46,10 +46,10 @@ struct MemoryTimeline {
   std::size_t host_peak_bytes = 0, disk_peak_bytes = 0;
 };
 
-/// How full memory is in the course of the program that the session planned or ran last: with a trace of one of its
-/// cycles as it was measured, without as planned, step by step. A stay begins with the first step that touches its
-/// bytes and ends with the last. Throws: ArgumentError for a session that has planned and run nothing; InternalError
-/// for a trace of something else.
+/// How full memory is in the course of the program that the session planned or ran last: with a trace as the last
+/// execution in it was measured, without as planned, step by step. A stay begins with the first step that touches its
+/// bytes and ends with the last. Throws: ArgumentError for a session that has planned and run nothing, and (SF-E433)
+/// for a trace that ends with something else.
 MemoryTimeline timeline_of(const Session& session, const Trace* trace = nullptr);
 
 /// The samples in at most `columns` equal stretches of time, each where device memory is fullest in it; host and disk

@@ -17,6 +17,7 @@ namespace SF_API sectionflow {
 struct TrainableModel {
   Value loss;
   std::function<Feeds(const Batch&)> feeds;  ///< the feeds point into the batch
+  Value logits{};                            ///< what classes are told by, [..., classes]; may be absent
 };
 
 /// Builds a model in its sections, adds the training operations and prepares the manager.

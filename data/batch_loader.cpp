@@ -2,37 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <utility>
 
-#include "base/random.h"
+#include "data/permutation.h"
 
 namespace sectionflow {
 namespace {
 
-// Outside the ordinals of a graph's random nodes, so that a session of the same seed draws other numbers.
-constexpr std::uint32_t kShuffleNode = 0xFFFFFFFF;
-
-/// Permutation of [0, num_images) by Fisher and Yates.
-/// Source: Durstenfeld 1964, Algorithm 235. An index is favoured by at most num_images / 2^32.
-std::vector<std::uint32_t> image_order(std::int64_t num_images, bool shuffle, std::uint64_t seed, std::int64_t epoch) {
-  std::vector<std::uint32_t> order(static_cast<std::size_t>(num_images));
-  std::iota(order.begin(), order.end(), 0U);
-  if (!shuffle) return order;
-  const RandomAddress address{seed, kShuffleNode, static_cast<std::uint32_t>(epoch)};
-  std::array<std::uint32_t, 4> words{};
-  for (std::size_t drawn = 0; drawn + 1 < order.size(); ++drawn) {
-    if (drawn % 4 == 0) words = random_words(address, drawn / 4);
-    const std::size_t last = order.size() - 1 - drawn;
-    const std::size_t other = std::uint64_t{words[drawn % 4]} * (last + 1) >> 32;
-    std::swap(order[last], order[other]);
-  }
-  return order;
-}
-
-void check_dataset(const Dataset& dataset) {
+void check_dataset(const LabeledImages& dataset) {
   const Shape& images = dataset.images.shape();
   SF_CHECK(dataset.images.dtype() == Dtype::u8 && images.rank() == 4, ShapeError, "BatchLoader: data set '",
            dataset.name, "' has images ", dataset.images.type().text(), "; wanted u8[N,H,W,C]");
@@ -58,7 +37,7 @@ void check_options(const BatchLoaderOptions& options) {
 
 }  // namespace
 
-BatchLoader::BatchLoader(const Dataset& dataset, BatchLoaderOptions options)
+BatchLoader::BatchLoader(const LabeledImages& dataset, BatchLoaderOptions options)
     : dataset_(dataset),
       options_(std::move(options)),
       epoch_(options_.first_epoch),
@@ -145,7 +124,12 @@ Batch BatchLoader::make_next() {
     index_in_epoch_ = 0;
   }
   if (ordered_epoch_ != epoch_) {
-    order_ = image_order(num_images_, options_.shuffle, options_.seed, epoch_);
+    order_.resize(static_cast<std::size_t>(num_images_));
+    if (options_.shuffle) {
+      order_ = epoch_order(num_images_, options_.seed, epoch_);
+    } else {
+      std::iota(order_.begin(), order_.end(), 0U);
+    }
     ordered_epoch_ = epoch_;
   }
   const std::int64_t first_image = index_in_epoch_ * options_.batch;

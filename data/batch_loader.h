@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "base/export.h"
-#include "data/dataset.h"
+#include "data/dataset_options.h"
+#include "data/labeled_images.h"
 
 namespace SF_API sectionflow {
 
@@ -22,9 +23,6 @@ struct Batch {
   std::int64_t epoch = 0;
   std::int64_t index_in_epoch = 0;
 };
-
-/// For BatchLoaderOptions::epochs: there is always a next batch.
-inline constexpr std::int64_t kEndless = -1;
 
 /// What a BatchLoader delivers, in which order, and how it works ahead.
 struct BatchLoaderOptions {
@@ -53,8 +51,8 @@ class BatchLoader {
  public:
   /// Throws: ArgumentError for options outside their range, and when no epoch would hold a batch; ShapeError when the
   /// data set is not images u8 [N,H,W,C] with labels i32 [N].
-  BatchLoader(const Dataset& dataset, BatchLoaderOptions options);
-  BatchLoader(Dataset&&, BatchLoaderOptions) = delete;
+  BatchLoader(const LabeledImages& dataset, BatchLoaderOptions options);
+  BatchLoader(LabeledImages&&, BatchLoaderOptions) = delete;
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
   ~BatchLoader();
@@ -72,7 +70,7 @@ class BatchLoader {
   Batch gather(std::int64_t first_image, std::int64_t num_images) const;
   void prefetch_all();
 
-  const Dataset& dataset_;
+  const LabeledImages& dataset_;
   const BatchLoaderOptions options_;
   std::int64_t num_images_ = 0;
   std::int64_t batches_per_epoch_ = 0;

@@ -29,9 +29,12 @@ bool is_zero_or_one(std::byte byte) {
 /// A file read from its beginning to its end, whose size is known.
 class FileReader {
  public:
-  FileReader(const std::filesystem::path& path, const std::string& where) : where_(where) {
+  /// `flags`: of openat, beside those that every reader wants.
+  FileReader(int folder, const char* name, int flags, const std::string& where) : where_(where) {
     // Without O_NONBLOCK the opening of a pipe that nobody writes would wait for ever.
-    descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    descriptor_ = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+    SF_CHECK(descriptor_ >= 0 || errno != ELOOP || (flags & O_NOFOLLOW) == 0, DataError, where_,
+             "is a symbolic link; wanted a file in its folder", hint("put the file itself there"));
     SF_CHECK(descriptor_ >= 0, DataError, where_, "cannot be opened (", std::strerror(errno), ")",
              hint("is the path right, and may this process read it?"));
     struct stat status {};
@@ -64,51 +67,59 @@ class FileReader {
   std::uint64_t num_bytes_ = 0;
 };
 
-void check_views(const std::vector<NamedView>& tensors) {
+void check_names(const std::vector<NamedType>& tensors) {
   std::set<std::string> names;
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, type] : tensors) {
     SF_CHECK(name != kMetadataKey, ArgumentError, "write_safetensors: the name '", name, "' is reserved by the format");
     SF_CHECK(name.size() <= kMaxTensorNameBytes, ArgumentError, "write_safetensors: tensor ", shown_name(name),
              " has a name of ", name.size(), " bytes; wanted at most ", kMaxTensorNameBytes);
     SF_CHECK(names.insert(name).second, ArgumentError, "write_safetensors: two tensors have the name ",
              shown_name(name));
-    if (tensor.type.dtype != Dtype::boolean) continue;
-    const std::byte* bytes = tensor.as<std::byte>();
-    SF_CHECK(std::all_of(bytes, bytes + tensor.type.bytes(), is_zero_or_one), ArgumentError,
-             "write_safetensors: tensor ", shown_name(name), " ", tensor.type.text(), " has a byte other than 0 and 1");
   }
 }
 
+void check_booleans(const std::string& name, const TensorView& tensor) {
+  if (tensor.type.dtype != Dtype::boolean) return;
+  const std::byte* bytes = tensor.as<std::byte>();
+  SF_CHECK(std::all_of(bytes, bytes + tensor.type.bytes(), is_zero_or_one), ArgumentError, "write_safetensors: tensor ",
+           shown_name(name), " ", tensor.type.text(), " has a byte other than 0 and 1");
+}
+
 /// Falling element size, then name: each tensor begins at a multiple of its element size without padding.
-std::vector<const NamedView*> in_file_order(const std::vector<NamedView>& tensors) {
-  std::vector<const NamedView*> order;
-  for (const NamedView& tensor : tensors) order.push_back(&tensor);
-  std::sort(order.begin(), order.end(), [](const NamedView* a, const NamedView* b) {
-    const std::size_t bytes_a = dtype_bytes(a->tensor.type.dtype), bytes_b = dtype_bytes(b->tensor.type.dtype);
-    return bytes_a != bytes_b ? bytes_a > bytes_b : a->name < b->name;
+std::vector<NamedType> in_file_order(std::vector<NamedType> tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const NamedType& a, const NamedType& b) {
+    const std::size_t bytes_a = dtype_bytes(a.type.dtype), bytes_b = dtype_bytes(b.type.dtype);
+    return bytes_a != bytes_b ? bytes_a > bytes_b : a.name < b.name;
   });
-  return order;
+  return tensors;
 }
 
 /// The metadata of a file: the caller's, and hashes.
-Metadata hashed(const std::vector<NamedView>& tensors, Metadata metadata) {
+Metadata hashed(const TensorHashes& hashes, Metadata metadata) {
   for (const auto& [key, value] : metadata) {
     SF_CHECK(!is_hash_key(key), ArgumentError, "write_safetensors: the key ", shown_name(key),
              " of the metadata is reserved for the hashes of tensors");
   }
-  add_hashes(tensors, metadata);
+  add_hashes(hashes, metadata);
   return metadata;
 }
 
-SafetensorsHeader header_of(const std::vector<const NamedView*>& order, Metadata metadata) {
+/// The length of the header, and the header.
+std::string beginning_of(const std::vector<NamedType>& order, Metadata metadata) {
   SafetensorsHeader header{.entries = {}, .metadata = std::move(metadata)};
   std::uint64_t end = 0;
-  for (const NamedView* view : order) {
+  for (const auto& [name, type] : order) {
     const std::uint64_t begin = end;
-    end += view->tensor.type.bytes();
-    header.entries.push_back({view->name, view->tensor.type, begin, end});
+    end += type.bytes();
+    header.entries.push_back({name, type, begin, end});
   }
-  return header;
+  const std::string text = safetensors_header_text(header);
+  SF_CHECK(text.size() <= kMaxHeaderBytes, ArgumentError, "write_safetensors: the header takes ", text.size(),
+           " bytes; the format allows ", kMaxHeaderBytes, ", store less metadata or fewer tensors");
+  const std::uint64_t header_bytes = text.size();
+  std::string bytes(sizeof(header_bytes), '\0');
+  std::memcpy(bytes.data(), &header_bytes, sizeof(header_bytes));
+  return bytes + text;
 }
 
 HostTensor read_tensor(FileReader& file, const HeaderEntry& entry, const std::string& where) {
@@ -122,7 +133,7 @@ HostTensor read_tensor(FileReader& file, const HeaderEntry& entry, const std::st
 }
 
 /// Checks the tensors by the hashes that the file has, if any.
-void check_hashes(const SafetensorsFile& content, std::map<std::string, std::string> hashes, const std::string& where) {
+void check_hashes(const SafetensorsFile& content, TensorHashes hashes, const std::string& where) {
   for (const auto& [name, tensor] : content.tensors) {
     const auto hash = hashes.find(name);
     if (hash == hashes.end()) continue;
@@ -146,24 +157,50 @@ std::vector<NamedView> views_of(const std::vector<NamedTensor>& tensors) {
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
                        const Metadata& metadata) {
-  check_views(tensors);
-  const auto order = in_file_order(tensors);
-  const std::string header = safetensors_header_text(header_of(order, hashed(tensors, metadata)));
-  SF_CHECK(header.size() <= kMaxHeaderBytes, ArgumentError, "write_safetensors: the header for '", path.string(),
-           "' takes ", header.size(), " bytes; the format allows ", kMaxHeaderBytes,
-           ", store less metadata or fewer tensors");
+  std::vector<NamedType> types;
+  for (const auto& [name, tensor] : tensors) types.push_back({name, tensor.type});
+  check_names(types);
+  std::map<std::string, TensorView> by_name;
+  TensorHashes hashes;
+  for (const auto& [name, tensor] : tensors) {
+    check_booleans(name, tensor);
+    hashes[name] = tensor_hash(tensor);
+    by_name[name] = tensor;
+  }
+  types = in_file_order(std::move(types));
+  const std::string beginning = beginning_of(types, hashed(hashes, metadata));
   AtomicFile file(path, "write_safetensors");
-  const std::uint64_t header_bytes = header.size();
-  file.write(&header_bytes, sizeof(header_bytes));
-  file.write(header.data(), header.size());
-  for (const NamedView* view : order) file.write(view->tensor.data, view->tensor.type.bytes());
+  file.write(beginning.data(), beginning.size());
+  for (const auto& [name, type] : types) file.write(by_name.at(name).data, type.bytes());
   file.commit();
 }
 
-SafetensorsFile read_safetensors(const std::filesystem::path& path) {
-  check_path(path, "read_safetensors");
-  const std::string where = "read_safetensors: '" + path.string() + "': ";
-  FileReader file(path, where);
+TensorHashes stream_safetensors(const FileSink& sink, const std::vector<NamedType>& tensors,
+                                const std::function<TensorView(const std::string& name)>& tensor_of,
+                                const Metadata& metadata) {
+  check_names(tensors);
+  const std::vector<NamedType> order = in_file_order(tensors);
+  // Every hash has as many digits: the header that is written first is as long as the one that takes its place.
+  TensorHashes hashes;
+  for (const auto& [name, type] : order) hashes[name] = text_hash({});
+  const std::string first = beginning_of(order, hashed(hashes, metadata));
+  sink.append(first.data(), first.size());
+  for (const auto& [name, type] : order) {
+    const TensorView tensor = tensor_of(name);
+    SF_CHECK(tensor.type == type, ArgumentError, "write_safetensors: tensor ", shown_name(name), " is ",
+             tensor.type.text(), "; wanted ", type.text());
+    check_booleans(name, tensor);
+    hashes[name] = tensor_hash(tensor);
+    sink.append(tensor.data, type.bytes());
+  }
+  const std::string beginning = beginning_of(order, hashed(hashes, metadata));
+  sink.overwrite_beginning(beginning.data(), beginning.size());
+  return hashes;
+}
+
+namespace {
+
+SafetensorsFile read_from(FileReader& file, const std::string& where) {
   std::uint64_t header_bytes = 0;
   SF_CHECK(file.num_bytes() >= sizeof(header_bytes), DataError, where, "has ", file.num_bytes(),
            " bytes, fewer than the length of a header; is the file complete?");
@@ -177,7 +214,7 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path) {
   file.read(text.data(), text.size());
 
   SafetensorsHeader header = parse_safetensors_header(text, rest - header_bytes, where);
-  std::map<std::string, std::string> hashes = take_hashes(header.metadata, where);
+  TensorHashes hashes = take_hashes(header.metadata, where);
   SafetensorsFile content{.tensors = {}, .metadata = std::move(header.metadata)};
   content.tensors.reserve(header.entries.size());
   for (HeaderEntry& entry : header.entries) {
@@ -186,6 +223,21 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path) {
   }
   check_hashes(content, std::move(hashes), where);
   return content;
+}
+
+}  // namespace
+
+SafetensorsFile read_safetensors(const std::filesystem::path& path) {
+  check_path(path, "read_safetensors");
+  const std::string where = "read_safetensors: '" + path.string() + "': ";
+  FileReader file(AT_FDCWD, path.c_str(), 0, where);
+  return read_from(file, where);
+}
+
+SafetensorsFile read_safetensors_in(int folder, const std::string& name, const std::string& shown) {
+  const std::string where = "read_safetensors: '" + shown + "': ";
+  FileReader file(folder, name.c_str(), O_NOFOLLOW, where);
+  return read_from(file, where);
 }
 
 }  // namespace sectionflow

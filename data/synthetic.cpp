@@ -83,9 +83,9 @@ void write_sample(const SyntheticOptions& options, const Pattern& pattern, const
   }
 }
 
-Dataset make_part(const SyntheticOptions& options, const std::vector<Pattern>& patterns, std::int64_t num_images,
-                  std::uint32_t node, std::string name) {
-  Dataset part;
+LabeledImages make_part(const SyntheticOptions& options, const std::vector<Pattern>& patterns, std::int64_t num_images,
+                        std::uint32_t node, std::string name) {
+  LabeledImages part;
   part.images = HostTensor(Dtype::u8, {num_images, options.height, options.width, 1});
   part.labels = HostTensor(Dtype::i32, {num_images});
   part.num_classes = options.num_classes;

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/export.h"
-#include "data/dataset.h"
+#include "data/labeled_images.h"
 
 namespace SF_API sectionflow {
 

@@ -31,7 +31,7 @@ std::string metadata_hash(const Metadata& metadata) {
     add(key);
     add(value);
   }
-  return digits(XXH3_64bits(text.data(), text.size()));
+  return text_hash(text);
 }
 
 }  // namespace
@@ -47,12 +47,16 @@ std::string tensor_hash(const TensorView& tensor) {
   return digits(XXH3_64bits_withSeed(num_bytes > 0 ? tensor.data : "", num_bytes, seed));
 }
 
-void add_hashes(const std::vector<NamedView>& tensors, Metadata& metadata) {
-  for (const NamedView& view : tensors) metadata[std::string(kOfTensor) + view.name] = tensor_hash(view.tensor);
+std::string text_hash(std::string_view text) {
+  return digits(XXH3_64bits(text.data(), text.size()));
+}
+
+void add_hashes(const TensorHashes& hashes, Metadata& metadata) {
+  for (const auto& [name, hash] : hashes) metadata[std::string(kOfTensor) + name] = hash;
   metadata[std::string(kOfMetadata)] = metadata_hash(metadata);
 }
 
-std::map<std::string, std::string> take_hashes(Metadata& metadata, const std::string& where) {
+TensorHashes take_hashes(Metadata& metadata, const std::string& where) {
   const auto of_metadata = metadata.find(std::string(kOfMetadata));
   if (of_metadata != metadata.end()) {
     SF_CHECK(of_metadata->second == metadata_hash(metadata), DataError, where,
@@ -68,7 +72,7 @@ std::map<std::string, std::string> take_hashes(Metadata& metadata, const std::st
              hint("take another copy; a program that means to change the metadata drops 'xxh3' and every 'xxh3:NAME' "
                   "from them"));
   }
-  std::map<std::string, std::string> hashes;
+  TensorHashes hashes;
   for (auto entry = metadata.begin(); entry != metadata.end();) {
     if (entry->first.starts_with(kOfTensor)) {
       hashes.emplace(entry->first.substr(kOfTensor.size()), std::move(entry->second));

@@ -25,15 +25,13 @@ std::string own_folder() {
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
-/// Where the shared object may lie: what the user says, beside the program, where the build left it, the loader's path.
+/// Where the shared object may lie: what the user says, beside the program, the loader's path, in which programs of the
+/// build folder have the folder where it was built.
 std::vector<std::string> library_places() {
   // An empty name would open the program itself.
   if (const char* path = std::getenv("SECTIONFLOW_CUDA_LIBRARY"); path != nullptr && *path != '\0') return {path};
   std::vector<std::string> places;
   if (const std::string folder = own_folder(); !folder.empty()) places.push_back(folder + kLibrary);
-#if defined(SF_CUDA_BUILD_LIBRARY)
-  places.emplace_back(SF_CUDA_BUILD_LIBRARY);
-#endif
   places.emplace_back(kLibrary);
   return places;
 }

@@ -126,7 +126,7 @@ class LossFile {
   std::optional<AtomicFile> file_;
 };
 
-void train(GraphSectionManager& manager, Session& session, const MnistResnet& net, const Dataset& data,
+void train(GraphSectionManager& manager, Session& session, const MnistResnet& net, const LabeledImages& data,
            const Arguments& arguments) {
   LossFile losses(arguments.losses);
   BatchLoader loader(data, {.batch = arguments.batch,
@@ -164,7 +164,7 @@ double accuracy_on(Session& session, const MnistResnet& net, const Batch& batch)
   return static_cast<double>(accuracy.item<float>());
 }
 
-double test_accuracy(Session& session, const MnistResnet& net, const Dataset& data, std::int64_t batch_size) {
+double test_accuracy(Session& session, const MnistResnet& net, const LabeledImages& data, std::int64_t batch_size) {
   BatchLoader loader(data, {.batch = batch_size, .shuffle = false});
   double correct = 0, count = 0;
   while (const auto batch = loader.next()) {
@@ -178,7 +178,7 @@ double test_accuracy(Session& session, const MnistResnet& net, const Dataset& da
 // ---- The comparison at the end.
 
 /// Returns whether all that fits is identical.
-bool compare(const Dataset& data, const Arguments& arguments) {
+bool compare(const LabeledImages& data, const Arguments& arguments) {
   MnistResnetOptions model = model_options(arguments);
   model.verbose = false;
   const auto build = [model](Graph& graph, GraphSectionManager& manager) {

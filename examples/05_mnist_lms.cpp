@@ -77,12 +77,12 @@ struct Training {
   std::optional<Session> session;
 };
 
-BatchLoader batches(const Dataset& data, const Arguments& arguments) {
+BatchLoader batches(const LabeledImages& data, const Arguments& arguments) {
   return BatchLoader(data, {.batch = arguments.batch, .seed = arguments.seed, .epochs = kEndless});
 }
 
 /// Whether the first steps give the same bits with and without swapping.
-bool is_identical(const Dataset& data, const Arguments& arguments) {
+bool is_identical(const LabeledImages& data, const Arguments& arguments) {
   Training plain(arguments, false), swapped(arguments, true);
   plain.session->initialize();
   swapped.session->initialize();
@@ -97,7 +97,7 @@ bool is_identical(const Dataset& data, const Arguments& arguments) {
   return same;
 }
 
-double test_accuracy(Training& training, const Dataset& data, std::int64_t batch_size) {
+double test_accuracy(Training& training, const LabeledImages& data, std::int64_t batch_size) {
   BatchLoader loader(data, {.batch = batch_size, .shuffle = false});
   double correct = 0, count = 0;
   while (const auto batch = loader.next()) {
@@ -108,7 +108,7 @@ double test_accuracy(Training& training, const Dataset& data, std::int64_t batch
   return correct / count;
 }
 
-void train(Training& training, const Dataset& data, const Arguments& arguments) {
+void train(Training& training, const LabeledImages& data, const Arguments& arguments) {
   BatchLoader loader = batches(data, arguments);
   ProgressLine progress({.stream = &std::cout});
   for (std::int64_t step = 1; step <= arguments.steps; ++step) {

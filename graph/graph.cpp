@@ -39,21 +39,6 @@ std::string numbered(const std::string& base, const Taken& taken,
   return text_of(base, "_", number);
 }
 
-/// "'x' f32[2, 3] (section 'head'), 'w' f32[3] (variable)"
-std::string described(const std::vector<Value>& inputs) {
-  std::string text;
-  for (const Value& input : inputs) {
-    if (!input.valid()) continue;
-    const Node& node = input.node();
-    text += text_of(text.empty() ? "" : ", ", "'", input.name(), "' ", input.type().text());
-    const bool is_source = node.op().is_variable() || node.op().is_placeholder();
-    const bool in_group = node.group() != kNoGroup && !node.graph().group_name(node.group()).empty();
-    if (is_source || in_group)
-      text += text_of(" (", is_source ? node.op().name : node.graph().group_name(node.group()), ")");
-  }
-  return text;
-}
-
 /// What the definition of the op says of its inputs and options, so that its shape rule and traits may rely on it.
 void check_call(const OpDef& op, const std::string& label, const std::vector<Value>& inputs, const std::any& options) {
   const std::size_t count = inputs.size();
@@ -63,6 +48,7 @@ void check_call(const OpDef& op, const std::string& label, const std::vector<Val
   SF_CHECK(options.type() == *op.options.type, ArgumentError, label, " got options of another type than op '", op.name,
            "' describes",
            hint("call the function that makes this operation, or take its options; see ", "docs/adding_an_op.md"));
+  if (op.options.check) op.options.check(options, label);
   for (int index : op.updated_inputs) {
     const Node& node = inputs.at(static_cast<std::size_t>(index)).node();
     SF_CHECK(node.op().is_variable(), ArgumentError, label, ": '", node.name(), "' is made by ", node.op().name,
@@ -138,6 +124,21 @@ const std::string& Operation::name() const {
   return node().name();
 }
 
+// "'x' f32[2, 3] (section 'head'), 'w' f32[3] (variable)"
+std::string Graph::inputs_text(const std::vector<Value>& inputs) {
+  std::string text;
+  for (const Value& input : inputs) {
+    if (!input.valid()) continue;
+    const Node& node = input.node();
+    text += text_of(text.empty() ? "" : ", ", "'", input.name(), "' ", input.type().text());
+    const bool is_source = node.op().is_variable() || node.op().is_placeholder();
+    const bool in_group = node.group() != kNoGroup && !node.graph().group_name(node.group()).empty();
+    if (is_source || in_group)
+      text += text_of(" (", is_source ? node.op().name : node.graph().group_name(node.group()), ")");
+  }
+  return text;
+}
+
 std::unique_ptr<Node> Graph::make_node(std::string_view op, std::vector<Value>& inputs, std::any& options,
                                        std::string_view name, Where where) {
   std::unique_ptr<Node> node(new Node());
@@ -176,7 +177,7 @@ Node& Graph::add_node(std::string_view op, std::vector<Value> inputs, std::any o
     node = make_node(op, inputs, options, name, place);
   } catch (Error& error) {
     error.add_fact("where", this->place(current_group_, place));
-    error.add_fact("inputs", described(inputs));
+    error.add_fact("inputs", inputs_text(inputs));
     throw;
   }
   const auto named = by_name_.emplace(node->name_, node->id_).first;
@@ -222,12 +223,29 @@ Value Graph::training(Where where) {
 }
 
 GraphScope Graph::scope(std::string_view name) {
-  const std::string base = scope_prefix_ + std::string(name);
-  const std::string full = numbered(base, scope_names_, free_scope_number_);
+  return open_scope(numbered(scope_prefix_ + std::string(name), scope_names_, free_scope_number_));
+}
+
+GraphScope Graph::empty_scope(std::string_view name) {
+  struct Taken {
+    const Graph& graph;
+    bool contains(const std::string& full) const {
+      const std::string prefix = full + "/";
+      const auto begins_a_name = [&](const auto& names) {
+        const auto next = names.lower_bound(prefix);
+        return next != names.end() && next->first.starts_with(prefix);
+      };
+      return graph.scope_names_.contains(full) || begins_a_name(graph.scope_names_) || begins_a_name(graph.by_name_);
+    }
+  };
+  return open_scope(numbered(scope_prefix_ + std::string(name), Taken{*this}, free_empty_number_));
+}
+
+GraphScope Graph::open_scope(std::string full) {
   std::string prefix = full + "/";
   // Made before anything changes, and without allocating when it ends: its making may throw, its end may not.
   GraphScope scope([this, previous = scope_prefix_]() mutable { scope_prefix_.swap(previous); });
-  scope_names_.emplace(full, static_cast<int>(scope_names_.size()));
+  scope_names_.emplace(std::move(full), static_cast<int>(scope_names_.size()));
   scope_prefix_.swap(prefix);
   return scope;
 }
@@ -299,8 +317,8 @@ void Graph::add_to_collection(std::string_view collection, Operation operation) 
            "' belongs to another graph");
   operation_collections_[std::string(collection)].push_back({operation, current_group_, num_collection_entries_});
   ++num_collection_entries_;
-  // Programs know whether they complete a training cycle.
-  if (collection == kTrainingOperations) ++generation_;
+  // Programs know whether they train, and whether they complete a training cycle.
+  if (collection == kTrainingOperations || collection == kAccumulationOperations) ++generation_;
 }
 std::vector<Value> Graph::values(std::string_view collection) const {
   return items_of(value_collections_, collection, nullptr);

@@ -25,6 +25,11 @@ inline constexpr std::string_view kTrainableVariables = "trainable_variables";
 inline constexpr std::string_view kUpdateOperations = "update_operations";
 /// Operations that apply gradients: executing one makes a run a training cycle.
 inline constexpr std::string_view kTrainingOperations = "training_operations";
+/// Operations that take a micro-batch's gradients into the sums: executing one makes a run train, and no cycle of it.
+inline constexpr std::string_view kAccumulationOperations = "accumulation_operations";
+/// Three values an accumulation of gradients: the variable i64 [] that counts the micro-batches taken, the boolean
+/// placeholder that a session decides, true for the last one, and the number of that one, a constant i64 [].
+inline constexpr std::string_view kMicroBatches = "micro_batches";
 
 /// One entry of a collection, with the group that was open when it was added.
 template <class Item>
@@ -85,6 +90,19 @@ class Graph {
       throw;
     }
   }
+  /// The same for a layer, or what else checks `inputs` before it makes a node of them: what it throws names them, as
+  /// what a node's shape rule throws does.
+  template <class Build>
+  auto build_at(Where where, const std::vector<Value>& inputs, Build&& build) {
+    return build_at(where, [&] {
+      try {
+        return build();
+      } catch (Error& error) {
+        error.add_fact("inputs", inputs_text(inputs));
+        throw;
+      }
+    });
+  }
   /// Calls `change`; when it throws, what it has added to the graph is taken out again: nodes, names, control edges,
   /// groups, entries of collections. Values of nodes that were taken out must not be used.
   template <class Change>
@@ -103,7 +121,7 @@ class Graph {
   /// It must not throw.
   void on_roll_back(std::function<void()> undo);
   /// Grows with every change that a compiled program may rely on not to happen: a control or order edge, a replaced
-  /// input, an entry of kTrainingOperations, and whatever is taken out, whose numbers are given again. What is kept by
+  /// input, an entry of collections that train, and what is taken out, whose numbers are given again. What is kept by
   /// the numbers of nodes is therefore kept by this number too. Mere additions leave it as it is.
   std::uint64_t generation() const { return generation_; }
   /// `before` is executed before `after` in every run that contains both; a run of `after` brings `before` along.
@@ -134,8 +152,8 @@ class Graph {
   Node& find(std::string_view name) const;
 
   /// Whether a run trains, as a value: a boolean [] placeholder called 'training', outside of all groups, which is made
-  /// when it is first asked for. No run has to feed it: it is true in a run that applies updates (that executes any of
-  /// kTrainingOperations: a cycle, its halves) and false in any other, gradients alone included. A feed says otherwise.
+  /// when it is first asked for. No run has to feed it: it is true in a run that applies or sums gradients (a cycle,
+  /// its halves, any of the two collections) and false in any other, gradients alone included. A feed says otherwise.
   /// Layers that are not told `is_training` go by it.
   Value training(Where where = Where::here());
   /// The same where it has been made; nullptr where nobody has asked for it.
@@ -143,6 +161,9 @@ class Graph {
 
   /// Opens a name scope below the current one; a name that is taken gets a number: "block", "block_1", ...
   [[nodiscard]] GraphScope scope(std::string_view name);
+  /// The same, but that a name counts as taken, too, when others begin with it, as a layer called "block/dense" does:
+  /// what is made within is then numbered as in any other scope that is opened so.
+  [[nodiscard]] GraphScope empty_scope(std::string_view name);
   /// What the names of nodes made here begin with: "" or "block/".
   const std::string& scope_prefix() const { return scope_prefix_; }
   /// The full names of all scopes that were opened, in that order.
@@ -227,8 +248,10 @@ class Graph {
   Mark mark() const;
   void roll_back(const Mark& before) noexcept;
   std::string place(GroupId group, Where where) const;
+  static std::string inputs_text(const std::vector<Value>& inputs);
   void add_edge(const char* kind, Operation before, Operation after, EdgeList& list);
   void call_undos(std::size_t keep) noexcept;
+  GraphScope open_scope(std::string full);
   static void drop_edges(EdgeList& list, std::size_t keep) noexcept;
   std::unique_ptr<Node> make_node(std::string_view op, std::vector<Value>& inputs, std::any& options,
                                   std::string_view name, Where where);
@@ -238,7 +261,7 @@ class Graph {
   std::map<std::string, int, std::less<>> scope_names_;  // and the number of each
   // The least number that may still be free behind a name, from which the search goes on. Emptied when names are given
   // back.
-  std::map<std::string, int, std::less<>> free_name_number_, free_scope_number_;
+  std::map<std::string, int, std::less<>> free_name_number_, free_scope_number_, free_empty_number_;
   std::string scope_prefix_;
   EdgeList control_edges_{{}, {}, &Node::control_inputs_}, order_edges_{{}, {}, &Node::order_inputs_};
   std::vector<ReplacedInput> replaced_inputs_;

@@ -48,6 +48,7 @@ void Graph::roll_back(const Mark& before) noexcept {
   for (; nodes_.size() > before.num_nodes; nodes_.pop_back()) by_name_.erase(by_name_.find(nodes_.back()->name_));
   if (names_return) free_name_number_.clear();
   free_scope_number_.clear();
+  free_empty_number_.clear();
   group_names_.resize(std::min(before.num_groups, group_names_.size()));
   if (current_group_ >= num_groups()) current_group_ = kNoGroup;
   next_model_ordinal_ = before.model_ordinal;

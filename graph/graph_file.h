@@ -18,6 +18,7 @@ namespace SF_API sectionflow {
 //   const Value images = loaded.find("images").output();            // all names are the same
 //   std::vector<Operation> training = loaded.operations(kTrainingOperations);
 //   for (Operation update : loaded.operations(kUpdateOperations)) training.push_back(update);
+//   for (Operation sum : loaded.operations(kAccumulationOperations)) training.push_back(sum);  // of micro-batches
 //   Session session(loaded, options);
 //   session.initialize();
 //   session.run({{images, batch.images}, ...}, {.targets = training});

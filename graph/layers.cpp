@@ -1,5 +1,6 @@
 #include "graph/layers.h"
 
+#include "graph/nodes/window.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/indexing.h"
@@ -12,7 +13,7 @@
 namespace sectionflow {
 
 Value dense(Value x, const DenseOptions& options, Where where) {
-  return x.graph().build_at(where, [&] {
+  return x.graph().build_at(where, {x}, [&] {
     check_layer_input(x, "dense", options.name);
     SF_CHECK(options.features > 0, ArgumentError, "dense '", options.name, "': features is ", options.features,
              "; wanted > 0");
@@ -38,16 +39,19 @@ Value batch_norm(Value x, const BatchNormOptions& options, Where where) {
 }
 
 Value batch_norm(Value x, Value is_training, const BatchNormOptions& options, Where where) {
-  return x.graph().build_at(where, [&] {
+  return x.graph().build_at(where, {x, is_training}, [&] {
     check_layer_input(x, "batch_norm", options.name);
+    check_format(options.format, text_of("batch_norm '", options.name, "'"));
     check_host_boolean(is_training, text_of("batch_norm '", options.name, "'"));
     SF_CHECK(is_training.type() == (TensorType{Dtype::boolean, {}}), ArgumentError, "batch_norm '", options.name,
              "': is_training is ", is_training.type().text(), "; wanted bool[]");
     SF_CHECK(options.decay >= 0 && options.decay <= 1, ArgumentError, "batch_norm '", options.name, "': decay ",
              options.decay, "; wanted 0 to 1");
     const int axis = channel_axis(options.format);
+    const DataFormat other = other_format(options.format);
     SF_CHECK(x.shape().rank() >= 2 && x.shape()[axis] != kDynamic, ShapeError, "batch_norm '", options.name, "' got ",
-             x.shape(), "; wanted ", channels_text(options.format), " with C known");
+             x.shape(), "; wanted ", channels_text(options.format), " with C known",
+             format_hint(options.format, x.shape().rank() >= 2 && x.shape()[channel_axis(other)] != kDynamic));
     Graph& graph = x.graph();
     const auto scope = graph.scope(options.name);
     const InitializerRequest request{graph, {x.shape()[axis]}};
@@ -67,7 +71,7 @@ Value batch_norm(Value x, Value is_training, const BatchNormOptions& options, Wh
 }
 
 Value layer_norm(Value x, const LayerNormOptions& options, Where where) {
-  return x.graph().build_at(where, [&] {
+  return x.graph().build_at(where, {x}, [&] {
     check_layer_input(x, "layer_norm", options.name);
     SF_CHECK(options.epsilon >= 0, ArgumentError, "layer_norm '", options.name, "': epsilon ", options.epsilon,
              "; wanted >= 0");
@@ -83,7 +87,7 @@ Value layer_norm(Value x, const LayerNormOptions& options, Where where) {
 }
 
 Value embedding(Value indices, const EmbeddingOptions& options, Where where) {
-  return indices.graph().build_at(where, [&] {
+  return indices.graph().build_at(where, {indices}, [&] {
     SF_CHECK(indices.dtype() == Dtype::i32 || indices.dtype() == Dtype::i64, ArgumentError, "embedding '", options.name,
              "' got ", indices.type().text(), "; wanted i32 or i64; try cast");
     SF_CHECK(options.vocabulary > 0 && options.width > 0, ArgumentError, "embedding '", options.name,

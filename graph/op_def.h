@@ -84,7 +84,7 @@ struct IdentityRequest {
 /// How many inputs an operation takes.
 struct InputCount {
   constexpr InputCount(int exactly) : least(exactly), most(exactly) {}  // NOLINT: `.inputs = 2` reads well
-  constexpr InputCount(int least, int most) : least(least), most(most) {}
+  constexpr InputCount(int at_least, int at_most) : least(at_least), most(at_most) {}
   int least, most;
 };
 /// As the most that InputCount allows: any number.
@@ -93,12 +93,14 @@ inline constexpr int kAnyNumber = INT_MAX;
 class OptionReader;
 class OptionWriter;
 
-/// How the options of an operation are written to a file and read from it; made by described_by
+/// How the options of an operation are checked, written to a file and read from it; made by described_by
 /// (graph/option_fields.h). As it stands: the operation has no options.
 struct OptionsDescription {
   const std::type_info* type = &typeid(void);
   std::function<void(const std::any& options, OptionWriter& fields)> write{};
   std::function<std::any(OptionReader& fields)> read{};
+  /// Asked before the shape rule. Throws: ArgumentError that begins with `label` for a choice that is none.
+  std::function<void(const std::any& options, const std::string& label)> check{};
 };
 
 /// What an operation means: shapes, options, traits. Knows no devices, kernels or gradients.

@@ -158,6 +158,18 @@ void OptionReader::check_all_read() const {
   object_.check_members(read_);
 }
 
+void OptionChecker::check_dtype(const char* name, Dtype dtype) const {
+  if (is_dtype(dtype)) return;
+  refuse(name, static_cast<long long>(dtype), {"f32", "f64", "i32", "i64", "u8", "bool", "bf16"});
+}
+void OptionChecker::refuse(const char* name, long long number, const std::vector<std::string>& names) const {
+  std::string wanted;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    wanted += text_of(i == 0 ? "" : i + 1 == names.size() ? " or " : ", ", names[i]);
+  }
+  throw ArgumentError(text_of(label_, ": ", name, " is ", number, ", which is none of its values; wanted ", wanted));
+}
+
 // What a field may be.
 #define SF_FIELD(...)                                                      \
   template void OptionWriter::operator()(const char*, const __VA_ARGS__&); \

@@ -102,6 +102,39 @@ class OptionReader {
   std::vector<std::string> read_;
 };
 
+/// Looks for enumerations that hold none of their values, as a number that was cast to one may, before anything goes by
+/// them. Throws: ArgumentError (starting with the label).
+class OptionChecker {
+ public:
+  explicit OptionChecker(const std::string& label) : label_(label) {}
+
+  /// Fields of other types hold what their type allows.
+  template <class Field>
+  void operator()(const char*, const Field&) {}
+  void operator()(const char* name, const Dtype& field) { check_dtype(name, field); }
+  void operator()(const char* name, const TensorType& field) { check_dtype(name, field.dtype); }
+  template <class Enum>
+  void choice(const char* name, const Enum& field, Choices<std::type_identity_t<Enum>> choices) {
+    for (const auto& each : choices) {
+      if (each.first == field) return;
+    }
+    std::vector<std::string> names;
+    for (const auto& each : choices) names.emplace_back(each.second);
+    refuse(name, static_cast<long long>(field), names);
+  }
+  template <class Enum>
+  void usual_choice(const char* name, const Enum& field, Choices<std::type_identity_t<Enum>> choices) {
+    choice(name, field, choices);
+  }
+  void operation(const char*, const std::shared_ptr<Operation>&) {}
+
+ private:
+  void check_dtype(const char* name, Dtype dtype) const;
+  [[noreturn]] void refuse(const char* name, long long number, const std::vector<std::string>& names) const;
+
+  const std::string& label_;
+};
+
 /// The description of options of type `Options` by `describe(fields, options)`, which names each field.
 template <class Options, class Describe>
 OptionsDescription described_by(Describe describe) {
@@ -112,7 +145,12 @@ OptionsDescription described_by(Describe describe) {
             Options options{};
             describe(fields, options);
             return options;
-          }};
+          },
+          .check =
+              [describe](const std::any& options, const std::string& label) {
+                OptionChecker fields(label);
+                describe(fields, std::any_cast<const Options&>(options));
+              }};
 }
 
 }  // namespace sectionflow

@@ -75,6 +75,12 @@ std::vector<TensorType> infer_gradient_of_two(const ShapeRequest& request) {
   return {dy};
 }
 
+std::vector<InputUse> shape_of_last_alone(std::size_t num_inputs, HostBooleans) {
+  std::vector<InputUse> uses(num_inputs, InputUse::data);
+  if (!uses.empty()) uses.back() = InputUse::shape_only;
+  return uses;
+}
+
 OpDef gradient_by_shape(std::string name, OptionsDescription options, TypeRule y_of) {
   return {.name = std::move(name),
           .inputs = 2,
@@ -86,10 +92,7 @@ OpDef gradient_by_shape(std::string name, OptionsDescription options, TypeRule y
                          y.text());
                 return std::vector{r.inputs[1]};
               },
-          .uses =
-              [](std::size_t, HostBooleans) {
-                return std::vector{InputUse::data, InputUse::shape_only};
-              }};
+          .uses = shape_of_last_alone};
 }
 
 }  // namespace sectionflow

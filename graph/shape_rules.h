@@ -42,6 +42,9 @@ std::vector<TensorType> infer_broadcast(const ShapeRequest& request);
 /// broadcast, their gradient rule undoes. Throws: ShapeError.
 std::vector<TensorType> infer_gradient_of_two(const ShapeRequest& request);
 
+/// OpDef::uses of what reads all of its inputs but the last, of which the shape alone counts.
+std::vector<InputUse> shape_of_last_alone(std::size_t num_inputs, HostBooleans booleans);
+
 /// The type of y from that of x under the options of the request; throws what the op's shape rule throws.
 using TypeRule = std::function<TensorType(const ShapeRequest& request, const TensorType& x)>;
 

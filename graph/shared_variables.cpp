@@ -260,7 +260,7 @@ SharedScope SharedVariables::scope(Instead instead, Where where) {
                   state_->name, "': there are none yet for others to stand for",
                   hint("open a scope() first, which makes them"));
     return graph_->all_or_nothing([&] {
-      GraphScope names = graph_->scope(state_->name);
+      GraphScope names = graph_->empty_scope(state_->name);
       auto entry =
           std::make_shared<SharedEntry>(state_, graph_->scope_prefix(), std::move(instead), graph_->shared_entry());
       if (entry->makes()) {

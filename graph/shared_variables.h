@@ -45,10 +45,12 @@ class SharedScope {
 ///
 /// Scopes may be opened in any section and in several; the scopes of others may be open around and within. A first
 /// scope that an exception leaves, or that is taken out of the graph again (Graph::all_or_nothing), is not remembered:
-/// the next one is the first. Threads: as the graph, which must outlive it.
+/// the next one is the first. What the exception leaves behind stays in the graph, trained variables among it, unless
+/// it was built within all_or_nothing. Threads: as the graph, which must outlive it.
 class SharedVariables {
  public:
-  /// `name` is the name scope that is opened below the current one: `name`, then `name_1`, and so on.
+  /// `name` is the name scope that is opened below the current one: `name`, then `name_1`, and so on; one that begins
+  /// the name of something else, as of a layer called "encoder/dense", is left out.
   SharedVariables(Graph& graph, std::string name);
   /// Copies share the variables.
   SharedVariables(const SharedVariables&) = default;

@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "base/export.h"
 #include "kernels/kernel.h"
 
@@ -39,6 +41,14 @@ template <class Function>
 std::unique_ptr<Kernel> function_kernel(Function function, FunctionKernelOptions options = {}) {
   return std::make_unique<FunctionKernel<Function>>(std::move(function), options.workspace_bytes,
                                                     std::move(options.in_place));
+}
+
+/// The host boolean of an input, by which the kernel is made. Throws: InternalError where it is not known.
+inline bool host_boolean(const KernelRequest& request, std::size_t input) {
+  const std::optional<bool>& known = request.host_booleans[input];
+  SF_CHECK(known.has_value(), InternalError, request.node.label(), ": boolean input ", input,
+           " is not known on the host");
+  return *known;
 }
 
 /// Cuts one workspace into parts, each at a multiple of 64 bytes: the width of a cache line and of a vector.

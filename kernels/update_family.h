@@ -6,6 +6,7 @@
 #include "graph/ops/update.h"
 #include "kernels/formulas/arithmetic.h"
 #include "kernels/formulas/update.h"
+#include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {
@@ -17,7 +18,11 @@ namespace sectionflow {
 /// - `sgd(count)`;
 /// - `momentum(count, velocity, nesterov)`;
 /// - `by_squares(count, squares, epsilon)`: squares = squares(squares, g^2), then a ScaledStep by their root;
-/// - `adam(count, options)`, for AdamOptions and AdamWOptions.
+/// - `adam(count, options)`, for AdamOptions and AdamWOptions;
+/// - `average(count, options)`: average = weight_average(options, updates)(average, variable), where it is taken;
+/// - `accumulated(count)`: y = Accumulated{micro_batch = 0}(accumulator, x), which may lie over x.
+/// All but the copy and the last take a `gate` last: the number of the input, a boolean on the device, that lets the
+/// update happen; below 0: it always does.
 template <class Updates>
 class UpdateFamily {
  public:
@@ -31,6 +36,8 @@ class UpdateFamily {
     registry.add("apply_adam_w", apply_adam<AdamWOptions>);
     registry.add("apply_adagrad", apply_adagrad);
     registry.add("apply_rms_prop", apply_rms_prop);
+    registry.add("average_weights", average_weights);
+    registry.add("accumulated", accumulated);
   }
 
  private:
@@ -38,39 +45,50 @@ class UpdateFamily {
 
   static std::int64_t count(const KernelRequest& request) { return request.inputs[0].shape.num_elements(); }
 
+  /// Of an op with that many inputs of its own, behind which a condition and then a gate may follow.
+  static int gate(const KernelRequest& request, int own) {
+    return static_cast<int>(request.inputs.size()) > own + 1 ? own + 1 : -1;
+  }
+
   static Made assign(const KernelRequest& request) { return Updates::copy(request.inputs[0].bytes()); }
   static Made assign_add(const KernelRequest& request) {
     switch (request.inputs[0].dtype) {
       case Dtype::f32:
-        return Updates::template map<float>(count(request), formulas::Add());
+        return Updates::template map<float>(count(request), formulas::Add(), gate(request, 2));
       case Dtype::i64:
         // Unsigned, so that a counter that overflows wraps around.
-        return Updates::template map<std::uint64_t>(count(request), formulas::Add());
+        return Updates::template map<std::uint64_t>(count(request), formulas::Add(), gate(request, 2));
       default:
         return nullptr;
     }
   }
   static Made update_moving_average(const KernelRequest& request) {
-    const bool is_training = request.host_booleans[2].value_or(false);
+    const bool is_training = host_boolean(request, 2);
     const float decay = request.node.options<MovingAverageOptions>().decay;
-    return Updates::template map<float>(is_training ? count(request) : 0, formulas::Average{decay, 1.0F - decay});
+    return Updates::template map<float>(is_training ? count(request) : 0, formulas::Average{decay, 1.0F - decay}, -1);
   }
-  static Made apply_sgd(const KernelRequest& request) { return Updates::sgd(count(request)); }
+  static Made apply_sgd(const KernelRequest& request) { return Updates::sgd(count(request), gate(request, 3)); }
   static Made apply_momentum(const KernelRequest& request) {
     const auto options = request.node.options<MomentumOptions>();
-    return Updates::momentum(count(request), formulas::Velocity{options.momentum}, options.nesterov);
+    return Updates::momentum(count(request), formulas::Velocity{options.momentum}, options.nesterov, gate(request, 4));
   }
   template <class Options>
   static Made apply_adam(const KernelRequest& request) {
-    return Updates::adam(count(request), request.node.options<Options>());
+    return Updates::adam(count(request), request.node.options<Options>(), gate(request, 6));
   }
   static Made apply_adagrad(const KernelRequest& request) {
-    return Updates::by_squares(count(request), {1, 1}, request.node.options<AdagradOptions>().epsilon);
+    return Updates::by_squares(count(request), {1, 1}, request.node.options<AdagradOptions>().epsilon,
+                               gate(request, 4));
   }
   static Made apply_rms_prop(const KernelRequest& request) {
     const auto options = request.node.options<RmsPropOptions>();
-    return Updates::by_squares(count(request), {options.decay, 1.0F - options.decay}, options.epsilon);
+    return Updates::by_squares(count(request), {options.decay, 1.0F - options.decay}, options.epsilon,
+                               gate(request, 4));
   }
+  static Made average_weights(const KernelRequest& request) {
+    return Updates::average(count(request), request.node.options<WeightAverageOptions>(), gate(request, 3));
+  }
+  static Made accumulated(const KernelRequest& request) { return Updates::accumulated(count(request)); }
 };
 
 }  // namespace sectionflow

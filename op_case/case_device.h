@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "device/device.h"
+#include "op_case/op_case.h"
 
 namespace sectionflow::op_cases {
 
@@ -19,5 +22,8 @@ struct CaseDevice {
 
 /// The device of `spec`; a GPU is opened once a process.
 CaseDevice case_device(const DeviceSpec& spec);
+
+/// failures_of (op_case/op_case.h) on a device that is made in another way.
+std::vector<std::string> failures_on(const OpCase& op_case, const CaseDevice& device);
 
 }  // namespace sectionflow::op_cases

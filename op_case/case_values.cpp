@@ -35,6 +35,9 @@ Doubles drawn_values(const CaseInput& spec, std::mt19937& random) {
     }
     return values;
   }
+  SF_CHECK(spec.away_from_zero <= 0 || spec.away_from_zero < std::max(std::abs(spec.low), std::abs(spec.high)),
+           ArgumentError, "CaseInput: no values from ", spec.low, " to ", spec.high, " are ", spec.away_from_zero,
+           " away from 0");
   for (double& value : values) {
     if (is_floating(spec.type.dtype)) {
       do value = uniform(random, spec.low, spec.high);

@@ -104,10 +104,11 @@ class Runner {
   Tensors launch(const NodeCall& call, const Tensors* kept);
   void launch_kernel(Kernel& kernel, KernelArguments arguments);
   std::vector<InPlace> chosen_pairs(const NodeCall& call, const Kernel& kernel) const;
-  GuardedBuffer& new_buffer(std::size_t num_bytes, bool is_variable = false) {
+  /// The device of a case, or the CPU for an op that has no kernels there.
+  Device& device_of(const OpDef& op) { return kernel_registry(device_->kind()).has(op.name) ? *device_ : *cpu_; }
+  GuardedBuffer& new_buffer(Device& device, std::size_t num_bytes, bool is_variable = false) {
     const std::size_t steps = options_.address_seed == 0 ? 0 : addresses_() % 8;
-    buffers_.push_back(std::make_unique<GuardedBuffer>(kernel_registry(device_->kind()).has(op_) ? *device_ : *cpu_,
-                                                       num_bytes, is_variable ? 64 : kBufferAlignment, steps,
+    buffers_.push_back(std::make_unique<GuardedBuffer>(device, num_bytes, is_variable ? 64 : kBufferAlignment, steps,
                                                        options_.garbage));
     return *buffers_.back();
   }
@@ -123,7 +124,6 @@ class Runner {
   RunOptions options_;
   std::shared_ptr<Device> device_;
   std::unique_ptr<Device> cpu_ = make_device(cpu(), 1);
-  std::string op_;
   std::unique_ptr<void, void (*)(void*)> scope_;
   std::mt19937 addresses_;
   std::map<Value, HostTensor> computed_;
@@ -155,9 +155,8 @@ std::vector<InPlace> Runner::chosen_pairs(const NodeCall& call, const Kernel& ke
 /// Executes a kernel on fresh buffers. `kept`: the first execution's outputs, for a replay.
 Runner::Tensors Runner::launch(const NodeCall& call, const Tensors* kept) {
   const OpDef& op = call.node.op();
-  op_ = op.name;
   const std::vector<Value>& input_values = call.node.inputs();
-  Device& device = kernel_registry(device_->kind()).has(op.name) ? *device_ : *cpu_;
+  Device& device = device_of(op);
   const auto kernel = make_kernel(call, kept != nullptr, device, options_.widens_bf16);
   buffers_.clear();
 
@@ -167,7 +166,7 @@ Runner::Tensors Runner::launch(const NodeCall& call, const Tensors* kept) {
     if (call.uses[i] != InputUse::data) continue;
     GuardedBuffer*& buffer = by_value[input_values[i]];
     if (buffer == nullptr) {
-      buffer = &new_buffer(call.inputs[i].bytes(), is_variable(input_values[i]));
+      buffer = &new_buffer(device, call.inputs[i].bytes(), is_variable(input_values[i]));
       buffer->fill_from(input_content(call, i));
     }
     inputs[i] = buffer->place();
@@ -180,7 +179,7 @@ Runner::Tensors Runner::launch(const NodeCall& call, const Tensors* kept) {
   }
   std::vector<void*> outputs, updated;
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-    if (output_buffers[i] == nullptr) output_buffers[i] = &new_buffer(call.outputs[i].bytes());
+    if (output_buffers[i] == nullptr) output_buffers[i] = &new_buffer(device, call.outputs[i].bytes());
     const bool is_kept = std::count(op.kept_outputs.begin(), op.kept_outputs.end(), static_cast<int>(i)) > 0;
     if (kept != nullptr && is_kept) output_buffers[i]->fill_from((*kept)[i]);
     outputs.push_back(output_buffers[i]->place());
@@ -191,7 +190,7 @@ Runner::Tensors Runner::launch(const NodeCall& call, const Tensors* kept) {
   }
   RandomAddress random = options_.random;
   random.node = call.node.random_ordinal();
-  GuardedBuffer& workspace = new_buffer(kernel->workspace_bytes());
+  GuardedBuffer& workspace = new_buffer(device, kernel->workspace_bytes());
   launch_kernel(*kernel, {inputs, outputs, updated, workspace.place(), random});
 
   for (const auto& buffer : buffers_) {

@@ -13,8 +13,8 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/unary.h"
+#include "op_case/case_device.h"
 #include "op_case/case_values.h"
-#include "op_case/check_op_case.h"
 #include "op_case/graph_round_trip.h"
 #include "op_case/kernel_runner.h"
 
@@ -62,11 +62,31 @@ struct Built {
   }
 };
 
-/// Whether there is a gradient to check: a sum over nothing is none.
+/// The shape with `count` elements that `declared` leaves open; none where there is no such shape.
+std::optional<Shape> shape_of(const Shape& declared, std::size_t count) {
+  std::vector<std::int64_t> dims = declared.dims();
+  std::int64_t known = 1;
+  for (std::int64_t dim : dims) known *= dim == kDynamic ? 1 : dim;
+  for (std::int64_t& dim : dims) {
+    if (dim == kDynamic) dim = known == 0 ? 0 : static_cast<std::int64_t>(count) / known;
+  }
+  Shape shape(std::move(dims));
+  return static_cast<std::size_t>(shape.num_elements()) == count ? std::optional(std::move(shape)) : std::nullopt;
+}
+
+/// Whether there is a gradient to check: a sum over nothing is none, and neither is one over results that the reference
+/// does not have.
 bool has_gradient(const OpCase& op_case, const std::vector<Doubles>& wanted, const Built& built) {
-  const auto is_empty = [&](int index) { return wanted.at(static_cast<std::size_t>(index)).empty(); };
-  return !built.differentiated.empty() && !op_case.gradient_outputs.empty() &&
-         std::none_of(op_case.gradient_outputs.begin(), op_case.gradient_outputs.end(), is_empty);
+  for (int index : op_case.gradient_outputs) {
+    SF_CHECK(index >= 0 && static_cast<std::size_t>(index) < built.outputs.size(), ArgumentError, "case ", op_case.name,
+             ": OpCase::gradient_outputs names output ", index, " of ", built.outputs.size());
+  }
+  const auto has_sum = [&](int index) {
+    const auto at = static_cast<std::size_t>(index);
+    return !wanted[at].empty() && shape_of(built.outputs[at].shape(), wanted[at].size());
+  };
+  return !built.differentiated.empty() && !op_case.gradient_outputs.empty() && wanted.size() == built.outputs.size() &&
+         std::all_of(op_case.gradient_outputs.begin(), op_case.gradient_outputs.end(), has_sum);
 }
 
 void add_gradients(const OpCase& op_case, const std::vector<Value>& inputs, const std::vector<Doubles>& wanted,
@@ -74,30 +94,29 @@ void add_gradients(const OpCase& op_case, const std::vector<Value>& inputs, cons
   if (!has_gradient(op_case, wanted, built)) return;
   std::optional<Value> loss;
   for (int index : op_case.gradient_outputs) {
-    const Value y = built.outputs.at(static_cast<std::size_t>(index));
-    const std::size_t count = wanted.at(static_cast<std::size_t>(index)).size();
-    // Fed as a vector of the right length where the batch is unknown, hence the shape from the reference's count.
-    std::vector<std::int64_t> dims = y.shape().dims();
-    std::int64_t known = 1;
-    for (std::int64_t dim : dims) known *= dim == kDynamic ? 1 : dim;
-    for (std::int64_t& dim : dims) {
-      if (dim == kDynamic) dim = known == 0 ? 0 : static_cast<std::int64_t>(count) / known;
-    }
-    Doubles r(count);
+    const Value y = built.outputs[static_cast<std::size_t>(index)];
+    Doubles r(wanted[static_cast<std::size_t>(index)].size());
     const bool is_bf16 = y.dtype() == Dtype::bf16;
     for (double& value : r) {
       const auto drawn = static_cast<float>(uniform(random, -1, 1));
       value = is_bf16 ? static_cast<float>(BFloat16(drawn)) : drawn;  // so that the cast's gradient passes it on
     }
     const Value placed = placeholder(built.graph, "r", y.shape());
-    built.feeds.emplace(placed, tensor_of({Dtype::f32, Shape(dims)}, r));
+    // Of the right length where the batch is unknown.
+    built.feeds.emplace(placed, tensor_of({Dtype::f32, *shape_of(y.shape(), r.size())}, r));
     built.output_gradients.push_back(std::move(r));
     const Value term = reduce_sum(mul(is_bf16 ? cast(y, Dtype::f32) : y, placed));
     loss = loss ? add(*loss, term) : term;
   }
   std::vector<Value> variables;
   for (int index : built.differentiated) variables.push_back(inputs[static_cast<std::size_t>(index)]);
-  built.gradients = gradients(*loss, variables);
+  try {
+    built.gradients = gradients(*loss, variables);
+  } catch (const ArgumentError& error) {
+    // A rule that breaks its promise is what a case is there to find; an operation without one is not for a case.
+    if (error.code() != ErrorCode::argument) throw;
+    throw InternalError(error.message());
+  }
 }
 
 std::unique_ptr<Built> build(const OpCase& op_case, std::mt19937& random, std::vector<Doubles>& wanted) {

@@ -75,7 +75,8 @@ OpCase in_bf16(OpCase op_case, std::vector<std::size_t> inputs = {}, double grad
 ///   executed again as by a recomputation, and where bf16 runs through f32.
 /// - No kernel writes beside its outputs and workspace, nor changes an input or an output that is kept.
 /// - The graph, gradient included, is the same after it was saved and loaded.
-/// Throws: what build and reference throw; DeviceError where there is no such device.
+/// Throws: what build and reference throw; ArgumentError for a case that asks for what cannot be; DeviceError where
+/// there is no such device.
 std::vector<std::string> failures_of(const OpCase& op_case, const DeviceSpec& device = cpu());
 
 }  // namespace op_cases

@@ -31,10 +31,10 @@ void add_feed(const Graph& graph, Value value, const Shape& shape, Signature& si
                 nearest_in(graph, value, true));
   const Node& node = value.node();
   SF_CHECK_CODE(node.op().is_placeholder(), ArgumentError, ErrorCode::computed_feed, "feed of '", value.name(),
-                "': it is computed by ", node.op().name, "; wanted a placeholder", Fact{"value", node.place()},
+                "': it is computed by ", node.op().name, "; wanted a placeholder", Fact{"made", node.place()},
                 hint("make it a placeholder, or compute from one: what is computed cannot be fed"));
   SF_CHECK_CODE(matches(shape, value.shape()), ShapeError, ErrorCode::feed_shape, "feed of '", node.name(),
-                "' has the shape ", shape, "; wanted ", value.type().text(), Fact{"value", node.place()});
+                "' has the shape ", shape, "; wanted ", value.type().text(), Fact{"made", node.place()});
   SF_CHECK_CODE(shape.is_static(), ShapeError, ErrorCode::feed_shape, "feed of '", node.name(), "' has the shape ",
                 shape, "; wanted every dimension known");
   SF_CHECK_CODE(signature.shapes.emplace(node.id(), shape).second, ArgumentError, ErrorCode::fed_twice, "'",
@@ -54,7 +54,12 @@ std::size_t first_not_finite(const FeedData& data) {
 }
 
 /// What to feed in place of data of another dtype.
-std::string dtype_hint(const FeedData& data, Dtype wanted) {
+std::string dtype_hint(const FeedData& data, const Node& placeholder) {
+  const Dtype wanted = placeholder.output_types()[0].dtype;
+  // Of the training flag, too, which nobody can make one of another dtype.
+  if (wanted == Dtype::boolean && placeholder.output_types()[0].shape.rank() == 0) {
+    return text_of("feed true or false", data.type().shape.rank() == 0 ? ", not a number" : "");
+  }
   const bool is_integer = data.type().dtype == Dtype::i32 || data.type().dtype == Dtype::i64;
   if (data.type().shape.rank() == 0 && is_integer && is_floating(wanted)) {
     std::int64_t whole = 0;
@@ -92,14 +97,14 @@ void check_dtype(const Feed& feed) {
   const TensorType& type = feed.data.type();
   const Value& value = feed.value;
   if (type.dtype == value.dtype()) return;
-  const Fact place{"value", value.node().place()};
+  const Fact place{"made", value.node().place()};
   const bool is_narrow = value.dtype() == Dtype::f32 || value.dtype() == Dtype::bf16;
   // A number that a f32 or bf16 can hold has been rounded to it.
   SF_CHECK_CODE(!feed.data.number() || !is_narrow, ArgumentError, ErrorCode::feed_dtype, "feed of '", value.name(),
                 "' is ", feed.data.number().value_or(0), ", which is out of the range of ", value.type().text(), place,
                 hint("numbers of ", dtype_name(value.dtype()), " reach about 3.4e38; feed a smaller one"));
   throw ArgumentError(error_text_of("feed of '", value.name(), "' is ", type.text(), "; wanted ", value.type().text(),
-                                    place, hint(dtype_hint(feed.data, value.dtype()))),
+                                    place, hint(dtype_hint(feed.data, value.node()))),
                       ErrorCode::feed_dtype);
 }
 
@@ -144,7 +149,7 @@ void check_finite(const Feeds& feeds) {
     SF_CHECK_CODE(index == static_cast<std::size_t>(type.shape.num_elements()), ArgumentError,
                   ErrorCode::feed_not_finite, "feed of '", feed.value.name(), "' ", type.text(), ": element ", index,
                   " is NaN or infinite; wanted finite numbers, since check_feeds is on",
-                  Fact{"value", feed.value.node().place()});
+                  Fact{"made", feed.value.node().place()});
   }
 }
 

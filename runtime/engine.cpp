@@ -57,6 +57,7 @@ Engine::Engine(Graph& graph, SessionOptions options, Where where)
   budgets_.device = call_at(where, [&] { return options_.device_memory.bytes_of(device_->total_memory()); });
   budgets_.host = options_.host_memory == 0 ? machine_memory() : options_.host_memory;
   budgets_.disk = options_.disk;
+  holds_.emplace(budgets_.host);
   swaps_ = call_at(where, [&] {
     return std::make_unique<SwapEngine>(graph, SwapEngineOptions{.host_memory = budgets_.host,
                                                                  .disk = budgets_.disk,
@@ -97,6 +98,9 @@ Arena& Engine::arena() {
 void Engine::initialize(Where where) {
   user_call(where, [&] {
     check_not_pending("initialize()");
+    // The end of their scope would exchange the new values.
+    SF_CHECK_CODE(training_refused_ == nullptr, ArgumentError, ErrorCode::averages_in_place,
+                  "initialize(): ", training_refused_, hint("end its scope first"));
     meet_graph();
     // What a session holds is given up only when its new values are there to be written.
     VariableLayout layout = layout_;
@@ -152,8 +156,7 @@ std::vector<HostTensor> Engine::run(const std::vector<Value>& fetches, const Fee
                                     Where where) {
   return user_call(where, [&] {
     check_not_pending("run()");
-    Executable& program = whole_graph_program(fetches, signature_of(*graph_, feeds), options);
-    return execute(program, feeds);
+    return execute(whole_program_now(fetches, signature_of(*graph_, feeds), options), feeds);
   });
 }
 
@@ -168,6 +171,9 @@ void Engine::check_ready(const Program& program) const {
   SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized, "the session's variables have no values yet",
                 hint("call session.initialize() first"));
   check_nodes(program);
+  const bool trains = program.advances_cycle || program.micro_batch;
+  SF_CHECK_CODE(!trains || training_refused_ == nullptr, ArgumentError, ErrorCode::averages_in_place,
+                training_refused_);
   if (!program.report.fits) throw_budget_error(program.report);
 }
 
@@ -259,6 +265,7 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
   // First: where the device cannot be entered nothing has changed.
   const auto entered = device_->enter();
   std::byte* base = arena().data();
+  holds_->make_place_for(program.report.host_peak_bytes);
   swaps_->prepare(program);
   const bool is_bound = !program.bound.empty();
   if (!is_bound) bind_program(program, *graph_, layout_, base, swaps_->host_base());
@@ -276,7 +283,10 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
   }
   meet_graph();
   pass_seconds_.assign(program.schedule.passes.size(), 0.0);
-  if (trace_ != nullptr) trace_->reserve(static_cast<std::size_t>(last - first));
+  if (trace_ != nullptr) {
+    trace_->reserve(static_cast<std::size_t>(last - first));
+    trace_->set_machine(machine());
+  }
 
   ExecutionContext context{.device = *device_,
                            .graph = *graph_,
@@ -286,7 +296,7 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
                            .swaps = swaps_.get(),
                            .queue = program.queue.get(),
                            .record = options_.record_cycles,
-                           .seed = options_.seed,
+                           .seed = random_seed(program),
                            .cycle = cycle_,
                            .executions = executions_,
                            .pass_seconds = pass_seconds_,
@@ -294,7 +304,8 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
                            .log_passes = options.log_passes,
                            .log_pass_times = options.log_pass_times,
                            .poison = options_.poison,
-                           .measuring = measuring_};
+                           .measuring = measuring_,
+                           .checks = value_checks_};
   try {
     sectionflow::execute(program, first, last, context);
   } catch (...) {
@@ -309,6 +320,10 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
     count_programs();
   }
   return fetched;
+}
+
+Trace::Machine Engine::machine() const {
+  return {.device = device_->name(), .device_memory = options_.device_memory.is_limited() ? budgets_.device : 0};
 }
 
 void Engine::check_not_pending(const char* call) const {

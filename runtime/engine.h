@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "runtime/arena.h"
 #include "runtime/check_feeds.h"
 #include "runtime/feeds.h"
+#include "runtime/host_hold.h"
 #include "runtime/program_cache.h"
 #include "runtime/session.h"
 #include "runtime/trace.h"
@@ -53,11 +55,17 @@ class Engine {
   ProgramReport plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options, Where where);
   HostTensor read(Value variable, Where where);
   void write(Value variable, const HostTensor& tensor, Where where);
+  /// As read, to bytes of the caller's, of which there are enough.
+  void read_to(std::byte* bytes, Value variable, Where where);
 
   const Graph& graph() const { return *graph_; }
   const SessionOptions& options() const { return options_; }
   const TierBudgets& budgets() const { return budgets_; }
   const Device& device() const { return *device_; }
+  /// Where the variables lie.
+  const VariableLayout& layout() const { return layout_; }
+  /// What traces are told.
+  Trace::Machine machine() const;
   void use_algorithms(const AlgorithmChoices& choices);
   int threads() const { return threads_; }
   std::uint64_t completed_cycles() const { return cycle_; }
@@ -66,6 +74,8 @@ class Engine {
   const Statistics& statistics() const { return statistics_; }
   void clear_statistics();
   void set_measuring(bool on) { measuring_ = on; }
+  void set_value_checks(const ValueChecks& checks) { value_checks_ = checks; }
+  const ValueChecks& value_checks() const { return value_checks_; }
   void set_trace(Trace* trace) { trace_ = trace; }
 
   /// Keeps other threads out until the entry ends. Throws: ArgumentError (SF-E012) while another thread is inside.
@@ -80,6 +90,16 @@ class Engine {
   /// SessionOptions::program_memory.
   Executable& program(const std::string& key, const Signature& signature, const std::function<RunRequest()>& request,
                       const InstructionWriter& writer);
+  /// The program of what is run now, of those that `program_of` gives for signatures: where gradients are accumulated
+  /// the one of this micro-batch. With the first of an update that of the last must fit too, so that none begins that
+  /// cannot end.
+  using ProgramOf = std::function<Executable&(const Signature&)>;
+  Executable& micro_batch_program(const Signature& fed, const ProgramOf& program_of);
+  /// The same to plan by: of all micro-batches the program that takes the most device memory.
+  Executable& fullest_program(const Signature& fed, const ProgramOf& program_of);
+  /// Refuses to train from here on, as `why` says (a text that stays); nullptr: trains again.
+  void set_training_refused(const char* why) { training_refused_ = why; }
+  bool is_training_refused() const { return training_refused_ != nullptr; }
   /// Throws: BudgetError when the program does not fit; ArgumentError when it may not run now.
   void check_ready(const Program& program) const;
   /// Throws: ArgumentError when the program uses a variable that was made after initialize(), or nodes that have been
@@ -119,6 +139,8 @@ class Engine {
     std::span<std::byte> region;      ///< the rest of the budget
   };
   Workbench workbench();
+  /// Takes bytes of host memory for somebody beside the programs, as HostHolds::hold does.
+  std::shared_ptr<HostHold> hold_host_memory(std::size_t num_bytes, std::function<void()> give_back);
   /// Has the instruction list of every program compiled from here on changed by `editor` before it is final; `key`
   /// tells programs of different editors apart. An empty editor: none.
   using InstructionEditor = std::function<InstructionList(InstructionList, PlanningTools&)>;
@@ -142,11 +164,14 @@ class Engine {
   void set_initial_values();
   Executable& whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
                                   const RunOptions& options);
+  Executable& whole_program_now(const std::vector<Value>& fetches, const Signature& fed, const RunOptions& options);
   std::vector<HostTensor> execute_range(Executable& program, StepIndex first, StepIndex last,
                                         const std::vector<const std::byte*>& feeds, const ExecuteOptions& options);
   void lay_out_variables();
   void meet_graph();
   bool knows(const Node& node) const;
+  std::int64_t read_counter(NodeId variable) const;
+  std::uint64_t random_seed(const Program& program) const;
   void count_programs();
   Arena& arena();
   /// Where algorithms may be timed while a program is compiled.
@@ -161,6 +186,7 @@ class Engine {
   void check_feeds(const Feeds& feeds) const;
   void check_not_pending(const char* call) const;
   std::byte* variable_bytes(Value variable, const char* call);
+  void copy_variable(std::byte* to, const std::byte* from, Value variable);
 
   Graph* graph_;
   SessionOptions options_;
@@ -173,6 +199,7 @@ class Engine {
   bool initialized_ = false;
   bool torn_ = false;
   std::uint64_t cycle_ = 0;
+  const char* training_refused_ = nullptr;
   ProgramCache programs_;
   const Executable* latest_ = nullptr;
   std::uint64_t num_compiled_ = 0;
@@ -182,11 +209,13 @@ class Engine {
   std::vector<double> pass_seconds_;
   Statistics statistics_;
   bool measuring_ = false;
+  ValueChecks value_checks_;
   Trace* trace_ = nullptr;
   std::function<void(Schedule&)> edit_schedule_;
   std::string editor_key_;
   InstructionEditor edit_instructions_;
   std::unique_ptr<SwapEngine> swaps_;
+  std::optional<HostHolds> holds_;
 };
 
 /// What is behind a session.

@@ -4,12 +4,16 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "runtime/engine.h"
 #include "runtime/swap_engine.h"
+#include "schedule/micro_batches.h"
 #include "schedule/program_key.h"
 #include "schedule/training_flag.h"
 
@@ -67,13 +71,83 @@ void Engine::meet_graph() {
 
 ProgramReport Engine::plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
                            Where where) {
-  return user_call(where, [&] { return whole_graph_program(fetches, signature_of(*graph_, feeds), options).report; });
+  return user_call(where, [&] {
+    const auto program_of = [&](const Signature& signature) -> Executable& {
+      return whole_graph_program(fetches, signature, options);
+    };
+    const Signature fed = signature_of(*graph_, feeds);
+    return (options.targets.empty() ? program_of(fed) : fullest_program(fed, program_of)).report;
+  });
 }
 
 Executable& Engine::whole_program(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options,
                                   Where where) {
-  return user_call(
-      where, [&]() -> Executable& { return whole_graph_program(fetches, signature_of(*graph_, feeds), options); });
+  return user_call(where,
+                   [&]() -> Executable& { return whole_program_now(fetches, signature_of(*graph_, feeds), options); });
+}
+
+/// The program that a run executes now.
+Executable& Engine::whole_program_now(const std::vector<Value>& fetches, const Signature& fed,
+                                      const RunOptions& options) {
+  // Only targets train.
+  if (options.targets.empty()) return whole_graph_program(fetches, fed, options);
+  return micro_batch_program(
+      fed, [&](const Signature& signature) -> Executable& { return whole_graph_program(fetches, signature, options); });
+}
+
+Executable& Engine::micro_batch_program(const Signature& fed, const ProgramOf& program_of) {
+  const std::vector<MicroBatches> accumulations = micro_batches_of(*graph_);
+  if (accumulations.empty()) return program_of(fed);
+  std::map<NodeId, bool> last;
+  bool begins = true;
+  for (const MicroBatches& each : accumulations) {
+    const std::int64_t index = read_counter(each.index.node().id());
+    SF_CHECK_CODE(index >= 0 && index < each.count, ArgumentError, ErrorCode::micro_batches, "'", each.index.name(),
+                  "' says that ", index, " micro-batches of an update have been taken; wanted 0 to ", each.count - 1,
+                  hint("write 0 to it to begin the update again"));
+    last[each.index.node().id()] = index == each.count - 1;
+    begins = begins && index == 0;
+  }
+  const auto is_last = [&](const MicroBatches& each) { return last.at(each.index.node().id()); };
+  const Signature now = with_micro_batches(fed, accumulations, is_last);
+  const std::uint64_t compiled = num_compiled_;
+  Executable& program = program_of(now);
+  if (!begins || num_compiled_ == compiled) return program;
+  const Executable& end = program_of(with_micro_batches(fed, accumulations, [](const MicroBatches&) { return true; }));
+  if (!end.report.fits) throw_budget_error(end.report);
+  return program_of(now);
+}
+
+Executable& Engine::fullest_program(const Signature& fed, const ProgramOf& program_of) {
+  const std::vector<MicroBatches> accumulations = micro_batches_of(*graph_);
+  if (accumulations.empty()) return program_of(fed);
+  const auto program_where = [&](bool last) -> Executable& {
+    return program_of(with_micro_batches(fed, accumulations, [last](const MicroBatches&) { return last; }));
+  };
+  const std::size_t before = program_where(false).report.planned_peak_bytes;
+  Executable& end = program_where(true);
+  return before > end.report.planned_peak_bytes ? program_where(false) : end;
+}
+
+/// What a variable i64 [] holds; 0 before it has a value.
+std::int64_t Engine::read_counter(NodeId variable) const {
+  std::int64_t count = 0;
+  const auto id = static_cast<std::size_t>(variable);
+  if (!initialized_ || !knows(graph_->node(variable)) || !layout_.contains(variable)) return count;
+  if (layout_.has_host_home(variable)) {
+    const std::byte* base = swaps_->host_base();
+    if (base != nullptr) std::memcpy(&count, base + layout_.host_offsets[id], sizeof(count));
+  } else if (arena_) {
+    const auto entered = device_->enter();
+    device_->copy_to_host(&count, arena_->data() + layout_.offsets[id], sizeof(count));
+  }
+  return count;
+}
+
+/// Of the random numbers of an execution that begins now.
+std::uint64_t Engine::random_seed(const Program& program) const {
+  if (!program.micro_batch) return options_.seed;
+  return seed_of_micro_batch(options_.seed, static_cast<std::uint64_t>(read_counter(*program.micro_batch)));
 }
 
 Executable& Engine::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,
@@ -83,14 +157,9 @@ Executable& Engine::whole_graph_program(const std::vector<Value>& fetches, const
     SF_CHECK(target.valid() && &target.node().graph() == graph_, ArgumentError, "target '",
              target.valid() ? target.name() : "", "' does not belong to the graph of this session");
   }
-  return program(
-      key_of("whole", fetches, options.targets, signature), signature,
-      [&] {
-        return RunRequest{fetches, options.targets};
-      },
-      [&](PlanningTools& tools) {
-        return build_schedule(tools.graph(), {fetches, options.targets});
-      });
+  const auto request = [&] { return RunRequest{fetches, options.targets}; };
+  return program(key_of("whole", fetches, options.targets, signature), signature, request,
+                 [&](PlanningTools& tools) { return build_schedule(tools.graph(), request()); });
 }
 
 void Engine::set_instruction_editor(std::string key, InstructionEditor editor) {

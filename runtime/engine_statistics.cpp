@@ -36,6 +36,7 @@ void Engine::count_programs() {
 void Engine::begin_measurement(const Program& program) {
   // What is written behind the window shows by its page, what is written in it by the byte.
   arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + kMargin);
+  holds_->make_place_for(program.report.host_peak_bytes);
   swaps_->prepare(program);
   swaps_->begin_measurement(program);
 }

@@ -1,6 +1,7 @@
 // The variables of a session: where they lie, reading and writing them.
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "graph/ops/basic.h"
@@ -47,16 +48,32 @@ void Engine::set_completed_cycles(std::uint64_t cycles, Where where) {
 }
 
 HostTensor Engine::read(Value variable, Where where) {
-  return user_call(where, [&] {
+  HostTensor tensor;
+  user_call(where, [&] {
+    // First: what is no variable of this graph may have no type.
     const std::byte* bytes = variable_bytes(variable, "read");
-    HostTensor tensor(variable.type());
-    if (layout_.has_host_home(variable.node().id())) {
-      std::copy_n(bytes, tensor.num_bytes(), tensor.bytes());
-    } else {
-      device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
-    }
-    return tensor;
+    tensor = HostTensor(variable.type());
+    copy_variable(tensor.bytes(), bytes, variable);
   });
+  return tensor;
+}
+
+void Engine::read_to(std::byte* bytes, Value variable, Where where) {
+  user_call(where, [&] { copy_variable(bytes, variable_bytes(variable, "read"), variable); });
+}
+
+void Engine::copy_variable(std::byte* to, const std::byte* from, Value variable) {
+  const std::size_t num_bytes = variable.type().bytes();
+  if (layout_.has_host_home(variable.node().id())) {
+    std::copy_n(from, num_bytes, to);
+  } else {
+    device_->copy_to_host(to, from, num_bytes);
+  }
+}
+
+std::shared_ptr<HostHold> Engine::hold_host_memory(std::size_t num_bytes, std::function<void()> give_back) {
+  const auto inside = enter();
+  return holds_->hold(num_bytes, std::move(give_back));
 }
 
 void Engine::write(Value variable, const HostTensor& tensor, Where where) {

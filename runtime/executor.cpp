@@ -10,6 +10,7 @@
 #include "runtime/device_bytes.h"
 #include "runtime/poison.h"
 #include "runtime/step_timer.h"
+#include "runtime/value_checks.h"
 
 namespace sectionflow {
 namespace {
@@ -101,7 +102,7 @@ class Execution {
         context_(context),
         queue_(context.queue),
         times_(program, context),
-        joins_(queue_ != nullptr && !context.poison && !times_.are_wanted()) {
+        joins_(queue_ != nullptr && !context.poison && !context.checks.any() && !times_.are_wanted()) {
     lanes_ = !context.poison && !steps_between(program.digest.beside, first, last).empty();
     for (StepIndex i = 0; i < first && lanes_; ++i) ++base_[static_cast<std::size_t>(step(i).lane)];
   }
@@ -165,6 +166,7 @@ class Execution {
       }
       if (!recording_) count_execution(step(i), context_);
       if (queue_ != nullptr && is_queue(step(i).lane)) queue_->passed(i);
+      if (context_.checks.any()) check_step_values(program_, i, context_);
       if (context_.poison) end_poisoned(i);
       times_.end_step(i);
       if (lanes_) context_.swaps->progress().complete(static_cast<int>(lane));
@@ -217,8 +219,8 @@ class Execution {
   /// once.
   bool execute_recording() {
     const bool first_time = queue_->count_execution(first_, last_) == 0;
-    if (!context_.record || first_time || context_.poison || context_.measuring || times_.are_wanted() ||
-        queue_->uses_disk(first_, last_) || queue_->is_unrecordable(first_, last_)) {
+    if (!context_.record || first_time || context_.poison || context_.checks.any() || context_.measuring ||
+        times_.are_wanted() || queue_->uses_disk(first_, last_) || queue_->is_unrecordable(first_, last_)) {
       return false;
     }
     if (queue_->recording(first_, last_) == nullptr && !record()) return false;

@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "runtime/executable.h"
 #include "runtime/queue_program.h"
+#include "runtime/session.h"
 #include "runtime/swap_engine.h"
 #include "runtime/trace.h"
 
@@ -30,6 +31,7 @@ struct ExecutionContext {
   bool log_pass_times = false;
   bool poison = false;
   bool measuring = false;        ///< every byte of the plan is written, so that it can be found
+  ValueChecks checks{};          ///< what is refused in the results of operations
   bool updates_started = false;  ///< set once a variable may have changed
 };
 
@@ -38,7 +40,8 @@ struct ExecutionContext {
 /// in the order of the list. On a device with queues the calling thread gives the steps to the queues, with events
 /// between them, or launches the recording of an earlier execution; only the disk's lanes have threads. All work is
 /// done when it returns. Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past its
-/// storage; what the swap engine throws. Then no lane is running any more.
+/// storage; ArgumentError for results that `checks` refuses; what the swap engine throws. Then no lane is running any
+/// more.
 void execute(Executable& program, StepIndex first, StepIndex last, ExecutionContext& context);
 
 }  // namespace sectionflow

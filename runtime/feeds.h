@@ -83,7 +83,8 @@ class FeedData {
 
 /// What a placeholder holds during one run.
 struct Feed {
-  Feed(Value value, const FeedData& data) : value(value), data(value.valid() ? data.rounded_to(value.dtype()) : data) {}
+  Feed(Value placeholder, const FeedData& given)
+      : value(placeholder), data(placeholder.valid() ? given.rounded_to(placeholder.dtype()) : given) {}
 
   Value value;
   FeedData data;
@@ -92,10 +93,10 @@ using Feeds = std::vector<Feed>;
 
 /// The type with which a placeholder will be fed, for planning; booleans that choose kernels need their value.
 struct FeedType {
-  FeedType(Value value, Shape shape) : value(value), shape(std::move(shape)) {}
+  FeedType(Value placeholder, Shape given) : value(placeholder), shape(std::move(given)) {}
   /// A boolean alone: a list of dimensions, {1}, is a shape.
   template <StandsForBoolean Boolean>
-  FeedType(Value value, const Boolean& boolean) : value(value), boolean(static_cast<bool>(boolean)) {}
+  FeedType(Value placeholder, const Boolean& given) : value(placeholder), boolean(static_cast<bool>(given)) {}
 
   Value value;
   Shape shape;

@@ -99,6 +99,14 @@ void Session::set_measuring(bool on) {
   engine_->set_measuring(on);
 }
 
+void Session::set_value_checks(const ValueChecks& checks) {
+  engine_->set_value_checks(checks);
+}
+
+const ValueChecks& Session::value_checks() const {
+  return engine_->value_checks();
+}
+
 void Session::set_trace(Trace* trace) {
   engine_->set_trace(trace);
 }

@@ -76,6 +76,14 @@ struct RunOptions {
   std::vector<Operation> targets{};  ///< executed for their effect: updates, groups
 };
 
+/// What is refused in the results of operations while it is looked for (Session::set_value_checks).
+struct ValueChecks {
+  bool nan = false;
+  bool infinity = false;
+
+  bool any() const { return nan || infinity; }
+};
+
 /// Figures of a session's device memory, by the names that users of TensorFlow Large Model Support know.
 struct Statistics {
   std::int64_t num_allocs = 0;        ///< buffers begun
@@ -184,6 +192,15 @@ class Session {
   /// written: Statistics::measured_peak_bytes. Costs a write and a read of the region. Of a cycle that is run by halves
   /// it is found out where this is on for both.
   void set_measuring(bool on);
+  /// Debugging: from here on every floating point result of an operation, and every variable that it has updated, is
+  /// looked at as soon as it is there, and the first that holds what is refused ends the run with an ArgumentError
+  /// (SF-E605) that names operation, section, tensor and element, and tells what the operation was given. So it also
+  /// finds labels and indices outside of their range, which give NaN. Costs a reading of each result; on a GPU a wait
+  /// and a copy to the host as well. Nothing while it is off. Found behind the first update of a cycle, such as that
+  /// of a moving average, it leaves the session torn, as any failure there.
+  void set_value_checks(const ValueChecks& checks);
+  /// What is refused now.
+  const ValueChecks& value_checks() const;
   /// While set, every executed step is added. The trace must outlive its use.
   void set_trace(Trace* trace);
 

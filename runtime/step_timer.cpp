@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 
+#include "runtime/step_events.h"
+
 namespace sectionflow {
 namespace {
 
@@ -17,25 +19,6 @@ void log_pass(const Pass& pass) {
   if (pass.kind == Pass::Kind::whole || pass.section == kNoGroup) return;
   LOG(INFO) << "Running " << (pass.kind == Pass::Kind::backward ? "backward" : "forward") << " pass on section "
             << pass.section;
-}
-
-/// A step of a trace, without its times.
-Trace::Event trace_event(const Executable& program, StepIndex index, const ExecutionContext& context) {
-  const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
-  std::size_t live_bytes = 0;
-  for (const Storage& storage : program.storage.storages) {
-    const bool alive = storage.life.first <= index && index <= storage.life.last;
-    if (alive && storage.tier == Tier::device) live_bytes += storage.bytes;
-  }
-  return {.node = step.node,
-          .pass = program.schedule.passes[static_cast<std::size_t>(step.pass)],
-          .replay = step.replay,
-          .cycle = context.cycle,
-          .live_bytes = live_bytes,
-          .kind = step.kind,
-          .lane = step.lane,
-          .offload = step.offload,
-          .bytes = program.bound[static_cast<std::size_t>(index)].bytes};
 }
 
 }  // namespace
@@ -113,7 +96,8 @@ void StepTimer::add_pass(int pass, double seconds) {
 }
 
 void StepTimer::add_event(StepIndex index, double start_us, double end_us) {
-  Trace::Event event = trace_event(program_, index, context_);
+  Trace::Event event = event_of_step(program_, index);
+  event.cycle = context_.cycle;
   event.start_us = start_us;
   event.duration_us = end_us - start_us;
   context_.trace->add(event);

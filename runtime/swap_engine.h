@@ -46,7 +46,7 @@ class SwapEngine {
   /// Makes what the program needs. Throws: DeviceError, BudgetError naming the tier.
   void prepare(const Program& program);
   /// Where host buffers lie; nullptr while no program has needed any.
-  std::byte* host_base() { return host_ ? host_->data() : nullptr; }
+  std::byte* host_base() const { return host_ ? host_->data() : nullptr; }
 
   /// Executes one transfer step of a bound program. Throws: DeviceError, DataError of the disk tier.
   void carry(const Executable& program, StepIndex index, std::uint64_t cycle, Device& device);

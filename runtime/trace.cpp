@@ -88,6 +88,30 @@ void add_passes(const std::vector<Trace::Event>& events, json& out) {
   }
 }
 
+json counter(const char* name, double time_us, json series) {
+  return {{"ph", "C"}, {"name", name}, {"pid", 1}, {"ts", time_us}, {"args", std::move(series)}};
+}
+
+/// What lies where at each step of the compute lane; the budget and the tiers below as far as there are any.
+void add_counters(const std::vector<Trace::Event>& events, std::size_t budget, json& out) {
+  const bool offloads = std::any_of(events.begin(), events.end(), [](const Trace::Event& event) {
+    return event.host_bytes > 0 || event.disk_bytes > 0;
+  });
+  // A line from end to end.
+  if (budget > 0 && !events.empty()) {
+    for (const Trace::Event* end : {&events.front(), &events.back()}) {
+      out.push_back(counter("device_memory", end->start_us, {{"budget", budget}}));
+    }
+  }
+  for (const Trace::Event& event : events) {
+    if (event.lane != Lane::compute) continue;
+    out.push_back(
+        counter("bytes_in_use", event.start_us, {{"variables", event.variable_bytes}, {"tensors", event.live_bytes}}));
+    if (!offloads) continue;
+    out.push_back(counter("bytes_offloaded", event.start_us, {{"host", event.host_bytes}, {"disk", event.disk_bytes}}));
+  }
+}
+
 double end_of(const Trace::Event& event) {
   return event.start_us + event.duration_us;
 }
@@ -117,25 +141,31 @@ void add_cycle(const std::vector<const Trace::Event*>& steps, double smallest_st
 
 }  // namespace
 
+std::span<const Trace::Event> Trace::last_execution() const {
+  std::set<int> seen;
+  std::size_t begin = events_.size();
+  while (begin > 0 && events_[begin - 1].program == events_.back().program &&
+         seen.insert(events_[begin - 1].step).second) {
+    --begin;
+  }
+  return std::span(events_).subspan(begin);
+}
+
 void Trace::write(const std::string& path, const Graph& graph, Where where) const {
   json events = json::array();
-  events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", 1}, {"args", {{"name", "device"}}}});
+  events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", 1}, {"args", {{"name", machine_.device}}}});
   std::set<Lane> used = {Lane::compute};
   for (const Event& event : events_) used.insert(event.lane);
   for (Lane lane : used) events.push_back(name_of_lane(lane_number(lane), lane_name(lane)));
   events.push_back(name_of_lane(kPassLane, "passes"));
-  for (const Event& event : events_) {
-    events.push_back(step_slice(event, graph));
-    if (event.lane != Lane::compute) continue;
-    events.push_back({{"ph", "C"},
-                      {"name", "bytes_in_use"},
-                      {"pid", 1},
-                      {"ts", event.start_us},
-                      {"args", {{"bytes", event.live_bytes}}}});
-  }
+  for (const Event& event : events_) events.push_back(step_slice(event, graph));
+  add_counters(events_, machine_.device_memory, events);
   add_flows(events_, events);
   add_passes(events_, events);
-  const std::string text = json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() + '\n';
+  // Names may hold any bytes; JSON takes UTF-8 alone.
+  const std::string text =
+      json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump(-1, ' ', false, json::error_handler_t::replace) +
+      '\n';
   call_at(where, [&] { write_whole_file(path, text, "trace"); });
 }
 

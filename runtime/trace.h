@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/export.h"
@@ -26,9 +28,25 @@ class Trace {
     std::size_t live_bytes = 0;  ///< bytes of the buffers in device memory that the plan has alive at the step
     StepKind kind = StepKind::compute;
     Lane lane = Lane::compute;
-    int offload = -1;       ///< copies: the number of the offload
-    std::size_t bytes = 0;  ///< copies: how many
+    int offload = -1;                 ///< copies: the number of the offload
+    std::size_t bytes = 0;            ///< copies: how many
+    int step = 0;                     ///< its number in the program
+    std::uint64_t program = 0;        ///< of the session
+    std::size_t variable_bytes = 0;   ///< in device memory, beside live_bytes
+    std::size_t host_bytes = 0;       ///< as live_bytes, of host memory
+    std::size_t disk_bytes = 0;       ///< as live_bytes, on disk
+    std::size_t output_bytes = 0;     ///< computing: what it writes
+    std::size_t workspace_bytes = 0;  ///< computing: its scratch
   };
+  /// Where the steps ran, or are going to.
+  struct Machine {
+    std::string device = "device";  ///< "cpu (2 threads)"
+    std::size_t device_memory = 0;  ///< the budget; 0: none was set
+  };
+
+  Trace() = default;
+  /// One that was not measured: planned_trace makes it.
+  Trace(Machine machine, std::vector<Event> events) : machine_(std::move(machine)), events_(std::move(events)) {}
 
   void reserve(std::size_t more_events) {
     const std::size_t wanted = events_.size() + more_events;
@@ -42,15 +60,22 @@ class Trace {
   }
   /// In the order of their ends. Not while a lane runs.
   const std::vector<Event>& events() const { return events_; }
+  /// Those of the execution that ended last, or of as much of it as is there.
+  std::span<const Event> last_execution() const;
   void clear() { events_.clear(); }
+  /// The session's, once it has traced anything.
+  const Machine& machine() const { return machine_; }
+  void set_machine(Machine machine) { machine_ = std::move(machine); }
 
-  /// Chrome trace event JSON: one lane of steps for compute, copy out, copy in, disk out and disk in each as far as
-  /// they are used, one of passes, flows from swap-out to swap-in, and a counter of live bytes.
+  /// Chrome trace event JSON, for chrome://tracing and Perfetto. The process is the device; it has one lane of steps
+  /// for compute, copy out, copy in, disk out and disk in each as far as they are used, and one of passes; flows from
+  /// swap-out to swap-in; and counters: bytes in use on the device, the budget, and bytes offloaded.
   /// Throws: DataError when the file cannot be written; what was there is then as it was.
   void write(const std::string& path, const Graph& graph, Where where = Where::here()) const;
 
  private:
   std::mutex mutex_;
+  Machine machine_;
   std::vector<Event> events_;
 };
 

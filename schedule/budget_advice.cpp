@@ -240,7 +240,7 @@ std::string fewer_offloads(const ProgramReport& report) {
 void report_largest(const Program& program, const ConcreteGraph& graph, ProgramReport& report) {
   const Schedule& schedule = program.schedule;
   report.in_sections = report.is_edited = false;
-  report.trains = program.advances_cycle;
+  report.trains = program.advances_cycle || program.micro_batch;
   for (NodeId id = 0; id < graph.graph().num_nodes(); ++id) {
     report.is_edited = report.is_edited || graph.graph().node(id).op().movement == Movement::out;
   }

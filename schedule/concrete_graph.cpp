@@ -59,7 +59,7 @@ std::optional<bool> ConcreteGraph::boolean_of(Value value, const Node& reader) c
   if (const HostTensor* content = constant_content(value)) return content->item<bool>();
   std::vector<std::string> fed_names;
   for (const auto& [id, shape] : signature_->shapes) {
-    if (id != signature_->decided) fed_names.push_back(graph_->node(id).name());
+    if (!signature_->decided.contains(id)) fed_names.push_back(graph_->node(id).name());
   }
   throw_missing_feed(value.node(), &reader, fed_names);
 }
@@ -142,7 +142,7 @@ void ConcreteGraph::check_fed(const std::vector<bool>& needed) const {
     // What is fed although nothing reads it may be what was meant.
     std::vector<std::string> unread;
     for (const auto& [fed, shape] : signature_->shapes) {
-      if (!needed[fed] && fed != signature_->decided) unread.push_back(graph_->node(fed).name());
+      if (!needed[fed] && !signature_->decided.contains(fed)) unread.push_back(graph_->node(fed).name());
     }
     throw_missing_feed(placeholder, reader, unread);
   }
@@ -152,7 +152,7 @@ void ConcreteGraph::throw_missing_feed(const Node& placeholder, const Node* read
                                        const std::vector<std::string>& candidates) const {
   std::string fed;
   for (const auto& [id, shape] : signature_->shapes) {
-    if (id == signature_->decided) continue;
+    if (signature_->decided.contains(id)) continue;
     const Node& node = graph_->node(id);
     fed +=
         text_of(fed.empty() ? "'" : ", '", node.name(), "' ", TensorType{node.output_types()[0].dtype, shape}.text());

@@ -7,33 +7,6 @@
 namespace sectionflow {
 namespace {
 
-/// An instruction to come before another.
-struct Insertion {
-  int place = 0;
-  int turn = 0;  ///< among those of the place
-  Instruction instruction;
-};
-
-/// At one place what leaves a tier comes before what enters it, since it frees bytes there: first offloads that move on
-/// to the disk, then what leaves the device; then what is copied back to it, then offloads that are merely read back
-/// from the disk. An offload that takes two moves at one place takes them one after the other, before the next offload
-/// does, so that the host memory between the two moves serves all of them in turn.
-int turn_of(StepKind kind, bool both_moves_here) {
-  switch (kind) {
-    case StepKind::disk_write:
-      return both_moves_here ? 1 : 0;
-    case StepKind::copy_out:
-      return 1;
-    case StepKind::hold:
-      return 2;
-    case StepKind::copy_in:
-      return 3;
-    default:
-      return both_moves_here ? 3 : 4;
-  }
-}
-
-/// Between the halves of a cycle: copies out belong to the first, copies back to the second.
 bool leaves(StepKind kind) {
   return kind == StepKind::copy_out || kind == StepKind::disk_write;
 }
@@ -71,26 +44,44 @@ std::vector<Insertion> insertions_of(const std::vector<Offload>& offloads, int n
     add(offload.in, StepKind::copy_in, offload.value, offload.disk_in);
     ++number;
   }
-  std::stable_sort(insertions.begin(), insertions.end(), [](const Insertion& a, const Insertion& b) {
-    return a.place != b.place ? a.place < b.place : a.turn < b.turn;
-  });
   return insertions;
 }
 
 }  // namespace
 
+int turn_of(StepKind kind, bool both_moves_here) {
+  switch (kind) {
+    case StepKind::disk_write:
+      return both_moves_here ? 1 : 0;
+    case StepKind::copy_out:
+      return 1;
+    case StepKind::hold:
+      return 2;
+    case StepKind::copy_in:
+      return 3;
+    default:
+      return both_moves_here ? 3 : 4;
+  }
+}
+
 InstructionList insert_offloads(const InstructionList& list, const std::vector<Offload>& offloads) {
+  return with_insertions(list,
+                         insertions_of(offloads, unused_number(list), static_cast<int>(list.instructions.size())));
+}
+
+InstructionList with_insertions(const InstructionList& list, std::vector<Insertion> insertions) {
+  std::stable_sort(insertions.begin(), insertions.end(), [](const Insertion& a, const Insertion& b) {
+    return a.place != b.place ? a.place < b.place : a.turn < b.turn;
+  });
   const int num_instructions = static_cast<int>(list.instructions.size());
   InstructionList result{.passes = list.passes, .instructions = {}, .entries = list.entries, .half = list.half};
-  auto next = insertions_of(offloads, unused_number(list), num_instructions);
-  auto insertion = next.begin();
+  auto next = insertions.begin();
   for (int place = 0; place <= num_instructions; ++place) {
-    for (; insertion != next.end() && insertion->place == place; ++insertion) {
-      Instruction instruction = insertion->instruction;
+    for (; next != insertions.end() && next->place == place; ++next) {
+      Instruction& instruction = result.instructions.emplace_back(next->instruction);
       // What leaves does so at the end of what came before.
       const int beside = leaves(instruction.kind) && place > 0 ? place - 1 : std::min(place, num_instructions - 1);
       instruction.pass = list.instructions[static_cast<std::size_t>(beside)].pass;
-      result.instructions.push_back(instruction);
       if (place < list.half || (place == list.half && leaves(instruction.kind))) ++result.half;
     }
     if (place < num_instructions) result.instructions.push_back(list.instructions[static_cast<std::size_t>(place)]);

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "schedule/budget_advice.h"
 #include "schedule/check_schedule.h"
+#include "schedule/micro_batches.h"
 #include "schedule/transient_split.h"
 #include "schedule/waits.h"
 
@@ -114,6 +115,7 @@ Program compile_program(const ConcreteGraph& graph, const InstructionWriter& wri
   program.transient_offset = round_up(variables.end_bytes);
   program.host_offset = round_up(variables.host_end_bytes, alignment_of(Tier::host));
   program.advances_cycle = completes_training(program.schedule, graph.graph());
+  program.micro_batch = micro_batch_counter(program.schedule, graph.graph());
   program.report = make_report(program, graph, variables, options.budgets);
   program.report.notes = std::move(tools.notes);
   program.report.predicted_seconds = tools.predicted_seconds;

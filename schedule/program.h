@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct Program {
   std::size_t transient_offset = 0;     ///< of the planned region in the arena
   std::size_t host_offset = 0;          ///< of the planned region in the pool of host memory
   bool advances_cycle = false;          ///< completing it completes a training cycle
+  std::optional<NodeId> micro_batch;    ///< the variable that counts the micro-batches of which it takes one
   std::vector<std::vector<int>> dying;  ///< poison mode: storages whose life ends with each step
   Signature signature;
   std::uint64_t number = 0;  ///< among all that its session has compiled

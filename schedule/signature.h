@@ -1,7 +1,7 @@
 #pragma once
 
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
 
 #include "base/export.h"
@@ -14,9 +14,10 @@ namespace SF_API sectionflow {
 struct Signature {
   std::map<NodeId, Shape> shapes;
   std::map<NodeId, bool> booleans;
-  /// The training flag (Graph::training) where it has its shape and value from what the program executes, and not from
-  /// a feed. Set where a program is compiled: what it is found by tells flags that are not fed from those that are.
-  std::optional<NodeId> decided{};
+  /// Flags that nobody feeds. The training flag (Graph::training), which has its value from what the program executes:
+  /// added where a program is compiled, since what it is found by tells a flag that is fed from one that is not. And
+  /// whether a micro-batch is the last of an update (micro_batches.h).
+  std::set<NodeId> decided{};
 
   std::string text() const;
 };

@@ -12,7 +12,7 @@ constexpr std::int64_t kNoStretch = -1;
 constexpr int kPlaced = std::numeric_limits<int>::max();
 constexpr int kNone = std::numeric_limits<int>::max();
 
-// What a stretch costs beside the looks at blocks: the heap and the tree. Measured, roughly.
+// What a stretch costs beside the looks at blocks: the heap and the reaches. Measured, roughly.
 constexpr std::int64_t kStretchWork = 256;
 
 std::vector<std::int64_t> fixed_floor(const PlacementProblem& problem) {
@@ -169,7 +169,7 @@ void Skyline::set_stretch(const Stretch& stretch) {
   height_[stretch.begin] = stretch.height;
   end_[stretch.begin] = stretch.end;
   begin_[stretch.end - 1] = stretch.begin;
-  heap_.emplace_back(stretch.height, stretch.begin);
+  heap_.push_back({stretch.height, stretch.begin});
   std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
 }
 

@@ -3,11 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
-#include "schedule/max_tree.h"
 #include "schedule/placement.h"
+#include "schedule/range_max.h"
 
 namespace sectionflow {
 
@@ -39,6 +38,14 @@ class Skyline {
     int begin, end;  // columns, `end` exclusive
     std::int64_t height;
   };
+  struct HeapEntry {
+    std::int64_t height;
+    int begin;
+    // Without a branch: which of two is higher, nobody can foretell.
+    friend bool operator>(const HeapEntry& a, const HeapEntry& b) {
+      return (a.height > b.height) | ((a.height == b.height) & (a.begin > b.begin));
+    }
+  };
 
   void reset(std::span<const int> order);
   Stretch pop_lowest();
@@ -51,13 +58,13 @@ class Skyline {
 
   const PlacementProblem& problem_;
   std::vector<std::int64_t> floor_;  // [columns], the highest end of the fixed blocks
-  MaxTree initial_reach_, reach_;
+  RangeMax initial_reach_, reach_;
 
   // The stretches: a column that begins one has its height, all others kNoStretch.
-  std::vector<std::int64_t> height_;                // [columns]
-  std::vector<int> end_;                            // [columns], valid where a stretch begins
-  std::vector<int> begin_;                          // [columns], valid where a stretch ends: at its last column
-  std::vector<std::pair<std::int64_t, int>> heap_;  // (height, begin), lowest first; entries of former stretches remain
+  std::vector<std::int64_t> height_;  // [columns]
+  std::vector<int> end_;              // [columns], valid where a stretch begins
+  std::vector<int> begin_;            // [columns], valid where a stretch ends: at its last column
+  std::vector<HeapEntry> heap_;       // lowest first; entries of former stretches remain
 
   // The blocks by first column, so that a stretch looks only at those that begin in it.
   std::vector<int> by_first_;   // [blocks]

@@ -10,7 +10,9 @@ namespace {
 
 /// Under a signature by which the flag is true: what it switches off may not train.
 bool applies_updates(const ConcreteGraph& graph, const RunRequest& request) {
-  const std::vector<Operation> training = graph.graph().operations(kTrainingOperations);
+  std::vector<Operation> training = graph.graph().operations(kTrainingOperations);
+  const std::vector<Operation> accumulating = graph.graph().operations(kAccumulationOperations);
+  training.insert(training.end(), accumulating.begin(), accumulating.end());
   if (request.gives_initial_values || training.empty()) return false;
   const std::vector<bool> reached = graph.reached(request.fetches, request.targets);
   return std::any_of(training.begin(), training.end(), [&](const Operation& operation) {
@@ -24,7 +26,7 @@ bool applies_updates(const ConcreteGraph& graph, const RunRequest& request) {
 Signature with_training_flag(const Graph& graph, Signature signature, const RunRequest& request) {
   const Node* flag = graph.training_flag();
   if (flag == nullptr || signature.shapes.contains(flag->id())) return signature;
-  signature.decided = flag->id();
+  signature.decided.insert(flag->id());
   signature.shapes[flag->id()] = {};
   signature.booleans[flag->id()] = true;
   signature.booleans[flag->id()] = applies_updates(ConcreteGraph(graph, signature), request);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <utility>
+#include <vector>
 
 #include "graph/ops/basic.h"
+#include "schedule/insert_offloads.h"
 
 namespace sectionflow {
 namespace {
@@ -13,13 +15,6 @@ namespace {
 constexpr int kNearInstructions = 4;
 /// Instructions before its first use at which a variable is prefetched where a thread copies it.
 constexpr int kAheadInstructions = 3;
-
-/// A variable is copied to the device before an instruction of the list, or back to the host.
-struct VariableTransfer {
-  Value variable;
-  int instruction = 0;
-  bool comes = true;
-};
 
 /// An instruction that uses a variable.
 struct Use {
@@ -48,11 +43,18 @@ std::map<NodeId, std::vector<Use>> uses_of_variables(const InstructionList& list
   return uses;
 }
 
-/// In the order of the instructions; copies back before copies in.
-std::vector<VariableTransfer> variable_transfers(const InstructionList& list, const ConcreteGraph& graph,
-                                                 const std::function<bool(NodeId)>& has_host_home,
-                                                 CopyCarrier carrier) {
-  std::vector<VariableTransfer> transfers;
+/// The copy of a variable to the device before an instruction, or back to the host, which goes first.
+Insertion variable_copy(StepKind kind, Value variable, int place) {
+  return {.place = place,
+          .turn = kind == StepKind::copy_out ? 0 : 1,
+          .instruction = {.kind = kind, .node = variable.node().id(), .fetched = variable}};
+}
+
+}  // namespace
+
+InstructionList insert_variable_transfers(const InstructionList& list, const ConcreteGraph& graph,
+                                          const std::function<bool(NodeId)>& has_host_home, CopyCarrier carrier) {
+  std::vector<Insertion> transfers;
   const auto pass_of = [&](int instruction) { return list.instructions[static_cast<std::size_t>(instruction)].pass; };
   for (const auto& [id, uses] : uses_of_variables(list, graph, has_host_home)) {
     const Value variable = graph.graph().node(id).output();
@@ -68,44 +70,16 @@ std::vector<VariableTransfer> variable_transfers(const InstructionList& list, co
       for (int ahead = 0; carrier == CopyCarrier::threads && ahead < kAheadInstructions; ++ahead) {
         if (comes > free_from && pass_of(comes - 1) == pass) --comes;
       }
-      transfers.push_back({variable, comes, true});
+      transfers.push_back(variable_copy(StepKind::copy_in, variable, comes));
       free_from = uses[end - 1].instruction + 1;
       const bool changed =
           std::any_of(uses.begin() + static_cast<std::ptrdiff_t>(begin),
                       uses.begin() + static_cast<std::ptrdiff_t>(end), [](const Use& use) { return use.updates; });
-      if (changed) transfers.push_back({variable, free_from, false});
+      if (changed) transfers.push_back(variable_copy(StepKind::copy_out, variable, free_from));
       begin = end;
     }
   }
-  std::stable_sort(transfers.begin(), transfers.end(), [](const VariableTransfer& a, const VariableTransfer& b) {
-    return a.instruction != b.instruction ? a.instruction < b.instruction : a.comes < b.comes;
-  });
-  return transfers;
-}
-
-}  // namespace
-
-InstructionList insert_variable_transfers(const InstructionList& list, const ConcreteGraph& graph,
-                                          const std::function<bool(NodeId)>& has_host_home, CopyCarrier carrier) {
-  const std::vector<VariableTransfer> transfers = variable_transfers(list, graph, has_host_home, carrier);
-  InstructionList result{.passes = list.passes, .instructions = {}, .entries = list.entries, .half = 0};
-  const auto num_instructions = static_cast<int>(list.instructions.size());
-  const int half = std::min(list.half, num_instructions);
-  auto next = transfers.begin();
-  for (int i = 0; i <= num_instructions; ++i) {
-    if (i == half) result.half = static_cast<int>(result.instructions.size());
-    for (; next != transfers.end() && next->instruction == i; ++next) {
-      const int beside = next->comes ? i : i - 1;
-      result.instructions.push_back({.kind = next->comes ? StepKind::copy_in : StepKind::copy_out,
-                                     .node = next->variable.node().id(),
-                                     .fetched = next->variable,
-                                     .pass = list.instructions[static_cast<std::size_t>(beside)].pass});
-      // What the forward half has changed is copied back with it.
-      if (!next->comes && i == half) result.half = static_cast<int>(result.instructions.size());
-    }
-    if (i < num_instructions) result.instructions.push_back(list.instructions[static_cast<std::size_t>(i)]);
-  }
-  return result;
+  return with_insertions(list, std::move(transfers));
 }
 
 bool is_variable_transfer(const Instruction& instruction) {

@@ -7,15 +7,18 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build since=HEAD all=0 files=()
+fail() { echo "tidy.sh: $*; wanted --build FOLDER, --since COMMIT, --all, --help or files" >&2; exit 2; }
 while [ $# -gt 0 ]; do
   case "$1" in
-    --build) build=${2:?}; shift 2 ;;
-    --since) since=${2:?}; shift 2 ;;
+    --build | --since)
+      [ $# -gt 1 ] || fail "$1 wants a value"
+      if [ "$1" = --build ]; then build=$2; else since=$2; fi
+      shift 2 ;;
     --all) all=1; shift ;;
     --help | -h) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-    -*) echo "tidy.sh: unknown argument '$1'; wanted --build FOLDER, --since COMMIT, --all, --help or files" >&2; exit 2 ;;
+    -*) fail "unknown argument '$1'" ;;
     *)
-      [ -f "$1" ] || { echo "tidy.sh: there is no file '$1'; wanted --build FOLDER, --since COMMIT, --all, --help or files" >&2; exit 2; }
+      [ -f "$1" ] || fail "there is no file '$1'"
       files+=("$1"); shift ;;
   esac
 done

@@ -65,7 +65,20 @@ CycleRequest SectionTrainer::request_for(const std::vector<CycleFetch>& fetches,
 }
 
 Executable& SectionTrainer::cycle_program(Engine& engine, const std::vector<CycleFetch>& fetches,
-                                          const Signature& signature) {
+                                          const Signature& fed) {
+  return engine.micro_batch_program(
+      fed, [&](const Signature& signature) -> Executable& { return compiled_cycle(engine, fetches, signature); });
+}
+
+/// The same to plan by: of all micro-batches of an update that of the one that takes the most device memory.
+Executable& SectionTrainer::fullest_cycle(Engine& engine, const std::vector<CycleFetch>& fetches,
+                                          const Signature& fed) {
+  return engine.fullest_program(
+      fed, [&](const Signature& signature) -> Executable& { return compiled_cycle(engine, fetches, signature); });
+}
+
+Executable& SectionTrainer::compiled_cycle(Engine& engine, const std::vector<CycleFetch>& fetches,
+                                           const Signature& signature) {
   ProgramKey key = key_of("cycle");
   for (const CycleFetch& fetch : fetches) {
     key.add(" @", static_cast<std::uint64_t>(fetch.run + 1)).add(" ", fetch.value);

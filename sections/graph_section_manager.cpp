@@ -18,6 +18,11 @@ SectionScope GraphSectionManager::new_section(std::string name, SectionOptions o
   return trainer_->new_section(std::move(name), std::move(options), where);
 }
 
+std::vector<SectionTraining> GraphSectionManager::restore_sections(const RestoredTrainingOptions& options,
+                                                                   Where where) {
+  return trainer_->restore_sections(options, where);
+}
+
 const std::vector<std::unique_ptr<GraphSection>>& GraphSectionManager::sections() const {
   return trainer_->sections();
 }
@@ -31,6 +36,16 @@ std::vector<SectionTraining> GraphSectionManager::add_training_ops(const Optimiz
                                                                    const std::vector<GradientAndVariable>& gradients,
                                                                    const TrainingOptions& options, Where where) {
   return trainer_->add_training_ops(optimizer, gradients, options, where);
+}
+
+std::vector<SectionTraining> GraphSectionManager::add_training_ops(const std::vector<ParameterGroup>& groups,
+                                                                   Value loss, const TrainingOptions& options,
+                                                                   Where where) {
+  return trainer_->add_training_ops(groups, loss, options, where);
+}
+
+const Updates& GraphSectionManager::updates() const {
+  return trainer_->updates();
 }
 
 const std::vector<Operation>& GraphSectionManager::training_operations() const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autodiff/optimizers.h"
+#include "autodiff/updates.h"
 #include "base/error.h"
 #include "base/export.h"
 #include "base/histogram.h"
@@ -42,11 +43,23 @@ class SectionScope {
 /// What add_training_ops trains, and what it adds besides.
 struct TrainingOptions {
   std::vector<Value> variables{};      ///< to train; empty: all trainable ones
-  std::optional<Value> global_step{};  ///< an i64 scalar variable, incremented once a cycle
+  std::optional<Value> global_step{};  ///< an i64 scalar variable, incremented once an update
   std::optional<float> clip_norm{};    ///< clip_by_global_norm before the updates: holds all gradients until the last
-  bool verbose = false;                ///< log 'Running backward pass on section K'
-  bool summaries = false;              ///< fetch gradients in every full cycle and keep their histograms
-  SectionOptions sections{};           ///< of sections without options of their own, and of what stands outside of all
+  /// A cycle takes a micro-batch; the gradients of so many, summed in their order and times 1 / micro_batches, are
+  /// applied in the last of them. One variable more for each trained one.
+  int micro_batches = 1;
+  bool skip_non_finite = false;                   ///< UpdateOptions::skip_non_finite; holds gradients as clip_norm does
+  std::optional<WeightAverageOptions> average{};  ///< averages of the trained variables: updates().averages
+  bool verbose = false;                           ///< log 'Running backward pass on section K'
+  bool summaries = false;                         ///< fetch gradients in every full cycle and keep their histograms
+  SectionOptions sections{};  ///< of sections without options of their own, and of what stands outside of all
+};
+
+/// How cycles over the sections of a loaded graph are run: as the TrainingOptions of the same names.
+struct RestoredTrainingOptions {
+  bool verbose = false;
+  bool summaries = false;  ///< needs the gradients, which graphs have that add_training_ops has trained
+  SectionOptions sections{};
 };
 
 /// What add_training_ops found, per section.
@@ -95,6 +108,15 @@ class GraphSectionManager {
   /// Opens a section whose tensors are kept as its options say, whatever TrainingOptions::sections says.
   /// Throws: as above; ArgumentError for a prefetch below 0.
   [[nodiscard]] SectionScope new_section(std::string name, SectionOptions options, Where where = Where::here());
+  /// Takes over the sections of a graph that was built by another manager: one that was loaded (load_graph), or whose
+  /// manager is gone. Names and order are the same; options of single sections are no part of a graph, so that
+  /// `options` says for all where tensors are kept. What add_training_ops had added, or where it had not been called
+  /// minimize() or apply_gradients(), is what cycles train; where the graph has nothing of the kind, add_training_ops
+  /// comes next. Returns and logs what each section trains. Throws: ArgumentError where the manager has sections
+  /// already or the graph has none, and for options as new_section; DataError (SF-E402) where the graph names as
+  /// training what is none.
+  std::vector<SectionTraining> restore_sections(const RestoredTrainingOptions& options = {},
+                                                Where where = Where::here());
   /// All sections in order.
   const std::vector<std::unique_ptr<GraphSection>>& sections() const;
   GraphSection& section(int index) const { return *sections().at(static_cast<std::size_t>(index)); }
@@ -110,6 +132,11 @@ class GraphSectionManager {
   std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer,
                                                 const std::vector<GradientAndVariable>& gradients,
                                                 const TrainingOptions& options = {}, Where where = Where::here());
+  /// The same with variables in groups: see training_updates.
+  std::vector<SectionTraining> add_training_ops(const std::vector<ParameterGroup>& groups, Value loss,
+                                                const TrainingOptions& options = {}, Where where = Where::here());
+  /// What add_training_ops has added, to be fetched or read: gradients, their norm, averages, counters.
+  const Updates& updates() const;
   /// All updates of a training step: targets of Session::run for training the whole graph.
   const std::vector<Operation>& training_operations() const;
 
@@ -128,7 +155,8 @@ class GraphSectionManager {
   /// Throws: ArgumentError as prepare_training, which checks the names of tensors where it has not been called yet.
   void set_section_options(SectionOptions options, Where where = Where::here());
 
-  /// One training step on one batch. Fetches may be nested and come back in the same shape; a fetched variable gives
+  /// One training step on one batch, or on one micro-batch of TrainingOptions::micro_batches: the session's variables
+  /// know which it is. Fetches may be nested and come back in the same shape; a fetched variable gives
   /// its value from before the update. Throws, before anything runs: BudgetError, ArgumentError, ShapeError.
   template <class Fetches>
   Fetched<Fetches> run_full_cycle(Session& session, const Fetches& fetches, const Feeds& feeds,
@@ -168,8 +196,8 @@ class GraphSectionManager {
   /// Forgets the pending forward pass.
   void discard_forward(Session& session);
 
-  /// Compiles a full cycle without running it. The report's notes tell what is offloaded, and what is allowed but worth
-  /// knowing.
+  /// Compiles a full cycle without running it; of several micro-batches that which takes the most device memory. The
+  /// report's notes tell what is offloaded, and what is allowed but worth knowing.
   ProgramReport plan(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
                      Where where = Where::here());
 

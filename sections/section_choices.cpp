@@ -16,6 +16,17 @@ namespace sectionflow {
 void SectionTrainer::check_options(const std::string& call, const SectionOptions& options) const {
   SF_CHECK(options.prefetch >= 0, ArgumentError, call, ": SectionOptions::prefetch is ", options.prefetch,
            "; wanted a number of runs, 0 or more");
+  // Enumerations may hold none of their values, where a number was cast to one.
+  const auto check_border = [&](const std::string& field, BorderPolicy policy) {
+    SF_CHECK(policy >= BorderPolicy::automatic && policy <= BorderPolicy::disk, ArgumentError, call,
+             ": SectionOptions::", field, " is ", static_cast<int>(policy),
+             ", which is none of its values; wanted automatic, keep, host or disk of BorderPolicy");
+  };
+  check_border("borders", options.borders);
+  for (const auto& [name, policy] : options.tensors) check_border(text_of("tensors of '", name, "'"), policy);
+  SF_CHECK(options.interior >= InteriorPolicy::recompute && options.interior <= InteriorPolicy::automatic,
+           ArgumentError, call, ": SectionOptions::interior is ", static_cast<int>(options.interior),
+           ", which is none of its values; wanted recompute, keep, swap or automatic of InteriorPolicy");
 }
 
 /// Every name in SectionOptions::tensors must be that of a tensor that the section makes or reads.

@@ -1,7 +1,9 @@
 #include "sections/section_policies.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "schedule/insert_offloads.h"
 #include "sections/interior_search.h"
 #include "swap/insert_swaps.h"
 
@@ -60,12 +62,6 @@ bool forces_offloads(const CyclePolicies& policies) {
                      [&](const auto& named) { return leaves(named.second); });
 }
 
-/// An instruction to come before another.
-struct Insertion {
-  int place = 0;
-  Instruction instruction;
-};
-
 /// The instruction list with the instructions that copy offloaded entries back to the device: with `prefetch` as early
 /// as the policies say, or else just before the first instruction that reads them or gives them another name.
 InstructionList with_returns(const InstructionList& list, const CycleView& view, const OffloadRules& rules,
@@ -79,23 +75,14 @@ InstructionList with_returns(const InstructionList& list, const CycleView& view,
     const int use = view.first_use(view.tensor_of(entry.value));
     if (entry.tier == Tier::device || use < 0 || there.contains(entry.value)) continue;
     const int place = prefetch ? rules.earliest_return(0, use) : use;
-    const int pass = list.instructions[static_cast<std::size_t>(place)].pass;
     const auto add = [&](StepKind kind) {
-      insertions.push_back({place, {.kind = kind, .fetched = entry.value, .pass = pass, .offload = entry.offload}});
+      insertions.push_back(
+          {.place = place, .instruction = {.kind = kind, .fetched = entry.value, .offload = entry.offload}});
     };
     if (entry.tier == Tier::disk) add(StepKind::disk_read);
     add(StepKind::copy_in);
   }
-  std::stable_sort(insertions.begin(), insertions.end(),
-                   [](const Insertion& a, const Insertion& b) { return a.place < b.place; });
-  InstructionList result{.passes = list.passes, .instructions = {}, .entries = list.entries, .half = list.half};
-  auto next = insertions.begin();
-  for (std::size_t i = 0; i < list.instructions.size(); ++i) {
-    for (; next != insertions.end() && next->place == static_cast<int>(i); ++next)
-      result.instructions.push_back(next->instruction);
-    result.instructions.push_back(list.instructions[i]);
-  }
-  return result;
+  return with_insertions(list, std::move(insertions));
 }
 
 }  // namespace

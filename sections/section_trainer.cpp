@@ -50,13 +50,21 @@ void SectionTrainer::check_training(Value trained, const TrainingOptions& option
 
 std::vector<SectionTraining> SectionTrainer::add_training_ops(const Optimizer& optimizer, Value loss,
                                                               const TrainingOptions& options, Where where) {
+  return add_training_ops({ParameterGroup{.optimizer = optimizer}}, loss, options, where);
+}
+
+std::vector<SectionTraining> SectionTrainer::add_training_ops(const std::vector<ParameterGroup>& groups, Value loss,
+                                                              const TrainingOptions& options, Where where) {
   return user_call(where, [&] {
     check_can_train();
     check_training(loss, options);
     return graph_->all_or_nothing([&] {
-      const auto gradients = compute_gradients(loss, options.variables, where);
-      const auto place = graph_->enter_place(where);
-      auto found = train_with(optimizer, gradients, options);
+      auto found = train_with(
+          [&](const UpdateOptions& updates) {
+            return training_updates(groups, loss, updates, options.variables, where);
+          },
+          options);
+      graph_->add_to_collection(kSectionLoss, loss);
       loss_ = loss;
       return found;
     });
@@ -70,24 +78,26 @@ std::vector<SectionTraining> SectionTrainer::add_training_ops(const Optimizer& o
     check_can_train();
     for (const GradientAndVariable& pair : gradients) check_training(pair.variable, options);
     return graph_->all_or_nothing([&] {
-      const auto place = graph_->enter_place(where);
-      return train_with(optimizer, gradients, options);
+      return train_with(
+          [&](const UpdateOptions& updates) {
+            return training_updates({ParameterGroup{.optimizer = optimizer}}, gradients, updates, where);
+          },
+          options);
     });
   });
 }
 
-std::vector<SectionTraining> SectionTrainer::train_with(const Optimizer& optimizer,
-                                                        const std::vector<GradientAndVariable>& gradients,
+std::vector<SectionTraining> SectionTrainer::train_with(const std::function<Updates(const UpdateOptions&)>& updates,
                                                         const TrainingOptions& options) {
   when_rolled_back([this] { forget_training(); });
   try {
-    auto applied = options.clip_norm ? clip_by_global_norm(gradients, *options.clip_norm).gradients : gradients;
-    training_.change() = apply_gradients(optimizer, applied);
-    gradients_ = std::move(applied);
-    if (options.global_step) {
-      const auto phase = graph_->enter_phase(Phase::training);
-      training_.change().push_back(assign_add(*options.global_step, fill(*graph_, {}, 1, Dtype::i64, "one_cycle")));
-    }
+    updates_ = updates({.global_step = options.global_step,
+                        .clip_norm = options.clip_norm,
+                        .micro_batches = options.micro_batches,
+                        .skip_non_finite = options.skip_non_finite,
+                        .average = options.average});
+    training_.change() = updates_.operations;
+    note_training();
     take_update_operations();
     verbose_ = options.verbose;
     keep_summaries_ = options.summaries;
@@ -104,7 +114,7 @@ std::vector<SectionTraining> SectionTrainer::train_with(const Optimizer& optimiz
 /// As before add_training_ops.
 void SectionTrainer::forget_training() {
   training_.change().clear();
-  gradients_.clear();
+  updates_ = {};
   loss_ = {};
   map_ = {};
   boundaries_.clear();
@@ -139,13 +149,14 @@ std::vector<SectionTraining> SectionTrainer::count_training() const {
   std::vector<SectionTraining> found(sections_.size());
   const auto updates = graph_->operations(kUpdateOperations);
   const auto applications = graph_->operations(kTrainingOperations);
+  const std::vector<GradientAndVariable>& trained = updates_.gradients;
   for (std::size_t k = 0; k < sections_.size(); ++k) {
     for (Operation operation : section_training_[k]) {
       const bool is_extra = std::find(updates.begin(), updates.end(), operation) != updates.end();
-      const bool applies = std::any_of(gradients_.begin(), gradients_.end(), [&](const GradientAndVariable& pair) {
+      const bool is_application = std::find(applications.begin(), applications.end(), operation) != applications.end();
+      const bool applies = std::any_of(trained.begin(), trained.end(), [&](const GradientAndVariable& pair) {
         const auto& inputs = operation.node().inputs();
-        return !inputs.empty() && inputs[0] == pair.variable &&
-               std::find(inputs.begin(), inputs.end(), pair.gradient) != inputs.end();
+        return is_application && !inputs.empty() && inputs[0] == pair.variable;
       });
       if (is_extra) ++found[k].update_operations;
       if (applies && !is_extra) ++found[k].gradient_applications;
@@ -309,9 +320,14 @@ ProgramReport SectionTrainer::plan(Engine& engine, const std::vector<Value>& fet
     const auto inside = engine.enter();
     check_prepared("plan");
     const auto placed = place_fetches(engine, with_summaries(fetches));
-    const Program& program = cycle_program(engine, placed, signature_of(*graph_, feeds));
+    const Program& program = fullest_cycle(engine, placed, signature_of(*graph_, feeds));
     ProgramReport report = program.report;
     report.notes = notes(program);
+    if (updates_.micro_batch.valid()) {
+      report.notes.push_back(text_of("gradients are summed over micro-batches; planned is ",
+                                     program.advances_cycle ? "the last, which applies them" : "one before the last",
+                                     ", since the other kind takes no more device memory"));
+    }
     return report;
   });
 }
@@ -319,7 +335,7 @@ ProgramReport SectionTrainer::plan(Engine& engine, const std::vector<Value>& fet
 /// What a full cycle fetches: beside the caller's fetches the gradients of which summaries are kept.
 std::vector<Value> SectionTrainer::with_summaries(std::vector<Value> fetches) const {
   if (!keep_summaries_) return fetches;
-  for (const GradientAndVariable& pair : gradients_) fetches.push_back(pair.gradient);
+  for (const GradientAndVariable& pair : updates_.gradients) fetches.push_back(pair.gradient);
   return fetches;
 }
 
@@ -335,9 +351,9 @@ std::vector<HostTensor> SectionTrainer::full_cycle(Engine& engine, const std::ve
     forget_next_cycle_choices();
     if (keep_summaries_) {
       summaries_.clear();
-      for (std::size_t i = 0; i < gradients_.size(); ++i) {
+      for (std::size_t i = 0; i < updates_.gradients.size(); ++i) {
         summaries_.push_back(
-            {gradients_[i].variable.name(), histogram_of(fetched[fetches.size() + i].values<float>())});
+            {updates_.gradients[i].variable.name(), histogram_of(fetched[fetches.size() + i].values<float>())});
       }
       fetched.resize(fetches.size());
     }

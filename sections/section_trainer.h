@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "autodiff/optimizers.h"
+#include "autodiff/updates.h"
 #include "base/error.h"
 #include "base/one_at_a_time.h"
 #include "graph/graph.h"
@@ -25,6 +27,16 @@ namespace sectionflow {
 
 struct CyclePolicies;
 class ProgramKey;
+
+// Collections by which a graph tells another manager what this one trains. Of two values that belong together, a
+// gradient and its variable, a variable and its average, one follows the other.
+inline constexpr std::string_view kSectionTraining = "section_training_operations";
+inline constexpr std::string_view kSectionLoss = "section_loss";
+inline constexpr std::string_view kSectionGradients = "section_gradients";
+inline constexpr std::string_view kSectionAverages = "section_averages";
+inline constexpr std::string_view kSectionNorm = "section_gradient_norm";
+inline constexpr std::string_view kSectionSkipped = "section_skipped_updates";
+inline constexpr std::string_view kSectionMicroBatch = "section_micro_batch";
 
 /// The updates that cycles execute. A cycle that is begun takes them along as they are: such copies are one and the
 /// same until the list is changed.
@@ -60,12 +72,16 @@ class SectionTrainer {
 
   /// Without options of its own where `options` are absent.
   SectionScope new_section(std::string name, std::optional<SectionOptions> options, Where where);
+  std::vector<SectionTraining> restore_sections(const RestoredTrainingOptions& options, Where where);
   const std::vector<std::unique_ptr<GraphSection>>& sections() const { return sections_; }
   std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer, Value loss, const TrainingOptions& options,
                                                 Where where);
   std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer,
                                                 const std::vector<GradientAndVariable>& gradients,
                                                 const TrainingOptions& options, Where where);
+  std::vector<SectionTraining> add_training_ops(const std::vector<ParameterGroup>& groups, Value loss,
+                                                const TrainingOptions& options, Where where);
+  const Updates& updates() const { return updates_; }
   const std::vector<Operation>& training_operations() const { return training_.list(); }
   void prepare_training(Where where);
   bool is_prepared() const { return prepared_; }
@@ -108,8 +124,10 @@ class SectionTrainer {
   void check_disk(const Engine& engine, const char* call) const;
   void log_policies() const;
   CyclePolicies policies() const;
-  std::vector<SectionTraining> train_with(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients,
+  std::vector<SectionTraining> train_with(const std::function<Updates(const UpdateOptions&)>& updates,
                                           const TrainingOptions& options);
+  void note_training() const;
+  void find_training();
   std::vector<std::string> unusual() const;
   std::vector<std::string> notes(const Program& program) const;
   void take_update_operations();
@@ -129,7 +147,9 @@ class SectionTrainer {
   std::vector<Value> with_summaries(std::vector<Value> fetches) const;
   void check_session(const Engine& engine) const;
   std::vector<CycleFetch> place_fetches(const Engine& engine, const std::vector<Value>& fetches) const;
-  Executable& cycle_program(Engine& engine, const std::vector<CycleFetch>& fetches, const Signature& signature);
+  Executable& cycle_program(Engine& engine, const std::vector<CycleFetch>& fetches, const Signature& fed);
+  Executable& fullest_cycle(Engine& engine, const std::vector<CycleFetch>& fetches, const Signature& fed);
+  Executable& compiled_cycle(Engine& engine, const std::vector<CycleFetch>& fetches, const Signature& signature);
   ProgramKey key_of(const char* kind) const;
   HeldValues held_values() const;
   const std::string& held_key() const;
@@ -147,7 +167,7 @@ class SectionTrainer {
   std::vector<std::unique_ptr<GraphSection>> sections_;
   GraphSection* open_ = nullptr;
   UpdateList training_;
-  std::vector<GradientAndVariable> gradients_;
+  Updates updates_;
   Value loss_{};  // invalid when gradients were given
   Where prepared_at_{};
   bool verbose_ = false;

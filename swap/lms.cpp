@@ -200,9 +200,7 @@ class LmsRun {
     result_.swapin_groupby = found.swapin_groupby;
     result_.sync_mode = found.sync_mode;
     result_.not_necessary = found.not_necessary;
-    result_.simulated_peak_bytes = found.simulation.peak_bytes;
-    result_.host_bytes = found.simulation.host_peak_bytes;
-    result_.host_warning = found.simulation.host_warning;
+    take_simulation(found.simulation);
     if (found.not_necessary) log_.info(0, "Large model support is not necessary: the model fits without swapping");
     return !found.not_necessary;
   }
@@ -215,7 +213,10 @@ class LmsRun {
     const LmsEnvironment environment = lms_environment();
     LmsLog quiet(false, 1);
     LmsSimulator simulator(view, levels, quiet, SIZE_MAX, environment.host_limit_bytes);
-    const LmsSimulation simulation = simulator.simulate(parameters());
+    take_simulation(simulator.simulate(parameters()));
+  }
+
+  void take_simulation(const LmsSimulation& simulation) {
     result_.simulated_peak_bytes = simulation.peak_bytes;
     result_.host_bytes = simulation.host_peak_bytes;
     result_.host_warning = simulation.host_warning;

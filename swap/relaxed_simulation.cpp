@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedule/insert_offloads.h"
+
 namespace sectionflow {
 namespace {
 
@@ -19,10 +21,13 @@ std::vector<Move> moves_of(const SwapProblem& problem, const std::vector<Decisio
   for (std::size_t i = 0; i < decisions.size(); ++i) {
     const Decision& d = decisions[i];
     const StepIndex out = problem.candidates[static_cast<std::size_t>(d.candidate)].stretch.after + 1;
-    moves.push_back({out, 1, StepKind::copy_out, i});
-    if (d.on_disk) moves.push_back({d.disk_out, d.disk_out == out ? 1 : 0, StepKind::disk_write, i});
-    if (d.on_disk) moves.push_back({d.disk_in, d.disk_in == d.in ? 3 : 4, StepKind::disk_read, i});
-    moves.push_back({d.in, 3, StepKind::copy_in, i});
+    const auto add = [&](StepIndex place, StepKind kind, bool both_moves_here) {
+      moves.push_back({place, turn_of(kind, both_moves_here), kind, i});
+    };
+    add(out, StepKind::copy_out, d.on_disk && d.disk_out == out);
+    if (d.on_disk) add(d.disk_out, StepKind::disk_write, d.disk_out == out);
+    if (d.on_disk) add(d.disk_in, StepKind::disk_read, d.disk_in == d.in);
+    add(d.in, StepKind::copy_in, d.on_disk && d.disk_in == d.in);
   }
   std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
     return a.place != b.place ? a.place < b.place : a.turn < b.turn;

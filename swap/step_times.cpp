@@ -38,13 +38,13 @@ std::string kernel_key(const ConcreteGraph& graph, const Step& step, const Kerne
 }
 
 double StepTimes::transfer(StepKind kind, std::size_t bytes) const {
-  const double throttle = tools_.link_bandwidth();
+  const double throttle = link_bandwidth_;
   const auto amount = static_cast<double>(bytes);
   switch (kind) {
     case StepKind::copy_out:
-      return profile_.launch_seconds + carried_seconds(amount, profile_.link_out, throttle, tools_.carrier());
+      return profile_.launch_seconds + carried_seconds(amount, profile_.link_out, throttle, carrier_);
     case StepKind::copy_in:
-      return profile_.launch_seconds + carried_seconds(amount, profile_.link_in, throttle, tools_.carrier());
+      return profile_.launch_seconds + carried_seconds(amount, profile_.link_in, throttle, carrier_);
     case StepKind::disk_write:
       return profile_.launch_seconds + amount / profile_.disk_out;
     case StepKind::disk_read:
@@ -58,15 +58,15 @@ double StepTimes::of_kernel(const Step& step) {
   const auto slot = static_cast<std::size_t>(step.slot);
   if (by_slot_.size() <= slot) by_slot_.resize(slot + 1, -1);
   if (by_slot_[slot] < 0) {
-    const Kernel& kernel = *tools_.kernels()[slot];
+    const Kernel& kernel = *kernels_[slot];
     const auto& seconds = profile_.kernel_seconds;
-    auto known = seconds.find(kernel_key(tools_.graph(), step, kernel));
+    auto known = seconds.find(kernel_key(graph_, step, kernel));
     if (known == seconds.end() && step.replay) {
       Step first = step;
       first.replay = false;
-      known = seconds.find(kernel_key(tools_.graph(), first, kernel));
+      known = seconds.find(kernel_key(graph_, first, kernel));
     }
-    by_slot_[slot] = known != seconds.end() ? known->second : estimated_seconds(tools_.graph(), step.node, profile_);
+    by_slot_[slot] = known != seconds.end() ? known->second : estimated_seconds(graph_, step.node, profile_);
   }
   return by_slot_[slot];
 }

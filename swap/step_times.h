@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,22 @@ namespace sectionflow {
 /// What a kernel is known by from one process to the next: op, node, whether it is a replay, implementation, types.
 std::string kernel_key(const ConcreteGraph& graph, const Step& step, const Kernel& kernel);
 
-/// How long the steps of one program's drafts take by themselves. Copies count the throttle of the tools.
+/// How long the steps of one program, or of its drafts, take by themselves. Copies count the throttle of the link.
 class StepTimes {
  public:
-  /// Both must outlive this.
-  StepTimes(const PlanningTools& tools, const Profile& profile) : tools_(tools), profile_(profile) {}
-  StepTimes(const PlanningTools&, Profile&&) = delete;
+  using Kernels = std::vector<std::unique_ptr<Kernel>>;
 
-  /// One a step of a draft of the tools.
+  /// Of drafts of these tools. Both must outlive this.
+  StepTimes(const PlanningTools& tools, const Profile& profile)
+      : StepTimes(tools.graph(), tools.kernels(), tools.carrier(), tools.link_bandwidth(), profile) {}
+  StepTimes(const PlanningTools&, Profile&&) = delete;
+  /// Of a schedule with these kernels, by Step::slot. `link_bandwidth`: that copies are held to; 0: unlimited. All must
+  /// outlive this.
+  StepTimes(const ConcreteGraph& graph, const Kernels& kernels, CopyCarrier carrier, double link_bandwidth,
+            const Profile& profile)
+      : graph_(graph), kernels_(kernels), carrier_(carrier), link_bandwidth_(link_bandwidth), profile_(profile) {}
+
+  /// One a step of the schedule.
   std::vector<double> of(const Schedule& schedule);
   /// Of a transfer of so many bytes.
   double transfer(StepKind kind, std::size_t bytes) const;
@@ -28,7 +37,10 @@ class StepTimes {
  private:
   double of_kernel(const Step& step);
 
-  const PlanningTools& tools_;
+  const ConcreteGraph& graph_;
+  const Kernels& kernels_;
+  CopyCarrier carrier_;
+  double link_bandwidth_;
   const Profile& profile_;
   std::vector<double> by_slot_;  // seconds of kernels that have been asked for; negative: not yet
 };

@@ -56,7 +56,8 @@ std::string fraction_text(const char* name, std::int64_t part, std::int64_t whol
 }
 
 double steps_of_run(const ProgressState& state) {
-  return static_cast<double>(state.epoch - 1) * static_cast<double>(state.num_steps) + static_cast<double>(state.step);
+  return static_cast<double>(std::max<std::int64_t>(state.epoch, 1) - 1) * static_cast<double>(state.num_steps) +
+         static_cast<double>(state.step);
 }
 
 bool is_end_of_run(const ProgressState& state) {
@@ -69,6 +70,7 @@ ProgressLine::ProgressLine(ProgressOptions options)
     : stream_(options.stream != nullptr ? *options.stream : std::cerr),
       is_terminal_(options.is_terminal.value_or(is_a_terminal(stream_))),
       min_interval_seconds_(options.min_interval_seconds.value_or(is_terminal_ ? 0.1 : 3.0)),
+      counted_(options.counted.empty() ? "images" : std::move(options.counted)),
       now_seconds_(options.now_seconds ? std::move(options.now_seconds) : steady_seconds) {}
 
 ProgressLine::~ProgressLine() {
@@ -119,18 +121,22 @@ std::string ProgressLine::line_of(const ProgressState& state, double now) const 
   if (state.epoch > 0) add(fraction_text("epoch", state.epoch, state.num_epochs));
   add(fraction_text("step", state.step, state.num_steps));
   if (state.loss.has_value()) add("loss " + loss_text(*state.loss));
+  for (const auto& [name, value] : state.metrics) add(name + " " + loss_text(value));
 
   const double seconds = now - first_time_;
   const auto images = static_cast<double>(state.images_done - first_->images_done);
   if (seconds > 0 && images > 0)
-    add(formatted(images / seconds < 10 ? "%.1f images/s" : "%.0f images/s", images / seconds));
+    add(formatted(images / seconds < 10 ? "%.1f " : "%.0f ", images / seconds) + counted_ + "/s");
 
   const double steps = steps_of_run(state) - steps_of_run(*first_);
-  if (seconds > 0 && steps > 0 && state.num_steps > 0 && state.num_epochs > 0) {
-    const double all_steps = static_cast<double>(state.num_epochs) * static_cast<double>(state.num_steps);
+  const bool has_end = state.num_epochs > 0 || state.epoch == 0;
+  if (seconds > 0 && steps > 0 && state.num_steps > 0 && has_end) {
+    const double all_steps =
+        static_cast<double>(std::max<std::int64_t>(state.num_epochs, 1)) * static_cast<double>(state.num_steps);
     add("ETA " + duration_text(std::max(0.0, all_steps - steps_of_run(state)) * seconds / steps));
   }
   if (state.peak_bytes > 0) add("peak " + bytes_text(state.peak_bytes));
+  if (state.swapped_bytes > 0) add("swapped " + bytes_text(state.swapped_bytes));
   return line;
 }
 

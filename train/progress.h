@@ -6,6 +6,8 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/export.h"
 
@@ -18,8 +20,10 @@ struct ProgressState {
   std::int64_t step = 0;       ///< completed in this epoch
   std::int64_t num_steps = 0;  ///< in an epoch
   std::optional<double> loss = std::nullopt;
-  std::int64_t images_done = 0;  ///< in the whole run; only its growth counts
-  std::size_t peak_bytes = 0;    ///< of the device's memory
+  std::int64_t images_done = 0;                           ///< in the whole run; only its growth counts
+  std::size_t peak_bytes = 0;                             ///< of the device's memory
+  std::size_t swapped_bytes = 0;                          ///< copied to the host in the last step
+  std::vector<std::pair<std::string, double>> metrics{};  ///< printed behind the loss
 };
 
 /// Where a ProgressLine writes, and how often.
@@ -29,6 +33,7 @@ struct ProgressOptions {
   std::optional<bool> is_terminal = std::nullopt;
   /// The least time between two lines; by itself 0.1 s on a terminal and 3 s else, which keeps log files short.
   std::optional<double> min_interval_seconds = std::nullopt;
+  std::string counted{};  ///< what `images_done` counts; empty: "images", of a trainer's Progress "examples"
   std::function<double()> now_seconds = nullptr;  ///< a clock that never goes back; nullptr: the steady clock
 };
 
@@ -36,8 +41,8 @@ struct ProgressOptions {
 ///
 ///     epoch 1/3  step 120/240  loss 0.4312  1234 images/s  ETA 0:42  peak 312 MiB
 ///
-/// The first and the last state are always printed, others only as often as `min_interval_seconds` allows. Speed and
-/// remaining time are means since the first state. Threads: one at a time.
+/// Without epochs a run is `num_steps` steps. The first and the last state are always printed, others only as often as
+/// `min_interval_seconds` allows. Speed and remaining time are means since the first state. Threads: one at a time.
 class ProgressLine {
  public:
   explicit ProgressLine(ProgressOptions options = {});
@@ -58,6 +63,7 @@ class ProgressLine {
   std::ostream& stream_;
   bool is_terminal_;
   double min_interval_seconds_;
+  std::string counted_;
   std::function<double()> now_seconds_;
 
   std::optional<ProgressState> first_;  // nothing before the first update, as are the following

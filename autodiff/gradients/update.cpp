@@ -3,6 +3,9 @@
 namespace sectionflow {
 
 // Updates give no value that a loss could depend on.
-void add_update_gradients(GradientRegistry&) {}
+void add_update_gradients(GradientRegistry& registry) {
+  registry.add_refused("accumulated", "it sums gradients over micro-batches, of which those before are no longer there",
+                       "differentiate the gradients of one micro-batch, which compute_gradients gives");
+}
 
 }  // namespace sectionflow

@@ -49,9 +49,11 @@ ImageModel build_image_model(Graph& graph, GraphSectionManager& manager, const I
 TrainableModel trainable_image_model(Graph& graph, GraphSectionManager& manager, const ImageNetwork& network,
                                      const ImageModelOptions& options) {
   const ImageModel model = build_image_model(graph, manager, network, options);
-  return {model.loss, [model](const Batch& batch) {
+  return {model.loss,
+          [model](const Batch& batch) {
             return Feeds{{model.images, batch.images}, {model.labels, batch.labels}, {model.is_training, true}};
-          }};
+          },
+          model.logits};
 }
 
 }  // namespace sectionflow

@@ -90,9 +90,11 @@ MnistResnet build_mnist_resnet(Graph& graph, GraphSectionManager& manager, const
 
 TrainableModel trainable_mnist_resnet(Graph& graph, GraphSectionManager& manager, const MnistResnetOptions& options) {
   const MnistResnet net = build_mnist_resnet(graph, manager, options);
-  return {net.loss, [net](const Batch& batch) {
+  return {net.loss,
+          [net](const Batch& batch) {
             return Feeds{{net.images, batch.images}, {net.labels, batch.labels}, {net.is_training, true}};
-          }};
+          },
+          net.logits};
 }
 
 }  // namespace sectionflow

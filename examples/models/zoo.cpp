@@ -136,9 +136,11 @@ ZooModel gpt_model(const std::string& name, const ZooOptions& options) {
   return {[=](Graph& graph, GraphSectionManager& manager) {
             const Gpt net = build_gpt(graph, manager, gpt);
             return TrainableModel{
-                net.loss, [net](const Batch& batch) {
+                net.loss,
+                [net](const Batch& batch) {
                   return Feeds{{net.tokens, batch.images}, {net.targets, batch.labels}, {net.is_training, true}};
-                }};
+                },
+                net.logits};
           },
           [=](const BatchAddress& address) { return synthetic_tokens(gpt.sequence, gpt.vocabulary, address); }};
 }

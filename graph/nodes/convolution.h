@@ -45,13 +45,12 @@ struct ConvolutionGeometry {
   Shape w_shape() const;
   Shape y_shape() const;
 };
-/// Throws: ShapeError, ArgumentError (starting with `label`).
+/// Whether an op is a convolution, or a transposed one.
+enum class ConvolutionKind { forward, transposed };
+/// Of a transposed one: the convolution whose gradient it computes. That one's y is the transpose's input `x`, its x
+/// the output, and `w` is [K..., F / groups, C]. Throws: ShapeError, ArgumentError (starting with `label`).
 ConvolutionGeometry convolution_geometry(const Shape& x, const Shape& w, const ConvolutionOptions& options,
-                                         const std::string& label);
-/// The convolution whose gradient a transposed one computes: its y is the transpose's input, its x the output.
-/// `x`: the transpose's input, `w` [K..., F / groups, C]. Throws: ShapeError, ArgumentError (starting with `label`).
-ConvolutionGeometry transposed_geometry(const Shape& x, const Shape& w, const ConvolutionOptions& options,
-                                        const std::string& label);
+                                         const std::string& label, ConvolutionKind kind = ConvolutionKind::forward);
 
 /// Adds the op conv2d or conv3d: w [K..., C / groups, F]; x and y as convolution_geometry says.
 Value convolution(Value x, Value w, const ConvolutionOptions& options, Where where = {});

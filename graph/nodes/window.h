@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/error.h"
 #include "base/export.h"
 #include "graph/ops/window.h"
 
@@ -42,6 +43,10 @@ void describe_steps(Fields& fields, Steps& steps) {
   describe_format(fields, steps.format);
 }
 
+/// Throws: ArgumentError (starting with `label`) for a number that was cast to a format and is none. For those that go
+/// by a format before they make a node, of which it is asked anyway.
+void check_format(DataFormat format, const std::string& label);
+
 /// The dimensions of a batch of images, wherever the channels stand in its shape.
 struct ImageDims {
   std::int64_t batch = 0, channels = 0;
@@ -70,12 +75,26 @@ struct WindowAxis {
   std::int64_t extent() const { return (window - 1) * dilation + 1; }
 };
 /// Throws: ArgumentError, ShapeError (starting with `label`) unless the steps have a number for each axis of the
-/// window; for strides, dilations or windows below 1 and padding below 0, with the numbers of all axes.
+/// window; for strides, dilations or windows below 1 and padding below 0, and for any beyond 2^31 - 1, which libraries
+/// of kernels do not take, with the numbers of all axes.
 void check_window(const std::vector<std::int64_t>& window, const WindowSteps& steps, const std::string& label);
+/// The hint at the other format, where x `fits` in it; none otherwise. An image in the wrong format is refused for what
+/// it seems to be.
+Fact format_hint(DataFormat format, bool fits);
+/// The format that `format` is not.
+DataFormat other_format(DataFormat format);
+/// Elements of a whole window, all axes together. Throws: ShapeError (starting with `label`) where they do not fit 64
+/// bits.
+std::int64_t num_taps(const std::vector<WindowAxis>& axes, const std::string& label);
+
 /// All axes of a window; their outputs follow from the sizes. Throws: ShapeError, ArgumentError (starting with
 /// `label`).
 std::vector<WindowAxis> window_axes(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& window,
                                     const WindowSteps& steps, const std::string& label);
+/// The same of an image x [N, sizes..., C] or [N, C, sizes...], of the window's axes and two more; what is refused
+/// hints at the other format where that would do.
+std::vector<WindowAxis> image_axes(const Shape& x, const std::vector<std::int64_t>& window, const WindowSteps& steps,
+                                   const std::string& label);
 /// The outputs of all axes.
 std::vector<std::int64_t> outputs_of(const std::vector<WindowAxis>& axes);
 

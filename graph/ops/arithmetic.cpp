@@ -115,10 +115,7 @@ void define_arithmetic_ops(OpRegistry& registry) {
   registry.add({.name = "reduce_to_like",
                 .inputs = 2,
                 .infer = infer_reduce_to_like,
-                .uses =
-                    [](std::size_t, HostBooleans) {
-                      return std::vector{InputUse::data, InputUse::shape_only};
-                    },
+                .uses = shape_of_last_alone,
                 .is_identity = [](const IdentityRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
   for (const char* name : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}) {
     registry.add({.name = name, .inputs = 2, .infer = infer_comparison});

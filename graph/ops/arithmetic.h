@@ -30,7 +30,7 @@ Value pow(Value a, float b, Where where = Where::here());
 
 /// The left or right side of an operator sign, with the line where it stands: such a call has no parameter for it.
 struct Term {
-  Term(Value value, Where where = Where::here()) : value(value), where(where) {}
+  Term(Value side, Where place = Where::here()) : value(side), where(place) {}
   Value value;
   Where where;
 };

@@ -1,5 +1,6 @@
 #include "graph/ops/batch_norm.h"
 
+#include "graph/nodes/window.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 #include "graph/option_fields.h"
@@ -33,9 +34,12 @@ Shape per_channel_of(const ShapeRequest& request, const Shape& x) {
 /// These inputs are one number a channel of x.
 void check_per_channel(const ShapeRequest& request, std::initializer_list<int> inputs, const Shape& x) {
   const Shape per_channel = per_channel_of(request, x);
+  const DataFormat format = request.get<BatchNormOptions>().format;
+  const Shape of_other = {x[channel_axis(other_format(format))]};
   for (int i : inputs) {
-    SF_CHECK(request.inputs[i].shape == per_channel, ShapeError, request.label, " got x ", x, " and, as input ", i,
-             ", ", request.inputs[i].shape, "; wanted ", per_channel);
+    const Shape& shape = request.inputs[i].shape;
+    SF_CHECK(shape == per_channel, ShapeError, request.label, " got x ", x, " and, as input ", i, ", ", shape,
+             "; wanted ", per_channel, format_hint(format, shape == of_other));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "graph/ops/bias_add.h"
 
 #include "graph/nodes/bias_add.h"
+#include "graph/nodes/window.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 #include "graph/shape_rules.h"
@@ -19,8 +20,11 @@ std::vector<TensorType> infer_bias_add(const ShapeRequest& r) {
   const DataFormat format = r.get<BiasAddOptions>().format;
   SF_CHECK(is_f32_or_bf16(x.dtype) && b.dtype == x.dtype, ArgumentError, r.label, " got ", x.text(), " and ", b.text(),
            "; wanted f32 twice or bf16 twice; try cast");
-  SF_CHECK(has_channels(x.shape, format) && b.shape.rank() == 1 && x.shape[channel_axis(format)] == b.shape[0],
-           ShapeError, r.label, " got x ", x.shape, " and b ", b.shape, "; wanted ", channels_text(format), " and [C]");
+  const auto fits = [&](DataFormat in) {
+    return has_channels(x.shape, in) && b.shape.rank() == 1 && x.shape[channel_axis(in)] == b.shape[0];
+  };
+  SF_CHECK(fits(format), ShapeError, r.label, " got x ", x.shape, " and b ", b.shape, "; wanted ",
+           channels_text(format), " and [C]", format_hint(format, fits(other_format(format))));
   return {x};
 }
 

@@ -15,9 +15,7 @@
 namespace sectionflow {
 
 std::int64_t ConvolutionGeometry::num_taps() const {
-  std::int64_t taps = 1;
-  for (const WindowAxis& axis : axes) taps = checked_multiply(taps, axis.window);
-  return taps;
+  return sectionflow::num_taps(axes, "convolution");
 }
 
 Shape ConvolutionGeometry::x_shape() const {
@@ -38,8 +36,6 @@ Shape ConvolutionGeometry::y_shape() const {
 }
 
 namespace {
-
-enum class ConvolutionKind { forward, transposed };
 
 /// "conv2d", "conv_transpose3d"
 std::string op_name_of(ConvolutionKind kind, std::size_t rank) {
@@ -65,11 +61,11 @@ std::int64_t transposed_size(std::int64_t size, std::int64_t window, const Convo
   if (steps.padding == PaddingKind::same) {
     SF_CHECK(more == 0, ArgumentError, label, ": output padding ", more,
              " with Padding::same, whose output is stride times the input; try explicit padding");
-    return checked_multiply(size, stride);
+    return checked_multiply(size, stride, label);
   }
-  const std::int64_t extent = checked_add(checked_multiply(window - 1, steps.dilation[i]), 1);
-  const std::int64_t whole = checked_add(checked_multiply(size - 1, stride), extent);
-  const std::int64_t result = checked_add(whole, more) - checked_add(steps.before[i], steps.after[i]);
+  const std::int64_t extent = (window - 1) * steps.dilation[i] + 1;
+  const std::int64_t whole = checked_add(checked_multiply(size - 1, stride, label), extent, label);
+  const std::int64_t result = checked_add(whole, more, label) - (steps.before[i] + steps.after[i]);
   SF_CHECK(result >= 1, ShapeError, label, ": padding of ", steps.before[i], " and ", steps.after[i],
            " leaves nothing of an output of ", whole);
   return result;
@@ -93,10 +89,13 @@ ConvolutionGeometry geometry_of(ConvolutionKind kind, const Shape& x, const Filt
   if (filters.w != nullptr) {
     const Shape& w = *filters.w;
     // By division, since a product might not fit 64 bits.
-    SF_CHECK(is_forward ? image.channels / groups == w[-2] : image.channels == w[-1], ShapeError, label, ": input ", x,
-             " has ", image.channels, " channels, filter ", w,
-             is_forward && groups != 1 ? text_of(" in ", groups, " groups") : "", " wants ",
-             is_forward ? product_text(w[-2], groups) : text_of(w[-1]));
+    const auto fits = [&](std::int64_t channels) {
+      return is_forward ? channels % groups == 0 && channels / groups == w[-2] : channels == w[-1];
+    };
+    SF_CHECK(fits(image.channels), ShapeError, label, ": input ", x, " has ", dim_text(image.channels),
+             " channels, filter ", w, is_forward && groups != 1 ? text_of(" in ", groups, " groups") : "", " wants ",
+             is_forward ? product_text(w[-2], groups) : text_of(w[-1]),
+             format_hint(options.steps.format, fits(image_dims(x, other_format(options.steps.format)).channels)));
   }
   if (!is_forward) {
     // Before window_axes can be asked, which wants the sizes that are worked out here.
@@ -107,44 +106,48 @@ ConvolutionGeometry geometry_of(ConvolutionKind kind, const Shape& x, const Filt
       image.sizes[i] = transposed_size(image.sizes[i], filters.window[i], options, i, label);
     }
   }
-  return {.batch = image.batch,
-          .channels = is_forward ? image.channels : filters.features,
-          .filters = is_forward ? filters.features : image.channels,
-          .groups = groups,
-          .axes = window_axes(image.sizes, filters.window, options.steps, label),
-          .format = options.steps.format};
+  const auto axes = [&] {
+    if (is_forward) return image_axes(x, filters.window, options.steps, label);
+    return window_axes(image.sizes, filters.window, options.steps, label);
+  };
+  ConvolutionGeometry g{.batch = image.batch,
+                        .channels = is_forward ? image.channels : filters.features,
+                        .filters = is_forward ? filters.features : image.channels,
+                        .groups = groups,
+                        .axes = axes(),
+                        .format = options.steps.format};
+  (void)num_taps(g.axes, label);
+  return g;
 }
 
 std::vector<std::int64_t> window_of(const Shape& w) {
   return {w.dims().begin(), w.dims().end() - 2};
 }
 
-/// The same where w is given. `rank`: of the op.
-ConvolutionGeometry geometry_of_weights(ConvolutionKind kind, std::size_t rank, const Shape& x, const Shape& w,
-                                        const ConvolutionOptions& options, const std::string& label) {
+}  // namespace
+
+ConvolutionGeometry convolution_geometry(const Shape& x, const Shape& w, const ConvolutionOptions& options,
+                                         const std::string& label, ConvolutionKind kind) {
   const bool is_forward = kind == ConvolutionKind::forward, is_grouped = options.groups != 1;
+  const std::size_t rank = options.steps.stride.size();
   const int wanted = static_cast<int>(rank) + 2;
   SF_CHECK(x.rank() == wanted && w.rank() == wanted, ShapeError, label, " got x ", x, " and w ", w, "; wanted ",
            image_text(rank, options.steps.format), " and [", rank == 2 ? "KH, KW, " : "KD, KH, KW, ",
            is_forward ? "C" : "F", is_grouped ? " / groups, " : ", ", is_forward ? "F]" : "C]");
   const std::int64_t of_group = is_forward ? w[-1] : w[-2];
   const std::int64_t features =
-      is_forward || options.groups <= 1 ? of_group : checked_multiply(of_group, options.groups);
+      is_forward || options.groups <= 1 ? of_group : checked_multiply(of_group, options.groups, label);
   return geometry_of(kind, x, {window_of(w), features, &w}, options, label);
 }
 
-}  // namespace
-
-ConvolutionGeometry convolution_geometry(const Shape& x, const Shape& w, const ConvolutionOptions& options,
-                                         const std::string& label) {
-  return geometry_of_weights(ConvolutionKind::forward, options.steps.stride.size(), x, w, options, label);
-}
-ConvolutionGeometry transposed_geometry(const Shape& x, const Shape& w, const ConvolutionOptions& options,
-                                        const std::string& label) {
-  return geometry_of_weights(ConvolutionKind::transposed, options.steps.stride.size(), x, w, options, label);
-}
-
 namespace {
+
+/// Throws: ShapeError (starting with `label`) where the elements do not fit 64 bits, whatever batch the feed decides
+/// on.
+void check_elements(const Shape& shape, const std::string& label) {
+  std::int64_t count = 1;
+  for (std::int64_t dim : shape.dims()) count = checked_multiply(count, dim == kDynamic ? 1 : dim, label);
+}
 
 /// The shape rule of an op: which of its inputs are x and w. Inputs of gradients: dy, the other factor, and the tensor
 /// whose gradient is taken, for its shape.
@@ -157,9 +160,16 @@ struct ConvolutionRule {
     const auto& options = request.get<ConvolutionOptions>();
     const Shape& x_shape = request.inputs[x].shape;
     const Shape& w_shape = request.inputs[w].shape;
-    const auto g = geometry_of_weights(kind, rank, x_shape, w_shape, options, request.label);
-    if (kind == ConvolutionKind::transposed) return {{dtype, g.x_shape()}};
+    // A file may tell otherwise.
+    SF_CHECK(options.steps.stride.size() == rank, ArgumentError, request.label, " got ", options.steps.stride.size(),
+             " strides; wanted one an axis, ", rank);
+    const auto g = convolution_geometry(x_shape, w_shape, options, request.label, kind);
+    if (kind == ConvolutionKind::transposed) {
+      check_elements(g.x_shape(), request.label);
+      return {{dtype, g.x_shape()}};
+    }
     const Shape y = g.y_shape();
+    check_elements(y, request.label);
     if (request.inputs.size() == 2) return {{dtype, y}};
     SF_CHECK(may_agree(request.inputs[0], {dtype, y}), ShapeError, request.label, " got dy ", request.inputs[0].shape,
              " for x ", x_shape, " and w ", w_shape, "; wanted ", y);
@@ -182,9 +192,6 @@ void define_convolution_ops(OpRegistry& registry) {
     fields("groups", described.groups);
     fields("output_padding", described.output_padding);
   });
-  const auto uses = [](std::size_t, HostBooleans) {
-    return std::vector{InputUse::data, InputUse::data, InputUse::shape_only};
-  };
   for (std::size_t rank : {2, 3}) {
     const std::string name = op_name_of(ConvolutionKind::forward, rank);
     registry.add({.name = name,
@@ -196,13 +203,13 @@ void define_convolution_ops(OpRegistry& registry) {
                   .inputs = 3,
                   .options = options,
                   .infer = ConvolutionRule{.kind = ConvolutionKind::forward, .rank = rank, .x = 2, .w = 1},
-                  .uses = uses,
+                  .uses = shape_of_last_alone,
                   .flops = [](auto inputs, auto /*outputs*/) { return convolution_flops(inputs[0], inputs[1]); }});
     registry.add({.name = name + "_backward_filter",
                   .inputs = 3,
                   .options = options,
                   .infer = ConvolutionRule{.kind = ConvolutionKind::forward, .rank = rank, .x = 1, .w = 2},
-                  .uses = uses,
+                  .uses = shape_of_last_alone,
                   .flops = [](auto inputs, auto outputs) { return convolution_flops(inputs[0], outputs[0]); }});
     registry.add({.name = op_name_of(ConvolutionKind::transposed, rank),
                   .inputs = 2,
@@ -275,7 +282,7 @@ ConvolutionOptions options_beside(Value w, ConvolutionKind kind, const ConvNdOpt
 /// The op of a call that is given w.
 template <std::size_t rank>
 Value convolution_with(Value x, Value w, ConvolutionKind kind, const ConvNdOptions<rank>& options, Where where) {
-  return x.graph().build_at(where, [&] {
+  return x.graph().build_at(where, {x, w}, [&] {
     const std::string op = op_name_of(kind, rank);
     return x.graph().add_node(op, {x, w}, options_beside(w, kind, options, op), op, where).output();
   });
@@ -302,14 +309,16 @@ Fans fans_of(ConvolutionKind kind, const ConvolutionGeometry& g) {
 /// Everything that is asked of x and the options is checked before anything is made.
 template <std::size_t rank>
 Value convolution_layer(Value x, ConvolutionKind kind, const ConvNdOptions<rank>& options, Where where) {
-  return x.graph().build_at(where, [&] {
+  return x.graph().build_at(where, {x}, [&] {
     const std::string op = op_name_of(kind, rank);
     const std::string& name = options.name.empty() ? op : options.name;
     const std::string label = text_of(op, " '", name, "'");
     check_layer_input(x, op, name);
+    check_format(options.format, label);
     SF_CHECK(options.features > 0, ArgumentError, label, ": features is ", options.features, "; wanted > 0");
     SF_CHECK(x.shape().rank() == static_cast<int>(rank) + 2 && x.shape()[channel_axis(options.format)] != kDynamic,
-             ShapeError, label, " got ", x.shape(), "; wanted ", image_text(rank, options.format), " with C known");
+             ShapeError, label, " got ", x.shape(), "; wanted ", image_text(rank, options.format), " with C known",
+             format_hint(options.format, x.shape().rank() == static_cast<int>(rank) + 2));
     const ConvolutionOptions kept = node_options(kind, options, label);
     const Filters filters{{options.kernel.begin(), options.kernel.end()}, options.features};
     const ConvolutionGeometry g = geometry_of(kind, x.shape(), filters, kept, label);

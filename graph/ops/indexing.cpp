@@ -57,9 +57,7 @@ void define_indexing_ops(OpRegistry& registry) {
   registry.add({.name = "gather", .inputs = 2, .infer = [](const ShapeRequest& r) {
                   return std::vector{gathered_type(r, r.inputs[0], r.inputs[1])};
                 }});
-  registry.add({.name = "gather_grad", .inputs = 3, .infer = infer_gather_grad, .uses = [](std::size_t, HostBooleans) {
-                  return std::vector{InputUse::data, InputUse::data, InputUse::shape_only};
-                }});
+  registry.add({.name = "gather_grad", .inputs = 3, .infer = infer_gather_grad, .uses = shape_of_last_alone});
   registry.add({.name = "one_hot",
                 .options = described_by<OneHotOptions>([](auto& fields, auto& options) {
                   fields("depth", options.depth);

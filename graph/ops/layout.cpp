@@ -5,6 +5,7 @@
 #include "graph/nodes/layout.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
+#include "graph/shape_rules.h"
 
 namespace sectionflow {
 namespace {
@@ -101,10 +102,7 @@ void define_layout_ops(OpRegistry& registry) {
                                " and like ", like, "; wanted as many elements");
                       return std::vector<TensorType>{{r.inputs[0].dtype, like}};
                     },
-                .uses =
-                    [](std::size_t, HostBooleans) {
-                      return std::vector{InputUse::data, InputUse::shape_only};
-                    },
+                .uses = shape_of_last_alone,
                 .is_identity = is_identity});
   registry.add({.name = "transpose",
                 .options = described_by<TransposeOptions>(
@@ -118,10 +116,7 @@ void define_layout_ops(OpRegistry& registry) {
   registry.add({.name = "broadcast_like",
                 .inputs = 2,
                 .infer = infer_broadcast_like,
-                .uses =
-                    [](std::size_t, HostBooleans) {
-                      return std::vector{InputUse::data, InputUse::shape_only};
-                    },
+                .uses = shape_of_last_alone,
                 .is_identity = [](const IdentityRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
 }
 

@@ -46,7 +46,8 @@ TensorType padded_type(const ShapeRequest& request, const TensorType& x) {
     const std::int64_t before = options.before[axis], after = options.after[axis];
     SF_CHECK(before >= 0 && after >= 0, ShapeError, request.label, ": axis ", axis, " is padded by ", before, " and ",
              after, "; wanted >= 0; try slice to cut off elements");
-    if (dims[axis] != kDynamic) dims[axis] = checked_add(dims[axis], checked_add(before, after));
+    if (dims[axis] != kDynamic)
+      dims[axis] = checked_add(dims[axis], checked_add(before, after, request.label), request.label);
   }
   return {x.dtype, Shape(std::move(dims))};
 }
@@ -57,21 +58,27 @@ TensorType with_dim(const TensorType& type, int axis, std::int64_t dim) {
   return {type.dtype, Shape(std::move(dims))};
 }
 
-/// What the types have in common: a dimension that one of them knows is known.
-TensorType agreed_type(const ShapeRequest& request, std::span<const TensorType> types, const char* wanted) {
+/// What the types have in common: a dimension that one of them knows is known. `shown`: what messages show for them.
+TensorType agreed_type(const ShapeRequest& request, std::span<const TensorType> types,
+                       std::span<const TensorType> shown, const std::string& wanted) {
   std::vector<std::int64_t> dims = types[0].shape.dims();
-  for (const TensorType& type : types) {
-    SF_CHECK(type.dtype == types[0].dtype, ArgumentError, request.label, " got ", types[0].text(), " and ", type.text(),
-             "; wanted one dtype; try cast");
-    const TensorType so_far{type.dtype, Shape(dims)};
-    SF_CHECK(may_agree(type, so_far), ShapeError, request.label, " got ", so_far.text(), " and ", type.text(), wanted);
+  for (std::size_t k = 0; k < types.size(); ++k) {
+    const TensorType& type = types[k];
+    SF_CHECK(type.dtype == types[0].dtype, ArgumentError, request.label, " got ", shown[0].text(), " and ",
+             shown[k].text(), "; wanted one dtype; try cast");
+    if (!may_agree(type, {type.dtype, Shape(dims)})) {
+      // A dimension that is known so far one of them has said.
+      const auto other = std::find_if(types.begin(), types.end(), [&](const auto& t) { return !may_agree(t, type); });
+      throw ShapeError(text_of(request.label, " got ", shown[static_cast<std::size_t>(other - types.begin())].text(),
+                               " and ", shown[k].text(), wanted));
+    }
     for (int i = 0; i < type.shape.rank(); ++i) dims[i] = dims[i] == kDynamic ? type.shape[i] : dims[i];
   }
   return {types[0].dtype, Shape(std::move(dims))};
 }
 
 TensorType stacked_type(const ShapeRequest& request, std::span<const TensorType> values, int axis) {
-  const TensorType part = agreed_type(request, values, "; wanted equal shapes");
+  const TensorType part = agreed_type(request, values, values, "; wanted equal shapes");
   std::vector<std::int64_t> dims = part.shape.dims();
   dims.insert(dims.begin() + normalized_axis(axis, part.shape.rank() + 1, request.label),
               static_cast<std::int64_t>(values.size()));
@@ -89,11 +96,11 @@ TensorType joined_type(const ShapeRequest& request, std::span<const TensorType> 
     SF_CHECK(value.shape.rank() == rank, ShapeError, request.label, " got ", values[0].text(), " and ", value.text(),
              "; wanted one rank");
     const std::int64_t dim = value.shape[axis];
-    total = total == kDynamic || dim == kDynamic ? kDynamic : checked_add(total, dim);
+    total = total == kDynamic || dim == kDynamic ? kDynamic : checked_add(total, dim, request.label);
     but_for_axis.push_back(with_dim(value, axis, 0));
   }
-  const std::string wanted = text_of("; wanted equal shapes but along axis ", axis, " (shown as 0)");
-  return with_dim(agreed_type(request, but_for_axis, wanted.c_str()), axis, total);
+  const std::string wanted = text_of("; wanted equal shapes but along axis ", axis);
+  return with_dim(agreed_type(request, but_for_axis, values, wanted), axis, total);
 }
 
 std::vector<TensorType> infer_concat(const ShapeRequest& request) {
@@ -140,7 +147,7 @@ std::vector<TensorType> part_types(const ShapeRequest& request, const TensorType
   std::int64_t total = 0;
   std::vector<TensorType> types;
   for (std::int64_t size : options.sizes) {
-    total = checked_add(total, size);
+    total = checked_add(total, size, request.label);
     types.push_back(with_dim(x, axis, size));
   }
   SF_CHECK(dim == kDynamic || dim == total, ShapeError, request.label, ": axis ", axis, " of ", x.shape,

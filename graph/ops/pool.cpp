@@ -1,6 +1,5 @@
 #include "graph/ops/pool.h"
 
-#include "base/checked_arithmetic.h"
 #include "graph/nodes/pool.h"
 #include "graph/nodes/window.h"
 #include "graph/op_registry.h"
@@ -12,9 +11,7 @@
 namespace sectionflow {
 
 std::int64_t PoolGeometry::num_taps() const {
-  std::int64_t taps = 1;
-  for (const WindowAxis& axis : axes) taps = checked_multiply(taps, axis.window);
-  return taps;
+  return sectionflow::num_taps(axes, "pool");
 }
 
 PoolGeometry pool_geometry(const Shape& x, const PoolOptions& options, const std::string& label) {
@@ -27,7 +24,8 @@ PoolGeometry pool_geometry(const Shape& x, const PoolOptions& options, const std
              "; wanted 1 or more along each axis");
     SF_CHECK(image.sizes[i] != 0, ShapeError, label, " got ", x, ": images without elements have no maximum or mean");
   }
-  PoolGeometry geometry{image.batch, image.channels, window_axes(image.sizes, options.window, options.steps, label)};
+  PoolGeometry geometry{image.batch, image.channels, image_axes(x, options.window, options.steps, label)};
+  (void)num_taps(geometry.axes, label);
   for (const WindowAxis& axis : geometry.axes) {
     // So every window reaches into the image.
     SF_CHECK(axis.before < axis.window && axis.after < axis.window, ArgumentError, label, ": padding of ", axis.before,
@@ -85,13 +83,6 @@ std::vector<TensorType> infer_grad(const ShapeRequest& request, std::size_t rank
   return {x};
 }
 
-/// A gradient reads everything but its last input, x.
-std::vector<InputUse> grad_uses(std::size_t num_inputs, HostBooleans) {
-  std::vector<InputUse> uses(num_inputs, InputUse::data);
-  uses.back() = InputUse::shape_only;
-  return uses;
-}
-
 }  // namespace
 
 void define_pool_ops(OpRegistry& registry) {
@@ -110,7 +101,7 @@ void define_pool_ops(OpRegistry& registry) {
                     .inputs = has_index ? 3 : 2,
                     .options = options,
                     .infer = [=](const ShapeRequest& request) { return infer_grad(request, rank); },
-                    .uses = grad_uses});
+                    .uses = shape_of_last_alone});
     }
   }
 }
@@ -130,6 +121,7 @@ PoolOptions kept_options(const PoolNdOptions<rank>& options) {
 }
 
 void check_image(Value x, std::size_t rank, DataFormat format, const std::string& label) {
+  check_format(format, label);
   check_f32_or_bf16(x.type(), label);
   SF_CHECK(x.shape().rank() == static_cast<int>(rank) + 2, ShapeError, label, " got ", x.shape(), "; wanted ",
            image_text(rank, format));
@@ -137,7 +129,7 @@ void check_image(Value x, std::size_t rank, DataFormat format, const std::string
 
 /// The largest of each channel of each image.
 Value global_max_pool(Value x, std::size_t rank, DataFormat format, Where where) {
-  return x.graph().build_at(where, [&] {
+  return x.graph().build_at(where, {x}, [&] {
     const std::string label = text_of("global_max_pool", rank, "d");
     check_image(x, rank, format, label);
     const ImageDims image = image_dims(x.shape(), format);
@@ -154,7 +146,7 @@ Value global_max_pool(Value x, std::size_t rank, DataFormat format, Where where)
 
 /// The mean of each channel of each image.
 Value global_average_pool(Value x, std::size_t rank, DataFormat format, Where where) {
-  return x.graph().build_at(where, [&] {
+  return x.graph().build_at(where, {x}, [&] {
     check_image(x, rank, format, text_of("global_average_pool", rank, "d"));
     ReduceOptions options;
     const int first = format == DataFormat::nhwc ? 1 : 2;

@@ -84,9 +84,7 @@ void define_reduce_ops(OpRegistry& registry) {
                 .inputs = 2,
                 .options = options,
                 .infer = infer_reduce_grad,
-                .uses = [](std::size_t, HostBooleans) {
-                  return std::vector{InputUse::data, InputUse::shape_only};
-                }});
+                .uses = shape_of_last_alone});
   registry.add({.name = "reduce_max_grad", .inputs = 3, .options = options, .infer = infer_reduce_grad});
   registry.add({.name = "global_norm", .inputs = {1, kAnyNumber}, .infer = infer_global_norm});
   registry.add({.name = "global_norm_grad", .inputs = 2, .infer = infer_from_scalars});

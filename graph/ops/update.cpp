@@ -1,7 +1,9 @@
 #include "graph/ops/update.h"
 
 #include <cmath>
+#include <utility>
 
+#include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 #include "graph/option_fields.h"
@@ -26,6 +28,29 @@ void check_scalar(const ShapeRequest& request, int index, Dtype dtype, std::stri
 void check_f32_variable(const ShapeRequest& request) {
   SF_CHECK(request.inputs[0].dtype == Dtype::f32, ArgumentError, request.label, ": variable is ",
            request.inputs[0].text(), "; wanted f32");
+}
+
+/// Lets an update take two inputs more than its own: see UpdateConditions.
+void add_conditional(OpRegistry& registry, OpDef op) {
+  const int own = op.inputs.least;
+  op.inputs = {own, own + 2};
+  op.infer = [own, infer = std::move(op.infer)](const ShapeRequest& request) {
+    for (int i = own; i < static_cast<int>(request.inputs.size()); ++i) {
+      check_scalar(request, i, Dtype::boolean, i == own ? "the condition" : "the gate");
+    }
+    return infer(request);
+  };
+  const auto holds = [own](HostBooleans booleans) {
+    const auto condition = static_cast<std::size_t>(own);
+    return booleans.size() <= condition || booleans[condition].value_or(true);
+  };
+  op.uses = [own, holds](std::size_t num_inputs, HostBooleans booleans) {
+    std::vector<InputUse> uses(num_inputs, holds(booleans) ? InputUse::data : InputUse::unused);
+    if (num_inputs > static_cast<std::size_t>(own)) uses[static_cast<std::size_t>(own)] = InputUse::host_boolean;
+    return uses;
+  };
+  op.has_effect = holds;
+  registry.add(std::move(op));
 }
 
 Operation update(std::string_view op, std::vector<Value> inputs, std::size_t num_variables, std::any options,
@@ -53,17 +78,18 @@ void define_assignments(OpRegistry& registry) {
                     },
                 .recompute = Recompute::once,
                 .updated_inputs = {0}});
-  registry.add({.name = "assign_add",
-                .inputs = 2,
-                .infer =
-                    [](const ShapeRequest& r) {
-                      check_like_variable(r, {1});
-                      SF_CHECK(r.inputs[0].dtype == Dtype::f32 || r.inputs[0].dtype == Dtype::i64, ArgumentError,
-                               r.label, ": variable is ", r.inputs[0].text(), "; wanted f32 or i64");
-                      return Types{};
-                    },
-                .recompute = Recompute::once,
-                .updated_inputs = {0}});
+  add_conditional(registry, {.name = "assign_add",
+                             .inputs = 2,
+                             .infer =
+                                 [](const ShapeRequest& r) {
+                                   check_like_variable(r, {1});
+                                   SF_CHECK(r.inputs[0].dtype == Dtype::f32 || r.inputs[0].dtype == Dtype::i64,
+                                            ArgumentError, r.label, ": variable is ", r.inputs[0].text(),
+                                            "; wanted f32 or i64");
+                                   return Types{};
+                                 },
+                             .recompute = Recompute::once,
+                             .updated_inputs = {0}});
 }
 
 void define_moving_average(OpRegistry& registry) {
@@ -93,52 +119,52 @@ void define_moving_average(OpRegistry& registry) {
 /// Inputs: variable, m, v, gradient, learning_rate, steps.
 template <class Options>
 void add_adam(OpRegistry& registry, const char* name, OptionsDescription options) {
-  registry.add({.name = name,
-                .inputs = 6,
-                .options = std::move(options),
-                .infer =
-                    [](const ShapeRequest& r) {
-                      check_f32_variable(r);
-                      check_like_variable(r, {1, 2, 3});
-                      check_scalar(r, 4, Dtype::f32, "learning_rate");
-                      check_scalar(r, 5, Dtype::i64, "steps");
-                      check_options(r.get<Options>(), r.label);
-                      return Types{};
-                    },
-                .recompute = Recompute::once,
-                .updated_inputs = {0, 1, 2}});
+  add_conditional(registry, {.name = name,
+                             .inputs = 6,
+                             .options = std::move(options),
+                             .infer =
+                                 [](const ShapeRequest& r) {
+                                   check_f32_variable(r);
+                                   check_like_variable(r, {1, 2, 3});
+                                   check_scalar(r, 4, Dtype::f32, "learning_rate");
+                                   check_scalar(r, 5, Dtype::i64, "steps");
+                                   check_options(r.get<Options>(), r.label);
+                                   return Types{};
+                                 },
+                             .recompute = Recompute::once,
+                             .updated_inputs = {0, 1, 2}});
 }
 
 /// Inputs: variable, slot, gradient, learning_rate.
 template <class Options>
 void add_one_slot(OpRegistry& registry, const char* name, OptionsDescription options) {
-  registry.add({.name = name,
-                .inputs = 4,
-                .options = std::move(options),
-                .infer =
-                    [](const ShapeRequest& r) {
-                      check_f32_variable(r);
-                      check_like_variable(r, {1, 2});
-                      check_scalar(r, 3, Dtype::f32, "learning_rate");
-                      check_options(r.get<Options>(), r.label);
-                      return Types{};
-                    },
-                .recompute = Recompute::once,
-                .updated_inputs = {0, 1}});
+  add_conditional(registry, {.name = name,
+                             .inputs = 4,
+                             .options = std::move(options),
+                             .infer =
+                                 [](const ShapeRequest& r) {
+                                   check_f32_variable(r);
+                                   check_like_variable(r, {1, 2});
+                                   check_scalar(r, 3, Dtype::f32, "learning_rate");
+                                   check_options(r.get<Options>(), r.label);
+                                   return Types{};
+                                 },
+                             .recompute = Recompute::once,
+                             .updated_inputs = {0, 1}});
 }
 
 void define_optimizer_updates(OpRegistry& registry) {
-  registry.add({.name = "apply_sgd",
-                .inputs = 3,
-                .infer =
-                    [](const ShapeRequest& r) {
-                      check_f32_variable(r);
-                      check_like_variable(r, {1});
-                      check_scalar(r, 2, Dtype::f32, "learning_rate");
-                      return Types{};
-                    },
-                .recompute = Recompute::once,
-                .updated_inputs = {0}});
+  add_conditional(registry, {.name = "apply_sgd",
+                             .inputs = 3,
+                             .infer =
+                                 [](const ShapeRequest& r) {
+                                   check_f32_variable(r);
+                                   check_like_variable(r, {1});
+                                   check_scalar(r, 2, Dtype::f32, "learning_rate");
+                                   return Types{};
+                                 },
+                             .recompute = Recompute::once,
+                             .updated_inputs = {0}});
   const auto describe_adam = [](auto& fields, auto& options) {
     fields("beta1", options.beta1);
     fields("beta2", options.beta2);
@@ -164,6 +190,40 @@ void define_optimizer_updates(OpRegistry& registry) {
                                }));
 }
 
+void define_accumulation(OpRegistry& registry) {
+  registry.add({.name = "accumulated", .inputs = 3, .infer = [](const ShapeRequest& r) {
+                  check_f32_variable(r);
+                  check_like_variable(r, {1});
+                  check_scalar(r, 2, Dtype::i64, "micro_batch");
+                  return Types{r.inputs[0]};
+                }});
+}
+
+/// Inputs: average, variable, updates. That the variable is among the updated ones has its average follow the update
+/// of the same cycle; its content stays.
+void define_weight_average(OpRegistry& registry) {
+  add_conditional(registry, {.name = "average_weights",
+                             .inputs = 3,
+                             .options = described_by<WeightAverageOptions>([](auto& fields, auto& options) {
+                               fields.choice(
+                                   "kind", options.kind,
+                                   {{Averaging::exponential, "exponential"}, {Averaging::uniform, "uniform"}});
+                               fields("decay", options.decay);
+                               fields("start", options.start);
+                               fields("every", options.every);
+                             }),
+                             .infer =
+                                 [](const ShapeRequest& r) {
+                                   check_f32_variable(r);
+                                   check_like_variable(r, {1});
+                                   check_scalar(r, 2, Dtype::i64, "updates");
+                                   check_options(r.get<WeightAverageOptions>(), r.label);
+                                   return Types{};
+                                 },
+                             .recompute = Recompute::once,
+                             .updated_inputs = {0, 1}});
+}
+
 void check_decay(float decay, const char* name, const std::string& label) {
   // 1 would divide by zero in the first step.
   SF_CHECK(decay >= 0 && decay < 1, ArgumentError, label, ": ", name, " is ", decay, "; wanted 0 to 1, less than 1");
@@ -180,6 +240,26 @@ void define_update_ops(OpRegistry& registry) {
   define_assignments(registry);
   define_moving_average(registry);
   define_optimizer_updates(registry);
+  define_accumulation(registry);
+  define_weight_average(registry);
+}
+
+Operation conditional_update(std::string_view op, std::vector<Value> inputs, std::any options,
+                             const UpdateConditions& conditions) {
+  SF_CHECK(!inputs.empty(), InternalError, op, " got no inputs");
+  const std::size_t num_variables = op_registry().at(std::string(op)).updated_inputs.size();
+  Graph& graph = inputs[0].graph();
+  if (conditions.condition.valid()) {
+    inputs.push_back(conditions.condition);
+  } else if (conditions.gate.valid()) {
+    inputs.push_back(constant(graph, HostTensor::scalar(true), "always"));
+  }
+  if (conditions.gate.valid()) inputs.push_back(conditions.gate);
+  return update(op, std::move(inputs), num_variables, std::move(options), {});
+}
+
+Value accumulated(Value accumulator, Value gradient, Value micro_batch) {
+  return gradient.graph().add_node("accumulated", {accumulator, gradient, micro_batch}, {}, "accumulated").output();
 }
 
 Operation assign(Value variable, Value x, Where where) {
@@ -224,6 +304,14 @@ Operation apply_rms_prop(Value variable, Value average, Value gradient, Value le
   return update("apply_rms_prop", {variable, average, gradient, learning_rate}, 2, options, where);
 }
 
+void check_options(const WeightAverageOptions& options, const std::string& label) {
+  SF_CHECK_CODE(options.decay >= 0 && options.decay < 1, ArgumentError, ErrorCode::weight_average, label, ": decay is ",
+                options.decay, "; wanted 0 to 1, less than 1", hint("0.999 averages over about 1000 updates"));
+  SF_CHECK_CODE(options.start >= 0, ArgumentError, ErrorCode::weight_average, label, ": start is ", options.start,
+                "; wanted the number of updates before the first that counts, 0 or more");
+  SF_CHECK_CODE(options.every >= 1, ArgumentError, ErrorCode::weight_average, label, ": every is ", options.every,
+                "; wanted 1 or more", hint("1 takes every update into the average, 2 every other one"));
+}
 void check_options(const AdamOptions& options, const std::string& label) {
   check_decay(options.beta1, "beta1", label);
   check_decay(options.beta2, "beta2", label);

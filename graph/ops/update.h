@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/export.h"
@@ -84,6 +85,21 @@ struct RmsPropOptions {
 /// Source: Hinton 2012, lecture 6e; torch.optim.RMSprop without momentum, whose alpha is `decay`.
 Operation apply_rms_prop(Value variable, Value average, Value gradient, Value learning_rate,
                          RmsPropOptions options = {}, Where where = Where::here());
+
+/// What an average of weights is of.
+enum class Averaging {
+  exponential,  ///< average = decay average + (1 - decay) variable
+  uniform       ///< the mean of all that was taken: average += (variable - average) / (number taken before + 1)
+};
+/// How weights are averaged, and over which updates.
+struct WeightAverageOptions {
+  Averaging kind = Averaging::exponential;
+  float decay = 0.999F;    ///< of the exponential average: how slowly it forgets
+  std::int64_t start = 0;  ///< updates before the first that is taken; until then the average is the variable
+  std::int64_t every = 1;  ///< of the updates from there on every such one is taken, the first included
+};
+/// Throws: ArgumentError (SF-E034) for numbers outside of their ranges, beginning with `label`.
+void check_options(const WeightAverageOptions& options, const std::string& label);
 
 /// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_adam does so itself.
 void check_options(const AdamOptions& options, const std::string& label);

@@ -17,20 +17,6 @@
 namespace sectionflow {
 namespace {
 
-// Positions of the inputs.
-namespace forward_input {
-enum { x, scale, shift, running_mean, running_variance, is_training };
-}
-namespace backward_input {
-enum { dy, x, scale, mean, variance, is_training, shift };  // the last with relu alone
-}
-
-bool training_of(const KernelRequest& request, std::size_t input) {
-  const auto& known = request.host_booleans[input];
-  SF_CHECK(known.has_value(), InternalError, request.node.label(), ": is_training is not known on the host");
-  return *known;
-}
-
 /// factor[c] = what x - mean is multiplied by.
 void write_factors(std::int64_t channels, const float* scale, const float* variance, float epsilon, float* factor) {
   for (std::int64_t c = 0; c < channels; ++c) factor[c] = scale[c] * formulas::batch_norm_rstd(variance[c], epsilon);
@@ -102,24 +88,25 @@ void normalize(const Loops& loops, const float* x, const float* mean, const floa
 template <class Loops>
 std::unique_ptr<Kernel> make_batch_norm_of(const KernelRequest& request, const Loops& loops) {
   const auto options = request.node.options<BatchNormOptions>();
-  const bool training = training_of(request, forward_input::is_training);
+  const bool training = host_boolean(request, batch_norm_input::is_training);
   const bool has_statistics = request.replay;  // outputs 1 and 2 are already there
   WorkspaceLayout workspace;
   const Statistics statistics(loops, workspace);
   const std::size_t factors_at = add_per_channel(workspace, loops.channels());
   return function_kernel(
       [=](const KernelArguments& arguments) {
-        const auto* x = static_cast<const float*>(arguments.inputs[forward_input::x]);          // [..., C], [N, C, ...]
-        const auto* scale = static_cast<const float*>(arguments.inputs[forward_input::scale]);  // [C]
-        const auto* shift = static_cast<const float*>(arguments.inputs[forward_input::shift]);  // [C]
-        auto* y = static_cast<float*>(arguments.outputs[0]);                                    // like x
-        auto* mean = static_cast<float*>(arguments.outputs[1]);                                 // [C]
-        auto* variance = static_cast<float*>(arguments.outputs[2]);                             // [C]
-        auto* factor = static_cast<float*>(workspace_part(arguments.workspace, factors_at));    // [C]
+        const auto* x = static_cast<const float*>(arguments.inputs[batch_norm_input::x]);  // [..., C], [N, C, ...]
+        const auto* scale = static_cast<const float*>(arguments.inputs[batch_norm_input::scale]);  // [C]
+        const auto* shift = static_cast<const float*>(arguments.inputs[batch_norm_input::shift]);  // [C]
+        auto* y = static_cast<float*>(arguments.outputs[0]);                                       // like x
+        auto* mean = static_cast<float*>(arguments.outputs[1]);                                    // [C]
+        auto* variance = static_cast<float*>(arguments.outputs[2]);                                // [C]
+        auto* factor = static_cast<float*>(workspace_part(arguments.workspace, factors_at));       // [C]
         if (!has_statistics && training) statistics.run(x, arguments.workspace, mean, variance);
         if (!has_statistics && !training) {
-          const auto* running_mean = static_cast<const float*>(arguments.inputs[forward_input::running_mean]);
-          const auto* running_variance = static_cast<const float*>(arguments.inputs[forward_input::running_variance]);
+          const auto* running_mean = static_cast<const float*>(arguments.inputs[batch_norm_input::running_mean]);
+          const auto* running_variance =
+              static_cast<const float*>(arguments.inputs[batch_norm_input::running_variance]);
           std::copy_n(running_mean, loops.channels(), mean);
           std::copy_n(running_variance, loops.channels(), variance);
         }
@@ -130,7 +117,7 @@ std::unique_ptr<Kernel> make_batch_norm_of(const KernelRequest& request, const L
           normalize<false>(loops, x, mean, factor, shift, y);
         }
       },
-      {.workspace_bytes = workspace.num_bytes(), .in_place = {{.input = forward_input::x, .output = 0}}});
+      {.workspace_bytes = workspace.num_bytes(), .in_place = {{.input = batch_norm_input::x, .output = 0}}});
 }
 
 /// The gradient that reaches batch norm itself: all of dy, or with `relu` where y is positive. Reads x alone, with one
@@ -179,7 +166,7 @@ struct Gradient {
   Gradient(const KernelRequest& request, const Loops& loops, WorkspaceLayout& workspace)
       : loops(loops),
         options(request.node.options<BatchNormOptions>()),
-        training(training_of(request, backward_input::is_training)),
+        training(host_boolean(request, batch_norm_grad_input::is_training)),
         dy_sums_at(workspace.add(loops.partial_bytes())),
         product_sums_at(workspace.add(loops.partial_bytes())),
         factors_at(add_per_channel(workspace, loops.channels())),
@@ -190,12 +177,13 @@ struct Gradient {
   void run(const KernelArguments& arguments) const {
     const auto part = [&](std::size_t at) { return static_cast<float*>(workspace_part(arguments.workspace, at)); };
     const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
-    const float *dy = input(backward_input::dy), *x = input(backward_input::x);  // [..., C] or [N, C, ...]
-    const float *scale = input(backward_input::scale), *mean = input(backward_input::mean),
-                *variance = input(backward_input::variance);          // [C]
-    const float* shift = relu ? input(backward_input::shift) : mean;  // [C]; not read without relu
-    auto* dscale = static_cast<float*>(arguments.outputs[1]);         // [C]
-    auto* dshift = static_cast<float*>(arguments.outputs[2]);         // [C]
+    const float *dy = input(batch_norm_grad_input::dy),
+                *x = input(batch_norm_grad_input::x);  // [..., C] or [N, C, ...]
+    const float *scale = input(batch_norm_grad_input::scale), *mean = input(batch_norm_grad_input::mean),
+                *variance = input(batch_norm_grad_input::variance);          // [C]
+    const float* shift = relu ? input(batch_norm_grad_input::shift) : mean;  // [C]; not read without relu
+    auto* dscale = static_cast<float*>(arguments.outputs[1]);                // [C]
+    auto* dshift = static_cast<float*>(arguments.outputs[2]);                // [C]
     float* factor = part(factors_at);
     write_factors(loops.channels(), scale, variance, options.epsilon, factor);
     const typename Loops::Values lane_means(loops, mean), lane_factors(loops, factor), lane_shifts(loops, shift);
@@ -243,16 +231,18 @@ std::unique_ptr<Kernel> make_batch_norm_grad_of(const KernelRequest& request, co
         }
       },
       {.workspace_bytes = workspace.num_bytes(),
-       .in_place = {{.input = backward_input::dy, .output = 0}, {.input = backward_input::x, .output = 0}}});
+       .in_place = {{.input = batch_norm_grad_input::dy, .output = 0},
+                    {.input = batch_norm_grad_input::x, .output = 0}}});
 }
 
 std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request) {
-  return with_channel_loops(request.inputs[forward_input::x].shape, request.node.options<BatchNormOptions>().format,
+  return with_channel_loops(request.inputs[batch_norm_input::x].shape, request.node.options<BatchNormOptions>().format,
                             [&](const auto& loops) { return make_batch_norm_of(request, loops); });
 }
 
 std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
-  return with_channel_loops(request.inputs[backward_input::x].shape, request.node.options<BatchNormOptions>().format,
+  return with_channel_loops(request.inputs[batch_norm_grad_input::x].shape,
+                            request.node.options<BatchNormOptions>().format,
                             [&](const auto& loops) { return make_batch_norm_grad_of(request, loops); });
 }
 

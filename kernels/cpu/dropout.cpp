@@ -1,56 +1,43 @@
 #include "graph/ops/dropout.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/random.h"
 #include "device/parallel.h"
 #include "kernels/cpu/copies.h"
+#include "kernels/formulas/random.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {
 namespace {
 
-/// What decides about an element: its random word, against a threshold.
-struct Mask {
-  std::uint32_t threshold;  // words below it drop their element
-  float scale;              // of what is kept
-
-  explicit Mask(float rate)
-      : threshold(static_cast<std::uint32_t>(std::llround(static_cast<double>(rate) * 0x1p32))),
-        scale(static_cast<float>(1.0 / (1.0 - static_cast<double>(rate)))) {}
-
-  /// y = x where kept, else 0. Element e reads word e % 4 of block e / 4; y may be x.
-  void apply(const RandomAddress& address, const float* x, float* y, std::int64_t count) const {
-    constexpr std::int64_t kPiece = 1024;  // elements whose words lie on the stack
-    parallel_for(count, kPiece, [=, this](std::int64_t begin, std::int64_t end) {
-      std::uint32_t words[kPiece];
-      for (std::int64_t first = begin; first < end; first += kPiece) {
-        const std::int64_t length = std::min(kPiece, end - first);
-        fill_random_words(address, static_cast<std::uint64_t>(first) / 4, (length + 3) / 4, words);
+/// y = x where kept, else 0. Element e reads word e % 4 of block e / 4; y may be x.
+void drop_elements(const formulas::Drop& drop, const RandomAddress& address, const float* x, float* y,
+                   std::int64_t count) {
+  constexpr std::int64_t kPiece = 1024;  // elements whose words lie on the stack
+  parallel_for(count, kPiece, [=](std::int64_t begin, std::int64_t end) {
+    std::uint32_t words[kPiece];
+    for (std::int64_t first = begin; first < end; first += kPiece) {
+      const std::int64_t length = std::min(kPiece, end - first);
+      fill_random_words(address, static_cast<std::uint64_t>(first) / 4, (length + 3) / 4, words);
 #pragma omp simd
-        for (std::int64_t i = 0; i < length; ++i) y[first + i] = words[i] >= threshold ? x[first + i] * scale : 0.0F;
-      }
-    });
-  }
-};
+      for (std::int64_t i = 0; i < length; ++i) y[first + i] = drop(x[first + i], words[i]);
+    }
+  });
+}
 
 std::unique_ptr<Kernel> make_of(const KernelRequest& request, float rate, std::uint32_t ordinal) {
-  SF_CHECK(request.host_booleans[1].has_value(), InternalError, request.node.label(),
-           ": is_training is not known on the host");
-  const std::vector<InPlace> in_place = {{.input = 0, .output = 0}};
-  if (!*request.host_booleans[1]) {
-    return copy_kernel(request.outputs[0].bytes());
-  }
+  if (!host_boolean(request, 1)) return copy_kernel(request.outputs[0].bytes());
   return function_kernel(
-      [mask = Mask(rate), ordinal, count = request.outputs[0].shape.num_elements()](const KernelArguments& arguments) {
+      [drop = formulas::Drop(rate), ordinal,
+       count = request.outputs[0].shape.num_elements()](const KernelArguments& arguments) {
         RandomAddress address = arguments.random;
         address.node = ordinal;
-        mask.apply(address, static_cast<const float*>(arguments.inputs[0]), static_cast<float*>(arguments.outputs[0]),
-                   count);
+        drop_elements(drop, address, static_cast<const float*>(arguments.inputs[0]),
+                      static_cast<float*>(arguments.outputs[0]), count);
       },
-      {.in_place = in_place});
+      {.in_place = {{.input = 0, .output = 0}}});
 }
 
 std::unique_ptr<Kernel> make_dropout(const KernelRequest& request) {

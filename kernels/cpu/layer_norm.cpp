@@ -13,7 +13,7 @@ namespace sectionflow {
 namespace {
 
 // Positions of the gradient's inputs.
-namespace backward_input {
+namespace layer_norm_grad_input {
 enum { dy, x, scale, mean, rstd };
 }
 
@@ -127,10 +127,10 @@ struct Gradient {
       std::fill_n(block_dshift, channels, 0.0F);
       for (std::int64_t row = first_row; row < end_row; ++row) {
         const std::int64_t first = row * channels;
-        const GradientRow gradient{input(backward_input::dy) + first,
-                                   input(backward_input::x) + first,
-                                   input(backward_input::scale),
-                                   {input(backward_input::mean)[row], input(backward_input::rstd)[row]},
+        const GradientRow gradient{input(layer_norm_grad_input::dy) + first,
+                                   input(layer_norm_grad_input::x) + first,
+                                   input(layer_norm_grad_input::scale),
+                                   {input(layer_norm_grad_input::mean)[row], input(layer_norm_grad_input::rstd)[row]},
                                    channels};
         gradient.run(dx + first, block_dscale, block_dshift);
       }
@@ -151,12 +151,11 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request) {
   WorkspaceLayout workspace;
   const std::size_t dscales_at = workspace.add(blocks.partial_bytes());
   const std::size_t dshifts_at = workspace.add(blocks.partial_bytes());
-  return function_kernel(
-      [gradient = Gradient{blocks, dscales_at, dshifts_at}](const KernelArguments& arguments) {
-        gradient.run(arguments);
-      },
-      {.workspace_bytes = workspace.num_bytes(),
-       .in_place = {{.input = backward_input::dy, .output = 0}, {.input = backward_input::x, .output = 0}}});
+  return function_kernel([gradient = Gradient{blocks, dscales_at, dshifts_at}](
+                             const KernelArguments& arguments) { gradient.run(arguments); },
+                         {.workspace_bytes = workspace.num_bytes(),
+                          .in_place = {{.input = layer_norm_grad_input::dy, .output = 0},
+                                       {.input = layer_norm_grad_input::x, .output = 0}}});
 }
 
 }  // namespace

@@ -42,6 +42,14 @@ void apply_step(const formulas::ScaledStep& step, float* variable, const float* 
   for (std::int64_t i = 0; i < count; ++i) variable[i] = scaled(variable[i], direction[i], roots[i]);
 }
 
+/// A kernel of `update(arguments)`, which happens where the input `gate` is true, or always where there is none.
+template <class Update>
+std::unique_ptr<Kernel> gated(int gate, Update update) {
+  return function_kernel([gate, update](const KernelArguments& arguments) {
+    if (gate < 0 || *input<bool>(arguments, static_cast<std::size_t>(gate))) update(arguments);
+  });
+}
+
 /// What Adam, or AdamW, does in one step.
 struct AdamStep {
   float beta1, beta2;
@@ -68,8 +76,8 @@ struct LoopUpdates {
   }
 
   template <class T, class Function>
-  static std::unique_ptr<Kernel> map(std::int64_t num_elements, Function function) {
-    return function_kernel([=](const KernelArguments& arguments) {
+  static std::unique_ptr<Kernel> map(std::int64_t num_elements, Function function, int gate) {
+    return gated(gate, [=](const KernelArguments& arguments) {
       T* variable = static_cast<T*>(arguments.updated[0]);
       const T* x = input<T>(arguments, 1);
       parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
@@ -79,8 +87,8 @@ struct LoopUpdates {
     });
   }
 
-  static std::unique_ptr<Kernel> sgd(std::int64_t num_elements) {
-    return function_kernel([num_elements](const KernelArguments& arguments) {
+  static std::unique_ptr<Kernel> sgd(std::int64_t num_elements, int gate) {
+    return gated(gate, [num_elements](const KernelArguments& arguments) {
       float* variable = static_cast<float*>(arguments.updated[0]);
       const float* gradient = input<float>(arguments, 1);
       const formulas::Step step{*input<float>(arguments, 2)};
@@ -91,8 +99,8 @@ struct LoopUpdates {
     });
   }
 
-  static std::unique_ptr<Kernel> momentum(std::int64_t num_elements, formulas::Velocity next, bool nesterov) {
-    return function_kernel([=](const KernelArguments& arguments) {
+  static std::unique_ptr<Kernel> momentum(std::int64_t num_elements, formulas::Velocity next, bool nesterov, int gate) {
+    return gated(gate, [=](const KernelArguments& arguments) {
       float* variable = static_cast<float*>(arguments.updated[0]);
       float* velocity = static_cast<float*>(arguments.updated[1]);
       const float* gradient = input<float>(arguments, 2);
@@ -116,8 +124,8 @@ struct LoopUpdates {
     });
   }
 
-  static std::unique_ptr<Kernel> by_squares(std::int64_t num_elements, formulas::Average sum, float epsilon) {
-    return function_kernel([=](const KernelArguments& arguments) {
+  static std::unique_ptr<Kernel> by_squares(std::int64_t num_elements, formulas::Average sum, float epsilon, int gate) {
+    return gated(gate, [=](const KernelArguments& arguments) {
       float* variable = static_cast<float*>(arguments.updated[0]);
       float* squares = static_cast<float*>(arguments.updated[1]);
       const float* gradient = input<float>(arguments, 2);
@@ -133,8 +141,8 @@ struct LoopUpdates {
   }
 
   template <class Options>
-  static std::unique_ptr<Kernel> adam(std::int64_t num_elements, const Options& options) {
-    return function_kernel([num_elements, options](const KernelArguments& arguments) {
+  static std::unique_ptr<Kernel> adam(std::int64_t num_elements, const Options& options, int gate) {
+    return gated(gate, [num_elements, options](const KernelArguments& arguments) {
       const AdamStep step{
           options.beta1, options.beta2,
           formulas::adam_step(options, *input<float>(arguments, 4), *input<std::int64_t>(arguments, 5))};
@@ -146,6 +154,33 @@ struct LoopUpdates {
         step.apply(variable + i, m + i, v + i, gradient + i, count);
       });
     });
+  }
+
+  static std::unique_ptr<Kernel> average(std::int64_t num_elements, const WeightAverageOptions& options, int gate) {
+    return gated(gate, [num_elements, options](const KernelArguments& arguments) {
+      const formulas::WeightAverage next = formulas::weight_average(options, *input<std::int64_t>(arguments, 2));
+      if (!next.is_taken) return;
+      float* average = static_cast<float*>(arguments.updated[0]);
+      const float* variable = input<float>(arguments, 1);
+      parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
+        const formulas::WeightAverage taken = next;
+#pragma omp simd
+        for (std::int64_t i = begin; i < end; ++i) average[i] = taken(average[i], variable[i]);
+      });
+    });
+  }
+
+  static std::unique_ptr<Kernel> accumulated(std::int64_t num_elements) {
+    const auto sum = [num_elements](const KernelArguments& arguments) {
+      const formulas::Accumulated add{*input<std::int64_t>(arguments, 2) == 0};
+      float* y = static_cast<float*>(arguments.outputs[0]);
+      const float *before = input<float>(arguments, 0), *x = input<float>(arguments, 1);
+      parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+        for (std::int64_t i = begin; i < end; ++i) y[i] = add(before[i], x[i]);
+      });
+    };
+    return function_kernel(sum, {.in_place = {{1, 0}}});
   }
 };
 

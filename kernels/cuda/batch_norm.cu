@@ -14,20 +14,6 @@ namespace {
 using gpu::ChannelCut;
 using gpu::Channels;
 
-// Positions of the inputs.
-namespace forward_input {
-enum { x, scale, shift, running_mean, running_variance, is_training };
-}
-namespace backward_input {
-enum { dy, x, scale, mean, variance, is_training, shift };  // the last with relu alone
-}
-
-bool training_of(const KernelRequest& request, std::size_t input) {
-  const auto& known = request.host_booleans[input];
-  SF_CHECK(known.has_value(), InternalError, request.node.label(), ": is_training is not known on the host");
-  return *known;
-}
-
 std::size_t add_per_channel(WorkspaceLayout& workspace, const Channels& of) {
   return workspace.add(static_cast<std::size_t>(of.channels) * sizeof(float));
 }
@@ -103,9 +89,9 @@ struct Forward {
   std::size_t partials_at, factors_at;
 
   Forward(const KernelRequest& request, WorkspaceLayout& workspace)
-      : of(request.inputs[forward_input::x].shape, request.node.options<BatchNormOptions>().format),
+      : of(request.inputs[batch_norm_input::x].shape, request.node.options<BatchNormOptions>().format),
         options(request.node.options<BatchNormOptions>()),
-        training(training_of(request, forward_input::is_training)),
+        training(host_boolean(request, batch_norm_input::is_training)),
         has_statistics(request.replay),
         partials_at(workspace.add(training && !has_statistics ? ChannelCut(of).partial_bytes(2) : 0)),
         factors_at(add_per_channel(workspace, of)) {}
@@ -113,20 +99,20 @@ struct Forward {
   void operator()(const KernelArguments& arguments) const {
     const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
     const auto output = [&](int index) { return static_cast<float*>(arguments.outputs[index]); };
-    const auto* x = static_cast<const T*>(arguments.inputs[forward_input::x]);
+    const auto* x = static_cast<const T*>(arguments.inputs[batch_norm_input::x]);
     float *mean = output(1), *variance = output(2);
     if (!has_statistics && training) {
       gpu::sum_channels<2>(arguments.queue, ChannelCut(of), workspace_part(arguments.workspace, partials_at),
                            Deviations<T>{of, x}, WriteStatistics<T>{of, x, mean, variance});
     } else if (!has_statistics) {
       const std::size_t bytes = static_cast<std::size_t>(of.channels) * sizeof(float);
-      gpu::copy_bytes(arguments.queue, mean, input(forward_input::running_mean), bytes);
-      gpu::copy_bytes(arguments.queue, variance, input(forward_input::running_variance), bytes);
+      gpu::copy_bytes(arguments.queue, mean, input(batch_norm_input::running_mean), bytes);
+      gpu::copy_bytes(arguments.queue, variance, input(batch_norm_input::running_variance), bytes);
     }
     auto* factor = static_cast<float*>(workspace_part(arguments.workspace, factors_at));
     gpu::launch_each(arguments.queue, of.channels,
-                     WriteFactors{input(forward_input::scale), variance, factor, options.epsilon});
-    const float* shift = input(forward_input::shift);
+                     WriteFactors{input(batch_norm_input::scale), variance, factor, options.epsilon});
+    const float* shift = input(batch_norm_input::shift);
     if (options.relu) {
       normalize(arguments, Normalize<true>{mean, factor, shift});
     } else {
@@ -139,7 +125,7 @@ struct Forward {
   void normalize(const KernelArguments& arguments, const Normalize<relu>& function) const {
     gpu::launch_map_channels(arguments.queue, gpu::MapChannels<T, 1, Normalize<relu>>{
                                                   of,
-                                                  {static_cast<const T*>(arguments.inputs[forward_input::x])},
+                                                  {static_cast<const T*>(arguments.inputs[batch_norm_input::x])},
                                                   static_cast<T*>(arguments.outputs[0]),
                                                   function});
   }
@@ -213,9 +199,9 @@ struct Backward {
   std::size_t partials_at, factors_at, gradient_factors_at;
 
   Backward(const KernelRequest& request, WorkspaceLayout& workspace)
-      : of(request.inputs[backward_input::x].shape, request.node.options<BatchNormOptions>().format),
+      : of(request.inputs[batch_norm_grad_input::x].shape, request.node.options<BatchNormOptions>().format),
         options(request.node.options<BatchNormOptions>()),
-        training(training_of(request, backward_input::is_training)),
+        training(host_boolean(request, batch_norm_grad_input::is_training)),
         partials_at(workspace.add(ChannelCut(of).partial_bytes(2))),
         factors_at(add_per_channel(workspace, of)),
         gradient_factors_at(
@@ -226,13 +212,14 @@ struct Backward {
     const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
     const auto output = [&](int index) { return static_cast<float*>(arguments.outputs[index]); };
     const auto part = [&](std::size_t at) { return workspace_part(arguments.workspace, at); };
-    const auto* dy = static_cast<const T*>(arguments.inputs[backward_input::dy]);
-    const auto* x = static_cast<const T*>(arguments.inputs[backward_input::x]);
-    const float* variance = input(backward_input::variance);
+    const auto* dy = static_cast<const T*>(arguments.inputs[batch_norm_grad_input::dy]);
+    const auto* x = static_cast<const T*>(arguments.inputs[batch_norm_grad_input::x]);
+    const float* variance = input(batch_norm_grad_input::variance);
     auto* factor = static_cast<float*>(part(factors_at));
     gpu::launch_each(arguments.queue, of.channels,
-                     WriteFactors{input(backward_input::scale), variance, factor, options.epsilon});
-    const PerChannel per_channel{input(backward_input::mean), factor, relu ? input(backward_input::shift) : nullptr};
+                     WriteFactors{input(batch_norm_grad_input::scale), variance, factor, options.epsilon});
+    const PerChannel per_channel{input(batch_norm_grad_input::mean), factor,
+                                 relu ? input(batch_norm_grad_input::shift) : nullptr};
     const float through_statistics = training && of.count() > 0 ? 1.0F / static_cast<float>(of.count()) : 0.0F;
     auto* factors = static_cast<formulas::BatchNormGradientFactors*>(part(gradient_factors_at));
     gpu::sum_channels<2>(arguments.queue, ChannelCut(of), part(partials_at), Arrivals<T, relu>{dy, x, per_channel},
@@ -257,16 +244,16 @@ std::unique_ptr<Kernel> make_batch_norm_of(const KernelRequest& request) {
   WorkspaceLayout workspace;
   const Forward<T> forward(request, workspace);
   return function_kernel(
-      forward, {.workspace_bytes = workspace.num_bytes(), .in_place = {{.input = forward_input::x, .output = 0}}});
+      forward, {.workspace_bytes = workspace.num_bytes(), .in_place = {{.input = batch_norm_input::x, .output = 0}}});
 }
 
 template <class T>
 std::unique_ptr<Kernel> make_batch_norm_grad_of(const KernelRequest& request) {
   WorkspaceLayout workspace;
   const Backward<T> backward(request, workspace);
-  return function_kernel(
-      backward, {.workspace_bytes = workspace.num_bytes(),
-                 .in_place = {{.input = backward_input::dy, .output = 0}, {.input = backward_input::x, .output = 0}}});
+  return function_kernel(backward, {.workspace_bytes = workspace.num_bytes(),
+                                    .in_place = {{.input = batch_norm_grad_input::dy, .output = 0},
+                                                 {.input = batch_norm_grad_input::x, .output = 0}}});
 }
 
 // x, y and their gradients are f32 or bf16; all else is f32.

@@ -1,10 +1,8 @@
-#include <cmath>
-
-#include "base/error.h"
 #include "base/random_formulas.h"
 #include "graph/ops/dropout.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/formulas/random.h"
 
 namespace sectionflow {
 namespace {
@@ -16,8 +14,8 @@ struct DropFour {
   const T* x;
   T* y;
   std::int64_t count;
-  std::uint32_t ordinal, threshold;
-  float scale;
+  std::uint32_t ordinal;
+  formulas::Drop drop;
 
   SF_HOST_DEVICE void operator()(std::int64_t block) const {
     const RandomAddress address{state->seed, ordinal, static_cast<std::uint32_t>(state->cycle)};
@@ -32,17 +30,11 @@ struct DropFour {
       for (std::int64_t i = 4 * block; i < count; ++i) y[i] = dropped(x[i], of_elements[i - 4 * block]);
     }
   }
-  SF_HOST_DEVICE T dropped(float value, std::uint32_t word) const {
-    return static_cast<T>(word >= threshold ? value * scale : 0.0F);
-  }
+  SF_HOST_DEVICE T dropped(float value, std::uint32_t word) const { return static_cast<T>(drop(value, word)); }
 };
 
 std::unique_ptr<Kernel> make_of(const KernelRequest& request, float rate, std::uint32_t ordinal) {
-  SF_CHECK(request.host_booleans[1].has_value(), InternalError, request.node.label(),
-           ": is_training is not known on the host");
-  if (!*request.host_booleans[1]) return gpu::copy_kernel(request.outputs[0].bytes());
-  const auto threshold = static_cast<std::uint32_t>(std::llround(static_cast<double>(rate) * 0x1p32));
-  const auto scale = static_cast<float>(1.0 / (1.0 - static_cast<double>(rate)));
+  if (!host_boolean(request, 1)) return gpu::copy_kernel(request.outputs[0].bytes());
   const std::int64_t count = request.outputs[0].shape.num_elements();
   return gpu::with_stored_type(request.outputs[0].dtype, [=](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
@@ -50,7 +42,7 @@ std::unique_ptr<Kernel> make_of(const KernelRequest& request, float rate, std::u
         [=](const KernelArguments& arguments) {
           gpu::launch_each(arguments.queue, (count + 3) / 4,
                            DropFour<T>{arguments.random_state, static_cast<const T*>(arguments.inputs[0]),
-                                       static_cast<T*>(arguments.outputs[0]), count, ordinal, threshold, scale});
+                                       static_cast<T*>(arguments.outputs[0]), count, ordinal, formulas::Drop(rate)});
         },
         {.in_place = {{0, 0}}});
   });

@@ -145,37 +145,33 @@ std::unique_ptr<Kernel> make_equal_copy(const KernelRequest& request) {
   return gpu::copy_kernel(request.outputs[0].bytes());
 }
 
-std::unique_ptr<Kernel> make_nearest(const KernelRequest& request, const Resizing& resizing) {
-  return with_element_of(dtype_bytes(request.inputs[0].dtype), [&](auto element) -> std::unique_ptr<Kernel> {
-    using T = decltype(element);
-    return function_kernel(
-        [resizing](const KernelArguments& arguments) {
-          const ResizeTap* taps = resizing.fill_taps(arguments);
-          gpu::launch_each(
-              arguments.queue, resizing.num_y(),
-              Nearest<T>{resizing.x_grid(), resizing.y_grid(), taps, static_cast<const T*>(arguments.inputs[0]),
-                         static_cast<T*>(arguments.outputs[0])});
-        },
-        {.workspace_bytes = resizing.tap_bytes()});
-  });
+/// The kernel that gives each element of y by `Body`, from elements of type T.
+template <class Body, class T>
+std::unique_ptr<Kernel> make_each(const Resizing& resizing) {
+  return function_kernel(
+      [resizing](const KernelArguments& arguments) {
+        const ResizeTap* taps = resizing.fill_taps(arguments);
+        gpu::launch_each(arguments.queue, resizing.num_y(),
+                         Body{resizing.x_grid(), resizing.y_grid(), taps, static_cast<const T*>(arguments.inputs[0]),
+                              static_cast<T*>(arguments.outputs[0])});
+      },
+      {.workspace_bytes = resizing.tap_bytes()});
 }
 
 std::unique_ptr<Kernel> make_resize2d(const KernelRequest& request) {
   const auto& options = request.node.options<Resize2dOptions>();
-  const Resizing resizing({request.inputs[0].shape, request.outputs[0].shape, options.format}, options);
+  const TensorType& y = request.outputs[0];
+  const Resizing resizing({request.inputs[0].shape, y.shape, options.format}, options);
   if (resizing.images.are_alike()) return make_equal_copy(request);
-  if (options.method == ResizeMethod::nearest) return make_nearest(request, resizing);
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  if (options.method == ResizeMethod::nearest) {
+    return with_element_of(dtype_bytes(y.dtype), [&](auto element) {
+      using T = decltype(element);
+      return make_each<Nearest<T>, T>(resizing);
+    });
+  }
+  return gpu::with_stored_type(y.dtype, [&](auto element) {
     using T = decltype(element);
-    return function_kernel(
-        [resizing](const KernelArguments& arguments) {
-          const ResizeTap* taps = resizing.fill_taps(arguments);
-          gpu::launch_each(
-              arguments.queue, resizing.num_y(),
-              Bilinear<T>{resizing.x_grid(), resizing.y_grid(), taps, static_cast<const T*>(arguments.inputs[0]),
-                          static_cast<T*>(arguments.outputs[0])});
-        },
-        {.workspace_bytes = resizing.tap_bytes()});
+    return make_each<Bilinear<T>, T>(resizing);
   });
 }
 

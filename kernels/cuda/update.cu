@@ -143,6 +143,58 @@ struct AdamPart {
   }
 };
 
+/// A part that does nothing where the gate is shut.
+template <class Part>
+struct GatedPart {
+  static constexpr int kThreads = Part::kThreads;
+  static constexpr std::size_t kSharedBytes = Part::kSharedBytes;
+  Part part;
+  const bool* gate;
+
+  std::int64_t num_blocks() const { return part.num_blocks(); }
+  template <class Thread>
+  SF_HOST_DEVICE void run(Thread& thread, std::int64_t block) const {
+    // The same for every thread of a block: none waits for others at a barrier.
+    if (*gate) part.run(thread, block);
+  }
+};
+
+/// The kernel of `part_of(arguments)`, which happens where the input `gate` is true, or always where there is none.
+template <class PartOf>
+std::unique_ptr<Kernel> gated(int gate, PartOf part_of) {
+  if (gate < 0) return gpu::joint_kernel(part_of);
+  return gpu::joint_kernel([gate, part_of](const KernelArguments& arguments) {
+    const bool* open = static_cast<const bool*>(arguments.inputs[static_cast<std::size_t>(gate)]);
+    return GatedPart<decltype(part_of(arguments))>{part_of(arguments), open};
+  });
+}
+
+/// An element of an average a thread.
+struct AverageElement {
+  float* average;
+  const float* variable;
+  const std::int64_t* updates;
+  WeightAverageOptions options;
+
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const formulas::WeightAverage next = formulas::weight_average(options, *updates);
+    if (next.is_taken) average[i] = next(average[i], variable[i]);
+  }
+};
+
+/// An element of a sum over micro-batches a thread.
+struct AccumulatedElement {
+  float* y;
+  const float* sum;
+  const float* x;
+  const std::int64_t* micro_batch;
+
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const formulas::Accumulated add{*micro_batch == 0};
+    y[i] = add(sum[i], x[i]);
+  }
+};
+
 /// The kernels as parts of launches. The variable and its slots come first among the inputs, then the gradient and the
 /// learning rate.
 struct JointUpdates {
@@ -153,36 +205,54 @@ struct JointUpdates {
   }
 
   template <class T, class Function>
-  static std::unique_ptr<Kernel> map(std::int64_t count, Function function) {
+  static std::unique_ptr<Kernel> map(std::int64_t count, Function function, int gate) {
     using Map = gpu::FlatMap<Function, T, std::index_sequence_for<T, T>, T, T>;
-    return gpu::joint_kernel([count, function](const KernelArguments& arguments) {
+    return gated(gate, [count, function](const KernelArguments& arguments) {
       const Map map{
           static_cast<T*>(arguments.updated[0]), {arguments.updated[0], arguments.inputs[1]}, count, function};
       return gpu::EachPart<Map>{map, gpu::blocks_for(count, Map::kWidth)};
     });
   }
 
-  static std::unique_ptr<Kernel> sgd(std::int64_t count) { return by_rule(count, SgdRule{}); }
-  static std::unique_ptr<Kernel> momentum(std::int64_t count, formulas::Velocity velocity, bool nesterov) {
-    return nesterov ? by_rule(count, MomentumRule<true>{velocity, {}})
-                    : by_rule(count, MomentumRule<false>{velocity, {}});
+  static std::unique_ptr<Kernel> sgd(std::int64_t count, int gate) { return by_rule(count, SgdRule{}, gate); }
+  static std::unique_ptr<Kernel> momentum(std::int64_t count, formulas::Velocity velocity, bool nesterov, int gate) {
+    return nesterov ? by_rule(count, MomentumRule<true>{velocity, {}}, gate)
+                    : by_rule(count, MomentumRule<false>{velocity, {}}, gate);
   }
-  static std::unique_ptr<Kernel> by_squares(std::int64_t count, formulas::Average squares, float epsilon) {
-    return by_rule(count, SquaresRule{squares, {0, epsilon}});
+  static std::unique_ptr<Kernel> by_squares(std::int64_t count, formulas::Average squares, float epsilon, int gate) {
+    return by_rule(count, SquaresRule{squares, {0, epsilon}}, gate);
   }
 
   template <class Options>
-  static std::unique_ptr<Kernel> adam(std::int64_t count, const Options& options) {
-    return gpu::joint_kernel([count, options](const KernelArguments& arguments) {
+  static std::unique_ptr<Kernel> adam(std::int64_t count, const Options& options, int gate) {
+    return gated(gate, [count, options](const KernelArguments& arguments) {
       return AdamPart<Options>{states_of<3>(arguments, count), f32_input(arguments, 4),
                                static_cast<const std::int64_t*>(arguments.inputs[5]), options};
     });
   }
 
+  static std::unique_ptr<Kernel> average(std::int64_t count, const WeightAverageOptions& options, int gate) {
+    return gated(gate, [count, options](const KernelArguments& arguments) {
+      const AverageElement body{static_cast<float*>(arguments.updated[0]), f32_input(arguments, 1),
+                                static_cast<const std::int64_t*>(arguments.inputs[2]), options};
+      return gpu::EachPart<AverageElement>{body, count};
+    });
+  }
+  static std::unique_ptr<Kernel> accumulated(std::int64_t count) {
+    return function_kernel(
+        [count](const KernelArguments& arguments) {
+          gpu::launch_each(
+              arguments.queue, count,
+              AccumulatedElement{static_cast<float*>(arguments.outputs[0]), f32_input(arguments, 0),
+                                 f32_input(arguments, 1), static_cast<const std::int64_t*>(arguments.inputs[2])});
+        },
+        {.in_place = {{1, 0}}});
+  }
+
  private:
   template <class Rule>
-  static std::unique_ptr<Kernel> by_rule(std::int64_t count, Rule rule) {
-    return gpu::joint_kernel([count, rule](const KernelArguments& arguments) {
+  static std::unique_ptr<Kernel> by_rule(std::int64_t count, Rule rule, int gate) {
+    return gated(gate, [count, rule](const KernelArguments& arguments) {
       constexpr int kStates = Rule::kStates;
       const UpdatePack<Rule> body{states_of<kStates>(arguments, count), f32_input(arguments, kStates + 1), rule};
       return gpu::EachPart<UpdatePack<Rule>>{body, gpu::blocks_for(count, States<kStates>::kWidth)};

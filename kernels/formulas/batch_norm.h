@@ -4,7 +4,17 @@
 
 #include "base/host_device.h"
 
-namespace sectionflow::formulas {
+namespace sectionflow {
+
+// Positions of the inputs.
+namespace batch_norm_input {
+enum { x, scale, shift, running_mean, running_variance, is_training };
+}
+namespace batch_norm_grad_input {
+enum { dy, x, scale, mean, variance, is_training, shift };  // the last with relu alone
+}
+
+namespace formulas {
 
 SF_HOST_DEVICE inline float batch_norm_rstd(float variance, float epsilon) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(variance) + static_cast<double>(epsilon)));
@@ -31,4 +41,5 @@ SF_HOST_DEVICE inline float batch_norm_dx(float arrived, float x, float mean, fl
   return factor * (through_mean - through_variance);
 }
 
-}  // namespace sectionflow::formulas
+}  // namespace formulas
+}  // namespace sectionflow

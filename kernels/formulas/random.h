@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "base/host_device.h"
@@ -54,6 +55,18 @@ struct DrawTruncatedNormals {
     }
     return result;
   }
+};
+
+/// What becomes of an element whose random word is `word`: 0, or more than it was.
+struct Drop {
+  std::uint32_t threshold;  // words below it drop their element
+  float scale;              // of what is kept
+
+  explicit Drop(float rate)
+      : threshold(static_cast<std::uint32_t>(std::llround(static_cast<double>(rate) * 0x1p32))),
+        scale(static_cast<float>(1.0 / (1.0 - static_cast<double>(rate)))) {}
+
+  SF_HOST_DEVICE float operator()(float x, std::uint32_t word) const { return word >= threshold ? x * scale : 0.0F; }
 };
 
 }  // namespace sectionflow::formulas

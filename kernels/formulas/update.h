@@ -40,6 +40,38 @@ struct ScaledStep {
   }
 };
 
+/// What one update adds to an average of weights.
+struct WeightAverage {
+  bool is_taken;  ///< whether the update counts
+  bool is_first;  ///< the average begins with the variable as it is
+  bool is_uniform;
+  Average exponential;
+  float num_taken;  ///< with this one
+
+  SF_HOST_DEVICE float operator()(float average, float variable) const {
+    if (is_first) return variable;
+    return is_uniform ? average + (variable - average) / num_taken : exponential(average, variable);
+  }
+};
+
+/// Of the update before which there have been `updates`. Until the first that is taken the average is the variable.
+/// Source: torch.optim.swa_utils.AveragedModel.
+SF_HOST_DEVICE inline WeightAverage weight_average(const WeightAverageOptions& options, std::int64_t updates) {
+  const std::int64_t since = updates - options.start;
+  const std::int64_t before = since < 0 ? 0 : since / options.every;
+  return {since < 0 || since % options.every == 0,
+          before == 0,
+          options.kind == Averaging::uniform,
+          {options.decay, 1.0F - options.decay},
+          static_cast<float>(before + 1)};
+}
+
+/// A sum over micro-batches, which the first one begins.
+struct Accumulated {
+  bool is_first;
+  SF_HOST_DEVICE float operator()(float sum, float x) const { return is_first ? x : sum + x; }
+};
+
 /// 1 - beta^t, with t = steps + 1. In double: of f32 numbers it would lose half its digits in the first steps.
 SF_HOST_DEVICE inline double correction(float beta, std::int64_t steps) {
   return 1 - std::pow(static_cast<double>(beta), static_cast<double>(steps) + 1);

@@ -48,6 +48,8 @@ TEST(Bytes, EveryAcceptedSpellingIsRead) {
   EXPECT_EQ(parse_bytes("4096B"), 4096U);
   EXPECT_EQ(parse_bytes("64KiB"), 64_KiB);
   EXPECT_EQ(parse_bytes("64 kib"), 64_KiB);
+  EXPECT_EQ(parse_bytes("64  KiB "), 64_KiB);
+  EXPECT_EQ(parse_bytes("4096 "), 4096U);
   EXPECT_EQ(parse_bytes("512MiB"), 512_MiB);
   EXPECT_EQ(parse_bytes("1.5 GiB"), 1536_MiB);
   EXPECT_EQ(parse_bytes("1TiB"), 1024_GiB);
@@ -58,8 +60,26 @@ TEST(Bytes, EveryAcceptedSpellingIsRead) {
 }
 
 TEST(Bytes, AnythingElseIsRefusedSayingWhatIsAccepted) {
-  for (const char* text : {"", "MiB", "12MB", "12 M", "-1", "1e3", "1.2.3", ".", "0x10", "12MiB!", "nan",
-                           "99999999999999999999", "16777216TiB", "9999999999.5TiB", "0.0001B"}) {
+  for (const char* text : {"",
+                           "MiB",
+                           "12MB",
+                           "12 M",
+                           "-1",
+                           "1e3",
+                           "1.2.3",
+                           ".",
+                           "0x10",
+                           "12MiB!",
+                           "nan",
+                           "4K iB",
+                           "4 Ki B",
+                           "4 KiB x",
+                           " 4KiB",
+                           "4 KiB\t",
+                           "99999999999999999999",
+                           "16777216TiB",
+                           "9999999999.5TiB",
+                           "0.0001B"}) {
     SCOPED_TRACE(text);
     const std::string error = error_text<ArgumentError>([&] { parse_bytes(text); });
     EXPECT_NE(error.find("512MiB"), std::string::npos) << error;

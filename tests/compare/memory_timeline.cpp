@@ -16,6 +16,8 @@ namespace sectionflow {
 namespace {
 
 using namespace testing_support;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 /// A contender that has trained a step under a trace.
 struct Traced {
@@ -135,9 +137,22 @@ TEST(MemoryTimeline, BarsAreAllCopiesAndThePasses) {
 TEST(MemoryTimeline, ATraceOfSomethingElseIsRefused) {
   Traced traced(tiny_strategy("whole", 0), {.threads = 1});
   Traced other(tiny_strategy("sections:3", 3), {.threads = 1});
-  EXPECT_THROW(timeline_of(traced.contender.session(), &other.trace), InternalError);
+  EXPECT_THAT([&] { timeline_of(traced.contender.session(), &other.trace); },
+              ThrowsMessage<ArgumentError>(HasSubstr("SF-E433")));
+  const Trace empty;
+  EXPECT_THROW(timeline_of(traced.contender.session(), &empty), ArgumentError);
+}
+
+TEST(MemoryTimeline, OfSeveralTracedCyclesTheLastIsShown) {
+  Traced traced(tiny_strategy("whole", 0), {.threads = 1});
   traced.contender.step(tiny_batch(1));
-  EXPECT_THROW(timeline_of(traced.contender.session(), &traced.trace), InternalError) << "two cycles";
+  const auto num_steps = traced.program().schedule.steps.size();
+  ASSERT_EQ(traced.trace.events().size(), 2 * num_steps);
+  const auto last = traced.trace.last_execution();
+  ASSERT_EQ(last.size(), num_steps);
+  for (const Trace::Event& event : last) EXPECT_EQ(event.cycle, 1U);
+  const double start = last.front().start_us, end = last.back().start_us + last.back().duration_us;
+  EXPECT_NEAR(traced.timeline(true).end, (end - start) / 1e3, 1e-6);
 }
 
 TEST(MemoryTimeline, ASessionThatHasPlannedNothingIsRefused) {

@@ -10,8 +10,9 @@
 #include "base/bytes.h"
 #include "compare/compare_strategies.h"
 #include "device/device_queues.h"
+#include "graph/nodes/update.h"
+#include "graph/op_registry.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/update.h"
 #include "kernels/kernel_registry.h"
 #include "runtime/device_bytes.h"
 #include "runtime/engine.h"
@@ -76,6 +77,8 @@ class JointUpdates : public testing::Test {
     for (std::size_t k = 0; k < updates_.size(); ++k) {
       const Node& node = operations[k].node();
       for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+        // Of gates every other one is shut.
+        if (node.inputs()[i].dtype() == Dtype::boolean) content_[updates_[k].places[i]] = std::byte(k % 2);
         if (node.inputs()[i].dtype() != Dtype::i64) continue;
         const auto count = static_cast<std::int64_t>(node.inputs()[i].type().bytes() / sizeof(std::int64_t));
         for (std::int64_t j = 0; j < count; ++j) {
@@ -218,6 +221,33 @@ TEST_F(JointUpdates, GiveTheBytesOfOneAfterTheOtherForEveryUpdate) {
     }
     prepare(operations);
     expect_joint(update.name, 1);
+  }
+}
+
+TEST_F(JointUpdates, WithGatesGiveTheBytesOfOneAfterTheOther) {
+  for (const std::string op : {"assign_add", "apply_sgd", "apply_momentum", "apply_adagrad", "apply_rms_prop",
+                               "apply_adam", "apply_adam_w", "average_weights"}) {
+    Graph graph;
+    std::vector<Operation> operations;
+    for (std::int64_t count : {0, 1, 1000, 1023, 4097, 20011}) {
+      const OpDef& definition = op_registry().at(op);
+      std::vector<Value> inputs;
+      for (std::size_t i = 0; i < definition.updated_inputs.size(); ++i) inputs.push_back(state(graph, count));
+      if (op != "average_weights") inputs.push_back(slope(graph, count));
+      if (op.starts_with("apply_")) inputs.push_back(rate(graph));
+      if (static_cast<int>(inputs.size()) < definition.inputs.least) inputs.push_back(steps(graph));
+      std::any options;
+      if (op == "apply_momentum") options = MomentumOptions{};
+      if (op == "apply_adagrad") options = AdagradOptions{};
+      if (op == "apply_rms_prop") options = RmsPropOptions{};
+      if (op == "apply_adam") options = AdamOptions{};
+      if (op == "apply_adam_w") options = AdamWOptions{};
+      if (op == "average_weights") options = WeightAverageOptions{};
+      operations.push_back(
+          conditional_update(op, inputs, options, {.gate = placeholder(graph, "gate", {}, Dtype::boolean)}));
+    }
+    prepare(operations);
+    expect_joint(op, 1);
   }
 }
 

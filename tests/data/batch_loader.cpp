@@ -14,8 +14,8 @@ namespace sectionflow {
 namespace {
 
 /// Image i has the level i everywhere and the label i.
-Dataset numbered_dataset(int num_images) {
-  Dataset dataset;
+LabeledImages numbered_dataset(int num_images) {
+  LabeledImages dataset;
   dataset.images = HostTensor(Dtype::u8, {num_images, 2, 3, 1});
   dataset.labels = HostTensor(Dtype::i32, {num_images});
   dataset.num_classes = num_images;
@@ -28,7 +28,7 @@ Dataset numbered_dataset(int num_images) {
   return dataset;
 }
 
-std::vector<Batch> all_batches(const Dataset& dataset, const BatchLoaderOptions& options) {
+std::vector<Batch> all_batches(const LabeledImages& dataset, const BatchLoaderOptions& options) {
   BatchLoader loader(dataset, options);
   std::vector<Batch> batches;
   while (auto batch = loader.next()) batches.push_back(std::move(*batch));
@@ -56,7 +56,7 @@ void expect_same_batches(const std::vector<Batch>& a, const std::vector<Batch>& 
 }
 
 TEST(BatchLoader, ImagesAreLevelsDividedBy255AndStayWithTheirLabels) {
-  const Dataset dataset = numbered_dataset(256);
+  const LabeledImages dataset = numbered_dataset(256);
   for (const Batch& batch : all_batches(dataset, {.batch = 50, .seed = 3})) {
     ASSERT_EQ(batch.images.type(), (TensorType{Dtype::f32, {batch.labels.num_elements(), 2, 3, 1}}));
     for (std::size_t i = 0; i < batch.images.values<float>().size(); ++i) {
@@ -67,7 +67,7 @@ TEST(BatchLoader, ImagesAreLevelsDividedBy255AndStayWithTheirLabels) {
 }
 
 TEST(BatchLoader, EveryEpochHasEveryImageOnceInItsOwnOrder) {
-  const Dataset dataset = numbered_dataset(100);
+  const LabeledImages dataset = numbered_dataset(100);
   const auto batches = all_batches(dataset, {.batch = 30, .seed = 7, .epochs = 2});
   ASSERT_EQ(batches.size(), 8U);
   EXPECT_EQ(batches[3].labels.num_elements(), 10);
@@ -85,20 +85,20 @@ TEST(BatchLoader, EveryEpochHasEveryImageOnceInItsOwnOrder) {
 }
 
 TEST(BatchLoader, WithoutShuffleTheOrderIsThatOfTheDataSet) {
-  const Dataset dataset = numbered_dataset(10);
+  const LabeledImages dataset = numbered_dataset(10);
   const auto batches = all_batches(dataset, {.batch = 4, .shuffle = false});
   EXPECT_EQ(labels_of(batches, 0), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
 TEST(BatchLoader, DroppedRemainderLeavesFullBatchesOnly) {
-  const Dataset dataset = numbered_dataset(10);
+  const LabeledImages dataset = numbered_dataset(10);
   const auto batches = all_batches(dataset, {.batch = 4, .drop_remainder = true, .epochs = 2});
   ASSERT_EQ(batches.size(), 4U);
   for (const Batch& batch : batches) EXPECT_EQ(batch.labels.num_elements(), 4);
 }
 
 TEST(BatchLoader, PrefetchDoesNotChangeTheBatches) {
-  const Dataset dataset = numbered_dataset(101);
+  const LabeledImages dataset = numbered_dataset(101);
   const auto without = all_batches(dataset, {.batch = 8, .seed = 5, .epochs = 3, .prefetch = 0});
   for (int prefetch : {1, 2, 3, 1000}) {
     SCOPED_TRACE(prefetch);
@@ -107,7 +107,7 @@ TEST(BatchLoader, PrefetchDoesNotChangeTheBatches) {
 }
 
 TEST(BatchLoader, SeedDecidesTheOrder) {
-  const Dataset dataset = numbered_dataset(100);
+  const LabeledImages dataset = numbered_dataset(100);
   const auto order = [&](std::uint64_t seed) {
     return labels_of(all_batches(dataset, {.batch = 100, .seed = seed}), 0);
   };
@@ -117,7 +117,7 @@ TEST(BatchLoader, SeedDecidesTheOrder) {
 
 TEST(BatchLoader, ShuffleSendsEachImageToEachPlaceEquallyOften) {
   constexpr int kImages = 5, kEpochs = 5000;
-  const Dataset dataset = numbered_dataset(kImages);
+  const LabeledImages dataset = numbered_dataset(kImages);
   const auto batches = all_batches(dataset, {.batch = kImages, .seed = 11, .epochs = kEpochs, .prefetch = 0});
   std::vector<int> counts(kImages * kImages);
   for (const Batch& batch : batches) {
@@ -130,7 +130,7 @@ TEST(BatchLoader, ShuffleSendsEachImageToEachPlaceEquallyOften) {
 }
 
 TEST(BatchLoader, ResumedRunGetsTheRemainingBatches) {
-  const Dataset dataset = numbered_dataset(50);
+  const LabeledImages dataset = numbered_dataset(50);
   const auto whole = all_batches(dataset, {.batch = 8, .seed = 5, .epochs = 3});  // 7 batches an epoch
   for (int done : {0, 1, 6, 7, 10, 20, 21}) {
     SCOPED_TRACE(done);
@@ -145,13 +145,13 @@ TEST(BatchLoader, ResumedRunGetsTheRemainingBatches) {
 }
 
 TEST(BatchLoader, EndlessLoaderGoesOn) {
-  const Dataset dataset = numbered_dataset(4);
+  const LabeledImages dataset = numbered_dataset(4);
   BatchLoader loader(dataset, {.batch = 4, .epochs = kEndless});
   for (int epoch = 0; epoch < 100; ++epoch) ASSERT_EQ(loader.next()->epoch, epoch);
 }
 
 TEST(BatchLoader, NoMoreThanPrefetchBatchesAreMadeAhead) {
-  const Dataset dataset = numbered_dataset(100);
+  const LabeledImages dataset = numbered_dataset(100);
   std::atomic<int> made = 0;
   BatchLoader loader(dataset, {.batch = 1, .transform = [&](Batch&) { ++made; }, .prefetch = 3});
   for (int taken = 0; taken < 10; ++taken) {
@@ -162,7 +162,7 @@ TEST(BatchLoader, NoMoreThanPrefetchBatchesAreMadeAhead) {
 }
 
 TEST(BatchLoader, DestroyingWhilePrefetchingIsSafe) {
-  const Dataset dataset = numbered_dataset(200);
+  const LabeledImages dataset = numbered_dataset(200);
   for (int round = 0; round < 300; ++round) {
     BatchLoader loader(dataset, {.batch = 7, .seed = 1, .epochs = kEndless, .prefetch = 1 + round % 4});
     for (int taken = 0; taken < round % 5; ++taken) ASSERT_TRUE(loader.next().has_value());
@@ -170,7 +170,7 @@ TEST(BatchLoader, DestroyingWhilePrefetchingIsSafe) {
 }
 
 TEST(BatchLoader, ErrorOnTheThreadIsThrownByNextAfterTheBatchesBeforeIt) {
-  const Dataset dataset = numbered_dataset(100);
+  const LabeledImages dataset = numbered_dataset(100);
   for (int prefetch : {0, 1, 4}) {
     SCOPED_TRACE(prefetch);
     const auto fail_at_3 = [](Batch& batch) {
@@ -185,7 +185,7 @@ TEST(BatchLoader, ErrorOnTheThreadIsThrownByNextAfterTheBatchesBeforeIt) {
 }
 
 TEST(BatchLoader, TransformMayReplaceTheImages) {
-  const Dataset dataset = numbered_dataset(10);
+  const LabeledImages dataset = numbered_dataset(10);
   const auto shrink = [](Batch& batch) {
     batch.images = HostTensor(Dtype::f32, {batch.labels.num_elements(), 1, 1, 1});
   };
@@ -194,7 +194,7 @@ TEST(BatchLoader, TransformMayReplaceTheImages) {
 }
 
 TEST(BatchLoader, OptionsOutsideTheirRangeAreRefused) {
-  const Dataset dataset = numbered_dataset(10);
+  const LabeledImages dataset = numbered_dataset(10);
   const auto make = [&](const BatchLoaderOptions& options) { BatchLoader loader(dataset, options); };
   EXPECT_THROW(make({.batch = 0}), ArgumentError);
   EXPECT_THROW(make({.epochs = -2}), ArgumentError);
@@ -206,9 +206,9 @@ TEST(BatchLoader, OptionsOutsideTheirRangeAreRefused) {
 }
 
 TEST(BatchLoader, DataSetOfAnotherFormIsRefused) {
-  const auto make = [](const Dataset& dataset) { BatchLoader loader(dataset, {}); };
-  EXPECT_THROW(make(Dataset{}), ShapeError);
-  Dataset dataset = numbered_dataset(10);
+  const auto make = [](const LabeledImages& dataset) { BatchLoader loader(dataset, {}); };
+  EXPECT_THROW(make(LabeledImages{}), ShapeError);
+  LabeledImages dataset = numbered_dataset(10);
   dataset.num_classes = 9;
   EXPECT_NE(error_text<ArgumentError>([&] { make(dataset); }).find("the label 9 but 9 classes"), std::string::npos);
   dataset.labels = HostTensor(Dtype::i32, {9});

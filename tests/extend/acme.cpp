@@ -95,6 +95,43 @@ OpFamily careless_family() {
           .add_cpu_kernels = [](KernelRegistry& registry) { registry.add("acme.careless", make_careless); }};
 }
 
+struct MisruledOptions {
+  WrongRule rule = WrongRule::none;
+};
+
+OpFamily misruled_family() {
+  OpFamily family = family_of("acme.misruled");
+  family.define = [](OpRegistry& registry) {
+    const OptionsDescription options = described_by<MisruledOptions>([](auto& fields, auto& of_op) {
+      fields.choice("rule", of_op.rule,
+                    {{WrongRule::none, "none"},
+                     {WrongRule::one_too_many, "one_too_many"},
+                     {WrongRule::other_shape, "other_shape"},
+                     {WrongRule::other_dtype, "other_dtype"},
+                     {WrongRule::other_graph, "other_graph"}});
+    });
+    registry.add({.name = "acme.misruled", .options = options, .infer = infer_like_float});
+  };
+  family.add_gradients = [](GradientRegistry& registry) {
+    registry.add("acme.misruled", [](const GradientRequest& r) -> std::vector<Value> {
+      switch (r.node.options<MisruledOptions>().rule) {
+        case WrongRule::none:
+          return {};
+        case WrongRule::one_too_many:
+          return {r.dy(), r.dy()};
+        case WrongRule::other_shape:
+          return {reshape(r.dy(), {-1, 1})};
+        case WrongRule::other_dtype:
+          return {cast(r.dy(), Dtype::i32)};
+        case WrongRule::other_graph:
+          return {early_graph().x};
+      }
+      return {};
+    });
+  };
+  return family;
+}
+
 class RegistersAcme : public testing::Environment {
  public:
   void SetUp() override {
@@ -104,6 +141,7 @@ class RegistersAcme : public testing::Environment {
     register_family(twice_family());
     register_family(shaken_family());
     register_family(careless_family());
+    register_family(misruled_family());
   }
 };
 [[maybe_unused]] const testing::Environment* const kRegistersAcme =
@@ -121,6 +159,9 @@ Value twice(Value x) {
 }
 Value careless(Value x, Fault fault) {
   return x.graph().add_node("acme.careless", {x}, CarelessOptions{fault}, "careless").output();
+}
+Value misruled(Value x, WrongRule rule) {
+  return x.graph().add_node("acme.misruled", {x}, MisruledOptions{rule}, "misruled").output();
 }
 Value shaken(Value x, float noise) {
   return x.graph().add_node("acme.shaken", {x}, ShakenOptions{noise}, "shaken").output();

@@ -17,6 +17,10 @@ sectionflow::Value shaken(sectionflow::Value x, float noise);
 enum class Fault { none, writes_behind, writes_to_input, reads_output };
 sectionflow::Value careless(sectionflow::Value x, Fault fault);
 
+/// y = x, with a gradient rule that breaks its promise.
+enum class WrongRule { none, one_too_many, other_shape, other_dtype, other_graph };
+sectionflow::Value misruled(sectionflow::Value x, WrongRule rule);
+
 /// A family that is right, of one op of this name.
 sectionflow::OpFamily family_of(const std::string& name);
 

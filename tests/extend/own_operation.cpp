@@ -66,6 +66,36 @@ TEST(OwnOperation, ACaseWithAWrongReferenceFails) {
   EXPECT_THAT(failures, testing::Contains(HasSubstr("directional derivative")));
 }
 
+TEST(OwnOperation, AReferenceOfOtherResultsThanTheOperationsFails) {
+  const auto failures_with = [](const std::vector<Doubles>& results, bool dynamic_batch) {
+    OpCase wrong = swish_case("swish_other_results", {3, 5});
+    wrong.dynamic_batch = dynamic_batch;
+    wrong.reference = [=](const std::vector<Doubles>&) { return results; };
+    return op_cases::failures_of(wrong);
+  };
+  for (const bool dynamic_batch : {false, true}) {
+    EXPECT_THAT(failures_with({}, dynamic_batch), testing::Contains(HasSubstr("the reference gave 0 results")));
+    EXPECT_THAT(failures_with({Doubles(15), Doubles(15)}, dynamic_batch),
+                testing::Contains(HasSubstr("the reference gave 2 results; wanted one an output, 1")));
+    for (const std::size_t count : {0, 7, 10, 20}) {
+      if (dynamic_batch && count % 5 == 0 && count > 0) continue;  // another batch is no other result
+      EXPECT_THAT(failures_with({Doubles(count)}, dynamic_batch),
+                  testing::Contains(HasSubstr(std::to_string(count) + " elements wanted")));
+    }
+  }
+}
+
+TEST(OwnOperation, ACaseThatAsksForWhatCannotBeIsRefused) {
+  OpCase other_output = swish_case("swish_other_output", {3, 5});
+  other_output.gradient_outputs = {1};
+  EXPECT_THAT([&] { (void)op_cases::failures_of(other_output); },
+              testing::ThrowsMessage<ArgumentError>(HasSubstr("gradient_outputs names output 1 of 1")));
+  OpCase no_values = swish_case("swish_no_values", {3, 5});
+  no_values.inputs[0].away_from_zero = 4;
+  EXPECT_THAT([&] { (void)op_cases::failures_of(no_values); },
+              testing::ThrowsMessage<ArgumentError>(HasSubstr("no values from -4 to 4 are 4 away from 0")));
+}
+
 TEST(OwnOperation, ACaseFindsWhatKernelsMustNotDo) {
   const auto failures_with = [](acme::Fault fault) {
     return op_cases::failures_of(
@@ -110,7 +140,7 @@ TEST(OwnOperation, TrainsToTheSameBitsUnderEveryStrategy) {
   for (const char* name : {"whole", "swap", "lms:3/1/1/0", "sections:1", "sections:4", "sections+swap:4"}) {
     strategies.push_back(strategy_named(name, source));
   }
-  const Dataset data = synthetic_mnist({.train_size = 200, .test_size = 1}).train;
+  const LabeledImages data = synthetic_mnist({.train_size = 200, .test_size = 1}).train;
   const Comparison comparison = compare_strategies(
       strategies,
       {.model = "acme",
@@ -198,6 +228,41 @@ TEST(OwnOperation, WithoutARuleIsRefusedWhereAGradientReachesIt) {
   const Value dx = gradients(reduce_sum(acme::swish(x)), {x})[0];
   EXPECT_THAT(text_of_refusal([&] { (void)gradients(reduce_sum(dx), {x}); }),
               AllOf(HasSubstr("SF-E031"), HasSubstr("acme.swish_grad")));
+}
+
+TEST(OwnOperation, AGradientRuleThatBreaksItsPromiseIsToldByName) {
+  using acme::WrongRule;
+  const std::vector<std::pair<WrongRule, std::string>> wrong = {
+      {WrongRule::none, "none for input 0, 'x'"},
+      {WrongRule::one_too_many, "2 gradients for 1 input"},
+      {WrongRule::other_shape, "f32[6,1] for input 0, 'x', which is f32[2,3]"},
+      {WrongRule::other_dtype, "i32[2,3] for input 0, 'x', which is f32[2,3]"},
+      {WrongRule::other_graph, "'x' of another graph for input 0"}};
+  for (const auto& [rule, what] : wrong) {
+    Graph graph;
+    const Value x = placeholder(graph, "x", {2, 3});
+    const Value loss = reduce_sum(acme::misruled(x, rule));
+    const int before = graph.num_nodes();
+    try {
+      (void)gradients(loss, {x});
+      ADD_FAILURE() << what << " was taken";
+    } catch (const ArgumentError& error) {
+      EXPECT_THAT(
+          error.what(),
+          AllOf(HasSubstr("SF-E010 ArgumentError: acme.misruled 'misruled': its gradient rule gave " + what),
+                HasSubstr("path:"), HasSubstr("hint:    mend the rule that was registered for 'acme.misruled'")));
+    }
+    EXPECT_EQ(graph.num_nodes(), before);
+  }
+}
+
+TEST(OwnOperation, ACaseReportsAGradientRuleThatBreaksItsPromise) {
+  OpCase wrong = swish_case("misruled", {2, 3});
+  wrong.build = [](Graph&, const std::vector<Value>& in) {
+    return std::vector{acme::misruled(in[0], acme::WrongRule::other_dtype)};
+  };
+  wrong.reference = [](const std::vector<Doubles>& in) { return in; };
+  EXPECT_THAT(op_cases::failures_of(wrong), testing::ElementsAre(HasSubstr("its gradient rule gave i32[")));
 }
 
 /// A kernel for GPUs stands beside those of the module that has the library's, whichever that is.

@@ -3,11 +3,11 @@
 #include <glog/logging.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <iostream>
 
 #include "base/log.h"
 #include "examples/models/command_line.h"
+#include "tests/fuzz/progress_log.h"
 #include "tests/support/shrink_spec.h"
 
 namespace {
@@ -20,25 +20,6 @@ struct Arguments {
   std::uint64_t first = 1;
   int failures = 1;
   bool list = false;
-};
-
-/// Says how far it is, once in a few seconds.
-class ProgressLog {
- public:
-  explicit ProgressLog(std::uint64_t total) : total_(total) {}
-  void seed_done(int failures) {
-    ++done_;
-    const auto now = std::chrono::steady_clock::now();
-    if (done_ < total_ && now - shown_ < std::chrono::seconds(5)) return;
-    shown_ = now;
-    const std::chrono::duration<double> took = now - start_;
-    std::cerr << done_ << " of " << total_ << " seeds, " << failures << " failed, "
-              << static_cast<std::int64_t>(took.count()) << " s\n";
-  }
-
- private:
-  std::uint64_t total_, done_ = 0;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), shown_ = start_;
 };
 
 int run(const Arguments& arguments) {

@@ -5,11 +5,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 
 #include "base/log.h"
 #include "examples/models/command_line.h"
+#include "tests/fuzz/progress_log.h"
 #include "tests/support/shrink_program.h"
 #include "tests/support/watchdog.h"
 
@@ -34,25 +34,6 @@ void watch(const ProgramSpec& spec) {
   Watchdog::watch("seed " + std::to_string(spec.model.seed) + "; to run it: random_programs --spec '" +
                   text_of_spec(spec) + "'");
 }
-
-/// Says how far it is, once in a few seconds.
-class Progress {
- public:
-  explicit Progress(std::uint64_t total) : total_(total) {}
-  void seed_done(int failures) {
-    ++done_;
-    const auto now = std::chrono::steady_clock::now();
-    if (done_ < total_ && now - shown_ < std::chrono::seconds(5)) return;
-    shown_ = now;
-    const std::chrono::duration<double> took = now - start_;
-    std::cerr << done_ << " of " << total_ << " seeds, " << failures << " failed, "
-              << static_cast<std::int64_t>(took.count()) << " s\n";
-  }
-
- private:
-  std::uint64_t total_, done_ = 0;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), shown_ = start_;
-};
 
 void take_out(const std::vector<std::string>& kinds, ProgramSpec& spec) {
   std::erase_if(spec.calls, [&](const CallSpec& call) {
@@ -86,7 +67,7 @@ int run(const Arguments& arguments) {
     if (arguments.counts) print(counts);
     return failures;
   }
-  Progress progress(arguments.seeds);
+  ProgressLog progress(arguments.seeds);
   for (std::uint64_t seed = arguments.first; seed < arguments.first + arguments.seeds; ++seed) {
     ProgramSpec spec = random_program(seed);
     take_out(arguments.without, spec);

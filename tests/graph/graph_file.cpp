@@ -104,6 +104,8 @@ void add_layers(Graph& graph) {
     updates.insert(updates.end(), operations.begin(), operations.end());
   }
   (void)group(graph, updates);
+  (void)training_updates(Adam{}, loss,
+                         {.micro_batches = 2, .skip_non_finite = true, .average = WeightAverageOptions{}});
 }
 
 std::set<std::string> ops_of(const Graph& graph) {

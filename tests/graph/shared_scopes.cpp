@@ -1,9 +1,12 @@
-// Scopes and owners of SharedVariables that end in other orders than usual.
+// Scopes and owners of SharedVariables that end in other orders than usual, and names around them that begin alike.
 
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "graph/layers.h"
 #include "graph/ops/basic.h"
@@ -45,6 +48,43 @@ TEST(SharedVariables, AScopeThatEndsBeforeOneWithinLeavesThatOneOpen) {
   dense(t.x, {.features = 2});
   EXPECT_EQ(inner.variables().size(), 2U);
   EXPECT_TRUE(t.shared.variables().empty()) << "no scope is open";
+}
+
+/// Two layers of one kind, which are told apart by their numbers; the kernels that they read.
+std::vector<std::string> kernels_of_two(SharedVariables& shared, Value x, std::string* scope_name = nullptr) {
+  const auto scope = shared.scope();
+  if (scope_name != nullptr) *scope_name = x.graph().scope_prefix();
+  const Value first = dense(x, {.features = 5, .bias = false}), second = dense(first, {.features = 5, .bias = false});
+  return {first.node().inputs()[1].name(), second.node().inputs()[1].name()};
+}
+
+TEST(SharedVariables, NamesOutsideThatBeginAlikeShiftNothing) {
+  Two t;
+  dense(t.x, {.features = 4, .name = "encoder/dense"});
+  const std::vector<std::string> made = {"encoder_1/dense/kernel", "encoder_1/dense_1/kernel"};
+  EXPECT_EQ(kernels_of_two(t.shared, t.x), made);
+  dense(t.x, {.features = 4, .name = "encoder_2/dense"});
+  (void)placeholder(t.graph, "encoder_3/dense/matmul", {});
+  { const auto scope = t.graph.scope("encoder_4/dense_1"); }
+  for (const std::string wanted : {"encoder_5/", "encoder_6/"}) {
+    std::string scope_name;
+    EXPECT_EQ(kernels_of_two(t.shared, t.z, &scope_name), made);
+    EXPECT_EQ(scope_name, wanted);
+  }
+  EXPECT_EQ(t.shared.variables().size(), 2U);
+}
+
+TEST(SharedVariables, NamesThatAreTakenOutAgainAreFreeForTheNextScope) {
+  Two t;
+  const auto fail = [&] {
+    dense(t.x, {.features = 4, .name = "encoder/dense"});
+    (void)kernels_of_two(t.shared, t.x);
+    throw std::runtime_error("not meant");
+  };
+  EXPECT_THROW(t.graph.all_or_nothing(fail), std::runtime_error);
+  const std::vector<std::string> made = {"encoder/dense/kernel", "encoder/dense_1/kernel"};
+  EXPECT_EQ(kernels_of_two(t.shared, t.x), made);
+  EXPECT_EQ(kernels_of_two(t.shared, t.z), made);
 }
 
 }  // namespace

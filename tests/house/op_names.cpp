@@ -39,7 +39,7 @@ std::set<std::string> names_of_ops() {
 }
 
 bool is_library(const SourceFile& file) {
-  static const std::set<std::string> users = {"bench", "examples", "tests"};
+  static const std::set<std::string> users = {"bench", "examples", "tools", "tests"};
   return !users.contains(file.folder());
 }
 

@@ -57,5 +57,38 @@ TEST(PageCode, OperationsFromOutsideAreThoseOfTheExample) {
   EXPECT_EQ(blocks_without_source(section, "examples/06_own_operation/", code()), kNone);
 }
 
+TEST(PageCode, PicturesOfTheirPageAreDrawnByATest) {
+  const std::string page = text_of_file("docs/tensorboard.md");
+  EXPECT_GE(code_blocks(page).size(), 4U);
+  EXPECT_EQ(blocks_without_source(page, "tests/train/", code()), kNone);
+}
+
+/// A text whose lines begin `spaces` further left, where they begin with so many.
+std::string outdented(const std::string& text, std::size_t spaces) {
+  std::string result;
+  for (const std::string& line : lines_of(text)) {
+    const bool is_indented = line.find_first_not_of(' ') >= spaces && line.size() >= spaces;
+    result += (is_indented ? line.substr(spaces) : line) + "\n";
+  }
+  return result;
+}
+
+TEST(PageCode, OfTrainingIsThatOfExamplesAndTests) {
+  EXPECT_EQ(outdented("a\n  b\n    c\n", 2), "a\nb\n  c\n");
+  Files files;
+  for (const SourceFile& file : code()) {
+    for (const std::size_t spaces : {0U, 2U, 6U}) files.push_back({file.path, outdented(file.text, spaces)});
+  }
+  const std::string page = text_of_file("docs/training.md");
+  EXPECT_GE(code_blocks(page).size(), 4U);
+  EXPECT_EQ(blocks_without_source(page, "", files), kNone);
+}
+
+TEST(PageCode, DataPipelinesAreThoseOfTheirTest) {
+  const std::string page = text_of_file("docs/data.md");
+  EXPECT_GE(code_blocks(page).size(), 1U);
+  EXPECT_EQ(blocks_without_source(page, "tests/data/", code()), kNone);
+}
+
 }  // namespace
 }  // namespace sectionflow::house

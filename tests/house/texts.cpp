@@ -91,8 +91,10 @@ Texts unsafe_writers(const Files& files) {
       "\\b(w?o?fstream|basic_o?fstream|f(re)?open|open_memstream|creat|O_(WRONLY|RDWR))\\b");
   Texts complaints;
   for (const SourceFile& file : files) {
-    // The swap file has no name, and nobody reads it but its process; tests plant files.
-    static const std::set<std::string> allowed = {"base/atomic_file.cpp", "runtime/swap_file.cpp"};
+    // The swap file has no name, and nobody reads it but its process; a checkpoint is a folder that appears whole; a
+    // log grows by whole records; tests plant files.
+    static const std::set<std::string> allowed = {"base/append_file.cpp", "base/atomic_file.cpp",
+                                                  "runtime/swap_file.cpp", "train/checkpoint_folder.cpp"};
     if (file.folder() == "tests" || allowed.contains(file.path)) continue;
     const Texts found = lines_that_match({file}, pattern);
     complaints.insert(complaints.end(), found.begin(), found.end());

@@ -55,9 +55,18 @@ case "$what" in
     mv "$work/first" "$prefix"
     own_path="(^|-[IL]|[^[:alnum:]_./}-])$(printf %s "$source" | sed 's/[][\.*^$+?(){}|]/\\&/g')([^[:alnum:]_-]|$)"
     if grep -rIl -e "$work" "$prefix" || grep -rIlE -e "$own_path" "$prefix"; then fail "these files name folders of the build"; fi
+    # Nor what was compiled; debug information does, which a release has none of. The toolkit's libraries may lie anywhere:
+    # the GPU's part finds them where they were.
+    if grep -q '^CMAKE_BUILD_TYPE:[A-Z]*=Release$' "$build/CMakeCache.txt"; then
+      if grep -rlaF --include='*.so*' --include='*.a' -e "$source/" -e "$build/" "$prefix"; then fail "these binaries name folders of the build"; fi
+    fi
     # Where CUDA's rooms were built they lie beside the library, which looks for them there.
     if [ -e "$build/kernels/cuda/libsectionflow_cuda.so" ] && [ ! -e "$(dirname "$(library so)")/libsectionflow_cuda.so" ]; then
       fail "libsectionflow_cuda.so was built and is not installed"
+    fi
+    # The program stands alone, wherever the tree is moved.
+    if [ -e "$build/tools/sectionflow" ]; then
+      "$prefix/bin/sectionflow" plan --model mnist_cnn --batch 2 >/dev/null || fail "bin/sectionflow does not plan"
     fi
     ;;
   exports)
@@ -91,11 +100,15 @@ case "$what" in
     fi
     ;;
   headers)
-    # They need nothing of ours but the installed tree, and bring none of other people's headers but those of C++.
+    # They need nothing of ours but the installed tree, and bring none of other people's headers but those of C++. Programs
+    # that ask for more warnings than we do get none of our headers', of their templates neither.
     cd "$prefix/include/sectionflow"
+    strict=(-std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -I.)
     find . -name '*.h' | sed 's|^\./|#include "|; s|$|"|' | sort >"$work/all.cpp"
-    "$compiler" -std=c++20 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I. "$work/all.cpp"
-    if "$compiler" -std=c++20 -I. -M "$work/all.cpp" | grep -E '/(oneapi|dnnl|nlohmann|boost|glog|gflags|xxhash|liburing)[/.]|/omp\.h'; then
+    "$compiler" "${strict[@]}" "$work/all.cpp"
+    for program in consumer comparer; do "$compiler" "${strict[@]}" "$here/$program.cpp"; done
+    # Ours are named from this folder on: sources/hdf5.h.
+    if "$compiler" -std=c++20 -I. -M "$work/all.cpp" | tr ' ' '\n' | grep '^/' | grep -E '/(oneapi|dnnl|nlohmann|boost|glog|gflags|xxhash|liburing|google|lmdb|hdf5|zip|png|jpeglib)[/.]|/omp\.h'; then
       fail "our headers include those of others"
     fi
     ;;

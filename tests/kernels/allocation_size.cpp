@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "autodiff/optimizers.h"
+#include "autodiff/updates.h"
 #include "base/bytes.h"
 #include "graph/nodes/arithmetic.h"
 #include "graph/nodes/layout.h"
@@ -160,6 +161,7 @@ void add_updates(Graph& graph) {
                                      Optimizer(RmsProp{}), Optimizer(Momentum{})}) {
     (void)minimize(optimizer, loss, {w});
   }
+  (void)training_updates(Sgd{}, loss, {.micro_batches = 2, .average = WeightAverageOptions{}}, {w});
 }
 
 class KernelSizes : public testing::Test {

@@ -109,7 +109,7 @@ TEST(MisuseFeeds, AWrongShapeTellsBoth) {
       },
       "SF-E303 ShapeError: feed of 'images' has the shape [6,8,9,3]; wanted f32[?,8,8,3]"
       "\n  where:   " +
-          line(__LINE__ - 4) + "\n  value:   " + t.place(t.net.images));
+          line(__LINE__ - 4) + "\n  made:    " + t.place(t.net.images));
   expect_trains(t);
 }
 
@@ -139,7 +139,7 @@ TEST(MisuseFeeds, AWrongDtypeTellsBoth) {
       },
       "SF-E304 ArgumentError: feed of 'labels' is i64[6]; wanted i32[?]"
       "\n  where:   " +
-          line(__LINE__ - 4) + "\n  value:   " + t.place(t.net.labels) +
+          line(__LINE__ - 4) + "\n  made:    " + t.place(t.net.labels) +
           "\n  hint:    feed data of i32, or make the placeholder one of i64: nothing is converted in silence");
   expect_trains(t);
 }
@@ -154,7 +154,7 @@ TEST(MisuseFeeds, AComputedTensorCannotBeFedAlsoWhereItCrossesACut) {
       t.state, [&] { t.cycle(feeds, Where::here()); },
       "SF-E305 ArgumentError: feed of 'relu': it is computed by relu; wanted a placeholder"
       "\n  where:   " +
-          line(__LINE__ - 3) + "\n  value:   " + t.place(crossing) +
+          line(__LINE__ - 3) + "\n  made:    " + t.place(crossing) +
           "\n  hint:    make it a placeholder, or compute from one: what is computed cannot be fed");
   expect_trains(t);
 }
@@ -181,7 +181,7 @@ TEST(MisuseFeeds, NaNAndInfinityAreRefusedWhereTheCheckIsOn) {
       return "SF-E307 ArgumentError: feed of 'images' f32[6,8,8,3]: element 7 is NaN or infinite; wanted finite "
              "numbers, "
              "since check_feeds is on\n  where:   " +
-             line(number) + "\n  value:   " + t.place(t.net.images);
+             line(number) + "\n  made:    " + t.place(t.net.images);
     };
     expect_refused<ArgumentError>(
         t.state, [&] { t.cycle(feeds, Where::here()); }, told(__LINE__));

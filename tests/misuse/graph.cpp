@@ -76,7 +76,7 @@ TEST(MisuseGraph, ARefusedLayerLeavesNoNodeAndNoName) {
       state_of(graph), [&] { (void)dense(x, {.features = 4, .bias_initializer = wrong}); },
       "SF-E020 ShapeError: parameter 'bias': the initialiser gave [1]; wanted [4]"
       "\n  where:   " +
-          line(__LINE__ - 3));
+          line(__LINE__ - 3) + "\n  inputs:  'x' f32[2,3] (placeholder)");
   Graph fresh;
   const Value same = placeholder(fresh, "x", {2, 3});
   (void)dense(x, {.features = 4});

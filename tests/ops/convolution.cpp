@@ -164,7 +164,7 @@ TEST(Conv2d, RefusesGroupsAndDilationsThatDoNotFit) {
   expect_parts(refused({3, 3, 6, 4}, {.padding = Padding::valid, .dilation = {4, 1}}),
                {"kernel of 9 (with its dilation) is larger than the padded image of 8"});
   expect_parts(refused({3, 3, 6, 4}, {.padding = {std::numeric_limits<std::int64_t>::max(), 1}}),
-               {"does not fit 64 bits"});
+               {"padding before of {9223372036854775807, 1}; wanted at most 2147483647"});
   expect_parts(refused({3, 3, 6, 4}, {.format = DataFormat::nchw}), {"has 8 channels", "wants 6"});
   const Value flat = placeholder(graph, "flat", {2, 8, 6});
   const Value weights = w({3, 3, 6, 4});

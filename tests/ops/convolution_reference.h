@@ -103,7 +103,7 @@ inline OpCase convolution_case(const std::string& name, const Shape& x, const Sh
 inline OpCase transposed_case(const std::string& name, const Shape& x, const Shape& w,
                               const ConvolutionOptions& options, const std::function<Value(Value, Value)>& build,
                               bool dynamic_batch) {
-  const ConvolutionGeometry g = transposed_geometry(x, w, options, name);
+  const ConvolutionGeometry g = convolution_geometry(x, w, options, name, ConvolutionKind::transposed);
   const double num_terms = static_cast<double>(g.num_taps() * g.filters / g.groups);
   OpCase result{.name = name,
                 .inputs = {input(x), parameter(w)},

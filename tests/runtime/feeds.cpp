@@ -180,6 +180,26 @@ TEST(Feeds, AHintForANumberNeverChangesIt) {
 static_assert(!std::is_constructible_v<FeedData, const float*>, "an address is no boolean");
 static_assert(!std::is_constructible_v<FeedData, const char*>);
 
+TEST(Feeds, ANumberForABooleanIsToBeWrittenAsOne) {
+  Fixture f;
+  const HostTensor ones = HostTensor::of<std::int32_t>({1}, {1});
+  const auto hint_for = [&](Value value, const FeedData& data) {
+    try {
+      (void)signature_of(f.graph, Feeds{{value, data}});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), value.shape() == data.type().shape ? ErrorCode::feed_dtype : ErrorCode::feed_shape);
+      return error.fact("hint");
+    }
+    return std::string("not refused");
+  };
+  for (const Value& flag : {f.flag, f.graph.training()}) {
+    EXPECT_EQ(hint_for(flag, 1), "feed true or false, not a number");
+    EXPECT_EQ(hint_for(flag, 1.0), "feed true or false, not a number");
+    EXPECT_EQ(hint_for(flag, HostTensor::scalar(1.0F)), "feed true or false, not a number");
+    EXPECT_EQ(hint_for(flag, ones), "");
+  }
+}
+
 TEST(Feeds, MissingFeedNamesPlaceholderTypeReaderAndWhatWasFed) {
   Fixture f;
   const HostTensor labels(Dtype::i32, {2});

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
 #include "runtime/engine.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_offloads.h"
@@ -96,17 +98,72 @@ TEST_F(TraceFile, SlicesOfALaneDoNotOverlapAndPassesCoverTheirSteps) {
   }
 }
 
-TEST_F(TraceFile, TheCounterOfLiveBytesStaysBelowThePeak) {
+TEST_F(TraceFile, TheCounterOfBytesInUseStaysBelowThePeakAndThePeakBelowTheBudget) {
   const std::size_t peak = session_.statistics().planned_peak_bytes;
-  std::size_t highest = 0, counters = 0;
+  std::size_t highest = 0, counters = 0, budgets = 0;
   for (const json& event : events_) {
     if (event.at("ph") != "C") continue;
+    const json& args = event.at("args");
+    if (event.at("name") == "device_memory") {
+      EXPECT_EQ(args.at("budget").get<std::size_t>(), 4_MiB);
+      ++budgets;
+      continue;
+    }
+    ASSERT_EQ(event.at("name"), "bytes_in_use") << "nothing is offloaded";
     ++counters;
-    highest = std::max(highest, event.at("args").at("bytes").get<std::size_t>());
+    highest = std::max(highest, args.at("variables").get<std::size_t>() + args.at("tensors").get<std::size_t>());
   }
+  EXPECT_EQ(budgets, 2U) << "from end to end";
   EXPECT_EQ(counters, 2 * steps_.size());
   EXPECT_GT(highest, 0u);
   EXPECT_LE(highest, peak);
+}
+
+TEST_F(TraceFile, TheProcessIsTheDevice) {
+  std::vector<std::string> names;
+  for (const json& event : events_) {
+    if (event.at("name") == "process_name") names.push_back(event.at("args").at("name"));
+  }
+  EXPECT_EQ(names, std::vector<std::string>{session_.device_name()});
+  EXPECT_EQ(trace_.machine().device, session_.device_name());
+  EXPECT_EQ(trace_.machine().device_memory, 4_MiB);
+}
+
+TEST_F(TraceFile, EventsSayWhichStepOfWhichProgramTheyAre) {
+  const auto last = trace_.last_execution();
+  ASSERT_EQ(last.size(), steps_.size());
+  std::set<int> seen;
+  for (const Trace::Event& event : last) {
+    EXPECT_EQ(event.cycle, 1U);
+    EXPECT_EQ(event.node, steps_.at(static_cast<std::size_t>(event.step)).node);
+    EXPECT_EQ(event.program, last.front().program);
+    EXPECT_GT(event.variable_bytes, 0U);
+    seen.insert(event.step);
+  }
+  EXPECT_EQ(seen.size(), steps_.size());
+}
+
+TEST(Trace, NamesThatAreNoUtf8AreWrittenAllTheSame) {
+  Graph graph;
+  const Value x = placeholder(graph, "odd\xff\"name", Shape{2});
+  Session session(graph, {.threads = 1});
+  session.initialize();
+  Trace trace;
+  session.set_trace(&trace);
+  session.run(relu(x), {{x, HostTensor::of<float>({2}, {1, 2})}});
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "trace.json").string();
+  trace.write(path, graph);
+  EXPECT_TRUE(json::accept(bytes_of_file(path)));
+}
+
+TEST(Trace, WithoutAnyExecutionHasNoLastOne) {
+  const Trace trace;
+  EXPECT_TRUE(trace.last_execution().empty());
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "trace.json").string();
+  trace.write(path, Graph());
+  EXPECT_TRUE(json::accept(bytes_of_file(path)));
 }
 
 TEST(Trace, LanesOfCopiesAndArrowsFromSwapOutToSwapInAreShown) {
@@ -142,6 +199,16 @@ TEST(Trace, LanesOfCopiesAndArrowsFromSwapOutToSwapInAreShown) {
   EXPECT_GT(copies_in, 10U);
   for (const auto& [id, ends] : arrows) EXPECT_EQ(ends, std::pair(1, 1)) << id;
   EXPECT_EQ(bytes_out, session.statistics().bytes_reclaimed);
+  std::size_t most_on_host = 0, most_on_disk = 0;
+  for (const json& event : written.at("traceEvents")) {
+    if (event.at("name") != "bytes_offloaded") continue;
+    most_on_host = std::max(most_on_host, event.at("args").at("host").get<std::size_t>());
+    most_on_disk = std::max(most_on_disk, event.at("args").at("disk").get<std::size_t>());
+  }
+  EXPECT_GT(most_on_host, 0U);
+  EXPECT_GT(most_on_disk, 0U);
+  EXPECT_LE(most_on_host, session.statistics().planned_host_peak_bytes);
+  EXPECT_LE(most_on_disk, session.statistics().planned_disk_peak_bytes);
 }
 
 TEST(Trace, NothingIsTracedUnlessAsked) {

@@ -24,7 +24,7 @@ std::vector<StepIndex> steps_that(const Schedule& schedule, const StepTest& test
   return steps;
 }
 
-/// Random training steps whose tensors rest in host memory and on disk, with a half at a step of the middle.
+/// Random training steps whose tensors are offloaded to host memory and to disk, with a half at a step of the middle.
 struct Digested {
   explicit Digested(std::uint64_t seed, bool copy_threads) : trainable({.seed = seed, .min_layers = 5}) {
     session = std::make_unique<Session>(

@@ -43,7 +43,7 @@ done
 [ "$num_scripts" -ge 6 ] || complain "there are $num_scripts scripts"
 
 # An option is missing its value; every option of the demo's program is known before the program is built.
-for line in "demo.sh --steps" "gpu_check.sh --jobs" "check_distributions.sh --work"; do
+for line in "demo.sh --steps" "gpu_check.sh --jobs" "check_distributions.sh --work" "tidy.sh --build"; do
   read -r script option <<<"$line"
   call "$script" "$option"
   [ "$status" -eq 2 ] || complain "$line: exit status $status"

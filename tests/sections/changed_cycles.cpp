@@ -325,9 +325,9 @@ TEST(ChangedCycles, VariablesThatComeLaterHaveTheirPlacesFromInitializeOn) {
 TEST(ChangedCycles, AnInstructionEditorEditsTheNextOneAndGoesWithoutATrace) {
   Running r;
   int edited = 0;
-  engine(*r.session).set_instruction_editor("counting", [&](InstructionList script, PlanningTools&) {
+  engine(*r.session).set_instruction_editor("counting", [&](InstructionList list, PlanningTools&) {
     ++edited;
-    return script;
+    return list;
   });
   for (int i = 0; i < 2; ++i) r.cycle();
   EXPECT_EQ(edited, 1);

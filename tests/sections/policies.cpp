@@ -265,6 +265,10 @@ TEST(Policies, ANameThatIsNoTensorIsRefusedWithTheNearestAndPreparationCanBeRepe
   EXPECT_THAT(error_text<ArgumentError>([&] { manager.set_section_options(options); }),
               HasSubstr("set_section_options: SectionOptions::tensors of its argument names '"));
   EXPECT_THROW(manager.set_section_options({.prefetch = -1}), ArgumentError);
+  const auto border = static_cast<BorderPolicy>(4);
+  EXPECT_THROW(manager.set_section_options({.borders = border}), ArgumentError);
+  EXPECT_THROW(manager.set_section_options({.tensors = {{"x", border}}}), ArgumentError);
+  EXPECT_THROW(manager.set_section_options({.interior = static_cast<InteriorPolicy>(-1)}), ArgumentError);
 }
 
 TEST(Policies, ANameThatIsFoundWrongLaterIsSaidWithTheCallThatGaveIt) {

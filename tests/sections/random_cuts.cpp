@@ -115,10 +115,14 @@ TEST(RandomSpecs, HaveEveryKindOfLayerAndEveryWayOfTrainingOften) {
   }
   EXPECT_GE(seeds_with([](const TrainingSpec& spec) { return spec.threads == 1; }), 100);
   EXPECT_GE(seeds_with([](const TrainingSpec& spec) { return spec.threads == 2; }), 100);
-  for (bool TrainingSpec::*flag : {&TrainingSpec::smaller_last_batch, &TrainingSpec::feeds_rate,
-                                   &TrainingSpec::counts_steps, &TrainingSpec::evaluates, &TrainingSpec::masks_loss,
-                                   &TrainingSpec::ties_head, &TrainingSpec::prepares_images}) {
+  for (bool TrainingSpec::*flag :
+       {&TrainingSpec::smaller_last_batch, &TrainingSpec::feeds_rate, &TrainingSpec::counts_steps,
+        &TrainingSpec::evaluates, &TrainingSpec::masks_loss, &TrainingSpec::ties_head, &TrainingSpec::prepares_images,
+        &TrainingSpec::skips, &TrainingSpec::averages}) {
     EXPECT_GE(seeds_with([&](const TrainingSpec& spec) { return spec.*flag; }), 40);
+  }
+  for (const int count : {2, 3}) {
+    EXPECT_GE(seeds_with([&](const TrainingSpec& spec) { return spec.micro_batches == count; }), 15) << count;
   }
 }
 
@@ -187,6 +191,9 @@ std::vector<TrainingSpec> specs_to_break(int count) {
     spec.optimizer = plain_optimizers()[seed % 2];
     // The fault does not depend on it, and a hundred small trainings are faster so.
     spec.threads = 1;
+    // Every step is an update, and nothing but the fault holds it back.
+    spec.micro_batches = 1;
+    spec.skips = spec.averages = false;
     // Where interiors stay nothing is drawn again.
     spec.sections = {};
     spec.sections_differ = false;

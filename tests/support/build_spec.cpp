@@ -163,6 +163,9 @@ void add_training(Graph& graph, GraphSectionManager& manager, const TrainingSpec
   if (spec.counts_steps) {
     options.global_step = variable("global_step", fill(graph, {}, 0, Dtype::i64), {.trainable = false});
   }
+  options.micro_batches = spec.micro_batches;
+  options.skip_non_finite = spec.skips;
+  if (spec.averages) options.average = WeightAverageOptions{.decay = 0.75F, .start = 1};
   const ScalarOrValue rate = in.rate.valid() ? ScalarOrValue(in.rate) : ScalarOrValue(0.05F);
   const Optimizer optimizer = optimizers().at(spec.optimizer)(rate);
   if (spec.gradients == GradientUse::plain) {
@@ -197,6 +200,7 @@ TrainingCase training_case(const TrainingSpec& spec, const BeforePrepare& before
               return feeds_of(spec, in, false, step, store);
             };
             if (spec.evaluates) net.evaluated = {net.loss};
+            net.micro_batches = spec.micro_batches;
             return net;
           }};
 }

@@ -73,7 +73,8 @@ std::vector<Doubles> convolution_in_double(const DoubleRequest& r) {
 
 std::vector<Doubles> transposed_convolution_in_double(const DoubleRequest& r) {
   Doubles y(r.y_count());
-  const auto g = transposed_geometry(r.shape(0), r.shape(1), r.node.options<ConvolutionOptions>(), "reference");
+  const auto g = convolution_geometry(r.shape(0), r.shape(1), r.node.options<ConvolutionOptions>(), "reference",
+                                      ConvolutionKind::transposed);
   for_each_product(g, [&](std::int64_t to, std::int64_t w, std::int64_t x) { y[to] += r.in(0)[x] * r.in(1)[w]; });
   return {y};
 }

@@ -1,7 +1,7 @@
 #include "tests/support/op_case.h"
 
 #include "graph/ops/unary.h"
-#include "op_case/check_op_case.h"
+#include "op_case/case_device.h"
 
 namespace sectionflow::testing_support {
 

@@ -78,6 +78,13 @@ void draw_offloads(Dice dice, TrainingSpec& spec) {
   if (dice.chance(60)) spec.budget = dice.chance(40) ? 0 : static_cast<int>(dice.between(1, 100));
 }
 
+/// By dice of their own too.
+void draw_updates(Dice dice, TrainingSpec& spec) {
+  if (dice.chance(30)) spec.micro_batches = static_cast<int>(dice.between(2, 3));
+  spec.skips = dice.chance(25);
+  spec.averages = dice.chance(25);
+}
+
 }  // namespace
 
 TrainingSpec random_spec(std::uint64_t seed) {
@@ -97,6 +104,7 @@ TrainingSpec random_spec(std::uint64_t seed) {
   }
   spec.head = draw_place(dice, std::max(percent, 30));
   draw_offloads(Dice(seed + 1000000), spec);
+  draw_updates(Dice(seed + 2000000), spec);
   return spec;
 }
 

@@ -93,6 +93,9 @@ class Simplifications {
     set(&TrainingSpec::smaller_last_batch, false);
     set(&TrainingSpec::feeds_rate, false);
     set(&TrainingSpec::counts_steps, false);
+    set(&TrainingSpec::micro_batches, 1);
+    set(&TrainingSpec::skips, false);
+    set(&TrainingSpec::averages, false);
     set(&TrainingSpec::evaluates, false);
     set(&TrainingSpec::masks_loss, false);
     set(&TrainingSpec::ties_head, false);

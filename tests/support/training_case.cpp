@@ -52,7 +52,7 @@ class Trainer {
   TrainingRecord train(std::int64_t num_steps) {
     const auto initial = read_variables(session_);
     for (std::int64_t step = 0; step < num_steps; ++step) run_step(step);
-    if (session_.completed_cycles() != static_cast<std::uint64_t>(num_steps)) {
+    if (session_.completed_cycles() != static_cast<std::uint64_t>(num_steps / net_.micro_batches)) {
       record_.complaints.push_back(text_of(session_.completed_cycles(), " cycles counted in ", num_steps, " steps"));
     }
     const bool changed = std::any_of(initial.begin(), initial.end(), [&](const auto& entry) {
@@ -89,6 +89,8 @@ class Trainer {
     ProgramReport planned;
     record_.steps.push_back({cycle(how, feeds, planned), read_variables(session_), {}});
     session_.set_measuring(false);
+    // Plans are of the micro-batch that takes the most.
+    if (net_.micro_batches > 1 && how != How::halves) planned = engine(session_).latest_program()->report;
     const auto expect = [&](const char* what, auto found, auto wanted) {
       if (found == wanted) return;
       record_.complaints.push_back(

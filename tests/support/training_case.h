@@ -30,6 +30,7 @@ struct TrainingNet {
   std::vector<Value> evaluated{};
   std::function<Feeds(std::int64_t step, FeedStore& store)> evaluation_feeds{};
   std::vector<Value> values{};  ///< of the forward pass, to look at
+  int micro_batches = 1;        ///< steps that make an update
 };
 
 /// A network to be trained by several strategies.

@@ -32,6 +32,9 @@ std::string training_line(const TrainingSpec& spec) {
                   spec.optimizer, uses.at(static_cast<std::size_t>(spec.gradients)));
   if (spec.feeds_rate) text += ", fed rate";
   if (spec.counts_steps) text += ", global step";
+  if (spec.micro_batches > 1) text += text_of(", ", spec.micro_batches, " micro-batches");
+  if (spec.skips) text += ", skipped updates";
+  if (spec.averages) text += ", averages";
   if (spec.evaluates) text += ", evaluation between steps";
   if (spec.masks_loss) text += ", masked loss";
   if (spec.ties_head) text += ", tied head";

@@ -42,6 +42,9 @@ struct TrainingSpec {
   GradientUse gradients = GradientUse::plain;
   bool feeds_rate = false;       ///< the learning rate is fed, another in each step
   bool counts_steps = false;     ///< a global step
+  int micro_batches = 1;         ///< steps that make an update
+  bool skips = false;            ///< updates whose gradients are not finite, of which there are none
+  bool averages = false;         ///< the weights
   bool evaluates = false;        ///< in evaluation mode, after each step
   bool masks_loss = false;       ///< by a mask that is computed from the labels, outside
   bool ties_head = false;        ///< the head uses the table of a lookup layer, if one fits

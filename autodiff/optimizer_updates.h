@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autodiff/optimizers.h"
+#include "graph/nodes/update.h"
+
+namespace sectionflow {
+
+/// Throws: as apply_gradients for the pairs, beginning with `call`.
+void check_pairs(const std::vector<GradientAndVariable>& pairs, std::string_view call);
+/// Throws: as apply_gradients for the optimiser's learning rate and numbers, beginning with `call`.
+void check_optimizer(const Optimizer& optimizer, const Graph& graph, const std::string& call);
+
+/// A variable `<variable>/<slot>` that is not trained, in the group of the variable, whatever scope is open.
+Value new_slot(Value variable, std::string_view slot, float content = 0);
+/// A counter i64 [] that begins with 0 and is not trained.
+Value new_counter(Graph& graph, const std::string& name);
+
+/// What applies checked pairs: an operation each, in the group of its variable, and those that advance the optimiser.
+/// Slots and counters are the optimiser's own, also where a scope of shared variables is open.
+std::vector<Operation> optimizer_updates(const Optimizer& optimizer, const std::vector<GradientAndVariable>& pairs,
+                                         const UpdateConditions& conditions);
+
+}  // namespace sectionflow

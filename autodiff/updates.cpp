@@ -1,0 +1,251 @@
+#include "autodiff/updates.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "autodiff/optimizer_updates.h"
+#include "autodiff/parameter_groups.h"
+#include "base/error.h"
+#include "graph/nodes/reduce.h"
+#include "graph/nodes/update.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/reduce.h"
+
+namespace sectionflow {
+namespace {
+
+constexpr const char* kCall = "training_updates";
+
+using Pairs = std::vector<GradientAndVariable>;
+
+void check_options_of(const UpdateOptions& options, const Graph& graph) {
+  SF_CHECK_CODE(options.micro_batches >= 1, ArgumentError, ErrorCode::micro_batches, kCall, ": micro_batches is ",
+                options.micro_batches, "; wanted 1 or more", hint("1 applies the gradients of each run as they are"));
+  if (options.clip_norm) check_max_norm(*options.clip_norm, kCall);
+  if (options.average) check_options(*options.average, text_of(kCall, ": average"));
+  if (!options.global_step) return;
+  const Value step = *options.global_step;
+  SF_CHECK(step.valid() && &step.graph() == &graph && is_variable(step) && step.type() == (TensorType{Dtype::i64, {}}),
+           ArgumentError, kCall, ": global_step '", step.valid() ? step.name() : "", "' is ",
+           step.valid() ? step.type().text() : "nothing", "; wanted a variable i64[] of the same graph");
+}
+
+Value whole(Graph& graph, std::int64_t number, std::string_view name) {
+  return constant(graph, HostTensor::scalar(number), name);
+}
+
+/// Adds what a training step consists of, from the gradients on.
+class UpdateBuilder {
+ public:
+  UpdateBuilder(Graph& graph, const UpdateOptions& options) : graph_(graph), options_(options) {}
+
+  Updates build(const std::vector<ParameterGroup>& groups, const std::vector<std::vector<Value>>& members,
+                Pairs gradients) {
+    if (options_.micro_batches > 1) accumulate(gradients);
+    treat(gradients);
+    updates_.gradients = std::move(gradients);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      if (!groups[g].frozen && !members[g].empty()) apply(groups[g], members[g]);
+    }
+    if (options_.global_step) count(*options_.global_step, conditions_);
+    if (options_.average) average(*options_.average);
+    return std::move(updates_);
+  }
+
+ private:
+  /// One of those that happen once an update.
+  void add(Operation operation) {
+    graph_.add_to_collection(kTrainingOperations, operation);
+    updates_.operations.push_back(operation);
+  }
+  void count(Value counter, const UpdateConditions& conditions) {
+    add(conditional_update("assign_add", {counter, fill(graph_, {}, 1, Dtype::i64, "one_update")}, {}, conditions));
+  }
+  void add_accumulation(Operation operation) {
+    graph_.add_to_collection(kAccumulationOperations, operation);
+    updates_.operations.push_back(operation);
+  }
+
+  /// Turns gradients of a micro-batch into those of all so far, and has the updates happen in the last.
+  void accumulate(Pairs& gradients) {
+    const Value index = new_counter(graph_, "micro_batch");
+    const Value applies = placeholder(graph_, "last_micro_batch", {}, Dtype::boolean);
+    const Value last = whole(graph_, options_.micro_batches - 1, "last_of_update");
+    const float part = 1.0F / static_cast<float>(options_.micro_batches);
+    for (auto& [gradient, variable] : gradients) {
+      const auto group = graph_.enter_group(variable.node().group());
+      const Value before = new_slot(variable, "gradient_sum");
+      const Value sum = accumulated(before, gradient, index);
+      // Of no use in the last micro-batch; to leave it out there would take another flag.
+      add_accumulation(assign(before, sum));
+      gradient = sum * part;
+    }
+    const Value next = index + whole(graph_, 1, "one_micro_batch");
+    add_accumulation(assign(index, select(equal(index, last), whole(graph_, 0, "first_of_update"), next)));
+    for (const Value& value : {index, applies, last}) graph_.add_to_collection(kMicroBatches, value);
+    conditions_.condition = applies;
+    updates_.micro_batch = index;
+  }
+
+  /// What needs all gradients before the first update.
+  void treat(Pairs& gradients) {
+    if (options_.clip_norm) {
+      ClippedGradients clipped = clip_by_global_norm(gradients, *options_.clip_norm);
+      gradients = std::move(clipped.gradients);
+      updates_.norm = clipped.norm;
+    } else if (options_.skip_non_finite) {
+      std::vector<Value> all;
+      for (const GradientAndVariable& pair : gradients) all.push_back(pair.gradient);
+      updates_.norm = global_norm(all);
+    }
+    if (!options_.skip_non_finite) return;
+    // False for NaN too.
+    const Value infinity = constant(graph_, std::numeric_limits<float>::infinity(), "infinity");
+    const Value is_finite = less(updates_.norm, infinity);
+    updates_.skipped_updates = new_counter(graph_, "skipped_updates");
+    const Value skipped = select(is_finite, whole(graph_, 0, "none_skipped"), whole(graph_, 1, "one_skipped"));
+    add(conditional_update("assign_add", {updates_.skipped_updates, skipped}, {},
+                           {.condition = conditions_.condition}));
+    conditions_.gate = is_finite;
+    // One for all updates, which have a gate behind a condition.
+    if (!conditions_.condition.valid()) conditions_.condition = constant(graph_, HostTensor::scalar(true), "always");
+  }
+
+  void apply(const ParameterGroup& group, const std::vector<Value>& members) {
+    const float decay = added_decay(group);
+    Pairs pairs;
+    for (const Value& variable : members) {
+      const auto& all = updates_.gradients;
+      GradientAndVariable pair =
+          *std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.variable == variable; });
+      if (decay > 0) {
+        const auto section = graph_.enter_group(variable.node().group());
+        pair.gradient = pair.gradient + variable * decay;
+      }
+      pairs.push_back(pair);
+    }
+    for (Operation operation : optimizer_updates(optimizer_of(group), pairs, conditions_)) {
+      add(operation);
+    }
+  }
+
+  /// Behind all updates: an average takes what they have made of its variable.
+  void average(const WeightAverageOptions& average) {
+    const Value taken = new_counter(graph_, "averaged_updates");
+    for (const GradientAndVariable& pair : updates_.gradients) {
+      const auto group = graph_.enter_group(pair.variable.node().group());
+      const std::string name = text_of("/", pair.variable.name(), "/average");
+      const Value slot = variable(name, initial_value_of(pair.variable), {.trainable = false});
+      add(conditional_update("average_weights", {slot, pair.variable, taken}, average, conditions_));
+      updates_.averages.push_back({pair.variable, slot});
+    }
+    count(taken, conditions_);
+  }
+
+  Graph& graph_;
+  const UpdateOptions& options_;
+  UpdateConditions conditions_{};
+  Updates updates_{};
+};
+
+/// Those of members that are trained, in the order of `variables`.
+std::vector<Value> trained(const std::vector<ParameterGroup>& groups, const std::vector<std::vector<Value>>& members,
+                           const std::vector<Value>& variables) {
+  std::vector<Value> result;
+  for (const Value& variable : variables) {
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const bool is_member = std::find(members[g].begin(), members[g].end(), variable) != members[g].end();
+      if (is_member && !groups[g].frozen) result.push_back(variable);
+    }
+  }
+  SF_CHECK_CODE(!result.empty(), ArgumentError, ErrorCode::parameter_group, kCall, ": all of ", variables.size(),
+                " variables are frozen", hint("leave a group to train"));
+  return result;
+}
+
+Updates build(Graph& graph, const std::vector<ParameterGroup>& groups, const std::vector<std::vector<Value>>& members,
+              Pairs gradients, const UpdateOptions& options, Where where) {
+  check_options_of(options, graph);
+  for (const ParameterGroup& group : groups) {
+    if (group.optimizer) check_optimizer(*group.optimizer, graph, kCall);
+  }
+  return graph.build_at(where, [&] {
+    const auto phase = graph.enter_phase(Phase::training);
+    const auto outside = graph.enter_group(kNoGroup);
+    const auto alone = graph.enter_shared(nullptr);
+    return UpdateBuilder(graph, options).build(groups, members, std::move(gradients));
+  });
+}
+
+}  // namespace
+
+Value Updates::average_of(Value variable) const {
+  for (const AveragedVariable& pair : averages) {
+    if (pair.variable == variable) return pair.average;
+  }
+  return variable;
+}
+
+Updates training_updates(const std::vector<ParameterGroup>& groups, Value loss, const UpdateOptions& options,
+                         const std::vector<Value>& variables, Where where) {
+  return call_at(where, [&] {
+    Graph& graph = loss.graph();
+    const std::vector<Value> all = variables.empty() ? graph.values(kTrainableVariables) : variables;
+    for (const Value& variable : all) {
+      SF_CHECK(variable.valid() && &variable.graph() == &graph, ArgumentError, kCall, ": variable '",
+               variable.valid() ? variable.name() : "", "' does not belong to the graph of the loss '", loss.name(),
+               "'");
+    }
+    if (all.empty()) (void)compute_gradients(loss, all, where);  // which says so
+    const auto members = members_of(groups, all, kCall);
+    const std::vector<Value> chosen = trained(groups, members, all);
+    return graph.all_or_nothing([&] {
+      Pairs gradients = compute_gradients(loss, chosen, where);
+      check_pairs(gradients, kCall);
+      return build(graph, groups, members, std::move(gradients), options, where);
+    });
+  });
+}
+
+Updates training_updates(const Optimizer& optimizer, Value loss, const UpdateOptions& options,
+                         const std::vector<Value>& variables, Where where) {
+  return training_updates({ParameterGroup{.optimizer = optimizer}}, loss, options, variables, where);
+}
+
+Updates training_updates(const std::vector<ParameterGroup>& groups, const std::vector<GradientAndVariable>& gradients,
+                         const UpdateOptions& options, Where where) {
+  return call_at(where, [&] {
+    check_pairs(gradients, kCall);
+    std::vector<Value> all;
+    for (const GradientAndVariable& pair : gradients) all.push_back(pair.variable);
+    const auto members = members_of(groups, all, kCall);
+    const std::vector<Value> chosen = trained(groups, members, all);
+    Pairs wanted = gradients;
+    std::erase_if(wanted, [&](const GradientAndVariable& pair) {
+      return std::find(chosen.begin(), chosen.end(), pair.variable) == chosen.end();
+    });
+    return build(all.front().graph(), groups, members, std::move(wanted), options, where);
+  });
+}
+
+Value weighted_sum(const std::vector<WeightedLoss>& losses, Where where) {
+  SF_CHECK(!losses.empty(), ArgumentError, "weighted_sum got no losses; wanted one at least");
+  return losses.front().loss.graph().build_at(where, [&] {
+    Value sum;
+    for (const auto& [loss, weight] : losses) {
+      SF_CHECK(loss.type() == (TensorType{Dtype::f32, {}}), ShapeError, "weighted_sum: loss '", loss.name(), "' is ",
+               loss.type().text(), "; wanted f32[]", hint("take mean() of it"));
+      SF_CHECK(weight.value() == nullptr || weight.value()->type() == (TensorType{Dtype::f32, {}}), ShapeError,
+               "weighted_sum: the weight of loss '", loss.name(), "' is ", weight.value()->type().text(),
+               "; wanted a number or f32[]");
+      Value part = loss;
+      if (weight.value() != nullptr) part = loss * *weight.value();
+      if (weight.number() != nullptr && *weight.number() != 1) part = loss * *weight.number();
+      sum = sum.valid() ? sum + part : part;
+    }
+    return sum;
+  });
+}
+
+}  // namespace sectionflow

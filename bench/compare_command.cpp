@@ -1,0 +1,199 @@
+#include "bench/compare_command.h"
+
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include "base/whole_file.h"
+#include "compare/compare.h"
+#include "examples/models/command_line.h"
+#include "sectionflow.h"
+
+namespace sectionflow {
+namespace {
+
+using Arguments = CompareArguments;
+
+/// Bytes, or 0 where nothing is said.
+std::size_t bytes_or_none(const std::string& text) {
+  return text.empty() ? 0 : parse_bytes(text);
+}
+
+/// What planners take for this machine's speeds.
+using MachineProfile = std::optional<Profile>;
+
+std::vector<Strategy> strategies_of(const Arguments& arguments, const ZooArguments& zoo,
+                                    const MachineProfile& profile) {
+  const CutModel model = [zoo](const std::string& cut) { return model_of(zoo, cut_named(cut)).build; };
+  const StrategySource source{.model = model, .cut_of_whole = first_cut(arguments.strategies), .profile = profile};
+  std::vector<Strategy> strategies;
+  for (const std::string& name : arguments.strategies) {
+    strategies.push_back(strategy_named(name, source));
+  }
+  return strategies;
+}
+
+/// The plan of training the whole graph.
+ProgramReport plan_whole(const Arguments& arguments, const Batch& batch) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainableModel model = model_of(arguments.zoo, {}).build(graph, manager);
+  Session session(graph, {.device = device_of(arguments.device), .threads = arguments.threads});
+  return session.plan({model.loss}, types_of(model.feeds(batch)), {.targets = manager.training_operations()});
+}
+
+SessionOptions session_of(const Arguments& arguments, const Batch& batch) {
+  SessionOptions session{.device = device_of(arguments.device),
+                         .host_memory = bytes_or_none(arguments.host_memory),
+                         .disk = bytes_or_none(arguments.disk),
+                         .swap_directory = arguments.swap_directory,
+                         .copy_threads = arguments.copy_threads,
+                         .link_bandwidth = static_cast<double>(bytes_or_none(arguments.link)),
+                         .threads = arguments.threads,
+                         .seed = arguments.seed};
+  const std::string& memory = arguments.device_memory;
+  session.device_memory = is_share(memory) ? memory_share(memory, plan_whole(arguments, batch)) : bytes_or_none(memory);
+  return session;
+}
+
+/// Read from --profile, or measured on the whole graph and written there.
+MachineProfile profile_of(const Arguments& arguments, const SessionOptions& options, const Batch& batch) {
+  if (arguments.profile.empty()) return std::nullopt;
+  return Profile::load_or_measure(arguments.profile, [&] {
+    std::cerr << "measuring this machine for " << arguments.profile << "\n";
+    Graph graph;
+    GraphSectionManager manager(graph);
+    const TrainableModel model = model_of(arguments.zoo, {}).build(graph, manager);
+    Session session(graph, options);
+    session.initialize();
+    return measure_profile(session, {model.loss}, types_of(model.feeds(batch)),
+                           {.targets = manager.training_operations()});
+  });
+}
+
+LargestOptions search_of(const std::string& what, const SessionOptions& session) {
+  LargestOptions search{.what = what, .session = session};
+  search.on_found = [what](const std::string& strategy, std::int64_t size) {
+    std::cerr << "largest " << what << " of " << strategy << ": " << size << "\n";
+  };
+  return search;
+}
+
+LargestSizes largest_batches(const Arguments& arguments, const SessionOptions& session, const MachineProfile& profile) {
+  LargestOptions search = search_of("batch", session);
+  search.start = arguments.batch;
+  search.strategies = [&](std::int64_t) { return strategies_of(arguments, arguments.zoo, profile); };
+  search.batch = [&, model = model_of(arguments.zoo, {})](std::int64_t batch) {
+    return model.batch({.batch = batch, .seed = arguments.seed});
+  };
+  return find_largest_sizes(search);
+}
+
+/// A U-Net halves its images four times, so their sides are multiples of 16; other networks take such sides too.
+constexpr std::int64_t kSideUnit = 16, kLongestSide = 4096;
+
+ZooArguments zoo_of_side(const Arguments& arguments, std::int64_t side) {
+  ZooArguments zoo = arguments.zoo;
+  zoo.options.image = side;
+  return zoo;
+}
+
+LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& session, const MachineProfile& profile) {
+  const auto zoo_at = [&](std::int64_t side) { return zoo_of_side(arguments, side); };
+  LargestOptions search = search_of("side", session);
+  search.is_batch = false;
+  search.start = std::max(kSideUnit, arguments.zoo.options.image / kSideUnit * kSideUnit);
+  search.limit = kLongestSide;
+  search.unit = kSideUnit;
+  search.strategies = [&](std::int64_t side) { return strategies_of(arguments, zoo_at(side), profile); };
+  search.batch = [&](std::int64_t side) {
+    return model_of(zoo_at(side), {}).batch({.batch = arguments.batch, .seed = arguments.seed});
+  };
+  return find_largest_sizes(search);
+}
+
+/// What would only show after training is refused before it.
+void check(const Arguments& arguments) {
+  SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
+  const bool searches = arguments.max_batch || arguments.max_side;
+  SF_CHECK(!searches || !arguments.device_memory.empty(), ArgumentError,
+           "--max-batch and --max-side look for what fits a budget; say which by --device-memory");
+  (void)strategies_of(arguments, arguments.zoo, {});
+  if (arguments.max_side) {
+    try {
+      (void)model_of(zoo_of_side(arguments, kSideUnit), {});
+    } catch (Error& error) {
+      error.add_fact("hint", "--max-side wants a model whose images have a side to choose, such as resnet50");
+      throw;
+    }
+  }
+  check_json(arguments.json);
+  if (!arguments.report.empty()) check_writable_in(arguments.report, "index.html", "--report");
+  if (!arguments.profile.empty() && !std::filesystem::exists(arguments.profile)) {
+    check_writable(arguments.profile, "--profile");
+  }
+}
+
+}  // namespace
+
+int run_compare(const CompareArguments& arguments) {
+  check(arguments);
+  const ZooModel model = model_of(arguments.zoo, {});
+  CompareOptions options{.model = arguments.zoo.model, .steps = arguments.steps};
+  // Eight different batches, gone round.
+  options.batch = [&](std::int64_t step) {
+    return model.batch({.batch = arguments.batch, .seed = arguments.seed, .step = step % 8});
+  };
+  options.session = session_of(arguments, options.batch(0));
+  const MachineProfile profile = profile_of(arguments, options.session, options.batch(0));
+  options.reference = Strategy{.name = "whole", .whole_graph = true, .build = model.build};
+  options.on_round = [&](std::int64_t done) {
+    if (done % 5 == 0 || done == arguments.steps) std::cerr << "step " << done << "/" << arguments.steps << "\n";
+  };
+  Comparison comparison = compare_strategies(strategies_of(arguments, arguments.zoo, profile), options);
+  if (arguments.max_batch) comparison.largest.push_back(largest_batches(arguments, options.session, profile));
+  if (arguments.max_side) comparison.largest.push_back(largest_sides(arguments, options.session, profile));
+  if (!is_standard_output(arguments.json)) {
+    std::cout << comparison.setting() << "\n" << comparison.limits() << "\n" << comparison.text();
+  }
+  write_json(arguments.json, comparison.json());
+  if (!arguments.report.empty()) write_report(comparison, arguments.report);
+  return comparison.all_identical() ? 0 : 1;
+}
+
+void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
+  std::string forms;
+  for (const std::string& form : strategy_forms()) forms += (forms.empty() ? "" : ", ") + form;
+  add_zoo_arguments(app, arguments.zoo);
+  app.add_option("--batch", arguments.batch, "examples in a batch")->capture_default_str();
+  app.add_option("--strategies", arguments.strategies, forms + "; separated by commas, N: 1, 2, 4, ... or blocks")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--steps", arguments.steps, "training steps of each strategy")->capture_default_str();
+  add_device_arguments(app, arguments.device);
+  app.add_option("--device-memory", arguments.device_memory,
+                 "budget of each: a size, as in 512MiB, or a share, as in 50%, of the whole graph's transient peak, "
+                 "with its variables on top; all of the device if absent")
+      ->check(size_argument(true));
+  app.add_option("--host-memory", arguments.host_memory,
+                 "budget of host memory for what is offloaded, as in 1GiB; all of it if absent")
+      ->check(size_argument());
+  app.add_option("--disk", arguments.disk, "size of the swap file, as in 1GiB; nothing is offloaded to disk if absent")
+      ->check(size_argument());
+  app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made");
+  app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB")
+      ->check(size_argument());
+  app.add_option(
+      "--profile", arguments.profile,
+      "a file with this machine's speeds, for planners that ask; measured and written where there is none yet; "
+      "those of a nominal machine if absent");
+  app.add_flag("--copy-threads", arguments.copy_threads, "copies by threads of their own, beside the compute team");
+  app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
+  app.add_option("--seed", arguments.seed, "seed of data and initial values")->capture_default_str();
+  add_json_argument(app, arguments.json);
+  app.add_option("--report", arguments.report, "write a page with pictures to index.html in this folder");
+  app.add_flag("--max-batch", arguments.max_batch, "also the largest batch of each strategy within the budgets");
+  app.add_flag("--max-side", arguments.max_side, "also the largest images, for models whose size may be chosen");
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/zoo_arguments.h"
+
+namespace sectionflow {
+
+/// What a comparison of strategies is told on the command line.
+struct CompareArguments {
+  ZooArguments zoo;
+  std::int64_t batch = 250;
+  std::vector<std::string> strategies = {"whole", "sections:2", "sections:4", "sections:blocks"};
+  std::int64_t steps = 20;
+  DeviceArguments device{};
+  std::string device_memory, host_memory, disk, swap_directory, link, profile;
+  bool copy_threads = false;
+  int threads = 0;
+  std::uint64_t seed = 0;
+  std::string json, report;
+  bool max_batch = false, max_side = false;
+};
+
+void add_compare_arguments(CLI::App& app, CompareArguments& arguments);
+
+/// Trains one model by several strategies in one process, step by step in turn, and compares memory, time and every
+/// byte of the result (docs/comparing.md). The exit status: 0 where all that fit have the same bits, 1 where not.
+/// Throws: Error, for what would only show after training before it.
+int run_compare(const CompareArguments& arguments);
+
+}  // namespace sectionflow

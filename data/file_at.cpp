@@ -1,0 +1,50 @@
+#include "data/file_at.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/whole_file.h"
+
+namespace sectionflow {
+
+FileAt::FileAt(const std::filesystem::path& path, const std::string& kind)
+    : where_(kind + " '" + path.string() + "': ") {
+  check_path(path, kind);
+  // Without O_NONBLOCK the opening of a pipe that nobody writes would wait for ever.
+  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  SF_CHECK(descriptor_ >= 0, DataError, where_, "cannot be opened (", std::strerror(errno), ")",
+           hint("is the path right, and may this process read it?"));
+  struct stat status {};
+  const bool is_file = fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+  if (!is_file) close(descriptor_);
+  SF_CHECK(is_file, DataError, where_, "is no file, but a folder, device or pipe", hint("is the path right?"));
+  num_bytes_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+FileAt::~FileAt() {
+  close(descriptor_);
+}
+
+void FileAt::read_at(std::uint64_t offset, void* bytes, std::size_t num_bytes) const {
+  char* position = static_cast<char*>(bytes);
+  while (num_bytes > 0) {
+    const ssize_t got =
+        pread(descriptor_, position, std::min<std::size_t>(num_bytes, 64_MiB), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    SF_CHECK(got >= 0, DataError, where_, "cannot be read (", std::strerror(errno), ")");
+    SF_CHECK(got > 0, DataError, where_, "ends at byte ", offset, ", and more was wanted",
+             hint("is the download complete, and does nobody change the file?"));
+    position += got;
+    offset += static_cast<std::uint64_t>(got);
+    num_bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "base/export.h"
+
+namespace SF_API sectionflow {
+
+/// A file that is read anywhere. Owns: its descriptor. Threads: any number at once.
+class FileAt {
+ public:
+  /// `kind` begins every error, as in "npy file". Throws: DataError for what is absent, no file, or not readable.
+  FileAt(const std::filesystem::path& path, const std::string& kind);
+  FileAt(const FileAt&) = delete;
+  FileAt& operator=(const FileAt&) = delete;
+  ~FileAt();
+
+  /// "npy file 'path': "
+  const std::string& where() const { return where_; }
+  /// When it was opened.
+  std::uint64_t num_bytes() const { return num_bytes_; }
+  /// Throws: DataError when they are not there (any more), or cannot be read.
+  void read_at(std::uint64_t offset, void* bytes, std::size_t num_bytes) const;
+
+ private:
+  std::string where_;
+  int descriptor_ = -1;
+  std::uint64_t num_bytes_ = 0;
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "data/pipeline/cursor_state.h"
+#include "data/pipeline/node.h"
+#include "data/pipeline/worker_pool.h"
+
+namespace sectionflow {
+
+/// An example or a batch on its way through a pipeline.
+struct PipelineItem {
+  Example example;
+  Recipe recipe;                  // where a stage behind holds it and asked for recipes
+  std::int64_t epoch = 0;         // by the outermost repeat
+  std::int64_t num_examples = 1;  // in a batch
+};
+
+/// Bytes that an example counts as where a buffer is bounded.
+std::size_t counted_bytes(const Example& example);
+
+/// What the stages of one iterator share.
+class PipelineContext {
+ public:
+  explicit PipelineContext(int threads) {
+    if (threads > 1) pool_ = std::make_unique<WorkerPool>(threads);
+  }
+
+  WorkerPool& pool() { return *pool_; }
+
+  /// Has stages that look for an example give up, for the iterator is being destroyed.
+  void stop() { stopping_ = true; }
+  bool is_stopping() const { return stopping_; }
+
+  void count_skipped(const std::string& error, bool skips_file);
+  /// Sets the counts in the statistics.
+  struct Skipped {
+    std::int64_t records = 0;
+    std::int64_t files = 0;
+    std::string last;
+  };
+  Skipped skipped() const;
+
+ private:
+  std::atomic<bool> stopping_ = false;
+  mutable std::mutex mutex_;  // guards skipped_
+  Skipped skipped_;
+  std::unique_ptr<WorkerPool> pool_;
+};
+
+/// A stage of a pipeline that is being walked. Its examples are counted from the beginning of an epoch.
+/// Threads: one at a time. An exception that leaves next() ends the walk: nothing is called any more but the
+/// destructor.
+class Cursor {
+ public:
+  virtual ~Cursor() = default;
+  /// Stands before the first example of the epoch.
+  virtual void begin(std::int64_t epoch) = 0;
+  /// False at the end, and on every later call.
+  virtual bool next(PipelineItem& item) = 0;
+  /// Leaves out so many; tells how many there were.
+  virtual std::int64_t skip(std::int64_t count);
+  /// Where it stands behind what next() gave last.
+  virtual void save(StateWriter& state) const = 0;
+  /// Stands where a cursor stood that has saved the state. Throws: DataError for a state that none has saved.
+  virtual void restore(std::int64_t epoch, StateReader& state) = 0;
+  /// Makes an item again from its recipe. Where the cursor stands afterwards is undefined.
+  virtual PipelineItem remake(std::int64_t epoch, RecipeReader& recipe) = 0;
+};
+using CursorPtr = std::unique_ptr<Cursor>;
+
+/// Which examples are made, and what of them is kept, is decided by what stands behind.
+struct CursorNeeds {
+  ErrorPolicy policy = ErrorPolicy::fail;  // of the nearest on_error behind
+  bool recipes = false;                    // whether a stage behind holds examples
+};
+
+/// The stages of a pipeline up to `node`. The node and the context must live longer.
+CursorPtr make_cursor(const PipelineNode& node, PipelineContext& context, CursorNeeds needs = {});
+
+/// The examples that a map makes of those that come to it: nothing where it has thrown a DataError and the policy
+/// leaves that out.
+std::optional<Example> map_example(const MapNode& map, Example example, std::int64_t epoch, std::int64_t index,
+                                   ErrorPolicy policy, PipelineContext& context);
+
+// The stages. Those with `before` own the stage before them.
+CursorPtr make_indexed_cursor(const PipelineNode& node, PipelineContext& context, CursorNeeds needs);
+CursorPtr make_stream_cursor(const StreamSource& source, PipelineContext& context, CursorNeeds needs);
+CursorPtr make_map_cursor(const MapNode& map, CursorPtr before, PipelineContext& context, CursorNeeds needs);
+CursorPtr make_filter_cursor(const FilterNode& filter, CursorPtr before, PipelineContext& context);
+CursorPtr make_slice_cursor(const SliceNode& slice, CursorPtr before);
+CursorPtr make_repeat_cursor(const RepeatNode& repeat, CursorPtr before, PipelineContext& context, CursorNeeds needs);
+CursorPtr make_shuffle_cursor(const ShuffleOptions& options, CursorPtr before, CursorNeeds needs);
+CursorPtr make_batch_cursor(const BatchOptions& options, CursorPtr before, CursorNeeds needs);
+CursorPtr make_bucket_cursor(const BatchOptions& options, CursorPtr before, CursorNeeds needs);
+CursorPtr make_prefetch_cursor(const PrefetchOptions& options, CursorPtr before, PipelineContext& context);
+
+}  // namespace sectionflow

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "runtime/executor.h"
+
+namespace sectionflow {
+
+/// Looks at what a step has written, if it computes: its floating point outputs and the variables that it has changed.
+/// On a device with queues waits for the step and copies them to the host. Throws: ArgumentError (SF-E605) for the
+/// first element that `context.checks` refuses, naming operation, section, tensor and element, with what the operation
+/// was given as a fact.
+void check_step_values(const Executable& program, StepIndex index, ExecutionContext& context);
+
+}  // namespace sectionflow

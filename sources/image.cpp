@@ -1,0 +1,45 @@
+#include "sources/image.h"
+
+#include "base/error.h"
+#include "sources/codecs.h"
+
+namespace sectionflow {
+
+HostTensor picture_of(std::int64_t width, std::int64_t height, std::int64_t source_width, std::int64_t source_height,
+                      const ImageOptions& options, const std::string& where) {
+  // Sides are of 31 bits at most, so that their product fits.
+  if (width <= 0 || height <= 0 || source_width > options.max_pixels / source_height) {
+    throw DataError(error_text_of(where, "a picture of ", source_width, " x ", source_height, " pixels; at most ",
+                                  options.max_pixels, " are decoded", hint("raise max_pixels if the file is right")),
+                    ErrorCode::damaged_image);
+  }
+  return HostTensor(Dtype::u8, {height, width, options.channels});
+}
+
+HostTensor decode_image(std::string_view file, ImageOptions options, const std::string& where) {
+  SF_CHECK(options.channels == 1 || options.channels == 3, ArgumentError, where, "channels is ", options.channels,
+           "; wanted 1 or 3");
+  SF_CHECK(options.min_side >= 0 && options.max_pixels > 0, ArgumentError, where, "min_side is ", options.min_side,
+           " and max_pixels ", options.max_pixels, "; wanted 0 and 1 at least");
+  if (is_jpeg(file)) return decode_jpeg(file, options, where);
+  if (is_png(file)) return decode_png(file, options, where);
+  throw DataError(error_text_of(where, "its ", file.size(), " bytes begin neither as a JPEG nor as a PNG file",
+                                hint("convert it to one of these")),
+                  ErrorCode::damaged_image);
+}
+
+HostTensor decode_image(const HostTensor& file, ImageOptions options) {
+  SF_CHECK(file.shape().rank() == 1, ShapeError, "decode_image: got ", file.type().text(),
+           "; wanted a file's bytes, u8 [n]");
+  const auto bytes = file.values<std::uint8_t>();
+  return decode_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options);
+}
+
+bool is_jpeg(std::string_view file) {
+  return file.starts_with("\xff\xd8\xff");
+}
+bool is_png(std::string_view file) {
+  return file.starts_with("\x89PNG\r\n\x1a\n");
+}
+
+}  // namespace sectionflow

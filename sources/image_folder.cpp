@@ -1,0 +1,137 @@
+#include "sources/image_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/whole_file.h"
+
+namespace sectionflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxListBytes = 1_GiB;
+
+class ImageFiles final : public IndexedSource {
+ public:
+  ImageFiles(fs::path folder, std::vector<std::string> files, std::vector<std::int32_t> labels,
+             ImageFolderOptions options)
+      : folder_(std::move(folder)), files_(std::move(files)), labels_(std::move(labels)), options_(options) {}
+
+  std::string name() const override { return text_of("images in '", folder_.string(), "'"); }
+  std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }
+  Example at(std::int64_t index) const override {
+    SF_CHECK(index >= 0 && index < size(), ArgumentError, name(), ": example ", index, " of ", size(),
+             " was asked for");
+    const fs::path path = folder_ / files_[static_cast<std::size_t>(index)];
+    const std::string bytes = read_whole_file(path, options_.max_file_bytes, "image file");
+    Example example;
+    example.emplace("image", options_.decode
+                                 ? decode_image(bytes, options_.image, "image file '" + path.string() + "': ")
+                                 : as_tensor(bytes));
+    example.emplace("label", HostTensor::scalar<std::int32_t>(labels_[static_cast<std::size_t>(index)]));
+    return example;
+  }
+
+ private:
+  static HostTensor as_tensor(const std::string& bytes) {
+    HostTensor tensor(Dtype::u8, {static_cast<std::int64_t>(bytes.size())});
+    if (!bytes.empty()) std::memcpy(tensor.bytes(), bytes.data(), bytes.size());
+    return tensor;
+  }
+
+  fs::path folder_;
+  std::vector<std::string> files_;
+  std::vector<std::int32_t> labels_;
+  ImageFolderOptions options_;
+};
+
+bool is_image_name(const fs::path& path) {
+  std::string ending = path.extension().string();
+  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+/// The names in a folder of what `is_wanted`, in order.
+template <class Wanted>
+std::vector<std::string> names_in(const fs::path& folder, const Wanted& is_wanted) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (auto entry = fs::directory_iterator(folder, failed); !failed && entry != fs::directory_iterator();
+       entry.increment(failed)) {
+    if (is_wanted(*entry)) names.push_back(entry->path().filename().string());
+  }
+  SF_CHECK(!failed, DataError, "image_folder: '", folder.string(), "' cannot be read (", failed.message(), ")",
+           hint("is the path right, and may this process read it?"));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The label at the end of a line, and the path before it.
+std::pair<std::string, std::int32_t> file_and_label(std::string_view line, const std::string& where) {
+  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  while (!line.empty() && is_space(line.back())) line.remove_suffix(1);
+  std::size_t begin = line.size();
+  while (begin > 0 && !is_space(line[begin - 1])) --begin;
+  std::int32_t label = -1;
+  const auto [end, failed] = std::from_chars(line.data() + begin, line.data() + line.size(), label);
+  const bool is_label = failed == std::errc() && end == line.data() + line.size() && label >= 0;
+  while (begin > 0 && is_space(line[begin - 1])) --begin;
+  SF_CHECK(is_label && begin > 0, DataError, where, "wanted a file, white space, and a label of 0 or more");
+  const fs::path file(std::string(line.substr(0, begin)));
+  const bool leaves = std::any_of(file.begin(), file.end(), [](const fs::path& part) { return part == ".."; });
+  SF_CHECK(!file.is_absolute() && !leaves, DataError, where, "the file's path is absolute or has '..' in it",
+           hint("name files below the folder that the list is read for"));
+  return {file.string(), label};
+}
+
+}  // namespace
+
+ImageFolder image_folder(const fs::path& folder, ImageFolderOptions options) {
+  check_path(folder, "image_folder");
+  ImageFolder found;
+  std::error_code ignored;
+  found.classes = names_in(folder, [&](const fs::directory_entry& entry) { return entry.is_directory(ignored); });
+  SF_CHECK(!found.classes.empty(), DataError, "image_folder: '", folder.string(),
+           "' has no folders; wanted one for each class", hint("image_list reads a list of files and labels"));
+  std::vector<std::int32_t> labels;
+  for (std::size_t label = 0; label < found.classes.size(); ++label) {
+    const auto names = names_in(folder / found.classes[label], [&](const fs::directory_entry& entry) {
+      return is_image_name(entry.path()) && entry.is_regular_file(ignored);
+    });
+    for (const std::string& name : names) {
+      found.files.push_back((fs::path(found.classes[label]) / name).string());
+      labels.push_back(static_cast<std::int32_t>(label));
+    }
+  }
+  SF_CHECK(!labels.empty(), DataError, "image_folder: the ", found.classes.size(), " folders in '", folder.string(),
+           "' have no files .jpg, .jpeg or .png");
+  found.source = std::make_shared<ImageFiles>(folder, found.files, std::move(labels), options);
+  return found;
+}
+
+ImageFolder image_list(const fs::path& list, const fs::path& folder, ImageFolderOptions options) {
+  const std::string text = read_whole_file(list, kMaxListBytes, "image_list");
+  check_path(folder, "image_list");
+  ImageFolder found;
+  std::vector<std::int32_t> labels;
+  std::string_view left = text;
+  for (std::int64_t line = 1; !left.empty(); ++line) {
+    const std::size_t end = std::min(left.find('\n'), left.size());
+    const std::string_view content = left.substr(0, end);
+    left.remove_prefix(std::min(end + 1, left.size()));
+    if (content.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    auto [file, label] = file_and_label(content, text_of("image_list: '", list.string(), "': line ", line, ": "));
+    found.files.push_back(std::move(file));
+    labels.push_back(label);
+  }
+  SF_CHECK(!labels.empty(), DataError, "image_list: '", list.string(), "' names no file");
+  found.source = std::make_shared<ImageFiles>(folder, found.files, std::move(labels), options);
+  return found;
+}
+
+}  // namespace sectionflow

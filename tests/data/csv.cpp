@@ -1,0 +1,150 @@
+#include "data/csv.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/support/contains.h"
+#include "tests/support/damaged_bytes.h"
+#include "tests/support/temporary_folder.h"
+
+namespace sectionflow {
+namespace {
+
+using testing_support::contains;
+
+const std::vector<CsvTensor>& flower_tensors() {
+  static const std::vector<CsvTensor> tensors = {
+      {.name = "features", .columns = {"width", "height"}},
+      {.name = "label", .columns = {"species"}, .dtype = Dtype::i32, .words = {"setosa", "a, \"b\""}}};
+  return tensors;
+}
+constexpr const char* kFlowers =
+    "\xEF\xBB\xBFheight,species,width\r\n"
+    "1.5,setosa, -2e-3 \r\n"
+    "\r\n"
+    "+3,\"a, \"\"b\"\"\",4\n"
+    "5,setosa,6";
+
+TEST(Csv, ColumnsBecomeTensorsByName) {
+  const TemporaryFolder folder;
+  const auto source = csv_source(folder.file("flowers.csv", kFlowers), flower_tensors());
+  for (int reading = 0; reading < 2; ++reading) {
+    const auto stream = source->open();
+    const auto first = stream->next();
+    EXPECT_TRUE(bitwise_equal(first->at("features"), HostTensor::of<float>({2}, {-2e-3F, 1.5F})));
+    EXPECT_TRUE(bitwise_equal(first->at("label"), HostTensor::scalar<std::int32_t>(0)));
+    const auto second = stream->next();
+    EXPECT_TRUE(bitwise_equal(second->at("features"), HostTensor::of<float>({2}, {4, 3})));
+    EXPECT_EQ(second->at("label").item<std::int32_t>(), 1);
+    EXPECT_TRUE(stream->next().has_value());
+    EXPECT_FALSE(stream->next().has_value());
+    EXPECT_FALSE(stream->next().has_value());
+  }
+  const auto stream = source->open();
+  EXPECT_EQ(stream->skip(2), 2);
+  EXPECT_EQ(stream->skip(2), 1);
+}
+
+TEST(Csv, WithoutAFirstLineOfNamesColumnsAreNumbers) {
+  const TemporaryFolder folder;
+  const auto stream = csv_source(folder.file("plain.csv", "1;2;'x\ny;'\n3;4;'x\ny;'"),
+                                 {{.name = "a", .columns = {"1"}, .dtype = Dtype::u8},
+                                  {.name = "b", .columns = {"0"}, .dtype = Dtype::i64},
+                                  {.name = "c", .columns = {"2"}, .dtype = Dtype::f64, .words = {"x\ny;"}}},
+                                 {.separator = ';', .quote = '\'', .has_header = false})
+                          ->open();
+  EXPECT_EQ(stream->next()->at("a").item<std::uint8_t>(), 2);
+  const auto second = stream->next();
+  EXPECT_EQ(second->at("b").item<std::int64_t>(), 3);
+  EXPECT_EQ(second->at("c").item<double>(), 0.0);
+  EXPECT_FALSE(stream->next().has_value());
+}
+
+TEST(Csv, CompressedFilesAreRead) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "flowers.csv.gz";
+  gzFile file = gzopen(path.c_str(), "wb");
+  gzputs(file, kFlowers);
+  gzclose(file);
+  EXPECT_EQ(csv_source(path, flower_tensors())->open()->skip(10), 3);
+  // Damage ends the reading, however often it is asked.
+  const std::string bytes = bytes_of_file(path);
+  const auto cut = folder.file("cut.csv.gz", bytes.substr(0, bytes.size() - 8));
+  const auto stream = csv_source(cut, flower_tensors())->open();
+  int errors = 0, examples = 0;
+  for (int i = 0; i < 100; ++i) {
+    try {
+      examples += stream->next().has_value() ? 1 : 0;
+    } catch (const DataError&) {
+      ++errors;
+    }
+  }
+  EXPECT_EQ(errors, 1);
+  EXPECT_LE(examples, 3);
+}
+
+TEST(Csv, AnErrorNamesItsLineAndTheNextCallGoesOn) {
+  const TemporaryFolder folder;
+  const auto file = folder.file(
+      "bad.csv", "width,height,species\n1,2,setosa\n1,x,setosa\n1,2\n1,2,rosa\n1,2e99,setosa\n3,4,setosa\n5,\"6");
+  const auto stream = csv_source(file, flower_tensors())->open();
+  const std::vector<std::string> wanted = {"",
+                                           "line 3: column 'height' has 'x'; wanted a number of f32",
+                                           "line 4: has 2 fields, the first line 3",
+                                           "line 5: column 'species' has 'rosa'; wanted one of the 2 words of 'label'",
+                                           "line 6: column 'height' has '2e99'",
+                                           "",
+                                           "line 8: the file ends within quotes"};
+  for (const std::string& text : wanted) {
+    if (text.empty()) {
+      EXPECT_TRUE(stream->next().has_value());
+      continue;
+    }
+    const std::string error = error_text<DataError>([&] { stream->next(); });
+    EXPECT_TRUE(contains(error, "bad.csv': " + text)) << error;
+  }
+  EXPECT_FALSE(stream->next().has_value());
+}
+
+TEST(Csv, LinesWithoutEndAreRefused) {
+  const TemporaryFolder folder;
+  const auto file =
+      folder.file("long.csv", "width,height,species\n1,\"" + std::string(5000, 'x') + "\n2,3,setosa\n4,5,setosa\n");
+  const auto stream = csv_source(file, flower_tensors(), {.max_line_bytes = 100})->open();
+  EXPECT_TRUE(contains(error_text<DataError>([&] { stream->next(); }), "line 2: has more than 100 bytes"));
+  EXPECT_EQ(stream->next()->at("features").values<float>()[0], 2.0F);
+}
+
+TEST(Csv, WhatCannotBeIsRefusedAtOnce) {
+  const TemporaryFolder folder;
+  const auto file = folder.file("flowers.csv", kFlowers);
+  EXPECT_TRUE(
+      contains(error_text<DataError>([&] { csv_source(file, {{.name = "x", .columns = {"depth"}}}); }), "'depth'"));
+  EXPECT_THROW(csv_source(folder.path() / "gone", flower_tensors()), DataError);
+  EXPECT_THROW(csv_source(file, {}), ArgumentError);
+  EXPECT_THROW(csv_source(file, {{.name = "x"}}), ArgumentError);
+  EXPECT_THROW(csv_source(file, {flower_tensors()[0], flower_tensors()[0]}), ArgumentError);
+  EXPECT_THROW(csv_source(file, {{.name = "x", .columns = {"width"}, .dtype = Dtype::bf16}}), ArgumentError);
+  EXPECT_THROW(csv_source(file, flower_tensors(), {.separator = '"'}), ArgumentError);
+  EXPECT_THROW(csv_source(folder.file("empty.csv", ""), flower_tensors()), DataError);
+  EXPECT_FALSE(csv_source(folder.file("none.csv", ""), {{.name = "x", .columns = {"0"}}}, {.has_header = false})
+                   ->open()
+                   ->next());
+}
+
+TEST(Csv, DamagedFilesAreReadOrRefused) {
+  const TemporaryFolder folder;
+  testing_support::expect_read_or_refused(kFlowers, [&](const std::string& damaged) {
+    std::filesystem::remove(folder.path() / "damaged.csv");
+    const auto stream = csv_source(folder.file("damaged.csv", damaged), flower_tensors())->open();
+    for (int i = 0; i < 100 && stream->next().has_value(); ++i) continue;
+  });
+}
+
+}  // namespace
+}  // namespace sectionflow

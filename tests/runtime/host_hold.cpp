@@ -1,0 +1,52 @@
+#include "runtime/host_hold.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace sectionflow {
+namespace {
+
+TEST(HostHolds, AreGrantedBesideWhatProgramsHaveTaken) {
+  HostHolds holds(100);
+  EXPECT_EQ(holds.hold(101, {}), nullptr);
+  auto first = holds.hold(60, {});
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(holds.held_bytes(), 60U);
+  EXPECT_EQ(holds.hold(41, {}), nullptr);
+  const auto second = holds.hold(40, {});
+  ASSERT_NE(second, nullptr);
+  first.reset();
+  EXPECT_EQ(holds.held_bytes(), 40U);
+  holds.make_place_for(60);
+  EXPECT_EQ(holds.held_bytes(), 40U) << "there is place for both";
+  EXPECT_EQ(holds.hold(1, {}), nullptr) << "pages of the pool stay where they have been touched";
+}
+
+TEST(HostHolds, AreGivenBackTheOldestFirstWhereAProgramNeedsTheirBytes) {
+  HostHolds holds(100);
+  std::vector<int> given_back;
+  std::shared_ptr<HostHold> first, second, third;
+  first = holds.hold(30, [&] { first.reset(), given_back.push_back(1); });
+  second = holds.hold(30, [&] { second.reset(), given_back.push_back(2); });
+  third = holds.hold(30, [&] { third.reset(), given_back.push_back(3); });
+  holds.make_place_for(40);
+  EXPECT_EQ(given_back, (std::vector<int>{1}));
+  holds.make_place_for(20);
+  EXPECT_EQ(given_back, (std::vector<int>{1})) << "a smaller program changes nothing";
+  holds.make_place_for(71);
+  EXPECT_EQ(given_back, (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(holds.held_bytes(), 0U);
+  EXPECT_NE(holds.hold(29, {}), nullptr);
+}
+
+TEST(HostHolds, WithoutAWayBackStayAndNobodyWaitsForEver) {
+  HostHolds holds(100);
+  const auto hold = holds.hold(50, {});
+  holds.make_place_for(80);
+  EXPECT_EQ(holds.held_bytes(), 50U);
+}
+
+}  // namespace
+}  // namespace sectionflow

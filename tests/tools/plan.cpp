@@ -1,0 +1,140 @@
+// `sectionflow plan` and `compare`, and what is common to all sub-commands.
+
+#include <algorithm>
+
+#include "examples/models/zoo.h"
+#include "graph/graph_file.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/tools/run_tool.h"
+
+namespace sectionflow::tools {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kSmall = " --model mnist_cnn --width 4 --batch 8 --threads 1";
+
+TEST(Commands, EachAnswersHelpAndDoesNothingElse) {
+  EXPECT_THAT(run_tool("--help").text,
+              AllOf(HasSubstr("plan"), HasSubstr("compare"), HasSubstr("train"), HasSubstr("inspect")));
+  for (const std::string command : {"plan", "compare", "train", "inspect", "convert"}) {
+    const Outcome outcome = run_tool(command + " --help");
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr("--json"), HasSubstr("Usage: sectionflow " + command))) << command;
+  }
+}
+
+TEST(Commands, WordsThatAreNoneAreRefusedWithTheNearest) {
+  expect_refused("", HasSubstr("which sub-command? plan, compare"));
+  expect_refused("plam", HasSubstr("'plam' is no sub-command; did you mean 'plan'?"));
+  expect_refused("plan --bacth 3", HasSubstr("'--bacth' is no option; did you mean '--batch'?"));
+  expect_refused("plan --bacth=3", HasSubstr("did you mean '--batch'?"));
+  expect_refused("inspect a b", HasSubstr("'b' is no argument that is wanted"));
+  expect_refused("inspect", HasSubstr("file is required"));
+  expect_refused("plan --batch many", HasSubstr("many"));
+  expect_refused("plan --model mnist_ressnet", HasSubstr("did you mean 'mnist_resnet'?"));
+  expect_refused("compare --model resnet5O", HasSubstr("did you mean 'resnet50'?"));
+  expect_refused("train --model gtp", HasSubstr("did you mean 'gpt'?"));
+  expect_refused("plan --strategy sectoins:4", HasSubstr("did you mean 'sections:4'?"));
+  expect_refused("plan --device tpu", HasSubstr("'tpu' is no device"));
+  expect_refused("plan --device-memory 45", HasSubstr("45"));
+  expect_refused("plan --json /nonexistent/file", HasSubstr("SF-E400"));
+  expect_refused("plan --dot /nonexistent/file", HasSubstr("DataError: --dot"));
+  expect_refused("plan --batch 0", HasSubstr("--batch 0; wanted >= 1"));
+}
+
+TEST(Plan, TellsMemoryOfEachSectionAndTheSmallestBudget) {
+  const auto json = json_of_tool("plan --strategy sections:2" + kSmall);
+  EXPECT_EQ(json.at("model"), "mnist_cnn");
+  EXPECT_TRUE(json.at("fits").get<bool>());
+  EXPECT_FALSE(json.contains("misfit"));
+  const std::size_t peak = json.at("plan").at("planned_peak_bytes");
+  EXPECT_EQ(json.at("smallest_budget_bytes").get<std::size_t>(), peak) << "nothing adapts to budgets here";
+  EXPECT_GT(json.at("plan").at("recomputed_operations").get<int>(), 0);
+  std::size_t largest = 0;
+  for (const auto& section : json.at("sections")) {
+    EXPECT_LE(section.at("held_bytes").get<std::size_t>(), peak);
+    largest = std::max(largest, section.at("peak_bytes").get<std::size_t>());
+  }
+  EXPECT_GE(json.at("sections").size(), 2U);
+  EXPECT_GT(largest, 0U);
+  EXPECT_LE(largest, peak);
+}
+
+TEST(Plan, TheSmallestBudgetFitsAndAByteLessDoesNot) {
+  for (const std::string strategy : {"whole", "sections:2", "swap", "sections+swap:2"}) {
+    const std::string plan = "plan --strategy " + strategy + kSmall;
+    const auto json = json_of_tool(plan);
+    if (!json.at("smallest_budget_is_exact").get<bool>()) continue;
+    const std::size_t smallest = json.at("smallest_budget_bytes");
+    EXPECT_TRUE(json_of_tool(plan + " --device-memory " + std::to_string(smallest) + "B").at("fits").get<bool>())
+        << strategy;
+    const auto misfit = json_of_tool(plan + " --device-memory " + std::to_string(smallest - 1) + "B", 1);
+    EXPECT_FALSE(misfit.at("fits").get<bool>()) << strategy;
+    EXPECT_THAT(misfit.at("misfit").get<std::string>(), HasSubstr("BudgetError")) << strategy;
+  }
+}
+
+TEST(Plan, WhatDoesNotFitIsToldInWordsAndByTheExitStatus) {
+  const Outcome outcome = run_tool("plan --device-memory 4KiB" + kSmall);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("does not fit"), HasSubstr("smallest budget of device memory")));
+  EXPECT_EQ(run_tool("plan --device-memory 100%" + kSmall).status, 0);
+  EXPECT_EQ(run_tool("plan --device-memory 20%" + kSmall).status, 1);
+}
+
+TEST(Plan, LargeBatchesTouchNoData) {
+  const auto json = json_of_tool("plan --model resnet18 --batch 1000000 --threads 1 --device-memory 1GiB", 1);
+  EXPECT_GT(json.at("plan").at("planned_peak_bytes").get<double>(), 1e12);
+}
+
+TEST(Plan, PicturesAreFiles) {
+  const TemporaryFolder folder;
+  const std::string at = folder.path().string();
+  const Outcome outcome =
+      run_tool("plan --strategy sections:2 --dot " + at + "/a.dot --trace " + at + "/a.json --memory-snapshot " + at +
+               "/a.pickle --json " + at + "/plan.json" + kSmall);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("fits this machine"));
+  EXPECT_THAT(bytes_of_file(folder.path() / "a.dot"), HasSubstr("digraph"));
+  EXPECT_FALSE(nlohmann::json::parse(bytes_of_file(folder.path() / "a.json")).empty());
+  EXPECT_FALSE(bytes_of_file(folder.path() / "a.pickle").empty());
+  EXPECT_TRUE(nlohmann::json::parse(bytes_of_file(folder.path() / "plan.json")).at("fits").get<bool>());
+}
+
+TEST(Plan, AGraphOfAFileIsPlannedAsTheModelThatItIsOf) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "graph.json").string();
+  {
+    Graph graph;
+    GraphSectionManager manager(graph);
+    zoo_model("mnist_cnn", {.cut = {2}, .optimizer = Adam{.learning_rate = 1e-4F}, .width = 4}).build(graph, manager);
+    save_graph(graph, file);
+  }
+  for (const auto& [of_graph, of_model] : {std::pair("sections:file", "sections:2"), std::pair("whole", "whole")}) {
+    const auto graph = json_of_tool("plan --graph " + file + " --batch 8 --threads 1 --strategy " + of_graph);
+    const auto model = json_of_tool(std::string("plan --strategy ") + of_model + kSmall);
+    EXPECT_EQ(graph.at("plan").at("planned_peak_bytes"), model.at("plan").at("planned_peak_bytes")) << of_graph;
+  }
+  expect_refused("plan --graph " + file + " --strategy sections:4", HasSubstr("a graph is cut as its file says"));
+  expect_refused("plan --graph " + file + " --shape imges=1x2", HasSubstr("did you mean 'images'?"));
+  expect_refused("plan --graph " + file + " --shape images", HasSubstr("wanted NAME=SIZExSIZEx"));
+  expect_refused("plan --graph " + file + " --shape images=4x", HasSubstr("wanted NAME=SIZExSIZEx"));
+  expect_refused("plan --graph " + file + " --fetch nosuch", HasSubstr("nosuch"));
+  expect_refused("plan --graph " + file + "x", HasSubstr("DataError"));
+  expect_refused("plan --fetch loss" + kSmall, HasSubstr("is for graphs of files"));
+}
+
+TEST(Compare, TellsWhetherTheBitsAreTheSame) {
+  const auto json = json_of_tool("compare --steps 2 --strategies whole,sections:2" + kSmall);
+  EXPECT_EQ(json.at("strategies").size(), 2U);
+  for (const auto& strategy : json.at("strategies")) EXPECT_TRUE(strategy.at("identical").get<bool>());
+  const Outcome outcome = run_tool("compare --steps 2 --strategies sections:2" + kSmall);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("sections:2"), Not(HasSubstr("Error"))));
+}
+
+}  // namespace
+}  // namespace sectionflow::tools

@@ -1,0 +1,163 @@
+// Positions of trainings: when they are told, what they have of a step, and how long they may be.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+#include <stdexcept>
+
+#include "tests/support/contains.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/small_training.h"
+
+namespace sectionflow {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing_support::difference_of;
+using testing_support::Hooks;
+using testing_support::small_batch;
+using testing_support::small_session;
+using testing_support::SmallModel;
+using testing_support::variables_of;
+
+/// Counts how often its position is told, and makes it as long as it is to be.
+struct CountingBatches final : BatchSource {
+  FunctionBatches batches{small_batch};
+  std::shared_ptr<int> told = std::make_shared<int>(0);
+  std::size_t tail_bytes = 0;
+
+  std::optional<Example> next() override { return batches.next(); }
+  std::string position() const override { return position_later()(); }
+  std::function<std::string()> position_later() const override {
+    return [text = batches.position(), told = told, bytes = tail_bytes] {
+      ++*told;
+      return text + std::string(bytes, '.');
+    };
+  }
+  void restore(const std::string& position) override {
+    ASSERT_GE(position.size(), tail_bytes);
+    batches.restore(position.substr(0, position.size() - tail_bytes));
+  }
+};
+
+struct PositionedTraining {
+  PositionedTraining() : model(false), session(model.graph, small_session()), trainer(model.trainer(session)) {
+    session.initialize();
+  }
+  PositionedTraining(const PositionedTraining&) = delete;
+  PositionedTraining& operator=(const PositionedTraining&) = delete;
+
+  SmallModel model;
+  Session session;
+  Trainer trainer;
+  LearningRate rate{model.rate, constant_rate(0.01)};
+  CountingBatches source{};
+  FunctionBatches validation{small_batch};
+};
+
+TEST(TrainingPositions, AreToldOnlyWhereSomebodyWantsThem) {
+  PositionedTraining training;
+  training.trainer.fit(training.source, {.steps = 8, .callbacks = {&training.rate}});
+  EXPECT_EQ(*training.source.told, 1) << "at the end of the fit";
+  EXPECT_EQ(training.trainer.position(), training.trainer.position());
+  EXPECT_EQ(*training.source.told, 1);
+  Hooks hooks;
+  hooks.step = [](const TrainerState& state) { EXPECT_EQ(state.position(), state.position()); };
+  training.trainer.fit(training.source, {.steps = 2, .callbacks = {&training.rate, &hooks}});
+  EXPECT_LE(*training.source.told, 5);
+}
+
+TEST(TrainingPositions, OfADataSetToldLaterAreThoseOfThatMoment) {
+  std::vector<std::function<std::string()>> later;
+  std::vector<std::string> at_once;
+  {
+    DatasetBatches source(Dataset::generate("numbers",
+                                            [](std::int64_t index) -> std::optional<Example> {
+                                              if (index >= 50) return std::nullopt;
+                                              Example example;
+                                              example.emplace("x", HostTensor::of<float>({1}, {float(index)}));
+                                              return example;
+                                            })
+                              .shuffle({.seed = 1, .buffer_bytes = 300})
+                              .batch({.size = 4})
+                              .prefetch());
+    for (int call = 0; call < 20; ++call) {
+      later.push_back(source.position_later());
+      at_once.push_back(source.position());
+      source.next();
+    }
+  }
+  for (std::size_t i = 0; i < later.size(); ++i) EXPECT_EQ(later[i](), at_once[i]) << i;
+}
+
+TEST(TrainingPositions, BetweenAStepAndItsEvaluationGoOnWithTheEvaluation) {
+  std::string position;
+  std::map<std::string, HostTensor> variables;
+  Logs whole;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "variables").string();
+  for (const bool is_resumed : {false, true}) {
+    PositionedTraining training;
+    Hooks hooks;
+    if (is_resumed) {
+      load_variables(training.session, path);
+      training.trainer.restore(position);
+    } else {
+      hooks.step = [&](const TrainerState& state) {
+        if (state.step != 3) return;
+        position = state.position();
+        save_variables(state.session, path);
+      };
+    }
+    PlateauLearningRate plateau(training.model.rate, {.rate = 0.01, .factor = 0.5, .patience = 0, .min_delta = 100});
+    const History history = training.trainer.fit(training.source, {.max_steps = 12,
+                                                                   .validation = &training.validation,
+                                                                   .validate_every = 0,
+                                                                   .validate_every_steps = 3,
+                                                                   .callbacks = {&plateau, &hooks}});
+    ASSERT_EQ(history.epochs.size(), 4U);
+    ASSERT_TRUE(history.epochs[0].logs.contains("val_loss"));
+    if (!is_resumed) {
+      whole = history.epochs[0].logs;
+      variables = variables_of(training.session);
+    } else {
+      EXPECT_EQ(history.epochs[0].logs.at("val_loss"), whole.at("val_loss"));
+      EXPECT_EQ(difference_of(variables, variables_of(training.session)), "");
+    }
+  }
+}
+
+TEST(TrainingPositions, LongOnesAreReadAndTooLongOnesAreNotGiven) {
+  PositionedTraining training, other;
+  training.source.tail_bytes = std::size_t{20} << 20;
+  training.trainer.fit(training.source, {.steps = 1, .callbacks = {&training.rate}});
+  const std::string position = training.trainer.position();
+  EXPECT_GT(position.size(), std::size_t{16} << 20);
+  other.trainer.restore(position);
+  EXPECT_EQ(other.trainer.step(), 1);
+  training.source.tail_bytes = 80'000'000;
+  training.trainer.fit(training.source, {.steps = 1, .callbacks = {&training.rate}});
+  EXPECT_THAT(whole_error_text<ArgumentError>([&] { (void)training.trainer.position(); }),
+              AllOf(HasSubstr("SF-E609"), HasSubstr("buffer_bytes")));
+}
+
+TEST(TrainingPositions, TheLargestLimitsAreLimits) {
+  PositionedTraining training;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  Hooks hooks;
+  hooks.step = [&](const TrainerState& state) {
+    EXPECT_EQ(state.last_step, kMost);
+    EXPECT_EQ(state.last_epoch, kMost);
+    if (state.step_in_epoch == 2) state.stop("enough");
+  };
+  const FitOptions most = {
+      .epochs = kMost, .steps = kMost, .max_epochs = kMost, .max_steps = kMost, .callbacks = {&training.rate, &hooks}};
+  EXPECT_EQ(training.trainer.fit(training.source, most).steps, 2);
+  EXPECT_EQ(training.trainer.fit(training.source, most).reason, StopReason::callback);
+}
+
+}  // namespace
+}  // namespace sectionflow

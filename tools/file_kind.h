@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace sectionflow {
+
+/// What `sectionflow inspect` can show.
+enum class FileKind {
+  checkpoint,         ///< a folder with a manifest
+  checkpoint_folder,  ///< a folder of such folders
+  safetensors,
+  graph,
+  profile,
+  events,
+  tfrecord,
+  npy,
+  idx,
+};
+
+/// "safetensors", "checkpoint", ...
+std::string kind_name(FileKind kind);
+std::vector<std::string> kind_names();
+/// Throws: ArgumentError with the nearest name for one that is none.
+FileKind kind_named(const std::string& name);
+
+/// Told by the first bytes of a file, or by what lies in a folder; only where these say nothing by how the name ends,
+/// so that a damaged file is told to be damaged. Reads some kilobytes. Throws: DataError for what cannot be read, and
+/// (SF-E610) for another kind, with what is known of it.
+FileKind kind_of(const std::filesystem::path& path);
+
+}  // namespace sectionflow

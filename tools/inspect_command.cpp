@@ -1,0 +1,106 @@
+#include <iostream>
+#include <memory>
+
+#include "base/error.h"
+#include "bench/program.h"
+#include "graph/graph_file.h"
+#include "graph/op_def.h"
+#include "tools/command.h"
+#include "tools/inspection.h"
+#include "train/summary.h"
+
+namespace sectionflow {
+namespace {
+
+struct InspectArguments {
+  std::string file, kind, json;
+};
+
+int run_inspect(const InspectArguments& arguments) {
+  check_json(arguments.json);
+  const FileKind kind = arguments.kind.empty() ? kind_of(arguments.file) : kind_named(arguments.kind);
+  Inspection inspection = inspect(kind, arguments.file);
+  Json json = {{"file", arguments.file}, {"kind", kind_name(kind)}};
+  json.update(inspection.json);
+  if (!is_standard_output(arguments.json)) {
+    const bool is_line = inspection.text.find('\n') + 1 >= inspection.text.size();
+    std::cout << kind_name(kind) << (is_line ? ": " : "\n") << inspection.text << std::flush;
+  }
+  // Names in files need not be UTF-8.
+  write_json(arguments.json, json.dump(2, ' ', false, Json::error_handler_t::replace));
+  return 0;
+}
+
+}  // namespace
+
+std::string counted(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string printable(const std::string& name) {
+  std::string shown = name;
+  for (char& letter : shown) {
+    if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) letter = '?';
+  }
+  return shown;
+}
+
+Inspection inspect_graph(const std::filesystem::path& path) {
+  Graph graph;
+  load_graph(graph, path.string());
+  const GraphSummary made = summary(graph);
+  Inspection inspection{.text = made.text()};
+  Json placeholders = Json::array(), sections = Json::array();
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    Node& node = graph.node(id);
+    if (!node.op().is_placeholder()) continue;
+    inspection.text += "fed: " + printable(node.name()) + " " + node.output().type().text() + "\n";
+    placeholders.push_back({{"name", node.name()}, {"type", node.output().type().text()}});
+  }
+  for (GroupId group = 0; group < graph.num_groups(); ++group) sections.push_back(graph.group_name(group));
+  const std::size_t training = graph.operations(kTrainingOperations).size();
+  inspection.text += counted(static_cast<std::size_t>(graph.num_nodes()), "operation") + ", " +
+                     counted(sections.size(), "section") + ", " + counted(training, "training operation") + "\n";
+  inspection.json = {{"operations", graph.num_nodes()}, {"training_operations", training},
+                     {"parameters", made.parameters},   {"variable_bytes", made.variable_bytes},
+                     {"placeholders", placeholders},    {"sections", sections}};
+  return inspection;
+}
+
+Inspection inspect(FileKind kind, const std::filesystem::path& path) {
+  switch (kind) {
+    case FileKind::checkpoint:
+      return inspect_checkpoint(path);
+    case FileKind::checkpoint_folder:
+      return inspect_checkpoint_folder(path);
+    case FileKind::safetensors:
+      return inspect_safetensors(path);
+    case FileKind::graph:
+      return inspect_graph(path);
+    case FileKind::profile:
+      return inspect_profile(path);
+    case FileKind::events:
+      return inspect_events(path);
+    case FileKind::tfrecord:
+      return inspect_tfrecord(path);
+    case FileKind::npy:
+      return inspect_npy(path);
+    case FileKind::idx:
+      return inspect_idx(path);
+  }
+  throw InternalError("inspect: a kind of file that nobody shows");
+}
+
+void add_inspect_command(CLI::App& program, RunCommand& run) {
+  CLI::App* const app = program.add_subcommand(
+      "inspect", "Tells by its content what kind a file is, checks all of it, and shows what it holds.");
+  const auto arguments = std::make_shared<InspectArguments>();
+  app->add_option("file", arguments->file, "a file, or the folder of a checkpoint or of checkpoints")->required();
+  const std::vector<std::string> kinds = kind_names();
+  app->add_option("--kind", arguments->kind,
+                  "what it is meant to be, where the content is not to decide: " + joined(kinds));
+  add_json_argument(*app, arguments->json);
+  app->callback([arguments, &run] { run = [arguments] { return run_inspect(*arguments); }; });
+}
+
+}  // namespace sectionflow

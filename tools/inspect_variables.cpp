@@ -1,0 +1,145 @@
+// What is saved of a training: tensors, checkpoints, and the speeds of a machine.
+
+#include "base/bytes.h"
+#include "compare/text_table.h"
+#include "data/idx.h"
+#include "data/npy.h"
+#include "data/safetensors.h"
+#include "swap/profile.h"
+#include "tools/inspection.h"
+#include "train/checkpoint_folder.h"
+#include "train/checkpoints.h"
+
+namespace sectionflow {
+namespace {
+
+/// A table of all tensors, and what they take together.
+void add_tensors(const std::vector<NamedTensor>& tensors, Inspection& inspection) {
+  TextTable table({"tensor", "type", "bytes"});
+  Json rows = Json::array();
+  std::size_t bytes = 0;
+  for (const NamedTensor& each : tensors) {
+    table.add_row({printable(each.name), each.tensor.type().text(), bytes_text(each.tensor.num_bytes())});
+    rows.push_back({{"name", each.name},
+                    {"dtype", dtype_name(each.tensor.dtype())},
+                    {"shape", each.tensor.shape().dims()},
+                    {"bytes", each.tensor.num_bytes()}});
+    bytes += each.tensor.num_bytes();
+  }
+  if (!tensors.empty()) inspection.text += table.text();
+  inspection.text += counted(tensors.size(), "tensor") + ", " + bytes_text(bytes) + "\n";
+  inspection.json["tensors"] = rows;
+  inspection.json["tensor_bytes"] = bytes;
+}
+
+std::string metrics_text(const std::map<std::string, double>& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics) {
+    text += (text.empty() ? "" : "  ") + printable(name) + " " + decimal_text(value, 4);
+  }
+  return text;
+}
+
+Inspection single_tensor(const HostTensor& tensor) {
+  Inspection inspection{.text = tensor.type().text() + ", " + bytes_text(tensor.num_bytes()) + "\n"};
+  inspection.json["dtype"] = dtype_name(tensor.dtype());
+  inspection.json["shape"] = tensor.shape().dims();
+  inspection.json["bytes"] = tensor.num_bytes();
+  return inspection;
+}
+
+}  // namespace
+
+Inspection inspect_safetensors(const std::filesystem::path& path) {
+  const SafetensorsFile file = read_safetensors(path);
+  Inspection inspection;
+  add_tensors(file.tensors, inspection);
+  // Profiles and algorithms stand there as JSON of any length.
+  constexpr std::size_t kLongestShown = 60;
+  for (const auto& [key, value] : file.metadata) {
+    const bool is_long = value.size() > kLongestShown;
+    inspection.text += "metadata " + printable(key) + ": " +
+                       (is_long ? bytes_text(value.size()) + " of text" : printable(value)) + "\n";
+  }
+  inspection.json["metadata"] = file.metadata;
+  return inspection;
+}
+
+Inspection inspect_checkpoint(const std::filesystem::path& path) {
+  const CheckpointContent content = read_checkpoint(path);
+  const CheckpointManifest& manifest = content.manifest;
+  Inspection inspection;
+  std::string& text = inspection.text;
+  text += "step " + std::to_string(manifest.step) + ", " + std::to_string(manifest.completed_cycles) +
+          " cycles, seed " + std::to_string(manifest.seed) + "\n";
+  if (!manifest.metrics.empty()) text += "metrics: " + metrics_text(manifest.metrics) + "\n";
+  if (!manifest.strategy.empty()) text += "trained by " + printable(manifest.strategy) + "\n";
+  if (!manifest.device.empty()) text += "on " + printable(manifest.device) + "\n";
+  for (const std::string& optimizer : manifest.optimizers) text += "updates: " + printable(optimizer) + "\n";
+  text += "position of the data: " + std::string(manifest.data_position.empty() ? "none" : "known") + "\n";
+  inspection.json = {{"step", manifest.step},
+                     {"completed_cycles", manifest.completed_cycles},
+                     {"seed", manifest.seed},
+                     {"metrics", manifest.metrics},
+                     {"strategy", manifest.strategy},
+                     {"device", manifest.device},
+                     {"optimizers", manifest.optimizers},
+                     {"data_position", manifest.data_position}};
+  add_tensors(content.file.tensors, inspection);
+  text += "every hash is right\n";
+  return inspection;
+}
+
+Inspection inspect_checkpoint_folder(const std::filesystem::path& path) {
+  Inspection inspection;
+  TextTable table({"checkpoint", "bytes", "metrics", "problem"});
+  Json rows = Json::array();
+  const std::vector<CheckpointInfo> checkpoints = Checkpoints(path.string()).list();
+  for (const CheckpointInfo& each : checkpoints) {
+    table.add_row({"step-" + std::to_string(each.step), each.problem.empty() ? bytes_text(each.num_bytes) : "",
+                   metrics_text(each.metrics), each.problem});
+    rows.push_back({{"step", each.step}, {"path", each.path}, {"bytes", each.num_bytes}, {"metrics", each.metrics}});
+    if (!each.problem.empty()) rows.back()["problem"] = each.problem;
+  }
+  if (!checkpoints.empty()) inspection.text += table.text();
+  std::string problem;
+  const std::optional<std::int64_t> latest = CheckpointFolder(path).latest(problem);
+  inspection.text += counted(checkpoints.size(), "checkpoint");
+  if (latest) inspection.text += ", the latest is step-" + std::to_string(*latest);
+  inspection.text += problem.empty() ? "\n" : "\nlatest: " + problem + "\n";
+  inspection.json["checkpoints"] = rows;
+  if (latest) inspection.json["latest"] = *latest;
+  if (!problem.empty()) inspection.json["problem"] = problem;
+  return inspection;
+}
+
+Inspection inspect_profile(const std::filesystem::path& path) {
+  const Profile profile = Profile::load(path.string());
+  Inspection inspection;
+  const std::pair<const char*, double> speeds[] = {{"memory_bandwidth", profile.memory_bandwidth},
+                                                   {"link_out", profile.link_out},
+                                                   {"link_in", profile.link_in},
+                                                   {"disk_out", profile.disk_out},
+                                                   {"disk_in", profile.disk_in}};
+  for (const auto& [name, value] : speeds) {
+    inspection.text += std::string(name) + " " + decimal_text(value / 1e9, 2) + " GB/s\n";
+    inspection.json[name] = value;
+  }
+  inspection.text += "flops " + decimal_text(profile.flops / 1e9, 1) + " GFLOP/s\n" + "launch_seconds " +
+                     decimal_text(profile.launch_seconds * 1e6, 2) + " us\n" +
+                     counted(profile.kernel_seconds.size(), "kernel") + "\n";
+  inspection.json["flops"] = profile.flops;
+  inspection.json["launch_seconds"] = profile.launch_seconds;
+  inspection.json["kernels"] = profile.kernel_seconds.size();
+  return inspection;
+}
+
+Inspection inspect_npy(const std::filesystem::path& path) {
+  return single_tensor(read_npy(path));
+}
+
+Inspection inspect_idx(const std::filesystem::path& path) {
+  return single_tensor(read_idx(path));
+}
+
+}  // namespace sectionflow

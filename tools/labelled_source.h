@@ -1,0 +1,37 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/source.h"
+
+namespace sectionflow {
+
+/// Pictures with classes, by number: {"image": u8 [H,W,C] or a file's bytes u8 [n], "label": i32 []}.
+struct LabelledPart {
+  std::string name{};  ///< "train", "test", or "all" of a data set in one part
+  std::shared_ptr<const IndexedSource> source{};
+};
+
+/// What one asks for by KIND:PATH.
+struct DataArgument {
+  std::string kind{};
+  std::filesystem::path path{};
+};
+
+/// "cifar10:/data/cifar-10-batches-bin". A kind alone has an empty path. Throws: ArgumentError, which `what` begins,
+/// for a kind that is none of `kinds`, with the nearest.
+DataArgument data_argument(const std::string& text, const std::vector<std::string>& kinds, const std::string& what);
+
+/// The kinds that labelled_parts reads: mnist, cifar10, cifar100, images.
+const std::vector<std::string>& labelled_kinds();
+/// The parts of a data set. `channels` of pictures that are decoded; 0: files stay as they are. An empty path of mnist
+/// is where Debian keeps Fashion-MNIST. Throws: DataError naming what is missing or damaged; ArgumentError without a
+/// path.
+std::vector<LabelledPart> labelled_parts(const DataArgument& data, int channels);
+
+}  // namespace sectionflow

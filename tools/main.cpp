@@ -1,0 +1,16 @@
+// What one asks of a model and its files from a shell. docs/command_line.md shows how.
+
+#include "tools/command.h"
+
+int main(int argc, char** argv) {
+  using namespace sectionflow;
+  CLI::App program("Plans, compares and trains models that do not fit the device, and looks into their files.",
+                   "sectionflow");
+  RunCommand run;
+  add_plan_command(program, run);
+  add_compare_command(program, run);
+  add_train_command(program, run);
+  add_inspect_command(program, run);
+  add_convert_command(program, run);
+  return run_commands(program, run, argc, argv);
+}

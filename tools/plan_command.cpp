@@ -1,0 +1,186 @@
+#include <iostream>
+#include <memory>
+
+#include "base/error.h"
+#include "base/whole_file.h"
+#include "compare/contender.h"
+#include "examples/models/command_line.h"
+#include "runtime/memory_snapshot.h"
+#include "sections/section_dot.h"
+#include "swap/planned_trace.h"
+#include "tools/command.h"
+#include "tools/plan_report.h"
+#include "tools/plan_subject.h"
+
+namespace sectionflow {
+namespace {
+
+struct PlanArguments {
+  SubjectArguments subject;
+  std::string strategy = "whole";
+  DeviceArguments device{};
+  std::string device_memory, host_memory, disk, profile;
+  int threads = 0;
+  std::string json, dot, trace, memory_snapshot;
+};
+
+/// A strategy's model and session, planned and never run.
+class PlannedModel {
+ public:
+  PlannedModel(const PlanSubject& subject, const Strategy& strategy, const SessionOptions& options, std::int64_t batch)
+      : contender_(strategy, options, batch), feeds_(subject.feeds(contender_.session().graph(), contender_.model())) {
+    Session& session = contender_.session();
+    std::vector<Value> fetches;
+    if (contender_.model().loss.valid()) fetches.push_back(contender_.model().loss);
+    if (strategy.whole_graph) {
+      report_ = session.plan(fetches, feeds_, {.targets = subject.targets(session.graph(), contender_.manager())});
+    } else {
+      report_ = contender_.manager().plan(session, fetches, feeds_);
+    }
+  }
+
+  const ProgramReport& report() const { return report_; }
+  Session& session() { return contender_.session(); }
+  GraphSectionManager& manager() { return contender_.manager(); }
+  const FeedTypes& feeds() const { return feeds_; }
+
+ private:
+  Contender contender_;
+  FeedTypes feeds_;
+  ProgramReport report_;
+};
+
+std::size_t bytes_or_all(const std::string& text) {
+  return text.empty() ? 0 : parse_bytes(text);
+}
+
+std::optional<Profile> profile_of(const PlanArguments& arguments) {
+  if (arguments.profile.empty()) return std::nullopt;
+  return Profile::load(arguments.profile);
+}
+
+Strategy strategy_of(const PlanArguments& arguments, const PlanSubject& subject, const std::string& name) {
+  // How a model that is trained whole is cut changes nothing but its pictures; a graph has the cut that it has.
+  const bool is_zoo = arguments.subject.graph_file.empty();
+  return strategy_named(
+      name, {.model = subject.model, .cut_of_whole = is_zoo ? "1" : kSectionsOfFile, .profile = profile_of(arguments)});
+}
+
+SessionOptions session_of(const PlanArguments& arguments, const PlanSubject& subject) {
+  SessionOptions options{.device = device_of(arguments.device),
+                         .host_memory = bytes_or_all(arguments.host_memory),
+                         .disk = bytes_or_all(arguments.disk),
+                         .threads = arguments.threads};
+  const std::string& memory = arguments.device_memory;
+  if (is_share(memory)) {
+    const PlannedModel whole(subject, strategy_of(arguments, subject, "whole"), options, arguments.subject.batch);
+    options.device_memory = memory_share(memory, whole.report());
+  } else {
+    options.device_memory = bytes_or_all(memory);
+  }
+  return options;
+}
+
+std::string misfit_text(const ProgramReport& report) {
+  try {
+    throw_budget_error(report);
+  } catch (const BudgetError& error) {
+    return error.what();
+  }
+}
+
+/// What a plan for the least device memory that can be asked for says it would need.
+void find_smallest_budget(const PlanSubject& subject, const Strategy& strategy, SessionOptions options,
+                          PlannedStep& planned) {
+  options.device_memory = 1;
+  try {
+    const PlannedModel least(subject, strategy, options, planned.batch);
+    planned.smallest_budget = least.report().planned_peak_bytes;
+    planned.smallest_is_exact = least.report().minimum_is_exact;
+  } catch (const BudgetError& error) {
+    planned.smallest_budget = error.minimum_bytes;
+  } catch (const Error& error) {
+    // A planner that takes parameters for so little finds none, and says nothing of what it would need.
+    if (!is_misfit(error)) throw;
+  }
+}
+
+void draw(const PlanArguments& arguments, PlannedModel& model) {
+  if (!arguments.dot.empty()) write_sections_dot(arguments.dot, model.manager(), model.feeds());
+  if (arguments.trace.empty() && arguments.memory_snapshot.empty()) return;
+  const Trace trace = planned_trace(model.session(), profile_of(arguments).value_or(Profile::nominal()));
+  if (!arguments.trace.empty()) trace.write(arguments.trace, model.session().graph());
+  if (!arguments.memory_snapshot.empty()) {
+    write_memory_snapshot(arguments.memory_snapshot, model.session(), trace);
+  }
+}
+
+PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject, const SessionOptions& options) {
+  PlannedStep planned{.model = subject.name,
+                      .strategy = arguments.strategy,
+                      .batch = arguments.subject.batch,
+                      .is_limited = options.device_memory.is_limited()};
+  const Strategy strategy = strategy_of(arguments, subject, arguments.strategy);
+  try {
+    PlannedModel model(subject, strategy, options, planned.batch);
+    planned.device = model.session().device_name();
+    planned.report = model.report();
+    planned.fits = model.report().fits;
+    if (!planned.fits) planned.misfit = misfit_text(model.report());
+    planned.sections = section_memory(timeline_of(model.session()));
+    draw(arguments, model);
+  } catch (const Error& error) {
+    if (!is_misfit(error)) throw;
+    planned.misfit = error.what();
+  }
+  find_smallest_budget(subject, strategy, options, planned);
+  return planned;
+}
+
+int run_plan(const PlanArguments& arguments) {
+  check_json(arguments.json);
+  for (const auto& [name, path] : {std::pair("--dot", &arguments.dot), std::pair("--trace", &arguments.trace),
+                                   std::pair("--memory-snapshot", &arguments.memory_snapshot)}) {
+    if (!path->empty()) check_writable(*path, name);
+  }
+  const PlanSubject subject = plan_subject(arguments.subject);
+  const PlannedStep planned = plan_step(arguments, subject, session_of(arguments, subject));
+  if (!is_standard_output(arguments.json)) std::cout << planned.text();
+  write_json(arguments.json, planned.json());
+  return planned.fits ? 0 : 1;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& program, RunCommand& run) {
+  CLI::App* const app = program.add_subcommand(
+      "plan", "Tells what a training step would take of memory and traffic, and whether it fits; nothing is run.");
+  const auto arguments = std::make_shared<PlanArguments>();
+  SubjectArguments& subject = arguments->subject;
+  add_zoo_arguments(*app, subject.zoo);
+  app->add_option("--graph", subject.graph_file, "a graph of a file (save_graph), instead of a model");
+  app->add_option("--shape", subject.shapes, "of a placeholder of the graph: NAME=SIZExSIZEx...");
+  app->add_option("--fetch", subject.fetch, "what the graph is to compute; the loss of its sections if absent");
+  app->add_option("--batch", subject.batch, "examples in a batch")->capture_default_str();
+  app->add_option("--strategy", arguments->strategy,
+                  joined(strategy_forms()) + "; N: 1, 2, 4, ... or blocks, of a graph: file")
+      ->capture_default_str();
+  add_device_arguments(*app, arguments->device);
+  app->add_option("--device-memory", arguments->device_memory,
+                  "budget: a size, as in 512MiB, or a share, as in 50%, of what the whole graph takes beside its "
+                  "variables; all of the device if absent")
+      ->check(size_argument(true));
+  app->add_option("--host-memory", arguments->host_memory, "budget of host memory for what is offloaded")
+      ->check(size_argument());
+  app->add_option("--disk", arguments->disk, "size of the swap file")->check(size_argument());
+  app->add_option("--profile", arguments->profile, "a file with this machine's speeds; a nominal machine's if absent");
+  app->add_option("--threads", arguments->threads, "compute threads; 0: every core")->capture_default_str();
+  add_json_argument(*app, arguments->json);
+  app->add_option("--dot", arguments->dot, "draw the sections for Graphviz into this file");
+  app->add_option("--trace", arguments->trace, "write the planned step for Perfetto into this file");
+  app->add_option("--memory-snapshot", arguments->memory_snapshot,
+                  "write the planned memory for pytorch.org/memory_viz into this file");
+  app->callback([arguments, &run] { run = [arguments] { return run_plan(*arguments); }; });
+}
+
+}  // namespace sectionflow

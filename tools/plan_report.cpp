@@ -1,0 +1,104 @@
+#include "tools/plan_report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/bytes.h"
+#include "compare/text_table.h"
+
+namespace sectionflow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string sections_text(const std::vector<SectionMemory>& sections) {
+  TextTable table({"section", "its own values", "peak while it runs"});
+  for (const SectionMemory& section : sections) {
+    table.add_row(
+        {section.name, bytes_text(section.held_bytes), section.peak_bytes == 0 ? "" : bytes_text(section.peak_bytes)});
+  }
+  return table.text();
+}
+
+Json json_of(const ProgramReport& report) {
+  Json json = {{"budget_bytes", report.budget_bytes},
+               {"planned_peak_bytes", report.planned_peak_bytes},
+               {"persistent_bytes", report.persistent_bytes},
+               {"transient_bytes", report.transient_bytes},
+               {"lower_bound_bytes", report.lower_bound_bytes},
+               {"border_bytes", report.border_bytes},
+               {"section_bytes", report.section_bytes},
+               {"host_peak_bytes", report.host_peak_bytes},
+               {"disk_peak_bytes", report.disk_peak_bytes},
+               {"bytes_out", report.bytes_out},
+               {"bytes_in", report.bytes_in},
+               {"disk_bytes_out", report.disk_bytes_out},
+               {"disk_bytes_in", report.disk_bytes_in},
+               {"operations", report.num_operations},
+               {"recomputed_operations", report.recomputed_operations},
+               {"predicted_seconds", report.predicted_seconds},
+               {"fullest_step", report.fullest_step},
+               {"notes", report.notes}};
+  Json live = Json::array();
+  for (const LiveTensor& tensor : report.largest_live) {
+    live.push_back({{"name", tensor.name}, {"type", tensor.type}, {"bytes", tensor.bytes}});
+  }
+  json["largest_live"] = live;
+  return json;
+}
+
+}  // namespace
+
+std::vector<SectionMemory> section_memory(const MemoryTimeline& timeline) {
+  std::vector<SectionMemory> sections;
+  // The first layer holds the variables, which are there whatever runs.
+  for (std::size_t layer = 1; layer < timeline.layers.size(); ++layer) {
+    SectionMemory section{.name = timeline.layers[layer].name};
+    for (const MemoryTimeline::Sample& sample : timeline.samples) {
+      section.held_bytes = std::max(section.held_bytes, sample.device[layer]);
+    }
+    for (const MemoryTimeline::Bar& bar : timeline.bars) {
+      const bool is_its_run = bar.kind == StepKind::compute && bar.pass.kind != Pass::Kind::whole &&
+                              bar.pass.section == timeline.layers[layer].section;
+      if (!is_its_run) continue;
+      for (const MemoryTimeline::Sample& sample : timeline.samples) {
+        if (bar.start <= sample.at && sample.at < bar.end) {
+          section.peak_bytes = std::max(section.peak_bytes, sample.device_bytes());
+        }
+      }
+    }
+    sections.push_back(section);
+  }
+  return sections;
+}
+
+std::string PlannedStep::text() const {
+  std::string text =
+      model + ", batch " + std::to_string(batch) + ", " + strategy + (device.empty() ? "" : ", " + device) + "\n";
+  if (report) text += report->text();
+  if (!sections.empty()) text += sections_text(sections);
+  if (smallest_budget) {
+    text += "smallest budget of device memory: " + std::string(smallest_is_exact ? "" : "at least ") +
+            bytes_text(*smallest_budget) + " (" + std::to_string(*smallest_budget) + " bytes)\n";
+  }
+  if (fits) return text + (is_limited ? "fits the budget\n" : "fits this machine\n");
+  return text + "does not fit:\n" + misfit + (misfit.ends_with('\n') ? "" : "\n");
+}
+
+std::string PlannedStep::json() const {
+  Json json = {{"model", model}, {"batch", batch}, {"strategy", strategy}, {"device", device}, {"fits", fits}};
+  if (!misfit.empty()) json["misfit"] = misfit;
+  if (smallest_budget) {
+    json["smallest_budget_bytes"] = *smallest_budget;
+    json["smallest_budget_is_exact"] = smallest_is_exact;
+  }
+  if (report) json["plan"] = json_of(*report);
+  Json rows = Json::array();
+  for (const SectionMemory& section : sections) {
+    rows.push_back({{"name", section.name}, {"held_bytes", section.held_bytes}, {"peak_bytes", section.peak_bytes}});
+  }
+  json["sections"] = rows;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,145 @@
+#include "tools/plan_subject.h"
+
+#include <charconv>
+#include <map>
+
+#include "base/error.h"
+#include "compare/contender.h"
+#include "graph/graph_file.h"
+#include "graph/op_def.h"
+#include "sections/section_trainer.h"
+#include "tools/command.h"
+
+namespace sectionflow {
+namespace {
+
+PlanSubject zoo_subject(const SubjectArguments& arguments) {
+  const ZooArguments zoo = arguments.zoo;
+  check_known(zoo.model, zoo_names(), "--model: '" + zoo.model + "' is no model");
+  const ZooModel model = model_of(zoo, {});
+  const auto batch_of = [batch = model.batch](std::int64_t size) { return batch({.batch = size}); };
+  return {.name = zoo.model,
+          .model = [zoo](const std::string& cut) { return model_of(zoo, cut_named(cut)).build; },
+          .feeds = [batch_of, size = arguments.batch](
+                       const Graph&, const TrainableModel& built) { return types_of_size(built, batch_of, size); },
+          .targets = [](const Graph&, const GraphSectionManager& manager) { return manager.training_operations(); }};
+}
+
+std::vector<std::int64_t> dims_named(const std::string& text, const std::string& argument) {
+  std::vector<std::int64_t> dims;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    std::int64_t dim = 0;
+    const auto [stop, error] = std::from_chars(at, end, dim);
+    const bool goes_on = stop < end && *stop == 'x' && stop + 1 < end;
+    SF_CHECK(error == std::errc() && dim >= 0 && (stop == end || goes_on), ArgumentError, "--shape ", argument,
+             "; wanted NAME=SIZExSIZEx..., as in image=32x28x28x1");
+    dims.push_back(dim);
+    at = goes_on ? stop + 1 : stop;
+  }
+  return dims;
+}
+
+std::map<std::string, Shape> shapes_named(const std::vector<std::string>& arguments) {
+  std::map<std::string, Shape> shapes;
+  for (const std::string& argument : arguments) {
+    const std::size_t equals = argument.rfind('=');
+    SF_CHECK(equals != std::string::npos && equals > 0, ArgumentError, "--shape ", argument,
+             "; wanted NAME=SIZExSIZEx..., as in image=32x28x28x1");
+    shapes[argument.substr(0, equals)] = Shape(dims_named(argument.substr(equals + 1), argument));
+  }
+  return shapes;
+}
+
+Shape shape_of_feed(Value placeholder, std::int64_t batch) {
+  std::vector<std::int64_t> dims = placeholder.shape().dims();
+  for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis] != kDynamic) continue;
+    SF_CHECK(axis == 0, ArgumentError, "placeholder '", placeholder.name(), "' ", placeholder.type().text(),
+             ": only its first dimension can be the batch",
+             hint("say how large it is: --shape ", placeholder.name(), "=SIZExSIZEx..."));
+    dims[axis] = batch;
+  }
+  return Shape(dims);
+}
+
+FeedTypes feeds_of_graph(const Graph& graph, const std::map<std::string, Shape>& shapes, std::int64_t batch) {
+  FeedTypes feeds;
+  std::vector<std::string> names;
+  std::size_t num_told = 0;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    Node& node = graph.node(id);
+    if (!node.op().is_placeholder()) continue;
+    const Value placeholder = node.output();
+    names.push_back(node.name());
+    const auto told = shapes.find(node.name());
+    if (told != shapes.end()) {
+      ++num_told;
+      feeds.emplace_back(placeholder, told->second);
+    } else if (placeholder.dtype() == Dtype::boolean && placeholder.shape().rank() == 0) {
+      feeds.emplace_back(placeholder, true);
+    } else {
+      feeds.emplace_back(placeholder, shape_of_feed(placeholder, batch));
+    }
+  }
+  if (num_told < shapes.size()) {
+    for (const auto& [name, shape] : shapes) check_known(name, names, "--shape: '" + name + "' is no placeholder");
+  }
+  return feeds;
+}
+
+/// What a step of the graph gives: what is asked for, or the loss that its sections train.
+Value fetch_of_graph(const Graph& graph, const std::string& asked) {
+  if (asked.empty()) {
+    const std::vector<Value> losses = graph.values(kSectionLoss);
+    return losses.empty() ? Value() : losses.front();
+  }
+  return graph.find(asked).output();
+}
+
+std::vector<Operation> training_of_graph(const Graph& graph) {
+  std::vector<Operation> training = graph.operations(kTrainingOperations);
+  for (const std::string_view collection : {kUpdateOperations, kAccumulationOperations}) {
+    for (Operation operation : graph.operations(collection)) training.push_back(operation);
+  }
+  return training;
+}
+
+PlanSubject graph_subject(const SubjectArguments& arguments) {
+  const auto shapes = shapes_named(arguments.shapes);
+  const auto build = [file = arguments.graph_file, fetch = arguments.fetch](Graph& graph,
+                                                                            GraphSectionManager& manager) {
+    load_graph(graph, file);
+    if (graph.num_groups() > 0 && !graph.operations(kTrainingOperations).empty()) {
+      manager.restore_sections();
+      manager.prepare_training();
+    }
+    const TrainableModel model{.loss = fetch_of_graph(graph, fetch), .feeds = {}};
+    SF_CHECK(model.loss.valid() || !training_of_graph(graph).empty(), ArgumentError, "the graph of '", file,
+             "' trains nothing, and names no loss", hint("say what is to be computed: --fetch NAME"));
+    return model;
+  };
+  return {.name = arguments.graph_file,
+          .model =
+              [build](const std::string& cut) {
+                SF_CHECK(cut == kSectionsOfFile || cut == "1", ArgumentError, "a graph is cut as its file says; got '",
+                         cut, "'", hint("wanted sections:", kSectionsOfFile, " or sections+swap:", kSectionsOfFile));
+                return ModelBuilder(build);
+              },
+          .feeds = [shapes, batch = arguments.batch](
+                       const Graph& graph, const TrainableModel&) { return feeds_of_graph(graph, shapes, batch); },
+          .targets = [](const Graph& graph, const GraphSectionManager&) { return training_of_graph(graph); }};
+}
+
+}  // namespace
+
+PlanSubject plan_subject(const SubjectArguments& arguments) {
+  SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
+  if (!arguments.graph_file.empty()) return graph_subject(arguments);
+  SF_CHECK(arguments.shapes.empty() && arguments.fetch.empty(), ArgumentError,
+           arguments.fetch.empty() ? "--shape" : "--fetch", " is for graphs of files", hint("add --graph FILE"));
+  return zoo_subject(arguments);
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,179 @@
+#include "tools/training_data.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "data/dataset.h"
+#include "data/maps.h"
+#include "data/tfrecord_source.h"
+#include "sources/image.h"
+#include "tools/command.h"
+#include "tools/labelled_source.h"
+
+namespace sectionflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The features of files that `sectionflow convert` and TensorFlow's users write. Sizes are there of pictures that are
+/// no files of their own.
+FeatureSchema picture_schema() {
+  FeatureSchema schema = {
+      {.name = "image/encoded", .dtype = Dtype::u8, .shape = {kDynamic}, .kind = FeatureKind::bytes},
+      {.name = "image/class/label", .dtype = Dtype::i64, .shape = {}, .kind = FeatureKind::values}};
+  for (const char* size : {"image/height", "image/width", "image/channels"}) {
+    schema.push_back({.name = size, .dtype = Dtype::i64, .shape = {kDynamic}, .kind = FeatureKind::values});
+  }
+  return schema;
+}
+
+std::int64_t size_feature(const Example& record, const char* name) {
+  const HostTensor& tensor = record.at(name);
+  SF_CHECK(tensor.num_elements() == 1, DataError, "tfrecord: 'image/encoded' is neither a JPEG nor a PNG file, and '",
+           name, "' does not tell its size");
+  return tensor.item<std::int64_t>();
+}
+
+/// The picture of a record, u8 [H,W,C].
+HostTensor picture_of(const Example& record, int channels) {
+  const HostTensor& encoded = record.at("image/encoded");
+  const std::string_view bytes(reinterpret_cast<const char*>(encoded.bytes()), encoded.num_bytes());
+  if (is_jpeg(bytes) || is_png(bytes)) return decode_image(bytes, {.channels = channels});
+  const std::int64_t height = size_feature(record, "image/height"), width = size_feature(record, "image/width"),
+                     depth = size_feature(record, "image/channels");
+  constexpr std::int64_t kLongest = 1 << 20;
+  SF_CHECK(height >= 1 && width >= 1 && depth >= 1 && height <= kLongest && width <= kLongest && depth <= 4 &&
+               static_cast<std::size_t>(height * width * depth) == bytes.size(),
+           DataError, "tfrecord: a picture [", height, ",", width, ",", depth, "] of ", bytes.size(), " bytes");
+  HostTensor picture(Dtype::u8, {height, width, depth});
+  std::memcpy(picture.bytes(), bytes.data(), bytes.size());
+  return picture;
+}
+
+/// A picture with so many channels: a grey one has all of them alike.
+HostTensor with_channels(HostTensor picture, std::int64_t channels) {
+  const Shape& shape = picture.shape();
+  if (shape[2] == channels) return picture;
+  SF_CHECK(shape[2] == 1, DataError, "train: a picture has ", shape[2], " channels, the model takes ", channels,
+           hint("take a model for pictures in colour"));
+  HostTensor result(Dtype::u8, {shape[0], shape[1], channels});
+  const auto from = std::as_const(picture).values<std::uint8_t>();
+  const auto to = result.values<std::uint8_t>();
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = from[i / static_cast<std::size_t>(channels)];
+  return result;
+}
+
+void check_label(std::int64_t label, std::int64_t classes) {
+  SF_CHECK(label >= 0 && label < classes, DataError, "train: an example has the class ", label,
+           ", the model knows 0 to ", classes - 1, hint("add --classes N where the model has a choice"));
+}
+
+/// Examples {"image": u8 [H,W,C], "label": i32 []} as the model takes them.
+Dataset for_model(const Dataset& examples, const ModelInputs& inputs) {
+  const Shape& shape = inputs.image.shape();
+  const std::int64_t channels = shape[3], classes = inputs.classes;
+  const auto check = [channels, classes](Example example) {
+    check_label(example.at("label").item<std::int32_t>(), classes);
+    Example checked;
+    checked.emplace("image", with_channels(std::move(example.at("image")), channels));
+    checked.emplace("label", std::move(example.at("label")));
+    return checked;
+  };
+  return examples.map({check, "check"})
+      .map(maps::resize({.height = shape[1], .width = shape[2]}))
+      .map(maps::normalize());
+}
+
+/// Records as examples {"image", "label"}.
+Dataset pictures_of_records(std::vector<fs::path> files, int channels) {
+  const auto decode = [channels](Example record) {
+    const std::int64_t label = record.at("image/class/label").item<std::int64_t>();
+    check_label(label, std::int64_t{1} << 31);
+    Example example;
+    example.emplace("image", picture_of(record, channels));
+    example.emplace("label", HostTensor::scalar(static_cast<std::int32_t>(label)));
+    return example;
+  };
+  return Dataset::from(tfrecord_source(std::move(files), picture_schema())).map({decode, "decode"});
+}
+
+/// A part of a data set: its files, or its source.
+struct Part {
+  std::string name;
+  Dataset examples;
+};
+
+/// Files of a folder by what stands before '-': train-00000.tfrecord.
+std::vector<Part> parts_of_records(const fs::path& folder, int channels) {
+  std::vector<fs::path> train, test, all = files_in(folder);
+  for (const fs::path& file : all) {
+    const std::string name = file.filename().string();
+    if (name.starts_with("train-")) train.push_back(file);
+    if (name.starts_with("test-") || name.starts_with("validation-")) test.push_back(file);
+  }
+  if (train.empty()) return {{"all", pictures_of_records(std::move(all), channels)}};
+  std::vector<Part> parts = {{"train", pictures_of_records(std::move(train), channels)}};
+  if (!test.empty()) parts.push_back({"test", pictures_of_records(std::move(test), channels)});
+  return parts;
+}
+
+std::vector<Part> parts_of(const DataArgument& data, int channels) {
+  if (data.kind == "tfrecord") {
+    SF_CHECK(!data.path.empty(), ArgumentError, "tfrecord lies in a folder; got none", hint("write tfrecord:FOLDER"));
+    return parts_of_records(data.path, channels);
+  }
+  std::vector<Part> parts;
+  for (const LabelledPart& part : labelled_parts(data, channels)) {
+    parts.push_back({part.name, Dataset::from(part.source)});
+  }
+  return parts;
+}
+
+std::unique_ptr<BatchSource> synthetic_batches(const TrainingDataArguments& arguments, const ZooModel& model,
+                                               std::uint64_t seed, std::int64_t num_batches) {
+  return std::make_unique<FunctionBatches>(
+      [=, make = model.batch](std::int64_t, std::int64_t batch) -> std::optional<Example> {
+        if (batch == num_batches) return std::nullopt;
+        Batch made = make({.batch = arguments.batch, .seed = seed, .step = batch});
+        Example example;
+        example.emplace("image", std::move(made.images));
+        example.emplace("label", std::move(made.labels));
+        return example;
+      });
+}
+
+}  // namespace
+
+std::vector<std::string> training_data_kinds() {
+  std::vector<std::string> kinds = labelled_kinds();
+  kinds.insert(kinds.end(), {"tfrecord", "synthetic"});
+  return kinds;
+}
+
+TrainingData training_data(const TrainingDataArguments& arguments, const ModelInputs& inputs, const ZooModel& model) {
+  SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
+  const DataArgument data = data_argument(arguments.data, training_data_kinds(), "--data");
+  if (data.kind == "synthetic") {
+    SF_CHECK(data.path.empty(), ArgumentError, "--data ", arguments.data, ": synthetic data lie nowhere",
+             hint("write --data synthetic"));
+    return {.train = synthetic_batches(arguments, model, arguments.seed, arguments.synthetic_batches),
+            .validation = synthetic_batches(arguments, model, arguments.seed + 1, 4)};
+  }
+  const Shape& image = inputs.image.shape();
+  SF_CHECK(inputs.image.dtype() == Dtype::f32 && image.rank() == 4 && inputs.label.shape().rank() == 1, ArgumentError,
+           "--data ", data.kind, ": the model takes ", inputs.image.type().text(), " and ", inputs.label.type().text(),
+           ", no pictures with a class each", hint("--data synthetic fits every model"));
+  const int channels = image[3] == 1 ? 1 : 3;
+  TrainingData result;
+  for (const Part& part : parts_of(data, channels)) {
+    const bool trains = part.name != "test";
+    // Pixels that wait are fewer before they become floats.
+    const Dataset ordered = trains ? part.examples.shuffle({.seed = arguments.seed}) : part.examples;
+    (trains ? result.train : result.validation) =
+        std::make_unique<DatasetBatches>(for_model(ordered, inputs).batch({.size = arguments.batch}).prefetch());
+  }
+  return result;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/strategy.h"
+#include "examples/models/zoo.h"
+#include "train/batch_source.h"
+
+namespace sectionflow {
+
+/// Where `sectionflow train` has its batches from.
+struct TrainingDataArguments {
+  std::string data = "synthetic";  ///< KIND:PATH
+  std::int64_t batch = 100;
+  std::uint64_t seed = 0;
+  std::int64_t synthetic_batches = 100;  ///< of synthetic data: in a pass
+};
+
+/// What the model is fed: "image" and "label" of the batches.
+struct ModelInputs {
+  Value image, label;
+  std::int64_t classes = 0;
+};
+
+/// What there is to train on, and, where the data have a part for it, to be judged by.
+struct TrainingData {
+  std::unique_ptr<BatchSource> train, validation;
+};
+
+/// The kinds of data: those of labelled_kinds(), tfrecord and synthetic.
+std::vector<std::string> training_data_kinds();
+
+/// Pictures become what the model takes: its size, by linear interpolation, its channels, and levels from 0 to 1.
+/// Labels are checked against its classes. Throws: ArgumentError for data that are none, and for a model that takes no
+/// pictures with a class each (synthetic data fit any); DataError.
+TrainingData training_data(const TrainingDataArguments& arguments, const ModelInputs& inputs, const ZooModel& model);
+
+}  // namespace sectionflow

@@ -1,0 +1,54 @@
+#include "train/averaged_weights.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/engine.h"
+
+namespace sectionflow {
+namespace {
+
+void exchange(Session& session, const AveragedVariable& pair) {
+  const HostTensor weight = session.read(pair.variable), average = session.read(pair.average);
+  session.write(pair.variable, average);
+  session.write(pair.average, weight);
+}
+
+}  // namespace
+
+AveragedWeights::AveragedWeights(Session& session, std::vector<AveragedVariable> averages, Where where)
+    : session_(session), averages_(std::move(averages)) {
+  call_at(where, [&] {
+    SF_CHECK_CODE(!averages_.empty(), ArgumentError, ErrorCode::averages_in_place,
+                  "AveragedWeights: there are no averages", hint("train with .average = WeightAverageOptions{}"));
+    SF_CHECK_CODE(!engine(session_).is_training_refused(), ArgumentError, ErrorCode::averages_in_place,
+                  "AveragedWeights: averages stand in the place of this session's weights already",
+                  hint("end the other AveragedWeights first"));
+    for (const AveragedVariable& pair : averages_) {
+      const HostTensor weight = session_.read(pair.variable), average = session_.read(pair.average);
+      SF_CHECK(weight.type() == average.type(), ShapeError, "AveragedWeights: variable '", pair.variable.name(),
+               "' is ", weight.type().text(), ", its average '", pair.average.name(), "' ", average.type().text());
+    }
+    std::size_t done = 0;
+    try {
+      for (; done < averages_.size(); ++done) exchange(session_, averages_[done]);
+    } catch (...) {
+      while (done-- > 0) exchange(session_, averages_[done]);
+      throw;
+    }
+  });
+  engine(session_).set_training_refused("averages stand in the place of the weights: AveragedWeights still lives");
+}
+
+AveragedWeights::~AveragedWeights() {
+  try {
+    for (std::size_t i = averages_.size(); i-- > 0;) exchange(session_, averages_[i]);
+    engine(session_).set_training_refused(nullptr);
+  } catch (const std::exception& error) {
+    LOG(ERROR) << "AveragedWeights: the weights have not come back: " << error.what();
+  }
+}
+
+}  // namespace sectionflow

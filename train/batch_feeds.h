@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/source.h"
+#include "graph/graph.h"
+#include "runtime/feeds.h"
+#include "train/trainer.h"
+
+namespace sectionflow {
+
+/// The placeholders that a run of these fetches and targets reads, as far as the graph tells.
+std::set<NodeId> placeholders_read_by(const Graph& graph, const std::vector<Value>& fetches,
+                                      const std::vector<Operation>& targets);
+
+/// Which tensor of a batch feeds which placeholder.
+class BatchFeeds {
+ public:
+  /// Throws: ArgumentError for inputs that are no placeholders of the graph, and for a tensor or a placeholder that is
+  /// named twice.
+  BatchFeeds(const Graph& graph, std::vector<BatchInput> inputs, std::vector<std::string> ignored);
+
+  struct Bound {
+    Feeds feeds;
+    std::int64_t num_examples = 1;  ///< 1 where no tensor has a first axis
+  };
+  /// The feeds of those placeholders among `read`. Throws: ArgumentError (SF-E600) for a tensor that is missing or that
+  /// no placeholder takes, with the nearest name; SF-E601 for another dtype or shape; SF-E602 where tensors count
+  /// other numbers of examples, or none.
+  Bound bind(const Example& batch, const std::set<NodeId>& read);
+
+ private:
+  const BatchInput* find(const std::string& tensor) const;
+  void meet_graph();
+
+  const Graph& graph_;
+  std::vector<BatchInput> inputs_;  // as the user gave them
+  std::vector<std::string> ignored_;
+  std::set<NodeId> listed_;                    // placeholders that inputs_ name
+  std::map<std::string, Value> placeholders_;  // of the graph, by name
+  int num_nodes_ = 0;                          // of the graph when it was last looked at
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,185 @@
+#include "train/batch_source.h"
+
+#include <charconv>
+#include <utility>
+
+namespace sectionflow {
+namespace {
+
+struct PassAndBatch {
+  std::int64_t pass = 0, batch = 0;
+};
+
+std::string text_of_position(std::int64_t pass, std::int64_t batch) {
+  return std::to_string(pass) + " " + std::to_string(batch);
+}
+
+PassAndBatch read_position(const std::string& text, const char* source) {
+  PassAndBatch read;
+  if (text.empty()) return read;
+  const char* end = text.data() + text.size();
+  const auto pass = std::from_chars(text.data(), end, read.pass);
+  const bool has_pass = pass.ec == std::errc() && pass.ptr != end && *pass.ptr == ' ';
+  const auto batch = has_pass ? std::from_chars(pass.ptr + 1, end, read.batch) : pass;
+  SF_CHECK_CODE(has_pass && batch.ec == std::errc() && batch.ptr == end && read.pass >= 0 && read.batch >= 0, DataError,
+                ErrorCode::training_position, source, ": '", text.substr(0, 60),
+                "' is no position; wanted the numbers of a pass and of a batch, as in '3 120'",
+                hint("restore a source with a position of a source of the same kind"));
+  return read;
+}
+
+}  // namespace
+
+std::function<std::string()> BatchSource::position_later() const {
+  return [text = position()] { return text; };
+}
+
+FunctionBatches::FunctionBatches(Function function, Where where) : function_(std::move(function)) {
+  call_at(where, [&] {
+    SF_CHECK(function_ != nullptr, ArgumentError,
+             "FunctionBatches: the function is empty; wanted one that gives the "
+             "batch of a pass");
+  });
+}
+
+std::optional<Example> FunctionBatches::next() {
+  auto batch = function_(pass_, batch_);
+  if (batch) {
+    ++batch_;
+  } else {
+    ++pass_;
+    batch_ = 0;
+  }
+  return batch;
+}
+
+std::string FunctionBatches::position() const {
+  return text_of_position(pass_, batch_);
+}
+
+void FunctionBatches::restore(const std::string& position) {
+  const PassAndBatch read = read_position(position, "FunctionBatches");
+  pass_ = read.pass;
+  batch_ = read.batch;
+}
+
+ImageBatches::ImageBatches(const LabeledImages& images, BatchLoaderOptions options)
+    : images_(images), options_(std::move(options)) {
+  options_.epochs = kEndless;
+  load_from(options_.first_epoch, options_.first_batch);
+}
+
+void ImageBatches::load_from(std::int64_t pass, std::int64_t batch) {
+  BatchLoaderOptions options = options_;
+  options.first_epoch = pass;
+  options.first_batch = batch;
+  loader_ = std::make_unique<BatchLoader>(images_, std::move(options));
+  pass_ = pass;
+  batch_ = batch;
+}
+
+std::optional<Example> ImageBatches::next() {
+  if (batch_ == loader_->batches_per_epoch()) {
+    ++pass_;
+    batch_ = 0;
+    return std::nullopt;
+  }
+  auto batch = loader_->next();
+  ++batch_;
+  Example example;
+  example.emplace("image", std::move(batch->images));
+  example.emplace("label", std::move(batch->labels));
+  return example;
+}
+
+std::string ImageBatches::position() const {
+  return text_of_position(pass_, batch_);
+}
+
+void ImageBatches::restore(const std::string& position) {
+  const PassAndBatch read = read_position(position, "ImageBatches");
+  SF_CHECK_CODE(read.batch <= loader_->batches_per_epoch(), DataError, ErrorCode::training_position,
+                "ImageBatches: position '", position, "' is behind the last batch; a pass of '", images_.name, "' has ",
+                loader_->batches_per_epoch(), " batches",
+                hint("go on with the data and the size of batches that the position is of"));
+  if (read.pass != pass_ || read.batch != batch_) load_from(read.pass, read.batch);
+}
+
+DatasetBatches::DatasetBatches(Dataset batches) : batches_(std::move(batches)) {}
+
+DatasetIterator& DatasetBatches::iterator() const {
+  if (!iterator_) iterator_.emplace(begin_.empty() ? batches_.iterate_epoch(pass_) : batches_.iterate(begin_));
+  return *iterator_;
+}
+
+void DatasetBatches::drop_iterator() noexcept {
+  before_ = statistics();
+  iterator_.reset();
+}
+
+std::optional<Example> DatasetBatches::next() {
+  try {
+    auto batch = iterator().next();
+    if (!batch) {
+      drop_iterator();
+      begin_.clear();
+      ++pass_;
+    }
+    return batch;
+  } catch (...) {
+    // An iterator gives its error again and again: what a disk has refused once may be there the next time.
+    if (iterator_) {
+      begin_ = iterator_->position();
+      drop_iterator();
+    }
+    throw;
+  }
+}
+
+std::string DatasetBatches::position() const {
+  return text_of(pass_, " ", iterator().position());
+}
+
+std::function<std::string()> DatasetBatches::position_later() const {
+  return [pass = pass_, tell = iterator().position_later()] { return text_of(pass, " ", tell()); };
+}
+
+void DatasetBatches::restore(const std::string& position) {
+  if (position.empty()) {
+    drop_iterator();
+    begin_.clear();
+    pass_ = 0;
+    return;
+  }
+  const char* end = position.data() + position.size();
+  std::int64_t pass = 0;
+  const auto read = std::from_chars(position.data(), end, pass);
+  const bool is_position =
+      read.ec == std::errc() && pass >= 0 && pass >> 62 == 0 && end - read.ptr >= 2 && *read.ptr == ' ';
+  SF_CHECK_CODE(is_position, DataError, ErrorCode::training_position, "DatasetBatches: '", position.substr(0, 60),
+                "' is no position; wanted the number of a pass, and a position of the data set behind a space",
+                hint("restore a source with a position of a source of the same kind"));
+  if (iterator_ && position == this->position()) return;
+  std::string begin(read.ptr + 1, end);
+  DatasetIterator there = batches_.iterate(begin);
+  drop_iterator();
+  iterator_.emplace(std::move(there));
+  begin_ = std::move(begin);
+  pass_ = pass;
+}
+
+DatasetStatistics DatasetBatches::statistics() const {
+  DatasetStatistics all = before_;
+  if (!iterator_) return all;
+  DatasetStatistics now = iterator_->statistics();
+  all.examples += now.examples;
+  all.batches += now.batches;
+  all.bytes += now.bytes;
+  all.seconds_waited += now.seconds_waited;
+  all.skipped_records += now.skipped_records;
+  all.skipped_files += now.skipped_files;
+  if (!now.last_skipped.empty()) all.last_skipped = std::move(now.last_skipped);
+  return all;
+}
+
+}  // namespace sectionflow

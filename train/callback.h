@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/export.h"
+#include "runtime/session.h"
+
+namespace SF_API sectionflow {
+
+/// Numbers by name: "loss", the metrics, and what callbacks add; after an evaluation the same with "val_" before them.
+using Logs = std::map<std::string, double>;
+
+/// Why a training ended.
+enum class StopReason {
+  none,       ///< it has not
+  completed,  ///< all epochs or steps that were asked for
+  callback,   ///< a callback asked for it
+  signal,     ///< SIGINT or SIGTERM
+  error       ///< an error is on its way to who called
+};
+
+class GraphSectionManager;
+class TrainingRun;
+
+/// Where a training stands, for callbacks. Valid during the call that it is given to.
+struct TrainerState {
+  Session& session;
+  const Logs&
+      logs;  ///< of the step that is done; in on_epoch and on_end: means over the epoch, and "val_..." of its end
+  std::int64_t epoch = 1;            ///< from 1, over all fits of the trainer
+  std::int64_t last_epoch = 0;       ///< with which this fit ends; 0: not known
+  std::int64_t step = 0;             ///< completed steps over all fits of the trainer
+  std::int64_t last_step = 0;        ///< with which this fit ends; 0: not known
+  std::int64_t step_in_epoch = 0;    ///< completed ones; in an evaluation: its own
+  std::int64_t steps_per_epoch = 0;  ///< 0: not known yet; in an evaluation: its own
+  std::int64_t batch_size = 0;       ///< examples of the batch; before the first one 0
+  std::int64_t num_examples = 0;     ///< trained by this fit
+  double step_seconds = 0;           ///< of the step alone
+  double data_seconds = 0;           ///< waited for its batch
+  bool in_sections = false;          ///< whether cycles over sections are run
+  bool validates = false;            ///< whether this fit evaluates now and then
+  StopReason reason = StopReason::none;
+  TrainingRun* run = nullptr;                    ///< of the trainer; nullptr in an evaluation outside of fit
+  const GraphSectionManager* manager = nullptr;  ///< whose cycles are run; nullptr: the whole graph is
+
+  /// The training ends before its next step; on_epoch is not called for an epoch that is not over.
+  void stop(const std::string& why) const;
+  /// Adds a number to `logs` from now on; of an epoch its last.
+  void log(const std::string& name, double value) const;
+  /// What Trainer::restore goes on from: counts, data, sums of the epoch, the evaluation of the last step or that it is
+  /// still to come, and what callbacks keep. Throws: ArgumentError in an evaluation outside of fit, and (SF-E609) for
+  /// one that is longer than a checkpoint can keep.
+  std::string position() const;
+};
+
+/// What is done around the steps of a training. Callbacks are called in the order in which they were given. A call that
+/// throws ends the training: the steps that were completed stay, the batch that was not trained comes again, and on_end
+/// is called of every callback whose on_begin has returned.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  virtual void on_begin(const TrainerState& /*state*/) {}
+  /// Before a step, of which `state.batch_size` is known: may feed placeholders, such as a learning rate.
+  virtual void on_step_begin(const TrainerState& /*state*/, Feeds& /*feeds*/) {}
+  virtual void on_step(const TrainerState& /*state*/) {}
+  /// After each batch of an evaluation; `state.logs` are those of the batch.
+  virtual void on_evaluation_step(const TrainerState& /*state*/) {}
+  /// After an evaluation within a training, with its results ("val_loss", ...).
+  virtual void on_evaluation(const TrainerState& /*state*/, const Logs& /*results*/) {}
+  virtual void on_epoch(const TrainerState& /*state*/) {}
+  /// Whatever ended the training: `state.reason` says what. After an error what this throws is logged, and the error
+  /// goes on its way.
+  virtual void on_end(const TrainerState& /*state*/) {}
+
+  /// Under which what it keeps is found again; empty: it keeps nothing.
+  virtual std::string name() const { return {}; }
+  /// What it must know to go on as if nothing had happened, as text; positions, and so checkpoints, keep it by name().
+  virtual std::string save() const { return {}; }
+  /// Takes what save() of a callback like this one has given. Throws: DataError (SF-E609) for another text.
+  virtual void restore(const std::string& /*saved*/) {}
+};
+
+/// The number of that name. Throws: ArgumentError (SF-E608) that `who` begins, with the nearest name that there is.
+double monitored(const Logs& logs, const std::string& name, const std::string& who);
+/// The same; nothing for a "val_..." that this fit may give later, since it does not evaluate after every epoch.
+bool is_evaluated_later(const TrainerState& state, const std::string& name);
+
+}  // namespace sectionflow

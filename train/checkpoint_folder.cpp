@@ -1,0 +1,347 @@
+#include "train/checkpoint_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "base/atomic_file.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/whole_file.h"
+
+namespace sectionflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLatest = "latest";
+constexpr const char* kStep = "step-";
+constexpr const char* kUnfinished = ".tmp";
+constexpr const char* kRemoved = ".old";
+constexpr const char* kReplaced = ".replaced";
+constexpr std::size_t kMostLatestBytes = 64;
+
+std::string step_name(std::int64_t step) {
+  return kStep + std::to_string(step);
+}
+
+/// The N of a name "step-N", written as step_name does.
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(kStep)) return std::nullopt;
+  const std::string_view digits = name.substr(std::strlen(kStep));
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  const bool is_step = error == std::errc() && end == digits.data() + digits.size() && step_name(step) == name;
+  return is_step && step >= 0 ? std::optional(step) : std::nullopt;
+}
+
+[[noreturn]] void fail_to_read(const fs::path& path, const std::string& what, int error_number) {
+  throw DataError(error_text_of("the checkpoint '", path.string(), "' ", what, " (", std::strerror(error_number), ")",
+                                hint("is the path right, and may this process read it?")));
+}
+
+/// Opens a file or folder of a folder, and follows no link.
+Descriptor open_in(int folder, const std::string& name, int flags, const fs::path& shown) {
+  Descriptor opened(uninterrupted(
+      [&] { return openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | flags); }));
+  if (!opened.is_open()) {
+    const int error_number = errno;
+    fail_to_read(shown, error_number == ELOOP ? "is a symbolic link, which is not followed" : "cannot be opened",
+                 error_number);
+  }
+  return opened;
+}
+
+/// The names in a folder. Opening it may be interrupted, as any other call.
+std::vector<std::string> names_in(const fs::path& folder, std::error_code& failed) {
+  std::vector<std::string> names;
+  do {
+    failed.clear();
+    names.clear();
+    for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
+      names.push_back(entry->path().filename().string());
+  } while (failed == std::errc::interrupted);
+  return names;
+}
+
+Descriptor open_checkpoint(const fs::path& checkpoint) {
+  check_path(checkpoint, "a checkpoint");
+  return open_in(AT_FDCWD, checkpoint.string(), O_DIRECTORY, checkpoint);
+}
+
+std::string read_file_in(int folder, const std::string& name, std::size_t most_bytes, const fs::path& shown) {
+  const Descriptor file = open_in(folder, name, 0, shown);
+  struct stat status {};
+  if (fstat(file.number(), &status) != 0) fail_to_read(shown, "cannot be examined", errno);
+  SF_CHECK(S_ISREG(status.st_mode), DataError, "'", shown.string(), "' is no file, but a folder, device or pipe");
+  SF_CHECK(static_cast<std::uint64_t>(status.st_size) <= most_bytes, DataError, "'", shown.string(), "' has ",
+           status.st_size, " bytes; wanted at most ", most_bytes);
+  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count =
+        uninterrupted([&] { return ::read(file.number(), bytes.data() + done, bytes.size() - done); });
+    if (count < 0) fail_to_read(shown, "cannot be read", errno);
+    SF_CHECK(count > 0, DataError, "'", shown.string(), "' became shorter while it was read");
+    done += static_cast<std::size_t>(count);
+  }
+  return bytes;
+}
+
+CheckpointManifest read_manifest(const Descriptor& folder, const fs::path& checkpoint) {
+  const fs::path path = checkpoint / kManifestName;
+  const std::string text = read_file_in(folder.number(), kManifestName, kMostManifestBytes, path);
+  CheckpointManifest manifest = parse_manifest(text, "'" + path.string() + "': ");
+  // A folder may have any name; one that is named after a step must be of that step.
+  const auto step = step_of(checkpoint.filename().string());
+  SF_CHECK_CODE(!step || *step == manifest.step, DataError, ErrorCode::checkpoint_damaged, "'", path.string(),
+                "': is of step ", manifest.step, ", not of that of its folder",
+                hint("take another checkpoint of the folder"));
+  return manifest;
+}
+
+void check_tensors(const CheckpointContent& content, const fs::path& checkpoint) {
+  const auto refuse = [&](const auto&... why) {
+    throw DataError(error_text_of("the checkpoint '", checkpoint.string(), "': ", why...,
+                                  hint("take another checkpoint of the folder")),
+                    ErrorCode::checkpoint_damaged);
+  };
+  const TensorHashes& hashes = content.manifest.hashes;
+  for (const auto& [name, tensor] : content.file.tensors) {
+    const auto wanted = hashes.find(name);
+    if (wanted == hashes.end()) refuse("its manifest does not know the tensor '", name, "'");
+    if (wanted->second != tensor_hash(tensor.view())) refuse("tensor '", name, "' is not the one of its manifest");
+  }
+  if (hashes.size() != content.file.tensors.size())
+    refuse("has ", content.file.tensors.size(), " tensors; its manifest tells of ", hashes.size());
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) close(number_);
+}
+
+CheckpointManifest read_checkpoint_manifest(const fs::path& checkpoint) {
+  return read_manifest(open_checkpoint(checkpoint), checkpoint);
+}
+
+CheckpointContent read_checkpoint(const fs::path& checkpoint) {
+  const Descriptor folder = open_checkpoint(checkpoint);
+  CheckpointContent content{.manifest = read_manifest(folder, checkpoint), .file = {}};
+  const fs::path path = checkpoint / content.manifest.file;
+  struct stat status {};
+  if (fstatat(folder.number(), content.manifest.file.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+    fail_to_read(path, "cannot be examined", errno);
+  const bool is_size =
+      !S_ISREG(status.st_mode) || content.manifest.file_bytes == static_cast<std::uint64_t>(status.st_size);
+  SF_CHECK_CODE(is_size, DataError, ErrorCode::checkpoint_damaged, "'", path.string(), "': has ", status.st_size,
+                " bytes; its manifest tells of ", content.manifest.file_bytes,
+                hint("take another checkpoint of the folder"));
+  content.file = read_safetensors_in(folder.number(), content.manifest.file, path.string());
+  check_tensors(content, checkpoint);
+  return content;
+}
+
+fs::path CheckpointFolder::path_of(std::int64_t step) const {
+  return path_ / step_name(step);
+}
+
+void CheckpointFolder::fail(const std::string& name, const std::string& what, int error_number) const {
+  throw DataError(error_text_of("Checkpoints: '", (path_ / name).string(), "': ", what, " (",
+                                std::strerror(error_number), ")", hint(advice_for(error_number))));
+}
+
+std::vector<std::int64_t> CheckpointFolder::steps() const {
+  std::vector<std::int64_t> steps;
+  std::error_code failed;
+  if (!fs::exists(path_, failed) && !failed) return steps;
+  for (const std::string& name : names_in(path_, failed)) {
+    if (const auto step = step_of(name)) steps.push_back(*step);
+  }
+  SF_CHECK(!failed, DataError, "Checkpoints: the folder '", path_.string(), "' cannot be listed (", failed.message(),
+           ")", hint("is it a folder, and may this process read it?"));
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::optional<std::int64_t> CheckpointFolder::latest(std::string& problem) const {
+  const fs::path path = path_ / kLatest;
+  std::error_code failed;
+  const auto status = fs::symlink_status(path, failed);
+  if (status.type() == fs::file_type::not_found) return std::nullopt;
+  try {
+    const std::string text = read_file_in(AT_FDCWD, path.string(), kMostLatestBytes, path);
+    if (text.ends_with('\n')) {
+      if (const auto step = step_of(std::string_view(text).substr(0, text.size() - 1))) return step;
+    }
+    problem = "'" + path.string() + "' does not name a checkpoint";
+  } catch (const DataError& error) {
+    problem = error.message();
+  }
+  return std::nullopt;
+}
+
+void CheckpointFolder::open_for_writing() {
+  if (folder_.is_open()) return;
+  std::error_code failed;
+  fs::create_directories(path_, failed);
+  SF_CHECK(!failed, DataError, "Checkpoints: the folder '", path_.string(), "' cannot be made (", failed.message(), ")",
+           hint("choose another folder, in which this process may write"));
+  Descriptor folder(uninterrupted([&] { return open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (!folder.is_open()) fail("", "the folder cannot be opened", errno);
+  // The lock goes with the process, however that ends. File systems without locks do without.
+  const int locked = uninterrupted([&] { return flock(folder.number(), LOCK_EX | LOCK_NB); });
+  SF_CHECK_CODE(locked == 0 || errno != EWOULDBLOCK, DataError, ErrorCode::checkpoint_in_use, "Checkpoints: '",
+                path_.string(), "' is the folder of another training, which writes to it now",
+                hint("give each training a folder of its own, or wait for the other to end"));
+  for (const std::string& each : names_in(path_, failed)) {
+    const fs::path name = each, stem = name.stem(), ending = name.extension();
+    if (stem != kLatest && !step_of(stem.string())) continue;
+    // Between the two renames of put_in_place there is no other checkpoint of that step.
+    if (ending == kReplaced &&
+        renameat2(folder.number(), name.c_str(), folder.number(), stem.c_str(), RENAME_NOREPLACE) == 0)
+      continue;
+    if (ending == kUnfinished || ending == kRemoved || ending == kReplaced) remove_leftover(each);
+  }
+  folder_ = std::move(folder);
+}
+
+std::uint64_t CheckpointFolder::free_bytes() const {
+  struct statvfs status {};
+  if (statvfs(path_.c_str(), &status) != 0) return std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t bytes = 0;
+  const bool is_more = __builtin_mul_overflow(static_cast<std::uint64_t>(status.f_bavail),
+                                              static_cast<std::uint64_t>(status.f_frsize), &bytes);
+  return is_more ? std::numeric_limits<std::uint64_t>::max() : bytes;
+}
+
+/// What could not be removed is tried again when the folder is opened for writing the next time.
+void CheckpointFolder::remove_leftover(const std::string& name) const {
+  std::error_code ignored;
+  fs::remove_all(path_ / name, ignored);
+}
+
+void CheckpointFolder::flush() const {
+  // EINVAL: a file system whose folders need no flush.
+  if (uninterrupted([&] { return fsync(folder_.number()); }) != 0 && errno != EINVAL)
+    fail("", "the folder cannot be flushed to the disk", errno);
+}
+
+void CheckpointFolder::write_file(int folder, const std::string& name, const std::string& shown,
+                                  const std::function<void(const FileSink&)>& write) const {
+  Descriptor file(uninterrupted(
+      [&] { return openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666); }));
+  if (!file.is_open()) fail(shown, "it cannot be created", errno);
+  const auto put = [&](const void* bytes, std::size_t num_bytes, const auto& call) {
+    std::size_t done = 0;
+    while (done < num_bytes) {
+      // Linux writes at most 2 GiB at once; smaller calls also end sooner when the disk is full.
+      const std::size_t wanted = std::min<std::size_t>(num_bytes - done, 64_MiB);
+      const ssize_t count = uninterrupted([&] { return call(static_cast<const char*>(bytes) + done, wanted, done); });
+      if (count <= 0) fail(shown, "its bytes cannot be written", count < 0 ? errno : EIO);
+      done += static_cast<std::size_t>(count);
+    }
+  };
+  write({.append =
+             [&](const void* bytes, std::size_t num_bytes) {
+               put(bytes, num_bytes, [&](const char* from, std::size_t count, std::size_t) {
+                 return ::write(file.number(), from, count);
+               });
+             },
+         .overwrite_beginning =
+             [&](const void* bytes, std::size_t num_bytes) {
+               put(bytes, num_bytes, [&](const char* from, std::size_t count, std::size_t at) {
+                 return pwrite(file.number(), from, count, static_cast<off_t>(at));
+               });
+             }});
+  if (uninterrupted([&] { return fsync(file.number()); }) != 0)
+    fail(shown, "its bytes cannot be flushed to the disk", errno);
+  // After close() the descriptor is gone even where close() reports an error.
+  if (close(file.release()) != 0 && errno != EINTR) fail(shown, "it cannot be closed", errno);
+}
+
+void CheckpointFolder::write(CheckpointManifest manifest,
+                             const std::function<TensorHashes(const FileSink& sink)>& write_tensors) {
+  const std::string name = step_name(manifest.step), temporary = name + kUnfinished;
+  remove_leftover(temporary);
+  if (mkdir((path_ / temporary).c_str(), 0777) != 0) fail(temporary, "the folder cannot be made", errno);
+  try {
+    const Descriptor folder(uninterrupted(
+        [&] { return openat(folder_.number(), temporary.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW); }));
+    if (!folder.is_open()) fail(temporary, "the folder cannot be opened", errno);
+    write_file(folder.number(), manifest.file, temporary + "/" + manifest.file,
+               [&](const FileSink& sink) { manifest.hashes = write_tensors(sink); });
+    struct stat status {};
+    if (fstatat(folder.number(), manifest.file.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+      fail(temporary, "its file cannot be examined", errno);
+    manifest.file_bytes = static_cast<std::uint64_t>(status.st_size);
+    const std::string text = manifest_text(manifest);
+    write_file(folder.number(), kManifestName, temporary + "/" + kManifestName,
+               [&](const FileSink& sink) { sink.append(text.data(), text.size()); });
+    if (uninterrupted([&] { return fsync(folder.number()); }) != 0 && errno != EINVAL)
+      fail(temporary, "the folder cannot be flushed to the disk", errno);
+    put_in_place(temporary, name);
+  } catch (...) {
+    remove_leftover(temporary);
+    throw;
+  }
+  flush();
+  // A checkpoint of that step that was there before.
+  remove_leftover(temporary);
+}
+
+void CheckpointFolder::put_in_place(const std::string& temporary, const std::string& name) {
+  const int folder = folder_.number();
+  if (renameat(folder, temporary.c_str(), folder, name.c_str()) == 0) return;
+  if (errno != EEXIST && errno != ENOTEMPTY) fail(temporary, "it cannot be renamed to " + name, errno);
+  // There is one of that step: they change places at once, where the file system can do that.
+  if (renameat2(folder, temporary.c_str(), folder, name.c_str(), RENAME_EXCHANGE) == 0) return;
+  if (errno != EINVAL && errno != ENOSYS) fail(temporary, "it cannot change places with " + name, errno);
+  const std::string before = name + kReplaced;
+  remove_leftover(before);
+  if (renameat(folder, name.c_str(), folder, before.c_str()) != 0) fail(name, "it cannot be renamed", errno);
+  if (renameat(folder, temporary.c_str(), folder, name.c_str()) != 0) {
+    const int error_number = errno;
+    (void)renameat(folder, before.c_str(), folder, name.c_str());
+    fail(temporary, "it cannot be renamed to " + name, error_number);
+  }
+  remove_leftover(before);
+}
+
+void CheckpointFolder::set_latest(std::int64_t step) {
+  const std::string temporary = std::string(kLatest) + kUnfinished, text = step_name(step) + "\n";
+  remove_leftover(temporary);
+  try {
+    write_file(folder_.number(), temporary, temporary,
+               [&](const FileSink& sink) { sink.append(text.data(), text.size()); });
+    if (renameat(folder_.number(), temporary.c_str(), folder_.number(), kLatest) != 0)
+      fail(temporary, "it cannot be renamed to latest", errno);
+  } catch (...) {
+    remove_leftover(temporary);
+    throw;
+  }
+  flush();
+}
+
+void CheckpointFolder::remove(std::int64_t step) {
+  const std::string name = step_name(step), removed = name + kRemoved;
+  remove_leftover(removed);
+  // A folder is not removed at once: half of one must not look like a checkpoint.
+  if (renameat(folder_.number(), name.c_str(), folder_.number(), removed.c_str()) != 0)
+    fail(name, "it cannot be removed", errno);
+  remove_leftover(removed);
+}
+
+}  // namespace sectionflow

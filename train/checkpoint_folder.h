@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/safetensors.h"
+#include "train/checkpoint_manifest.h"
+
+namespace sectionflow {
+
+/// A descriptor of the operating system. Owns: it.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor();
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  /// Gives the number away.
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+/// What a checkpoint holds.
+struct CheckpointContent {
+  CheckpointManifest manifest;
+  SafetensorsFile file;
+};
+
+/// Reads a checkpoint's manifest, or all of it, in its folder: no link is followed, and every byte is checked.
+/// Throws: DataError naming the file, and the tensor where one is at fault.
+CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& checkpoint);
+CheckpointContent read_checkpoint(const std::filesystem::path& checkpoint);
+
+/// A folder of checkpoints, `step-N` each, and the file `latest` that names one of them. Every change of it leaves each
+/// checkpoint as it was, or whole and new, or gone, wherever it is cut off. Threads: one at a time.
+class CheckpointFolder {
+ public:
+  explicit CheckpointFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path path_of(std::int64_t step) const;
+
+  /// The steps that have a folder, in their order; none where there is no folder.
+  std::vector<std::int64_t> steps() const;
+  /// What `latest` names. Nothing where there is none; `problem` then tells what is wrong with one that is there.
+  std::optional<std::int64_t> latest(std::string& problem) const;
+
+  /// Makes the folder where it is not there, and keeps other processes from writing to it as long as this lives. What
+  /// others have left unfinished is removed. Throws: DataError, with SF-E423 while another writes to it.
+  void open_for_writing();
+  /// Bytes that the file system has for this process; the most there can be where it does not tell.
+  std::uint64_t free_bytes() const;
+  /// Writes `step-N`: `write_tensors` writes the tensors and fills in what the manifest tells of them. Whatever fails,
+  /// a checkpoint of that step that was there is as it was. Throws: DataError, and what `write_tensors` throws.
+  void write(CheckpointManifest manifest, const std::function<TensorHashes(const FileSink& sink)>& write_tensors);
+  /// Has `latest` name a checkpoint. Throws: DataError.
+  void set_latest(std::int64_t step);
+  /// Removes a checkpoint: first, and at once, from the names of checkpoints. Throws: DataError.
+  void remove(std::int64_t step);
+
+ private:
+  [[noreturn]] void fail(const std::string& name, const std::string& what, int error_number) const;
+  void remove_leftover(const std::string& name) const;
+  void put_in_place(const std::string& temporary, const std::string& name);
+  void flush() const;
+  void write_file(int folder, const std::string& name, const std::string& shown,
+                  const std::function<void(const FileSink&)>& write) const;
+
+  std::filesystem::path path_;
+  Descriptor folder_;  // open, and locked, for writing
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,355 @@
+#include "train/checkpoints.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/bytes.h"
+#include "runtime/engine.h"
+#include "train/checkpoint_writer.h"
+#include "train/variable_file.h"
+#include "train/variable_snapshot.h"
+
+namespace sectionflow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Checkpoints that an error text tells of.
+constexpr std::size_t kMostProblems = 5;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// What applies gradients reads a variable, its gradient and a rate at least; other updates count steps.
+std::vector<std::string> optimizers_of(const Graph& graph) {
+  std::set<std::string> names;
+  for (Operation operation : graph.operations(kTrainingOperations)) {
+    const Node& node = operation.node();
+    if (node.inputs().size() > 2) names.insert(node.op().name);
+  }
+  return {names.begin(), names.end()};
+}
+
+CheckpointManifest manifest_of(const Session& session, const SaveOptions& options) {
+  const Statistics& figures = session.statistics();
+  const TierBudgets& budgets = session.budgets();
+  return {.step = options.step,
+          .completed_cycles = session.completed_cycles(),
+          .seed = session.options().seed,
+          .data_position = options.data_position,
+          .metrics = options.metrics,
+          .optimizers = optimizers_of(session.graph()),
+          .strategy = options.strategy,
+          .device = session.device_name(),
+          .device_memory = {budgets.device, figures.planned_peak_bytes},
+          .host_memory = {budgets.host, figures.planned_host_peak_bytes},
+          .disk = {budgets.disk, figures.planned_disk_peak_bytes},
+          .profile = options.profile,
+          .algorithms = session.algorithm_choices()};
+}
+
+CheckpointInfo info_of(const CheckpointManifest& manifest, const std::filesystem::path& path) {
+  return {.step = manifest.step,
+          .path = path.string(),
+          .data_position = manifest.data_position,
+          .metrics = manifest.metrics,
+          .completed_cycles = manifest.completed_cycles,
+          .seed = manifest.seed,
+          .optimizers = manifest.optimizers,
+          .strategy = manifest.strategy,
+          .device = manifest.device,
+          .num_bytes = manifest.file_bytes,
+          .profile = manifest.profile};
+}
+
+}  // namespace
+
+class Checkpoints::Impl {
+ public:
+  Impl(std::string folder, CheckpointOptions options)
+      : folder_(std::move(folder)),
+        options_(std::move(options)),
+        // Where the process goes later, the folder stays.
+        writer_(std::filesystem::absolute(folder_), options_) {}
+  ~Impl() { join(); }
+
+  const std::string& folder() const { return folder_; }
+  const CheckpointStatistics& statistics() const { return statistics_; }
+
+  bool save(Session& session, const SaveOptions& options) {
+    SF_CHECK(options.step >= 0, ArgumentError, "Checkpoints::save: step is ", options.step, "; wanted 0 or more");
+    engine(session).check_has_values("Checkpoints::save");
+    SF_CHECK_CODE(!engine(session).is_training_refused(), ArgumentError, ErrorCode::averages_in_place,
+                  "Checkpoints::save: averages stand in the place of the weights: a training that is resumed from the "
+                  "checkpoint would go on from them",
+                  hint("end the scope of AveragedWeights first; save_variables writes a file to give them away"));
+    const bool went_well = finish();
+    const auto begin = Clock::now();
+    CheckpointJob job{.manifest = manifest_of(session, options),
+                      .metadata = metadata_of({.profile = options.profile}, session),
+                      .types = variable_types(session.graph()),
+                      .tensor_of = {}};
+    for (const NamedType& each : job.types) job.num_bytes += each.type.bytes();
+    (void)manifest_text(job.manifest);  // what cannot be written is the caller's to know, and now
+    if (options_.asynchronous && begin_writing(session, job, begin)) return went_well;
+    write_now(session, std::move(job), begin);
+    return finish() && went_well;
+  }
+
+  /// Takes what has become of the last save. Throws where failures are to end the training.
+  bool finish() {
+    join();
+    if (!is_pending_) return true;
+    is_pending_ = false;
+    if (failure_) return note_failure(std::exchange(failure_, nullptr));
+    ++statistics_.saved;
+    statistics_.failures_in_a_row = 0;
+    statistics_.num_bytes = outcome_.num_bytes;
+    statistics_.blocked_seconds = blocked_seconds_;
+    statistics_.total_seconds = outcome_.total_seconds;
+    LOG_IF(WARNING, !outcome_.problem.empty()) << outcome_.problem << "; an old checkpoint stays";
+    return true;
+  }
+
+  std::optional<RestoredCheckpoint> restore_latest(Session& session, const LoadOptions& options, Where where) {
+    join();
+    engine(session).check_has_values("restore_latest");
+    const CheckpointFolder& folder = writer_.folder();
+    std::vector<std::string> problems, unreadable;
+    for (std::int64_t step : candidates(problems, unreadable)) {
+      const std::filesystem::path path = folder.path_of(step);
+      try {
+        CheckpointContent content = read_checkpoint(path);
+        const CheckpointInfo info = info_of(content.manifest, path);
+        const VariableFile file = variable_file_of(std::move(content), path.string());
+        RestoredCheckpoint restored{info, load_file(session, file, options, where)};
+        // Of older ones nobody need know as long as the latest is sound.
+        if (!problems.empty()) problems.insert(problems.end(), unreadable.begin(), unreadable.end());
+        LOG_IF(WARNING, !problems.empty())
+            << "restore_latest: '" << path.string() << "' is the newest sound checkpoint: " << listed(problems);
+        warn_of_seed(session, restored);
+        return restored;
+      } catch (const DataError& error) {
+        if (error.code() == ErrorCode::other_variables) throw;
+        problems.push_back(error.message());
+      }
+    }
+    problems.insert(problems.end(), unreadable.begin(), unreadable.end());
+    SF_CHECK_CODE(problems.empty(), DataError, ErrorCode::no_checkpoint, "restore_latest: no checkpoint in '", folder_,
+                  "' is sound: ", listed(problems), hint("take a copy of the folder, or begin anew in another folder"));
+    return std::nullopt;
+  }
+
+  RestoredCheckpoint restore(Session& session, std::int64_t step, const LoadOptions& options, Where where) {
+    join();
+    engine(session).check_has_values("restore");
+    const std::filesystem::path path = writer_.folder().path_of(step);
+    CheckpointContent content = read_checkpoint(path);
+    const CheckpointInfo info = info_of(content.manifest, path);
+    const VariableFile file = variable_file_of(std::move(content), path.string());
+    RestoredCheckpoint restored{info, load_file(session, file, options, where)};
+    warn_of_seed(session, restored);
+    return restored;
+  }
+
+  /// By their sequence; those without a manifest first.
+  std::vector<CheckpointInfo> list() {
+    join();
+    std::vector<std::pair<std::uint64_t, CheckpointInfo>> found;
+    for (std::int64_t step : writer_.folder().steps()) {
+      const std::filesystem::path path = writer_.folder().path_of(step);
+      try {
+        const CheckpointManifest manifest = read_checkpoint_manifest(path);
+        found.emplace_back(manifest.sequence, info_of(manifest, path));
+      } catch (const DataError& error) {
+        found.emplace_back(0, CheckpointInfo{.step = step, .path = path.string(), .problem = error.message()});
+      }
+    }
+    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<CheckpointInfo> infos;
+    for (auto& [sequence, info] : found) infos.push_back(std::move(info));
+    return infos;
+  }
+
+ private:
+  struct Outcome {
+    std::uint64_t num_bytes = 0;
+    double total_seconds = 0;
+    std::string problem{};
+  };
+
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  /// Starts a thread with a snapshot; false where that does not go.
+  // Hidden, as are its lambdas then: of a class within an exported one they would be exported.
+  [[gnu::visibility("hidden")]] bool begin_writing(Session& session, CheckpointJob& job, Clock::time_point begin) {
+    std::shared_ptr<VariableSnapshot> snapshot = VariableSnapshot::take(engine(session), [this] { join(); });
+    if (snapshot == nullptr) {
+      LOG_IF(WARNING, statistics_.saved_synchronously == 0)
+          << "Checkpoints::save: host_memory has no place for a copy of the variables, " << bytes_text(job.num_bytes)
+          << ", beside what is offloaded: saved synchronously";
+      ++statistics_.saved_synchronously;
+      return false;
+    }
+    job.tensor_of = [snapshot](const std::string& name) { return snapshot->tensor(name); };
+    snapshot.reset();
+    outcome_ = {.num_bytes = job.num_bytes};
+    auto moved = std::make_shared<CheckpointJob>(std::move(job));
+    try {
+      is_pending_ = true;
+      thread_ = std::thread([this, moved, begin]() mutable {
+        write(std::move(*moved), begin);
+        // The snapshot's bytes go before anybody can see that the thread has ended.
+        moved.reset();
+      });
+    } catch (const std::system_error&) {
+      write(std::move(*moved), begin);
+    }
+    blocked_seconds_ = seconds_since(begin);
+    return true;
+  }
+
+  [[gnu::visibility("hidden")]] void write_now(Session& session, CheckpointJob job, Clock::time_point begin) {
+    outcome_ = {.num_bytes = job.num_bytes};
+    std::map<std::string, Value> variables;
+    for (Value variable : session.graph().values(kVariables)) variables[variable.name()] = variable;
+    HostTensor current;
+    job.tensor_of = [&](const std::string& name) {
+      current = session.read(variables.at(name));
+      return current.view();
+    };
+    is_pending_ = true;
+    write(std::move(job), begin);
+    blocked_seconds_ = seconds_since(begin);
+  }
+
+  void write(CheckpointJob job, Clock::time_point begin) {
+    try {
+      outcome_.problem = writer_.write(std::move(job));
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    outcome_.total_seconds = seconds_since(begin);
+  }
+
+  /// Counts what the world outside has refused; anything else is thrown on.
+  bool note_failure(const std::exception_ptr& failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const DataError& error) {
+      statistics_.last_failure = error.message();
+    } catch (const std::bad_alloc&) {
+      statistics_.last_failure = "Checkpoints: the machine has no memory left";
+    } catch (const std::system_error& error) {
+      statistics_.last_failure = text_of("Checkpoints: ", error.what());
+    }
+    ++statistics_.failures;
+    ++statistics_.failures_in_a_row;
+    LOG(WARNING) << "a checkpoint is lost, training goes on: " << statistics_.last_failure;
+    SF_CHECK_CODE(options_.stop_after_failures == 0 || statistics_.failures_in_a_row < options_.stop_after_failures,
+                  DataError, ErrorCode::checkpoint_failures, "Checkpoints: ", statistics_.failures_in_a_row,
+                  " saves in a row have failed, the last as ", statistics_.last_failure,
+                  hint("older checkpoints are as they were; stop_after_failures = 0 trains on without new ones"));
+    return false;
+  }
+
+  /// The steps to try: that of `latest`, then the others, the newest first. What is wrong with `latest`, and with
+  /// checkpoints whose manifest cannot be read, which need not be tried.
+  std::vector<std::int64_t> candidates(std::vector<std::string>& problems, std::vector<std::string>& unreadable) {
+    std::vector<CheckpointInfo> infos = list();
+    std::vector<std::int64_t> steps;
+    for (auto info = infos.rbegin(); info != infos.rend(); ++info) {
+      if (info->problem.empty()) steps.push_back(info->step);
+    }
+    std::string problem;
+    const auto latest = writer_.folder().latest(problem);
+    if (!problem.empty()) problems.push_back(problem);
+    const auto named = std::find(steps.begin(), steps.end(), latest.value_or(-1));
+    const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& each) { return each.step == latest; });
+    if (latest && info == infos.end()) {
+      problems.push_back(text_of("'", writer_.folder().path_of(*latest).string(), "', the latest, is not there"));
+    } else if (latest && named == steps.end()) {
+      problems.push_back(std::exchange(info->problem, {}));
+    } else if (latest) {
+      std::rotate(steps.begin(), named, named + 1);
+    }
+    for (auto each = infos.rbegin(); each != infos.rend(); ++each) {
+      if (!each->problem.empty()) unreadable.push_back(each->problem);
+    }
+    // Without a latest the newest may be among them.
+    if (!latest && problems.empty()) problems.swap(unreadable);
+    return steps;
+  }
+
+  static std::string listed(const std::vector<std::string>& problems) {
+    std::string text;
+    for (std::size_t i = 0; i < problems.size() && i < kMostProblems; ++i) text += (i == 0 ? "" : "; ") + problems[i];
+    if (problems.size() > kMostProblems) text += text_of("; and ", problems.size() - kMostProblems, " more");
+    return text;
+  }
+
+  static void warn_of_seed(const Session& session, const RestoredCheckpoint& restored) {
+    LOG_IF(WARNING, restored.report.completed_cycles && restored.checkpoint.seed != session.options().seed)
+        << "'" << restored.checkpoint.path << "' was saved by a session of seed " << restored.checkpoint.seed
+        << ", this one has seed " << session.options().seed << ": random operations draw other numbers from here on";
+  }
+
+  std::string folder_;
+  CheckpointOptions options_;
+  CheckpointWriter writer_;
+  CheckpointStatistics statistics_;
+  bool is_pending_ = false;  // a save whose outcome has not been taken
+  Outcome outcome_;
+  double blocked_seconds_ = 0;
+  std::exception_ptr failure_;
+  std::thread thread_;
+};
+
+Checkpoints::Checkpoints(std::string folder, CheckpointOptions options, Where where) {
+  call_at(where, [&] {
+    SF_CHECK(!folder.empty() && folder.find('\0') == std::string::npos, ArgumentError,
+             "Checkpoints: the folder has no name, or one with a byte of zero", hint("as in Checkpoints(\"run\")"));
+    SF_CHECK(options.keep >= 1, ArgumentError, "Checkpoints: keep is ", options.keep, "; wanted 1 or more");
+    SF_CHECK(options.stop_after_failures >= 0, ArgumentError, "Checkpoints: stop_after_failures is ",
+             options.stop_after_failures, "; wanted 0 or more");
+    impl_ = std::make_unique<Impl>(std::move(folder), std::move(options));
+  });
+}
+Checkpoints::~Checkpoints() = default;
+
+bool Checkpoints::save(Session& session, const SaveOptions& options, Where where) {
+  return call_at(where, [&] { return impl_->save(session, options); });
+}
+bool Checkpoints::wait(Where where) {
+  return call_at(where, [&] { return impl_->finish(); });
+}
+std::optional<RestoredCheckpoint> Checkpoints::restore_latest(Session& session, const LoadOptions& options,
+                                                              Where where) {
+  return call_at(where, [&] { return impl_->restore_latest(session, options, where); });
+}
+RestoredCheckpoint Checkpoints::restore(Session& session, std::int64_t step, const LoadOptions& options, Where where) {
+  return call_at(where, [&] { return impl_->restore(session, step, options, where); });
+}
+std::vector<CheckpointInfo> Checkpoints::list(Where where) const {
+  return call_at(where, [&] { return impl_->list(); });
+}
+const std::string& Checkpoints::folder() const {
+  return impl_->folder();
+}
+const CheckpointStatistics& Checkpoints::statistics() const {
+  return impl_->statistics();
+}
+
+}  // namespace sectionflow

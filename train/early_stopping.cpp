@@ -1,0 +1,77 @@
+#include "train/early_stopping.h"
+
+#include <cmath>
+#include <utility>
+
+#include "graph/graph.h"
+#include "train/saved_numbers.h"
+
+namespace sectionflow {
+
+EarlyStopping::EarlyStopping(EarlyStoppingOptions options, Where where) : options_(std::move(options)) {
+  call_at(where, [&] {
+    SF_CHECK(options_.patience >= 0 && options_.min_delta >= 0 && options_.start_epoch >= 0, ArgumentError,
+             "EarlyStopping: patience is ", options_.patience, ", min_delta ", options_.min_delta, " and start_epoch ",
+             options_.start_epoch, "; wanted 0 or more of each");
+  });
+}
+
+/// A training that begins anew has no best yet; one that goes on from a position has what restore() has read.
+void EarlyStopping::on_begin(const TrainerState&) {
+  variables_.clear();
+  if (std::exchange(is_restored_, false)) return;
+  best_ = 0;
+  best_epoch_ = bad_epochs_ = 0;
+}
+
+void EarlyStopping::on_epoch(const TrainerState& state) {
+  if (is_evaluated_later(state, options_.monitor)) return;
+  const double value = monitored(state.logs, options_.monitor, "EarlyStopping");
+  const double gain = options_.maximize ? value - best_ : best_ - value;
+  const bool is_better = !std::isnan(value) && (best_epoch_ == 0 || gain > options_.min_delta);
+  if (is_better) {
+    best_ = value;
+    best_epoch_ = state.epoch;
+    bad_epochs_ = 0;
+    if (options_.restore_best) {
+      for (Value variable : state.session.graph().values(kVariables)) {
+        variables_[variable.name()] = state.session.read(variable);
+      }
+    }
+  } else {
+    ++bad_epochs_;
+  }
+  const bool is_reached = options_.has_target && !std::isnan(value) &&
+                          (options_.maximize ? value >= options_.target : value <= options_.target);
+  if (is_reached) {
+    state.stop(text_of("'", options_.monitor, "' is ", value, ", as good as the target ", options_.target));
+  } else if (bad_epochs_ > options_.patience && state.epoch > options_.start_epoch) {
+    state.stop(
+        text_of("'", options_.monitor, "' has not improved for ", bad_epochs_, " epochs",
+                best_epoch_ == 0 ? std::string() : text_of(": its best was ", best_, " in epoch ", best_epoch_)));
+  }
+}
+
+void EarlyStopping::on_end(const TrainerState& state) {
+  if (state.reason == StopReason::completed || state.reason == StopReason::callback) {
+    for (Value variable : state.session.graph().values(kVariables)) {
+      const auto kept = variables_.find(variable.name());
+      if (kept != variables_.end()) state.session.write(variable, kept->second);
+    }
+  }
+  variables_.clear();
+}
+
+std::string EarlyStopping::save() const {
+  return saved_numbers({best_, static_cast<double>(best_epoch_), static_cast<double>(bad_epochs_)});
+}
+
+void EarlyStopping::restore(const std::string& saved) {
+  const std::vector<double> numbers = read_numbers(saved, 3, "EarlyStopping");
+  best_ = numbers[0];
+  best_epoch_ = count_from(numbers[1]);
+  bad_epochs_ = count_from(numbers[2]);
+  is_restored_ = true;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,153 @@
+#include "train/learning_rate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "graph/op_def.h"
+#include "train/saved_numbers.h"
+
+namespace sectionflow {
+namespace {
+
+void check_steps(const char* schedule, std::int64_t steps) {
+  SF_CHECK(steps > 0, ArgumentError, schedule, ": steps is ", steps, "; wanted 1 or more");
+}
+
+void check_rate_placeholder(const char* who, Value rate) {
+  SF_CHECK(rate.valid() && rate.node().op().is_placeholder() && rate.type() == (TensorType{Dtype::f32, {}}),
+           ArgumentError, who, ": the learning rate is ",
+           rate.valid() ? text_of("'", rate.name(), "' ", rate.type().text()) : std::string("no value"),
+           "; wanted a placeholder f32[]",
+           hint("make the optimiser with placeholder(graph, \"learning_rate\", {}) as its learning rate"));
+}
+
+/// Of `step` of `steps`, from 0 to 1.
+double share(std::int64_t step, std::int64_t steps) {
+  return static_cast<double>(std::min(step, steps)) / static_cast<double>(steps);
+}
+
+}  // namespace
+
+RateSchedule constant_rate(double rate) {
+  return [rate](std::int64_t) { return rate; };
+}
+
+RateSchedule step_rate(std::vector<std::int64_t> boundaries, std::vector<double> rates, Where where) {
+  call_at(where, [&] {
+    SF_CHECK(rates.size() == boundaries.size() + 1, ArgumentError, "step_rate: ", rates.size(), " rates for ",
+             boundaries.size(), " boundaries; wanted one rate more than boundaries");
+    SF_CHECK(std::adjacent_find(boundaries.begin(), boundaries.end(), std::greater_equal<>()) == boundaries.end(),
+             ArgumentError, "step_rate: the boundaries do not rise");
+  });
+  return [boundaries = std::move(boundaries), rates = std::move(rates)](std::int64_t step) {
+    const auto behind = std::upper_bound(boundaries.begin(), boundaries.end(), step) - boundaries.begin();
+    return rates[static_cast<std::size_t>(behind)];
+  };
+}
+
+RateSchedule exponential_rate(double rate, double factor, std::int64_t steps, bool by_stairs, Where where) {
+  call_at(where, [&] { check_steps("exponential_rate", steps); });
+  return [=](std::int64_t step) {
+    const double power = static_cast<double>(step) / static_cast<double>(steps);
+    return rate * std::pow(factor, by_stairs ? std::floor(power) : power);
+  };
+}
+
+RateSchedule cosine_rate(double rate, std::int64_t steps, double last, Where where) {
+  call_at(where, [&] { check_steps("cosine_rate", steps); });
+  return [=](std::int64_t step) {
+    return last + (rate - last) * (1 + std::cos(std::numbers::pi * share(step, steps))) / 2;
+  };
+}
+
+RateSchedule polynomial_rate(double rate, double last, std::int64_t steps, double power, Where where) {
+  call_at(where, [&] {
+    check_steps("polynomial_rate", steps);
+    SF_CHECK(power >= 0, ArgumentError, "polynomial_rate: power is ", power, "; wanted 0 or more");
+  });
+  return [=](std::int64_t step) {
+    return step >= steps ? last : last + (rate - last) * std::pow(1 - share(step, steps), power);
+  };
+}
+
+RateSchedule warm_up(std::int64_t steps, RateSchedule after, Where where) {
+  call_at(where, [&] {
+    SF_CHECK(steps >= 0 && after != nullptr, ArgumentError, "warm_up: steps is ", steps,
+             "; wanted 0 or more, and a schedule to go on with");
+  });
+  return [steps, after = std::move(after)](std::int64_t step) {
+    if (step >= steps) return after(step - steps);
+    return after(0) * static_cast<double>(step + 1) / static_cast<double>(steps + 1);
+  };
+}
+
+LearningRate::LearningRate(Value rate, RateSchedule schedule, Where where)
+    : rate_(rate), schedule_(std::move(schedule)) {
+  call_at(where, [&] {
+    check_rate_placeholder("LearningRate", rate_);
+    SF_CHECK(schedule_ != nullptr, ArgumentError,
+             "LearningRate: there is no schedule; wanted one such as "
+             "constant_rate(1e-3)");
+  });
+}
+
+void LearningRate::on_step_begin(const TrainerState& state, Feeds& feeds) {
+  const double rate = schedule_(state.step);
+  feeds.emplace_back(rate_, rate);
+  state.log("learning_rate", rate);
+}
+
+PlateauLearningRate::PlateauLearningRate(Value rate, PlateauOptions options, Where where)
+    : placeholder_(rate), options_(std::move(options)), rate_(options_.rate) {
+  call_at(where, [&] {
+    check_rate_placeholder("PlateauLearningRate", rate);
+    SF_CHECK(options_.factor > 0 && options_.factor < 1, ArgumentError, "PlateauLearningRate: factor is ",
+             options_.factor, "; wanted one between 0 and 1");
+    SF_CHECK(options_.patience >= 0 && options_.cooldown >= 0 && options_.min_delta >= 0 && options_.least_rate >= 0,
+             ArgumentError, "PlateauLearningRate: patience, cooldown, min_delta and least_rate are 0 or more");
+  });
+}
+
+void PlateauLearningRate::on_step_begin(const TrainerState& state, Feeds& feeds) {
+  feeds.emplace_back(placeholder_, rate_);
+  state.log("learning_rate", rate_);
+}
+
+void PlateauLearningRate::on_epoch(const TrainerState& state) {
+  if (is_evaluated_later(state, options_.monitor)) return;
+  const double value = monitored(state.logs, options_.monitor, "PlateauLearningRate");
+  const double gain = options_.maximize ? value - best_ : best_ - value;
+  if (!std::isnan(value) && (!has_best_ || gain > options_.min_delta)) {
+    has_best_ = true;
+    best_ = value;
+    bad_epochs_ = 0;
+    return;
+  }
+  if (cooling_ > 0) {
+    --cooling_;
+    bad_epochs_ = 0;
+    return;
+  }
+  if (++bad_epochs_ <= options_.patience) return;
+  rate_ = std::max(rate_ * options_.factor, options_.least_rate);
+  bad_epochs_ = 0;
+  cooling_ = options_.cooldown;
+}
+
+std::string PlateauLearningRate::save() const {
+  return saved_numbers(
+      {rate_, has_best_ ? 1.0 : 0.0, best_, static_cast<double>(bad_epochs_), static_cast<double>(cooling_)});
+}
+
+void PlateauLearningRate::restore(const std::string& saved) {
+  const std::vector<double> numbers = read_numbers(saved, 5, "PlateauLearningRate");
+  rate_ = numbers[0];
+  has_best_ = numbers[1] != 0;
+  best_ = numbers[2];
+  bad_epochs_ = count_from(numbers[3]);
+  cooling_ = count_from(numbers[4]);
+}
+
+}  // namespace sectionflow

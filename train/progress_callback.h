@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "base/export.h"
+#include "train/callback.h"
+#include "train/progress.h"
+
+namespace SF_API sectionflow {
+
+/// One line about a running training, redrawn in place on a terminal (ProgressLine), and a line of results after each
+/// evaluation and epoch:
+///
+///     epoch 1/3  step 120/240  loss 0.4312  accuracy 0.8562  1234 examples/s  ETA 0:42  peak 312 MiB  swapped 20 MiB
+///     epoch 1:  accuracy 0.8211  loss 0.498  val_accuracy 0.8402  val_loss 0.4461  21.3 s
+///
+/// Waiting for data is told where it took more than a tenth of an epoch's time.
+class Progress final : public Callback {
+ public:
+  explicit Progress(ProgressOptions options = {});
+  void on_begin(const TrainerState& state) override;
+  void on_step_begin(const TrainerState& state, Feeds& feeds) override;
+  void on_step(const TrainerState& state) override;
+  void on_evaluation(const TrainerState& state, const Logs& results) override;
+  void on_epoch(const TrainerState& state) override;
+  void on_end(const TrainerState& state) override;
+
+ private:
+  ProgressState progress_of(const TrainerState& state) const;
+  void print(const std::string& line);
+  double now() const;
+
+  ProgressOptions options_;
+  std::optional<ProgressLine> line_;
+  std::size_t reclaimed_before_ = 0;
+  double epoch_begun_ = 0, data_seconds_ = 0;
+};
+
+}  // namespace sectionflow

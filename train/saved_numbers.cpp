@@ -1,0 +1,45 @@
+#include "train/saved_numbers.h"
+
+#include <bit>
+#include <charconv>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace sectionflow {
+namespace {
+
+constexpr std::size_t kDigits = 16;
+
+}  // namespace
+
+std::string saved_numbers(const std::vector<double>& numbers) {
+  std::string text;
+  for (double number : numbers) {
+    char digits[kDigits];
+    const auto end = std::to_chars(digits, digits + kDigits, std::bit_cast<std::uint64_t>(number), 16).ptr;
+    text.append(kDigits - static_cast<std::size_t>(end - digits), '0').append(digits, end);
+  }
+  return text;
+}
+
+std::vector<double> read_numbers(const std::string& text, std::size_t count, const char* who) {
+  const bool is_whole = text.size() % kDigits == 0 && (count == kAnyCount || text.size() / kDigits == count);
+  std::vector<double> numbers;
+  for (std::size_t i = 0; is_whole && i < text.size(); i += kDigits) {
+    std::uint64_t bits = 0;
+    const auto read = std::from_chars(text.data() + i, text.data() + i + kDigits, bits, 16);
+    if (read.ec != std::errc() || read.ptr != text.data() + i + kDigits) break;
+    numbers.push_back(std::bit_cast<double>(bits));
+  }
+  SF_CHECK_CODE(is_whole && numbers.size() == text.size() / kDigits, DataError, ErrorCode::training_position, who,
+                ": what it is to go on from is not what it has saved",
+                hint("give positions to trainings with the same callbacks"));
+  return numbers;
+}
+
+std::int64_t count_from(double number) {
+  return number >= 0 && number < 0x1p53 ? static_cast<std::int64_t>(number) : 0;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,119 @@
+#include "train/tensorboard_callback.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "runtime/session.h"
+#include "sections/graph_section_manager.h"
+
+namespace sectionflow {
+
+TensorBoard::TensorBoard(std::string folder, TensorBoardOptions options, Where where)
+    : folder_(std::move(folder)), options_(std::move(options)) {
+  call_at(where, [&] {
+    SF_CHECK(options_.every_steps >= 0 && options_.histogram_steps >= 0 && options_.profile_step >= 0, ArgumentError,
+             "TensorBoard: every_steps is ", options_.every_steps, ", histogram_steps ", options_.histogram_steps,
+             " and profile_step ", options_.profile_step, "; wanted 0 (none) or more of each");
+  });
+}
+
+void TensorBoard::note_failure(const DataError& error) {
+  LOG_IF(WARNING, failures_ == 0) << "TensorBoard: training goes on without what cannot be written: "
+                                  << error.message();
+  ++failures_;
+}
+
+/// Pictures are worth less than the training.
+bool TensorBoard::write(const std::function<void(EventWriter&)>& events) {
+  if (!writer_) {
+    ++failures_;
+    return false;
+  }
+  try {
+    events(*writer_);
+    return true;
+  } catch (const DataError& error) {
+    note_failure(error);
+    return false;
+  }
+}
+
+void TensorBoard::on_begin(const TrainerState&) {
+  num_examples_ = 0;
+  seconds_ = data_seconds_ = 0;
+  wants_graph_ = options_.graph && !has_graph_;
+  if (writer_) return;
+  // Tried once a fit: each try may leave an empty file.
+  try {
+    writer_.emplace(folder_, options_.file);
+  } catch (const DataError& error) {
+    note_failure(error);
+  }
+}
+
+void TensorBoard::on_step_begin(const TrainerState& state, Feeds&) {
+  if (options_.profile_step == 0 || state.step + 1 != options_.profile_step) return;
+  trace_.clear();
+  state.session.set_trace(&trace_);
+  is_tracing_ = true;
+}
+
+Logs TensorBoard::numbers_of(const TrainerState& state) const {
+  Logs numbers = state.logs;
+  const double seconds = seconds_ + data_seconds_;
+  if (seconds > 0) {
+    numbers["speed/examples_per_second"] = static_cast<double>(num_examples_) / seconds;
+    numbers["speed/data_share"] = data_seconds_ / seconds;
+  }
+  numbers["memory/peak_bytes"] = static_cast<double>(state.session.statistics().peak_bytes_in_use);
+  return numbers;
+}
+
+void TensorBoard::on_step(const TrainerState& state) {
+  if (std::exchange(is_tracing_, false)) {
+    state.session.set_trace(nullptr);
+    write([&](EventWriter& events) {
+      events.run_metadata(text_of("step ", state.step), trace_, state.session.graph(), state.step);
+    });
+    trace_.clear();
+  }
+  // Some callbacks edit the graph before the first step.
+  if (std::exchange(wants_graph_, false)) {
+    has_graph_ = write([&](EventWriter& events) { events.graph(state.session.graph()); });
+  }
+  num_examples_ += state.batch_size;
+  seconds_ += state.step_seconds;
+  data_seconds_ += state.data_seconds;
+  if (options_.every_steps > 0 && state.step % options_.every_steps == 0) {
+    write([&](EventWriter& events) { events.scalars(numbers_of(state), state.step); });
+    num_examples_ = 0;
+    seconds_ = data_seconds_ = 0;
+  }
+  if (options_.histogram_steps > 0 && state.step % options_.histogram_steps == 0) {
+    write([&](EventWriter& events) {
+      events.weights(state.session, state.step);
+      if (state.manager != nullptr) events.gradients(*state.manager, state.step);
+    });
+  }
+}
+
+void TensorBoard::on_evaluation(const TrainerState& state, const Logs& results) {
+  write([&](EventWriter& events) { events.scalars(results, state.step); });
+}
+
+void TensorBoard::on_epoch(const TrainerState& state) {
+  Logs means;
+  for (const auto& [name, value] : state.logs) {
+    if (!name.starts_with("val_")) means["epoch/" + name] = value;
+  }
+  write([&](EventWriter& events) { events.scalars(means, state.step); });
+}
+
+void TensorBoard::on_end(const TrainerState& state) {
+  // A step that has thrown leaves its trace behind.
+  if (std::exchange(is_tracing_, false)) state.session.set_trace(nullptr);
+  write([](EventWriter& events) { events.flush(); });
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,130 @@
+#include "train/trainer.h"
+
+#include <utility>
+
+#include "base/nearest.h"
+#include "train/trainer_core.h"
+#include "train/training_run.h"
+
+namespace sectionflow {
+
+double monitored(const Logs& logs, const std::string& name, const std::string& who) {
+  const auto found = logs.find(name);
+  if (found != logs.end()) return found->second;
+  std::vector<std::string> known;
+  std::string names;
+  for (const auto& [known_name, value] : logs) {
+    known.push_back(known_name);
+    names += text_of(names.empty() ? "'" : ", '", known_name, "'");
+  }
+  const auto nearest = nearest_spelling(name, known);
+  throw ArgumentError(
+      error_text_of(who, ": there is no '", name, "'; there are ", names.empty() ? "no numbers" : names,
+                    hint(nearest ? text_of("is '", *nearest, "' the one that is meant?")
+                                 : std::string("name the loss or a metric of the trainer; of those that begin with "
+                                               "val_ FitOptions::validation is the source"))),
+      ErrorCode::unknown_monitor);
+}
+
+bool is_evaluated_later(const TrainerState& state, const std::string& name) {
+  return state.validates && name.starts_with("val_") && !state.logs.contains(name) &&
+         state.logs.contains(name.substr(4));
+}
+
+void TrainerState::stop(const std::string& why) const {
+  if (run != nullptr) run->stop(why);
+}
+
+void TrainerState::log(const std::string& name, double value) const {
+  if (run != nullptr) run->log(name, value);
+}
+
+std::string TrainerState::position() const {
+  SF_CHECK(run != nullptr, ArgumentError, "position(): this is an evaluation outside of fit",
+           hint("ask Trainer::position()"));
+  return run->position();
+}
+
+std::vector<double> History::of(const std::string& name) const {
+  std::vector<double> numbers;
+  for (const EpochRecord& record : epochs) {
+    const auto found = record.logs.find(name);
+    if (found != record.logs.end()) numbers.push_back(found->second);
+  }
+  if (numbers.empty()) monitored(epochs.empty() ? Logs{} : epochs.back().logs, name, "History::of");
+  return numbers;
+}
+
+Trainer::Trainer(Session& session, GraphSectionManager& manager, TrainerOptions options, Where where) {
+  core_ = call_at(where, [&] {
+    return std::make_unique<TrainerCore>(session, &manager, manager.training_operations(), std::move(options));
+  });
+}
+
+Trainer::Trainer(Session& session, std::vector<Operation> training_operations, TrainerOptions options, Where where) {
+  core_ = call_at(where, [&] {
+    return std::make_unique<TrainerCore>(session, nullptr, std::move(training_operations), std::move(options));
+  });
+}
+
+Trainer::~Trainer() = default;
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+
+History Trainer::fit(BatchSource& source, const FitOptions& options, Where where) {
+  return call_at(where, [&] { return core_->fit(source, options); });
+}
+
+Logs Trainer::evaluate(BatchSource& source, const EvaluateOptions& options, Where where) {
+  return call_at(where, [&] { return core_->evaluate(source, options, nullptr); });
+}
+
+Example Trainer::predict(BatchSource& source, const EvaluateOptions& options, Where where) {
+  return call_at(where, [&] { return core_->predict(source, options); });
+}
+
+Session& Trainer::session() const {
+  return core_->session();
+}
+
+std::int64_t Trainer::step() const {
+  return core_->progress().step;
+}
+
+std::int64_t Trainer::epoch() const {
+  return core_->progress().epoch;
+}
+
+std::string Trainer::position() const {
+  return core_->progress().text();
+}
+
+void Trainer::restore(const std::string& position, Where where) {
+  call_at(where, [&] { core_->restore(position); });
+}
+
+TrainedAndEvaluated train_and_evaluate(Trainer& trainer, const TrainSpec& train, const EvaluateSpec& evaluate,
+                                       Where where) {
+  return call_at(where, [&] {
+    SF_CHECK(train.source != nullptr && evaluate.source != nullptr, ArgumentError,
+             "train_and_evaluate: a source is missing; wanted one to train on and one to evaluate on");
+    SF_CHECK(train.max_steps > 0 && evaluate.every_steps > 0, ArgumentError, "train_and_evaluate: max_steps is ",
+             train.max_steps, " and every_steps ", evaluate.every_steps, "; wanted 1 or more of both");
+    TrainedAndEvaluated done;
+    // One epoch, however many passes that takes.
+    done.history = trainer.fit(*train.source, {.max_steps = train.max_steps,
+                                               .steps_per_epoch = train.max_steps,
+                                               .validation = evaluate.source,
+                                               .validation_steps = evaluate.steps,
+                                               .validate_every = 0,
+                                               .validate_every_steps = evaluate.every_steps,
+                                               .callbacks = train.callbacks,
+                                               .handle_signals = train.handle_signals});
+    const bool is_evaluated = done.history.evaluated_step == trainer.step();
+    done.results =
+        is_evaluated ? done.history.evaluation : trainer.evaluate(*evaluate.source, {.steps = evaluate.steps});
+    return done;
+  });
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,288 @@
+#include "train/trainer_core.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "base/checked_arithmetic.h"
+#include "base/error.h"
+#include "train/training_run.h"
+
+namespace sectionflow {
+namespace {
+
+double number_of(const HostTensor& tensor) {
+  switch (tensor.dtype()) {
+    case Dtype::f32:
+      return tensor.values<float>()[0];
+    case Dtype::f64:
+      return tensor.values<double>()[0];
+    case Dtype::bf16:
+      return tensor.values<BFloat16>()[0];
+    case Dtype::i32:
+      return tensor.values<std::int32_t>()[0];
+    case Dtype::i64:
+      return static_cast<double>(tensor.values<std::int64_t>()[0]);
+    case Dtype::u8:
+      return tensor.values<std::uint8_t>()[0];
+    case Dtype::boolean:
+      return tensor.values<bool>()[0] ? 1 : 0;
+  }
+  return 0;
+}
+
+/// Puts a source back to where it was, whatever happens to who reads it.
+class SourcePlace {
+ public:
+  explicit SourcePlace(BatchSource& source) : source_(source), position_(source.position()) {}
+  SourcePlace(const SourcePlace&) = delete;
+  SourcePlace& operator=(const SourcePlace&) = delete;
+  ~SourcePlace() {
+    if (is_back_) return;
+    try {
+      source_.restore(position_);
+    } catch (const std::exception& error) {
+      LOG(WARNING) << "the source of an evaluation cannot go back to where it was: " << error.what();
+    } catch (...) {
+      LOG(WARNING) << "the source of an evaluation cannot go back to where it was";
+    }
+  }
+  void go_back() {
+    is_back_ = true;
+    source_.restore(position_);
+  }
+
+ private:
+  BatchSource& source_;
+  std::string position_;
+  bool is_back_ = false;
+};
+
+/// Rows of the batches, one below the other.
+HostTensor joined(const std::vector<HostTensor>& parts) {
+  std::vector<std::int64_t> dims = parts.front().shape().dims();
+  dims[0] = 0;
+  for (const HostTensor& part : parts) dims[0] = checked_add(dims[0], part.shape()[0]);
+  HostTensor whole(parts.front().dtype(), Shape(dims));
+  std::byte* place = whole.bytes();
+  for (const HostTensor& part : parts) {
+    if (part.num_bytes() > 0) std::memcpy(place, part.bytes(), part.num_bytes());
+    place += part.num_bytes();
+  }
+  return whole;
+}
+
+bool same_rows(const HostTensor& a, const HostTensor& b) {
+  const auto& x = a.shape().dims();
+  const auto& y = b.shape().dims();
+  return x.size() == y.size() && std::equal(x.begin() + 1, x.end(), y.begin() + 1);
+}
+
+}  // namespace
+
+void FetchedNumbers::add(const std::string& name, Value value) {
+  names_.push_back(name);
+  values_.push_back(value);
+}
+
+const std::set<NodeId>& FetchedNumbers::read() {
+  if (graph_->num_nodes() != num_nodes_ || graph_->generation() != generation_) {
+    read_ = placeholders_read_by(*graph_, values_, targets_);
+    num_nodes_ = graph_->num_nodes();
+    generation_ = graph_->generation();
+  }
+  return read_;
+}
+
+TrainerCore::TrainerCore(Session& session, GraphSectionManager* manager, std::vector<Operation> targets,
+                         TrainerOptions options)
+    : session_(session),
+      manager_(manager),
+      options_(std::move(options)),
+      feeds_(session.graph(), options_.inputs, options_.ignored),
+      training_(session.graph(), std::move(targets)),
+      evaluation_(session.graph(), {}),
+      prediction_(session.graph(), {}) {
+  for (const Operation& target : training_.targets()) {
+    SF_CHECK(target.valid() && &target.node().graph() == &session.graph(), ArgumentError,
+             "Trainer: a training operation is of another graph than the session, or of none");
+  }
+  if (options_.loss.valid()) {
+    check_number("loss", options_.loss);
+    training_.add("loss", options_.loss);
+    evaluation_.add("loss", options_.loss);
+  }
+  const auto add = [&](const std::map<std::string, Value>& metrics, bool evaluates) {
+    for (const auto& [name, value] : metrics) {
+      check_number(name, value);
+      training_.add(name, value);
+      if (evaluates) evaluation_.add(name, value);
+    }
+  };
+  add(options_.metrics, true);
+  add(options_.training_metrics, false);
+  for (const auto& [name, value] : options_.outputs) {
+    SF_CHECK(value.valid() && &value.graph() == &session.graph(), ArgumentError, "Trainer: output '", name,
+             "' is no value of the session's graph");
+    SF_CHECK(value.shape().rank() > 0, ArgumentError, "Trainer: output '", name, "' is ", value.type().text(),
+             "; wanted one row an example", Fact{"value", value.node().place()});
+    prediction_.add(name, value);
+  }
+}
+
+void TrainerCore::check_number(const std::string& name, Value value) const {
+  SF_CHECK(value.valid() && &value.graph() == &session_.graph(), ArgumentError, "Trainer: '", name,
+           "' is no value of the session's graph");
+  const Shape& shape = value.shape();
+  SF_CHECK(shape.is_static() && shape.num_elements() == 1, ArgumentError, "Trainer: '", name, "' is ",
+           value.type().text(), "; wanted a single number", Fact{"value", value.node().place()},
+           hint("take its mean: mean(x)"));
+  SF_CHECK(!name.empty() && !name.starts_with("val_"), ArgumentError, "Trainer: a metric is called '", name,
+           "'; wanted a name that does not begin with val_, which evaluations put before it");
+  for (const std::string& known : training_.names()) {
+    SF_CHECK(known != name, ArgumentError, "Trainer: two metrics are called '", name, "'",
+             hint("the loss is called 'loss', and needs not be among the metrics"));
+  }
+}
+
+BatchFeeds::Bound TrainerCore::bind(const Example& batch, FetchedNumbers& run, const Feeds& others) {
+  BatchFeeds::Bound bound = feeds_.bind(batch, run.read());
+  bound.feeds.insert(bound.feeds.end(), others.begin(), others.end());
+  return bound;
+}
+
+BatchFeeds::Bound TrainerCore::training_feeds(const Example& batch) {
+  // What a cycle executes besides its fetches may grow until it is prepared.
+  if (manager_ != nullptr && training_.targets().size() != manager_->training_operations().size()) {
+    FetchedNumbers training(session_.graph(), manager_->training_operations());
+    for (std::size_t i = 0; i < training_.names().size(); ++i)
+      training.add(training_.names()[i], training_.values()[i]);
+    training_ = std::move(training);
+  }
+  return bind(batch, training_, options_.training_feeds);
+}
+
+void TrainerCore::train(const Feeds& feeds, Logs& logs) {
+  const std::vector<HostTensor> fetched =
+      manager_ != nullptr ? manager_->run_full_cycle(session_, training_.values(), feeds)
+                          : session_.run(training_.values(), feeds, {.targets = training_.targets()});
+  for (std::size_t i = 0; i < fetched.size(); ++i) logs[training_.names()[i]] = number_of(fetched[i]);
+}
+
+History TrainerCore::fit(BatchSource& source, const FitOptions& options) {
+  SF_CHECK_CODE(!is_fitting_, ArgumentError, ErrorCode::fit_within_fit, "fit: this trainer is within another fit",
+                hint("callbacks may evaluate and predict; to train on something else make another Trainer"));
+  is_fitting_ = true;
+  try {
+    History history = TrainingRun(*this, source, options).train();
+    is_fitting_ = false;
+    return history;
+  } catch (...) {
+    is_fitting_ = false;
+    throw;
+  }
+}
+
+void TrainerCore::check_not_fitting(const char* call) const {
+  SF_CHECK_CODE(!is_fitting_, ArgumentError, ErrorCode::fit_within_fit, call, ": this trainer is within a fit",
+                hint(text_of(call, " before fit is called")));
+}
+
+void TrainerCore::restore(const std::string& position) {
+  check_not_fitting("restore");
+  progress_ = TrainingProgress::read(position);
+  restored_ = true;
+}
+
+void TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run,
+                              const std::function<void(BatchRun)>& take) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+  SF_CHECK(options.steps >= 0, ArgumentError, "steps is ", options.steps, "; wanted 0 (a whole pass) or more");
+  const std::int64_t per_pass = source.batches_per_pass().value_or(0);
+  SF_CHECK_CODE(options.steps > 0 || per_pass != kEndless, ArgumentError, ErrorCode::endless_pass,
+                "a whole pass is to be evaluated of a source whose pass has no end",
+                hint("leave repeat() out of its data set, or say how many batches: validation_steps, "
+                     "EvaluateOptions::steps"));
+  SourcePlace place(source);
+  std::int64_t step = 0;
+  while (options.steps == 0 || step < options.steps) {
+    const auto begin = Clock::now();
+    auto batch = source.next();
+    if (!batch && (step > 0 && options.steps == 0)) break;
+    // Given at the end of a pass; or more batches are wanted than are left of it.
+    if (!batch) batch = source.next();
+    SF_CHECK_CODE(batch.has_value(), ArgumentError, ErrorCode::nothing_to_train_on,
+                  "the source gives no batch: a pass "
+                  "of it is empty",
+                  hint("look at its data, at drop_remainder, and at what it filters"));
+    const BatchFeeds::Bound bound = bind(*batch, run, options_.evaluation_feeds);
+    const auto begin_step = Clock::now();
+    auto fetched = session_.run(run.values(), bound.feeds);
+    take({.step = ++step,
+          .num_examples = bound.num_examples,
+          .data_seconds = seconds(begin_step - begin),
+          .step_seconds = seconds(Clock::now() - begin_step),
+          .fetched = std::move(fetched)});
+  }
+  place.go_back();
+}
+
+Logs TrainerCore::evaluate(BatchSource& source, const EvaluateOptions& options, const TrainerState* around) {
+  SF_CHECK(!evaluation_.names().empty(), ArgumentError, "evaluate: the trainer has neither loss nor metrics",
+           hint("set TrainerOptions::loss or ::metrics"));
+  Logs logs, totals;
+  double num_examples = 0;
+  run_batches(source, options, evaluation_, [&](const BatchRun& batch) {
+    num_examples += static_cast<double>(batch.num_examples);
+    for (std::size_t i = 0; i < batch.fetched.size(); ++i) {
+      const double number = number_of(batch.fetched[i]);
+      logs[evaluation_.names()[i]] = number;
+      totals[evaluation_.names()[i]] += number * static_cast<double>(batch.num_examples);
+    }
+    const TrainerState state{.session = session_,
+                             .logs = logs,
+                             .epoch = around != nullptr ? around->epoch : progress_.epoch,
+                             .step = progress_.step,
+                             .step_in_epoch = batch.step,
+                             .steps_per_epoch = options.steps > 0
+                                                    ? options.steps
+                                                    : std::max<std::int64_t>(source.batches_per_pass().value_or(0), 0),
+                             .batch_size = batch.num_examples,
+                             .step_seconds = batch.step_seconds,
+                             .data_seconds = batch.data_seconds,
+                             .in_sections = in_sections(),
+                             .run = around != nullptr ? around->run : nullptr,
+                             .manager = manager_};
+    for (Callback* callback : options.callbacks) callback->on_evaluation_step(state);
+  });
+  for (auto& [name, total] : totals) total /= num_examples;
+  return totals;
+}
+
+Example TrainerCore::predict(BatchSource& source, const EvaluateOptions& options) {
+  SF_CHECK(!prediction_.names().empty(), ArgumentError, "predict: the trainer has no outputs",
+           hint("set TrainerOptions::outputs"));
+  std::vector<std::vector<HostTensor>> parts(prediction_.names().size());
+  run_batches(source, options, prediction_, [&](BatchRun batch) {
+    for (std::size_t i = 0; i < batch.fetched.size(); ++i) {
+      HostTensor& output = batch.fetched[i];
+      SF_CHECK_CODE(
+          output.shape()[0] == batch.num_examples && (parts[i].empty() || same_rows(parts[i].front(), output)),
+          ShapeError, ErrorCode::batch_examples, "predict: output '", prediction_.names()[i], "' is ",
+          output.type().text(), " for a batch of ", batch.num_examples,
+          " examples; wanted one row an example, and rows "
+          "of one shape");
+      parts[i].push_back(std::move(output));
+    }
+  });
+  Example joined_outputs;
+  for (std::size_t i = 0; i < parts.size(); ++i) joined_outputs.emplace(prediction_.names()[i], joined(parts[i]));
+  return joined_outputs;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/batch_feeds.h"
+#include "train/trainer.h"
+#include "train/training_progress.h"
+
+namespace sectionflow {
+
+/// What a trainer fetches in one kind of run, and what that run reads.
+class FetchedNumbers {
+ public:
+  FetchedNumbers(const Graph& graph, std::vector<Operation> targets) : graph_(&graph), targets_(std::move(targets)) {}
+  void add(const std::string& name, Value value);
+
+  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Operation>& targets() const { return targets_; }
+  /// The placeholders, worked out again when the graph has changed.
+  const std::set<NodeId>& read();
+
+ private:
+  const Graph* graph_;
+  std::vector<Operation> targets_;
+  std::vector<std::string> names_;
+  std::vector<Value> values_;
+  std::set<NodeId> read_;
+  int num_nodes_ = -1;
+  std::uint64_t generation_ = 0;
+};
+
+/// What a Trainer is made of: the steps, and how far it has come; TrainingRun puts them in order.
+class TrainerCore {
+ public:
+  /// `manager` is nullptr where the whole graph is trained by `targets`.
+  TrainerCore(Session& session, GraphSectionManager* manager, std::vector<Operation> targets, TrainerOptions options);
+
+  History fit(BatchSource& source, const FitOptions& options);
+  /// `around` is the training that evaluates, if there is one.
+  Logs evaluate(BatchSource& source, const EvaluateOptions& options, const TrainerState* around);
+  Example predict(BatchSource& source, const EvaluateOptions& options);
+  void restore(const std::string& position);
+
+  /// Refuses what `call` is to do while a fit is under way.
+  void check_not_fitting(const char* call) const;
+
+  Session& session() { return session_; }
+  bool in_sections() const { return manager_ != nullptr; }
+  const GraphSectionManager* manager() const { return manager_; }
+  TrainingProgress& progress() { return progress_; }
+  const TrainingProgress& progress() const { return progress_; }
+  /// Whether the progress is one that restore() has read, and the next fit has to take its source there. Asked once.
+  bool take_restored() { return std::exchange(restored_, false); }
+  void set_restored() { restored_ = true; }
+
+  /// What a step is fed from a batch, and from TrainerOptions.
+  BatchFeeds::Bound training_feeds(const Example& batch);
+  /// One step; puts its numbers into the logs, in place.
+  void train(const Feeds& feeds, Logs& logs);
+  /// The names of the numbers that train() puts there.
+  const std::vector<std::string>& training_numbers() const { return training_.names(); }
+
+ private:
+  void check_number(const std::string& name, Value value) const;
+  BatchFeeds::Bound bind(const Example& batch, FetchedNumbers& run, const Feeds& others);
+  struct BatchRun {
+    std::int64_t step = 0;  ///< from 1
+    std::int64_t num_examples = 0;
+    double data_seconds = 0, step_seconds = 0;
+    std::vector<HostTensor> fetched{};
+  };
+  void run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run,
+                   const std::function<void(BatchRun)>& take);
+
+  Session& session_;
+  GraphSectionManager* manager_;
+  TrainerOptions options_;
+  BatchFeeds feeds_;
+  FetchedNumbers training_, evaluation_, prediction_;
+  TrainingProgress progress_;
+  bool restored_ = false;
+  bool is_fitting_ = false;
+};
+
+}  // namespace sectionflow

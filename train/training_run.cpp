@@ -1,0 +1,343 @@
+#include "train/training_run.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+
+namespace sectionflow {
+namespace {
+
+double seconds_from(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// The smaller of two limits, of which 0 is none.
+std::int64_t smaller_limit(std::int64_t a, std::int64_t b) {
+  return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/// The limit on counts over all fits that lets this one do `limit` more from `begin` on; 0 is none.
+std::int64_t limit_from(std::int64_t begin, std::int64_t limit) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return limit == 0 ? 0 : limit > kMost - begin ? kMost : begin + limit;
+}
+
+std::string name_of_signal(int signal) {
+  return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : text_of("signal ", signal);
+}
+
+void check_fit_options(const FitOptions& options) {
+  const std::pair<const char*, std::int64_t> counts[] = {{"epochs", options.epochs},
+                                                         {"steps", options.steps},
+                                                         {"max_epochs", options.max_epochs},
+                                                         {"max_steps", options.max_steps},
+                                                         {"steps_per_epoch", options.steps_per_epoch},
+                                                         {"validation_steps", options.validation_steps},
+                                                         {"validate_every", options.validate_every},
+                                                         {"validate_every_steps", options.validate_every_steps}};
+  for (const auto& [name, count] : counts) {
+    SF_CHECK(count >= 0, ArgumentError, "fit: ", name, " is ", count, "; wanted 0 (none) or more");
+  }
+  const bool has_limit = options.epochs > 0 || options.steps > 0 || options.max_epochs > 0 || options.max_steps > 0;
+  SF_CHECK_CODE(has_limit, ArgumentError, ErrorCode::nothing_to_train_on,
+                "fit: no limit is set, and a source has no last pass",
+                hint("set epochs, steps, max_epochs or max_steps"));
+  for (const Callback* callback : options.callbacks) {
+    SF_CHECK(callback != nullptr, ArgumentError, "fit: a callback is a null pointer");
+  }
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(TrainerCore& core, BatchSource& source, const FitOptions& options)
+    : core_(core), source_(source), options_(options), progress_(core.progress()) {
+  check_fit_options(options);
+  const std::int64_t per_pass = source.batches_per_pass().value_or(0);
+  const bool ends = per_pass != kEndless || options.steps_per_epoch > 0 || options.steps > 0 || options.max_steps > 0;
+  SF_CHECK_CODE(ends, ArgumentError, ErrorCode::endless_pass,
+                "fit: epochs are to be passes over a source whose pass has no end",
+                hint("leave repeat() out of its data set, or set steps_per_epoch"));
+  known_per_pass_ = std::max<std::int64_t>(per_pass, 0);
+}
+
+History TrainingRun::train() {
+  if (options_.handle_signals) signals_.emplace();
+  begin();
+  try {
+    each_callback([](Callback& callback, const TrainerState& state) { callback.on_begin(state); });
+    // The last step of before, whose position was taken or which was broken off between it and its evaluation.
+    if (progress_.is_to_evaluate && options_.validation != nullptr) validate();
+    while (!is_to_stop()) train_epoch();
+    finish();
+  } catch (...) {
+    fail();
+    throw;
+  }
+  return std::move(history_);
+}
+
+void TrainingRun::begin() {
+  if (core_.take_restored()) {
+    try {
+      source_.restore(progress_.data.text());
+      restore_callbacks();
+    } catch (...) {
+      core_.set_restored();
+      throw;
+    }
+  }
+  progress_.data.set_later(source_.position_later());
+  first_step_ = progress_.step;
+}
+
+void TrainingRun::restore_callbacks() {
+  std::map<std::string, int> seen;
+  for (Callback* callback : options_.callbacks) {
+    if (callback->name().empty()) continue;
+    const auto saved = progress_.callbacks.find(text_of(callback->name(), " ", seen[callback->name()]++));
+    if (saved != progress_.callbacks.end()) callback->restore(saved->second);
+  }
+}
+
+std::map<std::string, std::string> TrainingRun::saved_callbacks() const {
+  std::map<std::string, std::string> saved;
+  std::map<std::string, int> seen;
+  for (const Callback* callback : options_.callbacks) {
+    if (!callback->name().empty()) saved[text_of(callback->name(), " ", seen[callback->name()]++)] = callback->save();
+  }
+  return saved;
+}
+
+/// on_begin and the rest: a callback takes part once its on_begin has returned.
+template <class Call>
+void TrainingRun::each_callback(const Call& call) {
+  const bool is_begin = num_begun_ < options_.callbacks.size();
+  for (Callback* callback : options_.callbacks) {
+    call(*callback, state());
+    if (is_begin) ++num_begun_;
+  }
+}
+
+void TrainingRun::train_epoch() {
+  epoch_begun_ = Clock::now();
+  epoch_data_seconds_ = 0;
+  steps_of_epoch_ = 0;
+  logs_.clear();
+  for (;;) {
+    if (options_.steps_per_epoch > 0 && progress_.step_in_epoch >= options_.steps_per_epoch) break;
+    if (is_to_stop()) {
+      const bool is_limit = history_.reason == StopReason::completed;
+      if (!is_limit || !pass_is_over()) return;
+      break;
+    }
+    if (!train_step()) break;
+  }
+  end_epoch();
+}
+
+/// Whether a pass that a limit ends with its last batch is over: then the epoch ends as well.
+bool TrainingRun::pass_is_over() {
+  if (options_.steps_per_epoch > 0 || known_per_pass_ == 0 || progress_.step_in_epoch != known_per_pass_) return false;
+  if (!source_.next()) return true;
+  source_.restore(progress_.data.text());
+  return false;
+}
+
+std::optional<Example> TrainingRun::next_batch() {
+  auto batch = source_.next();
+  // Epochs of a number of steps go on into the next pass; and a source may be given at the end of one.
+  const bool goes_on = options_.steps_per_epoch > 0 || progress_.step_in_epoch == 0;
+  if (batch || !goes_on) return batch;
+  batch = source_.next();
+  SF_CHECK_CODE(batch.has_value(), ArgumentError, ErrorCode::nothing_to_train_on,
+                "fit: the source gives no batch: a "
+                "pass of it is empty",
+                hint("look at its data, at drop_remainder, and at what it filters"));
+  return batch;
+}
+
+bool TrainingRun::train_step() {
+  const auto data_begun = Clock::now();
+  const auto batch = next_batch();
+  if (!batch) return false;
+  BatchFeeds::Bound bound = core_.training_feeds(*batch);
+  data_seconds_ = seconds_from(data_begun);
+  batch_size_ = bound.num_examples;
+  each_callback([&](Callback& callback, const TrainerState& state) { callback.on_step_begin(state, bound.feeds); });
+
+  const auto step_begun = Clock::now();
+  core_.train(bound.feeds, logs_);
+  step_seconds_ = seconds_from(step_begun);
+  // The step is done. From here on counts, sums and the source's position tell of it, and what is still to follow it,
+  // whatever throws.
+  progress_.data.set_later(source_.position_later());
+  ++progress_.step;
+  ++progress_.step_in_epoch;
+  ++steps_of_epoch_;
+  progress_.num_examples += batch_size_;
+  for (const std::string& name : core_.training_numbers()) {
+    progress_.totals[name] += logs_[name] * static_cast<double>(batch_size_);
+  }
+  const std::int64_t every = options_.validate_every_steps;
+  progress_.is_to_evaluate = options_.validation != nullptr && every > 0 && progress_.step % every == 0;
+  progress_.evaluation.clear();
+  ++history_.steps;
+  history_.num_examples += batch_size_;
+  history_.data_seconds += data_seconds_;
+  epoch_data_seconds_ += data_seconds_;
+  for (const auto& [name, value] : extras_) logs_[name] = value;
+  each_callback([](Callback& callback, const TrainerState& state) { callback.on_step(state); });
+  history_.last_step = logs_;
+  if (progress_.is_to_evaluate) validate();
+  return true;
+}
+
+void TrainingRun::validate() {
+  const TrainerState around = state();
+  history_.evaluation = core_.evaluate(*options_.validation,
+                                       {.steps = options_.validation_steps, .callbacks = options_.callbacks}, &around);
+  history_.evaluated_step = progress_.step;
+  Logs results;
+  for (const auto& [name, value] : history_.evaluation) results["val_" + name] = value;
+  each_callback([&](Callback& callback, const TrainerState& state) { callback.on_evaluation(state, results); });
+  progress_.evaluation = history_.evaluation;
+  progress_.is_to_evaluate = false;
+}
+
+void TrainingRun::end_epoch() {
+  const std::int64_t epoch = progress_.epoch + 1;
+  Logs logs = progress_.means();
+  const bool is_due =
+      options_.validation != nullptr && options_.validate_every > 0 && epoch % options_.validate_every == 0;
+  if (is_due && progress_.evaluation.empty()) validate();
+  if (options_.validation != nullptr) {
+    for (const auto& [name, value] : progress_.evaluation) logs["val_" + name] = value;
+  }
+  for (const auto& [name, value] : extras_) logs[name] = value;
+  history_.epochs.push_back({.epoch = epoch,
+                             .step = progress_.step,
+                             .seconds = seconds_from(epoch_begun_),
+                             .data_seconds = epoch_data_seconds_,
+                             .logs = logs});
+  if (options_.steps_per_epoch == 0) known_per_pass_ = progress_.step_in_epoch;
+  if (steps_of_epoch_ > 0) ++num_epochs_;
+  // The epoch is done.
+  state_epoch_ = epoch;
+  state_steps_ = progress_.step_in_epoch;
+  progress_.epoch = epoch;
+  progress_.step_in_epoch = 0;
+  progress_.num_examples = 0;
+  progress_.totals.clear();
+  progress_.data.set_later(source_.position_later());
+  progress_.evaluation.clear();
+  logs_ = std::move(logs);
+  each_callback([](Callback& callback, const TrainerState& state) { callback.on_epoch(state); });
+  history_.epochs.back().logs = logs_;
+  state_epoch_ = 0;
+}
+
+bool TrainingRun::is_to_stop() {
+  if (history_.reason != StopReason::none && history_.reason != StopReason::completed) return true;
+  const int signal = signals_ ? signals_->received() : 0;
+  const auto is_reached = [](std::int64_t count, std::int64_t limit) { return limit > 0 && count >= limit; };
+  if (signal != 0) {
+    end(StopReason::signal, text_of("got ", name_of_signal(signal)));
+  } else if (stop_why_) {
+    end(StopReason::callback, *stop_why_);
+  } else if (is_reached(history_.steps, options_.steps) || is_reached(progress_.step, options_.max_steps)) {
+    end(StopReason::completed, text_of("completed ", history_.steps, " steps"));
+  } else if (is_reached(num_epochs_, options_.epochs) || is_reached(progress_.epoch, options_.max_epochs)) {
+    end(StopReason::completed, text_of("completed ", num_epochs_, " epochs"));
+  }
+  history_.signal = signal;
+  return history_.reason != StopReason::none;
+}
+
+void TrainingRun::end(StopReason reason, std::string why) {
+  history_.reason = reason;
+  history_.why = std::move(why);
+}
+
+void TrainingRun::finish() {
+  history_.seconds = seconds_from(begun_);
+  call_on_end();
+  progress_.callbacks = saved_callbacks();
+  // Told while the source lives: of what it holds nothing is kept beyond the fit.
+  (void)progress_.data.text();
+  // A signal that has come after the last step ends the program as well.
+  if (signals_ && history_.signal == 0) history_.signal = signals_->received();
+}
+
+void TrainingRun::call_on_end() {
+  while (num_ended_ < num_begun_) {
+    Callback& callback = *options_.callbacks[num_ended_++];
+    callback.on_end(state());
+  }
+}
+
+void TrainingRun::fail() noexcept {
+  history_.reason = StopReason::error;
+  try {
+    progress_.callbacks = saved_callbacks();
+    // A batch that was taken and not trained comes again.
+    const std::string& position = progress_.data.text();
+    if (source_.position() != position) source_.restore(position);
+  } catch (const std::exception& error) {
+    LOG(WARNING) << "fit: the source cannot go back to the batch that was not trained: " << error.what();
+  } catch (...) {
+    LOG(WARNING) << "fit: the source cannot go back to the batch that was not trained";
+  }
+  while (num_ended_ < num_begun_) {
+    try {
+      call_on_end();
+    } catch (const std::exception& error) {
+      LOG(WARNING) << "fit: on_end after an error has thrown: " << error.what();
+    } catch (...) {
+      LOG(WARNING) << "fit: on_end after an error has thrown";
+    }
+  }
+}
+
+TrainerState TrainingRun::state() {
+  return {.session = core_.session(),
+          .logs = logs_,
+          .epoch = state_epoch_ > 0 ? state_epoch_ : progress_.epoch + 1,
+          .last_epoch = smaller_limit(limit_from(progress_.epoch - num_epochs_, options_.epochs), options_.max_epochs),
+          .step = progress_.step,
+          .last_step = smaller_limit(limit_from(first_step_, options_.steps), options_.max_steps),
+          .step_in_epoch = state_epoch_ > 0 ? state_steps_ : progress_.step_in_epoch,
+          .steps_per_epoch = options_.steps_per_epoch > 0 ? options_.steps_per_epoch : known_per_pass_,
+          .batch_size = batch_size_,
+          .num_examples = history_.num_examples,
+          .step_seconds = step_seconds_,
+          .data_seconds = data_seconds_,
+          .in_sections = core_.in_sections(),
+          .validates = options_.validation != nullptr,
+          .reason = history_.reason,
+          .run = this,
+          .manager = core_.manager()};
+}
+
+void TrainingRun::stop(const std::string& why) {
+  if (!stop_why_) stop_why_ = why;
+}
+
+void TrainingRun::log(const std::string& name, double value) {
+  extras_[name] = value;
+  logs_[name] = value;
+}
+
+std::string TrainingRun::position() const {
+  (void)progress_.data.text();  // once, whoever asks next
+  TrainingProgress progress = progress_;
+  progress.callbacks = saved_callbacks();
+  return progress.text();
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "train/stop_signals.h"
+#include "train/trainer_core.h"
+
+namespace sectionflow {
+
+/// One fit: batches, steps, epochs and callbacks in their order. TrainingProgress and the source always tell of the
+/// same steps, whatever throws in between.
+class TrainingRun {
+ public:
+  TrainingRun(TrainerCore& core, BatchSource& source, const FitOptions& options);
+
+  History train();
+
+  // What callbacks ask of it, by TrainerState.
+  void stop(const std::string& why);
+  void log(const std::string& name, double value);
+  std::string position() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void begin();
+  void restore_callbacks();
+  void train_epoch();
+  bool train_step();
+  std::optional<Example> next_batch();
+  void end_epoch();
+  void validate();
+  bool is_to_stop();
+  bool pass_is_over();
+  void finish();
+  void fail() noexcept;
+  void call_on_end();
+  TrainerState state();
+  template <class Call>
+  void each_callback(const Call& call);
+  std::map<std::string, std::string> saved_callbacks() const;
+  void end(StopReason reason, std::string why);
+
+  TrainerCore& core_;
+  BatchSource& source_;
+  const FitOptions& options_;
+  std::optional<StopSignals> signals_;
+  TrainingProgress& progress_;
+  History history_;
+  Logs logs_;    // what callbacks see
+  Logs extras_;  // that callbacks have added
+  std::int64_t first_step_ = 0;
+  std::int64_t num_epochs_ = 0;      // that count
+  std::int64_t steps_of_epoch_ = 0;  // of the epoch, those that this fit has trained
+  std::int64_t known_per_pass_ = 0;  // batches; 0: not known
+  std::int64_t batch_size_ = 0;
+  double step_seconds_ = 0, data_seconds_ = 0;
+  double epoch_data_seconds_ = 0;
+  Clock::time_point begun_ = Clock::now(), epoch_begun_ = begun_;
+  std::size_t num_begun_ = 0, num_ended_ = 0;  // callbacks
+  std::optional<std::string> stop_why_;
+  std::int64_t state_epoch_ = 0, state_steps_ = 0;  // of the epoch that on_epoch is told of; 0: there is none
+};
+
+}  // namespace sectionflow

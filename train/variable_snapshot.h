@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/safetensors.h"
+#include "runtime/engine.h"
+
+namespace sectionflow {
+
+/// Names and types of a graph's variables, as files have them.
+std::vector<NamedType> variable_types(const Graph& graph);
+/// The names of the variables that training has added: an optimiser's slots and counters.
+std::vector<std::string> slot_names(const Graph& graph);
+
+/// The values of all variables, as they were when it was made, in one block of host memory that counts in the session's
+/// `host_memory`. Owns: the block. Threads: any may read.
+class VariableSnapshot {
+ public:
+  /// Nothing where the bytes do not fit beside what the session's programs take. `give_back`: see HostHold.
+  static std::unique_ptr<VariableSnapshot> take(Engine& engine, std::function<void()> give_back);
+  ~VariableSnapshot();
+  VariableSnapshot(const VariableSnapshot&) = delete;
+  VariableSnapshot& operator=(const VariableSnapshot&) = delete;
+
+  TensorView tensor(const std::string& name) const { return tensors_.at(name); }
+
+ private:
+  VariableSnapshot() = default;
+
+  std::shared_ptr<HostHold> hold_;
+  std::byte* block_ = nullptr;
+  std::size_t num_bytes_ = 0;
+  std::map<std::string, TensorView> tensors_;
+};
+
+}  // namespace sectionflow
