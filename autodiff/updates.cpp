@@ -100,9 +100,9 @@ class UpdateBuilder {
       updates_.norm = global_norm(all);
     }
     if (!options_.skip_non_finite) return;
-    // False for NaN too.
-    const Value infinity = constant(graph_, std::numeric_limits<float>::infinity(), "infinity");
-    const Value is_finite = less(updates_.norm, infinity);
+    // False for NaN too. No constant is infinite: value checks look at each result.
+    const Value largest = constant(graph_, std::numeric_limits<float>::max(), "largest_finite");
+    const Value is_finite = less_equal(updates_.norm, largest);
     updates_.skipped_updates = new_counter(graph_, "skipped_updates");
     const Value skipped = select(is_finite, whole(graph_, 0, "none_skipped"), whole(graph_, 1, "one_skipped"));
     add(conditional_update("assign_add", {updates_.skipped_updates, skipped}, {},

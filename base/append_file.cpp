@@ -1,27 +1,46 @@
 #include "base/append_file.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/whole_file.h"
 
 namespace sectionflow {
 
-AppendFile::AppendFile(const std::filesystem::path& path, std::string what, ErrorCode code, AppendCalls calls)
+AppendFile::AppendFile(const std::filesystem::path& path, std::string what, ErrorCode code, AppendCalls calls,
+                       AppendTo to)
     : what_(std::move(what)), path_(path.string()), code_(code), calls_(std::move(calls)) {
   check_path(path, what_);
-  // O_EXCL: no link is followed, and nobody else's file is added to.
+  const bool is_new = to == AppendTo::new_file;
+  // O_EXCL: no link is followed, and nobody else's file is added to. O_NONBLOCK: a pipe is refused, not waited for.
+  const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | (is_new ? O_CREAT | O_EXCL : O_NONBLOCK);
   do {
-    descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    descriptor_ = open(path_.c_str(), flags, 0666);
   } while (descriptor_ < 0 && errno == EINTR);
-  if (descriptor_ < 0) fail("it cannot be made", errno);
+  if (descriptor_ < 0) fail(is_new ? "it cannot be made" : "it cannot be opened", errno);
+  struct stat found {};
+  const bool is_known = fstat(descriptor_, &found) == 0;
+  if (is_known && S_ISREG(found.st_mode)) {
+    end_ = found.st_size;
+    // Open from now on: whoever flushes may have gone to another folder. One that may not be read cannot be flushed.
+    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+    if (is_new) folder_ = uninterrupted([&] { return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    return;
+  }
+  const int error_number = is_known ? EINVAL : errno;
+  close(descriptor_);
+  fail("it is no regular file", error_number);
 }
 
 AppendFile::~AppendFile() {
+  if (folder_ >= 0) close(folder_);
   close(descriptor_);
 }
 
@@ -48,12 +67,18 @@ void AppendFile::append(std::string_view record) {
 }
 
 void AppendFile::flush() {
-  int flushed = 0;
-  do {
-    flushed = calls_.fsync(descriptor_);
-  } while (flushed != 0 && errno == EINTR);
+  if (const int error_number = flush_descriptor(descriptor_)) fail("it cannot be flushed to the disk", error_number);
+  if (folder_ < 0) return;
+  if (const int error_number = flush_descriptor(folder_))
+    fail("its folder cannot be flushed to the disk", error_number);
+  close(std::exchange(folder_, -1));
+}
+
+/// The number of the error; 0 where there is none.
+int AppendFile::flush_descriptor(int descriptor) const {
+  const int flushed = uninterrupted([&] { return calls_.fsync(descriptor); });
   // EINVAL: what needs no flush.
-  if (flushed != 0 && errno != EINVAL) fail("it cannot be flushed to the disk", errno);
+  return flushed == 0 || errno == EINVAL ? 0 : errno;
 }
 
 void AppendFile::fail(const std::string& step, int error_number) const {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <vector>
 
 #include "base/atomic_file.h"
 #include "base/bytes.h"
@@ -65,18 +66,33 @@ void write_whole_file(const std::filesystem::path& path, std::string_view bytes,
   file.commit();
 }
 
-namespace {
-
-void make_folder(const std::filesystem::path& folder, const std::string& what) {
+void make_folder(const std::filesystem::path& folder, const std::string& what, ErrorCode code) {
   if (folder.empty()) return;
   check_path(folder, what);
   std::error_code failed;
+  std::vector<std::filesystem::path> holders;  // of a name that is new
+  for (std::filesystem::path each = folder; !each.empty() && !std::filesystem::exists(each, failed);) {
+    const std::filesystem::path holder = each.parent_path();
+    holders.push_back(holder.empty() ? "." : holder);
+    each = holder == each ? std::filesystem::path() : holder;
+  }
   std::filesystem::create_directories(folder, failed);
-  SF_CHECK(!failed, DataError, what, ": the folder '", folder.string(), "' cannot be made (", failed.message(), ")",
-           hint("choose another folder, in which this process may write"));
+  SF_CHECK_CODE(!failed, DataError, code, what, ": the folder '", folder.string(), "' cannot be made (",
+                failed.message(), ")", hint("choose another folder, in which this process may write"));
+  for (const std::filesystem::path& holder : holders) flush_folder(holder, what, code);
 }
 
-}  // namespace
+void flush_folder(const std::filesystem::path& folder, const std::string& what, ErrorCode code) {
+  const int opened = uninterrupted([&] { return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  // Names may be made in a folder that may not be read, and only what is open for reading is flushed.
+  if (opened < 0 && (errno == EACCES || errno == EPERM)) return;
+  const int flushed = opened < 0 ? -1 : uninterrupted([&] { return fsync(opened); });
+  const int error_number = errno;
+  if (opened >= 0) close(opened);
+  // EINVAL: a file system whose folders need no flush.
+  SF_CHECK_CODE(flushed == 0 || error_number == EINVAL, DataError, code, what, ": the folder '", folder.string(),
+                "' cannot be flushed to the disk (", std::strerror(error_number), ")", hint(advice_for(error_number)));
+}
 
 void write_whole_file_in(const std::filesystem::path& folder, const std::string& name, std::string_view bytes,
                          const std::string& what) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error_code.h"
 #include "base/export.h"
 
 namespace SF_API sectionflow {
@@ -18,6 +19,13 @@ void write_whole_file(const std::filesystem::path& path, std::string_view bytes,
 /// The same in a folder, which is made, with those above it, where it is not there yet; empty: the one of the process.
 void write_whole_file_in(const std::filesystem::path& folder, const std::string& name, std::string_view bytes,
                          const std::string& what);
+
+/// Makes a folder, with those above it, where it is not there yet, so that a loss of power does not take it; empty: the
+/// one of the process, which is there. `what` begins every error, `code` is theirs. Throws: DataError.
+void make_folder(const std::filesystem::path& folder, const std::string& what, ErrorCode code = ErrorCode::data);
+/// Has the names in a folder on the disk, where the file system knows such a thing and the folder may be read. Throws:
+/// DataError.
+void flush_folder(const std::filesystem::path& folder, const std::string& what, ErrorCode code = ErrorCode::data);
 
 /// For all that opens files: the system ends a path at its first byte of zero, and would take another file than the
 /// one that is meant. Throws: DataError, which `what` begins, for such a path and for an empty one.

@@ -112,6 +112,28 @@ LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& ses
   return find_largest_sizes(search);
 }
 
+/// Whether the network has blocks for so many sections.
+bool can_be_cut(const ZooArguments& zoo, const std::string& cut) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const ModelBuilder build = model_of(zoo, cut_named(cut)).build;
+  try {
+    (void)build(graph, manager);
+    return true;
+  } catch (const ArgumentError&) {
+    return false;
+  }
+}
+
+/// What is compared where nothing is said.
+std::vector<std::string> default_strategies(const ZooArguments& zoo) {
+  std::vector<std::string> strategies = {"whole"};
+  for (const std::string cut : {"2", "4", "blocks"}) {
+    if (can_be_cut(zoo, cut)) strategies.push_back("sections:" + cut);
+  }
+  return strategies;
+}
+
 /// What would only show after training is refused before it.
 void check(const Arguments& arguments) {
   SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
@@ -136,7 +158,9 @@ void check(const Arguments& arguments) {
 
 }  // namespace
 
-int run_compare(const CompareArguments& arguments) {
+int run_compare(const CompareArguments& asked) {
+  CompareArguments arguments = asked;
+  if (arguments.strategies.empty()) arguments.strategies = default_strategies(arguments.zoo);
   check(arguments);
   const ZooModel model = model_of(arguments.zoo, {});
   CompareOptions options{.model = arguments.zoo.model, .steps = arguments.steps};
@@ -166,9 +190,11 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
   for (const std::string& form : strategy_forms()) forms += (forms.empty() ? "" : ", ") + form;
   add_zoo_arguments(app, arguments.zoo);
   app.add_option("--batch", arguments.batch, "examples in a batch")->capture_default_str();
-  app.add_option("--strategies", arguments.strategies, forms + "; separated by commas, N: 1, 2, 4, ... or blocks")
-      ->delimiter(',')
-      ->capture_default_str();
+  app.add_option("--strategies", arguments.strategies,
+                 forms +
+                     "; separated by commas, N: 1, 2, 4, ... or blocks; whole,sections:2,sections:4,sections:blocks "
+                     "if absent, without those that the model has too few blocks for")
+      ->delimiter(',');
   app.add_option("--steps", arguments.steps, "training steps of each strategy")->capture_default_str();
   add_device_arguments(app, arguments.device);
   app.add_option("--device-memory", arguments.device_memory,

@@ -12,7 +12,7 @@ namespace sectionflow {
 struct CompareArguments {
   ZooArguments zoo;
   std::int64_t batch = 250;
-  std::vector<std::string> strategies = {"whole", "sections:2", "sections:4", "sections:blocks"};
+  std::vector<std::string> strategies;  ///< none: whole, and those of sections:2, :4, :blocks that the model can have
   std::int64_t steps = 20;
   DeviceArguments device{};
   std::string device_memory, host_memory, disk, swap_directory, link, profile;

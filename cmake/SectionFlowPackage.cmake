@@ -104,7 +104,8 @@ endforeach()
 
 # What sources/ reads by other people's libraries, of which each may be absent (sources/CMakeLists.txt).
 set(sf_pc_lmdb -llmdb)
-set(sf_pc_hdf5c -lhdf5_serial)
+get_filename_component(sf_hdf5_name "${HDF5C_LIBRARY}" NAME_WE)  # libhdf5_serial, or libhdf5
+string(REGEX REPLACE "^lib" "-l" sf_pc_hdf5c "${sf_hdf5_name}")
 set(sf_pc_libzip -lzip)
 set(sf_pc_jpeg -ljpeg)
 set(sf_pc_png -lpng)

@@ -23,8 +23,8 @@ struct Asked {
 
 struct Kind {
   const char* name;
-  const char* form;  ///< for people
-  bool has_argument;
+  const char* form;      ///< for people
+  const char* argument;  ///< one that it may have; nullptr where it has none
   Strategy (*make)(const Asked&);
 };
 
@@ -84,11 +84,11 @@ Strategy lms(const Asked& asked) {
 }
 
 constexpr Kind kKinds[] = {
-    {"whole", "whole", false, whole},
-    {"swap", "swap", false, swap},
-    {"lms", "lms:auto, lms:THRESHOLD/AHEAD/GROUPBY/SYNC", true, lms},
-    {"sections", "sections:N", true, sections},
-    {"sections+swap", "sections+swap:N", true, sections_and_swap},
+    {"whole", "whole", nullptr, whole},
+    {"swap", "swap", nullptr, swap},
+    {"lms", "lms:auto, lms:THRESHOLD/AHEAD/GROUPBY/SYNC", "auto", lms},
+    {"sections", "sections:N", "blocks", sections},
+    {"sections+swap", "sections+swap:N", "blocks", sections_and_swap},
 };
 
 std::string all_forms() {
@@ -97,12 +97,23 @@ std::string all_forms() {
   return all + " (N: 1, 2, 4, ... or blocks)";
 }
 
+const Kind* kind_named(const std::string& kind) {
+  const auto known = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return kind == k.name; });
+  return known == std::end(kKinds) ? nullptr : known;
+}
+
+/// A strategy of that kind that can be asked for as it stands, with what was given behind the kind if it takes it.
+std::string writable(const Kind& kind, const std::string& given) {
+  if (kind.argument == nullptr) return kind.name;
+  return kind.name + (given.size() > 1 ? given : text_of(":", kind.argument));
+}
+
 [[noreturn]] void throw_unknown(const std::string& name, const std::string& kind) {
   std::vector<std::string> kinds;
   for (const Kind& known : kKinds) kinds.emplace_back(known.name);
   const std::optional<std::string> near = nearest_spelling(kind, kinds);
   std::string meant;
-  if (near && *near != kind) meant = "; did you mean '" + *near + name.substr(kind.size()) + "'?";
+  if (near) meant = "; did you mean '" + writable(*kind_named(*near), name.substr(kind.size())) + "'?";
   throw ArgumentError(error_text_of("'", name, "' is no strategy", meant, hint("strategies are ", all_forms())));
 }
 
@@ -117,12 +128,13 @@ std::vector<std::string> strategy_forms() {
 Strategy strategy_named(const std::string& name, const StrategySource& source) {
   const std::size_t colon = name.find(':');
   const std::string kind = name.substr(0, colon);
-  const auto known = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return kind == k.name; });
-  if (known == std::end(kKinds)) throw_unknown(name, kind);
+  const Kind* const known = kind_named(kind);
+  if (known == nullptr) throw_unknown(name, kind);
   std::optional<std::string> argument;
   if (colon != std::string::npos) argument = name.substr(colon + 1);
-  SF_CHECK(argument.has_value() == known->has_argument && argument != "", ArgumentError, "'", name,
-           "' is no strategy; wanted ", known->form, hint("strategies are ", all_forms()));
+  SF_CHECK(argument.has_value() == (known->argument != nullptr) && argument != "", ArgumentError, "'", name,
+           "' is no strategy; wanted ", known->form,
+           known->argument == nullptr ? "" : ", as in " + writable(*known, ""), hint("strategies are ", all_forms()));
   return known->make({name, argument, source});
 }
 

@@ -120,6 +120,12 @@ class ExpandedInput final : public ByteInput {
 
   void begin_next_stream() {
     if (stream_.avail_in == 0 && !input_ended_) refill();
+    // Tapes and block devices fill up with zeros, which gzip passes over.
+    while (container_ == Container::gzip && stream_.avail_in > 0 && *stream_.next_in == 0) {
+      ++stream_.next_in;
+      --stream_.avail_in;
+      if (stream_.avail_in == 0 && !input_ended_) refill();
+    }
     at_end_ = stream_.avail_in == 0;
     if (at_end_) return;
     SF_CHECK(container_ == Container::gzip, DataError, where_, "more bytes follow its compressed ones",

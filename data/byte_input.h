@@ -32,7 +32,8 @@ std::unique_ptr<ByteInput> bytes_of(std::string_view bytes);
 /// `input` with these bytes in front of it.
 std::unique_ptr<ByteInput> preceded_by(std::string head, std::unique_ptr<ByteInput> input);
 
-/// What streams of gzip (several of them, one behind the other, count as one) or of zlib expand to. `where` begins
+/// What streams of gzip (several of them, one behind the other, count as one; zeros behind each are passed over) or of
+/// zlib expand to. `where` begins
 /// every error.
 enum class Container { gzip, zlib };
 std::unique_ptr<ByteInput> expanded(std::unique_ptr<ByteInput> compressed, Container container,

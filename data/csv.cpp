@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -150,11 +151,35 @@ struct Cell {
   std::string column;
 };
 
+/// Whether a number that is out of range is too near 0 rather than too far from it: whether its first digit stands
+/// behind the point.
+bool is_near_zero(std::string_view number) {
+  constexpr std::int64_t kFar = std::int64_t{1} << 40;  // beyond the digits of any line
+  const std::size_t mark = std::min(number.find_first_of("eE"), number.size());
+  const std::string_view digits = number.substr(0, mark);
+  std::string_view power = number.substr(std::min(mark + 1, number.size()));
+  if (power.starts_with('+')) power.remove_prefix(1);
+  std::int64_t exponent = 0;
+  const auto parsed = std::from_chars(power.data(), power.data() + power.size(), exponent);
+  if (parsed.ec == std::errc::result_out_of_range) exponent = power.starts_with('-') ? -kFar : kFar;
+  const auto point = static_cast<std::int64_t>(std::min(digits.find('.'), digits.size()));
+  const auto first = static_cast<std::int64_t>(digits.find_first_of("123456789"));
+  const std::int64_t place = first < point ? point - first - 1 : point - first;  // the power of ten of the first digit
+  return place + std::clamp(exponent, -kFar, kFar) < 0;
+}
+
 template <class T>
 bool parse_number(std::string_view text, T& number) {
   if (text.starts_with('+')) text.remove_prefix(1);
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return failed == std::errc() && end == text.data() + text.size() && !text.empty();
+  if (text.empty() || end != text.data() + text.size()) return false;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (failed == std::errc::result_out_of_range && is_near_zero(text)) {
+      number = text.starts_with('-') ? -T{0} : T{0};
+      return true;
+    }
+  }
+  return failed == std::errc();
 }
 
 class CsvStream final : public ExampleStream {
@@ -188,11 +213,12 @@ class CsvStream final : public ExampleStream {
     if (!lines_.next(fields_)) fields_.clear();
     num_columns_ = fields_.size();
     std::map<std::string, std::size_t, std::less<>> places;
+    std::set<std::string> repeated;
     for (std::size_t i = 0; i < fields_.size(); ++i) {
       std::string name = file_->options.has_header ? fields_[i] : std::to_string(i);
       constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
       if (i == 0 && name.starts_with(kByteOrderMark)) name.erase(0, kByteOrderMark.size());
-      places.emplace(trimmed(name), i);
+      if (!places.emplace(trimmed(name), i).second) repeated.emplace(trimmed(name));
     }
     is_first_kept_ = !file_->options.has_header && num_columns_ > 0;
     // A file without a line has no columns; it has no examples either.
@@ -204,6 +230,9 @@ class CsvStream final : public ExampleStream {
         SF_CHECK(found != places.end(), DataError, lines_.where(), "there is no column '", column, "' for the tensor '",
                  tensor.name, "' among ", num_columns_,
                  hint("columns are called as in the first line, or by their number where has_header is false"));
+        SF_CHECK(!repeated.contains(column), DataError, lines_.where(), "more than one column is called '", column,
+                 "', which the tensor '", tensor.name, "' asks for",
+                 hint("give them names of their own, or leave out the first line and read by number"));
         cells.push_back({found->second, column});
       }
     }

@@ -36,9 +36,9 @@ struct CsvOptions {
 
 /// The lines of a CSV file, plain or gzip-compressed, as tensors. Empty lines are left out; white space around numbers
 /// is, too. A stream that has thrown goes on with the next line. Throws: DataError naming file, line and column, for a
-/// column that is not there, a line with another number of fields, and what is no number of the dtype or none of the
-/// words; ArgumentError for a tensor without columns, for two of one name, and for bf16 and boolean.
-/// Source: RFC 4180.
+/// column that is not there or there more than once, a line with another number of fields, and what is no number of the
+/// dtype or none of the words (a number nearer to 0 than any of its dtype is 0); ArgumentError for a tensor without
+/// columns, for two of one name, and for bf16 and boolean. Source: RFC 4180.
 std::shared_ptr<const StreamSource> csv_source(std::filesystem::path path, std::vector<CsvTensor> tensors,
                                                CsvOptions options = {});
 

@@ -234,6 +234,10 @@ Dataset Dataset::take(std::int64_t count) const {
 Dataset Dataset::skip(std::int64_t count) const {
   return Dataset(add_operation(SliceNode{.first = count}, node_));
 }
+SplitDataset Dataset::split(SplitOptions options) const {
+  auto [train, validation] = split_nodes(*node_, options);
+  return {Dataset(add_operation(std::move(train), node_)), Dataset(add_operation(std::move(validation), node_))};
+}
 Dataset Dataset::on_error(ErrorPolicy policy) const {
   return Dataset(add_operation(policy, node_));
 }

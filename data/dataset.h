@@ -15,6 +15,7 @@
 namespace SF_API sectionflow {
 
 struct PipelineNode;
+struct SplitDataset;
 
 /// What an iterator has done so far.
 struct DatasetStatistics {
@@ -36,7 +37,9 @@ class DatasetIterator {
   ~DatasetIterator();
 
   /// The next example or batch, or nothing after the last one. Throws: what a source, a map or a filter threw, after
-  /// all that comes before it, and on every later call; ShapeError (SF-E406) for examples that make no batch.
+  /// all that comes before it, and on every later call; ShapeError (SF-E406) for examples that make no batch. What is
+  /// held by then, in the buffer of a shuffle of data that come one after the other, in buckets or in a batch that is
+  /// not full, is not delivered.
   std::optional<Example> next();
 
   /// Where the walk stands behind what next() gave last, as a text for Dataset::iterate, which goes on from there with
@@ -99,6 +102,12 @@ class Dataset {
   Dataset take(std::int64_t count) const;
   /// Without the first `count` examples of each epoch.
   Dataset skip(std::int64_t count) const;
+  /// Two parts of the examples: to learn from, and to be judged by. Which are which follows from the options and the
+  /// number of examples alone, the same in each epoch and under any number of threads; in both parts they come in the
+  /// order that they had. An index takes 4 bytes an example. Throws: ArgumentError for a share that is none, where
+  /// there are fewer than two examples, where they cannot be had by number or have no end, and behind a shuffle or a
+  /// repeat, under which a place is another example's each epoch.
+  SplitDataset split(SplitOptions options = {}) const;
   /// What becomes of DataErrors of all that comes before, up to an earlier on_error. Of data by number take, skip,
   /// shard and repeat count what is damaged; elsewhere they do not.
   Dataset on_error(ErrorPolicy policy) const;
@@ -119,6 +128,12 @@ class Dataset {
  private:
   explicit Dataset(std::shared_ptr<const PipelineNode> node) : node_(std::move(node)) {}
   std::shared_ptr<const PipelineNode> node_;
+};
+
+/// What Dataset::split makes.
+struct SplitDataset {
+  Dataset train;
+  Dataset validation;
 };
 
 }  // namespace sectionflow

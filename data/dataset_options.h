@@ -111,6 +111,12 @@ struct ShuffleOptions {
   std::size_t buffer_bytes = 256_MiB;
 };
 
+/// What of the examples is kept apart, to be judged by.
+struct SplitOptions {
+  double validation = 0.1;  ///< its share, above 0 and below 1; of whole examples the nearest number, one at least
+  std::uint64_t seed = 0;   ///< which examples they are follows from it and from how many there are
+};
+
 /// How examples become batches. A tensor [d0, d1, ...] of each example becomes one [B, d0, d1, ...].
 struct BatchOptions {
   std::int64_t size = 32;       ///< examples in a batch; the last one may hold fewer

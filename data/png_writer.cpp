@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/checked_arithmetic.h"
 #include "base/error.h"
+#include "base/whole_file.h"
 
 namespace sectionflow {
 namespace {
@@ -65,6 +66,10 @@ std::string png_of(const HostTensor& image, const std::string& what) {
   header += kColourTypes[shape[2] - 1];
   header += std::string(3, '\0');  // compression, filters, no interlacing
   return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunk("IDAT", deflated(rows)) + chunk("IEND", {});
+}
+
+void write_png(const std::filesystem::path& path, const HostTensor& image) {
+  write_whole_file(path, png_of(image, text_of("write_png '", path.string(), "'")), "write_png");
 }
 
 }  // namespace sectionflow

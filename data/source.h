@@ -36,8 +36,9 @@ class ExampleStream {
   /// Leaves out so many examples, and tells how many there were: fewer at the end. Costs less than reading them where
   /// the format allows that.
   virtual std::int64_t skip(std::int64_t count) = 0;
-  /// Called after next() has thrown a DataError: leaves out what is left of the file that is damaged, so that the next
-  /// example is the first of the next file. False where there is no next file that could be read: this was the last.
+  /// Called after next() has thrown a DataError, or has given an example that could not be read when it was read first:
+  /// leaves out what is left of the file, so that the next example is the first of the next file. False where there is
+  /// no next file that could be read: this was the last.
   virtual bool skip_file() { return false; }
 };
 

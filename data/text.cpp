@@ -116,7 +116,9 @@ Vocabulary Vocabulary::read(const std::filesystem::path& path) {
     const std::string where =
         text_of("Vocabulary::read: '", path.string(), "': line ", pieces->pieces.size() + 1, ": ");
     const std::size_t end = std::min(left.find('\n'), left.size());
-    std::string piece = unescaped(left.substr(0, end), where);
+    std::string_view line = left.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    std::string piece = unescaped(line, where);
     SF_CHECK(!piece.empty(), DataError, where, "is empty; wanted one piece of text a line");
     SF_CHECK(piece.size() <= kMaxPieceBytes, DataError, where, "has ", piece.size(), " bytes; wanted at most ",
              kMaxPieceBytes);

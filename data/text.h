@@ -21,7 +21,8 @@ class Vocabulary {
   /// The 256 values of a byte: every text has tokens, as many as bytes.
   static Vocabulary of_bytes();
   /// One piece a line; its token is the number of the line, from 0 on. In a line `\n`, `\t`, `\r`, `\\` and `\x41` (two
-  /// digits) stand for a line end, a tab, a carriage return, a backslash and the byte of that value. The piece `<unk>`,
+  /// digits) stand for a line end, a tab, a carriage return, a backslash and the byte of that value. A carriage return
+  /// in front of a line's end belongs to that, as other systems write it. The piece `<unk>`,
   /// where there is one, is what a byte becomes that no piece begins with. Throws: DataError naming file and line, for
   /// empty pieces, for two that are equal or longer than 4 KiB, for other escapes, and for a file without pieces or of
   /// more than 64 MiB.

@@ -13,6 +13,7 @@
 
 #include "base/checked_arithmetic.h"
 #include "data/example.pb.h"
+#include "data/wire_message.h"
 
 namespace sectionflow {
 namespace {
@@ -189,7 +190,7 @@ Example parse_tf_example(std::string_view record, const FeatureSchema& schema, c
   if (record.size() > INT_MAX) refuse(where, "a tf.train.Example of ", record.size(), " bytes; at most ", INT_MAX);
   google::protobuf::Arena arena;
   auto* parsed = google::protobuf::Arena::CreateMessage<wire::Example>(&arena);
-  if (!parsed->ParseFromArray(record.data(), static_cast<int>(record.size()))) {
+  if (!parse_message(*parsed, record, kExampleMessage)) {
     refuse(where, "its ", record.size(), " bytes are no tf.train.Example",
            hint("is the file one of tf.train.Example, and not of other messages?"));
   }

@@ -18,14 +18,17 @@ struct CudaModule {
   /// Throws: DeviceError when there is no such device or it refuses.
   std::unique_ptr<Device> (*make_device)(const DeviceSpec& spec) = nullptr;
   const KernelRegistry& (*kernels)() = nullptr;
+  // Begin and end a range of NVTX on the calling thread; nullptr: nothing is marked.
+  void (*push_range)(const char* name) = nullptr;
+  void (*pop_range)() = nullptr;
 };
 
 /// The version of CudaModule; both sides must have been built with the same.
-inline constexpr int kCudaModuleVersion = 1;
+inline constexpr int kCudaModuleVersion = 2;
 
 /// The name, and type, of the one function that the shared object exports: fills `result`, or returns false and says in
 /// `why_not` what is missing.
-inline constexpr const char* kCudaModuleEntry = "sectionflow_cuda_module_v1";
+inline constexpr const char* kCudaModuleEntry = "sectionflow_cuda_module_v2";
 using CudaModuleEntry = bool (*)(CudaModule& result, std::string& why_not);
 
 /// The module, loaded at the first call. Throws: DeviceError that says what is missing: the driver, the shared object,

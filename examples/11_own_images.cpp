@@ -14,9 +14,6 @@
 #include <filesystem>
 #include <iostream>
 
-#include "base/atomic_file.h"
-#include "base/random.h"
-#include "data/png_writer.h"
 #include "examples/models/command_line.h"
 #include "sectionflow.h"
 #include "sources/sources.h"
@@ -49,10 +46,7 @@ void write_pictures(const fs::path& folder) {
             }
           }
         }
-        const std::string bytes = png_of(image, "11_own_images");
-        AtomicFile file(folder / part / name / (std::to_string(number) + ".png"), "11_own_images");
-        file.write(bytes.data(), bytes.size());
-        file.commit();
+        write_png(folder / part / name / (std::to_string(number) + ".png"), image);
       }
     }
   }

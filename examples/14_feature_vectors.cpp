@@ -4,11 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <optional>
 
-#include "examples/models/command_line.h"
-#include "examples/temporary_folder.h"
+#include "examples/data_files.h"
 #include "sectionflow.h"
 #include "sources/sources.h"
 
@@ -16,12 +14,6 @@ namespace {
 
 using namespace sectionflow;
 namespace fs = std::filesystem;
-
-struct Arguments {
-  std::string data = kFashionMnistFolder;
-  std::int64_t images = 12000, body_steps = 120, epochs = 10;
-  std::string keep;
-};
 
 constexpr std::int64_t kFeatures = 64;
 
@@ -110,11 +102,6 @@ Vectors write_vectors(Body& body, const LabeledImages& images, const fs::path& f
   return vectors;
 }
 
-struct Trained {
-  std::map<std::string, HostTensor> variables{};
-  double accuracy = 0;
-};
-
 Trained train_classifier(const std::string& name, const Dataset& vectors, const Dataset& tests, std::int64_t epochs) {
   Graph graph;
   const Value features = placeholder(graph, "features", {kDynamic, kFeatures});
@@ -129,45 +116,19 @@ Trained train_classifier(const std::string& name, const Dataset& vectors, const 
   DatasetBatches test(tests.batch({.size = 500}));
   const History history = trainer.fit(batches, {.epochs = epochs});
 
-  Trained trained;
-  trained.accuracy = trainer.evaluate(test).at("accuracy");
-  for (const Value& variable : graph.values(kVariables)) {
-    trained.variables.emplace(variable.name(), session.read(variable));
-  }
+  Trained trained = trained_by(trainer, test);
   std::cout << "vectors from " << name << ": " << epochs << " epochs in " << history.seconds << " s; loss "
             << history.of("loss").back() << ", test accuracy " << trained.accuracy << "\n";
   return trained;
 }
 
-bool is_same(const Trained& a, const Trained& b) {
-  bool same = a.variables.size() == b.variables.size();
-  for (const auto& [name, tensor] : a.variables) {
-    same = same && b.variables.contains(name) && bitwise_equal(tensor, b.variables.at(name));
-  }
-  return same;
-}
-
-LabeledImages first_images(const LabeledImages& data, std::int64_t count) {
-  count = std::min(count, data.labels.num_elements());
-  const std::int64_t height = data.images.shape()[1], width = data.images.shape()[2];
-  const auto levels = data.images.values<std::uint8_t>().first(count * height * width);
-  const auto labels = data.labels.values<std::int32_t>().first(count);
-  return {.images = HostTensor::of<std::uint8_t>({count, height, width, 1}, {levels.begin(), levels.end()}),
-          .labels = HostTensor::of<std::int32_t>({count}, {labels.begin(), labels.end()}),
-          .num_classes = data.num_classes,
-          .name = data.name};
-}
-
-int run(const Arguments& arguments, const fs::path& folder) {
-  const TrainTest data = arguments.data == "synthetic"
-                             ? synthetic_mnist({.train_size = arguments.images, .test_size = 1000})
-                             : load_mnist(arguments.data);
-  const LabeledImages images = first_images(data.train, arguments.images);
+int run(const DataArguments& arguments, std::int64_t body_steps, const fs::path& folder) {
+  const TrainTest data = images_of(arguments);
   Body body;
-  if (arguments.body_steps > 0) body.train(images, arguments.body_steps);
+  if (body_steps > 0) body.train(data.train, body_steps);
   fs::create_directories(folder / "train");
   fs::create_directories(folder / "test");
-  Vectors vectors = write_vectors(body, images, folder / "train");
+  Vectors vectors = write_vectors(body, data.train, folder / "train");
   const Dataset tests = Dataset::from(write_vectors(body, data.test, folder / "test").memory);
   const auto train = [&](const std::string& name, const Dataset& from) {
     return train_classifier(name, from, tests, arguments.epochs);
@@ -183,40 +144,20 @@ int run(const Arguments& arguments, const fs::path& folder) {
   } else {
     std::cout << "HDF5 is left out: " << vectors.left_out << "\n";
   }
-  const bool is_trained = expected.accuracy > 0.7;
-  std::cout << (is_trained ? "" : "it has not learnt; ")
-            << "trained from files with the bytes of memory: " << (same ? "yes" : "no") << "\n";
-  return same && is_trained ? 0 : 1;
+  return tell_whether_same(same, expected);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Arguments arguments;
+  DataArguments arguments{.epochs = 10};
+  std::int64_t body_steps = 120;
   CLI::App app("Writes what a network makes of images to HDF5 and npy, and trains a classifier on what is read back.");
-  app.add_option("--data", arguments.data, "folder with the four MNIST files (IDX, gzipped or not), or 'synthetic'")
-      ->capture_default_str();
-  app.add_option("--images", arguments.images, "how many vectors, at most")
-      ->check(CLI::Range(100, 1000000))
-      ->capture_default_str();
-  app.add_option("--body-steps", arguments.body_steps, "that the body is trained; 0: it stays as chance made it")
+  add_data_options(app, arguments);
+  app.add_option("--body-steps", body_steps, "that the body is trained; 0: it stays as chance made it")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  app.add_option("--epochs", arguments.epochs, "of the classifier")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  app.add_option("--keep", arguments.keep, "new folder for the files, which stay; none: they go at the end");
   if (const auto status = read_arguments(app, argc, argv)) return *status;
-  start_logging("14_feature_vectors");
-  try {
-    if (!arguments.keep.empty()) {
-      SF_CHECK(!fs::exists(arguments.keep), ArgumentError, "--keep ", arguments.keep, ": it is there already");
-      return run(arguments, arguments.keep);
-    }
-    const TemporaryFolder folder("14_feature_vectors");
-    return run(arguments, folder.path());
-  } catch (const Error& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
+  return run_in_folder("14_feature_vectors", arguments,
+                       [&](const fs::path& folder) { return run(arguments, body_steps, folder); });
 }

@@ -205,9 +205,13 @@ std::string Graph::place(GroupId group, Where where) const {
 Node& Graph::find(std::string_view name) const {
   const auto found = by_name_.find(name);
   if (found != by_name_.end()) return node(found->second);
-  std::vector<std::string> names;
-  for (const auto& [known, id] : by_name_) names.push_back(known);
-  const auto nearest = nearest_spelling(std::string(name), names);
+  // Of what is made for training, most has a name that nobody has given.
+  std::vector<std::string> names, of_training;
+  for (const auto& [known, id] : by_name_) {
+    (node(id).phase() == Phase::model ? names : of_training).push_back(known);
+  }
+  auto nearest = nearest_spelling(std::string(name), names);
+  if (!nearest) nearest = nearest_spelling(std::string(name), of_training);
   throw ArgumentError(
       text_of("the graph has no node '", name, "'", nearest ? "; did you mean '" + *nearest + "'?" : std::string()));
 }

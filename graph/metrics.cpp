@@ -69,9 +69,9 @@ Value top_k_accuracy(Value logits, Value labels, std::int64_t k, Where where) {
     const Value of_class = constant(graph, std::move(numbers), "classes");
     const Value label = reshape(in_i64(labels), {kDynamic, 1});
     const Value x = in_f32(logits), is_label = equal(of_class, label);
-    // Elsewhere -infinity, so that the largest is that of the label; NaN stays.
-    const Value lowest = constant(graph, -HUGE_VALF, "lowest");
-    const Value of_label = reduce_max(select(is_label, x, lowest), {.axes = {1}, .keep_dims = true});
+    // All other terms are 0: the sum equals the label's logit, and NaN stays.
+    const Value none = constant(graph, 0.0F, "none");
+    const Value of_label = reduce_sum(select(is_label, x, none), {.axes = {1}, .keep_dims = true});
     const auto count = [](Value booleans) { return reduce_sum(cast(booleans, Dtype::f32), {.axes = {1}}); };
     // Behind the label come smaller ones, and equal ones of higher numbers: both are false for NaN.
     const Value behind = count(less(x, of_label));

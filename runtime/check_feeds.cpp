@@ -17,7 +17,10 @@ Fact nearest_in(const Graph& graph, Value value, bool placeholders_alone) {
   std::vector<std::string> names;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (!placeholders_alone || node.op().is_placeholder()) names.push_back(node.name());
+    // What is made for training has names that nobody has given.
+    if (node.phase() == Phase::model && (!placeholders_alone || node.op().is_placeholder())) {
+      names.push_back(node.name());
+    }
   }
   const auto nearest = value.valid() ? nearest_spelling(value.name(), names) : std::nullopt;
   return hint(nearest ? text_of("this graph has '", *nearest, "'; is that the one that is meant?")

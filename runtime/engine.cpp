@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/bytes.h"
@@ -283,7 +284,9 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
   }
   meet_graph();
   pass_seconds_.assign(program.schedule.passes.size(), 0.0);
+  std::optional<StepEvents> events;
   if (trace_ != nullptr) {
+    events.emplace(program);
     trace_->reserve(static_cast<std::size_t>(last - first));
     trace_->set_machine(machine());
   }
@@ -301,6 +304,7 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
                            .executions = executions_,
                            .pass_seconds = pass_seconds_,
                            .trace = trace_,
+                           .events = events ? &*events : nullptr,
                            .log_passes = options.log_passes,
                            .log_pass_times = options.log_pass_times,
                            .poison = options_.poison,

@@ -55,6 +55,8 @@ class Engine {
   ProgramReport plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options, Where where);
   HostTensor read(Value variable, Where where);
   void write(Value variable, const HostTensor& tensor, Where where);
+  /// Calls of write so far: what changes variables beside cycles.
+  std::uint64_t variable_writes() const { return variable_writes_; }
   /// As read, to bytes of the caller's, of which there are enough.
   void read_to(std::byte* bytes, Value variable, Where where);
 
@@ -91,8 +93,9 @@ class Engine {
   Executable& program(const std::string& key, const Signature& signature, const std::function<RunRequest()>& request,
                       const InstructionWriter& writer);
   /// The program of what is run now, of those that `program_of` gives for signatures: where gradients are accumulated
-  /// the one of this micro-batch. With the first of an update that of the last must fit too, so that none begins that
-  /// cannot end.
+  /// the one of this micro-batch. With the first of an update those of all others must fit too, so that none begins
+  /// that cannot end; where a graph has several accumulations, of these each alone and all at once. A run that takes no
+  /// micro-batch asks for its own program alone.
   using ProgramOf = std::function<Executable&(const Signature&)>;
   Executable& micro_batch_program(const Signature& fed, const ProgramOf& program_of);
   /// The same to plan by: of all micro-batches the program that takes the most device memory.
@@ -199,6 +202,7 @@ class Engine {
   bool initialized_ = false;
   bool torn_ = false;
   std::uint64_t cycle_ = 0;
+  std::uint64_t variable_writes_ = 0;
   const char* training_refused_ = nullptr;
   ProgramCache programs_;
   const Executable* latest_ = nullptr;

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
+#include <functional>
+#include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -40,6 +43,39 @@ std::string key_of(const char* kind, const std::vector<Value>& fetches, const st
   for (const Value& fetch : fetches) key.add(" ", fetch);
   for (const Operation& target : targets) key.add(" !", static_cast<std::uint64_t>(target.node().id()));
   return key.add(" | ").add(signature.text()).text();
+}
+
+/// Says of each accumulation whether it is one of those, by the variables that count.
+std::function<bool(const MicroBatches&)> is_among(std::set<NodeId> counters) {
+  return
+      [counters = std::move(counters)](const MicroBatches& each) { return counters.contains(each.index.node().id()); };
+}
+
+/// A program by its signature and report, which stay when there is no room for the program itself.
+struct FullestProgram {
+  Signature signature;
+  ProgramReport report;
+};
+
+/// Of the programs of an update that which takes the most device memory, of those that do not fit if there are any.
+/// Accumulations may end at different times: beside none and all of them, each is the last alone.
+FullestProgram fullest_program_of(const Signature& fed, const std::vector<MicroBatches>& accumulations,
+                                  const Engine::ProgramOf& program_of) {
+  std::vector<std::set<NodeId>> ends = {{}};
+  std::set<NodeId> all;
+  for (const MicroBatches& each : accumulations) {
+    ends.push_back({each.index.node().id()});
+    all.insert(each.index.node().id());
+  }
+  if (accumulations.size() > 1) ends.push_back(std::move(all));
+  std::optional<FullestProgram> fullest;
+  for (std::set<NodeId>& last : ends) {
+    Signature signature = with_micro_batches(fed, accumulations, is_among(std::move(last)));
+    const ProgramReport& report = program_of(signature).report;
+    const auto rank = [](const ProgramReport& each) { return std::pair(!each.fits, each.planned_peak_bytes); };
+    if (!fullest || rank(report) >= rank(fullest->report)) fullest = {std::move(signature), report};
+  }
+  return *std::move(fullest);
 }
 
 }  // namespace
@@ -98,35 +134,33 @@ Executable& Engine::whole_program_now(const std::vector<Value>& fetches, const S
 Executable& Engine::micro_batch_program(const Signature& fed, const ProgramOf& program_of) {
   const std::vector<MicroBatches> accumulations = micro_batches_of(*graph_);
   if (accumulations.empty()) return program_of(fed);
-  std::map<NodeId, bool> last;
-  bool begins = true;
+  std::set<NodeId> last;
+  bool begins = false;
   for (const MicroBatches& each : accumulations) {
-    const std::int64_t index = read_counter(each.index.node().id());
+    const NodeId counter = each.index.node().id();
+    const std::int64_t index = read_counter(counter);
     SF_CHECK_CODE(index >= 0 && index < each.count, ArgumentError, ErrorCode::micro_batches, "'", each.index.name(),
                   "' says that ", index, " micro-batches of an update have been taken; wanted 0 to ", each.count - 1,
                   hint("write 0 to it to begin the update again"));
-    last[each.index.node().id()] = index == each.count - 1;
-    begins = begins && index == 0;
+    if (index == each.count - 1) last.insert(counter);
+    begins = begins || index == 0;
   }
-  const auto is_last = [&](const MicroBatches& each) { return last.at(each.index.node().id()); };
-  const Signature now = with_micro_batches(fed, accumulations, is_last);
-  const std::uint64_t compiled = num_compiled_;
+  const Signature now = with_micro_batches(fed, accumulations, is_among(last));
   Executable& program = program_of(now);
-  if (!begins || num_compiled_ == compiled) return program;
-  const Executable& end = program_of(with_micro_batches(fed, accumulations, [](const MicroBatches&) { return true; }));
-  if (!end.report.fits) throw_budget_error(end.report);
-  return program_of(now);
+  if (!begins || !program.micro_batch || program.update_can_end) return program;
+  const FullestProgram fullest = fullest_program_of(fed, accumulations, program_of);
+  // Where none fits, the error is to name what all need.
+  if (!fullest.report.fits) throw_budget_error(fullest.report);
+  // There may not be room for all of them at once.
+  Executable& kept = program_of(now);
+  kept.update_can_end = true;
+  return kept;
 }
 
 Executable& Engine::fullest_program(const Signature& fed, const ProgramOf& program_of) {
   const std::vector<MicroBatches> accumulations = micro_batches_of(*graph_);
   if (accumulations.empty()) return program_of(fed);
-  const auto program_where = [&](bool last) -> Executable& {
-    return program_of(with_micro_batches(fed, accumulations, [last](const MicroBatches&) { return last; }));
-  };
-  const std::size_t before = program_where(false).report.planned_peak_bytes;
-  Executable& end = program_where(true);
-  return before > end.report.planned_peak_bytes ? program_where(false) : end;
+  return program_of(fullest_program_of(fed, accumulations, program_of).signature);
 }
 
 /// What a variable i64 [] holds; 0 before it has a value.
@@ -144,10 +178,17 @@ std::int64_t Engine::read_counter(NodeId variable) const {
   return count;
 }
 
-/// Of the random numbers of an execution that begins now.
+/// Of the random numbers of an execution that begins now: they follow from what the session holds, cycles and
+/// micro-batches, and not from what is executed. A run that takes no micro-batch draws what the next one will draw.
 std::uint64_t Engine::random_seed(const Program& program) const {
-  if (!program.micro_batch) return options_.seed;
-  return seed_of_micro_batch(options_.seed, static_cast<std::uint64_t>(read_counter(*program.micro_batch)));
+  if (program.report.initializes) return options_.seed;
+  std::optional<NodeId> counter = program.micro_batch;
+  if (!counter) {
+    const std::vector<MicroBatches> accumulations = micro_batches_of(*graph_);
+    if (accumulations.empty()) return options_.seed;
+    counter = accumulations.front().index.node().id();
+  }
+  return seed_of_micro_batch(options_.seed, static_cast<std::uint64_t>(read_counter(*counter)));
 }
 
 Executable& Engine::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,

@@ -36,6 +36,7 @@ struct Executable : Program {
 
   std::vector<BoundStep> bound;         ///< one a step, once the program is bound to an arena
   std::unique_ptr<QueueProgram> queue;  ///< on a device with queues, once it is executed
+  bool update_can_end = false;          ///< the programs of the other micro-batches of an update are known to fit
 };
 
 /// Works out every pointer of the program in an arena that starts at `base`, and a pool of host memory at `host`.

@@ -7,6 +7,7 @@
 #include "runtime/executable.h"
 #include "runtime/queue_program.h"
 #include "runtime/session.h"
+#include "runtime/step_events.h"
 #include "runtime/swap_engine.h"
 #include "runtime/trace.h"
 
@@ -27,6 +28,7 @@ struct ExecutionContext {
   std::span<std::int64_t> executions;  ///< one a node, counted up
   std::span<double> pass_seconds;      ///< one a pass, set
   Trace* trace = nullptr;
+  const StepEvents* events = nullptr;  ///< of the program; needed for a trace
   bool log_passes = false;
   bool log_pass_times = false;
   bool poison = false;

@@ -2,13 +2,26 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 
 namespace sectionflow {
 
-Trace::Event event_of_step(const Program& program, StepIndex index) {
-  const Schedule& schedule = program.schedule;
+StepEvents::StepEvents(const Program& program) : program_(program) {
+  const std::size_t num_steps = program.schedule.steps.size();
+  for (auto& bytes : alive_) bytes.assign(num_steps + 1, 0);
+  // What comes and goes with each step; sums of it are never below 0, differences may be, and wrap around.
+  for (const Storage& storage : program.storage.storages) {
+    std::vector<std::size_t>& bytes = alive_[static_cast<std::size_t>(storage.tier)];
+    bytes[static_cast<std::size_t>(storage.life.first)] += storage.bytes;
+    bytes[static_cast<std::size_t>(storage.life.last) + 1] -= storage.bytes;
+  }
+  for (auto& bytes : alive_) std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+}
+
+Trace::Event StepEvents::event(StepIndex index) const {
+  const Schedule& schedule = program_.schedule;
   const Step& step = schedule.steps[static_cast<std::size_t>(index)];
   Trace::Event event{.node = step.node,
                      .pass = schedule.passes[static_cast<std::size_t>(step.pass)],
@@ -17,14 +30,12 @@ Trace::Event event_of_step(const Program& program, StepIndex index) {
                      .lane = step.lane,
                      .offload = step.offload,
                      .step = index,
-                     .program = program.number,
-                     .variable_bytes = program.report.persistent_bytes};
-  for (const Storage& storage : program.storage.storages) {
-    if (index < storage.life.first || storage.life.last < index) continue;
-    (storage.tier == Tier::host   ? event.host_bytes
-     : storage.tier == Tier::disk ? event.disk_bytes
-                                  : event.live_bytes) += storage.bytes;
-  }
+                     .program = program_.number,
+                     .variable_bytes = program_.report.persistent_bytes};
+  const auto alive = [&](Tier tier) { return alive_[static_cast<std::size_t>(tier)][static_cast<std::size_t>(index)]; };
+  event.live_bytes = alive(Tier::device);
+  event.host_bytes = alive(Tier::host);
+  event.disk_bytes = alive(Tier::disk);
   if (is_transfer(step.kind)) event.bytes = carried_buffer(step, schedule).bytes;
   if (step.kind == StepKind::compute) {
     for (const Operand& output : step.outputs) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,8 +12,17 @@
 // Not installed. Exported all the same: sectionflow_compare, a library of its own, draws timelines.
 namespace SF_API sectionflow {
 
-/// A step of the program as an event of a trace, without its cycle and its times.
-Trace::Event event_of_step(const Program& program, StepIndex index);
+/// The steps of a program as events of a trace, without their cycle and their times. What is alive at each step is
+/// worked out when it is made. Threads: any. The program must outlive it.
+class StepEvents {
+ public:
+  explicit StepEvents(const Program& program);
+  Trace::Event event(StepIndex index) const;
+
+ private:
+  const Program& program_;
+  std::array<std::vector<std::size_t>, kNumTiers> alive_;  // bytes in each tier, at each step
+};
 
 /// A stretch of time, in the unit of who gives it.
 struct TimeSpan {

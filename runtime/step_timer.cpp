@@ -96,7 +96,7 @@ void StepTimer::add_pass(int pass, double seconds) {
 }
 
 void StepTimer::add_event(StepIndex index, double start_us, double end_us) {
-  Trace::Event event = event_of_step(program_, index);
+  Trace::Event event = context_.events->event(index);
   event.cycle = context_.cycle;
   event.start_us = start_us;
   event.duration_us = end_us - start_us;

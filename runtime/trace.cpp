@@ -3,114 +3,15 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/whole_file.h"
-#include "graph/op_def.h"
+#include "runtime/trace_lines.h"
 
 namespace sectionflow {
 namespace {
-
-using nlohmann::json;
-
-constexpr int kPassLane = kNumLanes + 1;
-
-int lane_number(Lane lane) {
-  return static_cast<int>(lane) + 1;
-}
-
-json name_of_lane(int lane, const char* name) {
-  return {{"ph", "M"}, {"name", "thread_name"}, {"pid", 1}, {"tid", lane}, {"args", {{"name", name}}}};
-}
-
-json slice(int lane, const std::string& name, const std::string& category, double start_us, double duration_us) {
-  return {{"ph", "X"},   {"name", name},   {"cat", category},   {"pid", 1},
-          {"tid", lane}, {"ts", start_us}, {"dur", duration_us}};
-}
-
-json step_slice(const Trace::Event& event, const Graph& graph) {
-  const Node& node = graph.node(event.node);
-  const bool transfer = is_transfer(event.kind);
-  json step = slice(lane_number(event.lane), node.name(), transfer ? "swap" : node.op().name, event.start_us,
-                    event.duration_us);
-  step["args"] = {
-      {"op", node.op().name}, {"pass", event.pass.text()}, {"replay", event.replay}, {"cycle", event.cycle}};
-  if (transfer) {
-    step["args"]["bytes"] = event.bytes;
-    step["args"]["offload"] = event.offload;
-  }
-  return step;
-}
-
-/// An arrow from the end of a copy out to the start of the copy in of the same offload.
-void add_flows(const std::vector<Trace::Event>& events, json& out) {
-  std::map<std::pair<std::uint64_t, int>, const Trace::Event*> left;  // by cycle and offload
-  for (const Trace::Event& event : events) {
-    if (event.kind == StepKind::copy_out) left[{event.cycle, event.offload}] = &event;
-  }
-  int id = 0;
-  for (const Trace::Event& event : events) {
-    const auto found = left.find({event.cycle, event.offload});
-    if (event.kind != StepKind::copy_in || found == left.end()) continue;
-    const Trace::Event& from = *found->second;
-    const auto flow = [&](const char* phase, const Trace::Event& at, double time_us) {
-      json arrow = {{"ph", phase},   {"name", "offload"},          {"cat", "swap"}, {"id", id}, {"pid", 1},
-                    {"ts", time_us}, {"tid", lane_number(at.lane)}};
-      if (*phase == 'f') arrow["bp"] = "e";
-      out.push_back(std::move(arrow));
-    };
-    flow("s", from, from.start_us);
-    flow("f", event, event.start_us);
-    ++id;
-  }
-}
-
-/// Runs of events of the compute lane that share pass and cycle.
-void add_passes(const std::vector<Trace::Event>& events, json& out) {
-  std::vector<const Trace::Event*> computed;
-  for (const Trace::Event& event : events) {
-    if (event.lane == Lane::compute) computed.push_back(&event);
-  }
-  for (std::size_t begin = 0; begin < computed.size();) {
-    const Trace::Event& first = *computed[begin];
-    std::size_t end = begin;
-    while (end < computed.size() && computed[end]->cycle == first.cycle &&
-           computed[end]->pass.text() == first.pass.text()) {
-      ++end;
-    }
-    const Trace::Event& last = *computed[end - 1];
-    out.push_back(
-        slice(kPassLane, first.pass.text(), "pass", first.start_us, last.start_us + last.duration_us - first.start_us));
-    begin = end;
-  }
-}
-
-json counter(const char* name, double time_us, json series) {
-  return {{"ph", "C"}, {"name", name}, {"pid", 1}, {"ts", time_us}, {"args", std::move(series)}};
-}
-
-/// What lies where at each step of the compute lane; the budget and the tiers below as far as there are any.
-void add_counters(const std::vector<Trace::Event>& events, std::size_t budget, json& out) {
-  const bool offloads = std::any_of(events.begin(), events.end(), [](const Trace::Event& event) {
-    return event.host_bytes > 0 || event.disk_bytes > 0;
-  });
-  // A line from end to end.
-  if (budget > 0 && !events.empty()) {
-    for (const Trace::Event* end : {&events.front(), &events.back()}) {
-      out.push_back(counter("device_memory", end->start_us, {{"budget", budget}}));
-    }
-  }
-  for (const Trace::Event& event : events) {
-    if (event.lane != Lane::compute) continue;
-    out.push_back(
-        counter("bytes_in_use", event.start_us, {{"variables", event.variable_bytes}, {"tensors", event.live_bytes}}));
-    if (!offloads) continue;
-    out.push_back(counter("bytes_offloaded", event.start_us, {{"host", event.host_bytes}, {"disk", event.disk_bytes}}));
-  }
-}
 
 double end_of(const Trace::Event& event) {
   return event.start_us + event.duration_us;
@@ -152,20 +53,17 @@ std::span<const Trace::Event> Trace::last_execution() const {
 }
 
 void Trace::write(const std::string& path, const Graph& graph, Where where) const {
-  json events = json::array();
-  events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", 1}, {"args", {{"name", machine_.device}}}});
-  std::set<Lane> used = {Lane::compute};
-  for (const Event& event : events_) used.insert(event.lane);
-  for (Lane lane : used) events.push_back(name_of_lane(lane_number(lane), lane_name(lane)));
-  events.push_back(name_of_lane(kPassLane, "passes"));
-  for (const Event& event : events_) events.push_back(step_slice(event, graph));
-  add_counters(events_, machine_.device_memory, events);
-  add_flows(events_, events);
-  add_passes(events_, events);
-  // Names may hold any bytes; JSON takes UTF-8 alone.
-  const std::string text =
-      json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump(-1, ' ', false, json::error_handler_t::replace) +
-      '\n';
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+  const char* separator = "";
+  std::int64_t next_flow = 0;
+  for (const auto& lines : {trace_head_lines(*this), trace_event_lines(*this, graph, next_flow)}) {
+    for (const std::string& line : lines) {
+      text += separator;
+      text += line;
+      separator = ",";
+    }
+  }
+  text += "]}\n";
   call_at(where, [&] { write_whole_file(path, text, "trace"); });
 }
 

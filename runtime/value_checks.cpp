@@ -1,6 +1,7 @@
 #include "runtime/value_checks.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -34,6 +35,27 @@ bool is_refused(Bits element, const FloatBits<Bits>& bits, const ValueChecks& ch
   return (element & bits.fraction) != 0 ? checks.nan : checks.infinity;
 }
 
+/// Whether one of the elements has an exponent of ones: a one that is added to the exponent's last bit is carried into
+/// the sign's place there, and nowhere else. In lanes of several vectors, so that the memory is all that is waited for.
+template <class Bits>
+bool has_special(const Bits* elements, std::int64_t count, const FloatBits<Bits>& bits) {
+  constexpr auto kLanes = static_cast<std::int64_t>(256 / sizeof(Bits));
+  const auto magnitude = static_cast<Bits>(bits.exponent | bits.fraction);
+  const auto one = static_cast<Bits>(bits.fraction + 1);
+  std::array<Bits, static_cast<std::size_t>(kLanes)> carried{};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Bits* stretch = elements + i;
+    for (std::size_t lane = 0; lane < carried.size(); ++lane) {
+      carried[lane] = static_cast<Bits>(carried[lane] | static_cast<Bits>((stretch[lane] & magnitude) + one));
+    }
+  }
+  Bits all = 0;
+  for (const Bits lane : carried) all = static_cast<Bits>(all | lane);
+  for (; i < count; ++i) all = static_cast<Bits>(all | static_cast<Bits>((elements[i] & magnitude) + one));
+  return (all & ~magnitude) != 0;
+}
+
 /// The first element that is refused; `count` when there is none. Whole stretches are looked through without a branch,
 /// so that the compiler makes vectors of it, by the whole team.
 template <class Bits>
@@ -44,11 +66,7 @@ std::int64_t first_refused(const std::byte* bytes, std::int64_t count, const Flo
     const auto* elements = reinterpret_cast<const Bits*>(bytes);
     for (std::int64_t stretch = begin; stretch < end; stretch += kElementsAtOnce) {
       const std::int64_t stretch_end = std::min(end, stretch + kElementsAtOnce);
-      Bits found = 0;
-      for (std::int64_t i = stretch; i < stretch_end; ++i) {
-        found = static_cast<Bits>(found | ((elements[i] & bits.exponent) == bits.exponent ? 1U : 0U));
-      }
-      if (found == 0) continue;
+      if (!has_special(elements + stretch, stretch_end - stretch, bits)) continue;
       for (std::int64_t i = stretch; i < stretch_end; ++i) {
         if (!is_refused(elements[i], bits, checks)) continue;
         std::int64_t known = first.load();
@@ -68,10 +86,10 @@ std::int64_t first_refused(Dtype dtype, const std::byte* bytes, std::int64_t cou
                               : first_refused(bytes, count, kF32Bits, checks);
 }
 
-/// A tensor of a step, on the host.
+/// A tensor of a step, on the host. Its type is its value's.
 struct LookedAt {
   Dtype dtype = Dtype::f32;
-  Shape declared;
+  const Shape* declared = nullptr;
   std::int64_t count = 0;
   const std::byte* bytes = nullptr;
   std::vector<std::byte> copy{};
@@ -80,7 +98,7 @@ struct LookedAt {
 /// Brings a tensor to where it can be read. The step is over.
 LookedAt look_at(const TensorType& type, const void* place, std::size_t num_bytes, ExecutionContext& context) {
   LookedAt tensor{.dtype = type.dtype,
-                  .declared = type.shape,
+                  .declared = &type.shape,
                   .count = static_cast<std::int64_t>(num_bytes / dtype_bytes(type.dtype)),
                   .bytes = static_cast<const std::byte*>(place)};
   if (context.queue != nullptr) {
@@ -101,7 +119,7 @@ std::size_t bytes_of(const Program& program, const Operand& operand, const Tenso
 
 /// The shape as it is known: an only unknown dimension follows from the number of elements.
 std::vector<std::int64_t> dims_of(const LookedAt& tensor) {
-  std::vector<std::int64_t> dims = tensor.declared.dims();
+  std::vector<std::int64_t> dims = tensor.declared->dims();
   std::int64_t known = 1;
   std::size_t unknown = dims.size();
   for (std::size_t i = 0; i < dims.size(); ++i) {

@@ -111,10 +111,10 @@ class GraphSectionManager {
   /// Takes over the sections of a graph that was built by another manager: one that was loaded (load_graph), or whose
   /// manager is gone. Names and order are the same; options of single sections are no part of a graph, so that
   /// `options` says for all where tensors are kept. What add_training_ops had added, or where it had not been called
-  /// minimize() or apply_gradients(), is what cycles train; where the graph has nothing of the kind, add_training_ops
-  /// comes next. Returns and logs what each section trains. Throws: ArgumentError where the manager has sections
-  /// already or the graph has none, and for options as new_section; DataError (SF-E402) where the graph names as
-  /// training what is none.
+  /// minimize(), training_updates() or apply_gradients(), is what cycles train; where the graph has nothing of the
+  /// kind, add_training_ops comes next. Returns and logs what each section trains. Throws: ArgumentError where the
+  /// manager has sections already or the graph has none, and for options as new_section; DataError (SF-E402) where the
+  /// graph names as training what is none; ArgumentError (SF-E033) for micro-batches that it does not describe.
   std::vector<SectionTraining> restore_sections(const RestoredTrainingOptions& options = {},
                                                 Where where = Where::here());
   /// All sections in order.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "graph/op_def.h"
 #include "graph/ops/basic.h"
+#include "schedule/micro_batches.h"
 #include "sections/section_trainer.h"
 
 namespace sectionflow {
@@ -74,7 +75,11 @@ void SectionTrainer::note_training() const {
 void SectionTrainer::find_training() {
   std::vector<Operation> training = graph_->operations(kSectionTraining);
   const std::vector<Value> losses = graph_->values(kSectionLoss);
-  if (training.empty()) training = graph_->operations(kTrainingOperations);
+  if (training.empty()) {
+    training = graph_->operations(kTrainingOperations);
+    const std::vector<Operation> sums = graph_->operations(kAccumulationOperations);
+    training.insert(training.end(), sums.begin(), sums.end());
+  }
   for (Operation operation : training) {
     if (operation.node().op().recompute != Recompute::once)
       refuse(text_of(operation.node().label(), " is to train, and updates nothing"));
@@ -93,6 +98,9 @@ void SectionTrainer::find_training() {
   found.norm = scalar_of(*graph_, kSectionNorm, Dtype::f32);
   found.skipped_updates = scalar_of(*graph_, kSectionSkipped, Dtype::i64);
   found.micro_batch = scalar_of(*graph_, kSectionMicroBatch, Dtype::i64);
+  // training_updates() notes no sections, but how gradients are accumulated.
+  const std::vector<MicroBatches> accumulations = micro_batches_of(*graph_);
+  if (!found.micro_batch.valid() && !accumulations.empty()) found.micro_batch = accumulations.back().index;
   found.operations = training;
   updates_ = std::move(found);
   training_.change() = std::move(training);

@@ -24,7 +24,7 @@ std::int64_t class_of(const HostTensor& label, const std::string& where) {
 }
 
 /// With the features that readers of such files look for.
-Example as_features(const Example& example, const std::string& where) {
+Example as_features(const Example& example, const ClassNames& classes, const std::string& where) {
   const auto image = example.find("image"), label = example.find("label");
   SF_CHECK(image != example.end() && label != example.end(), DataError, where, "lacks 'image' or 'label'",
            hint("rename its tensors"));
@@ -36,7 +36,13 @@ Example as_features(const Example& example, const std::string& where) {
   Example features;
   features.emplace("image/encoded", bytes_tensor(bytes));
   features.emplace("image/format", bytes_tensor(is_picture ? "raw" : is_jpeg(bytes) ? "jpeg" : "png"));
-  features.emplace("image/class/label", HostTensor::scalar<std::int64_t>(class_of(label->second, where)));
+  const std::int64_t number = class_of(label->second, where);
+  features.emplace("image/class/label", HostTensor::scalar<std::int64_t>(number));
+  if (!classes.empty()) {
+    const auto name = classes.find(number);
+    SF_CHECK(name != classes.end(), DataError, where, "its class ", number, " has no name; ", classes.size(), " have");
+    features.emplace("image/class/text", bytes_tensor(name->second));
+  }
   if (is_picture) {
     features.emplace("image/height", HostTensor::scalar<std::int64_t>(tensor.shape()[0]));
     features.emplace("image/width", HostTensor::scalar<std::int64_t>(tensor.shape()[1]));
@@ -48,10 +54,12 @@ Example as_features(const Example& example, const std::string& where) {
 }  // namespace
 
 std::vector<std::filesystem::path> write_image_tfrecords(const std::filesystem::path& folder, const std::string& prefix,
-                                                         const IndexedSource& source, TfrecordWriterOptions options) {
+                                                         const IndexedSource& source, TfrecordWriterOptions options,
+                                                         const ClassNames& classes) {
   TfrecordWriter writer(folder, prefix, options);
   for (std::int64_t i = 0; i < source.size(); ++i)
-    writer.write(as_features(source.at(i), text_of("write_image_tfrecords: ", source.name(), ": example ", i, ": ")));
+    writer.write(
+        as_features(source.at(i), classes, text_of("write_image_tfrecords: ", source.name(), ": example ", i, ": ")));
   return writer.finish();
 }
 

@@ -3,112 +3,21 @@
 #include "sources/missing_library.h"
 
 #ifdef SF_HAS_HDF5C
-#include <hdf5.h>
-
 #include <algorithm>
-#include <mutex>
+#include <limits>
+#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/whole_file.h"
+#include "sources/hdf5_library.h"
 #endif
 
 namespace sectionflow {
 
 #ifdef SF_HAS_HDF5C
 namespace {
-
-/// The library as one call uses it: alone, silent, without plugins and links to other files. What the program has set
-/// is put back afterwards.
-class Hdf5Turn {
- public:
-  Hdf5Turn() : lock_(mutex()) {
-    H5open();
-    H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    H5PLget_loading_state(&plugins_);
-    H5PLset_loading_state(0);
-  }
-  Hdf5Turn(const Hdf5Turn&) = delete;
-  Hdf5Turn& operator=(const Hdf5Turn&) = delete;
-  ~Hdf5Turn() {
-    H5PLset_loading_state(plugins_);
-    H5Eset_auto2(H5E_DEFAULT, print_, print_data_);
-  }
-
- private:
-  static std::mutex& mutex() {
-    static std::mutex one;
-    return one;
-  }
-  std::lock_guard<std::mutex> lock_;
-  H5E_auto2_t print_ = nullptr;
-  void* print_data_ = nullptr;
-  unsigned plugins_ = 0;
-};
-
-/// What the library says of its last error.
-std::string hdf5_reason() {
-  std::string text;
-  const auto take = [](unsigned, const H5E_error2_t* error, void* to) -> herr_t {
-    if (error->desc != nullptr) *static_cast<std::string*>(to) = std::string(error->desc).substr(0, 200);
-    return 0;
-  };
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, take, &text);
-  return text.empty() ? "no reason is given" : text;
-}
-
-template <class... Parts>
-void want_hdf5(bool condition, const Parts&... parts) {
-  if (!condition) throw DataError(error_text_of(parts..., " (", hdf5_reason(), ")"));
-}
-
-}  // namespace
-
-/// Something of the library's. Owns: it; to be given back in a turn. Hdf5Writer has some, so that it has a name
-/// outside.
-class Hdf5Handle {
- public:
-  using Close = herr_t (*)(hid_t);
-  Hdf5Handle() = default;
-  Hdf5Handle(hid_t id, Close close) : id_(id), close_(close) {}
-  Hdf5Handle(Hdf5Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-  Hdf5Handle& operator=(Hdf5Handle&& other) noexcept {
-    std::swap(id_, other.id_);
-    std::swap(close_, other.close_);
-    return *this;
-  }
-  ~Hdf5Handle() {
-    if (id_ >= 0) close_(id_);
-  }
-  hid_t get() const { return id_; }
-  bool is_there() const { return id_ >= 0; }
-
- private:
-  hid_t id_ = -1;
-  Close close_ = nullptr;
-};
-
-namespace {
-
-/// The library's type of our elements in memory; below 0 for those that it does not get.
-hid_t memory_type(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f32:
-      return H5T_NATIVE_FLOAT;
-    case Dtype::f64:
-      return H5T_NATIVE_DOUBLE;
-    case Dtype::i32:
-      return H5T_NATIVE_INT32;
-    case Dtype::i64:
-      return H5T_NATIVE_INT64;
-    case Dtype::u8:
-      return H5T_NATIVE_UINT8;
-    default:
-      return -1;
-  }
-}
 
 Dtype dtype_of_dataset(hid_t dataset, const std::string& where) {
   const Hdf5Handle type(H5Dget_type(dataset), H5Tclose);
@@ -124,6 +33,20 @@ Dtype dtype_of_dataset(hid_t dataset, const std::string& where) {
       error_text_of(where, "has elements of ", bytes, " bytes that are not read; wanted f32, f64, i32, i64 or u8"));
 }
 
+constexpr std::size_t kMostListed = 100'000;
+
+/// Adds what a group holds itself to the names; what links lead to stays out. Above the most, the rest is not read.
+herr_t add_name(hid_t, const char* name, const H5L_info_t* link, void* to) {
+  auto& names = *static_cast<std::vector<std::string>*>(to);
+  if (link->type != H5L_TYPE_HARD) return 0;
+  try {
+    names.emplace_back(name);
+  } catch (const std::bad_alloc&) {  // which must not pass through the library
+    return -1;
+  }
+  return names.size() < kMostListed ? 0 : 1;
+}
+
 herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
   return -1;
 }
@@ -134,11 +57,17 @@ struct OpenDataset {
   std::string where;
 };
 
+/// How datasets are opened: without what lies in other files.
+Hdf5Handle dataset_access() {
+  Hdf5Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+  H5Pset_elink_cb(access.get(), refuse_link, nullptr);
+  return access;
+}
+
 OpenDataset open_dataset(hid_t file, const std::string& file_where, const std::string& name) {
   OpenDataset dataset;
   dataset.where = text_of(file_where, "dataset '", name, "': ");
-  const Hdf5Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
-  H5Pset_elink_cb(access.get(), refuse_link, nullptr);
+  const Hdf5Handle access = dataset_access();
   SF_CHECK(!name.empty() && name.find('\0') == std::string::npos, DataError, dataset.where, "this is no name");
   dataset.id = Hdf5Handle(H5Dopen2(file, name.c_str(), access.get()), H5Dclose);
   want_hdf5(dataset.id.is_there(), dataset.where, "cannot be opened");
@@ -172,9 +101,51 @@ Hdf5Handle open_hdf5(const std::filesystem::path& path, const std::string& where
   return file;
 }
 
+constexpr std::size_t kMostBytes = std::numeric_limits<std::size_t>::max();
+
+/// What chunks of a dataset take, and how many there are; nothing of one that is stored in one piece.
+struct Chunks {
+  std::size_t bytes = 0;  // of one
+  std::size_t count = 0;
+  bool are_filtered = false;
+};
+
+Chunks chunks_of(const OpenDataset& dataset) {
+  const Hdf5Handle made(H5Dget_create_plist(dataset.id.get()), H5Pclose);
+  const auto& dims = dataset.type.shape.dims();
+  std::vector<hsize_t> sides(dims.size());
+  if (H5Pget_layout(made.get()) != H5D_CHUNKED) return {};
+  if (H5Pget_chunk(made.get(), static_cast<int>(sides.size()), sides.data()) != static_cast<int>(sides.size()))
+    return {};
+  Chunks chunks{.bytes = dtype_bytes(dataset.type.dtype), .count = 1, .are_filtered = H5Pget_nfilters(made.get()) > 0};
+  for (std::size_t axis = 0; axis < sides.size(); ++axis) {
+    const std::size_t side = std::max<std::size_t>(sides[axis], 1), dim = static_cast<std::size_t>(dims[axis]);
+    const std::size_t along = dim / side + (dim % side == 0 ? 0 : 1);
+    // A file may say anything.
+    if (__builtin_mul_overflow(chunks.bytes, side, &chunks.bytes)) chunks.bytes = kMostBytes;
+    if (__builtin_mul_overflow(chunks.count, along, &chunks.count)) chunks.count = kMostBytes;
+  }
+  return chunks;
+}
+
+/// The same dataset, which keeps chunks of `share` bytes at most.
+void keep_chunks(hid_t file, const std::string& name, const Chunks& chunks, std::size_t share, OpenDataset& dataset) {
+  const bool all_fit = chunks.bytes == 0 || chunks.count <= share / chunks.bytes;
+  const std::size_t kept = all_fit ? chunks.count * chunks.bytes : chunks.are_filtered ? share : 0;
+  // The library finds a chunk by its number modulo that of the slots: two chunks in one slot push each other out.
+  constexpr std::size_t kMostSlots = 1'000'003;
+  const std::size_t slots = 10 * std::min(kMostSlots / 10, chunks.count) + 1;
+  const Hdf5Handle access = dataset_access();
+  H5Pset_chunk_cache(access.get(), slots, kept, H5D_CHUNK_CACHE_W0_DEFAULT);
+  dataset.id = Hdf5Handle();  // a dataset that is open already would keep its cache
+  dataset.id = Hdf5Handle(H5Dopen2(file, name.c_str(), access.get()), H5Dclose);
+  want_hdf5(dataset.id.is_there(), dataset.where, "cannot be opened");
+}
+
 class Hdf5Rows final : public IndexedSource {
  public:
-  Hdf5Rows(const std::filesystem::path& path, const std::map<std::string, std::string>& datasets)
+  Hdf5Rows(const std::filesystem::path& path, const std::map<std::string, std::string>& datasets,
+           const Hdf5SourceOptions& options)
       : name_("HDF5 '" + path.string() + "'") {
     const Hdf5Turn turn;
     // What fails from here on is given back in this turn.
@@ -187,8 +158,26 @@ class Hdf5Rows final : public IndexedSource {
       SF_CHECK(shape.rank() > 0, DataError, dataset.where, "holds one number; wanted rows along a first axis");
       SF_CHECK(opened.empty() || shape[0] == size_, DataError, dataset.where, "has ", shape[0],
                " rows, the others have ", size_);
+      // Of no rows the size of one may be any number.
+      SF_CHECK(shape[0] == 0 || dataset.type.bytes() / static_cast<std::size_t>(shape[0]) <= options.max_row_bytes,
+               DataError, dataset.where, "is ", dataset.type.text(), "; rows have at most ",
+               bytes_text(options.max_row_bytes), hint("raise Hdf5SourceOptions::max_row_bytes if the file is right"));
       size_ = shape[0];
       opened.emplace(key, std::move(dataset));
+    }
+    double all_bytes = 0;
+    for (const auto& [key, dataset] : opened) all_bytes += static_cast<double>(dataset.type.bytes());
+    const double cache_bytes = static_cast<double>(std::min(options.cache_bytes, kMostBytes / 2));
+    for (auto& [key, dataset] : opened) {
+      const Chunks chunks = chunks_of(dataset);
+      if (chunks.count == 0) continue;
+      // Of one that is compressed each row takes as much memory as its chunk.
+      SF_CHECK(!chunks.are_filtered || chunks.bytes <= options.max_chunk_bytes, DataError, dataset.where,
+               "is compressed in chunks of ", bytes_text(chunks.bytes), "; wanted at most ",
+               bytes_text(options.max_chunk_bytes),
+               hint("raise Hdf5SourceOptions::max_chunk_bytes if the file is right"));
+      const double part = static_cast<double>(dataset.type.bytes()) / std::max(all_bytes, 1.0);
+      keep_chunks(file.get(), datasets.at(key), chunks, static_cast<std::size_t>(part * cache_bytes), dataset);
     }
     file_ = std::move(file);
     datasets_ = std::move(opened);
@@ -235,6 +224,31 @@ class Hdf5Rows final : public IndexedSource {
 
 }  // namespace
 
+std::vector<Hdf5Dataset> list_hdf5(const std::filesystem::path& path) {
+  check_path(path, "list_hdf5");
+  const Hdf5Turn turn;
+  const std::string where = "HDF5 file '" + path.string() + "': ";
+  const Hdf5Handle file = open_hdf5(path, where);
+  std::vector<std::string> names;
+  want_hdf5(H5Lvisit(file.get(), H5_INDEX_NAME, H5_ITER_INC, add_name, &names) >= 0, where,
+            "its groups cannot be listed");
+  SF_CHECK(names.size() < kMostListed, DataError, where, "has more than ", kMostListed, " names");
+  std::vector<Hdf5Dataset> found;
+  for (const std::string& name : names) {
+    const Hdf5Handle object(H5Oopen(file.get(), name.c_str(), H5P_DEFAULT), H5Oclose);
+    if (object.is_there() && H5Iget_type(object.get()) != H5I_DATASET) continue;
+    Hdf5Dataset dataset{.name = "/" + name};
+    try {
+      dataset.type = open_dataset(file.get(), where, dataset.name).type;
+    } catch (const DataError& error) {
+      dataset.problem = error.message();
+    }
+    found.push_back(std::move(dataset));
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return found;
+}
+
 HostTensor read_hdf5(const std::filesystem::path& path, const std::string& dataset, std::size_t max_bytes) {
   check_path(path, "read_hdf5");
   const Hdf5Turn turn;
@@ -253,10 +267,11 @@ HostTensor read_hdf5(const std::filesystem::path& path, const std::string& datas
 }
 
 std::shared_ptr<const IndexedSource> hdf5_source(const std::filesystem::path& path,
-                                                 const std::map<std::string, std::string>& datasets) {
+                                                 const std::map<std::string, std::string>& datasets,
+                                                 const Hdf5SourceOptions& options) {
   check_path(path, "hdf5_source");
   SF_CHECK(!datasets.empty(), ArgumentError, "hdf5_source: no datasets; wanted one at least");
-  return std::make_shared<Hdf5Rows>(path, datasets);
+  return std::make_shared<Hdf5Rows>(path, datasets, options);
 }
 
 struct Hdf5Writer::State {
@@ -364,8 +379,11 @@ void Hdf5Writer::finish() {
 HostTensor read_hdf5(const std::filesystem::path&, const std::string&, std::size_t) {
   missing_library("read_hdf5", "the HDF5 library", "libhdf5-dev");
 }
+std::vector<Hdf5Dataset> list_hdf5(const std::filesystem::path&) {
+  missing_library("list_hdf5", "the HDF5 library", "libhdf5-dev");
+}
 std::shared_ptr<const IndexedSource> hdf5_source(const std::filesystem::path&,
-                                                 const std::map<std::string, std::string>&) {
+                                                 const std::map<std::string, std::string>&, const Hdf5SourceOptions&) {
   missing_library("hdf5_source", "the HDF5 library", "libhdf5-dev");
 }
 struct Hdf5Writer::State {};

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/export.h"
@@ -20,12 +21,38 @@ namespace SF_API sectionflow {
 /// DataError naming file and dataset; for more than `max_bytes`; (SF-E408) where the HDF5 library is absent.
 HostTensor read_hdf5(const std::filesystem::path& path, const std::string& dataset, std::size_t max_bytes = 4_GiB);
 
+/// A dataset of an HDF5 file, by its path: "/train/features".
+struct Hdf5Dataset {
+  std::string name{};
+  TensorType type{};
+  std::string problem{};  ///< why it cannot be read, and its type is not known; empty: it can be
+};
+
+/// All datasets of an HDF5 file, in groups too, by name. What links lead to is left out. Throws: DataError for a file
+/// that cannot be read, and for more than 100,000 of them; (SF-E408) where the HDF5 library is absent.
+std::vector<Hdf5Dataset> list_hdf5(const std::filesystem::path& path);
+
+/// What reading rows may take. A small file may say that it has large rows and chunks.
+struct Hdf5SourceOptions {
+  std::size_t cache_bytes = 256_MiB;      ///< chunks that are kept, of all datasets together
+  std::size_t max_row_bytes = 256_MiB;    ///< of a row
+  std::size_t max_chunk_bytes = 256_MiB;  ///< of a compressed chunk, which is expanded as a whole for any of its rows
+};
+
 /// Examples in datasets of an HDF5 file, one row each, by the names that the tensors are to have: {{"features",
 /// "/features"}, {"label", "/labels"}}. Rows are read where they are asked for; the file must stay as it is.
-/// Owns: the open file. Threads: any number, which take turns, since the library does not run on several.
-/// Throws: like read_hdf5; DataError for datasets of rank 0 and of different lengths.
+///
+/// Datasets that are compressed, or stored in chunks at all, are read chunk by chunk. The chunks that were used last
+/// are kept, of all datasets together no more than `cache_bytes`, each dataset's share going by its size; of a dataset
+/// that is not compressed and larger than its share none are, and rows alone are read. In any other order than the
+/// file's a row of a compressed dataset that is larger than its share costs a whole chunk: give it more, or chunks of
+/// few rows. While a chunk is expanded it comes on top.
+/// Owns: the open file, and those chunks. Threads: any number, which take turns, since the library does not run on
+/// several. Throws: like read_hdf5; DataError for datasets of rank 0 and of different lengths, for rows of more than
+/// `max_row_bytes`, and for compressed chunks of more than `max_chunk_bytes`.
 std::shared_ptr<const IndexedSource> hdf5_source(const std::filesystem::path& path,
-                                                 const std::map<std::string, std::string>& datasets);
+                                                 const std::map<std::string, std::string>& datasets,
+                                                 const Hdf5SourceOptions& options = {});
 
 /// Writes tensors as datasets of an HDF5 file, row after row, such as the features of a data set, batch by batch. All
 /// is in memory until finish(), by which the file appears whole; write_npy and NpyWriter write larger ones. Owns: the

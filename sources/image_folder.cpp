@@ -56,14 +56,16 @@ bool is_image_name(const fs::path& path) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
-/// The names in a folder of what `is_wanted`, in order.
+/// The names in a folder of what `is_wanted`, in order. What begins with a dot is hidden there by other programs: their
+/// caches, and what they note beside a picture.
 template <class Wanted>
 std::vector<std::string> names_in(const fs::path& folder, const Wanted& is_wanted) {
   std::vector<std::string> names;
   std::error_code failed;
   for (auto entry = fs::directory_iterator(folder, failed); !failed && entry != fs::directory_iterator();
        entry.increment(failed)) {
-    if (is_wanted(*entry)) names.push_back(entry->path().filename().string());
+    std::string name = entry->path().filename().string();
+    if (!name.starts_with('.') && is_wanted(*entry)) names.push_back(std::move(name));
   }
   SF_CHECK(!failed, DataError, "image_folder: '", folder.string(), "' cannot be read (", failed.message(), ")",
            hint("is the path right, and may this process read it?"));
@@ -109,7 +111,7 @@ ImageFolder image_folder(const fs::path& folder, ImageFolderOptions options) {
     }
   }
   SF_CHECK(!labels.empty(), DataError, "image_folder: the ", found.classes.size(), " folders in '", folder.string(),
-           "' have no files .jpg, .jpeg or .png");
+           "' have no files .jpg, .jpeg or .png", hint("names that begin with a dot are passed over"));
   found.source = std::make_shared<ImageFiles>(folder, found.files, std::move(labels), options);
   return found;
 }

@@ -62,6 +62,7 @@ struct LmdbDatabase {
   LmdbOptions options;
   std::int64_t num_records = 0;
   Environment environment;
+  MDB_dbi records = 0;  // opened once: liblmdb forbids that beside other transactions, of which streams have some
 };
 
 class LmdbStream final : public ExampleStream {
@@ -69,10 +70,8 @@ class LmdbStream final : public ExampleStream {
   explicit LmdbStream(std::shared_ptr<const LmdbDatabase> database)
       : database_(std::move(database)),
         transaction_(begin(database_->environment.get(), MDB_RDONLY, database_->where)) {
-    MDB_dbi records = 0;
-    want_lmdb(mdb_dbi_open(transaction_.get(), nullptr, 0, &records), database_->where, "it has no records");
     MDB_cursor* cursor = nullptr;
-    want_lmdb(mdb_cursor_open(transaction_.get(), records, &cursor), database_->where, "it cannot be read");
+    want_lmdb(mdb_cursor_open(transaction_.get(), database_->records, &cursor), database_->where, "it cannot be read");
     cursor_.reset(cursor);
   }
 
@@ -180,7 +179,7 @@ class NewFolder {
  public:
   NewFolder(fs::path path, std::string where) : path_(std::move(path)), where_(std::move(where)) {
     check_path(path_, "write_lmdb");
-    while (!path_.has_filename()) path_ = path_.parent_path();  // "database/"
+    while (!path_.has_filename() && path_.has_relative_path()) path_ = path_.parent_path();  // "database/"
     std::error_code failed;
     SF_CHECK(fs::symlink_status(path_, failed).type() == fs::file_type::not_found, DataError, where_,
              "is there already", hint("choose another name, or remove it"));
@@ -197,11 +196,14 @@ class NewFolder {
     if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
   }
   const fs::path& temporary() const { return temporary_; }
+  /// A loss of power takes the database or leaves it, whole.
   void commit() {
+    flush_folder(temporary_, "write_lmdb");
     std::error_code failed;
     fs::rename(temporary_, path_, failed);
     SF_CHECK(!failed, DataError, where_, "the finished folder cannot get its name (", failed.message(), ")");
     temporary_.clear();
+    flush_folder(path_.has_parent_path() ? path_.parent_path() : ".", "write_lmdb");
   }
 
  private:
@@ -223,6 +225,9 @@ std::shared_ptr<const StreamSource> lmdb_source(const fs::path& path, LmdbOption
   constexpr unsigned kFlags = MDB_RDONLY | MDB_NOLOCK | MDB_NOSUBDIR | MDB_NOTLS;
   want_lmdb(mdb_env_open(database->environment.get(), database->file.c_str(), kFlags, 0644), database->where,
             "it cannot be opened");
+  Transaction first = begin(database->environment.get(), MDB_RDONLY, database->where);
+  want_lmdb(mdb_dbi_open(first.get(), nullptr, 0, &database->records), database->where, "it has no records");
+  want_lmdb(mdb_txn_commit(first.release()), database->where, "it cannot be read");
   return std::make_shared<LmdbSource>(std::move(database));
 }
 

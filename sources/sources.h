@@ -2,6 +2,7 @@
 
 // Everything that users of sectionflow::sources call.
 
+#include "sources/class_names.h"
 #include "sources/convert.h"
 #include "sources/hdf5.h"
 #include "sources/image.h"

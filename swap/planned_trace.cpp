@@ -30,9 +30,10 @@ std::vector<Trace::Event> planned_events(const Engine& engine, const Program& pr
   const CopyCarrier carrier = has_copy_lanes ? CopyCarrier::threads : CopyCarrier::team;
   StepTimes times(graph, program.kernels, carrier, engine.options().link_bandwidth, profile);
   const Prediction prediction = simulate(program.schedule, times.of(program.schedule));
+  const StepEvents step_events(program);
   std::vector<Trace::Event> events;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    Trace::Event event = event_of_step(program, static_cast<StepIndex>(i));
+    Trace::Event event = step_events.event(static_cast<StepIndex>(i));
     event.cycle = engine.completed_cycles();
     event.start_us = microseconds(prediction.steps[i].start);
     event.duration_us = microseconds(prediction.steps[i].end) - event.start_us;

@@ -1,6 +1,9 @@
 #include "tools/command.h"
 
+#include <algorithm>
+#include <array>
 #include <iostream>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -54,7 +57,42 @@ int refuse_unknown(const CLI::App& program) {
   return refuse(program, text_of("'", word, "' is no ", what, did_you_mean(name, known_words(app, is_option))));
 }
 
+/// Whether a text is a place in a source of C++: "train_command.cpp:84".
+bool is_source_place(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon + 1 == text.size()) return false;
+  const std::string_view file = text.substr(0, colon), line = text.substr(colon + 1);
+  const bool is_number = std::all_of(line.begin(), line.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return is_number && file.find_first_of(" '\"") == std::string_view::npos &&
+         (file.ends_with(".cpp") || file.ends_with(".h"));
+}
+
+/// A line of an error's text, "  where:   section 3 'head', model.cpp:84", without the place in a source at its end;
+/// empty where nothing else stands there.
+std::string_view without_source_place(std::string_view line) {
+  constexpr std::array<std::string_view, 3> kPlaces = {"  where:", "  call:", "  earlier:"};
+  const auto name = std::find_if(kPlaces.begin(), kPlaces.end(), [&](auto each) { return line.starts_with(each); });
+  if (name == kPlaces.end()) return line;
+  const std::size_t fact = std::min(line.find_first_not_of(' ', name->size()), line.size());
+  const std::size_t comma = line.rfind(", ");
+  const bool has_more = comma != std::string_view::npos && comma >= fact;
+  if (!is_source_place(line.substr(has_more ? comma + 2 : fact))) return line;
+  return has_more ? line.substr(0, comma) : std::string_view();
+}
+
 }  // namespace
+
+std::string shell_text(const Error& error) {
+  std::string text;
+  std::string_view left = error.what();
+  for (bool is_first = true; !left.empty(); is_first = false) {
+    const std::size_t end = std::min(left.find('\n'), left.size());
+    const std::string_view line = left.substr(0, end), shown = is_first ? line : without_source_place(line);
+    if (!shown.empty() || line.empty()) text += text_of(is_first ? "" : "\n", shown);
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+  return text;
+}
 
 std::string did_you_mean(const std::string& word, std::span<const std::string> candidates) {
   const auto near = nearest_spelling(word, candidates);
@@ -89,7 +127,7 @@ int run_commands(CLI::App& program, const RunCommand& run, int argc, char** argv
     if (!unknown_words(program).empty()) return refuse_unknown(program);
     return refuse(program, error.what());
   } catch (const Error& error) {
-    std::cerr << error.what() << "\n";
+    std::cerr << shell_text(error) << "\n";
     return 2;
   } catch (const std::bad_alloc&) {
     std::cerr << "sectionflow: the machine's memory is exhausted\n";

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+
 namespace sectionflow {
 
 /// What main() runs once the command line is read: the exit status.
@@ -22,13 +24,16 @@ void add_train_command(CLI::App& program, RunCommand& run);
 /// the nearest name that there is, and so does an error of ours: exit status 2.
 int run_commands(CLI::App& program, const RunCommand& run, int argc, char** argv);
 
+/// What an error says to somebody at a shell: its text without the lines of this program's source, which are where a
+/// library's user would look.
+std::string shell_text(const Error& error);
+
 /// "; did you mean 'plan'?", or nothing where no candidate is near.
 std::string did_you_mean(const std::string& word, std::span<const std::string> candidates);
 /// "a, b, c"
 std::string joined(std::span<const std::string> words);
-/// Throws: ArgumentError naming the nearest of `known` and all of them, for a word that is none; `what` begins it, as
-/// in
-/// "--model: 'resnet5' is no model".
+/// Throws: ArgumentError naming the nearest of `known` and all of them, for a word that is none; `what` begins it,
+/// as in "--model: 'resnet5' is no model".
 void check_known(const std::string& word, const std::vector<std::string>& known, const std::string& what);
 
 }  // namespace sectionflow

@@ -31,7 +31,12 @@ constexpr NamedKind kKinds[] = {{FileKind::checkpoint, "checkpoint"},
                                 {FileKind::events, "events"},
                                 {FileKind::tfrecord, "tfrecord"},
                                 {FileKind::npy, "npy"},
-                                {FileKind::idx, "idx"}};
+                                {FileKind::idx, "idx"},
+                                {FileKind::npz, "npz"},
+                                {FileKind::hdf5, "hdf5"},
+                                {FileKind::lmdb, "lmdb"},
+                                {FileKind::event_files, "event_files"},
+                                {FileKind::tfrecord_files, "tfrecord_files"}};
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& what, const std::string& advice) {
   throw DataError(error_text_of("inspect: '", path.string(), "' ", what, hint(advice)), ErrorCode::unknown_file_kind);
@@ -115,6 +120,9 @@ std::optional<FileKind> kind_of_name(const fs::path& path) {
   if (name.ends_with(".tfrecord") || name.ends_with(".tfrecords")) return FileKind::tfrecord;
   if (name.find(".tfevents.") != std::string::npos) return FileKind::events;
   if (name.ends_with(".npy")) return FileKind::npy;
+  if (name.ends_with(".npz")) return FileKind::npz;
+  if (name.ends_with(".h5") || name.ends_with(".hdf5")) return FileKind::hdf5;
+  if (name.ends_with(".mdb")) return FileKind::lmdb;
   if (name.ends_with("-ubyte") || name.ends_with("-ubyte.gz") || name.ends_with(".idx")) return FileKind::idx;
   return std::nullopt;
 }
@@ -123,16 +131,33 @@ std::optional<FileKind> kind_of_name(const fs::path& path) {
 const char* foreign_kind(std::string_view bytes) {
   if (bytes.starts_with("\x89PNG\r\n\x1a\n"sv)) return "is a PNG picture";
   if (bytes.starts_with("\xff\xd8\xff"sv)) return "is a JPEG picture";
-  if (bytes.starts_with("\x89HDF\r\n\x1a\n"sv)) return "is an HDF5 file";
-  if (bytes.starts_with("PK\x03\x04"sv)) return "is a zip archive: arrays of NumPy's (npz), perhaps";
   if (bytes.starts_with("\x1f\x8b"sv)) return "is compressed by gzip, and holds neither records nor an IDX tensor";
-  if (bytes.size() >= 20 && number_at(bytes, 16, 4) == 0xBEEFC0DEU) return "is the data file of an LMDB database";
   if (bytes.starts_with("\x80\x02"sv)) return "is a pickle of Python's, which nothing here executes";
   if (bytes.find_first_not_of(" \t\r\n") != std::string_view::npos &&
       bytes[bytes.find_first_not_of(" \t\r\n")] == '{') {
     return "is JSON, and tells no format of ours";
   }
   return nullptr;
+}
+
+/// What others' formats begin with.
+std::optional<FileKind> kind_of_magic(std::string_view bytes) {
+  if (bytes.starts_with("\x93NUMPY"sv)) return FileKind::npy;
+  if (bytes.starts_with("\x89HDF\r\n\x1a\n"sv)) return FileKind::hdf5;
+  // A zip archive of entries, or of none.
+  if (bytes.starts_with("PK\x03\x04"sv) || bytes.starts_with("PK\x05\x06"sv)) return FileKind::npz;
+  if (bytes.size() >= 20 && number_at(bytes, 16, 4) == 0xBEEFC0DEU) return FileKind::lmdb;
+  return std::nullopt;
+}
+
+/// Whether a folder has files that are called records.
+bool has_records(const fs::path& folder) {
+  std::error_code failed;
+  for (auto entry = fs::directory_iterator(folder, failed); !failed && entry != fs::directory_iterator();
+       entry.increment(failed)) {
+    if (entry->path().extension() == ".tfrecord") return true;
+  }
+  return false;
 }
 
 FileKind kind_of_folder(const fs::path& path) {
@@ -143,7 +168,10 @@ FileKind kind_of_folder(const fs::path& path) {
   };
   if (has(kManifestName)) return FileKind::checkpoint;
   if (has("latest") || !CheckpointFolder(path).steps().empty()) return FileKind::checkpoint_folder;
-  refuse(path, has("data.mdb") ? "is an LMDB database" : "is a folder, and neither a checkpoint nor one of them",
+  if (has("data.mdb")) return FileKind::lmdb;
+  if (!event_files_in(path).empty()) return FileKind::event_files;
+  if (has_records(path)) return FileKind::tfrecord_files;
+  refuse(path, "is a folder, and neither a checkpoint nor one of them, nor of event files, of records or a database",
          "give a file in it, a checkpoint's folder (step-N), or the folder that has these");
 }
 
@@ -168,6 +196,21 @@ FileKind kind_named(const std::string& name) {
       ->kind;
 }
 
+std::vector<fs::path> event_files_in(const fs::path& folder) {
+  constexpr int kMostLevels = 4;  // as far down as TensorBoard's users put one run below the other
+  std::vector<fs::path> files;
+  std::error_code failed;
+  auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, failed);
+  for (; !failed && entry != fs::recursive_directory_iterator(); entry.increment(failed)) {
+    if (entry.depth() >= kMostLevels) entry.disable_recursion_pending();
+    std::error_code ignored;
+    const bool is_named = entry->path().filename().string().find(".tfevents.") != std::string::npos;
+    if (is_named && entry->is_regular_file(ignored)) files.push_back(entry->path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 FileKind kind_of(const fs::path& path) {
   check_path(path, "inspect");
   std::error_code error;
@@ -183,7 +226,7 @@ FileKind kind_of(const fs::path& path) {
   if (format == "sectionflow-checkpoint") {
     refuse(path, "is the manifest of a checkpoint", "inspect its folder: " + path.parent_path().string());
   }
-  if (bytes.starts_with("\x93NUMPY"sv)) return FileKind::npy;
+  if (const auto kind = kind_of_magic(bytes)) return *kind;
   if (const auto kind = kind_of_records(path, bytes)) return *kind;
   if (is_idx(bytes)) return FileKind::idx;
   if (const auto kind = kind_of_name(path)) return *kind;

@@ -17,6 +17,11 @@ enum class FileKind {
   tfrecord,
   npy,
   idx,
+  npz,
+  hdf5,
+  lmdb,            ///< a folder with data.mdb, or that file
+  event_files,     ///< a folder with event files in it or below
+  tfrecord_files,  ///< a folder of *.tfrecord
 };
 
 /// "safetensors", "checkpoint", ...
@@ -24,6 +29,9 @@ std::string kind_name(FileKind kind);
 std::vector<std::string> kind_names();
 /// Throws: ArgumentError with the nearest name for one that is none.
 FileKind kind_named(const std::string& name);
+
+/// The event files in a folder and in those below it, by name. Nothing of folders that cannot be read.
+std::vector<std::filesystem::path> event_files_in(const std::filesystem::path& folder);
 
 /// Told by the first bytes of a file, or by what lies in a folder; only where these say nothing by how the name ends,
 /// so that a damaged file is told to be damaged. Reads some kilobytes. Throws: DataError for what cannot be read, and

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "bench/program.h"
 #include "graph/graph_file.h"
 #include "graph/op_def.h"
@@ -38,17 +39,55 @@ std::string counted(std::size_t count, const std::string& what) {
 }
 
 std::string printable(const std::string& name) {
-  std::string shown = name;
+  std::string shown = valid_utf8(name);
   for (char& letter : shown) {
     if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) letter = '?';
   }
+  // U+0080 to U+009F steer some terminals, too.
+  for (std::size_t i = 0; i + 1 < shown.size(); ++i) {
+    const auto second = static_cast<unsigned char>(shown[i + 1]);
+    if (shown[i] == '\xC2' && second >= 0x80 && second < 0xA0) shown.replace(i, 2, "?");
+  }
   return shown;
+}
+
+void ClassCounts::add(std::int64_t label, const std::string& name) {
+  ++counts_[label];
+  if (!name.empty()) names_.emplace(label, name);
+}
+
+std::string ClassCounts::text() const {
+  constexpr std::size_t kShownClasses = 20;
+  if (counts_.empty()) return {};
+  std::string text = counts_.size() == 1 ? "1 class:\n" : std::to_string(counts_.size()) + " classes:\n";
+  std::size_t shown = 0;
+  for (const auto& [label, count] : counts_) {
+    if (++shown > kShownClasses) return text + "  ...\n";
+    const auto name = names_.find(label);
+    text += "  " + std::to_string(label) + (name == names_.end() ? "" : " " + printable(name->second)) + ": " +
+            counted(static_cast<std::size_t>(count), "record") + "\n";
+  }
+  return text;
+}
+
+Json ClassCounts::json() const {
+  Json classes = Json::array();
+  for (const auto& [label, count] : counts_) {
+    classes.push_back({{"label", label}, {"records", count}});
+    const auto name = names_.find(label);
+    if (name != names_.end()) classes.back()["name"] = name->second;
+  }
+  return classes;
 }
 
 Inspection inspect_graph(const std::filesystem::path& path) {
   Graph graph;
   load_graph(graph, path.string());
-  const GraphSummary made = summary(graph);
+  GraphSummary made = summary(graph);
+  for (SummaryRow& row : made.rows) {
+    row.layer = printable(row.layer);
+    row.section = printable(row.section);
+  }
   Inspection inspection{.text = made.text()};
   Json placeholders = Json::array(), sections = Json::array();
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
@@ -87,6 +126,16 @@ Inspection inspect(FileKind kind, const std::filesystem::path& path) {
       return inspect_npy(path);
     case FileKind::idx:
       return inspect_idx(path);
+    case FileKind::npz:
+      return inspect_npz(path);
+    case FileKind::hdf5:
+      return inspect_hdf5(path);
+    case FileKind::lmdb:
+      return inspect_lmdb(path);
+    case FileKind::event_files:
+      return inspect_event_files(path);
+    case FileKind::tfrecord_files:
+      return inspect_tfrecord_files(path);
   }
   throw InternalError("inspect: a kind of file that nobody shows");
 }
@@ -95,7 +144,10 @@ void add_inspect_command(CLI::App& program, RunCommand& run) {
   CLI::App* const app = program.add_subcommand(
       "inspect", "Tells by its content what kind a file is, checks all of it, and shows what it holds.");
   const auto arguments = std::make_shared<InspectArguments>();
-  app->add_option("file", arguments->file, "a file, or the folder of a checkpoint or of checkpoints")->required();
+  app->add_option(
+         "file", arguments->file,
+         "a file, or a folder: of checkpoints, of one of them, of event files, of records, of an LMDB database")
+      ->required();
   const std::vector<std::string> kinds = kind_names();
   app->add_option("--kind", arguments->kind,
                   "what it is meant to be, where the content is not to decide: " + joined(kinds));

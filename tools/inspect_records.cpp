@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "compare/text_table.h"
 #include "data/example.pb.h"
 #include "data/tfrecord.h"
+#include "data/tfrecord_source.h"
+#include "data/wire_message.h"
 #include "tools/inspection.h"
 #include "train/event_file.h"
 
@@ -42,13 +46,16 @@ std::string feature_text(const wire::Feature& feature) {
   }
 }
 
-/// The features of a record by name; nothing where it is no tf.train.Example.
-std::map<std::string, std::string> features_of(std::string_view record) {
-  wire::Example example;
+/// The tf.train.Example of a record; nothing where it is none.
+std::optional<wire::Example> example_of(std::string_view record) {
+  std::optional<wire::Example> example(std::in_place);
+  if (!parse_message(*example, record, kExampleMessage)) example.reset();
+  return example;
+}
+
+/// The features of a record by name.
+std::map<std::string, std::string> features_of(const wire::Example& example) {
   std::map<std::string, std::string> features;
-  if (!example.ParseFromArray(record.data(), static_cast<int>(std::min<std::size_t>(record.size(), 1U << 30U)))) {
-    return features;
-  }
   for (const auto& [name, feature] : example.features().feature()) features[name] = feature_text(feature);
   return features;
 }
@@ -67,19 +74,37 @@ struct Curve {
   }
 };
 
-}  // namespace
+/// Counts the class of a record, where it has one.
+void count_class(const wire::Example& example, ClassCounts& classes) {
+  const auto& features = example.features().feature();
+  const auto label = features.find("image/class/label"), text = features.find("image/class/text");
+  if (label == features.end() || label->second.int64_list().value_size() != 1) return;
+  const bool has_text = text != features.end() && text->second.bytes_list().value_size() == 1;
+  classes.add(label->second.int64_list().value(0), has_text ? text->second.bytes_list().value(0) : "");
+}
 
-Inspection inspect_tfrecord(const std::filesystem::path& path) {
-  RecordReader reader(path);
+/// What there is in files of records.
+struct RecordCounts {
   std::int64_t records = 0;
   std::size_t bytes = 0, longest = 0;
-  std::map<std::string, std::string> features;
-  while (const auto record = reader.next()) {
-    if (records == 0) features = features_of(*record);
-    ++records;
-    bytes += record->size();
-    longest = std::max(longest, record->size());
+  std::map<std::string, std::string> features{};  ///< of the first
+  ClassCounts classes{};
+
+  void add(const std::filesystem::path& path) {
+    RecordReader reader(path);
+    while (const auto record = reader.next()) {
+      const std::optional<wire::Example> example = example_of(*record);
+      if (records == 0 && example) features = features_of(*example);
+      if (example) count_class(*example, classes);
+      ++records;
+      bytes += record->size();
+      longest = std::max(longest, record->size());
+    }
   }
+};
+
+Inspection inspection_of(const RecordCounts& counts) {
+  const auto& [records, bytes, longest, features, classes] = counts;
   Inspection inspection;
   inspection.text = counted(static_cast<std::size_t>(records), "record") + ", " + bytes_text(bytes) + ", the longest " +
                     bytes_text(longest) + "; every checksum is right\n";
@@ -90,11 +115,36 @@ Inspection inspect_tfrecord(const std::filesystem::path& path) {
     json_features[name] = text;
   }
   if (records > 0 && features.empty()) inspection.text += "the first record is no tf.train.Example\n";
-  inspection.json = {{"records", records},
-                     {"record_bytes", bytes},
-                     {"longest_record_bytes", longest},
-                     {"checksums_are_right", true},
-                     {"features", json_features}};
+  inspection.text += classes.text();
+  inspection.json = {{"records", records},          {"record_bytes", bytes},     {"longest_record_bytes", longest},
+                     {"checksums_are_right", true}, {"features", json_features}, {"classes", classes.json()}};
+  return inspection;
+}
+
+}  // namespace
+
+Inspection inspect_tfrecord(const std::filesystem::path& path) {
+  RecordCounts counts;
+  counts.add(path);
+  return inspection_of(counts);
+}
+
+Inspection inspect_tfrecord_files(const std::filesystem::path& path) {
+  RecordCounts all{.classes = ClassCounts(read_class_names(path))};
+  TextTable table({"file", "records", "bytes"});
+  Json rows = Json::array();
+  for (const std::filesystem::path& file : files_in(path)) {
+    const RecordCounts before = all;
+    all.add(file);
+    const std::string name = file.filename().string();
+    const std::int64_t records = all.records - before.records;
+    const std::size_t bytes = all.bytes - before.bytes;
+    table.add_row({printable(name), std::to_string(records), bytes_text(bytes)});
+    rows.push_back({{"file", name}, {"records", records}, {"record_bytes", bytes}});
+  }
+  Inspection inspection = inspection_of(all);
+  inspection.text = table.text() + inspection.text;
+  inspection.json["files"] = rows;
   return inspection;
 }
 
@@ -128,6 +178,30 @@ Inspection inspect_events(const std::filesystem::path& path) {
                      {"histograms", histograms},
                      {"images", images},
                      {"has_graph", has_graph}};
+  return inspection;
+}
+
+Inspection inspect_event_files(const std::filesystem::path& path) {
+  Inspection inspection;
+  TextTable table({"event file", "bytes", "events", "scalars", "last step"});
+  Json rows = Json::array();
+  for (const std::filesystem::path& file : event_files_in(path)) {
+    const std::string name = file.lexically_relative(path).string();
+    const std::vector<LoggedEvent> events = read_events(file.string());
+    std::set<std::string> tags;
+    std::int64_t last_step = 0;
+    for (const LoggedEvent& event : events) {
+      for (const LoggedScalar& scalar : event.scalars) tags.insert(scalar.tag);
+      last_step = std::max(last_step, event.step);
+    }
+    const std::uintmax_t bytes = std::filesystem::file_size(file);
+    table.add_row({printable(name), bytes_text(bytes), std::to_string(events.size()), std::to_string(tags.size()),
+                   std::to_string(last_step)});
+    rows.push_back(
+        {{"file", name}, {"bytes", bytes}, {"events", events.size()}, {"scalars", tags}, {"last_step", last_step}});
+  }
+  inspection.text = table.text() + counted(rows.size(), "event file") + "; inspect one to see its curves\n";
+  inspection.json["event_files"] = rows;
   return inspection;
 }
 

@@ -1,9 +1,9 @@
 // What is saved of a training: tensors, checkpoints, and the speeds of a machine.
 
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "compare/text_table.h"
-#include "data/idx.h"
-#include "data/npy.h"
 #include "data/safetensors.h"
 #include "swap/profile.h"
 #include "tools/inspection.h"
@@ -40,12 +40,45 @@ std::string metrics_text(const std::map<std::string, double>& metrics) {
   return text;
 }
 
-Inspection single_tensor(const HostTensor& tensor) {
-  Inspection inspection{.text = tensor.type().text() + ", " + bytes_text(tensor.num_bytes()) + "\n"};
-  inspection.json["dtype"] = dtype_name(tensor.dtype());
-  inspection.json["shape"] = tensor.shape().dims();
-  inspection.json["bytes"] = tensor.num_bytes();
-  return inspection;
+/// The best checkpoints by each metric, of which nobody here knows whether it is to rise or to fall.
+void add_best(const std::vector<CheckpointInfo>& checkpoints, Inspection& inspection) {
+  std::map<std::string, std::pair<const CheckpointInfo*, const CheckpointInfo*>> best;
+  for (const CheckpointInfo& each : checkpoints) {
+    for (const auto& [name, value] : each.metrics) {
+      auto& [lowest, highest] = best.try_emplace(name, &each, &each).first->second;
+      if (value < lowest->metrics.at(name)) lowest = &each;
+      if (value > highest->metrics.at(name)) highest = &each;
+    }
+  }
+  Json json = Json::object();
+  for (const auto& [name, ends] : best) {
+    const auto& [lowest, highest] = ends;
+    inspection.text += printable(name) + ": lowest " + decimal_text(lowest->metrics.at(name), 4) + " at step-" +
+                       std::to_string(lowest->step) + ", highest " + decimal_text(highest->metrics.at(name), 4) +
+                       " at step-" + std::to_string(highest->step) + "\n";
+    json[name] = {{"lowest_step", lowest->step}, {"highest_step", highest->step}};
+  }
+  inspection.json["best"] = json;
+}
+
+/// What a checkpoint holds, as its manifest tells.
+void add_latest(const CheckpointInfo& latest, const std::filesystem::path& path, Inspection& inspection) {
+  const CheckpointManifest manifest = read_checkpoint_manifest(path);
+  std::string updates;
+  for (const std::string& optimizer : latest.optimizers)
+    updates += (updates.empty() ? "" : ", ") + printable(optimizer);
+  std::string& text = inspection.text;
+  text += "step-" + std::to_string(latest.step) + " holds " + counted(manifest.hashes.size(), "tensor") + ", " +
+          std::to_string(latest.completed_cycles) + " cycles, seed " + std::to_string(latest.seed);
+  if (!updates.empty()) text += ", updates by " + updates;
+  if (!latest.strategy.empty()) text += ", trained by " + printable(latest.strategy);
+  text += std::string(", ") + (latest.data_position.empty() ? "no" : "a") + " position of the data\n";
+  inspection.json["latest_holds"] = {{"tensors", manifest.hashes.size()},
+                                     {"completed_cycles", latest.completed_cycles},
+                                     {"seed", latest.seed},
+                                     {"optimizers", latest.optimizers},
+                                     {"strategy", latest.strategy},
+                                     {"has_data_position", !latest.data_position.empty()}};
 }
 
 }  // namespace
@@ -107,6 +140,15 @@ Inspection inspect_checkpoint_folder(const std::filesystem::path& path) {
   inspection.text += counted(checkpoints.size(), "checkpoint");
   if (latest) inspection.text += ", the latest is step-" + std::to_string(*latest);
   inspection.text += problem.empty() ? "\n" : "\nlatest: " + problem + "\n";
+  add_best(checkpoints, inspection);
+  const auto last = std::find_if(checkpoints.begin(), checkpoints.end(),
+                                 [&](const CheckpointInfo& each) { return latest && each.step == *latest; });
+  if (last != checkpoints.end() && last->problem.empty()) add_latest(*last, last->path, inspection);
+  const std::size_t num_event_files = event_files_in(path).size();
+  if (num_event_files > 0) {
+    inspection.text += "beside them " + counted(num_event_files, "event file") + ", which --kind event_files shows\n";
+    inspection.json["num_event_files"] = num_event_files;
+  }
   inspection.json["checkpoints"] = rows;
   if (latest) inspection.json["latest"] = *latest;
   if (!problem.empty()) inspection.json["problem"] = problem;
@@ -132,14 +174,6 @@ Inspection inspect_profile(const std::filesystem::path& path) {
   inspection.json["launch_seconds"] = profile.launch_seconds;
   inspection.json["kernels"] = profile.kernel_seconds.size();
   return inspection;
-}
-
-Inspection inspect_npy(const std::filesystem::path& path) {
-  return single_tensor(read_npy(path));
-}
-
-Inspection inspect_idx(const std::filesystem::path& path) {
-  return single_tensor(read_idx(path));
 }
 
 }  // namespace sectionflow

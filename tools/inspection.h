@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
+#include "sources/class_names.h"
 #include "tools/file_kind.h"
 
 namespace sectionflow {
@@ -26,13 +30,32 @@ Inspection inspect_events(const std::filesystem::path& path);
 Inspection inspect_tfrecord(const std::filesystem::path& path);
 Inspection inspect_npy(const std::filesystem::path& path);
 Inspection inspect_idx(const std::filesystem::path& path);
+Inspection inspect_npz(const std::filesystem::path& path);
+Inspection inspect_hdf5(const std::filesystem::path& path);  ///< of each dataset the first row
+Inspection inspect_lmdb(const std::filesystem::path& path);
+Inspection inspect_event_files(const std::filesystem::path& path);
+Inspection inspect_tfrecord_files(const std::filesystem::path& path);  ///< of a folder, summed up
 
 /// Of that kind.
 Inspection inspect(FileKind kind, const std::filesystem::path& path);
 
+/// How many records each class has, and what it is called where that is told.
+class ClassCounts {
+ public:
+  explicit ClassCounts(ClassNames names = {}) : names_(std::move(names)) {}
+  void add(std::int64_t label, const std::string& name = {});
+  /// A line a class, as far as there are few; empty without any.
+  std::string text() const;
+  Json json() const;
+
+ private:
+  ClassNames names_;
+  std::map<std::int64_t, std::int64_t> counts_;
+};
+
 /// "3 tensors", "1 tensor".
 std::string counted(std::size_t count, const std::string& what);
-/// A name of a file for people: control characters, which could steer a terminal, as '?'.
+/// A name of a file for people: control characters, which could steer a terminal, and what is no UTF-8, as '?'.
 std::string printable(const std::string& name);
 
 }  // namespace sectionflow

@@ -1,11 +1,16 @@
 #include "tools/labelled_source.h"
 
+#include <charconv>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "data/cifar.h"
 #include "data/labeled_images.h"
+#include "data/permutation.h"
 #include "sources/image_folder.h"
 #include "tools/command.h"
 
@@ -37,7 +42,56 @@ class ImagesInMemory final : public IndexedSource {
   LabeledImages images_;
 };
 
+/// The names of classes in a file beside the data, one a line; none where it is absent or has not one for each class.
+ClassNames names_in_lines(const std::filesystem::path& path, std::size_t count) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return {};
+  std::istringstream text(read_whole_file(path, 1_MiB, "names of classes"));
+  std::vector<std::string> names;
+  for (std::string name; std::getline(text, name);) {
+    if (name.ends_with('\r')) name.pop_back();
+    if (!name.empty()) names.push_back(name);
+  }
+  return names.size() == count ? class_names_of(names) : ClassNames();
+}
+
+/// Those examples of a source that one part of a split has.
+class ChosenExamples final : public IndexedSource {
+ public:
+  ChosenExamples(std::shared_ptr<const IndexedSource> source, std::vector<std::uint32_t> chosen)
+      : source_(std::move(source)), chosen_(std::move(chosen)) {}
+
+  std::string name() const override { return source_->name(); }
+  std::int64_t size() const override { return static_cast<std::int64_t>(chosen_.size()); }
+  Example at(std::int64_t index) const override {
+    SF_CHECK(index >= 0 && index < size(), ArgumentError, name(), ": example ", index, " of ", size());
+    return source_->at(chosen_[static_cast<std::size_t>(index)]);
+  }
+
+ private:
+  std::shared_ptr<const IndexedSource> source_;
+  std::vector<std::uint32_t> chosen_;
+};
+
 }  // namespace
+
+double share_named(const std::string& text) {
+  double percent = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, percent);
+  SF_CHECK(error == std::errc() && stop + 1 == end && *stop == '%' && percent > 0 && percent < 100, ArgumentError,
+           "--validation ", text, "; wanted a share above 0% and below 100%, as in 10%");
+  return percent / 100;
+}
+
+std::vector<LabelledPart> split_part(const LabelledPart& part, double share, std::uint64_t seed) {
+  const std::int64_t size = part.source->size();
+  SF_CHECK(size >= 2 && size <= kMaxPermuted, ArgumentError, "--validation: ", part.source->name(), " has ", size,
+           " examples; wanted 2 at least, and 2^32 at most");
+  SplitNumbers numbers = split_numbers(size, share, seed);
+  return {{"train", std::make_shared<ChosenExamples>(part.source, std::move(numbers.train)), part.classes},
+          {"validation", std::make_shared<ChosenExamples>(part.source, std::move(numbers.validation)), part.classes}};
+}
 
 DataArgument data_argument(const std::string& text, const std::vector<std::string>& kinds, const std::string& what) {
   const std::size_t colon = text.find(':');
@@ -57,16 +111,20 @@ std::vector<LabelledPart> labelled_parts(const DataArgument& data, int channels)
            hint("write ", data.kind, ":FOLDER"));
   if (data.kind == "mnist") {
     TrainTest parts = load_mnist(data.path.empty() ? std::filesystem::path(kFashionMnistFolder) : data.path);
-    return {{"train", std::make_shared<ImagesInMemory>(std::move(parts.train))},
-            {"test", std::make_shared<ImagesInMemory>(std::move(parts.test))}};
+    return {{"train", std::make_shared<ImagesInMemory>(std::move(parts.train)), {}},
+            {"test", std::make_shared<ImagesInMemory>(std::move(parts.test)), {}}};
   }
   if (data.kind == "images") {
     ImageFolderOptions options{.decode = channels > 0};
     if (channels > 0) options.image.channels = channels;
-    return {{"all", image_folder(data.path, options).source}};
+    const ImageFolder folder = image_folder(data.path, options);
+    return {{"all", folder.source, class_names_of(folder.classes)}};
   }
-  const CifarData parts = load_cifar(data.kind == "cifar10" ? Cifar::cifar10 : Cifar::cifar100, data.path);
-  return {{"train", parts.train}, {"test", parts.test}};
+  const bool has_ten = data.kind == "cifar10";
+  const CifarData parts = load_cifar(has_ten ? Cifar::cifar10 : Cifar::cifar100, data.path);
+  const ClassNames names =
+      names_in_lines(data.path / (has_ten ? "batches.meta.txt" : "fine_label_names.txt"), has_ten ? 10 : 100);
+  return {{"train", parts.train, names}, {"test", parts.test, names}};
 }
 
 }  // namespace sectionflow

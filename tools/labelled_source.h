@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "data/dataset.h"
 #include "data/source.h"
+#include "sources/class_names.h"
 
 namespace sectionflow {
 
@@ -15,6 +17,7 @@ namespace sectionflow {
 struct LabelledPart {
   std::string name{};  ///< "train", "test", or "all" of a data set in one part
   std::shared_ptr<const IndexedSource> source{};
+  ClassNames classes{};  ///< where the data set tells them
 };
 
 /// What one asks for by KIND:PATH.
@@ -26,6 +29,13 @@ struct DataArgument {
 /// "cifar10:/data/cifar-10-batches-bin". A kind alone has an empty path. Throws: ArgumentError, which `what` begins,
 /// for a kind that is none of `kinds`, with the nearest.
 DataArgument data_argument(const std::string& text, const std::vector<std::string>& kinds, const std::string& what);
+
+/// 0.1 of "10%". Throws: ArgumentError for anything else than a share above 0% and below 100%.
+double share_named(const std::string& text);
+
+/// The part in two, "train" and "validation", as Dataset::split chooses them. Throws: ArgumentError for fewer than two
+/// examples.
+std::vector<LabelledPart> split_part(const LabelledPart& part, double share, std::uint64_t seed);
 
 /// The kinds that labelled_parts reads: mnist, cifar10, cifar100, images.
 const std::vector<std::string>& labelled_kinds();

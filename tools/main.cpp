@@ -6,6 +6,7 @@ int main(int argc, char** argv) {
   using namespace sectionflow;
   CLI::App program("Plans, compares and trains models that do not fit the device, and looks into their files.",
                    "sectionflow");
+  program.set_version_flag("--version", "sectionflow " SF_VERSION);
   RunCommand run;
   add_plan_command(program, run);
   add_compare_command(program, run);

@@ -85,7 +85,7 @@ std::string misfit_text(const ProgramReport& report) {
   try {
     throw_budget_error(report);
   } catch (const BudgetError& error) {
-    return error.what();
+    return shell_text(error);
   }
 }
 
@@ -129,9 +129,12 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
     if (!planned.fits) planned.misfit = misfit_text(model.report());
     planned.sections = section_memory(timeline_of(model.session()));
     draw(arguments, model);
-  } catch (const Error& error) {
-    if (!is_misfit(error)) throw;
-    planned.misfit = error.what();
+  } catch (Error& error) {
+    if (!is_misfit(error)) {
+      error.add_fact("asked", text_of("--batch ", planned.batch));
+      throw;
+    }
+    planned.misfit = shell_text(error);
   }
   find_smallest_budget(subject, strategy, options, planned);
   return planned;

@@ -27,7 +27,7 @@ struct TrainArguments {
   ZooArguments zoo;
   TrainingDataArguments data{};
   std::string strategy = "sections:blocks";
-  std::int64_t epochs = 0, steps = 0;
+  std::optional<std::int64_t> epochs, steps;
   DeviceArguments device{};
   std::string device_memory, host_memory, disk, profile;
   int threads = 0;
@@ -100,16 +100,19 @@ SessionOptions session_of(const TrainArguments& arguments) {
 /// What would only show after training is refused before it.
 void check(const TrainArguments& arguments) {
   check_known(arguments.zoo.model, zoo_names(), "--model: '" + arguments.zoo.model + "' is no model");
-  SF_CHECK(arguments.epochs >= 0 && arguments.steps >= 0, ArgumentError, "--epochs ", arguments.epochs, ", --steps ",
-           arguments.steps, "; wanted >= 0");
-  SF_CHECK(arguments.checkpoint_every >= 0 && arguments.tensorboard_every >= 1, ArgumentError,
-           "--checkpoint-every and --tensorboard-every: ", arguments.checkpoint_every, " and ",
-           arguments.tensorboard_every, "; wanted >= 0 and >= 1");
+  for (const auto& [name, count] : {std::pair("--epochs", arguments.epochs), std::pair("--steps", arguments.steps)}) {
+    SF_CHECK(!count || *count >= 1, ArgumentError, name, " ", *count, "; wanted >= 1");
+  }
+  SF_CHECK(arguments.checkpoint_every >= 0, ArgumentError, "--checkpoint-every ", arguments.checkpoint_every,
+           "; wanted >= 0", hint("0: after each epoch alone"));
+  SF_CHECK(arguments.tensorboard_every >= 1, ArgumentError, "--tensorboard-every ", arguments.tensorboard_every,
+           "; wanted >= 1");
   const bool wants_checkpoints = arguments.resume || arguments.checkpoint_every > 0;
   SF_CHECK(!wants_checkpoints || !arguments.checkpoints.empty(), ArgumentError,
            arguments.resume ? "--resume" : "--checkpoint-every", " is of checkpoints, and there is no folder of them",
            hint("add --checkpoints FOLDER"));
   check_json(arguments.json);
+  if (!arguments.tensorboard.empty()) check_writable_in(arguments.tensorboard, "events.out", "--tensorboard");
 }
 
 Trainer trainer_of(Contender& contender, const TrainedModel& trained) {
@@ -141,7 +144,10 @@ void begin_or_resume(const TrainArguments& arguments, Checkpoints& checkpoints, 
   std::cerr << "goes on from step " << found.step << "\n";
 }
 
-std::string json_of(const TrainArguments& arguments, const History& history, const Trainer& trainer) {
+std::string json_of(const TrainArguments& arguments, const ClassNames& classes, const History& history,
+                    const Trainer& trainer) {
+  Json names = Json::array();
+  for (const auto& [label, name] : classes) names.push_back({{"label", label}, {"name", name}});
   Json epochs = Json::array();
   for (const EpochRecord& epoch : history.epochs) {
     epochs.push_back({{"epoch", epoch.epoch},
@@ -158,10 +164,39 @@ std::string json_of(const TrainArguments& arguments, const History& history, con
                      {"seconds", history.seconds},
                      {"why", history.why},
                      {"signal", history.signal},
+                     {"classes", names},
                      {"epochs", epochs},
                      {"last_step", history.last_step},
                      {"evaluation", history.evaluation}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Says behind a signal how the next training is kept.
+class UnsavedNote final : public Callback {
+ public:
+  void on_end(const TrainerState& state) override {
+    if (state.reason == StopReason::signal) state.note("nothing has saved it; --checkpoints FOLDER does");
+  }
+};
+
+/// Trains what is left. A position that the data do not have tells what of the command differs.
+History fit(const TrainArguments& arguments, Trainer& trainer, const TrainingData& data,
+            const std::vector<Callback*>& callbacks) {
+  const bool has_limit = arguments.epochs || arguments.steps;
+  try {
+    return trainer.fit(*data.train, {.max_epochs = has_limit ? arguments.epochs.value_or(0) : 1,
+                                     .max_steps = arguments.steps.value_or(0),
+                                     .validation = data.validation.get(),
+                                     .callbacks = callbacks,
+                                     .handle_signals = true});
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::other_position || !arguments.resume) throw;
+    throw ArgumentError(
+        error_text_of("--resume: ", error.message(),
+                      hint("give --data, --batch and --validation as the checkpoint was trained with, or another "
+                           "folder of --checkpoints, to begin anew")),
+        ErrorCode::other_position);
+  }
 }
 
 int run_train(const TrainArguments& arguments) {
@@ -192,19 +227,20 @@ int run_train(const TrainArguments& arguments) {
     const CheckpointCallbackOptions saving{.every_steps = arguments.checkpoint_every, .strategy = arguments.strategy};
     callbacks.push_back(&saver.emplace(*checkpoints, saving, Where::here()));
   }
-  const bool has_limit = arguments.epochs > 0 || arguments.steps > 0;
-  const History history = trainer.fit(*data.train, {.max_epochs = has_limit ? arguments.epochs : 1,
-                                                    .max_steps = arguments.steps,
-                                                    .validation = data.validation.get(),
-                                                    .callbacks = callbacks,
-                                                    .handle_signals = true});
+  UnsavedNote unsaved;
+  if (!saver) callbacks.push_back(&unsaved);
+  const History history = fit(arguments, trainer, data, callbacks);
   if (!is_standard_output(arguments.json)) {
     std::cout << history.why << "; step " << trainer.step();
-    for (const auto& [name, value] : history.last_step) std::cout << "  " << name << " " << value;
-    for (const auto& [name, value] : history.evaluation) std::cout << "  test " << name << " " << value;
+    // Means over the epoch, where the training ended with one.
+    const bool ends_epoch = !history.epochs.empty() && history.epochs.back().step == trainer.step();
+    for (const auto& [name, value] : ends_epoch ? history.epochs.back().logs : history.last_step) {
+      if (!name.starts_with("val_")) std::cout << "  " << name << " " << value;
+    }
+    for (const auto& [name, value] : history.evaluation) std::cout << "  val_" << name << " " << value;
     std::cout << "\n" << std::flush;
   }
-  write_json(arguments.json, json_of(arguments, history, trainer));
+  write_json(arguments.json, json_of(arguments, data.classes, history, trainer));
   return history.exit_code();
 }
 
@@ -219,6 +255,9 @@ void add_train_command(CLI::App& program, RunCommand& run) {
   app->add_option("--data", data.data,
                   "KIND:PATH; kinds: " + joined(training_data_kinds()) + "; mnist alone: Debian's Fashion-MNIST")
       ->capture_default_str();
+  app->add_option("--validation", data.validation,
+                  "a share, as in 10%, of what would be trained on is kept apart and evaluated after each epoch, in "
+                  "place of a part of the data that is there for it");
   app->add_option("--batch", data.batch, "examples in a batch")->capture_default_str();
   app->add_option("--epochs", arguments->epochs, "trained in all, those before --resume included; 1 if absent");
   app->add_option("--steps", arguments->steps, "trained in all, those before --resume included");

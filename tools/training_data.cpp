@@ -102,19 +102,36 @@ Dataset pictures_of_records(std::vector<fs::path> files, int channels) {
 struct Part {
   std::string name;
   Dataset examples;
+  ClassNames classes{};
 };
 
 /// Files of a folder by what stands before '-': train-00000.tfrecord.
 std::vector<Part> parts_of_records(const fs::path& folder, int channels) {
-  std::vector<fs::path> train, test, all = files_in(folder);
+  std::vector<fs::path> train, test, validation, whole, all = files_in(folder);
   for (const fs::path& file : all) {
     const std::string name = file.filename().string();
+    if (name.starts_with("all-")) whole.push_back(file);
     if (name.starts_with("train-")) train.push_back(file);
-    if (name.starts_with("test-") || name.starts_with("validation-")) test.push_back(file);
+    if (name.starts_with("test-")) test.push_back(file);
+    if (name.starts_with("validation-")) validation.push_back(file);
   }
-  if (train.empty()) return {{"all", pictures_of_records(std::move(all), channels)}};
-  std::vector<Part> parts = {{"train", pictures_of_records(std::move(train), channels)}};
-  if (!test.empty()) parts.push_back({"test", pictures_of_records(std::move(test), channels)});
+  const bool has_parts = !train.empty() || !test.empty() || !validation.empty();
+  SF_CHECK(whole.empty() || !has_parts, DataError, "tfrecord: the folder '", folder.string(), "' has '",
+           whole.empty() ? "" : whole.front().filename().string(), "', of a data set in one part, beside ",
+           !train.empty()  ? "train-"
+           : !test.empty() ? "test-"
+                           : "validation-",
+           "*.tfrecord, of another",
+           hint("leave the files of one data set in the folder: sectionflow convert --overwrite replaces all"));
+  SF_CHECK(!train.empty() || (test.empty() && validation.empty()), DataError, "tfrecord: '", folder.string(), "' has ",
+           validation.empty() ? "test-*.tfrecord" : "validation-*.tfrecord", ", and no train-*.tfrecord to train on",
+           hint("call the files that are to be trained on train-*.tfrecord"));
+  // Where there is a part to be looked at while training, that for tests is left for the end.
+  if (!validation.empty()) test = std::move(validation);
+  const ClassNames classes = read_class_names(folder);
+  if (train.empty()) return {{"all", pictures_of_records(std::move(all), channels), classes}};
+  std::vector<Part> parts = {{"train", pictures_of_records(std::move(train), channels), classes}};
+  if (!test.empty()) parts.push_back({"test", pictures_of_records(std::move(test), channels), classes});
   return parts;
 }
 
@@ -125,9 +142,32 @@ std::vector<Part> parts_of(const DataArgument& data, int channels) {
   }
   std::vector<Part> parts;
   for (const LabelledPart& part : labelled_parts(data, channels)) {
-    parts.push_back({part.name, Dataset::from(part.source)});
+    parts.push_back({part.name, Dataset::from(part.source), part.classes});
   }
   return parts;
+}
+
+/// What is trained on and what is evaluated, of the parts that there are.
+std::vector<Part> with_validation(std::vector<Part> parts, const TrainingDataArguments& arguments,
+                                  const DataArgument& data) {
+  if (arguments.validation.empty()) return parts;
+  const double share = share_named(arguments.validation);
+  SF_CHECK(data.kind != "tfrecord", ArgumentError,
+           "--validation: records are read from their start, and no share of them can be kept apart",
+           hint("give them a part of their own, test-*.tfrecord or validation-*.tfrecord: sectionflow convert "
+                "--validation ",
+                arguments.validation));
+  SplitDataset split = parts.front().examples.split({.validation = share, .seed = arguments.seed});
+  return {{"train", std::move(split.train), parts.front().classes},
+          {"test", std::move(split.validation), parts.front().classes}};
+}
+
+/// A model that does not know the last class of the data is found out before it is trained.
+void check_classes(const ClassNames& classes, const ModelInputs& inputs) {
+  if (classes.empty()) return;
+  const auto& [label, name] = *classes.rbegin();
+  SF_CHECK(label < inputs.classes, ArgumentError, "--data has the class ", label, ", '", name,
+           "', the model knows 0 to ", inputs.classes - 1, hint("add --classes ", label + 1));
 }
 
 std::unique_ptr<BatchSource> synthetic_batches(const TrainingDataArguments& arguments, const ZooModel& model,
@@ -157,6 +197,7 @@ TrainingData training_data(const TrainingDataArguments& arguments, const ModelIn
   if (data.kind == "synthetic") {
     SF_CHECK(data.path.empty(), ArgumentError, "--data ", arguments.data, ": synthetic data lie nowhere",
              hint("write --data synthetic"));
+    SF_CHECK(arguments.validation.empty(), ArgumentError, "--validation: synthetic data have a part for it already");
     return {.train = synthetic_batches(arguments, model, arguments.seed, arguments.synthetic_batches),
             .validation = synthetic_batches(arguments, model, arguments.seed + 1, 4)};
   }
@@ -166,7 +207,9 @@ TrainingData training_data(const TrainingDataArguments& arguments, const ModelIn
            ", no pictures with a class each", hint("--data synthetic fits every model"));
   const int channels = image[3] == 1 ? 1 : 3;
   TrainingData result;
-  for (const Part& part : parts_of(data, channels)) {
+  for (const Part& part : with_validation(parts_of(data, channels), arguments, data)) {
+    check_classes(part.classes, inputs);
+    result.classes = part.classes;
     const bool trains = part.name != "test";
     // Pixels that wait are fewer before they become floats.
     const Dataset ordered = trains ? part.examples.shuffle({.seed = arguments.seed}) : part.examples;

@@ -7,6 +7,7 @@
 
 #include "compare/strategy.h"
 #include "examples/models/zoo.h"
+#include "sources/class_names.h"
 #include "train/batch_source.h"
 
 namespace sectionflow {
@@ -16,6 +17,7 @@ struct TrainingDataArguments {
   std::string data = "synthetic";  ///< KIND:PATH
   std::int64_t batch = 100;
   std::uint64_t seed = 0;
+  std::string validation{};  ///< "10%": the share of what is to be trained on that is kept apart; empty: none
   std::int64_t synthetic_batches = 100;  ///< of synthetic data: in a pass
 };
 
@@ -28,13 +30,15 @@ struct ModelInputs {
 /// What there is to train on, and, where the data have a part for it, to be judged by.
 struct TrainingData {
   std::unique_ptr<BatchSource> train, validation;
+  ClassNames classes{};  ///< where the data tell them
 };
 
 /// The kinds of data: those of labelled_kinds(), tfrecord and synthetic.
 std::vector<std::string> training_data_kinds();
 
 /// Pictures become what the model takes: its size, by linear interpolation, its channels, and levels from 0 to 1.
-/// Labels are checked against its classes. Throws: ArgumentError for data that are none, and for a model that takes no
+/// Labels are checked against its classes. What is kept apart for validation takes the place of the data's own part for
+/// it, and follows from the seed. Throws: ArgumentError for data that are none, and for a model that takes no
 /// pictures with a class each (synthetic data fit any); DataError.
 TrainingData training_data(const TrainingDataArguments& arguments, const ModelInputs& inputs, const ZooModel& model);
 

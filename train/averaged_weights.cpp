@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -26,10 +27,17 @@ AveragedWeights::AveragedWeights(Session& session, std::vector<AveragedVariable>
     SF_CHECK_CODE(!engine(session_).is_training_refused(), ArgumentError, ErrorCode::averages_in_place,
                   "AveragedWeights: averages stand in the place of this session's weights already",
                   hint("end the other AveragedWeights first"));
+    std::set<NodeId> exchanged;
     for (const AveragedVariable& pair : averages_) {
       const HostTensor weight = session_.read(pair.variable), average = session_.read(pair.average);
       SF_CHECK(weight.type() == average.type(), ShapeError, "AveragedWeights: variable '", pair.variable.name(),
                "' is ", weight.type().text(), ", its average '", pair.average.name(), "' ", average.type().text());
+      for (const Value& each : {pair.variable, pair.average}) {
+        SF_CHECK_CODE(exchanged.insert(each.node().id()).second, ArgumentError, ErrorCode::averages_in_place,
+                      "AveragedWeights: '", each.name(),
+                      "' is listed twice; wanted each variable, and each average, once",
+                      hint("exchanged twice they would be where they were"));
+      }
     }
     std::size_t done = 0;
     try {

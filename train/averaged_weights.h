@@ -16,8 +16,9 @@ namespace SF_API sectionflow {
 /// Owns: nothing; the session must outlive it. Move: none. Threads: as Session.
 class AveragedWeights {
  public:
-  /// Throws: ArgumentError (SF-E035) without averages, and while another of the session lives; as Session::read for
-  /// values that are no variables, before initialize(), and while a forward half is pending. Nothing has changed then.
+  /// Throws: ArgumentError (SF-E035) without averages, for one that is listed twice, and while another of the session
+  /// lives; as Session::read for values that are no variables, before initialize(), and while a forward half is
+  /// pending. Nothing has changed then.
   AveragedWeights(Session& session, std::vector<AveragedVariable> averages, Where where = Where::here());
   AveragedWeights(const AveragedWeights&) = delete;
   AveragedWeights& operator=(const AveragedWeights&) = delete;

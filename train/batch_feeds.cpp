@@ -86,8 +86,8 @@ InputMap unit_range() {
   };
 }
 
-std::set<NodeId> placeholders_read_by(const Graph& graph, const std::vector<Value>& fetches,
-                                      const std::vector<Operation>& targets) {
+std::set<NodeId> nodes_run_by(const Graph& graph, const std::vector<Value>& fetches,
+                              const std::vector<Operation>& targets) {
   std::vector<bool> seen(static_cast<std::size_t>(graph.num_nodes()), false);
   std::vector<const Node*> waiting;
   const auto reach = [&](const Node& node) {
@@ -97,16 +97,23 @@ std::set<NodeId> placeholders_read_by(const Graph& graph, const std::vector<Valu
   };
   for (const Value& fetch : fetches) reach(fetch.node());
   for (const Operation& target : targets) reach(target.node());
-  std::set<NodeId> read;
+  std::set<NodeId> run;
   while (!waiting.empty()) {
     const Node& node = *waiting.back();
     waiting.pop_back();
-    if (node.op().is_placeholder()) read.insert(node.id());
+    run.insert(node.id());
     // What gives a variable its first value is no part of the run.
     if (node.op().is_variable()) continue;
     for (const Value& input : node.inputs()) reach(input.node());
     for (const Node* before : node.control_inputs()) reach(*before);
   }
+  return run;
+}
+
+std::set<NodeId> placeholders_read_by(const Graph& graph, const std::vector<Value>& fetches,
+                                      const std::vector<Operation>& targets) {
+  std::set<NodeId> read = nodes_run_by(graph, fetches, targets);
+  std::erase_if(read, [&](NodeId id) { return !graph.node(id).op().is_placeholder(); });
   return read;
 }
 
@@ -170,7 +177,11 @@ BatchFeeds::Bound BatchFeeds::bind(const Example& batch, const std::set<NodeId>&
     const auto placeholder = placeholders_.find(name);
     if (placeholder == placeholders_.end() || listed_.contains(placeholder->second.node().id())) {
       std::vector<std::string> known;
-      for (const auto& [known_name, value] : placeholders_) known.push_back(known_name);
+      for (const auto& [known_name, value] : placeholders_) {
+        // Those that a session decides are nobody's to feed.
+        const Node& node = value.node();
+        if (node.phase() == Phase::model && &node != graph_.training_flag()) known.push_back(known_name);
+      }
       throw ArgumentError(
           error_text_of("the batch's tensor '", name, "' ", tensor.type().text(), " feeds nothing; the graph's ",
                         "placeholders are ", names_text(known),

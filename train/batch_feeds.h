@@ -13,6 +13,9 @@
 
 namespace sectionflow {
 
+/// The nodes that a run of these fetches and targets executes or reads, as far as the graph tells.
+std::set<NodeId> nodes_run_by(const Graph& graph, const std::vector<Value>& fetches,
+                              const std::vector<Operation>& targets);
 /// The placeholders that a run of these fetches and targets reads, as far as the graph tells.
 std::set<NodeId> placeholders_read_by(const Graph& graph, const std::vector<Value>& fetches,
                                       const std::vector<Operation>& targets);

@@ -108,7 +108,9 @@ void ImageBatches::restore(const std::string& position) {
 DatasetBatches::DatasetBatches(Dataset batches) : batches_(std::move(batches)) {}
 
 DatasetIterator& DatasetBatches::iterator() const {
-  if (!iterator_) iterator_.emplace(begin_.empty() ? batches_.iterate_epoch(pass_) : batches_.iterate(begin_));
+  if (iterator_) return *iterator_;
+  iterator_.emplace(begin_.empty() ? batches_.iterate_epoch(pass_) : batches_.iterate(begin_));
+  if (begin_.empty() && pass_ == 0 && beginning_.empty()) beginning_ = text_of(pass_, " ", iterator_->position());
   return *iterator_;
 }
 
@@ -146,6 +148,8 @@ std::function<std::string()> DatasetBatches::position_later() const {
 
 void DatasetBatches::restore(const std::string& position) {
   if (position.empty()) {
+    // What has been read ahead at the beginning, for one by an evaluation that went back, is of use.
+    if (iterator_ && pass_ == 0 && this->position() == beginning_) return;
     drop_iterator();
     begin_.clear();
     pass_ = 0;

@@ -26,11 +26,13 @@ class BatchSource {
   /// Where the source stands: behind what next() has given last. A text that restore() of a source like this one reads.
   virtual std::string position() const = 0;
   /// The same for later: gives what position() would give now, whenever it is called, whatever the source does
-  /// meanwhile. Asked after each step, and called only where somebody wants the position: worth its own answer where
-  /// positions are long to tell. This one calls position() at once. Owns: what it needs; the source may be gone.
+  /// meanwhile. Asked before each step that is trained, and at the end of each epoch, and called only where somebody
+  /// wants the position: worth its own answer where positions are long to tell. Where it throws, the step is not
+  /// trained. This one calls position() at once. Owns: what it needs; the source may be gone.
   virtual std::function<std::string()> position_later() const;
-  /// Goes to such a position; an empty text is the very beginning. Throws: DataError (SF-E609) for another text, and
-  /// what the source has to say of data that are not those of the position; it then stands where it was.
+  /// Goes to such a position; an empty text is the very beginning, from which every evaluation reads. Throws: DataError
+  /// (SF-E609) for another text, and what the source has to say of data that are not those of the position, or of going
+  /// back at all; it then stands where it was.
   virtual void restore(const std::string& position) = 0;
   /// Batches in a pass, where that is known; kEndless where a pass has no end.
   virtual std::optional<std::int64_t> batches_per_pass() const { return std::nullopt; }
@@ -59,7 +61,7 @@ class ImageBatches final : public BatchSource {
  public:
   /// Of the options, `epochs` is not looked at: there is always a next pass. Throws: as BatchLoader.
   explicit ImageBatches(const LabeledImages& images, BatchLoaderOptions options = {});
-  ImageBatches(LabeledImages&&, BatchLoaderOptions) = delete;
+  ImageBatches(LabeledImages&&, BatchLoaderOptions = {}) = delete;
 
   std::optional<Example> next() override;
   std::string position() const override;
@@ -106,6 +108,7 @@ class DatasetBatches final : public BatchSource {
   Dataset batches_;
   std::int64_t pass_ = 0;
   mutable std::string begin_{};                        // where the iterator begins; empty: with the pass
+  mutable std::string beginning_{};                    // position() of the very beginning; empty: not known
   mutable std::optional<DatasetIterator> iterator_{};  // made when it is asked for
   DatasetStatistics before_{};                         // of iterators that are gone
 };

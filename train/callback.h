@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/export.h"
 #include "runtime/session.h"
@@ -47,6 +49,8 @@ struct TrainerState {
 
   /// The training ends before its next step; on_epoch is not called for an epoch that is not over.
   void stop(const std::string& why) const;
+  /// Adds to History::why, where a signal ends the training: what has become of it.
+  void note(const std::string& text) const;
   /// Adds a number to `logs` from now on; of an epoch its last.
   void log(const std::string& name, double value) const;
   /// What Trainer::restore goes on from: counts, data, sums of the epoch, the evaluation of the last step or that it is
@@ -74,6 +78,8 @@ class Callback {
   /// goes on its way.
   virtual void on_end(const TrainerState& /*state*/) {}
 
+  /// The names of the numbers that it gives to TrainerState::log; nothing: they are not known before it does.
+  virtual std::optional<std::vector<std::string>> logged_names() const { return std::nullopt; }
   /// Under which what it keeps is found again; empty: it keeps nothing.
   virtual std::string name() const { return {}; }
   /// What it must know to go on as if nothing had happened, as text; positions, and so checkpoints, keep it by name().
@@ -84,7 +90,11 @@ class Callback {
 
 /// The number of that name. Throws: ArgumentError (SF-E608) that `who` begins, with the nearest name that there is.
 double monitored(const Logs& logs, const std::string& name, const std::string& who);
-/// The same; nothing for a "val_..." that this fit may give later, since it does not evaluate after every epoch.
+/// Refuses, as a fit begins, a name that the logs of its epochs will not have: one that neither the trainer nor a
+/// callback gives. Of a fit with a callback whose logged_names() are not known, nothing is refused. Throws: as
+/// monitored.
+void check_monitored(const TrainerState& state, const std::string& name, const std::string& who);
+/// Whether this fit may give a "val_..." later, since it does not evaluate after every epoch.
 bool is_evaluated_later(const TrainerState& state, const std::string& name);
 
 }  // namespace sectionflow

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "runtime/engine.h"
 #include "train/trainer_core.h"
 #include "train/training_progress.h"
 
@@ -21,7 +22,11 @@ CheckpointCallback::CheckpointCallback(Checkpoints& checkpoints, CheckpointCallb
   });
 }
 
-void CheckpointCallback::save_at(const TrainerState& state, Place place) {
+CheckpointCallback::Place CheckpointCallback::place_of(const TrainerState& state, std::int64_t epochs) {
+  return {state.step, epochs, engine(state.session).variable_writes()};
+}
+
+void CheckpointCallback::save_at(const TrainerState& state, std::int64_t epochs) {
   // A save that has failed is tried again when the next one is due.
   saved_.reset();
   if (checkpoints_.save(state.session, {.step = state.step,
@@ -29,21 +34,33 @@ void CheckpointCallback::save_at(const TrainerState& state, Place place) {
                                         .metrics = state.logs,
                                         .profile = options_.profile,
                                         .strategy = options_.strategy})) {
-    saved_ = place;
+    saved_ = place_of(state, epochs);
   }
 }
 
-/// Where a training begins that has been restored, or goes on after another fit, there is nothing new to save.
+/// Where a training begins that has been restored, there is nothing new to save: the folder has that step.
 void CheckpointCallback::on_begin(const TrainerState& state) {
-  saved_ = Place{state.step, state.epoch - 1};
+  const std::string& best = checkpoints_.options().best_metric;
+  if (!best.empty()) check_monitored(state, best, "CheckpointOptions::best_metric");
+  checkpoints_.open();
+  saved_.reset();
+  for (const CheckpointInfo& info : checkpoints_.list()) {
+    if (info.problem.empty() && info.step == state.step) saved_ = place_of(state, state.epoch - 1);
+  }
 }
 
 void CheckpointCallback::on_step(const TrainerState& state) {
-  if (options_.every_steps > 0 && state.step % options_.every_steps == 0) save_at(state, {state.step, state.epoch - 1});
+  if (options_.every_steps > 0 && state.step % options_.every_steps == 0) save_at(state, state.epoch - 1);
 }
 
 void CheckpointCallback::on_epoch(const TrainerState& state) {
-  if (options_.every_epochs > 0 && state.epoch % options_.every_epochs == 0) save_at(state, {state.step, state.epoch});
+  const std::string& best = checkpoints_.options().best_metric;
+  const bool lacks_best = !best.empty() && !state.logs.contains(best) && !is_evaluated_later(state, best);
+  LOG_IF(WARNING, lacks_best && !has_warned_)
+      << "CheckpointCallback: there is no '" << best << "', CheckpointOptions::best_metric, in the logs of epoch "
+      << state.epoch << ": the best checkpoint does not stay";
+  has_warned_ |= lacks_best;
+  if (options_.every_epochs > 0 && state.epoch % options_.every_epochs == 0) save_at(state, state.epoch);
 }
 
 void CheckpointCallback::on_end(const TrainerState& state) {
@@ -53,10 +70,17 @@ void CheckpointCallback::on_end(const TrainerState& state) {
   }
   // What an asynchronous save has come to is known only now.
   const bool is_written = checkpoints_.wait();
-  const Place place{state.step, state.epoch - 1};
-  if (!options_.at_end || (is_written && saved_ && *saved_ == place)) return;
-  save_at(state, place);
-  checkpoints_.wait();
+  bool is_saved = is_written && saved_ && *saved_ == place_of(state, state.epoch - 1);
+  if (state.step == 0 && !is_saved) {
+    state.note("nothing is trained yet");
+    return;
+  }
+  if (options_.at_end && !is_saved) {
+    save_at(state, state.epoch - 1);
+    is_saved = checkpoints_.wait() && saved_.has_value();
+  }
+  state.note(is_saved ? text_of("'", checkpoints_.folder(), "' has a checkpoint of it")
+                      : text_of("'", checkpoints_.folder(), "' has no checkpoint of it"));
 }
 
 std::optional<RestoredCheckpoint> resume(Trainer& trainer, Checkpoints& checkpoints, Where where) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/export.h"
@@ -24,10 +25,12 @@ struct CheckpointCallbackOptions {
 };
 
 /// Saves a training by Checkpoints while it runs: variables, TrainerState::position(), and the logs as metrics, those
-/// of the epoch with "val_..." where an epoch ends. What is saved already is not saved again. Give it behind all
-/// callbacks that keep something, so that it saves what they know after the step. Behind EarlyStopping{restore_best},
-/// what is saved at the end of a training that is complete may be the best variables. Owns: nothing; the checkpoints
-/// must outlive it. Throws in its calls: as Checkpoints::save.
+/// of the epoch with "val_..." where an epoch ends. What is saved already is not saved again, unless variables were
+/// written since. Give it behind all callbacks that keep something, so that it saves what they know after the step.
+/// Behind EarlyStopping{restore_best}, what is saved at the end of a training that is complete is the best variables.
+/// As a fit begins it makes and locks the folder. Owns: nothing; the checkpoints must outlive it. Throws in its calls:
+/// as Checkpoints::open and Checkpoints::save; ArgumentError (SF-E608) as a fit begins, for a
+/// CheckpointOptions::best_metric that its logs will not have.
 class CheckpointCallback final : public Callback {
  public:
   /// Throws: ArgumentError for negative numbers, and for options by which nothing would ever be saved.
@@ -38,17 +41,21 @@ class CheckpointCallback final : public Callback {
   void on_epoch(const TrainerState& state) override;
   /// Waits for what is being written, too.
   void on_end(const TrainerState& state) override;
+  std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
 
  private:
   struct Place {
     std::int64_t step = 0, epochs = 0;  // completed
+    std::uint64_t writes = 0;           // of variables, beside steps
     bool operator==(const Place&) const = default;
   };
-  void save_at(const TrainerState& state, Place place);
+  static Place place_of(const TrainerState& state, std::int64_t epochs);
+  void save_at(const TrainerState& state, std::int64_t epochs);
 
   Checkpoints& checkpoints_;
   CheckpointCallbackOptions options_;
   std::optional<Place> saved_{};  // last, or where the training began
+  bool has_warned_ = false;       // of a best metric that the logs do not have
 };
 
 /// Sets a trainer and its session to the newest sound checkpoint that a CheckpointCallback has saved: variables and

@@ -75,6 +75,14 @@ std::vector<std::string> names_in(const fs::path& folder, std::error_code& faile
   return names;
 }
 
+/// Whether a path leads to a folder that is open. One that cannot be looked at just now is taken to.
+bool leads_to(const fs::path& path, const Descriptor& folder) {
+  struct stat named {};
+  struct stat opened {};
+  if (stat(path.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return fstat(folder.number(), &opened) != 0 || (named.st_dev == opened.st_dev && named.st_ino == opened.st_ino);
+}
+
 Descriptor open_checkpoint(const fs::path& checkpoint) {
   check_path(checkpoint, "a checkpoint");
   return open_in(AT_FDCWD, checkpoint.string(), O_DIRECTORY, checkpoint);
@@ -155,7 +163,9 @@ CheckpointContent read_checkpoint(const fs::path& checkpoint) {
 }
 
 fs::path CheckpointFolder::path_of(std::int64_t step) const {
-  return path_ / step_name(step);
+  const fs::path path = path_ / step_name(step), before = path_ / (step_name(step) + kReplaced);
+  std::error_code ignored;
+  return !fs::exists(path, ignored) && fs::exists(before, ignored) ? before : path;
 }
 
 void CheckpointFolder::fail(const std::string& name, const std::string& what, int error_number) const {
@@ -168,11 +178,13 @@ std::vector<std::int64_t> CheckpointFolder::steps() const {
   std::error_code failed;
   if (!fs::exists(path_, failed) && !failed) return steps;
   for (const std::string& name : names_in(path_, failed)) {
-    if (const auto step = step_of(name)) steps.push_back(*step);
+    const fs::path path = name;
+    if (const auto step = step_of(path.extension() == kReplaced ? path.stem().string() : name)) steps.push_back(*step);
   }
   SF_CHECK(!failed, DataError, "Checkpoints: the folder '", path_.string(), "' cannot be listed (", failed.message(),
            ")", hint("is it a folder, and may this process read it?"));
   std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
   return steps;
 }
 
@@ -193,29 +205,45 @@ std::optional<std::int64_t> CheckpointFolder::latest(std::string& problem) const
   return std::nullopt;
 }
 
-void CheckpointFolder::open_for_writing() {
-  if (folder_.is_open()) return;
-  std::error_code failed;
-  fs::create_directories(path_, failed);
-  SF_CHECK(!failed, DataError, "Checkpoints: the folder '", path_.string(), "' cannot be made (", failed.message(), ")",
-           hint("choose another folder, in which this process may write"));
+bool CheckpointFolder::open_for_writing() {
+  if (folder_.is_open() && leads_to(path_, folder_)) {
+    if (!is_tidy_) tidy();
+    return false;
+  }
+  folder_ = Descriptor();
+  make_folder(path_, "Checkpoints");
   Descriptor folder(uninterrupted([&] { return open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (!folder.is_open()) fail("", "the folder cannot be opened", errno);
-  // The lock goes with the process, however that ends. File systems without locks do without.
+  // The lock goes with the process, however that ends, and with the last child that was forked and has called no exec.
+  // File systems without locks do without.
   const int locked = uninterrupted([&] { return flock(folder.number(), LOCK_EX | LOCK_NB); });
   SF_CHECK_CODE(locked == 0 || errno != EWOULDBLOCK, DataError, ErrorCode::checkpoint_in_use, "Checkpoints: '",
                 path_.string(), "' is the folder of another training, which writes to it now",
                 hint("give each training a folder of its own, or wait for the other to end"));
-  for (const std::string& each : names_in(path_, failed)) {
+  folder_ = std::move(folder);
+  tidy();
+  return true;
+}
+
+/// Removes what is unfinished, and brings back what was to be replaced where nothing has taken its place: between the
+/// two renames of put_in_place there is no other checkpoint of that step. Flags of renameat2 are no help: where there
+/// are two renames the file system has none.
+void CheckpointFolder::tidy() {
+  std::error_code failed;
+  const std::vector<std::string> names = names_in(path_, failed);
+  is_tidy_ = !failed;
+  for (const std::string& each : names) {
     const fs::path name = each, stem = name.stem(), ending = name.extension();
     if (stem != kLatest && !step_of(stem.string())) continue;
-    // Between the two renames of put_in_place there is no other checkpoint of that step.
-    if (ending == kReplaced &&
-        renameat2(folder.number(), name.c_str(), folder.number(), stem.c_str(), RENAME_NOREPLACE) == 0)
-      continue;
-    if (ending == kUnfinished || ending == kRemoved || ending == kReplaced) remove_leftover(each);
+    struct stat status {};
+    const int folder = folder_.number();
+    if (ending == kReplaced && fstatat(folder, stem.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+      const bool is_back = errno == ENOENT && renameat(folder, name.c_str(), folder, stem.c_str()) == 0;
+      is_tidy_ = is_tidy_ && is_back;
+    } else if (ending == kUnfinished || ending == kRemoved || ending == kReplaced) {
+      remove_leftover(each);
+    }
   }
-  folder_ = std::move(folder);
 }
 
 std::uint64_t CheckpointFolder::free_bytes() const {
@@ -227,7 +255,7 @@ std::uint64_t CheckpointFolder::free_bytes() const {
   return is_more ? std::numeric_limits<std::uint64_t>::max() : bytes;
 }
 
-/// What could not be removed is tried again when the folder is opened for writing the next time.
+/// What could not be removed is tried again when the folder is tidied the next time.
 void CheckpointFolder::remove_leftover(const std::string& name) const {
   std::error_code ignored;
   fs::remove_all(path_ / name, ignored);
@@ -276,7 +304,8 @@ void CheckpointFolder::write(CheckpointManifest manifest,
                              const std::function<TensorHashes(const FileSink& sink)>& write_tensors) {
   const std::string name = step_name(manifest.step), temporary = name + kUnfinished;
   remove_leftover(temporary);
-  if (mkdir((path_ / temporary).c_str(), 0777) != 0) fail(temporary, "the folder cannot be made", errno);
+  const bool was_tidy = std::exchange(is_tidy_, false);
+  if (mkdirat(folder_.number(), temporary.c_str(), 0777) != 0) fail(temporary, "the folder cannot be made", errno);
   try {
     const Descriptor folder(uninterrupted(
         [&] { return openat(folder_.number(), temporary.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW); }));
@@ -300,6 +329,7 @@ void CheckpointFolder::write(CheckpointManifest manifest,
   flush();
   // A checkpoint of that step that was there before.
   remove_leftover(temporary);
+  is_tidy_ = was_tidy;
 }
 
 void CheckpointFolder::put_in_place(const std::string& temporary, const std::string& name) {

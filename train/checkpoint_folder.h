@@ -51,16 +51,19 @@ class CheckpointFolder {
   explicit CheckpointFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   const std::filesystem::path& path() const { return path_; }
+  /// Of a checkpoint that was being replaced when its process ended, the name that it has until somebody writes.
   std::filesystem::path path_of(std::int64_t step) const;
 
-  /// The steps that have a folder, in their order; none where there is no folder.
+  /// The steps that have a checkpoint, in their order; none where there is no folder.
   std::vector<std::int64_t> steps() const;
   /// What `latest` names. Nothing where there is none; `problem` then tells what is wrong with one that is there.
   std::optional<std::int64_t> latest(std::string& problem) const;
 
   /// Makes the folder where it is not there, and keeps other processes from writing to it as long as this lives. What
-  /// others have left unfinished is removed. Throws: DataError, with SF-E423 while another writes to it.
-  void open_for_writing();
+  /// others, or a write that failed, have left unfinished is removed. A folder that is not at its path any more is let
+  /// go. True where the folder is another than before: what is known of its checkpoints is not of this one. Throws:
+  /// DataError, with SF-E423 while another writes to it.
+  bool open_for_writing();
   /// Bytes that the file system has for this process; the most there can be where it does not tell.
   std::uint64_t free_bytes() const;
   /// Writes `step-N`: `write_tensors` writes the tensors and fills in what the manifest tells of them. Whatever fails,
@@ -74,13 +77,15 @@ class CheckpointFolder {
  private:
   [[noreturn]] void fail(const std::string& name, const std::string& what, int error_number) const;
   void remove_leftover(const std::string& name) const;
+  void tidy();
   void put_in_place(const std::string& temporary, const std::string& name);
   void flush() const;
   void write_file(int folder, const std::string& name, const std::string& shown,
                   const std::function<void(const FileSink&)>& write) const;
 
   std::filesystem::path path_;
-  Descriptor folder_;  // open, and locked, for writing
+  Descriptor folder_;     // open, and locked, for writing
+  bool is_tidy_ = false;  // nothing unfinished is in it
 };
 
 }  // namespace sectionflow

@@ -174,8 +174,9 @@ std::string manifest_text(const CheckpointManifest& manifest) {
   try {
     text = content.dump(1);
   } catch (const json::type_error&) {
-    throw ArgumentError(error_text_of("Checkpoints::save: a name or text of the checkpoint is not UTF-8",
-                                      hint("data positions, metrics and the strategy are texts in UTF-8")));
+    throw ArgumentError(
+        error_text_of("Checkpoints::save: a name or text of the checkpoint is not UTF-8",
+                      hint("variables' names, data positions, metrics and the strategy are texts in UTF-8")));
   }
   text.resize(text.size() - 2);  // the line end and the brace
   const std::string hash = text_hash(text);

@@ -19,6 +19,7 @@ constexpr std::uint64_t kMostSequence = std::numeric_limits<std::int64_t>::max()
 
 void CheckpointWriter::look_at_folder() {
   if (has_looked_) return;
+  known_.clear();
   for (std::int64_t step : folder_.steps()) {
     try {
       const CheckpointManifest manifest = read_checkpoint_manifest(folder_.path_of(step));
@@ -29,8 +30,12 @@ void CheckpointWriter::look_at_folder() {
   has_looked_ = true;
 }
 
+void CheckpointWriter::open() {
+  if (folder_.open_for_writing()) has_looked_ = false;
+}
+
 std::string CheckpointWriter::write(CheckpointJob job) {
-  folder_.open_for_writing();
+  open();
   look_at_folder();
   const std::uint64_t free_bytes = folder_.free_bytes();
   SF_CHECK(free_bytes >= kSpareBytes && job.num_bytes <= free_bytes - kSpareBytes, DataError, "Checkpoints: '",
@@ -47,8 +52,11 @@ std::string CheckpointWriter::write(CheckpointJob job) {
                 hint("that is no number of checkpoints that were written: save to another folder"));
   job.manifest.sequence = last + 1;
   Known known{job.manifest.sequence, job.manifest.metrics};
+  // A write that fails may have put the checkpoint in its place all the same.
+  has_looked_ = false;
   folder_.write(std::move(job.manifest),
                 [&](const FileSink& sink) { return stream_safetensors(sink, job.types, job.tensor_of, job.metadata); });
+  has_looked_ = true;
   known_[step] = std::move(known);
   folder_.set_latest(step);
   return delete_old();

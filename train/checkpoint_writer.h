@@ -30,6 +30,8 @@ class CheckpointWriter {
 
   const CheckpointFolder& folder() const { return folder_; }
 
+  /// Makes and locks the folder where that is to be done. Throws: DataError.
+  void open();
   /// Writes the checkpoint, then `latest`, then deletes. Returns what kept an old one from being deleted, if anything.
   /// Throws: DataError, and what tensor_of throws; older checkpoints are then as they were.
   std::string write(CheckpointJob job);
@@ -46,7 +48,7 @@ class CheckpointWriter {
 
   CheckpointFolder folder_;
   CheckpointOptions options_;
-  bool has_looked_ = false;
+  bool has_looked_ = false;              // known_ is what the folder has
   std::map<std::int64_t, Known> known_;  // by step; those whose manifest cannot be read are nobody's to delete
 };
 

@@ -25,6 +25,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Checkpoints that an error text tells of.
 constexpr std::size_t kMostProblems = 5;
+/// As long as a hash.
+constexpr const char* kHashToCome = "0000000000000000";
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -81,10 +83,27 @@ class Checkpoints::Impl {
         options_(std::move(options)),
         // Where the process goes later, the folder stays.
         writer_(std::filesystem::absolute(folder_), options_) {}
-  ~Impl() { join(); }
+  /// Nobody asks any more what has become of the last save: the log tells.
+  ~Impl() {
+    try {
+      (void)finish();
+    } catch (const DataError&) {
+      // Of failures that are to end the training finish() has told in the log.
+    } catch (const std::exception& error) {
+      LOG(ERROR) << "the last checkpoint of '" << folder_ << "' is lost: " << error.what();
+    } catch (...) {
+      LOG(ERROR) << "the last checkpoint of '" << folder_ << "' is lost";
+    }
+  }
 
   const std::string& folder() const { return folder_; }
+  const CheckpointOptions& options() const { return options_; }
   const CheckpointStatistics& statistics() const { return statistics_; }
+
+  void open() {
+    join();
+    writer_.open();
+  }
 
   bool save(Session& session, const SaveOptions& options) {
     SF_CHECK(options.step >= 0, ArgumentError, "Checkpoints::save: step is ", options.step, "; wanted 0 or more");
@@ -99,7 +118,10 @@ class Checkpoints::Impl {
                       .metadata = metadata_of({.profile = options.profile}, session),
                       .types = variable_types(session.graph()),
                       .tensor_of = {}};
-    for (const NamedType& each : job.types) job.num_bytes += each.type.bytes();
+    for (const NamedType& each : job.types) {
+      job.num_bytes += each.type.bytes();
+      job.manifest.hashes[each.name] = kHashToCome;
+    }
     (void)manifest_text(job.manifest);  // what cannot be written is the caller's to know, and now
     if (options_.asynchronous && begin_writing(session, job, begin)) return went_well;
     write_now(session, std::move(job), begin);
@@ -329,6 +351,10 @@ Checkpoints::Checkpoints(std::string folder, CheckpointOptions options, Where wh
 }
 Checkpoints::~Checkpoints() = default;
 
+void Checkpoints::open(Where where) {
+  call_at(where, [&] { impl_->open(); });
+}
+
 bool Checkpoints::save(Session& session, const SaveOptions& options, Where where) {
   return call_at(where, [&] { return impl_->save(session, options); });
 }
@@ -348,6 +374,10 @@ std::vector<CheckpointInfo> Checkpoints::list(Where where) const {
 const std::string& Checkpoints::folder() const {
   return impl_->folder();
 }
+const CheckpointOptions& Checkpoints::options() const {
+  return impl_->options();
+}
+
 const CheckpointStatistics& Checkpoints::statistics() const {
   return impl_->statistics();
 }

@@ -93,20 +93,26 @@ struct CheckpointStatistics {
 /// appears whole or not at all; `latest` names the last one. Kills, loss of power and full disks leave the one before.
 /// docs/checkpoints.md describes the format. One process at a time writes to a folder.
 ///
-/// Threads: one at a time, that of the session. The end of a Checkpoints waits for what is being written.
+/// Threads: one at a time, that of the session. The end of a Checkpoints waits for what is being written; where that
+/// fails, the log says so.
 class Checkpoints {
  public:
-  /// Touches no file: the folder is made by the first save(). Throws: ArgumentError for options that mean nothing.
+  /// Touches no file: the folder is made by open() or the first save(). Throws: ArgumentError for options that mean
+  /// nothing.
   explicit Checkpoints(std::string folder, CheckpointOptions options = {}, Where where = Where::here());
   ~Checkpoints();
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
 
+  /// Makes the folder, and keeps other processes from writing to it, before there is anything to save; save() does so
+  /// by itself. Throws: DataError where the folder cannot be made or opened, and (SF-E423) while another writes to it.
+  void open(Where where = Where::here());
   /// Saves all variables, or begins to. True where nothing has failed. A disk that is full or refuses is no error of
   /// the training: what was begun is removed, older checkpoints stay, a warning tells why, statistics() counts it, and
   /// false comes back; of an asynchronous save, from the call that follows it. A checkpoint of the same step is
   /// replaced. Throws: DataError (SF-E420) where CheckpointOptions::stop_after_failures is reached; ArgumentError
-  /// before initialize(), while a forward half is pending, and for a step below 0 or texts that are not UTF-8.
+  /// before initialize(), while a forward half is pending, and for a step below 0 or texts that are not UTF-8, names of
+  /// variables among them.
   bool save(Session& session, const SaveOptions& options, Where where = Where::here());
   /// Waits for what is being written. True where it has not failed. Throws: as save() where it has.
   bool wait(Where where = Where::here());
@@ -125,6 +131,7 @@ class Checkpoints {
   std::vector<CheckpointInfo> list(Where where = Where::here()) const;
 
   const std::string& folder() const;
+  const CheckpointOptions& options() const;
   const CheckpointStatistics& statistics() const;
 
  private:

@@ -16,12 +16,35 @@ EarlyStopping::EarlyStopping(EarlyStoppingOptions options, Where where) : option
   });
 }
 
-/// A training that begins anew has no best yet; one that goes on from a position has what restore() has read.
-void EarlyStopping::on_begin(const TrainerState&) {
+/// A training that begins anew has no best yet; one that goes on from a position has what restore() has read, and was
+/// perhaps ended by that.
+void EarlyStopping::on_begin(const TrainerState& state) {
+  check_monitored(state, options_.monitor, "EarlyStopping");
   variables_.clear();
-  if (std::exchange(is_restored_, false)) return;
+  if (std::exchange(is_restored_, false)) {
+    if (best_epoch_ > 0 && is_target(best_)) {
+      state.stop(target_text(best_));
+    } else if (bad_epochs_ > options_.patience && state.epoch - 1 > options_.start_epoch) {
+      state.stop(patience_text());
+    }
+    return;
+  }
   best_ = 0;
   best_epoch_ = bad_epochs_ = 0;
+}
+
+bool EarlyStopping::is_target(double value) const {
+  return options_.has_target && !std::isnan(value) &&
+         (options_.maximize ? value >= options_.target : value <= options_.target);
+}
+
+std::string EarlyStopping::target_text(double value) const {
+  return text_of("'", options_.monitor, "' is ", value, ", as good as the target ", options_.target);
+}
+
+std::string EarlyStopping::patience_text() const {
+  return text_of("'", options_.monitor, "' has not improved for ", bad_epochs_, " epochs",
+                 best_epoch_ == 0 ? std::string() : text_of(": its best was ", best_, " in epoch ", best_epoch_));
 }
 
 void EarlyStopping::on_epoch(const TrainerState& state) {
@@ -41,14 +64,10 @@ void EarlyStopping::on_epoch(const TrainerState& state) {
   } else {
     ++bad_epochs_;
   }
-  const bool is_reached = options_.has_target && !std::isnan(value) &&
-                          (options_.maximize ? value >= options_.target : value <= options_.target);
-  if (is_reached) {
-    state.stop(text_of("'", options_.monitor, "' is ", value, ", as good as the target ", options_.target));
+  if (is_target(value)) {
+    state.stop(target_text(value));
   } else if (bad_epochs_ > options_.patience && state.epoch > options_.start_epoch) {
-    state.stop(
-        text_of("'", options_.monitor, "' has not improved for ", bad_epochs_, " epochs",
-                best_epoch_ == 0 ? std::string() : text_of(": its best was ", best_, " in epoch ", best_epoch_)));
+    state.stop(patience_text());
   }
 }
 

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/export.h"
@@ -27,8 +29,9 @@ struct EarlyStoppingOptions {
   bool restore_best = false;
 };
 
-/// Ends a training when a number has not improved for more than `patience` epochs. What it counts is part of positions;
-/// copies of variables are not: after going on from a checkpoint, the best is the best of the epochs since.
+/// Ends a training when a number has not improved for more than `patience` epochs. What it counts is part of positions:
+/// a training that it has ended is ended at once where it goes on from a checkpoint, unless it is given more patience
+/// or another target. Copies of variables are not: the best to be set again is then the best of the epochs since.
 class EarlyStopping final : public Callback {
  public:
   /// Throws: ArgumentError for negative numbers.
@@ -40,12 +43,17 @@ class EarlyStopping final : public Callback {
   std::string name() const override { return "EarlyStopping"; }
   std::string save() const override;
   void restore(const std::string& saved) override;
+  std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
 
   /// The best number so far, and the epoch that had it; 0: none yet.
   double best() const { return best_; }
   std::int64_t best_epoch() const { return best_epoch_; }
 
  private:
+  bool is_target(double value) const;
+  std::string target_text(double value) const;
+  std::string patience_text() const;
+
   EarlyStoppingOptions options_;
   double best_ = 0;
   std::int64_t best_epoch_ = 0, bad_epochs_ = 0;

@@ -4,10 +4,40 @@
 #include <utility>
 
 #include "data/tfrecord.h"
+#include "data/wire_message.h"
 #include "train/event.pb.h"
 
 namespace sectionflow {
 namespace {
+
+// Which fields of event.proto are messages.
+constexpr WireMessage kPlain{};
+constexpr WireMessage::Field kValueFields[] = {{4, &kPlain}, {5, &kPlain}};
+constexpr WireMessage kValue{kValueFields};
+constexpr WireMessage::Field kSummaryFields[] = {{1, &kValue}};
+constexpr WireMessage kSummary{kSummaryFields};
+constexpr WireMessage::Field kEventFields[] = {{5, &kSummary}, {8, &kPlain}};
+constexpr WireMessage kEvent{kEventFields};
+constexpr WireMessage::Field kShapeFields[] = {{2, &kPlain}};
+constexpr WireMessage kShape{kShapeFields};
+constexpr WireMessage::Field kListFields[] = {{7, &kShape}};
+constexpr WireMessage kList{kListFields};
+constexpr WireMessage::Field kAttributeFields[] = {{1, &kList}};
+constexpr WireMessage kAttribute{kAttributeFields};
+constexpr WireMessage::Field kEntryFields[] = {{2, &kAttribute}};
+constexpr WireMessage kEntry{kEntryFields};
+constexpr WireMessage::Field kNodeFields[] = {{5, &kEntry}};
+constexpr WireMessage kNode{kNodeFields};
+constexpr WireMessage::Field kGraphFields[] = {{1, &kNode}, {4, &kPlain}};
+constexpr WireMessage kGraphDef{kGraphFields};
+constexpr WireMessage::Field kExecutionFields[] = {{6, &kPlain}};
+constexpr WireMessage kExecution{kExecutionFields};
+constexpr WireMessage::Field kDeviceFields[] = {{2, &kExecution}};
+constexpr WireMessage kDevice{kDeviceFields};
+constexpr WireMessage::Field kStatsFields[] = {{1, &kDevice}};
+constexpr WireMessage kStats{kStatsFields};
+constexpr WireMessage::Field kRunFields[] = {{1, &kStats}};
+constexpr WireMessage kRunMetadata{kRunFields};
 
 /// Reads records of one file as messages, and says which one is none.
 class EventDecoder {
@@ -18,7 +48,7 @@ class EventDecoder {
     record_ = reader.index();
     offset_ = reader.offset();
     wire::Event event;
-    parse(event, record, "an event");
+    parse(event, record, kEvent, "an event");
     LoggedEvent logged{.wall_time = event.wall_time(), .step = event.step(), .file_version = event.file_version()};
     // Of a file of other records some may look like events.
     if (record_ == 0 && !logged.file_version.starts_with("brain.Event:")) refuse("the version that events begin with");
@@ -46,8 +76,9 @@ class EventDecoder {
                     ErrorCode::event_file);
   }
 
-  void parse(google::protobuf::MessageLite& message, std::string_view bytes, const char* wanted) const {
-    if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) refuse(wanted);
+  void parse(google::protobuf::MessageLite& message, std::string_view bytes, const WireMessage& layout,
+             const char* wanted) const {
+    if (!parse_message(message, bytes, layout)) refuse(wanted);
   }
 
   void add(wire::Summary::Value& value, LoggedEvent& logged) const {
@@ -93,7 +124,7 @@ class EventDecoder {
 
   std::vector<LoggedNode> nodes_of(const std::string& bytes) const {
     wire::GraphDef graph;
-    parse(graph, bytes, "a graph");
+    parse(graph, bytes, kGraphDef, "a graph");
     std::vector<LoggedNode> nodes;
     for (const wire::NodeDef& node : graph.node()) {
       LoggedNode logged{.name = node.name(),
@@ -130,7 +161,7 @@ class EventDecoder {
 
   std::vector<LoggedDevice> devices_of(const std::string& bytes) const {
     wire::RunMetadata run;
-    parse(run, bytes, "what a run took");
+    parse(run, bytes, kRunMetadata, "what a run took");
     std::vector<LoggedDevice> devices;
     for (const wire::DeviceStepStats& device : run.step_stats().dev_stats()) {
       devices.push_back({.name = device.device()});

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <limits>
 #include <mutex>
-#include <system_error>
 #include <utility>
 
 #include "base/append_file.h"
@@ -50,10 +49,7 @@ std::filesystem::path new_path(const std::filesystem::path& folder, const EventW
 
 std::filesystem::path made_folder(const std::string& folder) {
   check_path(folder, "EventWriter");
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  SF_CHECK_CODE(!failed, DataError, ErrorCode::event_write, "EventWriter: the folder '", folder, "' cannot be made (",
-                failed.message(), ")", hint("choose another folder, in which this process may write"));
+  make_folder(folder, "EventWriter", ErrorCode::event_write);
   return folder;
 }
 

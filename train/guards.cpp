@@ -68,14 +68,14 @@ void OutlierGuard::on_step(const TrainerState& state) {
     const std::string& monitor = options_.monitors[i];
     const double value = monitored(state.logs, monitor, "OutlierGuard");
     const double z = z_score(windows_[i], value);
+    const std::size_t num_before = windows_[i].size();
     // What is not finite would make every later mean so.
     if (std::isfinite(value)) windows_[i].push_back(value);
     if (windows_[i].size() > options_.window) windows_[i].pop_front();
     if (z <= options_.z_score) continue;
     if (outliers_.size() < kMostOutliers) outliers_.push_back({state.step, monitor, value, z});
-    const std::string text =
-        text_of("'", monitor, "' is ", value, " in step ", state.step, ", ", z,
-                " standard deviations above the mean of the ", windows_[i].size(), " steps before it");
+    const std::string text = text_of("'", monitor, "' is ", value, " in step ", state.step, ", ", z,
+                                     " standard deviations above the mean of the ", num_before, " steps before it");
     SF_CHECK_CODE(options_.action != OutlierAction::fail, ArgumentError, ErrorCode::training_outlier,
                   "OutlierGuard: ", text,
                   hint("look at the batch of this step, lower the learning rate, or clip the gradients"));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ class FiniteCheck final : public Callback {
   void on_begin(const TrainerState& state) override;
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
   void on_end(const TrainerState& state) override;
+  std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
 
  private:
   FiniteCheckOptions options_;
@@ -73,6 +75,7 @@ class OutlierGuard final : public Callback {
   std::string name() const override { return "OutlierGuard"; }
   std::string save() const override;
   void restore(const std::string& saved) override;
+  std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
 
   /// Of the last fit, the first thousand.
   const std::vector<Outlier>& outliers() const { return outliers_; }

@@ -110,6 +110,10 @@ PlateauLearningRate::PlateauLearningRate(Value rate, PlateauOptions options, Whe
   });
 }
 
+void PlateauLearningRate::on_begin(const TrainerState& state) {
+  check_monitored(state, options_.monitor, "PlateauLearningRate");
+}
+
 void PlateauLearningRate::on_step_begin(const TrainerState& state, Feeds& feeds) {
   feeds.emplace_back(placeholder_, rate_);
   state.log("learning_rate", rate_);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ class LearningRate final : public Callback {
   /// Throws: ArgumentError unless `rate` is such a placeholder.
   LearningRate(Value rate, RateSchedule schedule, Where where = Where::here());
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
+  std::optional<std::vector<std::string>> logged_names() const override {
+    return std::vector<std::string>{"learning_rate"};
+  }
 
  private:
   Value rate_;
@@ -66,11 +70,15 @@ class PlateauLearningRate final : public Callback {
  public:
   /// Throws: ArgumentError as LearningRate, and for a factor outside ]0, 1[ or negative numbers.
   explicit PlateauLearningRate(Value rate, PlateauOptions options = {}, Where where = Where::here());
+  void on_begin(const TrainerState& state) override;
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
   void on_epoch(const TrainerState& state) override;
   std::string name() const override { return "PlateauLearningRate"; }
   std::string save() const override;
   void restore(const std::string& saved) override;
+  std::optional<std::vector<std::string>> logged_names() const override {
+    return std::vector<std::string>{"learning_rate"};
+  }
   double rate() const { return rate_; }
 
  private:

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/export.h"
@@ -20,6 +22,7 @@ class LmsCallback final : public Callback {
   explicit LmsCallback(Graph& graph, LmsOptions options = {}, Where where = Where::here());
   /// Throws: as Lms::run, and ArgumentError (SF-E210) where sections are trained; the graph is then unchanged.
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
+  std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
 
   /// What Lms has found and done; nothing before the first step.
   const std::optional<LmsResult>& result() const { return result_; }

@@ -1,6 +1,7 @@
 #include "train/match_variables.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -29,13 +30,22 @@ bool is_among(const std::string& name, const std::vector<std::string>& patterns)
 /// What is meant to choose something must not choose nothing.
 void check_patterns(const Graph& graph, const VariableFile& file, const LoadOptions& options) {
   std::vector<std::string> variables, tensors;
-  for (Value variable : graph.values(kVariables)) variables.push_back(variable.name());
+  std::set<std::string> slots;
+  for (Value variable : graph.values(kVariables)) {
+    variables.push_back(variable.name());
+    if (is_slot(variable)) slots.insert(variable.name());
+  }
   for (const NamedTensor& each : file.tensors) tensors.push_back(each.name);
   const auto check = [&](const std::string& pattern, const std::vector<std::string>& names, const std::string& what) {
     const bool fits =
         std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches_pattern(name, pattern); });
     if (fits) return;
-    const auto nearest = nearest_spelling(pattern, names);
+    // Slots have the names of their variables with more behind them.
+    std::vector<std::string> given;
+    std::copy_if(names.begin(), names.end(), std::back_inserter(given),
+                 [&](const std::string& name) { return !slots.contains(name); });
+    auto nearest = nearest_spelling(pattern, given);
+    if (!nearest) nearest = nearest_spelling(pattern, names);
     throw ArgumentError(error_text_of("load_variables: ", shown_name(pattern), " fits ", what,
                                       hint(nearest ? text_of("did you mean ", shown_name(*nearest), "?")
                                                    : text_of("a '*' stands for any text, as in \"encoder/*\""))));
@@ -83,13 +93,17 @@ class Matcher {
     const bool is_wanted = is_among(name, options_.only) && !(options_.weights_only && is_slot(variable));
     if (!is_wanted || found == by_name_.end()) {
       report.kept.push_back(name);
-      if (is_wanted && !options_.allow_missing)
+      if (is_wanted && !options_.allow_missing) {
+        num_of_slots_ += is_slot(variable) ? 1 : 0;
         differs(shown_name(name), " is missing; wanted ", variable.type().text());
+      }
       return;
     }
     const HostTensor& tensor = found->second->tensor;
-    if (tensor.type() != variable.type())
+    if (tensor.type() != variable.type()) {
+      num_of_slots_ += is_slot(variable) ? 1 : 0;
       differs(shown_name(name), " is ", tensor.type().text(), "; wanted ", variable.type().text());
+    }
     matches_.push_back({variable, &tensor});
     report.loaded.push_back(name);
     taken_.insert(name);
@@ -101,7 +115,9 @@ class Matcher {
     report.unused.push_back(tensor.name);
     const bool is_left_out = !is_among(name, options_.only) ||
                              (options_.weights_only && (file_.slots.contains(tensor.name) || is_kept(name, report)));
-    if (!is_left_out && !options_.allow_extra) differs(shown_name(name), " is no variable of the graph");
+    if (is_left_out || options_.allow_extra) return;
+    num_of_slots_ += file_.slots.contains(tensor.name) ? 1 : 0;
+    differs(shown_name(name), " is no variable of the graph");
   }
   static bool is_kept(const std::string& name, const LoadReport& report) {
     return std::find(report.kept.begin(), report.kept.end(), name) != report.kept.end();
@@ -114,13 +130,20 @@ class Matcher {
 
   void refuse_differences() const {
     if (num_different_ == 0) return;
-    throw DataError(
-        error_text_of("'", file_.path, "' does not hold the variables of this graph: ", num_different_,
-                      num_different_ == 1 ? " difference" : " differences", listed_,
-                      hint("load it into the graph that it was saved from, built with the same optimizer; or say what "
-                           "differs: .weights_only without slots, .only = {\"encoder/*\"}, .rename, .allow_missing, "
-                           ".allow_extra")),
-        ErrorCode::other_variables);
+    throw DataError(error_text_of("'", file_.path, "' does not hold the variables of this graph: ", num_different_,
+                                  num_different_ == 1 ? " difference" : " differences", listed_, advice()),
+                    ErrorCode::other_variables);
+  }
+
+  Fact advice() const {
+    if (num_of_slots_ == num_different_) {
+      return hint(
+          "only slots of optimizers differ: .weights_only = true loads the rest, for inference and for training "
+          "on by another optimizer");
+    }
+    return hint(
+        "load it into the graph that it was saved from, built with the same optimizer; or say what differs: "
+        ".weights_only without slots, .only = {\"encoder/*\"}, .rename, .allow_missing, .allow_extra");
   }
 
   const Graph& graph_;
@@ -130,6 +153,7 @@ class Matcher {
   std::set<std::string> taken_;
   std::vector<VariableMatch> matches_;
   std::size_t num_different_ = 0;
+  std::size_t num_of_slots_ = 0;  // of those: of variables that training has added
   std::string listed_;
 };
 

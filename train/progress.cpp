@@ -34,6 +34,7 @@ std::string formatted(const char* format, double value) {
 
 /// Four decimals where they show at least two digits that count, else an exponent.
 std::string loss_text(double loss) {
+  if (std::isnan(loss)) return "nan";  // whose sign says nothing
   const double size = std::abs(loss);
   const bool is_ordinary = loss == 0 || !std::isfinite(loss) || (size >= 0.001 && size < 1e5);
   return formatted(is_ordinary ? "%.4f" : "%.3e", loss);

@@ -1,6 +1,7 @@
 #include "train/progress_callback.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -22,8 +23,16 @@ std::string short_number(const char* format, double number) {
 
 std::string logs_text(const Logs& logs) {
   std::string text;
-  for (const auto& [name, value] : logs) text += text_of("  ", name, " ", short_number("%.4g", value));
+  for (const auto& [name, value] : logs) {
+    text += text_of("  ", name, " ", std::isnan(value) ? "nan" : short_number("%.4g", value));
+  }
   return text;
+}
+
+/// Whether a limit is reached before a step is made.
+bool is_complete(const TrainerState& state) {
+  return (state.last_epoch > 0 && state.epoch > state.last_epoch) ||
+         (state.last_step > 0 && state.step >= state.last_step);
 }
 
 }  // namespace
@@ -38,9 +47,7 @@ double Progress::now() const {
 }
 
 ProgressState Progress::progress_of(const TrainerState& state) const {
-  ProgressState progress{.images_done = state.num_examples,
-                         .peak_bytes = state.session.statistics().planned_peak_bytes,
-                         .swapped_bytes = state.session.statistics().bytes_reclaimed - reclaimed_before_};
+  ProgressState progress{.images_done = state.num_examples, .peak_bytes = peak_bytes_, .swapped_bytes = swapped_bytes_};
   if (state.last_epoch == 0 && state.last_step > 0) {
     progress.step = state.step;
     progress.num_steps = state.last_step;
@@ -62,13 +69,16 @@ ProgressState Progress::progress_of(const TrainerState& state) const {
 
 void Progress::on_begin(const TrainerState& state) {
   line_.emplace(options_);
-  reclaimed_before_ = state.session.statistics().bytes_reclaimed;
+  step_.reset();
+  // Of the session's last program nothing is told: it is none of this training.
+  peak_bytes_ = swapped_bytes_ = 0;
   epoch_begun_ = now();
   data_seconds_ = 0;
-  ProgressState progress = progress_of(state);
-  // Of the session's last program, which is none of this training.
-  progress.peak_bytes = 0;
-  line_->update(progress);
+  if (is_complete(state)) {
+    print(text_of("nothing is left to train: ", state.step, " steps and ", state.epoch - 1, " epochs are completed"));
+    return;
+  }
+  line_->update(progress_of(state));
 }
 
 void Progress::on_step_begin(const TrainerState& state, Feeds&) {
@@ -77,7 +87,19 @@ void Progress::on_step_begin(const TrainerState& state, Feeds&) {
 
 void Progress::on_step(const TrainerState& state) {
   data_seconds_ += state.data_seconds;
-  line_->update(progress_of(state));
+  const Statistics& figures = state.session.statistics();
+  peak_bytes_ = figures.planned_peak_bytes;
+  swapped_bytes_ = figures.bytes_reclaimed - reclaimed_before_;
+  if (state.step_in_epoch == state.steps_per_epoch) {
+    step_ = progress_of(state);
+  } else {
+    line_->update(progress_of(state));
+  }
+}
+
+void Progress::show_step() {
+  if (step_) line_->update(*step_);
+  step_.reset();
 }
 
 void Progress::print(const std::string& line) {
@@ -87,10 +109,16 @@ void Progress::print(const std::string& line) {
 
 void Progress::on_evaluation(const TrainerState& state, const Logs& results) {
   // That of an epoch's end stands in the epoch's line.
-  if (state.last_epoch == 0 && state.last_step > 0) print(text_of("step ", state.step, ":", logs_text(results)));
+  if (state.last_epoch > 0 || state.last_step == 0) return;
+  show_step();
+  print(text_of("step ", state.step, ":", logs_text(results)));
 }
 
 void Progress::on_epoch(const TrainerState& state) {
+  step_.reset();
+  ProgressState means = progress_of(state);
+  std::erase_if(means.metrics, [](const auto& metric) { return metric.first.starts_with("val_"); });
+  line_->update(means);
   const double seconds = now() - epoch_begun_;
   std::string line = text_of("epoch ", state.epoch, ":", logs_text(state.logs), "  ", short_number("%.1f s", seconds));
   if (data_seconds_ > kNotableWait * seconds) {
@@ -102,6 +130,7 @@ void Progress::on_epoch(const TrainerState& state) {
 }
 
 void Progress::on_end(const TrainerState&) {
+  show_step();
   line_.reset();
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/export.h"
 #include "train/callback.h"
@@ -15,7 +17,10 @@ namespace SF_API sectionflow {
 ///     epoch 1/3  step 120/240  loss 0.4312  accuracy 0.8562  1234 examples/s  ETA 0:42  peak 312 MiB  swapped 20 MiB
 ///     epoch 1:  accuracy 0.8211  loss 0.498  val_accuracy 0.8402  val_loss 0.4461  21.3 s
 ///
-/// Waiting for data is told where it took more than a tenth of an epoch's time.
+/// The line tells of the last step, and of an epoch that is over the means over it, as the line of results does. Peak
+/// and swapped bytes are those of training: of its last step, whatever has been evaluated since. A training that is
+/// complete before it begins is one line that says so. Waiting for data is told where it took more than a tenth of an
+/// epoch's time.
 class Progress final : public Callback {
  public:
   explicit Progress(ProgressOptions options = {});
@@ -25,15 +30,19 @@ class Progress final : public Callback {
   void on_evaluation(const TrainerState& state, const Logs& results) override;
   void on_epoch(const TrainerState& state) override;
   void on_end(const TrainerState& state) override;
+  std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
 
  private:
   ProgressState progress_of(const TrainerState& state) const;
+  void show_step();
   void print(const std::string& line);
   double now() const;
 
   ProgressOptions options_;
   std::optional<ProgressLine> line_;
+  std::optional<ProgressState> step_;  // the last of an epoch, which gives way to the means if they follow
   std::size_t reclaimed_before_ = 0;
+  std::size_t peak_bytes_ = 0, swapped_bytes_ = 0;  // of the last step; an evaluation behind it is another program
   double epoch_begun_ = 0, data_seconds_ = 0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,27 +34,44 @@ class StatisticsDifferences {
 };
 
 /// Writes a CSV file with a row for each step and for each batch of an evaluation: "step type" ('t' or 'v'), "epoch",
-/// "step", "duration", "allocs", "reclaimOnes", "reclaimAlls", "GiB reclaimed". The file is written anew, whole, after
-/// every epoch and in the end; until then the rows are held in memory, some 60 bytes each.
+/// "step", "duration", "allocs", "reclaimOnes", "reclaimAlls", "GiB reclaimed". Each row is in the file when its step
+/// is done; a process that is killed leaves part of one at most.
+///
+/// A training that begins takes the place of a file that is there. One that goes on, from a checkpoint or after another
+/// fit, goes on in the file: behind the last row of the steps that it does not make again. Rows of later steps are
+/// taken out, and so are those of an evaluation that is made again. The rows of an evaluation outside of trainings
+/// follow what is there.
+///
+/// What a disk refuses is no error of the training: the first time is a warning, failures() counts, and the rows are
+/// held in memory, some 60 bytes each, until the disk takes them.
 /// Source: the statistics callbacks of IBM's TensorFlow Large Model Support.
 class StatisticsCsv final : public Callback {
  public:
   /// Throws: DataError where a file of that name cannot be written.
   explicit StatisticsCsv(std::string path, Where where = Where::here());
+  ~StatisticsCsv() override;
+  StatisticsCsv(const StatisticsCsv&) = delete;
+  StatisticsCsv& operator=(const StatisticsCsv&) = delete;
+  /// Throws: DataError where a training is to go on in a file that is none of this callback's, or cannot be read; it is
+  /// as it was then.
   void on_begin(const TrainerState& state) override;
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
   void on_step(const TrainerState& state) override;
+  /// Throws: as on_begin, outside of trainings.
   void on_evaluation_step(const TrainerState& state) override;
   void on_epoch(const TrainerState& state) override;
   void on_end(const TrainerState& state) override;
+  std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
+
+  /// Times that the disk has refused rows.
+  std::int64_t failures() const;
 
  private:
   void add_row(char type, const TrainerState& state);
-  void write();
 
-  std::string path_, rows_;
+  class Table;
+  std::unique_ptr<Table> table_;
   StatisticsDifferences differences_;
-  bool is_written_ = false;
 };
 
 /// Which steps StatisticsAverages takes, and what a step's pixels are.
@@ -76,6 +95,7 @@ class StatisticsAverages final : public Callback {
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
   void on_step(const TrainerState& state) override;
   void on_end(const TrainerState& state) override;
+  std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
 
  private:
   std::string row() const;

@@ -51,6 +51,7 @@ class Summarizer {
       if (reads_variable(graph_.node(id))) layers_.insert(scope_of(graph_.node(id).name()));
     }
     layers_.erase("");
+    find_results(order, shown);
     for (NodeId id : shown) add(graph_.node(id));
     add_totals();
     return std::move(summary_);
@@ -109,6 +110,50 @@ class Summarizer {
            !initial_[static_cast<std::size_t>(node.id())];
   }
 
+  /// Whether operations of the training, gradients and updates, depend on a node, by number; empty where there are
+  /// none.
+  std::vector<bool> trained_nodes(const std::vector<NodeId>& order) const {
+    std::vector<bool> trained(static_cast<std::size_t>(graph_.num_nodes()), false);
+    bool has_training = false;
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+      const Node& node = graph_.node(*id);
+      const bool is_training = node.phase() == Phase::training && node.op().has_kernel;
+      has_training = has_training || is_training;
+      if (!is_training && !trained[static_cast<std::size_t>(*id)]) continue;
+      for (const Value& input : node.inputs()) trained[static_cast<std::size_t>(input.node().id())] = true;
+    }
+    return has_training ? trained : std::vector<bool>();
+  }
+
+  /// Results: values that no other operation reads, neither of the model nor of its training. What is computed for one
+  /// alone, and is no layer, belongs to its row.
+  void find_results(const std::vector<NodeId>& order, const std::vector<NodeId>& shown) {
+    const std::vector<bool> trained = trained_nodes(order);
+    result_of_.assign(static_cast<std::size_t>(graph_.num_nodes()), nullptr);
+    if (trained.empty()) return;
+    std::vector<std::vector<const Node*>> readers(static_cast<std::size_t>(graph_.num_nodes()));
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+      const Node& node = graph_.node(*id);
+      if (!is_forward(node) || initial_[static_cast<std::size_t>(*id)]) continue;
+      for (const Value& input : node.inputs()) readers[static_cast<std::size_t>(input.node().id())].push_back(&node);
+      const auto& own = readers[static_cast<std::size_t>(*id)];
+      const bool is_beside = !trained[static_cast<std::size_t>(*id)] && !layers_.contains(scope_of(node.name())) &&
+                             std::all_of(own.begin(), own.end(), [&](const Node* reader) { return result(*reader); });
+      if (!is_beside) continue;
+      result_of_[static_cast<std::size_t>(*id)] = !own.empty()     ? result(*own.front())
+                                                  : is_shown(node) ? &node
+                                                                   : nullptr;
+    }
+    // One has the name of the scope in which it was made, where nothing else was made there.
+    for (NodeId id : shown) {
+      const auto [first, is_new] =
+          only_in_scope_.try_emplace(scope_of(graph_.node(id).name()), result(graph_.node(id)));
+      if (!is_new && first->second != result(graph_.node(id))) first->second = nullptr;
+    }
+  }
+
+  const Node* result(const Node& node) const { return result_of_[static_cast<std::size_t>(node.id())]; }
+
   std::vector<TensorType> inputs_of(const Node& node) const {
     std::vector<TensorType> inputs;
     for (const Value& input : node.inputs()) {
@@ -144,20 +189,25 @@ class Summarizer {
   }
 
   SummaryRow& row_of(const Node& node) {
-    const std::string scope = scope_of(node.name());
-    const std::string layer = layers_.contains(scope) ? scope : node.name();
+    const Node* const of_result = result(node);
+    const Node& named = of_result != nullptr ? *of_result : node;
+    const std::string scope = scope_of(named.name());
+    const bool is_scope = of_result != nullptr ? only_in_scope_.at(scope) == of_result : layers_.contains(scope);
+    const std::string layer = is_scope && !scope.empty() ? scope : named.name();
     // Two sections may build in one scope: a row is of one section.
-    const auto [row, is_new] = rows_.try_emplace({layer, node.group()}, summary_.rows.size());
+    const auto [row, is_new] = rows_.try_emplace({layer, named.group()}, summary_.rows.size());
     if (is_new) {
       summary_.rows.emplace_back();
       summary_.rows.back().layer = layer;
-      if (node.group() != kNoGroup) summary_.rows.back().section = graph_.group_name(node.group());
+      summary_.rows.back().is_result = of_result != nullptr;
+      if (named.group() != kNoGroup) summary_.rows.back().section = graph_.group_name(named.group());
     }
     return summary_.rows[row->second];
   }
 
   void add(const Node& node) {
     SummaryRow& row = row_of(node);
+    ++row.num_operations;
     const std::vector<TensorType>& outputs = types_[static_cast<std::size_t>(node.id())];
     for (const Value& input : node.inputs()) {
       if (!is_variable(input) || !counted_.insert(input.node().id()).second) continue;
@@ -193,7 +243,9 @@ class Summarizer {
   std::map<NodeId, Shape> fed_;
   std::vector<bool> initial_;  // nodes of which first values of variables are made
   std::vector<std::vector<TensorType>> types_;
-  std::set<std::string> layers_;  // scopes
+  std::set<std::string> layers_;                      // scopes
+  std::vector<const Node*> result_of_;                // by number: the result for which alone a node is computed
+  std::map<std::string, const Node*> only_in_scope_;  // the result that a scope is of; nullptr: of none alone
   std::map<std::pair<std::string, GroupId>, std::size_t> rows_;
   std::set<NodeId> counted_;  // variables
   GraphSummary summary_;
@@ -209,8 +261,12 @@ std::string GraphSummary::text() const {
   using Cells = std::array<std::string, 5>;
   std::vector<Cells> table = {{"layer", "output", "parameters", "activations", "section"}};
   for (const SummaryRow& row : rows) {
-    const std::string layer =
-        row.layer.ends_with(row.op) || row.op.empty() ? row.layer : row.layer + " (" + row.op + ")";
+    std::string layer = row.layer;
+    if (row.is_result && row.num_operations > 1) {
+      layer += text_of(" (", row.num_operations, " operations)");
+    } else if (!row.layer.ends_with(row.op)) {
+      layer += " (" + row.op + ")";
+    }
     table.push_back({layer, row.output.text(), row.parameters == 0 ? "" : grouped(row.parameters),
                      row.activation_bytes == 0 ? "" : bytes_text(row.activation_bytes), row.section});
   }

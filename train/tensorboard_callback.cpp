@@ -39,7 +39,9 @@ bool TensorBoard::write(const std::function<void(EventWriter&)>& events) {
   }
 }
 
-void TensorBoard::on_begin(const TrainerState&) {
+void TensorBoard::on_begin(const TrainerState& state) {
+  first_step_ = state.step + 1;
+  last_step_ = written_step_ = state.step;
   num_examples_ = 0;
   seconds_ = data_seconds_ = 0;
   wants_graph_ = options_.graph && !has_graph_;
@@ -59,15 +61,18 @@ void TensorBoard::on_step_begin(const TrainerState& state, Feeds&) {
   is_tracing_ = true;
 }
 
-Logs TensorBoard::numbers_of(const TrainerState& state) const {
-  Logs numbers = state.logs;
+void TensorBoard::write_step(const TrainerState& state) {
+  Logs numbers = last_logs_;
   const double seconds = seconds_ + data_seconds_;
   if (seconds > 0) {
     numbers["speed/examples_per_second"] = static_cast<double>(num_examples_) / seconds;
     numbers["speed/data_share"] = data_seconds_ / seconds;
   }
   numbers["memory/peak_bytes"] = static_cast<double>(state.session.statistics().peak_bytes_in_use);
-  return numbers;
+  write([&](EventWriter& events) { events.scalars(numbers, last_step_); });
+  written_step_ = last_step_;
+  num_examples_ = 0;
+  seconds_ = data_seconds_ = 0;
 }
 
 void TensorBoard::on_step(const TrainerState& state) {
@@ -85,11 +90,11 @@ void TensorBoard::on_step(const TrainerState& state) {
   num_examples_ += state.batch_size;
   seconds_ += state.step_seconds;
   data_seconds_ += state.data_seconds;
-  if (options_.every_steps > 0 && state.step % options_.every_steps == 0) {
-    write([&](EventWriter& events) { events.scalars(numbers_of(state), state.step); });
-    num_examples_ = 0;
-    seconds_ = data_seconds_ = 0;
-  }
+  // Of the last step nobody knows that it is, before the fit ends.
+  last_step_ = state.step;
+  last_logs_ = state.logs;
+  const bool is_due = state.step == first_step_ || (options_.every_steps > 0 && state.step % options_.every_steps == 0);
+  if (options_.every_steps > 0 && is_due) write_step(state);
   if (options_.histogram_steps > 0 && state.step % options_.histogram_steps == 0) {
     write([&](EventWriter& events) {
       events.weights(state.session, state.step);
@@ -113,6 +118,7 @@ void TensorBoard::on_epoch(const TrainerState& state) {
 void TensorBoard::on_end(const TrainerState& state) {
   // A step that has thrown leaves its trace behind.
   if (std::exchange(is_tracing_, false)) state.session.set_trace(nullptr);
+  if (options_.every_steps > 0 && last_step_ != written_step_) write_step(state);
   write([](EventWriter& events) { events.flush(); });
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/export.h"
@@ -15,7 +16,8 @@ namespace SF_API sectionflow {
 
 /// What TensorBoard writes, and how often.
 struct TensorBoardOptions {
-  std::int64_t every_steps = 1;  ///< numbers of steps; 0: of epochs and evaluations alone
+  /// Numbers of so many steps each, and of the first and the last of a fit; 0: of epochs and evaluations alone.
+  std::int64_t every_steps = 1;
   /// Histograms of weights and, of a section manager whose TrainingOptions::summaries are set, of gradients; 0: none.
   std::int64_t histogram_steps = 0;
   bool graph = true;  ///< once, as it is after the first step
@@ -44,6 +46,7 @@ class TensorBoard final : public Callback {
   void on_evaluation(const TrainerState& state, const Logs& results) override;
   void on_epoch(const TrainerState& state) override;
   void on_end(const TrainerState& state) override;
+  std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
 
   /// Events that could not be written.
   std::int64_t failures() const { return failures_; }
@@ -51,7 +54,7 @@ class TensorBoard final : public Callback {
  private:
   void note_failure(const DataError& error);
   bool write(const std::function<void(EventWriter&)>& events);
-  Logs numbers_of(const TrainerState& state) const;
+  void write_step(const TrainerState& state);
 
   std::string folder_;
   TensorBoardOptions options_;
@@ -61,6 +64,9 @@ class TensorBoard final : public Callback {
   Trace trace_{};
   std::int64_t num_examples_ = 0;  // since the last numbers of steps, and
   double seconds_ = 0, data_seconds_ = 0;
+  std::int64_t first_step_ = 0;                    // of the fit
+  std::int64_t last_step_ = 0, written_step_ = 0;  // that was done, and whose numbers are written
+  Logs last_logs_{};                               // of the step that was done last
   std::int64_t failures_ = 0;
 };
 

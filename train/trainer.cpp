@@ -17,13 +17,19 @@ double monitored(const Logs& logs, const std::string& name, const std::string& w
     known.push_back(known_name);
     names += text_of(names.empty() ? "'" : ", '", known_name, "'");
   }
-  const auto nearest = nearest_spelling(name, known);
+  const bool wants_validation = name.starts_with("val_") && logs.contains(name.substr(4));
+  const auto nearest = wants_validation ? std::nullopt : nearest_spelling(name, known);
   throw ArgumentError(
       error_text_of(who, ": there is no '", name, "'; there are ", names.empty() ? "no numbers" : names,
                     hint(nearest ? text_of("is '", *nearest, "' the one that is meant?")
                                  : std::string("name the loss or a metric of the trainer; of those that begin with "
                                                "val_ FitOptions::validation is the source"))),
       ErrorCode::unknown_monitor);
+}
+
+void check_monitored(const TrainerState& state, const std::string& name, const std::string& who) {
+  const auto known = state.run != nullptr ? state.run->known_names() : std::nullopt;
+  if (known) (void)monitored(*known, name, who);
 }
 
 bool is_evaluated_later(const TrainerState& state, const std::string& name) {
@@ -33,6 +39,10 @@ bool is_evaluated_later(const TrainerState& state, const std::string& name) {
 
 void TrainerState::stop(const std::string& why) const {
   if (run != nullptr) run->stop(why);
+}
+
+void TrainerState::note(const std::string& text) const {
+  if (run != nullptr) run->note(text);
 }
 
 void TrainerState::log(const std::string& name, double value) const {
@@ -72,15 +82,15 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 History Trainer::fit(BatchSource& source, const FitOptions& options, Where where) {
-  return call_at(where, [&] { return core_->fit(source, options); });
+  return call_at(where, [&] { return core_->fit(source, options, where); });
 }
 
 Logs Trainer::evaluate(BatchSource& source, const EvaluateOptions& options, Where where) {
-  return call_at(where, [&] { return core_->evaluate(source, options, nullptr); });
+  return call_at(where, [&] { return core_->evaluate(source, options, nullptr, where); });
 }
 
 Example Trainer::predict(BatchSource& source, const EvaluateOptions& options, Where where) {
-  return call_at(where, [&] { return core_->predict(source, options); });
+  return call_at(where, [&] { return core_->predict(source, options, where); });
 }
 
 Session& Trainer::session() const {
@@ -112,17 +122,19 @@ TrainedAndEvaluated train_and_evaluate(Trainer& trainer, const TrainSpec& train,
              train.max_steps, " and every_steps ", evaluate.every_steps, "; wanted 1 or more of both");
     TrainedAndEvaluated done;
     // One epoch, however many passes that takes.
-    done.history = trainer.fit(*train.source, {.max_steps = train.max_steps,
-                                               .steps_per_epoch = train.max_steps,
-                                               .validation = evaluate.source,
-                                               .validation_steps = evaluate.steps,
-                                               .validate_every = 0,
-                                               .validate_every_steps = evaluate.every_steps,
-                                               .callbacks = train.callbacks,
-                                               .handle_signals = train.handle_signals});
+    done.history = trainer.fit(*train.source,
+                               {.max_steps = train.max_steps,
+                                .steps_per_epoch = train.max_steps,
+                                .validation = evaluate.source,
+                                .validation_steps = evaluate.steps,
+                                .validate_every = 0,
+                                .validate_every_steps = evaluate.every_steps,
+                                .callbacks = train.callbacks,
+                                .handle_signals = train.handle_signals},
+                               where);
     const bool is_evaluated = done.history.evaluated_step == trainer.step();
     done.results =
-        is_evaluated ? done.history.evaluation : trainer.evaluate(*evaluate.source, {.steps = evaluate.steps});
+        is_evaluated ? done.history.evaluation : trainer.evaluate(*evaluate.source, {.steps = evaluate.steps}, where);
     return done;
   });
 }

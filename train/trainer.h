@@ -60,7 +60,7 @@ struct FitOptions {
   /// An epoch is so many steps, over as many passes as it takes; 0: an epoch is a pass over the source.
   std::int64_t steps_per_epoch = 0;
   BatchSource* validation = nullptr;      ///< evaluated now and then; gives "val_loss", ...
-  std::int64_t validation_steps = 0;      ///< batches of it; 0: a whole pass
+  std::int64_t validation_steps = 0;      ///< batches of it from its beginning; 0: its whole first pass
   std::int64_t validate_every = 1;        ///< epochs; 0: not by epochs
   std::int64_t validate_every_steps = 0;  ///< 0: not by steps
   std::vector<Callback*> callbacks{};     ///< in this order; checkpoints last, so that they see what others know
@@ -100,7 +100,7 @@ struct History {
 
 /// Which batches evaluate() and predict() take.
 struct EvaluateOptions {
-  std::int64_t steps = 0;              ///< 0: a whole pass
+  std::int64_t steps = 0;              ///< so many from the beginning of a source; 0: its whole first pass
   std::vector<Callback*> callbacks{};  ///< their on_evaluation_step is called
 };
 
@@ -125,11 +125,13 @@ class Trainer {
   /// callbacks, source and session throw; ArgumentError without a limit, for a source without batches (SF-E603), within
   /// another fit (SF-E604), and for batches that do not fit the placeholders (SF-E600, SF-E601, SF-E602).
   History fit(BatchSource& source, const FitOptions& options, Where where = Where::here());
-  /// The means of loss and metrics over all examples: each batch counts by its size. The source is put back to where it
-  /// was, so that the next evaluation sees the same batches. Changes no variable and no counter. Throws: as fit.
+  /// The means of loss and metrics over all examples of a pass: each batch counts by its size. The pass is the source's
+  /// first, from its beginning, wherever the source stands, and the source is put back to where it was: each evaluation
+  /// sees the same batches, and one amid a training takes nothing from it. Changes no variable and no counter.
+  /// Throws: as fit; what restore("") of a source throws that cannot go to its beginning, before anything is computed.
   Logs evaluate(BatchSource& source, const EvaluateOptions& options = {}, Where where = Where::here());
-  /// The outputs of all examples, in their order. The source is put back to where it was. Throws: as fit; ShapeError
-  /// (SF-E602) where an output has not one row an example.
+  /// The outputs of all examples of such a pass, in their order. Throws: as evaluate; ShapeError (SF-E602) where an
+  /// output has not one row an example.
   Example predict(BatchSource& source, const EvaluateOptions& options = {}, Where where = Where::here());
 
   Session& session() const;

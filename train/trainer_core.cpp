@@ -35,13 +35,14 @@ double number_of(const HostTensor& tensor) {
   return 0;
 }
 
-/// Puts a source back to where it was, whatever happens to who reads it.
-class SourcePlace {
+/// Takes a source to its very beginning, and back to where it was, whatever happens to who reads it. One that cannot
+/// go to its beginning is left where it stands.
+class FromTheBeginning {
  public:
-  explicit SourcePlace(BatchSource& source) : source_(source), position_(source.position()) {}
-  SourcePlace(const SourcePlace&) = delete;
-  SourcePlace& operator=(const SourcePlace&) = delete;
-  ~SourcePlace() {
+  explicit FromTheBeginning(BatchSource& source) : source_(source), position_(source.position()) { source.restore(""); }
+  FromTheBeginning(const FromTheBeginning&) = delete;
+  FromTheBeginning& operator=(const FromTheBeginning&) = delete;
+  ~FromTheBeginning() {
     if (is_back_) return;
     try {
       source_.restore(position_);
@@ -74,6 +75,17 @@ HostTensor joined(const std::vector<HostTensor>& parts) {
     place += part.num_bytes();
   }
   return whole;
+}
+
+/// Whether a run computes all that an update puts into its average. What variables alone decide is no part of a step.
+bool follows(const Node& update, const std::set<NodeId>& run) {
+  bool follows = false;
+  for (const Value& input : update.inputs()) {
+    if (input.node().op().is_variable() || input.dtype() == Dtype::boolean) continue;
+    if (!run.contains(input.node().id())) return false;
+    follows = true;
+  }
+  return follows;
 }
 
 bool same_rows(const HostTensor& a, const HostTensor& b) {
@@ -166,19 +178,49 @@ BatchFeeds::Bound TrainerCore::training_feeds(const Example& batch) {
   return bind(batch, training_, options_.training_feeds);
 }
 
-void TrainerCore::train(const Feeds& feeds, Logs& logs) {
+std::optional<Logs> TrainerCore::known_names(const FitOptions& options) const {
+  Logs known;
+  for (const std::string& name : training_.names()) known[name] = 0;
+  if (options.validation != nullptr) {
+    for (const std::string& name : evaluation_.names()) known["val_" + name] = 0;
+  }
+  for (const Callback* callback : options.callbacks) {
+    const auto names = callback->logged_names();
+    if (!names) return std::nullopt;
+    for (const std::string& name : *names) known[name] = 0;
+  }
+  return known;
+}
+
+void TrainerCore::warn_of_updates() const {
+  // Cycles take the updates of the graph along by themselves.
+  if (manager_ != nullptr) return;
+  const Graph& graph = session_.graph();
+  const std::set<NodeId> run = nodes_run_by(graph, training_.values(), training_.targets());
+  std::string first;
+  int count = 0;
+  for (const Operation& update : graph.operations(kUpdateOperations)) {
+    if (run.contains(update.node().id()) || !follows(update.node(), run)) continue;
+    if (count++ == 0) first = update.node().name();
+  }
+  LOG_IF(WARNING, count > 0) << "fit: the steps leave out " << count << " updates of moving averages, '" << first
+                             << "' the first: evaluations take the averages as they are. Add the graph's operations of "
+                                "kUpdateOperations to the training operations that the Trainer gets";
+}
+
+void TrainerCore::train(const Feeds& feeds, Logs& logs, Where where) {
   const std::vector<HostTensor> fetched =
-      manager_ != nullptr ? manager_->run_full_cycle(session_, training_.values(), feeds)
-                          : session_.run(training_.values(), feeds, {.targets = training_.targets()});
+      manager_ != nullptr ? manager_->run_full_cycle(session_, training_.values(), feeds, {}, where)
+                          : session_.run(training_.values(), feeds, {.targets = training_.targets()}, where);
   for (std::size_t i = 0; i < fetched.size(); ++i) logs[training_.names()[i]] = number_of(fetched[i]);
 }
 
-History TrainerCore::fit(BatchSource& source, const FitOptions& options) {
+History TrainerCore::fit(BatchSource& source, const FitOptions& options, Where where) {
   SF_CHECK_CODE(!is_fitting_, ArgumentError, ErrorCode::fit_within_fit, "fit: this trainer is within another fit",
                 hint("callbacks may evaluate and predict; to train on something else make another Trainer"));
   is_fitting_ = true;
   try {
-    History history = TrainingRun(*this, source, options).train();
+    History history = TrainingRun(*this, source, options, where).train();
     is_fitting_ = false;
     return history;
   } catch (...) {
@@ -198,7 +240,7 @@ void TrainerCore::restore(const std::string& position) {
   restored_ = true;
 }
 
-void TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run,
+void TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run, Where where,
                               const std::function<void(BatchRun)>& take) {
   using Clock = std::chrono::steady_clock;
   const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
@@ -208,36 +250,37 @@ void TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& option
                 "a whole pass is to be evaluated of a source whose pass has no end",
                 hint("leave repeat() out of its data set, or say how many batches: validation_steps, "
                      "EvaluateOptions::steps"));
-  SourcePlace place(source);
+  FromTheBeginning pass(source);
   std::int64_t step = 0;
   while (options.steps == 0 || step < options.steps) {
     const auto begin = Clock::now();
     auto batch = source.next();
-    if (!batch && (step > 0 && options.steps == 0)) break;
-    // Given at the end of a pass; or more batches are wanted than are left of it.
-    if (!batch) batch = source.next();
+    if (!batch && step > 0 && options.steps == 0) break;
+    // More batches are wanted than a pass has.
+    if (!batch && step > 0) batch = source.next();
     SF_CHECK_CODE(batch.has_value(), ArgumentError, ErrorCode::nothing_to_train_on,
                   "the source gives no batch: a pass "
                   "of it is empty",
                   hint("look at its data, at drop_remainder, and at what it filters"));
     const BatchFeeds::Bound bound = bind(*batch, run, options_.evaluation_feeds);
     const auto begin_step = Clock::now();
-    auto fetched = session_.run(run.values(), bound.feeds);
+    auto fetched = session_.run(run.values(), bound.feeds, {}, where);
     take({.step = ++step,
           .num_examples = bound.num_examples,
           .data_seconds = seconds(begin_step - begin),
           .step_seconds = seconds(Clock::now() - begin_step),
           .fetched = std::move(fetched)});
   }
-  place.go_back();
+  pass.go_back();
 }
 
-Logs TrainerCore::evaluate(BatchSource& source, const EvaluateOptions& options, const TrainerState* around) {
+Logs TrainerCore::evaluate(BatchSource& source, const EvaluateOptions& options, const TrainerState* around,
+                           Where where) {
   SF_CHECK(!evaluation_.names().empty(), ArgumentError, "evaluate: the trainer has neither loss nor metrics",
            hint("set TrainerOptions::loss or ::metrics"));
   Logs logs, totals;
   double num_examples = 0;
-  run_batches(source, options, evaluation_, [&](const BatchRun& batch) {
+  run_batches(source, options, evaluation_, where, [&](const BatchRun& batch) {
     num_examples += static_cast<double>(batch.num_examples);
     for (std::size_t i = 0; i < batch.fetched.size(); ++i) {
       const double number = number_of(batch.fetched[i]);
@@ -264,11 +307,11 @@ Logs TrainerCore::evaluate(BatchSource& source, const EvaluateOptions& options, 
   return totals;
 }
 
-Example TrainerCore::predict(BatchSource& source, const EvaluateOptions& options) {
+Example TrainerCore::predict(BatchSource& source, const EvaluateOptions& options, Where where) {
   SF_CHECK(!prediction_.names().empty(), ArgumentError, "predict: the trainer has no outputs",
            hint("set TrainerOptions::outputs"));
   std::vector<std::vector<HostTensor>> parts(prediction_.names().size());
-  run_batches(source, options, prediction_, [&](BatchRun batch) {
+  run_batches(source, options, prediction_, where, [&](BatchRun batch) {
     for (std::size_t i = 0; i < batch.fetched.size(); ++i) {
       HostTensor& output = batch.fetched[i];
       SF_CHECK_CODE(

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -41,10 +42,11 @@ class TrainerCore {
   /// `manager` is nullptr where the whole graph is trained by `targets`.
   TrainerCore(Session& session, GraphSectionManager* manager, std::vector<Operation> targets, TrainerOptions options);
 
-  History fit(BatchSource& source, const FitOptions& options);
+  // `where` is the user's line, which errors of the session name.
+  History fit(BatchSource& source, const FitOptions& options, Where where);
   /// `around` is the training that evaluates, if there is one.
-  Logs evaluate(BatchSource& source, const EvaluateOptions& options, const TrainerState* around);
-  Example predict(BatchSource& source, const EvaluateOptions& options);
+  Logs evaluate(BatchSource& source, const EvaluateOptions& options, const TrainerState* around, Where where);
+  Example predict(BatchSource& source, const EvaluateOptions& options, Where where);
   void restore(const std::string& position);
 
   /// Refuses what `call` is to do while a fit is under way.
@@ -61,10 +63,15 @@ class TrainerCore {
 
   /// What a step is fed from a batch, and from TrainerOptions.
   BatchFeeds::Bound training_feeds(const Example& batch);
+  /// Says so where steps compute what moving averages follow, and leave their updates out.
+  void warn_of_updates() const;
   /// One step; puts its numbers into the logs, in place.
-  void train(const Feeds& feeds, Logs& logs);
+  void train(const Feeds& feeds, Logs& logs, Where where);
   /// The names of the numbers that train() puts there.
   const std::vector<std::string>& training_numbers() const { return training_.names(); }
+  /// The names of all that the logs of a fit's epochs will have, with no numbers yet; nothing where a callback's are
+  /// not known.
+  std::optional<Logs> known_names(const FitOptions& options) const;
 
  private:
   void check_number(const std::string& name, Value value) const;
@@ -75,7 +82,8 @@ class TrainerCore {
     double data_seconds = 0, step_seconds = 0;
     std::vector<HostTensor> fetched{};
   };
-  void run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run,
+  /// From the source's very beginning; it stands where it stood afterwards.
+  void run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run, Where where,
                    const std::function<void(BatchRun)>& take);
 
   Session& session_;

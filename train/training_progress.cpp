@@ -17,6 +17,8 @@ using Json = nlohmann::json;
 constexpr int kPositionVersion = 1;
 /// A shuffle of a stream tells of each example in its buffer; what no checkpoint can keep is no position.
 constexpr std::size_t kMostPositionBytes = kMostManifestBytes;
+/// Of objects in the object: numbers by name are the deepest.
+constexpr int kMostPositionDepth = 2;
 
 [[noreturn]] void fail_position(const std::string& why) {
   throw DataError(error_text_of("the position of a training cannot be read: ", why,
@@ -89,6 +91,8 @@ std::string TrainingProgress::text() const {
       {"data", packed(data.text())},
       {"num_examples", num_examples},
       {"totals", packed(totals)},
+      {"batches_per_pass", batches_per_pass},
+      {"added", packed(added)},
       {"is_to_evaluate", is_to_evaluate},
       {"evaluation", packed(evaluation)},
       {"callbacks",
@@ -103,7 +107,14 @@ std::string TrainingProgress::text() const {
 
 TrainingProgress TrainingProgress::read(const std::string& text) {
   if (text.size() > kMostPositionBytes) fail_position(text_of("it has ", text.size(), " bytes"));
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = Json::parse(
+      text,
+      [](int depth, Json::parse_event_t, Json&) {
+        if (depth > kMostPositionDepth)
+          fail_position(text_of("it is nested deeper than ", kMostPositionDepth, " levels"));
+        return true;
+      },
+      false);
   if (!json.is_object()) fail_position("it is no JSON object");
   if (read_count(json, "sectionflow_training") != kPositionVersion) fail_position("it is of another version");
   TrainingProgress progress{.step = read_count(json, "step"),
@@ -112,6 +123,9 @@ TrainingProgress TrainingProgress::read(const std::string& text) {
                             .num_examples = read_count(json, "num_examples")};
   progress.data.set(unpacked(member(json, "data"), "data"));
   progress.totals = numbers_by_name(json, "totals");
+  // Positions of earlier versions do not tell.
+  if (json.contains("batches_per_pass")) progress.batches_per_pass = read_count(json, "batches_per_pass");
+  if (json.contains("added")) progress.added = numbers_by_name(json, "added");
   const Json& is_to_evaluate = member(json, "is_to_evaluate");
   if (!is_to_evaluate.is_boolean()) fail_position("'is_to_evaluate' is neither true nor false");
   progress.is_to_evaluate = is_to_evaluate.get<bool>();

@@ -34,14 +34,16 @@ class DataPosition {
 
 /// How far a trainer has come: what a position tells.
 struct TrainingProgress {
-  std::int64_t step = 0;           ///< completed, over all fits
-  std::int64_t epoch = 0;          ///< completed epochs
-  std::int64_t step_in_epoch = 0;  ///< completed in the one that is not
-  DataPosition data{};             ///< of the source, behind them
-  std::int64_t num_examples = 0;   ///< of the epoch that is not completed, and
-  Logs totals{};                   ///< sums of its numbers over these
-  bool is_to_evaluate = false;     ///< an evaluation is still to follow the last step
-  Logs evaluation{};               ///< that has followed the last step; empty where there was none
+  std::int64_t step = 0;              ///< completed, over all fits
+  std::int64_t epoch = 0;             ///< completed epochs
+  std::int64_t step_in_epoch = 0;     ///< completed in the one that is not
+  DataPosition data{};                ///< of the source, behind them
+  std::int64_t num_examples = 0;      ///< of the epoch that is not completed, and
+  Logs totals{};                      ///< sums of its numbers over these
+  std::int64_t batches_per_pass = 0;  ///< of the last pass that was an epoch; 0: not known
+  Logs added{};                       ///< numbers that callbacks have added, the last of each
+  bool is_to_evaluate = false;        ///< an evaluation is still to follow the last step
+  Logs evaluation{};                  ///< that has followed the last step; empty where there was none
 
   /// What callbacks keep, by their names.
   std::map<std::string, std::string> callbacks{};
@@ -51,7 +53,7 @@ struct TrainingProgress {
   /// A line of JSON: numbers with all their bits, texts in base64. Throws: ArgumentError (SF-E609) where read() would
   /// refuse it for its length.
   std::string text() const;
-  /// Reads such a text, which nobody vouches for. Throws: DataError (SF-E609).
+  /// Reads such a text, which nobody vouches for, in memory of at most 40 times the text. Throws: DataError (SF-E609).
   static TrainingProgress read(const std::string& text);
 };
 

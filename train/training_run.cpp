@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <exception>
 #include <limits>
@@ -55,15 +56,15 @@ void check_fit_options(const FitOptions& options) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(TrainerCore& core, BatchSource& source, const FitOptions& options)
-    : core_(core), source_(source), options_(options), progress_(core.progress()) {
+TrainingRun::TrainingRun(TrainerCore& core, BatchSource& source, const FitOptions& options, Where where)
+    : core_(core), source_(source), options_(options), where_(where), progress_(core.progress()) {
   check_fit_options(options);
   const std::int64_t per_pass = source.batches_per_pass().value_or(0);
   const bool ends = per_pass != kEndless || options.steps_per_epoch > 0 || options.steps > 0 || options.max_steps > 0;
   SF_CHECK_CODE(ends, ArgumentError, ErrorCode::endless_pass,
                 "fit: epochs are to be passes over a source whose pass has no end",
                 hint("leave repeat() out of its data set, or set steps_per_epoch"));
-  known_per_pass_ = std::max<std::int64_t>(per_pass, 0);
+  known_per_pass_ = per_pass > 0 ? per_pass : progress_.batches_per_pass;
 }
 
 History TrainingRun::train() {
@@ -73,6 +74,8 @@ History TrainingRun::train() {
     each_callback([](Callback& callback, const TrainerState& state) { callback.on_begin(state); });
     // The last step of before, whose position was taken or which was broken off between it and its evaluation.
     if (progress_.is_to_evaluate && options_.validation != nullptr) validate();
+    // Where a limit is reached already, too: the end of an epoch that is over may be all that is left.
+    if (progress_.step_in_epoch > 0) train_epoch();
     while (!is_to_stop()) train_epoch();
     finish();
   } catch (...) {
@@ -87,6 +90,8 @@ void TrainingRun::begin() {
     try {
       source_.restore(progress_.data.text());
       restore_callbacks();
+      // What a pass has been is surer than what its source says of it.
+      if (progress_.batches_per_pass > 0) known_per_pass_ = progress_.batches_per_pass;
     } catch (...) {
       core_.set_restored();
       throw;
@@ -98,10 +103,21 @@ void TrainingRun::begin() {
 
 void TrainingRun::restore_callbacks() {
   std::map<std::string, int> seen;
+  std::map<std::string, std::string> left = progress_.callbacks;
   for (Callback* callback : options_.callbacks) {
     if (callback->name().empty()) continue;
-    const auto saved = progress_.callbacks.find(text_of(callback->name(), " ", seen[callback->name()]++));
-    if (saved != progress_.callbacks.end()) callback->restore(saved->second);
+    const auto saved = left.find(text_of(callback->name(), " ", seen[callback->name()]++));
+    if (saved != left.end()) {
+      callback->restore(saved->second);
+      left.erase(saved);
+    } else {
+      LOG(WARNING) << "fit: callback " << callback->name()
+                   << " begins anew: what the training goes on from has kept nothing of it";
+    }
+  }
+  for (const auto& [name, saved] : left) {
+    LOG(WARNING) << "fit: what a callback " << name.substr(0, name.rfind(' '))
+                 << " has kept is lost: there is none among the callbacks of the training that goes on";
   }
 }
 
@@ -171,12 +187,16 @@ bool TrainingRun::train_step() {
   batch_size_ = bound.num_examples;
   each_callback([&](Callback& callback, const TrainerState& state) { callback.on_step_begin(state, bound.feeds); });
 
+  // Behind the callbacks, which may change the graph before the first step.
+  if (history_.steps == 0) core_.warn_of_updates();
+  // The source stands behind the batch already; once the step is done, nothing may keep it from being counted.
+  auto position = source_.position_later();
   const auto step_begun = Clock::now();
-  core_.train(bound.feeds, logs_);
+  core_.train(bound.feeds, logs_, where_);
   step_seconds_ = seconds_from(step_begun);
   // The step is done. From here on counts, sums and the source's position tell of it, and what is still to follow it,
   // whatever throws.
-  progress_.data.set_later(source_.position_later());
+  progress_.data.set_later(std::move(position));
   ++progress_.step;
   ++progress_.step_in_epoch;
   ++steps_of_epoch_;
@@ -191,6 +211,7 @@ bool TrainingRun::train_step() {
   history_.num_examples += batch_size_;
   history_.data_seconds += data_seconds_;
   epoch_data_seconds_ += data_seconds_;
+  warn_of_loss();
   for (const auto& [name, value] : extras_) logs_[name] = value;
   each_callback([](Callback& callback, const TrainerState& state) { callback.on_step(state); });
   history_.last_step = logs_;
@@ -198,10 +219,26 @@ bool TrainingRun::train_step() {
   return true;
 }
 
+/// Once a fit: of weights that are not finite no later loss is.
+void TrainingRun::warn_of_loss() {
+  const auto loss = logs_.find("loss");
+  if (has_warned_of_loss_ || loss == logs_.end() || std::isfinite(loss->second)) return;
+  has_warned_of_loss_ = true;
+  LOG(WARNING) << "fit: the loss of step " << progress_.step << " is "
+               << (std::isnan(loss->second) ? "nan" : text_of(loss->second))
+               << "; the training goes on. A FiniteCheck among the callbacks names the first operation whose result is "
+                  "not finite";
+}
+
 void TrainingRun::validate() {
   const TrainerState around = state();
-  history_.evaluation = core_.evaluate(*options_.validation,
-                                       {.steps = options_.validation_steps, .callbacks = options_.callbacks}, &around);
+  const EvaluateOptions options{.steps = options_.validation_steps, .callbacks = options_.callbacks};
+  try {
+    history_.evaluation = core_.evaluate(*options_.validation, options, &around, where_);
+  } catch (Error& error) {
+    error.add_fact("during", text_of("the evaluation of FitOptions::validation behind step ", progress_.step));
+    throw;
+  }
   history_.evaluated_step = progress_.step;
   Logs results;
   for (const auto& [name, value] : history_.evaluation) results["val_" + name] = value;
@@ -219,13 +256,16 @@ void TrainingRun::end_epoch() {
   if (options_.validation != nullptr) {
     for (const auto& [name, value] : progress_.evaluation) logs["val_" + name] = value;
   }
-  for (const auto& [name, value] : extras_) logs[name] = value;
+  for (const Logs& numbers : {added(), extras_}) {
+    for (const auto& [name, value] : numbers) logs[name] = value;
+  }
+  auto position = source_.position_later();
   history_.epochs.push_back({.epoch = epoch,
                              .step = progress_.step,
                              .seconds = seconds_from(epoch_begun_),
                              .data_seconds = epoch_data_seconds_,
                              .logs = logs});
-  if (options_.steps_per_epoch == 0) known_per_pass_ = progress_.step_in_epoch;
+  if (options_.steps_per_epoch == 0) known_per_pass_ = progress_.batches_per_pass = progress_.step_in_epoch;
   if (steps_of_epoch_ > 0) ++num_epochs_;
   // The epoch is done.
   state_epoch_ = epoch;
@@ -234,7 +274,7 @@ void TrainingRun::end_epoch() {
   progress_.step_in_epoch = 0;
   progress_.num_examples = 0;
   progress_.totals.clear();
-  progress_.data.set_later(source_.position_later());
+  progress_.data.set_later(std::move(position));
   progress_.evaluation.clear();
   logs_ = std::move(logs);
   each_callback([](Callback& callback, const TrainerState& state) { callback.on_epoch(state); });
@@ -251,9 +291,9 @@ bool TrainingRun::is_to_stop() {
   } else if (stop_why_) {
     end(StopReason::callback, *stop_why_);
   } else if (is_reached(history_.steps, options_.steps) || is_reached(progress_.step, options_.max_steps)) {
-    end(StopReason::completed, text_of("completed ", history_.steps, " steps"));
+    end(StopReason::completed, text_of("completed ", history_.steps, history_.steps == 1 ? " step" : " steps"));
   } else if (is_reached(num_epochs_, options_.epochs) || is_reached(progress_.epoch, options_.max_epochs)) {
-    end(StopReason::completed, text_of("completed ", num_epochs_, " epochs"));
+    end(StopReason::completed, text_of("completed ", num_epochs_, num_epochs_ == 1 ? " epoch" : " epochs"));
   }
   history_.signal = signal;
   return history_.reason != StopReason::none;
@@ -268,8 +308,13 @@ void TrainingRun::finish() {
   history_.seconds = seconds_from(begun_);
   call_on_end();
   progress_.callbacks = saved_callbacks();
+  progress_.added = added();
   // Told while the source lives: of what it holds nothing is kept beyond the fit.
   (void)progress_.data.text();
+  if (history_.reason == StopReason::signal) {
+    history_.why += text_of("; ended behind step ", progress_.step,
+                            notes_.empty() ? "; no CheckpointCallback has saved it" : notes_);
+  }
   // A signal that has come after the last step ends the program as well.
   if (signals_ && history_.signal == 0) history_.signal = signals_->received();
 }
@@ -285,6 +330,7 @@ void TrainingRun::fail() noexcept {
   history_.reason = StopReason::error;
   try {
     progress_.callbacks = saved_callbacks();
+    progress_.added = added();
     // A batch that was taken and not trained comes again.
     const std::string& position = progress_.data.text();
     if (source_.position() != position) source_.restore(position);
@@ -328,15 +374,26 @@ void TrainingRun::stop(const std::string& why) {
   if (!stop_why_) stop_why_ = why;
 }
 
+void TrainingRun::note(const std::string& text) {
+  notes_ += "; " + text;
+}
+
 void TrainingRun::log(const std::string& name, double value) {
   extras_[name] = value;
   logs_[name] = value;
+}
+
+std::optional<Logs> TrainingRun::known_names() const {
+  auto known = core_.known_names(options_);
+  if (known) known->merge(Logs(added()));
+  return known;
 }
 
 std::string TrainingRun::position() const {
   (void)progress_.data.text();  // once, whoever asks next
   TrainingProgress progress = progress_;
   progress.callbacks = saved_callbacks();
+  progress.added = added();
   return progress.text();
 }
 

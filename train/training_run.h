@@ -14,14 +14,17 @@ namespace sectionflow {
 /// same steps, whatever throws in between.
 class TrainingRun {
  public:
-  TrainingRun(TrainerCore& core, BatchSource& source, const FitOptions& options);
+  TrainingRun(TrainerCore& core, BatchSource& source, const FitOptions& options, Where where);
 
   History train();
 
   // What callbacks ask of it, by TrainerState.
   void stop(const std::string& why);
+  void note(const std::string& text);
   void log(const std::string& name, double value);
   std::string position() const;
+  /// The names that the logs of its epochs will have, with no numbers yet; nothing where a callback's are not known.
+  std::optional<Logs> known_names() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -30,6 +33,7 @@ class TrainingRun {
   void restore_callbacks();
   void train_epoch();
   bool train_step();
+  void warn_of_loss();
   std::optional<Example> next_batch();
   void end_epoch();
   void validate();
@@ -42,11 +46,14 @@ class TrainingRun {
   template <class Call>
   void each_callback(const Call& call);
   std::map<std::string, std::string> saved_callbacks() const;
+  /// Until a step of this fit, those of the training that it goes on with.
+  const Logs& added() const { return history_.steps > 0 ? extras_ : progress_.added; }
   void end(StopReason reason, std::string why);
 
   TrainerCore& core_;
   BatchSource& source_;
   const FitOptions& options_;
+  Where where_;  // fit is called
   std::optional<StopSignals> signals_;
   TrainingProgress& progress_;
   History history_;
@@ -62,6 +69,8 @@ class TrainingRun {
   Clock::time_point begun_ = Clock::now(), epoch_begun_ = begun_;
   std::size_t num_begun_ = 0, num_ended_ = 0;  // callbacks
   std::optional<std::string> stop_why_;
+  bool has_warned_of_loss_ = false;
+  std::string notes_;
   std::int64_t state_epoch_ = 0, state_steps_ = 0;  // of the epoch that on_epoch is told of; 0: there is none
 };
 

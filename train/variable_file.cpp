@@ -100,6 +100,13 @@ VariableFile variable_file_of(CheckpointContent content, const std::string& path
 VariableFile read_variable_file(const std::string& path) {
   try {
     std::error_code ignored;
+    const std::filesystem::path folder = path;
+    if (std::filesystem::is_directory(folder, ignored) && !std::filesystem::exists(folder / kManifestName, ignored)) {
+      const CheckpointFolder checkpoints(folder);
+      const std::vector<std::int64_t> steps = checkpoints.steps();
+      SF_CHECK(steps.empty(), DataError, "'", path, "' is a folder of ", steps.size(), " checkpoints, and none itself",
+               hint("take one of them, such as \"", checkpoints.path_of(steps.back()).string(), "\""));
+    }
     if (std::filesystem::is_directory(path, ignored)) return variable_file_of(read_checkpoint(path), path);
     return variable_file(read_safetensors(path), path);
   } catch (Error& error) {

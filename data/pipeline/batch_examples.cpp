@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/nearest.h"
 
@@ -94,6 +96,19 @@ void copy_corner(const std::byte* source, std::span<const std::int64_t> from, st
   }
 }
 
+/// Throws: ShapeError where padding asks for more memory than there is, though the examples have room.
+HostTensor new_batch(const std::string& name, const TensorType& type, bool same_shape) {
+  try {
+    return HostTensor(type);
+  } catch (const std::bad_alloc&) {
+    if (same_shape) throw;
+    throw ShapeError(
+        error_text_of("Dataset::batch: '", name, "', with padding ", type.text(), ", takes ", bytes_text(type.bytes()),
+                      ", for which there is no memory", hint("bucket examples by length, or crop the longest")),
+        ErrorCode::uneven_batch);
+  }
+}
+
 /// The tensors of one name as one.
 HostTensor stacked(const std::string& name, const std::vector<Example>& examples, const BatchOptions& options) {
   const TensorType& first = examples[0].find(name)->second.type();
@@ -109,7 +124,7 @@ HostTensor stacked(const std::string& name, const std::vector<Example>& examples
   }
   std::vector<std::int64_t> dims = largest;
   dims.insert(dims.begin(), static_cast<std::int64_t>(examples.size()));
-  HostTensor batch(first.dtype, Shape(dims));
+  HostTensor batch = new_batch(name, {first.dtype, Shape(dims)}, same_shape);
   const auto value = options.pad_values.find(name);
   if (value != options.pad_values.end()) {
     // Filled for its checks too: a value that does not fit is found in the first batch, not in the first uneven one.

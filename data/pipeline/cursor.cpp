@@ -1,5 +1,6 @@
 #include "data/pipeline/cursor.h"
 
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -13,8 +14,12 @@ std::size_t counted_bytes(const Example& example) {
   return bytes;
 }
 
-void PipelineContext::count_skipped(const std::string& error, bool skips_file) {
+void PipelineContext::count_skipped(const Place& place, const std::string& error, bool skips_file) {
   const std::lock_guard lock(mutex_);
+  auto& epochs = counted_[place.stage];
+  if (!epochs[place.epoch].insert(place.index).second) return;
+  if (epochs.size() > 2)
+    epochs.erase(epochs.begin()->first == place.epoch ? std::next(epochs.begin()) : epochs.begin());
   ++skipped_.records;
   if (skips_file) ++skipped_.files;
   skipped_.last = error;
@@ -32,6 +37,12 @@ std::int64_t Cursor::skip(std::int64_t count) {
   return skipped;
 }
 
+void restore_to(Cursor& cursor, std::int64_t epoch, const CursorState& state) {
+  const std::vector<std::int64_t> numbers = state.numbers();
+  StateReader reader(numbers);
+  cursor.restore(epoch, reader);
+}
+
 std::optional<Example> map_example(const MapNode& map, Example example, std::int64_t epoch, std::int64_t index,
                                    ErrorPolicy policy, PipelineContext& context) {
   try {
@@ -39,7 +50,7 @@ std::optional<Example> map_example(const MapNode& map, Example example, std::int
   } catch (DataError& error) {
     error.add_fact("example", text_of(index, " of epoch ", epoch));
     if (policy == ErrorPolicy::fail) throw;
-    context.count_skipped(error.what(), false);
+    context.count_skipped({&map, epoch, index}, error.what(), false);
     return std::nullopt;
   } catch (Error& error) {
     error.add_fact("example", text_of(index, " of epoch ", epoch));
@@ -75,6 +86,7 @@ struct StageMaker {
   }
   CursorPtr operator()(const RepeatNode& repeat) const { return make_repeat_cursor(repeat, before(), context, needs); }
   CursorPtr operator()(const SliceNode& slice) const { return make_slice_cursor(slice, before()); }
+  CursorPtr operator()(const SplitNode&) const { return make_indexed_cursor(node, context, needs); }
   CursorPtr operator()(const PrefetchOptions& options) const {
     return make_prefetch_cursor(options, before(), context);
   }

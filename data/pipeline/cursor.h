@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,7 +39,15 @@ class PipelineContext {
   void stop() { stopping_ = true; }
   bool is_stopping() const { return stopping_; }
 
-  void count_skipped(const std::string& error, bool skips_file);
+  /// Which example was left out: the one of this index that came to a stage, or to a source, in this epoch.
+  struct Place {
+    const void* stage = nullptr;
+    std::int64_t epoch = 0;
+    std::int64_t index = 0;
+  };
+  /// Counts it unless it has been counted: what is read again is damaged again. Of a stage the last two epochs are
+  /// remembered.
+  void count_skipped(const Place& place, const std::string& error, bool skips_file);
   /// Sets the counts in the statistics.
   struct Skipped {
     std::int64_t records = 0;
@@ -48,14 +58,16 @@ class PipelineContext {
 
  private:
   std::atomic<bool> stopping_ = false;
-  mutable std::mutex mutex_;  // guards skipped_
+  mutable std::mutex mutex_;  // guards what follows
   Skipped skipped_;
+  std::map<const void*, std::map<std::int64_t, std::set<std::int64_t>>> counted_;  // by stage and epoch
+
   std::unique_ptr<WorkerPool> pool_;
 };
 
 /// A stage of a pipeline that is being walked. Its examples are counted from the beginning of an epoch.
-/// Threads: one at a time. An exception that leaves next() ends the walk: nothing is called any more but the
-/// destructor.
+/// Threads: one at a time. Where it stands behind an exception is undefined: nothing is called any more but the
+/// destructor, begin() and restore().
 class Cursor {
  public:
   virtual ~Cursor() = default;
@@ -63,7 +75,8 @@ class Cursor {
   virtual void begin(std::int64_t epoch) = 0;
   /// False at the end, and on every later call.
   virtual bool next(PipelineItem& item) = 0;
-  /// Leaves out so many; tells how many there were.
+  /// Leaves out so many; tells how many there were. What it need not make it must not throw for, and that does not
+  /// depend on who has looked ahead: the number of threads changes nothing of what is delivered.
   virtual std::int64_t skip(std::int64_t count);
   /// Where it stands behind what next() gave last.
   virtual void save(StateWriter& state) const = 0;
@@ -73,6 +86,9 @@ class Cursor {
   virtual PipelineItem remake(std::int64_t epoch, RecipeReader& recipe) = 0;
 };
 using CursorPtr = std::unique_ptr<Cursor>;
+
+/// Has a cursor stand where it stood when the state was saved, whatever it has thrown since.
+void restore_to(Cursor& cursor, std::int64_t epoch, const CursorState& state);
 
 /// Which examples are made, and what of them is kept, is decided by what stands behind.
 struct CursorNeeds {

@@ -115,9 +115,60 @@ RecipeLists RecipeLog::lists_at(const Mark& mark) {
   return lists;
 }
 
-std::vector<std::int64_t> CursorState::numbers() const {
-  std::vector<std::int64_t> numbers;
-  const auto append_lists = [&](const RecipeLog::Mark& mark) {
+DamageLog::DamageLog() {
+  reset({});
+}
+
+void DamageLog::add(std::int64_t record) {
+  if (records_.insert(record).second) write(record);
+}
+
+void DamageLog::remove(std::int64_t record) {
+  if (records_.erase(record) > 0) write(~record);
+}
+
+void DamageLog::reset(std::set<std::int64_t> records) {
+  records_ = std::move(records);
+  chunk_ = std::make_shared<Chunk>(nullptr, records_.size() + 16);
+  length_ = 0;
+  for (std::int64_t record : records_) write(record);
+}
+
+void DamageLog::write(std::int64_t event) {
+  if (length_ == chunk_->capacity) {
+    // Twice as large as what is full: a log of any length has few chunks.
+    const std::size_t capacity = 2 * chunk_->capacity;
+    chunk_ = std::make_shared<Chunk>(std::move(chunk_), capacity);
+    length_ = 0;
+  }
+  chunk_->events[length_++] = event;
+}
+
+std::set<std::int64_t> DamageLog::records_at(const Mark& mark) {
+  std::vector<std::span<const std::int64_t>> written = {{mark.chunk->events.get(), mark.length}};
+  for (const Chunk* chunk = mark.chunk->before.get(); chunk != nullptr; chunk = chunk->before.get()) {
+    written.emplace_back(chunk->events.get(), chunk->capacity);
+  }
+  std::set<std::int64_t> records;
+  for (auto events = written.rbegin(); events != written.rend(); ++events) {
+    for (std::int64_t event : *events) {
+      if (event >= 0) {
+        records.insert(event);
+      } else {
+        records.erase(~event);
+      }
+    }
+  }
+  return records;
+}
+
+namespace {
+
+/// What a log says at a mark, as numbers behind others.
+struct NumbersOfLog {
+  std::vector<std::int64_t>& numbers;
+
+  void operator()(const RecipeLog::Mark& mark) const {
     for (const std::vector<Recipe>& list : RecipeLog::lists_at(mark)) {
       numbers.push_back(static_cast<std::int64_t>(list.size()));
       for (const Recipe& recipe : list) {
@@ -125,10 +176,21 @@ std::vector<std::int64_t> CursorState::numbers() const {
         numbers.insert(numbers.end(), recipe.begin(), recipe.end());
       }
     }
-  };
-  auto lists = lists_.begin();
+  }
+  void operator()(const DamageLog::Mark& mark) const {
+    const std::set<std::int64_t> records = DamageLog::records_at(mark);
+    numbers.push_back(static_cast<std::int64_t>(records.size()));
+    numbers.insert(numbers.end(), records.begin(), records.end());
+  }
+};
+
+}  // namespace
+
+std::vector<std::int64_t> CursorState::numbers() const {
+  std::vector<std::int64_t> numbers;
+  auto log = logs_.begin();
   for (std::size_t i = 0; i <= numbers_.size(); ++i) {
-    for (; lists != lists_.end() && lists->first == i; ++lists) append_lists(lists->second);
+    for (; log != logs_.end() && log->first == i; ++log) std::visit(NumbersOfLog{numbers}, log->second);
     if (i < numbers_.size()) numbers.push_back(numbers_[i]);
   }
   return numbers;
@@ -137,7 +199,7 @@ std::vector<std::int64_t> CursorState::numbers() const {
 void StateWriter::append(const CursorState& state) {
   const std::size_t offset = state_.numbers_.size();
   state_.numbers_.insert(state_.numbers_.end(), state.numbers_.begin(), state.numbers_.end());
-  for (const auto& [index, mark] : state.lists_) state_.lists_.emplace_back(offset + index, mark);
+  for (const auto& [index, mark] : state.logs_) state_.logs_.emplace_back(offset + index, mark);
 }
 
 std::int64_t StateReader::next(std::int64_t bound) {
@@ -161,6 +223,12 @@ RecipeLists StateReader::lists(std::size_t num_lists) {
     }
   }
   return lists;
+}
+
+std::set<std::int64_t> StateReader::records() {
+  std::set<std::int64_t> records;
+  for (std::int64_t left = next(); left > 0; --left) records.insert(next());
+  return records;
 }
 
 CursorState state_of(const Cursor& cursor) {

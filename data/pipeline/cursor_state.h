@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace sectionflow {
@@ -69,22 +71,60 @@ class RecipeLog {
   std::size_t length_ = 0;
 };
 
-/// Where a pipeline stands: numbers, and between them lists that are told when they are asked for.
+/// The records that a stream has left out, written down so that those of any earlier moment can be told, on another
+/// thread too: a mark costs nothing, however many they are.
+class DamageLog {
+ public:
+  DamageLog();
+
+  /// The record is damaged, or is not any more; what is known already is not written down again.
+  void add(std::int64_t record);
+  void remove(std::int64_t record);
+  void reset(std::set<std::int64_t> records);
+  const std::set<std::int64_t>& records() const { return records_; }
+
+  /// What has been written down, each chunk's behind that of the chunk before it: a record, or ~record for one that is
+  /// damaged no more.
+  struct Chunk {
+    Chunk(std::shared_ptr<const Chunk> before, std::size_t capacity)
+        : before(std::move(before)), events(new std::int64_t[capacity]), capacity(capacity) {}
+    const std::shared_ptr<const Chunk> before;  // which is full
+    const std::unique_ptr<std::int64_t[]> events;
+    const std::size_t capacity;
+  };
+  struct Mark {
+    std::shared_ptr<const Chunk> chunk;
+    std::size_t length = 0;
+  };
+  Mark mark() const { return {chunk_, length_}; }
+  static std::set<std::int64_t> records_at(const Mark& mark);
+
+ private:
+  void write(std::int64_t event);
+
+  std::set<std::int64_t> records_;
+  std::shared_ptr<Chunk> chunk_;
+  std::size_t length_ = 0;
+};
+
+/// Where a pipeline stands: numbers, and between them logs that are told when they are asked for.
 class CursorState {
  public:
   std::vector<std::int64_t> numbers() const;
 
  private:
   friend class StateWriter;
+  using Mark = std::variant<RecipeLog::Mark, DamageLog::Mark>;
   std::vector<std::int64_t> numbers_;
-  std::vector<std::pair<std::size_t, RecipeLog::Mark>> lists_;  // each before the number of that index
+  std::vector<std::pair<std::size_t, Mark>> logs_;  // each before the number of that index
 };
 
 /// Collects the state of a pipeline, stage by stage.
 class StateWriter {
  public:
   void number(std::int64_t number) { state_.numbers_.push_back(number); }
-  void lists(const RecipeLog& log) { state_.lists_.emplace_back(state_.numbers_.size(), log.mark()); }
+  void lists(const RecipeLog& log) { state_.logs_.emplace_back(state_.numbers_.size(), log.mark()); }
+  void records(const DamageLog& log) { state_.logs_.emplace_back(state_.numbers_.size(), log.mark()); }
   /// All of a state that was saved before.
   void append(const CursorState& state);
   CursorState take() { return std::move(state_); }
@@ -101,6 +141,7 @@ class StateReader {
   /// A number in [0, bound).
   std::int64_t next(std::int64_t bound = kStateBound);
   RecipeLists lists(std::size_t num_lists);
+  std::set<std::int64_t> records();
   bool at_end() const { return left_.empty(); }
 
  private:

@@ -24,6 +24,7 @@ struct Way {
   std::int64_t source_index = 0;
   std::vector<MapPlace> maps;  // the last first
   std::int64_t epoch = 0;      // by the outermost repeat
+  std::int64_t source_epoch = 0;
 };
 
 /// epoch * epochs + lap, for numbers of positions that nobody has checked too.
@@ -166,7 +167,7 @@ class IndexedCursor : public Cursor {
   }
 
   Way way_to(std::int64_t epoch, std::int64_t index) {
-    Way way{.source_index = 0, .maps = {}, .epoch = epoch};
+    Way way{.source_index = 0, .maps = {}, .epoch = epoch, .source_epoch = 0};
     bool repeated = false;
     for (IndexStep& step : steps_) {
       const Operation& operation = step.node->operation;
@@ -176,6 +177,8 @@ class IndexedCursor : public Cursor {
         index = step.order(epoch)[static_cast<std::size_t>(index)];
       } else if (const auto* slice = std::get_if<SliceNode>(&operation)) {
         index = slice->first + index * slice->step;  // add_operation has seen to it that this is in range
+      } else if (const auto* split = std::get_if<SplitNode>(&operation)) {
+        index = (*split->chosen)[static_cast<std::size_t>(index)];
       } else if (const auto* repeat = std::get_if<RepeatNode>(&operation)) {
         const std::int64_t lap_size = *step.node->before->size;
         if (lap_size == kEndless) continue;  // the first lap has no end
@@ -186,6 +189,7 @@ class IndexedCursor : public Cursor {
       }
     }
     way.source_index = index;
+    way.source_epoch = epoch;
     return way;
   }
 
@@ -197,7 +201,7 @@ class IndexedCursor : public Cursor {
     } catch (DataError& error) {
       error.add_fact("example", text_of(way.source_index, " of ", source_->name()));
       if (policy_ == ErrorPolicy::fail) throw;
-      context_.count_skipped(error.what(), false);
+      context_.count_skipped({source_, way.source_epoch, way.source_index}, error.what(), false);
       return std::nullopt;
     }
     std::size_t place = way.maps.size();

@@ -91,6 +91,7 @@ struct CheckAndCount {
     const std::int64_t there = after_first / slice.step + (after_first % slice.step != 0 ? 1 : 0);
     return std::min(there, slice.count.value_or(there));
   }
+  MaybeSize operator()(const SplitNode& split) const { return static_cast<std::int64_t>(split.chosen->size()); }
   MaybeSize operator()(const PrefetchOptions& options) const {
     SF_CHECK(options.batches >= 1, ArgumentError, "Dataset::prefetch: batches is ", options.batches,
              "; wanted 1 or more");
@@ -172,6 +173,10 @@ struct Describe {
     if (slice.step == 1) return text_of("skip(", slice.first, ")");
     return text_of("shard(", slice.step, " readers, number ", slice.first, ")");
   }
+  std::string operator()(const SplitNode& split) const {
+    return text_of("split(", split.is_validation ? "validation" : "train", ", ", split.options.validation,
+                   " for validation, seed ", split.options.seed, ")");
+  }
   std::string operator()(const PrefetchOptions& options) const {
     if (identity) return "";
     return text_of("prefetch(", options.batches, " batches, ", bytes_text(options.max_bytes), ")");
@@ -209,6 +214,28 @@ std::shared_ptr<const PipelineNode> add_operation(Operation operation, std::shar
   node->before = std::move(before);
   if (node->is_indexed && std::holds_alternative<SliceNode>(node->operation)) check_reach(*node);
   return node;
+}
+
+std::array<SplitNode, 2> split_nodes(const PipelineNode& before, const SplitOptions& options) {
+  SF_CHECK(options.validation > 0 && options.validation < 1, ArgumentError, "Dataset::split: validation is ",
+           options.validation, "; wanted a share above 0 and below 1, as in 0.1");
+  for (const PipelineNode* node = &before; node != nullptr; node = node->before.get()) {
+    const bool is_shuffle = std::holds_alternative<ShuffleOptions>(node->operation);
+    SF_CHECK(!is_shuffle && !std::holds_alternative<RepeatNode>(node->operation), ArgumentError,
+             "Dataset::split stands behind a ", is_shuffle ? "shuffle" : "repeat",
+             ", where a place is another example's each epoch", hint("split first"));
+  }
+  SF_CHECK(before.is_indexed && before.size && *before.size != kEndless, ArgumentError,
+           "Dataset::split wants examples that can be had by number; got\n  ", pipeline_lines(before).back(),
+           hint("split before filters and batches; give records that are read from their start in files of their own"));
+  const std::int64_t size = *before.size;
+  SF_CHECK(size >= 2 && size <= kMaxPermuted, ArgumentError, "Dataset::split: ", size,
+           " examples; wanted 2 at least, and 2^32 at most");
+  SplitNumbers numbers = split_numbers(size, options.validation, options.seed);
+  const auto shared = [](std::vector<std::uint32_t>& chosen) {
+    return std::make_shared<const std::vector<std::uint32_t>>(std::move(chosen));
+  };
+  return {SplitNode{options, false, shared(numbers.train)}, SplitNode{options, true, shared(numbers.validation)}};
 }
 
 std::vector<std::string> pipeline_lines(const PipelineNode& node) {

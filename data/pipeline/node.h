@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -31,12 +32,19 @@ struct SliceNode {
   std::optional<std::int64_t> count = {};
 };
 
+/// One of the two parts of split: its examples by their numbers, rising.
+struct SplitNode {
+  SplitOptions options;
+  bool is_validation = false;
+  std::shared_ptr<const std::vector<std::uint32_t>> chosen;
+};
+
 /// Where the walk of an endless pipeline of examples that are had by number ends: behind 10^12 of them.
 inline constexpr std::int64_t kMostExamples = std::int64_t{1} << 40;
 
 using Operation =
     std::variant<std::shared_ptr<const IndexedSource>, std::shared_ptr<const StreamSource>, MapNode, FilterNode,
-                 ShuffleOptions, BatchOptions, RepeatNode, SliceNode, PrefetchOptions, ErrorPolicy>;
+                 ShuffleOptions, BatchOptions, RepeatNode, SliceNode, SplitNode, PrefetchOptions, ErrorPolicy>;
 
 /// A pipeline up to one operation. Never changed once it is made.
 struct PipelineNode {
@@ -46,6 +54,9 @@ struct PipelineNode {
   bool is_indexed = false;                     // whether its examples can be had by number
   std::uint32_t num_maps = 0;
 };
+
+/// Both parts of the examples of a pipeline, the one to learn from first. Throws: ArgumentError as Dataset::split.
+std::array<SplitNode, 2> split_nodes(const PipelineNode& before, const SplitOptions& options);
 
 /// The pipeline with one operation more. Throws: ArgumentError for options outside their range.
 std::shared_ptr<const PipelineNode> add_operation(Operation operation, std::shared_ptr<const PipelineNode> before);

@@ -24,6 +24,7 @@ class PrefetchCursor : public Cursor {
 
   void begin(std::int64_t epoch) override {
     stop_thread();
+    epoch_ = epoch;
     before_->begin(epoch);
     delivered_ = state_of(*before_);
   }
@@ -32,7 +33,7 @@ class PrefetchCursor : public Cursor {
     // Begun here, and not where the cursor is placed: nobody else uses what comes before from now on.
     if (!thread_.joinable()) thread_ = std::jthread([this] { make_ahead(); });
     std::unique_lock lock(mutex_);
-    change_.wait(lock, [this] { return !ready_.empty() || finished_; });
+    wait_for_next(lock);
     if (ready_.empty()) {
       if (error_) std::rethrow_exception(error_);
       // The thread has ended. It stands behind what was left out last, too.
@@ -49,9 +50,27 @@ class PrefetchCursor : public Cursor {
     return true;
   }
 
+  std::int64_t skip(std::int64_t count) override {
+    PipelineItem item;
+    std::int64_t skipped = 0;
+    while (skipped < count) {
+      // What came before has thrown for an example that is left out now, and that it need not have made.
+      if (has_failed()) restore_to(*this, epoch_, delivered_);
+      if (!thread_.joinable()) {
+        const std::int64_t skipped_before = before_->skip(count - skipped);
+        delivered_ = state_of(*before_);
+        return skipped + skipped_before;
+      }
+      if (!next(item)) break;
+      ++skipped;
+    }
+    return skipped;
+  }
+
   void save(StateWriter& state) const override { state.append(delivered_); }
   void restore(std::int64_t epoch, StateReader& state) override {
     stop_thread();
+    epoch_ = epoch;
     before_->restore(epoch, state);
     delivered_ = state_of(*before_);
   }
@@ -66,6 +85,17 @@ class PrefetchCursor : public Cursor {
     CursorState state;  // behind it
     std::size_t bytes = 0;
   };
+
+  void wait_for_next(std::unique_lock<std::mutex>& lock) {
+    change_.wait(lock, [this] { return !ready_.empty() || finished_; });
+  }
+  /// Whether an exception comes next.
+  bool has_failed() {
+    if (!thread_.joinable()) return false;
+    std::unique_lock lock(mutex_);
+    wait_for_next(lock);
+    return ready_.empty() && error_ != nullptr;
+  }
 
   /// Waits for what is being made, and drops what was not taken.
   void stop_thread() {
@@ -117,6 +147,7 @@ class PrefetchCursor : public Cursor {
   const PrefetchOptions& options_;
   const CursorPtr before_;
   PipelineContext& context_;
+  std::int64_t epoch_ = 0;
   CursorState delivered_;  // behind what next() gave last
 
   std::mutex mutex_;                // guards what follows

@@ -30,7 +30,8 @@ class MapCursor : public Cursor {
   std::int64_t skip(std::int64_t count) override {
     if (needs_.policy != ErrorPolicy::fail) return Cursor::skip(count);
     std::int64_t skipped = drop_tickets(count);
-    if (ended_ && skipped < count && error_) std::rethrow_exception(error_);
+    // What came before has thrown for an example that is left out now, and that it need not have made.
+    if (error_ && skipped < count) restore_to(*this, epoch_, delivered_);
     if (!ended_ && skipped < count) {
       const std::int64_t skipped_before = before_->skip(count - skipped);
       index_ += skipped_before;
@@ -165,7 +166,7 @@ class MapCursor : public Cursor {
   std::deque<Ticket> tickets_;
   CursorState delivered_;            // behind what next() gave last
   bool ended_ = false;               // nothing comes from before any more
-  std::exception_ptr error_;         // what ended it
+  std::exception_ptr error_;         // what ended it, where it threw
   std::optional<OrderedWork> work_;  // last: its tasks use what stands above
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "data/pipeline/cursor.h"
@@ -22,37 +23,39 @@ class StreamCursor : public Cursor {
   }
 
   bool next(PipelineItem& item) override {
-    seek();
-    while (!ended_ && !context_.is_stopping()) {
-      const std::int64_t record = at_;
-      std::optional<Example> example = read();
-      wanted_ = at_;
-      if (!example) continue;
-      item = {std::move(*example), {}, epoch_, 1};
-      if (needs_.recipes) item.recipe.push_back(record);
-      return true;
-    }
-    return false;
+    return reading([&] {
+      seek();
+      while (!ended_ && !context_.is_stopping()) {
+        const std::int64_t record = at_;
+        std::optional<Example> example = read();
+        wanted_ = at_;
+        if (!example) continue;
+        item = {std::move(*example), {}, epoch_, 1};
+        if (needs_.recipes) item.recipe.push_back(record);
+        return true;
+      }
+      return false;
+    });
   }
 
   std::int64_t skip(std::int64_t count) override {
     if (needs_.policy != ErrorPolicy::fail) return Cursor::skip(count);
-    seek();
-    const std::int64_t skipped = ended_ ? 0 : leave_out(count);
-    wanted_ = at_;
-    return skipped;
+    return reading([&] {
+      seek();
+      const std::int64_t skipped = ended_ ? 0 : leave_out(count);
+      wanted_ = at_;
+      return skipped;
+    });
   }
 
   void save(StateWriter& state) const override {
     state.number(wanted_);
-    state.number(static_cast<std::int64_t>(damaged_.size()));
-    for (std::int64_t record : damaged_) state.number(record);
+    state.records(damaged_);
   }
   void restore(std::int64_t epoch, StateReader& state) override {
     epoch_ = epoch;
     stand_at(state.next());
-    damaged_.clear();
-    for (std::int64_t left = state.next(); left > 0; --left) damaged_.insert(state.next());
+    damaged_.reset(state.records());
   }
   PipelineItem remake(std::int64_t epoch, RecipeReader& recipe) override {
     epoch_ = epoch;
@@ -71,6 +74,17 @@ class StreamCursor : public Cursor {
     ended_ = false;
   }
 
+  /// Nobody knows where a stream stands that has thrown: it is opened anew if anything is read behind that.
+  template <class Read>
+  std::invoke_result_t<Read> reading(const Read& read) {
+    try {
+      return read();
+    } catch (...) {
+      stream_.reset();
+      throw;
+    }
+  }
+
   /// Opens the stream where it has to be, and brings it to the record that is wanted.
   void seek() {
     if (stream_ == nullptr) {
@@ -79,12 +93,13 @@ class StreamCursor : public Cursor {
       at_ = 0;
     }
     while (at_ < wanted_ && !ended_ && !context_.is_stopping()) {
-      const auto damaged = damaged_.lower_bound(at_);
-      const std::int64_t healthy = (damaged == damaged_.end() ? wanted_ : std::min(*damaged, wanted_)) - at_;
+      const std::set<std::int64_t>& all = damaged_.records();
+      const auto damaged = all.lower_bound(at_);
+      const std::int64_t healthy = (damaged == all.end() ? wanted_ : std::min(*damaged, wanted_)) - at_;
       if (healthy > 0) {
         leave_out(healthy);
       } else {
-        (void)read(false);
+        leave_out_again();
       }
     }
   }
@@ -96,20 +111,36 @@ class StreamCursor : public Cursor {
     return skipped;
   }
 
+  /// The record that could not be read when what is wanted was counted, and what was left out with it. It may be read
+  /// well by now, where a disk or a network had failed: what stands behind it keeps its number.
+  void leave_out_again() {
+    try {
+      if (!stream_->next()) ended_ = true;
+    } catch (const DataError&) {
+      if (needs_.policy == ErrorPolicy::fail) throw;
+    }
+    if (ended_) return;
+    ++at_;
+    leave_file_out();
+  }
+
+  void leave_file_out() {
+    if (needs_.policy == ErrorPolicy::skip_file && !stream_->skip_file()) ended_ = true;
+  }
+
   /// The next record; nothing when it is left out, or at the end.
-  std::optional<Example> read(bool count = true) {
+  std::optional<Example> read() {
     try {
       std::optional<Example> example = stream_->next();
-      if (example) ++at_;
+      if (example) damaged_.remove(at_++);
       if (!example) ended_ = true;
       return example;
     } catch (DataError& error) {
       error.add_fact("example", text_of(at_, " of ", source_.name()));
       if (needs_.policy == ErrorPolicy::fail) throw;
-      damaged_.insert(at_++);
-      const bool skips_file = needs_.policy == ErrorPolicy::skip_file;
-      if (count) context_.count_skipped(error.what(), skips_file);
-      if (skips_file && !stream_->skip_file()) ended_ = true;
+      damaged_.add(at_++);
+      context_.count_skipped({this, epoch_, at_ - 1}, error.what(), needs_.policy == ErrorPolicy::skip_file);
+      leave_file_out();
       return std::nullopt;
     }
   }
@@ -122,7 +153,7 @@ class StreamCursor : public Cursor {
   std::int64_t at_ = 0;      // the record that the stream gives next
   std::int64_t wanted_ = 0;  // the record that next() gives next
   bool ended_ = false;
-  std::set<std::int64_t> damaged_;  // records that were left out in this epoch or an earlier one
+  DamageLog damaged_;  // records that were left out when they were last read
 };
 
 }  // namespace

@@ -111,7 +111,8 @@ Gpt build_gpt(Graph& graph, GraphSectionManager& manager, const GptOptions& opti
   net.loss = mean(softmax_cross_entropy(net.logits, reshape(net.targets, {-1})));
   sections.end();
 
-  manager.add_training_ops(options.optimizer, net.loss);
+  const std::vector<ParameterGroup> all = {{.optimizer = options.optimizer}};
+  manager.add_training_ops(options.groups.empty() ? all : options.groups, net.loss);
   manager.prepare_training();
   return net;
 }

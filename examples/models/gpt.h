@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "autodiff/optimizers.h"
+#include "autodiff/updates.h"
 #include "examples/models/section_cutter.h"
 
 namespace sectionflow {
@@ -18,6 +20,8 @@ struct GptOptions {
   /// Natural blocks are the layers; the embedding goes with the first, the head with the last.
   Cut cut{};
   Optimizer optimizer = Adam{.learning_rate = 3e-4};
+  /// Where there are any, in the place of the optimiser; blocks are "block/*", "block_1/*" and so on.
+  std::vector<ParameterGroup> groups{};
   Dtype precision = Dtype::f32;  ///< bf16: of activations and products, as MixedPrecision says
 };
 

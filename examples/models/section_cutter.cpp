@@ -1,8 +1,10 @@
 #include "examples/models/section_cutter.h"
 
+#include <array>
 #include <charconv>
 
 #include "base/error.h"
+#include "base/nearest.h"
 
 namespace sectionflow {
 
@@ -11,8 +13,10 @@ Cut cut_named(const std::string& name) {
   Cut cut;
   const char* end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data(), end, cut.sections);
+  const std::array<std::string, 1> words = {"blocks"};
   SF_CHECK(error == std::errc() && stop == end && cut.sections >= 1, ArgumentError, "'", name,
-           "' is no cut of a network; wanted a number of sections, as in 1, 2 or 4, or blocks");
+           "' is no cut of a network", nearest_spelling(name, words) ? "; did you mean 'blocks'?" : "",
+           hint("wanted a number of sections, as in 1, 2 or 4, or blocks"));
   return cut;
 }
 

@@ -19,8 +19,12 @@ std::vector<TensorType> infer_softmax(const ShapeRequest& request) {
 }
 
 void check_labels(const ShapeRequest& request, const TensorType& logits, const TensorType& labels) {
-  SF_CHECK(logits.dtype == Dtype::f32 && logits.shape.rank() == 2, ShapeError, request.label, " got logits ",
-           logits.text(), "; wanted f32 [N, C]");
+  SF_CHECK(
+      logits.dtype == Dtype::f32 && logits.shape.rank() == 2, ShapeError, request.label, " got logits ", logits.text(),
+      "; wanted f32 [N, C]",
+      hint(logits.shape.rank() > 2 ? "lay the rows of all axes below each other: reshape(logits, {kDynamic, C}), and "
+                                     "reshape(labels, {kDynamic}) for class numbers"
+                                   : ""));
   SF_CHECK(logits.shape[1] != 0, ShapeError, request.label, " got logits ", logits.text(), "; wanted a class at least");
   const bool one_hot = may_agree(labels, logits);
   const Shape per_row{logits.shape[0]};

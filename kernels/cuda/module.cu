@@ -1,3 +1,5 @@
+#include <nvtx3/nvToolsExt.h>
+
 #include "base/error.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda_module.h"
@@ -5,8 +7,30 @@
 
 using sectionflow::CudaModule;
 
+namespace {
+
+nvtxDomainHandle_t range_domain() {
+  static const nvtxDomainHandle_t domain = nvtxDomainCreateA("SectionFlow");
+  return domain;
+}
+
+void push_range(const char* name) {
+  nvtxEventAttributes_t attributes{};
+  attributes.version = NVTX_VERSION;
+  attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  attributes.message.ascii = name;
+  nvtxDomainRangePushEx(range_domain(), &attributes);
+}
+
+void pop_range() {
+  nvtxDomainRangePop(range_domain());
+}
+
+}  // namespace
+
 /// See kCudaModuleEntry. Nothing leaves it but its result.
-extern "C" __attribute__((visibility("default"))) bool sectionflow_cuda_module_v1(CudaModule& result,
+extern "C" __attribute__((visibility("default"))) bool sectionflow_cuda_module_v2(CudaModule& result,
                                                                                   std::string& why_not) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
@@ -26,5 +50,7 @@ extern "C" __attribute__((visibility("default"))) bool sectionflow_cuda_module_v
     return device;
   };
   result.kernels = sectionflow::cuda_kernels;
+  result.push_range = push_range;
+  result.pop_range = pop_range;
   return true;
 }

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/support/temporary_folder.h"
@@ -48,6 +50,21 @@ TEST(AppendFile, PathsThatNoFileCanHaveAreRefused) {
   EXPECT_EQ(folder.num_files(), 0U);
 }
 
+TEST(AppendFile, GoesOnBehindWhatAnExistingFileHolds) {
+  const TemporaryFolder folder;
+  const auto path = folder.file("log", "one,");
+  const auto open = [](const std::filesystem::path& existing) {
+    AppendFile(existing, "log", ErrorCode::data, {}, AppendTo::existing_file).append("two");
+  };
+  open(path);
+  EXPECT_EQ(bytes_of_file(path), "one,two");
+  EXPECT_THAT(error_text<DataError>([&] { open(folder.path() / "none"); }), HasSubstr("cannot be opened"));
+  EXPECT_THROW(open(folder.path()), DataError);
+  ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
+  EXPECT_THROW(open(folder.path() / "pipe"), DataError);
+  EXPECT_EQ(folder.num_files(), 2U);
+}
+
 /// Writes so many bytes, then none.
 AppendCalls full_after(std::size_t& left, int error_number = ENOSPC) {
   AppendCalls calls;
@@ -76,6 +93,15 @@ TEST(AppendFile, WhatTheDiskRefusesIsCutOffAndALaterRecordFollowsTheLastWholeOne
   left = 100;
   file.append("ij");
   EXPECT_EQ(bytes_of_file(path), "abcdij");
+}
+
+TEST(AppendFile, WhatTheDiskRefusesIsCutOffBehindWhatAnExistingFileHeld) {
+  const TemporaryFolder folder;
+  const auto path = folder.file("log", "held");
+  std::size_t left = 2;
+  AppendFile file(path, "log", ErrorCode::data, full_after(left), AppendTo::existing_file);
+  EXPECT_THROW(file.append("efgh"), DataError);
+  EXPECT_EQ(bytes_of_file(path), "held");
 }
 
 TEST(AppendFile, ARecordThatCanNeitherBeWrittenNorTakenBackEndsTheFile) {
@@ -115,6 +141,29 @@ TEST(AppendFile, SignalsInterruptNothing) {
   file.append("abcd");
   file.flush();
   EXPECT_EQ(bytes_of_file(path), "abcd");
+}
+
+TEST(AppendFile, TheFirstFlushOfANewFileIsOfItsNameToo) {
+  const TemporaryFolder folder;
+  std::vector<bool> flushed;  // whether it was a folder
+  bool is_refused = false;
+  AppendCalls calls;
+  calls.fsync = [&](int descriptor) {
+    struct stat status {};
+    flushed.push_back(fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode));
+    if (!flushed.back() || !is_refused) return 0;
+    errno = EIO;
+    return -1;
+  };
+  AppendFile file(folder.path() / "log", "log", ErrorCode::data, calls);
+  EXPECT_THAT(flushed, testing::IsEmpty());
+  is_refused = true;
+  EXPECT_THAT(error_text<DataError>([&] { file.flush(); }), HasSubstr("its folder cannot be flushed"));
+  is_refused = false;
+  for (int call = 0; call < 2; ++call) file.flush();
+  EXPECT_THAT(flushed, testing::ElementsAre(false, true, false, true, false)) << "until it has gone well, once";
+  AppendFile(folder.path() / "log", "log", ErrorCode::data, calls, AppendTo::existing_file).flush();
+  EXPECT_THAT(flushed, testing::ElementsAre(false, true, false, true, false, false));
 }
 
 TEST(AppendFile, AFlushThatFailsIsAnErrorAndTheRecordsStay) {

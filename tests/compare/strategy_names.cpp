@@ -61,12 +61,15 @@ TEST(StrategyNames, MisspellingsAreToldTheNearestAndAll) {
   EXPECT_THAT(message_for("secions:4"), AllOf(HasSubstr("'secions:4' is no strategy; did you mean 'sections:4'?"),
                                               HasSubstr("whole"), HasSubstr("sections:N")));
   EXPECT_THAT(message_for("hole"), HasSubstr("did you mean 'whole'?"));
+  // What is proposed can be asked for as it stands.
+  EXPECT_THAT(message_for("secions"), HasSubstr("did you mean 'sections:blocks'?"));
+  EXPECT_THAT(message_for("wholle:4"), HasSubstr("did you mean 'whole'?"));
   EXPECT_THAT(message_for("magic"), AllOf(HasSubstr("'magic' is no strategy"), HasSubstr("sections:N")));
   EXPECT_THAT(message_for(""), HasSubstr("'' is no strategy"));
 }
 
 TEST(StrategyNames, ArgumentsAreNeitherMissingNorTooMany) {
-  EXPECT_THAT(message_for("sections"), HasSubstr("wanted sections:N"));
+  EXPECT_THAT(message_for("sections"), HasSubstr("wanted sections:N, as in sections:blocks"));
   EXPECT_THAT(message_for("sections:"), HasSubstr("wanted sections:N"));
   EXPECT_THAT(message_for("whole:4"), HasSubstr("wanted whole"));
 }

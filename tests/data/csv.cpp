@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -109,6 +111,48 @@ TEST(Csv, AnErrorNamesItsLineAndTheNextCallGoesOn) {
     EXPECT_TRUE(contains(error, "bad.csv': " + text)) << error;
   }
   EXPECT_FALSE(stream->next().has_value());
+}
+
+TEST(Csv, NumbersNearerToZeroThanAnyOfTheDtypeAreZeroAndTooLargeOnesRefused) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> small = {"1e-50",
+                                          "-1e-50",
+                                          "0.0" + std::string(500, '0') + "7",
+                                          "123456789e-400",
+                                          "-3e-99999999999999999999",
+                                          "-0." + std::string(400, '0') + "1e5"};
+  const std::vector<std::string> large = {"1e50", "-1" + std::string(400, '0') + ".5", "3e+99999999999999999999",
+                                          "0.001e400"};
+  for (const Dtype dtype : {Dtype::f32, Dtype::f64}) {
+    const std::vector<CsvTensor> tensors = {{.name = "x", .columns = {"x"}, .dtype = dtype}};
+    for (const std::string& text : small) {
+      const auto example = csv_source(folder.file("small.csv", "x\n" + text + "\n"), tensors)->open()->next();
+      const HostTensor& x = example->at("x");
+      const double number = dtype == Dtype::f32 ? static_cast<double>(x.item<float>()) : x.item<double>();
+      const bool is_of_f64 = dtype == Dtype::f64 && text.ends_with("1e-50");
+      EXPECT_EQ(number, is_of_f64 ? std::stod(text) : 0) << text;
+      EXPECT_EQ(std::signbit(number), text.starts_with('-')) << text;
+    }
+    for (const std::string& text : large) {
+      const auto stream = csv_source(folder.file("large.csv", "x\n" + text + "\n"), tensors)->open();
+      if (dtype == Dtype::f64 && text == "1e50") {
+        EXPECT_EQ(stream->next()->at("x").item<double>(), 1e50);
+      } else {
+        EXPECT_THROW(stream->next(), DataError) << text;
+      }
+    }
+  }
+  // The nearest number where that is not 0.
+  const auto subnormal = csv_source(folder.file("s.csv", "x\n1e-45\n"), {{.name = "x", .columns = {"x"}}});
+  EXPECT_EQ(subnormal->open()->next()->at("x").item<float>(), std::numeric_limits<float>::denorm_min());
+}
+
+TEST(Csv, AColumnWhoseNameIsThereTwiceIsRefusedWhereItIsAskedFor) {
+  const TemporaryFolder folder;
+  const auto file = folder.file("twice.csv", "a,b, a\n1,2,3\n");
+  const std::string error = error_text<DataError>([&] { csv_source(file, {{.name = "x", .columns = {"a"}}}); });
+  EXPECT_TRUE(contains(error, "line 1: more than one column is called 'a'")) << error;
+  EXPECT_EQ(csv_source(file, {{.name = "x", .columns = {"b"}}})->open()->next()->at("x").item<float>(), 2.0F);
 }
 
 TEST(Csv, LinesWithoutEndAreRefused) {

@@ -325,5 +325,20 @@ TEST(DatasetErrors, AWalkThatIsDestroyedAmidEndlessSearchEnds) {
   EXPECT_TRUE(iterator.next().has_value());
 }
 
+TEST(DatasetErrors, PaddingBeyondAllMemoryIsNamed) {
+  // 2^50 bytes twice: more than an address space has room for beside others.
+  constexpr std::int64_t kLong = std::int64_t{1} << 25;
+  const Dataset crossed = Dataset::generate("crossed", [](std::int64_t i) -> std::optional<Example> {
+    if (i == 2) return std::nullopt;
+    Example example;
+    example.emplace("x", HostTensor(Dtype::u8, i == 0 ? Shape{1, kLong} : Shape{kLong, 1}));
+    return example;
+  });
+  DatasetIterator iterator = crossed.batch({.size = 2, .pad = true}).iterate();
+  const std::string text = whole_error_text<ShapeError>([&] { (void)iterator.next(); });
+  EXPECT_NE(text.find("SF-E406"), std::string::npos) << text;
+  EXPECT_NE(text.find("'x', with padding u8[2,33554432,33554432]"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace sectionflow

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow {
@@ -89,6 +92,22 @@ TEST(Png, WhatIsNoImageIsRefused) {
   }
   EXPECT_THAT(refusal(HostTensor(Dtype::f32, {4, 4, 3})), HasSubstr("brought to 0 to 255"));
   EXPECT_THAT(refusal(HostTensor(Dtype::u8, {8192, 8192, 3})), HasSubstr("128 MiB"));
+}
+
+TEST(Png, FilesAppearWholeOrNotAtAll) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "image.png";
+  HostTensor image(Dtype::u8, {2, 3, 3});
+  std::fill(image.values<std::uint8_t>().begin(), image.values<std::uint8_t>().end(), std::uint8_t{7});
+  write_png(path, image);
+  EXPECT_EQ(read_whole_file(path, 1_MiB, "test"), png_of(image));
+  EXPECT_THAT(whole_error_text<ArgumentError>([&] {
+                write_png(path, HostTensor(Dtype::f32, {2, 3, 3}));
+              }),
+              AllOf(HasSubstr("SF-E431"), HasSubstr("write_png '" + path.string() + "': got f32")));
+  EXPECT_EQ(read_whole_file(path, 1_MiB, "test"), png_of(image));
+  EXPECT_THAT(whole_error_text<DataError>([&] { write_png(folder.path() / "absent" / "image.png", image); }),
+              HasSubstr("write_png"));
 }
 
 }  // namespace

@@ -39,6 +39,13 @@ TEST(Vocabulary, TakesTheLongestPieceFirst) {
   EXPECT_EQ(known.tokens_of(""), Tokens{});
 }
 
+TEST(Vocabulary, OfAFileWhoseLinesEndInCarriageReturnsHasTheSamePieces) {
+  const TemporaryFolder folder;
+  const Vocabulary pieces = Vocabulary::read(folder.file("pieces", "a\r\nb\\r\r\n<unk>\r\n"));
+  EXPECT_EQ(pieces.size(), 3);
+  EXPECT_EQ(pieces.tokens_of("ab\rxa"), (Tokens{0, 1, 2, 0}));
+}
+
 TEST(Vocabulary, FilesThatAreNoneAreRefusedByLine) {
   const TemporaryFolder folder;
   const std::vector<std::pair<std::string, std::string>> files = {

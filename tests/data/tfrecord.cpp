@@ -122,6 +122,16 @@ TEST(Tfrecord, OneFileOfSeveralGzipStreamsIsRead) {
   EXPECT_EQ(foreign.errors.size(), 1U);
 }
 
+TEST(Tfrecord, ZerosBehindGzipStreamsArePassedOver) {
+  const std::string zeros(200'000, '\0');
+  const std::string bytes = written({"a"}, Compression::gzip) + zeros + written({"b"}, Compression::gzip) + zeros;
+  const Reading reading = read_all(bytes);
+  EXPECT_EQ(reading.records, (Texts{"a", "b"}));
+  EXPECT_TRUE(reading.errors.empty());
+  EXPECT_EQ(read_all(bytes + "x").errors.size(), 1U);
+  EXPECT_EQ(read_all(written({"a"}, Compression::zlib) + zeros).errors.size(), 1U);
+}
+
 TEST(Tfrecord, EveryTruncationGivesTheWholeRecordsAndOneError) {
   const Texts records = {"first", "", "a third record"};
   for (const Compression compression : {Compression::none, Compression::gzip, Compression::zlib}) {

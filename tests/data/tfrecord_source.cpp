@@ -197,15 +197,72 @@ TEST(TfrecordSource, MissingFilesAreNamedAtOnce) {
       contains(error_text<DataError>([&] { tfrecord_source({folder.path() / "gone"}, {{.name = "x"}}); }), "gone"));
 }
 
+std::vector<std::filesystem::path> write_labels(const std::filesystem::path& folder, std::int32_t first, int count,
+                                                bool overwrite) {
+  TfrecordWriter writer(folder, "train", {.shard_bytes = 1, .overwrite = overwrite});
+  for (int i = 0; i < count; ++i) {
+    Example example;
+    example.emplace("label", HostTensor::scalar<std::int32_t>(first + i));
+    writer.write(example);
+  }
+  return writer.finish();
+}
+
+TEST(TfrecordWriter, NeverMixesADataSetWithTheOneThatWasThere) {
+  const TemporaryFolder folder;
+  const std::vector<std::filesystem::path> old = write_labels(folder.path(), 0, 4, false);
+  ASSERT_EQ(old.size(), 4U);
+  const std::vector<std::string> others = {"train-extra-00000.tfrecord", "train-1.tfrecord", "trainer-00007.tfrecord",
+                                           "train-00000.tfrecord.gz", "train-0000x.tfrecord"};
+  for (const std::string& other : others) folder.file(other, "");
+  EXPECT_EQ(shards_in(folder.path(), "train"), old);
+  const std::string refused = error_text<ArgumentError>([&] { write_labels(folder.path(), 100, 2, false); });
+  EXPECT_TRUE(contains(refused, old.front().string() + "' is there already, with 4 shards")) << refused;
+  EXPECT_EQ(shards_in(folder.path(), "train"), old);
+  const std::vector<std::filesystem::path> files = write_labels(folder.path(), 100, 2, true);
+  EXPECT_EQ(shards_in(folder.path(), "train"), files);
+  EXPECT_EQ(folder.num_files(), files.size() + others.size());
+  const auto stream = tfrecord_source(files, {{.name = "label", .dtype = Dtype::i32}})->open();
+  for (const std::int32_t wanted : {100, 101}) EXPECT_EQ(stream->next()->at("label").item<std::int32_t>(), wanted);
+  EXPECT_FALSE(stream->next().has_value());
+}
+
+TEST(TfrecordWriter, TouchesNothingThatWasThereBeforeItIsFinished) {
+  const TemporaryFolder folder;
+  const std::vector<std::filesystem::path> old = write_labels(folder.path(), 0, 3, false);
+  const std::string first = bytes_of_file(old.front());
+  {
+    TfrecordWriter writer(folder.path(), "train", {.shard_bytes = 1, .overwrite = true});
+    for (int i = 0; i < 2; ++i) writer.write(std::string("another data set"));
+    EXPECT_EQ(shards_in(folder.path(), "train"), old);
+    EXPECT_EQ(bytes_of_file(old.front()), first);
+    EXPECT_EQ(folder.num_files(), old.size() + 2) << "the new shards are on the disk, under other names";
+  }
+  EXPECT_EQ(shards_in(folder.path(), "train"), old);
+  EXPECT_EQ(bytes_of_file(old.front()), first);
+  EXPECT_EQ(folder.num_files(), old.size());
+  EXPECT_TRUE(shards_in(folder.path() / "none", "train").empty());
+}
+
+TEST(TfrecordWriter, RefusesAFolderInAShardsPlaceBeforeItWrites) {
+  const TemporaryFolder folder;
+  const std::filesystem::path taken = folder.path() / "train-00001.tfrecord";
+  std::filesystem::create_directory(taken);
+  const std::string refused =
+      error_text<DataError>([&] { TfrecordWriter(folder.path(), "train", {.overwrite = true}); });
+  EXPECT_TRUE(contains(refused, taken.string() + "' is a folder")) << refused;
+  EXPECT_TRUE(std::filesystem::is_directory(taken));
+}
+
 TEST(TfrecordWriter, LeavesNoHalfFileBehind) {
   const TemporaryFolder folder;
   {
     TfrecordWriter writer(folder.path(), "half", {.shard_bytes = 100});
     for (int i = 0; i < 3; ++i) writer.write(std::string(70, 'x'));
   }
-  EXPECT_EQ(folder.num_files(), 1U);
+  EXPECT_EQ(folder.num_files(), 0U);
   EXPECT_EQ(TfrecordWriter(folder.path(), "empty").finish().size(), 1U);
-  EXPECT_EQ(folder.num_files(), 2U);
+  EXPECT_EQ(folder.num_files(), 1U);
   EXPECT_THROW(TfrecordWriter(folder.path(), "a/b"), ArgumentError);
   EXPECT_THROW(TfrecordWriter(folder.path(), "a", {.shard_bytes = 0}), ArgumentError);
   EXPECT_THROW(TfrecordWriter(folder.path(), "a", {.compression = Compression::automatic}), ArgumentError);

@@ -67,6 +67,8 @@ TEST(RandomPrograms, HaveEveryKindOfSessionOften) {
   EXPECT_GE(programs_with([](const ProgramSpec& spec) { return spec.poison; }), 40);
   EXPECT_GE(programs_with([](const ProgramSpec& spec) { return spec.forgets_programs; }), 40);
   EXPECT_GE(programs_with([](const ProgramSpec& spec) { return num_sections(spec.model) >= 4; }), 80);
+  EXPECT_GE(programs_with([](const ProgramSpec& spec) { return spec.model.micro_batches == 2; }), 30);
+  EXPECT_GE(programs_with([](const ProgramSpec& spec) { return spec.model.micro_batches == 3; }), 30);
   const auto uses_both = [](const ProgramSpec& spec) {
     return std::any_of(spec.calls.begin(), spec.calls.end(), [](const CallSpec& call) { return call.session == 1; });
   };
@@ -143,7 +145,8 @@ TEST(PlantedFaults, AnUpdateThatIsSkippedIsFoundAndShrunkToOneCall) {
     const bool cycles = std::any_of(spec.calls.begin(), spec.calls.end(),
                                     [](const CallSpec& call) { return call.kind == CallKind::cycle; });
     if (!cycles) continue;
-    // Faster, and no matter here.
+    // An update in each cycle; and faster, which is no matter here.
+    spec.model.micro_batches = 1;
     spec.model.threads = 1;
     spec.model.budget = -1;
     spec.random_delays = false;

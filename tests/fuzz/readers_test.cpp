@@ -1,21 +1,31 @@
-// Every reader reads its seeds, and survives what becomes of them by chance; tests/fuzz/readers_fuzzer.cpp searches
-// longer.
+// Every reader reads its seeds, and survives what becomes of them by chance and what longer searches have found
+// (tests/fuzz/corpus); tests/fuzz/readers_fuzzer.cpp is such a search.
 
 #include "tests/fuzz/readers.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
 #include <random>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
-#include "base/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace sectionflow::fuzz {
 namespace {
 
-class Readers : public ::testing::TestWithParam<std::size_t> {
+class Readers : public ::testing::TestWithParam<std::string> {
  protected:
-  const Reader& reader() const { return readers()[GetParam()]; }
+  Readers() : reader_(reader_named(GetParam())) {}
+  void SetUp() override {
+    // What libraries keep for good is there before memory is counted.
+    for (const std::string& seed : reader_.seeds) ASSERT_NO_THROW(reader_.read(seed));
+  }
+  const Reader reader_;
 };
 
 /// Changed in one to four places.
@@ -48,28 +58,55 @@ std::string changed(std::string bytes, std::mt19937& random) {
 }
 
 TEST_P(Readers, ReadTheirSeedsAndSurviveWhatBecomesOfThem) {
-  for (const std::string& seed : reader().seeds) ASSERT_NO_THROW(reader().read(seed)) << reader().name;
+  for (const std::string& seed : reader_.seeds) EXPECT_FALSE(is_refused(reader_, seed));
   constexpr std::uint32_t kSeed = 20;
   std::mt19937 random(kSeed);
   int refused = 0;
   for (int i = 0; i < 3000; ++i) {
-    const std::string bytes = changed(reader().seeds[random() % reader().seeds.size()], random);
+    const std::string bytes = changed(reader_.seeds[random() % reader_.seeds.size()], random);
     try {
-      reader().read(bytes);
-    } catch (const DataError&) {
-      ++refused;
+      if (is_refused(reader_, bytes)) ++refused;
     } catch (const std::exception& error) {
-      FAIL() << reader().name << ", seed " << kSeed << ", change " << i << ": " << error.what();
+      FAIL() << "seed " << kSeed << ", change " << i << ": " << error.what();
     }
   }
   EXPECT_GT(refused, 100);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, Readers, ::testing::Range<std::size_t>(0, 12),
-                         [](const auto& info) { return readers()[info.param].name; });
+TEST_P(Readers, SurviveWhatSearchesHaveFound) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(SF_FUZZ_CORPUS) / GetParam()))
+    files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  ASSERT_FALSE(files.empty());
+  for (const std::filesystem::path& file : files) {
+    try {
+      (void)is_refused(reader_, bytes_of_file(file));
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << file.filename() << ": " << error.what();
+    }
+  }
+}
 
-TEST(ReadersOfFuzzing, AreAllReplayed) {
-  EXPECT_EQ(readers().size(), 12U);
+INSTANTIATE_TEST_SUITE_P(Of, Readers, ::testing::ValuesIn(reader_names()), [](const auto& info) { return info.param; });
+
+TEST(LimitsOfReaders, AreFoundToBeBroken) {
+  const auto taking = [](std::size_t num_bytes) {
+    return [num_bytes](const std::string&) {
+      const std::string taken(num_bytes, 'x');
+      if (taken.find('y') != std::string::npos) throw std::runtime_error("no x");
+    };
+  };
+  const std::string bytes(100, 'a');
+  EXPECT_FALSE(is_refused({"frugal", taking(1000), {}, 10, 1000}, bytes));
+  EXPECT_THROW((void)is_refused({"wasteful", taking(3000), {}, 10, 1000}, bytes), std::runtime_error);
+  const auto slow = [](const std::string&) {
+    for (const auto begin = std::clock(); std::clock() - begin < 11 * (CLOCKS_PER_SEC / 10);) {
+    }
+  };
+  EXPECT_THROW((void)is_refused({"slow", slow, {}, 10, 1000}, bytes), std::runtime_error);
+  const auto other = [](const std::string&) { throw std::out_of_range("other"); };
+  EXPECT_THROW((void)is_refused({"other", other, {}, 10, 1000}, bytes), std::out_of_range);
 }
 
 }  // namespace

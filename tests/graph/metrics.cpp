@@ -116,6 +116,17 @@ TEST(TopKAccuracy, LabelsOutsideOfTheClassesAndLogitsThatAreNanAreWrong) {
   EXPECT_EQ(rows.of(top_k_accuracy(rows.logits, rows.labels, 1), {kNan, 1, 2}, {2}), 0);
 }
 
+TEST(TopKAccuracy, OfFiniteLogitsComputesNothingThatValueChecksRefuse) {
+  Rows rows(3, Dtype::i32);
+  const Value metric = top_k_accuracy(rows.logits, rows.labels, 2);
+  Session session(rows.graph, {.threads = 1});
+  session.initialize();
+  session.set_value_checks({.nan = true, .infinity = true});
+  const HostTensor x = HostTensor::of<float>({2, 3}, {3, 1, 2, -3, -1, -2});
+  const HostTensor y = HostTensor::of<std::int32_t>({2}, {0, 0});
+  EXPECT_EQ(session.run({metric}, {{rows.logits, x}, {rows.labels, y}})[0].item<float>(), 0.5F);
+}
+
 TEST(TopKAccuracy, OfWrongArgumentsIsRefusedAndAddsNothing) {
   Rows rows(3, Dtype::i32);
   const Value open = placeholder(rows.graph, "open", {2, kDynamic});

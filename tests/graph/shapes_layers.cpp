@@ -214,6 +214,11 @@ TEST_F(Shapes, SoftmaxCrossEntropyRefusesOtherLabels) {
   expect_refused<ShapeError>([&] { softmax_cross_entropy(in({10}), in({}, Dtype::i32)); }, start,
                              {"f32[10]", "[N, C]"});
   expect_refused<ShapeError>([&] { softmax_cross_entropy(in({4, 0}), in({4}, Dtype::i32)); }, start, {"f32[4,0]"});
+  expect_refused<ShapeError>(
+      [&] {
+        softmax_cross_entropy(in({2, 4, 10}), in({2, 4}, Dtype::i32));
+      },
+      start, {"f32[2,4,10]", "hint:", "reshape(logits, {kDynamic, C})", "reshape(labels, {kDynamic})"});
   const Value labels = in({4}, Dtype::i32);
   expect_refused<ShapeError>(
       [&] {

@@ -77,7 +77,7 @@ TEST(PageCode, OfTrainingIsThatOfExamplesAndTests) {
   EXPECT_EQ(outdented("a\n  b\n    c\n", 2), "a\nb\n  c\n");
   Files files;
   for (const SourceFile& file : code()) {
-    for (const std::size_t spaces : {0U, 2U, 6U}) files.push_back({file.path, outdented(file.text, spaces)});
+    for (const std::size_t spaces : {0U, 2U, 4U, 6U}) files.push_back({file.path, outdented(file.text, spaces)});
   }
   const std::string page = text_of_file("docs/training.md");
   EXPECT_GE(code_blocks(page).size(), 4U);

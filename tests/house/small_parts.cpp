@@ -38,7 +38,6 @@ const Reasons kReasons = {
     {"graph/ops/data_format", "operations and kernels of images share it"},
     {"graph/registration", "what register_family alone calls, and no header for users may declare"},
     {"graph/shared_entry", "what layers ask of SharedVariables, and no header for users may declare"},
-    {"kernels/cuda/module", "the entry of the shared object, which the emulated kernels leave out"},
     {"kernels/registration", "what register_family alone calls, and no header for users may declare"},
     {"sources/codecs", "what decode_image and two files that know one library each have in common"},
     {"sources/missing_library", "every source that needs a library includes it, and no header for users may"},

@@ -42,8 +42,8 @@ Texts unfinished_work(const Files& files) {
 }
 Texts absolute_paths(const Files& files) {
   static const std::regex pattern("(^|[\"'<(= ])(/(home|root|work|tmp|Users|mnt|opt|usr|etc|var|srv)/|[A-Z]:\\\\)");
-  // Where Debian's package keeps the data set: the same on every machine.
-  static const Texts allowed = {"kFashionMnistFolder = "};
+  // Where Debian keeps the data set and the licences: the same on every machine.
+  static const Texts allowed = {"kFashionMnistFolder = ", "kLicenceFolder = "};
   return lines_that_match(files, pattern, allowed);
 }
 

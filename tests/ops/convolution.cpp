@@ -12,13 +12,11 @@
 namespace sectionflow::testing_support {
 namespace {
 
-OpCase to_case(const ConvolutionLine<2>& line) {
-  const auto build = [options = line.options](Value x, Value w) { return conv2d(x, w, options); };
-  return convolution_case(line.name, line.x, line.w, plain(line.options), build, line.dynamic_batch);
+Value convolve_flat(Value x, Value w, const Conv2dOptions& options) {
+  return conv2d(x, w, options);
 }
-OpCase to_case(const ConvolutionLine<3>& line) {
-  const auto build = [options = line.options](Value x, Value w) { return conv3d(x, w, options); };
-  return convolution_case(line.name, line.x, line.w, plain(line.options), build, line.dynamic_batch);
+Value convolve_deep(Value x, Value w, const Conv3dOptions& options) {
+  return conv3d(x, w, options);
 }
 
 /// Odd and even sizes, channels that fit no vector, every kernel size, stride and padding.
@@ -101,9 +99,7 @@ std::vector<OpCase> flat_cases() {
        {.stride = {2, 2}, .dilation = {2, 2}, .format = DataFormat::nchw}},
       {"nchw_empty_batch", {0, 3, 8, 8}, {3, 3, 3, 4}, {.format = DataFormat::nchw}, true},
   };
-  std::vector<OpCase> all;
-  for (const ConvolutionLine<2>& line : lines) all.push_back(to_case(line));
-  return all;
+  return convolution_cases(lines, convolve_flat);
 }
 
 class Conv2dCases : public testing::TestWithParam<OpCase> {};
@@ -111,14 +107,19 @@ TEST_P(Conv2dCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, Conv2dCases, testing::ValuesIn(flat_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(
-    Bf16, Conv2dCases,
-    testing::Values(in_bf16(to_case(ConvolutionLine<2>{"odd", {3, 9, 8, 5}, {3, 3, 5, 7}, {}, true})),
-                    in_bf16(to_case(ConvolutionLine<2>{"halved", {2, 14, 14, 16}, {3, 3, 16, 8}, {.stride = {2, 2}}})),
-                    in_bf16(to_case(ConvolutionLine<2>{"pointwise", {2, 7, 6, 16}, {1, 1, 16, 24}})),
-                    in_bf16(to_case(ConvolutionLine<2>{
-                        "nchw_groups", {2, 6, 8, 7}, {3, 3, 3, 4}, {.groups = 2, .format = DataFormat::nchw}}))),
-    case_name);
+
+std::vector<OpCase> bf16_cases() {
+  const ConvolutionLine<2> lines[] = {
+      {"odd", {3, 9, 8, 5}, {3, 3, 5, 7}, {}, true},
+      {"halved", {2, 14, 14, 16}, {3, 3, 16, 8}, {.stride = {2, 2}}},
+      {"pointwise", {2, 7, 6, 16}, {1, 1, 16, 24}},
+      {"nchw_groups", {2, 6, 8, 7}, {3, 3, 3, 4}, {.groups = 2, .format = DataFormat::nchw}},
+  };
+  std::vector<OpCase> all;
+  for (const ConvolutionLine<2>& line : lines) all.push_back(in_bf16(convolution_case(line, convolve_flat)));
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Bf16, Conv2dCases, testing::ValuesIn(bf16_cases()), case_name);
 
 /// Both gradients of a convolution that has nothing to sum.
 OpCase empty_gradients(const std::string& name, const Shape& x, const Shape& w) {
@@ -206,9 +207,7 @@ std::vector<OpCase> deep_cases() {
        {3, 2, 3, 3, 4},
        {.stride = {2, 1, 2}, .groups = 2, .format = DataFormat::nchw}},
   };
-  std::vector<OpCase> all;
-  for (const ConvolutionLine<3>& line : lines) all.push_back(to_case(line));
-  return all;
+  return convolution_cases(lines, convolve_deep);
 }
 
 class Conv3dCases : public testing::TestWithParam<OpCase> {};

@@ -77,48 +77,40 @@ struct ConvolutionLine {
   bool dynamic_batch = false;
 };
 
-/// A convolution `build(x, w)`.
-inline OpCase convolution_case(const std::string& name, const Shape& x, const Shape& w,
-                               const ConvolutionOptions& options, const std::function<Value(Value, Value)>& build,
-                               bool dynamic_batch) {
-  const ConvolutionGeometry g = convolution_geometry(x, w, options, name);
-  const double num_terms = static_cast<double>(g.num_taps() * g.channels / g.groups);
-  return {.name = name,
-          .inputs = {input(x), parameter(w)},
-          .build = [build](Graph&, const std::vector<Value>& in) { return std::vector{build(in[0], in[1])}; },
+/// The case of a line: `convolve(x, w, options)`. In a transposed convolution each product goes back to the element of
+/// the image that a convolution would read.
+template <std::size_t rank, class Convolve>
+OpCase convolution_case(const ConvolutionLine<rank>& line, const Convolve& convolve,
+                        ConvolutionKind kind = ConvolutionKind::forward) {
+  const bool is_transposed = kind == ConvolutionKind::transposed;
+  const ConvolutionGeometry g = convolution_geometry(line.x, line.w, plain(line.options), line.name, kind);
+  const double num_terms = static_cast<double>(g.num_taps() * (is_transposed ? g.filters : g.channels) / g.groups);
+  return {.name = line.name,
+          .inputs = {input(line.x), parameter(line.w)},
+          .build = [convolve, options = line.options](
+                       Graph&, const std::vector<Value>& in) { return std::vector{convolve(in[0], in[1], options)}; },
           .reference =
-              [g](const std::vector<Doubles>& in) {
-                Doubles y(static_cast<std::size_t>(g.y_shape().num_elements()));
-                for_each_product(g, [&](std::int64_t x, std::int64_t w, std::int64_t out) {
-                  y[static_cast<std::size_t>(out)] +=
-                      in[0][static_cast<std::size_t>(x)] * in[1][static_cast<std::size_t>(w)];
+              [g, is_transposed](const std::vector<Doubles>& in) {
+                const Shape shape = is_transposed ? g.x_shape() : g.y_shape();
+                Doubles result(static_cast<std::size_t>(shape.num_elements()));
+                for_each_product(g, [&](std::int64_t x, std::int64_t w, std::int64_t y) {
+                  const std::int64_t from = is_transposed ? y : x, to = is_transposed ? x : y;
+                  result[static_cast<std::size_t>(to)] +=
+                      in[0][static_cast<std::size_t>(from)] * in[1][static_cast<std::size_t>(w)];
                 });
-                return std::vector<Doubles>{y};
+                return std::vector<Doubles>{result};
               },
           .tolerance = {.relative = 4, .absolute = num_terms / 2 + 4},
-          .dynamic_batch = dynamic_batch};
+          .dynamic_batch = line.dynamic_batch};
 }
 
-/// A transposed convolution: each product goes back to the element of the image that a convolution would read.
-inline OpCase transposed_case(const std::string& name, const Shape& x, const Shape& w,
-                              const ConvolutionOptions& options, const std::function<Value(Value, Value)>& build,
-                              bool dynamic_batch) {
-  const ConvolutionGeometry g = convolution_geometry(x, w, options, name, ConvolutionKind::transposed);
-  const double num_terms = static_cast<double>(g.num_taps() * g.filters / g.groups);
-  OpCase result{.name = name,
-                .inputs = {input(x), parameter(w)},
-                .build = [build](Graph&, const std::vector<Value>& in) { return std::vector{build(in[0], in[1])}; },
-                .reference = {},
-                .tolerance = {.relative = 4, .absolute = num_terms / 2 + 4},
-                .dynamic_batch = dynamic_batch};
-  result.reference = [g](const std::vector<Doubles>& in) {
-    Doubles y(static_cast<std::size_t>(g.x_shape().num_elements()));
-    for_each_product(g, [&](std::int64_t to, std::int64_t w, std::int64_t from) {
-      y[static_cast<std::size_t>(to)] += in[0][static_cast<std::size_t>(from)] * in[1][static_cast<std::size_t>(w)];
-    });
-    return std::vector<Doubles>{y};
-  };
-  return result;
+/// The cases of all lines, in their order.
+template <std::size_t rank, std::size_t count, class Convolve>
+std::vector<OpCase> convolution_cases(const ConvolutionLine<rank> (&lines)[count], const Convolve& convolve,
+                                      ConvolutionKind kind = ConvolutionKind::forward) {
+  std::vector<OpCase> all;
+  for (const ConvolutionLine<rank>& line : lines) all.push_back(convolution_case(line, convolve, kind));
+  return all;
 }
 
 }  // namespace sectionflow::testing_support

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "graph/ops/basic.h"
@@ -9,13 +11,11 @@
 namespace sectionflow::testing_support {
 namespace {
 
-OpCase to_case(const ConvolutionLine<2>& line) {
-  const auto build = [options = line.options](Value x, Value w) { return conv_transpose2d(x, w, options); };
-  return transposed_case(line.name, line.x, line.w, plain(line.options), build, line.dynamic_batch);
+Value transposed_flat(Value x, Value w, const Conv2dOptions& options) {
+  return conv_transpose2d(x, w, options);
 }
-OpCase to_case(const ConvolutionLine<3>& line) {
-  const auto build = [options = line.options](Value x, Value w) { return conv_transpose3d(x, w, options); };
-  return transposed_case(line.name, line.x, line.w, plain(line.options), build, line.dynamic_batch);
+Value transposed_deep(Value x, Value w, const Conv3dOptions& options) {
+  return conv_transpose3d(x, w, options);
 }
 
 std::vector<OpCase> cases() {
@@ -54,9 +54,9 @@ std::vector<OpCase> cases() {
       {"deep_groups", {2, 3, 4, 3, 6}, {3, 3, 3, 2, 6}, {.stride = {2, 2, 2}, .groups = 2}},
       {"ncdhw", {2, 6, 3, 4, 3}, {3, 3, 3, 5, 6}, {.stride = {2, 2, 2}, .format = DataFormat::nchw}},
   };
-  std::vector<OpCase> all;
-  for (const ConvolutionLine<2>& line : flat) all.push_back(to_case(line));
-  for (const ConvolutionLine<3>& line : deep) all.push_back(to_case(line));
+  std::vector<OpCase> all = convolution_cases(flat, transposed_flat, ConvolutionKind::transposed);
+  std::vector<OpCase> others = convolution_cases(deep, transposed_deep, ConvolutionKind::transposed);
+  std::move(others.begin(), others.end(), std::back_inserter(all));
   return all;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/unary.h"
 #include "runtime/engine.h"
+#include "runtime/step_events.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_offloads.h"
 #include "tests/support/schedule_editing.h"
@@ -166,31 +168,41 @@ TEST(Trace, WithoutAnyExecutionHasNoLastOne) {
   EXPECT_TRUE(json::accept(bytes_of_file(path)));
 }
 
-TEST(Trace, LanesOfCopiesAndArrowsFromSwapOutToSwapInAreShown) {
-  TrainableRandomModel trainable({.seed = 3});
-  const RandomBatch batch = random_batch(trainable.model, 2, 0);
-  Session session(trainable.graph, {.device_memory = 4_MiB, .disk = 4_MiB, .copy_threads = true, .threads = 1});
-  engine(session).set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
-    return offload_at_random(list, tools, 5, 0.7, true);
-  });
-  session.initialize();
+/// A step with offloads to host memory and disk, traced, and its file as read back.
+struct OffloadedRun {
+  explicit OffloadedRun(bool copy_threads)
+      : session(trainable.graph, {.device_memory = 4_MiB, .disk = 4_MiB, .copy_threads = copy_threads, .threads = 1}) {
+    engine(session).set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
+      return offload_at_random(list, tools, 5, 0.7, true);
+    });
+    session.initialize();
+    session.set_trace(&trace);
+    const RandomBatch batch = random_batch(trainable.model, 2, 0);
+    session.run(trainable.model.loss, batch.feeds(trainable.model), trainable.training);
+    const TemporaryFolder folder;
+    const std::string path = (folder.path() / "trace.json").string();
+    trace.write(path, trainable.graph);
+    std::ifstream file(path);
+    written = json::parse(file);
+  }
+
+  TrainableRandomModel trainable{{.seed = 3}};
+  Session session;
   Trace trace;
-  session.set_trace(&trace);
-  session.run(trainable.model.loss, batch.feeds(trainable.model), trainable.training);
-  const TemporaryFolder folder;
-  const std::string path = (folder.path() / "trace.json").string();
-  trace.write(path, trainable.graph);
-  std::ifstream file(path);
+  json written;
+};
+
+TEST(Trace, LanesOfCopiesAndArrowsFromSwapOutToSwapInAreShown) {
+  OffloadedRun run(true);
   std::set<std::string> lanes;
   std::map<int, std::pair<int, int>> arrows;  // starts and ends by id
   std::size_t copies_in = 0, bytes_out = 0;
-  const json written = json::parse(file);
-  for (const json& event : written.at("traceEvents")) {
+  for (const json& event : run.written.at("traceEvents")) {
     if (event.at("name") == "thread_name") lanes.insert(event.at("args").at("name").get<std::string>());
     if (event.at("ph") == "s") ++arrows[event.at("id")].first;
     if (event.at("ph") == "f") ++arrows[event.at("id")].second;
   }
-  for (const Trace::Event& event : trace.events()) {
+  for (const Trace::Event& event : run.trace.events()) {
     copies_in += event.kind == StepKind::copy_in ? 1 : 0;
     if (event.kind == StepKind::copy_out) bytes_out += event.bytes;
   }
@@ -198,17 +210,61 @@ TEST(Trace, LanesOfCopiesAndArrowsFromSwapOutToSwapInAreShown) {
   EXPECT_EQ(arrows.size(), copies_in);
   EXPECT_GT(copies_in, 10U);
   for (const auto& [id, ends] : arrows) EXPECT_EQ(ends, std::pair(1, 1)) << id;
-  EXPECT_EQ(bytes_out, session.statistics().bytes_reclaimed);
+  EXPECT_EQ(bytes_out, run.session.statistics().bytes_reclaimed);
   std::size_t most_on_host = 0, most_on_disk = 0;
-  for (const json& event : written.at("traceEvents")) {
+  for (const json& event : run.written.at("traceEvents")) {
     if (event.at("name") != "bytes_offloaded") continue;
     most_on_host = std::max(most_on_host, event.at("args").at("host").get<std::size_t>());
     most_on_disk = std::max(most_on_disk, event.at("args").at("disk").get<std::size_t>());
   }
   EXPECT_GT(most_on_host, 0U);
   EXPECT_GT(most_on_disk, 0U);
-  EXPECT_LE(most_on_host, session.statistics().planned_host_peak_bytes);
-  EXPECT_LE(most_on_disk, session.statistics().planned_disk_peak_bytes);
+  EXPECT_LE(most_on_host, run.session.statistics().planned_host_peak_bytes);
+  EXPECT_LE(most_on_disk, run.session.statistics().planned_disk_peak_bytes);
+}
+
+TEST(Trace, CopiesOfTheComputeLaneAreToldApartFromWhatTheyCopy) {
+  OffloadedRun run(false);
+  std::map<std::string, std::size_t> wanted, written;  // copies by name
+  const std::map<StepKind, std::string> verbs = {{StepKind::copy_out, "copy out "},
+                                                 {StepKind::disk_write, "disk out "},
+                                                 {StepKind::disk_read, "disk in "},
+                                                 {StepKind::copy_in, "copy in "}};
+  for (const Trace::Event& event : run.trace.events()) {
+    const auto verb = verbs.find(event.kind);
+    if (verb != verbs.end()) ++wanted[verb->second + run.trainable.graph.node(event.node).name()];
+  }
+  for (const json& event : run.written.at("traceEvents")) {
+    if (event.at("ph") == "X" && event.at("cat") == "swap") ++written[event.at("name")];
+  }
+  EXPECT_FALSE(wanted.empty());
+  EXPECT_EQ(written, wanted);
+}
+
+TEST(Trace, EventsTellTheBytesOfTheStoragesThatAreAliveInEachTier) {
+  TrainableRandomModel trainable({.seed = 3});
+  const RandomBatch batch = random_batch(trainable.model, 2, 0);
+  Session session(trainable.graph, {.device_memory = 4_MiB, .disk = 4_MiB, .threads = 1});
+  engine(session).set_instruction_editor("random offloads", [](InstructionList list, PlanningTools& tools) {
+    return offload_at_random(list, tools, 5, 0.7, true);
+  });
+  session.initialize();
+  const Program& program =
+      whole_graph_program(session, {trainable.model.loss}, batch.feeds(trainable.model), trainable.training);
+  const StepEvents events(program);
+  std::array<std::size_t, kNumTiers> most{};
+  for (std::size_t i = 0; i < program.schedule.steps.size(); ++i) {
+    const auto index = static_cast<StepIndex>(i);
+    std::array<std::size_t, kNumTiers> alive{};
+    for (const Storage& storage : program.storage.storages) {
+      if (storage.life.first <= index && index <= storage.life.last)
+        alive[static_cast<std::size_t>(storage.tier)] += storage.bytes;
+    }
+    const Trace::Event event = events.event(index);
+    ASSERT_EQ((std::array{event.live_bytes, event.host_bytes, event.disk_bytes}), alive) << "step " << i;
+    for (std::size_t tier = 0; tier < alive.size(); ++tier) most[tier] = std::max(most[tier], alive[tier]);
+  }
+  for (const std::size_t bytes : most) EXPECT_GT(bytes, 0U);
 }
 
 TEST(Trace, NothingIsTracedUnlessAsked) {

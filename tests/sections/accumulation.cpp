@@ -190,6 +190,36 @@ TEST(Accumulation, EachMicroBatchDrawsOtherNumbersAndTheFirstThoseOfNone) {
   }
 }
 
+TEST(Accumulation, RunsAndForwardHalvesDrawWhatTheNextMicroBatchDraws) {
+  Accumulating training({.micro_batches = 3});
+  GraphSectionManager& manager = training.manager;
+  Session& session = *training.session;
+  const Value dropped = training.net.dropped[0];
+  for (std::int64_t step = 0; step < 7; ++step) {
+    FeedStore store;
+    const Feeds feeds = training.net.feeds()(step, store);
+    Feeds of_run = feeds;
+    const HostTensor trains = HostTensor::scalar(true);
+    of_run.emplace_back(training.graph.training(), trains);
+    const auto [plain] = session.run({dropped}, of_run);
+    const auto [half] = manager.run_forward(session, {dropped}, feeds);
+    manager.discard_forward(session);
+    const HostTensor taken = std::move(training.cycle(step, {dropped})[0]);
+    EXPECT_TRUE(bitwise_equal(plain, taken)) << step;
+    EXPECT_TRUE(bitwise_equal(half, taken)) << step;
+    // That one is taken.
+    EXPECT_FALSE(bitwise_equal(session.run({dropped}, of_run)[0], taken)) << step;
+  }
+}
+
+TEST(Accumulation, InitialValuesAreTheSameAmidAnUpdate) {
+  Accumulating training({.micro_batches = 3});
+  const Variables begun = read_variables(*training.session);
+  (void)training.cycle(0);
+  training.session->initialize();
+  EXPECT_THAT(changed_names(begun, read_variables(*training.session)), ::testing::IsEmpty());
+}
+
 TEST(Accumulation, GlobalStepCountsUpdates) {
   Graph graph;
   GraphSectionManager manager(graph);

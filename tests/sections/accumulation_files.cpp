@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/graph_file.h"
+#include "runtime/engine.h"
 #include "tests/sections/accumulated_net.h"
 #include "tests/support/temporary_folder.h"
 #include "train/checkpoint.h"
@@ -77,6 +80,71 @@ TEST(Accumulation, PlanIsOfTheFullestMicroBatchAndNoUpdateBeginsThatCannotEnd) {
   enough.initialize();
   for (int k = 0; k < 4; ++k) (void)enough.run({probe.loss}, {{probe.x, rows}}, training);
   EXPECT_EQ(enough.completed_cycles(), 2U);
+}
+
+/// A dense net whose last micro-batch takes more than those before it.
+struct CappedRun {
+  explicit CappedRun(std::optional<std::size_t> device_memory = std::nullopt) {
+    updates = training_updates({ParameterGroup{.optimizer = Adam{}, .weight_decay = 0.01F}}, loss,
+                               {.clip_norm = 1.0F, .micro_batches = 4});
+    SessionOptions options{.threads = 1, .check_schedules = true};
+    if (device_memory) options.device_memory = *device_memory;
+    session = std::make_unique<Session>(graph, options);
+    session->initialize();
+  }
+  RunOptions training() const { return {.targets = updates.operations}; }
+  void run() { (void)session->run({loss}, {{x, random_images({8, 64}, 5, 0)}}, training()); }
+  std::size_t latest_peak() const { return engine(*session).latest_program()->report.planned_peak_bytes; }
+  std::int64_t taken() const { return session->read(updates.micro_batch).item<std::int64_t>(); }
+
+  Graph graph;
+  Value x = placeholder(graph, "x", {kDynamic, 64});
+  Value loss = reduce_mean(square(dense(relu(dense(x, {.features = 64})), {.features = 64})));
+  Updates updates;
+  std::unique_ptr<Session> session;
+};
+
+TEST(Accumulation, NoUpdateBeginsThatCannotEndHoweverOftenItIsTried) {
+  CappedRun probe;
+  probe.run();
+  const std::size_t first = probe.latest_peak();
+  for (int k = 1; k < 4; ++k) probe.run();
+  const std::size_t last = probe.latest_peak();
+  ASSERT_LT(first, last);
+  CappedRun tight((first + last) / 2);
+  for (int k = 0; k < 3; ++k) EXPECT_THROW(tight.run(), BudgetError) << k;
+  EXPECT_EQ(tight.taken(), 0);
+  CappedRun planned((first + last) / 2);
+  EXPECT_FALSE(planned.session->plan({planned.loss}, {{planned.x, Shape{8, 64}}}, planned.training()).fits);
+  EXPECT_THROW(planned.run(), BudgetError);
+  EXPECT_EQ(planned.taken(), 0);
+  // Without its operations there is no update that could end or not.
+  EXPECT_NO_THROW((void)planned.session->run({planned.loss}, {{planned.x, random_images({8, 64}, 5, 0)}}));
+}
+
+TEST(Accumulation, NoUpdateBeginsThatCannotEndAmidOneOfAnotherOptimiser) {
+  struct Turns {
+    Graph graph;
+    Value a = variable("a", fill(graph, {3}, 1)), b = variable("b", fill(graph, {4096}, 1));
+    Updates of_a = training_updates(Sgd{}, reduce_sum(a * 2.0F), {.micro_batches = 3}, {a});
+    Updates of_b = training_updates(Adam{}, reduce_sum(square(b)), {.clip_norm = 1.0F, .micro_batches = 2}, {b});
+  };
+  Turns probe;
+  Session wide(probe.graph, {.threads = 1});
+  wide.initialize();
+  (void)wide.run({}, {.targets = probe.of_b.operations});
+  const std::size_t first = engine(wide).latest_program()->report.planned_peak_bytes;
+  (void)wide.run({}, {.targets = probe.of_b.operations});
+  const std::size_t last = engine(wide).latest_program()->report.planned_peak_bytes;
+  ASSERT_LT(first, last);
+  Turns turns;
+  Session tight(turns.graph, {.device_memory = (first + last) / 2, .threads = 1});
+  tight.initialize();
+  (void)tight.run({}, {.targets = turns.of_a.operations});
+  EXPECT_THROW((void)tight.run({}, {.targets = turns.of_b.operations}), BudgetError);
+  EXPECT_EQ(tight.read(turns.of_b.micro_batch).item<std::int64_t>(), 0);
+  for (int k = 1; k < 3; ++k) (void)tight.run({}, {.targets = turns.of_a.operations});
+  EXPECT_EQ(tight.completed_cycles(), 1U);
 }
 
 TEST(Accumulation, WhatTheMemoryForProgramsCannotHoldIsCompiledAgain) {

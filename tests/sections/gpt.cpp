@@ -88,6 +88,19 @@ TEST(Gpt, LearnsToContinueSequences) {
   EXPECT_LT(loss(149), loss(0) / 2);
 }
 
+TEST(Gpt, TrainsTheGroupsThatAreGivenAlone) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  GptOptions options = small_gpt();
+  options.groups = {{.variables = {"block_2/*", "final_norm/*"}, .optimizer = Sgd{}}, {.frozen = true}};
+  build_gpt(graph, manager, options);
+  ASSERT_FALSE(manager.updates().gradients.empty());
+  for (const GradientAndVariable& pair : manager.updates().gradients) {
+    const std::string name = pair.variable.name();
+    EXPECT_TRUE(name.starts_with("block_2/") || name.starts_with("final_norm/")) << name;
+  }
+}
+
 TEST(Gpt, RefusesOptionsThatDoNotFit) {
   const auto refused = [](const GptOptions& options, const std::string& wanted) {
     Graph graph;

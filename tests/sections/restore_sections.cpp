@@ -199,6 +199,25 @@ TEST(RestoredSections, HaveTheMicroBatchesAveragesAndSkippedUpdates) {
   }
 }
 
+TEST(RestoredSections, OfAGraphThatIsTrainedAsAWholeTakeItsMicroBatches) {
+  Built built({}, false);
+  const Updates updates = training_updates(Adam{}, built.net.loss, {.micro_batches = 2});
+  std::vector<Operation> targets = updates.operations;
+  for (Operation average : built.graph.operations(kUpdateOperations)) targets.push_back(average);
+  Session session(built.graph, small_session());
+  session.initialize();
+  TrainingState wanted;
+  for (int i = 0; i < 3; ++i) {
+    wanted.losses.push_back(std::move(session.run({built.net.loss}, built.net.feeds(), {.targets = targets})[0]));
+  }
+  wanted.variables = read_variables(session);
+  Loaded loaded(graph_text(built.graph));
+  (void)loaded.manager->restore_sections();
+  EXPECT_EQ(loaded.manager->updates().micro_batch.name(), updates.micro_batch.name());
+  EXPECT_EQ(loaded.manager->updates().operations.size(), updates.operations.size());
+  EXPECT_EQ(first_difference(wanted, train_loaded(loaded, built.net)), "");
+}
+
 TEST(RestoredSections, GoToASecondManagerOfTheSameGraph) {
   Graph graph;
   Value loss;

@@ -116,6 +116,14 @@ TEST(SkippedUpdates, OfFiniteGradientsAreNoneAndTheBitsThoseOfUpdatesThatAreNotW
   expect_alike(read_variables(session), watched.variables());
 }
 
+TEST(SkippedUpdates, ComputeNothingThatValueChecksRefuseWhereGradientsAreFinite) {
+  Watched watched({.clip_norm = 1.0F});
+  watched.session->set_value_checks({.nan = true, .infinity = true});
+  for (std::int64_t step = 0; step < 2; ++step) watched.cycle(step);
+  EXPECT_EQ(watched.skipped(), 0);
+  EXPECT_EQ(watched.session->completed_cycles(), 2U);
+}
+
 TEST(SkippedUpdates, ChangeNoVariableSlotCounterOrAverageAndAreCounted) {
   const std::vector<Optimizer> optimizers = {Sgd{},     Adam{},    Momentum{}, Momentum{.nesterov = true},
                                              Adagrad{}, RmsProp{}, AdamW{}};

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -85,6 +87,26 @@ TEST(Lmdb, PicturesOfEverySizeComeBackAndManyFillSeveralPages) {
     EXPECT_EQ(other->skip(5), 1);
   }
   EXPECT_EQ(folder.num_files(), 3U);
+}
+
+TEST(Lmdb, StreamsOfOneSourceReadSideBySide) {
+  const TemporaryFolder folder;
+  const auto pictures = numbered_pictures(200, 4);
+  write_lmdb(folder.path() / "db", *pictures);
+  const auto source = lmdb_source(folder.path() / "db");
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      for (int reading = 0; reading < 5; ++reading) {
+        const auto stream = source->open();
+        for (std::int32_t i = 0; i < 200; ++i)
+          wrong += stream->next()->at("label").item<std::int32_t>() == i - 1 ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(Lmdb, GrowsBeyondItsFirstSize) {
@@ -252,6 +274,21 @@ TEST(Hdf5, EveryDtypeAndNoRowsAtAllComeBack) {
     for (std::size_t i = 0; i < read.num_bytes(); ++i) ASSERT_EQ(read.bytes()[i], static_cast<std::byte>(i * 31 + 200));
   }
   EXPECT_EQ(read_hdf5(path, "none").type(), (TensorType{Dtype::f32, {0, 4}}));
+}
+
+TEST(Hdf5, RowsBeyondTheLimitAreRefused) {
+  const TemporaryFolder folder;
+  Hdf5Writer writer(folder.path() / "file.h5");
+  writer.append("x", HostTensor(Dtype::f32, {4, 3}));
+  writer.append("none", HostTensor(Dtype::f32, {0, 100}));
+  writer.finish();
+  EXPECT_EQ(hdf5_source(folder.path() / "file.h5", {{"x", "x"}}, {.max_row_bytes = 12})->size(), 4);
+  EXPECT_EQ(hdf5_source(folder.path() / "file.h5", {{"x", "none"}}, {.max_row_bytes = 12})->size(), 0);
+  const std::string text = whole_error_text<DataError>([&] {
+    (void)hdf5_source(folder.path() / "file.h5", {{"x", "x"}}, {.max_row_bytes = 11});
+  });
+  EXPECT_TRUE(contains(text, "dataset 'x': is f32[4,3]; rows have at most 11 B")) << text;
+  EXPECT_TRUE(contains(text, "max_row_bytes")) << text;
 }
 
 TEST(Hdf5, TruncatedFilesAreRefused) {

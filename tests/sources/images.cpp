@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "data/dataset.h"
 #include "sources/image.h"
 #include "sources/image_folder.h"
 #include "tests/sources/pictures.h"
@@ -35,6 +37,87 @@ TEST(DecodeImage, PngGivesThePixelsThatWereSaved) {
   EXPECT_EQ(as_colour.shape(), (Shape{4, 9, 3}));
   for (std::size_t i = 0; i < 36; ++i)
     ASSERT_EQ(as_colour.values<std::uint8_t>()[3 * i + 1], grey.values<std::uint8_t>()[i]);
+}
+
+/// How a PNG file says its levels.
+struct PngKind {
+  int bits = 8;
+  int color = PNG_COLOR_TYPE_GRAY;
+  int interlacing = PNG_INTERLACE_NONE;
+  double gamma = 0;  // above 0: what the file says of it
+};
+
+/// A picture of one row after the other, of bytes as the kind has them; of a palette white, red and half green.
+std::string png_of_rows(const PngKind& kind, png_uint_32 width, const std::vector<std::string>& rows) {
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  std::string file;
+  png_set_write_fn(
+      png, &file,
+      [](png_structp writer, png_bytep bytes, std::size_t count) {
+        static_cast<std::string*>(png_get_io_ptr(writer))->append(reinterpret_cast<const char*>(bytes), count);
+      },
+      nullptr);
+  png_set_IHDR(png, info, width, static_cast<png_uint_32>(rows.size()), kind.bits, kind.color, kind.interlacing,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  if (kind.color == PNG_COLOR_TYPE_PALETTE) {
+    const png_color palette[] = {{255, 255, 255}, {255, 0, 0}, {0, 128, 0}};
+    const png_byte alpha[] = {255, 0, 7};
+    png_set_PLTE(png, info, palette, 3);
+    png_set_tRNS(png, info, alpha, 3, nullptr);
+  }
+  if (kind.gamma > 0) png_set_gAMA(png, info, kind.gamma);
+  std::vector<png_bytep> pointers;
+  std::vector<std::string> copies = rows;
+  for (std::string& row : copies) pointers.push_back(reinterpret_cast<png_bytep>(row.data()));
+  png_set_rows(png, info, pointers.data());
+  png_write_png(png, info, PNG_TRANSFORM_IDENTITY, nullptr);
+  png_destroy_write_struct(&png, &info);
+  return file;
+}
+
+std::vector<int> levels_of(const std::string& file, int channels = 1) {
+  const HostTensor picture = decode_image(file, {.channels = channels});
+  const auto levels = picture.values<std::uint8_t>();
+  return {levels.begin(), levels.end()};
+}
+
+TEST(DecodeImage, PngOf16BitsGivesItsLevelsRoundedTo8) {
+  const std::string grey("\x00\x00\x40\x40\x80\x80\xff\xff\x40\xff", 10);
+  for (const double gamma : {0.0, 1.0, 0.45455}) {
+    const std::string file = png_of_rows({.bits = 16, .gamma = gamma}, 5, {grey});
+    EXPECT_EQ(levels_of(file), (std::vector<int>{0, 64, 128, 255, 65})) << gamma;
+  }
+  const std::string colour("\x00\x00\x40\x40\x80\x80\xff\xff", 8);
+  EXPECT_EQ(levels_of(png_of_rows({.bits = 16, .color = PNG_COLOR_TYPE_RGBA}, 1, {colour}), 3),
+            (std::vector<int>{0, 64, 128}));
+}
+
+TEST(DecodeImage, PngGivesTheLevelsOfTheFileWhateverItSaysOfItsGamma) {
+  for (const double gamma : {1.0, 0.3, 0.45455}) {
+    EXPECT_EQ(levels_of(png_of_rows({.gamma = gamma}, 4, {std::string("\x00\x40\x80\xff", 4)})),
+              (std::vector<int>{0, 64, 128, 255}))
+        << gamma;
+  }
+}
+
+TEST(DecodeImage, PngOfEveryKindGivesRedGreenAndBlue) {
+  EXPECT_EQ(levels_of(png_of_rows({.bits = 1}, 3, {"\xa0"})), (std::vector<int>{255, 0, 255}));
+  EXPECT_EQ(levels_of(png_of_rows({.bits = 4}, 2, {"\x1f"})), (std::vector<int>{17, 255}));
+  const std::string with_alpha("\x10\x00\x20\xff", 4);
+  EXPECT_EQ(levels_of(png_of_rows({.color = PNG_COLOR_TYPE_GRAY_ALPHA}, 2, {with_alpha})), (std::vector<int>{16, 32}));
+  EXPECT_EQ(levels_of(png_of_rows({.bits = 2, .color = PNG_COLOR_TYPE_PALETTE}, 3, {"\x18"}), 3),
+            (std::vector<int>{255, 255, 255, 255, 0, 0, 0, 128, 0}));
+  std::vector<std::string> rows;
+  std::vector<int> wanted;
+  for (int y = 0; y < 9; ++y) {
+    std::string& row = rows.emplace_back();
+    for (int x = 0; x < 10; ++x) {
+      row += static_cast<char>(20 * y + x);
+      wanted.push_back(20 * y + x);
+    }
+  }
+  EXPECT_EQ(levels_of(png_of_rows({.interlacing = PNG_INTERLACE_ADAM7}, 10, rows)), wanted);
 }
 
 TEST(DecodeImage, JpegGivesAboutThePixelsThatWereSaved) {
@@ -81,6 +164,8 @@ TEST(DecodeImage, EveryTruncationIsRefusedAndFlippedBitsAreReadOrRefused) {
   // Without its last marker a JPEG has all of its pixels.
   for (std::size_t length = 0; length + 2 < jpeg.size(); ++length)
     EXPECT_THROW(decode_image(jpeg.substr(0, length)), DataError) << length;
+  for (std::size_t length = 0; length < png.size(); ++length)
+    EXPECT_THROW(decode_image(png.substr(0, length)), DataError) << length;
 }
 
 TEST(ImageFolder, ClassesAreFoldersByName) {
@@ -106,6 +191,88 @@ TEST(ImageFolder, ClassesAreFoldersByName) {
   EXPECT_TRUE(contains(error_text<DataError>([&] { found.source->at(1); }), "cat/a.png': the PNG file is damaged"));
   std::filesystem::remove(folder.path() / "cat/a.png");
   EXPECT_THROW(found.source->at(1), DataError);
+}
+
+/// Seven pictures of two classes, of which three are damaged each in its own way.
+ImageFolder partly_damaged(const TemporaryFolder& folder, ImageFolderOptions options = {}) {
+  for (const char* name : {"cat", "dog"}) std::filesystem::create_directory(folder.path() / name);
+  const std::string png = png_of(some_picture(6, 5, 3)), jpeg = jpeg_of(some_picture(6, 5, 3), 90);
+  folder.file("cat/0.png", png);
+  folder.file("cat/1-cut.png", png.substr(0, png.size() / 2));
+  folder.file("cat/2.jpg", jpeg);
+  folder.file("dog/0-empty.jpg", "");
+  folder.file("dog/1.png", png);
+  folder.file("dog/2-other.png", "GIF89a and so on");
+  folder.file("dog/3.jpg", jpeg);
+  return image_folder(folder.path(), options);
+}
+
+/// How many examples of each class a walk gives.
+std::map<std::int32_t, int> classes_of(DatasetIterator& iterator) {
+  std::map<std::int32_t, int> classes;
+  while (const auto example = iterator.next()) {
+    EXPECT_EQ(example->at("image").shape(), (Shape{6, 5, 3}));
+    ++classes[example->at("label").item<std::int32_t>()];
+  }
+  return classes;
+}
+
+TEST(ImageFolder, TheFirstDamagedPictureFailsAndIsNamedBehindThoseBeforeIt) {
+  const TemporaryFolder folder;
+  DatasetIterator iterator = Dataset::from(partly_damaged(folder).source).iterate();
+  EXPECT_TRUE(iterator.next().has_value());
+  const std::string text = whole_error_text<DataError>([&] { iterator.next(); });
+  EXPECT_TRUE(contains(text, "SF-E409")) << text;
+  EXPECT_TRUE(contains(text, "cat/1-cut.png'")) << text;
+  EXPECT_TRUE(contains(text, "1 of images in '")) << "the number of the example: " << text;
+  EXPECT_EQ(iterator.statistics().examples, 1);
+  EXPECT_EQ(iterator.statistics().skipped_records, 0);
+}
+
+TEST(ImageFolder, DamagedPicturesAreLeftOutAndCountedUnderBothPoliciesThatGoOn) {
+  for (const ErrorPolicy policy : {ErrorPolicy::skip_record, ErrorPolicy::skip_file}) {
+    // Decoded where they are read, or by a map of one and of several threads.
+    for (const int threads : {0, 1, 3}) {
+      const TemporaryFolder folder;
+      const auto decode = [](Example example) {
+        example.at("image") = decode_image(example.at("image"));
+        return example;
+      };
+      Dataset pictures = Dataset::from(partly_damaged(folder, {.decode = threads == 0}).source);
+      if (threads > 0) pictures = pictures.map({decode, "decode"}, {.threads = threads});
+      DatasetIterator iterator = pictures.on_error(policy).iterate();
+      EXPECT_EQ(classes_of(iterator), (std::map<std::int32_t, int>{{0, 2}, {1, 2}})) << threads;
+      const DatasetStatistics statistics = iterator.statistics();
+      EXPECT_EQ(statistics.examples, 4);
+      EXPECT_EQ(statistics.skipped_records, 3);
+      EXPECT_EQ(statistics.skipped_files, 0) << "a picture's file holds nothing else";
+      EXPECT_TRUE(contains(statistics.last_skipped, "SF-E409")) << statistics.last_skipped;
+      const bool is_named = contains(statistics.last_skipped, "dog/2-other.png'");
+      EXPECT_TRUE(is_named || threads > 0) << statistics.last_skipped;
+    }
+  }
+}
+
+TEST(ImageFolder, APictureThatIsGoneIsLeftOutAsADamagedOneIs) {
+  const TemporaryFolder folder;
+  const ImageFolder found = partly_damaged(folder);
+  std::filesystem::remove(folder.path() / "dog/3.jpg");
+  DatasetIterator iterator = Dataset::from(found.source).on_error(ErrorPolicy::skip_record).iterate();
+  EXPECT_EQ(classes_of(iterator), (std::map<std::int32_t, int>{{0, 2}, {1, 1}}));
+  EXPECT_EQ(iterator.statistics().skipped_records, 4);
+  EXPECT_TRUE(contains(iterator.statistics().last_skipped, "dog/3.jpg")) << iterator.statistics().last_skipped;
+}
+
+TEST(ImageFolder, NamesThatBeginWithADotArePassedOver) {
+  const TemporaryFolder folder;
+  for (const char* name : {"cat", ".ipynb_checkpoints"}) std::filesystem::create_directory(folder.path() / name);
+  const std::string picture = png_of(some_picture(2, 2, 3));
+  for (const char* name : {"cat/001.png", "cat/._001.png", ".ipynb_checkpoints/001.png"}) folder.file(name, picture);
+  const ImageFolder found = image_folder(folder.path());
+  EXPECT_EQ(found.classes, std::vector<std::string>{"cat"});
+  EXPECT_EQ(found.files, std::vector<std::string>{"cat/001.png"});
+  std::filesystem::remove(folder.path() / "cat/001.png");
+  EXPECT_THROW(image_folder(folder.path()), DataError);
 }
 
 TEST(ImageFolder, WithoutFoldersOrFilesIsRefused) {

@@ -50,9 +50,15 @@ bool fails(const char* name, bool is_interruptible = false) {
   const bool is_named = plan.first >= 0 && (plan.persistent ? number >= plan.first : number == plan.first);
   if (!is_named || plan.fault == FileFault::short_write) return false;
   if (plan.fault == FileFault::interrupted && !is_interruptible) return false;
+  if (plan.fault == FileFault::kill) _exit(kKilledExit);
   if (first_to_fail.empty()) first_to_fail = name;
   errno = plan.fault == FileFault::interrupted ? EINTR : plan.error_number;
   return true;
+}
+
+bool has_rename_flags() {
+  const std::lock_guard lock(mutex);
+  return !has_plan || plan.has_rename_flags;
 }
 
 /// How much of a write goes through; negative: it fails. Sets errno.
@@ -161,6 +167,14 @@ int mkdir(const char* path, mode_t mode) noexcept {
   return result;
 }
 
+int mkdirat(int folder, const char* path, mode_t mode) noexcept {
+  if (fails("mkdirat")) return -1;
+  const std::string shown = path_in(folder, path);
+  const int result = real<int (*)(int, const char*, mode_t)>("mkdirat")(folder, path, mode);
+  if (result == 0) note({.kind = FileChange::Kind::make_folder, .path = shown});
+  return result;
+}
+
 ssize_t write(int descriptor, const void* bytes, size_t count) {
   static const auto call = real<ssize_t (*)(int, const void*, size_t)>("write");
   if (descriptor <= 2) return call(descriptor, bytes, count);
@@ -225,6 +239,10 @@ int renameat(int from_folder, const char* from, int to_folder, const char* to) n
 
 int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
   if (fails("renameat2")) return -1;
+  if (flags != 0 && !has_rename_flags()) {
+    errno = EINVAL;
+    return -1;
+  }
   const std::string path = path_in(from_folder, from), other = path_in(to_folder, to);
   const int result =
       real<int (*)(int, const char*, int, const char*, unsigned)>("renameat2")(from_folder, from, to_folder, to, flags);

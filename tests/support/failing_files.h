@@ -12,7 +12,9 @@ namespace sectionflow::testing_support {
 // calls of this thread's process are counted, and those that the plan names fail.
 
 /// What happens to a call.
-enum class FileFault { error, short_write, interrupted };
+enum class FileFault { error, short_write, interrupted, kill };
+/// With which a process ends that `kill` has met, before the call.
+inline constexpr int kKilledExit = 9;
 
 struct FilePlan {
   /// The number of the first call that fails, from 0; -1: none.
@@ -22,6 +24,8 @@ struct FilePlan {
   int error_number = 5;  ///< EIO
   /// After so many bytes have been written in all, the disk is full; -1: never.
   std::int64_t disk_bytes = -1;
+  /// Whether renameat2 knows flags. Where a file system has none, it gives EINVAL.
+  bool has_rename_flags = true;
 };
 
 /// Sets a plan while it lives, and counts.

@@ -47,6 +47,7 @@ void visit_fields(TrainingSpec& spec, Visit& visit) {
   visit("gradients", spec.gradients);
   visit("feeds_rate", spec.feeds_rate);
   visit("counts_steps", spec.counts_steps);
+  visit("micro_batches", spec.micro_batches);
   visit("evaluates", spec.evaluates);
   visit("masks_loss", spec.masks_loss);
   visit("ties_head", spec.ties_head);

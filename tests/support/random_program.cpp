@@ -31,8 +31,6 @@ TrainingSpec draw_model(Dice& dice, std::uint64_t seed) {
   TrainingSpec model = random_spec(seed + 5'000'000);
   model.seed = seed;
   model.steps = dice.between(1, 3);
-  // Of models that a plain loop trains: what a program fetches between the micro-batches of an update has no reference.
-  model.micro_batches = 1;
   model.skips = model.averages = false;
   const auto most = static_cast<std::size_t>(dice.between(1, 8));
   if (model.layers.size() > most) model.layers.resize(most);

@@ -148,7 +148,9 @@ bool ProgramRunner::refused(const Pair& pair, const Call& call, const Call& plai
   if (pair.pending && refusal->code == ErrorCode::pending_half) return true;
   if (refusal->minimum) {
     const bool small = *refusal->minimum > pair.session->budget_bytes();
-    if (small && (!fits || (fits(*refusal->minimum) && !fits(*refusal->minimum - 1)))) return true;
+    // Amid an update the minimum is that of its next micro-batch, and a plan that of the one that takes the most.
+    const bool is_planned = spec_.model.micro_batches == 1;
+    if (small && (!fits || ((!is_planned || fits(*refusal->minimum)) && !fits(*refusal->minimum - 1)))) return true;
     fail(Failure::Kind::complaint, "budget", text_of("refused wrongly, or for a wrong minimum: ", refusal->text));
   }
   if (plain) {
@@ -245,7 +247,9 @@ Ending ProgramRunner::write(Pair& pair, const CallSpec& call) {
   if (variable.dtype() == Dtype::f32) {
     tensor = random_images(variable.shape(), static_cast<std::uint64_t>(call.option), 1);
   } else if (variable.dtype() == Dtype::i64) {
-    std::fill(tensor.values<std::int64_t>().begin(), tensor.values<std::int64_t>().end(), call.option % 5);
+    // Micro-batches of which there are none are refused by what trains next, not here.
+    const int values = variable.name() == "micro_batch" ? spec_.model.micro_batches : 5;
+    std::fill(tensor.values<std::int64_t>().begin(), tensor.values<std::int64_t>().end(), call.option % values);
   }
   if (refused(pair, [&] { pair.session->write(variable, tensor); }, {})) return Ending::refused;
   pair.plain->write(run_.plain.variable_of(call.fetches), tensor);

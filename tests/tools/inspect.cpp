@@ -1,14 +1,14 @@
-// `sectionflow inspect` and `convert`: files of every kind, whole and damaged.
+// `sectionflow inspect`: files of every kind, whole and damaged.
 
 #include <fstream>
 
-#include "data/labeled_images.h"
 #include "data/npy.h"
 #include "data/safetensors.h"
-#include "data/tf_example.h"
 #include "data/tfrecord_source.h"
 #include "examples/models/zoo.h"
 #include "graph/graph_file.h"
+#include "graph/layers.h"
+#include "graph/ops/basic.h"
 #include "swap/profile.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/tools/run_tool.h"
@@ -21,10 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
-
-nlohmann::json inspected(const fs::path& path) {
-  return json_of_tool("inspect '" + path.string() + "'");
-}
 
 void expect_refused_file(const fs::path& path, const testing::Matcher<std::string>& text) {
   expect_refused("inspect '" + path.string() + "'", text);
@@ -69,7 +65,7 @@ TEST(Inspect, ATruncatedFileIsDamagedRatherThanUnknown) {
 TEST(Inspect, RecordsAreCountedAndCheckedAndTheFirstIsShown) {
   const TemporaryFolder folder;
   for (const Compression compression : {Compression::none, Compression::gzip, Compression::zlib}) {
-    TfrecordWriter writer(folder.path(), "data", {.compression = compression});
+    TfrecordWriter writer(folder.path(), "data", {.compression = compression, .overwrite = true});
     for (int i = 0; i < 3; ++i) {
       Example example;
       example.emplace("label", HostTensor::scalar<std::int64_t>(40 + i));
@@ -111,6 +107,47 @@ TEST(Inspect, EventFilesShowTheLastPointOfEachCurve) {
   EXPECT_FLOAT_EQ(json.at("scalars").at(1).at("last").get<float>(), 1.0F / 3);
 }
 
+TEST(Inspect, AFolderOfEventFilesListsThem) {
+  const TemporaryFolder folder;
+  for (const char* name : {"first", "second"}) {
+    EventWriter writer((folder.path() / "board" / name).string());
+    writer.scalar("train/loss", 0.5, 7);
+    writer.flush();
+  }
+  const auto json = inspected(folder.path() / "board");
+  EXPECT_EQ(json.at("kind"), "event_files");
+  ASSERT_EQ(json.at("event_files").size(), 2U);
+  EXPECT_THAT(json.at("event_files").at(1).at("file").get<std::string>(), testing::StartsWith("second/"));
+  EXPECT_EQ(json.at("event_files").at(1).at("last_step"), 7);
+  EXPECT_EQ(json.at("event_files").at(1).at("scalars").size(), 1U);
+}
+
+TEST(Inspect, AFolderOfRecordsIsSummedUp) {
+  const TemporaryFolder folder;
+  const fs::path records = folder.path() / "records";
+  std::int64_t label = 0;
+  for (const char* part : {"test", "train"}) {
+    TfrecordWriter writer(records, part);
+    for (int i = 0; i < 2; ++i) {
+      Example example;
+      example.emplace("image/class/label", HostTensor::scalar<std::int64_t>(label++ / 3));
+      writer.write(example);
+    }
+    writer.finish();
+  }
+  std::ofstream(records / "labels.txt") << "0:cat\n1:dog\n";
+  const auto json = inspected(records);
+  EXPECT_EQ(json.at("kind"), "tfrecord_files");
+  EXPECT_EQ(json.at("records"), 4);
+  ASSERT_EQ(json.at("files").size(), 2U);
+  EXPECT_EQ(json.at("files").at(1).at("file"), "train-00000.tfrecord");
+  EXPECT_EQ(json.at("files").at(1).at("records"), 2);
+  EXPECT_EQ(json.at("classes").at(0).at("records"), 3);
+  EXPECT_EQ(json.at("classes").at(1).at("name"), "dog");
+  EXPECT_THAT(run_tool("inspect " + records.string()).text,
+              AllOf(HasSubstr("train-00000.tfrecord"), HasSubstr("4 records"), HasSubstr("  0 cat: 3 records\n")));
+}
+
 TEST(Inspect, CheckpointsAndTheirFolder) {
   const TemporaryFolder folder;
   Graph graph;
@@ -126,6 +163,20 @@ TEST(Inspect, CheckpointsAndTheirFolder) {
   EXPECT_EQ(all.at("kind"), "checkpoints");
   EXPECT_EQ(all.at("checkpoints").size(), 2U);
   EXPECT_EQ(all.at("latest"), 9);
+  EXPECT_FALSE(all.contains("num_event_files"));
+  {
+    EventWriter writer(run.string());
+    writer.scalar("train/loss", 0.5, 7);
+    writer.flush();
+  }
+  EXPECT_THAT(run_tool("inspect " + run.string()).text,
+              HasSubstr("beside them 1 event file, which --kind event_files"));
+  EXPECT_EQ(inspected(run).at("num_event_files"), 1);
+  EXPECT_EQ(json_of_tool("inspect --kind event_files " + run.string()).at("event_files").size(), 1U);
+  EXPECT_EQ(all.at("best").at("loss").at("lowest_step"), 3);
+  EXPECT_EQ(all.at("latest_holds").at("tensors").get<std::size_t>(), inspected(run / "step-9").at("tensors").size());
+  EXPECT_THAT(run_tool("inspect " + run.string()).text,
+              AllOf(HasSubstr("loss: lowest 1.5000 at step-3"), HasSubstr("step-9 holds ")));
   const auto one = inspected(run / "step-3");
   EXPECT_EQ(one.at("kind"), "checkpoint");
   EXPECT_EQ(one.at("step"), 3);
@@ -180,81 +231,23 @@ TEST(Inspect, NamesOfFilesSteerNoTerminal) {
   const TemporaryFolder folder;
   std::vector<NamedTensor> tensors;
   tensors.push_back({"\x1b[2Jname", HostTensor::scalar(1.0F)});
+  tensors.push_back({"\u009b2Jsecond \u00e4", HostTensor::scalar(1.0F)});
   write_safetensors(folder.path() / "t", views_of(tensors));
-  EXPECT_THAT(run_tool("inspect " + (folder.path() / "t").string()).text, HasSubstr("?[2Jname"));
-}
-
-// ---- convert.
-
-/// An image folder's worth of CIFAR records: a part of one file each, with two examples.
-fs::path cifar_in(const TemporaryFolder& folder) {
-  const fs::path path = folder.path() / "cifar";
-  fs::create_directories(path);
-  std::string records;
-  for (const int label : {3, 9}) records += static_cast<char>(label) + std::string(3072, static_cast<char>(label * 20));
-  for (int i = 1; i <= 5; ++i) std::ofstream(path / ("data_batch_" + std::to_string(i) + ".bin")) << records;
-  std::ofstream(path / "test_batch.bin") << records;
-  return path;
-}
-
-TEST(Convert, PicturesBecomeRecords) {
-  const TemporaryFolder folder;
-  const std::string to = (folder.path() / "records").string();
-  const auto json =
-      json_of_tool("convert cifar10:" + cifar_in(folder).string() + " tfrecord:" + to + " --shard-size 8KiB");
-  EXPECT_EQ(json.at("examples"), 12);
-  EXPECT_GT(json.at("written").size(), 2U);
-  const auto first = inspected(json.at("written").at(0).get<std::string>());
-  EXPECT_EQ(first.at("features").at("image/class/label"), "int64 [1]: 3");
-  EXPECT_EQ(first.at("features").at("image/height"), "int64 [1]: 32");
-}
-
-TEST(Convert, PicturesBecomeADatabaseAPart) {
-  const TemporaryFolder folder;
-  const std::string to = (folder.path() / "database").string();
-  const Outcome outcome = run_tool("convert cifar10:" + cifar_in(folder).string() + " lmdb:" + to);
-  if (outcome.text.find("SF-E408") != std::string::npos) GTEST_SKIP() << "built without liblmdb";
-  ASSERT_EQ(outcome.status, 0) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("12 examples"));
-  for (const char* part : {"train", "test"}) EXPECT_TRUE(fs::exists(fs::path(to) / part / "data.mdb")) << part;
-  expect_refused_file(fs::path(to) / "train", HasSubstr("is an LMDB database"));
-}
-
-TEST(Convert, NoPartOfADatabaseIsWrittenWhereAnotherIsThereAlready) {
-  const TemporaryFolder folder;
-  const fs::path to = folder.path() / "database";
-  fs::create_directories(to / "test");
-  expect_refused("convert cifar10:" + cifar_in(folder).string() + " lmdb:" + to.string(),
-                 HasSubstr("is there already"));
-  EXPECT_FALSE(fs::exists(to / "train"));
-  EXPECT_TRUE(fs::is_empty(to / "test"));
-}
-
-TEST(Convert, ArraysBecomeTensorsAndArraysAgain) {
-  const TemporaryFolder folder;
-  const std::string at = folder.path().string();
-  write_npy(folder.path() / "a.npy", HostTensor::of<float>({2, 2}, {1, 2, 3, 4}));
-  ASSERT_EQ(run_tool("convert npy:" + at + "/a.npy safetensors:" + at + "/a.safetensors").status, 0);
-  EXPECT_EQ(inspected(folder.path() / "a.safetensors").at("tensors").at(0).at("name"), "a");
-  ASSERT_EQ(run_tool("convert safetensors:" + at + "/a.safetensors npy:" + at + "/b.npy").status, 0);
-  EXPECT_EQ(bytes_of_file(folder.path() / "a.npy"), bytes_of_file(folder.path() / "b.npy"));
-}
-
-TEST(Convert, WhatCannotBeIsRefusedAndNothingIsWritten) {
-  const TemporaryFolder folder;
-  const std::string at = folder.path().string(), tensors = tensors_in(folder).string();
-  expect_refused("convert nmist tfrecord:x", HasSubstr("did you mean 'mnist'?"));
-  expect_refused("convert mnist tfrecrod:x", HasSubstr("did you mean 'tfrecord'?"));
-  expect_refused("convert mnist npy:x", HasSubstr("mnist cannot become npy"));
-  expect_refused("convert npy:a npy:b", HasSubstr("npy cannot become npy"));
-  expect_refused("convert mnist tfrecord", HasSubstr("write tfrecord:PATH"));
-  expect_refused("convert cifar10 tfrecord:x", HasSubstr("write cifar10:FOLDER"));
-  expect_refused("convert cifar10:" + at + " tfrecord:" + at + "/r", HasSubstr("data_batch_1.bin"));
-  expect_refused("convert safetensors:" + tensors + " npy:" + at + "/x.npy", HasSubstr("2 tensors"));
-  expect_refused("convert safetensors:" + tensors + " npy:" + at + "/x.npy --tensor a/v",
-                 HasSubstr("did you mean 'a/w'?"));
-  expect_refused("convert npy:" + at + "/absent safetensors:" + at + "/x --gzip", HasSubstr("--gzip is for tfrecord"));
-  EXPECT_EQ(folder.num_files(), 1U);
+  EXPECT_THAT(run_tool("inspect " + (folder.path() / "t").string()).text,
+              AllOf(HasSubstr("?[2Jname"), HasSubstr("?2Jsecond \u00e4")));
+  Graph graph;
+  {
+    const auto scope = graph.scope("layer");
+    const Value x = placeholder(graph, "x", {2, 3});
+    (void)dense(x, {.features = 2});
+  }
+  std::string text = graph_text(graph);
+  for (std::size_t at = text.find("layer"); at != std::string::npos; at = text.find("layer", at)) {
+    text.replace(at, 5, "\\u001b[2J\\u009bl");
+  }
+  const std::string shown = run_tool("inspect " + folder.file("g.json", text).string()).text;
+  EXPECT_THAT(shown, HasSubstr("?[2J?l"));
+  EXPECT_THAT(shown, testing::Not(testing::AnyOf(HasSubstr("\x1b"), HasSubstr("\u009b"))));
 }
 
 TEST(Inspect, LinksThatLeadRoundInACircleAreNotFollowed) {

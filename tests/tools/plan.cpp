@@ -1,6 +1,7 @@
 // `sectionflow plan` and `compare`, and what is common to all sub-commands.
 
 #include <algorithm>
+#include <vector>
 
 #include "examples/models/zoo.h"
 #include "graph/graph_file.h"
@@ -43,6 +44,47 @@ TEST(Commands, WordsThatAreNoneAreRefusedWithTheNearest) {
   expect_refused("plan --json /nonexistent/file", HasSubstr("SF-E400"));
   expect_refused("plan --dot /nonexistent/file", HasSubstr("DataError: --dot"));
   expect_refused("plan --batch 0", HasSubstr("--batch 0; wanted >= 1"));
+}
+
+TEST(Commands, TheVersionIsTold) {
+  const Outcome outcome = run_tool("--version");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.text, testing::MatchesRegex("sectionflow [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST(Commands, ErrorsNameNoLineOfTheProgramsOwnSource) {
+  const TemporaryFolder folder;
+  const std::string at = folder.path().string();
+  const std::vector<std::string> calls = {"train --resume --checkpoints " + at + " --keep 0" + kSmall,
+                                          "train --statistics /nonexistent/a" + kSmall,
+                                          "train --steps 1 --device-memory 4KiB" + kSmall,
+                                          "plan --graph " + at + "/absent",
+                                          "plan --model mnist_cnn --sequence 4",
+                                          "compare --strategies sections:99" + kSmall,
+                                          "train --data mnist:" + at + kSmall};
+  for (const std::string& refused : calls) {
+    expect_refused(refused, AllOf(HasSubstr("SF-E"), Not(HasSubstr(".cpp")), Not(HasSubstr(".h:"))));
+  }
+  const Outcome misfit = run_tool("plan --device-memory 4KiB" + kSmall);
+  EXPECT_EQ(misfit.status, 1);
+  EXPECT_THAT(misfit.text, Not(HasSubstr(".cpp")));
+}
+
+TEST(Commands, NumbersOfAModelAreWholeAndAboveZero) {
+  for (const std::string name : {"image", "classes", "width", "layers", "heads", "sequence", "vocabulary"}) {
+    for (const std::string number : {"0", "-1", "2.5", "few"}) {
+      expect_refused("plan --" + name + " " + number, AllOf(HasSubstr("--" + name), HasSubstr("'" + number + "'"),
+                                                            HasSubstr("wanted a whole number above 0")));
+    }
+  }
+}
+
+TEST(Commands, WhatIsProposedCanBeAskedForAsItStands) {
+  expect_refused("plan --strategy sectoins", HasSubstr("did you mean 'sections:blocks'?"));
+  expect_refused("plan --strategy sections:block", HasSubstr("did you mean 'blocks'?"));
+  expect_refused("plan --optimizer adma", HasSubstr("did you mean 'adam'?"));
+  expect_refused("convert images:pictures", HasSubstr("tfrecord:FOLDER"));
+  EXPECT_EQ(run_tool("plan --strategy sections:blocks --optimizer adam" + kSmall).status, 0);
 }
 
 TEST(Plan, TellsMemoryOfEachSectionAndTheSmallestBudget) {
@@ -90,6 +132,10 @@ TEST(Plan, LargeBatchesTouchNoData) {
   EXPECT_GT(json.at("plan").at("planned_peak_bytes").get<double>(), 1e12);
 }
 
+TEST(Plan, ABatchThatIsTooLargeToBeCountedIsNamed) {
+  expect_refused("plan --model mnist_cnn --batch 99999999999999", HasSubstr("--batch 99999999999999\n"));
+}
+
 TEST(Plan, PicturesAreFiles) {
   const TemporaryFolder folder;
   const std::string at = folder.path().string();
@@ -125,6 +171,19 @@ TEST(Plan, AGraphOfAFileIsPlannedAsTheModelThatItIsOf) {
   expect_refused("plan --graph " + file + " --fetch nosuch", HasSubstr("nosuch"));
   expect_refused("plan --graph " + file + "x", HasSubstr("DataError"));
   expect_refused("plan --fetch loss" + kSmall, HasSubstr("is for graphs of files"));
+}
+
+TEST(Compare, WithoutStrategiesThoseAreComparedThatTheModelCanHave) {
+  const auto names_of = [](const std::string& model) {
+    std::vector<std::string> names;
+    const auto json = json_of_tool("compare --steps 2 --width 2 --batch 2 --threads 1 --model " + model);
+    for (const auto& strategy : json.at("strategies")) names.push_back(strategy.at("name"));
+    return names;
+  };
+  EXPECT_EQ(names_of("mnist_cnn"), (std::vector<std::string>{"whole", "sections:2", "sections:blocks"}));
+  EXPECT_EQ(names_of("resnet18 --image 32"),
+            (std::vector<std::string>{"whole", "sections:2", "sections:4", "sections:blocks"}));
+  expect_refused("compare --steps 2 --strategies sections:4" + kSmall, HasSubstr("cannot be cut into 4 sections"));
 }
 
 TEST(Compare, TellsWhetherTheBitsAreTheSame) {

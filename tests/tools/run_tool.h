@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -39,6 +40,11 @@ inline nlohmann::json json_of_tool(const std::string& arguments, int status = 0)
   const Outcome outcome = run_shell(std::string(SF_TOOL) + " " + arguments + " --json - 2>/dev/null");
   if (outcome.status != status) throw std::runtime_error(arguments + ": " + run_tool(arguments).text);
   return nlohmann::json::parse(outcome.text);
+}
+
+/// What `inspect` tells of a file or folder.
+inline nlohmann::json inspected(const std::filesystem::path& path) {
+  return json_of_tool("inspect '" + path.string() + "'");
 }
 
 /// Exit status 2, and a text that says why.

@@ -10,6 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 const std::string kTiny = "train --model mnist_cnn --width 2 --batch 4 --threads 1";
@@ -107,6 +108,53 @@ TEST(Train, RecordsThatConvertHasWrittenAreTrained) {
             1);
 }
 
+TEST(Train, AShareIsKeptApartForValidationOfDataWithAPartForItAndWithout) {
+  const TemporaryFolder folder;
+  const std::string mnist = " --data mnist:" + mnist_in(folder, 20).string();
+  const auto json = json_of_tool(kTiny + mnist + " --epochs 2 --validation 20%");
+  EXPECT_EQ(json.at("examples"), 2 * 16);
+  EXPECT_TRUE(json.at("epochs").at(0).at("logs").contains("val_accuracy"));
+  EXPECT_EQ(json_of_tool(kTiny + mnist + " --epochs 1").at("examples"), 20);
+  EXPECT_EQ(json_of_tool(kTiny + mnist + " --epochs 1 --validation 20%").at("evaluation"),
+            json_of_tool(kTiny + mnist + " --epochs 1 --validation 20%").at("evaluation"));
+  for (const char* share : {"0%", "100%", "20", "0.2", "-5%", "many%", "%"}) {
+    expect_refused(text_of(kTiny, mnist, " --validation ", share), HasSubstr("as in 10%"));
+  }
+  expect_refused(kTiny + " --validation 10%", HasSubstr("synthetic data have a part for it already"));
+  const std::string records = (folder.path() / "records").string();
+  ASSERT_EQ(run_tool("convert mnist:" + (folder.path() / "mnist").string() + " tfrecord:" + records).status, 0);
+  expect_refused(kTiny + " --validation 10% --data tfrecord:" + records,
+                 AllOf(HasSubstr("test-*.tfrecord"), HasSubstr("convert --validation 10%")));
+  const std::string parts = (folder.path() / "parts").string();
+  ASSERT_EQ(
+      run_tool("convert" + mnist.substr(std::string(" --data").size()) + " tfrecord:" + parts + " --validation 20%")
+          .status,
+      0);
+  const auto of_parts = json_of_tool(kTiny + " --epochs 1 --data tfrecord:" + parts);
+  EXPECT_EQ(of_parts.at("examples"), 16);
+  EXPECT_TRUE(of_parts.at("evaluation").contains("accuracy") || of_parts.at("evaluation").contains("val_accuracy"));
+}
+
+TEST(Train, NamesOfClassesAreReadBackAndAModelOfFewerIsRefused) {
+  const TemporaryFolder folder;
+  const std::string records = (folder.path() / "records").string();
+  ASSERT_EQ(run_tool("convert mnist:" + mnist_in(folder, 10).string() + " tfrecord:" + records).status, 0);
+  EXPECT_TRUE(json_of_tool(kTiny + " --steps 1 --data tfrecord:" + records).at("classes").empty());
+  const auto name_classes = [&](int count) {
+    std::ofstream names(records + "/labels.txt");
+    for (int label = 0; label < count; ++label) names << label << ":digit " << label << "\n";
+  };
+  name_classes(10);
+  const auto json = json_of_tool(kTiny + " --steps 1 --data tfrecord:" + records);
+  ASSERT_EQ(json.at("classes").size(), 10U);
+  EXPECT_EQ(json.at("classes").at(7).at("name"), "digit 7");
+  name_classes(12);
+  expect_refused(kTiny + " --steps 1 --data tfrecord:" + records,
+                 AllOf(HasSubstr("the class 11, 'digit 11'"), HasSubstr("add --classes 12")));
+  std::ofstream(records + "/labels.txt") << "0:zero\nnone\n";
+  expect_refused(kTiny + " --steps 1 --data tfrecord:" + records, HasSubstr("labels.txt': line 2"));
+}
+
 TEST(Train, WhatWouldShowLaterIsRefusedAtOnce) {
   const TemporaryFolder folder;
   const std::string at = folder.path().string();
@@ -116,14 +164,69 @@ TEST(Train, WhatWouldShowLaterIsRefusedAtOnce) {
   expect_refused(kTiny + " --data tfrecord:" + at, HasSubstr("DataError"));
   expect_refused(kTiny + " --data synthetic:" + at, HasSubstr("--data synthetic"));
   expect_refused(kTiny + " --resume", HasSubstr("add --checkpoints FOLDER"));
-  expect_refused(kTiny + " --steps -1", HasSubstr("wanted >= 0"));
-  expect_refused(kTiny + " --tensorboard-every 0", HasSubstr("--tensorboard-every"));
+  for (const std::string name : {"--steps", "--epochs"}) {
+    for (const std::string count : {"0", "-3"}) {
+      expect_refused(kTiny + " " + name + " " + count,
+                     HasSubstr("ArgumentError: " + name + " " + count + "; wanted >= 1"));
+    }
+  }
+  expect_refused(kTiny + " --tensorboard-every 0", HasSubstr("ArgumentError: --tensorboard-every 0; wanted >= 1"));
+  expect_refused(kTiny + " --checkpoints " + at + "/run --checkpoint-every -1",
+                 HasSubstr("ArgumentError: --checkpoint-every -1; wanted >= 0"));
+  expect_refused(kTiny + " --steps 1 --tensorboard " + folder.file("file", "").string() + "/board",
+                 AllOf(HasSubstr("DataError: --tensorboard"), HasSubstr("file/board")));
   expect_refused("train --model mnist_cnn --batch 0 --steps 1", HasSubstr("--batch 0"));
   expect_refused(kTiny + " --steps 1 --device-memory 4KiB", HasSubstr("BudgetError"));
   expect_refused("train --model gpt --layers 1 --width 8 --heads 1 --sequence 4 --vocabulary 8 --data mnist:" +
                      mnist_in(folder, 2).string(),
                  HasSubstr("no pictures with a class each"));
   expect_refused(kTiny + " --classes 2 --data mnist:" + mnist_in(folder, 5).string(), HasSubstr("--classes N"));
+}
+
+TEST(Train, RecordsToBeEvaluatedAreNotTrainedOn) {
+  const TemporaryFolder folder;
+  const fs::path records = folder.path() / "records";
+  ASSERT_EQ(run_tool("convert mnist:" + mnist_in(folder, 10).string() + " tfrecord:" + records.string()).status, 0);
+  const std::string train = kTiny + " --epochs 1 --data tfrecord:" + records.string();
+  fs::rename(records / "train-00000.tfrecord", records / "more-00000.tfrecord");
+  expect_refused(train, AllOf(HasSubstr("has test-*.tfrecord, and no train-*.tfrecord"), HasSubstr("hint")));
+  fs::rename(records / "test-00000.tfrecord", records / "validation-00000.tfrecord");
+  expect_refused(train, HasSubstr("has validation-*.tfrecord, and no train-*.tfrecord"));
+  fs::rename(records / "validation-00000.tfrecord", records / "less-00000.tfrecord");
+  EXPECT_EQ(json_of_tool(train).at("examples"), 20) << "without parts all is trained on";
+}
+
+TEST(Train, TheLastLineCallsAnEvaluationAsTheLinesAboveDo) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run_tool(kTiny + " --epochs 1 --validation 20% --data mnist:" + mnist_in(folder, 10).string());
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const std::string last = outcome.text.substr(outcome.text.find("completed"));
+  EXPECT_THAT(last, AllOf(HasSubstr("completed 1 epoch;"), HasSubstr("  val_accuracy "), HasSubstr("  val_loss ")));
+  EXPECT_THAT(last, testing::Not(AnyOf(HasSubstr("test"), HasSubstr("val_val_"))));
+}
+
+TEST(Train, AnInterruptedTrainingWithoutCheckpointsIsToldWhatWouldHaveSavedIt) {
+  const TemporaryFolder folder;
+  const std::string steps = (folder.path() / "steps.csv").string(), text = (folder.path() / "text").string();
+  const Outcome outcome = run_shell(std::string(SF_TOOL) + " " + kTiny + " --steps 100000000 --statistics " + steps +
+                                    " >" + text + " 2>&1 & pid=$!; while [ ! -s " + steps +
+                                    " ] && kill -0 $pid; do sleep 0.02; done; kill -TERM $pid; wait $pid");
+  EXPECT_EQ(outcome.status, 128 + 15);
+  EXPECT_THAT(bytes_of_file(text),
+              AllOf(HasSubstr("nothing has saved it; --checkpoints FOLDER does"), testing::Not(HasSubstr("Callback"))));
+}
+
+TEST(Train, AResumedTrainingOfOtherBatchesIsToldWhatOfItsCommandDiffers) {
+  const TemporaryFolder folder;
+  const std::string train =
+      "train --model mnist_cnn --width 2 --threads 1 --resume --data mnist:" + mnist_in(folder, 20).string() +
+      " --checkpoints " + (folder.path() / "run").string();
+  ASSERT_EQ(run_tool(train + " --batch 4 --steps 2").status, 0);
+  expect_refused(train + " --batch 5 --steps 4",
+                 AllOf(HasSubstr("SF-E403"), HasSubstr("give --data, --batch and --validation as"),
+                       testing::Not(HasSubstr("begin without a position"))));
+  EXPECT_EQ(json_of_tool(train + " --batch 4 --steps 4").at("steps"), 2);
 }
 
 TEST(Train, AFolderOfAnotherTrainingIsNotTakenUnasked) {
@@ -138,10 +241,14 @@ TEST(Train, AFolderOfAnotherTrainingIsNotTakenUnasked) {
 }
 
 TEST(Train, RatesThatTrainNothingAreRefused) {
-  for (const char* rate : {"nan", "-1", "0", "inf", "fast"}) {
+  for (const char* rate : {"nan", "-1", "0", "inf", "fast", "1e-99", "0,001", "1e-3x"}) {
     expect_refused(text_of("train --model mnist_cnn --data synthetic --steps 1 --learning-rate ", rate),
-                   HasSubstr("wanted a number above 0"));
+                   HasSubstr("wanted a number above 0, as in 0.001 or 1e-3"));
   }
+  for (const char* rate : {"0.001", "1e-3", "1E-3", ".5"}) {
+    EXPECT_EQ(run_tool(text_of(kTiny, " --data synthetic --steps 1 --learning-rate ", rate)).status, 0) << rate;
+  }
+  EXPECT_THAT(run_tool("train --help").text, HasSubstr("as in 0.001 or 1e-3"));
 }
 
 }  // namespace

@@ -181,6 +181,18 @@ TEST(AveragedWeights, OfNothingOfOthersOrTooEarlyAreRefusedAndChangeNothing) {
   std::vector<AveragedVariable> broken = averaged.averages();
   broken.push_back({averaged.averages()[0].variable, averaged.loss});
   EXPECT_THROW(AveragedWeights(*averaged.session, broken), ArgumentError);
+  std::vector<AveragedVariable> twice = averaged.averages();
+  const auto before = read_variables(*averaged.session);
+  const AveragedVariable first = twice.front();
+  for (const AveragedVariable& again : {first, AveragedVariable{first.average, first.variable}}) {
+    twice.push_back(again);
+    EXPECT_THAT([&] { const AveragedWeights exchanged(*averaged.session, twice); },
+                ThrowsMessage<ArgumentError>(AllOf(HasSubstr("SF-E035"), HasSubstr("is listed twice"))));
+    twice.pop_back();
+  }
+  for (const auto& [name, tensor] : read_variables(*averaged.session)) {
+    EXPECT_TRUE(bitwise_equal(tensor, before.at(name))) << name;
+  }
   (void)averaged.manager.run_forward(*averaged.session, {averaged.loss}, {{averaged.x, averaged.rows}});
   EXPECT_THROW(AveragedWeights(*averaged.session, averaged.averages()), ArgumentError);
   (void)averaged.manager.run_backward(*averaged.session);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <sstream>
 
+#include "base/bytes.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/small_training.h"
 
@@ -130,6 +131,33 @@ TEST(EarlyStopping, WatchesLargerNumbersTargetsFirstEpochsAndNaN) {
   EXPECT_THROW(EarlyStopping({.patience = -1}), ArgumentError);
 }
 
+TEST(EarlyStopping, WhatItHasEndedIsEndedAtOnceWhereItGoesOn) {
+  const EarlyStoppingOptions standstill = {.monitor = "score", .patience = 1};
+  const EarlyStoppingOptions target = {.monitor = "score", .has_target = true, .target = 3};
+  for (const EarlyStoppingOptions& options : {standstill, target}) {
+    Scored first;
+    first.scores = {5, 4, 3, 3, 3, 3, 3, 3};
+    EarlyStopping stopping(options);
+    const History ended = first.fit({&stopping}, 100);
+    ASSERT_EQ(ended.reason, StopReason::callback);
+    for (int start = 0; start < 3; ++start) {
+      Scored next;
+      EarlyStopping again(options);
+      next.trainer->restore(first.trainer->position());
+      const History none = next.fit({&again}, 100);
+      EXPECT_EQ(none.steps, 0);
+      EXPECT_EQ(none.reason, StopReason::callback);
+      EXPECT_EQ(none.why, ended.why);
+      EXPECT_EQ(next.trainer->position(), first.trainer->position());
+    }
+    Scored patient;
+    patient.scores = {7};
+    patient.trainer->restore(first.trainer->position());
+    EarlyStopping more({.monitor = "score", .patience = 3});
+    EXPECT_GT(patient.fit({&more}, 100).steps, 0);
+  }
+}
+
 TEST(EarlyStopping, SetsTheVariablesOfTheBestEpochAgainButNotAfterAnError) {
   for (const bool fails : {false, true}) {
     Scored scored;
@@ -175,6 +203,7 @@ TEST(OutlierGuard, StopsOrThrowsWhereItIsTold) {
   const History history = scored.fit({&stops}, 10);
   EXPECT_EQ(history.steps, 10);
   EXPECT_THAT(history.why, HasSubstr("'score' is 9 in step 10"));
+  EXPECT_THAT(history.why, HasSubstr("above the mean of the 9 steps before it"));
   Scored other;
   other.scores = {1, 1, 1, 9};
   OutlierGuard throws({.monitors = {"loss", "score"}, .least = 9, .action = OutlierAction::fail});
@@ -255,6 +284,80 @@ TEST(ProgressCallback, PrintsStepsAndResultsOfEpochs) {
   stream.str("");
   scored.trainer->fit(scored.source, {.steps = 3, .callbacks = {&scored.rate, &scored.feeder, &progress}});
   EXPECT_THAT(stream.str(), AllOf(HasSubstr("step 5/6"), HasSubstr("ETA ")));
+}
+
+TEST(ProgressCallback, TheLineOfAnEpochThatIsOverHasItsMeans) {
+  Scored scored;
+  std::ostringstream stream;
+  double now = 0;
+  Progress progress(
+      {.stream = &stream, .is_terminal = false, .min_interval_seconds = 0.0, .now_seconds = [&] { return now++; }});
+  // How many steps an epoch has is known behind the first.
+  scored.trainer->fit(scored.source, {.epochs = 1, .callbacks = {&scored.rate, &scored.feeder}});
+  const History history =
+      scored.trainer->fit(scored.source, {.epochs = 2, .callbacks = {&scored.rate, &scored.feeder, &progress}});
+  std::istringstream lines(stream.str());
+  std::vector<std::string> ends;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("step 3/3") != std::string::npos) ends.push_back(line);
+  }
+  ASSERT_EQ(ends.size(), 2U) << stream.str();
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    char mean[32];
+    std::snprintf(mean, sizeof(mean), "loss %.4f ", history.of("loss").at(i));
+    EXPECT_THAT(ends[i], AllOf(StartsWith(text_of("epoch ", i + 2, "/3")), HasSubstr(mean)));
+  }
+}
+
+TEST(ProgressCallback, ThePeakIsThatOfTrainingWhateverHasBeenEvaluated) {
+  Scored scored;
+  std::ostringstream stream;
+  Progress progress({.stream = &stream, .is_terminal = false, .min_interval_seconds = 0.0});
+  std::size_t trained = 0;
+  Hooks hooks;
+  hooks.step = [&](const TrainerState& state) { trained = state.session.statistics().planned_peak_bytes; };
+  // A batch of 400 examples, whose evaluation takes more than a step of 5.
+  FunctionBatches validation([](std::int64_t, std::int64_t batch) -> std::optional<Example> {
+    if (batch > 0) return std::nullopt;
+    Example example;
+    example.emplace("x", HostTensor(Dtype::f32, {400, 6}));
+    example.emplace("label", HostTensor(Dtype::i32, {400}));
+    return example;
+  });
+  scored.trainer->fit(
+      scored.source,
+      {.epochs = 1, .validation = &validation, .callbacks = {&scored.rate, &scored.feeder, &hooks, &progress}});
+  ASSERT_GT(scored.session.statistics().planned_peak_bytes, trained);
+  EXPECT_THAT(stream.str(),
+              AllOf(HasSubstr("peak " + bytes_text(trained)),
+                    testing::Not(HasSubstr("peak " + bytes_text(scored.session.statistics().planned_peak_bytes)))));
+}
+
+TEST(ProgressCallback, OfATrainingThatIsCompleteAlreadySaysSo) {
+  Scored scored;
+  std::ostringstream stream;
+  Progress progress({.stream = &stream, .is_terminal = false});
+  scored.trainer->fit(scored.source, {.max_epochs = 2, .callbacks = {&scored.rate, &scored.feeder}});
+  EXPECT_EQ(scored.trainer->fit(scored.source, {.max_epochs = 2, .callbacks = {&progress}}).steps, 0);
+  EXPECT_EQ(stream.str(), "nothing is left to train: 6 steps and 2 epochs are completed\n");
+  stream.str("");
+  EXPECT_EQ(scored.trainer->fit(scored.source, {.max_steps = 5, .callbacks = {&progress}}).steps, 0);
+  EXPECT_THAT(stream.str(), StartsWith("nothing is left to train: 6 steps"));
+}
+
+TEST(ProgressCallback, TheLastStepIsShownWhereNoMeansFollow) {
+  Scored scored;
+  std::ostringstream stream;
+  Progress progress({.stream = &stream, .is_terminal = false, .min_interval_seconds = 1e9});
+  Hooks hooks;
+  hooks.step = [](const TrainerState& state) {
+    if (state.step == 4) throw std::runtime_error("planted");
+  };
+  EXPECT_THROW(scored.trainer->fit(
+                   scored.source,
+                   {.epochs = 4, .steps_per_epoch = 4, .callbacks = {&scored.rate, &scored.feeder, &progress, &hooks}}),
+               std::runtime_error);
+  EXPECT_THAT(stream.str(), HasSubstr("epoch 1/4  step 4/4  loss "));
 }
 
 TEST(FiniteCheck, NamesTheFirstOperationWhoseResultIsNoNumber) {

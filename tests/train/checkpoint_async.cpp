@@ -93,6 +93,19 @@ TEST_F(AsynchronousCheckpoints, OfASessionThatEndsInAnExceptionAreComplete) {
   EXPECT_EQ(checkpoints.restore_latest(*other.session)->checkpoint.step, 1);
 }
 
+TEST_F(AsynchronousCheckpoints, WhoseLastSaveFailsSayInTheLogWhenTheirOwnerEnds) {
+  const std::string blocked = folder_.file("file", "no folder").string();
+  ResumableTraining training(Way::whole);
+  for (const int stop_after : {0, 1}) {
+    const LogLines log;
+    {
+      Checkpoints checkpoints(blocked, {.asynchronous = true, .stop_after_failures = stop_after});
+      ASSERT_TRUE(checkpoints.save(*training.session, {.step = 1}));
+    }
+    EXPECT_THAT(log.lines, testing::ElementsAre(AllOf(HasSubstr("a checkpoint is lost"), HasSubstr("file"))));
+  }
+}
+
 TEST_F(AsynchronousCheckpoints, AreRestoredAndListedWhenTheyAreComplete) {
   ResumableTraining training(Way::whole);
   Checkpoints checkpoints(path("run"), {.asynchronous = true});

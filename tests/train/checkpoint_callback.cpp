@@ -103,6 +103,17 @@ Hooks raise_at(std::int64_t step, int signal) {
   return hooks;
 }
 
+/// Puts a file where a folder is, behind the beginning of a training.
+Hooks replace_by_a_file(const std::filesystem::path& folder) {
+  Hooks hooks;
+  hooks.step_begin = [=](const TrainerState& state, Feeds&) {
+    if (state.step > 0) return;
+    std::filesystem::remove_all(folder);
+    std::ofstream(folder) << "a file where the folder is to be";
+  };
+  return hooks;
+}
+
 std::map<std::string, HostTensor> undisturbed(bool in_sections, std::int64_t steps) {
   const TemporaryFolder folder;
   OneStart program(in_sections, (folder.path() / "run").string());
@@ -131,6 +142,8 @@ TEST_F(CheckpointCallbackTest, AnInterruptedTrainingGoesOnByAnyStrategyWithTheSa
             const History history = program.fit({.max_steps = 11}, {&interrupt});
             EXPECT_EQ(history.steps, at + 1);
             EXPECT_EQ(history.exit_code(), 130);
+            EXPECT_EQ(history.why,
+                      text_of("got SIGINT; ended behind step ", at + 1, "; '", place, "' has a checkpoint of it"));
           }
           OneStart program(second, place);
           const auto resumed = resume(program.trainer, program.checkpoints);
@@ -144,6 +157,17 @@ TEST_F(CheckpointCallbackTest, AnInterruptedTrainingGoesOnByAnyStrategyWithTheSa
       }
     }
   }
+}
+
+TEST_F(CheckpointCallbackTest, AnInterruptedTrainingSaysThatItIsNotSaved) {
+  OneStart never(false, run, {.at_end = false});
+  Hooks interrupt = raise_at(1, SIGINT);
+  EXPECT_EQ(never.fit({.max_steps = 9}, {&interrupt}).why,
+            text_of("got SIGINT; ended behind step 2; '", run, "' has no checkpoint of it"));
+  const std::filesystem::path file = folder.path() / "file";
+  OneStart refused(false, file.string());
+  Hooks in_the_way = replace_by_a_file(file);
+  EXPECT_THAT(refused.fit({.max_steps = 9}, {&interrupt, &in_the_way}).why, HasSubstr("file' has no checkpoint of it"));
 }
 
 TEST_F(CheckpointCallbackTest, ATrainingThatDiesGoesOnFromItsLastCheckpoint) {
@@ -229,13 +253,61 @@ TEST_F(CheckpointCallbackTest, SavesWhatACallbackHasStopped) {
   EXPECT_THAT(program.saved_steps(), ElementsAre(2));
 }
 
+TEST_F(CheckpointCallbackTest, TheLastOneHasTheVariablesThatTheSessionEndsWith) {
+  for (const bool is_asynchronous : {false, true}) {
+    const std::string place = text_of(run, is_asynchronous);
+    OneStart program(true, place, {}, {.asynchronous = is_asynchronous});
+    // No epoch is better than the first by that much.
+    EarlyStopping stopping({.monitor = "loss", .patience = 1, .min_delta = 1e6, .restore_best = true});
+    EXPECT_EQ(program.fit({.max_epochs = 9}, {&stopping}).reason, StopReason::callback);
+    const auto best = variables_of(program.session);
+    OneStart other(false, place);
+    ASSERT_TRUE(resume(other.trainer, other.checkpoints).has_value());
+    EXPECT_EQ(other.trainer.step(), program.trainer.step());
+    EXPECT_EQ(difference_of(best, variables_of(other.session)), "");
+    EXPECT_EQ(program.checkpoints.statistics().saved, 4) << "of three epochs, and of the end";
+  }
+}
+
+TEST_F(CheckpointCallbackTest, AFolderThatCannotBeMadeIsRefusedBeforeTheFirstStep) {
+  std::ofstream(run) << "a file where the folder is to be";
+  OneStart program(true, run);
+  EXPECT_THROW(program.fit({.max_steps = 5}), DataError);
+  EXPECT_EQ(program.trainer.step(), 0);
+  std::filesystem::remove(run);
+  EXPECT_EQ(program.fit({.max_steps = 5}).steps, 5);
+  OneStart second(true, run);
+  EXPECT_THAT(whole_error_text<DataError>([&] { second.fit({.max_steps = 5}); }), HasSubstr("SF-E423"));
+  EXPECT_EQ(second.trainer.step(), 0);
+  EXPECT_THAT(program.saved_steps(), ElementsAre(3, 4, 5));
+}
+
+TEST_F(CheckpointCallbackTest, ABestMetricThatTheLogsWillNotHaveIsRefusedBeforeTheFirstStep) {
+  testing_support::SmallTraining small(true);
+  DatasetBatches source(shuffled_batches()), test(shuffled_batches());
+  Checkpoints checkpoints(run, {.best_metric = "val_acc", .higher_is_better = true});
+  CheckpointCallback saving(checkpoints);
+  EXPECT_THAT(whole_error_text<ArgumentError>([&] {
+                small.trainer.fit(source, {.epochs = 2, .validation = &test, .callbacks = {&small.rate, &saving}});
+              }),
+              AllOf(HasSubstr("SF-E608"), HasSubstr("CheckpointOptions::best_metric: there is no 'val_acc'"),
+                    HasSubstr("'val_accuracy'")));
+  EXPECT_EQ(small.trainer.step(), 0);
+  EXPECT_FALSE(std::filesystem::exists(run));
+  // A callback of which it is not known may log that name: one warning then, when an epoch is over.
+  Hooks unknown;
+  const LogLines log;
+  small.trainer.fit(source, {.epochs = 2, .validation = &test, .callbacks = {&small.rate, &unknown, &saving}});
+  EXPECT_THAT(log.lines, testing::Contains(HasSubstr("there is no 'val_acc'")).Times(1));
+}
+
 TEST_F(CheckpointCallbackTest, ADiskThatRefusesDoesNotEndTheTraining) {
   for (const bool is_asynchronous : {false, true}) {
     std::filesystem::remove_all(run);
-    std::ofstream(run) << "a file where the folder is to be";
+    Hooks refuse = replace_by_a_file(run);
     OneStart program(true, run, {.every_steps = 2}, {.asynchronous = is_asynchronous});
     const LogLines log;
-    EXPECT_EQ(program.fit({.max_steps = 5}).steps, 5);
+    EXPECT_EQ(program.fit({.max_steps = 5}, {&refuse}).steps, 5);
     EXPECT_GE(program.checkpoints.statistics().failures, 3);
     EXPECT_EQ(program.checkpoints.statistics().saved, 0);
     EXPECT_EQ(difference_of(undisturbed(true, 5), variables_of(program.session)), "");
@@ -244,8 +316,10 @@ TEST_F(CheckpointCallbackTest, ADiskThatRefusesDoesNotEndTheTraining) {
     EXPECT_EQ(program.fit({.max_steps = 7}).steps, 2);
     EXPECT_THAT(program.saved_steps(), testing::Contains(7));
     OneStart strict(true, folder.path() / "file" / "run", {.every_steps = 1}, {.stop_after_failures = 2});
-    std::ofstream(folder.path() / "file") << "in the way";
-    EXPECT_THAT(whole_error_text<DataError>([&] { strict.fit({.max_steps = 9}); }), HasSubstr("SF-E420"));
+    std::filesystem::remove_all(folder.path() / "file");
+    Hooks in_the_way = replace_by_a_file(folder.path() / "file");
+    EXPECT_THAT(whole_error_text<DataError>([&] { strict.fit({.max_steps = 9}, {&in_the_way}); }),
+                HasSubstr("SF-E420"));
     EXPECT_EQ(strict.trainer.step(), 2);
   }
 }

@@ -1,8 +1,9 @@
-// Checkpoints, and events of a training, on disks that refuse, are full, or lose power. A program of its own: it takes
-// the place of the C library's calls for files.
+// Checkpoints on disks that refuse, are full, or lose power. In a program of its own, which takes the place of the C
+// library's calls for files.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,6 @@
 #include "tests/support/log_lines.h"
 #include "tests/support/power_loss.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/train/small_training.h"
 #include "train/checkpoints.h"
 
 namespace sectionflow {
@@ -104,6 +104,7 @@ class Faults : public testing::TestWithParam<bool> {
       EXPECT_TRUE(checkpoints.save(training.session, {.step = 4}));
       EXPECT_TRUE(checkpoints.wait());
       expect_sound(run, 4);
+      EXPECT_LE(checkpoints.list().size(), 2U) << "one that is there all the same is deleted in its turn";
       // What a disk has not let go is removed by the next one who writes.
     }
     Checkpoints next(run, {.keep = 2});
@@ -144,7 +145,7 @@ TEST_P(Faults, AtEveryCallLeaveASoundCheckpointAndTheTrainingGoesOn) {
         failed.insert(failed_);
       }
     }
-    for (const char* call : {"mkdir", "openat", "write", "pwrite", "fsync", "close", "renameat"})
+    for (const char* call : {"mkdirat", "openat", "write", "pwrite", "fsync", "close", "renameat"})
       EXPECT_TRUE(failed.contains(call)) << call;
     EXPECT_EQ(failed.contains("renameat2"), replaces);
   }
@@ -186,6 +187,57 @@ TEST_P(Faults, OfADiskWithoutExchangeOfFoldersReplaceAllTheSame) {
     num_tried += failed_ == "renameat2" ? 1 : 0;
   }
   EXPECT_EQ(num_tried, 1);
+  for (const bool persistent : {false, true}) {
+    for (std::int64_t first = -1; first < calls + 4; ++first) {
+      SCOPED_TRACE(text_of("call ", first, persistent ? " and all later ones" : ""));
+      (void)try_plan({.first = first, .persistent = persistent, .has_rename_flags = false}, true);
+    }
+  }
+}
+
+/// A process that replaces a checkpoint on a disk without exchange of folders, and is killed at a call. Gives its exit.
+int replace_and_be_killed(const std::string& run, std::int64_t call) {
+  const pid_t child = fork();
+  if (child == 0) {
+    Counting training;
+    training.step();
+    Checkpoints checkpoints(run, {.keep = 1});
+    if (!checkpoints.save(training.session, {.step = 5})) _exit(1);
+    training.step();
+    const FailingFiles killed({.first = call, .fault = FileFault::kill, .has_rename_flags = false});
+    _exit(checkpoints.save(training.session, {.step = 5}) ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(KilledReplacing, OnADiskWithoutExchangeOfFoldersLosesNoCheckpoint) {
+  int num_between = 0, ended = kKilledExit;
+  for (std::int64_t call = 0; ended == kKilledExit; ++call) {
+    SCOPED_TRACE(text_of("killed at call ", call));
+    const TemporaryFolder folder;
+    const fs::path run = folder.path() / "run";
+    ended = replace_and_be_killed(run.string(), call);
+    const bool is_between = fs::exists(run / "step-5.replaced") && !fs::exists(run / "step-5");
+    num_between += is_between ? 1 : 0;
+    // Who only reads finds it, and so does who writes, on the same disk.
+    const FailingFiles disk({.has_rename_flags = false});
+    Counting reads, writes;
+    const auto restored = Checkpoints(run.string()).restore_latest(reads.session);
+    ASSERT_TRUE(restored.has_value());
+    EXPECT_EQ(restored->checkpoint.step, 5);
+    EXPECT_GE(reads.count(), ended == 0 ? 2 : 1);
+    EXPECT_TRUE(reads.is_whole());
+    Checkpoints checkpoints(run.string(), {.keep = 2});
+    EXPECT_TRUE(checkpoints.save(writes.session, {.step = 6}));
+    ASSERT_EQ(checkpoints.list().size(), 2U);
+    EXPECT_EQ(checkpoints.list().front().path, (run / "step-5").string());
+    EXPECT_EQ(checkpoints.restore(writes.session, 5).checkpoint.step, 5);
+    EXPECT_EQ(writes.count(), reads.count());
+  }
+  EXPECT_EQ(ended, 0) << "the last one is not killed";
+  EXPECT_GT(num_between, 0) << "no kill was between the two renames: the test shows nothing";
 }
 
 TEST(ReadingFaults, AtEveryCallRestoreAnotherCheckpointOrChangeNothing) {
@@ -306,44 +358,6 @@ TEST(LostPower, AtAnyMomentLeavesTheLastCompletedCheckpointOrALaterOne) {
       // Whoever goes on there can save.
       EXPECT_TRUE(checkpoints.save(other.session, {.step = 9}));
     }
-  }
-}
-
-/// Trains five steps with a TensorBoard callback by a plan; returns the bytes that were written without it failing.
-std::int64_t train_watched(const FilePlan& plan, std::int64_t failures_wanted) {
-  const TemporaryFolder folder;
-  SmallModel model(true);
-  Session session(model.graph, small_session());
-  session.initialize();
-  Trainer trainer = model.trainer(session);
-  LearningRate rate(model.rate, constant_rate(0.01));
-  FunctionBatches source(small_batch);
-  TensorBoard board((folder.path() / "run").string(), {.histogram_steps = 2, .profile_step = 2});
-  std::int64_t written = 0;
-  {
-    const FailingFiles faults(plan);
-    const LogLines log;
-    EXPECT_EQ(trainer.fit(source, {.steps = 5, .callbacks = {&rate, &board}}).steps, 5);
-    written = faults.num_written_bytes();
-    const auto warnings = std::count_if(log.lines.begin(), log.lines.end(), [](const std::string& line) {
-      return line.find("TensorBoard") != std::string::npos;
-    });
-    EXPECT_EQ(warnings, board.failures() > 0 ? 1 : 0);
-  }
-  EXPECT_GE(board.failures(), failures_wanted);
-  // What is there can be read.
-  for (const auto& file : fs::directory_iterator(folder.path() / "run")) {
-    if (file.file_size() > 0) (void)read_events(file.path().string());
-  }
-  return written;
-}
-
-TEST(TensorBoardOnABadDisk, IsWarnedOfOnceAndTheTrainingGoesOn) {
-  const std::int64_t bytes = train_watched({}, 0);
-  ASSERT_GT(bytes, 2000);
-  for (std::int64_t full = 0; full < bytes; full += 1 + bytes / 40) {
-    SCOPED_TRACE(text_of("full after ", full, " of ", bytes, " bytes"));
-    train_watched({.disk_bytes = full}, 1);
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "data/safetensors.h"
+#include "graph/ops/basic.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/resumable_training.h"
 #include "tests/support/temporary_folder.h"
@@ -258,6 +259,12 @@ TEST_F(CheckpointsTest, OfAFolderWithoutExchangeAreFoundWhereTheProcessWasKilled
   // As if step-3 was just being replaced, on a file system that cannot do it at once.
   fs::rename(file("step-3"), file("step-3.replaced"));
   fs::create_directory(file("step-3.tmp"));
+  training_.train(1);
+  Checkpoints reads(path());
+  EXPECT_THAT(steps(reads), ElementsAre(3));
+  EXPECT_EQ(reads.restore_latest(*training_.session)->checkpoint.path, file("step-3.replaced").string());
+  EXPECT_EQ(training_.session->completed_cycles(), 1U);
+  EXPECT_TRUE(fs::exists(file("step-3.replaced"))) << "who reads moves nothing";
   Checkpoints checkpoints(path());
   (void)save(checkpoints, 4);
   EXPECT_THAT(steps(checkpoints), ElementsAre(3, 4));
@@ -308,6 +315,15 @@ TEST_F(CheckpointsTest, RefuseWhatMeansNothing) {
   EXPECT_THAT([&] { checkpoints.save(*training_.session, {.step = -1}); }, says("step is -1"));
   EXPECT_THAT([&] { checkpoints.save(*training_.session, {.data_position = "\xff"}); }, says("not UTF-8"));
   EXPECT_THAT([&] { checkpoints.save(*training_.session, {.metrics = {{"\xff", 1}}}); }, says("not UTF-8"));
+  for (const bool asynchronous : {false, true}) {
+    Graph graph;
+    (void)variable("v\xff", fill(graph, {4}, 1));
+    Session misnamed(graph, {.device_memory = 1 << 20, .threads = 1});
+    misnamed.initialize();
+    Checkpoints others(path(), {.asynchronous = asynchronous});
+    EXPECT_THAT([&] { others.save(misnamed, {}); }, says("not UTF-8"));
+    EXPECT_TRUE(others.wait());
+  }
   Session empty(training_.graph, {.device_memory = 16 << 20, .threads = 1});
   EXPECT_THAT([&] { checkpoints.save(empty, {}); }, says("SF-E321"));
   EXPECT_THAT([&] { checkpoints.restore_latest(empty); }, says("SF-E321"));
@@ -324,6 +340,24 @@ TEST_F(CheckpointsTest, StayInTheirFolderWhereverTheProcessGoes) {
   fs::current_path(before);
   EXPECT_THAT(names(), ElementsAre("latest", "step-1"));
   EXPECT_EQ(checkpoints.folder(), "run");
+}
+
+TEST_F(CheckpointsTest, OfAFolderThatWasMovedAwayGoOnInTheOneInItsPlace) {
+  Checkpoints checkpoints(path(), {.keep = 2, .best_metric = "loss"});
+  ASSERT_TRUE(checkpoints.save(*training_.session, {.step = 1, .metrics = {{"loss", 0.1}}}));
+  fs::rename(path(), path("moved"));
+  fs::create_directory(path());
+  (void)save(checkpoints, 2);
+  EXPECT_THAT(names(), ElementsAre("latest", "step-2"));
+  // Nobody keeps others from the one that was moved any more.
+  EXPECT_TRUE(CheckpointFolder(path("moved")).open_for_writing());
+  EXPECT_THAT(CheckpointFolder(path("moved")).steps(), ElementsAre(1));
+  fs::remove_all(path());
+  for (int step = 3; step < 6; ++step) (void)save(checkpoints, step);
+  EXPECT_THAT(names(), ElementsAre("latest", "step-4", "step-5"));
+  EXPECT_EQ(checkpoints.statistics().failures, 0);
+  CheckpointFolder other(path());
+  EXPECT_THAT([&] { other.open_for_writing(); }, ThrowsMessage<DataError>(HasSubstr("SF-E423")));
 }
 
 TEST_F(CheckpointsTest, WhileHalfACycleIsPendingAreNeitherSavedNorRestored) {

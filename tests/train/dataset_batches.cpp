@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <type_traits>
 
 #include "tests/support/temporary_folder.h"
 #include "tests/train/small_training.h"
@@ -238,6 +239,13 @@ TEST(DatasetBatches, ABatchThatWasNotTrainedComesAgain) {
     if (!is_disturbed) undisturbed = variables_of(session);
     EXPECT_EQ(testing_support::difference_of(undisturbed, variables_of(session)), "");
   }
+}
+
+TEST(ImageBatches, OfATemporaryAreRefusedByTheCompiler) {
+  EXPECT_FALSE((std::is_constructible_v<ImageBatches, LabeledImages>));
+  EXPECT_FALSE((std::is_constructible_v<ImageBatches, LabeledImages, BatchLoaderOptions>));
+  EXPECT_TRUE((std::is_constructible_v<ImageBatches, const LabeledImages&>));
+  EXPECT_TRUE((std::is_constructible_v<ImageBatches, LabeledImages&, BatchLoaderOptions>));
 }
 
 }  // namespace

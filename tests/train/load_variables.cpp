@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/safetensors.h"
+#include "tests/support/contains.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/resumable_training.h"
 #include "tests/support/temporary_folder.h"
@@ -97,7 +98,7 @@ TEST_F(PartialLoad, OfWeightsAloneGoesIntoAnotherOptimizerAndIntoANetworkWithout
   for (const std::optional<Optimizer>& optimizer :
        {std::optional<Optimizer>(Sgd{}), std::optional<Optimizer>(Momentum{}), std::optional<Optimizer>()}) {
     ResumableTraining other(Way::whole, {.optimizer = optimizer, .seed = 1});
-    expect_refused<DataError>(other, {}, {"SF-E424", "difference", "weights_only"});
+    expect_refused<DataError>(other, {}, {"SF-E424", "difference", "only slots of optimizers differ: .weights_only"});
     const Variables before = values(other);
     const LoadReport report = load_variables(*other.session, path_, {.weights_only = true});
     EXPECT_THAT(report.loaded, Contains("conv2d/kernel"));
@@ -210,6 +211,8 @@ TEST_F(PartialLoad, WorksFromACheckpointsFolderAndAsItIsRestored) {
   ASSERT_TRUE(restored);
   EXPECT_THAT(restored->report.unused, Contains("adam_steps"));
   const std::string step = (folder_.path() / "run" / "step-3").string();
+  EXPECT_THAT(whole_error_text<DataError>([&] { load_variables(*other.session, (folder_.path() / "run").string()); }),
+              AllOf(HasSubstr("is a folder of 1 checkpoints, and none itself"), HasSubstr(step)));
   EXPECT_THAT(load_variables(*other.session, step, {.only = {"conv2d/*"}, .weights_only = true}).loaded,
               ElementsAre("conv2d/kernel"));
 }

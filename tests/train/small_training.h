@@ -74,6 +74,22 @@ inline std::optional<Example> small_batch(std::int64_t pass, std::int64_t batch)
   return example;
 }
 
+/// The classifier with a session that is ready to train it. Trainers and sessions hold on to the model: it stays where
+/// it is.
+struct SmallTraining {
+  explicit SmallTraining(bool in_sections, std::uint64_t seed = 3)
+      : model(in_sections), session(model.graph, small_session(seed)), trainer(model.trainer(session)) {
+    session.initialize();
+  }
+  SmallTraining(const SmallTraining&) = delete;
+  SmallTraining& operator=(const SmallTraining&) = delete;
+
+  SmallModel model;
+  Session session;
+  Trainer trainer;
+  LearningRate rate{model.rate, constant_rate(0.01)};
+};
+
 /// Every variable of a session, by name.
 inline std::map<std::string, HostTensor> variables_of(Session& session) {
   std::map<std::string, HostTensor> variables;

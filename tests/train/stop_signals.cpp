@@ -15,12 +15,7 @@
 namespace sectionflow {
 namespace {
 
-using testing_support::difference_of;
-using testing_support::Hooks;
-using testing_support::small_batch;
-using testing_support::small_session;
-using testing_support::SmallModel;
-using testing_support::variables_of;
+using namespace testing_support;
 
 void (*handler_of(int signal))(int) {
   struct sigaction now {};
@@ -127,7 +122,7 @@ TEST_F(StopSignalsTest, EndAFitBehindItsStepAndItGoesOnWithTheSameBits) {
     EXPECT_EQ(history.steps, 5);
     EXPECT_EQ(history.signal, SIGINT);
     EXPECT_EQ(history.exit_code(), 130);
-    EXPECT_EQ(history.why, "got SIGINT");
+    EXPECT_EQ(history.why, "got SIGINT; ended behind step 5; no CheckpointCallback has saved it");
     EXPECT_EQ(handler_of(SIGINT), SIG_DFL);
   }
   SmallModel model(true);
@@ -150,6 +145,28 @@ TEST_F(StopSignalsTest, OfAFitThatThrowsAreHandledAsBeforeToo) {
   EXPECT_THROW(trainer.fit(source, {.steps = 1, .handle_signals = true}), Error);
   EXPECT_EQ(handler_of(SIGINT), SIG_DFL);
   EXPECT_EQ(handler_of(SIGTERM), SIG_DFL);
+}
+
+TEST(StopSignals, AtAFirstStepLeaveWhatTheFolderLacksToBeSaved) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run").string();
+  SmallTraining small(true);
+  FunctionBatches source(small_batch);
+  Checkpoints checkpoints(run);
+  CheckpointCallback saving(checkpoints);
+  Hooks interrupt;
+  interrupt.begin = [](const TrainerState&) { std::raise(SIGTERM); };
+  const auto why = [&] {
+    return small.trainer
+        .fit(source, {.max_steps = 9, .callbacks = {&small.rate, &interrupt, &saving}, .handle_signals = true})
+        .why;
+  };
+  EXPECT_EQ(why(), "got SIGTERM; ended behind step 0; nothing is trained yet");
+  EXPECT_TRUE(checkpoints.list().empty());
+  small.trainer.fit(source, {.max_steps = 3, .callbacks = {&small.rate}});
+  EXPECT_EQ(why(), text_of("got SIGTERM; ended behind step 3; '", run, "' has a checkpoint of it"));
+  ASSERT_EQ(checkpoints.list().size(), 1U);
+  EXPECT_EQ(checkpoints.list().front().step, 3);
 }
 
 }  // namespace

@@ -10,7 +10,11 @@
 namespace sectionflow {
 namespace {
 
+using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
+using testing::UnorderedElementsAre;
 
 const SummaryRow& row_of(const GraphSummary& summary, const std::string& layer) {
   const auto row = std::find_if(summary.rows.begin(), summary.rows.end(),
@@ -91,6 +95,50 @@ TEST(Summary, TakesTypesOfPlaceholdersAndSaysWhatIsNotKnown) {
   EXPECT_THROW(summary(graph, {.batch = 0}), ArgumentError);
   EXPECT_THROW(summary(graph, {.types = {{y, Shape{3, 7}}}}), ArgumentError);
   EXPECT_THROW(summary(graph, {.types = {{x, Shape{3}}}}), ShapeError);
+}
+
+TEST(Summary, HasARowForEachResultWithWhatIsComputedForItAlone) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 6}), label = placeholder(graph, "label", {kDynamic}, Dtype::i32);
+  const Value logits = dense(relu(dense(x, {.features = 8})), {.features = 3});
+  const Value loss = mean(softmax_cross_entropy(logits, label));
+  (void)accuracy(logits, label);
+  const Value by_hand = mean(cast(equal(argmax(logits), label), Dtype::f32));
+  (void)softmax(logits);
+  // Of one value that another is made of: both belong to the last.
+  const Value percent = by_hand * 100.0F;
+  const std::size_t before = summary(graph).rows.size();
+  minimize(Adam{}, loss);
+  const GraphSummary found = summary(graph, {.batch = 5});
+  std::vector<std::string> layers, results;
+  for (const SummaryRow& row : found.rows) (row.is_result ? results : layers).push_back(row.layer);
+  EXPECT_THAT(layers, ElementsAre("dense", "relu", "dense_1", "softmax_cross_entropy"));
+  EXPECT_THAT(results, UnorderedElementsAre("reduce_mean", "accuracy", "softmax", percent.name()));
+  EXPECT_EQ(row_of(found, "reduce_mean").num_operations, 1);
+  EXPECT_EQ(row_of(found, "accuracy").output, (TensorType{Dtype::f32, {}}));
+  EXPECT_GT(row_of(found, "accuracy").num_operations, 3);
+  EXPECT_EQ(row_of(found, "softmax").output, (TensorType{Dtype::f32, {5, 3}}));
+  // argmax, equal, cast, mean, and the product.
+  EXPECT_GE(row_of(found, percent.name()).num_operations, 5);
+  EXPECT_GE(row_of(found, percent.name()).activation_bytes, 5 * (4 + 1 + 4) + 4 + 4U);
+  EXPECT_THAT(found.text(),
+              AllOf(HasSubstr("accuracy ("), HasSubstr(" operations)"), HasSubstr("reduce_mean (reduce) "),
+                    Not(HasSubstr("argmax")), Not(HasSubstr("equal"))));
+  // Before there is a training, nobody knows what is a result.
+  EXPECT_GT(before, found.rows.size());
+}
+
+TEST(Summary, ALayerBesideWhatIsTrainedIsALayer) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {4, 6});
+  const Value y = relu(dense(x, {.features = 8}));
+  const Value probe = dense(relu(y * 2.0F), {.features = 2, .name = "probe"});
+  minimize(Sgd{}, mean(y), {graph.find("dense/kernel").output()});
+  const GraphSummary found = summary(graph);
+  EXPECT_FALSE(row_of(found, "probe").is_result);
+  EXPECT_EQ(row_of(found, "probe").parameters, 18);
+  EXPECT_FALSE(row_of(found, "relu_1").is_result);
+  EXPECT_EQ(row_of(found, "probe").output, probe.type());
 }
 
 TEST(Summary, OfAnEmptyGraphIsEmptyAndOfAnEditedOneTheModels) {

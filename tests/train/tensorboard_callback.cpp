@@ -126,7 +126,7 @@ TEST(TensorBoardCallback, WritesAsOftenAsItIsTold) {
   TensorBoard some((folder.path() / "some").string(), {.every_steps = 4, .graph = false});
   watched.fit(&some, {.max_steps = 9});
   const auto events = events_of(folder.path() / "some");
-  EXPECT_THAT(curves_of(events).at("loss").steps, ElementsAre(4, 8));
+  EXPECT_THAT(curves_of(events).at("loss").steps, ElementsAre(1, 4, 8, 9));
   EXPECT_EQ(num_graphs(events), 0);
   TensorBoard none((folder.path() / "none").string(), {.every_steps = 0});
   watched.fit(&none, {.max_steps = 18});
@@ -136,6 +136,21 @@ TEST(TensorBoardCallback, WritesAsOftenAsItIsTold) {
   EXPECT_THROW(TensorBoard("x", {.histogram_steps = -1}), ArgumentError);
   EXPECT_THROW(TensorBoard("x", {.profile_step = -1}), ArgumentError);
   EXPECT_FALSE(std::filesystem::exists("x"));
+}
+
+TEST(TensorBoardCallback, AShortTrainingHasItsFirstAndItsLastStep) {
+  const TemporaryFolder folder;
+  Watched watched(true);
+  TensorBoard board(folder.path().string(), {.every_steps = 10});
+  std::vector<float> losses;
+  Hooks hooks;
+  hooks.step = [&](const TrainerState& state) { losses.push_back(static_cast<float>(state.logs.at("loss"))); };
+  watched.fit(&board, {.max_steps = 1, .callbacks = {&hooks}});
+  watched.fit(&board, {.max_steps = 6, .callbacks = {&hooks}});
+  const Curve curve = curves_of(events_of(folder.path())).at("loss");
+  EXPECT_THAT(curve.steps, ElementsAre(1, 2, 6));
+  // That of the step, though the epoch's means come between.
+  EXPECT_THAT(curve.values, ElementsAre(losses[0], losses[1], losses[5]));
 }
 
 TEST(TensorBoardCallback, TheGraphIsWrittenOnceAsItIsAfterTheFirstStep) {

@@ -34,6 +34,17 @@ void draw_measured(Session& session, EventWriter& events, const std::function<vo
   write_memory_snapshot("cycle.pickle", session, trace);  // pytorch.org/memory_viz
 }
 
+void trace_a_long_run(Session& session, const std::function<bool()>& train_a_step) {
+  TraceFiles files("timeline", session.graph(), {.keep = 4});
+  Trace trace;
+  session.set_trace(&trace);
+  while (train_a_step()) {
+    files.add(trace);
+    trace.clear();
+  }
+  session.set_trace(nullptr);
+}
+
 void draw_planned(GraphSectionManager& manager, Session& session, Value loss, const FeedTypes& types) {
   manager.plan(session, {loss}, types);
   const Trace trace = planned_trace(session);
@@ -96,10 +107,25 @@ TEST(TensorBoardPage, ItsCodeDrawsEveryPicture) {
     const auto batch = again.next();
     manager.run_full_cycle(session, {loss}, {{images, batch->images}, {labels, batch->labels}});
   });
-  for (const char* file : {"plan.json", "plan.pickle", "sections.dot", "cycle.json", "cycle.pickle"}) {
+  int left = 2;
+  trace_a_long_run(session, [&] {
+    if (left-- == 0) return false;
+    const auto batch = again.next();
+    manager.run_full_cycle(session, {loss}, {{images, batch->images}, {labels, batch->labels}});
+    return true;
+  });
+  for (const char* file :
+       {"timeline/trace-00000.json", "plan.json", "plan.pickle", "sections.dot", "cycle.json", "cycle.pickle"}) {
     EXPECT_GT(std::filesystem::file_size(file), 1000U) << file;
   }
   EXPECT_EQ(read_events(events.path()).size(), 2U);
+  int num_steps = 0;
+  trace_a_long_run(session, [&] {
+    const auto batch = again.next();
+    manager.run_full_cycle(session, {loss}, {{images, batch->images}, {labels, batch->labels}});
+    return ++num_steps < 3;
+  });
+  EXPECT_FALSE(std::filesystem::is_empty("timeline"));
 }
 
 }  // namespace

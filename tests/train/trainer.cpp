@@ -14,13 +14,7 @@
 namespace sectionflow {
 namespace {
 
-using testing_support::contains;
-using testing_support::difference_of;
-using testing_support::Hooks;
-using testing_support::small_batch;
-using testing_support::small_session;
-using testing_support::SmallModel;
-using testing_support::variables_of;
+using namespace testing_support;
 using Variables = std::map<std::string, HostTensor>;
 
 /// Trains two passes by hand: 6 steps.
@@ -89,18 +83,8 @@ TEST(Trainer, GivesTheSameBitsWithSwapsOfTheSessionAndOfLms) {
 }
 
 /// A model in sections under a constant rate, with its session and trainer.
-struct Training {
-  explicit Training(std::uint64_t seed = 3)
-      : model(true), session(model.graph, small_session(seed)), trainer(model.trainer(session)) {
-    session.initialize();
-  }
-  Training(const Training&) = delete;
-  Training& operator=(const Training&) = delete;
-
-  SmallModel model;
-  Session session;
-  Trainer trainer;
-  LearningRate rate{model.rate, constant_rate(0.01)};
+struct Training : SmallTraining {
+  explicit Training(std::uint64_t seed = 3) : SmallTraining(true, seed) {}
   FunctionBatches source{small_batch};
 };
 
@@ -150,7 +134,7 @@ TEST(Trainer, AnEpochThatIsOnlyFoundCompleteDoesNotCount) {
   EXPECT_EQ(training.trainer.epoch(), 2);
 }
 
-TEST(Trainer, ALimitOfStepsAtTheEndOfAPassLeavesTheEndOfTheEpochToTheNextFit) {
+TEST(Trainer, ALimitOfStepsAtTheEndOfAPassEndsTheEpochOnce) {
   Training training;
   training.trainer.fit(training.source, {.epochs = 1, .callbacks = {&training.rate}});
   int epochs = 0;
@@ -161,13 +145,15 @@ TEST(Trainer, ALimitOfStepsAtTheEndOfAPassLeavesTheEndOfTheEpochToTheNextFit) {
     EXPECT_EQ(state.step_in_epoch, 3);
   };
   training.trainer.fit(training.source, {.steps = 3, .max_epochs = 2, .callbacks = {&training.rate, &hooks}});
+  EXPECT_EQ(epochs, 1) << "how long a pass is, the fit before it has found";
   training.trainer.fit(training.source, {.max_epochs = 2, .callbacks = {&training.rate, &hooks}});
   EXPECT_EQ(epochs, 1);
   EXPECT_EQ(training.trainer.step(), 6);
 }
 
-TEST(Trainer, EvaluatesByTheSizeOfBatchesChangesNothingAndPutsTheSourceBack) {
+TEST(Trainer, EvaluatesAWholePassByTheSizeOfBatchesChangesNothingAndPutsTheSourceBack) {
   Training training;
+  // It stands amid a pass.
   training.source.next();
   const Variables before = variables_of(training.session);
   std::vector<double> losses;
@@ -178,13 +164,52 @@ TEST(Trainer, EvaluatesByTheSizeOfBatchesChangesNothingAndPutsTheSourceBack) {
     sizes.push_back(state.batch_size);
   };
   const Logs results = training.trainer.evaluate(training.source, {.callbacks = {&hooks}});
-  EXPECT_THAT(sizes, testing::ElementsAre(8, 5));
-  EXPECT_DOUBLE_EQ(results.at("loss"), (losses[0] * 8 + losses[1] * 5) / 13);
+  EXPECT_THAT(sizes, testing::ElementsAre(8, 8, 5));
+  EXPECT_DOUBLE_EQ(results.at("loss"), (losses[0] * 8 + losses[1] * 8 + losses[2] * 5) / 21);
   EXPECT_EQ(training.source.position(), "0 1");
   EXPECT_EQ(difference_of(before, variables_of(training.session)), "");
   EXPECT_EQ(training.session.completed_cycles(), 0U);
   EXPECT_EQ(training.trainer.evaluate(training.source, {.steps = 4}).size(), 2U);
   EXPECT_EQ(training.source.position(), "0 1");
+}
+
+TEST(Trainer, EvaluationsAndPredictionsAreOfTheFirstPassWhereverTheSourceStands) {
+  Example tensors;
+  tensors.emplace("x", HostTensor(Dtype::f32, {21, 6}));
+  tensors.emplace("label", HostTensor(Dtype::i32, {21}));
+  for (float number = 0; float& x : tensors.at("x").values<float>()) x = number += 0.01F;
+  DatasetBatches shuffled(Dataset::from(std::move(tensors)).shuffle({.seed = 1}).batch({.size = 8}).prefetch());
+  FunctionBatches made(small_batch);
+  Training training;
+  for (BatchSource* source : std::initializer_list<BatchSource*>{&made, &shuffled}) {
+    const Logs results = training.trainer.evaluate(*source), two = training.trainer.evaluate(*source, {.steps = 2});
+    const Example predicted = training.trainer.predict(*source);
+    ASSERT_EQ(predicted.at("logits").shape(), (Shape{21, 3}));
+    for (int taken = 1; taken <= 9; ++taken) {
+      source->next();
+      const std::string position = source->position();
+      EXPECT_EQ(training.trainer.evaluate(*source), results) << taken;
+      EXPECT_EQ(training.trainer.evaluate(*source, {.steps = 2}), two) << taken;
+      EXPECT_TRUE(bitwise_equal(training.trainer.predict(*source).at("logits"), predicted.at("logits"))) << taken;
+      EXPECT_EQ(source->position(), position);
+    }
+  }
+}
+
+TEST(Trainer, AnEvaluationOfTheSourceThatIsTrainedOnTakesNothingFromTheTraining) {
+  Training undisturbed, evaluated;
+  undisturbed.trainer.fit(undisturbed.source, {.epochs = 2, .callbacks = {&undisturbed.rate}});
+  std::vector<std::int64_t> sizes;
+  Hooks hooks;
+  hooks.step = [&](const TrainerState&) { evaluated.trainer.evaluate(evaluated.source); };
+  hooks.evaluation_step = [&](const TrainerState& state) { sizes.push_back(state.batch_size); };
+  evaluated.trainer.fit(evaluated.source, {.epochs = 2,
+                                           .validation = &evaluated.source,
+                                           .validate_every = 0,
+                                           .validate_every_steps = 2,
+                                           .callbacks = {&evaluated.rate, &hooks}});
+  EXPECT_EQ(difference_of(variables_of(undisturbed.session), variables_of(evaluated.session)), "");
+  EXPECT_THAT(sizes, testing::ElementsAre(8, 8, 5, 8, 8, 5, 8, 8, 5));
 }
 
 TEST(Trainer, PredictsARowAnExampleInTheirOrderWithAndWithoutLabels) {

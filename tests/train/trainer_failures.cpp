@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 
+#include "runtime/engine.h"
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/small_training.h"
@@ -14,20 +15,11 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing_support::difference_of;
-using testing_support::Hooks;
-using testing_support::small_batch;
-using testing_support::small_session;
-using testing_support::SmallModel;
-using testing_support::variables_of;
+using testing::Not;
+using namespace testing_support;
 
-struct Failing {
-  explicit Failing(bool in_sections = true)
-      : model(in_sections), session(model.graph, small_session()), trainer(model.trainer(session)) {
-    session.initialize();
-  }
-  Failing(const Failing&) = delete;
-  Failing& operator=(const Failing&) = delete;
+struct Failing : SmallTraining {
+  explicit Failing(bool in_sections = true) : SmallTraining(in_sections) {}
 
   std::string error_of(const FunctionBatches::Function& function) {
     FunctionBatches source(function);
@@ -42,10 +34,6 @@ struct Failing {
     });
   }
 
-  SmallModel model;
-  Session session;
-  Trainer trainer;
-  LearningRate rate{model.rate, constant_rate(0.01)};
   FunctionBatches source{small_batch};
 };
 
@@ -77,6 +65,25 @@ TEST(TrainerErrors, TellWhichTensorFeedsNothingAndWhichIsNearest) {
     return example;
   });
   EXPECT_EQ(listed.fit(with_id, {.steps = 1, .callbacks = {&failing.rate}}).steps, 1);
+}
+
+TEST(TrainerErrors, OfNamesLeaveOutWhatTheSessionDecides) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 6});
+  const Value loss = mean(dropout(dense(x, {.features = 1}), {.rate = 0.5F}));
+  const Updates updates = training_updates(Sgd{}, loss, {.micro_batches = 2});
+  Session session(graph, small_session());
+  session.initialize();
+  Trainer trainer(session, updates.operations, {.loss = loss});
+  for (const char* name : {"last_micro_batc", "trainin"}) {
+    FunctionBatches source([&](std::int64_t pass, std::int64_t batch) {
+      auto example = small_batch(pass, batch);
+      if (example) rename(*example, "label", name);
+      return example;
+    });
+    EXPECT_THAT(whole_error_text<Error>([&] { trainer.fit(source, {.steps = 1}); }),
+                AllOf(HasSubstr("SF-E600"), HasSubstr("placeholders are 'x'\n"), Not(HasSubstr("is meant?"))));
+  }
 }
 
 TEST(TrainerErrors, TellDtypesShapesAndNumbersOfExamplesThatDoNotFit) {
@@ -159,7 +166,34 @@ TEST(TrainerErrors, NameAMonitorThatIsNotThere) {
   EXPECT_THAT(whole_error_text<Error>([&] {
                 failing.trainer.fit(failing.source, {.epochs = 1, .callbacks = {&failing.rate, &without_validation}});
               }),
-              AllOf(HasSubstr("SF-E608"), HasSubstr("'val_loss'")));
+              AllOf(HasSubstr("SF-E608"), HasSubstr("'val_loss'"), HasSubstr("FitOptions::validation is the source")));
+  PlateauLearningRate plateau(failing.model.rate, {.monitor = "los"});
+  EXPECT_THAT(
+      whole_error_text<Error>([&] { failing.trainer.fit(failing.source, {.epochs = 1, .callbacks = {&plateau}}); }),
+      AllOf(HasSubstr("SF-E608"), HasSubstr("is 'loss' the one")));
+  EXPECT_EQ(failing.trainer.step(), 0) << "refused before anything is trained";
+  EarlyStopping by_rate({.monitor = "learning_rate"});
+  EXPECT_EQ(failing.trainer.fit(failing.source, {.epochs = 1, .callbacks = {&by_rate, &failing.rate}}).steps, 3);
+  // A callback of one's own may log the name; where none does, the first epoch tells.
+  Hooks own;
+  own.epoch = [](const TrainerState& state) { state.log("val_loss", 1); };
+  EXPECT_EQ(
+      failing.trainer.fit(failing.source, {.epochs = 1, .callbacks = {&failing.rate, &own, &without_validation}}).steps,
+      3);
+}
+
+TEST(TrainerErrors, OfAnEvaluationWithinATrainingSaySo) {
+  Failing failing;
+  FunctionBatches validation([](std::int64_t pass, std::int64_t batch) {
+    auto example = small_batch(pass, batch);
+    if (example) rename(*example, "label", "labels");
+    return example;
+  });
+  EXPECT_THAT(whole_error_text<Error>([&] {
+                failing.trainer.fit(failing.source,
+                                    {.epochs = 1, .validation = &validation, .callbacks = {&failing.rate}});
+              }),
+              AllOf(HasSubstr("SF-E600"), HasSubstr("the evaluation of FitOptions::validation behind step 3")));
 }
 
 /// Where a callback, a source or a map throws.
@@ -222,6 +256,50 @@ TEST(TrainerErrors, OfCallbacksSourcesAndMapsLeaveStepsAndDataInStep) {
   }
 }
 
+/// Throws when its position is asked for, once.
+struct ForgetfulBatches final : BatchSource {
+  FunctionBatches batches{small_batch};
+  mutable int until = 0;
+
+  std::optional<Example> next() override { return batches.next(); }
+  std::string position() const override { return batches.position(); }
+  std::function<std::string()> position_later() const override {
+    if (until > 0 && --until == 0) throw std::runtime_error("planted");
+    return BatchSource::position_later();
+  }
+  void restore(const std::string& position) override { batches.restore(position); }
+};
+
+TEST(TrainerErrors, OfPositionsLeaveStepsAndDataInStep) {
+  Failing undisturbed;
+  undisturbed.trainer.fit(undisturbed.source, {.max_epochs = 3, .callbacks = {&undisturbed.rate}});
+  int num_thrown = 0;
+  for (int asked = 1; asked < 14; ++asked) {
+    SCOPED_TRACE(text_of("asked ", asked, " times"));
+    Failing failing;
+    ForgetfulBatches source;
+    source.until = asked;
+    const FitOptions fit = {.max_epochs = 3, .callbacks = {&failing.rate}};
+    std::size_t num_epochs = 0;
+    Hooks hooks;
+    hooks.epoch = [&](const TrainerState&) { ++num_epochs; };
+    FitOptions counted = fit;
+    counted.callbacks.push_back(&hooks);
+    try {
+      failing.trainer.fit(source, counted);
+    } catch (const std::runtime_error&) {
+      ++num_thrown;
+      EXPECT_EQ(failing.session.completed_cycles(), static_cast<std::uint64_t>(failing.trainer.step()));
+      failing.trainer.fit(source, counted);
+    }
+    EXPECT_EQ(failing.trainer.step(), 9);
+    EXPECT_EQ(failing.session.completed_cycles(), 9U);
+    EXPECT_EQ(num_epochs, 3U);
+    EXPECT_EQ(difference_of(variables_of(undisturbed.session), variables_of(failing.session)), "");
+  }
+  EXPECT_EQ(num_thrown, 13);
+}
+
 TEST(TrainerErrors, OnEndOfEachCallbackIsCalledOnceWhateverTheOthersThrow) {
   Failing failing;
   int ends = 0;
@@ -254,7 +332,10 @@ TEST(TrainerErrors, ASourceThatCannotGoBackDoesNotHideTheError) {
   Hooks hooks;
   hooks.step_begin = [](const TrainerState&, Feeds&) { throw std::logic_error("planted"); };
   EXPECT_THROW(failing.trainer.fit(source, {.steps = 1, .callbacks = {&failing.rate, &hooks}}), std::logic_error);
-  EXPECT_THROW(failing.trainer.evaluate(source, {.steps = 1}), DataError);
+  const std::int64_t at = source.at;
+  EXPECT_THAT(whole_error_text<DataError>([&] { failing.trainer.evaluate(source, {.steps = 1}); }),
+              AllOf(HasSubstr("one way"), HasSubstr("where:   trainer_failures.cpp:")));
+  EXPECT_EQ(source.at, at);
 }
 
 TEST(TrainerErrors, OfASessionWithoutValuesOrBudgetAreItsOwn) {
@@ -263,12 +344,39 @@ TEST(TrainerErrors, OfASessionWithoutValuesOrBudgetAreItsOwn) {
   Trainer trainer = model.trainer(session);
   LearningRate rate(model.rate, constant_rate(0.01));
   FunctionBatches source(small_batch);
+  const int line = __LINE__ + 1;
   EXPECT_THAT(whole_error_text<Error>([&] { trainer.fit(source, {.steps = 1, .callbacks = {&rate}}); }),
-              HasSubstr("SF-E321"));
+              AllOf(HasSubstr("SF-E321"), HasSubstr(text_of("where:   trainer_failures.cpp:", line))));
   EXPECT_EQ(source.position(), "0 0");
   session.initialize();
   EXPECT_EQ(trainer.fit(source, {.steps = 1, .callbacks = {&rate}}).steps, 1);
   EXPECT_THAT(whole_error_text<Error>([&] { trainer.fit(source, {.steps = 1}); }), HasSubstr("rate"));
+}
+
+TEST(TrainerErrors, OfTheSessionNameTheLineThatHasCalledTheTrainer) {
+  const auto expect = [](const std::string& text, int line) {
+    EXPECT_THAT(text, AllOf(HasSubstr(text_of("where:   trainer_failures.cpp:", line)), Not(HasSubstr("call:"))));
+  };
+  for (const bool in_sections : {false, true}) {
+    SmallModel model(in_sections);
+    Session session(model.graph, small_session());
+    Trainer trainer = model.trainer(session);
+    LearningRate rate(model.rate, constant_rate(0.01));
+    FunctionBatches source(small_batch);
+    int line = __LINE__ + 1;
+    expect(whole_error_text<Error>([&] { trainer.fit(source, {.steps = 1, .callbacks = {&rate}}); }), line);
+    line = __LINE__ + 1;
+    expect(whole_error_text<Error>([&] { trainer.evaluate(source); }), line);
+    line = __LINE__ + 1;
+    expect(whole_error_text<Error>([&] { trainer.predict(source); }), line);
+    const TrainSpec train{.source = &source, .max_steps = 1, .callbacks = {&rate}};
+    line = __LINE__ + 1;
+    expect(whole_error_text<Error>([&] { train_and_evaluate(trainer, train, {.source = &source}); }), line);
+    session.initialize();
+    engine(session).set_training_refused("planted");
+    line = __LINE__ + 1;
+    expect(whole_error_text<Error>([&] { trainer.fit(source, {.steps = 1, .callbacks = {&rate}}); }), line);
+  }
 }
 
 TEST(TrainerErrors, LmsIsRefusedWhereSectionsAreTrained) {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "tests/support/contains.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/small_training.h"
 
@@ -15,13 +16,10 @@ namespace sectionflow {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
-using testing_support::difference_of;
-using testing_support::Hooks;
-using testing_support::small_batch;
-using testing_support::small_session;
-using testing_support::SmallModel;
-using testing_support::variables_of;
+using testing::IsEmpty;
+using namespace testing_support;
 
 /// Counts how often its position is told, and makes it as long as it is to be.
 struct CountingBatches final : BatchSource {
@@ -43,17 +41,9 @@ struct CountingBatches final : BatchSource {
   }
 };
 
-struct PositionedTraining {
-  PositionedTraining() : model(false), session(model.graph, small_session()), trainer(model.trainer(session)) {
-    session.initialize();
-  }
-  PositionedTraining(const PositionedTraining&) = delete;
-  PositionedTraining& operator=(const PositionedTraining&) = delete;
+struct PositionedTraining : SmallTraining {
+  PositionedTraining() : SmallTraining(false) {}
 
-  SmallModel model;
-  Session session;
-  Trainer trainer;
-  LearningRate rate{model.rate, constant_rate(0.01)};
   CountingBatches source{};
   FunctionBatches validation{small_batch};
 };
@@ -128,6 +118,113 @@ TEST(TrainingPositions, BetweenAStepAndItsEvaluationGoOnWithTheEvaluation) {
       EXPECT_EQ(difference_of(variables, variables_of(training.session)), "");
     }
   }
+}
+
+/// A training of two epochs of three steps that ends with the last of them.
+struct TwoEpochs : PositionedTraining {
+  History fit(std::int64_t steps_per_epoch, std::vector<Callback*> others) {
+    others.insert(others.begin(), &rate);
+    return trainer.fit(source, {.max_steps = 6,
+                                .steps_per_epoch = steps_per_epoch,
+                                .validation = &validation,
+                                .callbacks = std::move(others)});
+  }
+};
+
+TEST(TrainingPositions, OfTheLastStepOfAllGoOnWithTheEndOfItsEpoch) {
+  for (const std::int64_t steps_per_epoch : {0, 3}) {
+    SCOPED_TRACE(text_of("steps_per_epoch ", steps_per_epoch));
+    const TemporaryFolder folder;
+    const std::string path = (folder.path() / "variables").string();
+    std::string position;
+    Hooks hooks;
+    hooks.step = [&](const TrainerState& state) {
+      if (state.step != 6) return;
+      position = state.position();
+      save_variables(state.session, path);
+    };
+    TwoEpochs first, second;
+    const History whole = first.fit(steps_per_epoch, {&hooks});
+    ASSERT_EQ(whole.epochs.size(), 2U);
+    load_variables(second.session, path);
+    second.trainer.restore(position);
+    std::vector<std::int64_t> told;
+    Hooks tells;
+    tells.epoch = [&](const TrainerState& state) { told.push_back(state.epoch); };
+    const History rest = second.fit(steps_per_epoch, {&tells});
+    EXPECT_EQ(rest.steps, 0);
+    EXPECT_THAT(told, ElementsAre(2));
+    ASSERT_EQ(rest.epochs.size(), 1U);
+    EXPECT_EQ(rest.epochs[0].logs, whole.epochs[1].logs);
+    EXPECT_TRUE(rest.epochs[0].logs.contains("val_loss"));
+    EXPECT_EQ(rest.reason, StopReason::completed);
+    EXPECT_EQ(second.trainer.epoch(), 2);
+    EXPECT_EQ(second.trainer.position(), first.trainer.position());
+    // And nothing is ended twice.
+    EXPECT_EQ(second.fit(steps_per_epoch, {&tells}).epochs.size(), 0U);
+    EXPECT_THAT(told, ElementsAre(2));
+  }
+}
+
+TEST(TrainingPositions, OfAnEpochThatIsNotOverEndNothing) {
+  std::string position;
+  Hooks hooks;
+  hooks.step = [&](const TrainerState& state) {
+    if (state.step == 5) position = state.position();
+  };
+  TwoEpochs first, second;
+  first.fit(0, {&hooks});
+  second.trainer.restore(position);
+  const History rest = second.trainer.fit(second.source, {.max_steps = 5, .callbacks = {&second.rate}});
+  EXPECT_EQ(rest.epochs.size(), 0U);
+  EXPECT_EQ(second.trainer.position(), position);
+}
+
+TEST(TrainingPositions, WithoutTheBatchesOfAPassAndNestedOnes) {
+  PositionedTraining training;
+  training.trainer.fit(training.source, {.epochs = 1, .callbacks = {&training.rate}});
+  const std::string position = training.trainer.position(), told = "\"batches_per_pass\":3,";
+  const std::size_t place = position.find(told);
+  ASSERT_NE(place, std::string::npos) << position;
+  // As one that was saved before there was such a number.
+  training.trainer.restore(position.substr(0, place) + position.substr(place + told.size()));
+  EXPECT_EQ(training.trainer.step(), 3);
+  for (const char* nested : {"[[[]]]", "{\"a\":[[1]]}", "[[[[[[[[[[[[[["}) {
+    EXPECT_THAT(whole_error_text<DataError>(
+                    [&] { training.trainer.restore(text_of("{\"more\":", nested, ",", position.substr(1))); }),
+                AllOf(HasSubstr("SF-E609"), HasSubstr("nested deeper")));
+  }
+  EXPECT_EQ(training.trainer.step(), 3);
+}
+
+TEST(TrainingPositions, WarnOfCallbacksThatAreOnOneSideOnly) {
+  const auto warnings = [](const LogLines& log) {
+    std::vector<std::string> found;
+    for (const std::string& line : log.lines) {
+      if (line.starts_with("fit: ")) found.push_back(line);
+    }
+    return found;
+  };
+  PositionedTraining first;
+  EarlyStopping stopping({.monitor = "loss", .patience = 100});
+  OutlierGuard guard, another;
+  first.trainer.fit(first.source, {.steps = 4, .callbacks = {&first.rate, &guard, &stopping}});
+  const std::string position = first.trainer.position();
+  PositionedTraining same, other;
+  {
+    const LogLines log;
+    same.trainer.restore(position);
+    same.trainer.fit(same.source, {.steps = 1, .callbacks = {&same.rate, &stopping, &guard}});
+    // Only a fit that goes on from elsewhere has something to find.
+    same.trainer.fit(same.source, {.steps = 1, .callbacks = {&same.rate}});
+    EXPECT_THAT(warnings(log), IsEmpty());
+  }
+  const LogLines log;
+  other.trainer.restore(position);
+  other.trainer.fit(other.source, {.steps = 1, .callbacks = {&other.rate, &guard, &another}});
+  EXPECT_THAT(warnings(log),
+              ElementsAre(AllOf(HasSubstr("callback OutlierGuard begins anew"), HasSubstr("kept nothing of it")),
+                          AllOf(HasSubstr("a callback EarlyStopping has kept is lost"), HasSubstr("there is none"))));
 }
 
 TEST(TrainingPositions, LongOnesAreReadAndTooLongOnesAreNotGiven) {
