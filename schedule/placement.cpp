@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "schedule/first_fit.h"
+#include "schedule/placement_memory.h"
 #include "schedule/skyline.h"
 
 namespace sectionflow {
@@ -20,6 +21,12 @@ constexpr std::int64_t kWorkLimit = 250'000'000;
 
 // Changed orders tried in a row without a lower peak before the search gives up.
 constexpr int kPatience = 2000;
+
+// What is found sooner is not worth keeping.
+constexpr std::int64_t kWorkWorthKeeping = 100'000;
+
+// Some hundred results for programs of a thousand steps.
+constexpr std::size_t kMemoryBytes = std::size_t{4} << 20;
 
 using Order = std::vector<int>;
 
@@ -83,12 +90,12 @@ class Search {
       : problem_(problem), lower_bound_(lower_bound), skyline_(problem), first_fit_(problem) {}
 
   BlockOffsets run();
+  std::int64_t work() const { return skyline_.work() + first_fit_.work() + own_work_; }
 
  private:
   enum class Method { skyline, first_fit };
 
   bool finished() const { return best_.peak <= lower_bound_ || work() > kWorkLimit; }
-  std::int64_t work() const { return skyline_.work() + first_fit_.work() + own_work_; }
   std::optional<BlockOffsets> place(Method method, const Order& order, std::int64_t peak_limit);
   void try_order(Method method, const Order& order);
   void try_equal_sizes();
@@ -207,7 +214,13 @@ Order Search::changed(const Order& order) {
 }  // namespace
 
 BlockOffsets search_placement(const PlacementProblem& problem, std::int64_t lower_bound) {
-  return Search(problem, lower_bound).run();
+  // Never destroyed: a session that lives until the program's end may still ask.
+  static PlacementMemory& memory = *new PlacementMemory(kMemoryBytes);
+  if (auto known = memory.find(problem, lower_bound)) return *std::move(known);
+  Search search(problem, lower_bound);
+  BlockOffsets placement = search.run();
+  if (search.work() >= kWorkWorthKeeping) memory.keep(problem, lower_bound, placement);
+  return placement;
 }
 
 }  // namespace sectionflow

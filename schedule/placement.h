@@ -35,7 +35,8 @@ struct BlockOffsets {
 };
 
 /// A placement with as low a peak as can be found with bounded effort; it ends as soon as `lower_bound` is reached.
-/// The effort is counted, not timed: the result depends on the arguments alone.
+/// The effort is counted, not timed: the result depends on the arguments alone. Results that took long are kept for
+/// the next one who asks (schedule/placement_memory.h). Any thread may call.
 BlockOffsets search_placement(const PlacementProblem& problem, std::int64_t lower_bound);
 
 }  // namespace sectionflow

@@ -1,17 +1,12 @@
 #include "swap/choose_offloads.h"
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
+#include <utility>
 
 namespace sectionflow {
 namespace {
-
-/// Steps [first, last) that something covers, and by how many bytes, at which cost.
-struct Cover {
-  StepIndex first = 0, last = 0;
-  std::size_t bytes = 0;
-  double cost = 0;
-};
 
 /// Covers what `load` has above `limit`: takes covers of the best ratio of covered excess and cost, until nothing more
 /// is gained, and gives back those that turn out to be needless, the costliest first. `taken` ones are there already.
@@ -38,15 +33,19 @@ class Covering {
   /// Excess bytes times steps, by cost.
   double ratio(std::size_t i) const {
     double covered = 0;
-    for (StepIndex step = covers_[i].first; step < covers_[i].last; ++step) {
-      const std::size_t load = load_[static_cast<std::size_t>(step)];
+    for (auto step = std::lower_bound(overfull_.begin(), overfull_.end(), covers_[i].first);
+         step != overfull_.end() && *step < covers_[i].last; ++step) {
+      const std::size_t load = load_[static_cast<std::size_t>(*step)];
       if (load > limit_) covered += static_cast<double>(std::min(covers_[i].bytes, load - limit_));
     }
     return covered / covers_[i].cost;
   }
 
   void take_best() {
-    if (std::all_of(load_.begin(), load_.end(), [&](std::size_t load) { return load <= limit_; })) return;
+    for (std::size_t step = 0; step < load_.size(); ++step) {
+      if (load_[step] > limit_) overfull_.push_back(static_cast<StepIndex>(step));
+    }
+    if (overfull_.empty()) return;
     std::priority_queue<Bid> bids;
     for (std::size_t i = 0; i < covers_.size(); ++i) {
       if (taken_[i]) continue;
@@ -96,6 +95,7 @@ class Covering {
   std::vector<std::size_t> load_;
   std::size_t limit_;
   std::vector<bool> taken_;
+  std::vector<StepIndex> overfull_;  // at the start; the load only falls while covers are taken
 };
 
 /// What an offload costs: its copies, and once more what of them its stretch has no time for.
@@ -134,37 +134,44 @@ bool count_passing(const SwapProblem& problem, const std::vector<int>& offloaded
 
 }  // namespace
 
-std::vector<int> choose_offloads(const SwapProblem& problem, std::size_t device_bytes) {
-  return repair_offloads(problem, device_bytes, {}, -1, -1);
+OffloadRepair::OffloadRepair(const SwapProblem& problem) : problem_(problem) {
+  const std::vector<double> start = starts(problem);
+  covers_.reserve(problem.candidates.size());
+  for (const OffloadCandidate& candidate : problem.candidates) {
+    covers_.push_back(
+        {candidate.stretch.after + 1, candidate.stretch.before, candidate.bytes, cost_of(problem, candidate, start)});
+  }
 }
 
-std::vector<int> repair_offloads(const SwapProblem& problem, std::size_t device_bytes,
-                                 const std::vector<int>& offloaded, int wanted, int unwanted) {
-  const std::vector<double> start = starts(problem);
-  std::vector<Cover> covers;
-  std::vector<bool> taken(problem.candidates.size(), false), forced;
+std::vector<int> OffloadRepair::repaired(std::size_t device_bytes, const std::vector<int>& offloaded, int wanted,
+                                         int unwanted) const {
+  std::vector<Cover> covers = covers_;
+  if (unwanted >= 0) covers[static_cast<std::size_t>(unwanted)].last = covers[static_cast<std::size_t>(unwanted)].first;
+  std::vector<bool> taken(covers.size(), false), forced(covers.size(), false);
   for (int number : offloaded) taken[static_cast<std::size_t>(number)] = true;
-  if (wanted >= 0) taken[static_cast<std::size_t>(wanted)] = true;
   if (unwanted >= 0) taken[static_cast<std::size_t>(unwanted)] = false;
-  std::vector<std::size_t> load = problem.device;
-  for (std::size_t i = 0; i < taken.size(); ++i) {
-    const OffloadCandidate& candidate = problem.candidates[i];
-    const bool is_free = static_cast<int>(i) != unwanted;
-    covers.push_back({candidate.stretch.after + 1, is_free ? candidate.stretch.before : candidate.stretch.after + 1,
-                      candidate.bytes, cost_of(problem, candidate, start)});
-    forced.push_back(candidate.placement != Placement::automatic || static_cast<int>(i) == wanted);
-    if (forced.back()) taken[i] = true;
+  // What begins and ends to be away at a step, then what is away there.
+  std::vector<std::size_t> away(problem_.device.size() + 1, 0);
+  for (std::size_t i = 0; i < covers.size(); ++i) {
+    forced[i] = problem_.candidates[i].placement != Placement::automatic || static_cast<int>(i) == wanted;
+    if (forced[i]) taken[i] = true;
     if (!taken[i]) continue;
-    for (StepIndex step = covers.back().first; step < covers.back().last; ++step) {
-      load[static_cast<std::size_t>(step)] -= candidate.bytes;
-    }
+    away[static_cast<std::size_t>(covers[i].first)] += covers[i].bytes;
+    away[static_cast<std::size_t>(covers[i].last)] -= covers[i].bytes;
   }
+  std::partial_sum(away.begin(), away.end(), away.begin());
+  std::vector<std::size_t> load = problem_.device;
+  for (std::size_t step = 0; step < load.size(); ++step) load[step] -= away[step];
   const std::vector<bool> chosen = Covering(covers, std::move(load), device_bytes, taken).solve(forced);
   std::vector<int> result;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     if (chosen[i]) result.push_back(static_cast<int>(i));
   }
   return result;
+}
+
+std::vector<int> choose_offloads(const SwapProblem& problem, std::size_t device_bytes) {
+  return OffloadRepair(problem).repaired(device_bytes, {});
 }
 
 std::size_t least_device_bytes(const SwapProblem& problem) {

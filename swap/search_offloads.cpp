@@ -97,6 +97,7 @@ class OffloadSearch {
  public:
   OffloadSearch(const SwapProblem& problem, const TierCapacity& capacity, OffloadPlan start, std::size_t least_bytes)
       : problem_(problem),
+        repair_(problem),
         capacity_(capacity),
         best_(std::move(start)),
         most_device_bytes_(std::max(capacity.device, device_bytes_with(best_.offloaded))),
@@ -136,7 +137,7 @@ class OffloadSearch {
     if (unwanted >= 0 && candidate(unwanted).placement != Placement::automatic) return false;
     if (unwanted >= 0 && wanted >= 0 && candidate(unwanted).bytes < least_bytes_) return false;
     --trials_;
-    std::vector<int> offloaded = repair_offloads(problem_, capacity_.device, best_.offloaded, wanted, unwanted);
+    std::vector<int> offloaded = repair_.repaired(capacity_.device, best_.offloaded, wanted, unwanted);
     if (offloaded == best_.offloaded || device_bytes_with(offloaded) > most_device_bytes_) return false;
     OffloadPlan plan = timed(problem_, capacity_, offloaded, best_.simulation.steps, 1);
     if (!is_better(problem_, capacity_, plan, best_)) return false;
@@ -161,6 +162,7 @@ class OffloadSearch {
   }
 
   const SwapProblem& problem_;
+  OffloadRepair repair_;
   TierCapacity capacity_;
   OffloadPlan best_;
   std::size_t most_device_bytes_;
@@ -195,7 +197,7 @@ std::vector<int> earliest_offloads(const SwapProblem& problem, std::size_t devic
     load -= problem.candidates[static_cast<std::size_t>(number)].bytes;
     taken.push_back(number);
   }
-  return repair_offloads(problem, device_bytes, taken, -1, -1);
+  return OffloadRepair(problem).repaired(device_bytes, taken);
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ SwapPlan SwapPlanner::made_of(Proposal proposal) {
   SwapPlan best = drafted(proposal), last = best;
   for (int i = 1; proposal.rung == 0 && i < kDraftsOfTheLeast && last.device_peak > rungs_.front(); ++i) {
     proposal.capacity.device = above(proposal.capacity.device, above(last.device_peak, rungs_.front()));
-    const auto offloaded = repair_offloads(problem_, proposal.capacity.device, proposal.plan.offloaded, -1, -1);
+    const auto offloaded = OffloadRepair(problem_).repaired(proposal.capacity.device, proposal.plan.offloaded);
     proposal.plan = plan_offloads(problem_, proposal.capacity, offloaded);
     last = drafted(proposal);
     if (last.device_peak < best.device_peak && last.host_peak <= best.host_peak) best = last;

@@ -40,9 +40,9 @@ TEST(TimeOffloads, AHoldEndsWhereTheStepThatWaitedForItBegins) {
 
 TEST(RepairOffloads, AddsWhatIsMissingAndGivesBackWhatIsNeedless) {
   const SwapProblem problem = problem_of({{0, 9, 100}, {0, 9, 100}, {0, 9, 200}}, 50);
-  EXPECT_THAT(repair_offloads(problem, 250, {0}, -1, -1), ElementsAre(0, 1));
-  EXPECT_THAT(repair_offloads(problem, 250, {0, 1}, 2, -1), ElementsAre(2));
-  EXPECT_THAT(repair_offloads(problem, 250, {2}, -1, 2), ElementsAre(0, 1));
+  EXPECT_THAT(OffloadRepair(problem).repaired(250, {0}), ElementsAre(0, 1));
+  EXPECT_THAT(OffloadRepair(problem).repaired(250, {0, 1}, 2), ElementsAre(2));
+  EXPECT_THAT(OffloadRepair(problem).repaired(250, {2}, -1, 2), ElementsAre(0, 1));
 }
 
 TEST(SearchOffloads, TakesWhatIsIdleFirstWhereTheLinkIsSlow) {
