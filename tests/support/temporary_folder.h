@@ -31,8 +31,11 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Writes a file of these bytes; returns its path.
+  /// Writes a new file of these bytes, in the place of one of that name; returns its path.
   std::filesystem::path file(const std::string& name, std::string_view bytes) const {
+    // Some file systems flush a file that is cut to nothing and written again, which takes milliseconds.
+    std::error_code ignored;
+    std::filesystem::remove(path_ / name, ignored);
     std::ofstream stream(path_ / name, std::ios::binary);
     stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     if (!stream.flush()) throw std::runtime_error("cannot write " + name);
