@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <ostream>
 #include <string>
 
 #include "graph/ops/basic.h"
@@ -210,6 +211,7 @@ struct UpdateCase {
   std::function<Operation(const std::vector<Value>& variables, Value gradient, Value rate, Value steps)> build;
   /// One element: state[0] is the variable's, then the slots'.
   std::function<void(std::vector<double>& state, double g, double rate, double t)> step;
+  friend void PrintTo(const UpdateCase& each, std::ostream* stream) { *stream << each.name; }
 };
 
 std::vector<UpdateCase> update_cases() {

@@ -11,6 +11,7 @@ namespace {
 struct Case {
   std::string name;
   Optimizer optimizer;
+  friend void PrintTo(const Case& each, std::ostream* stream) { *stream << each.name; }
 };
 
 class EveryOptimizer : public ::testing::TestWithParam<Case> {};

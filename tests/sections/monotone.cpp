@@ -13,6 +13,7 @@ namespace {
 struct Road {
   const char* name;
   SessionOptions session;  ///< who carries, how fast, and whether there is a disk
+  friend void PrintTo(const Road& road, std::ostream* stream) { *stream << road.name; }
 };
 
 const std::vector<Road>& roads() {

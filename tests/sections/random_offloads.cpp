@@ -16,6 +16,7 @@ struct Road {
   const char* name;
   SessionOptions session;  ///< who carries, and how fast
   bool disk;
+  friend void PrintTo(const Road& road, std::ostream* stream) { *stream << road.name; }
 };
 
 const std::vector<Road>& roads() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -61,6 +62,7 @@ class SubjectBuilder {
 struct GradientSubject {
   std::string name;
   void (*build)(SubjectBuilder&);
+  friend void PrintTo(const GradientSubject& subject, std::ostream* stream) { *stream << subject.name; }
 };
 
 /// Every operation whose derivative is not zero everywhere; gradient operations come in by the second derivatives.

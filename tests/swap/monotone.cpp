@@ -14,6 +14,7 @@ struct Road {
   const char* name;
   SessionOptions session;  ///< who carries, how fast, and whether there is a disk
   Profile profile;
+  friend void PrintTo(const Road& road, std::ostream* stream) { *stream << road.name; }
 };
 
 /// Kernels so slow that copies can hide, links so slow that they cannot always.
