@@ -1,5 +1,6 @@
 #include "base/host_tensor.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -22,6 +23,14 @@ HostTensor::HostTensor(TensorType type) : type_(std::move(type)), num_bytes_(typ
   const std::size_t allocated = num_bytes_ > 0 ? num_bytes_ : 1;
   bytes_.reset(static_cast<std::byte*>(::operator new[](allocated, std::align_val_t{64})), Free());
   std::memset(bytes_.get(), 0, allocated);
+}
+
+HostTensor::HostTensor(TensorType type, std::shared_ptr<std::byte[]> bytes)
+    : type_(std::move(type)), num_bytes_(type_.bytes()) {
+  SF_CHECK(bytes != nullptr, ArgumentError, "a tensor ", type_.text(), " was given no bytes; wanted ", num_bytes_);
+  SF_CHECK(reinterpret_cast<std::uintptr_t>(bytes.get()) % 64 == 0, ArgumentError, "a tensor ", type_.text(),
+           " was given bytes at ", static_cast<const void*>(bytes.get()), "; wanted an address that 64 divides");
+  bytes_ = std::move(bytes);
 }
 
 HostTensor HostTensor::clone() const {

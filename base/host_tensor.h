@@ -37,13 +37,18 @@ struct TensorView {
 };
 
 /// A dense, row-major tensor in host memory. Owns: its bytes, aligned to 64, which it shares with the feeds that were
-/// made of it and with nobody else. Move-only; `clone()` copies.
+/// made of it and with nobody else. Move-only; `clone()` copies, to memory of its own.
 class HostTensor {
  public:
   HostTensor() = default;
   /// Zero-filled. Throws: ShapeError when the shape has an unknown dimension.
   explicit HostTensor(TensorType type);
   HostTensor(Dtype dtype, Shape shape) : HostTensor(TensorType{dtype, std::move(shape)}) {}
+  /// In memory that somebody lends: the values are what the bytes are. There are as many as the type wants, or more;
+  /// the pointer's deleter gives them back once neither a tensor nor a feed has them, on whatever thread lets go last.
+  /// Throws: ShapeError when the shape has an unknown dimension; ArgumentError for no bytes, and for bytes that are not
+  /// aligned to 64.
+  HostTensor(TensorType type, std::shared_ptr<std::byte[]> bytes);
   HostTensor(HostTensor&&) noexcept = default;
   HostTensor& operator=(HostTensor&&) noexcept = default;
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "bench/median.h"
@@ -27,8 +28,9 @@ struct Contender {
   std::vector<double> images_per_second = {};
 };
 
-std::int64_t walk(const Dataset& dataset) {
+std::int64_t walk(const Dataset& dataset, const std::shared_ptr<BatchMemory>& memory = nullptr) {
   DatasetIterator iterator = dataset.iterate();
+  iterator.lend(memory);
   while (iterator.next()) {
   }
   return iterator.statistics().examples;
@@ -89,12 +91,17 @@ int run(const Arguments& arguments) {
     while (const auto one = batches.next()) count += one->labels.num_elements();
     return count;
   };
+  Graph nothing;
+  Session session(nothing, {.device_memory = 1_MiB, .threads = 1});
+  const auto memory = batch_memory(session);
   const std::string workers = std::to_string(threads) + " threads";
   std::vector<Contender> contenders = {
       {"BatchLoader, one core", [&] { return loader(0); }},
       {"Dataset, one core", [&] { return walk(plain); }},
+      {"Dataset, one core, lent memory", [&] { return walk(plain, memory); }},
       {"BatchLoader, prefetch", [&] { return loader(2); }},
       {"Dataset, prefetch", [&] { return walk(plain.prefetch()); }},
+      {"Dataset, prefetch, lent memory", [&] { return walk(plain.prefetch(), memory); }},
       {"crop, flip, normalize, one core", [&] { return walk(augmented(1)); }},
       {"crop, flip, normalize, " + workers, [&] { return walk(augmented(threads).prefetch()); }},
       {"stream through a buffer of 16 MiB", [&] { return walk(stream); }},

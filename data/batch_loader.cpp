@@ -139,7 +139,12 @@ Batch BatchLoader::make_next() {
   return batch;
 }
 
-Batch BatchLoader::gather(std::int64_t first_image, std::int64_t num_images) const {
+void BatchLoader::lend(std::shared_ptr<BatchMemory> memory) {
+  const std::lock_guard lock(mutex_);
+  memory_ = std::move(memory);
+}
+
+Batch BatchLoader::gather(std::int64_t first_image, std::int64_t num_images) {
   // Divided, not multiplied by 1 / 255: level / 255 rounded once is what every other loader gives.
   static const std::array<float, 256> unit_of_level = [] {
     std::array<float, 256> table{};
@@ -148,8 +153,11 @@ Batch BatchLoader::gather(std::int64_t first_image, std::int64_t num_images) con
     return table;
   }();
   const Shape& all = dataset_.images.shape();
-  Batch batch{.images = HostTensor(Dtype::f32, {num_images, all[1], all[2], all[3]}),
-              .labels = HostTensor(Dtype::i32, {num_images}),
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<BatchMemory> memory = memory_;
+  lock.unlock();
+  Batch batch{.images = unfilled_tensor({Dtype::f32, {num_images, all[1], all[2], all[3]}}, memory.get()),
+              .labels = unfilled_tensor({Dtype::i32, {num_images}}, memory.get()),
               .epoch = epoch_,
               .index_in_epoch = index_in_epoch_};
   const auto levels = dataset_.images.values<std::uint8_t>();

@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -61,13 +62,17 @@ class BatchLoader {
   /// memory), also on every later call.
   std::optional<Batch> next();
 
+  /// Batches that are made from here on lie in this memory where it has room; nullptr: in memory of their own again.
+  /// Threads: any.
+  void lend(std::shared_ptr<BatchMemory> memory);
+
   std::int64_t batches_per_epoch() const { return batches_per_epoch_; }
 
  private:
   // Called by the side that makes batches: the thread if there is one, else next().
   bool at_end() const;
   Batch make_next();
-  Batch gather(std::int64_t first_image, std::int64_t num_images) const;
+  Batch gather(std::int64_t first_image, std::int64_t num_images);
   void prefetch_all();
 
   const LabeledImages& dataset_;
@@ -82,6 +87,7 @@ class BatchLoader {
 
   std::mutex mutex_;                // guards what follows
   std::condition_variable change_;  // of any of it
+  std::shared_ptr<BatchMemory> memory_;
   std::deque<Batch> ready_;
   bool finished_ = false;     // nothing more will be made: the end, or error_
   bool stopping_ = false;     // the loader is being destroyed

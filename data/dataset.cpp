@@ -161,6 +161,11 @@ std::function<std::string()> DatasetIterator::position_later() const {
   };
 }
 
+void DatasetIterator::lend(std::shared_ptr<BatchMemory> memory) {
+  const auto entry = state_->user.enter("the iterator of a data set");
+  state_->context.lend(std::move(memory));
+}
+
 std::int64_t DatasetIterator::epoch() const {
   return state_->delivered_epoch;
 }

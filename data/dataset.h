@@ -50,6 +50,11 @@ class DatasetIterator {
   /// it needs; neither the iterator nor the data set must live on. Threads: any.
   std::function<std::string()> position_later() const;
 
+  /// Batches that are made from here on, and that no stage behind holds as a shuffle does, lie in this memory where it
+  /// has room, bit for bit the same; nullptr: in memory of their own again. Each goes back when it ends, wherever that
+  /// is. Asked for memory on the threads that make batches; what it throws comes out of next(). Threads: as next().
+  void lend(std::shared_ptr<BatchMemory> memory);
+
   /// The epoch, by the outermost repeat, of what next() gave last.
   std::int64_t epoch() const;
 

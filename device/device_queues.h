@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "base/export.h"
 #include "base/random.h"
@@ -28,10 +29,11 @@ class DeviceGraph {
 };
 
 /// How an asynchronous device is given work. All calls but synchronize return before the work is done; what goes wrong
-/// later is thrown by a later call. `host` memory of copies is that of allocate_host, and must stay until they are
-/// done.
+/// later is thrown by a later call. `host` memory of copies is that of allocate_host, or pinned, and must stay until
+/// they are done.
 ///
-/// Threads: a queue belongs to one thread at a time; different queues may belong to different threads.
+/// Threads: a queue belongs to one thread at a time; different queues may belong to different threads. pin and unpin
+/// may be called by any, whatever the others do.
 class DeviceQueues {
  public:
   virtual ~DeviceQueues() = default;
@@ -59,6 +61,8 @@ class DeviceQueues {
 
   virtual void copy_to_host(Queue queue, void* host, const void* device, std::size_t num_bytes) = 0;
   virtual void copy_from_host(Queue queue, void* device, const void* host, std::size_t num_bytes) = 0;
+  /// A copy of the compute queue whose recordings may read other memory later: that of feed number `feed`, from 0.
+  virtual void copy_feed(int feed, void* device, const void* host, std::size_t num_bytes) = 0;
   virtual void fill(Queue queue, void* device, int byte, std::size_t num_bytes) = 0;
   /// Host memory that the device copies from and to by itself (pinned). Throws: DeviceError.
   virtual std::unique_ptr<DeviceMemory> allocate_host(std::size_t num_bytes) = 0;
@@ -75,6 +79,9 @@ class DeviceQueues {
   virtual std::unique_ptr<DeviceGraph> end_recording() = 0;
   /// Forgets a recording that went wrong.
   virtual void cancel_recording() noexcept = 0;
+  /// From the next launch on the recording's copies of feed number i read `hosts[i]`, where there are as many bytes as
+  /// they were recorded with. While the queues are empty. Throws: DeviceError where the machine refuses.
+  virtual void set_feeds(DeviceGraph& graph, std::span<const std::byte* const> hosts) = 0;
   /// As one piece of work of the compute queue. The other queues must be empty: they are not waited for.
   virtual void launch(DeviceGraph& graph) = 0;
 };

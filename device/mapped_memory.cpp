@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "device/device_queues.h"
 
 namespace sectionflow {
 namespace {
@@ -96,10 +97,44 @@ class MappedMemory final : public DeviceMemory {
   std::byte* data_ = nullptr;
 };
 
+class PinnedMemory final : public DeviceMemory {
+ public:
+  PinnedMemory(std::size_t num_bytes, const MappingUse& use, DeviceQueues& queues)
+      : queues_(queues), memory_(map_memory(num_bytes, use)) {
+    if (num_bytes > 0) queues_.pin(memory_->data(), num_bytes);
+  }
+  ~PinnedMemory() override {
+    if (memory_->num_bytes() > 0) queues_.unpin(memory_->data());
+  }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+  std::byte* data() override { return memory_->data(); }
+  std::size_t num_bytes() const override { return memory_->num_bytes(); }
+  // Pinned pages must not be given back.
+  void discard_from(std::size_t) override {}
+  std::size_t touched_end(std::size_t offset) const override { return offset; }
+  std::size_t discardable_offset(std::size_t) const override { return memory_->num_bytes(); }
+  void fill_words(std::size_t offset, std::size_t num_bytes, std::uint32_t word) override {
+    memory_->fill_words(offset, num_bytes, word);
+  }
+  std::size_t changed_end(std::size_t offset, std::size_t end, std::uint32_t word) override {
+    return memory_->changed_end(offset, end, word);
+  }
+
+ private:
+  DeviceQueues& queues_;
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
 }  // namespace
 
 std::unique_ptr<DeviceMemory> map_memory(std::size_t num_bytes, const MappingUse& use) {
   return std::make_unique<MappedMemory>(num_bytes, use);
+}
+
+std::unique_ptr<DeviceMemory> map_pinned_memory(std::size_t num_bytes, const MappingUse& use, DeviceQueues& queues) {
+  return std::make_unique<PinnedMemory>(num_bytes, use, queues);
 }
 
 }  // namespace sectionflow

@@ -18,4 +18,8 @@ struct MappingUse {
 /// Throws: DeviceError when the machine refuses, naming the tier and the bytes.
 std::unique_ptr<DeviceMemory> map_memory(std::size_t num_bytes, const MappingUse& use);
 
+/// The same, pinned for the queues, which must outlive it. No page of it is given back before it ends. Throws: as
+/// map_memory, also where the machine refuses to pin.
+std::unique_ptr<DeviceMemory> map_pinned_memory(std::size_t num_bytes, const MappingUse& use, DeviceQueues& queues);
+
 }  // namespace sectionflow

@@ -11,6 +11,7 @@
 #include "graph/ops/basic.h"
 #include "graph/registration.h"
 #include "runtime/executor.h"
+#include "runtime/lent_memory.h"
 #include "runtime/swap_engine.h"
 
 namespace sectionflow {
@@ -58,7 +59,7 @@ Engine::Engine(Graph& graph, SessionOptions options, Where where)
   budgets_.device = call_at(where, [&] { return options_.device_memory.bytes_of(device_->total_memory()); });
   budgets_.host = options_.host_memory == 0 ? machine_memory() : options_.host_memory;
   budgets_.disk = options_.disk;
-  holds_.emplace(budgets_.host);
+  holds_ = std::make_shared<HostHolds>(budgets_.host);
   swaps_ = call_at(where, [&] {
     return std::make_unique<SwapEngine>(graph, SwapEngineOptions{.host_memory = budgets_.host,
                                                                  .disk = budgets_.disk,
@@ -72,7 +73,9 @@ Engine::Engine(Graph& graph, SessionOptions options, Where where)
   end_registration();
 }
 
-Engine::~Engine() = default;
+Engine::~Engine() {
+  if (lent_ != nullptr) lent_->close();
+}
 
 void Engine::lay_out_variables() {
   layout_.offsets.assign(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
@@ -298,6 +301,7 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
                            .fetches = fetch_pointers,
                            .swaps = swaps_.get(),
                            .queue = program.queue.get(),
+                           .lent = lent_.get(),
                            .record = options_.record_cycles,
                            .seed = random_seed(program),
                            .cycle = cycle_,

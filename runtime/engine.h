@@ -29,6 +29,7 @@
 // Not installed. Exported all the same: sectionflow_compare, a library of its own, looks at programs.
 namespace SF_API sectionflow {
 
+class LentMemory;
 class SwapEngine;
 struct DiskCalls;
 
@@ -142,8 +143,11 @@ class Engine {
     std::span<std::byte> region;      ///< the rest of the budget
   };
   Workbench workbench();
-  /// Takes bytes of host memory for somebody beside the programs, as HostHolds::hold does.
+  /// Takes bytes of host memory for somebody beside the programs, as HostHolds::hold does; what is lent and nobody has
+  /// makes room.
   std::shared_ptr<HostHold> hold_host_memory(std::size_t num_bytes, std::function<void()> give_back);
+  /// What the session lends to batches; nullptr where SessionOptions::lent_memory is 0.
+  std::shared_ptr<LentMemory> lent_memory();
   /// Has the instruction list of every program compiled from here on changed by `editor` before it is final; `key`
   /// tells programs of different editors apart. An empty editor: none.
   using InstructionEditor = std::function<InstructionList(InstructionList, PlanningTools&)>;
@@ -219,7 +223,8 @@ class Engine {
   std::string editor_key_;
   InstructionEditor edit_instructions_;
   std::unique_ptr<SwapEngine> swaps_;
-  std::optional<HostHolds> holds_;
+  std::shared_ptr<HostHolds> holds_;  // shared with what is lent, which may live longer
+  std::shared_ptr<LentMemory> lent_;  // made when it is first asked for
 };
 
 /// What is behind a session.

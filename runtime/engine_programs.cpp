@@ -24,14 +24,14 @@ namespace sectionflow {
 namespace {
 
 /// Lets kernels that are made be timed, until it ends.
-class LentMemory {
+class LentTrialMemory {
  public:
-  LentMemory(DeviceChoices& choices, const TrialMemory& memory) : choices_(choices) {
+  LentTrialMemory(DeviceChoices& choices, const TrialMemory& memory) : choices_(choices) {
     choices_.set_trial_memory(memory);
   }
-  ~LentMemory() { choices_.set_trial_memory({}); }
-  LentMemory(const LentMemory&) = delete;
-  LentMemory& operator=(const LentMemory&) = delete;
+  ~LentTrialMemory() { choices_.set_trial_memory({}); }
+  LentTrialMemory(const LentTrialMemory&) = delete;
+  LentTrialMemory& operator=(const LentTrialMemory&) = delete;
 
  private:
   DeviceChoices& choices_;
@@ -229,7 +229,7 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
     InstructionList list = writer(tools);
     return edit_instructions_ ? edit_instructions_(std::move(list), tools) : list;
   };
-  const LentMemory lent(device_->choices(), trial_memory());
+  const LentTrialMemory lent(device_->choices(), trial_memory());
   auto compiled = std::make_unique<Executable>(compile_program(
       concrete, write, requested.fetches.size(), layout_, *device_,
       {.budgets = budgets_,

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "graph/ops/basic.h"
 #include "runtime/engine.h"
+#include "runtime/lent_memory.h"
 #include "runtime/swap_engine.h"
 
 namespace sectionflow {
@@ -73,7 +74,18 @@ void Engine::copy_variable(std::byte* to, const std::byte* from, Value variable)
 
 std::shared_ptr<HostHold> Engine::hold_host_memory(std::size_t num_bytes, std::function<void()> give_back) {
   const auto inside = enter();
+  auto hold = holds_->hold(num_bytes, give_back);
+  if (hold != nullptr || lent_ == nullptr) return hold;
+  lent_->drop_idle();
   return holds_->hold(num_bytes, std::move(give_back));
+}
+
+std::shared_ptr<LentMemory> Engine::lent_memory() {
+  const auto inside = enter();
+  if (lent_ == nullptr && options_.lent_memory > 0) {
+    lent_ = std::make_shared<LentMemory>(options_.lent_memory, holds_, device_->queues());
+  }
+  return lent_;
 }
 
 void Engine::write(Value variable, const HostTensor& tensor, Where where) {

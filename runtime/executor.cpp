@@ -8,6 +8,7 @@
 #include "base/allocation_scope.h"
 #include "base/error.h"
 #include "runtime/device_bytes.h"
+#include "runtime/lent_memory.h"
 #include "runtime/poison.h"
 #include "runtime/step_timer.h"
 #include "runtime/value_checks.h"
@@ -62,7 +63,7 @@ void copy_feed(const Program& program, const Step& step, const BoundStep& bound,
   const auto slot = static_cast<std::size_t>(step.slot);
   const std::size_t bytes = program.schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)].bytes;
   if (context.queue == nullptr) return context.device.copy_from_host(bound.outputs[0], context.feeds[slot], bytes);
-  context.queue->queues().copy_from_host(Queue::compute, bound.outputs[0], context.queue->feed(slot), bytes);
+  context.queue->queues().copy_feed(step.slot, bound.outputs[0], context.queue->feed_sources()[slot], bytes);
 }
 
 void copy_fetch(const Program& program, const Step& step, const BoundStep& bound, ExecutionContext& context) {
@@ -204,14 +205,17 @@ class Execution {
   }
 
   void begin_on_queues() {
-    DeviceQueues& queues = queue_->queues();
+    queue_->forget_feeds();
     for (StepIndex i : steps_between(program_.digest.feeds, first_, last_)) {
       const auto slot = static_cast<std::size_t>(step(i).slot);
+      // A slot that is copied in again reads what is there.
+      if (queue_->feed_sources()[slot] != nullptr) continue;
       const auto buffer = static_cast<std::size_t>(step(i).outputs[0].index);
       const std::size_t bytes = program_.schedule.buffers[buffer].bytes;
-      if (bytes > 0) std::memcpy(queue_->feed(slot), context_.feeds[slot], bytes);
+      const bool is_pinned = context_.lent != nullptr && context_.lent->is_pinned(context_.feeds[slot], bytes);
+      queue_->set_feed(slot, context_.feeds[slot], bytes, is_pinned);
     }
-    queues.set_random_state({context_.seed, context_.cycle});
+    queue_->queues().set_random_state({context_.seed, context_.cycle});
     times_.begin();
   }
 
@@ -224,6 +228,7 @@ class Execution {
       return false;
     }
     if (queue_->recording(first_, last_) == nullptr && !record()) return false;
+    if (!feed_recording()) return false;
     for (StepIndex i = first_; i < last_; ++i) {
       if (step(i).lane == Lane::compute) times_.enter_pass(step(i).pass);
       count_execution(step(i), context_);
@@ -232,6 +237,18 @@ class Execution {
     times_.leave_pass();
     queue_->queues().launch(*queue_->recording(first_, last_));
     return true;
+  }
+
+  /// Has the recording's copies read this execution's feeds. False where the machine refuses, as record().
+  bool feed_recording() {
+    try {
+      queue_->queues().set_feeds(*queue_->recording(first_, last_), queue_->feed_sources());
+      return true;
+    } catch (const DeviceError& error) {
+      queue_->set_unrecordable(first_, last_);
+      LOG(WARNING) << "a recorded cycle cannot be given other feeds and is executed step by step: " << error.what();
+      return false;
+    }
   }
 
   /// False where the machine refuses, for want of memory or because a library's work cannot be recorded: the range is

@@ -13,6 +13,8 @@
 
 namespace sectionflow {
 
+class LentMemory;
+
 /// What one execution of a program needs from outside.
 struct ExecutionContext {
   Device& device;
@@ -22,6 +24,7 @@ struct ExecutionContext {
   std::span<std::byte* const> fetches;      ///< one an entry of Schedule::fetches
   SwapEngine* swaps = nullptr;              ///< carries bytes between tiers; needed by programs that do
   QueueProgram* queue = nullptr;            ///< on a device with queues
+  const LentMemory* lent = nullptr;         ///< feeds that lie here need no staging
   bool record = false;                      ///< on a device with queues: launch a recording where that can be
   std::uint64_t seed = 0;
   std::uint64_t cycle = 0;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace sectionflow {
@@ -15,7 +16,8 @@ struct HostHold {
   std::function<void()> give_back{};
 };
 
-/// Keeps what programs and holds take of host memory together below its budget. Threads: as Session.
+/// Keeps what programs and holds take of host memory together below its budget. Threads: any number at once; what gives
+/// a hold back is called on that of make_place_for.
 class HostHolds {
  public:
   explicit HostHolds(std::size_t budget_bytes) : budget_bytes_(budget_bytes) {}
@@ -28,7 +30,10 @@ class HostHolds {
   std::size_t held_bytes() const;
 
  private:
-  std::size_t budget_bytes_;
+  std::size_t count() const;
+
+  const std::size_t budget_bytes_;
+  mutable std::mutex mutex_;        // guards what follows
   std::size_t programs_bytes_ = 0;  // the highest peak so far: pages of the pool stay where they have been touched
   std::vector<std::weak_ptr<HostHold>> holds_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/bytes.h"
 
@@ -16,6 +17,7 @@ QueueProgram::QueueProgram(const Executable& program, DeviceQueues& queues)
       marks_(queues) {
   const Schedule& schedule = program.schedule;
   feed_offsets_.assign(schedule.feeds.size(), 0);
+  feed_sources_.assign(schedule.feeds.size(), nullptr);
   std::vector<std::size_t> feed_bytes(schedule.feeds.size(), 0);
   for (const Step& step : schedule.steps) {
     if (step.kind != StepKind::feed) continue;
@@ -52,6 +54,12 @@ std::size_t QueueProgram::host_bytes() const {
       std::count_if(events_.begin(), events_.end(), [](const auto& event) { return event != nullptr; }));
   return staging_bytes_ + events * kEvent + steps * (sizeof(void*) + kLaunch) +
          recordings_.size() * steps * kRecordedStep;
+}
+
+void QueueProgram::set_feed(std::size_t slot, const std::byte* bytes, std::size_t num_bytes, bool is_pinned) {
+  std::byte* staging = staging_->data() + feed_offsets_[slot];
+  if (!is_pinned && num_bytes > 0) std::memcpy(staging, bytes, num_bytes);
+  feed_sources_[slot] = is_pinned ? bytes : staging;
 }
 
 void QueueProgram::fork() {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -26,8 +28,12 @@ class QueueProgram {
   QueueProgram(const Executable& program, DeviceQueues& queues);
 
   DeviceQueues& queues() { return queues_; }
-  /// Pinned memory of a feed's or a fetch's slot.
-  std::byte* feed(std::size_t slot) { return staging_->data() + feed_offsets_[slot]; }
+  /// Where the device copies each feed's slot from in this execution; nullptr where that is not known yet.
+  std::span<const std::byte* const> feed_sources() const { return feed_sources_; }
+  void forget_feeds() { std::fill(feed_sources_.begin(), feed_sources_.end(), nullptr); }
+  /// The feed of a slot: from where it lies if that is pinned, otherwise by way of pinned memory of ours.
+  void set_feed(std::size_t slot, const std::byte* bytes, std::size_t num_bytes, bool is_pinned);
+  /// Pinned memory of a fetch's slot.
   std::byte* fetch(std::size_t slot) { return staging_->data() + fetch_offsets_[slot]; }
 
   /// Lets the copy lanes begin behind what the compute lane has been given so far; afterwards the compute lane waits
@@ -88,6 +94,7 @@ class QueueProgram {
   const Executable& program_;
   DeviceQueues& queues_;
   std::vector<std::size_t> feed_offsets_, fetch_offsets_;
+  std::vector<const std::byte*> feed_sources_;
   std::unique_ptr<DeviceMemory> staging_;
   std::size_t staging_bytes_ = 0;
   std::vector<std::unique_ptr<DeviceEvent>> events_;  // one a step that other lanes wait for

@@ -28,9 +28,12 @@ struct SessionOptions {
   /// Hard limit on all bytes that are allocated on the device: variables, activations, gradients, feeds, fetches,
   /// scratch. 0: all memory of the device; 90_percent: of what it has free when the session is made.
   MemoryLimit device_memory = 0;
-  /// Hard limit on the bytes that lie in host memory: offloaded tensors, and what is on its way to or from the disk.
-  /// 0: all memory of the machine. Feeds and fetches are the caller's and do not count.
+  /// Hard limit on the bytes that lie in host memory: offloaded tensors, what is on its way to or from the disk, and
+  /// what is lent. 0: all memory of the machine. Feeds and fetches are the caller's and do not count.
   std::size_t host_memory = 0;
+  /// Of host_memory so much at most is lent to batches (Trainer, batch_memory()), as they come to need it and as far as
+  /// no program does; pinned where the device is a GPU, which then copies from it by itself. 0: nothing is lent.
+  std::size_t lent_memory = std::size_t{1} << 30;
   /// Size of the swap file, all taken when a program first needs it; 0: nothing is offloaded to disk.
   std::size_t disk = 0;
   /// Where the swap file is made; empty: the system's folder for temporary files. It has no name there, mode 0600, and

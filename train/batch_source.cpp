@@ -3,6 +3,9 @@
 #include <charconv>
 #include <utility>
 
+#include "runtime/engine.h"
+#include "runtime/lent_memory.h"
+
 namespace sectionflow {
 namespace {
 
@@ -28,10 +31,30 @@ PassAndBatch read_position(const std::string& text, const char* source) {
   return read;
 }
 
+/// What a session lends, for those who know no session.
+class SessionMemory final : public BatchMemory {
+ public:
+  explicit SessionMemory(std::shared_ptr<LentMemory> lent) : lent_(std::move(lent)) {}
+
+  std::shared_ptr<std::byte[]> allocate(std::size_t num_bytes, std::size_t alignment) override {
+    return alignment <= LentMemory::kAlignment ? lent_->lend(num_bytes) : nullptr;
+  }
+
+ private:
+  const std::shared_ptr<LentMemory> lent_;
+};
+
 }  // namespace
 
 std::function<std::string()> BatchSource::position_later() const {
   return [text = position()] { return text; };
+}
+
+void BatchSource::lend(std::shared_ptr<BatchMemory> /*memory*/) {}
+
+std::shared_ptr<BatchMemory> batch_memory(Session& session) {
+  auto lent = engine(session).lent_memory();
+  return lent != nullptr ? std::make_shared<SessionMemory>(std::move(lent)) : nullptr;
 }
 
 FunctionBatches::FunctionBatches(Function function, Where where) : function_(std::move(function)) {
@@ -74,6 +97,7 @@ void ImageBatches::load_from(std::int64_t pass, std::int64_t batch) {
   options.first_epoch = pass;
   options.first_batch = batch;
   loader_ = std::make_unique<BatchLoader>(images_, std::move(options));
+  loader_->lend(memory_);
   pass_ = pass;
   batch_ = batch;
 }
@@ -105,11 +129,17 @@ void ImageBatches::restore(const std::string& position) {
   if (read.pass != pass_ || read.batch != batch_) load_from(read.pass, read.batch);
 }
 
+void ImageBatches::lend(std::shared_ptr<BatchMemory> memory) {
+  memory_ = std::move(memory);
+  loader_->lend(memory_);
+}
+
 DatasetBatches::DatasetBatches(Dataset batches) : batches_(std::move(batches)) {}
 
 DatasetIterator& DatasetBatches::iterator() const {
   if (iterator_) return *iterator_;
   iterator_.emplace(begin_.empty() ? batches_.iterate_epoch(pass_) : batches_.iterate(begin_));
+  iterator_->lend(memory_);
   if (begin_.empty() && pass_ == 0 && beginning_.empty()) beginning_ = text_of(pass_, " ", iterator_->position());
   return *iterator_;
 }
@@ -168,8 +198,14 @@ void DatasetBatches::restore(const std::string& position) {
   DatasetIterator there = batches_.iterate(begin);
   drop_iterator();
   iterator_.emplace(std::move(there));
+  iterator_->lend(memory_);
   begin_ = std::move(begin);
   pass_ = pass;
+}
+
+void DatasetBatches::lend(std::shared_ptr<BatchMemory> memory) {
+  memory_ = std::move(memory);
+  if (iterator_) iterator_->lend(memory_);
 }
 
 DatasetStatistics DatasetBatches::statistics() const {

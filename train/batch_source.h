@@ -11,6 +11,7 @@
 #include "data/batch_loader.h"
 #include "data/dataset.h"
 #include "data/source.h"
+#include "runtime/session.h"
 
 namespace SF_API sectionflow {
 
@@ -34,9 +35,20 @@ class BatchSource {
   /// (SF-E609) for another text, and what the source has to say of data that are not those of the position, or of going
   /// back at all; it then stands where it was.
   virtual void restore(const std::string& position) = 0;
+  /// Batches that are made from here on may lie in this memory, or, with nullptr, in no such any more: a Trainer calls
+  /// it with what its session lends before it reads the source. What is delivered is the same. This one does nothing.
+  virtual void lend(std::shared_ptr<BatchMemory> memory);
   /// Batches in a pass, where that is known; kEndless where a pass has no end.
   virtual std::optional<std::int64_t> batches_per_pass() const { return std::nullopt; }
 };
+
+/// Host memory that the session lends to batches: pinned where its device is a GPU, which then copies from it by
+/// itself. At most SessionOptions::lent_memory, counted in `host_memory`. Where there is no room, where a program of
+/// the session needs the bytes, and when the session has ended, it gives nothing, and batches lie in memory of their
+/// own; the log says so once. It may outlive the session, and so may what it has given. nullptr where the session lends
+/// none. For DatasetIterator::lend and batches of one's own; a Trainer has it by itself. Threads of the call: as
+/// Session.
+std::shared_ptr<BatchMemory> batch_memory(Session& session);
 
 /// Batches that a function makes: the `batch`-th of the `pass`-th pass, both from 0; nothing where that pass has no
 /// such batch. The function is asked in order, and out of order after restore().
@@ -66,6 +78,7 @@ class ImageBatches final : public BatchSource {
   std::optional<Example> next() override;
   std::string position() const override;
   void restore(const std::string& position) override;
+  void lend(std::shared_ptr<BatchMemory> memory) override;
   std::optional<std::int64_t> batches_per_pass() const override { return loader_->batches_per_epoch(); }
 
  private:
@@ -73,6 +86,7 @@ class ImageBatches final : public BatchSource {
 
   const LabeledImages& images_;
   BatchLoaderOptions options_;
+  std::shared_ptr<BatchMemory> memory_;
   std::unique_ptr<BatchLoader> loader_;
   std::int64_t pass_ = 0, batch_ = 0;
 };
@@ -95,6 +109,7 @@ class DatasetBatches final : public BatchSource {
   /// Throws: DataError (SF-E609) for a text that is no position of a DatasetBatches; for one of another data set, or
   /// damaged, what Dataset::iterate does (SF-E403, SF-E404).
   void restore(const std::string& position) override;
+  void lend(std::shared_ptr<BatchMemory> memory) override;
   std::optional<std::int64_t> batches_per_pass() const override { return batches_.size(); }
 
   const Dataset& dataset() const { return batches_; }
@@ -106,6 +121,7 @@ class DatasetBatches final : public BatchSource {
   void drop_iterator() noexcept;
 
   Dataset batches_;
+  std::shared_ptr<BatchMemory> memory_;
   std::int64_t pass_ = 0;
   mutable std::string begin_{};                        // where the iterator begins; empty: with the pass
   mutable std::string beginning_{};                    // position() of the very beginning; empty: not known

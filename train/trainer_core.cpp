@@ -220,6 +220,7 @@ History TrainerCore::fit(BatchSource& source, const FitOptions& options, Where w
                 hint("callbacks may evaluate and predict; to train on something else make another Trainer"));
   is_fitting_ = true;
   try {
+    source.lend(batch_memory());
     History history = TrainingRun(*this, source, options, where).train();
     is_fitting_ = false;
     return history;
@@ -227,6 +228,11 @@ History TrainerCore::fit(BatchSource& source, const FitOptions& options, Where w
     is_fitting_ = false;
     throw;
   }
+}
+
+std::shared_ptr<BatchMemory> TrainerCore::batch_memory() {
+  if (memory_ == nullptr) memory_ = sectionflow::batch_memory(session_);
+  return memory_;
 }
 
 void TrainerCore::check_not_fitting(const char* call) const {
@@ -250,6 +256,7 @@ void TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& option
                 "a whole pass is to be evaluated of a source whose pass has no end",
                 hint("leave repeat() out of its data set, or say how many batches: validation_steps, "
                      "EvaluateOptions::steps"));
+  source.lend(batch_memory());
   FromTheBeginning pass(source);
   std::int64_t step = 0;
   while (options.steps == 0 || step < options.steps) {

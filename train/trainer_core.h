@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -83,6 +84,7 @@ class TrainerCore {
     std::vector<HostTensor> fetched{};
   };
   /// From the source's very beginning; it stands where it stood afterwards.
+  std::shared_ptr<BatchMemory> batch_memory();
   void run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run, Where where,
                    const std::function<void(BatchRun)>& take);
 
@@ -91,6 +93,7 @@ class TrainerCore {
   TrainerOptions options_;
   BatchFeeds feeds_;
   FetchedNumbers training_, evaluation_, prediction_;
+  std::shared_ptr<BatchMemory> memory_;  // that of the session; asked for when it is first needed
   TrainingProgress progress_;
   bool restored_ = false;
   bool is_fitting_ = false;

@@ -97,9 +97,9 @@ void copy_corner(const std::byte* source, std::span<const std::int64_t> from, st
 }
 
 /// Throws: ShapeError where padding asks for more memory than there is, though the examples have room.
-HostTensor new_batch(const std::string& name, const TensorType& type, bool same_shape) {
+HostTensor new_batch(const std::string& name, const TensorType& type, bool same_shape, BatchMemory* memory) {
   try {
-    return HostTensor(type);
+    return unfilled_tensor(type, memory);
   } catch (const std::bad_alloc&) {
     if (same_shape) throw;
     throw ShapeError(
@@ -110,7 +110,8 @@ HostTensor new_batch(const std::string& name, const TensorType& type, bool same_
 }
 
 /// The tensors of one name as one.
-HostTensor stacked(const std::string& name, const std::vector<Example>& examples, const BatchOptions& options) {
+HostTensor stacked(const std::string& name, const std::vector<Example>& examples, const BatchOptions& options,
+                   BatchMemory* memory) {
   const TensorType& first = examples[0].find(name)->second.type();
   std::vector<std::int64_t> largest = first.shape.dims();
   bool same_shape = true;
@@ -124,11 +125,13 @@ HostTensor stacked(const std::string& name, const std::vector<Example>& examples
   }
   std::vector<std::int64_t> dims = largest;
   dims.insert(dims.begin(), static_cast<std::int64_t>(examples.size()));
-  HostTensor batch = new_batch(name, {first.dtype, Shape(dims)}, same_shape);
+  HostTensor batch = new_batch(name, {first.dtype, Shape(dims)}, same_shape, memory);
   const auto value = options.pad_values.find(name);
   if (value != options.pad_values.end()) {
     // Filled for its checks too: a value that does not fit is found in the first batch, not in the first uneven one.
     fill_with(batch, value->second, name);
+  } else if (memory != nullptr && !same_shape && batch.num_bytes() > 0) {
+    std::memset(batch.bytes(), 0, batch.num_bytes());
   }
   std::byte* target = batch.bytes();
   const std::size_t stride = batch.num_bytes() / examples.size();
@@ -146,13 +149,13 @@ HostTensor stacked(const std::string& name, const std::vector<Example>& examples
 
 }  // namespace
 
-Example batch_of(std::vector<Example> examples, const BatchOptions& options) {
+Example batch_of(std::vector<Example> examples, const BatchOptions& options, BatchMemory* memory) {
   for (const auto& [name, value] : options.pad_values)
     (void)tensor_named(examples[0], name, "pad_values of Dataset::batch");
   for (std::size_t i = 1; i < examples.size(); ++i) check_same_names(examples[0], examples[i], i);
   Example batch;
   for (const auto& [name, tensor] : examples[0])
-    batch.emplace_hint(batch.end(), name, stacked(name, examples, options));
+    batch.emplace_hint(batch.end(), name, stacked(name, examples, options, memory));
   return batch;
 }
 

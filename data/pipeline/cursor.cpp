@@ -81,8 +81,8 @@ struct StageMaker {
     return make_shuffle_cursor(options, before(true), needs);
   }
   CursorPtr operator()(const BatchOptions& options) const {
-    if (options.bucket_boundaries.empty()) return make_batch_cursor(options, before(), needs);
-    return make_bucket_cursor(options, before(true), needs);
+    if (options.bucket_boundaries.empty()) return make_batch_cursor(options, before(), context, needs);
+    return make_bucket_cursor(options, before(true), context, needs);
   }
   CursorPtr operator()(const RepeatNode& repeat) const { return make_repeat_cursor(repeat, before(), context, needs); }
   CursorPtr operator()(const SliceNode& slice) const { return make_slice_cursor(slice, before()); }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/pipeline/cursor_state.h"
@@ -39,6 +40,16 @@ class PipelineContext {
   void stop() { stopping_ = true; }
   bool is_stopping() const { return stopping_; }
 
+  /// Where batches are made from here on; nullptr: in memory of their own. Threads: any.
+  void lend(std::shared_ptr<BatchMemory> memory) {
+    const std::lock_guard lock(mutex_);
+    batch_memory_ = std::move(memory);
+  }
+  std::shared_ptr<BatchMemory> batch_memory() const {
+    const std::lock_guard lock(mutex_);
+    return batch_memory_;
+  }
+
   /// Which example was left out: the one of this index that came to a stage, or to a source, in this epoch.
   struct Place {
     const void* stage = nullptr;
@@ -59,6 +70,7 @@ class PipelineContext {
  private:
   std::atomic<bool> stopping_ = false;
   mutable std::mutex mutex_;  // guards what follows
+  std::shared_ptr<BatchMemory> batch_memory_;
   Skipped skipped_;
   std::map<const void*, std::map<std::int64_t, std::set<std::int64_t>>> counted_;  // by stage and epoch
 
@@ -112,8 +124,9 @@ CursorPtr make_filter_cursor(const FilterNode& filter, CursorPtr before, Pipelin
 CursorPtr make_slice_cursor(const SliceNode& slice, CursorPtr before);
 CursorPtr make_repeat_cursor(const RepeatNode& repeat, CursorPtr before, PipelineContext& context, CursorNeeds needs);
 CursorPtr make_shuffle_cursor(const ShuffleOptions& options, CursorPtr before, CursorNeeds needs);
-CursorPtr make_batch_cursor(const BatchOptions& options, CursorPtr before, CursorNeeds needs);
-CursorPtr make_bucket_cursor(const BatchOptions& options, CursorPtr before, CursorNeeds needs);
+CursorPtr make_batch_cursor(const BatchOptions& options, CursorPtr before, PipelineContext& context, CursorNeeds needs);
+CursorPtr make_bucket_cursor(const BatchOptions& options, CursorPtr before, PipelineContext& context,
+                             CursorNeeds needs);
 CursorPtr make_prefetch_cursor(const PrefetchOptions& options, CursorPtr before, PipelineContext& context);
 
 }  // namespace sectionflow

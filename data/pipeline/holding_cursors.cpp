@@ -115,7 +115,7 @@ class ShuffleCursor : public Cursor {
 };
 
 /// A batch of items, and the recipe to make it again: those of its items, and how many they are.
-PipelineItem batch_item(std::vector<PipelineItem> items, const BatchOptions& options) {
+PipelineItem batch_item(std::vector<PipelineItem> items, const BatchOptions& options, BatchMemory* memory = nullptr) {
   PipelineItem batch;
   batch.num_examples = 0;
   std::vector<Example> examples;
@@ -125,8 +125,12 @@ PipelineItem batch_item(std::vector<PipelineItem> items, const BatchOptions& opt
     batch.num_examples += item.num_examples;
     batch.epoch = item.epoch;
   }
-  batch.example = batch_of(std::move(examples), options);
+  batch.example = batch_of(std::move(examples), options, memory);
   return batch;
+}
+/// Where batches that are delivered are made. Those that a stage behind holds are no reason to fill it.
+std::shared_ptr<BatchMemory> memory_for(const PipelineContext& context, bool recipes) {
+  return recipes ? nullptr : context.batch_memory();
 }
 Recipe batch_recipe(const std::vector<Recipe>& recipes) {
   Recipe all;
@@ -146,8 +150,8 @@ PipelineItem remake_batch(Cursor& before, std::int64_t epoch, RecipeReader& reci
 
 class BatchCursor : public Cursor {
  public:
-  BatchCursor(const BatchOptions& options, CursorPtr before, CursorNeeds needs)
-      : options_(options), before_(std::move(before)), recipes_(needs.recipes) {}
+  BatchCursor(const BatchOptions& options, CursorPtr before, PipelineContext& context, CursorNeeds needs)
+      : options_(options), before_(std::move(before)), context_(context), recipes_(needs.recipes) {}
 
   void begin(std::int64_t epoch) override { before_->begin(epoch); }
 
@@ -164,7 +168,7 @@ class BatchCursor : public Cursor {
       for (PipelineItem& one : items) all.push_back(std::move(one.recipe));
       recipe = batch_recipe(all);
     }
-    item = batch_item(std::move(items), options_);
+    item = batch_item(std::move(items), options_, memory_for(context_, recipes_).get());
     item.recipe = std::move(recipe);
     return true;
   }
@@ -189,14 +193,16 @@ class BatchCursor : public Cursor {
 
   const BatchOptions& options_;
   const CursorPtr before_;
+  const PipelineContext& context_;
   const bool recipes_;
 };
 
 class BucketCursor : public Cursor {
  public:
-  BucketCursor(const BatchOptions& options, CursorPtr before, CursorNeeds needs)
+  BucketCursor(const BatchOptions& options, CursorPtr before, PipelineContext& context, CursorNeeds needs)
       : options_(options),
         before_(std::move(before)),
+        context_(context),
         recipes_(needs.recipes),
         buckets_(options.bucket_boundaries.size() + 1),
         log_(buckets_.size()) {}
@@ -250,12 +256,13 @@ class BucketCursor : public Cursor {
     const std::vector<Recipe> recipes = log_.take_all(bucket);
     std::vector<PipelineItem> items = std::move(buckets_[bucket]);
     buckets_[bucket].clear();
-    item = batch_item(std::move(items), options_);
+    item = batch_item(std::move(items), options_, memory_for(context_, recipes_).get());
     if (recipes_) item.recipe = batch_recipe(recipes);
   }
 
   const BatchOptions& options_;
   const CursorPtr before_;
+  const PipelineContext& context_;
   const bool recipes_;
   std::vector<std::vector<PipelineItem>> buckets_;  // their recipes are those of log_
   bool ended_ = false;
@@ -267,11 +274,13 @@ class BucketCursor : public Cursor {
 CursorPtr make_shuffle_cursor(const ShuffleOptions& options, CursorPtr before, CursorNeeds needs) {
   return std::make_unique<ShuffleCursor>(options, std::move(before), needs);
 }
-CursorPtr make_batch_cursor(const BatchOptions& options, CursorPtr before, CursorNeeds needs) {
-  return std::make_unique<BatchCursor>(options, std::move(before), needs);
+CursorPtr make_batch_cursor(const BatchOptions& options, CursorPtr before, PipelineContext& context,
+                            CursorNeeds needs) {
+  return std::make_unique<BatchCursor>(options, std::move(before), context, needs);
 }
-CursorPtr make_bucket_cursor(const BatchOptions& options, CursorPtr before, CursorNeeds needs) {
-  return std::make_unique<BucketCursor>(options, std::move(before), needs);
+CursorPtr make_bucket_cursor(const BatchOptions& options, CursorPtr before, PipelineContext& context,
+                             CursorNeeds needs) {
+  return std::make_unique<BucketCursor>(options, std::move(before), context, needs);
 }
 
 }  // namespace sectionflow

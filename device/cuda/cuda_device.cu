@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <utility>
 
 #include "base/bytes.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_memory.h"
 #include "device/cuda/own_kernels.h"
+#include "device/mapped_memory.h"
 
 namespace sectionflow {
 namespace {
@@ -33,17 +35,45 @@ cudaEvent_t event_of(DeviceEvent& event) {
 
 class CudaGraph final : public DeviceGraph {
  public:
-  explicit CudaGraph(cudaGraph_t recorded) {
+  CudaGraph(cudaGraph_t recorded, std::vector<CudaDevice::FeedCopy> copies)
+      : feeds(std::move(copies)), recorded_(recorded) {
     const cudaError_t status = cudaGraphInstantiate(&executable, recorded, 0);
-    (void)cudaGraphDestroy(recorded);
+    // Its nodes name the copies that are to be changed.
+    if (status != cudaSuccess || feeds.empty()) destroy_recorded();
     check_cuda(status, "cudaGraphInstantiate");
   }
-  ~CudaGraph() override { (void)cudaGraphExecDestroy(executable); }
+  ~CudaGraph() override {
+    (void)cudaGraphExecDestroy(executable);
+    destroy_recorded();
+  }
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
 
   cudaGraphExec_t executable = nullptr;
+  std::vector<CudaDevice::FeedCopy> feeds;
+
+ private:
+  void destroy_recorded() {
+    if (recorded_ != nullptr) (void)cudaGraphDestroy(std::exchange(recorded_, nullptr));
+  }
+  cudaGraph_t recorded_;
 };
+
+/// The work that a stream has been given last, while it is recorded.
+cudaGraphNode_t last_recorded(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaGraphNode_t* last = nullptr;
+  std::size_t count = 0;
+#if CUDART_VERSION >= 13000
+  check_cuda(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last, nullptr, &count),
+             "cudaStreamGetCaptureInfo");
+#else
+  check_cuda(cudaStreamGetCaptureInfo_v2(stream, &status, nullptr, nullptr, &last, &count), "cudaStreamGetCaptureInfo");
+#endif
+  SF_CHECK(status == cudaStreamCaptureStatusActive && count == 1, DeviceError, "cuda: a recorded copy is ", count,
+           " pieces of work; wanted one");
+  return last[0];
+}
 
 }  // namespace
 
@@ -129,7 +159,7 @@ std::unique_ptr<DeviceMemory> CudaDevice::allocate(std::size_t num_bytes) {
 }
 std::unique_ptr<DeviceMemory> CudaDevice::allocate_host(std::size_t num_bytes) {
   select();
-  return allocate_pinned_memory(num_bytes, *this);
+  return map_pinned_memory(num_bytes, {.tier = "host", .option = "host_memory"}, *this);
 }
 
 void CudaDevice::copy_from_host(void* device, const void* host, std::size_t num_bytes) {
@@ -189,6 +219,11 @@ void CudaDevice::copy_from_host(Queue queue, void* device, const void* host, std
   select();
   check_cuda(cudaMemcpyAsync(device, host, num_bytes, cudaMemcpyHostToDevice, stream(queue)), "copy to the device");
 }
+void CudaDevice::copy_feed(int feed, void* device, const void* host, std::size_t num_bytes) {
+  copy_from_host(Queue::compute, device, host, num_bytes);
+  if (!is_recording_ || num_bytes == 0) return;
+  recorded_feeds_.push_back({feed, last_recorded(stream(Queue::compute)), device, host, num_bytes});
+}
 void CudaDevice::fill(Queue queue, void* device, int byte, std::size_t num_bytes) {
   if (num_bytes == 0) return;
   select();
@@ -213,18 +248,34 @@ void CudaDevice::begin_recording() {
   // Calls of other threads on other devices do not disturb the recording.
   check_cuda(cudaStreamBeginCapture(stream(Queue::compute), cudaStreamCaptureModeThreadLocal),
              "cudaStreamBeginCapture");
+  is_recording_ = true;
+  recorded_feeds_.clear();
 }
 std::unique_ptr<DeviceGraph> CudaDevice::end_recording() {
+  is_recording_ = false;
   cudaGraph_t recorded = nullptr;
   check_cuda(cudaStreamEndCapture(stream(Queue::compute), &recorded), "cudaStreamEndCapture");
-  return std::make_unique<CudaGraph>(recorded);
+  return std::make_unique<CudaGraph>(recorded, std::exchange(recorded_feeds_, {}));
 }
 void CudaDevice::cancel_recording() noexcept {
+  is_recording_ = false;
   cudaGraph_t recorded = nullptr;
   if (cudaStreamEndCapture(stream(Queue::compute), &recorded) == cudaSuccess && recorded != nullptr) {
     (void)cudaGraphDestroy(recorded);
   }
   (void)cudaGetLastError();
+}
+void CudaDevice::set_feeds(DeviceGraph& graph, std::span<const std::byte* const> hosts) {
+  auto& recording = static_cast<CudaGraph&>(graph);
+  for (FeedCopy& copy : recording.feeds) {
+    const std::byte* host = hosts[static_cast<std::size_t>(copy.feed)];
+    if (host == copy.host) continue;
+    select();
+    check_cuda(cudaGraphExecMemcpyNodeSetParams1D(recording.executable, copy.node, copy.device, host, copy.num_bytes,
+                                                  cudaMemcpyHostToDevice),
+               "cudaGraphExecMemcpyNodeSetParams1D");
+    copy.host = host;
+  }
 }
 void CudaDevice::launch(DeviceGraph& graph) {
   select();

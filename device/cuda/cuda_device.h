@@ -49,6 +49,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   double seconds_between(DeviceEvent& from, DeviceEvent& to) override;
   void copy_to_host(Queue queue, void* host, const void* device, std::size_t num_bytes) override;
   void copy_from_host(Queue queue, void* device, const void* host, std::size_t num_bytes) override;
+  void copy_feed(int feed, void* device, const void* host, std::size_t num_bytes) override;
   void fill(Queue queue, void* device, int byte, std::size_t num_bytes) override;
   std::unique_ptr<DeviceMemory> allocate_host(std::size_t num_bytes) override;
   void pin(void* host, std::size_t num_bytes) override;
@@ -56,6 +57,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   void begin_recording() override;
   std::unique_ptr<DeviceGraph> end_recording() override;
   void cancel_recording() noexcept override;
+  void set_feeds(DeviceGraph& graph, std::span<const std::byte* const> hosts) override;
   void launch(DeviceGraph& graph) override;
 
   /// Whether the libraries may round the factors of f32 products to TF32 (10 bits of fraction): some eight times as
@@ -74,6 +76,15 @@ class CudaDevice final : public Device, public DeviceQueues {
   }
 #endif
 
+  /// A copy in a recording whose source may change.
+  struct FeedCopy {
+    int feed = 0;
+    cudaGraphNode_t node = nullptr;
+    void* device = nullptr;
+    const void* host = nullptr;  // as it reads now
+    std::size_t num_bytes = 0;
+  };
+
  private:
   cudaStream_t stream(Queue queue) {
     return streams_[static_cast<std::size_t>(queue)];
@@ -91,6 +102,8 @@ class CudaDevice final : public Device, public DeviceQueues {
 #endif
   RandomState* random_state_ = nullptr;  // on the device
   RandomState* new_state_ = nullptr;     // pinned
+  bool is_recording_ = false;
+  std::vector<FeedCopy> recorded_feeds_;
   std::size_t free_bytes_ = 0;
   bool allow_tf32_ = false;
 };

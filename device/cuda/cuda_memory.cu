@@ -7,7 +7,6 @@
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_memory.h"
 #include "device/cuda/own_kernels.h"
-#include "device/mapped_memory.h"
 
 namespace sectionflow {
 namespace {
@@ -114,37 +113,6 @@ class CudaMemory final : public DeviceMemory {
   void* data_ = nullptr;
 };
 
-/// A mapping that is registered with the driver, page by page.
-class PinnedMemory final : public DeviceMemory {
- public:
-  PinnedMemory(std::size_t num_bytes, DeviceQueues& queues)
-      : queues_(queues), memory_(map_memory(num_bytes, {.tier = "host", .option = "host_memory"})) {
-    if (num_bytes > 0) queues_.pin(memory_->data(), num_bytes);
-  }
-  ~PinnedMemory() override {
-    if (memory_->num_bytes() > 0) queues_.unpin(memory_->data());
-  }
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-
-  std::byte* data() override { return memory_->data(); }
-  std::size_t num_bytes() const override { return memory_->num_bytes(); }
-  // Pinned pages must not be given back.
-  void discard_from(std::size_t) override {}
-  std::size_t touched_end(std::size_t offset) const override { return offset; }
-  std::size_t discardable_offset(std::size_t) const override { return memory_->num_bytes(); }
-  void fill_words(std::size_t offset, std::size_t num_bytes, std::uint32_t word) override {
-    memory_->fill_words(offset, num_bytes, word);
-  }
-  std::size_t changed_end(std::size_t offset, std::size_t end, std::uint32_t word) override {
-    return memory_->changed_end(offset, end, word);
-  }
-
- private:
-  DeviceQueues& queues_;
-  std::unique_ptr<DeviceMemory> memory_;
-};
-
 }  // namespace
 
 std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes, int ordinal) {
@@ -152,9 +120,6 @@ std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes, int or
 }
 std::size_t allocated_cuda_bytes(int ordinal) {
   return allocated_bytes_of(ordinal).load();
-}
-std::unique_ptr<DeviceMemory> allocate_pinned_memory(std::size_t num_bytes, DeviceQueues& queues) {
-  return std::make_unique<PinnedMemory>(num_bytes, queues);
 }
 
 }  // namespace sectionflow

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "device/device_queues.h"
+#include "device/device.h"
 
 namespace sectionflow {
 
@@ -12,7 +12,5 @@ namespace sectionflow {
 std::unique_ptr<DeviceMemory> allocate_cuda_memory(std::size_t num_bytes, int ordinal);
 /// What of a GPU's memory this process has from allocate_cuda_memory, for whichever session.
 std::size_t allocated_cuda_bytes(int ordinal);
-/// Host memory that is pinned for the device's own copies; `queues` must outlive it. Throws: DeviceError.
-std::unique_ptr<DeviceMemory> allocate_pinned_memory(std::size_t num_bytes, DeviceQueues& queues);
 
 }  // namespace sectionflow

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "tests/support/temporary_folder.h"
 
@@ -25,6 +27,39 @@ TEST(HostTensor, DefaultTensorIsEmpty) {
   EXPECT_EQ(tensor.num_bytes(), 0U);
   EXPECT_TRUE(tensor.values<float>().empty());
   EXPECT_TRUE(bitwise_equal(tensor.clone(), tensor));
+}
+
+TEST(HostTensor, InLentMemoryIsWhatTheBytesAreAndGivesThemBackBehindTheLastWhoHasThem) {
+  int given_back = 0;
+  alignas(64) std::byte memory[128]{};
+  memory[4] = std::byte{7};
+  const auto lent = [&] { return std::shared_ptr<std::byte[]>(memory, [&](std::byte*) { ++given_back; }); };
+  HostTensor tensor({Dtype::u8, {8}}, lent());
+  EXPECT_EQ(tensor.bytes(), memory);
+  EXPECT_EQ(tensor.values<std::uint8_t>()[4], 7);
+  const HostTensor copy = tensor.clone();
+  EXPECT_NE(copy.bytes(), memory);
+  EXPECT_TRUE(bitwise_equal(copy, tensor));
+  HostTensor moved = std::move(tensor);
+  EXPECT_EQ(given_back, 0);
+  auto kept = moved.shared_bytes();
+  moved = HostTensor();
+  EXPECT_EQ(given_back, 0);
+  kept.reset();
+  EXPECT_EQ(given_back, 1);
+}
+
+TEST(HostTensor, RefusesLentMemoryThatItCannotLieIn) {
+  alignas(64) std::byte memory[128]{};
+  int given_back = 0;
+  const auto lent = [&](std::size_t offset) {
+    return std::shared_ptr<std::byte[]>(memory + offset, [&](std::byte*) { ++given_back; });
+  };
+  const TensorType type{Dtype::u8, {8}};
+  EXPECT_THROW(HostTensor(type, nullptr), ArgumentError);
+  EXPECT_THROW(HostTensor(type, lent(32)), ArgumentError);
+  EXPECT_THROW(HostTensor({Dtype::u8, {kDynamic}}, lent(0)), ShapeError);
+  EXPECT_EQ(given_back, 2);
 }
 
 TEST(HostTensor, ValuesAreRowMajor) {

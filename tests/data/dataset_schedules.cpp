@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <thread>
 
 #include "data/dataset.h"
 #include "data/permutation.h"
+#include "tests/support/batch_memory.h"
 #include "tests/support/data_examples.h"
 #include "tests/support/watchdog.h"
 
@@ -294,6 +296,18 @@ void expect_pipeline_to_hold(std::uint64_t seed) {
   const std::uint64_t variant = 1 + seed;
   const Dataset dataset = pipeline.dataset(variant);
   ASSERT_EQ(drain(dataset), wanted) << dataset.text();
+
+  // In memory that is lent, of which there is some now and then: not an element differs.
+  const auto memory = std::make_shared<testing_support::CountedMemory>(2 + static_cast<int>(seed % 3));
+  {
+    DatasetIterator plain = pipeline.dataset(0).iterate(), lent = pipeline.dataset(variant + 3).iterate();
+    lent.lend(memory);
+    while (const auto example = plain.next()) {
+      const auto same = lent.next();
+      ASSERT_TRUE(same.has_value() && same_example(*example, *same)) << dataset.text();
+    }
+  }
+  ASSERT_EQ(memory->out(), 0) << dataset.text();
 
   // Broken off at a random place, and gone on with on other threads.
   DatasetIterator first = dataset.iterate();

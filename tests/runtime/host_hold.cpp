@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <random>
+#include <thread>
 #include <vector>
 
 namespace sectionflow {
@@ -46,6 +49,31 @@ TEST(HostHolds, WithoutAWayBackStayAndNobodyWaitsForEver) {
   const auto hold = holds.hold(50, {});
   holds.make_place_for(80);
   EXPECT_EQ(holds.held_bytes(), 50U);
+}
+
+TEST(HostHolds, KeepBelowTheBudgetWhoeverAsksAtOnce) {
+  constexpr std::size_t kBudget = 1000;
+  HostHolds holds(kBudget);
+  std::atomic<std::size_t> held = 0, most = 0;
+  const auto ask = [&](unsigned seed) {
+    std::mt19937 random(seed);
+    for (int i = 0; i < 2000; ++i) {
+      const std::size_t bytes = 1 + random() % 400;
+      auto hold = holds.hold(bytes, {});
+      if (hold == nullptr) continue;
+      const std::size_t now = held += bytes;
+      if (now > most) most = now;
+      held -= bytes;
+      hold.reset();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned seed = 1; seed <= 4; ++seed) threads.emplace_back(ask, seed);
+    for (std::size_t peak = 1; peak <= 300; ++peak) holds.make_place_for(peak);
+  }
+  EXPECT_LE(most, kBudget);
+  EXPECT_EQ(holds.held_bytes(), 0U);
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <random>
@@ -44,6 +46,7 @@ struct Recording final : DeviceGraph {
   std::array<bool, kNumQueues> joined{true, false, false};
   std::array<std::size_t, kNumQueues> ends{};  // of the tasks that compute knows to be done
   std::map<Event*, std::pair<Queue, std::size_t>> recorded;
+  std::vector<std::pair<int, std::shared_ptr<const void*>>> feeds;  // number, and where its copy finds what it reads
 
   void use(Queue queue) const {
     SF_CHECK(joined[static_cast<std::size_t>(queue)], InternalError, "recording: a queue works that has not joined");
@@ -232,6 +235,11 @@ class EmulatedDevice final : public Device, public DeviceQueues {
         native_{NativeQueue(queues_, Queue::compute), NativeQueue(queues_, Queue::copy_out),
                 NativeQueue(queues_, Queue::copy_in)} {}
 
+  /// What is still pinned would be so for ever.
+  ~EmulatedDevice() override {
+    if (!pinned_.empty()) std::abort();
+  }
+
   DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string name() const override { return "cuda:0 (emulated)"; }
   int threads() const override { return 1; }
@@ -272,21 +280,40 @@ class EmulatedDevice final : public Device, public DeviceQueues {
   }
 
   void copy_to_host(Queue queue, void* host, const void* device, std::size_t num_bytes) override {
+    check_pinned(host, num_bytes);
     native_[static_cast<std::size_t>(queue)].enqueue_copy(host, device, num_bytes);
   }
   void copy_from_host(Queue queue, void* device, const void* host, std::size_t num_bytes) override {
+    check_pinned(host, num_bytes);
     native_[static_cast<std::size_t>(queue)].enqueue_copy(device, host, num_bytes);
+  }
+  void copy_feed(int feed, void* device, const void* host, std::size_t num_bytes) override {
+    check_pinned(host, num_bytes);
+    const auto source = std::make_shared<const void*>(host);
+    if (recording_ != nullptr) recording_->feeds.emplace_back(feed, source);
+    queues_.push(Queue::compute, {.work = [=] { std::memcpy(device, *source, num_bytes); }});
   }
   void fill(Queue queue, void* device, int byte, std::size_t num_bytes) override {
     native_[static_cast<std::size_t>(queue)].enqueue_fill(device, byte, num_bytes);
   }
   std::unique_ptr<DeviceMemory> allocate_host(std::size_t num_bytes) override {
-    return map_memory(num_bytes, {.tier = "host", .option = "host_memory"});
+    return map_pinned_memory(num_bytes, {.tier = "host", .option = "host_memory"}, *this);
   }
   void pin(void* host, std::size_t num_bytes) override {
-    SF_CHECK(num_bytes > 0 && pinned_.emplace(host, num_bytes).second, InternalError, "pinned twice, or nothing");
+    const std::lock_guard lock(pinned_mutex_);
+    SF_CHECK(pinned_bytes_ + num_bytes <= options_.pinnable, DeviceError, "host: ", num_bytes,
+             " bytes of memory could not be pinned");
+    SF_CHECK(num_bytes > 0 && pinned_.emplace(static_cast<std::byte*>(host), num_bytes).second, InternalError,
+             "pinned twice, or nothing");
+    pinned_bytes_ += num_bytes;
   }
-  void unpin(void* host) noexcept override { pinned_.erase(host); }
+  void unpin(void* host) noexcept override {
+    const std::lock_guard lock(pinned_mutex_);
+    const auto found = pinned_.find(static_cast<std::byte*>(host));
+    if (found == pinned_.end()) std::abort();
+    pinned_bytes_ -= found->second;
+    pinned_.erase(found);
+  }
 
   void begin_recording() override {
     queues_.finish();
@@ -300,6 +327,12 @@ class EmulatedDevice final : public Device, public DeviceQueues {
     ++num_recordings_;
     return std::move(recording_);
   }
+  void set_feeds(DeviceGraph& graph, std::span<const std::byte* const> hosts) override {
+    for (auto& [feed, source] : static_cast<Recording&>(graph).feeds) {
+      SF_CHECK(!options_.refuses_feeds, DeviceError, "a recorded copy cannot be changed");
+      *source = hosts[static_cast<std::size_t>(feed)];
+    }
+  }
   void cancel_recording() noexcept override {
     queues_.set_recording(nullptr);
     recording_.reset();
@@ -307,11 +340,24 @@ class EmulatedDevice final : public Device, public DeviceQueues {
   void launch(DeviceGraph& graph) override { queues_.launch(static_cast<Recording&>(graph)); }
 
  private:
+  /// A GPU's queues would copy from and to other memory too, but not beside the host.
+  void check_pinned(const void* host, std::size_t num_bytes) {
+    const std::lock_guard lock(pinned_mutex_);
+    const auto* begin = static_cast<const std::byte*>(host);
+    const auto behind = pinned_.upper_bound(const_cast<std::byte*>(begin));
+    const auto found = behind == pinned_.begin() ? pinned_.end() : std::prev(behind);
+    SF_CHECK(num_bytes == 0 || (found != pinned_.end() && begin + num_bytes <= found->first + found->second),
+             InternalError, "a queue is to copy ", num_bytes, " bytes that are not pinned");
+  }
+
   EmulatedOptions options_;
   Queues queues_;
   std::array<NativeQueue, kNumQueues> native_;
   RandomState state_;
-  std::map<void*, std::size_t> pinned_;
+  std::mutex pinned_mutex_;  // guards what follows
+  std::map<std::byte*, std::size_t> pinned_;
+  std::size_t pinned_bytes_ = 0;
+
   std::unique_ptr<Recording> recording_;
   std::size_t num_recordings_ = 0;
 };

@@ -19,6 +19,8 @@ struct EmulatedOptions {
   std::size_t context = 0;          ///< bytes that are taken beside all budgets, and by each recording once more
   std::uint64_t seed = 0;           ///< decides which of the queues goes on next, and the order of blocks and threads
   bool refuses_recordings = false;  ///< at their end, for want of memory
+  bool refuses_feeds = false;       ///< to have a recording copy from elsewhere
+  std::size_t pinnable = std::size_t{1} << 40;  ///< bytes of host memory in all
 };
 
 /// A GPU that the host emulates: DeviceKind::cuda, with memory of its own, kernels, and three queues whose work is

@@ -76,6 +76,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   }
   void copy_to_host(Queue, void*, const void*, std::size_t) override {}
   void copy_from_host(Queue, void*, const void*, std::size_t) override {}
+  void copy_feed(int, void*, const void*, std::size_t) override {}
   void fill(Queue, void* device, int byte, std::size_t num_bytes) override { std::memset(device, byte, num_bytes); }
   std::unique_ptr<DeviceMemory> allocate_host(std::size_t) override { return nullptr; }
   void pin(void*, std::size_t) override {}
@@ -83,6 +84,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   void begin_recording() override {}
   std::unique_ptr<DeviceGraph> end_recording() override { return nullptr; }
   void cancel_recording() noexcept override {}
+  void set_feeds(DeviceGraph&, std::span<const std::byte* const>) override {}
   void launch(DeviceGraph&) override {}
 
   void set_allow_tf32(bool allow) { allow_tf32_ = allow; }
