@@ -92,7 +92,7 @@ int run(const Arguments& arguments) {
     return count;
   };
   Graph nothing;
-  Session session(nothing, {.device_memory = 1_MiB, .threads = 1});
+  Session session(nothing, {.device_memory = 1_MiB, .lent_memory = 1_GiB, .threads = 1});
   const auto memory = batch_memory(session);
   const std::string workers = std::to_string(threads) + " threads";
   std::vector<Contender> contenders = {

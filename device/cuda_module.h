@@ -23,12 +23,12 @@ struct CudaModule {
   void (*pop_range)() = nullptr;
 };
 
-/// The version of CudaModule; both sides must have been built with the same.
-inline constexpr int kCudaModuleVersion = 2;
+/// The version of CudaModule and of the interfaces behind it; both sides must have been built with the same.
+inline constexpr int kCudaModuleVersion = 3;
 
 /// The name, and type, of the one function that the shared object exports: fills `result`, or returns false and says in
 /// `why_not` what is missing.
-inline constexpr const char* kCudaModuleEntry = "sectionflow_cuda_module_v2";
+inline constexpr const char* kCudaModuleEntry = "sectionflow_cuda_module_v3";
 using CudaModuleEntry = bool (*)(CudaModule& result, std::string& why_not);
 
 /// The module, loaded at the first call. Throws: DeviceError that says what is missing: the driver, the shared object,

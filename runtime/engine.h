@@ -146,7 +146,7 @@ class Engine {
   /// Takes bytes of host memory for somebody beside the programs, as HostHolds::hold does; what is lent and nobody has
   /// makes room.
   std::shared_ptr<HostHold> hold_host_memory(std::size_t num_bytes, std::function<void()> give_back);
-  /// What the session lends to batches; nullptr where SessionOptions::lent_memory is 0.
+  /// What the session lends to batches; nullptr where SessionOptions::lent_memory says none.
   std::shared_ptr<LentMemory> lent_memory();
   /// Has the instruction list of every program compiled from here on changed by `editor` before it is final; `key`
   /// tells programs of different editors apart. An empty editor: none.

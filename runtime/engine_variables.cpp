@@ -82,9 +82,9 @@ std::shared_ptr<HostHold> Engine::hold_host_memory(std::size_t num_bytes, std::f
 
 std::shared_ptr<LentMemory> Engine::lent_memory() {
   const auto inside = enter();
-  if (lent_ == nullptr && options_.lent_memory > 0) {
-    lent_ = std::make_shared<LentMemory>(options_.lent_memory, holds_, device_->queues());
-  }
+  constexpr std::size_t kOnAGpu = std::size_t{1} << 30;
+  const std::size_t most = options_.lent_memory.value_or(device_->queues() != nullptr ? kOnAGpu : 0);
+  if (lent_ == nullptr && most > 0) lent_ = std::make_shared<LentMemory>(most, holds_, device_->queues());
   return lent_;
 }
 

@@ -67,8 +67,9 @@ LentMemory::Block* LentMemory::new_block(std::size_t num_bytes) {
   const std::size_t bytes = block_bytes(num_bytes);
   while (bytes > max_bytes_ - num_bytes_ || blocks_.size() == kMostBlocks) {
     if (drop_oldest_idle()) continue;
-    refuse(text_of("those that are kept take ", bytes_text(num_bytes_), " of lent_memory, which is ",
-                   bytes_text(max_bytes_)));
+    refuse(blocks_.size() == kMostBlocks ? text_of("somebody keeps all ", kMostBlocks, " blocks that it may have")
+                                         : text_of("those that are kept take ", bytes_text(num_bytes_),
+                                                   " of lent_memory, which is ", bytes_text(max_bytes_)));
     return nullptr;
   }
   auto block = std::make_unique<Block>();

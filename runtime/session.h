@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,9 @@ struct SessionOptions {
   /// what is lent. 0: all memory of the machine. Feeds and fetches are the caller's and do not count.
   std::size_t host_memory = 0;
   /// Of host_memory so much at most is lent to batches (Trainer, batch_memory()), as they come to need it and as far as
-  /// no program does; pinned where the device is a GPU, which then copies from it by itself. 0: nothing is lent.
-  std::size_t lent_memory = std::size_t{1} << 30;
+  /// no program does; pinned where the device is a GPU, which then copies from it by itself. 0: nothing is lent. Not
+  /// said: 1 GiB on a GPU, and nothing on the CPU, where a batch is copied once wherever it lies.
+  std::optional<std::size_t> lent_memory{};
   /// Size of the swap file, all taken when a program first needs it; 0: nothing is offloaded to disk.
   std::size_t disk = 0;
   /// Where the swap file is made; empty: the system's folder for temporary files. It has no name there, mode 0600, and

@@ -11,8 +11,8 @@ namespace {
 /// All of the arguments, so that equal keys mean equal problems.
 std::string key_of(const PlacementProblem& problem, std::int64_t lower_bound) {
   std::string key;
-  key.reserve(2 * sizeof(std::int64_t) + problem.blocks.size() * sizeof(Block) +
-              problem.fixed.size() * sizeof(FixedBlock));
+  key.reserve(sizeof(lower_bound) + sizeof(problem.num_columns) + sizeof(std::size_t) +
+              problem.fixed.size() * sizeof(FixedBlock) + problem.blocks.size() * sizeof(Block));
   const auto append = [&key](const auto& value) {
     static_assert(std::has_unique_object_representations_v<std::remove_cvref_t<decltype(value)>>);
     key.append(reinterpret_cast<const char*>(&value), sizeof(value));

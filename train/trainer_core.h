@@ -83,8 +83,9 @@ class TrainerCore {
     double data_seconds = 0, step_seconds = 0;
     std::vector<HostTensor> fetched{};
   };
-  /// From the source's very beginning; it stands where it stood afterwards.
+  /// What the session lends; asked for once.
   std::shared_ptr<BatchMemory> batch_memory();
+  /// From the source's very beginning; it stands where it stood afterwards.
   void run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run, Where where,
                    const std::function<void(BatchRun)>& take);
 

@@ -222,7 +222,8 @@ void CudaDevice::copy_from_host(Queue queue, void* device, const void* host, std
 void CudaDevice::copy_feed(int feed, void* device, const void* host, std::size_t num_bytes) {
   copy_from_host(Queue::compute, device, host, num_bytes);
   if (!is_recording_ || num_bytes == 0) return;
-  recorded_feeds_.push_back({feed, last_recorded(stream(Queue::compute)), device, host, num_bytes});
+  recorded_feeds_.push_back(
+      {feed, last_recorded(stream(Queue::compute)), device, host, num_bytes, num_unpinned_.load()});
 }
 void CudaDevice::fill(Queue queue, void* device, int byte, std::size_t num_bytes) {
   if (num_bytes == 0) return;
@@ -240,6 +241,7 @@ void CudaDevice::pin(void* host, std::size_t num_bytes) {
 }
 void CudaDevice::unpin(void* host) noexcept {
   (void)cudaSetDevice(ordinal_);  // who ends a session may be another thread
+  ++num_unpinned_;
   if (cudaHostUnregister(host) != cudaSuccess) (void)cudaGetLastError();
 }
 
@@ -269,12 +271,15 @@ void CudaDevice::set_feeds(DeviceGraph& graph, std::span<const std::byte* const>
   auto& recording = static_cast<CudaGraph&>(graph);
   for (FeedCopy& copy : recording.feeds) {
     const std::byte* host = hosts[static_cast<std::size_t>(copy.feed)];
-    if (host == copy.host) continue;
+    // Memory that was pinned anew may lie where other memory lay.
+    const std::uint64_t num_unpinned = num_unpinned_.load();
+    if (host == copy.host && num_unpinned == copy.num_unpinned) continue;
     select();
     check_cuda(cudaGraphExecMemcpyNodeSetParams1D(recording.executable, copy.node, copy.device, host, copy.num_bytes,
                                                   cudaMemcpyHostToDevice),
                "cudaGraphExecMemcpyNodeSetParams1D");
     copy.host = host;
+    copy.num_unpinned = num_unpinned;
   }
 }
 void CudaDevice::launch(DeviceGraph& graph) {

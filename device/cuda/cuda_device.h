@@ -4,6 +4,8 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -83,6 +85,7 @@ class CudaDevice final : public Device, public DeviceQueues {
     void* device = nullptr;
     const void* host = nullptr;  // as it reads now
     std::size_t num_bytes = 0;
+    std::uint64_t num_unpinned = 0;  // when it was told so
   };
 
  private:
@@ -104,6 +107,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   RandomState* new_state_ = nullptr;     // pinned
   bool is_recording_ = false;
   std::vector<FeedCopy> recorded_feeds_;
+  std::atomic<std::uint64_t> num_unpinned_ = 0;  // so far, on any thread
   std::size_t free_bytes_ = 0;
   bool allow_tf32_ = false;
 };

@@ -30,7 +30,7 @@ void pop_range() {
 }  // namespace
 
 /// See kCudaModuleEntry. Nothing leaves it but its result.
-extern "C" __attribute__((visibility("default"))) bool sectionflow_cuda_module_v2(CudaModule& result,
+extern "C" __attribute__((visibility("default"))) bool sectionflow_cuda_module_v3(CudaModule& result,
                                                                                   std::string& why_not) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);

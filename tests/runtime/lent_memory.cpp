@@ -112,7 +112,7 @@ TEST(LentMemory, OutlivesItsSession) {
   std::shared_ptr<LentMemory> asked;
   {
     Graph graph;
-    Session session(graph, {.device_memory = 1_MiB, .threads = 1});
+    Session session(graph, {.device_memory = 1_MiB, .lent_memory = 1_MiB, .threads = 1});
     asked = engine(session).lent_memory();
     memory = asked;
     kept = asked->lend(10'000);
@@ -130,13 +130,15 @@ TEST(LentMemory, OutlivesItsSession) {
 
 TEST(LentMemory, OfASessionThatLendsNoneIsNone) {
   Graph graph;
-  Session session(graph, {.device_memory = 1_MiB, .lent_memory = 0, .threads = 1});
-  EXPECT_EQ(engine(session).lent_memory(), nullptr);
+  Session none(graph, {.device_memory = 1_MiB, .lent_memory = 0, .threads = 1});
+  EXPECT_EQ(engine(none).lent_memory(), nullptr);
+  Session unsaid(graph, {.device_memory = 1_MiB, .threads = 1});
+  EXPECT_EQ(engine(unsaid).lent_memory(), nullptr) << "the CPU gains nothing by it";
 }
 
 TEST(LentMemory, MakesRoomForOtherHoldsOfTheSession) {
   Graph graph;
-  Session session(graph, {.device_memory = 1_MiB, .host_memory = 64_KiB, .threads = 1});
+  Session session(graph, {.device_memory = 1_MiB, .host_memory = 64_KiB, .lent_memory = 1_GiB, .threads = 1});
   const auto memory = engine(session).lent_memory();
   Lent used = memory->lend(16_KiB);
   memory->lend(32_KiB).reset();

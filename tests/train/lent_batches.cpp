@@ -78,6 +78,7 @@ struct Training {
     }
     options.device_memory = 1_MiB;
     options.disk = 1_MiB;
+    if (!options.lent_memory) options.lent_memory = 1_GiB;
     if (options.device.kind == DeviceKind::cpu) options.threads = 1;
     options.seed = 3;
     session.emplace(graph, options);
@@ -233,7 +234,7 @@ TEST(LentBatches, OfALoaderOfImagesAreLentToo) {
   const Value label = placeholder(graph, "label", {kDynamic}, Dtype::i32);
   const Value loss = mean(softmax_cross_entropy(dense(flatten(image), {.features = 10}), label));
   const auto training = minimize(Adam{.learning_rate = 1e-2F}, loss);
-  Session session(graph, {.device_memory = 4_MiB, .threads = 1});
+  Session session(graph, {.device_memory = 4_MiB, .lent_memory = 1_GiB, .threads = 1});
   session.initialize();
   Trainer trainer(session, training, {.loss = loss});
   {
