@@ -21,7 +21,7 @@ struct Arguments {
 
 /// A model of one kind, trained step after step.
 struct World {
-  explicit World(const Arguments& arguments)
+  explicit World(const Arguments& arguments, std::size_t lent_memory = SessionOptions().lent_memory)
       : x(placeholder(graph, "image", {kDynamic, 28, 28, 1})),
         label(placeholder(graph, "label", {kDynamic}, Dtype::i32)),
         rate(placeholder(graph, "rate", {})),
@@ -29,7 +29,7 @@ struct World {
             dense(relu(dense(flatten(convolved(arguments)), {.features = arguments.features})), {.features = 10}),
             label))),
         training(minimize(Adam{.learning_rate = rate}, loss)),
-        session(graph, {.device_memory = 256_MiB, .threads = arguments.threads}) {
+        session(graph, {.device_memory = 256_MiB, .lent_memory = lent_memory, .threads = arguments.threads}) {
     session.initialize();
   }
 
@@ -52,10 +52,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 int run(const Arguments& arguments) {
   const LabeledImages images = synthetic_mnist({.train_size = 1000, .test_size = 10}).train;
   const BatchLoaderOptions order{.batch = arguments.batch, .prefetch = 0};
-  World by_hand(arguments), by_fit(arguments);
-  ImageBatches hand_batches(images, order), fit_batches(images, order);
+  World by_hand(arguments), by_fit(arguments), by_plain_fit(arguments, 0);
+  ImageBatches hand_batches(images, order), fit_batches(images, order), plain_batches(images, order);
   Trainer trainer(by_fit.session, by_fit.training, {.loss = by_fit.loss});
+  Trainer plain_trainer(by_plain_fit.session, by_plain_fit.training, {.loss = by_plain_fit.loss});
   LearningRate rate(by_fit.rate, warm_up(100, cosine_rate(1e-3, 100000)));
+  LearningRate plain_rate(by_plain_fit.rate, warm_up(100, cosine_rate(1e-3, 100000)));
   std::ostringstream nowhere;
   Progress progress({.stream = &nowhere});
   OutlierGuard guard;
@@ -74,7 +76,7 @@ int run(const Arguments& arguments) {
   const auto fit = [&](std::vector<Callback*> callbacks) {
     trainer.fit(fit_batches, {.steps = arguments.steps, .callbacks = std::move(callbacks)});
   };
-  std::vector<double> hands, fits, bare, checked;
+  std::vector<double> hands, fits, bare, plain, checked;
   for (int round = 0; round <= arguments.rounds; ++round) {
     const auto time = [&](std::vector<double>& samples, const auto& call) {
       const auto begin = std::chrono::steady_clock::now();
@@ -83,6 +85,7 @@ int run(const Arguments& arguments) {
     };
     time(hands, hand);
     time(bare, [&] { fit({&rate}); });
+    time(plain, [&] { plain_trainer.fit(plain_batches, {.steps = arguments.steps, .callbacks = {&plain_rate}}); });
     time(fits, [&] { fit({&rate, &guard, &progress}); });
     time(checked, [&] { fit({&rate, &check}); });
   }
@@ -93,6 +96,7 @@ int run(const Arguments& arguments) {
   };
   print("loop by hand", hands);
   print("fit, learning rate", bare);
+  print("fit, learning rate, nothing lent", plain);
   print("fit, learning rate, guard, progress", fits);
   print("fit, learning rate, finite check", checked);
   return 0;
