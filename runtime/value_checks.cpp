@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "device/parallel.h"
+#include "graph/nodes/update.h"
 #include "graph/op_def.h"
 
 namespace sectionflow {
@@ -27,6 +28,7 @@ constexpr FloatBits<std::uint16_t> kBf16Bits{0x7F80, 0x007F};
 constexpr FloatBits<std::uint32_t> kF32Bits{0x7F800000, 0x007FFFFF};
 constexpr FloatBits<std::uint64_t> kF64Bits{0x7FF0000000000000, 0x000FFFFFFFFFFFFF};
 
+/// Searched one by one where one of them is refused.
 constexpr std::int64_t kElementsAtOnce = 4096;
 
 template <class Bits>
@@ -56,14 +58,15 @@ bool has_special(const Bits* elements, std::int64_t count, const FloatBits<Bits>
   return (all & ~magnitude) != 0;
 }
 
-/// The first element that is refused; `count` when there is none. Whole stretches are looked through without a branch,
-/// so that the compiler makes vectors of it, by the whole team.
+/// The first element that is refused; `count` when there is none. All is looked through without a branch, so that the
+/// compiler makes vectors of it, by the whole team; stretches of it where there is something to be found.
 template <class Bits>
 std::int64_t first_refused(const std::byte* bytes, std::int64_t count, const FloatBits<Bits>& bits,
                            const ValueChecks& checks) {
   std::atomic<std::int64_t> first{count};
   const auto look = [&](std::int64_t begin, std::int64_t end) {
     const auto* elements = reinterpret_cast<const Bits*>(bytes);
+    if (!has_special(elements + begin, end - begin, bits)) return;
     for (std::int64_t stretch = begin; stretch < end; stretch += kElementsAtOnce) {
       const std::int64_t stretch_end = std::min(end, stretch + kElementsAtOnce);
       if (!has_special(elements + stretch, stretch_end - stretch, bits)) continue;
@@ -216,6 +219,7 @@ std::string inputs_text(const Executable& program, const Step& step, const Bound
   return text;
 }
 
+/// A tensor that a step has written.
 struct Result {
   Value value;
   const char* what;
@@ -240,6 +244,13 @@ void check_tensor(const Executable& program, StepIndex index, const Result& resu
       ErrorCode::value_not_finite);
 }
 
+/// Whether what an update has left in a variable is looked at. Where one kind alone is refused, a number of that kind
+/// may be of the other kind in the first variable.
+bool is_looked_at(const OpDef& op, std::size_t updated, const ValueChecks& checks) {
+  const LeftByUpdate left = left_by_update(op.name, updated);
+  return left == LeftByUpdate::own || (left == LeftByUpdate::seen && !(checks.nan && checks.infinity));
+}
+
 }  // namespace
 
 void check_step_values(const Executable& program, StepIndex index, ExecutionContext& context) {
@@ -248,19 +259,20 @@ void check_step_values(const Executable& program, StepIndex index, ExecutionCont
   const BoundStep& bound = program.bound[static_cast<std::size_t>(index)];
   Node& node = context.graph.node(step.node);
   if (context.queue != nullptr) context.queue->queues().synchronize();
-  const auto check = [&](const Result& result, const Operand& operand, const void* place) {
-    const TensorType& type = result.value.type();
-    const std::size_t num_bytes = is_floating(type.dtype) ? bytes_of(program, operand, type) : 0;
-    if (place == nullptr || num_bytes == 0) return;
-    check_tensor(program, index, result, look_at(type, place, num_bytes, context), context);
+  const auto check = [&](Value value, const char* what, const Operand& operand, const void* place) {
+    const TensorType& type = value.type();
+    if (place == nullptr || !is_floating(type.dtype)) return;
+    const std::size_t num_bytes = bytes_of(program, operand, type);
+    if (num_bytes == 0) return;
+    check_tensor(program, index, {value, what}, look_at(type, place, num_bytes, context), context);
   };
   for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-    check({node.output(static_cast<int>(i)), "result"}, step.outputs[i], bound.outputs[i]);
+    check(node.output(static_cast<int>(i)), "result", step.outputs[i], bound.outputs[i]);
   }
   const std::vector<int>& updated = node.op().updated_inputs;
   for (std::size_t i = 0; i < step.updated.size(); ++i) {
-    const Value variable = node.inputs()[static_cast<std::size_t>(updated[i])];
-    check({variable, "updated variable"}, step.updated[i], bound.updated[i]);
+    if (!is_looked_at(node.op(), i, context.checks)) continue;
+    check(node.inputs()[static_cast<std::size_t>(updated[i])], "updated variable", step.updated[i], bound.updated[i]);
   }
 }
 

@@ -5,9 +5,9 @@
 namespace sectionflow {
 
 /// Looks at what a step has written, if it computes: its floating point outputs and the variables that it has changed.
-/// On a device with queues waits for the step and copies them to the host. Throws: ArgumentError (SF-E605) for the
-/// first element that `context.checks` refuses, naming operation, section, tensor and element, with what the operation
-/// was given as a fact.
+/// Variables of which another tells are left out. On a device with queues waits for the step and copies them to the
+/// host. Throws: ArgumentError (SF-E605) for the first element that `context.checks` refuses, naming operation,
+/// section, tensor and element, with what the operation was given as a fact.
 void check_step_values(const Executable& program, StepIndex index, ExecutionContext& context);
 
 }  // namespace sectionflow

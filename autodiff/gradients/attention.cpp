@@ -48,7 +48,8 @@ Value causal_mask(const GradientRequest& r) {
 Value probabilities(const GradientRequest& r, Value q, Value k, float scale) {
   Value scores = matmul(q, k, {.transpose_b = true}) * scale;
   if (r.node.options<AttentionOptions>().causal) {
-    scores = select(causal_mask(r), scores, constant(q.graph(), -std::numeric_limits<float>::infinity()));
+    // As far below as an infinity, which value checks would refuse: every query sees a key, and exp gives 0 for both.
+    scores = select(causal_mask(r), scores, constant(q.graph(), std::numeric_limits<float>::lowest()));
   }
   return softmax(scores);
 }

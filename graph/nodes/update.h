@@ -1,6 +1,7 @@
 #pragma once
 
 #include <any>
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,15 @@ struct UpdateConditions {
 /// conditions, which become its last inputs.
 Operation conditional_update(std::string_view op, std::vector<Value> inputs, std::any options,
                              const UpdateConditions& conditions);
+
+/// What an update leaves in one of the variables that are updated by it.
+enum class LeftByUpdate {
+  own,       ///< numbers that tell of themselves alone
+  seen,      ///< where one is infinite or NaN, that of the first updated variable is one of both as well
+  unchanged  ///< what was there
+};
+/// `index`: among OpDef::updated_inputs. Of operations that are not known: own.
+LeftByUpdate left_by_update(std::string_view op, std::size_t index);
 
 /// gradient where micro_batch is 0, accumulator + gradient elsewhere.
 /// Shapes: accumulator a variable, gradient and result alike, f32; micro_batch [] i64.

@@ -258,6 +258,14 @@ Operation conditional_update(std::string_view op, std::vector<Value> inputs, std
   return update(op, std::move(inputs), num_variables, std::move(options), {});
 }
 
+LeftByUpdate left_by_update(std::string_view op, std::size_t index) {
+  if (index != 1) return LeftByUpdate::own;
+  // The first moment, or velocity, moves the variable: times a rate of 0 or by an infinite root, infinity is NaN. By
+  // the root of the squares the variable's step is divided: where these are infinite, it stays.
+  if (op == "apply_adam" || op == "apply_adam_w" || op == "apply_momentum") return LeftByUpdate::seen;
+  return op == "average_weights" ? LeftByUpdate::unchanged : LeftByUpdate::own;
+}
+
 Value accumulated(Value accumulator, Value gradient, Value micro_batch) {
   return gradient.graph().add_node("accumulated", {accumulator, gradient, micro_batch}, {}, "accumulated").output();
 }

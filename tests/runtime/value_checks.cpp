@@ -7,6 +7,7 @@
 #include <limits>
 #include <tuple>
 
+#include "graph/op_def.h"
 #include "sectionflow.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/temporary_folder.h"
@@ -209,6 +210,66 @@ TEST(ValueChecks, NameTheFirstOperationWhereverOneIsPlantedForwardAndBackward) {
   EXPECT_EQ(session.completed_cycles(), 0U);
 }
 
+/// A variable that Adam or momentum trains, whose slots a test may change.
+struct Slots {
+  explicit Slots(const Optimizer& optimizer) {
+    training = minimize(optimizer, reduce_sum(square(w * x)));
+    session.emplace(graph, SessionOptions{.device_memory = 1_MiB, .threads = 1});
+    session->initialize();
+  }
+  Slots(const Slots&) = delete;
+  Slots& operator=(const Slots&) = delete;
+
+  /// What a step says that begins with such a number in the slot.
+  std::string error_with(const std::string& slot, float number, const ValueChecks& checks) {
+    session->initialize();
+    session->set_value_checks({});
+    session->run({{x, 1.0F}}, {.targets = training});
+    const Value variable = graph.find(slot).output();
+    session->write(variable, HostTensor::of<float>({3}, {0, number, 0}));
+    session->set_value_checks(checks);
+    return whole_error_text<ArgumentError>([&] { session->run({{x, 1.0F}}, {.targets = training}); });
+  }
+
+  Graph graph;
+  Value x = placeholder(graph, "x", {}), w = variable("w", fill(graph, {3}, 1));
+  std::vector<Operation> training;
+  std::optional<Session> session;
+};
+
+TEST(ValueChecks, NameTheVariableWhoseSlotIsNotFiniteAlthoughNotEachSlotIsLookedAt) {
+  Slots adam(Adam{.learning_rate = 0.01}), still(Adam{.learning_rate = 0}), momentum(Momentum{.learning_rate = 0.01});
+  Slots decayed(AdamW{.learning_rate = 0.01});
+  const ValueChecks both{.nan = true, .infinity = true};
+  for (const float number : {kNan, kInfinity, -kInfinity}) {
+    const auto names_the_weight = HasSubstr("element [1] of its updated variable 'w' ");
+    EXPECT_THAT(adam.error_with("w/adam_m", number, both), names_the_weight);
+    EXPECT_THAT(still.error_with("w/adam_m", number, both), names_the_weight);
+    EXPECT_THAT(decayed.error_with("w/adam_w_m", number, both), names_the_weight);
+    EXPECT_THAT(momentum.error_with("w/momentum", number, both), names_the_weight);
+  }
+  // Its root divides: the variable is fine, and the slot is named.
+  EXPECT_THAT(adam.error_with("w/adam_v", kInfinity, both),
+              HasSubstr("element [1] of its updated variable 'w/adam_v'"));
+  // Infinity times a rate of 0 is NaN, which is not asked for.
+  EXPECT_THAT(still.error_with("w/adam_m", kInfinity, {.infinity = true}),
+              HasSubstr("element [1] of its updated variable 'w/adam_m'"));
+}
+
+TEST(ValueChecks, LookAgainAtWhatIsComputedAgainWhereTheForwardHalfHadNoChecks) {
+  Chain chain;
+  Session session(chain.graph, {.device_memory = 1_MiB});
+  session.initialize();
+  (void)chain.manager.run_forward(session, {chain.loss}, chain.feeds(0, kNan));
+  session.set_value_checks({.nan = true, .infinity = true});
+  EXPECT_THAT(whole_error_text<ArgumentError>([&] { (void)chain.manager.run_backward(session); }), HasSubstr("is nan"));
+  session.initialize();
+  session.set_value_checks({});
+  (void)chain.manager.run_forward(session, {chain.loss}, chain.feeds(0, 1));
+  session.set_value_checks({.nan = true, .infinity = true});
+  EXPECT_NO_THROW((void)chain.manager.run_backward(session));
+}
+
 TEST(ValueChecks, ChangeNoBitOfATraining) {
   std::vector<HostTensor> trained;
   for (const bool checks : {false, true}) {
@@ -218,6 +279,31 @@ TEST(ValueChecks, ChangeNoBitOfATraining) {
     trained.push_back(world.session->read(world.w));
   }
   EXPECT_TRUE(bitwise_equal(trained[0], trained[1]));
+}
+
+TEST(ValueChecks, LetCausalAttentionBeDifferentiatedTwiceWithTheBitsOfAMaskOfInfinities) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 2, 3, 4});
+  const Value dx = gradients(reduce_sum(square(attention(x, x * x, x, {.causal = true}))), {x})[0];
+  const Value second = gradients(reduce_sum(square(dx)), {x})[0];
+  // The masked scores of that derivative, and the probabilities that an infinity in their place would give.
+  Value masked;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    if (graph.node(id).op().name == "select") masked = graph.node(id).output();
+  }
+  ASSERT_TRUE(masked.valid());
+  const Value infinite = select(masked.node().inputs()[0], masked.node().inputs()[1], constant(graph, -kInfinity));
+  const Value here = softmax(masked), there = softmax(infinite);
+  Session session(graph, {.device_memory = 1_MiB, .threads = 1});
+  session.initialize();
+  HostTensor fed(Dtype::f32, {2, 2, 3, 4});
+  for (std::size_t i = 0; i < fed.values<float>().size(); ++i) {
+    fed.values<float>()[i] = static_cast<float>(i * 37 % 53) / 8 - 3;
+  }
+  const auto unchecked = session.run({second, here, there}, {{x, fed}});
+  EXPECT_TRUE(bitwise_equal(unchecked[1], unchecked[2]));
+  session.set_value_checks({.nan = true, .infinity = true});
+  EXPECT_TRUE(bitwise_equal(session.run({second}, {{x, fed}})[0], unchecked[0]));
 }
 
 TEST(ValueChecks, WorkOnAGpuWhoseKernelsRunBehindTheCaller) {
