@@ -60,6 +60,8 @@ struct RestoredTrainingOptions {
   bool verbose = false;
   bool summaries = false;  ///< needs the gradients, which graphs have that add_training_ops has trained
   SectionOptions sections{};
+  /// Sections have the options that they were opened with; false: `sections` says for all.
+  bool own_options = true;
 };
 
 /// What add_training_ops found, per section.
@@ -109,12 +111,13 @@ class GraphSectionManager {
   /// Throws: as above; ArgumentError for a prefetch below 0.
   [[nodiscard]] SectionScope new_section(std::string name, SectionOptions options, Where where = Where::here());
   /// Takes over the sections of a graph that was built by another manager: one that was loaded (load_graph), or whose
-  /// manager is gone. Names and order are the same; options of single sections are no part of a graph, so that
-  /// `options` says for all where tensors are kept. What add_training_ops had added, or where it had not been called
-  /// minimize(), training_updates() or apply_gradients(), is what cycles train; where the graph has nothing of the
-  /// kind, add_training_ops comes next. Returns and logs what each section trains. Throws: ArgumentError where the
+  /// manager is gone. Names and order are the same, and so are the options of sections that were opened with some;
+  /// `options` says for the others where tensors are kept. What add_training_ops had added, or where it had not been
+  /// called minimize(), training_updates() or apply_gradients(), is what cycles train; where the graph has nothing of
+  /// the kind, add_training_ops comes next. Returns and logs what each section trains. Throws: ArgumentError where the
   /// manager has sections already or the graph has none, and for options as new_section; DataError (SF-E402) where the
-  /// graph names as training what is none; ArgumentError (SF-E033) for micro-batches that it does not describe.
+  /// graph names as training or as options what is none; ArgumentError (SF-E033) for micro-batches that it does not
+  /// describe.
   std::vector<SectionTraining> restore_sections(const RestoredTrainingOptions& options = {},
                                                 Where where = Where::here());
   /// All sections in order.

@@ -9,6 +9,7 @@
 #include "graph/op_def.h"
 #include "graph/ops/basic.h"
 #include "schedule/micro_batches.h"
+#include "sections/noted_options.h"
 #include "sections/section_trainer.h"
 
 namespace sectionflow {
@@ -122,7 +123,8 @@ std::vector<SectionTraining> SectionTrainer::restore_sections(const RestoredTrai
         std::string name = name_of_section(graph_->group_name(group), group);
         const auto has_name = [&](const auto& other) { return other->name() == name; };
         if (std::any_of(sections_.begin(), sections_.end(), has_name)) name = text_of(name, " (", group, ")");
-        sections_.emplace_back(new GraphSection(*this, *graph_, group, group, std::move(name), std::nullopt, where));
+        auto own = options.own_options ? noted_options(*graph_, group) : std::nullopt;
+        sections_.emplace_back(new GraphSection(*this, *graph_, group, group, std::move(name), std::move(own), where));
       }
       runs_.resize(sections_.size());
       if (training_.empty()) return std::vector<SectionTraining>(sections_.size());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "sections/noted_options.h"
 #include "sections/section_trainer.h"
 
 namespace sectionflow {
@@ -58,6 +59,7 @@ SectionScope SectionTrainer::new_section(std::string name, std::optional<Section
         if (static_cast<int>(sections_.size()) > index) sections_.pop_back();
         if (static_cast<int>(runs_.size()) > index) runs_.pop_back();
       });
+      if (section->options_) note_options(*graph_, group, *section->options_);
       auto entered = graph_->enter_group(group);
       // From here on nothing throws.
       runs_.emplace_back();

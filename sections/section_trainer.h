@@ -37,6 +37,8 @@ inline constexpr std::string_view kSectionAverages = "section_averages";
 inline constexpr std::string_view kSectionNorm = "section_gradient_norm";
 inline constexpr std::string_view kSectionSkipped = "section_skipped_updates";
 inline constexpr std::string_view kSectionMicroBatch = "section_micro_batch";
+/// Of a section that has options of its own, in its group: a constant u8 [N] of their text.
+inline constexpr std::string_view kSectionOptions = "section_options";
 
 /// The updates that cycles execute. A cycle that is begun takes them along as they are: such copies are one and the
 /// same until the list is changed.

@@ -24,7 +24,9 @@ using ::testing::ThrowsMessage;
 
 /// A small net with its manager, built here.
 struct Built {
-  explicit Built(const TrainingOptions& options = {}, bool trains = true) : net(graph, manager) {
+  explicit Built(const TrainingOptions& options = {}, bool trains = true,
+                 const std::map<int, SectionOptions>& own_options = {})
+      : net(graph, manager, own_options) {
     if (trains) manager.add_training_ops(Adam{}, net.loss, options);
   }
   Graph graph;
@@ -130,6 +132,84 @@ TEST(RestoredSections, KeepTensorsWhereTheOptionsSay) {
     EXPECT_EQ(loaded.manager->section(1).options().borders, options.borders);
     EXPECT_EQ(first_difference(wanted, train_loaded(loaded, built.net)), "");
   }
+}
+
+TEST(RestoredSections, HaveTheOptionsThatTheyWereOpenedWithAndSoTheSamePlan) {
+  const std::string tensor = Built().net.convolved[1].name();
+  const std::map<int, SectionOptions> own = {
+      {0, {.borders = BorderPolicy::host, .interior = InteriorPolicy::keep, .prefetch = 3}},
+      {1, {.borders = BorderPolicy::disk, .tensors = {{tensor, BorderPolicy::host}}, .prefetch = 0}},
+      {3, {.interior = InteriorPolicy::swap}}};
+  Built built({}, true, own);
+  const std::string text = graph_text(built.graph);
+  const auto plan_text = [](GraphSectionManager& manager, Graph& graph, Value loss, const FeedTypes& types) {
+    Session planner(graph, small_session());
+    return manager.plan(planner, {loss}, types).text();
+  };
+  const auto plan_of = [&](Loaded& loaded) {
+    FeedTypes types;
+    for (FeedType each : built.net.types(6)) {
+      each.value = loaded.find(each.value);
+      types.push_back(std::move(each));
+    }
+    loaded.manager->prepare_training();
+    return plan_text(*loaded.manager, loaded.graph, loaded.find(built.net.loss), types);
+  };
+  const TrainingState wanted = train_built(built);
+  Loaded loaded(text);
+  (void)loaded.manager->restore_sections();
+  for (const auto& [index, options] : own) {
+    const SectionOptions& found = loaded.manager->section(index).options();
+    EXPECT_EQ(found.borders, options.borders) << index;
+    EXPECT_EQ(found.interior, options.interior) << index;
+    EXPECT_EQ(found.prefetch, options.prefetch) << index;
+    EXPECT_EQ(found.tensors, options.tensors) << index;
+  }
+  EXPECT_EQ(graph_text(loaded.graph), text);
+  const std::string same = plan_text(built.manager, built.graph, built.net.loss, built.net.types(6));
+  EXPECT_EQ(plan_of(loaded), same);
+  EXPECT_EQ(first_difference(wanted, train_loaded(loaded, built.net)), "");
+  // Whoever trains it may say something else for all.
+  Loaded other(text);
+  (void)other.manager->restore_sections({.own_options = false});
+  EXPECT_EQ(other.manager->section(0).options().borders, BorderPolicy::automatic);
+  EXPECT_NE(plan_of(other), same);
+  EXPECT_EQ(first_difference(wanted, train_loaded(other, built.net)), "");
+}
+
+TEST(RestoredSections, OfForgedOptionsAreRefusedAndTheManagerStaysEmpty) {
+  for (const std::string forged :
+       {"", "null", "[", R"({"borders":"host","interior":"keep"})",
+        R"({"borders":"hots","interior":"keep","prefetch":1})", R"({"borders":3,"interior":"keep","prefetch":1})",
+        R"({"borders":"host","interior":"keep","prefetch":-1})",
+        R"({"borders":"host","interior":"keep","prefetch":1.5})",
+        R"({"borders":"host","interior":"keep","prefetch":99999999999})",
+        R"({"borders":"host","interior":"keep","prefetch":1,"tensors":{"x":"here"}})",
+        R"({"borders":"host","interior":"keep","prefetch":1,"tensors":["x"]})"}) {
+    Built built;
+    HostTensor bytes(Dtype::u8, {static_cast<std::int64_t>(forged.size())});
+    for (std::size_t i = 0; i < forged.size(); ++i) bytes.bytes()[i] = static_cast<std::byte>(forged[i]);
+    const Value noted = constant(built.graph, std::move(bytes));
+    {
+      const GraphScope entered = built.graph.enter_group(1);
+      built.graph.add_to_collection("section_options", noted);
+    }
+    Loaded loaded(graph_text(built.graph));
+    EXPECT_THAT([&] { loaded.manager->restore_sections(); },
+                ThrowsMessage<DataError>(AllOf(HasSubstr("SF-E402"), HasSubstr("has no options of a section"),
+                                               HasSubstr("own_options = false"))))
+        << forged;
+    EXPECT_TRUE(loaded.manager->sections().empty());
+    EXPECT_EQ(loaded.manager->restore_sections({.own_options = false}).size(), 4U);
+  }
+  Built built;
+  {
+    const GraphScope entered = built.graph.enter_group(1);
+    built.graph.add_to_collection("section_options", built.net.loss);
+  }
+  Loaded loaded(graph_text(built.graph));
+  EXPECT_THAT([&] { loaded.manager->restore_sections(); },
+              ThrowsMessage<DataError>(HasSubstr("it is no constant of bytes")));
 }
 
 TEST(RestoredSections, OfAGraphThatDoesNotTrainYetAreTrainedHere) {

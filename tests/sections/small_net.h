@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+
 #include "graph/layers.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
@@ -33,16 +35,22 @@ struct SmallInputs {
 
 /// Three sections of convolution, batch norm and relu, and a fourth with the loss.
 struct SmallNet : SmallInputs {
-  explicit SmallNet(Graph& graph, GraphSectionManager& manager) : SmallInputs(graph) {
+  /// `own_options`: of sections that have some.
+  explicit SmallNet(Graph& graph, GraphSectionManager& manager, const std::map<int, SectionOptions>& own_options = {})
+      : SmallInputs(graph) {
+    const auto open = [&](int index) {
+      const auto own = own_options.find(index);
+      return own == own_options.end() ? manager.new_section() : manager.new_section("", own->second);
+    };
     Value x = images;
     for (int k = 0; k < 3; ++k) {
-      auto section = manager.new_section();
+      auto section = open(k);
       convolved.push_back(conv2d(x, {.features = 4}));
       // A detour that only leads to what is computed from it.
       x = relu(batch_norm(convolved.back(), is_training, {.decay = 0.9F}) * 1.5F);
       outputs.push_back(x);
     }
-    auto section = manager.new_section();
+    auto section = open(3);
     logits = dense(reduce_mean(x, {.axes = {1, 2}}), {.features = 5});
     loss = mean(softmax_cross_entropy(logits, labels));
   }
