@@ -1,5 +1,6 @@
 #include "device/mapped_memory.h"
 
+#include <emmintrin.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "device/device_queues.h"
+#include "device/parallel.h"
 
 namespace sectionflow {
 namespace {
@@ -135,6 +137,33 @@ std::unique_ptr<DeviceMemory> map_memory(std::size_t num_bytes, const MappingUse
 
 std::unique_ptr<DeviceMemory> map_pinned_memory(std::size_t num_bytes, const MappingUse& use, DeviceQueues& queues) {
   return std::make_unique<PinnedMemory>(num_bytes, use, queues);
+}
+
+namespace {
+
+/// By stores that write whole lines of memory without reading them first, as ordinary stores have to.
+void stream(std::byte* to, const std::byte* from, std::size_t num_bytes) {
+  constexpr std::size_t kVector = sizeof(__m128i), kLine = 64;
+  const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(to) % kLine;
+  const std::size_t head = std::min(num_bytes, (kLine - misaligned) % kLine);
+  std::memcpy(to, from, head);
+  std::size_t i = head;
+  for (; i + kLine <= num_bytes; i += kLine) {
+    for (std::size_t j = i; j < i + kLine; j += kVector) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + j), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + j)));
+    }
+  }
+  std::memcpy(to + i, from + i, num_bytes - i);
+  // Such stores may otherwise be seen after later ones.
+  _mm_sfence();
+}
+
+}  // namespace
+
+void copy_past_caches(std::byte* to, const std::byte* from, std::size_t num_bytes) {
+  parallel_for(static_cast<std::int64_t>(num_bytes), std::int64_t{1} << 20, [&](std::int64_t begin, std::int64_t end) {
+    stream(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+  });
 }
 
 }  // namespace sectionflow

@@ -58,7 +58,8 @@ class Engine {
   void write(Value variable, const HostTensor& tensor, Where where);
   /// Calls of write so far: what changes variables beside cycles.
   std::uint64_t variable_writes() const { return variable_writes_; }
-  /// As read, to bytes of the caller's, of which there are enough.
+  /// As read, to bytes of the caller's, of which there are enough; past the machine's caches, for what nobody reads
+  /// soon.
   void read_to(std::byte* bytes, Value variable, Where where);
 
   const Graph& graph() const { return *graph_; }
@@ -148,6 +149,8 @@ class Engine {
   std::shared_ptr<HostHold> hold_host_memory(std::size_t num_bytes, std::function<void()> give_back);
   /// What the session lends to batches; nullptr where SessionOptions::lent_memory says none.
   std::shared_ptr<LentMemory> lent_memory();
+  /// Whether a hold is one of this session's.
+  bool has_hold(const HostHold& hold) const { return holds_->has(hold); }
   /// Has the instruction list of every program compiled from here on changed by `editor` before it is final; `key`
   /// tells programs of different editors apart. An empty editor: none.
   using InstructionEditor = std::function<InstructionList(InstructionList, PlanningTools&)>;
@@ -193,7 +196,6 @@ class Engine {
   void check_feeds(const Feeds& feeds) const;
   void check_not_pending(const char* call) const;
   std::byte* variable_bytes(Value variable, const char* call);
-  void copy_variable(std::byte* to, const std::byte* from, Value variable);
 
   Graph* graph_;
   SessionOptions options_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "device/mapped_memory.h"
 #include "graph/ops/basic.h"
 #include "runtime/engine.h"
 #include "runtime/lent_memory.h"
@@ -54,30 +55,32 @@ HostTensor Engine::read(Value variable, Where where) {
     // First: what is no variable of this graph may have no type.
     const std::byte* bytes = variable_bytes(variable, "read");
     tensor = HostTensor(variable.type());
-    copy_variable(tensor.bytes(), bytes, variable);
+    if (layout_.has_host_home(variable.node().id())) {
+      std::copy_n(bytes, tensor.num_bytes(), tensor.bytes());
+    } else {
+      device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
+    }
   });
   return tensor;
 }
 
 void Engine::read_to(std::byte* bytes, Value variable, Where where) {
-  user_call(where, [&] { copy_variable(bytes, variable_bytes(variable, "read"), variable); });
-}
-
-void Engine::copy_variable(std::byte* to, const std::byte* from, Value variable) {
-  const std::size_t num_bytes = variable.type().bytes();
-  if (layout_.has_host_home(variable.node().id())) {
-    std::copy_n(from, num_bytes, to);
-  } else {
-    device_->copy_to_host(to, from, num_bytes);
-  }
+  user_call(where, [&] {
+    const std::byte* from = variable_bytes(variable, "read");
+    if (device_->kind() == DeviceKind::cpu || layout_.has_host_home(variable.node().id())) {
+      copy_past_caches(bytes, from, variable.type().bytes());
+    } else {
+      device_->copy_to_host(bytes, from, variable.type().bytes());
+    }
+  });
 }
 
 std::shared_ptr<HostHold> Engine::hold_host_memory(std::size_t num_bytes, std::function<void()> give_back) {
   const auto inside = enter();
-  auto hold = holds_->hold(num_bytes, give_back);
-  if (hold != nullptr || lent_ == nullptr) return hold;
-  lent_->drop_idle();
-  return holds_->hold(num_bytes, std::move(give_back));
+  auto hold = holds_->hold_free(num_bytes, give_back);
+  if (hold != nullptr) return hold;
+  if (lent_ != nullptr) lent_->drop_idle();
+  return holds_->hold(num_bytes, give_back);
 }
 
 std::shared_ptr<LentMemory> Engine::lent_memory() {

@@ -18,35 +18,61 @@ std::size_t HostHolds::count() const {
   return bytes;
 }
 
-std::shared_ptr<HostHold> HostHolds::hold(std::size_t num_bytes, std::function<void()> give_back) {
+std::shared_ptr<HostHold> HostHolds::hold_free(std::size_t num_bytes, std::function<void()> give_back) {
   const std::lock_guard lock(mutex_);
   std::erase_if(holds_, [](const auto& each) { return each.expired(); });
   const std::size_t taken = programs_bytes_ + count();
   if (taken > budget_bytes_ || num_bytes > budget_bytes_ - taken) return nullptr;
-  auto hold = std::make_shared<HostHold>(HostHold{num_bytes, std::move(give_back)});
+  const std::shared_ptr<HostHold> hold(new HostHold{num_bytes, std::move(give_back)});
   holds_.push_back(hold);
   return hold;
 }
 
-void HostHolds::make_place_for(std::size_t peak_bytes) {
-  std::unique_lock lock(mutex_);
-  programs_bytes_ = std::max(programs_bytes_, peak_bytes);
-  const auto is_enough = [&] {
-    const std::size_t held = count();
-    return held == 0 || (held <= budget_bytes_ && programs_bytes_ <= budget_bytes_ - held);
-  };
-  // What is granted meanwhile fits: programs_bytes_ knows of the program already.
-  const auto holds = is_enough() ? std::vector<std::weak_ptr<HostHold>>() : holds_;
-  for (std::size_t i = 0; i < holds.size() && !is_enough(); ++i) {
-    std::function<void()> give_back;
-    if (const auto hold = holds[i].lock()) give_back = hold->give_back;
-    // Without the lock: whoever gives back may be asking for a hold.
-    lock.unlock();
-    if (give_back) give_back();
-    give_back = nullptr;
-    lock.lock();
+std::shared_ptr<HostHold> HostHolds::hold(std::size_t num_bytes, const std::function<void()>& give_back) {
+  auto hold = hold_free(num_bytes, give_back);
+  for (const auto& each : all_holds()) {
+    if (hold != nullptr) break;
+    const auto other = each.lock();
+    if (other == nullptr || !other->is_idle) continue;
+    end(each);
+    hold = hold_free(num_bytes, give_back);
   }
-  std::erase_if(holds_, [](const auto& each) { return each.expired(); });
+  return hold;
+}
+
+bool HostHolds::has(const HostHold& hold) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(holds_.begin(), holds_.end(), [&](const auto& each) { return each.lock().get() == &hold; });
+}
+
+void HostHolds::make_place_for(std::size_t peak_bytes) {
+  {
+    // What is granted from here on fits beside the program.
+    const std::lock_guard lock(mutex_);
+    programs_bytes_ = std::max(programs_bytes_, peak_bytes);
+  }
+  for (const auto& each : all_holds()) {
+    const std::size_t held = held_bytes();
+    if (held == 0 || (held <= budget_bytes_ && programs_bytes() <= budget_bytes_ - held)) return;
+    end(each);
+  }
+}
+
+std::size_t HostHolds::programs_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return programs_bytes_;
+}
+
+std::vector<std::weak_ptr<HostHold>> HostHolds::all_holds() const {
+  const std::lock_guard lock(mutex_);
+  return holds_;
+}
+
+void HostHolds::end(const std::weak_ptr<HostHold>& hold) {
+  std::function<void()> give_back;
+  // Not locked as long as it is called, without which it cannot end; nor is the mutex, for which its owner may ask.
+  if (const auto locked = hold.lock()) give_back = locked->give_back;
+  if (give_back) give_back();
 }
 
 }  // namespace sectionflow

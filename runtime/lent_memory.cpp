@@ -78,7 +78,7 @@ LentMemory::Block* LentMemory::new_block(std::size_t num_bytes) {
     if (const auto alive = pool.lock()) alive->give_back(which);
   };
   do {
-    block->hold = holds_->hold(bytes, give_back);
+    block->hold = holds_->hold_free(bytes, give_back);
   } while (block->hold == nullptr && drop_oldest_idle());
   if (block->hold == nullptr) {
     refuse(text_of("host_memory has no room for ", bytes_text(bytes), " beside what is offloaded"));

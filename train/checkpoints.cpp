@@ -217,27 +217,29 @@ class Checkpoints::Impl {
   /// Starts a thread with a snapshot; false where that does not go.
   // Hidden, as are its lambdas then: of a class within an exported one they would be exported.
   [[gnu::visibility("hidden")]] bool begin_writing(Session& session, CheckpointJob& job, Clock::time_point begin) {
-    std::shared_ptr<VariableSnapshot> snapshot = VariableSnapshot::take(engine(session), [this] { join(); });
-    if (snapshot == nullptr) {
+    const auto give_back = [this] {
+      join();
+      snapshot_.drop();
+    };
+    if (!snapshot_.take(engine(session), give_back)) {
       LOG_IF(WARNING, statistics_.saved_synchronously == 0)
           << "Checkpoints::save: host_memory has no place for a copy of the variables, " << bytes_text(job.num_bytes)
           << ", beside what is offloaded: saved synchronously";
       ++statistics_.saved_synchronously;
       return false;
     }
-    job.tensor_of = [snapshot](const std::string& name) { return snapshot->tensor(name); };
-    snapshot.reset();
+    job.tensor_of = [this](const std::string& name) { return snapshot_.tensor(name); };
     outcome_ = {.num_bytes = job.num_bytes};
     auto moved = std::make_shared<CheckpointJob>(std::move(job));
     try {
       is_pending_ = true;
       thread_ = std::thread([this, moved, begin]() mutable {
         write(std::move(*moved), begin);
-        // The snapshot's bytes go before anybody can see that the thread has ended.
-        moved.reset();
+        snapshot_.set_idle();
       });
     } catch (const std::system_error&) {
       write(std::move(*moved), begin);
+      snapshot_.set_idle();
     }
     blocked_seconds_ = seconds_since(begin);
     return true;
@@ -336,6 +338,7 @@ class Checkpoints::Impl {
   Outcome outcome_;
   double blocked_seconds_ = 0;
   std::exception_ptr failure_;
+  VariableSnapshot snapshot_;  // what thread_ reads; between two saves idle
   std::thread thread_;
 };
 

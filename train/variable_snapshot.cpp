@@ -22,28 +22,50 @@ std::vector<std::string> slot_names(const Graph& graph) {
   return names;
 }
 
-std::unique_ptr<VariableSnapshot> VariableSnapshot::take(Engine& engine, std::function<void()> give_back) {
-  std::unique_ptr<VariableSnapshot> snapshot(new VariableSnapshot);
-  for (Value variable : engine.graph().values(kVariables)) snapshot->num_bytes_ += round_up(variable.type().bytes());
-  if (snapshot->num_bytes_ == 0) return snapshot;
-  snapshot->hold_ = engine.hold_host_memory(snapshot->num_bytes_, std::move(give_back));
-  if (snapshot->hold_ == nullptr) return nullptr;
-  // Fresh pages, which go back to the machine as a whole; large ones are zeroed and mapped much faster.
-  void* block = mmap(nullptr, snapshot->num_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (block == MAP_FAILED) return nullptr;
-  (void)madvise(block, snapshot->num_bytes_, MADV_HUGEPAGE);
-  snapshot->block_ = static_cast<std::byte*>(block);
-  std::byte* next = snapshot->block_;
+bool VariableSnapshot::take(Engine& engine, std::function<void()> give_back) {
+  std::size_t num_bytes = 0;
+  for (Value variable : engine.graph().values(kVariables)) num_bytes += round_up(variable.type().bytes());
+  tensors_.clear();
+  const bool has_block = hold_ != nullptr && num_bytes_ == num_bytes && engine.has_hold(*hold_);
+  if (!has_block && !make_block(engine, num_bytes, std::move(give_back))) return false;
+  if (hold_ != nullptr) hold_->is_idle = false;
+  std::byte* next = block_;
   for (Value variable : engine.graph().values(kVariables)) {
     engine.read_to(next, variable, {});
-    snapshot->tensors_[variable.name()] = {variable.type(), next};
+    tensors_[variable.name()] = {variable.type(), next};
     next += round_up(variable.type().bytes());
   }
-  return snapshot;
+  return true;
 }
 
-VariableSnapshot::~VariableSnapshot() {
+bool VariableSnapshot::make_block(Engine& engine, std::size_t num_bytes, std::function<void()> give_back) {
+  drop();
+  if (num_bytes == 0) return true;
+  hold_ = engine.hold_host_memory(num_bytes, std::move(give_back));
+  if (hold_ == nullptr) return false;
+  // Fresh pages, which go back to the machine as a whole; large ones are zeroed and mapped much faster.
+  void* block = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) {
+    hold_.reset();
+    return false;
+  }
+  block_ = static_cast<std::byte*>(block);
+  num_bytes_ = num_bytes;
+  (void)madvise(block, num_bytes, MADV_HUGEPAGE);
+  // All at once: a page that has just been zeroed lies in the caches, past which it is to be written.
+  (void)madvise(block, num_bytes, MADV_POPULATE_WRITE);
+  return true;
+}
+
+void VariableSnapshot::set_idle() {
+  if (hold_ != nullptr) hold_->is_idle = true;
+}
+
+void VariableSnapshot::drop() {
   if (block_ != nullptr) munmap(block_, num_bytes_);
+  block_ = nullptr;
+  num_bytes_ = 0;
+  hold_.reset();
 }
 
 }  // namespace sectionflow

@@ -21,16 +21,24 @@ std::vector<std::string> slot_names(const Graph& graph);
 /// `host_memory`. Owns: the block. Threads: any may read.
 class VariableSnapshot {
  public:
-  /// Nothing where the bytes do not fit beside what the session's programs take. `give_back`: see HostHold.
-  static std::unique_ptr<VariableSnapshot> take(Engine& engine, std::function<void()> give_back);
-  ~VariableSnapshot();
+  VariableSnapshot() = default;
+  ~VariableSnapshot() { drop(); }
   VariableSnapshot(const VariableSnapshot&) = delete;
   VariableSnapshot& operator=(const VariableSnapshot&) = delete;
+
+  /// Copies the values as they are now, into the block of the last time where that still does: memory that has been
+  /// touched is copied to in less than half the time. False where the bytes do not fit beside what the session's
+  /// programs take; there is no block then. `give_back`: see HostHold; it calls drop().
+  bool take(Engine& engine, std::function<void()> give_back);
+  /// Nobody reads the values any more: the block is anybody's who needs its bytes.
+  void set_idle();
+  /// Gives the block back.
+  void drop();
 
   TensorView tensor(const std::string& name) const { return tensors_.at(name); }
 
  private:
-  VariableSnapshot() = default;
+  bool make_block(Engine& engine, std::size_t num_bytes, std::function<void()> give_back);
 
   std::shared_ptr<HostHold> hold_;
   std::byte* block_ = nullptr;

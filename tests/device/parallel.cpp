@@ -6,11 +6,15 @@
 #include <omp.h>
 #include <xmmintrin.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "device/cpu_device.h"
+#include "device/mapped_memory.h"
 
 namespace sectionflow {
 namespace {
@@ -146,6 +150,23 @@ TEST(CpuDevice, HasNoMoreThreadsThanOpenMpGives) {
   CpuDevice device(2);
   const auto entered = device.enter();
   EXPECT_EQ(num_flushing_threads(), device.threads());
+}
+
+TEST(Copies, PastCachesCopyTheirBytesAndNoOthersWhereverTheyBeginAndEnd) {
+  const ComputeTeam team(many_threads());
+  constexpr std::size_t kMost = (std::size_t{3} << 20) + 200;
+  std::vector<std::byte> from(kMost + 8), to(kMost + 8);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 2654435761U >> 13U);
+  for (const std::size_t begin : {0U, 1U, 7U, 63U, 64U, 65U}) {
+    for (const std::size_t num_bytes :
+         {std::size_t{0}, std::size_t{1}, std::size_t{64}, std::size_t{130}, kMost - 65}) {
+      std::fill(to.begin(), to.end(), std::byte{0xAB});
+      std::vector<std::byte> wanted = to;
+      std::copy_n(from.begin() + 3, num_bytes, wanted.begin() + static_cast<std::ptrdiff_t>(begin));
+      copy_past_caches(to.data() + begin, from.data() + 3, num_bytes);
+      EXPECT_TRUE(to == wanted) << num_bytes << " bytes at " << begin;
+    }
+  }
 }
 
 }  // namespace

@@ -27,13 +27,18 @@ TEST(HostHolds, AreGrantedBesideWhatProgramsHaveTaken) {
   EXPECT_EQ(holds.hold(1, {}), nullptr) << "pages of the pool stay where they have been touched";
 }
 
-TEST(HostHolds, AreGivenBackTheOldestFirstWhereAProgramNeedsTheirBytes) {
-  HostHolds holds(100);
+/// Three holds of 30 bytes of 100, and which of them have been given back.
+struct ThreeHolds {
+  HostHolds holds{100};
   std::vector<int> given_back;
-  std::shared_ptr<HostHold> first, second, third;
-  first = holds.hold(30, [&] { first.reset(), given_back.push_back(1); });
-  second = holds.hold(30, [&] { second.reset(), given_back.push_back(2); });
-  third = holds.hold(30, [&] { third.reset(), given_back.push_back(3); });
+  std::shared_ptr<HostHold> first = holds.hold(30, [this] { first.reset(), given_back.push_back(1); });
+  std::shared_ptr<HostHold> second = holds.hold(30, [this] { second.reset(), given_back.push_back(2); });
+  std::shared_ptr<HostHold> third = holds.hold(30, [this] { third.reset(), given_back.push_back(3); });
+};
+
+TEST(HostHolds, AreGivenBackTheOldestFirstWhereAProgramNeedsTheirBytes) {
+  ThreeHolds three;
+  auto& [holds, given_back, first, second, third] = three;
   holds.make_place_for(40);
   EXPECT_EQ(given_back, (std::vector<int>{1}));
   holds.make_place_for(20);
@@ -59,7 +64,7 @@ TEST(HostHolds, KeepBelowTheBudgetWhoeverAsksAtOnce) {
     std::mt19937 random(seed);
     for (int i = 0; i < 2000; ++i) {
       const std::size_t bytes = 1 + random() % 400;
-      auto hold = holds.hold(bytes, {});
+      auto hold = holds.hold_free(bytes, {});
       if (hold == nullptr) continue;
       const std::size_t now = held += bytes;
       if (now > most) most = now;
@@ -74,6 +79,21 @@ TEST(HostHolds, KeepBelowTheBudgetWhoeverAsksAtOnce) {
   }
   EXPECT_LE(most, kBudget);
   EXPECT_EQ(holds.held_bytes(), 0U);
+}
+
+TEST(HostHolds, ThatAreIdleMakePlaceForOthersTheOldestFirst) {
+  ThreeHolds three;
+  auto& [holds, given_back, first, second, third] = three;
+  EXPECT_EQ(holds.hold(11, {}), nullptr) << "their bytes are being read";
+  EXPECT_TRUE(given_back.empty());
+  second->is_idle = third->is_idle = true;
+  EXPECT_NE(holds.hold(10, {}), nullptr);
+  EXPECT_TRUE(given_back.empty()) << "there was place beside all of them";
+  const auto fourth = holds.hold(40, {});
+  ASSERT_NE(fourth, nullptr);
+  EXPECT_EQ(given_back, (std::vector<int>{2}));
+  EXPECT_TRUE(holds.has(*first) && holds.has(*third) && holds.has(*fourth));
+  EXPECT_FALSE(HostHolds(100).has(*first));
 }
 
 }  // namespace

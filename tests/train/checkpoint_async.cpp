@@ -179,6 +179,27 @@ TEST_F(AsynchronousCheckpoints, GiveTheirBytesBackWhereAProgramNeedsThem) {
   EXPECT_EQ(checkpoints.statistics().saved_synchronously, 0);
 }
 
+TEST_F(AsynchronousCheckpoints, KeepTheirCopyForTheNextSaveUntilSomebodyNeedsItsBytes) {
+  ResumableTraining training(Way::whole);
+  const std::size_t copy = snapshot_bytes(training);
+  ResumableTraining small(Way::whole, {.host_memory = copy + copy / 2});
+  Engine& held = engine(*small.session);
+  Checkpoints now(path("now")), one(path("one"), {.asynchronous = true}), other(path("other"), {.asynchronous = true});
+  for (Checkpoints* each : {&one, &one, &other, &other, &one}) {
+    small.train(1);
+    training.train(1);
+    ASSERT_TRUE(each->save(*small.session, {.step = 1}) && each->wait());
+    EXPECT_EQ(each->statistics().saved_synchronously, 0) << "an idle copy gives way to another's";
+    ASSERT_TRUE(now.save(*training.session, {.step = 1}));
+    EXPECT_EQ(tensors(each->folder(), 1), tensors(now.folder(), 1));
+    EXPECT_NE(held.hold_host_memory(copy / 2, {}), nullptr) << "one copy is held at the most";
+  }
+  EXPECT_NE(held.hold_host_memory(copy + copy / 2, {}), nullptr) << "nobody needs the copy now";
+  // A session of another size, then the first one again: a copy is of the session that it counts in.
+  ASSERT_TRUE(one.save(*training.session, {.step = 2}) && one.save(*small.session, {.step = 3}) && one.wait());
+  EXPECT_EQ(one.statistics().saved, 5);
+}
+
 TEST_F(AsynchronousCheckpoints, ThatFailSaySoAtTheNextCall) {
   ResumableTraining training(Way::whole);
   const fs::path blocked = folder_.file("file", "no folder");
