@@ -14,18 +14,26 @@
 
 namespace sectionflow {
 
+OpenedFile open_regular_file(int folder, const char* name, int flags, const std::string& where) {
+  // Without O_NONBLOCK the opening of a pipe that nobody writes would wait for ever.
+  const int descriptor = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+  SF_CHECK(descriptor >= 0 || errno != ELOOP || (flags & O_NOFOLLOW) == 0, DataError, where,
+           "is a symbolic link; wanted a file in its folder", hint("put the file itself there"));
+  SF_CHECK(descriptor >= 0, DataError, where, "cannot be opened (", std::strerror(errno), ")",
+           hint("is the path right, and may this process read it?"));
+  struct stat status {};
+  const bool is_file = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+  if (!is_file) close(descriptor);
+  SF_CHECK(is_file, DataError, where, "is no file, but a folder, device or pipe", hint("is the path right?"));
+  return {descriptor, static_cast<std::uint64_t>(status.st_size)};
+}
+
 FileAt::FileAt(const std::filesystem::path& path, const std::string& kind)
     : where_(kind + " '" + path.string() + "': ") {
   check_path(path, kind);
-  // Without O_NONBLOCK the opening of a pipe that nobody writes would wait for ever.
-  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  SF_CHECK(descriptor_ >= 0, DataError, where_, "cannot be opened (", std::strerror(errno), ")",
-           hint("is the path right, and may this process read it?"));
-  struct stat status {};
-  const bool is_file = fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-  if (!is_file) close(descriptor_);
-  SF_CHECK(is_file, DataError, where_, "is no file, but a folder, device or pipe", hint("is the path right?"));
-  num_bytes_ = static_cast<std::uint64_t>(status.st_size);
+  const OpenedFile opened = open_regular_file(AT_FDCWD, path.c_str(), 0, where_);
+  descriptor_ = opened.descriptor;
+  num_bytes_ = opened.num_bytes;
 }
 
 FileAt::~FileAt() {

@@ -9,6 +9,15 @@
 
 namespace SF_API sectionflow {
 
+/// A regular file that is open for reading, and its size.
+struct OpenedFile {
+  int descriptor = -1;  ///< to be closed by who opened it
+  std::uint64_t num_bytes = 0;
+};
+/// Opens `name` in an open folder or, with AT_FDCWD, where it says. `flags`: of openat, beside those that every reader
+/// wants. `where` begins every error. Throws: DataError for what is absent, no file, or not readable.
+OpenedFile open_regular_file(int folder, const char* name, int flags, const std::string& where);
+
 /// A file that is read anywhere. Owns: its descriptor. Threads: any number at once.
 class FileAt {
  public:

@@ -1,7 +1,6 @@
 #include "data/safetensors.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/bytes.h"
 #include "base/whole_file.h"
+#include "data/file_at.h"
 #include "data/safetensors_header.h"
 #include "data/tensor_hashes.h"
 
@@ -29,30 +29,19 @@ bool is_zero_or_one(std::byte byte) {
 /// A file read from its beginning to its end, whose size is known.
 class FileReader {
  public:
-  /// `flags`: of openat, beside those that every reader wants.
-  FileReader(int folder, const char* name, int flags, const std::string& where) : where_(where) {
-    // Without O_NONBLOCK the opening of a pipe that nobody writes would wait for ever.
-    descriptor_ = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
-    SF_CHECK(descriptor_ >= 0 || errno != ELOOP || (flags & O_NOFOLLOW) == 0, DataError, where_,
-             "is a symbolic link; wanted a file in its folder", hint("put the file itself there"));
-    SF_CHECK(descriptor_ >= 0, DataError, where_, "cannot be opened (", std::strerror(errno), ")",
-             hint("is the path right, and may this process read it?"));
-    struct stat status {};
-    const bool is_file = fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-    if (!is_file) close(descriptor_);
-    SF_CHECK(is_file, DataError, where_, "is no file, but a folder, device or pipe", hint("is the path right?"));
-    num_bytes_ = static_cast<std::uint64_t>(status.st_size);
-  }
+  /// `flags`: as open_regular_file has them.
+  FileReader(int folder, const char* name, int flags, const std::string& where)
+      : where_(where), file_(open_regular_file(folder, name, flags, where)) {}
   FileReader(const FileReader&) = delete;
   FileReader& operator=(const FileReader&) = delete;
-  ~FileReader() { close(descriptor_); }
+  ~FileReader() { close(file_.descriptor); }
 
-  std::uint64_t num_bytes() const { return num_bytes_; }
+  std::uint64_t num_bytes() const { return file_.num_bytes; }
 
   void read(void* bytes, std::size_t num_bytes) {
     char* position = static_cast<char*>(bytes);
     while (num_bytes > 0) {
-      const ssize_t got = ::read(descriptor_, position, std::min<std::size_t>(num_bytes, 64_MiB));
+      const ssize_t got = ::read(file_.descriptor, position, std::min<std::size_t>(num_bytes, 64_MiB));
       if (got < 0 && errno == EINTR) continue;
       SF_CHECK(got >= 0, DataError, where_, "cannot be read (", std::strerror(errno), ")");
       SF_CHECK(got > 0, DataError, where_, "became shorter while it was read");
@@ -63,8 +52,7 @@ class FileReader {
 
  private:
   const std::string& where_;
-  int descriptor_ = -1;
-  std::uint64_t num_bytes_ = 0;
+  OpenedFile file_;
 };
 
 void check_names(const std::vector<NamedType>& tensors) {
