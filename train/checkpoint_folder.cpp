@@ -225,6 +225,15 @@ bool CheckpointFolder::open_for_writing() {
   return true;
 }
 
+void CheckpointFolder::check_writable() const {
+  if (uninterrupted([&] { return faccessat(folder_.number(), ".", W_OK | X_OK, AT_EACCESS); }) == 0) return;
+  const int error_number = errno;
+  // What is none of permissions may pass until there is something to save.
+  if (error_number != EACCES && error_number != EPERM && error_number != EROFS) return;
+  throw DataError(error_text_of("Checkpoints: the folder '", path_.string(), "' cannot be written to (",
+                                std::strerror(error_number), ")", hint(advice_for(error_number))));
+}
+
 /// Removes what is unfinished, and brings back what was to be replaced where nothing has taken its place: between the
 /// two renames of put_in_place there is no other checkpoint of that step. Flags of renameat2 are no help: where there
 /// are two renames the file system has none.

@@ -64,6 +64,8 @@ class CheckpointFolder {
   /// go. True where the folder is another than before: what is known of its checkpoints is not of this one. Throws:
   /// DataError, with SF-E423 while another writes to it.
   bool open_for_writing();
+  /// Throws: DataError where this process may not make files in the folder that is open.
+  void check_writable() const;
   /// Bytes that the file system has for this process; the most there can be where it does not tell.
   std::uint64_t free_bytes() const;
   /// Writes `step-N`: `write_tensors` writes the tensors and fills in what the manifest tells of them. Whatever fails,

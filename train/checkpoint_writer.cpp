@@ -34,6 +34,11 @@ void CheckpointWriter::open() {
   if (folder_.open_for_writing()) has_looked_ = false;
 }
 
+void CheckpointWriter::open_early() {
+  open();
+  folder_.check_writable();
+}
+
 std::string CheckpointWriter::write(CheckpointJob job) {
   open();
   look_at_folder();

@@ -32,6 +32,8 @@ class CheckpointWriter {
 
   /// Makes and locks the folder where that is to be done. Throws: DataError.
   void open();
+  /// The same before there is anything to write. Throws: DataError for a folder that is not to be written to, too.
+  void open_early();
   /// Writes the checkpoint, then `latest`, then deletes. Returns what kept an old one from being deleted, if anything.
   /// Throws: DataError, and what tensor_of throws; older checkpoints are then as they were.
   std::string write(CheckpointJob job);

@@ -102,7 +102,7 @@ class Checkpoints::Impl {
 
   void open() {
     join();
-    writer_.open();
+    writer_.open_early();
   }
 
   bool save(Session& session, const SaveOptions& options) {

@@ -105,7 +105,8 @@ class Checkpoints {
   Checkpoints& operator=(const Checkpoints&) = delete;
 
   /// Makes the folder, and keeps other processes from writing to it, before there is anything to save; save() does so
-  /// by itself. Throws: DataError where the folder cannot be made or opened, and (SF-E423) while another writes to it.
+  /// by itself. Throws: DataError where the folder cannot be made, opened or written to, and (SF-E423) while another
+  /// writes to it.
   void open(Where where = Where::here());
   /// Saves all variables, or begins to. True where nothing has failed. A disk that is full or refuses is no error of
   /// the training: what was begun is removed, older checkpoints stay, a warning tells why, statistics() counts it, and

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "train/saved_numbers.h"
+#include "train/training_run.h"
 
 namespace sectionflow {
 namespace {
@@ -45,7 +46,11 @@ OutlierGuard::OutlierGuard(OutlierGuardOptions options, Where where)
   });
 }
 
-void OutlierGuard::on_begin(const TrainerState&) {
+void OutlierGuard::on_begin(const TrainerState& state) {
+  const auto known = state.run != nullptr ? state.run->known_names(LogsOf::steps) : std::nullopt;
+  for (const std::string& monitor : options_.monitors) {
+    if (known) (void)monitored(*known, monitor, "OutlierGuard");
+  }
   outliers_.clear();
   if (std::exchange(is_restored_, false)) return;
   for (auto& window : windows_) window.clear();

@@ -70,6 +70,8 @@ class OutlierGuard final : public Callback {
 
   /// Throws: ArgumentError without monitors, for a window below 2 or below `least`, or a z-score that is not positive.
   explicit OutlierGuard(OutlierGuardOptions options = {}, Where where = Where::here());
+  /// Throws: ArgumentError (SF-E608) for a monitor that neither the trainer nor a callback gives in steps, where it
+  /// is known what callbacks give.
   void on_begin(const TrainerState& state) override;
   void on_step(const TrainerState& state) override;
   std::string name() const override { return "OutlierGuard"; }

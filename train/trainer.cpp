@@ -28,7 +28,7 @@ double monitored(const Logs& logs, const std::string& name, const std::string& w
 }
 
 void check_monitored(const TrainerState& state, const std::string& name, const std::string& who) {
-  const auto known = state.run != nullptr ? state.run->known_names() : std::nullopt;
+  const auto known = state.run != nullptr ? state.run->known_names(LogsOf::epochs) : std::nullopt;
   if (known) (void)monitored(*known, name, who);
 }
 
@@ -86,7 +86,7 @@ History Trainer::fit(BatchSource& source, const FitOptions& options, Where where
 }
 
 Logs Trainer::evaluate(BatchSource& source, const EvaluateOptions& options, Where where) {
-  return call_at(where, [&] { return core_->evaluate(source, options, nullptr, where); });
+  return call_at(where, [&] { return *core_->evaluate(source, options, nullptr, where); });
 }
 
 Example Trainer::predict(BatchSource& source, const EvaluateOptions& options, Where where) {
@@ -132,7 +132,7 @@ TrainedAndEvaluated train_and_evaluate(Trainer& trainer, const TrainSpec& train,
                                 .callbacks = train.callbacks,
                                 .handle_signals = train.handle_signals},
                                where);
-    const bool is_evaluated = done.history.evaluated_step == trainer.step();
+    const bool is_evaluated = done.history.evaluated_step == trainer.step() || done.history.signal != 0;
     done.results =
         is_evaluated ? done.history.evaluation : trainer.evaluate(*evaluate.source, {.steps = evaluate.steps}, where);
     return done;

@@ -64,7 +64,8 @@ struct FitOptions {
   std::int64_t validate_every = 1;        ///< epochs; 0: not by epochs
   std::int64_t validate_every_steps = 0;  ///< 0: not by steps
   std::vector<Callback*> callbacks{};     ///< in this order; checkpoints last, so that they see what others know
-  /// SIGINT and SIGTERM end the training behind the step that is under way: on_end is called, fit returns, and
+  /// SIGINT and SIGTERM end the training behind the step that is under way, and an evaluation between two batches,
+  /// which is made again from its beginning where the training goes on: on_end is called, fit returns, and
   /// History::exit_code() tells. A second one, or one outside of fit, ends the process at once. See StopSignals.
   bool handle_signals = false;
 };
@@ -121,9 +122,11 @@ class Trainer {
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
-  /// Trains. A batch of another size, such as the last of a pass, is another program of the session. Throws: what
-  /// callbacks, source and session throw; ArgumentError without a limit, for a source without batches (SF-E603), within
-  /// another fit (SF-E604), and for batches that do not fit the placeholders (SF-E600, SF-E601, SF-E602).
+  /// Trains. What evaluations take is planned before the first step, by the first batch of FitOptions::validation: what
+  /// does not fit trains nothing. A batch of another size, such as the last of a pass, is another program of the
+  /// session. Throws: what callbacks, source and session throw; ArgumentError without a limit, for a source without
+  /// batches (SF-E603), within another fit (SF-E604), and for batches that do not fit the placeholders (SF-E600,
+  /// SF-E601, SF-E602).
   History fit(BatchSource& source, const FitOptions& options, Where where = Where::here());
   /// The means of loss and metrics over all examples of a pass: each batch counts by its size. The pass is the source's
   /// first, from its beginning, wherever the source stands, and the source is put back to where it was: each evaluation
@@ -172,7 +175,8 @@ struct TrainedAndEvaluated {
 };
 
 /// Trains over as many passes as it takes to `max_steps`, and evaluates now and then and in the end, as estimators do.
-/// Ends early where a callback or a signal says so; the results are then those of the model as it is. Throws: as
+/// Ends early where a callback says so; the results are then those of the model as it is. Ends early by a signal, too;
+/// the results are then those of the last evaluation that was whole, and none without one. Throws: as
 /// Trainer::fit.
 TrainedAndEvaluated train_and_evaluate(Trainer& trainer, const TrainSpec& train, const EvaluateSpec& evaluate,
                                        Where where = Where::here());

@@ -10,6 +10,7 @@
 
 #include "base/checked_arithmetic.h"
 #include "base/error.h"
+#include "runtime/engine.h"
 #include "train/training_run.h"
 
 namespace sectionflow {
@@ -178,10 +179,10 @@ BatchFeeds::Bound TrainerCore::training_feeds(const Example& batch) {
   return bind(batch, training_, options_.training_feeds);
 }
 
-std::optional<Logs> TrainerCore::known_names(const FitOptions& options) const {
+std::optional<Logs> TrainerCore::known_names(const FitOptions& options, LogsOf of) const {
   Logs known;
   for (const std::string& name : training_.names()) known[name] = 0;
-  if (options.validation != nullptr) {
+  if (options.validation != nullptr && of == LogsOf::epochs) {
     for (const std::string& name : evaluation_.names()) known["val_" + name] = 0;
   }
   for (const Callback* callback : options.callbacks) {
@@ -246,8 +247,14 @@ void TrainerCore::restore(const std::string& position) {
   restored_ = true;
 }
 
-void TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run, Where where,
-                              const std::function<void(BatchRun)>& take) {
+bool TrainerCore::trains_on(const BatchSource& source) const {
+  const bool is_known = progress_.batches_per_pass > 0 || progress_.step_in_epoch > 0;
+  // Where the one is gone, another may have its address.
+  return &source == trained_on_ && (!is_known || source.position() == progress_.data.text());
+}
+
+bool TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run, Where where,
+                              const std::function<void(BatchRun)>& take, const std::function<bool()>& is_broken_off) {
   using Clock = std::chrono::steady_clock;
   const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
   SF_CHECK(options.steps >= 0, ArgumentError, "steps is ", options.steps, "; wanted 0 (a whole pass) or more");
@@ -259,7 +266,10 @@ void TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& option
   source.lend(batch_memory());
   FromTheBeginning pass(source);
   std::int64_t step = 0;
+  bool is_whole = true;
   while (options.steps == 0 || step < options.steps) {
+    is_whole = !is_broken_off || !is_broken_off();
+    if (!is_whole) break;
     const auto begin = Clock::now();
     auto batch = source.next();
     if (!batch && step > 0 && options.steps == 0) break;
@@ -279,15 +289,35 @@ void TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& option
           .fetched = std::move(fetched)});
   }
   pass.go_back();
+  return is_whole;
 }
 
-Logs TrainerCore::evaluate(BatchSource& source, const EvaluateOptions& options, const TrainerState* around,
-                           Where where) {
+void TrainerCore::check_evaluation_fits(BatchSource& source, Where where) {
+  if (&source == checked_to_fit_ || evaluation_.names().empty()) return;
+  try {
+    FromTheBeginning pass(source);
+    if (const auto batch = source.next()) {
+      const BatchFeeds::Bound bound = bind(*batch, evaluation_, options_.evaluation_feeds);
+      Engine& programs = engine(session_);
+      programs.check_ready(programs.whole_program(evaluation_.values(), types_of(bound.feeds), {}, where));
+    }
+    pass.go_back();
+  } catch (Error& error) {
+    error.add_fact("during",
+                   text_of("the planning of evaluations of FitOptions::validation, before step ", progress_.step + 1));
+    throw;
+  }
+  checked_to_fit_ = &source;
+}
+
+std::optional<Logs> TrainerCore::evaluate(BatchSource& source, const EvaluateOptions& options,
+                                          const TrainerState* around, Where where,
+                                          const std::function<bool()>& is_broken_off) {
   SF_CHECK(!evaluation_.names().empty(), ArgumentError, "evaluate: the trainer has neither loss nor metrics",
            hint("set TrainerOptions::loss or ::metrics"));
   Logs logs, totals;
   double num_examples = 0;
-  run_batches(source, options, evaluation_, where, [&](const BatchRun& batch) {
+  const auto take = [&](const BatchRun& batch) {
     num_examples += static_cast<double>(batch.num_examples);
     for (std::size_t i = 0; i < batch.fetched.size(); ++i) {
       const double number = number_of(batch.fetched[i]);
@@ -309,7 +339,8 @@ Logs TrainerCore::evaluate(BatchSource& source, const EvaluateOptions& options, 
                              .run = around != nullptr ? around->run : nullptr,
                              .manager = manager_};
     for (Callback* callback : options.callbacks) callback->on_evaluation_step(state);
-  });
+  };
+  if (!run_batches(source, options, evaluation_, where, take, is_broken_off)) return std::nullopt;
   for (auto& [name, total] : totals) total /= num_examples;
   return totals;
 }

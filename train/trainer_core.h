@@ -37,6 +37,9 @@ class FetchedNumbers {
   std::uint64_t generation_ = 0;
 };
 
+/// Whose logs: those of epochs have the results of evaluations too.
+enum class LogsOf { steps, epochs };
+
 /// What a Trainer is made of: the steps, and how far it has come; TrainingRun puts them in order.
 class TrainerCore {
  public:
@@ -45,8 +48,13 @@ class TrainerCore {
 
   // `where` is the user's line, which errors of the session name.
   History fit(BatchSource& source, const FitOptions& options, Where where);
-  /// `around` is the training that evaluates, if there is one.
-  Logs evaluate(BatchSource& source, const EvaluateOptions& options, const TrainerState* around, Where where);
+  /// `around` is the training that evaluates, if there is one. Nothing comes back where `is_broken_off` has said so
+  /// before a batch.
+  std::optional<Logs> evaluate(BatchSource& source, const EvaluateOptions& options, const TrainerState* around,
+                               Where where, const std::function<bool()>& is_broken_off = {});
+  /// Compiles what the first batch of a source is evaluated by, once a source: what does not fit the budgets shows
+  /// before a step is trained. Throws: BudgetError, and what an evaluation of the batch would throw.
+  void check_evaluation_fits(BatchSource& source, Where where);
   Example predict(BatchSource& source, const EvaluateOptions& options, Where where);
   void restore(const std::string& position);
 
@@ -64,15 +72,18 @@ class TrainerCore {
 
   /// What a step is fed from a batch, and from TrainerOptions.
   BatchFeeds::Bound training_feeds(const Example& batch);
+  /// Whether the last fit was of this source, which stands where that has left it.
+  bool trains_on(const BatchSource& source) const;
+  void set_trains_on(const BatchSource& source) { trained_on_ = &source; }
   /// Says so where steps compute what moving averages follow, and leave their updates out.
   void warn_of_updates() const;
   /// One step; puts its numbers into the logs, in place.
   void train(const Feeds& feeds, Logs& logs, Where where);
   /// The names of the numbers that train() puts there.
   const std::vector<std::string>& training_numbers() const { return training_.names(); }
-  /// The names of all that the logs of a fit's epochs will have, with no numbers yet; nothing where a callback's are
-  /// not known.
-  std::optional<Logs> known_names(const FitOptions& options) const;
+  /// The names of all that the logs of a fit's steps or epochs will have, with no numbers yet; nothing where a
+  /// callback's are not known.
+  std::optional<Logs> known_names(const FitOptions& options, LogsOf of) const;
 
  private:
   void check_number(const std::string& name, Value value) const;
@@ -85,9 +96,9 @@ class TrainerCore {
   };
   /// What the session lends; asked for once.
   std::shared_ptr<BatchMemory> batch_memory();
-  /// From the source's very beginning; it stands where it stood afterwards.
-  void run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run, Where where,
-                   const std::function<void(BatchRun)>& take);
+  /// From the source's very beginning; it stands where it stood afterwards. False where `is_broken_off` has said so.
+  bool run_batches(BatchSource& source, const EvaluateOptions& options, FetchedNumbers& run, Where where,
+                   const std::function<void(BatchRun)>& take, const std::function<bool()>& is_broken_off = {});
 
   Session& session_;
   GraphSectionManager* manager_;
@@ -96,6 +107,8 @@ class TrainerCore {
   FetchedNumbers training_, evaluation_, prediction_;
   std::shared_ptr<BatchMemory> memory_;  // that of the session; asked for when it is first needed
   TrainingProgress progress_;
+  const BatchSource* trained_on_ = nullptr;      // by the last fit; to be compared alone
+  const BatchSource* checked_to_fit_ = nullptr;  // the source of evaluations; to be compared alone
   bool restored_ = false;
   bool is_fitting_ = false;
 };

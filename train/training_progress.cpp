@@ -1,5 +1,7 @@
 #include "train/training_progress.h"
 
+#include <glog/logging.h>
+
 #include <bit>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -136,6 +138,34 @@ TrainingProgress TrainingProgress::read(const std::string& text) {
     progress.callbacks[unpacked(Json(name), "callbacks")] = unpacked(saved, "callbacks");
   }
   return progress;
+}
+
+std::map<std::string, std::string> callback_states(const std::vector<Callback*>& callbacks) {
+  std::map<std::string, std::string> saved;
+  std::map<std::string, int> seen;
+  for (const Callback* callback : callbacks) {
+    if (!callback->name().empty()) saved[text_of(callback->name(), " ", seen[callback->name()]++)] = callback->save();
+  }
+  return saved;
+}
+
+void restore_callbacks(const std::vector<Callback*>& callbacks, std::map<std::string, std::string> saved) {
+  std::map<std::string, int> seen;
+  for (Callback* callback : callbacks) {
+    if (callback->name().empty()) continue;
+    const auto kept = saved.find(text_of(callback->name(), " ", seen[callback->name()]++));
+    if (kept != saved.end()) {
+      callback->restore(kept->second);
+      saved.erase(kept);
+    } else {
+      LOG(WARNING) << "fit: callback " << callback->name()
+                   << " begins anew: what the training goes on from has kept nothing of it";
+    }
+  }
+  for (const auto& [name, left] : saved) {
+    LOG(WARNING) << "fit: what a callback " << name.substr(0, name.rfind(' '))
+                 << " has kept is lost: there is none among the callbacks of the training that goes on";
+  }
 }
 
 }  // namespace sectionflow

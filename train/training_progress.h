@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "train/callback.h"
 
@@ -31,6 +32,11 @@ class DataPosition {
   mutable std::string text_{};
   mutable std::function<std::string()> tell_{};
 };
+
+/// What callbacks keep, by their names and a number for each of one name.
+std::map<std::string, std::string> callback_states(const std::vector<Callback*>& callbacks);
+/// Gives it back to them, and warns of what is on one side only. Throws: DataError, as Callback::restore.
+void restore_callbacks(const std::vector<Callback*>& callbacks, std::map<std::string, std::string> saved);
 
 /// How far a trainer has come: what a position tells.
 struct TrainingProgress {

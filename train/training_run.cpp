@@ -86,10 +86,12 @@ History TrainingRun::train() {
 }
 
 void TrainingRun::begin() {
-  if (core_.take_restored()) {
+  const bool is_restored = core_.take_restored();
+  if (!core_.trains_on(source_) && !is_restored) forget_pass();
+  if (is_restored) {
     try {
       source_.restore(progress_.data.text());
-      restore_callbacks();
+      restore_callbacks(options_.callbacks, progress_.callbacks);
       // What a pass has been is surer than what its source says of it.
       if (progress_.batches_per_pass > 0) known_per_pass_ = progress_.batches_per_pass;
     } catch (...) {
@@ -98,36 +100,15 @@ void TrainingRun::begin() {
     }
   }
   progress_.data.set_later(source_.position_later());
+  core_.set_trains_on(source_);
   first_step_ = progress_.step;
 }
 
-void TrainingRun::restore_callbacks() {
-  std::map<std::string, int> seen;
-  std::map<std::string, std::string> left = progress_.callbacks;
-  for (Callback* callback : options_.callbacks) {
-    if (callback->name().empty()) continue;
-    const auto saved = left.find(text_of(callback->name(), " ", seen[callback->name()]++));
-    if (saved != left.end()) {
-      callback->restore(saved->second);
-      left.erase(saved);
-    } else {
-      LOG(WARNING) << "fit: callback " << callback->name()
-                   << " begins anew: what the training goes on from has kept nothing of it";
-    }
-  }
-  for (const auto& [name, saved] : left) {
-    LOG(WARNING) << "fit: what a callback " << name.substr(0, name.rfind(' '))
-                 << " has kept is lost: there is none among the callbacks of the training that goes on";
-  }
-}
-
-std::map<std::string, std::string> TrainingRun::saved_callbacks() const {
-  std::map<std::string, std::string> saved;
-  std::map<std::string, int> seen;
-  for (const Callback* callback : options_.callbacks) {
-    if (!callback->name().empty()) saved[text_of(callback->name(), " ", seen[callback->name()]++)] = callback->save();
-  }
-  return saved;
+/// What a pass has been is known of the source that it was of. Another one may be given amid an epoch.
+void TrainingRun::forget_pass() {
+  progress_.batches_per_pass = 0;
+  known_per_pass_ = std::max<std::int64_t>(source_.batches_per_pass().value_or(0), 0);
+  counts_pass_ = progress_.step_in_epoch == 0;
 }
 
 /// on_begin and the rest: a callback takes part once its on_begin has returned.
@@ -188,7 +169,11 @@ bool TrainingRun::train_step() {
   each_callback([&](Callback& callback, const TrainerState& state) { callback.on_step_begin(state, bound.feeds); });
 
   // Behind the callbacks, which may change the graph before the first step.
-  if (history_.steps == 0) core_.warn_of_updates();
+  if (history_.steps == 0) {
+    core_.warn_of_updates();
+    const bool evaluates = options_.validate_every > 0 || options_.validate_every_steps > 0;
+    if (options_.validation != nullptr && evaluates) core_.check_evaluation_fits(*options_.validation, where_);
+  }
   // The source stands behind the batch already; once the step is done, nothing may keep it from being counted.
   auto position = source_.position_later();
   const auto step_begun = Clock::now();
@@ -230,11 +215,15 @@ void TrainingRun::warn_of_loss() {
                   "not finite";
 }
 
-void TrainingRun::validate() {
+/// False where a signal has broken it off: it is made again where the training goes on.
+bool TrainingRun::validate() {
   const TrainerState around = state();
   const EvaluateOptions options{.steps = options_.validation_steps, .callbacks = options_.callbacks};
+  const auto is_broken_off = [&] { return signals_ && signals_->received() != 0; };
   try {
-    history_.evaluation = core_.evaluate(*options_.validation, options, &around, where_);
+    auto evaluation = core_.evaluate(*options_.validation, options, &around, where_, is_broken_off);
+    if (!evaluation) return false;
+    history_.evaluation = *std::move(evaluation);
   } catch (Error& error) {
     error.add_fact("during", text_of("the evaluation of FitOptions::validation behind step ", progress_.step));
     throw;
@@ -245,14 +234,19 @@ void TrainingRun::validate() {
   each_callback([&](Callback& callback, const TrainerState& state) { callback.on_evaluation(state, results); });
   progress_.evaluation = history_.evaluation;
   progress_.is_to_evaluate = false;
+  return true;
 }
 
 void TrainingRun::end_epoch() {
   const std::int64_t epoch = progress_.epoch + 1;
+  const bool is_due = options_.validate_every > 0 && epoch % options_.validate_every == 0;
+  const bool lacks_evaluation = progress_.is_to_evaluate || (is_due && progress_.evaluation.empty());
+  if (options_.validation != nullptr && lacks_evaluation && !validate()) {
+    // The epoch ends where the training goes on; until then the source stands behind its last batch.
+    source_.restore(progress_.data.text());
+    return;
+  }
   Logs logs = progress_.means();
-  const bool is_due =
-      options_.validation != nullptr && options_.validate_every > 0 && epoch % options_.validate_every == 0;
-  if (is_due && progress_.evaluation.empty()) validate();
   if (options_.validation != nullptr) {
     for (const auto& [name, value] : progress_.evaluation) logs["val_" + name] = value;
   }
@@ -265,7 +259,8 @@ void TrainingRun::end_epoch() {
                              .seconds = seconds_from(epoch_begun_),
                              .data_seconds = epoch_data_seconds_,
                              .logs = logs});
-  if (options_.steps_per_epoch == 0) known_per_pass_ = progress_.batches_per_pass = progress_.step_in_epoch;
+  const bool is_pass = std::exchange(counts_pass_, true) && options_.steps_per_epoch == 0;
+  if (is_pass) known_per_pass_ = progress_.batches_per_pass = progress_.step_in_epoch;
   if (steps_of_epoch_ > 0) ++num_epochs_;
   // The epoch is done.
   state_epoch_ = epoch;
@@ -307,7 +302,7 @@ void TrainingRun::end(StopReason reason, std::string why) {
 void TrainingRun::finish() {
   history_.seconds = seconds_from(begun_);
   call_on_end();
-  progress_.callbacks = saved_callbacks();
+  progress_.callbacks = callback_states(options_.callbacks);
   progress_.added = added();
   // Told while the source lives: of what it holds nothing is kept beyond the fit.
   (void)progress_.data.text();
@@ -329,7 +324,7 @@ void TrainingRun::call_on_end() {
 void TrainingRun::fail() noexcept {
   history_.reason = StopReason::error;
   try {
-    progress_.callbacks = saved_callbacks();
+    progress_.callbacks = callback_states(options_.callbacks);
     progress_.added = added();
     // A batch that was taken and not trained comes again.
     const std::string& position = progress_.data.text();
@@ -383,8 +378,8 @@ void TrainingRun::log(const std::string& name, double value) {
   logs_[name] = value;
 }
 
-std::optional<Logs> TrainingRun::known_names() const {
-  auto known = core_.known_names(options_);
+std::optional<Logs> TrainingRun::known_names(LogsOf of) const {
+  auto known = core_.known_names(options_, of);
   if (known) known->merge(Logs(added()));
   return known;
 }
@@ -392,7 +387,7 @@ std::optional<Logs> TrainingRun::known_names() const {
 std::string TrainingRun::position() const {
   (void)progress_.data.text();  // once, whoever asks next
   TrainingProgress progress = progress_;
-  progress.callbacks = saved_callbacks();
+  progress.callbacks = callback_states(options_.callbacks);
   progress.added = added();
   return progress.text();
 }

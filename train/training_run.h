@@ -23,20 +23,21 @@ class TrainingRun {
   void note(const std::string& text);
   void log(const std::string& name, double value);
   std::string position() const;
-  /// The names that the logs of its epochs will have, with no numbers yet; nothing where a callback's are not known.
-  std::optional<Logs> known_names() const;
+  /// The names that the logs of its steps or epochs will have, with no numbers yet; nothing where a callback's are not
+  /// known.
+  std::optional<Logs> known_names(LogsOf of) const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void begin();
-  void restore_callbacks();
+  void forget_pass();
   void train_epoch();
   bool train_step();
   void warn_of_loss();
   std::optional<Example> next_batch();
   void end_epoch();
-  void validate();
+  bool validate();
   bool is_to_stop();
   bool pass_is_over();
   void finish();
@@ -45,7 +46,6 @@ class TrainingRun {
   TrainerState state();
   template <class Call>
   void each_callback(const Call& call);
-  std::map<std::string, std::string> saved_callbacks() const;
   /// Until a step of this fit, those of the training that it goes on with.
   const Logs& added() const { return history_.steps > 0 ? extras_ : progress_.added; }
   void end(StopReason reason, std::string why);
@@ -63,6 +63,7 @@ class TrainingRun {
   std::int64_t num_epochs_ = 0;      // that count
   std::int64_t steps_of_epoch_ = 0;  // of the epoch, those that this fit has trained
   std::int64_t known_per_pass_ = 0;  // batches; 0: not known
+  bool counts_pass_ = true;          // whether the epoch began with the source
   std::int64_t batch_size_ = 0;
   double step_seconds_ = 0, data_seconds_ = 0;
   double epoch_data_seconds_ = 0;

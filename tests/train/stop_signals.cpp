@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <thread>
+#include <utility>
 
 #include "tests/support/temporary_folder.h"
 #include "tests/train/small_training.h"
@@ -135,6 +136,108 @@ TEST_F(StopSignalsTest, EndAFitBehindItsStepAndItGoesOnWithTheSameBits) {
   FunctionBatches same_source(small_batch);
   EXPECT_EQ(resumed.fit(same_source, {.max_epochs = 3, .callbacks = {&same_rate}}).steps, 4);
   EXPECT_EQ(difference_of(variables_of(undisturbed), variables_of(session)), "");
+}
+
+/// What a training by steps and epochs has come to.
+struct Evaluated {
+  std::map<std::string, HostTensor> variables;
+  Logs evaluation, last_epoch;
+};
+
+/// Trains two epochs with an evaluation of three batches each and, `by_steps`, behind every second step. A signal comes
+/// in batch `batch` of evaluation `evaluation`, and the training goes on in another session; 0: none does.
+Evaluated trained_with_a_signal(bool by_steps, int evaluation, int batch) {
+  const FitOptions wanted{.max_epochs = 2, .validate_every_steps = by_steps ? 2 : 0};
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "variables").string();
+  std::string position;
+  int batches = 0;
+  for (int run = 0;; ++run) {
+    SmallTraining small(true);
+    FunctionBatches source(small_batch), validation(small_batch);
+    if (run == 1) {
+      load_variables(small.session, path);
+      small.trainer.restore(position);
+    }
+    Hooks hooks;
+    int evaluations = 0;
+    hooks.evaluation_step = [&](const TrainerState& state) {
+      evaluations += state.step_in_epoch == 1 ? 1 : 0;
+      if (run > 0 || evaluations != evaluation) return;
+      ++batches;
+      if (state.step_in_epoch == batch) std::raise(SIGTERM);
+    };
+    hooks.end = [&](const TrainerState& state) {
+      save_variables(state.session, path);
+      position = state.position();
+    };
+    FitOptions options = wanted;
+    options.validation = &validation;
+    options.callbacks = {&small.rate, &hooks};
+    options.handle_signals = true;
+    const History history = small.trainer.fit(source, options);
+    if (run == 0 && evaluation > 0) {
+      EXPECT_EQ(batches, batch) << "no batch behind the signal";
+      EXPECT_EQ(history.reason, StopReason::signal);
+      EXPECT_EQ(history.exit_code(), 128 + SIGTERM);
+      EXPECT_EQ(source.position(), text_of(small.trainer.epoch(), " ", history.steps - 3 * small.trainer.epoch()));
+      continue;
+    }
+    return {variables_of(small.session), history.evaluation, history.epochs.back().logs};
+  }
+}
+
+TEST_F(StopSignalsTest, EndAnEvaluationBetweenTwoBatchesAndItIsMadeAgainWithTheSameBits) {
+  for (const bool by_steps : {false, true}) {
+    const Evaluated whole = trained_with_a_signal(by_steps, 0, 0);
+    for (const int evaluation : {1, 2}) {
+      for (const int batch : {1, 2}) {
+        SCOPED_TRACE(text_of(by_steps, " ", evaluation, " ", batch));
+        const Evaluated resumed = trained_with_a_signal(by_steps, evaluation, batch);
+        EXPECT_EQ(difference_of(whole.variables, resumed.variables), "");
+        EXPECT_EQ(whole.evaluation, resumed.evaluation);
+        EXPECT_EQ(whole.last_epoch, resumed.last_epoch);
+      }
+    }
+  }
+}
+
+TEST_F(StopSignalsTest, OfAnEvaluationLetTheSameTrainerGoOnWithTheEndOfItsEpoch) {
+  SmallTraining small(true);
+  FunctionBatches source(small_batch), validation(small_batch);
+  Hooks hooks;
+  bool has_come = false;
+  hooks.evaluation_step = [&](const TrainerState&) {
+    if (!std::exchange(has_come, true)) std::raise(SIGINT);
+  };
+  const FitOptions options{
+      .max_epochs = 2, .validation = &validation, .callbacks = {&small.rate, &hooks}, .handle_signals = true};
+  const History first = small.trainer.fit(source, options);
+  EXPECT_EQ(first.steps, 3);
+  EXPECT_TRUE(first.epochs.empty());
+  EXPECT_EQ(first.evaluated_step, -1);
+  const History second = small.trainer.fit(source, options);
+  EXPECT_EQ(second.steps, 3);
+  ASSERT_EQ(second.epochs.size(), 2U);
+  EXPECT_EQ(second.epochs.front().step, 3);
+  EXPECT_TRUE(second.epochs.front().logs.contains("val_loss"));
+}
+
+TEST_F(StopSignalsTest, OfTrainAndEvaluateAreFollowedByNoEvaluation) {
+  SmallTraining small(true);
+  FunctionBatches source(small_batch), validation(small_batch);
+  Hooks hooks;
+  hooks.step = [](const TrainerState& state) {
+    if (state.step == 2) std::raise(SIGTERM);
+  };
+  int evaluated = 0;
+  hooks.evaluation_step = [&](const TrainerState&) { ++evaluated; };
+  const auto done = train_and_evaluate(
+      small.trainer, {.source = &source, .max_steps = 9, .callbacks = {&small.rate, &hooks}, .handle_signals = true},
+      {.source = &validation, .every_steps = 100});
+  EXPECT_EQ(done.history.signal, SIGTERM);
+  EXPECT_EQ(evaluated, 0);
+  EXPECT_TRUE(done.results.empty());
 }
 
 TEST_F(StopSignalsTest, OfAFitThatThrowsAreHandledAsBeforeToo) {

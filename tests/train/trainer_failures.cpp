@@ -193,7 +193,8 @@ TEST(TrainerErrors, OfAnEvaluationWithinATrainingSaySo) {
                 failing.trainer.fit(failing.source,
                                     {.epochs = 1, .validation = &validation, .callbacks = {&failing.rate}});
               }),
-              AllOf(HasSubstr("SF-E600"), HasSubstr("the evaluation of FitOptions::validation behind step 3")));
+              AllOf(HasSubstr("SF-E600"), HasSubstr("evaluations of FitOptions::validation, before step 1")));
+  EXPECT_EQ(failing.trainer.step(), 0);
 }
 
 /// Where a callback, a source or a map throws.
