@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/name_pattern.h"
-#include "base/nearest.h"
 
 namespace sectionflow {
 namespace {
@@ -38,7 +37,7 @@ std::vector<bool> named_by(const std::string& pattern, const std::vector<Value>&
   if (std::find(named.begin(), named.end(), true) != named.end()) return named;
   std::vector<std::string> names;
   for (const Value& variable : variables) names.push_back(variable.name());
-  const auto nearest = nearest_spelling(pattern, names);
+  const auto nearest = nearest_pattern(pattern, names);
   throw ArgumentError(
       error_text_of(call, ": '", pattern, "' of ", group, " names none of ", names.size(), " variables to train",
                     nearest ? hint("did you mean '", *nearest, "'?")

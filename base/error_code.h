@@ -64,6 +64,7 @@ enum class ErrorCode : int {
   missing_library = 408,
   damaged_image = 409,
   example_mismatch = 410,
+  unreadable_now = 411,
   checkpoint_failures = 420,
   no_checkpoint = 421,
   checkpoint_damaged = 422,

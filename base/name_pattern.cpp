@@ -1,8 +1,11 @@
 #include "base/name_pattern.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 #include "base/error.h"
+#include "base/nearest.h"
 
 namespace sectionflow {
 
@@ -25,6 +28,25 @@ bool matches_pattern(std::string_view name, std::string_view pattern) {
   }
   return std::all_of(pattern.begin() + static_cast<std::ptrdiff_t>(in_pattern), pattern.end(),
                      [](char each) { return each == '*'; });
+}
+
+std::optional<std::string> nearest_pattern(std::string_view pattern, std::span<const std::string> names) {
+  const bool is_folder = pattern.ends_with("/*"), is_end = !is_folder && pattern.starts_with("*/");
+  if (!is_folder && !is_end) return nearest_spelling(pattern, names);
+  // As many parts between '/' as the pattern has.
+  const auto parts = std::count(pattern.begin(), pattern.end(), '/');
+  std::vector<std::string> candidates;
+  for (const std::string& name : names) {
+    std::size_t slash = is_folder ? std::string::npos : name.size();
+    for (std::ptrdiff_t part = 0; part < parts && (is_folder || slash != std::string::npos); ++part) {
+      slash = is_folder ? name.find('/', slash + 1) : slash == 0 ? std::string::npos : name.rfind('/', slash - 1);
+      if (slash == std::string::npos) break;
+    }
+    if (slash == std::string::npos) continue;
+    candidates.push_back(is_folder ? text_of(name.substr(0, slash), "/*") : text_of('*', name.substr(slash)));
+  }
+  const auto nearest = nearest_spelling(pattern, candidates);
+  return nearest ? nearest : nearest_spelling(pattern, names);
 }
 
 std::optional<std::string> renamed(std::string_view name, std::string_view from, std::string_view to) {

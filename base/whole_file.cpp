@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -22,7 +23,7 @@ class OpenFile {
  public:
   // Without O_NONBLOCK the opening of a pipe that nobody writes would wait for ever.
   explicit OpenFile(const std::filesystem::path& path)
-      : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+      : descriptor_(uninterrupted([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })) {}
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
   ~OpenFile() {
@@ -34,14 +35,30 @@ class OpenFile {
   int descriptor_;
 };
 
+/// Whether a call to open or read a file has failed for a reason of the machine, and not of the file.
+bool may_pass(int error_number) {
+  constexpr std::array<int, 13> kReasons = {EMFILE, ENFILE, ENOMEM,    ENOBUFS,   EINTR,        EAGAIN,  EIO,
+                                            ESTALE, ENODEV, ETIMEDOUT, EHOSTDOWN, EHOSTUNREACH, ENETDOWN};
+  return std::find(kReasons.begin(), kReasons.end(), error_number) != kReasons.end();
+}
+
 }  // namespace
+
+void throw_read_failure(const std::string& what, int error_number) {
+  const bool is_full = error_number == EMFILE || error_number == ENFILE, passes = may_pass(error_number);
+  throw DataError(
+      error_text_of(what, " (", std::strerror(error_number), ")",
+                    hint(is_full  ? "too many files are open: raise ulimit -n, or close some"
+                         : passes ? "this may pass: look at the machine's memory, disks and log, and try again"
+                                  : "is the path right, and may this process read it?")),
+      passes ? ErrorCode::unreadable_now : ErrorCode::data);
+}
 
 std::string read_whole_file(const std::filesystem::path& path, std::size_t most_bytes, const std::string& what) {
   check_path(path, what);
   const std::string where = what + ": '" + path.string() + "': ";
   const OpenFile file(path);
-  SF_CHECK(file.descriptor() >= 0, DataError, where, "cannot be opened (", std::strerror(errno), ")",
-           hint("is the path right, and may this process read it?"));
+  if (file.descriptor() < 0) throw_read_failure(where + "cannot be opened", errno);
   struct stat status {};
   SF_CHECK(fstat(file.descriptor(), &status) == 0, DataError, where, "cannot be examined (", std::strerror(errno), ")");
   SF_CHECK(S_ISREG(status.st_mode), DataError, where, "is no file, but a folder, device or pipe",
@@ -53,7 +70,7 @@ std::string read_whole_file(const std::filesystem::path& path, std::size_t most_
   while (done < num_bytes) {
     const ssize_t count = read(file.descriptor(), bytes.data() + done, std::min<std::size_t>(num_bytes - done, 64_MiB));
     if (count < 0 && errno == EINTR) continue;
-    SF_CHECK(count >= 0, DataError, where, "cannot be read (", std::strerror(errno), ")");
+    if (count < 0) throw_read_failure(where + "cannot be read", errno);
     SF_CHECK(count > 0, DataError, where, "became shorter while it was read");
     done += static_cast<std::size_t>(count);
   }

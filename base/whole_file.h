@@ -10,8 +10,13 @@
 
 namespace SF_API sectionflow {
 
+/// A call to open or read a file has failed so; `what` begins the text. Throws: DataError, with SF-E411 for reasons of
+/// the machine that may pass (too many open files, no memory, a disk or network that fails).
+[[noreturn]] void throw_read_failure(const std::string& what, int error_number);
+
 /// The bytes of a file, `most_bytes` at most. `what` begins every error, as in "load_graph".
-/// Throws: DataError for what is absent, no file, not readable or larger; no more than `most_bytes` are ever read.
+/// Throws: DataError for what is absent, no file, not readable (SF-E411 where that may pass) or larger; no more than
+/// `most_bytes` are ever read.
 std::string read_whole_file(const std::filesystem::path& path, std::size_t most_bytes, const std::string& what);
 
 /// Writes these bytes as a file, which appears whole or not at all; see AtomicFile. Throws: DataError.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -266,14 +267,28 @@ class CsvStream final : public ExampleStream {
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const std::string_view field = fields_[cells[i].field];
       if (wanted.words.empty()) {
+        SF_CHECK(!trimmed(field).empty(), DataError, lines_.where(), "column '", cells[i].column,
+                 "' is empty; wanted a number of ", dtype_name(wanted.dtype),
+                 hint("fill the gaps of the column, or leave such lines out by Dataset::on_error"));
         SF_CHECK(parse_number(trimmed(field), values[i]), DataError, lines_.where(), "column '", cells[i].column,
                  "' has '", shown(field), "'; wanted a number of ", dtype_name(wanted.dtype));
+        check_finite(values[i], cells[i]);
         continue;
       }
       const auto found = std::find(wanted.words.begin(), wanted.words.end(), field);
       SF_CHECK(found != wanted.words.end(), DataError, lines_.where(), "column '", cells[i].column, "' has '",
                shown(field), "'; wanted one of the ", wanted.words.size(), " words of '", wanted.name, "'");
       values[i] = static_cast<T>(found - wanted.words.begin());
+    }
+  }
+
+  template <class T>
+  void check_finite(T number, const Cell& cell) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      SF_CHECK(std::isfinite(number) || file_->options.allow_not_finite, DataError, lines_.where(), "column '",
+               cell.column, "' has '", shown(fields_[cell.field]), "', which is not finite; wanted a finite number",
+               hint("mend the file, leave such lines out by Dataset::on_error, or take what is not finite by "
+                    "CsvOptions::allow_not_finite"));
     }
   }
 

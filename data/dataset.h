@@ -124,7 +124,8 @@ class Dataset {
 
   /// From the beginning, or from where another iterator stood: its position(). Throws: ArgumentError (SF-E403) naming
   /// the first operation that differs for a position of another pipeline; how many threads work, how far ahead, and how
-  /// often the last repeat goes round may differ. DataError (SF-E404) for a damaged one.
+  /// often the last repeat goes round may differ, and so may every on_error where the position's pipeline let all
+  /// errors out: what has failed at a damaged record goes on without it. DataError (SF-E404) for a damaged one.
   DatasetIterator iterate(const std::string& position = {}) const;
   /// One epoch as a repeat would deliver it, for loops that count epochs themselves. Throws: ArgumentError for a
   /// negative one.

@@ -22,7 +22,9 @@ namespace SF_API sectionflow {
 /// A number of epochs: there is always a next example.
 inline constexpr std::int64_t kEndless = -1;
 
-/// What becomes of an example whose reading, or whose map, throws a DataError.
+/// What becomes of an example whose reading, or whose map, throws a DataError. Where a file cannot be read for a reason
+/// that may pass (SF-E411: too many open files, a disk that fails), the error comes out under every policy: nothing is
+/// known to be damaged.
 enum class ErrorPolicy : std::uint8_t {
   fail,         ///< the error comes out of next()
   skip_record,  ///< it is left out, and counted
@@ -125,6 +127,9 @@ struct BatchOptions {
   /// get the tensor's value of `pad_values`, or 0.
   bool pad = false;
   std::map<std::string, double> pad_values = {};
+  /// A tensor of a batch may take so many bytes by padding; one giant example makes all others as long. More is an
+  /// error (SF-E406).
+  std::size_t max_padded_bytes = 1_GiB;
   /// Examples of about the same length come together: one batch is collected for each range of lengths below the first
   /// boundary, from the first to below the second, and so on, and delivered when it is full. What is left at the end
   /// comes from the shortest range to the longest.

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
+#include "base/atomic_file.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/whole_file.h"
@@ -16,11 +16,10 @@ namespace sectionflow {
 
 OpenedFile open_regular_file(int folder, const char* name, int flags, const std::string& where) {
   // Without O_NONBLOCK the opening of a pipe that nobody writes would wait for ever.
-  const int descriptor = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+  const int descriptor = uninterrupted([&] { return openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags); });
   SF_CHECK(descriptor >= 0 || errno != ELOOP || (flags & O_NOFOLLOW) == 0, DataError, where,
            "is a symbolic link; wanted a file in its folder", hint("put the file itself there"));
-  SF_CHECK(descriptor >= 0, DataError, where, "cannot be opened (", std::strerror(errno), ")",
-           hint("is the path right, and may this process read it?"));
+  if (descriptor < 0) throw_read_failure(where + "cannot be opened", errno);
   struct stat status {};
   const bool is_file = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
   if (!is_file) close(descriptor);
@@ -46,7 +45,7 @@ void FileAt::read_at(std::uint64_t offset, void* bytes, std::size_t num_bytes) c
     const ssize_t got =
         pread(descriptor_, position, std::min<std::size_t>(num_bytes, 64_MiB), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    SF_CHECK(got >= 0, DataError, where_, "cannot be read (", std::strerror(errno), ")");
+    if (got < 0) throw_read_failure(where_ + "cannot be read", errno);
     SF_CHECK(got > 0, DataError, where_, "ends at byte ", offset, ", and more was wanted",
              hint("is the download complete, and does nobody change the file?"));
     position += got;

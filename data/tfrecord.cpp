@@ -229,6 +229,7 @@ struct RecordReader::State {
     } catch (const DataError& error) {
       if (error.code() == ErrorCode::damaged_record) throw;
       ended = true;
+      if (error.code() == ErrorCode::unreadable_now) throw;
       refuse(error.message());
     }
   }

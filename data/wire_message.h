@@ -23,7 +23,7 @@ struct WireMessage {
 extern const WireMessage kExampleMessage;
 
 /// Whether every length in a serialized message lies within what holds it, down to the messages that `message` tells
-/// of.
+/// of. Fields that it does not have are passed over, groups (wire types 3 and 4) among them, each to its own end.
 bool lengths_fit(std::string_view bytes, const WireMessage& message);
 
 /// Parses bytes that are not trusted; false for what is no such message, and for more than 2^31 - 1 bytes. Where a

@@ -44,8 +44,8 @@ void check_patterns(const Graph& graph, const VariableFile& file, const LoadOpti
     std::vector<std::string> given;
     std::copy_if(names.begin(), names.end(), std::back_inserter(given),
                  [&](const std::string& name) { return !slots.contains(name); });
-    auto nearest = nearest_spelling(pattern, given);
-    if (!nearest) nearest = nearest_spelling(pattern, names);
+    auto nearest = nearest_pattern(pattern, given);
+    if (!nearest) nearest = nearest_pattern(pattern, names);
     throw ArgumentError(error_text_of("load_variables: ", shown_name(pattern), " fits ", what,
                                       hint(nearest ? text_of("did you mean ", shown_name(*nearest), "?")
                                                    : text_of("a '*' stands for any text, as in \"encoder/*\""))));

@@ -96,6 +96,20 @@ void copy_corner(const std::byte* source, std::span<const std::int64_t> from, st
   }
 }
 
+/// Throws: ShapeError where padding takes more than it may.
+void check_padded(const std::string& name, const TensorType& type, std::size_t most_bytes) {
+  std::size_t bytes = dtype_bytes(type.dtype);
+  bool fits = true;
+  for (const std::int64_t dim : type.shape.dims()) {
+    fits = fits && !__builtin_mul_overflow(bytes, static_cast<std::size_t>(dim), &bytes);
+  }
+  SF_CHECK_CODE(fits && bytes <= most_bytes, ShapeError, ErrorCode::uneven_batch, "Dataset::batch: '", name,
+                "', with padding ", type.text(), ", takes ", fits ? bytes_text(bytes) : "more than can be counted",
+                "; max_padded_bytes is ", bytes_text(most_bytes),
+                hint("bucket examples by length, leave the longest out by a filter or crop them, or raise "
+                     "BatchOptions::max_padded_bytes"));
+}
+
 /// Throws: ShapeError where padding asks for more memory than there is, though the examples have room.
 HostTensor new_batch(const std::string& name, const TensorType& type, bool same_shape, BatchMemory* memory) {
   try {
@@ -125,7 +139,9 @@ HostTensor stacked(const std::string& name, const std::vector<Example>& examples
   }
   std::vector<std::int64_t> dims = largest;
   dims.insert(dims.begin(), static_cast<std::int64_t>(examples.size()));
-  HostTensor batch = new_batch(name, {first.dtype, Shape(dims)}, same_shape, memory);
+  const TensorType type{first.dtype, Shape(dims)};
+  if (!same_shape) check_padded(name, type, options.max_padded_bytes);
+  HostTensor batch = new_batch(name, type, same_shape, memory);
   const auto value = options.pad_values.find(name);
   if (value != options.pad_values.end()) {
     // Filled for its checks too: a value that does not fit is found in the first batch, not in the first uneven one.

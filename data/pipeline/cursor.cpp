@@ -43,13 +43,17 @@ void restore_to(Cursor& cursor, std::int64_t epoch, const CursorState& state) {
   cursor.restore(epoch, reader);
 }
 
+bool leaves_out(ErrorPolicy policy, const DataError& error) {
+  return policy != ErrorPolicy::fail && error.code() != ErrorCode::unreadable_now;
+}
+
 std::optional<Example> map_example(const MapNode& map, Example example, std::int64_t epoch, std::int64_t index,
                                    ErrorPolicy policy, PipelineContext& context) {
   try {
     return map.function.apply(std::move(example), {map.options.seed, map.random_node, epoch, index});
   } catch (DataError& error) {
     error.add_fact("example", text_of(index, " of epoch ", epoch));
-    if (policy == ErrorPolicy::fail) throw;
+    if (!leaves_out(policy, error)) throw;
     context.count_skipped({&map, epoch, index}, error.what(), false);
     return std::nullopt;
   } catch (Error& error) {

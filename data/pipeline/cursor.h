@@ -111,6 +111,9 @@ struct CursorNeeds {
 /// The stages of a pipeline up to `node`. The node and the context must live longer.
 CursorPtr make_cursor(const PipelineNode& node, PipelineContext& context, CursorNeeds needs = {});
 
+/// Whether a policy leaves out what has thrown such an error: not where the reason may pass.
+bool leaves_out(ErrorPolicy policy, const DataError& error);
+
 /// The examples that a map makes of those that come to it: nothing where it has thrown a DataError and the policy
 /// leaves that out.
 std::optional<Example> map_example(const MapNode& map, Example example, std::int64_t epoch, std::int64_t index,

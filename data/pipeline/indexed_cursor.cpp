@@ -200,7 +200,7 @@ class IndexedCursor : public Cursor {
       example = source_->at(way.source_index);
     } catch (DataError& error) {
       error.add_fact("example", text_of(way.source_index, " of ", source_->name()));
-      if (policy_ == ErrorPolicy::fail) throw;
+      if (!leaves_out(policy_, error)) throw;
       context_.count_skipped({source_, way.source_epoch, way.source_index}, error.what(), false);
       return std::nullopt;
     }

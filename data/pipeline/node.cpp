@@ -64,6 +64,7 @@ struct CheckAndCount {
              "Dataset::batch: bucket_boundaries wants rising lengths from 1 on");
     SF_CHECK(options.pad || options.pad_values.empty(), ArgumentError,
              "Dataset::batch: pad_values are given and pad is false; wanted pad = true");
+    SF_CHECK(options.max_padded_bytes > 0, ArgumentError, "Dataset::batch: max_padded_bytes is 0; wanted 1 or more");
     if (before == 0) return 0;
     if (!is_ordered(options) || !before || *before == kEndless) return is_ordered(options) ? before : std::nullopt;
     return *before / options.size + (*before % options.size != 0 && !options.drop_remainder ? 1 : 0);

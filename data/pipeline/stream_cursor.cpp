@@ -116,8 +116,8 @@ class StreamCursor : public Cursor {
   void leave_out_again() {
     try {
       if (!stream_->next()) ended_ = true;
-    } catch (const DataError&) {
-      if (needs_.policy == ErrorPolicy::fail) throw;
+    } catch (const DataError& error) {
+      if (!leaves_out(needs_.policy, error)) throw;
     }
     if (ended_) return;
     ++at_;
@@ -137,7 +137,7 @@ class StreamCursor : public Cursor {
       return example;
     } catch (DataError& error) {
       error.add_fact("example", text_of(at_, " of ", source_.name()));
-      if (needs_.policy == ErrorPolicy::fail) throw;
+      if (!leaves_out(needs_.policy, error)) throw;
       damaged_.add(at_++);
       context_.count_skipped({this, epoch_, at_ - 1}, error.what(), needs_.policy == ErrorPolicy::skip_file);
       leave_file_out();

@@ -42,6 +42,21 @@ TEST(NamePattern, RenamesWhatTheStarStandsFor) {
   EXPECT_EQ(renamed("old/*", "old/*", "*"), "*");
 }
 
+TEST(NamePattern, TheNearestIsAFolderAnEndOrAName) {
+  const std::vector<std::string> names = {"encoder/layer0/attention/kernel", "encoder/layer0/attention/bias",
+                                          "decoder/layer0/kernel", "head"};
+  EXPECT_EQ(nearest_pattern("encodr/*", names), "encoder/*");
+  EXPECT_EQ(nearest_pattern("encoder/layr0/*", names), "encoder/layer0/*");
+  EXPECT_EQ(nearest_pattern("*/kernal", names), "*/kernel");
+  EXPECT_EQ(nearest_pattern("*/atention/bias", names), "*/attention/bias");
+  EXPECT_EQ(nearest_pattern("haed", names), "head");
+  EXPECT_EQ(nearest_pattern("decoder/layer0/kernal", names), "decoder/layer0/kernel");
+  for (const char* far : {"elsewhere/*", "*/weights", "*", "/*", "*/", ""}) {
+    EXPECT_EQ(nearest_pattern(far, names), std::nullopt) << far;
+    EXPECT_EQ(nearest_pattern(far, {}), std::nullopt) << far;
+  }
+}
+
 TEST(NamePattern, RenamingsNeedOneStarEachOrNone) {
   EXPECT_NO_THROW(check_renaming("call", "a", "b"));
   EXPECT_NO_THROW(check_renaming("call", "a*", "*b"));

@@ -113,6 +113,49 @@ TEST(Csv, AnErrorNamesItsLineAndTheNextCallGoesOn) {
   EXPECT_FALSE(stream->next().has_value());
 }
 
+TEST(Csv, WhatIsNotFiniteIsRefusedWithLineAndColumnUnlessItIsAllowed) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> texts = {"nan", "NaN", " -nan ", "nan(7)", "inf", "+Inf", "-infinity"};
+  for (const Dtype dtype : {Dtype::f32, Dtype::f64}) {
+    const std::vector<CsvTensor> tensors = {{.name = "x", .columns = {"b"}, .dtype = dtype}};
+    for (const std::string& text : texts) {
+      const auto file = folder.file("text.csv", "a,b\n1,2\n1," + text + "\n1,3\n");
+      const auto stream = csv_source(file, tensors)->open();
+      EXPECT_TRUE(stream->next().has_value());
+      const std::string error = error_text<DataError>([&] { stream->next(); });
+      EXPECT_TRUE(contains(error, "line 3: column 'b' has '" + text + "', which is not finite")) << error;
+      EXPECT_TRUE(stream->next().has_value()) << "the next call goes on";
+      const auto any = csv_source(file, tensors, {.allow_not_finite = true})->open();
+      EXPECT_EQ(any->skip(1), 1);
+      const auto example = any->next();
+      const HostTensor& x = example->at("x");
+      EXPECT_FALSE(std::isfinite(dtype == Dtype::f32 ? static_cast<double>(x.item<float>()) : x.item<double>()));
+    }
+  }
+  const std::vector<CsvTensor> whole = {{.name = "x", .columns = {"a"}, .dtype = Dtype::i32}};
+  EXPECT_THROW(csv_source(folder.file("i.csv", "a\nnan\n"), whole, {.allow_not_finite = true})->open()->next(),
+               DataError);
+}
+
+TEST(Csv, AnEmptyFieldIsNoNumberAndAWordOnlyWhereItIsOne) {
+  const TemporaryFolder folder;
+  for (const std::string gap : {"", "  ", "\"\""}) {
+    const auto file = folder.file("gaps.csv", "a,b\n1," + gap + "\n1,2\n");
+    for (const Dtype dtype : {Dtype::f32, Dtype::u8}) {
+      const auto stream = csv_source(file, {{.name = "x", .columns = {"a", "b"}, .dtype = dtype}})->open();
+      const std::string error = error_text<DataError>([&] { stream->next(); });
+      EXPECT_TRUE(contains(error, "line 2: column 'b' is empty; wanted a number")) << error;
+      EXPECT_TRUE(stream->next().has_value());
+    }
+  }
+  const auto file = folder.file("words.csv", "a,b\n1,\n");
+  const auto words = [&](std::vector<std::string> list) {
+    return csv_source(file, {{.name = "x", .columns = {"b"}, .dtype = Dtype::i32, .words = std::move(list)}})->open();
+  };
+  EXPECT_EQ(words({"yes", ""})->next()->at("x").item<std::int32_t>(), 1);
+  EXPECT_THROW(words({"yes", "no"})->next(), DataError);
+}
+
 TEST(Csv, NumbersNearerToZeroThanAnyOfTheDtypeAreZeroAndTooLargeOnesRefused) {
   const TemporaryFolder folder;
   const std::vector<std::string> small = {"1e-50",

@@ -237,6 +237,36 @@ TEST(Dataset, PaddingGoesAlongEveryAxis) {
                             HostTensor::of<float>({2, 2, 3}, {1, 2, 3, -1, -1, -1, 4, -1, -1, 5, -1, -1})));
 }
 
+TEST(Dataset, PaddingTakesNoMoreThanItMay) {
+  // Rows of a byte each, but for one that makes all others as long.
+  const auto rows = [](std::int64_t giant) {
+    return Dataset::generate("rows", [giant](std::int64_t id) -> std::optional<Example> {
+      if (id == 10) return std::nullopt;
+      Example example;
+      example.emplace("row", HostTensor(Dtype::u8, {id == 7 ? giant : 1}));
+      return example;
+    });
+  };
+  const auto refusal = [](const Dataset& dataset) {
+    DatasetIterator iterator = dataset.iterate();
+    EXPECT_EQ(iterator.next()->at("row").shape(), (Shape{5, 1}));
+    return whole_error_text<ShapeError>([&] { iterator.next(); });
+  };
+  const std::string text = refusal(rows(1001).batch({.size = 5, .pad = true, .max_padded_bytes = 5000}));
+  for (const char* part : {"SF-E406", "'row', with padding u8[5,1001]", "max_padded_bytes is", "bucket examples"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  DatasetIterator most = rows(1000).batch({.size = 5, .pad = true, .max_padded_bytes = 5000}).iterate();
+  (void)most.next();
+  EXPECT_EQ(most.next()->at("row").shape(), (Shape{5, 1000}));
+  // What is of one size is as large as it is asked for, and a limit tells no pipeline from another.
+  EXPECT_EQ(drain(numbers(4).batch({.size = 1, .pad = true, .max_padded_bytes = 1})).size(), 4U);
+  EXPECT_NO_THROW((void)numbers(4)
+                      .batch({.pad = true})
+                      .iterate(numbers(4).batch({.pad = true, .max_padded_bytes = 7}).iterate().position()));
+  EXPECT_THROW((void)numbers(4).batch({.max_padded_bytes = 0}), ArgumentError);
+}
+
 TEST(Dataset, BucketsBringTogetherWhatIsOfOneLength) {
   // Lengths 1 to 5: below 2, below 4, from 4 on.
   const Dataset dataset = numbers(20).batch({.size = 3, .pad = true, .bucket_boundaries = {2, 4}, .bucket_by = "row"});

@@ -284,6 +284,24 @@ TEST(DatasetPosition, AnotherPipelineIsRefusedNamingTheDifference) {
   EXPECT_NE(refusal(numbers(10).repeat(3).shuffle(), mixed).find("'repeat(3 epochs)'"), std::string::npos);
 }
 
+TEST(DatasetPosition, WhatHasFailedAtADamagedRecordGoesOnWithoutItAndWhatHasSkippedOneGoesOnAsItWas) {
+  for (const ErrorPolicy policy : {ErrorPolicy::skip_record, ErrorPolicy::skip_file}) {
+    for (const Dataset& dataset : {numbers(10, {4}).shuffle(), number_stream(10, {4}, 6).shuffle()}) {
+      const Dataset batches = dataset.batch({.size = 2, .pad = true});
+      const std::string position = batches.iterate().position();
+      DatasetIterator skipping = dataset.on_error(policy).batch({.size = 2, .pad = true}).iterate(position);
+      (void)drain(skipping);
+      EXPECT_EQ(skipping.statistics().skipped_records, 1);
+      const Dataset failing = dataset.on_error(ErrorPolicy::fail).batch({.size = 2, .pad = true});
+      DatasetIterator other =
+          dataset.on_error(policy).batch({.size = 2, .pad = true}).iterate(failing.iterate().position());
+      (void)drain(other);
+      EXPECT_EQ(other.statistics().skipped_records, 1);
+      EXPECT_NE(refusal(batches, skipping.position()).find("SF-E403"), std::string::npos);
+    }
+  }
+}
+
 TEST(DatasetPosition, DamagedTextsAreRefusedOrReadTheSame) {
   const Dataset dataset = number_stream(30)
                               .shuffle({.seed = 2, .buffer_bytes = 1000})

@@ -35,6 +35,36 @@ TEST(WireMessage, FieldsOfEveryKindArePassedOver) {
   for (const std::string& unknown : {"\x0e"s, "\x0f"s}) EXPECT_FALSE(lengths_fit(unknown, kExampleMessage));
 }
 
+std::string group(int number, const std::string& fields) {
+  return static_cast<char>(number << 3 | 3) + fields + static_cast<char>(number << 3 | 4);
+}
+
+TEST(WireMessage, UnknownGroupsArePassedOverToTheirOwnEnds) {
+  const std::string sound = serialize_tf_example(numbered_example(7));
+  const FeatureSchema schema = {{.name = "id", .dtype = Dtype::i64}};
+  // In a group the numbers of fields mean something else: 1 is no list of features.
+  const std::string strange = field(1, "\x0a\x64 no message"s);
+  for (const std::string& whole : {group(9, ""), group(9, strange), group(9, group(9, strange) + strange),
+                                   group(1, strange), group(15, "\x08\x01"s + group(3, group(2, "")))}) {
+    for (const std::string& bytes : {sound + whole, whole + sound}) {
+      EXPECT_TRUE(lengths_fit(bytes, kExampleMessage));
+      EXPECT_EQ(parse_tf_example(bytes, schema, "").at("id").item<std::int64_t>(), 7);
+    }
+  }
+  // Ends without a beginning and of another group, beginnings without an end, and numbers that no field has.
+  const std::string end = group(9, "").substr(1), other_end = group(8, "").substr(1);
+  for (const std::string& broken :
+       {end, group(9, "").substr(0, 1), group(9, other_end), group(9, group(8, "").substr(0, 1)), "\x03\x04"s,
+        field(1, group(9, "").substr(0, 1)) + end, "\x00\x01"s, "\x83\x80\x80\x80\x80\x01"s}) {
+    EXPECT_FALSE(lengths_fit(broken, kExampleMessage));
+    EXPECT_THROW((void)parse_tf_example(sound + broken, schema, ""), DataError);
+  }
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) deep = group(9, deep);
+  EXPECT_FALSE(lengths_fit(deep, kExampleMessage));
+  EXPECT_THROW((void)parse_tf_example(sound + std::string(1'000'000, '\x4b'), schema, ""), DataError);
+}
+
 TEST(WireMessage, ALengthBeyondWhatHoldsItIsFoundInMessagesAloneAndAtEveryDepth) {
   // A text of five bytes that says it has 100.
   const std::string lie =

@@ -176,6 +176,7 @@ TEST_F(PartialLoad, PatternsThatFitNothingAreRefused) {
   ResumableTraining other(Way::whole);
   expect_refused<ArgumentError>(other, {.only = {"conv2d/kernel", "conv2d/kernal"}},
                                 {"'conv2d/kernal' fits no variable", "did you mean 'conv2d/kernel'?"});
+  expect_refused<ArgumentError>(other, {.only = {"covn2d/*"}}, {"did you mean 'conv2d/*'?"});
   expect_refused<ArgumentError>(other, {.rename = {{"nothing/*", "*"}}}, {"'nothing/*' fits no tensor of '" + path_});
   expect_refused<ArgumentError>(other, {.rename = {{"*/a/*", "*"}}}, {"cannot rename '*/a/*' to '*'"});
   expect_refused<ArgumentError>(other, {.rename = {{"*", "all"}}}, {"cannot rename"});
