@@ -1,6 +1,11 @@
 #include "runtime/trace_files.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <map>
@@ -8,6 +13,7 @@
 #include <system_error>
 
 #include "base/append_file.h"
+#include "base/atomic_file.h"
 #include "base/whole_file.h"
 #include "runtime/trace_lines.h"
 
@@ -44,6 +50,27 @@ std::map<std::int64_t, fs::path> files_by_number(const fs::path& folder) {
 
 }  // namespace
 
+/// Says of a file, while it lives, that somebody writes it, so that others who use the folder do not delete it. Goes
+/// with the process. File systems without locks do without.
+class WriterLock {
+ public:
+  explicit WriterLock(const fs::path& path)
+      : descriptor_(uninterrupted([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW); })),
+        is_free_(descriptor_ < 0 || uninterrupted([&] { return flock(descriptor_, LOCK_EX | LOCK_NB); }) == 0 ||
+                 errno != EWOULDBLOCK) {}
+  WriterLock(const WriterLock&) = delete;
+  WriterLock& operator=(const WriterLock&) = delete;
+  ~WriterLock() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  /// False where another has it.
+  bool is_free() const { return is_free_; }
+
+ private:
+  int descriptor_;
+  bool is_free_;
+};
+
 struct TraceFiles::State {
   [[gnu::visibility("hidden")]] State(fs::path of, const Graph& traced, TraceFileOptions given)
       : folder(std::move(of)), graph(traced), options(given) {}
@@ -52,6 +79,7 @@ struct TraceFiles::State {
   const Graph& graph;
   TraceFileOptions options;
   std::optional<AppendFile> file{};
+  std::optional<WriterLock> lock{};  // of the file
   std::size_t file_bytes = 0;
   bool has_events = false;  // in the file or on their way: a new file takes one event however long it is
   std::int64_t next_flow = 0;
@@ -60,15 +88,11 @@ struct TraceFiles::State {
   // Hidden, as are its lambdas then: of a class within an exported one they would be exported.
   [[gnu::visibility("hidden")]] void begin_file(const Trace& trace) {
     file.reset();
+    lock.reset();
     const auto there = files_by_number(folder);
-    std::string number = std::to_string(there.empty() ? 0 : there.rbegin()->first + 1);
-    number.insert(0, number.size() < 5 ? 5 - number.size() : 0, '0');
-    const std::string name = std::string(kPrefix) + number + std::string(kEnding);
-    check_writable_in(folder, name, "TraceFiles");
-    const fs::path path = folder / name;
+    const fs::path path = make_file(there.empty() ? 0 : there.rbegin()->first + 1);
     std::string head = "[\n";
     for (const std::string& line : trace_head_lines(trace)) head += line + ",\n";
-    file.emplace(path, "TraceFiles");
     try {
       file->append(head);
     } catch (...) {
@@ -84,12 +108,34 @@ struct TraceFiles::State {
     delete_oldest();
   }
 
-  /// What cannot be deleted stays, and is tried again with the next file.
+  /// A file of that number, or of one behind it: another writer may have taken it since the folder was looked at.
+  [[gnu::visibility("hidden")]] fs::path make_file(std::int64_t number) {
+    constexpr int kMostTaken = 1000;
+    for (int taken = 0;; ++taken, ++number) {
+      std::string digits = std::to_string(number);
+      digits.insert(0, digits.size() < 5 ? 5 - digits.size() : 0, '0');
+      const std::string name = std::string(kPrefix) + digits + std::string(kEnding);
+      const fs::path path = folder / name;
+      check_writable_in(folder, name, "TraceFiles");
+      try {
+        file.emplace(path, "TraceFiles");
+        lock.emplace(path);
+        return path;
+      } catch (const DataError&) {
+        std::error_code ignored;
+        if (taken == kMostTaken || fs::symlink_status(path, ignored).type() == fs::file_type::not_found) throw;
+      }
+    }
+  }
+
+  /// What others write now, or what cannot be deleted, stays, and is tried again with the next file.
   [[gnu::visibility("hidden")]] void delete_oldest() {
     if (options.keep == 0) return;
     const auto there = files_by_number(folder);
     std::size_t left = there.size();
     for (auto oldest = there.begin(); left > static_cast<std::size_t>(options.keep); ++oldest, --left) {
+      const WriterLock of_deleter(oldest->second);
+      if (!of_deleter.is_free()) continue;
       std::error_code failed;
       if (fs::remove(oldest->second, failed)) std::erase(files, oldest->second.string());
     }

@@ -32,7 +32,9 @@ struct TraceFileOptions {
 ///
 /// Files are called trace-00000.json and so on, and go on behind those that the folder has. Each can be looked at
 /// alone, also one that a killed process has left: it is the form of the format that wants no end. Where there are more
-/// than `keep` files of such names in the folder, the oldest are deleted. Owns: the open file. Threads: one at a time.
+/// than `keep` files of such names in the folder, the oldest are deleted, but for those that are being written: several
+/// may write to a folder at once, in one process or more, each to files of its own. Owns: the open file. Threads: one
+/// at a time.
 class TraceFiles {
  public:
   /// Touches no file: the folder is made by the first add(). Throws: ArgumentError for options that mean nothing.

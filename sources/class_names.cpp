@@ -17,18 +17,16 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostNameBytes = 64_MiB;
 
-/// "0:cat", without white space around the name.
+/// "0:cat". White space belongs to the name, as it does to a folder's that a class is called by.
 void add_line(std::string_view line, const std::string& where, ClassNames& names) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!line.empty() && is_space(line.back())) line.remove_suffix(1);
-  if (line.empty()) return;
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line.find_first_not_of(" \t") == std::string_view::npos) return;
   std::int64_t label = 0;
   const char* const end = line.data() + line.size();
   const auto [stop, failed] = std::from_chars(line.data(), end, label);
   SF_CHECK(failed == std::errc() && stop != end && *stop == ':', DataError, where,
            "wanted a label, a colon, and the name of its class, as in 0:cat");
-  std::string_view name(stop + 1, static_cast<std::size_t>(end - stop - 1));
-  while (!name.empty() && is_space(name.front())) name.remove_prefix(1);
+  const std::string_view name(stop + 1, static_cast<std::size_t>(end - stop - 1));
   SF_CHECK(names.emplace(label, std::string(name)).second, DataError, where, "the label ", label,
            " has a name on an earlier line");
 }

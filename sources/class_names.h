@@ -11,7 +11,7 @@
 namespace SF_API sectionflow {
 
 /// The file of a data set's folder in which classes have their names, a line each, as TensorFlow's converters write it:
-/// "0:cat".
+/// "0:cat". All behind the colon is the name, white space too.
 inline constexpr const char* kClassNamesFile = "labels.txt";
 
 /// Names of classes by their labels.

@@ -90,15 +90,15 @@ class StatisticsCsv::Table {
     file_.reset();
     has_rows_ = false;
     const std::string waiting = std::exchange(waiting_, {}), before = std::exchange(kept_, std::string(kTableNames));
+    // Rows that no file has got yet follow what was to stand before them, and not what is still there instead.
+    const bool is_before_held = !waiting.empty() && !before.empty() && !is_in_file_;
     rows_until_try_ = 0;
     end_of_steps_ = kept_.size();
     is_in_file_ = false;
     std::error_code ignored;
     const bool is_there = std::filesystem::exists(path_, ignored);
-    // A file that the disk has refused altogether is held as well.
-    const bool is_held = !is_there && !waiting.empty();
-    if (state.step > 0 && (is_there || is_held)) {
-      const std::string text = is_there ? whole_rows() : before.empty() ? std::string(kTableNames) : before;
+    if (state.step > 0 && (is_there || !waiting.empty())) {
+      const std::string text = is_before_held ? before : is_there ? whole_rows() : std::string(kTableNames);
       is_in_file_ = is_in_file_ && waiting.empty();
       keep_rows(text + waiting, state);
     }

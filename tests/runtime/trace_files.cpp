@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "graph/ops/basic.h"
 #include "graph/ops/unary.h"
@@ -99,6 +102,39 @@ TEST_F(TraceFilesTest, GoOnBehindThoseOfAnEarlierRunAndTouchNothingElse) {
   EXPECT_EQ(fs::path(files.files().front()).filename(), "trace-00008.json");
   EXPECT_FALSE(fs::exists(at() + "/trace-00007.json"));
   for (const char* name : {"trace-x.json", "trace-.json", "notes.txt"}) EXPECT_TRUE(fs::exists(at() + "/" + name));
+}
+
+TEST_F(TraceFilesTest, OfTwoWritersNeitherDeletesWhatTheOtherIsWriting) {
+  TraceFiles slow(at(), graph_, {.keep = 2}), fast(at(), graph_, {.max_file_bytes = 2000, .keep = 2});
+  std::size_t steps = add_run(slow);
+  for (int run = 0; run < 20; ++run) add_run(fast);
+  steps += add_run(slow);
+  ASSERT_EQ(slow.files().size(), 1U);
+  EXPECT_EQ(steps_in(slow.files().front()), steps);
+  EXPECT_LE(std::distance(fs::directory_iterator(at()), fs::directory_iterator()), 3);
+}
+
+TEST_F(TraceFilesTest, OfManyWritersAtOnceEachHasFilesOfItsOwn) {
+  session_.run(y_, {{x_, HostTensor::of<float>({2}, {1, 2})}});
+  constexpr int kWriters = 4, kRuns = 6;
+  std::vector<std::thread> writers;
+  std::atomic<int> failures = 0;
+  for (int writer = 0; writer < kWriters; ++writer) {
+    writers.emplace_back([&] {
+      try {
+        TraceFiles files(at(), graph_, {.max_file_bytes = 1, .keep = 0});
+        for (int run = 0; run < kRuns; ++run) files.add(trace_);
+      } catch (const std::exception& error) {
+        ++failures;
+        ADD_FAILURE() << error.what();
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(failures, 0);
+  std::size_t found = 0;
+  for (const auto& entry : fs::directory_iterator(at())) found += steps_in(entry.path().string());
+  EXPECT_EQ(found, kWriters * kRuns * trace_.events().size());
 }
 
 TEST_F(TraceFilesTest, AFileTakesOneEventHoweverSmallTheBound) {

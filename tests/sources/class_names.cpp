@@ -27,13 +27,13 @@ std::shared_ptr<const IndexedSource> pixels(const std::vector<std::int32_t>& lab
 
 TEST(ClassNames, ComeBackFromTheFileBesideTheData) {
   const TemporaryFolder folder;
-  const ClassNames names = class_names_of({"cat", "dog: large", "a b"});
+  const ClassNames names = class_names_of({"cat", "dog: large", "a b", " outer space\t ", ""});
   EXPECT_EQ(read_class_names(folder.path()), ClassNames()) << "none are told";
   write_class_names(folder.path(), names);
-  EXPECT_EQ(bytes_of_file(folder.path() / "labels.txt"), "0:cat\n1:dog: large\n2:a b\n");
+  EXPECT_EQ(bytes_of_file(folder.path() / "labels.txt"), "0:cat\n1:dog: large\n2:a b\n3: outer space\t \n4:\n");
   EXPECT_EQ(read_class_names(folder.path()), names);
-  folder.file("labels.txt", "7:seven\r\n\n-1: none \n");
-  EXPECT_EQ(read_class_names(folder.path()), (ClassNames{{-1, "none"}, {7, "seven"}}));
+  folder.file("labels.txt", "7:seven\r\n\n \t\r\n-1: none \n");
+  EXPECT_EQ(read_class_names(folder.path()), (ClassNames{{-1, " none "}, {7, "seven"}}));
   EXPECT_THROW(write_class_names(folder.path(), {{0, "two\nlines"}}), ArgumentError);
 }
 

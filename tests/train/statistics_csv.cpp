@@ -15,8 +15,10 @@ namespace sectionflow {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
+using testing::Not;
 using testing_support::Hooks;
 using testing_support::LogLines;
 using testing_support::small_batch;
@@ -51,6 +53,18 @@ std::vector<std::string> rows_of(const std::string& path) {
   EXPECT_EQ(rows.empty() ? "" : rows.front(), "step t");
   if (!rows.empty()) rows.erase(rows.begin());
   return rows;
+}
+
+/// Where a training like that stands behind so many steps.
+std::string position_after(Listed& listed, std::int64_t steps) {
+  SmallModel model(false);
+  Session session(model.graph, small_session());
+  session.initialize();
+  Trainer trainer = model.trainer(session);
+  LearningRate rate(model.rate, constant_rate(0.01));
+  FunctionBatches source{small_batch};
+  trainer.fit(source, {.steps = steps, .validation = &listed.validation, .callbacks = {&rate}});
+  return trainer.position();
 }
 
 const std::vector<std::string> kAllRows = {"t,1,1,", "t,1,2,", "t,1,3,", "v,1,1,", "v,1,2,", "v,1,3,",
@@ -191,6 +205,32 @@ TEST(StatisticsCsv, RowsThatAreHeldFromOneFitToTheNextAreWrittenThen) {
   std::filesystem::create_directory(place);
   listed.fit(none);
   EXPECT_THAT(rows_of(path), ElementsAreArray(kAllRows));
+}
+
+TEST(StatisticsCsv, RowsThatAreHeldTakeThePlaceOfThoseOfAnEarlierLongerTraining) {
+  const TemporaryFolder folder;
+  const auto place = folder.path() / "place", aside = folder.path() / "aside";
+  std::filesystem::create_directory(place);
+  const std::string path = (place / "steps.csv").string();
+  Hooks none;
+  {
+    Listed longer(path);
+    longer.fit(none);
+  }
+  // A mark in the row of the step that is trained again.
+  std::string earlier = bytes_of_file(path);
+  earlier.insert(earlier.find("t,1,2,") + 6, "77");
+  folder.file("place/steps.csv", earlier);
+  Listed again(path);
+  again.trainer.restore(position_after(again, 1));
+  Hooks hooks;
+  hooks.begin = [&](const TrainerState&) { std::filesystem::rename(place, aside); };
+  again.fit(hooks, 2);
+  EXPECT_GT(again.csv.failures(), 0);
+  std::filesystem::rename(aside, place);
+  again.fit(none, 3);
+  EXPECT_THAT(rows_of(path), ElementsAre("t,1,1,", "t,1,2,", "t,1,3,"));
+  EXPECT_THAT(bytes_of_file(path), Not(HasSubstr("t,1,2,77")));
 }
 
 }  // namespace
