@@ -136,7 +136,6 @@ std::vector<std::string> default_strategies(const ZooArguments& zoo) {
 
 /// What would only show after training is refused before it.
 void check(const Arguments& arguments) {
-  SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
   const bool searches = arguments.max_batch || arguments.max_side;
   SF_CHECK(!searches || !arguments.device_memory.empty(), ArgumentError,
            "--max-batch and --max-side look for what fits a budget; say which by --device-memory");
@@ -189,13 +188,17 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
   std::string forms;
   for (const std::string& form : strategy_forms()) forms += (forms.empty() ? "" : ", ") + form;
   add_zoo_arguments(app, arguments.zoo);
-  app.add_option("--batch", arguments.batch, "examples in a batch")->capture_default_str();
+  app.add_option("--batch", arguments.batch, "examples in a batch")
+      ->check(number_argument<std::int64_t>(1))
+      ->capture_default_str();
   app.add_option("--strategies", arguments.strategies,
                  forms +
                      "; separated by commas, N: 1, 2, 4, ... or blocks; whole,sections:2,sections:4,sections:blocks "
                      "if absent, without those that the model has too few blocks for")
       ->delimiter(',');
-  app.add_option("--steps", arguments.steps, "training steps of each strategy")->capture_default_str();
+  app.add_option("--steps", arguments.steps, "training steps of each strategy")
+      ->check(number_argument<std::int64_t>(1))
+      ->capture_default_str();
   add_device_arguments(app, arguments.device);
   app.add_option("--device-memory", arguments.device_memory,
                  "budget of each: a size, as in 512MiB, or a share, as in 50%, of the whole graph's transient peak, "
@@ -214,8 +217,12 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
       "a file with this machine's speeds, for planners that ask; measured and written where there is none yet; "
       "those of a nominal machine if absent");
   app.add_flag("--copy-threads", arguments.copy_threads, "copies by threads of their own, beside the compute team");
-  app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
-  app.add_option("--seed", arguments.seed, "seed of data and initial values")->capture_default_str();
+  app.add_option("--threads", arguments.threads, "compute threads; 0: every core")
+      ->check(number_argument(0, 1024))
+      ->capture_default_str();
+  app.add_option("--seed", arguments.seed, "seed of data and initial values")
+      ->check(number_argument<std::uint64_t>(0))
+      ->capture_default_str();
   add_json_argument(app, arguments.json);
   app.add_option("--report", arguments.report, "write a page with pictures to index.html in this folder");
   app.add_flag("--max-batch", arguments.max_batch, "also the largest batch of each strategy within the budgets");

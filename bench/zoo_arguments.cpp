@@ -2,24 +2,22 @@
 
 #include <charconv>
 #include <cmath>
-#include <optional>
+#include <system_error>
 #include <tuple>
 #include <vector>
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "examples/models/command_line.h"
 
 namespace sectionflow {
 namespace {
 
-/// Learning rates that train every model of the zoo, where none is given.
 Optimizer optimizer_of(const ZooArguments& arguments) {
-  const auto rate = [&](double usual) {
-    return static_cast<float>(arguments.learning_rate > 0 ? arguments.learning_rate : usual);
-  };
-  if (arguments.optimizer == "adam") return Adam{.learning_rate = rate(1e-4)};
-  if (arguments.optimizer == "momentum") return Momentum{.learning_rate = rate(1e-2)};
-  if (arguments.optimizer == "sgd") return Sgd{.learning_rate = rate(1e-2)};
+  const float rate = learning_rate_of(arguments);
+  if (arguments.optimizer == "adam") return Adam{.learning_rate = rate};
+  if (arguments.optimizer == "momentum") return Momentum{.learning_rate = rate};
+  if (arguments.optimizer == "sgd") return Sgd{.learning_rate = rate};
   const std::vector<std::string> known = {"sgd", "momentum", "adam"};
   const auto near = nearest_spelling(arguments.optimizer, known);
   throw ArgumentError(error_text_of("--optimizer: '", arguments.optimizer, "' is no optimizer",
@@ -27,25 +25,14 @@ Optimizer optimizer_of(const ZooArguments& arguments) {
                                     hint("wanted sgd, momentum or adam")));
 }
 
-/// The number that is all of the text; nothing where there is none.
-template <class Number>
-std::optional<Number> number_of(const std::string& text) {
-  Number number{};
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
-}
-
 std::string rate_problem(const std::string& text) {
-  const auto rate = number_of<double>(text);
+  double rate = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failed] = std::from_chars(text.data(), end, rate);
   // Rates are f32 where they are used.
-  const bool is_rate = rate && static_cast<float>(*rate) > 0 && std::isfinite(static_cast<float>(*rate));
+  const auto used = static_cast<float>(rate);
+  const bool is_rate = failed == std::errc() && stop == end && used > 0 && std::isfinite(used);
   return is_rate ? "" : "'" + text + "' is no rate; wanted a number above 0, as in 0.001 or 1e-3";
-}
-
-std::string count_problem(const std::string& text) {
-  const auto count = number_of<std::int64_t>(text);
-  return count && *count >= 1 ? "" : "'" + text + "'; wanted a whole number above 0, or left out for the model's own";
 }
 
 }  // namespace
@@ -67,9 +54,15 @@ void add_zoo_arguments(CLI::App& app, ZooArguments& arguments) {
       {"--heads", &options.heads, "heads of its attention"},
       {"--sequence", &options.sequence, "tokens in a text"},
       {"--vocabulary", &options.vocabulary, "different tokens"}};
-  for (const auto& [name, number, help] : counts) app.add_option(name, *number, help)->check(count_problem);
+  for (const auto& [name, number, help] : counts)
+    app.add_option(name, *number, help)->check(number_argument<std::int64_t>(1));
   app.add_flag_callback(
       "--bf16", [&options] { options.precision = Dtype::bf16; }, "activations and products in bf16, variables in f32");
+}
+
+float learning_rate_of(const ZooArguments& arguments) {
+  const double usual = arguments.optimizer == "adam" ? 1e-4 : 1e-2;
+  return static_cast<float>(arguments.learning_rate > 0 ? arguments.learning_rate : usual);
 }
 
 ZooModel model_of(const ZooArguments& arguments, const Cut& cut) {

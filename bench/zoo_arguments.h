@@ -17,6 +17,9 @@ struct ZooArguments {
 
 void add_zoo_arguments(CLI::App& app, ZooArguments& arguments);
 
+/// That of --learning-rate, or where it is absent one that trains every model of the zoo, as it is used.
+float learning_rate_of(const ZooArguments& arguments);
+
 /// The model with the optimiser that was asked for. Throws: ArgumentError.
 ZooModel model_of(const ZooArguments& arguments, const Cut& cut);
 

@@ -1,10 +1,8 @@
-#include <charconv>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -64,14 +62,6 @@ Converted safetensors_to_npy(const ConvertArguments& arguments, const fs::path& 
     return {.written = {to}};
   }
   throw ArgumentError(error_text_of("--tensor: '", from.string(), "' has no '", name, "'", did_you_mean(name, names)));
-}
-
-/// CLI11 takes "-1" for the largest number there is, and what is larger for it, too.
-std::string problem_of_seed(const std::string& text) {
-  std::uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, failed] = std::from_chars(text.data(), end, number);
-  return failed == std::errc() && stop == end ? "" : "'" + text + "': wanted a whole number from 0 to 2^64-1";
 }
 
 Converted convert(const ConvertArguments& arguments) {
@@ -140,7 +130,7 @@ void add_convert_command(CLI::App& program, RunCommand& run) {
   app->add_option("--validation", arguments->validation,
                   "a share, as in 10%, of the pictures to train on becomes a part of its own, validation");
   app->add_option("--seed", arguments->seed, "of --validation: which pictures they are")
-      ->check(problem_of_seed)
+      ->check(number_argument<std::uint64_t>(0))
       ->capture_default_str();
   app->add_flag("--overwrite", arguments->overwrite, "replace what is there already");
   app->add_option("--tensor", arguments->tensor, "of npy and safetensors: the tensor's name");

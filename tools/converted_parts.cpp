@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -26,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kWhat = "convert";
+constexpr const char* kUnfinished = "convert.unfinished";
 constexpr std::string_view kNew = ".new-", kOld = ".old-";
 /// The parts that a data set may have.
 constexpr std::array<const char*, 4> kPartNames = {"all", "train", "test", "validation"};
@@ -135,10 +137,29 @@ void remove_or_throw(const fs::path& path) {
            failed.message(), "); the new one is in place beside it", hint("remove it by hand"));
 }
 
+/// A file that stands in a folder while the parts of a data set get their places one after the other: whatever ends
+/// that, a mixture of two data sets is known for one (check_complete).
+class UnfinishedMark {
+ public:
+  explicit UnfinishedMark(const fs::path& folder) : folder_(folder) {
+    write_whole_file_in(folder, kUnfinished, "sectionflow convert puts the files of a data set in their places\n",
+                        kWhat);
+  }
+  void remove() const {
+    flush_folder(folder_, kWhat);
+    remove_or_throw(folder_ / kUnfinished);
+    flush_folder(folder_, kWhat);
+  }
+
+ private:
+  fs::path folder_;
+};
+
 /// Renames the files into the folder, and then removes those of other data sets. The names of classes come last: until
 /// then the old ones may be there, or none.
 std::vector<fs::path> put_records_in_place(const std::vector<fs::path>& files, const fs::path& names,
                                            const fs::path& folder) {
+  const UnfinishedMark mark(folder);
   std::vector<fs::path> placed;
   for (const fs::path& file : files) {
     placed.push_back(folder / file.filename());
@@ -154,7 +175,7 @@ std::vector<fs::path> put_records_in_place(const std::vector<fs::path>& files, c
   } else if (is_there(to)) {
     remove_or_throw(to);
   }
-  flush_folder(folder, kWhat);
+  mark.remove();
   return placed;
 }
 
@@ -171,6 +192,30 @@ void check_replaceable(const fs::path& database) {
   }
   SF_CHECK(!failed && has_data, DataError, kWhat, ": '", database.string(), "' is no database",
            hint("choose another folder; nothing has been written"));
+}
+
+/// The databases of a folder that are no part of the data set that is to be there. Folders of other things are
+/// nobody's.
+std::vector<fs::path> stale_databases(const fs::path& folder, const std::vector<LabelledPart>& parts) {
+  std::vector<fs::path> stale;
+  if (parts.size() == 1) return stale;  // the folder itself is replaced
+  for (const char* name : kPartNames) {
+    const bool is_part = std::any_of(parts.begin(), parts.end(), [&](const auto& part) { return part.name == name; });
+    if (!is_part && is_there(folder / name / "data.mdb")) stale.push_back(folder / name);
+  }
+  return stale;
+}
+
+/// Of a symbolic link what it names stays: it lies in somebody else's folder.
+void remove_database(const fs::path& path) {
+  std::error_code failed;
+  if (fs::is_symlink(path, failed)) {
+    remove_or_throw(path);
+    return;
+  }
+  remove_folder(path, is_of_database, failed);
+  SF_CHECK(!failed, DataError, kWhat, ": '", path.string(), "', a part of another data set, cannot be removed (",
+           failed.message(), "); the new one is in place beside it", hint("remove it by hand"));
 }
 
 /// Where the path leads, so that a symbolic link stays and the database that it names is replaced.
@@ -213,6 +258,12 @@ void put_database_in_place(NewFolder& made, const fs::path& path) {
 
 }  // namespace
 
+void check_complete(const fs::path& folder) {
+  SF_CHECK(!is_there(folder / kUnfinished), DataError, "'", folder.string(), "' has '", kUnfinished,
+           "': a conversion into it was cut off, or is under way, and its files may be of two data sets",
+           hint("call 'sectionflow convert' again, with --overwrite"));
+}
+
 void check_free(const fs::path& path, bool overwrite) {
   SF_CHECK(!is_there(path) || overwrite, ArgumentError, kWhat, ": '", path.string(),
            "' is there already, or cannot be looked at", hint("--overwrite replaces it; nothing has been written"));
@@ -248,6 +299,11 @@ Converted write_database_parts(const fs::path& folder, const std::vector<Labelle
     check_free(converted.written.back(), overwrite);
     if (is_there(converted.written.back())) check_replaceable(converted.written.back());
   }
+  const std::vector<fs::path> stale = stale_databases(folder, parts);
+  for (const fs::path& path : stale) {
+    check_free(path, overwrite);
+    check_replaceable(path);
+  }
   if (parts.size() > 1) make_folder(folder, kWhat);
   std::vector<NewFolder> made;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -259,12 +315,16 @@ Converted write_database_parts(const fs::path& folder, const std::vector<Labelle
     converted.examples += write_lmdb(made.back().path(), *parts[i].source);
     if (!parts[i].classes.empty()) write_class_names(made.back().path(), parts[i].classes);
   }
+  std::optional<UnfinishedMark> mark;
+  if (parts.size() > 1) mark.emplace(folder);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const fs::path path = database_meant(converted.written[i]);
     put_database_in_place(made[i], path);
     flush_folder(path.has_parent_path() ? path.parent_path() : ".", kWhat);
     remove_left_over(path, kOld, is_of_database);
   }
+  for (const fs::path& path : stale) remove_database(path);
+  if (mark) mark->remove();
   return converted;
 }
 

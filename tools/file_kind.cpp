@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/whole_file.h"
+#include "data/byte_input.h"
 #include "data/file_at.h"
 #include "data/tfrecord.h"
 #include "tools/command.h"
@@ -102,12 +103,16 @@ bool is_event(std::string_view record) {
 
 /// Records, of whatever they hold, or nothing where the file is none of records.
 std::optional<FileKind> kind_of_records(const fs::path& path, std::string_view bytes) {
-  const bool may_be_compressed = bytes.size() >= 2 && (bytes.starts_with("\x1f\x8b"sv) || bytes[0] == '\x78');
   if (begins_as_records(bytes)) return is_event(bytes.substr(12)) ? FileKind::events : FileKind::tfrecord;
-  if (!may_be_compressed) return std::nullopt;
+  const bool is_gzip = begins_gzip(bytes);
+  if (!is_gzip && !begins_zlib(bytes)) return std::nullopt;
   try {
-    RecordReader reader(path, {.max_record_bytes = std::size_t{1} << 20});
-    return reader.next() && reader.index() >= 0 ? std::optional(FileKind::tfrecord) : std::nullopt;
+    // The length of the first record and its checksum, however long the record is.
+    const auto input = expanded(open_file(path, "inspect: file"), is_gzip ? Container::gzip : Container::zlib,
+                                text_of("inspect: '", path.string(), "': "));
+    std::string head(12, '\0');
+    head.resize(input->read(head.data(), head.size()));
+    return begins_as_records(head) ? std::optional(FileKind::tfrecord) : std::nullopt;
   } catch (const DataError&) {
     return std::nullopt;  // compressed, and not records
   }

@@ -12,6 +12,7 @@
 #include "data/tfrecord.h"
 #include "data/tfrecord_source.h"
 #include "data/wire_message.h"
+#include "tools/converted_parts.h"
 #include "tools/inspection.h"
 #include "train/event_file.h"
 
@@ -130,6 +131,7 @@ Inspection inspect_tfrecord(const std::filesystem::path& path) {
 }
 
 Inspection inspect_tfrecord_files(const std::filesystem::path& path) {
+  check_complete(path);
   RecordCounts all{.classes = ClassCounts(read_class_names(path))};
   TextTable table({"file", "records", "bytes"});
   Json rows = Json::array();

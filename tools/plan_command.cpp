@@ -164,7 +164,9 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
   app->add_option("--graph", subject.graph_file, "a graph of a file (save_graph), instead of a model");
   app->add_option("--shape", subject.shapes, "of a placeholder of the graph: NAME=SIZExSIZEx...");
   app->add_option("--fetch", subject.fetch, "what the graph is to compute; the loss of its sections if absent");
-  app->add_option("--batch", subject.batch, "examples in a batch")->capture_default_str();
+  app->add_option("--batch", subject.batch, "examples in a batch")
+      ->check(number_argument<std::int64_t>(1))
+      ->capture_default_str();
   app->add_option("--strategy", arguments->strategy,
                   joined(strategy_forms()) + "; N: 1, 2, 4, ... or blocks, of a graph: file")
       ->capture_default_str();
@@ -177,7 +179,9 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
       ->check(size_argument());
   app->add_option("--disk", arguments->disk, "size of the swap file")->check(size_argument());
   app->add_option("--profile", arguments->profile, "a file with this machine's speeds; a nominal machine's if absent");
-  app->add_option("--threads", arguments->threads, "compute threads; 0: every core")->capture_default_str();
+  app->add_option("--threads", arguments->threads, "compute threads; 0: every core")
+      ->check(number_argument(0, 1024))
+      ->capture_default_str();
   add_json_argument(*app, arguments->json);
   app->add_option("--dot", arguments->dot, "draw the sections for Graphviz into this file");
   app->add_option("--trace", arguments->trace, "write the planned step for Perfetto into this file");

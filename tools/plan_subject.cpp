@@ -135,7 +135,6 @@ PlanSubject graph_subject(const SubjectArguments& arguments) {
 }  // namespace
 
 PlanSubject plan_subject(const SubjectArguments& arguments) {
-  SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
   if (!arguments.graph_file.empty()) return graph_subject(arguments);
   SF_CHECK(arguments.shapes.empty() && arguments.fetch.empty(), ArgumentError,
            arguments.fetch.empty() ? "--shape" : "--fetch", " is for graphs of files", hint("add --graph FILE"));

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/whole_file.h"
@@ -100,13 +103,7 @@ SessionOptions session_of(const TrainArguments& arguments) {
 /// What would only show after training is refused before it.
 void check(const TrainArguments& arguments) {
   check_known(arguments.zoo.model, zoo_names(), "--model: '" + arguments.zoo.model + "' is no model");
-  for (const auto& [name, count] : {std::pair("--epochs", arguments.epochs), std::pair("--steps", arguments.steps)}) {
-    SF_CHECK(!count || *count >= 1, ArgumentError, name, " ", *count, "; wanted >= 1");
-  }
-  SF_CHECK(arguments.checkpoint_every >= 0, ArgumentError, "--checkpoint-every ", arguments.checkpoint_every,
-           "; wanted >= 0", hint("0: after each epoch alone"));
-  SF_CHECK(arguments.tensorboard_every >= 1, ArgumentError, "--tensorboard-every ", arguments.tensorboard_every,
-           "; wanted >= 1");
+  (void)error_policy_named(arguments.data.on_error);
   const bool wants_checkpoints = arguments.resume || arguments.checkpoint_every > 0;
   SF_CHECK(!wants_checkpoints || !arguments.checkpoints.empty(), ArgumentError,
            arguments.resume ? "--resume" : "--checkpoint-every", " is of checkpoints, and there is no folder of them",
@@ -126,6 +123,46 @@ Trainer trainer_of(Contender& contender, const TrainedModel& trained) {
   return {contender.session(), contender.manager().training_operations(), std::move(options)};
 }
 
+/// Keeps the learning rate in checkpoints. A training that goes on takes the rate of its own command, as one wants who
+/// lowers it on the way, and is told where that is another.
+class RateNote final : public Callback {
+ public:
+  explicit RateNote(float rate) : rate_(rate) {}
+  std::string name() const override { return "learning rate"; }
+  std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
+  std::string save() const override {
+    std::array<char, 32> digits{};
+    return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), rate_).ptr};
+  }
+  void restore(const std::string& saved) override {
+    float before = 0;
+    const char* const end = saved.data() + saved.size();
+    const auto [stop, failed] = std::from_chars(saved.data(), end, before);
+    SF_CHECK_CODE(failed == std::errc() && stop == end, DataError, ErrorCode::training_position,
+                  "--resume: what the checkpoint has kept of its learning rate is no number");
+    if (before == rate_) return;
+    std::cerr << "--learning-rate: steps from here on are made with " << save() << "; those before were made with "
+              << saved << "\n";
+  }
+
+ private:
+  float rate_;
+};
+
+std::optional<RestoredCheckpoint> resume_or_throw(Checkpoints& checkpoints, Trainer& trainer) {
+  try {
+    return resume(trainer, checkpoints);
+  } catch (const DataError& error) {
+    if (error.code() != ErrorCode::other_variables) throw;
+    throw DataError(
+        error_text_of("--resume: ", error.message(),
+                      hint("give --model, its sizes and --optimizer as the checkpoint was trained with "
+                           "('sectionflow inspect ",
+                           checkpoints.folder(), "' tells), or another folder of --checkpoints, to begin anew")),
+        ErrorCode::other_variables);
+  }
+}
+
 /// Goes on from the last checkpoint, where there is one.
 void begin_or_resume(const TrainArguments& arguments, Checkpoints& checkpoints, Trainer& trainer) {
   if (!arguments.resume) {
@@ -133,7 +170,7 @@ void begin_or_resume(const TrainArguments& arguments, Checkpoints& checkpoints, 
              "' has checkpoints of a training already", hint("--resume goes on with it; another folder begins anew"));
     return;
   }
-  const auto restored = resume(trainer, checkpoints);
+  const auto restored = resume_or_throw(checkpoints, trainer);
   if (!restored) {
     std::cerr << "no checkpoint in '" << arguments.checkpoints << "': training begins\n";
     return;
@@ -144,10 +181,30 @@ void begin_or_resume(const TrainArguments& arguments, Checkpoints& checkpoints, 
   std::cerr << "goes on from step " << found.step << "\n";
 }
 
-std::string json_of(const TrainArguments& arguments, const ClassNames& classes, const History& history,
+Json skipped_json(const DatasetStatistics& skipped) {
+  return {{"records", skipped.skipped_records}, {"files", skipped.skipped_files}, {"last", skipped.last_skipped}};
+}
+
+/// A line for each part of the data of which something was left out.
+std::string skipped_text(const TrainingData& data) {
+  std::string text;
+  for (const auto& [part, skipped] :
+       {std::pair("training", data.train_statistics()), std::pair("validation", data.validation_statistics())}) {
+    if (skipped.skipped_records == 0) continue;
+    text += text_of(part, ": left out ", skipped.skipped_records,
+                    skipped.skipped_records == 1 ? " damaged record" : " damaged records", " over all passes",
+                    skipped.skipped_files == 0 ? ""
+                                               : text_of(", and what is behind them in ", skipped.skipped_files,
+                                                         skipped.skipped_files == 1 ? " file" : " files"),
+                    "; the last: ", skipped.last_skipped.substr(0, skipped.last_skipped.find('\n')), "\n");
+  }
+  return text;
+}
+
+std::string json_of(const TrainArguments& arguments, const TrainingData& data, const History& history,
                     const Trainer& trainer) {
   Json names = Json::array();
-  for (const auto& [label, name] : classes) names.push_back({{"label", label}, {"name", name}});
+  for (const auto& [label, name] : data.classes) names.push_back({{"label", label}, {"name", name}});
   Json epochs = Json::array();
   for (const EpochRecord& epoch : history.epochs) {
     epochs.push_back({{"epoch", epoch.epoch},
@@ -156,18 +213,21 @@ std::string json_of(const TrainArguments& arguments, const ClassNames& classes, 
                       {"data_seconds", epoch.data_seconds},
                       {"logs", epoch.logs}});
   }
-  const Json json = {{"model", arguments.zoo.model},
-                     {"strategy", arguments.strategy},
-                     {"step", trainer.step()},
-                     {"steps", history.steps},
-                     {"examples", history.num_examples},
-                     {"seconds", history.seconds},
-                     {"why", history.why},
-                     {"signal", history.signal},
-                     {"classes", names},
-                     {"epochs", epochs},
-                     {"last_step", history.last_step},
-                     {"evaluation", history.evaluation}};
+  const Json json = {
+      {"model", arguments.zoo.model},
+      {"strategy", arguments.strategy},
+      {"step", trainer.step()},
+      {"steps", history.steps},
+      {"examples", history.num_examples},
+      {"seconds", history.seconds},
+      {"why", history.why},
+      {"signal", history.signal},
+      {"classes", names},
+      {"skipped",
+       {{"train", skipped_json(data.train_statistics())}, {"validation", skipped_json(data.validation_statistics())}}},
+      {"epochs", epochs},
+      {"last_step", history.last_step},
+      {"evaluation", history.evaluation}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -210,7 +270,8 @@ int run_train(const TrainArguments& arguments) {
   Trainer trainer = trainer_of(contender, trained);
 
   Progress progress({.counted = "examples"});
-  std::vector<Callback*> callbacks = {&progress};
+  RateNote rate(learning_rate_of(arguments.zoo));
+  std::vector<Callback*> callbacks = {&progress, &rate};
   std::optional<StatisticsCsv> statistics;
   if (!arguments.statistics.empty()) callbacks.push_back(&statistics.emplace(arguments.statistics, Where::here()));
   std::optional<TensorBoard> tensorboard;
@@ -238,9 +299,9 @@ int run_train(const TrainArguments& arguments) {
       if (!name.starts_with("val_")) std::cout << "  " << name << " " << value;
     }
     for (const auto& [name, value] : history.evaluation) std::cout << "  val_" << name << " " << value;
-    std::cout << "\n" << std::flush;
+    std::cout << "\n" << skipped_text(data) << std::flush;
   }
-  write_json(arguments.json, json_of(arguments, data.classes, history, trainer));
+  write_json(arguments.json, json_of(arguments, data, history, trainer));
   return history.exit_code();
 }
 
@@ -251,6 +312,7 @@ void add_train_command(CLI::App& program, RunCommand& run) {
       "train", "Trains a model on data of files; may be interrupted, and goes on from its checkpoints.");
   const auto arguments = std::make_shared<TrainArguments>();
   TrainingDataArguments& data = arguments->data;
+  const CLI::Validator from_one = number_argument<std::int64_t>(1);
   add_zoo_arguments(*app, arguments->zoo);
   app->add_option("--data", data.data,
                   "KIND:PATH; kinds: " + joined(training_data_kinds()) + "; mnist alone: Debian's Fashion-MNIST")
@@ -258,9 +320,14 @@ void add_train_command(CLI::App& program, RunCommand& run) {
   app->add_option("--validation", data.validation,
                   "a share, as in 10%, of what would be trained on is kept apart and evaluated after each epoch, in "
                   "place of a part of the data that is there for it");
-  app->add_option("--batch", data.batch, "examples in a batch")->capture_default_str();
-  app->add_option("--epochs", arguments->epochs, "trained in all, those before --resume included; 1 if absent");
-  app->add_option("--steps", arguments->steps, "trained in all, those before --resume included");
+  app->add_option("--on-error", data.on_error,
+                  "what becomes of a damaged record: " + joined(error_policies()) +
+                      "; skip_file leaves out what is behind it in its file too. How many is told at the end")
+      ->capture_default_str();
+  app->add_option("--batch", data.batch, "examples in a batch")->check(from_one)->capture_default_str();
+  app->add_option("--epochs", arguments->epochs, "trained in all, those before --resume included; 1 if absent")
+      ->check(from_one);
+  app->add_option("--steps", arguments->steps, "trained in all, those before --resume included")->check(from_one);
   app->add_option("--strategy", arguments->strategy, joined(strategy_forms()) + "; N: 1, 2, 4, ... or blocks")
       ->capture_default_str();
   add_device_arguments(*app, arguments->device);
@@ -270,15 +337,22 @@ void add_train_command(CLI::App& program, RunCommand& run) {
       ->check(size_argument());
   app->add_option("--disk", arguments->disk, "size of the swap file")->check(size_argument());
   app->add_option("--profile", arguments->profile, "a file with this machine's speeds; a nominal machine's if absent");
-  app->add_option("--threads", arguments->threads, "compute threads; 0: every core")->capture_default_str();
+  app->add_option("--threads", arguments->threads, "compute threads; 0: every core")
+      ->check(number_argument(0, 1024))
+      ->capture_default_str();
   app->add_option("--seed", data.seed, "of initial values, random operations and the order of examples")
+      ->check(number_argument<std::uint64_t>(0))
       ->capture_default_str();
   app->add_option("--checkpoints", arguments->checkpoints, "a folder, which gets a checkpoint after each epoch");
-  app->add_option("--checkpoint-every", arguments->checkpoint_every, "a checkpoint every so many steps too");
-  app->add_option("--keep", arguments->keep, "so many of the last checkpoints stay")->capture_default_str();
+  app->add_option("--checkpoint-every", arguments->checkpoint_every, "a checkpoint every so many steps too")
+      ->check(number_argument<std::int64_t>(0));
+  app->add_option("--keep", arguments->keep, "so many of the last checkpoints stay")
+      ->check(number_argument(1))
+      ->capture_default_str();
   app->add_flag("--resume", arguments->resume, "go on from the last checkpoint, where there is one");
   app->add_option("--tensorboard", arguments->tensorboard, "a folder, which gets what TensorBoard shows");
   app->add_option("--tensorboard-every", arguments->tensorboard_every, "steps from one point of a curve to the next")
+      ->check(from_one)
       ->capture_default_str();
   app->add_option("--statistics", arguments->statistics, "write what each step took into this CSV file");
   add_json_argument(*app, arguments->json);

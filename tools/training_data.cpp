@@ -9,6 +9,7 @@
 #include "data/tfrecord_source.h"
 #include "sources/image.h"
 #include "tools/command.h"
+#include "tools/converted_parts.h"
 #include "tools/labelled_source.h"
 
 namespace sectionflow {
@@ -107,6 +108,7 @@ struct Part {
 
 /// Files of a folder by what stands before '-': train-00000.tfrecord.
 std::vector<Part> parts_of_records(const fs::path& folder, int channels) {
+  check_complete(folder);
   std::vector<fs::path> train, test, validation, whole, all = files_in(folder);
   for (const fs::path& file : all) {
     const std::string name = file.filename().string();
@@ -170,6 +172,11 @@ void check_classes(const ClassNames& classes, const ModelInputs& inputs) {
            "', the model knows 0 to ", inputs.classes - 1, hint("add --classes ", label + 1));
 }
 
+DatasetStatistics statistics_of(const BatchSource* source) {
+  const auto* const batches = dynamic_cast<const DatasetBatches*>(source);
+  return batches == nullptr ? DatasetStatistics() : batches->statistics();
+}
+
 std::unique_ptr<BatchSource> synthetic_batches(const TrainingDataArguments& arguments, const ZooModel& model,
                                                std::uint64_t seed, std::int64_t num_batches) {
   return std::make_unique<FunctionBatches>(
@@ -191,8 +198,26 @@ std::vector<std::string> training_data_kinds() {
   return kinds;
 }
 
+const std::vector<std::string>& error_policies() {
+  static const std::vector<std::string> names = {"fail", "skip_record", "skip_file"};
+  return names;
+}
+
+ErrorPolicy error_policy_named(const std::string& name) {
+  check_known(name, error_policies(), "--on-error: '" + name + "' is no policy");
+  return name == "fail" ? ErrorPolicy::fail : name == "skip_file" ? ErrorPolicy::skip_file : ErrorPolicy::skip_record;
+}
+
+DatasetStatistics TrainingData::train_statistics() const {
+  return statistics_of(train.get());
+}
+
+DatasetStatistics TrainingData::validation_statistics() const {
+  return statistics_of(validation.get());
+}
+
 TrainingData training_data(const TrainingDataArguments& arguments, const ModelInputs& inputs, const ZooModel& model) {
-  SF_CHECK(arguments.batch >= 1, ArgumentError, "--batch ", arguments.batch, "; wanted >= 1");
+  const ErrorPolicy policy = error_policy_named(arguments.on_error);
   const DataArgument data = data_argument(arguments.data, training_data_kinds(), "--data");
   if (data.kind == "synthetic") {
     SF_CHECK(data.path.empty(), ArgumentError, "--data ", arguments.data, ": synthetic data lie nowhere",
@@ -211,8 +236,10 @@ TrainingData training_data(const TrainingDataArguments& arguments, const ModelIn
     check_classes(part.classes, inputs);
     result.classes = part.classes;
     const bool trains = part.name != "test";
+    // A training that has failed at a damaged record may go on without it: nothing was left out so far.
+    const Dataset readable = policy == ErrorPolicy::fail ? part.examples : part.examples.on_error(policy);
     // Pixels that wait are fewer before they become floats.
-    const Dataset ordered = trains ? part.examples.shuffle({.seed = arguments.seed}) : part.examples;
+    const Dataset ordered = trains ? readable.shuffle({.seed = arguments.seed}) : readable;
     (trains ? result.train : result.validation) =
         std::make_unique<DatasetBatches>(for_model(ordered, inputs).batch({.size = arguments.batch}).prefetch());
   }

@@ -1,8 +1,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -25,6 +29,23 @@ inline CLI::Validator size_argument(bool or_share = false) {
     return {};
   };
   return CLI::Validator(check, or_share ? "SIZE or SHARE" : "SIZE");
+}
+
+/// Checks an option of a command line before anything is done: a whole number from `least` to `most`. The parser by
+/// itself takes "-1" for the largest unsigned number, as it does what is larger than that, and tells no range.
+template <class Number>
+CLI::Validator number_argument(Number least, Number most = std::numeric_limits<Number>::max()) {
+  const bool is_any = most == std::numeric_limits<Number>::max();
+  const std::string range =
+      text_of(least, " to ", is_any ? text_of("2^", std::numeric_limits<Number>::digits, "-1") : text_of(most));
+  const auto check = [=](const std::string& text) -> std::string {
+    Number number{};
+    const char* const end = text.data() + text.size();
+    const auto [stop, failed] = std::from_chars(text.data(), end, number);
+    const bool fits = failed == std::errc() && stop == end && number >= least && number <= most;
+    return fits ? "" : "'" + text + "'; wanted a whole number from " + range;
+  };
+  return CLI::Validator(check, range);
 }
 
 /// Reads the command line. Nothing: run the program; else its exit status: 0 where --help has been answered, 2 where

@@ -118,6 +118,54 @@ TEST(ConvertReplaces, ADatabaseWhateverIsBesideIt) {
   EXPECT_EQ(bytes_of_file(foreign / "notes.txt"), "of somebody");
 }
 
+TEST(ConvertReplaces, IsKnownForUnfinishedUntilAllFilesHaveTheirPlaces) {
+  const TemporaryFolder folder;
+  const fs::path to = folder.path() / "records";
+  const std::string convert = "convert cifar10:" + small_cifar(folder).string() + " tfrecord:" + to.string(),
+                    train =
+                        "train --model resnet18 --width 2 --image 32 --classes 10 --batch 4 --threads 1 --steps 1 "
+                        "--data tfrecord:" +
+                        to.string();
+  ASSERT_EQ(run_tool(convert + " --validation 20%").status, 0);
+  ASSERT_EQ(names_in(to).size(), 3U) << "nothing else stays";
+  // The renames end amid the files, as a kill may have them end.
+  fs::remove(to / "validation-00000.tfrecord");
+  fs::create_directories(to / "validation-00000.tfrecord" / "in the way");
+  expect_refused(convert + " --validation 40% --overwrite", HasSubstr("validation-00000.tfrecord"));
+  fs::remove_all(to / "validation-00000.tfrecord");
+  for (const std::string& reader : {train, "inspect " + to.string()}) {
+    expect_refused(reader, AllOf(HasSubstr("convert.unfinished"), HasSubstr("again, with --overwrite")));
+  }
+  ASSERT_EQ(run_tool(convert + " --overwrite").status, 0);
+  EXPECT_EQ(names_in(to), (std::vector<std::string>{"test-00000.tfrecord", "train-00000.tfrecord"}));
+  EXPECT_EQ(run_tool(train).status, 0);
+}
+
+TEST(ConvertReplaces, DatabasesOfPartsThatTheNewDataSetDoesNotHave) {
+  const TemporaryFolder folder;
+  const fs::path to = folder.path() / "databases", elsewhere = folder.path() / "elsewhere";
+  const std::string convert = "convert cifar10:" + small_cifar(folder).string() + " lmdb:" + to.string();
+  const Outcome outcome = run_tool(convert + " --validation 20%");
+  if (!is_built_with_lmdb(outcome)) GTEST_SKIP() << "built without liblmdb";
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  ASSERT_EQ(names_in(to), (std::vector<std::string>{"test", "train", "validation"}));
+  fs::remove_all(to / "train");
+  fs::remove_all(to / "test");
+  expect_refused(convert, AllOf(HasSubstr("validation'"), HasSubstr("--overwrite")));
+  std::ofstream(to / "validation" / "notes.txt") << "of somebody";
+  expect_refused(convert + " --overwrite", HasSubstr("notes.txt"));
+  EXPECT_EQ(names_in(to), (std::vector<std::string>{"validation"})) << "refused before anything is written";
+  fs::remove(to / "validation" / "notes.txt");
+  fs::create_directories(to / "all");  // no database
+  ASSERT_EQ(run_tool(convert + " --overwrite").status, 0);
+  EXPECT_EQ(names_in(to), (std::vector<std::string>{"all", "test", "train"}));
+  fs::rename(to / "test", elsewhere);
+  fs::create_directory_symlink(elsewhere, to / "validation");
+  ASSERT_EQ(run_tool(convert + " --overwrite").status, 0);
+  EXPECT_EQ(names_in(to), (std::vector<std::string>{"all", "test", "train"}));
+  EXPECT_EQ(json_of_tool("inspect " + elsewhere.string()).at("records"), 2) << "what a link names stays";
+}
+
 TEST(ConvertReplaces, TheDatabaseThatALinkNames) {
   const TemporaryFolder folder;
   const fs::path real = folder.path() / "real", link = folder.path() / "link";

@@ -74,7 +74,7 @@ TEST(Commands, NumbersOfAModelAreWholeAndAboveZero) {
   for (const std::string name : {"image", "classes", "width", "layers", "heads", "sequence", "vocabulary"}) {
     for (const std::string number : {"0", "-1", "2.5", "few"}) {
       expect_refused("plan --" + name + " " + number, AllOf(HasSubstr("--" + name), HasSubstr("'" + number + "'"),
-                                                            HasSubstr("wanted a whole number above 0")));
+                                                            HasSubstr("wanted a whole number from 1 to 2^63-1")));
     }
   }
 }

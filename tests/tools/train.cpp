@@ -2,6 +2,8 @@
 
 #include <fstream>
 
+#include "base/error.h"
+#include "data/png_writer.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/tools/run_tool.h"
 
@@ -164,23 +166,36 @@ TEST(Train, WhatWouldShowLaterIsRefusedAtOnce) {
   expect_refused(kTiny + " --data tfrecord:" + at, HasSubstr("DataError"));
   expect_refused(kTiny + " --data synthetic:" + at, HasSubstr("--data synthetic"));
   expect_refused(kTiny + " --resume", HasSubstr("add --checkpoints FOLDER"));
-  for (const std::string name : {"--steps", "--epochs"}) {
-    for (const std::string count : {"0", "-3"}) {
-      expect_refused(kTiny + " " + name + " " + count,
-                     HasSubstr("ArgumentError: " + name + " " + count + "; wanted >= 1"));
-    }
-  }
-  expect_refused(kTiny + " --tensorboard-every 0", HasSubstr("ArgumentError: --tensorboard-every 0; wanted >= 1"));
-  expect_refused(kTiny + " --checkpoints " + at + "/run --checkpoint-every -1",
-                 HasSubstr("ArgumentError: --checkpoint-every -1; wanted >= 0"));
   expect_refused(kTiny + " --steps 1 --tensorboard " + folder.file("file", "").string() + "/board",
                  AllOf(HasSubstr("DataError: --tensorboard"), HasSubstr("file/board")));
-  expect_refused("train --model mnist_cnn --batch 0 --steps 1", HasSubstr("--batch 0"));
   expect_refused(kTiny + " --steps 1 --device-memory 4KiB", HasSubstr("BudgetError"));
   expect_refused("train --model gpt --layers 1 --width 8 --heads 1 --sequence 4 --vocabulary 8 --data mnist:" +
                      mnist_in(folder, 2).string(),
                  HasSubstr("no pictures with a class each"));
   expect_refused(kTiny + " --classes 2 --data mnist:" + mnist_in(folder, 5).string(), HasSubstr("--classes N"));
+}
+
+TEST(Train, EveryNumberSaysItsRange) {
+  const std::string most = "9223372036854775807", beyond = "9223372036854775808", far = "18446744073709551616";
+  const auto refuses = [](const std::string& flag, const std::string& range, const std::vector<std::string>& numbers) {
+    for (const std::string& number : numbers) {
+      expect_refused("train --model mnist_cnn " + flag + "=" + number,
+                     AllOf(HasSubstr(flag), HasSubstr("'" + number + "'; wanted a whole number from " + range)));
+    }
+  };
+  for (const char* flag : {"--steps", "--epochs", "--batch", "--tensorboard-every", "--classes", "--image"}) {
+    refuses(flag, "1 to 2^63-1", {"0", "-3", beyond, far, "1e3", "1.5", "many", "7x"});
+  }
+  refuses("--checkpoint-every", "0 to 2^63-1", {"-1", beyond});
+  refuses("--keep", "1 to 2^31-1", {"0", "-1", "2147483648", beyond});
+  refuses("--threads", "0 to 1024", {"-1", "1025", beyond});
+  refuses("--seed", "0 to 2^64-1", {"-1", far, "1e3"});
+  EXPECT_EQ(json_of_tool(kTiny + " --steps 1 --epochs " + most + " --keep 2147483647 --seed 18446744073709551615")
+                .at("steps"),
+            1);
+  EXPECT_THAT(run_tool("train --help").text, HasSubstr("1 to 2^63-1"));
+  expect_refused("plan --batch=" + beyond, HasSubstr("wanted a whole number from 1 to 2^63-1"));
+  expect_refused("compare --steps=0", HasSubstr("wanted a whole number from 1 to 2^63-1"));
 }
 
 TEST(Train, RecordsToBeEvaluatedAreNotTrainedOn) {
@@ -227,6 +242,69 @@ TEST(Train, AResumedTrainingOfOtherBatchesIsToldWhatOfItsCommandDiffers) {
                  AllOf(HasSubstr("SF-E403"), HasSubstr("give --data, --batch and --validation as"),
                        testing::Not(HasSubstr("begin without a position"))));
   EXPECT_EQ(json_of_tool(train + " --batch 4 --steps 4").at("steps"), 2);
+}
+
+TEST(Train, AResumedTrainingTakesTheRateOfItsCommandAndSaysBoth) {
+  const TemporaryFolder folder;
+  const std::string train = kTiny + " --resume --checkpoints " + (folder.path() / "run").string();
+  ASSERT_EQ(run_tool(train + " --steps 2 --learning-rate 0.01").status, 0);
+  const Outcome same = run_tool(train + " --steps 3 --learning-rate 1e-2");
+  ASSERT_EQ(same.status, 0) << same.text;
+  EXPECT_THAT(same.text, testing::Not(HasSubstr("--learning-rate")));
+  const Outcome other = run_tool(train + " --steps 4");
+  ASSERT_EQ(other.status, 0) << other.text;
+  EXPECT_THAT(other.text, HasSubstr("--learning-rate: steps from here on are made with 1e-04; those before were made "
+                                    "with 0.01"));
+  EXPECT_THAT(run_tool(train + " --steps 5").text, testing::Not(HasSubstr("--learning-rate")));
+  expect_refused(train + " --steps 6 --optimizer sgd",
+                 AllOf(HasSubstr("SF-E424"), HasSubstr("give --model, its sizes and --optimizer as the checkpoint")));
+}
+
+TEST(Train, DamagedPicturesAreLeftOutAndCountedWhereOneSaysSo) {
+  const TemporaryFolder folder;
+  const fs::path pictures = folder.path() / "pictures";
+  for (const std::string name : {"cat", "dog"}) {
+    fs::create_directories(pictures / name);
+    for (const std::string number : {"0", "1", "2"}) {
+      write_png(pictures / name / (number + ".png"), HostTensor(Dtype::u8, {28, 28, 1}));
+    }
+  }
+  fs::resize_file(pictures / "dog" / "1.png", 60);
+  const std::string run = " --checkpoints " + (folder.path() / "run").string();
+  const std::string train = kTiny + " --data images:" + pictures.string();
+  expect_refused(train + " --epochs 2" + run, AllOf(HasSubstr("SF-E409"), HasSubstr("dog/1.png")));
+  for (const std::string policy : {"skip_record", "skip_file"}) {
+    const auto json = json_of_tool(train + " --epochs 2 --on-error " + policy);
+    EXPECT_EQ(json.at("examples"), 2 * 5);
+    EXPECT_EQ(json.at("skipped").at("train").at("records"), 2) << "in each pass";
+    EXPECT_THAT(json.at("skipped").at("train").at("last").get<std::string>(), HasSubstr("dog/1.png"));
+  }
+  const Outcome told = run_tool(train + " --epochs 1 --on-error skip_record --resume" + run);
+  ASSERT_EQ(told.status, 0) << told.text;
+  EXPECT_THAT(told.text, AllOf(HasSubstr("training: left out 1 damaged record over all passes; the last: "),
+                               HasSubstr("dog/1.png")));
+  expect_refused(train + " --on-error skip_recod", HasSubstr("did you mean"));
+}
+
+TEST(Train, OfDamagedRecordsOrOfWhatIsBehindThemTheRestIsTrained) {
+  const TemporaryFolder folder;
+  const fs::path records = folder.path() / "records";
+  ASSERT_EQ(run_tool("convert mnist:" + mnist_in(folder, 10).string() + " tfrecord:" + records.string()).status, 0);
+  std::string bytes = bytes_of_file(records / "train-00000.tfrecord");
+  // Of ten records of one size, amid the picture of the sixth.
+  const std::size_t at = bytes.size() / 2 + bytes.size() / 20;
+  bytes[at] = static_cast<char>(bytes[at] ^ 1);
+  folder.file("records/train-00000.tfrecord", bytes);
+  const std::string train = kTiny + " --epochs 1 --data tfrecord:" + records.string();
+  expect_refused(train, HasSubstr("SF-E407"));
+  const auto record = json_of_tool(train + " --on-error skip_record");
+  EXPECT_EQ(record.at("examples"), 9);
+  EXPECT_EQ(record.at("skipped").at("train").at("records"), 1);
+  EXPECT_EQ(record.at("skipped").at("train").at("files"), 0);
+  EXPECT_EQ(record.at("skipped").at("validation").at("records"), 0);
+  const auto file = json_of_tool(train + " --on-error skip_file");
+  EXPECT_EQ(file.at("examples"), 5);
+  EXPECT_EQ(file.at("skipped").at("train").at("files"), 1);
 }
 
 TEST(Train, AFolderOfAnotherTrainingIsNotTakenUnasked) {
