@@ -1,6 +1,7 @@
 #include "sections/noted_options.h"
 
 #include <algorithm>
+#include <any>
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -8,7 +9,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "graph/op_def.h"
 #include "graph/ops/basic.h"
 #include "sections/section_trainer.h"
 
@@ -86,8 +86,9 @@ std::optional<SectionOptions> noted_options(const Graph& graph, GroupId group) {
                                   hint("save the graph once more, or say own_options = false")),
                     ErrorCode::graph_file);
   };
-  if (node.op().name != "constant" || noted.back().dtype() != Dtype::u8) refuse("it is no constant of bytes");
-  const HostTensor& bytes = *node.options<ConstantOptions>().content;
+  const auto* constant = std::any_cast<ConstantOptions>(&node.any_options());
+  if (constant == nullptr || noted.back().dtype() != Dtype::u8) refuse("it is no constant of bytes");
+  const HostTensor& bytes = *constant->content;
   try {
     return options_of_text({reinterpret_cast<const char*>(bytes.bytes()), bytes.num_bytes()});
   } catch (const Json::exception& error) {
