@@ -18,6 +18,7 @@
 #include "data/safetensors.h"
 #include "data/text.h"
 #include "data/tfrecord_source.h"
+#include "planning/instance.h"
 #include "sources/datum.h"
 #include "sources/image.h"
 #include "sources/image_folder.h"
@@ -234,6 +235,23 @@ Reader image_list_reader() {
     image_list(file.path(), "pictures");
   };
   return {"image_list", read, {"cat/1.jpg 0\ndog/2.png 1\n\nb.jpeg\t12\r\n"}, 128, 64_KiB};
+}
+
+Reader instance_reader() {
+  const auto read = [](const std::string& bytes) {
+    const MemoryFile file(bytes);
+    planning::check_problem(planning::read_instance(file.path()).problem);
+  };
+  const std::string kind1 =
+      R"({"directed": true, "graph": {"name": "g"}, "nodes": [
+          {"name": "a", "backward": false, "cost_cpu": 90, "cost_ram": 31, "id": 0},
+          {"name": "b", "backward": true, "cost_cpu": 1.5, "cost_ram": 3e2, "id": 1}],
+          "links": [{"source": 0, "target": 1}]})";
+  const std::string kind2 =
+      R"({"graph": {"order": [0, 2, 1]}, "nodes": [{"out_cost": 790, "duration": 0, "name": 0},
+          {"out_cost": 10, "duration": 5, "name": 1}, {"out_cost": 20, "duration": 6, "name": 2}],
+          "links": [{"0": 0, "1": 2}, {"0": 2, "1": 1}]})";
+  return {"instance", read, {kind1, kind2}, 200, 1_MiB};
 }
 
 }  // namespace sectionflow::fuzz

@@ -18,6 +18,7 @@ namespace {
 const std::map<std::string, std::set<std::string>>& may_include() {
   static const std::map<std::string, std::set<std::string>> table = {
       {"base", {}},
+      {"planning", {"base"}},
       {"graph", {"base"}},
       {"device", {"base"}},
       {"data", {"base"}},

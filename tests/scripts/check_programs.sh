@@ -33,6 +33,12 @@ for program in "$@"; do
       refuse "^SF-E400.*--json: " "$program" --json missing/file
       ;;
     bench_swap_steps) refuse "did you mean 2MiB or 2GiB" "$program" --link 2 ;;
+    bench_plan)
+      refuse "wanted --instance FILE, or --generate" "$program"
+      refuse "wanted --out FILE" "$program" --generate gpt
+      refuse "^SF-E400.*read_instance" "$program" --instance missing
+      refuse "wanted a rate as in 50GB/s" "$program" --instance missing --link 5mph
+      ;;
     gradient_checks)
       refuse "there is no such subject; there are .*softmax" "$program" --only nosuch
       refuse "there is no such operation; there are .*softmax" "$program" --faults --only nosuch

@@ -1,0 +1,223 @@
+// What to keep, what to compute again and what to copy out so that a graph of a file fits a budget; how far that is
+// from the best, at most; and such graphs, generated.
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "bench/program.h"
+#include "planning/evaluate.h"
+#include "planning/generate.h"
+#include "planning/instance.h"
+#include "planning/lower_bound.h"
+#include "planning/search.h"
+
+namespace {
+
+using namespace sectionflow;
+using namespace sectionflow::planning;
+using Json = nlohmann::ordered_json;
+
+struct Arguments {
+  std::string instance, budget = "50%", link, json;
+  bool order_fixed = false;
+  std::int64_t effort = 0;
+  std::uint64_t seed = 1;
+  std::string generate, out;
+  int layers = 12, operations = 300;
+  GptSize gpt;
+  Roofline roofline;
+};
+
+/// A number of at least 0 at the beginning of a text, and what stands behind it. Throws: ArgumentError naming `option`.
+std::pair<double, std::string> number_and_unit(const std::string& option, const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  SF_CHECK(error == std::errc() && std::isfinite(number) && number >= 0, ArgumentError, option, " ", text,
+           " does not begin with a number of at least 0");
+  return {number, std::string(end, text.data() + text.size())};
+}
+
+/// "50%" of the peak of the default order, or a number in the instance's unit of size.
+std::int64_t budget_of(const std::string& text, std::int64_t peak) {
+  const auto [number, unit] = number_and_unit("--budget", text);
+  SF_CHECK(unit.empty() || unit == "%", ArgumentError, "--budget ", text,
+           ": wanted a share as in 50%, or a whole number", hint("numbers are in the unit of the instance's sizes"));
+  const double budget = unit == "%" ? static_cast<double>(peak) * (number / 100) : number;
+  SF_CHECK(budget < static_cast<double>(kMostProblemBytes), ArgumentError, "--budget ", text, " is more than 2^62");
+  return static_cast<std::int64_t>(budget);
+}
+
+/// "50GB/s", or a number of the instance's sizes in its unit of time.
+Link link_of(const std::string& text) {
+  if (text.empty()) return {};
+  static const std::map<std::string, double> units = {{"", 1},           {"B/s", 1},       {"kB/s", 1e3},
+                                                      {"MB/s", 1e6},     {"GB/s", 1e9},    {"KiB/s", 0x1p10},
+                                                      {"MiB/s", 0x1p20}, {"GiB/s", 0x1p30}};
+  const auto [number, unit] = number_and_unit("--link", text);
+  const auto found = units.find(unit);
+  SF_CHECK(found != units.end() && number > 0, ArgumentError, "--link ", text,
+           ": wanted a rate as in 50GB/s, 500MiB/s or 1000 (B/s)");
+  return {number * found->second, 0};
+}
+
+Json json_of(const Plan& plan, const std::vector<std::string>& ids) {
+  static constexpr const char* names[] = {"compute", "drop", "out", "in"};
+  Json steps = Json::array();
+  for (const PlanStep& step : plan.steps) {
+    // A value has the index, and so the id, of its operation.
+    steps.push_back({{names[static_cast<int>(step.kind)], Json::parse(ids[static_cast<std::size_t>(step.id)])}});
+  }
+  return steps;
+}
+
+/// JSON has no infinity: null.
+Json finite(double number) {
+  return std::isfinite(number) ? Json(number) : Json(nullptr);
+}
+
+struct Outcome {
+  std::int64_t peak_default = 0, budget = 0;
+  double cost_default = 0, seconds = 0;
+  WorkingSet working_set;
+  SearchResult search;
+  LowerBound bound;
+
+  double percent(double extra_seconds) const {
+    return extra_seconds == 0 ? 0 : cost_default > 0 ? 100 * extra_seconds / cost_default : HUGE_VAL;
+  }
+  double overhead() const { return search.plan ? percent(search.evaluation.seconds - cost_default) : HUGE_VAL; }
+  double gap() const { return search.plan ? overhead() - percent(bound.extra_seconds) : HUGE_VAL; }
+};
+
+/// Figures on lines of their own, the plan on one.
+std::string json_text(const Outcome& outcome, const Instance& instance) {
+  const auto id = [&](int operation) {
+    return operation < 0 ? Json(nullptr) : Json::parse(instance.ids[static_cast<std::size_t>(operation)]);
+  };
+  Json json = {{"n", instance.problem.operations.size()},
+               {"peak_default", outcome.peak_default},
+               {"budget", outcome.budget},
+               {"working_set", outcome.working_set.bytes},
+               {"working_set_of", id(outcome.working_set.operation)},
+               {"cost_default", outcome.cost_default},
+               {"overhead", finite(outcome.overhead())},
+               {"peak", outcome.search.plan ? Json(outcome.search.evaluation.peak) : Json(nullptr)},
+               {"lower_bound_overhead", finite(outcome.percent(outcome.bound.extra_seconds))},
+               {"lower_bound_of", id(outcome.bound.operation)},
+               {"gap_points", finite(outcome.gap())},
+               {"shadow_price", outcome.bound.seconds_per_byte},
+               {"seconds", outcome.seconds},
+               {"bytes_out", outcome.search.evaluation.bytes_out},
+               {"bytes_in", outcome.search.evaluation.bytes_in}};
+  if (!outcome.search.plan) json["reason"] = outcome.search.reason;
+  const Json steps = outcome.search.plan ? json_of(*outcome.search.plan, instance.ids) : Json(nullptr);
+  std::string text = json.dump(1);
+  text.resize(text.size() - 2);  // the line end and the brace
+  return text + ",\n \"plan\": " + steps.dump() + "\n}\n";
+}
+
+void print(const Outcome& outcome, const Instance& instance) {
+  const double peak = std::max(1.0, static_cast<double>(outcome.peak_default));
+  std::printf("%zu operations, %g in the given order at a peak of %lld; largest working set %.1f %% of that\n",
+              instance.problem.operations.size(), outcome.cost_default, static_cast<long long>(outcome.peak_default),
+              100 * static_cast<double>(outcome.working_set.bytes) / peak);
+  std::printf("budget %lld (%.1f %%)\n", static_cast<long long>(outcome.budget),
+              100 * static_cast<double>(outcome.budget) / peak);
+  if (outcome.search.plan) {
+    std::printf("plan: overhead %.3f %%, peak %lld, %zu steps, from %s\n", outcome.overhead(),
+                static_cast<long long>(outcome.search.evaluation.peak), outcome.search.plan->steps.size(),
+                outcome.search.start.c_str());
+    std::printf("no plan has less than %.3f %%: at most %.3f points to gain; another unit of size saves %g\n",
+                outcome.percent(outcome.bound.extra_seconds), outcome.gap(), outcome.bound.seconds_per_byte);
+  } else {
+    std::printf("no plan: %s\n", outcome.search.reason.c_str());
+  }
+  std::printf("%.2f s\n", outcome.seconds);
+}
+
+/// The exit status: 1 where there is no plan.
+int plan(const Arguments& arguments) {
+  check_json(arguments.json);
+  const Link link = link_of(arguments.link);
+  const Instance instance = read_instance(arguments.instance);
+  const Problem& problem = instance.problem;
+  Outcome outcome;
+  outcome.peak_default = default_peak(problem);
+  outcome.cost_default = default_cost(problem);
+  outcome.budget = budget_of(arguments.budget, outcome.peak_default);
+  outcome.working_set = largest_working_set(problem, link);
+  const auto begin = std::chrono::steady_clock::now();
+  outcome.search = search_plan(problem, {.budget = outcome.budget,
+                                         .link = link,
+                                         .order_fixed = arguments.order_fixed,
+                                         .effort = arguments.effort,
+                                         .seed = arguments.seed});
+  outcome.bound = lower_bound(problem, outcome.budget, {.link = link});
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  write_json(arguments.json, json_text(outcome, instance));
+  if (!is_standard_output(arguments.json)) print(outcome, instance);
+  return outcome.search.plan ? 0 : 1;
+}
+
+int generate(const Arguments& arguments) {
+  SF_CHECK(!arguments.out.empty(), ArgumentError, "--generate ", arguments.generate, ": wanted --out FILE too");
+  GptSize gpt = arguments.gpt;
+  gpt.layers = arguments.layers;
+  const std::string& kind = arguments.generate;
+  const Instance instance = kind == "gpt"       ? generate_gpt(gpt, arguments.roofline)
+                            : kind == "layered" ? generate_layered(arguments.operations, arguments.seed)
+                            : kind == "chain"   ? generate_chain(arguments.layers, arguments.seed)
+                                                : generate_unet(arguments.layers, arguments.seed);
+  write_instance(arguments.out, instance);
+  std::printf("%s: %zu operations, %g in the given order at a peak of %lld\n", instance.name.c_str(),
+              instance.problem.operations.size(), default_cost(instance.problem),
+              static_cast<long long>(default_peak(instance.problem)));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app(
+      "Plans what of a graph is kept, computed again and copied out under a budget of memory, and says how much less "
+      "any plan could cost. Sizes and times are in the units of the instance; percents of time are of all operations "
+      "once, percents of memory of the peak of the given order with each output dropped behind its last reader. Exit "
+      "status 1: there is no plan, or none was found.");
+  auto* instance =
+      app.add_option("--instance", arguments.instance, "the graph: a file in node-link form (docs/planning.md)");
+  app.add_option("--budget", arguments.budget, "memory: a share, as in 50%, or a size")->capture_default_str();
+  app.add_flag("--order-fixed", arguments.order_fixed, "first executions stay in the given order");
+  app.add_option("--link", arguments.link,
+                 "a link to host memory, as in 50GB/s or in sizes a unit of time; by itself none");
+  app.add_option("--effort", arguments.effort, "moves of the search; 0: as many as are worth their time")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", arguments.seed, "of the search, and of what is generated")->capture_default_str();
+  auto* kind = app.add_option("--generate", arguments.generate, "make an instance instead")
+                   ->check(CLI::IsMember({"gpt", "layered", "chain", "unet"}));
+  app.add_option("--out", arguments.out, "the file to write it to")->needs(kind);
+  app.add_option("--layers", arguments.layers, "layers of gpt, stages of chain, levels of unet")->capture_default_str();
+  app.add_option("--operations", arguments.operations, "of layered")->capture_default_str();
+  app.add_option("--hidden", arguments.gpt.hidden, "of gpt: features")->capture_default_str();
+  app.add_option("--tokens", arguments.gpt.tokens, "of gpt: in a batch")->capture_default_str();
+  app.add_option("--sequence", arguments.gpt.sequence, "of gpt: tokens in a sequence")->capture_default_str();
+  app.add_option("--element-bytes", arguments.gpt.bytes_per_element, "of gpt: of a number")->capture_default_str();
+  app.add_option("--flops", arguments.roofline.flops, "of gpt: the device's, a second")->capture_default_str();
+  app.add_option("--memory-rate", arguments.roofline.bytes_per_second, "of gpt: the device's bytes a second")
+      ->capture_default_str();
+  app.add_option("--launch", arguments.roofline.seconds_to_launch, "of gpt: seconds of each operation besides")
+      ->capture_default_str();
+  add_json_argument(app, arguments.json);
+  instance->excludes(kind);
+  return run_program(app, argc, argv, [&] {
+    SF_CHECK(!arguments.instance.empty() || !arguments.generate.empty(), ArgumentError,
+             "nothing to do: wanted --instance FILE, or --generate KIND --out FILE");
+    return arguments.generate.empty() ? plan(arguments) : generate(arguments);
+  });
+}

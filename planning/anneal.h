@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "planning/sequence.h"
+
+namespace sectionflow::planning {
+
+/// Random numbers that are the same on every machine. Source: Steele, Lea and Flood 2014, SplitMix64.
+class SplitMix {
+ public:
+  explicit SplitMix(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next();
+  /// 0 .. count - 1.
+  int below(int count) { return static_cast<int>(((next() >> 32) * static_cast<std::uint64_t>(count)) >> 32); }
+  /// In [0, 1).
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+ private:
+  std::uint64_t state_;
+};
+
+struct AnnealOptions {
+  std::int64_t budget = 0;
+  bool order_fixed = false;
+  std::int64_t moves = 0;
+  double hot = 1, cold = 0.01;  ///< temperatures at the beginning and at the end, in seconds
+  /// Of a byte over the budget, at first, in seconds of all operations for a budget's bytes: 1 lets orders pass it on
+  /// their way, 100 hardly ever.
+  double price = 1;
+  std::uint64_t seed = 1;
+};
+
+/// An order of executions, what it costs and the memory that it needs.
+struct FoundOrder {
+  std::vector<int> order;
+  double cost = 0;
+  std::int64_t peak = 0;
+  std::vector<Absence> absences{};  ///< which the peak takes into account
+};
+
+/// Whether `a` is nearer to what is wanted than `b`: within the budget, then cheaper, then with less memory.
+bool is_better(const FoundOrder& a, const FoundOrder& b, std::int64_t budget);
+
+/// Simulated annealing over orders of executions, from `start` on. Moves execute an operation again before one of its
+/// readers, with ancestors; take such an execution away, with those that it alone needed; shift an execution; and swap
+/// one execution for another. What passes the budget costs by the byte, at a price that follows how often it happens.
+/// Absences stay as they
+/// are. The best order that it met, `start` included. Source of the state: planning/sequence.h.
+FoundOrder anneal(const FlatProblem& problem, const FoundOrder& start, const AnnealOptions& options);
+
+}  // namespace sectionflow::planning

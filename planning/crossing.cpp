@@ -1,0 +1,118 @@
+#include "planning/crossing.h"
+
+#include <algorithm>
+
+namespace sectionflow::planning {
+namespace {
+
+/// Marks all that is reached from `v`, itself only on a cycle; the others get 0.
+void mark_reached(int v, const std::vector<std::vector<int>>& neighbours, std::vector<char>& marks) {
+  marks.assign(neighbours.size(), 0);
+  std::vector<int> todo = {v};
+  while (!todo.empty()) {
+    const int from = todo.back();
+    todo.pop_back();
+    for (const int to : neighbours[at(from)]) {
+      if (marks[at(to)] != 0) continue;
+      marks[at(to)] = 1;
+      todo.push_back(to);
+    }
+  }
+}
+
+struct Item {
+  double seconds = 0, bytes = 0;
+};
+
+}  // namespace
+
+Crossings::Crossings(const Problem& problem)
+    : problem_(problem),
+      readers_(readers_of_values(problem)),
+      before_(problem.operations.size()),
+      after_(problem.operations.size()) {
+  const auto add = [&](int first, int second) {
+    before_[at(second)].push_back(first);
+    after_[at(first)].push_back(second);
+  };
+  for (std::size_t v = 0; v < problem.operations.size(); ++v) {
+    seconds_ += problem.operations[v].seconds;
+    for (const int value : problem.operations[v].inputs) {
+      const int producer = problem.values[at(value)].producer;
+      if (producer >= 0) add(producer, static_cast<int>(v));
+    }
+  }
+  for (const auto& [first, second] : problem.order) add(first, second);
+}
+
+void Crossings::find(int v, Crossing& crossing) {
+  const Operation& operation = problem_.operations[at(v)];
+  mark_reached(v, before_, is_before_);
+  mark_reached(v, after_, is_after_);
+  crossing.operation = v;
+  crossing.own.assign(problem_.values.size(), 0);
+  crossing.forced = static_cast<double>(operation.workspace);
+  for (const auto* list : {&operation.inputs, &operation.outputs}) {
+    for (const int value : *list) {
+      crossing.own[at(value)] = 1;
+      crossing.forced += static_cast<double>(problem_.values[at(value)].bytes);
+    }
+  }
+  crossing.seconds_before = seconds_ - operation.seconds;
+  for (std::size_t i = 0; i < is_after_.size(); ++i) {
+    if (is_after_[i] != 0) crossing.seconds_before -= problem_.operations[i].seconds;
+  }
+  crossing.wanted.clear();
+  crossing.bytes_of_wanted = 0;
+  for (std::size_t i = 0; i < problem_.values.size(); ++i) {
+    const PlannedValue& value = problem_.values[i];
+    if (crossing.own[i] != 0 || (value.producer >= 0 && is_before_[at(value.producer)] == 0)) continue;
+    const bool read =
+        std::any_of(readers_[i].begin(), readers_[i].end(), [&](int reader) { return is_after_[at(reader)] != 0; });
+    if (!read && !value.needed_at_end) continue;
+    crossing.wanted.push_back(static_cast<int>(i));
+    crossing.bytes_of_wanted += static_cast<double>(value.bytes);
+  }
+}
+
+bool must_be_kept(const Problem& problem, int value) {
+  const int producer = problem.values[at(value)].producer;
+  return producer < 0 || !problem.operations[at(producer)].repeatable;
+}
+
+double knapsack_at(const Problem& problem, const Crossing& crossing, double capacity, double most_price) {
+  std::vector<Item> items;
+  std::vector<int> wanted = crossing.wanted;
+  std::sort(wanted.begin(), wanted.end(),
+            [&](int a, int b) { return problem.values[at(a)].producer < problem.values[at(b)].producer; });
+  int last = -1;
+  for (const int value : wanted) {
+    const auto bytes = static_cast<double>(problem.values[at(value)].bytes);
+    if (must_be_kept(problem, value)) {
+      capacity -= bytes;
+      continue;
+    }
+    const int producer = problem.values[at(value)].producer;
+    if (producer != last) items.push_back({problem.operations[at(producer)].seconds, 0});
+    last = producer;
+    items.back().bytes += bytes;
+  }
+  double seconds = 0;
+  if (capacity < 0) {
+    seconds = -capacity * most_price;
+    capacity = 0;
+  }
+  std::sort(items.begin(), items.end(),
+            [](const Item& a, const Item& b) { return a.seconds * b.bytes > b.seconds * a.bytes; });
+  for (const Item& item : items) {
+    const double stays = std::min(capacity, item.bytes);
+    capacity -= stays;
+    if (stays < item.bytes) {
+      const double lost = (item.bytes - stays) / item.bytes;
+      seconds += std::min(item.seconds * lost, most_price * (item.bytes - stays));
+    }
+  }
+  return seconds;
+}
+
+}  // namespace sectionflow::planning

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <vector>
+
+#include "planning/problem.h"
+
+namespace sectionflow::planning {
+
+inline std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// What the first execution of one operation divides: values that are made before it and read after it.
+struct Crossing {
+  int operation = -1;
+  double forced = 0;          // bytes that are in device memory while it is executed, whatever the plan
+  double seconds_before = 0;  // of all operations that may come before it
+  std::vector<int> wanted;    // values that are needed after it, beside its own inputs and outputs
+  std::vector<char> own;      // for each value: whether it is an input or output of the operation
+  double bytes_of_wanted = 0;
+};
+
+/// Finds crossings of one problem, which has to outlive this.
+class Crossings {
+ public:
+  explicit Crossings(const Problem& problem);
+  void find(int operation, Crossing& crossing);
+
+ private:
+  using Neighbours = std::vector<std::vector<int>>;
+  const Problem& problem_;
+  const std::vector<std::vector<int>> readers_;
+  // Operations whose first executions come before those of others, whatever the plan: the nearest of them.
+  Neighbours before_, after_;
+  double seconds_ = 0;  // of all operations
+  std::vector<char> is_before_, is_after_;
+};
+
+/// Whether losing a value loses it for good, but for a copy in host memory.
+bool must_be_kept(const Problem& problem, int value);
+
+/// The fractional knapsack at a crossing: what has to be executed again after it for wanted values that `capacity`
+/// bytes do not hold, wanted values of one producer being one item, and a byte more being had for `most_price` seconds.
+double knapsack_at(const Problem& problem, const Crossing& crossing, double capacity, double most_price);
+
+}  // namespace sectionflow::planning

@@ -1,0 +1,187 @@
+#include "planning/evict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace sectionflow::planning {
+namespace {
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// One walk through the given order.
+class Walk {
+ public:
+  Walk(const FlatProblem& problem, std::int64_t budget, const EvictWeights& weights, std::span<const std::uint8_t> kept)
+      : problem_(problem), budget_(budget), weights_(weights), kept_(kept) {
+    const auto values = pos(problem.num_values());
+    readers_.resize(values);
+    for (int v = 0; v < problem.num_operations(); ++v) {
+      for (const int input : problem.inputs_of(v)) readers_[pos(input)].push_back(v);
+      log_distance_.push_back(std::log(v + 1.0));
+    }
+    log_distance_.push_back(std::log(problem.num_operations() + 1.0));
+    next_reader_.assign(values, 0);
+    place_.assign(values, -1);
+    pins_.assign(values, 0);
+    chain_.assign(values, 0);
+    for (std::size_t i = 0; i < values; ++i) {
+      if (problem.at_end[i] != 0) readers_[i].push_back(problem.num_operations());
+      log_bytes_.push_back(std::log(static_cast<double>(std::max<std::int64_t>(problem.bytes[i], 1))));
+      if (problem.producer[i] < 0) make_resident(static_cast<int>(i));
+    }
+  }
+
+  std::optional<std::vector<int>> orders() {
+    const std::size_t most = 12 * pos(problem_.num_operations()) + 64;
+    for (now_ = 0; now_ <= problem_.num_operations(); ++now_) {
+      if (now_ < problem_.num_operations()) {
+        push(now_);
+      } else {
+        push_end();
+      }
+      while (!stack_.empty()) {
+        const int missing = missing_input(stack_.back());
+        if (missing >= 0) {
+          push(missing);
+        } else {
+          execute_last();
+        }
+        if (order_.size() > most) return std::nullopt;
+      }
+    }
+    return std::move(order_);
+  }
+
+ private:
+  void make_resident(int value) {
+    place_[pos(value)] = static_cast<int>(resident_.size());
+    resident_.push_back(value);
+    used_ += problem_.bytes[pos(value)];
+  }
+
+  void push(int operation) {
+    for (const int input : problem_.inputs_of(operation)) ++pins_[pos(input)];
+    stack_.push_back(operation);
+  }
+  /// What the end needs is there again at the end: producers of those values that are not resident.
+  void push_end() {
+    for (int i = 0; i < problem_.num_values(); ++i) {
+      if (problem_.at_end[pos(i)] == 0) continue;
+      ++pins_[pos(i)];
+      if (place_[pos(i)] < 0) push(problem_.producer[pos(i)]);
+    }
+  }
+
+  /// The producer of the first input that is not resident; -1: none.
+  int missing_input(int operation) const {
+    for (const int input : problem_.inputs_of(operation)) {
+      if (place_[pos(input)] < 0) return problem_.producer[pos(input)];
+    }
+    return -1;
+  }
+
+  void execute_last() {
+    const int operation = stack_.back();
+    stack_.pop_back();
+    std::int64_t wanted = problem_.workspace[pos(operation)];
+    for (const int output : problem_.outputs_of(operation)) {
+      ++pins_[pos(output)];
+      if (place_[pos(output)] < 0) wanted += problem_.bytes[pos(output)];
+    }
+    while (used_ + wanted > budget_ && evict_one()) {
+    }
+    for (const int output : problem_.outputs_of(operation)) {
+      --pins_[pos(output)];
+      if (place_[pos(output)] < 0) make_resident(output);
+    }
+    for (const int input : problem_.inputs_of(operation)) --pins_[pos(input)];
+    order_.push_back(operation);
+  }
+
+  /// The next operation of the given order, from the present one on, that reads the value; -1: none.
+  int next_reader(int value) {
+    const std::vector<int>& readers = readers_[pos(value)];
+    std::size_t& next = next_reader_[pos(value)];
+    while (next < readers.size() && readers[next] < now_) ++next;
+    return next < readers.size() ? readers[next] : -1;
+  }
+
+  double chain(int value) const {
+    const int producer = problem_.producer[pos(value)];
+    if (producer < 0 || problem_.repeatable[pos(producer)] == 0) return kNever;
+    double seconds = problem_.seconds[pos(producer)];
+    for (const int input : problem_.inputs_of(producer)) {
+      if (place_[pos(input)] < 0) seconds += chain_[pos(input)];
+    }
+    return seconds;
+  }
+
+  /// Least first. What nothing reads any more goes before all else, the largest first.
+  double score(int value) {
+    const int next = next_reader(value);
+    if (next < 0) return -1e6 - log_bytes_[pos(value)];
+    const double seconds = chain(value);
+    if (seconds == kNever) return kNever;
+    const double of_kept = !kept_.empty() && kept_[pos(value)] != 0 ? 1e3 : 0;
+    return of_kept + weights_.cost * std::log(seconds + 1e-30) - weights_.size * log_bytes_[pos(value)] -
+           weights_.reach * log_distance_[pos(next - now_)];
+  }
+
+  bool evict_one() {
+    int worst = -1;
+    double least = kNever;
+    for (const int value : resident_) {
+      if (pins_[pos(value)] > 0 || problem_.bytes[pos(value)] == 0) continue;
+      const double its = score(value);
+      if (its < least || (its == least && its < kNever && value < worst)) {
+        least = its;
+        worst = value;
+      }
+    }
+    if (worst < 0) return false;
+    chain_[pos(worst)] = chain(worst);
+    const int place = place_[pos(worst)];
+    resident_[pos(place)] = resident_.back();
+    place_[pos(resident_.back())] = place;
+    resident_.pop_back();
+    place_[pos(worst)] = -1;
+    used_ -= problem_.bytes[pos(worst)];
+    return true;
+  }
+
+  const FlatProblem& problem_;
+  const std::int64_t budget_;
+  const EvictWeights weights_;
+  const std::span<const std::uint8_t> kept_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<std::size_t> next_reader_;
+  std::vector<int> resident_, place_, pins_, stack_, order_;
+  std::vector<double> chain_, log_bytes_, log_distance_;
+  std::int64_t used_ = 0;
+  int now_ = 0;
+};
+
+}  // namespace
+
+std::string EvictWeights::text() const {
+  return text_of("evict cost^", cost, " size^", size, " reach^", reach);
+}
+
+std::vector<EvictWeights> evict_variants() {
+  std::vector<EvictWeights> variants;
+  for (const double cost : {1.0, 0.5, 1.5, 0.0}) {
+    for (const double size : {1.0, 0.5, 1.5, 0.0}) {
+      for (const double reach : {1.0, 0.5, 0.25, 2.0, 0.0}) variants.push_back({cost, size, reach});
+    }
+  }
+  return variants;
+}
+
+std::optional<std::vector<int>> evict_order(const FlatProblem& problem, std::int64_t budget,
+                                            const EvictWeights& weights, std::span<const std::uint8_t> kept) {
+  return Walk(problem, budget, weights, kept).orders();
+}
+
+}  // namespace sectionflow::planning

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sectionflow::planning {
+
+/// What a planner knows of one operation. Indices are of `Problem::values`.
+struct Operation {
+  std::string name;
+  double seconds = 0;          ///< of one execution, at least 0
+  std::int64_t workspace = 0;  ///< bytes that are taken while it runs, and at no other time
+  std::vector<int> inputs;     ///< each value once
+  std::vector<int> outputs;    ///< each value once; a value has one producer
+  bool repeatable = true;      ///< may be executed again: the same inputs give the same bits
+};
+
+/// A tensor. It exists in one copy in device memory, from an execution of its producer (or from the start, where it has
+/// none) until it is dropped; and perhaps in one copy in host memory, from when it was copied out on.
+struct PlannedValue {
+  std::string name;
+  std::int64_t bytes = 0;      ///< at least 0
+  int producer = -1;           ///< the operation that writes it; -1: it is given, in device memory at the start
+  bool movable = true;         ///< may be copied to host memory and back
+  bool needed_at_end = false;  ///< must be in device memory when the plan ends
+};
+
+/// From device memory to host memory and back: a lane in each direction. No link: `bytes_per_second` 0.
+struct Link {
+  double bytes_per_second = 0;
+  double latency = 0;  ///< seconds that each copy takes beside its bytes
+};
+
+/// A training graph, forward and backward together. Its operations stand in an order in which they can be executed.
+struct Problem {
+  std::vector<Operation> operations;
+  std::vector<PlannedValue> values;
+  std::vector<std::pair<int, int>> order;  ///< the first execution of `first` comes before that of `second`
+};
+
+/// What all sizes of a problem together may come to, so that any sum of them fits 64 bits.
+inline constexpr std::int64_t kMostProblemBytes = std::int64_t{1} << 62;
+
+/// Throws: ArgumentError naming the operation or value: indices out of range or twice in a list, a producer that its
+/// value does not name or that comes after a reader, `order` against the order of operations, numbers that are negative
+/// or not finite, times without a finite sum, sizes whose sum passes 2^62 bytes.
+void check_problem(const Problem& problem);
+
+/// Throws: ArgumentError for numbers that are negative or not finite.
+void check_link(const Link& link);
+
+/// For each value the operations that read it, each once, ascending.
+std::vector<std::vector<int>> readers_of_values(const Problem& problem);
+
+/// One step of a plan. `id` is an operation's index for `compute` and a value's for the others.
+struct PlanStep {
+  enum class Kind : std::uint8_t { compute, drop, out, in };
+  Kind kind = Kind::compute;
+  int id = 0;
+  friend bool operator==(const PlanStep&, const PlanStep&) = default;
+};
+
+/// What is done, in order. Computing an operation again writes again those of its outputs that are not in device
+/// memory. `drop` takes a value out of device memory; a plan says every drop itself. `out` copies a value to host
+/// memory (it stays in device memory until it is dropped, and no drop of it is complete before the copy), `in` copies
+/// it back.
+struct Plan {
+  std::vector<PlanStep> steps;
+};
+
+}  // namespace sectionflow::planning

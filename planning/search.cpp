@@ -1,0 +1,278 @@
+#include "planning/search.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "planning/anneal.h"
+#include "planning/evict.h"
+#include "planning/offload.h"
+#include "planning/sequence.h"
+
+namespace sectionflow::planning {
+namespace {
+
+class Search {
+ public:
+  Search(const Problem& problem, const SearchOptions& options)
+      : problem_(problem), options_(options), flat_(problem), limits_{options.budget, options.link} {
+    for (int v = 0; v < flat_.num_operations(); ++v) given_.push_back(v);
+    effort_ = options.effort > 0 ? options.effort : default_effort(problem);
+  }
+
+  SearchResult search() {
+    if (!prove_impossible()) {
+      offer(given_, "given order");
+      for (std::size_t i = 0; i < options_.starts.size(); ++i) {
+        offer(options_.starts[i], text_of("start ", i));
+        std::vector<int> order = order_of(options_.starts[i]);
+        if (!order.empty()) offer(std::move(order), text_of("start ", i));
+      }
+      const bool has_link = options_.link.bytes_per_second > 0;
+      if (!is_done()) walk();
+      // What comes before copies does not depend on the effort, so that a greater one begins with all of a smaller.
+      if (!is_done()) improve(has_link ? std::min(effort_, 35 * least_moves()) : effort_);
+      if (!is_done() && has_link) improve_with_link();
+      if (!result_.plan) result_.reason = not_found();
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool prove_impossible() {
+    for (int v = 0; v < flat_.num_operations(); ++v) {
+      const std::int64_t needed = working_set(problem_, v, options_.link);
+      if (needed > result_.working_set) {
+        result_.working_set = needed;
+        result_.too_large = v;
+      }
+    }
+    if (result_.working_set <= options_.budget) {
+      result_.too_large = -1;
+      return false;
+    }
+    result_.reason = text_of("operation ", result_.too_large, " '", problem_.operations[pos(result_.too_large)].name,
+                             "' needs ", result_.working_set, " bytes at once, the budget is ", options_.budget);
+    return true;
+  }
+
+  std::string not_found() const {
+    return text_of("no plan was found within ", options_.budget, " bytes; the best one needs ", best_.peak,
+                   ", and no operation more than ", result_.working_set);
+  }
+
+  /// Nothing is left to gain: every operation is executed once and nothing waits.
+  bool is_done() const { return result_.plan && result_.evaluation.seconds <= default_cost(problem_) * (1 + 1e-12); }
+
+  /// The executions of a plan, where another one of them as an order is one.
+  std::vector<int> order_of(const Plan& plan) const {
+    if (!evaluate(problem_, plan, {.link = options_.link}).ok) return {};
+    std::vector<int> order;
+    for (const PlanStep& step : plan.steps) {
+      if (step.kind == PlanStep::Kind::compute) order.push_back(step.id);
+    }
+    return order;
+  }
+
+  void offer(const Plan& plan, const std::string& start) {
+    Evaluation evaluation = evaluate(problem_, plan, limits_);
+    if (!evaluation.ok || (result_.plan && evaluation.seconds >= result_.evaluation.seconds)) return;
+    result_.plan = plan;
+    result_.evaluation = std::move(evaluation);
+    result_.start = start;
+  }
+
+  /// Considers an order; true where it is the best so far.
+  bool offer(std::vector<int> order, const std::string& start) {
+    Sequence sequence(flat_, order);
+    return offer(FoundOrder{std::move(order), sequence.cost(), sequence.peak(), {}}, start);
+  }
+  bool offer(FoundOrder found, const std::string& start) {
+    if (!best_.order.empty() && !is_better(found, best_, options_.budget)) return false;
+    best_ = std::move(found);
+    best_start_ = start;
+    if (best_.peak <= options_.budget) offer(plan_of(flat_, best_.order), start);
+    return true;
+  }
+
+  /// Walks that evict, at this budget and at smaller ones, whose levels do not depend on it.
+  void walk() {
+    constexpr std::int64_t kLevels = 32;
+    constexpr std::size_t kLooks = 40'000'000;
+    std::vector<std::int64_t> budgets = {options_.budget};
+    const std::int64_t peak = default_peak(problem_);
+    for (std::int64_t level = kLevels; level-- > 1 && budgets.size() < 4;) {
+      const std::int64_t smaller = peak / kLevels * level;
+      if (smaller < options_.budget && smaller >= result_.working_set) budgets.push_back(smaller);
+    }
+    std::vector<EvictWeights> variants = evict_variants();
+    // A walk looks at most values at each operation.
+    const std::size_t each = flat_.inputs.size() * static_cast<std::size_t>(flat_.num_values()) * budgets.size();
+    variants.resize(std::clamp<std::size_t>(kLooks / std::max<std::size_t>(each, 1), 3, variants.size()));
+    for (const std::int64_t budget : budgets) {
+      for (const EvictWeights& weights : variants) {
+        std::optional<std::vector<int>> order = evict_order(flat_, budget, weights);
+        if (order) offer(std::move(*order), weights.text());
+      }
+    }
+  }
+
+  /// Rounds of annealing, each twice as long as the one before. Those of a smaller effort are the first ones of a
+  /// greater, which is therefore never worse. No one temperature and price is best for all graphs and budgets.
+  void improve(std::int64_t effort) {
+    struct Manner {
+      double hot, price;
+    };
+    constexpr Manner kManners[] = {{0.3, 1}, {0.1, 100}, {1, 100}, {0.03, 1}, {0.3, 100}};
+    for (std::int64_t moves = least_moves(); tried_ < effort && !is_done(); moves *= 2) {
+      for (const Manner& manner : kManners) {
+        if (tried_ + moves > effort || is_done()) return;
+        offer(annealed(best_, options_.budget, moves, manner.hot, manner.price), best_start_);
+      }
+    }
+  }
+
+  std::int64_t least_moves() const { return std::max<std::int64_t>(200 * flat_.num_operations(), 10'000); }
+
+  FoundOrder annealed(const FoundOrder& start, std::int64_t budget, std::int64_t moves, double hot, double price) {
+    const double mean = default_cost(problem_) / flat_.num_operations();
+    AnnealOptions anneal_options;
+    anneal_options.budget = budget;
+    anneal_options.order_fixed = options_.order_fixed;
+    anneal_options.moves = moves;
+    anneal_options.hot = hot * mean;
+    anneal_options.cold = 0.003 * mean;
+    anneal_options.price = price;
+    anneal_options.seed = options_.seed + ++rounds_;
+    FoundOrder found = anneal(flat_, start, anneal_options);
+    tried_ += moves;
+    report(tried_);
+    return found;
+  }
+
+  /// An order with copies that bring it to `target` bytes or near, and its plan considered.
+  FoundOrder with_offloads(FoundOrder order, std::int64_t target, const std::string& start, bool may_wait = false) {
+    Offloads offloads = choose_offloads(flat_, order.order, target, options_.link, may_wait);
+    order.absences = std::move(offloads.absences);
+    order.peak = offloads.peak;
+    if (order.peak <= options_.budget) offer(plan_of(flat_, order.order, order.absences), start);
+    return order;
+  }
+
+  /// An order whose memory copies cannot bring down far enough: with executions that make up for it.
+  FoundOrder fitted(FoundOrder order, std::int64_t moves) {
+    order = with_offloads(std::move(order), options_.budget, "offloads");
+    if (order.peak <= options_.budget || tried_ + moves > effort_) return order;
+    with_offloads(order, options_.budget, "offloads", true);
+    order = annealed(order, options_.budget, moves, 0.1, 3);
+    if (order.peak <= options_.budget) offer(plan_of(flat_, order.order, order.absences), "offloads");
+    FoundOrder again = with_offloads(order, options_.budget, "offloads");
+    return is_better(again, order, options_.budget) ? again : order;
+  }
+
+  /// Orders for greater budgets, of which copies take what is too much; and the best of them annealed beside its
+  /// copies.
+  void improve_with_link() {
+    FoundOrder least = {given_, default_cost(problem_), default_peak(problem_), {}};
+    with_offloads(least, options_.budget, "given order", true);
+    with_offloads(best_, options_.budget, best_start_, true);
+    least = with_offloads(std::move(least), options_.budget, "given order");
+    bool goes_on = true;
+    for (int cycle = 0; goes_on; ++cycle) {
+      const std::int64_t moves = least_moves() * (2 + cycle / 2);
+      goes_on = try_levels(least, moves, cycle) && refine(least, moves) && refine(least, moves);
+    }
+  }
+
+  /// False where the effort is spent or nothing is left to gain.
+  bool try_levels(FoundOrder& least, std::int64_t moves, int cycle) {
+    constexpr int kLevels = 12;
+    constexpr double kHot[] = {0.1, 0.3, 0.03};
+    const std::int64_t peak = default_peak(problem_);
+    for (int level = 0; level < kLevels; ++level) {
+      if (tried_ + 3 * moves > effort_ || is_done()) return false;
+      const std::int64_t budget = options_.budget + (peak - options_.budget) / kLevels * level;
+      FoundOrder found = level == 0 ? best_ : annealed(evicted(budget), budget, moves, kHot[cycle % 3], 1);
+      found = fitted(std::move(found), 2 * moves);
+      if (is_better(found, least, options_.budget)) least = std::move(found);
+    }
+    return true;
+  }
+
+  /// Short rounds, in which copies are chosen anew; some for a greater budget, so that copies may stand in for
+  /// executions. An order may be a little slower than the one before.
+  bool refine(FoundOrder& least, std::int64_t moves) {
+    struct Manner {
+      double target, budget, hot;  // shares of the budget, of the mean execution
+    };
+    constexpr Manner kManners[] = {{0.9, 1, 0.1}, {1, 1.15, 0.1}, {0.95, 1, 0.3}, {1, 1.4, 0.1}, {0.8, 1, 0.03}};
+    const double little = 0.002 * default_cost(problem_);
+    const auto share = [&](double of_budget) {
+      return static_cast<std::int64_t>(of_budget * static_cast<double>(options_.budget));
+    };
+    FoundOrder current = least;
+    for (const Manner& manner : kManners) {
+      if (tried_ + 2 * moves > effort_ || is_done()) return false;
+      FoundOrder next = with_offloads(current, share(manner.target), "offloads");
+      next = annealed(next, share(manner.budget), moves, manner.hot, 1);
+      if (next.peak <= options_.budget) offer(plan_of(flat_, next.order, next.absences), "offloads");
+      next = fitted(std::move(next), moves);
+      if (is_better(next, least, options_.budget)) least = next;
+      if (next.peak <= options_.budget && next.cost <= least.cost + little) current = std::move(next);
+    }
+    return true;
+  }
+
+  /// The best of some walks.
+  FoundOrder evicted(std::int64_t budget) const {
+    constexpr std::size_t kVariants = 12;
+    FoundOrder best;
+    const std::vector<EvictWeights> variants = evict_variants();
+    for (std::size_t i = 0; i < kVariants; ++i) {
+      const std::optional<std::vector<int>> order = evict_order(flat_, budget, variants[i]);
+      if (!order) continue;
+      const Sequence sequence(flat_, *order);
+      FoundOrder found{*order, sequence.cost(), sequence.peak(), {}};
+      if (best.order.empty() || is_better(found, best, budget)) best = std::move(found);
+    }
+    return best;
+  }
+
+  void report(std::int64_t moves) const {
+    if (!options_.progress) return;
+    const double seconds = result_.plan ? result_.evaluation.seconds : std::numeric_limits<double>::infinity();
+    options_.progress({moves, effort_, seconds});
+  }
+
+  const Problem& problem_;
+  const SearchOptions& options_;
+  const FlatProblem flat_;
+  const Limits limits_;
+  std::int64_t effort_ = 0, tried_ = 0;
+  std::uint64_t rounds_ = 0;
+  std::vector<int> given_;
+  FoundOrder best_;
+  std::string best_start_;
+  SearchResult result_;
+};
+
+}  // namespace
+
+std::int64_t default_effort(const Problem& problem) {
+  constexpr std::int64_t kMost = 24'000'000, kFewOperations = 1000;
+  const auto count = static_cast<std::int64_t>(problem.operations.size());
+  return std::min(100'000 * std::max<std::int64_t>(count, 1), kMost) +
+         8'000 * std::max<std::int64_t>(count - kFewOperations, 0);
+}
+
+SearchResult search_plan(const Problem& problem, const SearchOptions& options) {
+  check_problem(problem);
+  check_link(options.link);
+  SF_CHECK(options.budget >= 0, ArgumentError, "a budget of ", options.budget, " bytes, wanted at least 0");
+  SF_CHECK(options.effort >= 0, ArgumentError, "an effort of ", options.effort, " moves, wanted at least 0",
+           hint("0 is the default"));
+  return Search(problem, options).search();
+}
+
+}  // namespace sectionflow::planning

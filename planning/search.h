@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planning/evaluate.h"
+#include "planning/problem.h"
+
+namespace sectionflow::planning {
+
+struct SearchProgress {
+  std::int64_t moves = 0;         ///< tried so far
+  std::int64_t moves_in_all = 0;  ///< that the search is going to try, unless nothing is left to gain
+  double best_seconds = 0;        ///< of the best plan so far; infinite: none yet
+};
+
+struct SearchOptions {
+  // What is asked.
+  std::int64_t budget = 0;   ///< bytes of device memory
+  Link link{};               ///< by itself there is none: values are computed again, not copied out
+  bool order_fixed = false;  ///< first executions stay in the given order
+  // How long it may take.
+  std::int64_t effort = 0;  ///< moves to try, the same on every machine; 0: default_effort. More is never worse
+  std::uint64_t seed = 1;
+  std::vector<Plan> starts{};  ///< the result is never worse than the best of these that fits
+  std::function<void(const SearchProgress&)> progress{};
+};
+
+struct SearchResult {
+  std::optional<Plan> plan;      ///< none: `reason` says why
+  Evaluation evaluation{};       ///< of the plan, by evaluate()
+  std::string start;             ///< what it was made from: "given order", "evict cost^1 size^1 reach^0", "start 0"
+  int too_large = -1;            ///< the operation whose working set passes the budget: a proof that there is no plan
+  std::int64_t working_set = 0;  ///< the most that one operation needs at once
+  std::string reason;            ///< where there is no plan, one sentence: a proof, or that none was found
+};
+
+/// The effort that is worth its time: some seconds for hundreds of operations, below a minute for thousands.
+std::int64_t default_effort(const Problem& problem);
+
+/// A plan within the budget, as quick as could be found. The same for the same problem and options, on every machine.
+/// Finds plans by walks that evict values (planning/evict.h) at this and at smaller budgets, improves orders of
+/// executions by annealing (planning/anneal.h), and with a link copies out what is idle for long (planning/offload.h).
+/// Throws: ArgumentError of check_problem, for a budget or an effort below 0, and for a link with numbers that are
+/// negative or not finite.
+SearchResult search_plan(const Problem& problem, const SearchOptions& options);
+
+}  // namespace sectionflow::planning

@@ -1,0 +1,323 @@
+#include "planning/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iostream>
+#include <limits>
+#include <vector>
+
+#include "base/error.h"
+#include "planning/generate.h"
+#include "planning/lower_bound.h"
+#include "tests/planning/every_plan.h"
+#include "tests/planning/simple_evaluator.h"
+
+namespace sectionflow::planning {
+namespace {
+
+using testing::HasSubstr;
+
+/// A training graph built operation by operation, one output each.
+class TrainingGraph {
+ public:
+  int add(double seconds, std::vector<int> inputs, std::int64_t bytes) {
+    const int id = static_cast<int>(problem_.operations.size());
+    problem_.operations.push_back({"f" + std::to_string(id), seconds, 0, std::move(inputs), {id}});
+    problem_.values.push_back({"v" + std::to_string(id), bytes, id});
+    return id;
+  }
+
+  /// A backward operation for each input of each operation so far; where gradients meet, their sum.
+  Problem with_gradients(int loss) {
+    const int forward = static_cast<int>(problem_.operations.size());
+    std::vector<int> gradient(static_cast<std::size_t>(forward), -1);
+    gradient[static_cast<std::size_t>(loss)] = loss;
+    for (int v = forward; v-- > 0;) {
+      const Operation operation = problem_.operations[static_cast<std::size_t>(v)];
+      const int incoming = gradient[static_cast<std::size_t>(v)];
+      for (const int input : operation.inputs) {
+        const std::int64_t bytes = problem_.values[static_cast<std::size_t>(input)].bytes;
+        std::vector<int> reads = {input};
+        if (incoming != input) reads.push_back(incoming);
+        const int made = add(1.5 * operation.seconds, reads, bytes);
+        int& known = gradient[static_cast<std::size_t>(input)];
+        known = known < 0 ? made : add(static_cast<double>(bytes) * 2e-10, {known, made}, bytes);
+      }
+    }
+    return problem_;
+  }
+
+ private:
+  Problem problem_;
+};
+
+/// Residual blocks of three convolutions, each with a normalisation and an activation, in stages that halve the bytes.
+Problem residual_network(const std::vector<int>& blocks) {
+  TrainingGraph graph;
+  double bytes = 6.4e6;
+  const auto cheap = [&](std::vector<int> inputs, double size) {
+    return graph.add(size * 2e-10, std::move(inputs), static_cast<std::int64_t>(size));
+  };
+  const auto convolution = [&](int input, double size, double dearness) {
+    return graph.add(size * dearness * 1e-9, {input}, static_cast<std::int64_t>(size));
+  };
+  int x = cheap({graph.add(bytes * 1e-9, {}, static_cast<std::int64_t>(bytes))}, bytes);
+  for (const int count : blocks) {
+    for (int block = 0; block < count; ++block) {
+      int y = cheap({cheap({convolution(x, bytes / 4, 1.5)}, bytes / 4)}, bytes / 4);
+      y = cheap({cheap({convolution(y, bytes / 4, 3)}, bytes / 4)}, bytes / 4);
+      y = cheap({convolution(y, bytes, 1.5)}, bytes);
+      if (block == 0) x = cheap({convolution(x, bytes, 1.2)}, bytes);
+      x = cheap({cheap({y, x}, bytes)}, bytes);
+    }
+    bytes /= 2;
+  }
+  return graph.with_gradients(graph.add(1e-5, {x}, 1000));
+}
+
+std::int64_t share_of_peak(const Problem& problem, double share) {
+  return static_cast<std::int64_t>(share * static_cast<double>(default_peak(problem)));
+}
+
+/// Percent by which a plan takes longer than every operation once.
+double overhead(const Problem& problem, const SearchResult& result) {
+  return 100 * (result.evaluation.seconds / default_cost(problem) - 1);
+}
+
+/// What is said of a plan is what another evaluator finds.
+void expect_valid(const Problem& problem, const SearchResult& result, const SearchOptions& options) {
+  if (!result.plan) return;
+  const std::optional<SimplePrice> price = SimpleEvaluator(problem, {options.budget, options.link}).price(*result.plan);
+  ASSERT_TRUE(price.has_value()) << evaluate(problem, *result.plan, {options.budget, options.link}).fault;
+  EXPECT_EQ(price->peak, result.evaluation.peak);
+  EXPECT_LE(price->peak, options.budget);
+  EXPECT_NEAR(price->seconds, result.evaluation.seconds, 1e-9 * price->seconds);
+}
+
+struct SearchTally {
+  int possible = 0, found = 0, optimal = 0;
+};
+
+/// Searches of small problems beside all of their plans.
+SearchTally compare_to_all_plans(std::uint64_t seed, int count, const SmallSizes& sizes,
+                                 std::int64_t bytes_per_second) {
+  SearchTally tally;
+  RandomProblems random(seed);
+  const Link link{static_cast<double>(bytes_per_second), 0};
+  for (int i = 0; i < count; ++i) {
+    const Problem problem = random.next(sizes);
+    const std::int64_t low = largest_working_set(problem, link).bytes, high = std::max(low, default_peak(problem));
+    const SearchOptions options{.budget = low + (high - low) * random.draw(0, 4) / 8, .link = link, .effort = 30'000};
+    const SearchResult result = search_plan(problem, options);
+    expect_valid(problem, result, options);
+    const double least = bytes_per_second > 0 ? least_seconds(problem, options.budget, bytes_per_second)
+                                              : least_seconds(problem, options.budget);
+    EXPECT_NE(result.plan.has_value(), !result.reason.empty());
+    if (result.plan) {
+      EXPECT_GE(result.evaluation.seconds, least - 1e-9) << "problem " << i;
+    }
+    if (least == kNoPlan) continue;
+    ++tally.possible;
+    EXPECT_EQ(result.too_large, -1) << "problem " << i << ": a proof that no plan exists, and there is one";
+    if (!result.plan) continue;
+    ++tally.found;
+    tally.optimal += result.evaluation.seconds <= least + 1e-9 ? 1 : 0;
+  }
+  std::cout << tally.possible << " possible, " << tally.found << " found, " << tally.optimal << " optimal\n";
+  return tally;
+}
+
+constexpr std::uint64_t kSearchSeed = 4711;
+
+TEST(SearchPlan, SmallProblemsAreMostlySolvedBest) {
+  SCOPED_TRACE(testing::Message() << "seed " << kSearchSeed);
+  for (const bool plain : {true, false}) {
+    const SearchTally tally = compare_to_all_plans(kSearchSeed, 100, {.plain = plain}, 0);
+    EXPECT_GE(tally.found, tally.possible * 97 / 100);
+    EXPECT_GE(tally.optimal, tally.possible * 95 / 100);
+  }
+}
+
+TEST(SearchPlan, SmallProblemsWithCopiesAreNeverBelowTheBestAndOftenAtIt) {
+  SCOPED_TRACE(testing::Message() << "seed " << kSearchSeed);
+  const SearchTally tally = compare_to_all_plans(kSearchSeed, 40, {.operations = 5, .unit_of_bytes = 2}, 2);
+  EXPECT_GE(tally.optimal, tally.possible / 2);
+}
+
+TEST(ManySearches, SmallProblemsAreMostlySolvedBest) {
+  SCOPED_TRACE(testing::Message() << "seed " << kSearchSeed + 1);
+  for (const bool plain : {true, false}) {
+    const SearchTally tally = compare_to_all_plans(kSearchSeed + 1, 2000, {.plain = plain}, 0);
+    EXPECT_GE(tally.optimal, tally.possible * 95 / 100);
+  }
+}
+
+/// More budget, never more seconds.
+void expect_monotone(const Problem& problem, int num_budgets, std::int64_t effort, const Link& link = {}) {
+  const std::int64_t low = largest_working_set(problem, link).bytes, high = default_peak(problem);
+  double before = std::numeric_limits<double>::infinity();
+  int found = 0;
+  for (int i = 0; i <= num_budgets; ++i) {
+    const std::int64_t budget = low + (high - low) * i / num_budgets;
+    const SearchResult result = search_plan(problem, {.budget = budget, .link = link, .effort = effort});
+    const double seconds = result.plan ? result.evaluation.seconds : std::numeric_limits<double>::infinity();
+    EXPECT_LE(seconds, before * (1 + 1e-12)) << "budget " << budget << ", number " << i;
+    before = std::min(before, seconds);
+    found += result.plan ? 1 : 0;
+  }
+  EXPECT_GE(found, num_budgets * 9 / 10);
+}
+
+TEST(SearchPlan, MoreBudgetIsNeverSlower) {
+  expect_monotone(residual_network({1, 1}), 8, 300'000);
+  expect_monotone(generate_chain(12, 3).problem, 8, 300'000);
+  expect_monotone(generate_gpt({.layers = 2}).problem, 8, 300'000);
+}
+
+TEST(ManySearches, MoreBudgetIsNeverSlowerInAFineGrid) {
+  expect_monotone(residual_network({2, 2, 2}), 50, 4'000'000);
+  expect_monotone(generate_chain(20, 3).problem, 50, 4'000'000);
+  expect_monotone(generate_unet(4, 3).problem, 50, 4'000'000);
+  expect_monotone(generate_gpt({.layers = 6}).problem, 50, 4'000'000);
+}
+
+TEST(SearchPlan, TheSameQuestionGivesTheSamePlan) {
+  const Problem problem = residual_network({1, 2});
+  for (const double rate : {0.0, 5e9}) {
+    const SearchOptions options{.budget = share_of_peak(problem, 0.5), .link = {rate, 1e-6}, .effort = 300'000};
+    const SearchResult one = search_plan(problem, options), two = search_plan(problem, options);
+    ASSERT_TRUE(one.plan && two.plan);
+    EXPECT_EQ(one.plan->steps, two.plan->steps);
+    EXPECT_EQ(one.evaluation.seconds, two.evaluation.seconds);
+    EXPECT_EQ(one.start, two.start);
+  }
+}
+
+TEST(SearchPlan, MoreEffortIsNeverWorse) {
+  const Problem problem = residual_network({2, 2});
+  for (const double rate : {0.0, 5e9}) {
+    double before = std::numeric_limits<double>::infinity();
+    for (const std::int64_t effort : {1, 100'000, 300'000, 1'000'000}) {
+      const SearchResult result =
+          search_plan(problem, {.budget = share_of_peak(problem, 0.4), .link = {rate, 1e-6}, .effort = effort});
+      ASSERT_TRUE(result.plan);
+      EXPECT_LE(result.evaluation.seconds, before) << "effort " << effort;
+      before = result.evaluation.seconds;
+    }
+  }
+}
+
+/// The best plans known of the transformer of generate_gpt, in percent above every operation once.
+struct KnownPlan {
+  double budget, overhead;
+};
+constexpr KnownPlan kKnownOfLargeGpt[] = {{.9, .275},   {.8, .564},   {.7, .856},    {.6, 3.117},  {.5, 6.861},
+                                          {.4, 10.675}, {.3, 14.343}, {.25, 16.276}, {.2, 18.258}, {.15, 20.351}};
+// At 20 % a plan of 18.612 is known, which the default effort misses.
+constexpr KnownPlan kKnownOfSmallGpt[] = {{.9, .300},   {.8, .599},   {.7, .899},    {.6, 2.996}, {.5, 6.552},
+                                          {.4, 10.715}, {.3, 14.992}, {.25, 16.527}, {.2, 18.88}, {.15, 42.329}};
+
+void expect_known_plan(const Problem& problem, const KnownPlan& known, std::int64_t effort) {
+  const SearchOptions options{.budget = share_of_peak(problem, known.budget), .effort = effort};
+  const SearchResult result = search_plan(problem, options);
+  ASSERT_TRUE(result.plan) << result.reason;
+  expect_valid(problem, result, options);
+  EXPECT_LE(overhead(problem, result), known.overhead + .02) << 100 * known.budget << " %";
+  const double bound = lower_bound(problem, options.budget).extra_seconds / default_cost(problem);
+  EXPECT_GE(overhead(problem, result), 100 * bound - 1e-6) << 100 * known.budget << " %";
+}
+
+TEST(SearchPlan, TransformersAreAsQuickAsTheBestPlansKnown) {
+  const Problem problem = generate_gpt().problem;
+  for (const std::size_t i : {0U, 2U, 4U, 7U}) expect_known_plan(problem, kKnownOfLargeGpt[i], 3'000'000);
+}
+
+TEST(ManySearches, TransformersAreAsQuickAsTheBestPlansKnown) {
+  const Problem large = generate_gpt().problem;
+  for (const KnownPlan& known : kKnownOfLargeGpt) expect_known_plan(large, known, 0);
+  const Problem small = generate_gpt({6, 1024, 256, 512, 4}, {100e9, 10e9, 0}).problem;
+  for (const KnownPlan& known : kKnownOfSmallGpt) expect_known_plan(small, known, 0);
+}
+
+TEST(SearchPlan, CopiesTakeTheOverheadOfATransformerAlmostAway) {
+  const Problem problem = generate_gpt().problem;
+  const SearchOptions options{.budget = share_of_peak(problem, 0.5), .link = {50e9, 0}, .effort = 3'000'000};
+  const SearchResult result = search_plan(problem, options);
+  ASSERT_TRUE(result.plan) << result.reason;
+  expect_valid(problem, result, options);
+  EXPECT_LE(overhead(problem, result), .44 + 2);
+  EXPECT_GT(result.evaluation.bytes_out, 0);
+}
+
+TEST(SearchPlan, RefusalsNameTheOperationThatDoesNotFit) {
+  const Problem problem = generate_gpt({.layers = 2}).problem;
+  const WorkingSet largest = largest_working_set(problem);
+  const SearchResult result = search_plan(problem, {.budget = largest.bytes - 1});
+  EXPECT_FALSE(result.plan);
+  EXPECT_EQ(result.too_large, largest.operation);
+  EXPECT_EQ(result.working_set, largest.bytes);
+  const std::string& name = problem.operations[static_cast<std::size_t>(largest.operation)].name;
+  EXPECT_THAT(result.reason, HasSubstr("'" + name + "' needs "));
+  EXPECT_THAT(result.reason, HasSubstr("the budget is "));
+  EXPECT_THROW(search_plan(problem, {.budget = -1}), ArgumentError);
+  EXPECT_THROW(search_plan(problem, {.budget = 1, .effort = -1}), ArgumentError);
+  EXPECT_THROW(search_plan(problem, {.budget = 1, .link = {NAN, 0}}), ArgumentError);
+}
+
+// Three values of which none can be made again, and all are read at the end: no proof by one operation's needs.
+TEST(SearchPlan, WhatIsNotFoundSaysSo) {
+  Problem problem;
+  problem.operations = {
+      {"a", 1, 0, {}, {0}, false}, {"b", 1, 0, {}, {1}, false}, {"c", 1, 0, {0}, {}}, {"d", 1, 0, {1}, {}}};
+  problem.values = {{"x", 10, 0}, {"y", 10, 1}};
+  problem.order = {{0, 1}, {1, 2}, {1, 3}};
+  const SearchResult result = search_plan(problem, {.budget = 19, .effort = 20'000});
+  EXPECT_FALSE(result.plan);
+  EXPECT_EQ(result.too_large, -1);
+  EXPECT_THAT(result.reason, HasSubstr("no plan was found within 19 bytes; the best one needs 20"));
+}
+
+TEST(SearchPlan, IsNeverWorseThanAGivenPlan) {
+  const Problem problem = residual_network({2, 2});
+  const std::int64_t budget = share_of_peak(problem, 0.35);
+  const SearchResult thorough = search_plan(problem, {.budget = budget, .effort = 1'000'000});
+  ASSERT_TRUE(thorough.plan);
+  const SearchResult hasty = search_plan(problem, {.budget = budget, .effort = 1, .starts = {*thorough.plan}});
+  EXPECT_LE(hasty.evaluation.seconds, thorough.evaluation.seconds);
+  EXPECT_EQ(hasty.start, "start 0");
+}
+
+TEST(SearchPlan, FixedOrdersAndOncesAreKept) {
+  Problem problem = residual_network({1, 2});
+  for (std::size_t v = 0; v < problem.operations.size(); v += 5) problem.operations[v].repeatable = false;
+  const SearchOptions options{.budget = share_of_peak(problem, 0.7), .order_fixed = true, .effort = 300'000};
+  const SearchResult result = search_plan(problem, options);
+  ASSERT_TRUE(result.plan) << result.reason;
+  expect_valid(problem, result, options);
+  int next = 0;
+  for (const PlanStep& step : result.plan->steps) {
+    if (step.kind != PlanStep::Kind::compute) continue;
+    EXPECT_LE(step.id, next);
+    if (step.id == next) ++next;
+  }
+  EXPECT_EQ(next, static_cast<int>(problem.operations.size()));
+}
+
+TEST(SearchPlan, ProgressIsReported) {
+  std::vector<SearchProgress> reports;
+  const Problem problem = residual_network({1, 1});
+  search_plan(problem, {.budget = share_of_peak(problem, 0.5),
+                        .effort = 200'000,
+                        .progress = [&](const auto& progress) { reports.push_back(progress); }});
+  ASSERT_FALSE(reports.empty());
+  for (std::size_t i = 1; i < reports.size(); ++i) {
+    EXPECT_GT(reports[i].moves, reports[i - 1].moves);
+    EXPECT_LE(reports[i].best_seconds, reports[i - 1].best_seconds);
+  }
+  EXPECT_LE(reports.back().moves, reports.back().moves_in_all);
+}
+
+}  // namespace
+}  // namespace sectionflow::planning
