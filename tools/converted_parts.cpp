@@ -137,6 +137,28 @@ void remove_or_throw(const fs::path& path) {
            failed.message(), "); the new one is in place beside it", hint("remove it by hand"));
 }
 
+void check_no_folder(const fs::path& file) {
+  std::error_code ignored;
+  SF_CHECK(!fs::is_directory(file, ignored), DataError, kWhat, ": '", file.string(),
+           "' is a folder; wanted a file's name", hint("choose another folder, or move it away; nothing has changed"));
+}
+
+/// A folder to write in, with those above it. If it was not there before and is still empty, it goes again.
+class TargetFolder {
+ public:
+  explicit TargetFolder(const fs::path& path) : path_(path), was_there_(is_there(path)) { make_folder(path, kWhat); }
+  ~TargetFolder() {
+    std::error_code ignored;
+    if (!was_there_) fs::remove(path_, ignored);  // none with anything in it
+  }
+  TargetFolder(const TargetFolder&) = delete;
+  TargetFolder& operator=(const TargetFolder&) = delete;
+
+ private:
+  fs::path path_;
+  bool was_there_;
+};
+
 /// A file that stands in a folder while the parts of a data set get their places one after the other: whatever ends
 /// that, a mixture of two data sets is known for one (check_complete).
 class UnfinishedMark {
@@ -159,6 +181,8 @@ class UnfinishedMark {
 /// then the old ones may be there, or none.
 std::vector<fs::path> put_records_in_place(const std::vector<fs::path>& files, const fs::path& names,
                                            const fs::path& folder) {
+  for (const fs::path& file : files) check_no_folder(folder / file.filename());
+  check_no_folder(folder / kClassNamesFile);
   const UnfinishedMark mark(folder);
   std::vector<fs::path> placed;
   for (const fs::path& file : files) {
@@ -273,7 +297,7 @@ Converted write_record_parts(const fs::path& folder, const std::vector<LabelledP
                              const TfrecordWriterOptions& options) {
   for (const fs::path& file : shards_of_all_parts(folder)) check_free(file, options.overwrite);
   check_free(folder / kClassNamesFile, options.overwrite);
-  make_folder(folder, kWhat);
+  const TargetFolder target(folder);
   // Within the folder, which may be a disk of its own; no reader takes the name for a file of records.
   const fs::path beginning = folder / "records";
   remove_left_over(beginning, kNew, is_of_records);
@@ -304,7 +328,11 @@ Converted write_database_parts(const fs::path& folder, const std::vector<Labelle
     check_free(path, overwrite);
     check_replaceable(path);
   }
-  if (parts.size() > 1) make_folder(folder, kWhat);
+  SF_CHECK(parts.size() == 1 || !is_there(folder / "data.mdb"), DataError, kWhat, ": '", folder.string(),
+           "' is a database itself; wanted a folder for the databases of ", parts.size(), " parts",
+           hint("choose another folder; nothing has been written"));
+  const fs::path above = database_meant(folder).parent_path();
+  const TargetFolder target(parts.size() > 1 ? folder : above.empty() ? fs::path(".") : above);
   std::vector<NewFolder> made;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const fs::path path = database_meant(converted.written[i]);

@@ -1,6 +1,7 @@
 // What is saved of a training: tensors, checkpoints, and the speeds of a machine.
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/bytes.h"
 #include "compare/text_table.h"
@@ -45,6 +46,7 @@ void add_best(const std::vector<CheckpointInfo>& checkpoints, Inspection& inspec
   std::map<std::string, std::pair<const CheckpointInfo*, const CheckpointInfo*>> best;
   for (const CheckpointInfo& each : checkpoints) {
     for (const auto& [name, value] : each.metrics) {
+      if (std::isnan(value)) continue;  // neither above nor below another
       auto& [lowest, highest] = best.try_emplace(name, &each, &each).first->second;
       if (value < lowest->metrics.at(name)) lowest = &each;
       if (value > highest->metrics.at(name)) highest = &each;

@@ -182,7 +182,7 @@ BatchFeeds::Bound TrainerCore::training_feeds(const Example& batch) {
 std::optional<Logs> TrainerCore::known_names(const FitOptions& options, LogsOf of) const {
   Logs known;
   for (const std::string& name : training_.names()) known[name] = 0;
-  if (options.validation != nullptr && of == LogsOf::epochs) {
+  if (validates(options) && of == LogsOf::epochs) {
     for (const std::string& name : evaluation_.names()) known["val_" + name] = 0;
   }
   for (const Callback* callback : options.callbacks) {

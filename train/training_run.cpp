@@ -171,8 +171,7 @@ bool TrainingRun::train_step() {
   // Behind the callbacks, which may change the graph before the first step.
   if (history_.steps == 0) {
     core_.warn_of_updates();
-    const bool evaluates = options_.validate_every > 0 || options_.validate_every_steps > 0;
-    if (options_.validation != nullptr && evaluates) core_.check_evaluation_fits(*options_.validation, where_);
+    if (validates(options_)) core_.check_evaluation_fits(*options_.validation, where_);
   }
   // The source stands behind the batch already; once the step is done, nothing may keep it from being counted.
   auto position = source_.position_later();
@@ -359,7 +358,7 @@ TrainerState TrainingRun::state() {
           .step_seconds = step_seconds_,
           .data_seconds = data_seconds_,
           .in_sections = core_.in_sections(),
-          .validates = options_.validation != nullptr,
+          .validates = validates(options_),
           .reason = history_.reason,
           .run = this,
           .manager = core_.manager()};

@@ -81,6 +81,30 @@ TEST(ConvertReplaces, NothingWhereTheNewDataSetCannotBeWritten) {
   EXPECT_EQ(bytes_of_file(to / "train-00000.tfrecord"), train);
 }
 
+TEST(ConvertReplaces, NothingWhereAFolderHasTheNameOfAFile) {
+  const TemporaryFolder folder;
+  const fs::path to = folder.path() / "records";
+  const std::string convert = "convert cifar10:" + small_cifar(folder).string() + " tfrecord:" + to.string();
+  ASSERT_EQ(run_tool(convert).status, 0);
+  const std::string train = bytes_of_file(to / "train-00000.tfrecord");
+  fs::create_directory(to / "validation-00000.tfrecord");
+  expect_refused(convert + " --overwrite --validation 50%", AllOf(HasSubstr("validation-00000"), HasSubstr("folder")));
+  EXPECT_EQ(bytes_of_file(to / "train-00000.tfrecord"), train);
+}
+
+TEST(ConvertReplaces, NoDatabaseByTheDatabasesOfParts) {
+  const TemporaryFolder folder;
+  const fs::path to = folder.path() / "database";
+  fs::create_directory(to);
+  std::ofstream(to / "data.mdb") << "of somebody";
+  const Outcome outcome =
+      run_tool("convert cifar10:" + small_cifar(folder).string() + " lmdb:" + to.string() + " --overwrite");
+  if (!is_built_with_lmdb(outcome)) GTEST_SKIP() << "built without liblmdb";
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text, HasSubstr("a database itself"));
+  EXPECT_EQ(names_in(to), (std::vector<std::string>{"data.mdb"}));
+}
+
 TEST(ConvertReplaces, WhatKilledCallsHaveLeft) {
   const TemporaryFolder folder;
   const fs::path to = folder.path() / "records", left = to / ("records.new-" + std::string(kDead)),

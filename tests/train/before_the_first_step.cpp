@@ -48,6 +48,14 @@ TEST(BeforeTheFirstStep, AnOutlierGuardKnowsWhetherStepsGiveItsMonitors) {
   EXPECT_EQ(begun.trainer.fit(begun.source, {.epochs = 1, .callbacks = {&begun.rate, &known}}).steps, 3);
 }
 
+TEST(BeforeTheFirstStep, EvaluationsThatAreNeverMadeGiveNoNames) {
+  Begun begun;
+  FunctionBatches validation(small_batch);
+  EarlyStopping stopping({.monitor = "val_loss"});
+  EXPECT_THAT(begun.error_of({.validation = &validation, .validate_every = 0, .callbacks = {&stopping}}),
+              AllOf(HasSubstr("SF-E608"), HasSubstr("val_loss")));
+}
+
 TEST(BeforeTheFirstStep, AnEvaluationThatDoesNotFitIsRefused) {
   for (const bool by_steps : {false, true}) {
     Begun begun;
