@@ -1,6 +1,7 @@
 // `sectionflow inspect`: data in other people's formats.
 
 #include "data/npy.h"
+#include "data/tfrecord.h"
 #include "sources/hdf5.h"
 #include "sources/npz.h"
 #include "tests/support/temporary_folder.h"
@@ -47,6 +48,20 @@ TEST(InspectData, EveryArrayOfANumpyArchiveIsListed) {
   std::string bytes = bytes_of_file(path);
   bytes.resize(bytes.size() - 5);
   expect_refused("inspect " + folder.file("cut.npz", bytes).string(), HasSubstr("SF-E4"));
+}
+
+TEST(InspectData, CompressedRecordsAreKnownHoweverLongTheFirstIs) {
+  const TemporaryFolder folder;
+  for (const Compression compression : {Compression::gzip, Compression::zlib}) {
+    std::string bytes;
+    RecordWriter writer([&](const char* more, std::size_t count) { bytes.append(more, count); }, compression);
+    writer.write(std::string(3'000'000, 'x'));
+    writer.write("short");
+    writer.finish();
+    const auto path = folder.file("a", bytes);  // a name that says nothing
+    EXPECT_THAT(run_tool("inspect " + path.string()).text, HasSubstr("tfrecord"));
+    EXPECT_EQ(inspected(path).at("records"), 2);
+  }
 }
 
 TEST(InspectData, EveryDatasetOfAnHdf5FileIsListedWithItsFirstRow) {

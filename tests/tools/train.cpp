@@ -286,7 +286,7 @@ TEST(Train, DamagedPicturesAreLeftOutAndCountedWhereOneSaysSo) {
   expect_refused(train + " --on-error skip_recod", HasSubstr("did you mean"));
 }
 
-TEST(Train, OfDamagedRecordsOrOfWhatIsBehindThemTheRestIsTrained) {
+TEST(Train, WhatIsNoDamagedRecordNorLeftOutWithOneIsTrained) {
   const TemporaryFolder folder;
   const fs::path records = folder.path() / "records";
   ASSERT_EQ(run_tool("convert mnist:" + mnist_in(folder, 10).string() + " tfrecord:" + records.string()).status, 0);
