@@ -160,15 +160,18 @@ class Search {
     return order;
   }
 
-  /// An order whose memory copies cannot bring down far enough: with executions that make up for it.
+  /// An order whose memory copies cannot bring down far enough: with executions that make up for it. They move what
+  /// copies have their times from, so that these are chosen anew until both agree.
   FoundOrder fitted(FoundOrder order, std::int64_t moves) {
-    order = with_offloads(std::move(order), options_.budget, "offloads");
-    if (order.peak <= options_.budget || tried_ + moves > effort_) return order;
-    with_offloads(order, options_.budget, "offloads", true);
-    order = annealed(order, options_.budget, moves, 0.1, 3);
-    if (order.peak <= options_.budget) offer(plan_of(flat_, order.order, order.absences), "offloads");
-    FoundOrder again = with_offloads(order, options_.budget, "offloads");
-    return is_better(again, order, options_.budget) ? again : order;
+    constexpr int kTurns = 4;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      order = with_offloads(std::move(order), options_.budget, "offloads");
+      if (order.peak <= options_.budget || tried_ + moves > effort_) return order;
+      if (turn == 0) with_offloads(order, options_.budget, "offloads", true);
+      order = annealed(order, options_.budget, moves / kTurns, 0.1 / (turn + 1), 3);
+      if (order.peak <= options_.budget) offer(plan_of(flat_, order.order, order.absences), "offloads");
+    }
+    return with_offloads(std::move(order), options_.budget, "offloads");
   }
 
   /// Orders for greater budgets, of which copies take what is too much; and the best of them annealed beside its
@@ -191,10 +194,10 @@ class Search {
     constexpr double kHot[] = {0.1, 0.3, 0.03};
     const std::int64_t peak = default_peak(problem_);
     for (int level = 0; level < kLevels; ++level) {
-      if (tried_ + 3 * moves > effort_ || is_done()) return false;
+      if (tried_ + 5 * moves > effort_ || is_done()) return false;
       const std::int64_t budget = options_.budget + (peak - options_.budget) / kLevels * level;
       FoundOrder found = level == 0 ? best_ : annealed(evicted(budget), budget, moves, kHot[cycle % 3], 1);
-      found = fitted(std::move(found), 2 * moves);
+      found = fitted(std::move(found), 4 * moves);
       if (is_better(found, least, options_.budget)) least = std::move(found);
     }
     return true;
@@ -213,11 +216,11 @@ class Search {
     };
     FoundOrder current = least;
     for (const Manner& manner : kManners) {
-      if (tried_ + 2 * moves > effort_ || is_done()) return false;
+      if (tried_ + 3 * moves > effort_ || is_done()) return false;
       FoundOrder next = with_offloads(current, share(manner.target), "offloads");
       next = annealed(next, share(manner.budget), moves, manner.hot, 1);
       if (next.peak <= options_.budget) offer(plan_of(flat_, next.order, next.absences), "offloads");
-      next = fitted(std::move(next), moves);
+      next = fitted(std::move(next), 2 * moves);
       if (is_better(next, least, options_.budget)) least = next;
       if (next.peak <= options_.budget && next.cost <= least.cost + little) current = std::move(next);
     }
@@ -260,10 +263,10 @@ class Search {
 }  // namespace
 
 std::int64_t default_effort(const Problem& problem) {
-  constexpr std::int64_t kMost = 24'000'000, kFewOperations = 1000;
-  const auto count = static_cast<std::int64_t>(problem.operations.size());
-  return std::min(100'000 * std::max<std::int64_t>(count, 1), kMost) +
-         8'000 * std::max<std::int64_t>(count - kFewOperations, 0);
+  // A move takes longer where there are more operations; beyond a thousand each of them still wants its share.
+  constexpr std::int64_t kEach = 100'000, kFew = 400, kMany = 1000, kEachOfMany = 8'000;
+  const auto count = std::max<std::int64_t>(static_cast<std::int64_t>(problem.operations.size()), 1);
+  return kEach * std::min(count, kFew * kFew / count) + kEachOfMany * std::max<std::int64_t>(count - kMany, 0);
 }
 
 SearchResult search_plan(const Problem& problem, const SearchOptions& options) {
