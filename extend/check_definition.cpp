@@ -61,6 +61,9 @@ void check_definition(const OpDef& op) {
   check_inputs(op, op.updated_inputs, "updated_inputs");
   demand(std::all_of(op.updated_inputs.begin(), op.updated_inputs.end(), [&](int i) { return i < op.inputs.least; }),
          op, "updates an input that may be absent", hint("name inputs below ", op.inputs.least, " in updated_inputs"));
+  demand(op.left_by_update.empty() || op.left_by_update.size() == op.updated_inputs.size(), op, "says of ",
+         op.left_by_update.size(), " updated inputs what is left in them, and updates ", op.updated_inputs.size(),
+         hint("give left_by_update one entry an updated input, or none"));
   demand(op.updated_inputs.empty() || op.recompute == Recompute::once, op,
          "updates variables and may be executed again, which would update them twice",
          hint("set OpDef::recompute to Recompute::once"));

@@ -30,6 +30,13 @@ enum class Recompute {
   once     ///< has an effect (parameter updates, running statistics): never replayed
 };
 
+/// What an update leaves in one of the variables that it changes.
+enum class LeftByUpdate {
+  own,       ///< numbers that tell of themselves alone
+  seen,      ///< where one is infinite or NaN, that of the first updated variable is one of both as well
+  unchanged  ///< what was there
+};
+
 /// Whether an operation brings its input from the device to the host, or back.
 enum class Movement { none, out, in };
 
@@ -126,6 +133,8 @@ struct OpDef {
   std::vector<int> kept_outputs{};
   /// Inputs that are variables which the operation changes in place.
   std::vector<int> updated_inputs{};
+  /// One entry an updated input; all `own` where there is none. Checks of values leave out what they need not look at.
+  std::vector<LeftByUpdate> left_by_update{};
   /// Has no kernel: placeholders (fed), variables (in the session), groups (order only).
   bool has_kernel = true;
   /// A copy between device and host instead of a kernel; what was moved out is offloaded to the host and is there to be

@@ -12,7 +12,6 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "device/parallel.h"
-#include "graph/nodes/update.h"
 #include "graph/op_def.h"
 
 namespace sectionflow {
@@ -247,7 +246,7 @@ void check_tensor(const Executable& program, StepIndex index, const Result& resu
 /// Whether what an update has left in a variable is looked at. Where one kind alone is refused, a number of that kind
 /// may be of the other kind in the first variable.
 bool is_looked_at(const OpDef& op, std::size_t updated, const ValueChecks& checks) {
-  const LeftByUpdate left = left_by_update(op.name, updated);
+  const LeftByUpdate left = op.left_by_update.empty() ? LeftByUpdate::own : op.left_by_update[updated];
   return left == LeftByUpdate::own || (left == LeftByUpdate::seen && !(checks.nan && checks.infinity));
 }
 

@@ -24,15 +24,6 @@ struct UpdateConditions {
 Operation conditional_update(std::string_view op, std::vector<Value> inputs, std::any options,
                              const UpdateConditions& conditions);
 
-/// What an update leaves in one of the variables that are updated by it.
-enum class LeftByUpdate {
-  own,       ///< numbers that tell of themselves alone
-  seen,      ///< where one is infinite or NaN, that of the first updated variable is one of both as well
-  unchanged  ///< what was there
-};
-/// `index`: among OpDef::updated_inputs. Of operations that are not known: own.
-LeftByUpdate left_by_update(std::string_view op, std::size_t index);
-
 /// gradient where micro_batch is 0, accumulator + gradient elsewhere.
 /// Shapes: accumulator a variable, gradient and result alike, f32; micro_batch [] i64.
 Value accumulated(Value accumulator, Value gradient, Value micro_batch);

@@ -116,6 +116,10 @@ void define_moving_average(OpRegistry& registry) {
                 .updated_inputs = {0}});
 }
 
+// The first moment, or velocity, moves the variable: times a rate of 0 or by an infinite root, infinity is NaN. By the
+// root of the squares the variable's step is divided: where these are infinite, it stays.
+constexpr LeftByUpdate kLeftInDirection = LeftByUpdate::seen;
+
 /// Inputs: variable, m, v, gradient, learning_rate, steps.
 template <class Options>
 void add_adam(OpRegistry& registry, const char* name, OptionsDescription options) {
@@ -132,12 +136,14 @@ void add_adam(OpRegistry& registry, const char* name, OptionsDescription options
                                    return Types{};
                                  },
                              .recompute = Recompute::once,
-                             .updated_inputs = {0, 1, 2}});
+                             .updated_inputs = {0, 1, 2},
+                             .left_by_update = {LeftByUpdate::own, kLeftInDirection, LeftByUpdate::own}});
 }
 
 /// Inputs: variable, slot, gradient, learning_rate.
 template <class Options>
-void add_one_slot(OpRegistry& registry, const char* name, OptionsDescription options) {
+void add_one_slot(OpRegistry& registry, const char* name, OptionsDescription options,
+                  LeftByUpdate left_in_slot = LeftByUpdate::own) {
   add_conditional(registry, {.name = name,
                              .inputs = 4,
                              .options = std::move(options),
@@ -150,7 +156,8 @@ void add_one_slot(OpRegistry& registry, const char* name, OptionsDescription opt
                                    return Types{};
                                  },
                              .recompute = Recompute::once,
-                             .updated_inputs = {0, 1}});
+                             .updated_inputs = {0, 1},
+                             .left_by_update = {LeftByUpdate::own, left_in_slot}});
 }
 
 void define_optimizer_updates(OpRegistry& registry) {
@@ -179,7 +186,8 @@ void define_optimizer_updates(OpRegistry& registry) {
                                 described_by<MomentumOptions>([](auto& fields, auto& options) {
                                   fields("momentum", options.momentum);
                                   fields("nesterov", options.nesterov);
-                                }));
+                                }),
+                                kLeftInDirection);
   add_one_slot<AdagradOptions>(registry, "apply_adagrad", described_by<AdagradOptions>([](auto& fields, auto& options) {
                                  fields("epsilon", options.epsilon);
                                }));
@@ -221,7 +229,8 @@ void define_weight_average(OpRegistry& registry) {
                                    return Types{};
                                  },
                              .recompute = Recompute::once,
-                             .updated_inputs = {0, 1}});
+                             .updated_inputs = {0, 1},
+                             .left_by_update = {LeftByUpdate::own, LeftByUpdate::unchanged}});
 }
 
 void check_decay(float decay, const char* name, const std::string& label) {
@@ -256,14 +265,6 @@ Operation conditional_update(std::string_view op, std::vector<Value> inputs, std
   }
   if (conditions.gate.valid()) inputs.push_back(conditions.gate);
   return update(op, std::move(inputs), num_variables, std::move(options), {});
-}
-
-LeftByUpdate left_by_update(std::string_view op, std::size_t index) {
-  if (index != 1) return LeftByUpdate::own;
-  // The first moment, or velocity, moves the variable: times a rate of 0 or by an infinite root, infinity is NaN. By
-  // the root of the squares the variable's step is divided: where these are infinite, it stays.
-  if (op == "apply_adam" || op == "apply_adam_w" || op == "apply_momentum") return LeftByUpdate::seen;
-  return op == "average_weights" ? LeftByUpdate::unchanged : LeftByUpdate::own;
 }
 
 Value accumulated(Value accumulator, Value gradient, Value micro_batch) {

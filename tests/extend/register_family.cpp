@@ -91,6 +91,12 @@ TEST(RegisterFamily, DefinitionsThatCannotWorkAreRefused) {
            op.recompute = Recompute::once;
          }),
          "names input 1 in updated_inputs; wanted 0 to 0");
+  expect(refusal_of_definition([](OpDef& op) {
+           op.updated_inputs = {0};
+           op.left_by_update = {LeftByUpdate::own, LeftByUpdate::seen};
+           op.recompute = Recompute::once;
+         }),
+         "says of 2 updated inputs what is left in them, and updates 1");
 }
 
 TEST(RegisterFamily, AnOpWithoutAKernelIsRefused) {
