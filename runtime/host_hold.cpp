@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace sectionflow {
+namespace {
+
+/// Lets go of it at once: as long as somebody has it, it counts.
+bool is_idle(const std::weak_ptr<HostHold>& hold) {
+  const auto locked = hold.lock();
+  return locked != nullptr && locked->is_idle;
+}
+
+}  // namespace
 
 std::size_t HostHolds::held_bytes() const {
   const std::lock_guard lock(mutex_);
@@ -32,8 +41,7 @@ std::shared_ptr<HostHold> HostHolds::hold(std::size_t num_bytes, const std::func
   auto hold = hold_free(num_bytes, give_back);
   for (const auto& each : all_holds()) {
     if (hold != nullptr) break;
-    const auto other = each.lock();
-    if (other == nullptr || !other->is_idle) continue;
+    if (!is_idle(each)) continue;
     end(each);
     hold = hold_free(num_bytes, give_back);
   }
