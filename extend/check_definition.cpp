@@ -64,6 +64,9 @@ void check_definition(const OpDef& op) {
   demand(op.left_by_update.empty() || op.left_by_update.size() == op.updated_inputs.size(), op, "says of ",
          op.left_by_update.size(), " updated inputs what is left in them, and updates ", op.updated_inputs.size(),
          hint("give left_by_update one entry an updated input, or none"));
+  demand(op.left_by_update.empty() || op.left_by_update.front() != LeftByUpdate::seen, op,
+         "says of the first updated input that the first one shows what is left in it",
+         hint("begin left_by_update with own, or unchanged"));
   demand(op.updated_inputs.empty() || op.recompute == Recompute::once, op,
          "updates variables and may be executed again, which would update them twice",
          hint("set OpDef::recompute to Recompute::once"));

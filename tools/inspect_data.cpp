@@ -10,6 +10,7 @@
 #include "sources/hdf5.h"
 #include "sources/lmdb.h"
 #include "sources/npz.h"
+#include "tools/converted_parts.h"
 #include "tools/inspection.h"
 
 namespace sectionflow {
@@ -134,6 +135,9 @@ Inspection inspect_hdf5(const std::filesystem::path& path) {
 
 Inspection inspect_lmdb(const std::filesystem::path& path) {
   constexpr std::int64_t kShownRecords = 3;
+  // The databases of a data set's parts stand in one folder.
+  const std::filesystem::path database = std::filesystem::absolute(path).lexically_normal();
+  check_complete((database.has_filename() ? database : database.parent_path()).parent_path());
   const auto source = lmdb_source(path, {.decode = false});
   const auto stream = source->open();
   const bool is_folder = std::filesystem::is_directory(path);

@@ -97,6 +97,12 @@ TEST(RegisterFamily, DefinitionsThatCannotWorkAreRefused) {
            op.recompute = Recompute::once;
          }),
          "says of 2 updated inputs what is left in them, and updates 1");
+  expect(refusal_of_definition([](OpDef& op) {
+           op.updated_inputs = {0};
+           op.left_by_update = {LeftByUpdate::seen};
+           op.recompute = Recompute::once;
+         }),
+         "that the first one shows what is left");
 }
 
 TEST(RegisterFamily, AnOpWithoutAKernelIsRefused) {

@@ -152,11 +152,8 @@ TEST(ConvertReplaces, IsKnownForUnfinishedUntilAllFilesHaveTheirPlaces) {
                         to.string();
   ASSERT_EQ(run_tool(convert + " --validation 20%").status, 0);
   ASSERT_EQ(names_in(to).size(), 3U) << "nothing else stays";
-  // The renames end amid the files, as a kill may have them end.
-  fs::remove(to / "validation-00000.tfrecord");
-  fs::create_directories(to / "validation-00000.tfrecord" / "in the way");
-  expect_refused(convert + " --validation 40% --overwrite", HasSubstr("validation-00000.tfrecord"));
-  fs::remove_all(to / "validation-00000.tfrecord");
+  // As a kill amid the renames leaves it.
+  std::ofstream(to / "convert.unfinished") << "of a call that was killed\n";
   for (const std::string& reader : {train, "inspect " + to.string()}) {
     expect_refused(reader, AllOf(HasSubstr("convert.unfinished"), HasSubstr("again, with --overwrite")));
   }
@@ -188,6 +185,8 @@ TEST(ConvertReplaces, DatabasesOfPartsThatTheNewDataSetDoesNotHave) {
   ASSERT_EQ(run_tool(convert + " --overwrite").status, 0);
   EXPECT_EQ(names_in(to), (std::vector<std::string>{"all", "test", "train"}));
   EXPECT_EQ(json_of_tool("inspect " + elsewhere.string()).at("records"), 2) << "what a link names stays";
+  std::ofstream(to / "convert.unfinished") << "of a call that was killed\n";
+  expect_refused("inspect " + (to / "train").string() + "/", HasSubstr("convert.unfinished"));
 }
 
 TEST(ConvertReplaces, TheDatabaseThatALinkNames) {
