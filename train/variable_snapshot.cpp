@@ -30,10 +30,15 @@ bool VariableSnapshot::take(Engine& engine, std::function<void()> give_back) {
   if (!has_block && !make_block(engine, num_bytes, std::move(give_back))) return false;
   if (hold_ != nullptr) hold_->is_idle = false;
   std::byte* next = block_;
-  for (Value variable : engine.graph().values(kVariables)) {
-    engine.read_to(next, variable, {});
-    tensors_[variable.name()] = {variable.type(), next};
-    next += round_up(variable.type().bytes());
+  try {
+    for (Value variable : engine.graph().values(kVariables)) {
+      engine.read_to(next, variable, {});
+      tensors_[variable.name()] = {variable.type(), next};
+      next += round_up(variable.type().bytes());
+    }
+  } catch (...) {
+    set_idle();
+    throw;
   }
   return true;
 }
