@@ -2,15 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 
 #include "base/error.h"
 #include "device/cuda_module.h"
+#include "tests/support/run_shell.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow::bench {
@@ -19,22 +17,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-struct Outcome {
-  int status = 0;
-  std::string text;  ///< of both streams
-};
-
 Outcome bench_ops(const std::string& arguments) {
-  const std::string command = std::string(SF_BENCH_OPS) + " " + arguments + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("cannot run " + command);
-  Outcome outcome;
-  for (int letter = std::fgetc(pipe); letter != EOF; letter = std::fgetc(pipe)) {
-    outcome.text += static_cast<char>(letter);
-  }
-  const int ended = pclose(pipe);
-  outcome.status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
-  return outcome;
+  return run_shell(std::string(SF_BENCH_OPS) + " " + arguments + " 2>&1");
 }
 
 constexpr const char* kTinyPeaks = " --repeats 1 --threads 2 --copy-size 64KiB --matrix-side 32";

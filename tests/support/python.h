@@ -1,12 +1,13 @@
 #pragma once
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "base/error.h"
+#include "tests/support/run_shell.h"
 
 namespace sectionflow {
 
@@ -25,13 +26,9 @@ inline std::optional<std::string> python_with(const std::string& module) {
 inline std::string run_python(const std::string& python, const std::filesystem::path& program,
                               const std::filesystem::path& argument) {
   const std::string command = text_of("'", python, "' '", program.string(), "' '", argument.string(), "'");
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("cannot run " + command);
-  std::string output;
-  char buffer[4096];
-  for (std::size_t count = 0; (count = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, count);
-  if (pclose(pipe) != 0) throw std::runtime_error(command + " failed:\n" + output);
-  return output;
+  const Outcome outcome = run_shell(command);
+  if (outcome.status != 0) throw std::runtime_error(command + " failed:\n" + outcome.text);
+  return outcome.text;
 }
 
 }  // namespace sectionflow

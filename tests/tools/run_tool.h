@@ -2,35 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
+#include "tests/support/run_shell.h"
+
 namespace sectionflow::tools {
 
-/// What a call of the program did.
-struct Outcome {
-  int status = 0;
-  std::string text;  ///< of both streams, or, of run_tool_for_json, of standard output
-};
-
-inline Outcome run_shell(const std::string& command) {
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("cannot run " + command);
-  Outcome outcome;
-  for (int letter = std::fgetc(pipe); letter != EOF; letter = std::fgetc(pipe)) {
-    outcome.text += static_cast<char>(letter);
-  }
-  const int ended = pclose(pipe);
-  outcome.status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
-  return outcome;
-}
-
-/// The program, as one calls it.
+/// The program, as one calls it: the text of both streams.
 inline Outcome run_tool(const std::string& arguments) {
   return run_shell(std::string(SF_TOOL) + " " + arguments + " 2>&1");
 }
