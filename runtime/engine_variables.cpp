@@ -68,6 +68,7 @@ void Engine::read_to(std::byte* bytes, Value variable, Where where) {
   user_call(where, [&] {
     const std::byte* from = variable_bytes(variable, "read");
     if (device_->kind() == DeviceKind::cpu || layout_.has_host_home(variable.node().id())) {
+      const auto entered = device_->enter();
       copy_past_caches(bytes, from, variable.type().bytes());
     } else {
       device_->copy_to_host(bytes, from, variable.type().bytes());

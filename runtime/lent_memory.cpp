@@ -81,7 +81,8 @@ LentMemory::Block* LentMemory::new_block(std::size_t num_bytes) {
     block->hold = holds_->hold_free(bytes, give_back);
   } while (block->hold == nullptr && drop_oldest_idle());
   if (block->hold == nullptr) {
-    refuse(text_of("host_memory has no room for ", bytes_text(bytes), " beside what programs and copies of variables take"));
+    refuse(text_of("host_memory has no room for ", bytes_text(bytes),
+                   " beside what programs and copies of variables take"));
     return nullptr;
   }
   try {

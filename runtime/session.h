@@ -198,11 +198,12 @@ class Session {
   /// it is found out where this is on for both.
   void set_measuring(bool on);
   /// Debugging: from here on every floating point result of an operation, and every variable that it has updated, is
-  /// looked at as soon as it is there, and the first that holds what is refused ends the run with an ArgumentError
-  /// (SF-E605) that names operation, section, tensor and element, and tells what the operation was given. So it also
-  /// finds labels and indices outside of their range, which give NaN. Costs a reading of each result; on a GPU a wait
-  /// and a copy to the host as well. Nothing while it is off. Found behind the first update of a cycle, such as that
-  /// of a moving average, it leaves the session torn, as any failure there.
+  /// looked at as soon as it is there (but for what another one shows, such as a momentum that moves its variable, and
+  /// for what is computed again within the cycle), and the first that holds what is refused ends the run with an
+  /// ArgumentError (SF-E605) that names operation, section, tensor and element, and tells what the operation was given.
+  /// So it also finds labels and indices outside of their range, which give NaN. Costs a reading of each result; on a
+  /// GPU a wait and a copy to the host as well. Nothing while it is off. Found behind the first update of a cycle, such
+  /// as that of a moving average, it leaves the session torn, as any failure there.
   void set_value_checks(const ValueChecks& checks);
   /// What is refused now.
   const ValueChecks& value_checks() const;

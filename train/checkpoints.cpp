@@ -224,22 +224,28 @@ class Checkpoints::Impl {
     if (!snapshot_.take(engine(session), give_back)) {
       LOG_IF(WARNING, statistics_.saved_synchronously == 0)
           << "Checkpoints::save: host_memory has no place for a copy of the variables, " << bytes_text(job.num_bytes)
-          << ", beside what is offloaded: saved synchronously";
+          << ", beside what programs and others take: saved synchronously";
       ++statistics_.saved_synchronously;
       return false;
     }
     job.tensor_of = [this](const std::string& name) { return snapshot_.tensor(name); };
     outcome_ = {.num_bytes = job.num_bytes};
-    auto moved = std::make_shared<CheckpointJob>(std::move(job));
     try {
+      auto moved = std::make_shared<CheckpointJob>(std::move(job));
       is_pending_ = true;
-      thread_ = std::thread([this, moved, begin]() mutable {
+      try {
+        thread_ = std::thread([this, moved, begin]() mutable {
+          write(std::move(*moved), begin);
+          snapshot_.set_idle();
+        });
+      } catch (const std::system_error&) {
         write(std::move(*moved), begin);
         snapshot_.set_idle();
-      });
-    } catch (const std::system_error&) {
-      write(std::move(*moved), begin);
+      }
+    } catch (...) {
+      is_pending_ = false;
       snapshot_.set_idle();
+      throw;
     }
     blocked_seconds_ = seconds_since(begin);
     return true;

@@ -23,7 +23,7 @@ struct FiniteCheckOptions {
   std::int64_t last_step = 0;   ///< at most so many; 0: to the end
 };
 
-/// Looks at every result of every operation while a training runs, and ends it with an error (SF-E605) that names the
+/// Looks at the results of all operations while a training runs, and ends it with an error (SF-E605) that names the
 /// first operation whose result is NaN or infinite, its section, tensor and element: see Session::set_value_checks. Of
 /// no cost in steps at which it does not look, nor where it is not among the callbacks.
 class FiniteCheck final : public Callback {

@@ -43,7 +43,7 @@ TEST(Commands, WordsThatAreNoneAreRefusedWithTheNearest) {
   expect_refused("plan --device-memory 45", HasSubstr("45"));
   expect_refused("plan --json /nonexistent/file", HasSubstr("SF-E400"));
   expect_refused("plan --dot /nonexistent/file", HasSubstr("DataError: --dot"));
-  expect_refused("plan --batch 0", HasSubstr("--batch 0; wanted >= 1"));
+  expect_refused("plan --batch 0", HasSubstr("--batch: '0'; wanted a whole number from 1"));
 }
 
 TEST(Commands, TheVersionIsTold) {
@@ -55,8 +55,7 @@ TEST(Commands, TheVersionIsTold) {
 TEST(Commands, ErrorsNameNoLineOfTheProgramsOwnSource) {
   const TemporaryFolder folder;
   const std::string at = folder.path().string();
-  const std::vector<std::string> calls = {"train --resume --checkpoints " + at + " --keep 0" + kSmall,
-                                          "train --statistics /nonexistent/a" + kSmall,
+  const std::vector<std::string> calls = {"train --statistics /nonexistent/a" + kSmall,
                                           "train --steps 1 --device-memory 4KiB" + kSmall,
                                           "plan --graph " + at + "/absent",
                                           "plan --model mnist_cnn --sequence 4",
