@@ -1,6 +1,10 @@
 // `sectionflow convert` where something is there already: what stays, what goes, and what a failure leaves.
 
+#include <sys/inotify.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <vector>
 
@@ -160,6 +164,41 @@ TEST(ConvertReplaces, IsKnownForUnfinishedUntilAllFilesHaveTheirPlaces) {
   ASSERT_EQ(run_tool(convert + " --overwrite").status, 0);
   EXPECT_EQ(names_in(to), (std::vector<std::string>{"test-00000.tfrecord", "train-00000.tfrecord"}));
   EXPECT_EQ(run_tool(train).status, 0);
+}
+
+/// What appears in a folder (+name) and goes from it (-name) while a command runs, as far as names tell of finished
+/// data sets.
+std::vector<std::string> changes_of_names(const fs::path& folder, const std::string& command) {
+  const int queue = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  EXPECT_GE(queue, 0);
+  EXPECT_GE(inotify_add_watch(queue, folder.c_str(), IN_MOVED_TO | IN_DELETE | IN_CREATE), 0);
+  const Outcome outcome = run_tool(command);
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  std::vector<std::string> changes;
+  alignas(inotify_event) std::array<char, 64 << 10> buffer{};
+  for (ssize_t got = read(queue, buffer.data(), buffer.size()); got > 0;
+       got = read(queue, buffer.data(), buffer.size())) {
+    for (const char* at = buffer.data(); at < buffer.data() + got;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(at);
+      at += sizeof(inotify_event) + event->len;
+      const std::string name = event->len > 0 ? event->name : "";
+      if (name.find(".new-") != std::string::npos || name.find(".tmp-") != std::string::npos) continue;
+      const std::string change = ((event->mask & IN_DELETE) != 0 ? "-" : "+") + name;
+      if (changes.empty() || changes.back() != change) changes.push_back(change);
+    }
+  }
+  close(queue);
+  return changes;
+}
+
+TEST(ConvertReplaces, FilesWhileAMarkStandsBesideThem) {
+  const TemporaryFolder folder;
+  const fs::path to = folder.path() / "records";
+  const std::string convert = "convert cifar10:" + small_cifar(folder).string() + " tfrecord:" + to.string();
+  ASSERT_EQ(run_tool(convert + " --validation 20%").status, 0);
+  const std::vector<std::string> changes = changes_of_names(to, convert + " --overwrite");
+  EXPECT_EQ(changes, (std::vector<std::string>{"+convert.unfinished", "+train-00000.tfrecord", "+test-00000.tfrecord",
+                                               "-validation-00000.tfrecord", "-convert.unfinished"}));
 }
 
 TEST(ConvertReplaces, DatabasesOfPartsThatTheNewDataSetDoesNotHave) {
