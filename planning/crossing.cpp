@@ -22,6 +22,7 @@ void mark_reached(int v, const std::vector<std::vector<int>>& neighbours, std::v
 
 struct Item {
   double seconds = 0, bytes = 0;
+  double density() const { return seconds / bytes; }
 };
 
 }  // namespace
@@ -102,8 +103,9 @@ double knapsack_at(const Problem& problem, const Crossing& crossing, double capa
     seconds = -capacity * most_price;
     capacity = 0;
   }
-  std::sort(items.begin(), items.end(),
-            [](const Item& a, const Item& b) { return a.seconds * b.bytes > b.seconds * a.bytes; });
+  // What takes no bytes is always kept, and has no density by which it could be sorted.
+  std::erase_if(items, [](const Item& item) { return item.bytes == 0; });
+  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.density() > b.density(); });
   for (const Item& item : items) {
     const double stays = std::min(capacity, item.bytes);
     capacity -= stays;

@@ -73,6 +73,14 @@ class InstanceReader {
     return id.is_number_integer() || (id.is_string() && id.get_ref<const std::string&>().size() <= kMostNameBytes);
   }
 
+  /// A whole number of 64 bits, with a sign or without, so that pairs are in the order of numbers.
+  static std::pair<std::int64_t, std::uint64_t> number_of(const json& id) {
+    if (id.is_number_unsigned()) return {0, id.get<std::uint64_t>()};
+    const auto number = id.get<std::int64_t>();
+    return number < 0 ? std::pair{number, std::uint64_t{0}}
+                      : std::pair{std::int64_t{0}, static_cast<std::uint64_t>(number)};
+  }
+
   void read_nodes() {
     const json& nodes = array(graph_, "nodes", nullptr, kMostNodes);
     std::int64_t sum = 0;
@@ -87,7 +95,9 @@ class InstanceReader {
       if (id == nullptr || !is_id(*id)) refuse("node at place ", i, " has no id, wanted a whole number or a text");
       node.id = id->dump();
       ids_are_numbers_ = ids_are_numbers_ && id->is_number_integer();
-      node.name = name == nullptr ? node.id : name->is_string() ? name->get<std::string>() : name->dump();
+      // Lists and objects may be nested too deeply to be written down.
+      const bool has_name = name != nullptr && name->is_primitive();
+      node.name = !has_name ? node.id : name->is_string() ? name->get<std::string>() : name->dump();
       if (node.name.size() > kMostNameBytes)
         refuse("node ", node.id, ": its name is longer than ", kMostNameBytes, " bytes");
       const bool first_kind = entry.contains("cost_cpu") || entry.contains("cost_ram");
@@ -177,8 +187,8 @@ class InstanceReader {
         seen[static_cast<std::size_t>(order[i])] = true;
       }
     } else if (ids_are_numbers_) {
-      std::vector<json> numbers;
-      for (const Node& one : nodes_) numbers.push_back(json::parse(one.id));
+      std::vector<std::pair<std::int64_t, std::uint64_t>> numbers;
+      for (const Node& one : nodes_) numbers.push_back(number_of(json::parse(one.id)));
       std::sort(order.begin(), order.end(), [&](int a, int b) { return numbers[at(a)] < numbers[at(b)]; });
     }
     return order;

@@ -25,6 +25,7 @@ class Search {
     if (!prove_impossible()) {
       offer(given_, "given order");
       for (std::size_t i = 0; i < options_.starts.size(); ++i) {
+        if (options_.order_fixed && !is_in_order(options_.starts[i])) continue;
         offer(options_.starts[i], text_of("start ", i));
         std::vector<int> order = order_of(options_.starts[i]);
         if (!order.empty()) offer(std::move(order), text_of("start ", i));
@@ -64,6 +65,17 @@ class Search {
 
   /// Nothing is left to gain: every operation is executed once and nothing waits.
   bool is_done() const { return result_.plan && result_.evaluation.seconds <= default_cost(problem_) * (1 + 1e-12); }
+
+  /// Whether operations are executed for the first time in the order in which they stand.
+  static bool is_in_order(const Plan& plan) {
+    int next = 0;
+    for (const PlanStep& step : plan.steps) {
+      if (step.kind != PlanStep::Kind::compute) continue;
+      if (step.id > next) return false;
+      if (step.id == next) ++next;
+    }
+    return true;
+  }
 
   /// The executions of a plan, where another one of them as an order is one.
   std::vector<int> order_of(const Plan& plan) const {

@@ -25,7 +25,8 @@ struct SearchOptions {
   // How long it may take.
   std::int64_t effort = 0;  ///< moves to try, the same on every machine; 0: default_effort. More is never worse
   std::uint64_t seed = 1;
-  std::vector<Plan> starts{};  ///< the result is never worse than the best of these that fits
+  /// The result is never worse than the best of these that fits; where the order is fixed, of those that keep it.
+  std::vector<Plan> starts{};
   std::function<void(const SearchProgress&)> progress{};
 };
 

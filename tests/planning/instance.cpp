@@ -93,6 +93,22 @@ TEST(ReadInstance, PutsIdsInAnOrderThatLinksAllow) {
   EXPECT_THAT(Files().read(kind1(node("\"z\"") + "," + node("\"a\""), "")).ids, ElementsAre("\"z\"", "\"a\""));
 }
 
+TEST(ReadInstance, PutsNumbersOf64BitsInTheirOrder) {
+  const std::string most = "18446744073709551615", half = "9223372036854775808", least = "-9223372036854775808";
+  const Instance instance = Files().read(kind1(
+      node(most) + "," + node("-1") + "," + node(half) + "," + node("7") + "," + node(least) + "," + node("0"), ""));
+  EXPECT_THAT(instance.ids, ElementsAre(least, "-1", "0", "7", half, most));
+}
+
+TEST(ReadInstance, NamesThatAreNoTextsNeedNotBeWritable) {
+  const std::string deep = std::string(400'000, '[') + std::string(400'000, ']');
+  const Instance instance = Files().read(kind1(R"({"id": 1, "cost_cpu": 1, "cost_ram": 1, "name": )" + deep +
+                                                   R"(}, {"id": 2, "cost_cpu": 1, "cost_ram": 1, "name": 5})",
+                                               ""));
+  EXPECT_EQ(instance.problem.operations[0].name, "1");
+  EXPECT_EQ(instance.problem.operations[1].name, "5");
+}
+
 TEST(ReadInstance, RefusalsNameTheNode) {
   Files files;
   const auto expect = [&](const std::string& text, const testing::Matcher<std::string>& message) {

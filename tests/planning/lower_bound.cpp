@@ -133,6 +133,35 @@ TEST(LowerBound, IsNoWeakerThanKnownBoundsWithCopies) {
   expect(percent_of(small_gpt(), percents, .15e9), {.21, .51, .82, 1.0, 1.9, 3.6});
 }
 
+// Values without bytes or without time have no place, or all the same one, in an order by seconds for a byte.
+TEST(KnapsackBound, KeepsWhatIsDearestBesideValuesThatTakeNothing) {
+  constexpr int kOfEach = 20;
+  Problem problem;
+  const auto add = [&](double seconds, std::int64_t bytes) {
+    const int id = static_cast<int>(problem.operations.size());
+    problem.operations.push_back({"made" + std::to_string(id), seconds, 0, {}, {id}});
+    problem.values.push_back({"value" + std::to_string(id), bytes, id});
+  };
+  for (int i = 0; i < kOfEach; ++i) {
+    add(1, 10);
+    add(0, 0);
+    add(5, 10);
+  }
+  std::vector<int> all;
+  for (int i = 0; i < 3 * kOfEach; ++i) all.push_back(i);
+  problem.operations.push_back({"middle", 0, 0, {}, {3 * kOfEach}});
+  problem.values.push_back({"middle", 0, 3 * kOfEach});
+  // Everything comes before the middle, and is read one by one after it.
+  for (const int value : all) problem.order.emplace_back(value, 3 * kOfEach);
+  for (const int value : all) {
+    const int id = static_cast<int>(problem.operations.size());
+    problem.operations.push_back({"reader" + std::to_string(id), 0, 0, {value, 3 * kOfEach}, {id}});
+    problem.values.push_back({"read" + std::to_string(id), 0, id});
+  }
+  EXPECT_NEAR(knapsack_bound(problem, 10 * kOfEach), kOfEach, 1e-9);
+  EXPECT_NEAR(knapsack_bound(problem, 10 * kOfEach + 5), kOfEach - .5, 1e-9);
+}
+
 TEST(LowerBound, ShadowPriceIsTheBoundsSlope) {
   const Problem problem = small_gpt().problem;
   const std::int64_t budget = default_peak(problem) * 45 / 100, more = default_peak(problem) / 1000;

@@ -289,6 +289,17 @@ TEST(SearchPlan, IsNeverWorseThanAGivenPlan) {
   EXPECT_EQ(hasty.start, "start 0");
 }
 
+/// Operations are executed for the first time in the order in which they stand.
+void expect_in_order(const Problem& problem, const Plan& plan) {
+  int next = 0;
+  for (const PlanStep& step : plan.steps) {
+    if (step.kind != PlanStep::Kind::compute) continue;
+    EXPECT_LE(step.id, next);
+    if (step.id == next) ++next;
+  }
+  EXPECT_EQ(next, static_cast<int>(problem.operations.size()));
+}
+
 TEST(SearchPlan, FixedOrdersAndOncesAreKept) {
   Problem problem = residual_network({1, 2});
   for (std::size_t v = 0; v < problem.operations.size(); v += 5) problem.operations[v].repeatable = false;
@@ -296,13 +307,31 @@ TEST(SearchPlan, FixedOrdersAndOncesAreKept) {
   const SearchResult result = search_plan(problem, options);
   ASSERT_TRUE(result.plan) << result.reason;
   expect_valid(problem, result, options);
-  int next = 0;
-  for (const PlanStep& step : result.plan->steps) {
-    if (step.kind != PlanStep::Kind::compute) continue;
-    EXPECT_LE(step.id, next);
-    if (step.id == next) ++next;
+  expect_in_order(problem, *result.plan);
+}
+
+TEST(SearchPlan, StartsAgainstAFixedOrderAreNotTaken) {
+  // Two branches that meet; the start has the second one first, and needs no operation twice.
+  Problem problem;
+  problem.operations = {{"a", 1, 0, {}, {0}},    {"b", 1, 0, {0}, {1}},    {"c", 1, 0, {}, {2}},
+                        {"d", 1, 0, {2}, {3}},   {"e", 1, 0, {1, 3}, {4}}, {"f", 1, 0, {2, 4}, {5}},
+                        {"g", 1, 0, {0, 5}, {6}}};
+  problem.values = {{"a", 10, 0}, {"b", 4, 1}, {"c", 10, 2}, {"d", 4, 3}, {"e", 4, 4}, {"f", 4, 5}, {"g", 4, 6}};
+  using Kind = PlanStep::Kind;
+  Plan swapped;
+  for (const int id : {2, 3, 0, 1, 4, 5, 6}) swapped.steps.push_back({Kind::compute, id});
+  ASSERT_TRUE(evaluate(problem, swapped).ok);
+  for (const std::int64_t budget : {22, 28, 100}) {
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      const SearchOptions options{
+          .budget = budget, .order_fixed = true, .effort = 50'000, .seed = seed, .starts = {swapped}};
+      const SearchResult result = search_plan(problem, options);
+      ASSERT_TRUE(result.plan) << result.reason;
+      expect_valid(problem, result, options);
+      expect_in_order(problem, *result.plan);
+      EXPECT_NE(result.start, "start 0");
+    }
   }
-  EXPECT_EQ(next, static_cast<int>(problem.operations.size()));
 }
 
 TEST(SearchPlan, ProgressIsReported) {
