@@ -43,11 +43,11 @@ class BatchSource {
 };
 
 /// Host memory that the session lends to batches: pinned where its device is a GPU, which then copies from it by
-/// itself. At most SessionOptions::lent_memory, counted in `host_memory`; on the CPU nothing, unless that is said. Where
-/// there is no room, where a program of the session needs the bytes, and when the session has ended, it gives nothing,
-/// and batches lie in memory of their own; the log says so once. It may outlive the session, and so may what it has
-/// given. nullptr where the session lends none. For DatasetIterator::lend and batches of one's own; a Trainer has it by
-/// itself. Threads of the call: as Session.
+/// itself. At most SessionOptions::lent_memory, counted in `host_memory`; on the CPU nothing, unless that is said.
+/// Where there is no room, where a program of the session needs the bytes, and when the session has ended, it gives
+/// nothing, and batches lie in memory of their own; the log says so once. It may outlive the session, and so may what
+/// it has given. nullptr where the session lends none. For DatasetIterator::lend and batches of one's own; a Trainer
+/// has it by itself. Threads of the call: as Session.
 std::shared_ptr<BatchMemory> batch_memory(Session& session);
 
 /// Batches that a function makes: the `batch`-th of the `pass`-th pass, both from 0; nothing where that pass has no
