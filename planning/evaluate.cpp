@@ -259,20 +259,28 @@ double copy_seconds(const Link& link, std::int64_t bytes) {
 }
 
 std::int64_t working_set(const Problem& problem, int operation, const Link& link) {
-  const Operation& executed = problem.operations[static_cast<std::size_t>(operation)];
-  std::vector<bool> counted(problem.values.size(), false);
-  std::int64_t bytes = executed.workspace;
-  const auto count = [&](int value) {
-    if (counted[static_cast<std::size_t>(value)]) return;
-    counted[static_cast<std::size_t>(value)] = true;
-    bytes += problem.values[static_cast<std::size_t>(value)].bytes;
-  };
-  for (const int input : executed.inputs) count(input);
-  for (const int output : executed.outputs) count(output);
+  return working_set(problem, operation, always_there(problem, link));
+}
+
+std::vector<int> always_there(const Problem& problem, const Link& link) {
+  std::vector<int> values;
   for (std::size_t i = 0; i < problem.values.size(); ++i) {
     const PlannedValue& value = problem.values[i];
     const bool can_leave = value.movable && link.bytes_per_second > 0;
-    if (value.producer < 0 && value.needed_at_end && !can_leave) count(static_cast<int>(i));
+    if (value.producer < 0 && value.needed_at_end && !can_leave) values.push_back(static_cast<int>(i));
+  }
+  return values;
+}
+
+std::int64_t working_set(const Problem& problem, int operation, std::span<const int> always_there) {
+  const Operation& executed = problem.operations[static_cast<std::size_t>(operation)];
+  std::int64_t bytes = executed.workspace;
+  const auto count = [&](int value) { bytes += problem.values[static_cast<std::size_t>(value)].bytes; };
+  for (const int input : executed.inputs) count(input);
+  for (const int output : executed.outputs) count(output);
+  for (const int value : always_there) {
+    const bool is_read = std::find(executed.inputs.begin(), executed.inputs.end(), value) != executed.inputs.end();
+    if (!is_read) count(value);
   }
   return bytes;
 }

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "planning/problem.h"
 
@@ -61,5 +63,8 @@ double copy_seconds(const Link& link, std::int64_t bytes);
 /// The bytes without which `operation` cannot be executed: inputs, outputs, workspace, and given values that can
 /// neither be dropped and copied back nor are done with, as the plan's end needs them.
 std::int64_t working_set(const Problem& problem, int operation, const Link& link = {});
+/// Those given values, and the same with them at hand, for whoever asks for every operation.
+std::vector<int> always_there(const Problem& problem, const Link& link);
+std::int64_t working_set(const Problem& problem, int operation, std::span<const int> always_there);
 
 }  // namespace sectionflow::planning

@@ -121,8 +121,8 @@ class Walk {
   /// Least first. What nothing reads any more goes before all else, the largest first.
   double score(int value) {
     const int next = next_reader(value);
-    if (next < 0) return -1e6 - log_bytes_[pos(value)];
     const double seconds = chain(value);
+    if (next < 0 && (seconds < kNever || problem_.at_end[pos(value)] == 0)) return -1e6 - log_bytes_[pos(value)];
     if (seconds == kNever) return kNever;
     const double of_kept = !kept_.empty() && kept_[pos(value)] != 0 ? 1e3 : 0;
     return of_kept + weights_.cost * std::log(seconds + 1e-30) - weights_.size * log_bytes_[pos(value)] -

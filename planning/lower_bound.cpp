@@ -213,10 +213,15 @@ bool is_too_large(const WorkingSet& largest, std::int64_t budget) {
 }  // namespace
 
 WorkingSet largest_working_set(const Problem& problem, const Link& link) {
-  WorkingSet largest;
-  for (const PlannedValue& value : problem.values) largest.bytes += value.needed_at_end ? value.bytes : 0;
+  std::int64_t at_start = 0, at_end = 0;
+  for (const PlannedValue& value : problem.values) {
+    at_start += value.producer < 0 ? value.bytes : 0;
+    at_end += value.needed_at_end ? value.bytes : 0;
+  }
+  WorkingSet largest{.bytes = std::max(at_start, at_end)};
+  const std::vector<int> always = always_there(problem, link);
   for (int v = 0; v < static_cast<int>(problem.operations.size()); ++v) {
-    const std::int64_t bytes = working_set(problem, v, link);
+    const std::int64_t bytes = working_set(problem, v, always);
     if (bytes > largest.bytes) largest = {bytes, v};
   }
   return largest;

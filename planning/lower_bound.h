@@ -10,7 +10,7 @@ namespace sectionflow::planning {
 /// The most that has to be in device memory at once. Nothing runs below it.
 struct WorkingSet {
   std::int64_t bytes = 0;
-  int operation = -1;  ///< whose it is (`working_set` of evaluate.h); -1: of the values that the plan's end needs
+  int operation = -1;  ///< whose it is (`working_set` of evaluate.h); -1: of what is given, or of what the end needs
 };
 WorkingSet largest_working_set(const Problem& problem, const Link& link = {});
 
@@ -29,7 +29,8 @@ struct LowerBound {
   double seconds_per_byte = 0;  ///< by how much the bound sinks for another byte of budget: the shadow price
   int operation = -1;           ///< at whose first execution memory is that short; -1: nowhere
   /// The values that the cheapest selection keeps across that operation, beside its own inputs and outputs, and the
-  /// operations that it executes again afterwards; ascending. Within the budget, but not always sufficient for a plan.
+  /// operations that it executes again afterwards; ascending. Without a link within the budget, but not always
+  /// sufficient for a plan.
   std::vector<int> kept, repeated;
 };
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "planning/anneal.h"
 #include "planning/evict.h"
+#include "planning/lower_bound.h"
 #include "planning/offload.h"
 #include "planning/sequence.h"
 
@@ -42,25 +43,21 @@ class Search {
 
  private:
   bool prove_impossible() {
-    for (int v = 0; v < flat_.num_operations(); ++v) {
-      const std::int64_t needed = working_set(problem_, v, options_.link);
-      if (needed > result_.working_set) {
-        result_.working_set = needed;
-        result_.too_large = v;
-      }
-    }
-    if (result_.working_set <= options_.budget) {
-      result_.too_large = -1;
-      return false;
-    }
-    result_.reason = text_of("operation ", result_.too_large, " '", problem_.operations[pos(result_.too_large)].name,
-                             "' needs ", result_.working_set, " bytes at once, the budget is ", options_.budget);
+    const WorkingSet largest = largest_working_set(problem_, options_.link);
+    result_.working_set = largest.bytes;
+    if (largest.bytes <= options_.budget) return false;
+    result_.too_large = largest.operation;
+    const std::string whose = largest.operation < 0
+                                  ? "what is given, or what the end needs, takes "
+                                  : text_of("operation ", largest.operation, " '",
+                                            problem_.operations[pos(largest.operation)].name, "' needs ");
+    result_.reason = text_of(whose, largest.bytes, " bytes at once, the budget is ", options_.budget);
     return true;
   }
 
   std::string not_found() const {
     return text_of("no plan was found within ", options_.budget, " bytes; the best one needs ", best_.peak,
-                   ", and no operation more than ", result_.working_set);
+                   ", and nothing alone more than ", result_.working_set);
   }
 
   /// Nothing is left to gain: every operation is executed once and nothing waits.
@@ -108,6 +105,15 @@ class Search {
     return true;
   }
 
+  /// Whether each operation that may be executed only once is. A walk may have evicted what it could not do without.
+  bool is_allowed(const std::vector<int>& order) const {
+    std::vector<std::uint8_t> executed(pos(flat_.num_operations()), 0);
+    return std::all_of(order.begin(), order.end(), [&](int operation) {
+      const bool again = std::exchange(executed[pos(operation)], std::uint8_t{1}) != 0;
+      return !again || flat_.repeatable[pos(operation)] != 0;
+    });
+  }
+
   /// Walks that evict, at this budget and at smaller ones, whose levels do not depend on it.
   void walk() {
     constexpr std::int64_t kLevels = 32;
@@ -125,7 +131,7 @@ class Search {
     for (const std::int64_t budget : budgets) {
       for (const EvictWeights& weights : variants) {
         std::optional<std::vector<int>> order = evict_order(flat_, budget, weights);
-        if (order) offer(std::move(*order), weights.text());
+        if (order && is_allowed(*order)) offer(std::move(*order), weights.text());
       }
     }
   }
@@ -246,7 +252,7 @@ class Search {
     const std::vector<EvictWeights> variants = evict_variants();
     for (std::size_t i = 0; i < kVariants; ++i) {
       const std::optional<std::vector<int>> order = evict_order(flat_, budget, variants[i]);
-      if (!order) continue;
+      if (!order || !is_allowed(*order)) continue;
       const Sequence sequence(flat_, *order);
       FoundOrder found{*order, sequence.cost(), sequence.peak(), {}};
       if (best.order.empty() || is_better(found, best, budget)) best = std::move(found);

@@ -35,18 +35,19 @@ struct SearchResult {
   Evaluation evaluation{};       ///< of the plan, by evaluate()
   std::string start;             ///< what it was made from: "given order", "evict cost^1 size^1 reach^0", "start 0"
   int too_large = -1;            ///< the operation whose working set passes the budget: a proof that there is no plan
-  std::int64_t working_set = 0;  ///< the most that one operation needs at once
+  std::int64_t working_set = 0;  ///< the most that is needed at once: `largest_working_set`
   std::string reason;            ///< where there is no plan, one sentence: a proof, or that none was found
 };
 
 /// The effort that is worth its time: some seconds for hundreds of operations, below a minute for thousands.
 std::int64_t default_effort(const Problem& problem);
 
-/// A plan within the budget, as quick as could be found. The same for the same problem and options, on every machine.
-/// Finds plans by walks that evict values (planning/evict.h) at this and at smaller budgets, improves orders of
-/// executions by annealing (planning/anneal.h), and with a link copies out what is idle for long (planning/offload.h).
-/// Throws: ArgumentError of check_problem, for a budget or an effort below 0, and for a link with numbers that are
-/// negative or not finite.
+/// A plan within the budget, as quick as could be found. The same for the same problem and options, as far as the
+/// machine's logarithms are the same to the last bit. More budget is not by construction never slower: give the plans
+/// of smaller budgets as `starts` where that matters. Finds plans by walks that evict values (planning/evict.h) at this
+/// and at smaller budgets, improves orders of executions by annealing (planning/anneal.h), and with a link copies out
+/// what is idle for long (planning/offload.h). Throws: ArgumentError of check_problem, for a budget or an effort below
+/// 0, and for a link with numbers that are negative or not finite.
 SearchResult search_plan(const Problem& problem, const SearchOptions& options);
 
 }  // namespace sectionflow::planning

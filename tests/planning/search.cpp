@@ -266,7 +266,54 @@ TEST(SearchPlan, RefusalsNameTheOperationThatDoesNotFit) {
   EXPECT_THROW(search_plan(problem, {.budget = 1, .link = {NAN, 0}}), ArgumentError);
 }
 
-// Three values of which none can be made again, and all are read at the end: no proof by one operation's needs.
+TEST(SearchPlan, WhatIsGivenAndWhatTheEndNeedsAreProofsToo) {
+  Problem problem;
+  problem.operations = {{"a", 1, 0, {0}, {2}}, {"b", 1, 0, {1}, {3}}};
+  problem.values = {{"given", 10, -1}, {"also given", 10, -1}, {"x", 4, 0, true, true}, {"y", 4, 1, true, true}};
+  const SearchResult given = search_plan(problem, {.budget = 19, .effort = 10'000});
+  EXPECT_FALSE(given.plan);
+  EXPECT_THAT(given.reason, HasSubstr("takes 20 bytes at once, the budget is 19"));
+  EXPECT_EQ(given.too_large, -1);
+  EXPECT_EQ(given.working_set, 20);
+  EXPECT_EQ(lower_bound(problem, 19).extra_seconds, std::numeric_limits<double>::infinity());
+
+  problem.values[0].bytes = problem.values[1].bytes = 1;
+  problem.values[2].bytes = problem.values[3].bytes = 10;
+  const SearchResult end = search_plan(problem, {.budget = 19, .effort = 10'000});
+  EXPECT_FALSE(end.plan);
+  EXPECT_THAT(end.reason, HasSubstr("takes 20 bytes at once"));
+}
+
+TEST(SearchPlan, NoOperationsNeedNoSteps) {
+  Problem problem;
+  problem.values = {{"given", 10, -1}};
+  EXPECT_FALSE(search_plan(problem, {.budget = 9}).plan);
+  const SearchResult result = search_plan(problem, {.budget = 10});
+  ASSERT_TRUE(result.plan);
+  EXPECT_EQ(result.evaluation.seconds, 0);
+  EXPECT_TRUE(search_plan(Problem(), {.budget = 0}).plan);
+}
+
+// What only one execution makes is needed again for what was evicted: a walk that repeats it is no plan.
+TEST(SearchPlan, WhatIsExecutedOnceAloneIsNeverExecutedAgain) {
+  RandomProblems random(1);
+  const SmallSizes sizes;
+  for (int i = 0; i < 400; ++i) {
+    const Problem problem = random.next(sizes);
+    const std::int64_t low = largest_working_set(problem).bytes, high = std::max(low, default_peak(problem));
+    const SearchResult result = search_plan(problem, {.budget = (low + high) / 2, .effort = 1000});
+    if (!result.plan) continue;
+    std::vector<int> times(problem.operations.size(), 0);
+    for (const PlanStep& step : result.plan->steps) {
+      if (step.kind == PlanStep::Kind::compute) ++times[static_cast<std::size_t>(step.id)];
+    }
+    for (std::size_t v = 0; v < times.size(); ++v) {
+      EXPECT_TRUE(times[v] == 1 || problem.operations[v].repeatable) << "problem " << i << ", operation " << v;
+    }
+  }
+}
+
+// Two values of which neither can be made again, and both are read at the end: no proof by one operation's needs.
 TEST(SearchPlan, WhatIsNotFoundSaysSo) {
   Problem problem;
   problem.operations = {
