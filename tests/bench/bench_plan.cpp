@@ -2,17 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 
 #include "planning/evaluate.h"
 #include "planning/instance.h"
+#include "tests/support/run_shell.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow::planning {
@@ -22,22 +20,8 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 
-struct Outcome {
-  int status = 0;
-  std::string text;  // of both streams
-};
-
 Outcome bench_plan(const std::string& arguments) {
-  const std::string command = std::string(SF_BENCH_PLAN) + " " + arguments + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("cannot run " + command);
-  Outcome outcome;
-  for (int letter = std::fgetc(pipe); letter != EOF; letter = std::fgetc(pipe)) {
-    outcome.text += static_cast<char>(letter);
-  }
-  const int ended = pclose(pipe);
-  outcome.status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
-  return outcome;
+  return run_shell(std::string(SF_BENCH_PLAN) + " " + arguments + " 2>&1");
 }
 
 class BenchPlan : public testing::Test {
