@@ -24,6 +24,7 @@
 #include "data/tfrecord.h"
 #include "data/tfrecord_source.h"
 #include "device/algorithm_choices.h"
+#include "fit/fit_budget.h"
 #include "graph/graph.h"
 #include "graph/graph_file.h"
 #include "graph/layers.h"

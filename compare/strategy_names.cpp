@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/nearest.h"
+#include "fit/fit_budget.h"
 #include "swap/lms.h"
 #include "swap/swap_session.h"
 
@@ -26,6 +27,7 @@ struct Kind {
   const char* form;      ///< for people
   const char* argument;  ///< one that it may have; nullptr where it has none
   Strategy (*make)(const Asked&);
+  bool stands_alone = false;  ///< the argument may be left out
 };
 
 Strategy whole(const Asked& asked) {
@@ -49,6 +51,18 @@ Strategy swap(const Asked& asked) {
   Strategy strategy = whole(asked);
   strategy.edit_session = [profile = asked.source.profile](Session& session) {
     insert_swaps(session, {.profile = profile});
+  };
+  return strategy;
+}
+
+/// Whatever the planner chooses, or of one kind alone.
+Strategy automatic(const Asked& asked) {
+  const std::string only = asked.argument.value_or("");
+  SF_CHECK(!asked.argument || only == "recompute" || only == "swap", ArgumentError, "'", asked.name,
+           "' is no strategy; wanted auto, auto:recompute or auto:swap");
+  Strategy strategy = whole(asked);
+  strategy.edit_session = [profile = asked.source.profile, only](Session& session) {
+    fit_budget(session, {.profile = profile, .may_recompute = only != "swap", .may_swap = only != "recompute"});
   };
   return strategy;
 }
@@ -85,6 +99,7 @@ Strategy lms(const Asked& asked) {
 
 constexpr Kind kKinds[] = {
     {"whole", "whole", nullptr, whole},
+    {"auto", "auto, auto:recompute, auto:swap", "recompute", automatic, true},
     {"swap", "swap", nullptr, swap},
     {"lms", "lms:auto, lms:THRESHOLD/AHEAD/GROUPBY/SYNC", "auto", lms},
     {"sections", "sections:N", "blocks", sections},
@@ -104,7 +119,7 @@ const Kind* kind_named(const std::string& kind) {
 
 /// A strategy of that kind that can be asked for as it stands, with what was given behind the kind if it takes it.
 std::string writable(const Kind& kind, const std::string& given) {
-  if (kind.argument == nullptr) return kind.name;
+  if (kind.argument == nullptr || (kind.stands_alone && given.size() <= 1)) return kind.name;
   return kind.name + (given.size() > 1 ? given : text_of(":", kind.argument));
 }
 
@@ -132,7 +147,8 @@ Strategy strategy_named(const std::string& name, const StrategySource& source) {
   if (known == nullptr) throw_unknown(name, kind);
   std::optional<std::string> argument;
   if (colon != std::string::npos) argument = name.substr(colon + 1);
-  SF_CHECK(argument.has_value() == (known->argument != nullptr) && argument != "", ArgumentError, "'", name,
+  const bool takes_it = known->argument != nullptr && argument != "";
+  SF_CHECK(argument ? takes_it : known->argument == nullptr || known->stands_alone, ArgumentError, "'", name,
            "' is no strategy; wanted ", known->form,
            known->argument == nullptr ? "" : ", as in " + writable(*known, ""), hint("strategies are ", all_forms()));
   return known->make({name, argument, source});

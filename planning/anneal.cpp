@@ -127,9 +127,16 @@ class Annealer {
     return true;
   }
 
+  /// Whether in that slot something has been executed that ends the executions of `operation`.
+  bool is_ended(int operation, int slot) const {
+    const std::span<const int> by = problem_.ended_by(operation);
+    return std::any_of(by.begin(), by.end(), [&](int other) { return sequence_.executions(other).front() <= slot; });
+  }
+
   /// Executes `operation` in `slot`, and before it, above slot `floor`, some of its ancestors that are not there.
   void repeat(int operation, int slot, int floor) {
     --repeats_left_;
+    if (is_ended(operation, slot)) return;
     for (const int input : problem_.inputs_of(operation)) {
       if (chance_of_ancestors_ == 0 || repeats_left_ <= 0) break;
       const int producer = problem_.producer[pos(input)];
@@ -167,6 +174,8 @@ class Annealer {
     for (const int input : problem_.inputs_of(operation)) {
       const int producer = problem_.producer[pos(input)];
       if (producer < 0 || sequence_.executions(producer).size() < 2) continue;
+      // Another of its outputs, read here too, may have taken away its executions before this one.
+      if (sequence_.executions(producer).front() >= slot) continue;
       const int written = sequence_.written_before(input, slot);
       if (!sequence_.is_unread(producer, written) || !may_remove(producer, written)) continue;
       if (random_.below(8) > 0) take_away(producer, written);
@@ -177,8 +186,10 @@ class Annealer {
   std::pair<int, int> window(int operation, std::size_t index) const {
     const std::vector<int>& slots = sequence_.executions(operation);
     int low = 0, high = index + 1 < slots.size() ? slots[index + 1] : sequence_.num_slots() - 1;
-    if (index > 0) return {slots[index - 1], high};
     const auto first = [&](int other) { return sequence_.executions(other).front(); };
+    for (const int other : problem_.ended_by(operation)) high = std::min(high, first(other));
+    if (index > 0) return {slots[index - 1], high};
+    for (const int other : problem_.ends(operation)) low = std::max(low, sequence_.executions(other).back());
     for (const int input : problem_.inputs_of(operation)) {
       if (problem_.producer[pos(input)] >= 0) low = std::max(low, first(problem_.producer[pos(input)]));
     }

@@ -44,6 +44,7 @@ Crossings::Crossings(const Problem& problem)
     }
   }
   for (const auto& [first, second] : problem.order) add(first, second);
+  for (const auto& [first, second] : problem.ends) add(first, second);
 }
 
 void Crossings::find(int v, Crossing& crossing) {
@@ -94,7 +95,7 @@ double knapsack_at(const Problem& problem, const Crossing& crossing, double capa
       continue;
     }
     const int producer = problem.values[at(value)].producer;
-    if (producer != last) items.push_back({problem.operations[at(producer)].seconds, 0});
+    if (producer != last) items.push_back({seconds_again(problem.operations[at(producer)]), 0});
     last = producer;
     items.back().bytes += bytes;
   }

@@ -41,6 +41,8 @@ class Evaluator {
   Evaluator(const Problem& problem, const Limits& limits)
       : problem_(problem), limits_(limits), values_(problem.values.size()), executions_(problem.operations.size()) {
     before_.resize(problem.operations.size());
+    ended_by_.resize(problem.operations.size());
+    for (const auto& [first, second] : problem.ends) ended_by_[static_cast<std::size_t>(first)].push_back(second);
     for (const auto& [first, second] : problem.order) before_[static_cast<std::size_t>(second)].push_back(first);
     for (std::size_t i = 0; i < values_.size(); ++i) {
       if (problem.values[i].producer >= 0) continue;
@@ -116,16 +118,21 @@ class Evaluator {
       if (executions_[static_cast<std::size_t>(first)] > 0) continue;
       return fault(index, operation_text(id), " is executed before ", operation_text(first), ", which it must follow");
     }
+    for (const int last : ended_by_[static_cast<std::size_t>(id)]) {
+      if (executions_[static_cast<std::size_t>(last)] == 0) continue;
+      return fault(index, operation_text(id), " is executed after ", operation_text(last), ", which ends that");
+    }
     std::int64_t outputs = 0;
     for (const int output : operation.outputs) {
       if (!values_[static_cast<std::size_t>(output)].resident) outputs += bytes_of(output);
     }
     if (!take(index, outputs + operation.workspace, operation_text(id))) return;
     begin = held_.when_at_most(limits_.budget - resident_ - outputs - operation.workspace, begin);
-    const double end = begin + operation.seconds;
+    const double seconds = executions > 0 ? seconds_again(operation) : operation.seconds;
+    const double end = begin + seconds;
     ++executions;
     compute_free_ = end;
-    result_.cost += operation.seconds;
+    result_.cost += seconds;
     for (const int input : operation.inputs) {
       State& state = values_[static_cast<std::size_t>(input)];
       state.last_use = std::max(state.last_use, end);
@@ -204,7 +211,7 @@ class Evaluator {
   const Limits limits_;
   std::vector<State> values_;
   std::vector<int> executions_;
-  std::vector<std::vector<int>> before_;
+  std::vector<std::vector<int>> before_, ended_by_;
   HeldBytes held_;
   std::int64_t resident_ = 0;
   double compute_free_ = 0, out_free_ = 0, in_free_ = 0;

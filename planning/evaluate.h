@@ -44,8 +44,9 @@ struct Evaluation {
 ///
 /// Faults: indices; a value read, dropped or copied out that is not resident, copied in that is resident or has no copy
 /// in host memory, copied out twice or although it must not move; a copy without a link; an operation that comes before
-/// one it must follow, is executed again though not repeatable, or never; a value that the end needs and does not find;
-/// the budget. Throws: ArgumentError of check_problem, or where the link's numbers are negative or not finite.
+/// one it must follow or after one that ends it, is executed again though not repeatable, or never; a value that the
+/// end needs and does not find; the budget. Throws: ArgumentError of check_problem, or where the link's numbers are
+/// negative or not finite.
 Evaluation evaluate(const Problem& problem, const Plan& plan, const Limits& limits = {});
 
 /// Every operation once, in the given order; a value is dropped as soon as nothing reads it any more.

@@ -24,6 +24,7 @@ class Walk {
     log_distance_.push_back(std::log(problem.num_operations() + 1.0));
     next_reader_.assign(values, 0);
     place_.assign(values, -1);
+    is_ended_.assign(pos(problem.num_operations()), 0);
     pins_.assign(values, 0);
     chain_.assign(values, 0);
     for (std::size_t i = 0; i < values; ++i) {
@@ -97,6 +98,7 @@ class Walk {
       if (place_[pos(output)] < 0) make_resident(output);
     }
     for (const int input : problem_.inputs_of(operation)) --pins_[pos(input)];
+    for (const int other : problem_.ends(operation)) is_ended_[pos(other)] = 1;
     order_.push_back(operation);
   }
 
@@ -110,8 +112,8 @@ class Walk {
 
   double chain(int value) const {
     const int producer = problem_.producer[pos(value)];
-    if (producer < 0 || problem_.repeatable[pos(producer)] == 0) return kNever;
-    double seconds = problem_.seconds[pos(producer)];
+    if (producer < 0 || problem_.repeatable[pos(producer)] == 0 || is_ended_[pos(producer)] != 0) return kNever;
+    double seconds = problem_.seconds_again[pos(producer)];
     for (const int input : problem_.inputs_of(producer)) {
       if (place_[pos(input)] < 0) seconds += chain_[pos(input)];
     }
@@ -158,6 +160,7 @@ class Walk {
   std::vector<std::vector<int>> readers_;
   std::vector<std::size_t> next_reader_;
   std::vector<int> resident_, place_, pins_, stack_, order_;
+  std::vector<std::uint8_t> is_ended_;  // operations that may not be executed any more
   std::vector<double> chain_, log_bytes_, log_distance_;
   std::int64_t used_ = 0;
   int now_ = 0;

@@ -71,7 +71,7 @@ class SelectionNetwork {
   /// The least of seconds + price x bytes over all selections; `with_seconds` false: of price x bytes.
   double solve(double price, bool with_seconds = true) {
     for (std::size_t i = 0; i < operations_.size(); ++i) {
-      cut_.set_capacity(repeat_arcs_[i], with_seconds ? problem_.operations[at(operations_[i])].seconds : 0);
+      cut_.set_capacity(repeat_arcs_[i], with_seconds ? seconds_again(problem_.operations[at(operations_[i])]) : 0);
     }
     for (std::size_t i = 0; i < values_.size(); ++i) {
       cut_.set_capacity(keep_arcs_[i], price * static_cast<double>(problem_.values[at(values_[i])].bytes));
@@ -88,7 +88,7 @@ class SelectionNetwork {
       return {found.seconds, found.bytes};
     }
     Line line;
-    for (const int operation : operations_) line.seconds += problem_.operations[at(operation)].seconds;
+    for (const int operation : operations_) line.seconds += seconds_again(problem_.operations[at(operation)]);
     return line;
   }
   /// The selection of the last `solve`.
@@ -97,7 +97,7 @@ class SelectionNetwork {
     for (const int operation : operations_) {
       if (!cut_.on_sink_side(node_of_operation_[at(operation)])) continue;
       found.repeated.push_back(operation);
-      found.seconds += problem_.operations[at(operation)].seconds;
+      found.seconds += seconds_again(problem_.operations[at(operation)]);
     }
     for (const int value : values_) {
       const bool made = !must_be_kept(problem_, value) &&

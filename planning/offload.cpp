@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "planning/evaluate.h"
 
@@ -48,7 +49,11 @@ class Chooser {
   Chooser(const FlatProblem& problem, std::span<const int> order, std::int64_t target, const Link& link, bool may_wait)
       : problem_(problem), target_(target), link_(link), may_wait_(may_wait), count_(static_cast<int>(order.size())) {
     begin_.push_back(0);
-    for (const int operation : order) begin_.push_back(begin_.back() + problem.seconds[pos(operation)]);
+    std::vector<std::uint8_t> executed(pos(problem.num_operations()), 0);
+    for (const int operation : order) {
+      const bool again = std::exchange(executed[pos(operation)], std::uint8_t{1}) != 0;
+      begin_.push_back(begin_.back() + (again ? problem.seconds_again : problem.seconds)[pos(operation)]);
+    }
     memory_.assign(pos(count_ + 1), 0);
     const std::vector<Stay> stays = stays_of(problem, order);
     for (int i = 0; i < count_; ++i) add(i, i, problem.workspace[pos(order[pos(i)])]);

@@ -50,7 +50,10 @@ void check_problem(const Problem& problem) {
     const Operation& operation = problem.operations[static_cast<std::size_t>(v)];
     SF_CHECK(std::isfinite(operation.seconds) && operation.seconds >= 0, ArgumentError, operation_text(problem, v),
              " takes ", operation.seconds, " seconds, wanted a number of at least 0");
-    seconds += operation.seconds;
+    SF_CHECK(std::isfinite(seconds_again(operation)) && seconds_again(operation) >= 0, ArgumentError,
+             operation_text(problem, v), " takes ", seconds_again(operation),
+             " seconds when it is executed again, wanted a number of at least 0");
+    seconds += std::max(operation.seconds, seconds_again(operation));
     SF_CHECK(std::isfinite(seconds), ArgumentError, operation_text(problem, v),
              ": times up to here have no finite sum");
     SF_CHECK(operation.workspace >= 0 && bytes.add(operation.workspace), ArgumentError, operation_text(problem, v),
@@ -79,10 +82,15 @@ void check_problem(const Problem& problem) {
     SF_CHECK(value.producer == -1 || last_output[i] == value.producer, ArgumentError, "value ", i, " '", value.name,
              "': its producer ", value.producer, " does not write it", hint("list it among the operation's outputs"));
   }
-  for (const auto& [first, second] : problem.order) {
-    SF_CHECK(first >= 0 && first < second && second < num_operations, ArgumentError, "operation ", first,
-             " is to come before ", second, ", against the order in which they stand, or one is none of the ",
-             num_operations, " operations");
+  for (const auto* pairs : {&problem.order, &problem.ends}) {
+    for (const auto& [first, second] : *pairs) {
+      SF_CHECK(first >= 0 && first < second && second < num_operations, ArgumentError, "operation ", first,
+               " is to come before ", second, ", against the order in which they stand, or one is none of the ",
+               num_operations, " operations");
+      SF_CHECK(pairs == &problem.order || !problem.operations[static_cast<std::size_t>(second)].repeatable,
+               ArgumentError, operation_text(problem, second), " ends the executions of ", first,
+               " and may be executed again itself");
+    }
   }
 }
 

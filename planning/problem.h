@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,11 +11,12 @@ namespace sectionflow::planning {
 /// What a planner knows of one operation. Indices are of `Problem::values`.
 struct Operation {
   std::string name;
-  double seconds = 0;          ///< of one execution, at least 0
-  std::int64_t workspace = 0;  ///< bytes that are taken while it runs, and at no other time
-  std::vector<int> inputs;     ///< each value once
-  std::vector<int> outputs;    ///< each value once; a value has one producer
-  bool repeatable = true;      ///< may be executed again: the same inputs give the same bits
+  double seconds = 0;                     ///< of its first execution, at least 0
+  std::int64_t workspace = 0;             ///< bytes that are taken while it runs, and at no other time
+  std::vector<int> inputs;                ///< each value once
+  std::vector<int> outputs;               ///< each value once; a value has one producer
+  bool repeatable = true;                 ///< may be executed again: the same inputs give the same bits
+  std::optional<double> seconds_again{};  ///< of each execution after the first; absent: `seconds`
 };
 
 /// A tensor. It exists in one copy in device memory, from an execution of its producer (or from the start, where it has
@@ -38,18 +40,27 @@ struct Problem {
   std::vector<Operation> operations;
   std::vector<PlannedValue> values;
   std::vector<std::pair<int, int>> order;  ///< the first execution of `first` comes before that of `second`
+  /// Every execution of `first` comes before that of `second`, which is not repeatable: it changes in place what
+  /// `first` reads and no value tells of.
+  std::vector<std::pair<int, int>> ends;
 };
 
 /// What all sizes of a problem together may come to, so that any sum of them fits 64 bits.
 inline constexpr std::int64_t kMostProblemBytes = std::int64_t{1} << 62;
 
 /// Throws: ArgumentError naming the operation or value: indices out of range or twice in a list, a producer that its
-/// value does not name or that comes after a reader, `order` against the order of operations, numbers that are negative
-/// or not finite, times without a finite sum, sizes whose sum passes 2^62 bytes.
+/// value does not name or that comes after a reader, `order` or `ends` against the order of operations, `ends` by a
+/// repeatable operation, numbers that are negative or not finite, times without a finite sum, sizes whose sum passes
+/// 2^62 bytes.
 void check_problem(const Problem& problem);
 
 /// Throws: ArgumentError for numbers that are negative or not finite.
 void check_link(const Link& link);
+
+/// Of each execution after the first.
+inline double seconds_again(const Operation& operation) {
+  return operation.seconds_again.value_or(operation.seconds);
+}
 
 /// For each value the operations that read it, each once, ascending.
 std::vector<std::vector<int>> readers_of_values(const Problem& problem);

@@ -105,12 +105,15 @@ class Search {
     return true;
   }
 
-  /// Whether each operation that may be executed only once is. A walk may have evicted what it could not do without.
+  /// Whether each operation that may be executed only once is, and none after what ends it. A walk may have evicted
+  /// what it could not do without.
   bool is_allowed(const std::vector<int>& order) const {
     std::vector<std::uint8_t> executed(pos(flat_.num_operations()), 0);
     return std::all_of(order.begin(), order.end(), [&](int operation) {
       const bool again = std::exchange(executed[pos(operation)], std::uint8_t{1}) != 0;
-      return !again || flat_.repeatable[pos(operation)] != 0;
+      const std::span<const int> by = flat_.ended_by(operation);
+      const bool is_ended = std::any_of(by.begin(), by.end(), [&](int other) { return executed[pos(other)] != 0; });
+      return !is_ended && (!again || flat_.repeatable[pos(operation)] != 0);
     });
   }
 

@@ -44,22 +44,32 @@ void append_lists(const std::vector<std::vector<int>>& lists, std::vector<int>& 
 }  // namespace
 
 FlatProblem::FlatProblem(const Problem& problem) {
-  std::vector<std::vector<int>> ins, outs, firsts(problem.operations.size()), seconds_of(problem.operations.size());
+  const std::size_t count = problem.operations.size();
+  std::vector<std::vector<int>> ins, outs, before(count), after(count), ended_by(count), ends(count);
   for (const Operation& operation : problem.operations) {
     seconds.push_back(operation.seconds);
+    seconds_again.push_back(planning::seconds_again(operation));
     workspace.push_back(operation.workspace);
     repeatable.push_back(operation.repeatable ? 1 : 0);
     ins.push_back(operation.inputs);
     outs.push_back(operation.outputs);
   }
-  for (const auto& [first, second] : problem.order) {
-    firsts[pos(second)].push_back(first);
-    seconds_of[pos(first)].push_back(second);
+  for (const auto* pairs : {&problem.order, &problem.ends}) {
+    for (const auto& [first, second] : *pairs) {
+      before[pos(second)].push_back(first);
+      after[pos(first)].push_back(second);
+    }
+  }
+  for (const auto& [first, second] : problem.ends) {
+    ended_by[pos(first)].push_back(second);
+    ends[pos(second)].push_back(first);
   }
   append_lists(ins, input_begin, inputs);
   append_lists(outs, output_begin, outputs);
-  append_lists(firsts, before_begin_, before_);
-  append_lists(seconds_of, after_begin_, after_);
+  append_lists(before, before_begin_, before_);
+  append_lists(after, after_begin_, after_);
+  append_lists(ended_by, ended_by_begin_, ended_by_);
+  append_lists(ends, ends_begin_, ends_);
   for (const PlannedValue& value : problem.values) {
     bytes.push_back(value.bytes);
     producer.push_back(value.producer);
@@ -322,17 +332,19 @@ void Sequence::change(int operation, int slot, std::int64_t sign) {
 }
 
 void Sequence::do_insert(int operation, int slot) {
+  const bool again = !executions(operation).empty();
   change(operation, slot, 1);
   link(operation, slot);
   broken_ = broken_ || (has_absences_ && breaks_absence(operation, slot, true));
-  cost_ += problem_.seconds[pos(operation)];
+  cost_ += (again ? problem_.seconds_again : problem_.seconds)[pos(operation)];
 }
 
 void Sequence::do_remove(int operation, int slot) {
   unlink(operation, slot);
   change(operation, slot, -1);
   broken_ = broken_ || (has_absences_ && breaks_absence(operation, slot, false));
-  cost_ -= problem_.seconds[pos(operation)];
+  const bool again = !executions(operation).empty();
+  cost_ -= (again ? problem_.seconds_again : problem_.seconds)[pos(operation)];
 }
 
 void Sequence::link(int operation, int slot) {

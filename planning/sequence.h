@@ -23,10 +23,13 @@ struct FlatProblem {
   std::span<const int> outputs_of(int operation) const { return slice(outputs, output_begin, operation); }
   std::span<const int> before(int operation) const { return slice(before_, before_begin_, operation); }
   std::span<const int> after(int operation) const { return slice(after_, after_begin_, operation); }
+  /// Before the execution of which all of this one come, and the other way round: of Problem::ends.
+  std::span<const int> ended_by(int operation) const { return slice(ended_by_, ended_by_begin_, operation); }
+  std::span<const int> ends(int operation) const { return slice(ends_, ends_begin_, operation); }
   int num_operations() const { return static_cast<int>(seconds.size()); }
   int num_values() const { return static_cast<int>(bytes.size()); }
 
-  std::vector<double> seconds;
+  std::vector<double> seconds, seconds_again;
   std::vector<std::int64_t> workspace;
   std::vector<std::uint8_t> repeatable;
   std::vector<int> input_begin, inputs, output_begin, outputs;
@@ -39,7 +42,8 @@ struct FlatProblem {
     const auto i = static_cast<std::size_t>(index);
     return {list.data() + begin[i], list.data() + begin[i + 1]};
   }
-  std::vector<int> before_begin_, before_, after_begin_, after_;  // of Problem::order
+  std::vector<int> before_begin_, before_, after_begin_, after_;  // of Problem::order and ends
+  std::vector<int> ended_by_begin_, ended_by_, ends_begin_, ends_;
 };
 
 /// Numbers along a line, to which stretches add and of which the largest is asked: each in O(log n).

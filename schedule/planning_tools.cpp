@@ -9,13 +9,22 @@ std::size_t peak_behind(std::size_t variables_end, const TierPeak& planned, Tier
   return planned.peak_bytes == 0 ? variables_end : round_up(variables_end, alignment_of(tier)) + planned.peak_bytes;
 }
 
+Schedule PlanningTools::lowered(const InstructionList& list) const {
+  if (variables_.host_end_bytes == 0) return lower_instructions(list, graph_, num_fetches_, carrier_);
+  const auto has_host_home = [this](NodeId id) { return variables_.has_host_home(id); };
+  return lower_instructions(insert_variable_transfers(list, graph_, has_host_home, carrier_), graph_, num_fetches_,
+                            carrier_);
+}
+
+Schedule PlanningTools::prepared(const InstructionList& list) {
+  Schedule schedule = lowered(list);
+  kernels_.prepare(schedule);
+  return schedule;
+}
+
 Draft PlanningTools::draft(const InstructionList& list, const std::function<void(Schedule&)>& edit) {
   Draft draft;
-  const auto has_host_home = [this](NodeId id) { return variables_.has_host_home(id); };
-  const bool has_host_homes = variables_.host_end_bytes > 0;
-  draft.schedule = has_host_homes ? lower_instructions(insert_variable_transfers(list, graph_, has_host_home, carrier_),
-                                                       graph_, num_fetches_, carrier_)
-                                  : lower_instructions(list, graph_, num_fetches_, carrier_);
+  draft.schedule = lowered(list);
   if (edit) edit(draft.schedule);
   kernels_.prepare(draft.schedule);
   draft.storage = assign_storages(draft.schedule, kernels_.kernels(), guard_bytes_);

@@ -66,6 +66,9 @@ class PlanningTools {
   /// Throws: as lower_instructions, and ArgumentError for a missing kernel.
   Draft draft(const InstructionList& list, const std::function<void(Schedule&)>& edit = {});
 
+  /// Lowered, with its kernels, and not planned. Throws: as draft.
+  Schedule prepared(const InstructionList& list);
+
   const ConcreteGraph& graph() const { return graph_; }
   const VariableLayout& variables() const { return variables_; }
   Device& device() const { return device_; }
@@ -88,6 +91,8 @@ class PlanningTools {
   bool forces_offloads = false;  ///< whether the writer offloads tensors whatever the budgets are
 
  private:
+  Schedule lowered(const InstructionList& list) const;
+
   const ConcreteGraph& graph_;
   std::size_t num_fetches_;
   const VariableLayout& variables_;

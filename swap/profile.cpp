@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -98,6 +99,20 @@ void Profile::save(const std::string& path, Where where) const {
              " bytes; wanted at most ", kMostBytes, hint("save a profile for each model"));
     write_whole_file(path, text, "profile");
   });
+}
+
+std::size_t digest_of(const Profile& profile) {
+  std::size_t digest = profile.kernel_seconds.size();
+  const auto add = [&](std::size_t hash) { digest = digest * 1'000'003 + hash; };
+  for (const auto& [key, seconds] : profile.kernel_seconds) {
+    add(std::hash<std::string>()(key));
+    add(std::hash<double>()(seconds));
+  }
+  for (double number : {profile.flops, profile.memory_bandwidth, profile.launch_seconds, profile.link_out,
+                        profile.link_in, profile.disk_out, profile.disk_in}) {
+    add(std::hash<double>()(number));
+  }
+  return digest;
 }
 
 }  // namespace sectionflow

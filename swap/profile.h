@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -40,5 +41,8 @@ struct Profile {
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };
+
+/// A number that tells profiles apart within a process.
+std::size_t digest_of(const Profile& profile);
 
 }  // namespace sectionflow

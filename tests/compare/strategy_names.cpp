@@ -57,6 +57,19 @@ TEST(StrategyNames, SectionsAndSwapLeaveTheChoiceToThePlanner) {
   EXPECT_THAT(message_for("sections+swp:2"), HasSubstr("did you mean 'sections+swap:2'?"));
 }
 
+TEST(StrategyNames, AutoStandsAloneOrSaysOfWhichKind) {
+  Cuts cuts;
+  for (const char* name : {"auto", "auto:recompute", "auto:swap"}) {
+    const Strategy strategy = strategy_named(name, {.model = cuts.model});
+    EXPECT_EQ(strategy.name, name);
+    EXPECT_TRUE(strategy.whole_graph);
+    EXPECT_TRUE(strategy.edit_session);
+  }
+  EXPECT_THAT(message_for("auto:both"), HasSubstr("auto:recompute or auto:swap"));
+  EXPECT_THAT(message_for("auto:"), HasSubstr("'auto:' is no strategy"));
+  EXPECT_THAT(message_for("autos"), HasSubstr("did you mean 'auto'?"));
+}
+
 TEST(StrategyNames, MisspellingsAreToldTheNearestAndAll) {
   EXPECT_THAT(message_for("secions:4"), AllOf(HasSubstr("'secions:4' is no strategy; did you mean 'sections:4'?"),
                                               HasSubstr("whole"), HasSubstr("sections:N")));

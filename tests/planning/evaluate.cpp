@@ -81,6 +81,29 @@ TEST(Evaluate, FaultsAreNamedWithTheirStep) {
   EXPECT_THROW(evaluate(strict, {}, {.link = {-1, 0}}), ArgumentError);
 }
 
+TEST(Evaluate, ExecutionsAfterTheFirstTakeTimesOfTheirOwn) {
+  Problem problem;
+  problem.operations = {{"a", 5, 0, {}, {0}, true, 2.0}, {"b", 1, 0, {0}, {1}}};
+  problem.values = {{"x", 10, 0}, {"y", 10, 1}};
+  using Kind = PlanStep::Kind;
+  const Plan plan{{{Kind::compute, 0}, {Kind::compute, 1}, {Kind::drop, 0}, {Kind::compute, 0}, {Kind::compute, 0}}};
+  EXPECT_EQ(evaluate(problem, plan).cost, 5 + 1 + 2 + 2);
+}
+
+TEST(Evaluate, WhatEndsAnOperationComesAfterAllItsExecutions) {
+  Problem problem;
+  problem.operations = {{"read", 1, 0, {}, {0}}, {"update", 1, 0, {}, {}, false}};
+  problem.values = {{"x", 10, 0}};
+  problem.ends = {{0, 1}};
+  using Kind = PlanStep::Kind;
+  const PlanStep read{Kind::compute, 0}, drop{Kind::drop, 0}, update{Kind::compute, 1};
+  EXPECT_TRUE(evaluate(problem, {{read, drop, read, update}}).ok);
+  const Evaluation late = evaluate(problem, {{read, drop, update, read}});
+  EXPECT_FALSE(late.ok);
+  EXPECT_EQ(late.fault_step, 3U);
+  EXPECT_NE(late.fault.find("'update'"), std::string::npos) << late.fault;
+}
+
 TEST(Evaluate, GivenValuesMustFitToo) {
   Problem problem;
   problem.values = {{"w", 10, -1}};

@@ -71,6 +71,9 @@ class SmallProblem {
     for (const auto& [first, second] : problem_.order) {
       if (static_cast<std::size_t>(second) == v && (done & bit(static_cast<std::size_t>(first))) == 0) return false;
     }
+    for (const auto& [first, last] : problem_.ends) {
+      if (static_cast<std::size_t>(first) == v && (done & bit(static_cast<std::size_t>(last))) != 0) return false;
+    }
     const unsigned inputs = mask(operation.inputs);
     return (resident & inputs) == inputs;
   }
@@ -94,7 +97,9 @@ inline double least_seconds(const Problem& problem, std::int64_t budget) {
       const Operation& operation = problem.operations[v];
       const unsigned after = resident | SmallProblem::mask(operation.outputs);
       if (small.bytes(after) + operation.workspace > budget) continue;
-      reach({done | SmallProblem::bit(v), after}, operation.seconds);
+      const bool again = (done & SmallProblem::bit(v)) != 0;
+      reach({done | SmallProblem::bit(v), after},
+            again ? operation.seconds_again.value_or(operation.seconds) : operation.seconds);
     }
   };
   return shortest_way(
@@ -165,7 +170,10 @@ inline double least_seconds(const Problem& problem, std::int64_t budget, std::in
     for (std::size_t v = 0; now.operation < 0 && v < problem.operations.size(); ++v) {
       if (!small.may_execute(v, now.done, now.resident)) continue;
       Moment next = now;
-      next.operation = static_cast<int>(v), next.operation_left = static_cast<int>(problem.operations[v].seconds);
+      const Operation& operation = problem.operations[v];
+      const bool again = (now.done & SmallProblem::bit(v)) != 0;
+      const double seconds = again ? operation.seconds_again.value_or(operation.seconds) : operation.seconds;
+      next.operation = static_cast<int>(v), next.operation_left = static_cast<int>(seconds);
       begin(next);
     }
     if (now.operation < 0 && now.out < 0 && now.in < 0) return;
@@ -212,9 +220,12 @@ class RandomProblems {
       }
       if (!sizes.plain && draw(0, 3) == 0) operation.workspace = draw(1, 4) * sizes.unit_of_bytes;
       if (!sizes.plain && draw(0, 9) == 0) operation.repeatable = false;
+      if (!sizes.plain && draw(0, 5) == 0) operation.seconds_again = draw(0, sizes.unit_of_bytes > 1 ? 3 : 9);
       const int outputs = sizes.plain ? 1 : std::max(1, draw(-3, 2));
       for (int k = 0; k < outputs; ++k) operation.outputs.push_back(add_value(problem, v, sizes));
       if (!sizes.plain && v > 0 && draw(0, 9) == 0) problem.order.push_back({draw(0, v - 1), v});
+      if (!sizes.plain && v > 0 && !operation.repeatable && draw(0, 1) == 0)
+        problem.ends.push_back({draw(0, v - 1), v});
       problem.operations.push_back(std::move(operation));
     }
     return problem;

@@ -56,6 +56,9 @@ TEST(CheckProblem, RefusalsNameTheOperationOrValue) {
   names(refused([](Problem& p) { p.operations[1].workspace = -4; }), "operation 1 'b'");
   names(refused([](Problem& p) { p.order = {{2, 1}}; }), "operation 2");
   names(refused([](Problem& p) { p.order = {{0, 3}}; }), "none of the 3 operations");
+  names(refused([](Problem& p) { p.operations[1].seconds_again = -1; }), "operation 1 'b'");
+  names(refused([](Problem& p) { p.ends = {{2, 1}}; }), "operation 2");
+  names(refused([](Problem& p) { p.ends = {{0, 1}}; }), "operation 1 'b'");
 }
 
 TEST(ReadersOfValues, AreAscending) {

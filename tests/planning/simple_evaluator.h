@@ -124,6 +124,10 @@ class SimpleEvaluator {
     for (const auto& [first, second] : problem_.order) {
       if (second == id && !done_.contains(first)) return false;
     }
+    for (const auto& [first, last] : problem_.ends) {
+      if (first == id && done_.contains(last)) return false;
+    }
+    const double seconds = done_.contains(id) ? operation.seconds_again.value_or(operation.seconds) : operation.seconds;
     std::vector<int> fresh;
     std::int64_t more = operation.workspace;
     for (const int output : operation.outputs) {
@@ -132,14 +136,14 @@ class SimpleEvaluator {
       more += bytes(output);
     }
     if (!note_peak(more)) return false;
-    const double end = when_it_fits(begin, more) + operation.seconds;
+    const double end = when_it_fits(begin, more) + seconds;
     past_.push_back({PlanStep::Kind::compute, operation.inputs, end, operation.workspace});
     for (const int output : fresh) {
       resident_.insert(output);
       written_[output] = end;
     }
     done_.insert(id);
-    price_.cost += operation.seconds;
+    price_.cost += seconds;
     return true;
   }
 

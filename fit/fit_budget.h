@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/error.h"
+#include "base/export.h"
+#include "runtime/session.h"
+#include "swap/profile.h"
+
+namespace SF_API sectionflow {
+
+/// How a session fits its programs into its budgets.
+struct FitBudgetOptions {
+  std::optional<Profile> profile{};  ///< absent: Profile::nominal()
+  bool may_recompute = true;         ///< values may be dropped and computed again
+  bool may_swap = true;              ///< values may be offloaded to host memory and disk
+  /// How many changes of a plan are tried, the same on every machine; 0: what is worth its time, from some seconds for
+  /// hundreds of operations to minutes for thousands. Planned is once, when a program is compiled.
+  std::int64_t effort = 0;
+};
+
+/// Has every program that the session compiles from here on do what its budgets demand, with the least predicted time:
+/// of the values that an operation leaves for later some stay, some are dropped and computed again, some are offloaded.
+/// Whatever is chosen, not one bit of the results changes. Programs that fit as they are stay so. Takes the place of
+/// insert_swaps and of an earlier fit_budget. Throws: ArgumentError (SF-E060) for an effort below 0, or where
+/// neither recomputing nor swapping is allowed.
+void fit_budget(Session& session, const FitBudgetOptions& options = {}, Where where = Where::here());
+
+}  // namespace sectionflow

@@ -1,0 +1,242 @@
+#include "fit/fit_list.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "fit/list_problem.h"
+#include "planning/frontier.h"
+#include "swap/simulate.h"
+#include "swap/swap_notes.h"
+#include "swap/swap_planner.h"
+
+namespace sectionflow {
+namespace {
+
+/// Budgets that are planned for, and every so many of them a list that swapping may begin with. Neither depends on the
+/// budget that is asked for, so that a larger one chooses among more.
+constexpr int kRungs = 32, kRungsBetweenSwaps = 4;
+
+/// An instruction list that was drafted.
+struct Candidate {
+  InstructionList list{};
+  std::size_t device_peak = 0, host_peak = 0, disk_peak = 0;  // variables included
+  double seconds = 0;
+  std::vector<std::string> notes{};
+};
+
+class Fitting {
+ public:
+  Fitting(const InstructionList& list, PlanningTools& tools, const FitRequest& request)
+      : tools_(tools),
+        request_(request),
+        profile_(request.profile != nullptr ? *request.profile : nominal_),
+        times_(tools, profile_),
+        begun_(std::chrono::steady_clock::now()),
+        given_(list),
+        once_(is_planned_elsewhere() ? list : without_repeats(list)) {}
+
+  InstructionList fitted() {
+    Draft draft = tools_.draft(once_);
+    offer(drafted(once_, draft));
+    if (!fits(*best_)) {
+      if (request_.may_recompute && !is_planned_elsewhere()) recompute(draft);
+      if (request_.may_swap) swap();
+    }
+    tools_.predicted_seconds = best_->seconds;
+    for (std::string& note : best_->notes) tools_.notes.push_back(std::move(note));
+    if (!fits(*best_)) {
+      tools_.least_device_bytes = least_;
+      tools_.minimum_is_exact = false;
+    }
+    return std::move(best_->list);
+  }
+
+ private:
+  /// Whether somebody else has decided where values of the list go.
+  bool is_planned_elsewhere() const {
+    return !given_.entries.empty() || std::any_of(given_.instructions.begin(), given_.instructions.end(),
+                                                  [](const Instruction& i) { return is_transfer(i.kind); });
+  }
+
+  Candidate drafted(InstructionList list, Draft& draft) {
+    Candidate candidate{.list = std::move(list),
+                        .device_peak = draft.device_peak_bytes,
+                        .host_peak = draft.host_peak_bytes,
+                        .disk_peak = draft.plan.disk.peak_bytes};
+    candidate.seconds = predict(draft, times_).seconds;
+    return candidate;
+  }
+
+  /// What the search finds without copies: the quickest list that fits.
+  void recompute(const Draft& draft) {
+    // What is executed again may have another kernel: it finds what the first execution has kept.
+    const std::vector<double> seconds = times_.of(draft.schedule);
+    const std::vector<double> again = seconds_again(draft, seconds);
+    problem_.emplace(once_, draft, tools_.graph(), seconds, again);
+    planning::FrontierOptions options;
+    options.num_rungs = kRungs;
+    options.order_fixed = request_.order_fixed || once_.half < static_cast<int>(once_.instructions.size());
+    options.effort = request_.effort;
+    options.progress = [this](int rungs) { tell(rungs); };
+    frontier_.emplace(problem_->problem(), options);
+    // Kernels that write in place may take less than the problem knows.
+    const std::size_t variables = round_up(tools_.variables().end_bytes);
+    const std::size_t capacity = tools_.budgets().device - std::min(variables, tools_.budgets().device);
+    const int highest = std::max(frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / 4)), 0);
+    bool found = false;
+    for (int rung = highest; rung >= 0; --rung) {
+      std::optional<Candidate> candidate = of_rung(rung);
+      if (!candidate) continue;
+      found = true;
+      const bool enough = fits(*candidate);
+      offer(std::move(*candidate));
+      if (enough) return;
+    }
+    // Where the ladder's lowest rungs have no plan, the lowest that has one tells the least that would do.
+    for (int rung = highest + 1; !found && rung < kRungs; ++rung) {
+      std::optional<Candidate> candidate = of_rung(rung);
+      if (!candidate) continue;
+      found = true;
+      offer(std::move(*candidate));
+    }
+  }
+
+  /// By step of the draft of `once_`: where kernels of replays read what was kept, as long as these take.
+  std::vector<double> seconds_again(const Draft& draft, std::vector<double> seconds) {
+    InstructionList twice = once_;
+    twice.instructions.clear();
+    const Graph& graph = tools_.graph().graph();
+    for (const Instruction& instruction : once_.instructions) {
+      twice.instructions.push_back(instruction);
+      if (instruction.kind != StepKind::compute || graph.node(instruction.node).op().kept_outputs.empty()) continue;
+      twice.instructions.push_back(instruction);
+      twice.instructions.back().replay = true;
+    }
+    twice.half = static_cast<int>(twice.instructions.size());
+    const Schedule schedule = tools_.prepared(twice);
+    const std::vector<double> times = times_.of(schedule);
+    std::map<NodeId, double> replays;
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+      if (schedule.steps[i].replay) replays[schedule.steps[i].node] = times[i];
+    }
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      const auto found = replays.find(draft.schedule.steps[i].node);
+      if (draft.schedule.steps[i].kind == StepKind::compute && found != replays.end()) seconds[i] = found->second;
+    }
+    return seconds;
+  }
+
+  std::optional<Candidate> of_rung(int rung) {
+    const planning::Frontier::Rung& found = frontier_->rung(rung);
+    if (!found.plan) return std::nullopt;
+    const std::vector<int> order = executions_of(*found.plan);
+    InstructionList list = problem_->list_of(order);
+    Draft draft = tools_.draft(list);
+    Candidate candidate = drafted(std::move(list), draft);
+    const auto& operations = problem_->problem().operations;
+    const double once = planning::default_cost(problem_->problem());
+    candidate.notes.push_back(text_of("fit_budget: ", order.size() - operations.size(), " executions again, of ",
+                                      operations.size(),
+                                      " operations: ", share_text(found.evaluation.cost - once, once), " more time"));
+    return candidate;
+  }
+
+  static std::string share_text(double part, double whole) {
+    return text_of(whole > 0 ? std::round(part / whole * 1000) / 10 : 0.0, " %");
+  }
+
+  /// Lists in which more or less is computed again, with what the budgets still demand offloaded.
+  void swap() {
+    swap(once_, {});
+    if (!frontier_) return;
+    const double once = planning::default_cost(problem_->problem());
+    for (int rung = kRungs - 1 - kRungsBetweenSwaps; rung > 0; rung -= kRungsBetweenSwaps) swap_rung(rung, once);
+    swap_rung(0, once);
+  }
+
+  void swap_rung(int rung, double once) {
+    const planning::Frontier::Rung& found = frontier_->rung(rung);
+    if (!found.plan || (fits(*best_) && found.evaluation.cost >= best_->seconds)) return;
+    if (found.evaluation.cost <= once) return;  // as without
+    std::optional<Candidate> candidate = of_rung(rung);
+    if (candidate && !fits(*candidate)) swap(candidate->list, std::move(candidate->notes));
+  }
+
+  void swap(const InstructionList& list, std::vector<std::string> notes) {
+    const SwapRequest request{.placement = {}, .earliest_return = {}, .profile = &profile_};
+    SwapPlanner planner(list, tools_, request, profile_);
+    SwapPlan plan = planner.plan();
+    for (std::string& note : swap_notes(planner.problem(), plan.decisions, plan.prediction)) {
+      notes.push_back(std::move(note));
+    }
+    if (planner.smallest_budget() > 0) note_least(planner.smallest_budget());
+    offer({.list = std::move(plan.list),
+           .device_peak = plan.device_peak,
+           .host_peak = plan.host_peak,
+           .disk_peak = plan.disk_peak,
+           .seconds = plan.prediction.seconds,
+           .notes = std::move(notes)});
+  }
+
+  bool fits(const Candidate& candidate) const {
+    const TierBudgets& budgets = tools_.budgets();
+    return candidate.device_peak <= budgets.device && is_within_other_tiers(candidate);
+  }
+  bool is_within_other_tiers(const Candidate& candidate) const {
+    return candidate.host_peak <= tools_.budgets().host && candidate.disk_peak <= tools_.budgets().disk;
+  }
+
+  void note_least(std::size_t bytes) { least_ = least_ == 0 ? bytes : std::min(least_, bytes); }
+
+  void offer(Candidate candidate) {
+    if (is_within_other_tiers(candidate)) note_least(candidate.device_peak);
+    if (!best_ || is_better(candidate, *best_)) best_ = std::move(candidate);
+  }
+
+  bool is_better(const Candidate& a, const Candidate& b) const {
+    if (fits(a) != fits(b)) return fits(a);
+    if (fits(a)) return a.seconds < b.seconds;
+    if (is_within_other_tiers(a) != is_within_other_tiers(b)) return is_within_other_tiers(a);
+    return a.device_peak < b.device_peak;
+  }
+
+  void tell(int rungs) {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_;
+    if (passed.count() < told_ + 1) return;
+    told_ = passed.count();
+    LOG(INFO) << "fit_budget: plans for " << rungs << " of at most " << kRungs << " budgets, "
+              << static_cast<int>(told_) << " s";
+  }
+
+  PlanningTools& tools_;
+  const FitRequest& request_;
+  const Profile nominal_ = Profile::nominal();
+  const Profile& profile_;
+  StepTimes times_;
+  const std::chrono::steady_clock::time_point begun_;  // for what is logged alone
+  double told_ = 0;
+  const InstructionList& given_;
+  const InstructionList once_;
+  std::optional<ListProblem> problem_;
+  std::optional<planning::Frontier> frontier_;
+  std::optional<Candidate> best_;
+  std::size_t least_ = 0;
+};
+
+}  // namespace
+
+InstructionList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request) {
+  return Fitting(list, tools, request).fitted();
+}
+
+}  // namespace sectionflow

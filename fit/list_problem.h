@@ -1,0 +1,50 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "planning/problem.h"
+#include "schedule/planning_tools.h"
+
+namespace sectionflow {
+
+/// The list with everything once: without repeated feeds and executions. What reads a value that was repeated reads the
+/// first one.
+InstructionList without_repeats(const InstructionList& list);
+
+/// An instruction list in which everything stands once, as a problem for the planner. An operation of the problem is an
+/// instruction; or several that stand side by side, where a kernel writes over what the one before it leaves. Bytes are
+/// those of storages. What a kernel may write in place over a value that others read too counts twice while it runs,
+/// and the small values that replays read (OpDef::kept_outputs) are not counted between their readers: only a draft of
+/// a list tells what it takes. Variables are no values of the problem: of them it knows that nobody reads them after
+/// their update.
+class ListProblem {
+ public:
+  /// `draft` is of `list`; `seconds` and `seconds_again` of its steps: their first execution, and each further one.
+  /// Only `graph` must outlive this. REQUIRES: everything stands once, and nothing is offloaded or was there before.
+  ListProblem(InstructionList list, const Draft& draft, const ConcreteGraph& graph, const std::vector<double>& seconds,
+              const std::vector<double>& seconds_again);
+
+  const planning::Problem& problem() const { return problem_; }
+
+  /// The list that executes the operations in this order, in which each stands at least once; what an operation reads
+  /// has been written before it. The forward half of a cycle ends behind the last of its operations.
+  InstructionList list_of(std::span<const int> order) const;
+
+ private:
+  struct Unit;
+  class UnitWriter;
+
+  void add_operations(const Draft& draft, const std::vector<Unit>& units);
+  void add_order(const std::vector<Unit>& units);
+
+  InstructionList list_;
+  const ConcreteGraph* graph_;
+  planning::Problem problem_;
+  std::vector<std::vector<int>> instructions_;  // of each operation, numbers of the list's
+};
+
+/// The executions of a plan.
+std::vector<int> executions_of(const planning::Plan& plan);
+
+}  // namespace sectionflow

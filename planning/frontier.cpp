@@ -1,0 +1,54 @@
+#include "planning/frontier.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "planning/lower_bound.h"
+#include "planning/search.h"
+
+namespace sectionflow::planning {
+
+Frontier::Frontier(const Problem& problem, FrontierOptions options) : problem_(problem), options_(std::move(options)) {
+  check_problem(problem);
+  SF_CHECK(options_.num_rungs >= 2, ArgumentError, "a ladder of ", options_.num_rungs, " rungs, wanted at least 2");
+  SF_CHECK(options_.effort >= 0, ArgumentError, "an effort of ", options_.effort, " moves, wanted at least 0",
+           hint("0 is the default"));
+  if (options_.effort == 0) options_.effort = default_frontier_effort(problem);
+  most_ = default_peak(problem);
+  least_ = std::min(largest_working_set(problem).bytes, most_);
+}
+
+std::int64_t Frontier::budget_of(int rung) const {
+  const std::int64_t steps = options_.num_rungs - 1;
+  const std::int64_t span = most_ - least_;
+  return least_ + span / steps * rung + span % steps * rung / steps;
+}
+
+const Frontier::Rung& Frontier::rung(int index) {
+  while (static_cast<int>(rungs_.size()) <= index) {
+    const auto next = static_cast<int>(rungs_.size());
+    SearchOptions search;
+    search.budget = budget_of(next);
+    search.order_fixed = options_.order_fixed;
+    search.effort = std::max<std::int64_t>(options_.effort / options_.num_rungs, 1);
+    search.seed = options_.seed;
+    if (next > 0 && rungs_.back().plan) search.starts = {*rungs_.back().plan};
+    SearchResult found = search_plan(problem_, search);
+    rungs_.push_back({search.budget, std::move(found.plan), std::move(found.evaluation)});
+    if (options_.progress) options_.progress(next + 1);
+  }
+  return rungs_[static_cast<std::size_t>(index)];
+}
+
+int Frontier::last_within(std::int64_t bytes) const {
+  int rung = options_.num_rungs - 1;
+  while (rung >= 0 && budget_of(rung) > bytes) --rung;
+  return rung;
+}
+
+std::int64_t default_frontier_effort(const Problem& problem) {
+  return 2 * default_effort(problem);
+}
+
+}  // namespace sectionflow::planning

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "planning/evaluate.h"
+#include "planning/problem.h"
+
+namespace sectionflow::planning {
+
+struct FrontierOptions {
+  int num_rungs = 32;
+  bool order_fixed = false;
+  std::int64_t effort = 0;  ///< moves for all rungs together; 0: default_frontier_effort
+  std::uint64_t seed = 1;
+  std::function<void(int rungs_done)> progress{};
+};
+
+/// Plans without copies for a ladder of budgets, from the largest working set to the peak of the default plan, evenly
+/// spaced. Each is the best of the one below and of what a search finds, so that a greater budget is never slower.
+/// What a plan is depends on nothing but problem, options and its rung.
+class Frontier {
+ public:
+  struct Rung {
+    std::int64_t budget = 0;
+    std::optional<Plan> plan{};  ///< none: none was found
+    Evaluation evaluation{};
+  };
+
+  /// `problem` must outlive this. Throws: ArgumentError of check_problem; for fewer than 2 rungs or an effort below 0.
+  Frontier(const Problem& problem, FrontierOptions options);
+
+  int num_rungs() const { return options_.num_rungs; }
+  /// Bytes; ascending, the last one is the default plan's peak.
+  std::int64_t budget_of(int rung) const;
+  /// Searched for when it is first asked for, with all below it.
+  const Rung& rung(int index);
+  /// The last rung whose budget is at most so many bytes; -1: none.
+  int last_within(std::int64_t bytes) const;
+
+ private:
+  const Problem& problem_;
+  FrontierOptions options_;
+  std::int64_t least_ = 0, most_ = 0;
+  std::vector<Rung> rungs_;
+};
+
+/// The effort that is worth its time for a whole ladder.
+std::int64_t default_frontier_effort(const Problem& problem);
+
+}  // namespace sectionflow::planning

@@ -1,0 +1,206 @@
+#include "fit/fit_budget.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "examples/models/zoo.h"
+#include "graph/ops/dropout.h"
+#include "tests/fit/fit_case.h"
+#include "tests/support/budget_grid.h"
+#include "tests/support/training_spec.h"
+
+namespace sectionflow::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Convolutions with batch norm and dropout, no scope: activations lie idle between forward and backward.
+TrainingCase deep_net(int layers = 6) {
+  return {"deep net", [=](Graph& graph, GraphSectionManager& manager) {
+            const Inputs in(graph);
+            Value x = in.images;
+            for (int i = 0; i < layers; ++i) {
+              x = conv_norm_relu(x, in.is_training, 8);
+              x = dropout(x, in.is_training, {.rate = 0.2F});
+            }
+            Value loss;
+            {
+              auto section = manager.new_section();
+              loss = head_loss(x, in.labels);
+            }
+            finish(manager, loss);
+            return TrainingNet{loss, in.feeds()};
+          }};
+}
+
+struct Way {
+  const char* name;
+  SessionOptions session;
+  FitBudgetOptions fit;
+  friend void PrintTo(const Way& way, std::ostream* stream) { *stream << way.name; }
+};
+
+const std::vector<Way>& ways() {
+  static const std::vector<Way> all = {
+      {"Recompute", {}, {.may_swap = false}},
+      {"Swap", {.copy_threads = true}, {.may_recompute = false}},
+      {"Both",
+       {.copy_threads = true},
+       {.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e8, .link_out = 2e8, .link_in = 2e8}}},
+      {"BothByTheTeamWithADisk",
+       {.disk = 64_MiB},
+       {.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e9, .disk_out = 2e8, .disk_in = 2e8}}},
+  };
+  return all;
+}
+
+/// What a step takes as it is, and the least that the way brings it down to.
+struct Span {
+  std::size_t whole = 0, least = 0;
+  std::size_t at(int percent) const { return least + (whole - least) * static_cast<std::size_t>(percent) / 100; }
+};
+Span span_of(const TrainingCase& training_case, const Way& way) {
+  Fitted ample(training_case, checked(way.session, 1_GiB), few(way.fit));
+  Fitted small(training_case, checked(way.session, 1), few(way.fit));
+  return {ample.plan().planned_peak_bytes, small.plan().planned_peak_bytes};
+}
+
+class FitBudget : public ::testing::TestWithParam<Way> {
+ protected:
+  TrainOptions options(std::size_t device_memory) const {
+    TrainOptions options{.steps = 3, .threads = 1};
+    options.session = GetParam().session;
+    options.session.device_memory = device_memory;
+    options.on_session = [](How, const Graph&, Session& session) { fit_budget(session, few(GetParam().fit)); };
+    return options;
+  }
+
+  /// That a training in these budgets leaves the bytes of the one without any; how many operations it repeats.
+  int expect_exact(const TrainingCase& training_case, How how, const Span& span) const {
+    const TrainingRecord plain = record_training(training_case, How::whole, {.steps = 3, .threads = 1});
+    int repeated = 0;
+    for (const int percent : {0, 30, 70}) {
+      SCOPED_TRACE(text_of(training_case.name, ", ", percent, " %"));
+      const TrainingRecord fitted = record_training(training_case, how, options(span.at(percent)));
+      EXPECT_EQ(first_difference(plain, fitted), "");
+      EXPECT_THAT(fitted.complaints, IsEmpty());
+      Fitted again(training_case, checked(GetParam().session, span.at(percent)), few(GetParam().fit));
+      const ProgramReport report = again.plan();
+      EXPECT_TRUE(report.fits);
+      repeated += report.recomputed_operations;
+    }
+    return repeated;
+  }
+};
+
+TEST_P(FitBudget, ChangesNoBitOfADeepNetwork) {
+  const TrainingCase net = deep_net();
+  const Span span = span_of(net, GetParam());
+  EXPECT_LT(span.least, span.whole - span.whole / 5);
+  const int repeated = expect_exact(net, How::whole, span);
+  if (!GetParam().fit.may_swap) {
+    EXPECT_GT(repeated, 0);
+  } else if (!GetParam().fit.may_recompute) {
+    EXPECT_EQ(repeated, 0);
+  }
+}
+
+TEST_P(FitBudget, ChangesNoBitOfRandomNetworks) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(text_of("seed ", seed));
+    TrainingCase net = training_case(random_spec(seed));
+    expect_exact(net, How::whole, span_of(net, GetParam()));
+  }
+}
+
+TEST_P(FitBudget, IsNeverSlowerWithMoreMemory) {
+  int fitting = 0;
+  const auto expect = [&](const TrainingCase& net, int devices) {
+    const PlanInBudgets plan = [&](std::size_t device, std::size_t host) {
+      SessionOptions options = checked(GetParam().session, device);
+      options.host_memory = host;
+      return Fitted(net, options, few(GetParam().fit)).plan();
+    };
+    const Span span = span_of(net, GetParam());
+    fitting += expect_monotone(plan, even_steps(span.least - span.least / 50, span.whole, devices),
+                               even_steps(1, span.whole, 3));
+  };
+  expect(deep_net(4), 9);
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(text_of("seed ", seed));
+    expect(training_case(random_spec(seed)), 5);
+  }
+  EXPECT_GT(fitting, 15);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, FitBudget, ::testing::ValuesIn(ways()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(FitBudget, TakesTheSmallestBudgetThatItTellsOf) {
+  for (const Way& way : ways()) {
+    SCOPED_TRACE(way.name);
+    const TrainingCase net = deep_net();
+    const Span span = span_of(net, way);
+    EXPECT_TRUE(Fitted(net, checked(way.session, span.least), few(way.fit)).plan().fits);
+  }
+}
+
+TEST(FitBudget, LeavesAProgramThatFitsAsItIs) {
+  Fitted fitted(deep_net(), checked({}, 1_GiB));
+  const ProgramReport report = fitted.plan();
+  EXPECT_EQ(report.recomputed_operations, 0);
+  EXPECT_EQ(report.bytes_out, 0U);
+  EXPECT_GT(report.predicted_seconds, 0);
+}
+
+TEST(FitBudget, SaysWhatItHasChosen) {
+  const Span span = span_of(deep_net(), ways()[0]);
+  Fitted fitted(deep_net(), checked({}, span.at(40)), few({.may_swap = false}));
+  const ProgramReport report = fitted.plan();
+  ASSERT_FALSE(report.notes.empty());
+  EXPECT_THAT(report.notes.front(), HasSubstr("executions again"));
+}
+
+TEST(FitBudget, RefusesABudgetThatNothingFits) {
+  const std::size_t least = span_of(deep_net(), ways()[0]).least;
+  Fitted fitted(deep_net(), checked({}, least - least / 8), few({.may_swap = false}));
+  fitted.session().initialize();
+  EXPECT_THROW(fitted.run(0), BudgetError);
+}
+
+TEST(FitBudget, RefusesOptionsThatAreNone) {
+  Graph graph;
+  Session session(graph, {});
+  EXPECT_THROW(fit_budget(session, {.effort = -1}), ArgumentError);
+  EXPECT_THROW(fit_budget(session, {.may_recompute = false, .may_swap = false}), ArgumentError);
+}
+
+/// Cycles over sections: the cut is where computing again is written, but what is computed again is the planner's.
+TEST(FitBudget, ChangesNoBitOfCyclesOverSections) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(text_of("seed ", seed));
+    TrainingSpec spec = random_spec(seed);
+    spec.sections = {};
+    spec.sections_differ = false;
+    const TrainingCase net = training_case(spec);
+    const TrainingRecord plain = record_training(net, How::whole, {.steps = 3, .threads = 1});
+    Fitted small(net, checked({}, 1)), ample(net, checked({}, 1_GiB));
+    const std::size_t least = small.plan_cycle().planned_peak_bytes, whole = ample.plan_cycle().planned_peak_bytes;
+    for (const int percent : {0, 50}) {
+      SCOPED_TRACE(text_of(percent, " %"));
+      TrainOptions options{.steps = 3, .threads = 1};
+      options.session.device_memory = least + (whole - least) * static_cast<std::size_t>(percent) / 100;
+      options.on_session = [](How, const Graph&, Session& session) { fit_budget(session, few()); };
+      for (const How how : {How::sections, How::halves}) {
+        const TrainingRecord fitted = record_training(net, how, options);
+        EXPECT_EQ(first_difference(plain, fitted), "") << name_of(how);
+        EXPECT_THAT(fitted.complaints, IsEmpty()) << name_of(how);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sectionflow::testing

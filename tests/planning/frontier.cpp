@@ -1,0 +1,69 @@
+#include "planning/frontier.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "planning/generate.h"
+#include "planning/lower_bound.h"
+
+namespace sectionflow::planning {
+namespace {
+
+Problem transformer() {
+  return generate_gpt({.layers = 3}).problem;
+}
+
+TEST(Frontier, HasAPlanWithinEachBudgetAndNoneIsSlowerThanTheOneBelow) {
+  const Problem problem = transformer();
+  Frontier frontier(problem, {.num_rungs = 12, .effort = 400'000});
+  EXPECT_EQ(frontier.budget_of(0), largest_working_set(problem).bytes);
+  EXPECT_EQ(frontier.budget_of(11), default_peak(problem));
+  double below = std::numeric_limits<double>::infinity();
+  int found = 0;
+  for (int rung = 0; rung < frontier.num_rungs(); ++rung) {
+    const Frontier::Rung& here = frontier.rung(rung);
+    EXPECT_EQ(here.budget, frontier.budget_of(rung));
+    if (!here.plan) {
+      EXPECT_EQ(found, 0) << "rung " << rung << " has no plan, one below has";
+      continue;
+    }
+    ++found;
+    const Evaluation evaluation = evaluate(problem, *here.plan, {.budget = here.budget});
+    EXPECT_TRUE(evaluation.ok) << evaluation.fault;
+    EXPECT_EQ(evaluation.cost, here.evaluation.cost);
+    EXPECT_LE(evaluation.cost, below);
+    below = evaluation.cost;
+  }
+  EXPECT_GT(found, 8);
+  EXPECT_EQ(below, default_cost(problem));
+}
+
+TEST(Frontier, ARungIsTheSameInWhateverOrderTheyAreAskedFor) {
+  const Problem problem = transformer();
+  Frontier up(problem, {.num_rungs = 8, .effort = 100'000}), at_once(problem, {.num_rungs = 8, .effort = 100'000});
+  at_once.rung(6);
+  for (int rung = 0; rung <= 6; ++rung) {
+    ASSERT_EQ(up.rung(rung).plan.has_value(), at_once.rung(rung).plan.has_value());
+    if (up.rung(rung).plan) {
+      EXPECT_EQ(up.rung(rung).plan->steps, at_once.rung(rung).plan->steps);
+    }
+  }
+}
+
+TEST(Frontier, TellsTheLastRungWithinABudget) {
+  const Problem problem = transformer();
+  const Frontier frontier(problem, {.num_rungs = 8});
+  EXPECT_EQ(frontier.last_within(frontier.budget_of(3)), 3);
+  EXPECT_EQ(frontier.last_within(frontier.budget_of(3) - 1), 2);
+  EXPECT_EQ(frontier.last_within(frontier.budget_of(0) - 1), -1);
+  EXPECT_EQ(frontier.last_within(default_peak(problem)), 7);
+}
+
+TEST(Frontier, RefusesALadderThatIsNone) {
+  const Problem problem = transformer();
+  EXPECT_THROW(Frontier(problem, {.num_rungs = 1}), ArgumentError);
+  EXPECT_THROW(Frontier(problem, {.effort = -1}), ArgumentError);
+}
+
+}  // namespace
+}  // namespace sectionflow::planning
