@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,7 +23,7 @@ namespace {
 
 /// Budgets that are planned for, and every so many of them a list that swapping may begin with. Neither depends on the
 /// budget that is asked for, so that a larger one chooses among more.
-constexpr int kRungs = 32, kRungsBetweenSwaps = 4;
+constexpr int kRungs = 48, kRungsBetweenSwaps = 6;
 
 /// An instruction list that was drafted.
 struct Candidate {
@@ -79,10 +78,7 @@ class Fitting {
 
   /// What the search finds without copies: the quickest list that fits.
   void recompute(const Draft& draft) {
-    // What is executed again may have another kernel: it finds what the first execution has kept.
-    const std::vector<double> seconds = times_.of(draft.schedule);
-    const std::vector<double> again = seconds_again(draft, seconds);
-    problem_.emplace(once_, draft, tools_.graph(), seconds, again);
+    problem_.emplace(make_list_problem(once_, draft, tools_, times_));
     planning::FrontierOptions options;
     options.num_rungs = kRungs;
     options.order_fixed = request_.order_fixed || once_.half < static_cast<int>(once_.instructions.size());
@@ -109,31 +105,6 @@ class Fitting {
       found = true;
       offer(std::move(*candidate));
     }
-  }
-
-  /// By step of the draft of `once_`: where kernels of replays read what was kept, as long as these take.
-  std::vector<double> seconds_again(const Draft& draft, std::vector<double> seconds) {
-    InstructionList twice = once_;
-    twice.instructions.clear();
-    const Graph& graph = tools_.graph().graph();
-    for (const Instruction& instruction : once_.instructions) {
-      twice.instructions.push_back(instruction);
-      if (instruction.kind != StepKind::compute || graph.node(instruction.node).op().kept_outputs.empty()) continue;
-      twice.instructions.push_back(instruction);
-      twice.instructions.back().replay = true;
-    }
-    twice.half = static_cast<int>(twice.instructions.size());
-    const Schedule schedule = tools_.prepared(twice);
-    const std::vector<double> times = times_.of(schedule);
-    std::map<NodeId, double> replays;
-    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-      if (schedule.steps[i].replay) replays[schedule.steps[i].node] = times[i];
-    }
-    for (std::size_t i = 0; i < seconds.size(); ++i) {
-      const auto found = replays.find(draft.schedule.steps[i].node);
-      if (draft.schedule.steps[i].kind == StepKind::compute && found != replays.end()) seconds[i] = found->second;
-    }
-    return seconds;
   }
 
   std::optional<Candidate> of_rung(int rung) {

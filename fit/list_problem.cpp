@@ -75,6 +75,34 @@ class Before {
   std::map<NodeId, std::set<int>> seen_;
 };
 
+/// By step of a draft of the list: where kernels of replays read what was kept, as long as these take.
+std::vector<double> seconds_again(const InstructionList& list, const Draft& draft, PlanningTools& tools,
+                                  StepTimes& times) {
+  InstructionList twice = list;
+  twice.instructions.clear();
+  const Graph& graph = tools.graph().graph();
+  for (const Instruction& instruction : list.instructions) {
+    twice.instructions.push_back(instruction);
+    if (instruction.kind != StepKind::compute || graph.node(instruction.node).op().kept_outputs.empty()) continue;
+    twice.instructions.push_back(instruction);
+    twice.instructions.back().replay = true;
+  }
+  twice.half = static_cast<int>(twice.instructions.size());
+  const Schedule schedule = tools.prepared(twice);
+  const std::vector<double> of_twice = times.of(schedule);
+  std::map<NodeId, double> replays;
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    if (schedule.steps[i].replay) replays[schedule.steps[i].node] = of_twice[i];
+  }
+  std::vector<double> seconds = times.of(draft.schedule);
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const Step& step = draft.schedule.steps[i];
+    const auto found = replays.find(step.node);
+    if (step.kind == StepKind::compute && found != replays.end()) seconds[i] = found->second;
+  }
+  return seconds;
+}
+
 }  // namespace
 
 /// One step with the instructions that it comes from, or steps that are executed together.
@@ -353,6 +381,10 @@ InstructionList ListProblem::list_of(std::span<const int> order) const {
   }
   if (!has_halves) planned.half = static_cast<int>(planned.instructions.size());
   return planned;
+}
+
+ListProblem make_list_problem(const InstructionList& list, const Draft& draft, PlanningTools& tools, StepTimes& times) {
+  return {list, draft, tools.graph(), times.of(draft.schedule), seconds_again(list, draft, tools, times)};
 }
 
 std::vector<int> executions_of(const planning::Plan& plan) {

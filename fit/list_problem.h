@@ -5,6 +5,7 @@
 
 #include "planning/problem.h"
 #include "schedule/planning_tools.h"
+#include "swap/step_times.h"
 
 namespace sectionflow {
 
@@ -43,6 +44,10 @@ class ListProblem {
   planning::Problem problem_;
   std::vector<std::vector<int>> instructions_;  // of each operation, numbers of the list's
 };
+
+/// The problem of a list in which everything stands once, by the times of a profile. `draft` is of that list, of these
+/// tools.
+ListProblem make_list_problem(const InstructionList& list, const Draft& draft, PlanningTools& tools, StepTimes& times);
 
 /// The executions of a plan.
 std::vector<int> executions_of(const planning::Plan& plan);

@@ -8,10 +8,15 @@
 #include "planning/search.h"
 
 namespace sectionflow::planning {
+namespace {
+/// More are never worth their time, and shares of a budget stay within 64 bits.
+constexpr int kMostRungs = 1000;
+}  // namespace
 
 Frontier::Frontier(const Problem& problem, FrontierOptions options) : problem_(problem), options_(std::move(options)) {
   check_problem(problem);
-  SF_CHECK(options_.num_rungs >= 2, ArgumentError, "a ladder of ", options_.num_rungs, " rungs, wanted at least 2");
+  SF_CHECK(options_.num_rungs >= 2 && options_.num_rungs <= kMostRungs, ArgumentError, "a ladder of ",
+           options_.num_rungs, " rungs, wanted 2 to ", kMostRungs);
   SF_CHECK(options_.effort >= 0, ArgumentError, "an effort of ", options_.effort, " moves, wanted at least 0",
            hint("0 is the default"));
   if (options_.effort == 0) options_.effort = default_frontier_effort(problem);
@@ -20,9 +25,10 @@ Frontier::Frontier(const Problem& problem, FrontierOptions options) : problem_(p
 }
 
 std::int64_t Frontier::budget_of(int rung) const {
-  const std::int64_t steps = options_.num_rungs - 1;
-  const std::int64_t span = most_ - least_;
-  return least_ + span / steps * rung + span % steps * rung / steps;
+  // The step to the next rung grows linearly, threefold from the lowest to the highest.
+  const std::int64_t steps = options_.num_rungs - 1, parts = 2 * steps * steps;
+  const std::int64_t span = most_ - least_, share = static_cast<std::int64_t>(rung) * (rung + steps);
+  return least_ + span / parts * share + span % parts * share / parts;
 }
 
 const Frontier::Rung& Frontier::rung(int index) {

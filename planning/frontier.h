@@ -11,16 +11,17 @@
 namespace sectionflow::planning {
 
 struct FrontierOptions {
-  int num_rungs = 32;
+  int num_rungs = 48;  ///< 2 to 1000
   bool order_fixed = false;
   std::int64_t effort = 0;  ///< moves for all rungs together; 0: default_frontier_effort
   std::uint64_t seed = 1;
   std::function<void(int rungs_done)> progress{};
 };
 
-/// Plans without copies for a ladder of budgets, from the largest working set to the peak of the default plan, evenly
-/// spaced. Each is the best of the one below and of what a search finds, so that a greater budget is never slower.
-/// What a plan is depends on nothing but problem, options and its rung.
+/// Plans without copies for a ladder of budgets, from the largest working set to the peak of the default plan. Where
+/// memory is short and each byte of it dear, rungs are closer together. Each is the best of the one below and of what a
+/// search finds, so that a greater budget is never slower. What a plan is depends on nothing but problem, options and
+/// its rung.
 class Frontier {
  public:
   struct Rung {
@@ -29,7 +30,8 @@ class Frontier {
     Evaluation evaluation{};
   };
 
-  /// `problem` must outlive this. Throws: ArgumentError of check_problem; for fewer than 2 rungs or an effort below 0.
+  /// `problem` must outlive this. Throws: ArgumentError of check_problem; for a number of rungs that is none, or an
+  /// effort below 0.
   Frontier(const Problem& problem, FrontierOptions options);
 
   int num_rungs() const { return options_.num_rungs; }

@@ -62,6 +62,7 @@ TEST(Frontier, TellsTheLastRungWithinABudget) {
 TEST(Frontier, RefusesALadderThatIsNone) {
   const Problem problem = transformer();
   EXPECT_THROW(Frontier(problem, {.num_rungs = 1}), ArgumentError);
+  EXPECT_THROW(Frontier(problem, {.num_rungs = 1001}), ArgumentError);
   EXPECT_THROW(Frontier(problem, {.effort = -1}), ArgumentError);
 }
 
