@@ -54,6 +54,9 @@ class Fitting {
     tools_.predicted_seconds = best_->seconds;
     for (std::string& note : best_->notes) tools_.notes.push_back(std::move(note));
     if (!fits(*best_)) {
+      tools_.advice = !request_.may_swap        ? "let values be offloaded too (FitBudgetOptions::may_swap)"
+                      : !request_.may_recompute ? "let values be computed again too (FitBudgetOptions::may_recompute)"
+                                                : "give more device_memory";
       tools_.least_device_bytes = least_;
       tools_.minimum_is_exact = false;
     }

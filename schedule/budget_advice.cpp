@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -27,12 +28,17 @@ int storage_of(const Operand& operand, const Program& program) {
 
 /// What another plan would save in which the step's outputs lie over its inputs, as far as its kernel lets them.
 std::size_t in_place_bytes(const Step& step, const Program& program) {
-  std::set<int> taken;
-  std::size_t bytes = 0;
+  std::vector<std::pair<int, int>> pairs;
   for (const InPlace& pair : program.kernels[static_cast<std::size_t>(step.slot)]->in_place()) {
-    const int input = storage_of(step.inputs[static_cast<std::size_t>(pair.input)], program);
-    const int output = storage_of(step.outputs[static_cast<std::size_t>(pair.output)], program);
-    if (input == kNowhere || output == kNowhere || input == output) continue;
+    pairs.emplace_back(storage_of(step.inputs[static_cast<std::size_t>(pair.input)], program),
+                       storage_of(step.outputs[static_cast<std::size_t>(pair.output)], program));
+  }
+  std::set<int> taken = {kNowhere};
+  for (const auto& [input, output] : pairs) {
+    if (input == output) taken.insert(output);  // it does already, and over this input alone
+  }
+  std::size_t bytes = 0;
+  for (const auto& [input, output] : pairs) {
     if (taken.contains(input) || taken.contains(output)) continue;
     taken.insert({input, output});
     bytes += round_up(program.storage.storages[static_cast<std::size_t>(output)].bytes);
@@ -177,7 +183,7 @@ std::string usual_advice(const ProgramReport& report) {
   const auto add = [&](const std::string& way) { advice = joined({advice, way}); };
   // Offloads are for the instruction list to say, or for the graph: not for both.
   if (!report.may_swap && !report.is_edited) {
-    add("offload tensors to host memory as the budget wants it (insert_swaps(session))");
+    add("have what the budget demands computed again and offloaded (fit_budget(session))");
   }
   if (report.is_edited) {
     add("build the graph anew and have Lms swap more of it (a swapout_threshold that is lower, if it is above 1, "

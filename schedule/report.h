@@ -66,7 +66,7 @@ struct ProgramReport {
   bool trains = true;            ///< whether it executes a training operation
   bool is_edited = false;        ///< whether Lms has put swapping operations into the graph
   bool forces_offloads = false;  ///< whether policies or swapping operations offload tensors whatever the budgets
-  bool may_swap = false;         ///< whether insert_swaps(session) has been called
+  bool may_swap = false;         ///< whether fit_budget or insert_swaps has been called for the session
   bool initializes = false;      ///< whether it only gives variables their first values
   LiveTensor largest_on_host;    ///< the largest tensor that is offloaded to host memory or passes through it
   /// What is allowed but worth knowing, a line each; filled by those that write schedules.
