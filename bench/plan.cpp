@@ -1,5 +1,5 @@
-// What to keep, what to compute again and what to copy out so that a graph of a file fits a budget; how far that is
-// from the best, at most; and such graphs, generated.
+// What to keep, what to compute again and what to copy out so that a graph of a file, or a training step of a model,
+// fits a budget; how far that is from the best, at most; and such graphs, generated.
 
 #include <charconv>
 #include <chrono>
@@ -11,11 +11,15 @@
 
 #include "base/error.h"
 #include "bench/program.h"
+#include "bench/zoo_arguments.h"
+#include "examples/models/command_line.h"
+#include "fit/fit_list.h"
 #include "planning/evaluate.h"
 #include "planning/generate.h"
 #include "planning/instance.h"
 #include "planning/lower_bound.h"
 #include "planning/search.h"
+#include "runtime/engine.h"
 
 namespace {
 
@@ -29,10 +33,45 @@ struct Arguments {
   std::int64_t effort = 0;
   std::uint64_t seed = 1;
   std::string generate, out;
-  int layers = 12, operations = 300;
+  int operations = 300;
   GptSize gpt;
   Roofline roofline;
+  ZooArguments zoo;
+  std::int64_t batch = 8;
+  std::string profile;
 };
+
+/// What is planned, and what its operations and values are called, as JSON writes it.
+struct Subject {
+  Problem problem;
+  std::vector<std::string> operation_ids, value_ids;
+};
+
+Subject subject_of(Instance instance) {
+  // A value has the index, and so the id, of its operation.
+  return {std::move(instance.problem), instance.ids, instance.ids};
+}
+
+/// A training step of a model of the zoo, the whole graph, by its names.
+Subject subject_of(const Arguments& arguments) {
+  const ZooModel model = model_of(arguments.zoo, Cut{});
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainableModel built = model.build(graph, manager);
+  const Profile profile = arguments.profile.empty() ? Profile::nominal() : Profile::load(arguments.profile);
+  Subject subject;
+  Session session(graph, {});
+  engine(session).set_instruction_editor("problem", [&](InstructionList list, PlanningTools& tools) {
+    subject.problem = problem_of(list, tools, profile);
+    return list;
+  });
+  const Batch batch = model.batch({.batch = arguments.batch, .seed = 1, .step = 0});
+  session.plan({built.loss}, types_of(built.feeds(batch)), {.targets = manager.training_operations()});
+  for (const planning::Operation& operation : subject.problem.operations)
+    subject.operation_ids.push_back(Json(operation.name).dump());
+  for (const PlannedValue& value : subject.problem.values) subject.value_ids.push_back(Json(value.name).dump());
+  return subject;
+}
 
 /// A number of at least 0 at the beginning of a text, and what stands behind it. Throws: ArgumentError naming `option`.
 std::pair<double, std::string> number_and_unit(const std::string& option, const std::string& text) {
@@ -66,11 +105,11 @@ Link link_of(const std::string& text) {
   return {number * found->second, 0};
 }
 
-Json json_of(const Plan& plan, const std::vector<std::string>& ids) {
+Json json_of(const Plan& plan, const Subject& subject) {
   static constexpr const char* names[] = {"compute", "drop", "out", "in"};
   Json steps = Json::array();
   for (const PlanStep& step : plan.steps) {
-    // A value has the index, and so the id, of its operation.
+    const auto& ids = step.kind == PlanStep::Kind::compute ? subject.operation_ids : subject.value_ids;
     steps.push_back({{names[static_cast<int>(step.kind)], Json::parse(ids[static_cast<std::size_t>(step.id)])}});
   }
   return steps;
@@ -96,11 +135,11 @@ struct Outcome {
 };
 
 /// Figures on lines of their own, the plan on one.
-std::string json_text(const Outcome& outcome, const Instance& instance) {
+std::string json_text(const Outcome& outcome, const Subject& subject) {
   const auto id = [&](int operation) {
-    return operation < 0 ? Json(nullptr) : Json::parse(instance.ids[static_cast<std::size_t>(operation)]);
+    return operation < 0 ? Json(nullptr) : Json::parse(subject.operation_ids[static_cast<std::size_t>(operation)]);
   };
-  Json json = {{"n", instance.problem.operations.size()},
+  Json json = {{"n", subject.problem.operations.size()},
                {"peak_default", outcome.peak_default},
                {"budget", outcome.budget},
                {"working_set", outcome.working_set.bytes},
@@ -116,16 +155,16 @@ std::string json_text(const Outcome& outcome, const Instance& instance) {
                {"bytes_out", outcome.search.evaluation.bytes_out},
                {"bytes_in", outcome.search.evaluation.bytes_in}};
   if (!outcome.search.plan) json["reason"] = outcome.search.reason;
-  const Json steps = outcome.search.plan ? json_of(*outcome.search.plan, instance.ids) : Json(nullptr);
+  const Json steps = outcome.search.plan ? json_of(*outcome.search.plan, subject) : Json(nullptr);
   std::string text = json.dump(1);
   text.resize(text.size() - 2);  // the line end and the brace
   return text + ",\n \"plan\": " + steps.dump() + "\n}\n";
 }
 
-void print(const Outcome& outcome, const Instance& instance) {
+void print(const Outcome& outcome, const Subject& subject) {
   const double peak = std::max(1.0, static_cast<double>(outcome.peak_default));
   std::printf("%zu operations, %g in the given order at a peak of %lld; largest working set %.1f %% of that\n",
-              instance.problem.operations.size(), outcome.cost_default, static_cast<long long>(outcome.peak_default),
+              subject.problem.operations.size(), outcome.cost_default, static_cast<long long>(outcome.peak_default),
               100 * static_cast<double>(outcome.working_set.bytes) / peak);
   std::printf("budget %lld (%.1f %%)\n", static_cast<long long>(outcome.budget),
               100 * static_cast<double>(outcome.budget) / peak);
@@ -145,8 +184,9 @@ void print(const Outcome& outcome, const Instance& instance) {
 int plan(const Arguments& arguments) {
   check_json(arguments.json);
   const Link link = link_of(arguments.link);
-  const Instance instance = read_instance(arguments.instance);
-  const Problem& problem = instance.problem;
+  const Subject subject =
+      arguments.instance.empty() ? subject_of(arguments) : subject_of(read_instance(arguments.instance));
+  const Problem& problem = subject.problem;
   Outcome outcome;
   outcome.peak_default = default_peak(problem);
   outcome.cost_default = default_cost(problem);
@@ -160,20 +200,22 @@ int plan(const Arguments& arguments) {
                                          .seed = arguments.seed});
   outcome.bound = lower_bound(problem, outcome.budget, {.link = link});
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  write_json(arguments.json, json_text(outcome, instance));
-  if (!is_standard_output(arguments.json)) print(outcome, instance);
+  write_json(arguments.json, json_text(outcome, subject));
+  if (!is_standard_output(arguments.json)) print(outcome, subject);
   return outcome.search.plan ? 0 : 1;
 }
 
 int generate(const Arguments& arguments) {
   SF_CHECK(!arguments.out.empty(), ArgumentError, "--generate ", arguments.generate, ": wanted --out FILE too");
+  const auto layers = arguments.zoo.options.layers > 0 ? static_cast<int>(arguments.zoo.options.layers) : 12;
   GptSize gpt = arguments.gpt;
-  gpt.layers = arguments.layers;
+  gpt.layers = layers;
+  if (arguments.zoo.options.sequence > 0) gpt.sequence = arguments.zoo.options.sequence;
   const std::string& kind = arguments.generate;
   const Instance instance = kind == "gpt"       ? generate_gpt(gpt, arguments.roofline)
                             : kind == "layered" ? generate_layered(arguments.operations, arguments.seed)
-                            : kind == "chain"   ? generate_chain(arguments.layers, arguments.seed)
-                                                : generate_unet(arguments.layers, arguments.seed);
+                            : kind == "chain"   ? generate_chain(layers, arguments.seed)
+                                                : generate_unet(layers, arguments.seed);
   write_instance(arguments.out, instance);
   std::printf("%s: %zu operations, %g in the given order at a peak of %lld\n", instance.name.c_str(),
               instance.problem.operations.size(), default_cost(instance.problem),
@@ -187,9 +229,19 @@ int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app(
       "Plans what of a graph is kept, computed again and copied out under a budget of memory, and says how much less "
-      "any plan could cost. Sizes and times are in the units of the instance; percents of time are of all operations "
+      "any plan could cost. Sizes and times are in the units of the instance, of a model bytes and seconds, without "
+      "its "
+      "variables; percents of time are of all operations "
       "once, percents of memory of the peak of the given order with each output dropped behind its last reader. Exit "
       "status 1: there is no plan, or none was found.");
+  add_zoo_arguments(app, arguments.zoo);
+  auto* model = app.get_option("--model");
+  model->default_str("");
+  app.add_option("--batch", arguments.batch, "of a model: examples in a batch")
+      ->check(number_argument<std::int64_t>(1))
+      ->capture_default_str();
+  app.add_option("--profile", arguments.profile,
+                 "of a model: a file with a machine's speeds; a nominal one's if absent");
   auto* instance =
       app.add_option("--instance", arguments.instance, "the graph: a file in node-link form (docs/planning.md)");
   app.add_option("--budget", arguments.budget, "memory: a share, as in 50%, or a size")->capture_default_str();
@@ -202,11 +254,10 @@ int main(int argc, char** argv) {
   auto* kind = app.add_option("--generate", arguments.generate, "make an instance instead")
                    ->check(CLI::IsMember({"gpt", "layered", "chain", "unet"}));
   app.add_option("--out", arguments.out, "the file to write it to")->needs(kind);
-  app.add_option("--layers", arguments.layers, "layers of gpt, stages of chain, levels of unet")->capture_default_str();
+  app.get_option("--layers")->description("layers of gpt, stages of chain, levels of unet; 12 where generated");
   app.add_option("--operations", arguments.operations, "of layered")->capture_default_str();
   app.add_option("--hidden", arguments.gpt.hidden, "of gpt: features")->capture_default_str();
   app.add_option("--tokens", arguments.gpt.tokens, "of gpt: in a batch")->capture_default_str();
-  app.add_option("--sequence", arguments.gpt.sequence, "of gpt: tokens in a sequence")->capture_default_str();
   app.add_option("--element-bytes", arguments.gpt.bytes_per_element, "of gpt: of a number")->capture_default_str();
   app.add_option("--flops", arguments.roofline.flops, "of gpt: the device's, a second")->capture_default_str();
   app.add_option("--memory-rate", arguments.roofline.bytes_per_second, "of gpt: the device's bytes a second")
@@ -214,10 +265,11 @@ int main(int argc, char** argv) {
   app.add_option("--launch", arguments.roofline.seconds_to_launch, "of gpt: seconds of each operation besides")
       ->capture_default_str();
   add_json_argument(app, arguments.json);
-  instance->excludes(kind);
+  instance->excludes(kind)->excludes(model);
+  kind->excludes(model);
   return run_program(app, argc, argv, [&] {
-    SF_CHECK(!arguments.instance.empty() || !arguments.generate.empty(), ArgumentError,
-             "nothing to do: wanted --instance FILE, or --generate KIND --out FILE");
+    SF_CHECK(!arguments.instance.empty() || !arguments.generate.empty() || model->count() > 0, ArgumentError,
+             "nothing to do: wanted --instance FILE, --model NAME, or --generate KIND --out FILE");
     return arguments.generate.empty() ? plan(arguments) : generate(arguments);
   });
 }

@@ -209,6 +209,12 @@ class Fitting {
 
 }  // namespace
 
+planning::Problem problem_of(const InstructionList& list, PlanningTools& tools, const Profile& profile) {
+  const InstructionList once = without_repeats(list);
+  StepTimes times(tools, profile);
+  return make_list_problem(once, tools.draft(once), tools, times).problem();
+}
+
 InstructionList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request) {
   return Fitting(list, tools, request).fitted();
 }

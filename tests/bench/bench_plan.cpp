@@ -70,6 +70,25 @@ TEST_F(BenchPlan, FiguresAreThoseOfThePlanThatIsWritten) {
   EXPECT_GE(found["budget"], found["working_set"]);
 }
 
+TEST_F(BenchPlan, TrainingStepsOfModelsArePlannedByTheirNames) {
+  const Outcome outcome =
+      bench_plan("--model mnist_resnet --batch 4 --budget 60% --effort 20000 --json " + path("o") + " --optimizer sgd");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  std::ifstream stream(path("o"));
+  const json found = json::parse(stream);
+  EXPECT_GT(found["n"], 20);
+  EXPECT_LE(found["peak"], found["budget"]);
+  EXPECT_GE(found["gap_points"], 0);
+  bool has_name = false;
+  for (const json& step : found["plan"]) {
+    const std::string name = step.begin()->get<std::string>();
+    has_name = has_name || name.starts_with("gradients/");
+  }
+  EXPECT_TRUE(has_name);
+  EXPECT_THAT(bench_plan("--model none").text, HasSubstr("none"));
+  EXPECT_NE(bench_plan("--model mnist_cnn --instance x").status, 0);
+}
+
 TEST_F(BenchPlan, CopiesAreLanesOfTheirOwn) {
   generate("gpt --layers 2");
   const json recomputed = planned("--budget 40% --effort 20000"),
