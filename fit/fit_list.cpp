@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "fit/fit_notes.h"
 #include "fit/list_problem.h"
 #include "planning/frontier.h"
 #include "swap/simulate.h"
@@ -117,16 +117,8 @@ class Fitting {
     InstructionList list = problem_->list_of(order);
     Draft draft = tools_.draft(list);
     Candidate candidate = drafted(std::move(list), draft);
-    const auto& operations = problem_->problem().operations;
-    const double once = planning::default_cost(problem_->problem());
-    candidate.notes.push_back(text_of("fit_budget: ", order.size() - operations.size(), " executions again, of ",
-                                      operations.size(),
-                                      " operations: ", share_text(found.evaluation.cost - once, once), " more time"));
+    candidate.notes = fit_notes(problem_->problem(), *frontier_, rung, order);
     return candidate;
-  }
-
-  static std::string share_text(double part, double whole) {
-    return text_of(whole > 0 ? std::round(part / whole * 1000) / 10 : 0.0, " %");
   }
 
   /// Lists in which more or less is computed again, with what the budgets still demand offloaded.

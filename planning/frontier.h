@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "planning/evaluate.h"
@@ -39,6 +40,8 @@ class Frontier {
   std::int64_t budget_of(int rung) const;
   /// Searched for when it is first asked for, with all below it.
   const Rung& rung(int index);
+  /// Those that have been searched for, from the lowest up.
+  std::span<const Rung> known() const { return rungs_; }
   /// The last rung whose budget is at most so many bytes; -1: none.
   int last_within(std::int64_t bytes) const;
 

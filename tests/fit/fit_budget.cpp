@@ -13,6 +13,7 @@
 namespace sectionflow::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -159,8 +160,12 @@ TEST(FitBudget, SaysWhatItHasChosen) {
   const Span span = span_of(deep_net(), ways()[0]);
   Fitted fitted(deep_net(), checked({}, span.at(40)), few({.may_swap = false}));
   const ProgramReport report = fitted.plan();
-  ASSERT_FALSE(report.notes.empty());
-  EXPECT_THAT(report.notes.front(), HasSubstr("executions again"));
+  ASSERT_GE(report.notes.size(), 3U);
+  EXPECT_THAT(report.notes[0], HasSubstr(text_of("fit_budget: ")));
+  EXPECT_THAT(report.notes[0], HasSubstr("executions again"));
+  EXPECT_THAT(report.notes[1], HasSubstr("more would save"));
+  EXPECT_THAT(report.notes[2],
+              AllOf(HasSubstr("is dropped behind"), HasSubstr("and computed again for"), HasSubstr("not there for")));
 }
 
 TEST(FitBudget, RefusesABudgetThatNothingFits) {
