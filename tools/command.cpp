@@ -4,6 +4,7 @@
 #include <array>
 #include <iostream>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -80,6 +81,26 @@ std::string_view without_source_place(std::string_view line) {
   return has_more ? line.substr(0, comma) : std::string_view();
 }
 
+/// What hints advise to callers of the library, and what does the same here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kAdvice = {{
+    {"(fit_budget(session))", "(--strategy auto)"},
+    {"(SectionOptions{.borders = BorderPolicy::automatic})", "(--strategy sections+swap:N)"},
+    {"(SectionOptions{.interior = InteriorPolicy::automatic})", "(--strategy sections+swap:N)"},
+    {"(BorderPolicy::automatic, InteriorPolicy::automatic)", "(--strategy sections+swap:N)"},
+    {"(GraphSectionManager::run_full_cycle)", "(--strategy sections:N)"},
+    {"(SessionOptions::disk)", "(--disk)"},
+    {"take {.device = cpu()}, or best_device()", "take --device cpu, or --device best"},
+    {"take {.device = cpu()}", "take --device cpu"},
+    {"FitOptions::validation", "--validation"},
+}};
+
+void advise_for_the_shell(std::string& text) {
+  for (const auto& [call, option] : kAdvice) {
+    for (std::size_t at = text.find(call); at != std::string::npos; at = text.find(call, at + option.size()))
+      text.replace(at, call.size(), option);
+  }
+}
+
 }  // namespace
 
 std::string shell_text(const Error& error) {
@@ -91,6 +112,7 @@ std::string shell_text(const Error& error) {
     if (!shown.empty() || line.empty()) text += text_of(is_first ? "" : "\n", shown);
     left.remove_prefix(std::min(end + 1, left.size()));
   }
+  advise_for_the_shell(text);
   return text;
 }
 

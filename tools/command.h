@@ -25,7 +25,7 @@ void add_train_command(CLI::App& program, RunCommand& run);
 int run_commands(CLI::App& program, const RunCommand& run, int argc, char** argv);
 
 /// What an error says to somebody at a shell: its text without the lines of this program's source, which are where a
-/// library's user would look.
+/// library's user would look, and with options where it advises calls of the library.
 std::string shell_text(const Error& error);
 
 /// "; did you mean 'plan'?", or nothing where no candidate is near.

@@ -69,6 +69,15 @@ TEST(Commands, ErrorsNameNoLineOfTheProgramsOwnSource) {
   EXPECT_THAT(misfit.text, Not(HasSubstr(".cpp")));
 }
 
+TEST(Commands, HintsNameOptionsAndNoCallsOfTheLibrary) {
+  const Outcome whole = run_tool("plan --model mnist_resnet --batch 20 --device-memory 8MiB");
+  EXPECT_THAT(whole.text, AllOf(HasSubstr("--strategy auto"), Not(HasSubstr("fit_budget(session)"))));
+  const Outcome cuda = run_tool("plan --model mnist_cnn --device cuda");
+  if (cuda.status != 0) {
+    EXPECT_THAT(cuda.text, AllOf(HasSubstr("--device"), Not(HasSubstr("cpu()"))));
+  }
+}
+
 TEST(Commands, NumbersOfAModelAreWholeAndAboveZero) {
   for (const std::string name : {"image", "classes", "width", "layers", "heads", "sequence", "vocabulary"}) {
     for (const std::string number : {"0", "-1", "2.5", "few"}) {
