@@ -13,7 +13,7 @@
 #include "bench/program.h"
 #include "bench/zoo_arguments.h"
 #include "examples/models/command_line.h"
-#include "fit/fit_list.h"
+#include "fit/make_problem.h"
 #include "planning/evaluate.h"
 #include "planning/generate.h"
 #include "planning/instance.h"

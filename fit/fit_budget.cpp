@@ -22,11 +22,14 @@ void fit_budget(Session& session, const FitBudgetOptions& options, Where where) 
                            .effort = options.effort};
   const std::string key =
       text_of("fit_budget ", options.may_recompute, options.may_swap, " ", options.effort, " ", digest_of(*profile));
-  engine(session).set_instruction_editor(key, [profile, request](const InstructionList& list, PlanningTools& tools) {
-    FitRequest asked = request;
-    asked.profile = profile.get();
-    return fit_list(list, tools, asked);
-  });
+  engine(session).set_instruction_editor(
+      key,
+      [profile, request](const InstructionList& list, PlanningTools& tools) {
+        FitRequest asked = request;
+        asked.profile = profile.get();
+        return fit_list(list, tools, asked);
+      },
+      true);
 }
 
 }  // namespace sectionflow

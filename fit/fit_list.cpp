@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "fit/fit_notes.h"
-#include "fit/list_problem.h"
+#include "fit/make_problem.h"
 #include "planning/frontier.h"
 #include "swap/simulate.h"
 #include "swap/swap_notes.h"
@@ -21,9 +21,9 @@
 namespace sectionflow {
 namespace {
 
-/// Budgets that are planned for, and every so many of them a list that swapping may begin with. Neither depends on the
-/// budget that is asked for, so that a larger one chooses among more.
-constexpr int kRungs = 48, kRungsBetweenSwaps = 6;
+/// Of the ladder of budgets that swapping may begin with. They do not depend on the budget that is asked for, so that a
+/// larger one chooses among more.
+constexpr int kStartsOfSwaps = 8;
 
 /// An instruction list that was drafted.
 struct Candidate {
@@ -42,11 +42,15 @@ class Fitting {
         times_(tools, profile_),
         begun_(std::chrono::steady_clock::now()),
         given_(list),
-        once_(is_planned_elsewhere() ? list : without_repeats(list)) {}
+        once_(is_planned_elsewhere() || !request.may_recompute ? list : without_repeats(list)) {}
 
   InstructionList fitted() {
     Draft draft = tools_.draft(once_);
     offer(drafted(once_, draft));
+    if (once_.instructions.size() < given_.instructions.size()) {
+      Draft as_given = tools_.draft(given_);
+      offer(drafted(given_, as_given));
+    }
     if (!fits(*best_)) {
       if (request_.may_recompute && !is_planned_elsewhere()) recompute(draft);
       if (request_.may_swap) swap();
@@ -83,7 +87,6 @@ class Fitting {
   void recompute(const Draft& draft) {
     problem_.emplace(make_list_problem(once_, draft, tools_, times_));
     planning::FrontierOptions options;
-    options.num_rungs = kRungs;
     options.order_fixed = request_.order_fixed || once_.half < static_cast<int>(once_.instructions.size());
     options.effort = request_.effort;
     options.progress = [this](int rungs) { tell(rungs); };
@@ -102,7 +105,7 @@ class Fitting {
       if (enough) return;
     }
     // Where the ladder's lowest rungs have no plan, the lowest that has one tells the least that would do.
-    for (int rung = highest + 1; !found && rung < kRungs; ++rung) {
+    for (int rung = highest + 1; !found && rung < frontier_->num_rungs(); ++rung) {
       std::optional<Candidate> candidate = of_rung(rung);
       if (!candidate) continue;
       found = true;
@@ -126,8 +129,9 @@ class Fitting {
     swap(once_, {});
     if (!frontier_) return;
     const double once = planning::default_cost(problem_->problem());
-    for (int rung = kRungs - 1 - kRungsBetweenSwaps; rung > 0; rung -= kRungsBetweenSwaps) swap_rung(rung, once);
-    swap_rung(0, once);
+    for (int start = kStartsOfSwaps - 1; start >= 0; --start) {
+      swap_rung((frontier_->num_rungs() - 1) * start / kStartsOfSwaps, once);
+    }
   }
 
   void swap_rung(int rung, double once) {
@@ -135,7 +139,8 @@ class Fitting {
     if (!found.plan || (fits(*best_) && found.evaluation.cost >= best_->seconds)) return;
     if (found.evaluation.cost <= once) return;  // as without
     std::optional<Candidate> candidate = of_rung(rung);
-    if (candidate && !fits(*candidate)) swap(candidate->list, std::move(candidate->notes));
+    if (!candidate) return;
+    fits(*candidate) ? offer(std::move(*candidate)) : swap(candidate->list, std::move(candidate->notes));
   }
 
   void swap(const InstructionList& list, std::vector<std::string> notes) {
@@ -180,7 +185,7 @@ class Fitting {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_;
     if (passed.count() < told_ + 1) return;
     told_ = passed.count();
-    LOG(INFO) << "fit_budget: plans for " << rungs << " of at most " << kRungs << " budgets, "
+    LOG(INFO) << "fit_budget: plans for " << rungs << " of at most " << frontier_->num_rungs() << " budgets, "
               << static_cast<int>(told_) << " s";
   }
 
@@ -200,12 +205,6 @@ class Fitting {
 };
 
 }  // namespace
-
-planning::Problem problem_of(const InstructionList& list, PlanningTools& tools, const Profile& profile) {
-  const InstructionList once = without_repeats(list);
-  StepTimes times(tools, profile);
-  return make_list_problem(once, tools.draft(once), tools, times).problem();
-}
 
 InstructionList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request) {
   return Fitting(list, tools, request).fitted();

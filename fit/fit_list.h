@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "planning/problem.h"
 #include "schedule/planning_tools.h"
 #include "swap/profile.h"
 
@@ -25,9 +24,5 @@ struct FitRequest {
 ///
 /// Deterministic: list, budgets, profile and effort decide. More device or host memory is never predicted to be slower.
 InstructionList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request = {});
-
-/// What the list is to the planner: see ListProblem. Throws: InternalError for a list that offloads, or begins with
-/// values that were there before.
-planning::Problem problem_of(const InstructionList& list, PlanningTools& tools, const Profile& profile);
 
 }  // namespace sectionflow

@@ -25,32 +25,46 @@ bool makes_step(const Instruction& instruction, const ConcreteGraph& graph) {
   return instruction.kind != StepKind::compute || !graph.is_identity(instruction.node);
 }
 
-/// Whether the planner may say that it is done again. Constants of less than a page are not worth the question.
-bool is_repeatable(const Instruction& instruction, const ConcreteGraph& graph) {
+/// Constants of less than a page, such as numbers that tensors are scaled by, are not worth the planner's questions:
+/// they stay from when they are there, and count nothing.
+bool is_small_constant(const Node& node) {
   constexpr std::size_t kPage = 4096;
+  return node.op().is_constant() && node.output_types()[0].shape.is_static() && node.output_types()[0].bytes() < kPage;
+}
+
+/// Whether the planner may say that it is done again.
+bool is_repeatable(const Instruction& instruction, const ConcreteGraph& graph) {
   if (instruction.kind == StepKind::feed) return true;
   if (instruction.kind != StepKind::compute) return false;
-  Node& node = graph.graph().node(instruction.node);
-  if (node.op().is_constant() && graph.type(node.output()).bytes() < kPage) return false;
-  return node.op().recompute != Recompute::once && !node.op().is_update();
+  const Node& node = graph.graph().node(instruction.node);
+  return node.op().recompute != Recompute::once && !node.op().is_update() && !is_small_constant(node);
 }
 
 /// The nodes with instructions of which a node must be executed after, or reads: through groups, variables and nodes
 /// that are no step.
 class Before {
  public:
-  Before(const Graph& graph, const std::map<NodeId, int>& operation_of) : graph_(graph), operation_of_(operation_of) {}
+  Before(const ConcreteGraph& graph, const std::map<NodeId, int>& operation_of)
+      : concrete_(graph), graph_(graph.graph()), operation_of_(operation_of) {}
 
   /// Operations that must come before the node, but for those that make what it reads.
   std::set<int> of(NodeId id) {
     std::set<int> operations;
-    const Node& node = graph_.node(id);
-    for (const Node* other : node.control_inputs()) add(other->id(), operations);
-    for (const Node* other : node.order_inputs()) add(other->id(), operations);
+    add_edges_of(id, operations);
     return operations;
   }
 
  private:
+  /// An identity stands with what makes its input: what it must follow, its readers must.
+  void add_edges_of(NodeId id, std::set<int>& operations) {
+    const Node& node = graph_.node(id);
+    for (const Node* other : node.control_inputs()) add(other->id(), operations);
+    for (const Node* other : node.order_inputs()) add(other->id(), operations);
+    for (const Value& input : node.inputs()) {
+      const NodeId read = input.node().id();
+      if (operation_of_.contains(read) && concrete_.is_identity(read)) add_edges_of(read, operations);
+    }
+  }
   void add(NodeId id, std::set<int>& operations) {
     const auto found = operation_of_.find(id);
     if (found != operation_of_.end()) {
@@ -70,38 +84,11 @@ class Before {
     seen_[id] = std::move(through);
   }
 
+  const ConcreteGraph& concrete_;
   const Graph& graph_;
   const std::map<NodeId, int>& operation_of_;
   std::map<NodeId, std::set<int>> seen_;
 };
-
-/// By step of a draft of the list: where kernels of replays read what was kept, as long as these take.
-std::vector<double> seconds_again(const InstructionList& list, const Draft& draft, PlanningTools& tools,
-                                  StepTimes& times) {
-  InstructionList twice = list;
-  twice.instructions.clear();
-  const Graph& graph = tools.graph().graph();
-  for (const Instruction& instruction : list.instructions) {
-    twice.instructions.push_back(instruction);
-    if (instruction.kind != StepKind::compute || graph.node(instruction.node).op().kept_outputs.empty()) continue;
-    twice.instructions.push_back(instruction);
-    twice.instructions.back().replay = true;
-  }
-  twice.half = static_cast<int>(twice.instructions.size());
-  const Schedule schedule = tools.prepared(twice);
-  const std::vector<double> of_twice = times.of(schedule);
-  std::map<NodeId, double> replays;
-  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-    if (schedule.steps[i].replay) replays[schedule.steps[i].node] = of_twice[i];
-  }
-  std::vector<double> seconds = times.of(draft.schedule);
-  for (std::size_t i = 0; i < seconds.size(); ++i) {
-    const Step& step = draft.schedule.steps[i];
-    const auto found = replays.find(step.node);
-    if (step.kind == StepKind::compute && found != replays.end()) seconds[i] = found->second;
-  }
-  return seconds;
-}
 
 }  // namespace
 
@@ -127,21 +114,6 @@ struct ListProblem::Unit {
     seconds_again += after.seconds_again;
   }
 };
-
-InstructionList without_repeats(const InstructionList& list) {
-  InstructionList once = list;
-  once.instructions.clear();
-  std::set<NodeId> there;
-  for (std::size_t i = 0; i < list.instructions.size(); ++i) {
-    if (static_cast<int>(i) == list.half) once.half = static_cast<int>(once.instructions.size());
-    const Instruction& instruction = list.instructions[i];
-    const bool brings = instruction.kind == StepKind::compute || instruction.kind == StepKind::feed;
-    if (!brings || there.insert(instruction.node).second) once.instructions.push_back(instruction);
-  }
-  if (list.half >= static_cast<int>(list.instructions.size())) once.half = static_cast<int>(once.instructions.size());
-  for (Instruction& instruction : once.instructions) instruction.replay = false;
-  return once;
-}
 
 /// Goes through list and draft side by side.
 class ListProblem::UnitWriter {
@@ -261,7 +233,9 @@ ListProblem::ListProblem(InstructionList list, const Draft& draft, const Concret
 void ListProblem::add_operations(const Draft& draft, const std::vector<Unit>& units) {
   const std::vector<Buffer>& buffers = draft.schedule.buffers;
   const auto storage_of = [&](int buffer) { return draft.storage.storage_of_buffer[at(buffer)]; };
-  const auto bytes_of = [&](int buffer) {
+  const auto bytes_of = [&](int buffer) -> std::int64_t {
+    const Value& value = buffers[at(buffer)].value;
+    if (value.valid() && is_small_constant(value.node())) return 0;
     return static_cast<std::int64_t>(round_up(draft.storage.storages[at(storage_of(buffer))].bytes));
   };
   std::vector<int> maker(buffers.size(), -1), last_reader(buffers.size(), -1), value_of(buffers.size(), -1);
@@ -323,7 +297,7 @@ void ListProblem::add_order(const std::vector<Unit>& units) {
     }
   }
   std::set<std::pair<int, int>> order, ends;
-  Before before(graph_->graph(), operation_of);
+  Before before(*graph_, operation_of);
   for (const auto& [node, operation] : operation_of) {
     for (const int other : before.of(node)) {
       if (other < operation) order.emplace(other, operation);
@@ -381,10 +355,6 @@ InstructionList ListProblem::list_of(std::span<const int> order) const {
   }
   if (!has_halves) planned.half = static_cast<int>(planned.instructions.size());
   return planned;
-}
-
-ListProblem make_list_problem(const InstructionList& list, const Draft& draft, PlanningTools& tools, StepTimes& times) {
-  return {list, draft, tools.graph(), times.of(draft.schedule), seconds_again(list, draft, tools, times)};
 }
 
 std::vector<int> executions_of(const planning::Plan& plan) {

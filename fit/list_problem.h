@@ -5,13 +5,8 @@
 
 #include "planning/problem.h"
 #include "schedule/planning_tools.h"
-#include "swap/step_times.h"
 
 namespace sectionflow {
-
-/// The list with everything once: without repeated feeds and executions. What reads a value that was repeated reads the
-/// first one.
-InstructionList without_repeats(const InstructionList& list);
 
 /// An instruction list in which everything stands once, as a problem for the planner. An operation of the problem is an
 /// instruction; or several that stand side by side, where a kernel writes over what the one before it leaves. Bytes are
@@ -44,10 +39,6 @@ class ListProblem {
   planning::Problem problem_;
   std::vector<std::vector<int>> instructions_;  // of each operation, numbers of the list's
 };
-
-/// The problem of a list in which everything stands once, by the times of a profile. `draft` is of that list, of these
-/// tools.
-ListProblem make_list_problem(const InstructionList& list, const Draft& draft, PlanningTools& tools, StepTimes& times);
 
 /// The executions of a plan.
 std::vector<int> executions_of(const planning::Plan& plan);

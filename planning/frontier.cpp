@@ -15,11 +15,12 @@ constexpr int kMostRungs = 1000;
 
 Frontier::Frontier(const Problem& problem, FrontierOptions options) : problem_(problem), options_(std::move(options)) {
   check_problem(problem);
+  if (options_.num_rungs == 0) options_.num_rungs = default_rungs(problem);
   SF_CHECK(options_.num_rungs >= 2 && options_.num_rungs <= kMostRungs, ArgumentError, "a ladder of ",
            options_.num_rungs, " rungs, wanted 2 to ", kMostRungs);
   SF_CHECK(options_.effort >= 0, ArgumentError, "an effort of ", options_.effort, " moves, wanted at least 0",
            hint("0 is the default"));
-  if (options_.effort == 0) options_.effort = default_frontier_effort(problem);
+  if (options_.effort == 0) options_.effort = default_frontier_effort(problem, options_.num_rungs);
   most_ = default_peak(problem);
   least_ = std::min(largest_working_set(problem).bytes, most_);
 }
@@ -38,6 +39,7 @@ const Frontier::Rung& Frontier::rung(int index) {
     search.budget = budget_of(next);
     search.order_fixed = options_.order_fixed;
     search.effort = std::max<std::int64_t>(options_.effort / options_.num_rungs, 1);
+    search.looks = std::min(search.looks, 100 * search.effort);
     search.seed = options_.seed;
     if (next > 0 && rungs_.back().plan) search.starts = {*rungs_.back().plan};
     SearchResult found = search_plan(problem_, search);
@@ -53,8 +55,14 @@ int Frontier::last_within(std::int64_t bytes) const {
   return rung;
 }
 
-std::int64_t default_frontier_effort(const Problem& problem) {
-  return 2 * default_effort(problem);
+int default_rungs(const Problem& problem) {
+  constexpr std::size_t kMost = 96, kLeast = 16, kMany = 600;
+  const std::size_t count = std::max<std::size_t>(problem.operations.size(), 1);
+  return static_cast<int>(std::clamp(kMost * kMany / count, kLeast, kMost));
+}
+
+std::int64_t default_frontier_effort(const Problem& problem, int num_rungs) {
+  return std::max(default_effort(problem), num_rungs * round_of_moves(problem));
 }
 
 }  // namespace sectionflow::planning

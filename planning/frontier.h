@@ -12,9 +12,11 @@
 namespace sectionflow::planning {
 
 struct FrontierOptions {
-  int num_rungs = 48;  ///< 2 to 1000
+  int num_rungs = 0;  ///< 2 to 1000; 0: default_rungs
   bool order_fixed = false;
-  std::int64_t effort = 0;  ///< moves for all rungs together; 0: default_frontier_effort
+  /// Moves for all rungs together; 0: default_frontier_effort. Below one round for each (round_of_moves), plans are
+  /// those of walks alone.
+  std::int64_t effort = 0;
   std::uint64_t seed = 1;
   std::function<void(int rungs_done)> progress{};
 };
@@ -52,7 +54,9 @@ class Frontier {
   std::vector<Rung> rungs_;
 };
 
-/// The effort that is worth its time for a whole ladder.
-std::int64_t default_frontier_effort(const Problem& problem);
+/// 96 for hundreds of operations, fewer for thousands.
+int default_rungs(const Problem& problem);
+/// The effort that is worth its time for a ladder of so many rungs.
+std::int64_t default_frontier_effort(const Problem& problem, int num_rungs);
 
 }  // namespace sectionflow::planning

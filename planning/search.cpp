@@ -120,7 +120,6 @@ class Search {
   /// Walks that evict, at this budget and at smaller ones, whose levels do not depend on it.
   void walk() {
     constexpr std::int64_t kLevels = 32;
-    constexpr std::size_t kLooks = 40'000'000;
     std::vector<std::int64_t> budgets = {options_.budget};
     const std::int64_t peak = default_peak(problem_);
     for (std::int64_t level = kLevels; level-- > 1 && budgets.size() < 4;) {
@@ -130,7 +129,8 @@ class Search {
     std::vector<EvictWeights> variants = evict_variants();
     // A walk looks at most values at each operation.
     const std::size_t each = flat_.inputs.size() * static_cast<std::size_t>(flat_.num_values()) * budgets.size();
-    variants.resize(std::clamp<std::size_t>(kLooks / std::max<std::size_t>(each, 1), 3, variants.size()));
+    variants.resize(std::clamp<std::size_t>(static_cast<std::size_t>(options_.looks) / std::max<std::size_t>(each, 1),
+                                            3, variants.size()));
     for (const std::int64_t budget : budgets) {
       for (const EvictWeights& weights : variants) {
         std::optional<std::vector<int>> order = evict_order(flat_, budget, weights);
@@ -154,7 +154,7 @@ class Search {
     }
   }
 
-  std::int64_t least_moves() const { return std::max<std::int64_t>(200 * flat_.num_operations(), 10'000); }
+  std::int64_t least_moves() const { return round_of_moves(problem_); }
 
   FoundOrder annealed(const FoundOrder& start, std::int64_t budget, std::int64_t moves, double hot, double price) {
     const double mean = default_cost(problem_) / flat_.num_operations();
@@ -282,6 +282,10 @@ class Search {
 };
 
 }  // namespace
+
+std::int64_t round_of_moves(const Problem& problem) {
+  return std::max<std::int64_t>(200 * static_cast<std::int64_t>(problem.operations.size()), 10'000);
+}
 
 std::int64_t default_effort(const Problem& problem) {
   // A move takes longer where there are more operations; beyond a thousand each of them still wants its share.

@@ -24,6 +24,8 @@ struct SearchOptions {
   bool order_fixed = false;  ///< first executions stay in the given order
   // How long it may take.
   std::int64_t effort = 0;  ///< moves to try, the same on every machine; 0: default_effort. More is never worse
+  /// How often walks may look at a value: they come first, at least three at each of some budgets.
+  std::int64_t looks = 40'000'000;
   std::uint64_t seed = 1;
   /// The result is never worse than the best of these that fits; where the order is fixed, of those that keep it.
   std::vector<Plan> starts{};
@@ -41,6 +43,9 @@ struct SearchResult {
 
 /// The effort that is worth its time: some seconds for hundreds of operations, below a minute for thousands.
 std::int64_t default_effort(const Problem& problem);
+
+/// Moves of the shortest round of annealing: an effort below tries none.
+std::int64_t round_of_moves(const Problem& problem);
 
 /// A plan within the budget, as quick as could be found. The same for the same problem and options, as far as the
 /// machine's logarithms are the same to the last bit. More budget is not by construction never slower: give the plans

@@ -152,9 +152,10 @@ class Engine {
   /// Whether a hold is one of this session's.
   bool has_hold(const HostHold& hold) const { return holds_->has(hold); }
   /// Has the instruction list of every program compiled from here on changed by `editor` before it is final; `key`
-  /// tells programs of different editors apart. An empty editor: none.
+  /// tells programs of different editors apart. An empty editor: none. With `fits` writers leave to it what budgets
+  /// decide (PlanningTools::is_fitted_later).
   using InstructionEditor = std::function<InstructionList(InstructionList, PlanningTools&)>;
-  void set_instruction_editor(std::string key, InstructionEditor editor);
+  void set_instruction_editor(std::string key, InstructionEditor editor, bool fits = false);
   /// For tests that let the disk fail: calls of the operating system that a swap file made from here on uses.
   void set_disk_calls(const DiskCalls& calls);
   /// For tests that plant faults: programs compiled from here on are edited before they are planned.
@@ -224,6 +225,7 @@ class Engine {
   std::function<void(Schedule&)> edit_schedule_;
   std::string editor_key_;
   InstructionEditor edit_instructions_;
+  bool editor_fits_ = false;
   std::unique_ptr<SwapEngine> swaps_;
   std::shared_ptr<HostHolds> holds_;  // shared with what is lent, which may live longer
   std::shared_ptr<LentMemory> lent_;  // made when it is first asked for

@@ -203,9 +203,10 @@ Executable& Engine::whole_graph_program(const std::vector<Value>& fetches, const
                  [&](PlanningTools& tools) { return build_schedule(tools.graph(), request()); });
 }
 
-void Engine::set_instruction_editor(std::string key, InstructionEditor editor) {
+void Engine::set_instruction_editor(std::string key, InstructionEditor editor, bool fits) {
   editor_key_ = key.empty() ? std::string() : " | " + key;
   edit_instructions_ = std::move(editor);
+  editor_fits_ = fits;
 }
 
 Executable& Engine::program(const std::string& wanted, const Signature& signature,
@@ -226,6 +227,7 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   const Signature decided = with_training_flag(*graph_, signature, requested);
   const ConcreteGraph concrete(*graph_, decided);
   const auto write = [&](PlanningTools& tools) {
+    tools.is_fitted_later = editor_fits_;
     InstructionList list = writer(tools);
     return edit_instructions_ ? edit_instructions_(std::move(list), tools) : list;
   };

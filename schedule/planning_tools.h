@@ -89,6 +89,8 @@ class PlanningTools {
   std::size_t least_device_bytes = 0;
   bool minimum_is_exact = true;  ///< whether no smaller device memory would do, and that much does
   bool forces_offloads = false;  ///< whether the writer offloads tensors whatever the budgets are
+  /// Asked of the writer: what it would decide by budgets is decided behind it, from the list that it writes without.
+  bool is_fitted_later = false;
 
  private:
   Schedule lowered(const InstructionList& list) const;

@@ -158,6 +158,10 @@ InstructionList write_cycle(PlanningTools& tools, const CycleRequest& request, c
   for (const auto& named : policies.tensors) {
     if (named.second != BorderPolicy::automatic) asked.kept_interior.insert(named.first);
   }
+  if (tools.is_fitted_later) {
+    InstructionList list = write_section_schedule(tools.graph(), asked).list;
+    return tools.forces_offloads ? with_offloads(list, tools, asked, policies, {}, true) : list;
+  }
   if (searches) return search_interior(tools, asked, policies);
   return with_offloads(write_section_schedule(tools.graph(), asked).list, tools, asked, policies);
 }

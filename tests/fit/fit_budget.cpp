@@ -5,7 +5,10 @@
 
 #include "base/error.h"
 #include "examples/models/zoo.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/dropout.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 #include "tests/fit/fit_case.h"
 #include "tests/support/budget_grid.h"
 #include "tests/support/training_spec.h"
@@ -205,6 +208,83 @@ TEST(FitBudget, ChangesNoBitOfCyclesOverSections) {
       }
     }
   }
+}
+
+/// Of many layers a section: its own values are the most of what a cycle takes.
+TrainingCase long_sections() {
+  return {"long sections", [](Graph& graph, GraphSectionManager& manager) {
+            const Inputs in(graph);
+            Value x = in.images, loss;
+            for (int k = 0; k < 3; ++k) {
+              const auto section = manager.new_section();
+              for (int i = 0; i < 4; ++i) x = tanh(conv2d(x, {.features = 8}));
+              if (k == 2) loss = head_loss(x, in.labels);
+            }
+            finish(manager, loss);
+            return TrainingNet{loss, in.feeds()};
+          }};
+}
+
+TEST(FitBudget, ComputesAgainBelowWhatSectionsNeedByThemselves) {
+  const TrainingCase net = long_sections();
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainingNet built = net.build(graph, manager);
+  Session session(graph, checked({}, 1_GiB));
+  FeedStore store;
+  const std::size_t by_cuts = manager.plan(session, {built.loss}, types_of(built.feeds(0, store))).planned_peak_bytes;
+  const FitBudgetOptions alone = few({.may_swap = false});
+  const std::size_t least = Fitted(net, checked({}, 1), alone).plan_cycle().planned_peak_bytes;
+  EXPECT_LT(least, by_cuts - by_cuts / 10);
+  const ProgramReport report = Fitted(net, checked({}, least), alone).plan_cycle();
+  EXPECT_TRUE(report.fits);
+  EXPECT_EQ(report.bytes_out, 0U);
+  TrainOptions options{.steps = 3, .threads = 1};
+  const TrainingRecord plain = record_training(net, How::whole, options);
+  options.session.device_memory = least;
+  options.on_session = [&](How, const Graph&, Session& fitted) { fit_budget(fitted, alone); };
+  const TrainingRecord fitted = record_training(net, How::sections, options);
+  EXPECT_EQ(first_difference(plain, fitted), "");
+  EXPECT_THAT(fitted.complaints, IsEmpty());
+}
+
+TEST(FitBudget, TakesACycleAsItIsCutWhereItMayNotComputeAgainByItself) {
+  const TrainingCase net = long_sections();
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainingNet built = net.build(graph, manager);
+  Session session(graph, checked({}, 1_GiB));
+  FeedStore store;
+  const std::size_t by_cuts = manager.plan(session, {built.loss}, types_of(built.feeds(0, store))).planned_peak_bytes;
+  SessionOptions options = checked({}, by_cuts);
+  options.host_memory = 1;
+  EXPECT_TRUE(Fitted(net, options, few({.may_recompute = false})).plan_cycle().fits);
+}
+
+/// A value that two operations read, of which the second writes over it: the problem counts what they take twice.
+TEST(FitBudget, IsNeverSlowerWithMoreMemoryWhereKernelsWriteInPlace) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {1, 256, 256});
+  std::vector<Value> small;
+  for (int i = 0; i < 12; ++i)
+    small.push_back(tanh(reduce_sum(x * (0.01F * static_cast<float>(i + 1)), {.axes = {1}})));
+  const Value wide = x + 1.0F;
+  Value y = reduce_sum(tanh(wide) * sigmoid(wide));
+  for (const Value& value : small) y = y + reduce_sum(value);
+  const HostTensor data(Dtype::f32, {1, 256, 256});
+  double before = std::numeric_limits<double>::infinity();
+  int fitting = 0;
+  for (std::size_t bytes = 500'000; bytes <= 1'500'000; bytes += 50'000) {
+    Session session(graph, checked({.copy_threads = true}, bytes));
+    fit_budget(session, few({.profile = Profile{.link_out = 1e9, .link_in = 1e9}}));
+    const ProgramReport report = session.plan({y}, {{x, data.shape()}});
+    EXPECT_TRUE(report.fits || fitting == 0) << bytes;
+    if (!report.fits) continue;
+    ++fitting;
+    EXPECT_LE(report.predicted_seconds, before) << bytes;
+    before = report.predicted_seconds;
+  }
+  EXPECT_GT(fitting, 5);
 }
 
 }  // namespace

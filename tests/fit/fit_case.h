@@ -12,7 +12,7 @@ namespace sectionflow::testing {
 
 /// Options with an effort for tests.
 inline FitBudgetOptions few(FitBudgetOptions options = {}) {
-  if (options.effort == 0) options.effort = 320'000;
+  if (options.effort == 0) options.effort = 1'200'000;
   return options;
 }
 

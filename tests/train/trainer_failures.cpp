@@ -346,7 +346,8 @@ TEST(TrainerErrors, OfASessionWithoutValuesOrBudgetAreItsOwn) {
   LearningRate rate(model.rate, constant_rate(0.01));
   FunctionBatches source(small_batch);
   const int line = __LINE__ + 1;
-  EXPECT_THAT(whole_error_text<Error>([&] { trainer.fit(source, {.steps = 1, .callbacks = {&rate}}); }),
+  const auto fit = [&] { trainer.fit(source, {.steps = 1, .callbacks = {&rate}}); };
+  EXPECT_THAT(whole_error_text<Error>(fit),
               AllOf(HasSubstr("SF-E321"), HasSubstr(text_of("where:   trainer_failures.cpp:", line))));
   EXPECT_EQ(source.position(), "0 0");
   session.initialize();
