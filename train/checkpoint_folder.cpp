@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/whole_file.h"
+#include "train/checkpoint_place.h"
 
 namespace sectionflow {
 namespace {
@@ -211,6 +212,7 @@ bool CheckpointFolder::open_for_writing() {
     return false;
   }
   folder_ = Descriptor();
+  check_takes_checkpoints(path_);
   make_folder(path_, "Checkpoints");
   Descriptor folder(uninterrupted([&] { return open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (!folder.is_open()) fail("", "the folder cannot be opened", errno);

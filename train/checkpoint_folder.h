@@ -62,7 +62,7 @@ class CheckpointFolder {
   /// Makes the folder where it is not there, and keeps other processes from writing to it as long as this lives. What
   /// others, or a write that failed, have left unfinished is removed. A folder that is not at its path any more is let
   /// go. True where the folder is another than before: what is known of its checkpoints is not of this one. Throws:
-  /// DataError, with SF-E423 while another writes to it.
+  /// DataError, with SF-E423 while another writes to it; ArgumentError for a folder of something else.
   bool open_for_writing();
   /// Throws: DataError where this process may not make files in the folder that is open.
   void check_writable() const;

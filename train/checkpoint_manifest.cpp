@@ -16,7 +16,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr const char* kFormat = "sectionflow-checkpoint";
 constexpr int kVersion = 1;
 constexpr int kMostDepth = 8;
 constexpr std::size_t kHashDigits = 16;
@@ -152,7 +151,7 @@ std::string manifest_text(const CheckpointManifest& manifest) {
   ordered_json metrics = ordered_json::object(), hashes = ordered_json::object();
   for (const auto& [name, value] : manifest.metrics) metrics[name] = json_of(value);
   for (const auto& [name, hash] : manifest.hashes) hashes[name] = hash;
-  ordered_json content = {{"format", kFormat},
+  ordered_json content = {{"format", kManifestFormat},
                           {"version", kVersion},
                           {"step", static_cast<std::uint64_t>(manifest.step)},
                           {"sequence", manifest.sequence},
@@ -198,7 +197,7 @@ CheckpointManifest parse_manifest(const std::string& text, const std::string& wh
     refuse(where, "is damaged: it does not have the hash that was saved with it");
   const json content = checked_json(text, where);
   const ManifestReader top(content, "the manifest", where);
-  if (top.member("format").text() != kFormat) refuse(where, "is no manifest of a checkpoint");
+  if (top.member("format").text() != kManifestFormat) refuse(where, "is no manifest of a checkpoint");
   const std::uint64_t version = top.member("version").count();
   if (version != kVersion) {
     refuse(where, text_of("has version ", version, "; this SectionFlow reads version ", kVersion,

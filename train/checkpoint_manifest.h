@@ -16,6 +16,8 @@ namespace sectionflow {
 
 /// Names in the folder of a checkpoint.
 inline constexpr const char* kManifestName = "manifest.json";
+/// What a manifest begins with telling of itself.
+inline constexpr const char* kManifestFormat = "sectionflow-checkpoint";
 inline constexpr const char* kVariablesName = "variables.safetensors";
 inline constexpr std::size_t kMostManifestBytes = 100'000'000;
 

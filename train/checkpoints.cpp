@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "runtime/engine.h"
+#include "train/checkpoint_place.h"
 #include "train/checkpoint_writer.h"
 #include "train/variable_file.h"
 #include "train/variable_snapshot.h"
@@ -169,6 +170,9 @@ class Checkpoints::Impl {
     problems.insert(problems.end(), unreadable.begin(), unreadable.end());
     SF_CHECK_CODE(problems.empty(), DataError, ErrorCode::no_checkpoint, "restore_latest: no checkpoint in '", folder_,
                   "' is sound: ", listed(problems), hint("take a copy of the folder, or begin anew in another folder"));
+    const std::string below = folder_of_checkpoints_in(folder.path());
+    LOG_IF(WARNING, !below.empty()) << "restore_latest: no checkpoint in '" << folder_ << "'; '" << below
+                                    << "' has some";
     return std::nullopt;
   }
 
@@ -187,6 +191,7 @@ class Checkpoints::Impl {
   /// By their sequence; those without a manifest first.
   std::vector<CheckpointInfo> list() {
     join();
+    check_takes_checkpoints(writer_.folder().path());
     std::vector<std::pair<std::uint64_t, CheckpointInfo>> found;
     for (std::int64_t step : writer_.folder().steps()) {
       const std::filesystem::path path = writer_.folder().path_of(step);

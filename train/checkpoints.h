@@ -106,7 +106,8 @@ class Checkpoints {
 
   /// Makes the folder, and keeps other processes from writing to it, before there is anything to save; save() does so
   /// by itself. Throws: DataError where the folder cannot be made, opened or written to, and (SF-E423) while another
-  /// writes to it.
+  /// writes to it; ArgumentError for a folder that is a checkpoint itself, or has records and no checkpoint, which any
+  /// other call refuses as well.
   void open(Where where = Where::here());
   /// Saves all variables, or begins to. True where nothing has failed. A disk that is full or refuses is no error of
   /// the training: what was begun is removed, older checkpoints stay, a warning tells why, statistics() counts it, and
@@ -119,7 +120,8 @@ class Checkpoints {
   bool wait(Where where = Where::here());
 
   /// Sets the session to the checkpoint that `latest` names or, where that is damaged, to the newest that is not, with
-  /// one warning that tells what was wrong. Nothing comes back where the folder has no checkpoint.
+  /// one warning that tells what was wrong. Nothing comes back where the folder has no checkpoint,
+  /// with a warning where one in it has some.
   /// Throws: DataError (SF-E421) where all are damaged, and DataError (SF-E424) where the checkpoint is sound and of
   /// other variables; ArgumentError as load_variables. The session is then as it was.
   std::optional<RestoredCheckpoint> restore_latest(Session& session, const LoadOptions& options = {},

@@ -318,6 +318,26 @@ TEST(Train, AFolderOfAnotherTrainingIsNotTakenUnasked) {
                  HasSubstr("SF-E424"));
 }
 
+TEST(Train, ACheckpointOrAFolderOfRecordsIsNotTakenForOneOfCheckpoints) {
+  const TemporaryFolder folder;
+  const std::string at = folder.path().string(), run = at + "/run";
+  ASSERT_EQ(run_tool(kTiny + " --steps 2 --checkpoints " + run).status, 0);
+  for (const std::string resumed : {" --resume", ""}) {
+    for (const std::string slash : {"", "/"}) {
+      expect_refused(kTiny + " --steps 4 --checkpoints " + run + "/step-2" + slash + resumed,
+                     AllOf(HasSubstr("is a checkpoint;"), HasSubstr("take its folder, '" + run + "'")));
+    }
+  }
+  EXPECT_FALSE(fs::exists(folder.path() / "run/step-2/latest"));
+  const std::string records = at + "/records";
+  ASSERT_EQ(run_tool("convert mnist:" + mnist_in(folder, 4).string() + " tfrecord:" + records).status, 0);
+  expect_refused(kTiny + " --steps 4 --resume --checkpoints " + records, HasSubstr("has records to train on"));
+  EXPECT_FALSE(fs::exists(folder.path() / "records/latest"));
+  const Outcome above = run_tool(kTiny + " --steps 2 --resume --checkpoints " + at);
+  EXPECT_EQ(above.status, 0);
+  EXPECT_THAT(above.text, HasSubstr("no checkpoint in '" + at + "'; '" + run + "' has some"));
+}
+
 TEST(Train, RatesThatTrainNothingAreRefused) {
   for (const char* rate : {"nan", "-1", "0", "inf", "fast", "1e-99", "0,001", "1e-3x"}) {
     expect_refused(text_of("train --model mnist_cnn --data synthetic --steps 1 --learning-rate ", rate),

@@ -1,0 +1,81 @@
+// Folders that are none of checkpoints, and what is said of them.
+
+#include "train/checkpoint_place.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/log_lines.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/small_training.h"
+
+namespace sectionflow {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::HasSubstr;
+using testing_support::LogLines;
+using testing_support::SmallTraining;
+
+TEST(CheckpointPlace, ACheckpointIsNotTakenForAFolderOfThem) {
+  const TemporaryFolder folder;
+  const fs::path own = folder.path() / "step-2";
+  SmallTraining training(false);
+  ASSERT_TRUE(Checkpoints(folder.path().string()).save(training.session, {.step = 2}));
+  for (const bool asynchronous : {false, true}) {
+    Checkpoints mistaken(own.string(), {.asynchronous = asynchronous});
+    EXPECT_THROW(mistaken.open(), ArgumentError);
+    EXPECT_THROW((void)mistaken.list(), ArgumentError);
+    EXPECT_THROW((void)resume(training.trainer, mistaken), ArgumentError);
+    EXPECT_THROW(
+        {
+          (void)mistaken.save(training.session, {.step = 9});
+          (void)mistaken.wait();
+        },
+        ArgumentError);
+  }
+  EXPECT_FALSE(fs::exists(own / "latest"));
+  EXPECT_FALSE(fs::exists(own / "step-9"));
+  try {
+    check_takes_checkpoints(own / "");
+    FAIL() << "a slash at the end makes it no other folder";
+  } catch (const ArgumentError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("take its folder, '" + folder.path().string() + "'"));
+  }
+}
+
+TEST(CheckpointPlace, AFolderOfRecordsIsRefusedUntilItHasACheckpoint) {
+  const TemporaryFolder folder;
+  SmallTraining training(false);
+  folder.file("train-00000.tfrecord", "");
+  Checkpoints checkpoints(folder.path().string());
+  EXPECT_THROW(checkpoints.open(), ArgumentError);
+  fs::remove(folder.path() / "train-00000.tfrecord");
+  ASSERT_TRUE(checkpoints.save(training.session, {.step = 1}));
+  folder.file("train-00000.tfrecord", "");
+  EXPECT_EQ(Checkpoints(folder.path().string()).list().size(), 1U);
+}
+
+TEST(CheckpointPlace, WhereTheFolderWithinHasTheCheckpointsAWarningNamesIt) {
+  const TemporaryFolder folder;
+  const fs::path inner = folder.path() / "checkpoints";
+  SmallTraining training(false);
+  ASSERT_TRUE(Checkpoints(inner.string()).save(training.session, {.step = 2}));
+  Checkpoints above(folder.path().string());
+  const LogLines log;
+  EXPECT_FALSE(resume(training.trainer, above).has_value());
+  EXPECT_THAT(log.lines, Contains(HasSubstr("'" + inner.string() + "' has some")));
+}
+
+TEST(CheckpointPlace, AFileThatHasTheNameOfAManifestMakesNoCheckpointOfAFolder) {
+  const TemporaryFolder folder;
+  folder.file("manifest.json", R"({"name": "a page"})");
+  EXPECT_NO_THROW(check_takes_checkpoints(folder.path()));
+  EXPECT_NO_THROW(check_takes_checkpoints(folder.path() / "not there yet"));
+}
+
+}  // namespace
+}  // namespace sectionflow
