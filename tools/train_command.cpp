@@ -227,7 +227,8 @@ std::string json_of(const TrainArguments& arguments, const TrainingData& data, c
        {{"train", skipped_json(data.train_statistics())}, {"validation", skipped_json(data.validation_statistics())}}},
       {"epochs", epochs},
       {"last_step", history.last_step},
-      {"evaluation", history.evaluation}};
+      {"evaluation", history.evaluation},
+      {"evaluated_step", history.evaluated_step}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -247,6 +248,7 @@ History fit(const TrainArguments& arguments, Trainer& trainer, const TrainingDat
     return trainer.fit(*data.train, {.max_epochs = has_limit ? arguments.epochs.value_or(0) : 1,
                                      .max_steps = arguments.steps.value_or(0),
                                      .validation = data.validation.get(),
+                                     .validate_at_end = true,
                                      .callbacks = callbacks,
                                      .handle_signals = true});
   } catch (const Error& error) {
@@ -299,6 +301,9 @@ int run_train(const TrainArguments& arguments) {
       if (!name.starts_with("val_")) std::cout << "  " << name << " " << value;
     }
     for (const auto& [name, value] : history.evaluation) std::cout << "  val_" << name << " " << value;
+    // Of a training that a signal has ended it is an earlier one.
+    const bool is_earlier = !history.evaluation.empty() && history.evaluated_step != trainer.step();
+    if (is_earlier) std::cout << " (of step " << history.evaluated_step << ")";
     std::cout << "\n" << skipped_text(data) << std::flush;
   }
   write_json(arguments.json, json_of(arguments, data, history, trainer));

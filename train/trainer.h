@@ -63,7 +63,9 @@ struct FitOptions {
   std::int64_t validation_steps = 0;      ///< batches of it from its beginning; 0: its whole first pass
   std::int64_t validate_every = 1;        ///< epochs; 0: not by epochs
   std::int64_t validate_every_steps = 0;  ///< 0: not by steps
-  std::vector<Callback*> callbacks{};     ///< in this order; checkpoints last, so that they see what others know
+  /// Evaluates once more where a limit or a callback ends the fit behind a step that has not been evaluated.
+  bool validate_at_end = false;
+  std::vector<Callback*> callbacks{};  ///< in this order; checkpoints last, so that they see what others know
   /// SIGINT and SIGTERM end the training behind the step that is under way, and an evaluation between two batches,
   /// which is made again from its beginning where the training goes on: on_end is called, fit returns, and
   /// History::exit_code() tells. A second one, or one outside of fit, ends the process at once. See StopSignals.

@@ -77,6 +77,7 @@ History TrainingRun::train() {
     // Where a limit is reached already, too: the end of an epoch that is over may be all that is left.
     if (progress_.step_in_epoch > 0) train_epoch();
     while (!is_to_stop()) train_epoch();
+    if (is_to_evaluate_at_end()) validate();
     finish();
   } catch (...) {
     fail();
@@ -171,7 +172,7 @@ bool TrainingRun::train_step() {
   // Behind the callbacks, which may change the graph before the first step.
   if (history_.steps == 0) {
     core_.warn_of_updates();
-    if (validates(options_)) core_.check_evaluation_fits(*options_.validation, where_);
+    if (validates(options_) || evaluates_at_end()) core_.check_evaluation_fits(*options_.validation, where_);
   }
   // The source stands behind the batch already; once the step is done, nothing may keep it from being counted.
   auto position = source_.position_later();

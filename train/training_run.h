@@ -39,6 +39,12 @@ class TrainingRun {
   void end_epoch();
   bool validate();
   bool is_to_stop();
+  /// Where no signal has ended it.
+  bool is_to_evaluate_at_end() const {
+    return evaluates_at_end() && history_.reason != StopReason::signal && history_.steps > 0 &&
+           history_.evaluated_step != progress_.step;
+  }
+  bool evaluates_at_end() const { return options_.validate_at_end && options_.validation != nullptr; }
   bool pass_is_over();
   void finish();
   void fail() noexcept;

@@ -221,6 +221,31 @@ TEST(Train, TheLastLineCallsAnEvaluationAsTheLinesAboveDo) {
   EXPECT_THAT(last, testing::Not(AnyOf(HasSubstr("test"), HasSubstr("val_val_"))));
 }
 
+TEST(Train, ATrainingThatEndsAmidAnEpochIsEvaluatedWhereItEnds) {
+  const TemporaryFolder folder;
+  const std::string train = kTiny + " --validation 20% --data mnist:" + mnist_in(folder, 20).string();
+  for (const int steps : {3, 7}) {  // four batches make a pass
+    const auto json = json_of_tool(train + " --steps " + std::to_string(steps));
+    EXPECT_EQ(json.at("evaluated_step"), steps);
+    EXPECT_TRUE(json.at("evaluation").contains("accuracy"));
+  }
+  const Outcome outcome = run_tool(train + " --steps 7");
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("completed 7 steps; step 7 "), HasSubstr("  val_accuracy "),
+                                  testing::Not(HasSubstr("(of step"))));
+}
+
+TEST(Train, BehindASignalTheLastLineSaysOfWhichStepItsEvaluationIs) {
+  const TemporaryFolder folder;
+  const std::string steps = (folder.path() / "steps.csv").string(), text = (folder.path() / "text").string();
+  // The first epoch has been evaluated when a line tells of it.
+  const Outcome outcome = run_shell(std::string(SF_TOOL) + " " + kTiny +
+                                    " --epochs 100000000 --data mnist:" + mnist_in(folder, 4000).string() + " >" +
+                                    text + " 2>&1 & pid=$!; while ! grep -q 'epoch 1:' " + text +
+                                    " && kill -0 $pid; do sleep 0.02; done; kill -TERM $pid; wait $pid");
+  EXPECT_EQ(outcome.status, 128 + 15);
+  EXPECT_THAT(bytes_of_file(text), testing::ContainsRegex("step [0-9]+  .*val_accuracy [0-9.]+.* .of step [0-9]+000"));
+}
+
 TEST(Train, AnInterruptedTrainingWithoutCheckpointsIsToldWhatWouldHaveSavedIt) {
   const TemporaryFolder folder;
   const std::string steps = (folder.path() / "steps.csv").string(), text = (folder.path() / "text").string();

@@ -252,6 +252,21 @@ TEST(Trainer, ValidatesByEpochsAndBySteps) {
   EXPECT_THAT(steps, testing::ElementsAre(14, 16));
 }
 
+TEST(Trainer, AFitMayEvaluateOnceMoreWhereItEnds) {
+  for (const std::int64_t steps : {2, 3}) {  // three batches make a pass
+    Training training;
+    FunctionBatches validation(small_batch);
+    std::vector<std::int64_t> evaluated;
+    Hooks hooks;
+    hooks.evaluation = [&](const TrainerState& state, const Logs&) { evaluated.push_back(state.step); };
+    const History history = training.trainer.fit(
+        training.source,
+        {.steps = steps, .validation = &validation, .validate_at_end = true, .callbacks = {&training.rate, &hooks}});
+    EXPECT_THAT(evaluated, testing::ElementsAre(steps));
+    EXPECT_EQ(history.evaluated_step, steps);
+  }
+}
+
 TEST(Trainer, TrainsAndEvaluatesByStepsAsEstimatorsDo) {
   Training training;
   FunctionBatches test(small_batch);
