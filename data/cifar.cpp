@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "data/file_at.h"
+#include "data/source_identity.h"
 
 namespace sectionflow {
 namespace {
@@ -30,7 +31,7 @@ const Layout& layout_of(Cifar kind) {
 class CifarSource final : public IndexedSource {
  public:
   CifarSource(const Layout& layout, const std::vector<fs::path>& paths)
-      : layout_(layout), name_(text_of(layout.name, " '", paths.front().string(), "'")) {
+      : layout_(layout), paths_(paths), name_(text_of(layout.name, " '", paths.front().string(), "'")) {
     if (paths.size() > 1) name_ += text_of(" and ", paths.size() - 1, " more");
     for (const fs::path& path : paths) {
       auto& file = files_.emplace_back(std::make_unique<FileAt>(path, std::string(layout.name) + " file"));
@@ -43,6 +44,9 @@ class CifarSource final : public IndexedSource {
   }
 
   std::string name() const override { return name_; }
+  std::string identity() const override {
+    return identity_.get([&] { return text_of(layout_.name, " ", identity_of_files(paths_)); });
+  }
   std::int64_t size() const override { return size_; }
 
   Example at(std::int64_t index) const override {
@@ -74,7 +78,9 @@ class CifarSource final : public IndexedSource {
 
  private:
   const Layout& layout_;
+  std::vector<fs::path> paths_;
   std::string name_;
+  TextOnce identity_;
   std::vector<std::unique_ptr<FileAt>> files_;
   std::vector<std::int64_t> ends_;  // of each file, the number of the first example behind it
   std::int64_t size_ = 0;

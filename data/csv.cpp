@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/whole_file.h"
 #include "data/byte_input.h"
+#include "data/source_identity.h"
 
 namespace sectionflow {
 namespace {
@@ -304,9 +305,13 @@ class CsvSource final : public StreamSource {
  public:
   explicit CsvSource(CsvFile file) : file_(std::make_shared<CsvFile>(std::move(file))) {}
   std::string name() const override { return "CSV '" + file_->path.string() + "'"; }
+  std::string identity() const override {
+    return identity_.get([&] { return "CSV " + identity_of_files({file_->path}); });
+  }
   std::unique_ptr<ExampleStream> open() const override { return std::make_unique<CsvStream>(file_); }
 
  private:
+  TextOnce identity_;
   std::shared_ptr<const CsvFile> file_;
 };
 

@@ -11,6 +11,7 @@
 #include "base/checked_arithmetic.h"
 #include "data/file_at.h"
 #include "data/npy_header.h"
+#include "data/source_identity.h"
 
 namespace sectionflow {
 namespace {
@@ -87,11 +88,15 @@ class NpySource final : public IndexedSource {
       size_ = shape[0];
       const auto& dims = shape.dims();
       column.row = {column.header.type.dtype, Shape(std::vector<std::int64_t>(dims.begin() + 1, dims.end()))};
+      paths_.push_back(path);
       name_ += text_of(name_.empty() ? "npy '" : ", '", path.string(), "'");
       columns_.emplace(key, std::move(column));
     }
   }
   std::string name() const override { return name_; }
+  std::string identity() const override {
+    return identity_.get([&] { return "npy " + identity_of_files(paths_); });
+  }
   std::int64_t size() const override { return size_; }
   Example at(std::int64_t index) const override {
     SF_CHECK(index >= 0 && index < size_, ArgumentError, name_, ": example ", index, " of ", size_, " was asked for");
@@ -114,7 +119,9 @@ class NpySource final : public IndexedSource {
     TensorType row;
   };
   std::map<std::string, Column> columns_;
+  std::vector<fs::path> paths_;
   std::string name_;
+  TextOnce identity_;
   std::int64_t size_ = 0;
 };
 

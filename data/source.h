@@ -42,6 +42,9 @@ class IndexedSource {
   virtual ~IndexedSource() = default;
   /// For errors and reports: what it reads and where from, as in "CIFAR-10 '/data/cifar-10-batches-bin'".
   virtual std::string name() const = 0;
+  /// By which a position knows the data: it is refused where they have another. Not where they lie, which has many
+  /// spellings, but what they are; of files names and sizes.
+  virtual std::string identity() const { return name(); }
   virtual std::int64_t size() const = 0;
   /// Throws: DataError for an example that is damaged.
   virtual Example at(std::int64_t index) const = 0;
@@ -69,6 +72,8 @@ class StreamSource {
   virtual ~StreamSource() = default;
   /// For errors and reports: what it reads and where from.
   virtual std::string name() const = 0;
+  /// As of an IndexedSource.
+  virtual std::string identity() const { return name(); }
   /// How many examples there are, where that is known without reading them.
   virtual std::optional<std::int64_t> size() const { return std::nullopt; }
   virtual std::unique_ptr<ExampleStream> open() const = 0;

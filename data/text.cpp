@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/whole_file.h"
+#include "data/source_identity.h"
+#include "data/tensor_hashes.h"
 
 namespace sectionflow {
 namespace {
@@ -53,6 +55,13 @@ class TextSource final : public IndexedSource {
     size_ = behind_first / options_.stride + 1;
   }
   std::string name() const override { return name_; }
+  std::string identity() const override {
+    return identity_.get([&] {
+      const HostTensor all = HostTensor::of<std::int32_t>({static_cast<std::int64_t>(tokens_.size())}, tokens_);
+      return text_of("text of ", tokens_.size(), " tokens ", tensor_hash(all.view()), " in windows of ",
+                     options_.window, " at strides of ", options_.stride);
+    });
+  }
   std::int64_t size() const override { return size_; }
   Example at(std::int64_t index) const override {
     SF_CHECK(index >= 0 && index < size_, ArgumentError, name_, ": example ", index, " of ", size_, " was asked for");
@@ -68,6 +77,7 @@ class TextSource final : public IndexedSource {
 
  private:
   std::string name_;
+  TextOnce identity_;
   std::vector<std::int32_t> tokens_;
   TextOptions options_;
   std::int64_t size_ = 0;

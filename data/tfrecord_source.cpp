@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/whole_file.h"
+#include "data/source_identity.h"
 
 namespace sectionflow {
 namespace {
@@ -79,9 +80,13 @@ class TfrecordSource final : public StreamSource {
     return text_of("TFRecord '", paths.front().string(), "'",
                    paths.size() > 1 ? text_of(" and ", paths.size() - 1, " more") : "");
   }
+  std::string identity() const override {
+    return identity_.get([&] { return "TFRecord " + identity_of_files(files_->paths); });
+  }
   std::unique_ptr<ExampleStream> open() const override { return std::make_unique<TfrecordStream>(files_); }
 
  private:
+  TextOnce identity_;
   std::shared_ptr<const TfrecordFiles> files_;
 };
 

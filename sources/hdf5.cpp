@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/whole_file.h"
+#include "data/source_identity.h"
 #include "sources/hdf5_library.h"
 #endif
 
@@ -146,7 +147,7 @@ class Hdf5Rows final : public IndexedSource {
  public:
   Hdf5Rows(const std::filesystem::path& path, const std::map<std::string, std::string>& datasets,
            const Hdf5SourceOptions& options)
-      : name_("HDF5 '" + path.string() + "'") {
+      : name_("HDF5 '" + path.string() + "'"), identity_("HDF5 " + identity_of_files({path})) {
     const Hdf5Turn turn;
     // What fails from here on is given back in this turn.
     std::map<std::string, OpenDataset> opened;
@@ -191,6 +192,7 @@ class Hdf5Rows final : public IndexedSource {
   }
 
   std::string name() const override { return name_; }
+  std::string identity() const override { return identity_; }
   std::int64_t size() const override { return size_; }
   Example at(std::int64_t index) const override {
     SF_CHECK(index >= 0 && index < size_, ArgumentError, name_, ": example ", index, " of ", size_, " was asked for");
@@ -216,7 +218,7 @@ class Hdf5Rows final : public IndexedSource {
   }
 
  private:
-  std::string name_;
+  std::string name_, identity_;
   Hdf5Handle file_;
   std::map<std::string, OpenDataset> datasets_;
   std::int64_t size_ = 0;

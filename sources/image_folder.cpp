@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/whole_file.h"
+#include "data/source_identity.h"
 
 namespace sectionflow {
 namespace {
@@ -18,11 +19,27 @@ constexpr std::size_t kMaxListBytes = 1_GiB;
 
 class ImageFiles final : public IndexedSource {
  public:
-  ImageFiles(fs::path folder, std::vector<std::string> files, std::vector<std::int32_t> labels,
-             ImageFolderOptions options)
-      : folder_(std::move(folder)), files_(std::move(files)), labels_(std::move(labels)), options_(options) {}
+  ImageFiles(fs::path folder, std::vector<std::string> classes, std::vector<std::string> files,
+             std::vector<std::int32_t> labels, ImageFolderOptions options)
+      : folder_(std::move(folder)),
+        classes_(std::move(classes)),
+        files_(std::move(files)),
+        labels_(std::move(labels)),
+        options_(options) {}
 
   std::string name() const override { return text_of("images in '", folder_.string(), "'"); }
+  std::string identity() const override {
+    return identity_.get([&] {
+      std::string all;
+      for (std::size_t i = 0; i < files_.size(); ++i) {
+        std::error_code failed;
+        const std::uintmax_t bytes = fs::file_size(folder_ / files_[i], failed);
+        all += text_of(files_[i], '\0', failed ? 0 : bytes, " ", labels_[i], '\0');
+      }
+      return text_of("images of ", classes_.empty() ? "a list" : identity_of_names(classes_), " (names and sizes ",
+                     identity_hash(all), ")");
+    });
+  }
   std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }
   Example at(std::int64_t index) const override {
     SF_CHECK(index >= 0 && index < size(), ArgumentError, name(), ": example ", index, " of ", size(),
@@ -45,9 +62,10 @@ class ImageFiles final : public IndexedSource {
   }
 
   fs::path folder_;
-  std::vector<std::string> files_;
+  std::vector<std::string> classes_, files_;
   std::vector<std::int32_t> labels_;
   ImageFolderOptions options_;
+  TextOnce identity_;
 };
 
 bool is_image_name(const fs::path& path) {
@@ -112,7 +130,7 @@ ImageFolder image_folder(const fs::path& folder, ImageFolderOptions options) {
   }
   SF_CHECK(!labels.empty(), DataError, "image_folder: the ", found.classes.size(), " folders in '", folder.string(),
            "' have no files .jpg, .jpeg or .png", hint("names that begin with a dot are passed over"));
-  found.source = std::make_shared<ImageFiles>(folder, found.files, std::move(labels), options);
+  found.source = std::make_shared<ImageFiles>(folder, found.classes, found.files, std::move(labels), options);
   return found;
 }
 
@@ -132,7 +150,7 @@ ImageFolder image_list(const fs::path& list, const fs::path& folder, ImageFolder
     labels.push_back(label);
   }
   SF_CHECK(!labels.empty(), DataError, "image_list: '", list.string(), "' names no file");
-  found.source = std::make_shared<ImageFiles>(folder, found.files, std::move(labels), options);
+  found.source = std::make_shared<ImageFiles>(folder, found.classes, found.files, std::move(labels), options);
   return found;
 }
 

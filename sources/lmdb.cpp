@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/whole_file.h"
+#include "data/source_identity.h"
 #include "sources/datum.h"
 #include "sources/lmdb_check.h"
 #endif
@@ -119,10 +120,14 @@ class LmdbSource final : public StreamSource {
  public:
   explicit LmdbSource(std::shared_ptr<const LmdbDatabase> database) : database_(std::move(database)) {}
   std::string name() const override { return "LMDB '" + database_->file.string() + "'"; }
+  std::string identity() const override {
+    return identity_.get([&] { return "LMDB " + identity_of_files({database_->file}); });
+  }
   std::optional<std::int64_t> size() const override { return database_->num_records; }
   std::unique_ptr<ExampleStream> open() const override { return std::make_unique<LmdbStream>(database_); }
 
  private:
+  TextOnce identity_;
   std::shared_ptr<const LmdbDatabase> database_;
 };
 

@@ -11,6 +11,8 @@
 #include "data/cifar.h"
 #include "data/labeled_images.h"
 #include "data/permutation.h"
+#include "data/source_identity.h"
+#include "data/tensor_hashes.h"
 #include "sources/image_folder.h"
 #include "tools/command.h"
 
@@ -23,6 +25,11 @@ class ImagesInMemory final : public IndexedSource {
   explicit ImagesInMemory(LabeledImages images) : images_(std::move(images)) {}
 
   std::string name() const override { return images_.name; }
+  std::string identity() const override {
+    return identity_.get([&] {
+      return text_of("images in memory ", tensor_hash(images_.images.view()), " ", tensor_hash(images_.labels.view()));
+    });
+  }
   std::int64_t size() const override { return images_.labels.num_elements(); }
   Example at(std::int64_t index) const override {
     SF_CHECK(index >= 0 && index < size(), ArgumentError, name(), ": example ", index, " of ", size());
@@ -40,6 +47,7 @@ class ImagesInMemory final : public IndexedSource {
 
  private:
   LabeledImages images_;
+  TextOnce identity_;
 };
 
 /// The names of classes in a file beside the data, one a line; none where it is absent or has not one for each class.
@@ -62,6 +70,7 @@ class ChosenExamples final : public IndexedSource {
       : source_(std::move(source)), chosen_(std::move(chosen)) {}
 
   std::string name() const override { return source_->name(); }
+  std::string identity() const override { return source_->identity(); }
   std::int64_t size() const override { return static_cast<std::int64_t>(chosen_.size()); }
   Example at(std::int64_t index) const override {
     SF_CHECK(index >= 0 && index < size(), ArgumentError, name(), ": example ", index, " of ", size());

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "data/dataset.h"
 #include "data/maps.h"
+#include "data/source_identity.h"
 #include "data/tfrecord_source.h"
 #include "sources/image.h"
 #include "tools/command.h"
@@ -71,7 +72,7 @@ void check_label(std::int64_t label, std::int64_t classes) {
 }
 
 /// Examples {"image": u8 [H,W,C], "label": i32 []} as the model takes them.
-Dataset for_model(const Dataset& examples, const ModelInputs& inputs) {
+Dataset for_model(const Dataset& examples, const ModelInputs& inputs, const ClassNames& names) {
   const Shape& shape = inputs.image.shape();
   const std::int64_t channels = shape[3], classes = inputs.classes;
   const auto check = [channels, classes](Example example) {
@@ -81,7 +82,10 @@ Dataset for_model(const Dataset& examples, const ModelInputs& inputs) {
     checked.emplace("label", std::move(example.at("label")));
     return checked;
   };
-  return examples.map({check, "check"})
+  // Under other names labels mean something else: a position knows the map by them.
+  std::vector<std::string> known;
+  for (const auto& [label, name] : names) known.push_back(text_of(label, ":", name));
+  return examples.map({check, known.empty() ? "check" : "labels of " + identity_of_names(known)})
       .map(maps::resize({.height = shape[1], .width = shape[2]}))
       .map(maps::normalize());
 }
@@ -240,8 +244,8 @@ TrainingData training_data(const TrainingDataArguments& arguments, const ModelIn
     const Dataset readable = policy == ErrorPolicy::fail ? part.examples : part.examples.on_error(policy);
     // Pixels that wait are fewer before they become floats.
     const Dataset ordered = trains ? readable.shuffle({.seed = arguments.seed}) : readable;
-    (trains ? result.train : result.validation) =
-        std::make_unique<DatasetBatches>(for_model(ordered, inputs).batch({.size = arguments.batch}).prefetch());
+    (trains ? result.train : result.validation) = std::make_unique<DatasetBatches>(
+        for_model(ordered, inputs, part.classes).batch({.size = arguments.batch}).prefetch());
   }
   return result;
 }

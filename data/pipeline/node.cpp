@@ -140,9 +140,11 @@ struct Describe {
   bool indexed_before;
 
   std::string operator()(const std::shared_ptr<const IndexedSource>& source) const {
-    return text_of(source->name(), ": ", source->size(), " examples");
+    return text_of(identity ? source->identity() : source->name(), ": ", source->size(), " examples");
   }
-  std::string operator()(const std::shared_ptr<const StreamSource>& source) const { return source->name(); }
+  std::string operator()(const std::shared_ptr<const StreamSource>& source) const {
+    return identity ? source->identity() : source->name();
+  }
   std::string operator()(const MapNode& map) const {
     std::string text = "map(" + map.function.name();
     const auto add = [&](const std::string& part) { text += (text.back() == '(' ? "" : ", ") + part; };

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/export.h"
+
+namespace SF_API sectionflow {
+
+// What IndexedSource::identity and StreamSource::identity tell of data in files: what they are, not where they lie.
+
+/// Files by their names, without folders, in the order given, their sizes and their last bytes, which have the checksum
+/// of what is compressed and of a last record: "'a.csv' (names and sizes 0123456789abcdef)", "'a.csv' and 2 more
+/// (...)". What cannot be read counts as empty.
+std::string identity_of_files(const std::vector<std::filesystem::path>& files);
+/// Some names, and a hash of all: "'cat', 'dog'", "'a', 'b', ... (1000 names, 0123456789abcdef)".
+std::string identity_of_names(const std::vector<std::string>& names);
+/// A text of 16 letters that stands for another.
+std::string identity_hash(const std::string& text);
+
+/// Tells in the log of what is odd about data and no error.
+void warn_of_data(const std::string& text);
+
+/// A text that is made when it is asked for first. Threads: any number at once.
+class TextOnce {
+ public:
+  const std::string& get(const std::function<std::string()>& make) const {
+    std::call_once(once_, [&] { text_ = make(); });
+    return text_;
+  }
+
+ private:
+  mutable std::once_flag once_;
+  mutable std::string text_;
+};
+
+}  // namespace sectionflow
