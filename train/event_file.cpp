@@ -16,7 +16,7 @@ constexpr WireMessage::Field kValueFields[] = {{4, &kPlain}, {5, &kPlain}};
 constexpr WireMessage kValue{kValueFields};
 constexpr WireMessage::Field kSummaryFields[] = {{1, &kValue}};
 constexpr WireMessage kSummary{kSummaryFields};
-constexpr WireMessage::Field kEventFields[] = {{5, &kSummary}, {8, &kPlain}};
+constexpr WireMessage::Field kEventFields[] = {{5, &kSummary}, {7, &kPlain}, {8, &kPlain}};
 constexpr WireMessage kEvent{kEventFields};
 constexpr WireMessage::Field kShapeFields[] = {{2, &kPlain}};
 constexpr WireMessage kShape{kShapeFields};
@@ -58,6 +58,9 @@ class EventDecoder {
         break;
       case wire::Event::kGraphDef:
         logged.graph = nodes_of(event.graph_def());
+        break;
+      case wire::Event::kSessionLog:
+        logged.is_start = event.session_log().status() == wire::SessionLog::START;
         break;
       case wire::Event::kTaggedRunMetadata:
         logged.run =

@@ -64,6 +64,7 @@ struct LoggedEvent {
   std::vector<LoggedImage> images{};
   std::optional<std::vector<LoggedNode>> graph{};
   std::optional<LoggedRun> run{};
+  bool is_start = false;  ///< by EventWriter::start
 };
 
 /// The events of a file of EventWriter's or TensorFlow's, in their order. A last record that is cut off is left out, as

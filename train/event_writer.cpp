@@ -161,6 +161,14 @@ const std::string& EventWriter::path() const {
   return state_->path;
 }
 
+void EventWriter::start(std::int64_t step, Where where) {
+  call_at(where, [&] {
+    wire::Event event;
+    event.mutable_session_log()->set_status(wire::SessionLog::START);
+    state_->write(event, step);
+  });
+}
+
 void EventWriter::scalar(const std::string& tag, double value, std::int64_t step, Where where) {
   call_at(where, [&] {
     check_tag("EventWriter::scalar", tag);

@@ -47,6 +47,9 @@ class EventWriter {
 
   const std::string& path() const;
 
+  /// A training begins, or goes on, with this step: of what earlier files of the folder have, viewers drop that step
+  /// and what is behind it, which a training that was killed behind its last checkpoint makes again.
+  void start(std::int64_t step, Where where = Where::here());
   /// A point of a curve; NaN and infinity are written as they are. TensorBoard keeps f32.
   void scalar(const std::string& tag, double value, std::int64_t step, Where where = Where::here());
   /// Points of several curves, by their tags, as one event.

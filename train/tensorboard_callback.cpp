@@ -24,8 +24,21 @@ void TensorBoard::note_failure(const DataError& error) {
   ++failures_;
 }
 
+/// Made when there is something to write: a start that trains nothing leaves no file. Tried once a fit: each try may
+/// leave an empty one.
+void TensorBoard::open() {
+  if (writer_ || !std::exchange(is_to_open_, false)) return;
+  try {
+    writer_.emplace(folder_, options_.file);
+    writer_->start(first_step_);
+  } catch (const DataError& error) {
+    note_failure(error);
+  }
+}
+
 /// Pictures are worth less than the training.
 bool TensorBoard::write(const std::function<void(EventWriter&)>& events) {
+  open();
   if (!writer_) {
     ++failures_;
     return false;
@@ -45,13 +58,7 @@ void TensorBoard::on_begin(const TrainerState& state) {
   num_examples_ = 0;
   seconds_ = data_seconds_ = 0;
   wants_graph_ = options_.graph && !has_graph_;
-  if (writer_) return;
-  // Tried once a fit: each try may leave an empty file.
-  try {
-    writer_.emplace(folder_, options_.file);
-  } catch (const DataError& error) {
-    note_failure(error);
-  }
+  is_to_open_ = true;
 }
 
 void TensorBoard::on_step_begin(const TrainerState& state, Feeds&) {
@@ -119,7 +126,7 @@ void TensorBoard::on_end(const TrainerState& state) {
   // A step that has thrown leaves its trace behind.
   if (std::exchange(is_tracing_, false)) state.session.set_trace(nullptr);
   if (options_.every_steps > 0 && last_step_ != written_step_) write_step(state);
-  write([](EventWriter& events) { events.flush(); });
+  if (writer_) write([](EventWriter& events) { events.flush(); });
 }
 
 }  // namespace sectionflow

@@ -38,7 +38,8 @@ struct TensorBoardOptions {
 /// Session::set_trace is this callback's in the step that is profiled.
 class TensorBoard final : public Callback {
  public:
-  /// Touches no file: the folder is made when a fit begins. Throws: ArgumentError for negative numbers.
+  /// Touches no file: folder and file are made when there is something to write. Throws: ArgumentError for negative
+  /// numbers.
   explicit TensorBoard(std::string folder, TensorBoardOptions options = {}, Where where = Where::here());
   void on_begin(const TrainerState& state) override;
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
@@ -53,6 +54,7 @@ class TensorBoard final : public Callback {
 
  private:
   void note_failure(const DataError& error);
+  void open();
   bool write(const std::function<void(EventWriter&)>& events);
   void write_step(const TrainerState& state);
 
@@ -60,6 +62,7 @@ class TensorBoard final : public Callback {
   TensorBoardOptions options_;
   std::optional<EventWriter> writer_{};
   bool has_graph_ = false, wants_graph_ = false;
+  bool is_to_open_ = false;  // by this fit, as far as there is no file
   bool is_tracing_ = false;
   Trace trace_{};
   std::int64_t num_examples_ = 0;  // since the last numbers of steps, and

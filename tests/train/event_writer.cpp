@@ -57,6 +57,16 @@ std::string hexadecimal(const std::string& bytes) {
   return text;
 }
 
+TEST(EventWriter, AStartIsASessionLogOfItsStepByteForByte) {
+  EventFolder folder;
+  folder.writer.start(25);
+  const LoggedEvent event = folder.only();
+  EXPECT_TRUE(event.is_start);
+  EXPECT_EQ(event.step, 25);
+  // Field 2, the step, is 25; field 7 has two bytes: status, field 1, is 1.
+  EXPECT_THAT(hexadecimal(bytes_of_file(folder.writer.path())), HasSubstr("10193a020801"));
+}
+
 TEST(EventWriter, AFileBeginsWithTheVersionByteForByte) {
   const EventFolder events;
   EXPECT_EQ(hexadecimal(bytes_of_file(events.writer.path())),

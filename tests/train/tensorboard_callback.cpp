@@ -255,6 +255,38 @@ TEST(TensorBoardCallback, ATrainingThatGoesOnWritesAFileMore) {
   EXPECT_EQ(folder.num_files(), 2U);
 }
 
+TEST(TensorBoardCallback, AFileBeginsWithTheStepFromWhichOnEarlierOnesAreDropped) {
+  const TemporaryFolder folder, other;
+  std::string position;
+  {
+    Watched watched(true);
+    TensorBoard board(other.path().string());
+    watched.fit(&board, {.steps = 2});
+    position = watched.trainer.position();
+    const auto events = events_of(other.path());
+    EXPECT_TRUE(events.at(1).is_start);
+    EXPECT_EQ(events.at(1).step, 1);
+  }
+  Watched watched(true);
+  watched.trainer.restore(position);
+  TensorBoard board(folder.path().string());
+  watched.fit(&board, {.max_steps = 5});
+  const auto events = events_of(folder.path());
+  EXPECT_EQ(events.at(0).file_version, "brain.Event:2");
+  EXPECT_TRUE(events.at(1).is_start);
+  EXPECT_EQ(events.at(1).step, 3);
+  EXPECT_EQ(std::count_if(events.begin(), events.end(), [](const LoggedEvent& event) { return event.is_start; }), 1);
+}
+
+TEST(TensorBoardCallback, AStartThatTrainsNothingLeavesNoFile) {
+  const TemporaryFolder folder;
+  Watched watched(true);
+  watched.fit(nullptr, {.max_steps = 3});
+  TensorBoard board(folder.path().string());
+  EXPECT_EQ(watched.fit(&board, {.max_steps = 3}).steps, 0);
+  EXPECT_EQ(folder.num_files(), 0U);
+}
+
 TEST(TensorBoardCallback, WhatCannotBeWrittenIsWarnedOfOnceAndTheTrainingGoesOn) {
   const TemporaryFolder folder;
   Watched plain(true);
