@@ -1,5 +1,7 @@
 #include "train/early_stopping.h"
 
+#include <glog/logging.h>
+
 #include <cmath>
 #include <utility>
 
@@ -22,13 +24,24 @@ void EarlyStopping::on_begin(const TrainerState& state) {
   check_monitored(state, options_.monitor, "EarlyStopping");
   variables_.clear();
   if (std::exchange(is_restored_, false)) {
+    const auto ended = [&](const std::string& why, const char* instead) {
+      state.stop(text_of("nothing is trained: an earlier start was ended since ", why, "; ", instead, " goes on"));
+    };
+    best_is_earlier_ = false;  // the variables that an earlier start has ended with are those of its best epoch
     if (best_epoch_ > 0 && is_target(best_)) {
-      state.stop(target_text(best_));
+      ended(target_text(best_), "another target");
     } else if (bad_epochs_ > options_.patience && state.epoch - 1 > options_.start_epoch) {
-      state.stop(patience_text());
+      ended(patience_text(), "more patience");
+    } else {
+      best_is_earlier_ = best_epoch_ > 0;
+      LOG_IF(WARNING, options_.restore_best && best_is_earlier_)
+          << "EarlyStopping: the best so far, '" << options_.monitor << "' " << best_ << " of epoch " << best_epoch_
+          << ", was before this start, which has no copy of its variables: restore_best sets again only what is better "
+             "from here on. CheckpointOptions::best_metric keeps the checkpoint of the best";
     }
     return;
   }
+  best_is_earlier_ = false;
   best_ = 0;
   best_epoch_ = bad_epochs_ = 0;
 }
@@ -44,7 +57,8 @@ std::string EarlyStopping::target_text(double value) const {
 
 std::string EarlyStopping::patience_text() const {
   return text_of("'", options_.monitor, "' has not improved for ", bad_epochs_, " epochs",
-                 best_epoch_ == 0 ? std::string() : text_of(": its best was ", best_, " in epoch ", best_epoch_));
+                 best_epoch_ == 0 ? std::string() : text_of(": its best was ", best_, " in epoch ", best_epoch_),
+                 options_.restore_best && best_is_earlier_ ? ", before this start, which cannot set it again" : "");
 }
 
 void EarlyStopping::on_epoch(const TrainerState& state) {
@@ -55,6 +69,7 @@ void EarlyStopping::on_epoch(const TrainerState& state) {
   if (is_better) {
     best_ = value;
     best_epoch_ = state.epoch;
+    best_is_earlier_ = false;
     bad_epochs_ = 0;
     if (options_.restore_best) {
       for (Value variable : state.session.graph().values(kVariables)) {

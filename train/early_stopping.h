@@ -31,7 +31,8 @@ struct EarlyStoppingOptions {
 
 /// Ends a training when a number has not improved for more than `patience` epochs. What it counts is part of positions:
 /// a training that it has ended is ended at once where it goes on from a checkpoint, unless it is given more patience
-/// or another target. Copies of variables are not: the best to be set again is then the best of the epochs since.
+/// or another target. Copies of variables are not: the best to be set again is then the best of the epochs since, as a
+/// warning says.
 class EarlyStopping final : public Callback {
  public:
   /// Throws: ArgumentError for negative numbers.
@@ -59,6 +60,7 @@ class EarlyStopping final : public Callback {
   std::int64_t best_epoch_ = 0, bad_epochs_ = 0;
   std::map<std::string, HostTensor> variables_;
   bool is_restored_ = false;
+  bool best_is_earlier_ = false;  // of an epoch before this start, which nobody has a copy of
 };
 
 }  // namespace sectionflow

@@ -76,12 +76,13 @@ void Progress::on_begin(const TrainerState& state) {
   data_seconds_ = 0;
   if (is_complete(state)) {
     print(text_of("nothing is left to train: ", state.step, " steps and ", state.epoch - 1, " epochs are completed"));
-    return;
   }
-  line_->update(progress_of(state));
+  has_line_ = false;
 }
 
+/// The first line stands before the first step, where there is one: another callback may have ended the training.
 void Progress::on_step_begin(const TrainerState& state, Feeds&) {
+  if (!std::exchange(has_line_, true)) line_->update(progress_of(state));
   reclaimed_before_ = state.session.statistics().bytes_reclaimed;
 }
 

@@ -43,6 +43,7 @@ class Progress final : public Callback {
   std::optional<ProgressState> step_;  // the last of an epoch, which gives way to the means if they follow
   std::size_t reclaimed_before_ = 0;
   std::size_t peak_bytes_ = 0, swapped_bytes_ = 0;  // of the last step; an evaluation behind it is another program
+  bool has_line_ = false;                           // of this fit
   double epoch_begun_ = 0, data_seconds_ = 0;
 };
 

@@ -256,5 +256,20 @@ TEST(TrainingPositions, TheLargestLimitsAreLimits) {
   EXPECT_EQ(training.trainer.fit(training.source, most).reason, StopReason::callback);
 }
 
+TEST(TrainingPositions, ABestEpochOfBeforeThatCannotBeSetAgainIsToldAtTheBeginningAndAtTheEnd) {
+  const EarlyStoppingOptions options{.monitor = "loss", .patience = 2, .min_delta = 1e6, .restore_best = true};
+  PositionedTraining first, second;
+  EarlyStopping stopping(options);
+  first.trainer.fit(first.source, {.epochs = 1, .callbacks = {&first.rate, &stopping}});
+  second.trainer.restore(first.trainer.position());
+  EarlyStopping again(options);
+  const LogLines log;
+  const History history = second.trainer.fit(second.source, {.max_epochs = 9, .callbacks = {&second.rate, &again}});
+  EXPECT_THAT(log.lines,
+              testing::Contains(AllOf(HasSubstr("EarlyStopping: the best so far"), HasSubstr("of epoch 1"))));
+  EXPECT_EQ(history.reason, StopReason::callback);
+  EXPECT_THAT(history.why, HasSubstr("in epoch 1, before this start, which cannot set it again"));
+}
+
 }  // namespace
 }  // namespace sectionflow
