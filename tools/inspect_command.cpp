@@ -29,7 +29,9 @@ int run_inspect(const InspectArguments& arguments) {
   }
   // Names in files need not be UTF-8.
   write_json(arguments.json, json.dump(2, ' ', false, Json::error_handler_t::replace));
-  return 0;
+  if (inspection.problem.empty()) return 0;
+  std::cerr << "inspect: '" << arguments.file << "': " << inspection.problem << "\n";
+  return 2;
 }
 
 }  // namespace

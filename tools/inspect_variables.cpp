@@ -7,6 +7,7 @@
 #include "compare/text_table.h"
 #include "data/safetensors.h"
 #include "swap/profile.h"
+#include "tools/command.h"
 #include "tools/inspection.h"
 #include "train/checkpoint_folder.h"
 #include "train/checkpoints.h"
@@ -45,6 +46,7 @@ std::string metrics_text(const std::map<std::string, double>& metrics) {
 void add_best(const std::vector<CheckpointInfo>& checkpoints, Inspection& inspection) {
   std::map<std::string, std::pair<const CheckpointInfo*, const CheckpointInfo*>> best;
   for (const CheckpointInfo& each : checkpoints) {
+    if (!each.problem.empty()) continue;
     for (const auto& [name, value] : each.metrics) {
       if (std::isnan(value)) continue;  // neither above nor below another
       auto& [lowest, highest] = best.try_emplace(name, &each, &each).first->second;
@@ -81,6 +83,16 @@ void add_latest(const CheckpointInfo& latest, const std::filesystem::path& path,
                                      {"optimizers", latest.optimizers},
                                      {"strategy", latest.strategy},
                                      {"has_data_position", !latest.data_position.empty()}};
+}
+
+/// What is wrong with the tensors of a checkpoint whose manifest is sound; empty: nothing.
+std::string problem_of_tensors(const CheckpointInfo& checkpoint) {
+  try {
+    (void)read_checkpoint(checkpoint.path);
+    return {};
+  } catch (const DataError& error) {
+    return error.message();
+  }
 }
 
 }  // namespace
@@ -129,8 +141,11 @@ Inspection inspect_checkpoint_folder(const std::filesystem::path& path) {
   Inspection inspection;
   TextTable table({"checkpoint", "bytes", "metrics", "problem"});
   Json rows = Json::array();
-  const std::vector<CheckpointInfo> checkpoints = Checkpoints(path.string()).list();
-  for (const CheckpointInfo& each : checkpoints) {
+  std::vector<CheckpointInfo> checkpoints = Checkpoints(path.string()).list();
+  std::vector<std::string> damaged;
+  for (CheckpointInfo& each : checkpoints) {
+    if (each.problem.empty()) each.problem = problem_of_tensors(each);
+    if (!each.problem.empty()) damaged.push_back("step-" + std::to_string(each.step));
     table.add_row({"step-" + std::to_string(each.step), each.problem.empty() ? bytes_text(each.num_bytes) : "",
                    metrics_text(each.metrics), each.problem});
     rows.push_back({{"step", each.step}, {"path", each.path}, {"bytes", each.num_bytes}, {"metrics", each.metrics}});
@@ -140,12 +155,15 @@ Inspection inspect_checkpoint_folder(const std::filesystem::path& path) {
   std::string problem;
   const std::optional<std::int64_t> latest = CheckpointFolder(path).latest(problem);
   inspection.text += counted(checkpoints.size(), "checkpoint");
-  if (latest) inspection.text += ", the latest is step-" + std::to_string(*latest);
-  inspection.text += problem.empty() ? "\n" : "\nlatest: " + problem + "\n";
-  add_best(checkpoints, inspection);
   const auto last = std::find_if(checkpoints.begin(), checkpoints.end(),
                                  [&](const CheckpointInfo& each) { return latest && each.step == *latest; });
-  if (last != checkpoints.end() && last->problem.empty()) add_latest(*last, last->path, inspection);
+  const bool is_sound = last != checkpoints.end() && last->problem.empty();
+  if (latest && last == checkpoints.end()) damaged.push_back("step-" + std::to_string(*latest));
+  if (latest) inspection.text += ", the latest is step-" + std::to_string(*latest);
+  if (latest && !is_sound) inspection.text += last == checkpoints.end() ? ", which is not there" : ", which is damaged";
+  inspection.text += problem.empty() ? "\n" : "\nlatest: " + problem + "\n";
+  add_best(checkpoints, inspection);
+  if (is_sound) add_latest(*last, last->path, inspection);
   const std::size_t num_event_files = event_files_in(path).size();
   if (num_event_files > 0) {
     inspection.text += "beside them " + counted(num_event_files, "event file") + ", which --kind event_files shows\n";
@@ -154,6 +172,9 @@ Inspection inspect_checkpoint_folder(const std::filesystem::path& path) {
   inspection.json["checkpoints"] = rows;
   if (latest) inspection.json["latest"] = *latest;
   if (!problem.empty()) inspection.json["problem"] = problem;
+  if (!problem.empty()) damaged.push_back("latest");
+  if (!damaged.empty()) inspection.problem = "damaged or missing: " + joined(damaged);
+  if (damaged.empty() && !checkpoints.empty()) inspection.text += "every hash is right\n";
   return inspection;
 }
 

@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 struct Inspection {
   std::string text;
   Json json = Json::object();
+  std::string problem{};  ///< what is damaged of several things, of which the others are shown; empty: nothing
 };
 
 // Each reads the whole file and checks what there is to check. Throws: DataError for a damaged one.

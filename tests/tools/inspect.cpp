@@ -189,6 +189,31 @@ TEST(Inspect, CheckpointsAndTheirFolder) {
   expect_refused_file(run / "step-9", HasSubstr("DataError"));
 }
 
+TEST(Inspect, AFolderWithDamagedCheckpointsIsToldSoByTheExitStatus) {
+  const TemporaryFolder folder;
+  Graph graph;
+  (void)variable("v", fill(graph, {4}, 1));
+  Session session(graph, {.device_memory = 1_MiB, .threads = 1});
+  session.initialize();
+  Checkpoints checkpoints((folder.path() / "run").string());
+  for (const std::int64_t step : {1, 2, 3}) ASSERT_TRUE(checkpoints.save(session, {.step = step}));
+  const std::string run = (folder.path() / "run").string();
+  EXPECT_THAT(run_tool("inspect " + run).text, HasSubstr("every hash is right"));
+  const auto damage = [&](const std::string& name) {
+    std::string bytes = bytes_of_file(fs::path(run) / name);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    std::ofstream(fs::path(run) / name, std::ios::binary) << bytes;
+  };
+  damage("step-2/variables.safetensors");
+  expect_refused("inspect " + run,
+                 AllOf(HasSubstr("the latest is step-3\n"), HasSubstr("damaged or missing: step-2\n"),
+                       HasSubstr("step-3 holds"), HasSubstr("does not have the hash that was saved with it")));
+  for (const std::string step : {"step-1", "step-2", "step-3"}) damage(step + "/manifest.json");
+  expect_refused("inspect " + run, AllOf(HasSubstr("the latest is step-3, which is damaged"),
+                                         HasSubstr("damaged or missing: step-1, step-2, step-3\n")));
+  EXPECT_EQ(json_of_tool("inspect " + run, 2).at("checkpoints").size(), 3U);
+}
+
 TEST(Inspect, GraphsProfilesAndArrays) {
   const TemporaryFolder folder;
   Graph graph;
