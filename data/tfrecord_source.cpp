@@ -22,6 +22,7 @@ struct TfrecordFiles {
   std::vector<fs::path> paths;
   FeatureSchema schema;
   RecordOptions options;
+  RecordMap map;
 };
 
 class TfrecordStream final : public ExampleStream {
@@ -31,7 +32,10 @@ class TfrecordStream final : public ExampleStream {
   std::optional<Example> next() override {
     while (open_file()) {
       const auto record = reader_->next();
-      if (record.has_value()) return parse_tf_example(*record, files_->schema, where());
+      if (record.has_value()) {
+        Example example = parse_tf_example(*record, files_->schema, where());
+        return files_->map ? files_->map(std::move(example), where()) : std::move(example);
+      }
       leave_file();
     }
     return std::nullopt;
@@ -118,7 +122,7 @@ std::string_view number_of_shard(std::string_view name, std::string_view prefix)
 }  // namespace
 
 std::shared_ptr<const StreamSource> tfrecord_source(std::vector<fs::path> files, FeatureSchema schema,
-                                                    RecordOptions options) {
+                                                    RecordOptions options, RecordMap map) {
   SF_CHECK(!files.empty(), ArgumentError, "tfrecord_source: no files; wanted one at least",
            hint("files_in(folder) lists those of a folder"));
   check_schema(schema);
@@ -128,7 +132,7 @@ std::shared_ptr<const StreamSource> tfrecord_source(std::vector<fs::path> files,
     SF_CHECK(fs::is_regular_file(path, ignored), DataError, "tfrecord_source: '", path.string(),
              "' is missing or not a file", hint("is the path right?"));
   }
-  return std::make_shared<TfrecordSource>(TfrecordFiles{std::move(files), std::move(schema), options});
+  return std::make_shared<TfrecordSource>(TfrecordFiles{std::move(files), std::move(schema), options, std::move(map)});
 }
 
 std::vector<fs::path> files_in(const fs::path& folder, const std::string& ending) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,12 +16,15 @@
 
 namespace SF_API sectionflow {
 
+/// Makes of a record's tensors what the source gives. `where` names file, record and offset, for errors to begin with.
+using RecordMap = std::function<Example(Example record, const std::string& where)>;
+
 /// The tensors of the tf.train.Examples in TFRecord files, plain or compressed, file after file in the order given.
 /// Nothing is read before the source is opened. A stream that has thrown (SF-E407, SF-E410, naming file, record and
 /// offset) goes on behind the damaged record, or with the next file where that one cannot be read any further.
 /// Throws: ArgumentError for no files, or a schema that check_schema refuses; DataError for a file that is not there.
 std::shared_ptr<const StreamSource> tfrecord_source(std::vector<std::filesystem::path> files, FeatureSchema schema,
-                                                    RecordOptions options = {});
+                                                    RecordOptions options = {}, RecordMap map = {});
 
 /// The files of a folder whose names end in `ending`, by name: the shards of a data set.
 /// Throws: DataError when there is none.

@@ -46,10 +46,13 @@ class ImageFiles final : public IndexedSource {
              " was asked for");
     const fs::path path = folder_ / files_[static_cast<std::size_t>(index)];
     const std::string bytes = read_whole_file(path, options_.max_file_bytes, "image file");
+    const std::string where = "image file '" + path.string() + "': ";
+    // Damage shows in the smallest picture of a JPEG, too.
+    ImageOptions smallest = options_.image;
+    smallest.min_side = 1;
+    if (!options_.decode && options_.check) (void)decode_image(bytes, smallest, where);
     Example example;
-    example.emplace("image", options_.decode
-                                 ? decode_image(bytes, options_.image, "image file '" + path.string() + "': ")
-                                 : as_tensor(bytes));
+    example.emplace("image", options_.decode ? decode_image(bytes, options_.image, where) : as_tensor(bytes));
     example.emplace("label", HostTensor::scalar<std::int32_t>(labels_[static_cast<std::size_t>(index)]));
     return example;
   }
@@ -91,6 +94,32 @@ std::vector<std::string> names_in(const fs::path& folder, const Wanted& is_wante
   return names;
 }
 
+bool has_images(const fs::path& folder) {
+  std::error_code failed;
+  for (auto entry = fs::directory_iterator(folder, failed); !failed && entry != fs::directory_iterator();
+       entry.increment(failed)) {
+    if (is_image_name(entry->path())) return true;
+  }
+  return false;
+}
+
+/// Where the folders have no pictures and folders in them have: which of them are perhaps meant, the first two.
+std::string meant_folders(const fs::path& folder, const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 2;
+  std::vector<std::string> meant;
+  for (const std::string& name : names) {
+    std::error_code failed;
+    bool is_meant = false;
+    for (auto entry = fs::directory_iterator(folder / name, failed); !failed && entry != fs::directory_iterator();
+         entry.increment(failed)) {
+      is_meant = is_meant || has_images(entry->path());
+    }
+    if (is_meant && meant.size() < kMost) meant.push_back("'" + (folder / name).string() + "'");
+  }
+  if (meant.empty()) return {};
+  return text_of("; those in them have: meant ", meant.front(), meant.size() > 1 ? " or " + meant.back() : "", "?");
+}
+
 /// The label at the end of a line, and the path before it.
 std::pair<std::string, std::int32_t> file_and_label(std::string_view line, const std::string& where) {
   const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
@@ -119,17 +148,24 @@ ImageFolder image_folder(const fs::path& folder, ImageFolderOptions options) {
   SF_CHECK(!found.classes.empty(), DataError, "image_folder: '", folder.string(),
            "' has no folders; wanted one for each class", hint("image_list reads a list of files and labels"));
   std::vector<std::int32_t> labels;
+  std::vector<std::string> empty;
   for (std::size_t label = 0; label < found.classes.size(); ++label) {
     const auto names = names_in(folder / found.classes[label], [&](const fs::directory_entry& entry) {
       return is_image_name(entry.path()) && entry.is_regular_file(ignored);
     });
+    if (names.empty()) empty.push_back(found.classes[label]);
     for (const std::string& name : names) {
       found.files.push_back((fs::path(found.classes[label]) / name).string());
       labels.push_back(static_cast<std::int32_t>(label));
     }
   }
   SF_CHECK(!labels.empty(), DataError, "image_folder: the ", found.classes.size(), " folders in '", folder.string(),
-           "' have no files .jpg, .jpeg or .png", hint("names that begin with a dot are passed over"));
+           "' have no files .jpg, .jpeg or .png", meant_folders(folder, found.classes),
+           hint("names that begin with a dot are passed over"));
+  if (!empty.empty()) {
+    warn_of_data(text_of("image_folder: '", folder.string(), "': classes without a picture: ", identity_of_names(empty),
+                         "; each keeps its label all the same"));
+  }
   found.source = std::make_shared<ImageFiles>(folder, found.classes, found.files, std::move(labels), options);
   return found;
 }

@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 struct ConvertArguments {
   std::string from, to, json;
-  std::string shard_size = "100MiB", tensor, validation;
+  std::string shard_size = "100MiB", tensor, validation, on_error = "fail";
   std::uint64_t seed = 0;
   bool gzip = false, decode = false, overwrite = false;
 };
@@ -64,7 +64,18 @@ Converted safetensors_to_npy(const ConvertArguments& arguments, const fs::path& 
   throw ArgumentError(error_text_of("--tensor: '", from.string(), "' has no '", name, "'", did_you_mean(name, names)));
 }
 
-Converted convert(const ConvertArguments& arguments) {
+const std::vector<std::string>& policies() {
+  static const std::vector<std::string> names = {"fail", "skip_record"};
+  return names;
+}
+
+/// What was left out of all parts, and why the last was.
+struct Skipped {
+  std::int64_t count = 0;
+  std::string last{};
+};
+
+Converted convert(const ConvertArguments& arguments, Skipped& skipped) {
   const DataArgument from = data_argument(arguments.from, kinds_to_read(), "FROM");
   const bool is_tensor = from.kind == "npy" || from.kind == "safetensors";
   SF_CHECK(!arguments.to.empty(), ArgumentError, "TO is missing: what is ", arguments.from, " to become?",
@@ -77,6 +88,9 @@ Converted convert(const ConvertArguments& arguments) {
            hint("mnist, cifar10, cifar100 and images become tfrecord or lmdb; npy and safetensors each other"));
   SF_CHECK(arguments.tensor.empty() || is_tensor, ArgumentError, "--tensor is for npy and safetensors");
   SF_CHECK(arguments.validation.empty() || !is_tensor, ArgumentError, "--validation is for pictures with classes");
+  check_known(arguments.on_error, policies(), "--on-error: '" + arguments.on_error + "' is no policy");
+  const bool skips = arguments.on_error != "fail";
+  SF_CHECK(!skips || !is_tensor, ArgumentError, "--on-error is for pictures with classes");
   SF_CHECK(!arguments.gzip || to.kind == "tfrecord", ArgumentError, "--gzip is for tfrecord");
   SF_CHECK(!arguments.decode || from.kind == "images", ArgumentError, "--decode is for images");
   if (is_tensor) check_free(to.path, arguments.overwrite);
@@ -84,6 +98,13 @@ Converted convert(const ConvertArguments& arguments) {
   if (from.kind == "safetensors") return safetensors_to_npy(arguments, from.path, to.path);
   // Files stay as they are unless pictures are wanted, so that nothing is lost.
   std::vector<LabelledPart> parts = labelled_parts(from, arguments.decode ? 3 : 0);
+  for (LabelledPart& part : parts) {
+    if (!skips) break;
+    ReadablePart readable = readable_part(part);
+    part = std::move(readable.part);
+    skipped.count += readable.skipped;
+    if (readable.skipped > 0) skipped.last = std::move(readable.last_skipped);
+  }
   if (!arguments.validation.empty()) {
     std::vector<LabelledPart> split = split_part(parts.front(), share_named(arguments.validation), arguments.seed);
     // A part for tests stays beside them.
@@ -99,7 +120,8 @@ Converted convert(const ConvertArguments& arguments) {
 
 int run_convert(const ConvertArguments& arguments) {
   check_json(arguments.json);
-  const Converted converted = convert(arguments);
+  Skipped skipped;
+  const Converted converted = convert(arguments, skipped);
   Json files = Json::array();
   for (const fs::path& path : converted.written) {
     files.push_back(path.string());
@@ -107,6 +129,13 @@ int run_convert(const ConvertArguments& arguments) {
   }
   Json json = {{"written", files}};
   if (converted.examples > 0) json["examples"] = converted.examples;
+  if (skipped.count > 0) {
+    json["skipped"] = {{"records", skipped.count}, {"last", skipped.last}};
+    if (!is_standard_output(arguments.json)) {
+      std::cout << "left out " << skipped.count << (skipped.count == 1 ? " damaged record" : " damaged records")
+                << "; the last: " << skipped.last.substr(0, skipped.last.find('\n')) << "\n";
+    }
+  }
   if (converted.examples > 0 && !is_standard_output(arguments.json)) std::cout << converted.examples << " examples\n";
   write_json(arguments.json, json.dump(2, ' ', false, Json::error_handler_t::replace));
   return 0;
@@ -131,6 +160,9 @@ void add_convert_command(CLI::App& program, RunCommand& run) {
                   "a share, as in 10%, of the pictures to train on becomes a part of its own, validation");
   app->add_option("--seed", arguments->seed, "of --validation: which pictures they are")
       ->check(number_argument<std::uint64_t>(0))
+      ->capture_default_str();
+  app->add_option("--on-error", arguments->on_error,
+                  "what becomes of a damaged picture: " + joined(policies()) + "; how many is told")
       ->capture_default_str();
   app->add_flag("--overwrite", arguments->overwrite, "replace what is there already");
   app->add_option("--tensor", arguments->tensor, "of npy and safetensors: the tensor's name");

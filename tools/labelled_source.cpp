@@ -1,5 +1,6 @@
 #include "tools/labelled_source.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <sstream>
@@ -102,6 +103,25 @@ std::vector<LabelledPart> split_part(const LabelledPart& part, double share, std
           {"validation", std::make_shared<ChosenExamples>(part.source, std::move(numbers.validation)), part.classes}};
 }
 
+ReadablePart readable_part(const LabelledPart& part) {
+  ReadablePart readable{.part = part};
+  std::vector<std::uint32_t> chosen;
+  for (std::int64_t i = 0; i < std::min(part.source->size(), kMaxPermuted); ++i) {
+    try {
+      (void)part.source->at(i);
+      chosen.push_back(static_cast<std::uint32_t>(i));
+    } catch (const DataError& error) {
+      if (error.code() == ErrorCode::unreadable_now || error.code() == ErrorCode::missing_library) throw;
+      ++readable.skipped;
+      readable.last_skipped = error.message();
+    }
+  }
+  SF_CHECK(!chosen.empty(), DataError, part.source->name(), ": nothing of it can be read; the last as ",
+           readable.last_skipped);
+  if (readable.skipped > 0) readable.part.source = std::make_shared<ChosenExamples>(part.source, std::move(chosen));
+  return readable;
+}
+
 DataArgument data_argument(const std::string& text, const std::vector<std::string>& kinds, const std::string& what) {
   const std::size_t colon = text.find(':');
   DataArgument data{.kind = text.substr(0, colon)};
@@ -124,7 +144,7 @@ std::vector<LabelledPart> labelled_parts(const DataArgument& data, int channels)
             {"test", std::make_shared<ImagesInMemory>(std::move(parts.test)), {}}};
   }
   if (data.kind == "images") {
-    ImageFolderOptions options{.decode = channels > 0};
+    ImageFolderOptions options{.decode = channels > 0, .check = channels == 0};
     if (channels > 0) options.image.channels = channels;
     const ImageFolder folder = image_folder(data.path, options);
     return {{"all", folder.source, class_names_of(folder.classes)}};

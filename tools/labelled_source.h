@@ -37,9 +37,20 @@ double share_named(const std::string& text);
 /// examples.
 std::vector<LabelledPart> split_part(const LabelledPart& part, double share, std::uint64_t seed);
 
+/// A part without what cannot be read of it.
+struct ReadablePart {
+  LabelledPart part;
+  std::int64_t skipped = 0;
+  std::string last_skipped{};  ///< why the last was left out
+};
+/// Reads all of a part. Throws: DataError where nothing is left, and for what is no damage of the data (SF-E408,
+/// SF-E411).
+ReadablePart readable_part(const LabelledPart& part);
+
 /// The kinds that labelled_parts reads: mnist, cifar10, cifar100, images.
 const std::vector<std::string>& labelled_kinds();
-/// The parts of a data set. `channels` of pictures that are decoded; 0: files stay as they are. An empty path of mnist
+/// The parts of a data set. `channels` of pictures that are decoded; 0: files stay as they are, and
+/// each is checked to be a whole picture. An empty path of mnist
 /// is where Debian keeps Fashion-MNIST. Throws: DataError naming what is missing or damaged; ArgumentError without a
 /// path.
 std::vector<LabelledPart> labelled_parts(const DataArgument& data, int channels);

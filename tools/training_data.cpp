@@ -30,24 +30,25 @@ FeatureSchema picture_schema() {
   return schema;
 }
 
-std::int64_t size_feature(const Example& record, const char* name) {
+std::int64_t size_feature(const Example& record, const char* name, const std::string& where) {
   const HostTensor& tensor = record.at(name);
-  SF_CHECK(tensor.num_elements() == 1, DataError, "tfrecord: 'image/encoded' is neither a JPEG nor a PNG file, and '",
+  SF_CHECK(tensor.num_elements() == 1, DataError, where, "'image/encoded' is neither a JPEG nor a PNG file, and '",
            name, "' does not tell its size");
   return tensor.item<std::int64_t>();
 }
 
 /// The picture of a record, u8 [H,W,C].
-HostTensor picture_of(const Example& record, int channels) {
+HostTensor picture_of(const Example& record, int channels, const std::string& where) {
   const HostTensor& encoded = record.at("image/encoded");
   const std::string_view bytes(reinterpret_cast<const char*>(encoded.bytes()), encoded.num_bytes());
-  if (is_jpeg(bytes) || is_png(bytes)) return decode_image(bytes, {.channels = channels});
-  const std::int64_t height = size_feature(record, "image/height"), width = size_feature(record, "image/width"),
-                     depth = size_feature(record, "image/channels");
+  if (is_jpeg(bytes) || is_png(bytes)) return decode_image(bytes, {.channels = channels}, where);
+  const std::int64_t height = size_feature(record, "image/height", where),
+                     width = size_feature(record, "image/width", where),
+                     depth = size_feature(record, "image/channels", where);
   constexpr std::int64_t kLongest = 1 << 20;
   SF_CHECK(height >= 1 && width >= 1 && depth >= 1 && height <= kLongest && width <= kLongest && depth <= 4 &&
                static_cast<std::size_t>(height * width * depth) == bytes.size(),
-           DataError, "tfrecord: a picture [", height, ",", width, ",", depth, "] of ", bytes.size(), " bytes");
+           DataError, where, "a picture [", height, ",", width, ",", depth, "] of ", bytes.size(), " bytes");
   HostTensor picture(Dtype::u8, {height, width, depth});
   std::memcpy(picture.bytes(), bytes.data(), bytes.size());
   return picture;
@@ -92,15 +93,15 @@ Dataset for_model(const Dataset& examples, const ModelInputs& inputs, const Clas
 
 /// Records as examples {"image", "label"}.
 Dataset pictures_of_records(std::vector<fs::path> files, int channels) {
-  const auto decode = [channels](Example record) {
+  const auto decode = [channels](Example record, const std::string& where) {
     const std::int64_t label = record.at("image/class/label").item<std::int64_t>();
     check_label(label, std::int64_t{1} << 31);
     Example example;
-    example.emplace("image", picture_of(record, channels));
+    example.emplace("image", picture_of(record, channels, where));
     example.emplace("label", HostTensor::scalar(static_cast<std::int32_t>(label)));
     return example;
   };
-  return Dataset::from(tfrecord_source(std::move(files), picture_schema())).map({decode, "decode"});
+  return Dataset::from(tfrecord_source(std::move(files), picture_schema(), {}, decode));
 }
 
 /// A part of a data set: its files, or its source.

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "data/npy.h"
+#include "data/png_writer.h"
 #include "data/safetensors.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/tools/run_tool.h"
@@ -35,6 +36,35 @@ TEST(Convert, PicturesBecomeRecords) {
   const auto first = inspected(json.at("written").at(0).get<std::string>());
   EXPECT_EQ(first.at("features").at("image/class/label"), "int64 [1]: 3");
   EXPECT_EQ(first.at("features").at("image/height"), "int64 [1]: 32");
+}
+
+/// Two classes of three pictures, of which one is cut off.
+fs::path damaged_pictures_in(const TemporaryFolder& folder) {
+  const fs::path pictures = folder.path() / "pictures";
+  for (const std::string name : {"cat", "dog"}) {
+    fs::create_directories(pictures / name);
+    for (const std::string number : {"0", "1", "2"})
+      write_png(pictures / name / (number + ".png"), HostTensor(Dtype::u8, {28, 28, 1}));
+  }
+  fs::resize_file(pictures / "dog" / "1.png", 60);
+  return pictures;
+}
+
+TEST(Convert, ADamagedPictureIsNamedOrLeftOutAndCounted) {
+  const TemporaryFolder folder;
+  const fs::path pictures = damaged_pictures_in(folder), records = folder.path() / "records";
+  const std::string convert = "convert images:" + pictures.string() + " tfrecord:" + records.string();
+  expect_refused(convert, AllOf(HasSubstr("SF-E409"), HasSubstr("dog/1.png")));
+  EXPECT_FALSE(fs::exists(records / "all-00000.tfrecord"));
+  const auto json = json_of_tool(convert + " --on-error skip_record");
+  EXPECT_EQ(json.at("examples"), 5);
+  EXPECT_EQ(json.at("skipped").at("records"), 1);
+  EXPECT_THAT(json.at("skipped").at("last").get<std::string>(), HasSubstr("dog/1.png"));
+  folder.file("pictures/cat/0.png", "no picture");
+  EXPECT_THAT(run_tool(convert + " --on-error skip_record --overwrite").text,
+              AllOf(HasSubstr("4 examples"), HasSubstr("left out 2 damaged records; the last: ")));
+  expect_refused(convert + " --overwrite", AllOf(HasSubstr("SF-E409"), HasSubstr("cat/0.png")));
+  expect_refused(convert + " --on-error skip", HasSubstr("there are fail, skip_record"));
 }
 
 TEST(Convert, PicturesBecomeADatabaseAPart) {
