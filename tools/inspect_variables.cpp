@@ -173,6 +173,7 @@ Inspection inspect_checkpoint_folder(const std::filesystem::path& path) {
   if (latest) inspection.json["latest"] = *latest;
   if (!problem.empty()) inspection.json["problem"] = problem;
   if (!problem.empty()) damaged.push_back("latest");
+  inspection.json["damaged"] = damaged;
   if (!damaged.empty()) inspection.problem = "damaged or missing: " + joined(damaged);
   if (damaged.empty() && !checkpoints.empty()) inspection.text += "every hash is right\n";
   return inspection;

@@ -211,7 +211,7 @@ TEST(Inspect, AFolderWithDamagedCheckpointsIsToldSoByTheExitStatus) {
   for (const std::string step : {"step-1", "step-2", "step-3"}) damage(step + "/manifest.json");
   expect_refused("inspect " + run, AllOf(HasSubstr("the latest is step-3, which is damaged"),
                                          HasSubstr("damaged or missing: step-1, step-2, step-3\n")));
-  EXPECT_EQ(json_of_tool("inspect " + run, 2).at("checkpoints").size(), 3U);
+  EXPECT_EQ(json_of_tool("inspect " + run, 2).at("damaged").size(), 3U);
 }
 
 TEST(Inspect, GraphsProfilesAndArrays) {
