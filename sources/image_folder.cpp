@@ -47,10 +47,7 @@ class ImageFiles final : public IndexedSource {
     const fs::path path = folder_ / files_[static_cast<std::size_t>(index)];
     const std::string bytes = read_whole_file(path, options_.max_file_bytes, "image file");
     const std::string where = "image file '" + path.string() + "': ";
-    // Damage shows in the smallest picture of a JPEG, too.
-    ImageOptions smallest = options_.image;
-    smallest.min_side = 1;
-    if (!options_.decode && options_.check) (void)decode_image(bytes, smallest, where);
+    if (!options_.decode && options_.check) check_whole(bytes, where);
     Example example;
     example.emplace("image", options_.decode ? decode_image(bytes, options_.image, where) : as_tensor(bytes));
     example.emplace("label", HostTensor::scalar<std::int32_t>(labels_[static_cast<std::size_t>(index)]));
@@ -58,6 +55,17 @@ class ImageFiles final : public IndexedSource {
   }
 
  private:
+  void check_whole(const std::string& bytes, const std::string& where) const {
+    // Damage shows in the smallest picture of a JPEG, too.
+    ImageOptions smallest = options_.image;
+    smallest.min_side = 1;
+    try {
+      (void)decode_image(bytes, smallest, where);
+    } catch (const DataError& error) {
+      // What nobody can decode here may be decoded elsewhere.
+      if (error.code() != ErrorCode::missing_library) throw;
+    }
+  }
   static HostTensor as_tensor(const std::string& bytes) {
     HostTensor tensor(Dtype::u8, {static_cast<std::int64_t>(bytes.size())});
     if (!bytes.empty()) std::memcpy(tensor.bytes(), bytes.data(), bytes.size());
