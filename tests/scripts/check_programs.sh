@@ -34,7 +34,7 @@ for program in "$@"; do
       ;;
     bench_swap_steps) refuse "did you mean 2MiB or 2GiB" "$program" --link 2 ;;
     bench_plan)
-      refuse "wanted --instance FILE, or --generate" "$program"
+      refuse "wanted --instance FILE, --model NAME, or --generate" "$program"
       refuse "wanted --out FILE" "$program" --generate gpt
       refuse "^SF-E400.*read_instance" "$program" --instance missing
       refuse "wanted a rate as in 50GB/s" "$program" --instance missing --link 5mph
