@@ -12,6 +12,8 @@ namespace sectionflow {
 namespace {
 
 constexpr std::size_t kMostLines = 8;
+/// Smaller values are not worth a line: replays keep them anyway (OpDef::kept_outputs).
+constexpr std::int64_t kPage = 4096;
 
 /// A value that is dropped and made again, and for how many executions it is not there.
 struct Absent {
@@ -46,7 +48,7 @@ std::vector<Absent> absent_values(const planning::Problem& problem, std::span<co
     const planning::Operation& operation = problem.operations[static_cast<std::size_t>(order[place])];
     for (const int input : operation.inputs) {
       Use& use = uses[static_cast<std::size_t>(input)];
-      if (use.is_again)
+      if (use.is_again && problem.values[static_cast<std::size_t>(input)].bytes >= kPage)
         absent.push_back({input, order[use.written], order[use.last], order[place], use.written - use.last});
       use.is_again = false;
       use.last = place;
