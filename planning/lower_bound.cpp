@@ -34,7 +34,6 @@ class SelectionNetwork {
  public:
   SelectionNetwork(const Problem& problem, const Crossing& crossing, MinCut& cut)
       : problem_(problem),
-        crossing_(crossing),
         cut_(cut),
         node_of_value_(problem.values.size(), -1),
         node_of_operation_(problem.operations.size(), -1) {
@@ -116,7 +115,6 @@ class SelectionNetwork {
     values_.push_back(value);
   }
   const Problem& problem_;
-  const Crossing& crossing_;
   MinCut& cut_;
   int num_nodes_ = 2;
   std::vector<int> node_of_value_, node_of_operation_, values_, operations_, keep_arcs_, repeat_arcs_;
