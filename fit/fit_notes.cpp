@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
-#include <sstream>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "swap/swap_notes.h"
 
 namespace sectionflow {
 namespace {
@@ -24,12 +23,6 @@ struct Absent {
 
 std::string percent(double part, double whole) {
   return text_of(whole > 0 ? std::round(part / whole * 1000) / 10 : 0.0, " %");
-}
-
-std::string milliseconds(double seconds) {
-  std::ostringstream stream;
-  stream << std::fixed << std::setprecision(seconds < 0.01 ? 3 : 1) << seconds * 1e3 << " ms";
-  return stream.str();
 }
 
 std::string bytes_of(std::int64_t bytes) {

@@ -11,12 +11,6 @@ namespace {
 
 constexpr std::size_t kMostLines = 8;
 
-std::string milliseconds(double seconds) {
-  std::ostringstream stream;
-  stream << std::fixed << std::setprecision(seconds < 0.01 ? 3 : 1) << seconds * 1e3 << " ms";
-  return stream.str();
-}
-
 std::string tensors(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
 }
@@ -51,6 +45,12 @@ std::string line(const SwapProblem& problem, const Decision& decision) {
 }
 
 }  // namespace
+
+std::string milliseconds(double seconds) {
+  std::ostringstream stream;
+  stream << std::fixed << std::setprecision(seconds < 0.01 ? 3 : 1) << seconds * 1e3 << " ms";
+  return stream.str();
+}
 
 std::vector<std::string> swap_notes(const SwapProblem& problem, const std::vector<Decision>& decisions,
                                     const Prediction& prediction) {

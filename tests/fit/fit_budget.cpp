@@ -233,14 +233,19 @@ TrainingCase long_sections() {
           }};
 }
 
-TEST(FitBudget, ComputesAgainBelowWhatSectionsNeedByThemselves) {
-  const TrainingCase net = long_sections();
+/// What a cycle over its sections takes that nobody fits.
+std::size_t peak_by_cuts(const TrainingCase& net) {
   Graph graph;
   GraphSectionManager manager(graph);
   const TrainingNet built = net.build(graph, manager);
   Session session(graph, checked({}, 1_GiB));
   FeedStore store;
-  const std::size_t by_cuts = manager.plan(session, {built.loss}, types_of(built.feeds(0, store))).planned_peak_bytes;
+  return manager.plan(session, {built.loss}, types_of(built.feeds(0, store))).planned_peak_bytes;
+}
+
+TEST(FitBudget, ComputesAgainBelowWhatSectionsNeedByThemselves) {
+  const TrainingCase net = long_sections();
+  const std::size_t by_cuts = peak_by_cuts(net);
   const FitBudgetOptions alone = few({.may_swap = false});
   const std::size_t least = Fitted(net, checked({}, 1), alone).plan_cycle().planned_peak_bytes;
   EXPECT_LT(least, by_cuts - by_cuts / 10);
@@ -258,12 +263,7 @@ TEST(FitBudget, ComputesAgainBelowWhatSectionsNeedByThemselves) {
 
 TEST(FitBudget, TakesACycleAsItIsCutWhereItMayNotComputeAgainByItself) {
   const TrainingCase net = long_sections();
-  Graph graph;
-  GraphSectionManager manager(graph);
-  const TrainingNet built = net.build(graph, manager);
-  Session session(graph, checked({}, 1_GiB));
-  FeedStore store;
-  const std::size_t by_cuts = manager.plan(session, {built.loss}, types_of(built.feeds(0, store))).planned_peak_bytes;
+  const std::size_t by_cuts = peak_by_cuts(net);
   SessionOptions options = checked({}, by_cuts);
   options.host_memory = 1;
   EXPECT_TRUE(Fitted(net, options, few({.may_recompute = false})).plan_cycle().fits);
