@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "fit/nodes_before.h"
 #include "graph/ops/basic.h"
 
 namespace sectionflow {
@@ -40,62 +41,13 @@ bool is_repeatable(const Instruction& instruction, const ConcreteGraph& graph) {
   return node.op().recompute != Recompute::once && !node.op().is_update() && !is_small_constant(node);
 }
 
-/// The nodes with instructions of which a node must be executed after, or reads: through groups, variables and nodes
-/// that are no step.
-class Before {
- public:
-  Before(const ConcreteGraph& graph, const std::map<NodeId, int>& operation_of)
-      : concrete_(graph), graph_(graph.graph()), operation_of_(operation_of) {}
-
-  /// Operations that must come before the node, but for those that make what it reads.
-  std::set<int> of(NodeId id) {
-    std::set<int> operations;
-    add_edges_of(id, operations);
-    return operations;
-  }
-
- private:
-  /// An identity stands with what makes its input: what it must follow, its readers must.
-  void add_edges_of(NodeId id, std::set<int>& operations) {
-    const Node& node = graph_.node(id);
-    for (const Node* other : node.control_inputs()) add(other->id(), operations);
-    for (const Node* other : node.order_inputs()) add(other->id(), operations);
-    for (const Value& input : node.inputs()) {
-      const NodeId read = input.node().id();
-      if (operation_of_.contains(read) && concrete_.is_identity(read)) add_edges_of(read, operations);
-    }
-  }
-  void add(NodeId id, std::set<int>& operations) {
-    const auto found = operation_of_.find(id);
-    if (found != operation_of_.end()) {
-      operations.insert(found->second);
-      return;
-    }
-    if (!seen_.try_emplace(id).second) {
-      const std::set<int>& known = seen_.at(id);
-      operations.insert(known.begin(), known.end());
-      return;
-    }
-    std::set<int> through;
-    const Node& node = graph_.node(id);
-    for (const Node* other : node.control_inputs()) add(other->id(), through);
-    for (const Value& input : node.inputs()) add(input.node().id(), through);
-    operations.insert(through.begin(), through.end());
-    seen_[id] = std::move(through);
-  }
-
-  const ConcreteGraph& concrete_;
-  const Graph& graph_;
-  const std::map<NodeId, int>& operation_of_;
-  std::map<NodeId, std::set<int>> seen_;
-};
-
 }  // namespace
 
 /// One step with the instructions that it comes from, or steps that are executed together.
 struct ListProblem::Unit {
   struct Part {
-    std::vector<int> inputs, outputs;  // buffers, each once
+    std::vector<int> inputs, outputs;             // buffers, each once
+    std::vector<planning::Overwrite> overwrites;  // buffers of equal bytes
     std::int64_t workspace = 0;
   };
   std::vector<int> instructions;
@@ -118,11 +70,12 @@ struct ListProblem::Unit {
 /// Goes through list and draft side by side.
 class ListProblem::UnitWriter {
  public:
-  UnitWriter(const InstructionList& list, const Draft& draft, const ConcreteGraph& graph,
+  UnitWriter(const InstructionList& list, const Draft& draft, const PlanningTools& tools,
              const std::vector<double>& seconds, const std::vector<double>& seconds_again)
       : list_(list),
         draft_(draft),
-        graph_(graph),
+        graph_(tools.graph()),
+        kernels_(tools.kernels()),
         seconds_(seconds),
         seconds_again_(seconds_again),
         maker_(buffers().size(), -1),
@@ -192,11 +145,25 @@ class ListProblem::UnitWriter {
     for (const Operand& output : step.outputs) {
       if (output.kind == Operand::Kind::buffer) part.outputs.push_back(output.index);
     }
+    add_overwrites(step, part);
     const bool joins = writes_over_last(part) && unit.repeatable == units_.back().repeatable;
     if (!joins) units_.emplace_back();
     for (const int output : part.outputs) maker_[at(output)] = static_cast<int>(units_.size()) - 1;
     unit.parts.push_back(std::move(part));
     joins ? units_.back().join(std::move(unit)) : void(units_.back() = std::move(unit));
+  }
+
+  /// As assign_storages lays outputs over inputs that nobody reads afterwards.
+  void add_overwrites(const Step& step, Unit::Part& part) const {
+    if (step.kind != StepKind::compute) return;
+    for (const InPlace& pair : kernels_[at(step.slot)]->in_place()) {
+      const Operand& from = step.inputs[at(pair.input)];
+      const Operand& to = step.outputs[at(pair.output)];
+      if (!is_planned(from) || to.kind != Operand::Kind::buffer) continue;
+      const bool is_same_size = buffers()[at(from.index)].bytes == buffers()[at(to.index)].bytes;
+      const bool is_read_once = std::count(step.inputs.begin(), step.inputs.end(), from) == 1;
+      if (is_same_size && is_read_once) part.overwrites.push_back({from.index, to.index});
+    }
   }
 
   /// Whether an output lies over what the last unit makes and nobody else reads.
@@ -213,18 +180,19 @@ class ListProblem::UnitWriter {
   const InstructionList& list_;
   const Draft& draft_;
   const ConcreteGraph& graph_;
+  const std::vector<std::unique_ptr<Kernel>>& kernels_;
   const std::vector<double>&seconds_, &seconds_again_;
   std::map<Value, std::size_t> named_;    // buffers by their other names
   std::vector<int> maker_, num_readers_;  // of each buffer: the unit; steps
   std::vector<Unit> units_;
 };
 
-ListProblem::ListProblem(InstructionList list, const Draft& draft, const ConcreteGraph& graph,
+ListProblem::ListProblem(InstructionList list, const Draft& draft, const PlanningTools& tools,
                          const std::vector<double>& seconds, const std::vector<double>& seconds_again)
-    : list_(std::move(list)), graph_(&graph) {
+    : list_(std::move(list)), graph_(&tools.graph()) {
   const bool moves = std::any_of(list_.instructions.begin(), list_.instructions.end(), is_offload);
   SF_CHECK(!moves && list_.entries.empty(), InternalError, "ListProblem: something is offloaded or was there before");
-  const std::vector<Unit> units = UnitWriter(list_, draft, graph, seconds, seconds_again).units();
+  const std::vector<Unit> units = UnitWriter(list_, draft, tools, seconds, seconds_again).units();
   add_operations(draft, units);
   add_order(units);
   planning::check_problem(problem_);
@@ -282,8 +250,34 @@ void ListProblem::add_operations(const Draft& draft, const std::vector<Unit>& un
       }
     }
     operation.workspace = std::max<std::int64_t>(most - outputs, 0);
+    add_overwrites(draft, unit, value_of, operation);
     problem_.operations.push_back(std::move(operation));
     instructions_.push_back(unit.instructions);
+  }
+}
+
+/// A part's output has another name at the unit's end where a later part writes over it.
+void ListProblem::add_overwrites(const Draft& draft, const Unit& unit, const std::vector<int>& value_of,
+                                 planning::Operation& operation) const {
+  const std::vector<int>& storages = draft.storage.storage_of_buffer;
+  for (auto part = unit.parts.begin(); part != unit.parts.end(); ++part) {
+    for (const auto& [input, output] : part->overwrites) {
+      const int from = value_of[at(input)];
+      const bool is_outside =
+          std::find(operation.inputs.begin(), operation.inputs.end(), from) != operation.inputs.end();
+      const bool is_read_later = std::any_of(part + 1, unit.parts.end(), [buffer = input](const Unit::Part& later) {
+        return std::find(later.inputs.begin(), later.inputs.end(), buffer) != later.inputs.end();
+      });
+      if (!is_outside || is_read_later) continue;
+      for (const Unit::Part& later : unit.parts) {
+        for (const int buffer : later.outputs) {
+          const int to = value_of[at(buffer)];
+          if (to < 0 || storages[at(buffer)] != storages[at(output)]) continue;
+          if (problem_.values[at(from)].bytes == problem_.values[at(to)].bytes)
+            operation.overwrites.push_back({from, to});
+        }
+      }
+    }
   }
 }
 
@@ -297,7 +291,7 @@ void ListProblem::add_order(const std::vector<Unit>& units) {
     }
   }
   std::set<std::pair<int, int>> order, ends;
-  Before before(*graph_, operation_of);
+  NodesBefore before(*graph_, operation_of);
   for (const auto& [node, operation] : operation_of) {
     for (const int other : before.of(node)) {
       if (other < operation) order.emplace(other, operation);

@@ -10,15 +10,16 @@ namespace sectionflow {
 
 /// An instruction list in which everything stands once, as a problem for the planner. An operation of the problem is an
 /// instruction; or several that stand side by side, where a kernel writes over what the one before it leaves. Bytes are
-/// those of storages. What a kernel may write in place over a value that others read too counts twice while it runs,
-/// and the small values that replays read (OpDef::kept_outputs) are not counted between their readers: only a draft of
-/// a list tells what it takes. Variables are no values of the problem: of them it knows that nobody reads them after
-/// their update.
+/// those of storages. What a kernel may write in place is written over its last reader's input, as in a schedule, but
+/// for kernels of replays that write in other places than those of first executions; and the small values that replays
+/// read (OpDef::kept_outputs) are not counted between their readers: only a draft of a list tells what it takes.
+/// Variables are no values of the problem: of them it knows that nobody reads them after their update.
 class ListProblem {
  public:
-  /// `draft` is of `list`; `seconds` and `seconds_again` of its steps: their first execution, and each further one.
-  /// Only `graph` must outlive this. REQUIRES: everything stands once, and nothing is offloaded or was there before.
-  ListProblem(InstructionList list, const Draft& draft, const ConcreteGraph& graph, const std::vector<double>& seconds,
+  /// `draft` is of `list`, by `tools`; `seconds` and `seconds_again` of its steps: their first execution, and each
+  /// further one. Only the tools' graph must outlive this. REQUIRES: everything stands once, and nothing is offloaded
+  /// or was there before.
+  ListProblem(InstructionList list, const Draft& draft, const PlanningTools& tools, const std::vector<double>& seconds,
               const std::vector<double>& seconds_again);
 
   const planning::Problem& problem() const { return problem_; }
@@ -32,6 +33,8 @@ class ListProblem {
   class UnitWriter;
 
   void add_operations(const Draft& draft, const std::vector<Unit>& units);
+  void add_overwrites(const Draft& draft, const Unit& unit, const std::vector<int>& value_of,
+                      planning::Operation& operation) const;
   void add_order(const std::vector<Unit>& units);
 
   InstructionList list_;

@@ -55,7 +55,7 @@ InstructionList without_repeats(const InstructionList& list) {
 }
 
 ListProblem make_list_problem(const InstructionList& list, const Draft& draft, PlanningTools& tools, StepTimes& times) {
-  return {list, draft, tools.graph(), times.of(draft.schedule), seconds_again(list, draft, tools, times)};
+  return {list, draft, tools, times.of(draft.schedule), seconds_again(list, draft, tools, times)};
 }
 
 planning::Problem problem_of(const InstructionList& list, PlanningTools& tools, const Profile& profile) {

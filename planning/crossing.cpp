@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planning/evaluate.h"
+
 namespace sectionflow::planning {
 namespace {
 
@@ -69,12 +71,44 @@ void Crossings::find(int v, Crossing& crossing) {
   for (std::size_t i = 0; i < problem_.values.size(); ++i) {
     const PlannedValue& value = problem_.values[i];
     if (crossing.own[i] != 0 || (value.producer >= 0 && is_before_[at(value.producer)] == 0)) continue;
-    const bool read =
-        std::any_of(readers_[i].begin(), readers_[i].end(), [&](int reader) { return is_after_[at(reader)] != 0; });
-    if (!read && !value.needed_at_end) continue;
+    if (!is_wanted_after(static_cast<int>(i))) continue;
     crossing.wanted.push_back(static_cast<int>(i));
     crossing.bytes_of_wanted += static_cast<double>(value.bytes);
   }
+  find_overwritten(operation, crossing);
+}
+
+bool Crossings::is_wanted_after(int value) const {
+  const std::vector<int>& readers = readers_[at(value)];
+  return problem_.values[at(value)].needed_at_end ||
+         std::any_of(readers.begin(), readers.end(), [&](int reader) { return is_after_[at(reader)] != 0; });
+}
+
+/// What is written over and wanted afterwards has to be made again: where it cannot be, it is not written over.
+void Crossings::find_overwritten(const Operation& operation, Crossing& crossing) const {
+  crossing.made_again = -1;
+  crossing.comes_back.clear();
+  const auto bytes = [&](const auto& may_go) {
+    return static_cast<double>(most_overwritten(problem_, operation, may_go));
+  };
+  const double over_done = bytes([&](int value) { return !is_wanted_after(value); });
+  const double over_all = bytes([&](int value) { return !is_wanted_after(value) || !must_be_kept(problem_, value); });
+  crossing.forced -= over_done;
+  crossing.more_overwritten = over_all - over_done;
+  for (const auto& [input, output] : operation.overwrites) {
+    if (!is_wanted_after(input) || must_be_kept(problem_, input)) continue;
+    if (std::ranges::count(crossing.comes_back, input) == 0) crossing.comes_back.push_back(input);
+  }
+}
+
+Crossing with_overwritten(const Problem& problem, const Crossing& crossing, int value) {
+  Crossing over = crossing;
+  over.forced -= crossing.more_overwritten;
+  over.own[at(value)] = 0;
+  over.wanted.push_back(value);
+  over.bytes_of_wanted += static_cast<double>(problem.values[at(value)].bytes);
+  over.made_again = value;
+  return over;
 }
 
 bool must_be_kept(const Problem& problem, int value) {

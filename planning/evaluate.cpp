@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -54,7 +55,7 @@ class Evaluator {
 
   Evaluation evaluate(const Plan& plan) {
     if (resident_ > limits_.budget) fault(0, "given values take ", resident_, " bytes, the budget is ", limits_.budget);
-    for (std::size_t i = 0; i < plan.steps.size() && result_.fault.empty(); ++i) step(i, plan.steps[i]);
+    for (std::size_t i = 0; i < plan.steps.size() && result_.fault.empty(); ++i) step(i, plan);
     if (result_.fault.empty()) check_end(plan.steps.size());
     result_.ok = result_.fault.empty();
     result_.seconds = std::max({compute_free_, out_free_, in_free_});
@@ -66,9 +67,10 @@ class Evaluator {
   struct State {
     bool resident = false;
     bool in_host = false;
-    double ready = 0;       ///< when the resident copy is written
-    double last_use = 0;    ///< when its last reader is done
-    double copied_out = 0;  ///< when the copy in host memory is complete
+    bool overwritten = false;  ///< by the last execution: is going to be dropped
+    double ready = 0;          ///< when the resident copy is written
+    double last_use = 0;       ///< when its last reader is done
+    double copied_out = 0;     ///< when the copy in host memory is complete
   };
 
   template <class... Parts>
@@ -83,7 +85,8 @@ class Evaluator {
     return text_of("operation ", id, " '", problem_.operations[static_cast<std::size_t>(id)].name, "'");
   }
 
-  void step(std::size_t index, const PlanStep& step) {
+  void step(std::size_t index, const Plan& plan) {
+    const PlanStep& step = plan.steps[index];
     const std::size_t count = step.kind == StepKind::compute ? problem_.operations.size() : problem_.values.size();
     if (step.id < 0 || step.id >= static_cast<int>(count)) {
       return fault(index, "index ", step.id, " is none of the ", count,
@@ -91,7 +94,7 @@ class Evaluator {
     }
     switch (step.kind) {
       case StepKind::compute:
-        return compute(index, step.id);
+        return compute(index, step.id, std::span(plan.steps).subspan(index + 1));
       case StepKind::drop:
         return drop(index, step.id);
       case StepKind::out:
@@ -102,7 +105,7 @@ class Evaluator {
     fault(index, "kind ", static_cast<int>(step.kind), " is none of compute, drop, out and in");
   }
 
-  void compute(std::size_t index, int id) {
+  void compute(std::size_t index, int id, std::span<const PlanStep> behind) {
     const Operation& operation = problem_.operations[static_cast<std::size_t>(id)];
     double begin = compute_free_;
     for (const int input : operation.inputs) {
@@ -126,6 +129,7 @@ class Evaluator {
     for (const int output : operation.outputs) {
       if (!values_[static_cast<std::size_t>(output)].resident) outputs += bytes_of(output);
     }
+    outputs -= overwrite(operation, behind);
     if (!take(index, outputs + operation.workspace, operation_text(id))) return;
     begin = held_.when_at_most(limits_.budget - resident_ - outputs - operation.workspace, begin);
     const double seconds = executions > 0 ? seconds_again(operation) : operation.seconds;
@@ -146,10 +150,36 @@ class Evaluator {
     held_.add(end, operation.workspace);
   }
 
+  /// Bytes of the outputs that are written over inputs which the plan drops before its next execution or copy in. A
+  /// value with a copy in host memory is not written over: that copy may still be under way.
+  std::int64_t overwrite(const Operation& operation, std::span<const PlanStep> behind) {
+    if (operation.overwrites.empty()) return 0;
+    std::vector<int> dropped, copied, written;
+    for (const PlanStep& step : behind) {
+      if (step.kind != StepKind::drop && step.kind != StepKind::out) break;
+      (step.kind == StepKind::drop ? dropped : copied).push_back(step.id);
+    }
+    const auto contains = [](const std::vector<int>& list, int id) {
+      return std::find(list.begin(), list.end(), id) != list.end();
+    };
+    std::int64_t bytes = 0;
+    for (const auto& [input, output] : operation.overwrites) {
+      State& from = values_[static_cast<std::size_t>(input)];
+      const bool is_free = contains(dropped, input) && !from.overwritten && !from.in_host && !contains(copied, input);
+      if (!is_free || values_[static_cast<std::size_t>(output)].resident || contains(written, output)) continue;
+      from.overwritten = true;
+      written.push_back(output);
+      bytes += bytes_of(output);
+    }
+    return bytes;
+  }
+
   void drop(std::size_t index, int id) {
     State& state = values_[static_cast<std::size_t>(id)];
     if (!state.resident) return fault(index, value_text(id), " is dropped and not resident");
     state.resident = false;
+    // Its bytes are those of an output.
+    if (std::exchange(state.overwritten, false)) return;
     resident_ -= bytes_of(id);
     // A copy in host memory that is still being written reads the copy in device memory.
     held_.add(std::max({state.ready, state.last_use, state.in_host ? state.copied_out : 0.0}), bytes_of(id));
@@ -265,6 +295,24 @@ double copy_seconds(const Link& link, std::int64_t bytes) {
   return link.latency + static_cast<double>(bytes) / link.bytes_per_second;
 }
 
+std::int64_t most_overwritten(const Problem& problem, const Operation& operation,
+                              const std::function<bool(int value)>& may_go) {
+  std::vector<int> inputs, outputs;
+  for (const auto& [input, output] : operation.overwrites) {
+    if (!may_go(input)) continue;
+    inputs.push_back(input);
+    outputs.push_back(output);
+  }
+  const auto bytes_of = [&](std::vector<int>& values) {
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    std::int64_t bytes = 0;
+    for (const int value : values) bytes += problem.values[static_cast<std::size_t>(value)].bytes;
+    return bytes;
+  };
+  return std::min(bytes_of(inputs), bytes_of(outputs));
+}
+
 std::int64_t working_set(const Problem& problem, int operation, const Link& link) {
   return working_set(problem, operation, always_there(problem, link));
 }
@@ -285,6 +333,12 @@ std::int64_t working_set(const Problem& problem, int operation, std::span<const 
   const auto count = [&](int value) { bytes += problem.values[static_cast<std::size_t>(value)].bytes; };
   for (const int input : executed.inputs) count(input);
   for (const int output : executed.outputs) count(output);
+  bytes -= most_overwritten(problem, executed, [&](int input) {
+    const PlannedValue& value = problem.values[static_cast<std::size_t>(input)];
+    const bool is_made_again =
+        value.producer >= 0 && problem.operations[static_cast<std::size_t>(value.producer)].repeatable;
+    return !value.needed_at_end || is_made_again;
+  });
   for (const int value : always_there) {
     const bool is_read = std::find(executed.inputs.begin(), executed.inputs.end(), value) != executed.inputs.end();
     if (!is_read) count(value);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -32,8 +33,10 @@ struct Evaluation {
 
 /// Checks and prices a plan: nothing else in this folder adds up bytes or prices a copy for a user to see.
 ///
-/// Memory. At `compute`: all that is resident, outputs that are not resident yet, and the workspace. At `in`: all that
-/// is resident, and the value. Nothing else takes memory.
+/// Memory. At `compute`: all that is resident, outputs that are not resident yet, and the workspace; but an output that
+/// may be written over an input (Operation::overwrites) takes nothing where the plan drops the input before the next
+/// execution or copy in, and no copy of it is in host memory. At `in`: all that is resident, and the value. Nothing
+/// else takes memory.
 ///
 /// Time. Three lanes: executions, copies out, copies in; each does its steps in the plan's order, one after the other.
 /// A copy takes the link's latency and its bytes' time. A step begins when its lane is free, when the values that it
@@ -61,8 +64,13 @@ double default_cost(const Problem& problem);
 /// Seconds of one copy of `bytes`.
 double copy_seconds(const Link& link, std::int64_t bytes);
 
-/// The bytes without which `operation` cannot be executed: inputs, outputs, workspace, and given values that can
-/// neither be dropped and copied back nor are done with, as the plan's end needs them.
+/// What outputs may at most save by being written over inputs that `may_go`.
+std::int64_t most_overwritten(const Problem& problem, const Operation& operation,
+                              const std::function<bool(int value)>& may_go);
+
+/// The bytes without which `operation` cannot be executed: inputs, outputs less what they may be written over,
+/// workspace, and given values that can neither be dropped and copied back nor are done with, as the plan's end needs
+/// them.
 std::int64_t working_set(const Problem& problem, int operation, const Link& link = {});
 /// Those given values, and the same with them at hand, for whoever asks for every operation.
 std::vector<int> always_there(const Problem& problem, const Link& link);

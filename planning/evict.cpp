@@ -91,15 +91,41 @@ class Walk {
       ++pins_[pos(output)];
       if (place_[pos(output)] < 0) wanted += problem_.bytes[pos(output)];
     }
+    wanted -= find_overwritten(operation, false);
     while (used_ + wanted > budget_ && evict_one()) {
     }
+    if (used_ + wanted > budget_) find_overwritten(operation, true);
     for (const int output : problem_.outputs_of(operation)) {
       --pins_[pos(output)];
       if (place_[pos(output)] < 0) make_resident(output);
     }
     for (const int input : problem_.inputs_of(operation)) --pins_[pos(input)];
+    for (const int input : overwritten_) drop(input);
     for (const int other : problem_.ends(operation)) is_ended_[pos(other)] = 1;
     order_.push_back(operation);
+  }
+
+  /// Inputs that outputs are written over: nothing else wants them now; nor later, unless they `may_come_back`. The
+  /// bytes that saves.
+  std::int64_t find_overwritten(int operation, bool may_come_back) {
+    overwritten_.clear();
+    std::vector<int> written;
+    std::int64_t bytes = 0;
+    for (const auto& [input, output] : problem_.overwrites_of(operation)) {
+      const bool is_gone = !is_read_behind(input, operation) || (may_come_back && chain(input) < kNever);
+      const bool is_free = pins_[pos(input)] == 1 && place_[pos(input)] >= 0 && place_[pos(output)] < 0 && is_gone;
+      const bool is_taken = std::ranges::count(overwritten_, input) > 0 || std::ranges::count(written, output) > 0;
+      if (!is_free || is_taken) continue;
+      overwritten_.push_back(input);
+      written.push_back(output);
+      bytes += problem_.bytes[pos(output)];
+    }
+    return bytes;
+  }
+  /// Whether the given order reads a value after an execution of `operation`, the present one or one again before it.
+  bool is_read_behind(int value, int operation) {
+    const int next = next_reader(value);
+    return next >= 0 && (operation != now_ || readers_[pos(value)].back() != now_);
   }
 
   /// The next operation of the given order, from the present one on, that reads the value; -1: none.
@@ -143,14 +169,18 @@ class Walk {
       }
     }
     if (worst < 0) return false;
-    chain_[pos(worst)] = chain(worst);
-    const int place = place_[pos(worst)];
+    drop(worst);
+    return true;
+  }
+
+  void drop(int value) {
+    chain_[pos(value)] = chain(value);
+    const int place = place_[pos(value)];
     resident_[pos(place)] = resident_.back();
     place_[pos(resident_.back())] = place;
     resident_.pop_back();
-    place_[pos(worst)] = -1;
-    used_ -= problem_.bytes[pos(worst)];
-    return true;
+    place_[pos(value)] = -1;
+    used_ -= problem_.bytes[pos(value)];
   }
 
   const FlatProblem& problem_;
@@ -159,7 +189,7 @@ class Walk {
   const std::span<const std::uint8_t> kept_;
   std::vector<std::vector<int>> readers_;
   std::vector<std::size_t> next_reader_;
-  std::vector<int> resident_, place_, pins_, stack_, order_;
+  std::vector<int> resident_, place_, pins_, stack_, order_, overwritten_;
   std::vector<std::uint8_t> is_ended_;  // operations that may not be executed any more
   std::vector<double> chain_, log_bytes_, log_distance_;
   std::int64_t used_ = 0;

@@ -275,11 +275,12 @@ void check_instance(const Instance& instance) {
   for (std::size_t i = 0; i < problem.operations.size(); ++i) {
     const Operation& operation = problem.operations[i];
     const PlannedValue& value = problem.values[i];
-    const bool plain = operation.workspace == 0 && operation.repeatable && value.movable && !value.needed_at_end &&
+    const bool plain = operation.workspace == 0 && operation.repeatable && operation.overwrites.empty() &&
+                       !operation.seconds_again && value.movable && !value.needed_at_end &&
                        operation.outputs == std::vector<int>{static_cast<int>(i)};
     SF_CHECK(plain, ArgumentError, "write_instance: operation ", i, " '", operation.name,
              "': a file knows operations with one output, which has their index, and with no workspace, which may be "
-             "executed again and whose outputs may be moved and dropped");
+             "executed again in the same time, write over nothing, and whose outputs may be moved and dropped");
   }
 }
 

@@ -35,6 +35,7 @@ class SelectionNetwork {
   SelectionNetwork(const Problem& problem, const Crossing& crossing, MinCut& cut)
       : problem_(problem),
         cut_(cut),
+        made_again_(crossing.made_again),
         node_of_value_(problem.values.size(), -1),
         node_of_operation_(problem.operations.size(), -1) {
     // What repeating wants, from the wanted values back.
@@ -73,7 +74,8 @@ class SelectionNetwork {
       cut_.set_capacity(repeat_arcs_[i], with_seconds ? seconds_again(problem_.operations[at(operations_[i])]) : 0);
     }
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      cut_.set_capacity(keep_arcs_[i], price * static_cast<double>(problem_.values[at(values_[i])].bytes));
+      const double bytes = price * static_cast<double>(problem_.values[at(values_[i])].bytes);
+      cut_.set_capacity(keep_arcs_[i], values_[i] == made_again_ ? kInfinity : bytes);
     }
     return cut_.solve();
   }
@@ -116,6 +118,7 @@ class SelectionNetwork {
   }
   const Problem& problem_;
   MinCut& cut_;
+  const int made_again_;
   int num_nodes_ = 2;
   std::vector<int> node_of_value_, node_of_operation_, values_, operations_, keep_arcs_, repeat_arcs_;
 };
@@ -203,6 +206,45 @@ std::vector<int> from_high_to_low(const std::vector<double>& values) {
   return order;
 }
 
+int num_variants(const Crossing& crossing) {
+  return 1 + static_cast<int>(crossing.comes_back.size());
+}
+
+/// How a plan may execute the operation of a crossing: 0 writes over nothing that has to come back.
+Crossing variant_of(const Problem& problem, const Crossing& crossing, int variant) {
+  if (variant == 0) return crossing;
+  return with_overwritten(problem, crossing, crossing.comes_back[at(variant - 1)]);
+}
+
+/// A plan takes one of the variants: the least of their bounds is one. Of the budgets that are `open`.
+void raise_by_least(const Problem& problem, const Crossing& crossing, const std::vector<std::int64_t>& budgets,
+                    const Link& link, MinCut& cut, const std::vector<std::size_t>& open,
+                    std::vector<LowerBound>& bounds, std::vector<int>& variants) {
+  std::vector<LowerBound> least(budgets.size());
+  std::vector<int> least_variants(budgets.size(), 0);
+  std::vector<std::size_t> rising = open;
+  for (int variant = 0; variant < num_variants(crossing) && !rising.empty(); ++variant) {
+    const Crossing crossed = variant_of(problem, crossing, variant);
+    CrossingBound bound(problem, crossed, cut);
+    std::vector<std::size_t> still;
+    for (const std::size_t i : rising) {
+      LowerBound raised = bounds[i];
+      bound.raise(Capacity(crossed, budgets[i], link), crossing.operation, raised);
+      if (raised.extra_seconds <= bounds[i].extra_seconds) continue;
+      if (variant == 0 || raised.extra_seconds < least[i].extra_seconds) {
+        least[i] = std::move(raised);
+        least_variants[i] = variant;
+      }
+      still.push_back(i);
+    }
+    rising = std::move(still);
+  }
+  for (const std::size_t i : rising) {
+    bounds[i] = std::move(least[i]);
+    variants[i] = least_variants[i];
+  }
+}
+
 /// Where nothing can be done: an operation, or the end, that needs more than the budget by itself.
 bool is_too_large(const WorkingSet& largest, std::int64_t budget) {
   return largest.bytes > budget;
@@ -235,7 +277,8 @@ double knapsack_bound(const Problem& problem, std::int64_t budget, const Link& l
   for (std::size_t v = 0; v < problem.operations.size(); ++v) {
     crossings.find(static_cast<int>(v), crossing);
     const Capacity capacity(crossing, budget, link);
-    largest = std::max(largest, knapsack_at(problem, crossing, capacity.bytes, capacity.most_price));
+    largest = std::max(largest,
+                       knapsack_at(problem, crossing, capacity.bytes + crossing.more_overwritten, capacity.most_price));
   }
   return largest;
 }
@@ -262,21 +305,23 @@ std::vector<LowerBound> lower_bounds(const Problem& problem, const std::vector<s
     crossings.find(static_cast<int>(v), crossing);
     for (const std::size_t i : open) {
       const Capacity capacity(crossing, budgets[i], options.link);
-      promise[v] = std::max(promise[v], knapsack_at(problem, crossing, capacity.bytes, capacity.most_price));
+      promise[v] = std::max(
+          promise[v], knapsack_at(problem, crossing, capacity.bytes + crossing.more_overwritten, capacity.most_price));
     }
   }
   MinCut cut;
+  std::vector<int> variants(budgets.size(), 0);  // at the best crossing: which is the least bounded
   for (const int v : from_high_to_low(promise)) {
     if (cut.looks() > options.effort) break;
     crossings.find(v, crossing);
-    CrossingBound bound(problem, crossing, cut);
-    for (const std::size_t i : open) bound.raise(Capacity(crossing, budgets[i], options.link), v, bounds[i]);
+    raise_by_least(problem, crossing, budgets, options.link, cut, open, bounds, variants);
   }
   for (const std::size_t i : open) {
     LowerBound& best = bounds[i];
     if (best.operation < 0 || best.extra_seconds == kInfinity) continue;
     crossings.find(best.operation, crossing);
-    CrossingBound bound(problem, crossing, cut);
+    const Crossing variant = variant_of(problem, crossing, variants[i]);
+    CrossingBound bound(problem, variant, cut);
     Selection selection = bound.selection_above(best.seconds_per_byte);
     best.kept = std::move(selection.kept);
     best.repeated = std::move(selection.repeated);

@@ -26,6 +26,22 @@ void check_list(const Problem& problem, int operation, const std::vector<int>& l
   }
 }
 
+void check_overwrites(const Problem& problem, int v) {
+  const Operation& operation = problem.operations[static_cast<std::size_t>(v)];
+  const auto lists = [](const std::vector<int>& list, int value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  };
+  for (const auto& [input, output] : operation.overwrites) {
+    SF_CHECK(lists(operation.inputs, input) && lists(operation.outputs, output), ArgumentError,
+             operation_text(problem, v), " writes value ", output, " over ", input,
+             ", wanted one of its outputs over one of its inputs");
+    const std::int64_t from = problem.values[static_cast<std::size_t>(input)].bytes;
+    const std::int64_t to = problem.values[static_cast<std::size_t>(output)].bytes;
+    SF_CHECK(from == to, ArgumentError, operation_text(problem, v), " writes value ", output, " of ", to,
+             " bytes over value ", input, " of ", from, ", wanted the same size");
+  }
+}
+
 /// Whether all of it can be added up without overflow.
 class ByteSum {
  public:
@@ -82,6 +98,7 @@ void check_problem(const Problem& problem) {
     SF_CHECK(value.producer == -1 || last_output[i] == value.producer, ArgumentError, "value ", i, " '", value.name,
              "': its producer ", value.producer, " does not write it", hint("list it among the operation's outputs"));
   }
+  for (int v = 0; v < num_operations; ++v) check_overwrites(problem, v);
   for (const auto* pairs : {&problem.order, &problem.ends}) {
     for (const auto& [first, second] : *pairs) {
       SF_CHECK(first >= 0 && first < second && second < num_operations, ArgumentError, "operation ", first,

@@ -8,6 +8,12 @@
 
 namespace sectionflow::planning {
 
+/// An output that may be written over an input of the same size, where that is dropped right behind the execution:
+/// both together then take the bytes of one.
+struct Overwrite {
+  int input = 0, output = 0;  ///< indices of `Problem::values`
+};
+
 /// What a planner knows of one operation. Indices are of `Problem::values`.
 struct Operation {
   std::string name;
@@ -17,6 +23,8 @@ struct Operation {
   std::vector<int> outputs;               ///< each value once; a value has one producer
   bool repeatable = true;                 ///< may be executed again: the same inputs give the same bits
   std::optional<double> seconds_again{};  ///< of each execution after the first; absent: `seconds`
+  /// Of pairs with the same input, or the same output, the first that can be counts.
+  std::vector<Overwrite> overwrites{};
 };
 
 /// A tensor. It exists in one copy in device memory, from an execution of its producer (or from the start, where it has
@@ -50,8 +58,8 @@ inline constexpr std::int64_t kMostProblemBytes = std::int64_t{1} << 62;
 
 /// Throws: ArgumentError naming the operation or value: indices out of range or twice in a list, a producer that its
 /// value does not name or that comes after a reader, `order` or `ends` against the order of operations, `ends` by a
-/// repeatable operation, numbers that are negative or not finite, times without a finite sum, sizes whose sum passes
-/// 2^62 bytes.
+/// repeatable operation, outputs written over what is no input or has another size, numbers that are negative or not
+/// finite, times without a finite sum, sizes whose sum passes 2^62 bytes.
 void check_problem(const Problem& problem);
 
 /// Throws: ArgumentError for numbers that are negative or not finite.

@@ -33,50 +33,7 @@ std::size_t count_below(const std::vector<int>& list, int slot) {
   return count;
 }
 
-void append_lists(const std::vector<std::vector<int>>& lists, std::vector<int>& begin, std::vector<int>& all) {
-  begin.push_back(0);
-  for (const std::vector<int>& list : lists) {
-    all.insert(all.end(), list.begin(), list.end());
-    begin.push_back(static_cast<int>(all.size()));
-  }
-}
-
 }  // namespace
-
-FlatProblem::FlatProblem(const Problem& problem) {
-  const std::size_t count = problem.operations.size();
-  std::vector<std::vector<int>> ins, outs, before(count), after(count), ended_by(count), ends(count);
-  for (const Operation& operation : problem.operations) {
-    seconds.push_back(operation.seconds);
-    seconds_again.push_back(planning::seconds_again(operation));
-    workspace.push_back(operation.workspace);
-    repeatable.push_back(operation.repeatable ? 1 : 0);
-    ins.push_back(operation.inputs);
-    outs.push_back(operation.outputs);
-  }
-  for (const auto* pairs : {&problem.order, &problem.ends}) {
-    for (const auto& [first, second] : *pairs) {
-      before[pos(second)].push_back(first);
-      after[pos(first)].push_back(second);
-    }
-  }
-  for (const auto& [first, second] : problem.ends) {
-    ended_by[pos(first)].push_back(second);
-    ends[pos(second)].push_back(first);
-  }
-  append_lists(ins, input_begin, inputs);
-  append_lists(outs, output_begin, outputs);
-  append_lists(before, before_begin_, before_);
-  append_lists(after, after_begin_, after_);
-  append_lists(ended_by, ended_by_begin_, ended_by_);
-  append_lists(ends, ends_begin_, ends_);
-  for (const PlannedValue& value : problem.values) {
-    bytes.push_back(value.bytes);
-    producer.push_back(value.producer);
-    at_end.push_back(value.needed_at_end ? 1 : 0);
-    movable.push_back(value.movable ? 1 : 0);
-  }
-}
 
 void PeakTree::add(int first, int last, std::int64_t bytes) {
   std::size_t left = pos(first + size_), right = pos(last + size_);
@@ -132,6 +89,7 @@ void Sequence::assign(std::span<const int> order, std::span<const Absence> absen
   readers_.assign(pos(problem_.num_values()), {});
   absent_.assign(pos(problem_.num_values()), {});
   tree_ = PeakTree(num_slots_);
+  overwritten_.assign(pos(num_slots_), 0);
   has_absences_ = false;
   cost_ = 0;
   for (int value = 0; value < problem_.num_values(); ++value) {
@@ -159,6 +117,7 @@ void Sequence::assign_absences(std::span<const int> slots, std::span<const Absen
     absent_[pos(absence.value)].push_back({absence.value, first, last});
     stretch(first, last, -problem_.bytes[pos(absence.value)]);
   }
+  for (const int slot : slots) count_overwritten(slot);
 }
 
 std::vector<Absence> Sequence::absences() const {
@@ -237,6 +196,7 @@ bool Sequence::is_unread(int operation, int slot) const {
 void Sequence::commit() {
   committed_cost_ = cost_;
   journal_.clear();
+  overwritten_before_.clear();
   applied_.clear();
 }
 
@@ -247,6 +207,9 @@ void Sequence::undo() {
     } else {
       link(journal_[i].operation, journal_[i].slot);
     }
+  }
+  for (std::size_t i = overwritten_before_.size(); i-- > 0;) {
+    overwritten_[pos(overwritten_before_[i].first)] = overwritten_before_[i].second;
   }
   for (const Stretch& change : applied_) tree_.add(change.first, change.last, -change.bytes);
   pending_.clear();
@@ -309,16 +272,51 @@ void Sequence::stretch(int first, int last, std::int64_t bytes) {
   if (first <= last && bytes != 0) pending_.push_back({first, last, bytes});
 }
 
+/// What the execution in a slot saves. REQUIRES: there is one.
+std::int64_t Sequence::overwritten(int slot) {
+  chosen_.clear();
+  std::int64_t bytes = 0;
+  for (const Overwrite& pair : problem_.overwrites_of(operation_at(slot))) {
+    const bool is_taken = std::ranges::any_of(
+        chosen_, [&](const Overwrite& other) { return other.input == pair.input || other.output == pair.output; });
+    if (is_taken || !absent_[pos(pair.input)].empty() || lives_until(pair.input, slot) != slot) continue;
+    chosen_.push_back(pair);
+    bytes += problem_.bytes[pos(pair.output)];
+  }
+  return bytes;
+}
+
+void Sequence::count_overwritten(int slot) {
+  const int operation = operation_at(slot);
+  std::int64_t& counted = overwritten_[pos(slot)];
+  const bool may = operation >= 0 && !problem_.overwrites_of(operation).empty();
+  const std::int64_t bytes = may ? overwritten(slot) : 0;
+  if (bytes == counted) return;
+  stretch(slot, slot, counted - bytes);
+  overwritten_before_.emplace_back(slot, counted);
+  counted = bytes;
+}
+
+/// Where an execution in the slot has come or gone: there, and where copies end or ended because of it.
+void Sequence::count_all_overwritten(int slot) {
+  if (!problem_.has_overwrites()) return;
+  count_overwritten(slot);
+  for (const int last : last_readers_) count_overwritten(last);
+}
+
 /// What an execution that is not (or no longer) in the lists adds to the memory, times `sign`.
 void Sequence::change(int operation, int slot, std::int64_t sign) {
+  last_readers_.clear();
   for (const int input : problem_.inputs_of(operation)) {
     const Around around = writes_around(input, slot);
     const int end = last_reader(input, around.before, around.after);
+    last_readers_.push_back(end);
     stretch(end + 1, slot, sign * problem_.bytes[pos(input)]);
   }
   for (const int output : problem_.outputs_of(operation)) {
     const std::int64_t bytes = sign * problem_.bytes[pos(output)];
     const Around around = writes_around(output, slot);
+    if (around.before >= 0) last_readers_.push_back(last_reader(output, around.before, slot));
     if (last_reader(output, slot, around.after) == slot) {
       stretch(slot, slot, bytes);
     } else if (around.before >= 0) {
@@ -335,6 +333,7 @@ void Sequence::do_insert(int operation, int slot) {
   const bool again = !executions(operation).empty();
   change(operation, slot, 1);
   link(operation, slot);
+  count_all_overwritten(slot);
   broken_ = broken_ || (has_absences_ && breaks_absence(operation, slot, true));
   cost_ += (again ? problem_.seconds_again : problem_.seconds)[pos(operation)];
 }
@@ -342,6 +341,7 @@ void Sequence::do_insert(int operation, int slot) {
 void Sequence::do_remove(int operation, int slot) {
   unlink(operation, slot);
   change(operation, slot, -1);
+  count_all_overwritten(slot);
   broken_ = broken_ || (has_absences_ && breaks_absence(operation, slot, false));
   const bool again = !executions(operation).empty();
   cost_ -= (again ? problem_.seconds_again : problem_.seconds)[pos(operation)];

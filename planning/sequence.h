@@ -4,47 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "planning/problem.h"
+#include "planning/flat_problem.h"
 
 namespace sectionflow::planning {
-
-/// An index as containers count.
-constexpr std::size_t pos(int index) {
-  return static_cast<std::size_t>(index);
-}
-
-/// A problem as loops read it: lists side by side.
-struct FlatProblem {
-  explicit FlatProblem(const Problem& problem);
-
-  std::span<const int> inputs_of(int operation) const { return slice(inputs, input_begin, operation); }
-  std::span<const int> outputs_of(int operation) const { return slice(outputs, output_begin, operation); }
-  std::span<const int> before(int operation) const { return slice(before_, before_begin_, operation); }
-  std::span<const int> after(int operation) const { return slice(after_, after_begin_, operation); }
-  /// Before the execution of which all of this one come, and the other way round: of Problem::ends.
-  std::span<const int> ended_by(int operation) const { return slice(ended_by_, ended_by_begin_, operation); }
-  std::span<const int> ends(int operation) const { return slice(ends_, ends_begin_, operation); }
-  int num_operations() const { return static_cast<int>(seconds.size()); }
-  int num_values() const { return static_cast<int>(bytes.size()); }
-
-  std::vector<double> seconds, seconds_again;
-  std::vector<std::int64_t> workspace;
-  std::vector<std::uint8_t> repeatable;
-  std::vector<int> input_begin, inputs, output_begin, outputs;
-  std::vector<std::int64_t> bytes;
-  std::vector<int> producer;
-  std::vector<std::uint8_t> at_end, movable;
-
- private:
-  static std::span<const int> slice(const std::vector<int>& list, const std::vector<int>& begin, int index) {
-    const auto i = static_cast<std::size_t>(index);
-    return {list.data() + begin[i], list.data() + begin[i + 1]};
-  }
-  std::vector<int> before_begin_, before_, after_begin_, after_;  // of Problem::order and ends
-  std::vector<int> ended_by_begin_, ended_by_, ends_begin_, ends_;
-};
 
 /// Numbers along a line, to which stretches add and of which the largest is asked: each in O(log n).
 class PeakTree {
@@ -73,7 +38,8 @@ struct Absence {
 };
 
 /// Executions in order, on slots with gaps between them, and the memory that they need when each copy of a value lives
-/// from the execution that writes it to its last reader before the next. What is inserted and removed since `commit`
+/// from the execution that writes it to its last reader before the next; that reader's output may take its bytes, as
+/// Operation::overwrites says, but for values with absences. What is inserted and removed since `commit`
 /// can be undone. The order decides all: a copy never outlives its use, and a value is written again by each execution
 /// of its producer.
 class Sequence {
@@ -155,6 +121,9 @@ class Sequence {
   void do_insert(int operation, int slot);
   void do_remove(int operation, int slot);
   void stretch(int first, int last, std::int64_t bytes);
+  std::int64_t overwritten(int slot);
+  void count_overwritten(int slot);
+  void count_all_overwritten(int slot);
 
   const FlatProblem& problem_;
   int num_slots_ = 0;
@@ -168,6 +137,11 @@ class Sequence {
   std::vector<std::vector<Absence>> absent_;  // of each value, in slots
   bool has_absences_ = false, broken_ = false;
   double cost_ = 0, committed_cost_ = 0;
+  // What is saved at each slot by writing over inputs; what it was before, since `commit`; and where it may change.
+  std::vector<std::int64_t> overwritten_;
+  std::vector<std::pair<int, std::int64_t>> overwritten_before_;
+  std::vector<int> last_readers_;
+  std::vector<Overwrite> chosen_;
 };
 
 }  // namespace sectionflow::planning

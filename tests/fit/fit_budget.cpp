@@ -269,7 +269,7 @@ TEST(FitBudget, TakesACycleAsItIsCutWhereItMayNotComputeAgainByItself) {
   EXPECT_TRUE(Fitted(net, options, few({.may_recompute = false})).plan_cycle().fits);
 }
 
-/// A value that two operations read, of which the second writes over it: the problem counts what they take twice.
+/// A value that two operations read, of which the second writes over it.
 TEST(FitBudget, IsNeverSlowerWithMoreMemoryWhereKernelsWriteInPlace) {
   Graph graph;
   const Value x = placeholder(graph, "x", {1, 256, 256});

@@ -104,6 +104,35 @@ TEST(Evaluate, WhatEndsAnOperationComesAfterAllItsExecutions) {
   EXPECT_NE(late.fault.find("'update'"), std::string::npos) << late.fault;
 }
 
+/// "b" writes y over x, where x is not needed any more.
+TEST(Evaluate, AnOutputMayTakeTheBytesOfAnInputThatIsDroppedBehindIt) {
+  Problem problem;
+  problem.operations = {{"a", 1, 0, {}, {0}}, {"b", 1, 5, {0}, {1}}, {"c", 1, 0, {1}, {}}};
+  problem.values = {{"x", 10, 0}, {"y", 10, 1}};
+  problem.operations[1].overwrites = {{0, 1}};
+  using Kind = PlanStep::Kind;
+  const PlanStep a{Kind::compute, 0}, b{Kind::compute, 1}, c{Kind::compute, 2}, drop{Kind::drop, 0};
+  EXPECT_EQ(evaluate(problem, {{a, b, drop, c}}).peak, 15);
+  EXPECT_EQ(evaluate(problem, {{a, b, c, drop}}).peak, 25);
+  EXPECT_EQ(default_peak(problem), 15);
+  EXPECT_EQ(working_set(problem, 1), 15);
+  EXPECT_EQ(evaluate(problem, {{a, b, drop, a, c}}, {.budget = 20}).peak, 20);
+  // A copy that may still be under way reads x.
+  const PlanStep out{Kind::out, 0};
+  const Limits slow{.link = {1, 0}};
+  EXPECT_EQ(evaluate(problem, {{a, out, b, drop, c}}, slow).peak, 25);
+  EXPECT_EQ(evaluate(problem, {{a, b, out, drop, c}}, slow).peak, 25);
+  // One output takes one input's place; the next has to take another's.
+  problem.operations[1] = {"b", 1, 0, {0, 2}, {1, 3}};
+  problem.values = {{"x", 10, 0}, {"y", 10, 1}, {"w", 10, -1}, {"z", 10, 1}};
+  problem.operations[1].overwrites = {{0, 1}, {0, 3}, {2, 1}, {2, 3}};
+  const PlanStep drop_w{Kind::drop, 2};
+  EXPECT_EQ(evaluate(problem, {{a, b, drop, drop_w, c}}).peak, 20);
+  EXPECT_EQ(evaluate(problem, {{a, b, drop, c}}).peak, 30);
+  problem.values[2].needed_at_end = true;
+  EXPECT_EQ(working_set(problem, 1), 30);
+}
+
 TEST(Evaluate, GivenValuesMustFitToo) {
   Problem problem;
   problem.values = {{"w", 10, -1}};
@@ -187,6 +216,10 @@ Plan random_plan(const Problem& problem, RandomProblems& random, bool has_link) 
       plan.steps.push_back({StepKind::compute, id});
       for (const int output : operation.outputs) resident.insert(output);
       next = std::max(next, id + 1);
+      for (const Overwrite& pair : operation.overwrites) {
+        if (random.draw(0, 1) == 0 || resident.erase(pair.input) == 0) continue;
+        plan.steps.push_back({StepKind::drop, pair.input});
+      }
     } else if (dice == 6 && resident.contains(value)) {
       if (!host.contains(value) && random.draw(0, 2) > 0) continue;
       plan.steps.push_back({StepKind::drop, value});
@@ -205,7 +238,7 @@ constexpr std::uint64_t kSeedOfPlans = 77;
 TEST(Evaluate, AgreesWithASimplerEvaluatorOnRandomPlans) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeedOfPlans);
   RandomProblems random(kSeedOfPlans);
-  int valid = 0, faulty = 0, waiting = 0;
+  int valid = 0, faulty = 0, waiting = 0, overwriting = 0;
   for (int i = 0; i < 4000; ++i) {
     const Problem problem = random.next({});
     const Link link{random.draw(0, 3) > 0 ? random.draw(1, 6) * 0.5 : 0, random.draw(0, 1) * 0.25};
@@ -221,12 +254,16 @@ TEST(Evaluate, AgreesWithASimplerEvaluatorOnRandomPlans) {
     EXPECT_EQ(evaluation.cost, simple->cost) << "problem " << i;
     EXPECT_NEAR(evaluation.seconds, simple->seconds, 1e-9) << "problem " << i;
     waiting += evaluation.stall_seconds > 0 ? 1 : 0;
+    Problem apart = problem;
+    for (Operation& operation : apart.operations) operation.overwrites.clear();
+    overwriting += evaluate(apart, plan, {.link = link}).peak > evaluation.peak ? 1 : 0;
     const Limits more{limits.budget + 3, {link.bytes_per_second * 1.5, link.latency}};
     EXPECT_LE(evaluate(problem, plan, more).seconds, evaluation.seconds) << "problem " << i;
   }
   EXPECT_GT(valid, 500);
   EXPECT_GT(faulty, 500);
   EXPECT_GT(waiting, 100);
+  EXPECT_GT(overwriting, 20);
 }
 
 }  // namespace

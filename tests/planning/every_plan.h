@@ -64,6 +64,25 @@ class SmallProblem {
     for (const int value : values) set |= bit(static_cast<std::size_t>(value));
     return set;
   }
+  /// For each set of inputs that operation v may write over, and that are gone behind it: `reach(inputs)`. None of
+  /// them is in `kept`.
+  template <class Reach>
+  void overwritten(std::size_t v, unsigned resident, unsigned kept, const Reach& reach) const {
+    const std::vector<Overwrite>& pairs = problem_.operations[v].overwrites;
+    for (unsigned gone = 0; gone < bit(pairs.size()); ++gone) {
+      unsigned inputs = 0, outputs = 0;
+      bool is_set = true;
+      for (std::size_t i = 0; i < pairs.size() && is_set; ++i) {
+        if ((gone & bit(i)) == 0) continue;
+        const unsigned input = bit(static_cast<std::size_t>(pairs[i].input));
+        const unsigned output = bit(static_cast<std::size_t>(pairs[i].output));
+        is_set = ((inputs | kept) & input) == 0 && ((outputs | resident) & output) == 0;
+        inputs |= input;
+        outputs |= output;
+      }
+      if (is_set) reach(inputs);
+    }
+  }
   /// Whether operation v may be executed now as far as its inputs and the order go.
   bool may_execute(std::size_t v, unsigned done, unsigned resident) const {
     const Operation& operation = problem_.operations[v];
@@ -95,11 +114,13 @@ inline double least_seconds(const Problem& problem, std::int64_t budget) {
     for (std::size_t v = 0; v < problem.operations.size(); ++v) {
       if (!small.may_execute(v, done, resident)) continue;
       const Operation& operation = problem.operations[v];
-      const unsigned after = resident | SmallProblem::mask(operation.outputs);
-      if (small.bytes(after) + operation.workspace > budget) continue;
       const bool again = (done & SmallProblem::bit(v)) != 0;
-      reach({done | SmallProblem::bit(v), after},
-            again ? operation.seconds_again.value_or(operation.seconds) : operation.seconds);
+      small.overwritten(v, resident, 0, [&](unsigned gone) {
+        const unsigned after = (resident & ~gone) | SmallProblem::mask(operation.outputs);
+        if (small.bytes(after) + operation.workspace > budget) return;
+        reach({done | SmallProblem::bit(v), after},
+              again ? operation.seconds_again.value_or(operation.seconds) : operation.seconds);
+      });
     }
   };
   return shortest_way(
@@ -174,7 +195,11 @@ inline double least_seconds(const Problem& problem, std::int64_t budget, std::in
       const bool again = (now.done & SmallProblem::bit(v)) != 0;
       const double seconds = again ? operation.seconds_again.value_or(operation.seconds) : operation.seconds;
       next.operation = static_cast<int>(v), next.operation_left = static_cast<int>(seconds);
-      begin(next);
+      const unsigned leaving = now.out >= 0 ? SmallProblem::bit(static_cast<std::size_t>(now.out)) : 0;
+      small.overwritten(v, now.resident, now.host | leaving, [&](unsigned gone) {
+        next.resident = now.resident & ~gone;
+        begin(next);
+      });
     }
     if (now.operation < 0 && now.out < 0 && now.in < 0) return;
     Moment next = now;
@@ -223,6 +248,15 @@ class RandomProblems {
       if (!sizes.plain && draw(0, 5) == 0) operation.seconds_again = draw(0, sizes.unit_of_bytes > 1 ? 3 : 9);
       const int outputs = sizes.plain ? 1 : std::max(1, draw(-3, 2));
       for (int k = 0; k < outputs; ++k) operation.outputs.push_back(add_value(problem, v, sizes));
+      for (int k = sizes.plain || operation.inputs.empty() ? 0 : std::max(0, draw(-1, 2)); k > 0; --k) {
+        const Overwrite pair{
+            operation.inputs[static_cast<std::size_t>(draw(0, static_cast<int>(operation.inputs.size()) - 1))],
+            operation.outputs[static_cast<std::size_t>(draw(0, outputs - 1))]};
+        std::int64_t& bytes = problem.values[static_cast<std::size_t>(pair.output)].bytes;
+        const bool is_first = operation.overwrites.empty();
+        if (is_first) bytes = problem.values[static_cast<std::size_t>(pair.input)].bytes;
+        if (bytes == problem.values[static_cast<std::size_t>(pair.input)].bytes) operation.overwrites.push_back(pair);
+      }
       if (!sizes.plain && v > 0 && draw(0, 9) == 0) problem.order.push_back({draw(0, v - 1), v});
       if (!sizes.plain && v > 0 && !operation.repeatable && draw(0, 1) == 0)
         problem.ends.push_back({draw(0, v - 1), v});

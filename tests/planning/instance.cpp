@@ -221,6 +221,11 @@ TEST(WriteInstance, RefusesWhatFilesCannotSay) {
   refused([](Problem& problem) { problem.values[1].bytes = -1; });
   refused([](Problem& problem) { problem.operations[1].name = "\xff"; });
   refused([](Problem& problem) { problem.order = {{0, 1}}; });
+  refused([](Problem& problem) { problem.operations[1].seconds_again = 2; });
+  refused([](Problem& problem) {
+    problem.values[1].bytes = problem.values[0].bytes;
+    problem.operations[1].overwrites = {{0, 1}};
+  });
 }
 
 /// A hash of all numbers of an instance (FNV-1a).

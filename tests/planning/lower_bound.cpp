@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "planning/evaluate.h"
 #include "planning/generate.h"
+#include "planning/search.h"
 #include "tests/planning/every_plan.h"
 
 namespace sectionflow::planning {
@@ -224,6 +225,21 @@ TEST(LargestWorkingSet, NamesTheOperation) {
   for (PlannedValue& value : problem.values) value.needed_at_end = true;
   EXPECT_EQ(largest_working_set(problem).bytes, 42);
   EXPECT_EQ(largest_working_set(problem).operation, -1);
+}
+
+/// What an operation may write over need not be there beside its output.
+TEST(LowerBound, CountsWhatMayBeWrittenOverOnce) {
+  Problem problem;
+  problem.operations = {{"a", 1, 0, {}, {0}}, {"b", 1, 0, {0}, {1}}, {"c", 1, 0, {1}, {2}}};
+  problem.values = {{"x", 10, 0}, {"y", 10, 1}, {"z", 10, 2}};
+  EXPECT_TRUE(std::isinf(lower_bound(problem, 15).extra_seconds));
+  problem.operations[1].overwrites = {{0, 1}};
+  problem.operations[2].overwrites = {{1, 2}};
+  EXPECT_EQ(lower_bound(problem, 10).extra_seconds, 0);
+  EXPECT_EQ(largest_working_set(problem).bytes, 10);
+  const SearchResult found = search_plan(problem, {.budget = 10});
+  ASSERT_TRUE(found.plan) << found.reason;
+  EXPECT_EQ(found.evaluation.peak, 10);
 }
 
 TEST(LowerBound, RefusesLinksThatAreNone) {

@@ -59,6 +59,13 @@ TEST(CheckProblem, RefusalsNameTheOperationOrValue) {
   names(refused([](Problem& p) { p.operations[1].seconds_again = -1; }), "operation 1 'b'");
   names(refused([](Problem& p) { p.ends = {{2, 1}}; }), "operation 2");
   names(refused([](Problem& p) { p.ends = {{0, 1}}; }), "operation 1 'b'");
+  names(refused([](Problem& p) { p.operations[1].overwrites = {{1, 1}}; }), "operation 1 'b' writes value 1 over 1");
+  names(refused([](Problem& p) { p.operations[1].overwrites = {{0, 2}}; }), "operation 1 'b' writes value 2 over 0");
+  const auto other_size = [](Problem& p) {
+    p.operations[1].overwrites = {{0, 1}};
+    p.values[1].bytes = p.values[0].bytes + 1;
+  };
+  names(refused(other_size), "wanted the same size");
 }
 
 TEST(ReadersOfValues, AreAscending) {

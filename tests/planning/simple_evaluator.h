@@ -32,8 +32,9 @@ class SimpleEvaluator {
       if (problem_.values[i].producer < 0) resident_.insert(static_cast<int>(i));
     }
     if (!note_peak(0)) return std::nullopt;
-    for (const PlanStep& step : plan.steps) {
-      if (!take(step)) return std::nullopt;
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      if (plan.steps[i].kind == PlanStep::Kind::compute) overwritten_ = overwritten_at(plan, i);
+      if (!take(plan.steps[i])) return std::nullopt;
     }
     if (done_.size() != problem_.operations.size()) return std::nullopt;
     for (std::size_t i = 0; i < problem_.values.size(); ++i) {
@@ -58,6 +59,7 @@ class SimpleEvaluator {
     for (const int value : resident_) sum += bytes(value);
     return sum;
   }
+  /// Beside what is resident.
   bool note_peak(std::int64_t more) {
     price_.peak = std::max(price_.peak, resident_bytes() + more);
     return resident_bytes() + more <= limits_.budget;
@@ -108,9 +110,33 @@ class SimpleEvaluator {
     if (ready(step.id) <= end_of(PlanStep::Kind::compute, step.id)) {
       free = std::max(free, end_of(PlanStep::Kind::compute, step.id));
     }
-    past_.push_back({PlanStep::Kind::drop, {}, free, bytes(step.id)});
+    past_.push_back(
+        {PlanStep::Kind::drop, {}, free, overwritten_.contains(step.id) ? std::int64_t{0} : bytes(step.id)});
     resident_.erase(step.id);
+    overwritten_.erase(step.id);
     return true;
+  }
+
+  /// Inputs by the outputs that an execution writes over them: gone before anything else asks for memory, and never in
+  /// host memory until then.
+  std::map<int, int> overwritten_at(const Plan& plan, std::size_t index) const {
+    std::set<int> gone, copied;
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      const PlanStep& step = plan.steps[i];
+      if (i > index && (step.kind == PlanStep::Kind::compute || step.kind == PlanStep::Kind::in)) break;
+      if (step.kind == PlanStep::Kind::out) copied.insert(step.id);
+      if (step.kind == PlanStep::Kind::drop && i > index) gone.insert(step.id);
+    }
+    std::map<int, int> over;
+    std::set<int> outputs;
+    const int id = plan.steps[index].id;
+    if (id < 0 || static_cast<std::size_t>(id) >= problem_.operations.size()) return over;
+    for (const Overwrite& pair : problem_.operations[static_cast<std::size_t>(id)].overwrites) {
+      if (!gone.contains(pair.input) || copied.contains(pair.input) || over.contains(pair.input)) continue;
+      if (resident_.contains(pair.output) || !outputs.insert(pair.output).second) continue;
+      over[pair.input] = pair.output;
+    }
+    return over;
   }
 
   bool compute(int id) {
@@ -135,6 +161,7 @@ class SimpleEvaluator {
       fresh.push_back(output);
       more += bytes(output);
     }
+    for (const auto& [input, output] : overwritten_) more -= bytes(output);
     if (!note_peak(more)) return false;
     const double end = when_it_fits(begin, more) + seconds;
     past_.push_back({PlanStep::Kind::compute, operation.inputs, end, operation.workspace});
@@ -174,6 +201,7 @@ class SimpleEvaluator {
   const Limits limits_;
   std::set<int> resident_, host_, done_;
   std::map<int, double> written_;
+  std::map<int, int> overwritten_;  // by the last execution
   std::vector<Past> past_;
   SimplePrice price_;
 };
