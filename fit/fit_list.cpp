@@ -91,30 +91,57 @@ class Fitting {
     options.effort = request_.effort;
     options.progress = [this](int rungs) { tell(rungs); };
     frontier_.emplace(problem_->problem(), options);
-    // Kernels that write in place may take less than the problem knows.
+    // Kernels of replays may write in place where first executions do not.
     const std::size_t variables = round_up(tools_.variables().end_bytes);
     const std::size_t capacity = tools_.budgets().device - std::min(variables, tools_.budgets().device);
-    const int highest = std::max(frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / 4)), 0);
+    const int highest = std::max(frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / 50)), 0);
+    // What a little more memory would do is told too.
+    frontier_->rung(std::min(highest + 1, frontier_->num_rungs() - 1));
     bool found = false;
-    for (int rung = highest; rung >= 0; --rung) {
-      std::optional<Candidate> candidate = of_rung(rung);
+    int fitting = highest;  // the highest rung whose own plan finds a place, or -1
+    for (; fitting >= 0; --fitting) {
+      std::optional<Candidate> candidate = candidate_of(frontier_->rung(fitting), fitting);
       if (!candidate) continue;
       found = true;
       const bool enough = fits(*candidate);
       offer(std::move(*candidate));
-      if (enough) return;
+      if (enough) break;
     }
+    place_with_slack(fitting + 1, highest);
     // Where the ladder's lowest rungs have no plan, the lowest that has one tells the least that would do.
     for (int rung = highest + 1; !found && rung < frontier_->num_rungs(); ++rung) {
-      std::optional<Candidate> candidate = of_rung(rung);
+      std::optional<Candidate> candidate = candidate_of(frontier_->rung(rung), rung);
       if (!candidate) continue;
       found = true;
       offer(std::move(*candidate));
     }
   }
 
-  std::optional<Candidate> of_rung(int rung) {
-    const planning::Frontier::Rung& found = frontier_->rung(rung);
+  /// Plans of rungs whose own ones find no place within the budgets: the quickest with slack that does.
+  void place_with_slack(int lowest, int highest) {
+    struct Spaced {
+      double cost = 0;
+      int rung = 0, manner = 0;
+    };
+    std::vector<Spaced> spaced;
+    for (int rung = lowest; rung <= highest; ++rung) {
+      for (int manner = 0; manner < planning::Frontier::kManners; ++manner) {
+        const planning::Frontier::Rung& found = frontier_->with_slack(rung, manner);
+        if (found.plan) spaced.push_back({found.evaluation.cost, rung, manner});
+      }
+    }
+    std::ranges::stable_sort(spaced, {}, &Spaced::cost);
+    for (const Spaced& next : spaced) {
+      std::optional<Candidate> candidate = candidate_of(frontier_->with_slack(next.rung, next.manner), next.rung);
+      if (fits(*best_) && candidate->seconds >= best_->seconds) return;
+      const bool enough = fits(*candidate);
+      offer(std::move(*candidate));
+      if (enough) return;
+    }
+  }
+
+  /// Of a plan of a rung.
+  std::optional<Candidate> candidate_of(const planning::Frontier::Rung& found, int rung) {
     if (!found.plan) return std::nullopt;
     const std::vector<int> order = executions_of(*found.plan);
     InstructionList list = problem_->list_of(order);
@@ -138,7 +165,7 @@ class Fitting {
     const planning::Frontier::Rung& found = frontier_->rung(rung);
     if (!found.plan || (fits(*best_) && found.evaluation.cost >= best_->seconds)) return;
     if (found.evaluation.cost <= once) return;  // as without
-    std::optional<Candidate> candidate = of_rung(rung);
+    std::optional<Candidate> candidate = candidate_of(found, rung);
     if (!candidate) return;
     fits(*candidate) ? offer(std::move(*candidate)) : swap(candidate->list, std::move(candidate->notes));
   }

@@ -89,10 +89,10 @@ std::string beside(const planning::Frontier& frontier, int rung, double once) {
 std::vector<std::string> fit_notes(const planning::Problem& problem, const planning::Frontier& frontier, int rung,
                                    std::span<const int> order) {
   const double once = planning::default_cost(problem);
-  const planning::Frontier::Rung& here = frontier.known()[static_cast<std::size_t>(rung)];
+  const double cost = planning::cost_of(problem, order);
   std::vector<std::string> notes = {text_of("fit_budget: ", order.size() - problem.operations.size(),
                                             " executions again, of ", problem.operations.size(),
-                                            " operations: ", percent(here.evaluation.cost - once, once), " more time")};
+                                            " operations: ", percent(cost - once, once), " more time")};
   if (order.size() == problem.operations.size()) return notes;
   const std::string prices = beside(frontier, rung, once);
   if (!prices.empty()) notes.push_back("fit_budget: by computing again alone " + prices);

@@ -291,6 +291,17 @@ double default_cost(const Problem& problem) {
   return cost;
 }
 
+double cost_of(const Problem& problem, std::span<const int> order) {
+  std::vector<bool> executed(problem.operations.size(), false);
+  double cost = 0;
+  for (const int id : order) {
+    const auto i = static_cast<std::size_t>(id);
+    cost += executed[i] ? seconds_again(problem.operations[i]) : problem.operations[i].seconds;
+    executed[i] = true;
+  }
+  return cost;
+}
+
 double copy_seconds(const Link& link, std::int64_t bytes) {
   return link.latency + static_cast<double>(bytes) / link.bytes_per_second;
 }

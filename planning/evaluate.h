@@ -61,6 +61,9 @@ std::int64_t default_peak(const Problem& problem);
 /// The seconds of every operation once: what overheads in percent refer to.
 double default_cost(const Problem& problem);
 
+/// The seconds of executions in this order, each operation's first one and further ones.
+double cost_of(const Problem& problem, std::span<const int> order);
+
 /// Seconds of one copy of `bytes`.
 double copy_seconds(const Link& link, std::int64_t bytes);
 

@@ -1,6 +1,7 @@
 #include "planning/frontier.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
@@ -32,21 +33,63 @@ std::int64_t Frontier::budget_of(int rung) const {
   return least_ + span / parts * share + span % parts * share / parts;
 }
 
+SearchOptions Frontier::search_options(std::int64_t budget, std::int64_t effort, const Rung* start) const {
+  SearchOptions search;
+  search.budget = budget;
+  search.order_fixed = options_.order_fixed;
+  search.effort = std::max<std::int64_t>(effort, 1);
+  search.looks = std::min(search.looks, 100 * search.effort);
+  search.seed = options_.seed;
+  if (start != nullptr && start->plan) search.starts = {*start->plan};
+  return search;
+}
+
 const Frontier::Rung& Frontier::rung(int index) {
   while (static_cast<int>(rungs_.size()) <= index) {
     const auto next = static_cast<int>(rungs_.size());
-    SearchOptions search;
-    search.budget = budget_of(next);
-    search.order_fixed = options_.order_fixed;
-    search.effort = std::max<std::int64_t>(options_.effort / options_.num_rungs, 1);
-    search.looks = std::min(search.looks, 100 * search.effort);
-    search.seed = options_.seed;
-    if (next > 0 && rungs_.back().plan) search.starts = {*rungs_.back().plan};
-    SearchResult found = search_plan(problem_, search);
-    rungs_.push_back({search.budget, std::move(found.plan), std::move(found.evaluation)});
+    const std::int64_t budget = budget_of(next), effort = options_.effort / options_.num_rungs;
+    SearchResult found = search_plan(problem_, search_options(budget, effort, next > 0 ? &rungs_.back() : nullptr));
+    rungs_.push_back({budget, std::move(found.plan), std::move(found.evaluation)});
     if (options_.progress) options_.progress(next + 1);
   }
   return rungs_[static_cast<std::size_t>(index)];
+}
+
+int Frontier::dearest_operation(int index) {
+  const auto [entry, is_new] = dearest_.try_emplace(index, -1);
+  if (is_new) entry->second = lower_bound(problem_, budget_of(index)).operation;
+  return entry->second;
+}
+
+const Frontier::Rung& Frontier::with_slack(int index, int manner) {
+  struct Manner {
+    int window, percent;  // operations on either side, as a share of all of them: 1 / window; of the budget
+  };
+  constexpr Manner kSlacks[kManners] = {{30, 3}, {10, 3}, {100, 5}, {10, 5}};
+  const auto [entry, is_new] = with_slack_.try_emplace({index, manner});
+  Rung& rung = entry->second;
+  if (!is_new) return rung;
+  const Rung own = this->rung(index);
+  rung.budget = own.budget;
+  const int dearest = own.plan ? dearest_operation(index) : -1;
+  if (dearest < 0) return rung;
+  const Manner& slack = kSlacks[manner];
+  Problem problem = problem_;
+  const int count = static_cast<int>(problem.operations.size());
+  for (int v = 0; v < count; ++v) {
+    if (std::abs(v - dearest) <= count / slack.window) continue;
+    problem.operations[static_cast<std::size_t>(v)].workspace += own.budget / 100 * slack.percent;
+  }
+  constexpr std::int64_t kEffort = 4;  // rungs, what the search is worth: there is no plan below to begin with
+  SearchResult found =
+      search_plan(problem, search_options(own.budget, kEffort * options_.effort / options_.num_rungs, &own));
+  if (options_.progress) options_.progress(static_cast<int>(rungs_.size()));
+  if (!found.plan) return rung;
+  Evaluation evaluation = evaluate(problem_, *found.plan, {.budget = own.budget});
+  if (!evaluation.ok || evaluation.cost < own.evaluation.cost) return rung;
+  rung.plan = std::move(found.plan);
+  rung.evaluation = std::move(evaluation);
+  return rung;
 }
 
 int Frontier::last_within(std::int64_t bytes) const {

@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "planning/evaluate.h"
 #include "planning/problem.h"
+#include "planning/search.h"
 
 namespace sectionflow::planning {
 
@@ -42,16 +45,28 @@ class Frontier {
   std::int64_t budget_of(int rung) const;
   /// Searched for when it is first asked for, with all below it.
   const Rung& rung(int index);
+  /// Plans that, away from the operation at whose execution memory is dearest (lower_bound), leave a share of the
+  /// rung's budget free, each manner another: a placement of storages without gaps is rarely found where memory is full
+  /// all the time, and memory that is full at that one moment is what time depends on. No plan where none was found,
+  /// where memory is not short, or where it would be quicker than the rung's own: a lower rung must not be. What it is
+  /// depends on nothing but problem, options, rung and manner.
+  const Rung& with_slack(int index, int manner);
+  static constexpr int kManners = 4;
   /// Those that have been searched for, from the lowest up.
   std::span<const Rung> known() const { return rungs_; }
   /// The last rung whose budget is at most so many bytes; -1: none.
   int last_within(std::int64_t bytes) const;
 
  private:
+  SearchOptions search_options(std::int64_t budget, std::int64_t effort, const Rung* start) const;
+  int dearest_operation(int index);
+
   const Problem& problem_;
   FrontierOptions options_;
   std::int64_t least_ = 0, most_ = 0;
   std::vector<Rung> rungs_;
+  std::map<int, int> dearest_;  // operations, of rungs
+  std::map<std::pair<int, int>, Rung> with_slack_;
 };
 
 /// 96 for hundreds of operations, fewer for thousands.

@@ -50,6 +50,32 @@ TEST(Frontier, ARungIsTheSameInWhateverOrderTheyAreAskedFor) {
   }
 }
 
+TEST(Frontier, PlansWithSlackFitTheirRungAndAreNoQuickerThanItsOwn) {
+  const Problem problem = transformer();
+  const FrontierOptions options{.num_rungs = 12, .effort = 400'000};
+  Frontier frontier(problem, options), alone(problem, options);
+  int found = 0;
+  for (const int rung : {4, 7, 2}) {
+    for (int manner = 0; manner < Frontier::kManners; ++manner) {
+      const Frontier::Rung with_slack = frontier.with_slack(rung, manner);
+      EXPECT_EQ(with_slack.budget, frontier.budget_of(rung));
+      if (!with_slack.plan) continue;
+      ++found;
+      const Evaluation evaluation = evaluate(problem, *with_slack.plan, {.budget = with_slack.budget});
+      EXPECT_TRUE(evaluation.ok) << evaluation.fault;
+      EXPECT_EQ(evaluation.cost, with_slack.evaluation.cost);
+      EXPECT_GE(evaluation.cost, frontier.rung(rung).evaluation.cost);
+    }
+  }
+  EXPECT_GT(found, 4);
+  const Frontier::Rung first = alone.with_slack(2, 1), later = frontier.with_slack(2, 1);
+  ASSERT_EQ(first.plan.has_value(), later.plan.has_value());
+  if (first.plan) {
+    EXPECT_EQ(first.plan->steps, later.plan->steps);
+  }
+  EXPECT_FALSE(frontier.with_slack(11, 0).plan) << "memory is not short there";
+}
+
 TEST(Frontier, TellsTheLastRungWithinABudget) {
   const Problem problem = transformer();
   const Frontier frontier(problem, {.num_rungs = 8});
