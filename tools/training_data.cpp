@@ -9,6 +9,7 @@
 #include "data/source_identity.h"
 #include "data/tfrecord_source.h"
 #include "sources/image.h"
+#include "sources/lmdb.h"
 #include "tools/command.h"
 #include "tools/converted_parts.h"
 #include "tools/labelled_source.h"
@@ -133,8 +134,7 @@ std::vector<Part> parts_of_records(const fs::path& folder, int channels) {
   SF_CHECK(!train.empty() || (test.empty() && validation.empty()), DataError, "tfrecord: '", folder.string(), "' has ",
            validation.empty() ? "test-*.tfrecord" : "validation-*.tfrecord", ", and no train-*.tfrecord to train on",
            hint("call the files that are to be trained on train-*.tfrecord"));
-  // Where there is a part to be looked at while training, that for tests is left for the end.
-  if (!validation.empty()) test = std::move(validation);
+  if (!validation.empty()) test = std::move(validation);  // that for tests is left for the end
   const ClassNames classes = read_class_names(folder);
   if (train.empty()) return {{"all", pictures_of_records(std::move(all), channels), classes}};
   std::vector<Part> parts = {{"train", pictures_of_records(std::move(train), channels), classes}};
@@ -142,10 +142,48 @@ std::vector<Part> parts_of_records(const fs::path& folder, int channels) {
   return parts;
 }
 
+/// The pictures of a database, with what its records tell of them.
+Dataset pictures_of_database(const fs::path& path, int channels) {
+  const std::shared_ptr<const StreamSource> source = lmdb_source(path, {.image = {.channels = channels}});
+  const auto check = [name = source->name()](Example example) {
+    SF_CHECK(example.at("image").dtype() == Dtype::u8, DataError, name, ": a record has ",
+             example.at("image").type().text(), "; wanted a picture of bytes, whose levels are 0 to 255");
+    return example;
+  };
+  return Dataset::from(source).map({check, "pictures of bytes"});
+}
+
+bool is_database(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / "data.mdb", ignored);
+}
+
+/// A database by itself, or a folder with one for each part.
+std::vector<Part> parts_of_databases(const fs::path& folder, int channels) {
+  check_complete(folder);
+  const auto part = [&](const char* name, const fs::path& path) {
+    return Part{name, pictures_of_database(path, channels), read_class_names(path)};
+  };
+  if (!is_database(folder / "train")) return {part("all", folder)};
+  SF_CHECK(!is_database(folder), DataError, "lmdb: the folder '", folder.string(),
+           "' has 'data.mdb', a data set in one part, beside 'train/data.mdb', of another",
+           hint("leave the databases of one data set in the folder"));
+  std::vector<Part> parts = {part("train", folder / "train")};
+  const char* const other = is_database(folder / "validation") ? "validation" : "test";
+  if (is_database(folder / other)) parts.push_back(part("test", folder / other));
+  return parts;
+}
+
+/// Kinds of data that are read from their start.
+bool is_streamed(const DataArgument& data) {
+  return data.kind == "tfrecord" || data.kind == "lmdb";
+}
+
 std::vector<Part> parts_of(const DataArgument& data, int channels) {
-  if (data.kind == "tfrecord") {
-    SF_CHECK(!data.path.empty(), ArgumentError, "tfrecord lies in a folder; got none", hint("write tfrecord:FOLDER"));
-    return parts_of_records(data.path, channels);
+  if (is_streamed(data)) {
+    SF_CHECK(!data.path.empty(), ArgumentError, data.kind, " lies in a folder; got none",
+             hint("write ", data.kind, ":FOLDER"));
+    return data.kind == "lmdb" ? parts_of_databases(data.path, channels) : parts_of_records(data.path, channels);
   }
   std::vector<Part> parts;
   for (const LabelledPart& part : labelled_parts(data, channels)) {
@@ -159,11 +197,11 @@ std::vector<Part> with_validation(std::vector<Part> parts, const TrainingDataArg
                                   const DataArgument& data) {
   if (arguments.validation.empty()) return parts;
   const double share = share_named(arguments.validation);
-  SF_CHECK(data.kind != "tfrecord", ArgumentError,
+  SF_CHECK(!is_streamed(data), ArgumentError,
            "--validation: records are read from their start, and no share of them can be kept apart",
-           hint("give them a part of their own, test-*.tfrecord or validation-*.tfrecord: sectionflow convert "
-                "--validation ",
-                arguments.validation));
+           hint("give them a part of their own, ",
+                data.kind == "lmdb" ? "a database 'test' or 'validation'" : "test-*.tfrecord or validation-*.tfrecord",
+                ": sectionflow convert --validation ", arguments.validation));
   SplitDataset split = parts.front().examples.split({.validation = share, .seed = arguments.seed});
   return {{"train", std::move(split.train), parts.front().classes},
           {"test", std::move(split.validation), parts.front().classes}};
@@ -199,7 +237,7 @@ std::unique_ptr<BatchSource> synthetic_batches(const TrainingDataArguments& argu
 
 std::vector<std::string> training_data_kinds() {
   std::vector<std::string> kinds = labelled_kinds();
-  kinds.insert(kinds.end(), {"tfrecord", "synthetic"});
+  kinds.insert(kinds.end(), {"tfrecord", "lmdb", "synthetic"});
   return kinds;
 }
 

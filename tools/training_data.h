@@ -38,7 +38,7 @@ struct TrainingData {
   DatasetStatistics validation_statistics() const;
 };
 
-/// The kinds of data: those of labelled_kinds(), tfrecord and synthetic.
+/// The kinds of data: those of labelled_kinds(), tfrecord, lmdb and synthetic.
 std::vector<std::string> training_data_kinds();
 
 /// Names of ErrorPolicy: fail, skip_record, skip_file.

@@ -1,4 +1,4 @@
-// Folders of pictures, and records made of them, that are not what `sectionflow` takes them for.
+// Folders of pictures, and records and databases made of them: what `sectionflow` takes them for.
 
 #include <fstream>
 
@@ -63,6 +63,72 @@ TEST(PictureFolders, ADamagedPictureOfARecordIsNamedByFileAndRecord) {
   const auto json = json_of_tool(train + " --on-error skip_record");
   EXPECT_EQ(json.at("examples"), 2);
   EXPECT_THAT(json.at("skipped").at("train").at("last").get<std::string>(), HasSubstr("record 1 at byte "));
+}
+
+/// Two classes of two pictures each, which no two are alike.
+fs::path two_classes_in(const TemporaryFolder& folder) {
+  const fs::path pictures = folder.path() / "pictures";
+  int level = 0;
+  for (const std::string name : {"cat", "dog"}) {
+    fs::create_directories(pictures / name);
+    for (const char* file : {"0.png", "1.png"}) {
+      HostTensor picture(Dtype::u8, {28, 28, 1});
+      for (std::uint8_t& value : picture.values<std::uint8_t>()) value = static_cast<std::uint8_t>(++level);
+      write_png(pictures / name / file, picture);
+    }
+  }
+  return pictures;
+}
+
+bool is_absent(const Outcome& outcome) {
+  return outcome.text.find("SF-E408") != std::string::npos;
+}
+
+TEST(Databases, ATrainingOnOneGivesTheBitsOfOneOnRecordsOfTheSamePictures) {
+  const TemporaryFolder folder;
+  const std::string images = "images:" + two_classes_in(folder).string(), at = folder.path().string();
+  const Outcome converted = run_tool("convert " + images + " lmdb:" + at + "/database");
+  if (is_absent(converted)) GTEST_SKIP() << "built without liblmdb";
+  ASSERT_EQ(converted.status, 0) << converted.text;
+  ASSERT_EQ(run_tool("convert " + images + " tfrecord:" + at + "/records").status, 0);
+  const auto variables = [&](const std::string& kind) {
+    const auto json = json_of_tool(kTrainOn + kind + ":" + at + "/" + (kind == "lmdb" ? "database" : "records") +
+                                   " --classes 2" + " --checkpoints " + at + "/run_" + kind);
+    EXPECT_EQ(json.at("examples"), 4);
+    EXPECT_EQ(json.at("classes").size(), 2U);
+    return bytes_of_file(folder.path() / ("run_" + kind) / "step-2" / "variables.safetensors");
+  };
+  EXPECT_EQ(variables("lmdb"), variables("tfrecord"));
+}
+
+TEST(Databases, APartForValidationIsEvaluatedAndATrainingGoesOn) {
+  const TemporaryFolder folder;
+  const std::string images = "images:" + two_classes_in(folder).string(), at = folder.path().string();
+  const Outcome converted = run_tool("convert " + images + " lmdb:" + at + "/parts --validation 50%");
+  if (is_absent(converted)) GTEST_SKIP() << "built without liblmdb";
+  ASSERT_EQ(converted.status, 0) << converted.text;
+  const std::string data = "lmdb:" + at + "/parts", run = " --resume --checkpoints " + at + "/run";
+  const auto json = json_of_tool(kTrainOn + data + run);
+  EXPECT_EQ(json.at("examples"), 2);
+  EXPECT_TRUE(json.at("epochs").at(0).at("logs").contains("val_accuracy"));
+  EXPECT_EQ(json_of_tool("train --model mnist_cnn --width 2 --batch 2 --threads 1 --epochs 3 --data " + data + run)
+                .at("step"),
+            3);
+  expect_refused(kTrainOn + data + " --validation 10%",
+                 AllOf(HasSubstr("a database 'test' or 'validation'"), HasSubstr("convert --validation 10%")));
+}
+
+TEST(Databases, WhatIsNoneIsNamed) {
+  const TemporaryFolder folder;
+  const std::string at = folder.path().string();
+  expect_refused(kTrainOn + "lmdb", HasSubstr("write lmdb:FOLDER"));
+  expect_refused(kTrainOn + "lmdb:" + at + "/nowhere", HasSubstr(at + "/nowhere"));
+  expect_refused(kTrainOn + "lmdb:" + at, HasSubstr(at));
+  for (const std::string file : {"data.mdb", "train/data.mdb"}) {
+    fs::create_directories(folder.path() / "train");
+    std::ofstream(folder.path() / file) << "no database";
+  }
+  expect_refused(kTrainOn + "lmdb:" + at, HasSubstr("in one part, beside 'train/data.mdb'"));
 }
 
 }  // namespace
