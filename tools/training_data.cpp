@@ -1,12 +1,15 @@
 #include "tools/training_data.h"
 
+#include <algorithm>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "data/dataset.h"
 #include "data/maps.h"
 #include "data/source_identity.h"
+#include "data/text.h"
 #include "data/tfrecord_source.h"
 #include "sources/image.h"
 #include "sources/lmdb.h"
@@ -92,6 +95,11 @@ Dataset for_model(const Dataset& examples, const ModelInputs& inputs, const Clas
       .map(maps::normalize());
 }
 
+/// Windows of a text by the names that the batches of all data have.
+Dataset tokens_for_model(const Dataset& windows) {
+  return windows.map(maps::rename({{"inputs", "image"}, {"targets", "label"}}));
+}
+
 /// Records as examples {"image", "label"}.
 Dataset pictures_of_records(std::vector<fs::path> files, int channels) {
   const auto decode = [channels](Example record, const std::string& where) {
@@ -174,12 +182,36 @@ std::vector<Part> parts_of_databases(const fs::path& folder, int channels) {
   return parts;
 }
 
+/// The file itself, or those of a folder by their names.
+std::vector<fs::path> texts_of(const fs::path& path) {
+  std::error_code failed;
+  if (!fs::is_directory(path, failed)) return {path};
+  std::vector<fs::path> files;
+  for (auto entry = fs::directory_iterator(path, failed); !failed && entry != fs::directory_iterator();
+       entry.increment(failed)) {
+    std::error_code ignored;
+    const bool is_hidden = entry->path().filename().string().starts_with('.');
+    if (!is_hidden && entry->is_regular_file(ignored)) files.push_back(entry->path());
+  }
+  SF_CHECK(!failed, DataError, "text: the folder '", path.string(), "' cannot be read (", failed.message(), ")");
+  SF_CHECK(!files.empty(), DataError, "text: the folder '", path.string(), "' has no files",
+           hint("folders in it are not looked into"));
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 /// Kinds of data that are read from their start.
 bool is_streamed(const DataArgument& data) {
   return data.kind == "tfrecord" || data.kind == "lmdb";
 }
 
-std::vector<Part> parts_of(const DataArgument& data, int channels) {
+std::vector<Part> parts_of(const DataArgument& data, const ModelInputs& inputs) {
+  const Shape& input = inputs.image.shape();
+  if (data.kind == "text") {
+    SF_CHECK(!data.path.empty(), ArgumentError, "text lies in a file or folder; got none", hint("write text:PATH"));
+    return {{"all", Dataset::from(text_source(texts_of(data.path), Vocabulary::of_bytes(), {.window = input[1]}))}};
+  }
+  const int channels = input[3] == 1 ? 1 : 3;
   if (is_streamed(data)) {
     SF_CHECK(!data.path.empty(), ArgumentError, data.kind, " lies in a folder; got none",
              hint("write ", data.kind, ":FOLDER"));
@@ -205,6 +237,22 @@ std::vector<Part> with_validation(std::vector<Part> parts, const TrainingDataArg
   SplitDataset split = parts.front().examples.split({.validation = share, .seed = arguments.seed});
   return {{"train", std::move(split.train), parts.front().classes},
           {"test", std::move(split.validation), parts.front().classes}};
+}
+
+/// A model that is fed something else than such data are is refused.
+void check_inputs(const DataArgument& data, const ModelInputs& inputs) {
+  const auto& [image, label, classes] = inputs;
+  const bool are_pictures = image.dtype() == Dtype::f32 && image.shape().rank() == 4 && label.shape().rank() == 1;
+  const bool are_tokens = image.dtype() == Dtype::i32 && image.shape().rank() == 2 && label.shape().rank() == 2;
+  const bool is_text = data.kind == "text";
+  SF_CHECK(is_text ? are_tokens : are_pictures, ArgumentError, "--data ", data.kind, ": the model takes ",
+           image.type().text(), " and ", label.type().text(),
+           is_text ? ", no tokens" : ", no pictures with a class each",
+           hint(are_tokens ? "--data text:PATH has tokens; synthetic fits every model"
+                           : "--data synthetic fits every model"));
+  const std::int64_t bytes = Vocabulary::of_bytes().size();
+  SF_CHECK(!is_text || classes >= bytes, ArgumentError, "--data text: each of the ", bytes,
+           " values of a byte is a token, the model knows ", classes, hint("add --vocabulary ", bytes));
 }
 
 /// A model that does not know the last class of the data is found out before it is trained.
@@ -237,7 +285,7 @@ std::unique_ptr<BatchSource> synthetic_batches(const TrainingDataArguments& argu
 
 std::vector<std::string> training_data_kinds() {
   std::vector<std::string> kinds = labelled_kinds();
-  kinds.insert(kinds.end(), {"tfrecord", "lmdb", "synthetic"});
+  kinds.insert(kinds.end(), {"tfrecord", "lmdb", "text", "synthetic"});
   return kinds;
 }
 
@@ -269,13 +317,9 @@ TrainingData training_data(const TrainingDataArguments& arguments, const ModelIn
     return {.train = synthetic_batches(arguments, model, arguments.seed, arguments.synthetic_batches),
             .validation = synthetic_batches(arguments, model, arguments.seed + 1, 4)};
   }
-  const Shape& image = inputs.image.shape();
-  SF_CHECK(inputs.image.dtype() == Dtype::f32 && image.rank() == 4 && inputs.label.shape().rank() == 1, ArgumentError,
-           "--data ", data.kind, ": the model takes ", inputs.image.type().text(), " and ", inputs.label.type().text(),
-           ", no pictures with a class each", hint("--data synthetic fits every model"));
-  const int channels = image[3] == 1 ? 1 : 3;
+  check_inputs(data, inputs);
   TrainingData result;
-  for (const Part& part : with_validation(parts_of(data, channels), arguments, data)) {
+  for (const Part& part : with_validation(parts_of(data, inputs), arguments, data)) {
     check_classes(part.classes, inputs);
     result.classes = part.classes;
     const bool trains = part.name != "test";
@@ -283,8 +327,9 @@ TrainingData training_data(const TrainingDataArguments& arguments, const ModelIn
     const Dataset readable = policy == ErrorPolicy::fail ? part.examples : part.examples.on_error(policy);
     // Pixels that wait are fewer before they become floats.
     const Dataset ordered = trains ? readable.shuffle({.seed = arguments.seed}) : readable;
-    (trains ? result.train : result.validation) = std::make_unique<DatasetBatches>(
-        for_model(ordered, inputs, part.classes).batch({.size = arguments.batch}).prefetch());
+    const Dataset fed = data.kind == "text" ? tokens_for_model(ordered) : for_model(ordered, inputs, part.classes);
+    (trains ? result.train : result.validation) =
+        std::make_unique<DatasetBatches>(fed.batch({.size = arguments.batch}).prefetch());
   }
   return result;
 }

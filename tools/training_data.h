@@ -38,7 +38,7 @@ struct TrainingData {
   DatasetStatistics validation_statistics() const;
 };
 
-/// The kinds of data: those of labelled_kinds(), tfrecord, lmdb and synthetic.
+/// The kinds of data: those of labelled_kinds(), tfrecord, lmdb, text and synthetic.
 std::vector<std::string> training_data_kinds();
 
 /// Names of ErrorPolicy: fail, skip_record, skip_file.
@@ -47,10 +47,11 @@ const std::vector<std::string>& error_policies();
 ErrorPolicy error_policy_named(const std::string& name);
 
 /// Pictures become what the model takes: its size, by linear interpolation, its channels, and levels from 0 to 1.
-/// Labels are checked against its classes. What is kept apart for validation takes the place of the data's own part for
-/// it, and follows from the seed. Records and pictures that cannot be read are what `on_error` is about; a class or
-/// channels that the model does not have are errors in any case. Throws: ArgumentError for data that are none, and for
-/// a model that takes no pictures with a class each (synthetic data fit any); DataError.
+/// Labels are checked against its classes. Of texts each byte is a token, in windows of what the model reads at once.
+/// What is kept apart for validation takes the place of the data's own part for it, and follows from the seed. Records
+/// and pictures that cannot be read are what `on_error` is about; a class or channels that the model does not have are
+/// errors in any case. Throws: ArgumentError for data that are none, and for a model that takes no pictures with a
+/// class each (synthetic data fit any); DataError.
 TrainingData training_data(const TrainingDataArguments& arguments, const ModelInputs& inputs, const ZooModel& model);
 
 }  // namespace sectionflow
