@@ -137,6 +137,19 @@ dnnl::convolution_backward_data::primitive_desc backward_input_description(const
   return is_direct(direct.impl_info_str()) ? direct : first;
 }
 
+bool is_not_1x1_for_avx2(std::string_view name) {
+  return is_jit(name) && name != "jit_1x1:avx2";
+}
+
+/// What may compute the gradient of the weights. oneDNN's kernel for windows of one pixel on AVX2 gathers the pixels
+/// that a stride keeps, eight channels at a time, into a scratchpad with bytes for the channels that there are: where
+/// they fill no vector it writes past it, with several threads into the part of the next (2.6.3).
+WantedImplementation wanted_backward_filter(const ConvolutionGeometry& g) {
+  const bool has_stride =
+      std::any_of(g.axes.begin(), g.axes.end(), [](const WindowAxis& axis) { return axis.stride > 1; });
+  return has_stride && g.channels / g.groups % 8 != 0 ? is_not_1x1_for_avx2 : is_jit;
+}
+
 /// A OneDnnCall that says whose it is.
 class ConvolutionCall : public OneDnnCall {
  public:
@@ -260,8 +273,10 @@ std::unique_ptr<Kernel> backward_filter(const KernelRequest& request) {
   const auto problem = convolution_problem(request, request.inputs[1].shape, request.outputs[0].shape);
   if (problem.is_empty()) return zero_kernel(request);
   OneDnn& onednn = onednn_of(request);
-  const auto description = describe_backward_weights(onednn, words_of(problem), forward_description(problem, onednn));
-  if (!is_jit(description.impl_info_str())) return nullptr;
+  const WantedImplementation is_wanted = wanted_backward_filter(problem.geometry);
+  const auto description =
+      describe_backward_weights(onednn, words_of(problem), forward_description(problem, onednn), is_wanted);
+  if (!is_wanted(description.impl_info_str())) return nullptr;
   const memory::desc weights = description.diff_weights_desc();
   ConvolutionCall call(onednn, description,
                        {{DNNL_ARG_DIFF_DST, problem.y}, {DNNL_ARG_SRC, problem.x}, {DNNL_ARG_DIFF_WEIGHTS, weights}});

@@ -145,7 +145,7 @@ TEST(ProgramMemory, IsEstimatedNearWhatTheHeapSays) {
   const double real = static_cast<double>(heap() - heap_before);
   const double counted = static_cast<double>(session.statistics().program_bytes - counted_before);
   EXPECT_GT(counted, 0.6 * real) << real << " bytes on the heap";
-  EXPECT_LT(counted, 2.5 * real) << "code that oneDNN makes is not on the heap";
+  EXPECT_LT(counted, 3 * real) << "code that oneDNN makes is not on the heap";
 }
 
 TEST(ProgramMemory, ProgramsOfAnOlderGraphGoWhenOneOfTheNewIsCompiled) {

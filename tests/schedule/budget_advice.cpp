@@ -239,26 +239,34 @@ TEST(BudgetAdvice, AGraphEditedByLmsIsNotToldToTrainInSections) {
 }
 
 TEST(BudgetAdvice, WhatIsAsLargeInAnyBatchIsNotHelpedByASmallerOne) {
+  constexpr std::size_t kBytes = 200 * 600 * sizeof(float);  // of a variable, and of its gradient in any batch
   Graph graph;
   const Value x = placeholder(graph, "x", {kDynamic, 200});
-  const Value w = variable("w", fill(graph, {200, 600}, 1));
-  const Value loss = reduce_mean(matmul(x, w));
+  const Value a = variable("a", fill(graph, {200, 600}, 1));
+  const Value loss = reduce_mean(matmul(x, a));
   const std::vector<Operation> training = minimize(Sgd{}, loss);
-  Session session(graph, {.device_memory = 970000, .threads = 1});
-  session.initialize();
-  const HostTensor one(Dtype::f32, {1, 200});
-  EXPECT_THAT(([&] {
-                session.run({loss}, {{x, one}}, {.targets = training});
-              }),
-              ThrowsMessage<BudgetError>(AllOf(HasSubstr("matmul 'gradients"), HasSubstr("no other batch helps"),
-                                               Not(HasSubstr("make the batch smaller")))));
+  Session session(graph, {.threads = 1});
   ProgramReport report = session.plan({loss}, {{x, {4, 200}}}, {.targets = training});
-  EXPECT_EQ(report.largest_fixed_bytes, 200U * 600U * sizeof(float)) << "the gradient of w, in any batch";
+  EXPECT_EQ(report.largest_fixed_bytes, kBytes);
   EXPECT_TRUE(report.has_batch && report.batch_changes_largest);
   report.budget_bytes = report.persistent_bytes + report.largest_fixed_bytes;
   EXPECT_THAT(hint_of(report), HasSubstr("make the batch smaller"));
   --report.budget_bytes;
   EXPECT_THAT(hint_of(report), AllOf(HasSubstr("no other batch helps"), Not(HasSubstr("make the batch smaller"))));
+
+  // The norm needs two gradients at once, initial values one place besides the variables.
+  const Value b = variable("b", fill(graph, {200, 600}, 1));
+  const Value both = loss + reduce_mean(matmul(x, b));
+  const std::vector<Operation> clipped =
+      apply_gradients(Sgd{}, clip_by_global_norm(compute_gradients(both), 1).gradients);
+  Session small(graph, {.device_memory = 4 * kBytes - 1, .threads = 1});
+  small.initialize();
+  const HostTensor one(Dtype::f32, {1, 200});
+  EXPECT_THAT(([&] {
+                small.run({both}, {{x, one}}, {.targets = clipped});
+              }),
+              ThrowsMessage<BudgetError>(AllOf(HasSubstr("global_norm"), HasSubstr("no other batch helps"),
+                                               Not(HasSubstr("make the batch smaller")))));
 }
 
 TEST(BudgetAdvice, HostMemoryThatIsTooSmallForInitialValuesIsToldAsThatOfInitialize) {
