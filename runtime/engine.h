@@ -100,8 +100,12 @@ class Engine {
   /// micro-batch asks for its own program alone.
   using ProgramOf = std::function<Executable&(const Signature&)>;
   Executable& micro_batch_program(const Signature& fed, const ProgramOf& program_of);
+  struct PlannedProgram {
+    const Executable& program;
+    ProgramReport report;  ///< the program's; its time is the longest that a micro-batch of the update takes
+  };
   /// The same to plan by: of all micro-batches the program that takes the most device memory.
-  Executable& fullest_program(const Signature& fed, const ProgramOf& program_of);
+  PlannedProgram fullest_program(const Signature& fed, const ProgramOf& program_of);
   /// Refuses to train from here on, as `why` says (a text that stays); nullptr: trains again.
   void set_training_refused(const char* why) { training_refused_ = why; }
   bool is_training_refused() const { return training_refused_ != nullptr; }

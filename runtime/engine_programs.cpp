@@ -57,7 +57,8 @@ struct FullestProgram {
   ProgramReport report;
 };
 
-/// Of the programs of an update that which takes the most device memory, of those that do not fit if there are any.
+/// Of the programs of an update that which takes the most device memory, of those that do not fit if there are any;
+/// with the longest time that any is predicted to take, since which of them is the fullest changes with the budget.
 /// Accumulations may end at different times: beside none and all of them, each is the last alone.
 FullestProgram fullest_program_of(const Signature& fed, const std::vector<MicroBatches>& accumulations,
                                   const Engine::ProgramOf& program_of) {
@@ -69,12 +70,15 @@ FullestProgram fullest_program_of(const Signature& fed, const std::vector<MicroB
   }
   if (accumulations.size() > 1) ends.push_back(std::move(all));
   std::optional<FullestProgram> fullest;
+  double longest = 0;
   for (std::set<NodeId>& last : ends) {
     Signature signature = with_micro_batches(fed, accumulations, is_among(std::move(last)));
     const ProgramReport& report = program_of(signature).report;
+    longest = std::max(longest, report.predicted_seconds);
     const auto rank = [](const ProgramReport& each) { return std::pair(!each.fits, each.planned_peak_bytes); };
     if (!fullest || rank(report) >= rank(fullest->report)) fullest = {std::move(signature), report};
   }
+  fullest->report.predicted_seconds = longest;
   return *std::move(fullest);
 }
 
@@ -112,7 +116,7 @@ ProgramReport Engine::plan(const std::vector<Value>& fetches, const FeedTypes& f
       return whole_graph_program(fetches, signature, options);
     };
     const Signature fed = signature_of(*graph_, feeds);
-    return (options.targets.empty() ? program_of(fed) : fullest_program(fed, program_of)).report;
+    return options.targets.empty() ? program_of(fed).report : fullest_program(fed, program_of).report;
   });
 }
 
@@ -157,10 +161,14 @@ Executable& Engine::micro_batch_program(const Signature& fed, const ProgramOf& p
   return kept;
 }
 
-Executable& Engine::fullest_program(const Signature& fed, const ProgramOf& program_of) {
+Engine::PlannedProgram Engine::fullest_program(const Signature& fed, const ProgramOf& program_of) {
   const std::vector<MicroBatches> accumulations = micro_batches_of(*graph_);
-  if (accumulations.empty()) return program_of(fed);
-  return program_of(fullest_program_of(fed, accumulations, program_of).signature);
+  if (accumulations.empty()) {
+    const Executable& program = program_of(fed);
+    return {program, program.report};
+  }
+  FullestProgram fullest = fullest_program_of(fed, accumulations, program_of);
+  return {program_of(fullest.signature), std::move(fullest.report)};
 }
 
 /// What a variable i64 [] holds; 0 before it has a value.

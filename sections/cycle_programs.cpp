@@ -71,8 +71,8 @@ Executable& SectionTrainer::cycle_program(Engine& engine, const std::vector<Cycl
 }
 
 /// The same to plan by: of all micro-batches of an update that of the one that takes the most device memory.
-Executable& SectionTrainer::fullest_cycle(Engine& engine, const std::vector<CycleFetch>& fetches,
-                                          const Signature& fed) {
+Engine::PlannedProgram SectionTrainer::fullest_cycle(Engine& engine, const std::vector<CycleFetch>& fetches,
+                                                     const Signature& fed) {
   return engine.fullest_program(
       fed, [&](const Signature& signature) -> Executable& { return compiled_cycle(engine, fetches, signature); });
 }

@@ -320,8 +320,7 @@ ProgramReport SectionTrainer::plan(Engine& engine, const std::vector<Value>& fet
     const auto inside = engine.enter();
     check_prepared("plan");
     const auto placed = place_fetches(engine, with_summaries(fetches));
-    const Program& program = fullest_cycle(engine, placed, signature_of(*graph_, feeds));
-    ProgramReport report = program.report;
+    auto [program, report] = fullest_cycle(engine, placed, signature_of(*graph_, feeds));
     report.notes = notes(program);
     if (updates_.micro_batch.valid()) {
       report.notes.push_back(text_of("gradients are summed over micro-batches; planned is ",

@@ -150,7 +150,7 @@ class SectionTrainer {
   void check_session(const Engine& engine) const;
   std::vector<CycleFetch> place_fetches(const Engine& engine, const std::vector<Value>& fetches) const;
   Executable& cycle_program(Engine& engine, const std::vector<CycleFetch>& fetches, const Signature& fed);
-  Executable& fullest_cycle(Engine& engine, const std::vector<CycleFetch>& fetches, const Signature& fed);
+  Engine::PlannedProgram fullest_cycle(Engine& engine, const std::vector<CycleFetch>& fetches, const Signature& fed);
   Executable& compiled_cycle(Engine& engine, const std::vector<CycleFetch>& fetches, const Signature& signature);
   ProgramKey key_of(const char* kind) const;
   HeldValues held_values() const;
