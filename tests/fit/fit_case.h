@@ -29,6 +29,13 @@ class Fitted {
     const Feeds feeds = net_.feeds(0, store);
     return session_.plan({net_.loss}, types_of(feeds), {.targets = manager_.training_operations()});
   }
+  /// Of what is evaluated between steps; an empty report where nothing is.
+  ProgramReport plan_evaluation() {
+    if (net_.evaluated.empty()) return {};
+    FeedStore store;
+    const Feeds feeds = net_.evaluation_feeds ? net_.evaluation_feeds(0, store) : net_.feeds(0, store);
+    return session_.plan(net_.evaluated, types_of(feeds));
+  }
   ProgramReport plan_cycle() {
     FeedStore store;
     return manager_.plan(session_, {net_.loss}, types_of(net_.feeds(0, store)));
