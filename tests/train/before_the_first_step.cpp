@@ -80,6 +80,43 @@ TEST(BeforeTheFirstStep, AnEvaluationThatDoesNotFitIsRefused) {
   }
 }
 
+TEST(BeforeTheFirstStep, AnEvaluationOfNothingOrWithoutAnEndIsRefused) {
+  Begun begun;
+  FunctionBatches empty([](std::int64_t, std::int64_t) { return std::optional<Example>(); });
+  EXPECT_THAT(begun.error_of({.validation = &empty}),
+              AllOf(HasSubstr("SF-E603"), HasSubstr("a pass of it is empty"),
+                    HasSubstr("evaluations of FitOptions::validation, before step 1")));
+  EXPECT_THAT(begun.error_of({.validation = &empty, .validate_every = 0, .validate_at_end = true}),
+              HasSubstr("SF-E603"));
+  Example tensors;
+  tensors.emplace("x", HostTensor(Dtype::f32, {8, 6}));
+  tensors.emplace("label", HostTensor(Dtype::i32, {8}));
+  DatasetBatches endless(Dataset::from(std::move(tensors)).repeat().batch({.size = 8}));
+  EXPECT_THAT(begun.error_of({.validation = &endless}), AllOf(HasSubstr("SF-E616"), HasSubstr("validation_steps")));
+}
+
+TEST(BeforeTheFirstStep, ATrainerThatTrainsNothingIsRefused) {
+  Begun begun;
+  const auto error_of = [&](Trainer trainer) {
+    return whole_error_text<ArgumentError>(
+        [&] { trainer.fit(begun.source, {.epochs = 1, .callbacks = {&begun.rate}}); });
+  };
+  EXPECT_THAT(error_of(Trainer(begun.session, *begun.model.manager, {.outputs = {{"logits", begun.model.logits}}})),
+              AllOf(HasSubstr("SF-E603"), HasSubstr("has no loss"), HasSubstr("TrainerOptions::loss")));
+  EXPECT_THAT(error_of(Trainer(begun.session, std::vector<Operation>(), {.loss = begun.model.loss})),
+              AllOf(HasSubstr("SF-E603"), HasSubstr("no training operations"), HasSubstr("minimize")));
+  EXPECT_EQ(begun.source.position(), "0 0");
+  EXPECT_EQ(begun.session.completed_cycles(), 0U);
+}
+
+TEST(BeforeTheFirstStep, AFolderForTensorBoardThatCannotBeMadeIsRefused) {
+  const TemporaryFolder folder;
+  TensorBoard board((folder.file("file", "in the way") / "run").string());
+  Begun begun;
+  EXPECT_THAT(begun.error_of({.callbacks = {&board}}),
+              AllOf(HasSubstr("DataError"), HasSubstr("TensorBoard: "), HasSubstr("hint:")));
+}
+
 TEST(BeforeTheFirstStep, OneBatchOfEachSourceOfEvaluationsIsLookedAtOnce) {
   Begun begun;
   int asked = 0;
