@@ -20,6 +20,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using namespace testing_support;
 
 struct Begun : SmallTraining {
@@ -107,6 +108,21 @@ TEST(BeforeTheFirstStep, ATrainerThatTrainsNothingIsRefused) {
               AllOf(HasSubstr("SF-E603"), HasSubstr("no training operations"), HasSubstr("minimize")));
   EXPECT_EQ(begun.source.position(), "0 0");
   EXPECT_EQ(begun.session.completed_cycles(), 0U);
+}
+
+TEST(BeforeTheFirstStep, ALearningRateThatIsNotFedIsToldOfItsCallback) {
+  Begun begun;
+  EXPECT_THAT(whole_error_text<Error>([&] { begun.trainer.fit(begun.source, {.steps = 1}); }),
+              AllOf(HasSubstr("SF-E301"), HasSubstr("placeholder 'rate' f32[] is not fed"), HasSubstr("needed:"),
+                    HasSubstr("LearningRate schedule(rate, constant_rate(1e-3))")));
+  FunctionBatches without([](std::int64_t pass, std::int64_t batch) {
+    auto example = small_batch(pass, batch);
+    if (example) example->erase("label");
+    return example;
+  });
+  EXPECT_THAT(whole_error_text<Error>([&] { begun.trainer.fit(without, {.steps = 1, .callbacks = {&begun.rate}}); }),
+              AllOf(HasSubstr("SF-E301"), HasSubstr("'label'"), Not(HasSubstr("LearningRate"))));
+  EXPECT_EQ(begun.trainer.step(), 0);
 }
 
 TEST(BeforeTheFirstStep, AFolderForTensorBoardThatCannotBeMadeIsRefused) {

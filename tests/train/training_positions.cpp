@@ -276,6 +276,27 @@ TEST(TrainingPositions, ABestEpochOfBeforeThatCannotBeSetAgainIsToldAtTheBeginni
   EXPECT_THAT(history.why, HasSubstr("in epoch 1, before this start, which cannot set it again"));
 }
 
+TEST(TrainingPositions, ACallbackThatCannotTellWhatItKeepsHidesNeitherTheErrorNorTheBatch) {
+  struct Silent final : Callback {
+    std::string name() const override { return "Silent"; }
+    std::string save() const override { throw std::logic_error("what it keeps"); }
+  };
+  SmallTraining failing(true);
+  FunctionBatches source(small_batch);
+  Silent silent;
+  Hooks hooks;
+  hooks.step_begin = [](const TrainerState& state, Feeds&) {
+    if (state.step == 1) throw std::runtime_error("planted");
+  };
+  int ends = 0;
+  hooks.end = [&](const TrainerState&) { ++ends; };
+  EXPECT_THROW(failing.trainer.fit(source, {.steps = 3, .callbacks = {&failing.rate, &silent, &hooks}}),
+               std::runtime_error);
+  EXPECT_EQ(source.position(), "0 1") << "the batch that was not trained comes again";
+  EXPECT_EQ(failing.trainer.step(), 1);
+  EXPECT_EQ(ends, 1);
+}
+
 TEST(TrainingPositions, OfEarlierVersionsGoOn) {
   PositionedTraining training;
   training.trainer.fit(training.source, {.steps = 2, .callbacks = {&training.rate}});
