@@ -4,6 +4,8 @@
 #include <numeric>
 #include <vector>
 
+#include "base/utf8.h"
+
 namespace sectionflow {
 namespace {
 
@@ -44,6 +46,27 @@ std::optional<std::string> nearest_spelling(std::string_view word, std::span<con
     nearest_distance = distance;
   }
   return nearest == nullptr ? std::nullopt : std::optional<std::string>(*nearest);
+}
+
+NamesInFile names_in_file(std::string_view wanted, std::span<const std::string> names, const std::string& otherwise) {
+  constexpr std::size_t kMostShown = 8, kMostBytes = 60, kMostSought = 1000;
+  const auto shown = [](const std::string& name) {
+    std::string text = valid_utf8(name.substr(0, kMostBytes));
+    for (char& letter : text) letter = static_cast<unsigned char>(letter) < ' ' ? '?' : letter;
+    return text_of("'", text, name.size() > kMostBytes ? "...'" : "'");
+  };
+  NamesInFile known;
+  std::vector<std::string> sought;
+  for (std::size_t i = 0; i < names.size() && i < kMostSought; ++i) {
+    if (i < kMostShown) known.list += (i == 0 ? "" : ", ") + shown(names[i]);
+    if (names[i].size() <= kMostBytes) sought.push_back(names[i]);
+  }
+  if (names.empty()) known.list = "none";
+  if (names.size() > kMostShown) known.list += text_of(" and ", names.size() - kMostShown, " more");
+  const bool is_short = wanted.size() <= kMostBytes;
+  const auto nearest = is_short ? nearest_spelling(wanted, sought) : std::nullopt;
+  known.hint = hint(nearest ? text_of("is ", shown(*nearest), " the one that is meant?") : otherwise);
+  return known;
 }
 
 }  // namespace sectionflow

@@ -35,14 +35,13 @@ class OpenFile {
   int descriptor_;
 };
 
-/// Whether a call to open or read a file has failed for a reason of the machine, and not of the file.
+}  // namespace
+
 bool may_pass(int error_number) {
   constexpr std::array<int, 13> kReasons = {EMFILE, ENFILE, ENOMEM,    ENOBUFS,   EINTR,        EAGAIN,  EIO,
                                             ESTALE, ENODEV, ETIMEDOUT, EHOSTDOWN, EHOSTUNREACH, ENETDOWN};
   return std::find(kReasons.begin(), kReasons.end(), error_number) != kReasons.end();
 }
-
-}  // namespace
 
 void throw_read_failure(const std::string& what, int error_number) {
   const bool is_full = error_number == EMFILE || error_number == ENFILE, passes = may_pass(error_number);

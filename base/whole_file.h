@@ -10,6 +10,9 @@
 
 namespace SF_API sectionflow {
 
+/// Whether a call to open or read a file has failed for a reason of the machine, and not of the file.
+bool may_pass(int error_number);
+
 /// A call to open or read a file has failed so; `what` begins the text. Throws: DataError, with SF-E411 for reasons of
 /// the machine that may pass (too many open files, no memory, a disk or network that fails).
 [[noreturn]] void throw_read_failure(const std::string& what, int error_number);

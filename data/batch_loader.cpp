@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/permutation.h"
+#include "data/pipeline/worker_pool.h"
 
 namespace sectionflow {
 namespace {
@@ -52,7 +53,8 @@ BatchLoader::BatchLoader(const LabeledImages& dataset, BatchLoaderOptions option
   SF_CHECK(epoch_ >= 0 && index_in_epoch_ >= 0 && index_in_epoch_ <= batches_per_epoch_, ArgumentError,
            "BatchLoader: asked to begin at batch ", index_in_epoch_, " of epoch ", epoch_,
            "; an epoch has batches 0 to ", batches_per_epoch_ - 1);
-  if (options_.prefetch > 0) thread_ = std::jthread([this] { prefetch_all(); });
+  if (options_.prefetch == 0) return;
+  thread_ = start_thread("a BatchLoader", "set BatchLoaderOptions::prefetch = 0", [this] { prefetch_all(); });
 }
 
 BatchLoader::~BatchLoader() {

@@ -51,7 +51,7 @@ struct BatchLoaderOptions {
 class BatchLoader {
  public:
   /// Throws: ArgumentError for options outside their range, and when no epoch would hold a batch; ShapeError when the
-  /// data set is not images u8 [N,H,W,C] with labels i32 [N].
+  /// data set is not images u8 [N,H,W,C] with labels i32 [N]; DeviceError where the system refuses its thread.
   BatchLoader(const LabeledImages& dataset, BatchLoaderOptions options);
   BatchLoader(LabeledImages&&, BatchLoaderOptions) = delete;
   BatchLoader(const BatchLoader&) = delete;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/whole_file.h"
 #include "data/byte_input.h"
 #include "data/source_identity.h"
@@ -211,6 +212,16 @@ class CsvStream final : public ExampleStream {
     return true;
   }
 
+  [[noreturn]] void refuse_column(const std::string& column, const CsvTensor& tensor,
+                                  const std::map<std::string, std::size_t, std::less<>>& places) const {
+    std::vector<std::string> names(places.size());
+    std::transform(places.begin(), places.end(), names.begin(), [](const auto& place) { return place.first; });
+    const NamesInFile known = names_in_file(
+        column, names, "columns are called as in the first line, or by their number where has_header is false");
+    throw DataError(error_text_of(lines_.where(), "there is no column '", column, "' for the tensor '", tensor.name,
+                                  "' among ", num_columns_, ": ", known.list, known.hint));
+  }
+
   void find_columns() {
     if (!lines_.next(fields_)) fields_.clear();
     num_columns_ = fields_.size();
@@ -229,9 +240,7 @@ class CsvStream final : public ExampleStream {
       auto& cells = cells_.emplace_back();
       for (const std::string& column : tensor.columns) {
         const auto found = places.find(column);
-        SF_CHECK(found != places.end(), DataError, lines_.where(), "there is no column '", column, "' for the tensor '",
-                 tensor.name, "' among ", num_columns_,
-                 hint("columns are called as in the first line, or by their number where has_header is false"));
+        if (found == places.end()) refuse_column(column, tensor, places);
         SF_CHECK(!repeated.contains(column), DataError, lines_.where(), "more than one column is called '", column,
                  "', which the tensor '", tensor.name, "' asks for",
                  hint("give them names of their own, or leave out the first line and read by number"));

@@ -3,9 +3,10 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "data/file_at.h"
 #include "data/tensor_hashes.h"
 
@@ -20,12 +21,21 @@ std::string ends_of(const std::filesystem::path& path) {
     std::string last(std::min(file.num_bytes(), kLastBytes), '\0');
     file.read_at(file.num_bytes() - last.size(), last.data(), last.size());
     return text_of(file.num_bytes(), " ", last);
-  } catch (const DataError&) {
+  } catch (const DataError& error) {
+    if (error.code() == ErrorCode::unreadable_now) throw;
     return "0";
   }
 }
 
 }  // namespace
+
+std::uintmax_t size_for_identity(const std::filesystem::path& path) {
+  std::error_code failed;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, failed);
+  if (failed && may_pass(failed.value()))
+    throw_read_failure("'" + path.string() + "' cannot be examined", failed.value());
+  return failed ? 0 : bytes;
+}
 
 std::string identity_hash(const std::string& text) {
   return text_hash(text);

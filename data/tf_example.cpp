@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/checked_arithmetic.h"
+#include "base/nearest.h"
 #include "data/example.pb.h"
 #include "data/wire_message.h"
 
@@ -116,10 +117,25 @@ wire::Feature::KindCase list_of(const FeatureSpec& spec) {
   return spec.dtype == Dtype::f32 ? wire::Feature::kFloatList : wire::Feature::kInt64List;
 }
 
-HostTensor tensor_of(const wire::Feature* feature, const FeatureSpec& spec, const std::string& where) {
+using FeatureMap = google::protobuf::Map<std::string, wire::Feature>;
+
+/// What a record has in place of a feature that it lacks.
+[[noreturn]] void refuse_absent(const FeatureSpec& spec, const FeatureMap& features, const std::string& where) {
+  std::vector<std::string> names;
+  for (const auto& [name, feature] : features) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  const NamesInFile known = names_in_file(spec.name, names,
+                                          "name a feature of the record; of one that some records lack the first "
+                                          "dimension is kDynamic");
+  refuse(where, "feature ", spec_text(spec), " is absent; the record has ", known.list, known.hint);
+}
+
+HostTensor tensor_of(const FeatureMap& features, const FeatureSpec& spec, const std::string& where) {
+  const auto found = features.find(spec.name);
+  const wire::Feature* const feature = found == features.end() ? nullptr : &found->second;
   const bool is_absent = feature == nullptr || feature->kind_case() == wire::Feature::KIND_NOT_SET;
   if (is_absent) {
-    if (!is_variable(spec)) refuse(where, "feature ", spec_text(spec), " is absent");
+    if (!is_variable(spec)) refuse_absent(spec, features, where);
     return HostTensor(spec.dtype, shape_of(spec, 0, where));
   }
   const auto wanted = list_of(spec);
@@ -196,10 +212,7 @@ Example parse_tf_example(std::string_view record, const FeatureSchema& schema, c
   }
   const auto& features = parsed->features().feature();
   Example example;
-  for (const FeatureSpec& spec : schema) {
-    const auto found = features.find(spec.name);
-    example.emplace(spec.name, tensor_of(found == features.end() ? nullptr : &found->second, spec, where));
-  }
+  for (const FeatureSpec& spec : schema) example.emplace(spec.name, tensor_of(features, spec, where));
   return example;
 }
 

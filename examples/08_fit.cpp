@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   ImageBatches train(data.train, {.batch = 64});  // 46 batches, and one of 56 images
   ImageBatches test(data.test, {.batch = 100, .shuffle = false});
   LearningRate schedule(rate, warm_up(10, cosine_rate(1e-2, 200)));
-  EarlyStopping stopping({.monitor = "val_accuracy", .maximize = true, .patience = 2, .restore_best = true});
+  EarlyStopping stopping({.monitor = "val_accuracy", .higher_is_better = true, .patience = 2, .restore_best = true});
   Progress progress;
   const History history = trainer.fit(train, {.epochs = 4,
                                               .validation = &test,

@@ -5,7 +5,6 @@
 #ifdef SF_HAS_HDF5C
 #include <algorithm>
 #include <limits>
-#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,20 +33,6 @@ Dtype dtype_of_dataset(hid_t dataset, const std::string& where) {
       error_text_of(where, "has elements of ", bytes, " bytes that are not read; wanted f32, f64, i32, i64 or u8"));
 }
 
-constexpr std::size_t kMostListed = 100'000;
-
-/// Adds what a group holds itself to the names; what links lead to stays out. Above the most, the rest is not read.
-herr_t add_name(hid_t, const char* name, const H5L_info_t* link, void* to) {
-  auto& names = *static_cast<std::vector<std::string>*>(to);
-  if (link->type != H5L_TYPE_HARD) return 0;
-  try {
-    names.emplace_back(name);
-  } catch (const std::bad_alloc&) {  // which must not pass through the library
-    return -1;
-  }
-  return names.size() < kMostListed ? 0 : 1;
-}
-
 herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
   return -1;
 }
@@ -71,7 +56,7 @@ OpenDataset open_dataset(hid_t file, const std::string& file_where, const std::s
   const Hdf5Handle access = dataset_access();
   SF_CHECK(!name.empty() && name.find('\0') == std::string::npos, DataError, dataset.where, "this is no name");
   dataset.id = Hdf5Handle(H5Dopen2(file, name.c_str(), access.get()), H5Dclose);
-  want_hdf5(dataset.id.is_there(), dataset.where, "cannot be opened");
+  if (!dataset.id.is_there()) throw_unopened_dataset(file, file_where, name);
   const Hdf5Handle made(H5Dget_create_plist(dataset.id.get()), H5Pclose);
   SF_CHECK(H5Pget_external_count(made.get()) == 0 && H5Pget_layout(made.get()) != H5D_VIRTUAL, DataError, dataset.where,
            "its bytes are in other files, which are not read");
@@ -231,12 +216,8 @@ std::vector<Hdf5Dataset> list_hdf5(const std::filesystem::path& path) {
   const Hdf5Turn turn;
   const std::string where = "HDF5 file '" + path.string() + "': ";
   const Hdf5Handle file = open_hdf5(path, where);
-  std::vector<std::string> names;
-  want_hdf5(H5Lvisit(file.get(), H5_INDEX_NAME, H5_ITER_INC, add_name, &names) >= 0, where,
-            "its groups cannot be listed");
-  SF_CHECK(names.size() < kMostListed, DataError, where, "has more than ", kMostListed, " names");
   std::vector<Hdf5Dataset> found;
-  for (const std::string& name : names) {
+  for (const std::string& name : hdf5_names(file.get(), where)) {
     const Hdf5Handle object(H5Oopen(file.get(), name.c_str(), H5P_DEFAULT), H5Oclose);
     if (object.is_there() && H5Iget_type(object.get()) != H5I_DATASET) continue;
     Hdf5Dataset dataset{.name = "/" + name};

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -62,5 +63,13 @@ class Hdf5Handle {
 
 /// The library's type of our elements in memory; below 0 for those that it does not get.
 hid_t memory_type(Dtype dtype);
+
+/// The names of all that the groups of a file hold themselves, from its root on; what links lead to stays out. Throws:
+/// DataError, which `where` begins, where they cannot be listed or are very many.
+std::vector<std::string> hdf5_names(hid_t file, const std::string& where);
+
+/// Behind the call that could not open a dataset: throws DataError, which `where` begins, with the library's reason, or
+/// with the datasets that there are and the nearest where there is none of that name.
+[[noreturn]] void throw_unopened_dataset(hid_t file, const std::string& where, const std::string& name);
 
 }  // namespace sectionflow

@@ -32,9 +32,7 @@ class ImageFiles final : public IndexedSource {
     return identity_.get([&] {
       std::string all;
       for (std::size_t i = 0; i < files_.size(); ++i) {
-        std::error_code failed;
-        const std::uintmax_t bytes = fs::file_size(folder_ / files_[i], failed);
-        all += text_of(files_[i], '\0', failed ? 0 : bytes, " ", labels_[i], '\0');
+        all += text_of(files_[i], '\0', size_for_identity(folder_ / files_[i]), " ", labels_[i], '\0');
       }
       return text_of("images of ", classes_.empty() ? "a list" : identity_of_names(classes_), " (names and sizes ",
                      identity_hash(all), ")");

@@ -117,6 +117,27 @@ std::set<NodeId> placeholders_read_by(const Graph& graph, const std::vector<Valu
   return read;
 }
 
+void explain_missing_feed(const ArgumentError& error, const Graph& graph, const std::set<NodeId>& read,
+                          const Feeds& feeds) {
+  if (error.code() != ErrorCode::missing_feed) return;
+  std::set<NodeId> missing = read;
+  for (const Feed& feed : feeds) missing.erase(feed.value.node().id());
+  for (const NodeId id : missing) {
+    const Node& placeholder = graph.node(id);
+    const bool is_meant = error.message().find("'" + placeholder.name() + "'") != std::string::npos;
+    if (!is_meant || placeholder.output_types()[0] != TensorType{Dtype::f32, {}}) continue;
+    ErrorText text(error.message());
+    for (const char* known : {"where", "fed", "needed"}) {
+      if (!error.fact(known).empty()) text.facts.push_back({known, error.fact(known)});
+    }
+    text.facts.push_back(
+        hint("a callback feeds a learning rate: LearningRate schedule(", placeholder.name(),
+             ", constant_rate(1e-3)) among FitOptions::callbacks; TrainerOptions::training_feeds feeds "
+             "any other number"));
+    throw ArgumentError(std::move(text), ErrorCode::missing_feed);
+  }
+}
+
 BatchFeeds::BatchFeeds(const Graph& graph, std::vector<BatchInput> inputs, std::vector<std::string> ignored)
     : graph_(graph), inputs_(std::move(inputs)), ignored_(std::move(ignored)) {
   std::set<std::string> tensors;

@@ -20,6 +20,11 @@ std::set<NodeId> nodes_run_by(const Graph& graph, const std::vector<Value>& fetc
 std::set<NodeId> placeholders_read_by(const Graph& graph, const std::vector<Value>& fetches,
                                       const std::vector<Operation>& targets);
 
+/// Of a step that was not fed all that it reads: throws the error anew where it is of a single number, which is most
+/// often a learning rate, and says which callback feeds one. Does nothing about any other error.
+void explain_missing_feed(const ArgumentError& error, const Graph& graph, const std::set<NodeId>& read,
+                          const Feeds& feeds);
+
 /// Which tensor of a batch feeds which placeholder.
 class BatchFeeds {
  public:

@@ -98,6 +98,7 @@ void ImageBatches::load_from(std::int64_t pass, std::int64_t batch) {
   options.first_batch = batch;
   loader_ = std::make_unique<BatchLoader>(images_, std::move(options));
   loader_->lend(memory_);
+  has_failed_ = false;
   pass_ = pass;
   batch_ = batch;
 }
@@ -108,7 +109,10 @@ std::optional<Example> ImageBatches::next() {
     batch_ = 0;
     return std::nullopt;
   }
+  if (has_failed_) load_from(pass_, batch_);
+  has_failed_ = true;
   auto batch = loader_->next();
+  has_failed_ = false;
   ++batch_;
   Example example;
   example.emplace("image", std::move(batch->images));

@@ -68,7 +68,8 @@ class FunctionBatches final : public BatchSource {
 };
 
 /// Batches of labelled images, as a BatchLoader makes them: "image" f32 [B,H,W,C], levels / 255, and "label" i32 [B].
-/// Owns: the loader and its thread; the images must live longer and stay unchanged.
+/// Where the transform throws, next() does, and makes the same batch again at the next call. Owns: the loader and its
+/// thread; the images must live longer and stay unchanged.
 class ImageBatches final : public BatchSource {
  public:
   /// Of the options, `epochs` is not looked at: there is always a next pass. Throws: as BatchLoader.
@@ -88,6 +89,7 @@ class ImageBatches final : public BatchSource {
   BatchLoaderOptions options_;
   std::shared_ptr<BatchMemory> memory_;
   std::unique_ptr<BatchLoader> loader_;
+  bool has_failed_ = false;  // the loader, which then gives its error again and again
   std::int64_t pass_ = 0, batch_ = 0;
 };
 

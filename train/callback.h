@@ -59,9 +59,10 @@ struct TrainerState {
   std::string position() const;
 };
 
-/// What is done around the steps of a training. Callbacks are called in the order in which they were given. A call that
-/// throws ends the training: the steps that were completed stay, the batch that was not trained comes again, and on_end
-/// is called of every callback whose on_begin has returned.
+/// What is done around the steps of a training. Callbacks are called in the order in which they were given; in on_step
+/// and on_epoch those that show numbers come behind the others, so that they have what these log of the same step. A
+/// call that throws ends the training: the steps that were completed stay, the batch that was not trained comes again,
+/// and on_end is called of every callback whose on_begin has returned.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -80,6 +81,9 @@ class Callback {
 
   /// The names of the numbers that it gives to TrainerState::log; nothing: they are not known before it does.
   virtual std::optional<std::vector<std::string>> logged_names() const { return std::nullopt; }
+  /// Whether it shows the numbers of others, and gives none: then it comes behind them, wherever it stands among them,
+  /// and behind a step or epoch at which one of them has thrown, too.
+  virtual bool shows_logs() const { return false; }
   /// Under which what it keeps is found again; empty: it keeps nothing.
   virtual std::string name() const { return {}; }
   /// What it must know to go on as if nothing had happened, as text; positions, and so checkpoints, keep it by name().
@@ -88,12 +92,25 @@ class Callback {
   virtual void restore(const std::string& /*saved*/) {}
 };
 
+/// Where a training was when a callback was told of it last: one that finds its training there again goes on with what
+/// it knows.
+struct TrainingPlace {
+  const Session* session = nullptr;  ///< to be compared alone
+  std::int64_t step = -1;
+
+  static TrainingPlace of(const TrainerState& state) { return {&state.session, state.step}; }
+  bool operator==(const TrainingPlace&) const = default;
+};
+
 /// The number of that name. Throws: ArgumentError (SF-E608) that `who` begins, with the nearest name that there is.
 double monitored(const Logs& logs, const std::string& name, const std::string& who);
 /// Refuses, as a fit begins, a name that the logs of its epochs will not have: one that neither the trainer nor a
 /// callback gives. Of a fit with a callback whose logged_names() are not known, nothing is refused. Throws: as
 /// monitored.
 void check_monitored(const TrainerState& state, const std::string& name, const std::string& who);
+/// Says so in the log where the best is sought on the wrong side, as far as a name tells: the smallest accuracy, or the
+/// largest loss.
+void warn_of_direction(const std::string& name, bool higher_is_better, const std::string& who);
 /// Whether this fit may give a "val_..." later, since it does not evaluate after every epoch.
 bool is_evaluated_later(const TrainerState& state, const std::string& name);
 

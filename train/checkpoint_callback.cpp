@@ -41,7 +41,12 @@ void CheckpointCallback::save_at(const TrainerState& state, std::int64_t epochs)
 /// Where a training begins that has been restored, there is nothing new to save: the folder has that step.
 void CheckpointCallback::on_begin(const TrainerState& state) {
   const std::string& best = checkpoints_.options().best_metric;
-  if (!best.empty()) check_monitored(state, best, "CheckpointOptions::best_metric");
+  if (!best.empty()) {
+    check_monitored(state, best, "CheckpointOptions::best_metric");
+    if (!std::exchange(has_warned_of_direction_, true)) {
+      warn_of_direction(best, checkpoints_.options().higher_is_better, "CheckpointOptions::best_metric");
+    }
+  }
   checkpoints_.open();
   saved_.reset();
   for (const CheckpointInfo& info : checkpoints_.list()) {

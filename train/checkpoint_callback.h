@@ -56,6 +56,7 @@ class CheckpointCallback final : public Callback {
   CheckpointCallbackOptions options_;
   std::optional<Place> saved_{};  // last, or where the training began
   bool has_warned_ = false;       // of a best metric that the logs do not have
+  bool has_warned_of_direction_ = false;
 };
 
 /// Sets a trainer and its session to the newest sound checkpoint that a CheckpointCallback has saved: variables and

@@ -28,9 +28,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLatest = "latest";
 constexpr const char* kStep = "step-";
-constexpr const char* kUnfinished = ".tmp";
-constexpr const char* kRemoved = ".old";
-constexpr const char* kReplaced = ".replaced";
+// Names that nobody gives to a copy of a checkpoint: what has them goes when the folder is tidied.
+constexpr const char* kUnfinished = ".sectionflow-new";
+constexpr const char* kRemoved = ".sectionflow-old";
+constexpr const char* kReplaced = ".sectionflow-replaced";
 constexpr std::size_t kMostLatestBytes = 64;
 
 std::string step_name(std::int64_t step) {
@@ -347,6 +348,8 @@ void CheckpointFolder::put_in_place(const std::string& temporary, const std::str
   const int folder = folder_.number();
   if (renameat(folder, temporary.c_str(), folder, name.c_str()) == 0) return;
   if (errno != EEXIST && errno != ENOTEMPTY) fail(temporary, "it cannot be renamed to " + name, errno);
+  SF_CHECK(is_checkpoint(path_ / name), DataError, "Checkpoints: '", (path_ / name).string(),
+           "' is there, and is no checkpoint that could be replaced", hint("move it to another place"));
   // There is one of that step: they change places at once, where the file system can do that.
   if (renameat2(folder, temporary.c_str(), folder, name.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS) fail(temporary, "it cannot change places with " + name, errno);

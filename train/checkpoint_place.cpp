@@ -13,7 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A manifest names its format at its beginning. Others have files of that name, too.
+}  // namespace
+
+// A manifest names its format at its beginning. Others have files of that name, too.
 bool is_checkpoint(const fs::path& folder) {
   std::error_code ignored;
   const fs::path manifest = folder / kManifestName;
@@ -28,6 +30,8 @@ bool is_checkpoint(const fs::path& folder) {
     return false;
   }
 }
+
+namespace {
 
 bool has_checkpoints(const fs::path& folder) {
   const CheckpointFolder checkpoints(folder);

@@ -13,6 +13,9 @@ namespace sectionflow {
 /// are not there yet are fine. Throws: ArgumentError naming the folder to take.
 void check_takes_checkpoints(const std::filesystem::path& folder);
 
+/// Whether it is a checkpoint, be it a damaged one.
+bool is_checkpoint(const std::filesystem::path& folder);
+
 /// The first folder in this one, by name, that has checkpoints; empty where none has.
 std::string folder_of_checkpoints_in(const std::filesystem::path& folder);
 

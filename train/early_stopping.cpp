@@ -9,6 +9,12 @@
 #include "train/saved_numbers.h"
 
 namespace sectionflow {
+namespace {
+
+/// Numbers that are kept; positions of earlier versions have the first three.
+constexpr std::size_t kNumbers = 6, kEarlierNumbers = 3;
+
+}  // namespace
 
 EarlyStopping::EarlyStopping(EarlyStoppingOptions options, Where where) : options_(std::move(options)) {
   call_at(where, [&] {
@@ -18,93 +24,146 @@ EarlyStopping::EarlyStopping(EarlyStoppingOptions options, Where where) : option
   });
 }
 
-/// A training that begins anew has no best yet; one that goes on from a position has what restore() has read, and was
-/// perhaps ended by that.
+/// Whether the fit that begins is of the training whose counts these are.
+bool EarlyStopping::goes_on(const TrainerState& state) {
+  if (std::exchange(is_restored_, false)) {
+    variables_.clear();
+    return true;
+  }
+  return !is_over_ && place_ == TrainingPlace::of(state);
+}
+
+/// Whether what was decided still stands under these options.
+bool EarlyStopping::is_ended(const TrainerState& state) const {
+  switch (counts_.decision) {
+    case Decision::patience:
+      return counts_.bad_epochs > options_.patience && state.epoch - 1 > options_.start_epoch;
+    case Decision::target:
+      return is_target(counts_.decided_by);
+    case Decision::none:
+      break;
+  }
+  return false;
+}
+
+/// Whether the best variables are to be set again, and are neither here nor in the session.
+bool EarlyStopping::lacks_best(const TrainerState& state) const {
+  return options_.restore_best && counts_.best_epoch > 0 && variables_.empty() && counts_.best_step != state.step;
+}
+
 void EarlyStopping::on_begin(const TrainerState& state) {
   check_monitored(state, options_.monitor, "EarlyStopping");
-  variables_.clear();
-  if (std::exchange(is_restored_, false)) {
-    const auto ended = [&](const std::string& why, const char* instead) {
-      state.stop(text_of("nothing is trained: an earlier start was ended since ", why, "; ", instead, " goes on"));
-    };
-    best_is_earlier_ = false;  // the variables that an earlier start has ended with are those of its best epoch
-    if (best_epoch_ > 0 && is_target(best_)) {
-      ended(target_text(best_), "another target");
-    } else if (bad_epochs_ > options_.patience && state.epoch - 1 > options_.start_epoch) {
-      ended(patience_text(), "more patience");
-    } else {
-      best_is_earlier_ = best_epoch_ > 0;
-      LOG_IF(WARNING, options_.restore_best && best_is_earlier_)
-          << "EarlyStopping: the best so far, '" << options_.monitor << "' " << best_ << " of epoch " << best_epoch_
-          << ", was before this start, which has no copy of its variables: restore_best sets again only what is better "
-             "from here on. CheckpointOptions::best_metric keeps the checkpoint of the best";
-    }
+  if (!std::exchange(has_warned_, true)) {
+    warn_of_direction(options_.monitor, options_.higher_is_better, "EarlyStopping");
+  }
+  if (!goes_on(state)) {
+    counts_ = {};
+    variables_.clear();
+    is_over_ = false;
     return;
   }
-  best_is_earlier_ = false;
-  best_ = 0;
-  best_epoch_ = bad_epochs_ = 0;
+  const bool was_ended = is_ended(state);
+  const std::string lost = text_of("the session has the variables of step ", state.step, ", not those of the best, '",
+                                   options_.monitor, "' ", counts_.best, " of epoch ", counts_.best_epoch);
+  if (was_ended) {
+    state.stop(text_of("nothing is trained: an earlier start was ended since ", why_text(), "; ",
+                       counts_.decision == Decision::target ? "another target" : "more patience", " goes on",
+                       lacks_best(state) ? "; " + lost : ""));
+  } else {
+    counts_.decision = Decision::none;
+  }
+  LOG_IF(WARNING, lacks_best(state)) << "EarlyStopping: " << lost << ", of which this start has no copy: "
+                                     << (was_ended ? "an earlier start was ended before it had set them again"
+                                                   : "restore_best sets again only what is better from here on")
+                                     << (counts_.best_step > 0
+                                             ? text_of(". Look for a checkpoint 'step-", counts_.best_step, "'")
+                                             : "")
+                                     << ". CheckpointOptions::best_metric keeps the checkpoint of the best";
+  const bool has_best = counts_.best_epoch > 0 && counts_.best_step == state.step;
+  if (options_.restore_best && has_best && variables_.empty() && !was_ended) copy_variables(state);
+}
+
+void EarlyStopping::copy_variables(const TrainerState& state) {
+  for (Value variable : state.session.graph().values(kVariables)) {
+    variables_[variable.name()] = state.session.read(variable);
+  }
 }
 
 bool EarlyStopping::is_target(double value) const {
   return options_.has_target && !std::isnan(value) &&
-         (options_.maximize ? value >= options_.target : value <= options_.target);
+         (options_.higher_is_better ? value >= options_.target : value <= options_.target);
 }
 
-std::string EarlyStopping::target_text(double value) const {
-  return text_of("'", options_.monitor, "' is ", value, ", as good as the target ", options_.target);
-}
-
-std::string EarlyStopping::patience_text() const {
-  return text_of("'", options_.monitor, "' has not improved for ", bad_epochs_, " epochs",
-                 best_epoch_ == 0 ? std::string() : text_of(": its best was ", best_, " in epoch ", best_epoch_),
-                 options_.restore_best && best_is_earlier_ ? ", before this start, which cannot set it again" : "");
+std::string EarlyStopping::why_text() const {
+  if (counts_.decision == Decision::target) {
+    return text_of("'", options_.monitor, "' is ", counts_.decided_by, ", as good as the target ", options_.target);
+  }
+  return text_of("'", options_.monitor, "' has not improved for ", counts_.bad_epochs, " epochs",
+                 counts_.best_epoch == 0 ? std::string()
+                                         : text_of(": its best was ", counts_.best, " in epoch ", counts_.best_epoch));
 }
 
 void EarlyStopping::on_epoch(const TrainerState& state) {
   if (is_evaluated_later(state, options_.monitor)) return;
   const double value = monitored(state.logs, options_.monitor, "EarlyStopping");
-  const double gain = options_.maximize ? value - best_ : best_ - value;
-  const bool is_better = !std::isnan(value) && (best_epoch_ == 0 || gain > options_.min_delta);
+  const double gain = options_.higher_is_better ? value - counts_.best : counts_.best - value;
+  // What reaches the target is better, by however little.
+  const double least_gain = is_target(value) ? 0 : options_.min_delta;
+  const bool is_better = !std::isnan(value) && (counts_.best_epoch == 0 || gain > least_gain);
   if (is_better) {
-    best_ = value;
-    best_epoch_ = state.epoch;
-    best_is_earlier_ = false;
-    bad_epochs_ = 0;
-    if (options_.restore_best) {
-      for (Value variable : state.session.graph().values(kVariables)) {
-        variables_[variable.name()] = state.session.read(variable);
-      }
-    }
+    counts_ = {.best = value, .best_epoch = state.epoch, .best_step = state.step};
+    if (options_.restore_best) copy_variables(state);
   } else {
-    ++bad_epochs_;
+    ++counts_.bad_epochs;
   }
   if (is_target(value)) {
-    state.stop(target_text(value));
-  } else if (bad_epochs_ > options_.patience && state.epoch > options_.start_epoch) {
-    state.stop(patience_text());
+    counts_.decision = Decision::target;
+  } else if (counts_.bad_epochs > options_.patience && state.epoch > options_.start_epoch) {
+    counts_.decision = Decision::patience;
+  } else {
+    return;
   }
+  counts_.decided_by = value;
+  state.stop(text_of(why_text(), lacks_best(state) ? ", before this start, which cannot set it again" : ""));
 }
 
 void EarlyStopping::on_end(const TrainerState& state) {
-  if (state.reason == StopReason::completed || state.reason == StopReason::callback) {
+  place_ = TrainingPlace::of(state);
+  if (state.reason != StopReason::completed && state.reason != StopReason::callback) return;
+  is_over_ = counts_.decision != Decision::none;
+  LOG_IF(WARNING, lacks_best(state) && state.num_examples > 0)
+      << "EarlyStopping: the training ends with the variables of its last step: those of the best, of epoch "
+      << counts_.best_epoch << ", were before this start, which has no copy of them";
+  if (!variables_.empty() && counts_.best_step != state.step) {
     for (Value variable : state.session.graph().values(kVariables)) {
       const auto kept = variables_.find(variable.name());
       if (kept != variables_.end()) state.session.write(variable, kept->second);
     }
+    counts_.best_step = state.step;
   }
   variables_.clear();
 }
 
 std::string EarlyStopping::save() const {
-  return saved_numbers({best_, static_cast<double>(best_epoch_), static_cast<double>(bad_epochs_)});
+  return saved_numbers({counts_.best, static_cast<double>(counts_.best_epoch), static_cast<double>(counts_.bad_epochs),
+                        static_cast<double>(counts_.decision), counts_.decided_by,
+                        static_cast<double>(counts_.best_step)});
 }
 
 void EarlyStopping::restore(const std::string& saved) {
-  const std::vector<double> numbers = read_numbers(saved, 3, "EarlyStopping");
-  best_ = numbers[0];
-  best_epoch_ = count_from(numbers[1]);
-  bad_epochs_ = count_from(numbers[2]);
+  std::vector<double> numbers = read_numbers(saved, kAnyCount, "EarlyStopping");
+  if (numbers.size() != kEarlierNumbers) numbers = read_numbers(saved, kNumbers, "EarlyStopping");
+  numbers.resize(kNumbers);
+  const std::int64_t decision = count_from(numbers[3]);
+  SF_CHECK_CODE(decision <= static_cast<std::int64_t>(Decision::target), DataError, ErrorCode::training_position,
+                "EarlyStopping: what it is to go on from is not what it has saved",
+                hint("give positions to trainings with the same callbacks"));
+  counts_ = {.best = numbers[0],
+             .best_epoch = count_from(numbers[1]),
+             .bad_epochs = count_from(numbers[2]),
+             .decision = static_cast<Decision>(decision),
+             .decided_by = numbers[4],
+             .best_step = count_from(numbers[5])};
   is_restored_ = true;
 }
 

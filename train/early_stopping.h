@@ -16,7 +16,7 @@ namespace SF_API sectionflow {
 /// When EarlyStopping ends a training.
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";  ///< a number of the epochs' logs
-  bool maximize = false;             ///< whether larger is better, as of an accuracy
+  bool higher_is_better = false;     ///< of that number: true for an accuracy, false for a loss
   std::int64_t patience = 0;         ///< epochs without improvement that are borne
   double min_delta = 0;              ///< less than that is no improvement
   std::int64_t start_epoch = 0;      ///< epochs that are only watched: none of these ends the training
@@ -24,15 +24,19 @@ struct EarlyStoppingOptions {
   bool has_target = false;
   double target = 0;
   /// Keeps a copy of every variable, optimiser slots and statistics included, of the best epoch in host memory, and
-  /// sets them again when the training is completed or a callback ends it. The count of cycles stays. What a signal
-  /// ends is to go on later, and is left as it is.
+  /// sets them again when the training is completed or a callback ends it. The count of cycles stays. What a signal or
+  /// an error ends is to go on later: it is left as it is, and so is the copy.
   bool restore_best = false;
 };
 
-/// Ends a training when a number has not improved for more than `patience` epochs. What it counts is part of positions:
-/// a training that it has ended is ended at once where it goes on from a checkpoint, unless it is given more patience
-/// or another target. Copies of variables are not: the best to be set again is then the best of the epochs since, as a
-/// warning says.
+/// Ends a training when a number has not improved for more than `patience` epochs. What it counts, and that it has
+/// ended the training, is part of positions: a training that it has ended is ended at once where it goes on from a
+/// checkpoint, unless it is given more patience or another target. Copies of variables are not: where the variables
+/// that a start begins with are those of the best epoch, it copies them again; else a warning tells at which step they
+/// were, and that the best to be set again is then the best of the epochs since.
+///
+/// A further fit of the same training, after an error too, goes on with what it has counted; one that follows a fit
+/// that it has ended begins anew, and so does another training.
 class EarlyStopping final : public Callback {
  public:
   /// Throws: ArgumentError for negative numbers.
@@ -47,20 +51,33 @@ class EarlyStopping final : public Callback {
   std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
 
   /// The best number so far, and the epoch that had it; 0: none yet.
-  double best() const { return best_; }
-  std::int64_t best_epoch() const { return best_epoch_; }
+  double best() const { return counts_.best; }
+  std::int64_t best_epoch() const { return counts_.best_epoch; }
 
  private:
+  enum class Decision { none, patience, target };
+  /// What positions have of it.
+  struct Counts {
+    double best = 0;
+    std::int64_t best_epoch = 0, bad_epochs = 0;
+    Decision decision = Decision::none;
+    double decided_by = 0;       // the number at that epoch
+    std::int64_t best_step = 0;  // behind which the session's variables are, or were, those of the best epoch
+  };
+  bool goes_on(const TrainerState& state);
+  bool is_ended(const TrainerState& state) const;
+  bool lacks_best(const TrainerState& state) const;
+  void copy_variables(const TrainerState& state);
   bool is_target(double value) const;
-  std::string target_text(double value) const;
-  std::string patience_text() const;
+  std::string why_text() const;
 
   EarlyStoppingOptions options_;
-  double best_ = 0;
-  std::int64_t best_epoch_ = 0, bad_epochs_ = 0;
-  std::map<std::string, HostTensor> variables_;
+  Counts counts_;
+  std::map<std::string, HostTensor> variables_;  // of the best epoch
   bool is_restored_ = false;
-  bool best_is_earlier_ = false;  // of an epoch before this start, which nobody has a copy of
+  TrainingPlace place_{};    // at the end of the last fit
+  bool is_over_ = false;     // that fit was ended by what was decided here
+  bool has_warned_ = false;  // of the side on which the best is sought
 };
 
 }  // namespace sectionflow

@@ -52,7 +52,7 @@ void OutlierGuard::on_begin(const TrainerState& state) {
     if (known) (void)monitored(*known, monitor, "OutlierGuard");
   }
   outliers_.clear();
-  if (std::exchange(is_restored_, false)) return;
+  if (std::exchange(is_restored_, false) || place_ == TrainingPlace::of(state)) return;
   for (auto& window : windows_) window.clear();
 }
 
@@ -90,6 +90,10 @@ void OutlierGuard::on_step(const TrainerState& state) {
       LOG(WARNING) << text;
     }
   }
+}
+
+void OutlierGuard::on_end(const TrainerState& state) {
+  place_ = TrainingPlace::of(state);
 }
 
 std::string OutlierGuard::save() const {

@@ -74,6 +74,7 @@ class OutlierGuard final : public Callback {
   /// is known what callbacks give.
   void on_begin(const TrainerState& state) override;
   void on_step(const TrainerState& state) override;
+  void on_end(const TrainerState& state) override;
   std::string name() const override { return "OutlierGuard"; }
   std::string save() const override;
   void restore(const std::string& saved) override;
@@ -89,6 +90,7 @@ class OutlierGuard final : public Callback {
   std::vector<std::deque<double>> windows_;  // one a monitor
   std::vector<Outlier> outliers_;
   bool is_restored_ = false;
+  TrainingPlace place_{};  // at the end of the last fit
 };
 
 }  // namespace sectionflow

@@ -15,6 +15,11 @@ void check_steps(const char* schedule, std::int64_t steps) {
   SF_CHECK(steps > 0, ArgumentError, schedule, ": steps is ", steps, "; wanted 1 or more");
 }
 
+void check_rate(const char* schedule, const char* name, double rate) {
+  SF_CHECK(std::isfinite(rate) && rate >= 0, ArgumentError, schedule, ": ", name, " is ",
+           std::isnan(rate) ? std::string("nan") : text_of(rate), "; wanted a number of 0 or more");
+}
+
 void check_rate_placeholder(const char* who, Value rate) {
   SF_CHECK(rate.valid() && rate.node().op().is_placeholder() && rate.type() == (TensorType{Dtype::f32, {}}),
            ArgumentError, who, ": the learning rate is ",
@@ -30,7 +35,8 @@ double share(std::int64_t step, std::int64_t steps) {
 
 }  // namespace
 
-RateSchedule constant_rate(double rate) {
+RateSchedule constant_rate(double rate, Where where) {
+  call_at(where, [&] { check_rate("constant_rate", "rate", rate); });
   return [rate](std::int64_t) { return rate; };
 }
 
@@ -40,6 +46,7 @@ RateSchedule step_rate(std::vector<std::int64_t> boundaries, std::vector<double>
              boundaries.size(), " boundaries; wanted one rate more than boundaries");
     SF_CHECK(std::adjacent_find(boundaries.begin(), boundaries.end(), std::greater_equal<>()) == boundaries.end(),
              ArgumentError, "step_rate: the boundaries do not rise");
+    for (const double rate : rates) check_rate("step_rate", "a rate", rate);
   });
   return [boundaries = std::move(boundaries), rates = std::move(rates)](std::int64_t step) {
     const auto behind = std::upper_bound(boundaries.begin(), boundaries.end(), step) - boundaries.begin();
@@ -48,7 +55,11 @@ RateSchedule step_rate(std::vector<std::int64_t> boundaries, std::vector<double>
 }
 
 RateSchedule exponential_rate(double rate, double factor, std::int64_t steps, bool by_stairs, Where where) {
-  call_at(where, [&] { check_steps("exponential_rate", steps); });
+  call_at(where, [&] {
+    check_steps("exponential_rate", steps);
+    check_rate("exponential_rate", "rate", rate);
+    check_rate("exponential_rate", "factor", factor);
+  });
   return [=](std::int64_t step) {
     const double power = static_cast<double>(step) / static_cast<double>(steps);
     return rate * std::pow(factor, by_stairs ? std::floor(power) : power);
@@ -56,7 +67,11 @@ RateSchedule exponential_rate(double rate, double factor, std::int64_t steps, bo
 }
 
 RateSchedule cosine_rate(double rate, std::int64_t steps, double last, Where where) {
-  call_at(where, [&] { check_steps("cosine_rate", steps); });
+  call_at(where, [&] {
+    check_steps("cosine_rate", steps);
+    check_rate("cosine_rate", "rate", rate);
+    check_rate("cosine_rate", "last", last);
+  });
   return [=](std::int64_t step) {
     return last + (rate - last) * (1 + std::cos(std::numbers::pi * share(step, steps))) / 2;
   };
@@ -65,6 +80,8 @@ RateSchedule cosine_rate(double rate, std::int64_t steps, double last, Where whe
 RateSchedule polynomial_rate(double rate, double last, std::int64_t steps, double power, Where where) {
   call_at(where, [&] {
     check_steps("polynomial_rate", steps);
+    check_rate("polynomial_rate", "rate", rate);
+    check_rate("polynomial_rate", "last", last);
     SF_CHECK(power >= 0, ArgumentError, "polynomial_rate: power is ", power, "; wanted 0 or more");
   });
   return [=](std::int64_t step) {
@@ -95,6 +112,9 @@ LearningRate::LearningRate(Value rate, RateSchedule schedule, Where where)
 
 void LearningRate::on_step_begin(const TrainerState& state, Feeds& feeds) {
   const double rate = schedule_(state.step);
+  SF_CHECK(std::isfinite(rate) && rate >= 0, ArgumentError, "LearningRate: the schedule gives ",
+           std::isnan(rate) ? std::string("nan") : text_of(rate), " for step ", state.step,
+           "; wanted a number of 0 or more", hint("look at the schedule: steps count from 0 over all fits"));
   feeds.emplace_back(rate_, rate);
   state.log("learning_rate", rate);
 }
@@ -107,11 +127,14 @@ PlateauLearningRate::PlateauLearningRate(Value rate, PlateauOptions options, Whe
              options_.factor, "; wanted one between 0 and 1");
     SF_CHECK(options_.patience >= 0 && options_.cooldown >= 0 && options_.min_delta >= 0 && options_.least_rate >= 0,
              ArgumentError, "PlateauLearningRate: patience, cooldown, min_delta and least_rate are 0 or more");
+    check_rate("PlateauLearningRate", "rate", options_.rate);
   });
 }
 
 void PlateauLearningRate::on_begin(const TrainerState& state) {
   check_monitored(state, options_.monitor, "PlateauLearningRate");
+  if (std::exchange(has_warned_, true)) return;
+  warn_of_direction(options_.monitor, options_.higher_is_better, "PlateauLearningRate");
 }
 
 void PlateauLearningRate::on_step_begin(const TrainerState& state, Feeds& feeds) {
@@ -122,7 +145,7 @@ void PlateauLearningRate::on_step_begin(const TrainerState& state, Feeds& feeds)
 void PlateauLearningRate::on_epoch(const TrainerState& state) {
   if (is_evaluated_later(state, options_.monitor)) return;
   const double value = monitored(state.logs, options_.monitor, "PlateauLearningRate");
-  const double gain = options_.maximize ? value - best_ : best_ - value;
+  const double gain = options_.higher_is_better ? value - best_ : best_ - value;
   if (!std::isnan(value) && (!has_best_ || gain > options_.min_delta)) {
     has_best_ = true;
     best_ = value;

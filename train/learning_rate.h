@@ -16,8 +16,8 @@ namespace SF_API sectionflow {
 /// a checkpoint goes on with the rates that it would have had.
 using RateSchedule = std::function<double(std::int64_t step)>;
 
-/// The same at every step.
-RateSchedule constant_rate(double rate);
+/// The same at every step. Throws: ArgumentError, as those below too, for a rate that is negative or not finite.
+RateSchedule constant_rate(double rate, Where where = Where::here());
 /// rates[i] until boundaries[i] steps are completed, the last of `rates` after that. Throws: ArgumentError unless the
 /// boundaries rise and there is one rate more than boundaries.
 RateSchedule step_rate(std::vector<std::int64_t> boundaries, std::vector<double> rates, Where where = Where::here());
@@ -42,6 +42,7 @@ class LearningRate final : public Callback {
  public:
   /// Throws: ArgumentError unless `rate` is such a placeholder.
   LearningRate(Value rate, RateSchedule schedule, Where where = Where::here());
+  /// Throws: ArgumentError where the schedule gives a rate that is negative or not finite.
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
   std::optional<std::vector<std::string>> logged_names() const override {
     return std::vector<std::string>{"learning_rate"};
@@ -56,7 +57,7 @@ class LearningRate final : public Callback {
 struct PlateauOptions {
   double rate = 1e-3;                ///< to begin with
   std::string monitor = "val_loss";  ///< a number of the epochs' logs
-  bool maximize = false;             ///< whether larger is better, as of an accuracy
+  bool higher_is_better = false;     ///< of that number: true for an accuracy, false for a loss
   double factor = 0.1;
   std::int64_t patience = 10;  ///< epochs without improvement that are borne
   double min_delta = 1e-4;     ///< less than that is no improvement
@@ -88,6 +89,7 @@ class PlateauLearningRate final : public Callback {
   bool has_best_ = false;
   double best_ = 0;
   std::int64_t bad_epochs_ = 0, cooling_ = 0;
+  bool has_warned_ = false;  // of the side on which the best is sought
 };
 
 }  // namespace sectionflow

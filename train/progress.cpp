@@ -124,12 +124,13 @@ std::string ProgressLine::line_of(const ProgressState& state, double now) const 
   if (state.loss.has_value()) add("loss " + loss_text(*state.loss));
   for (const auto& [name, value] : state.metrics) add(name + " " + loss_text(value));
 
-  const double seconds = now - first_time_;
+  const double seconds = now - first_time_ - (state.planning_seconds - first_->planning_seconds);
   const auto images = static_cast<double>(state.images_done - first_->images_done);
   if (seconds > 0 && images > 0)
     add(formatted(images / seconds < 10 ? "%.1f " : "%.0f ", images / seconds) + counted_ + "/s");
 
-  const double steps = steps_of_run(state) - steps_of_run(*first_);
+  const double steps =
+      steps_of_run(state) - steps_of_run(*first_) - static_cast<double>(state.planning_steps - first_->planning_steps);
   const bool has_end = state.num_epochs > 0 || state.epoch == 0;
   if (seconds > 0 && steps > 0 && state.num_steps > 0 && has_end) {
     const double all_steps =

@@ -20,8 +20,11 @@ struct ProgressState {
   std::int64_t step = 0;       ///< completed in this epoch
   std::int64_t num_steps = 0;  ///< in an epoch
   std::optional<double> loss = std::nullopt;
-  std::int64_t images_done = 0;                           ///< in the whole run; only its growth counts
-  std::size_t peak_bytes = 0;                             ///< of the device's memory
+  std::int64_t images_done = 0;  ///< in the whole run; only its growth counts
+  std::size_t peak_bytes = 0;    ///< of the device's memory, the highest so far
+  /// What the run has taken for planning, and the steps that were made with it: no part of speed and remaining time.
+  double planning_seconds = 0;
+  std::int64_t planning_steps = 0;
   std::size_t swapped_bytes = 0;                          ///< copied to the host in the last step
   std::vector<std::pair<std::string, double>> metrics{};  ///< printed behind the loss
 };
@@ -42,7 +45,8 @@ struct ProgressOptions {
 ///     epoch 1/3  step 120/240  loss 0.4312  1234 images/s  ETA 0:42  peak 312 MiB
 ///
 /// Without epochs a run is `num_steps` steps. The first and the last state are always printed, others only as often as
-/// `min_interval_seconds` allows. Speed and remaining time are means since the first state. Threads: one at a time.
+/// `min_interval_seconds` allows. Speed and remaining time are means since the first state, without planning. Threads:
+/// one at a time.
 class ProgressLine {
  public:
   explicit ProgressLine(ProgressOptions options = {});

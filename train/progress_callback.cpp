@@ -1,5 +1,6 @@
 #include "train/progress_callback.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -14,6 +15,15 @@ namespace {
 
 /// Of an epoch's time, from which on waiting for data is worth a word.
 constexpr double kNotableWait = 0.1;
+
+/// From which on planning is worth a line.
+constexpr double kNotablePlanning = 1;
+
+/// Programs that a session has planned so far.
+std::int64_t num_planned(const Session& session) {
+  const Statistics& figures = session.statistics();
+  return figures.programs_kept + figures.programs_evicted;
+}
 
 std::string short_number(const char* format, double number) {
   char text[64];
@@ -47,7 +57,11 @@ double Progress::now() const {
 }
 
 ProgressState Progress::progress_of(const TrainerState& state) const {
-  ProgressState progress{.images_done = state.num_examples, .peak_bytes = peak_bytes_, .swapped_bytes = swapped_bytes_};
+  ProgressState progress{.images_done = state.num_examples - planning_examples_,
+                         .peak_bytes = peak_bytes_,
+                         .planning_seconds = planning_seconds_,
+                         .planning_steps = planning_steps_,
+                         .swapped_bytes = swapped_bytes_};
   if (state.last_epoch == 0 && state.last_step > 0) {
     progress.step = state.step;
     progress.num_steps = state.last_step;
@@ -72,6 +86,8 @@ void Progress::on_begin(const TrainerState& state) {
   step_.reset();
   // Of the session's last program nothing is told: it is none of this training.
   peak_bytes_ = swapped_bytes_ = 0;
+  planning_seconds_ = 0;
+  planning_steps_ = planning_examples_ = 0;
   epoch_begun_ = now();
   data_seconds_ = 0;
   if (is_complete(state)) {
@@ -84,13 +100,27 @@ void Progress::on_begin(const TrainerState& state) {
 void Progress::on_step_begin(const TrainerState& state, Feeds&) {
   if (!std::exchange(has_line_, true)) line_->update(progress_of(state));
   reclaimed_before_ = state.session.statistics().bytes_reclaimed;
+  programs_before_ = num_planned(state.session);
+  step_begun_ = now();
+}
+
+/// A batch of another size, as the first of all is, has its program planned within its step.
+void Progress::note_planning(const TrainerState& state) {
+  if (num_planned(state.session) == programs_before_) return;
+  const double seconds = now() - step_begun_;
+  planning_seconds_ += seconds;
+  ++planning_steps_;
+  planning_examples_ += state.batch_size;
+  if (seconds <= kNotablePlanning) return;
+  print(text_of("planning, and step ", state.step, " by the new plan: ", short_number("%.1f s", seconds)));
 }
 
 void Progress::on_step(const TrainerState& state) {
   data_seconds_ += state.data_seconds;
   const Statistics& figures = state.session.statistics();
-  peak_bytes_ = figures.planned_peak_bytes;
+  peak_bytes_ = std::max(peak_bytes_, figures.planned_peak_bytes);
   swapped_bytes_ = figures.bytes_reclaimed - reclaimed_before_;
+  note_planning(state);
   if (state.step_in_epoch == state.steps_per_epoch) {
     step_ = progress_of(state);
   } else {

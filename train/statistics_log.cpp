@@ -41,6 +41,11 @@ constexpr std::size_t kMostStepRowsBytes = std::size_t{1} << 30;
 /// A disk that is full stays so for a while; what is held is given to it as a whole.
 constexpr int kRowsBetweenTries = 100;
 
+/// Fails at once where a file of that name could not be written later; its folder is made.
+void check_place(const std::filesystem::path& path, const char* who) {
+  check_writable_in(path.parent_path(), path.filename().string(), who);
+}
+
 struct StepRow {
   char type = 't';
   std::int64_t epoch = 0, step = 0;
@@ -198,7 +203,7 @@ class StatisticsCsv::Table {
 
 StatisticsCsv::StatisticsCsv(std::string path, Where where) {
   call_at(where, [&] {
-    check_writable(path, kCsv);
+    check_place(path, kCsv);
     table_ = std::make_unique<Table>(std::move(path));
   });
 }
@@ -250,7 +255,7 @@ StatisticsAverages::StatisticsAverages(std::string path, StatisticsAveragesOptio
              "; wanted 1 pixel or more, and 2 or 3 dimensions");
     SF_CHECK(options_.start_epoch >= 0 && options_.start_batch >= 0, ArgumentError,
              "StatisticsAverages: start_epoch and start_batch count from 0");
-    check_writable(path_, "StatisticsAverages");
+    check_place(path_, "StatisticsAverages");
   });
 }
 

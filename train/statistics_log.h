@@ -47,7 +47,7 @@ class StatisticsDifferences {
 /// Source: the statistics callbacks of IBM's TensorFlow Large Model Support.
 class StatisticsCsv final : public Callback {
  public:
-  /// Throws: DataError where a file of that name cannot be written.
+  /// Makes the folder of the file. Throws: DataError where a file of that name cannot be written.
   explicit StatisticsCsv(std::string path, Where where = Where::here());
   ~StatisticsCsv() override;
   StatisticsCsv(const StatisticsCsv&) = delete;
@@ -88,8 +88,8 @@ struct StatisticsAveragesOptions {
 /// strategies so make a table. Zeros where no step was counted.
 class StatisticsAverages final : public Callback {
  public:
-  /// Throws: ArgumentError for an image_size below 1, dims other than 2 and 3, or negative starts; DataError where the
-  /// file cannot be written.
+  /// Makes the folder of the file. Throws: ArgumentError for an image_size below 1, dims other than 2 and 3, or
+  /// negative starts; DataError where the file cannot be written.
   StatisticsAverages(std::string path, StatisticsAveragesOptions options, Where where = Where::here());
   void on_begin(const TrainerState& state) override;
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;

@@ -88,4 +88,8 @@ int StopSignals::received() const {
   return first_signal.load();
 }
 
+std::string name_of_signal(int signal) {
+  return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : text_of("signal ", signal);
+}
+
 }  // namespace sectionflow

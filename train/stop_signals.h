@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "base/export.h"
 
 namespace SF_API sectionflow {
@@ -21,5 +23,8 @@ class StopSignals {
   /// The first signal that has come since the first of those that live was made; 0: none.
   int received() const;
 };
+
+/// "SIGINT", "SIGTERM", or "signal 10".
+std::string name_of_signal(int signal);
 
 }  // namespace sectionflow

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/whole_file.h"
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
 
@@ -30,7 +31,6 @@ void TensorBoard::open() {
   if (writer_ || !std::exchange(is_to_open_, false)) return;
   try {
     writer_.emplace(folder_, options_.file);
-    writer_->start(first_step_);
   } catch (const DataError& error) {
     note_failure(error);
   }
@@ -44,6 +44,8 @@ bool TensorBoard::write(const std::function<void(EventWriter&)>& events) {
     return false;
   }
   try {
+    if (is_to_start_) writer_->start(first_step_);
+    is_to_start_ = false;
     events(*writer_);
     return true;
   } catch (const DataError& error) {
@@ -59,6 +61,9 @@ void TensorBoard::on_begin(const TrainerState& state) {
   seconds_ = data_seconds_ = 0;
   wants_graph_ = options_.graph && !has_graph_;
   is_to_open_ = true;
+  // A training that has gone back makes steps again that are in the same file.
+  is_to_start_ = !writer_ || is_to_start_ || most_step_ > state.step;
+  if (!writer_) check_writable_in(folder_, "events.out", "TensorBoard");
 }
 
 void TensorBoard::on_step_begin(const TrainerState& state, Feeds&) {
@@ -98,7 +103,7 @@ void TensorBoard::on_step(const TrainerState& state) {
   seconds_ += state.step_seconds;
   data_seconds_ += state.data_seconds;
   // Of the last step nobody knows that it is, before the fit ends.
-  last_step_ = state.step;
+  most_step_ = last_step_ = state.step;
   last_logs_ = state.logs;
   const bool is_due = state.step == first_step_ || (options_.every_steps > 0 && state.step % options_.every_steps == 0);
   if (options_.every_steps > 0 && is_due) write_step(state);

@@ -33,14 +33,16 @@ struct TensorBoardOptions {
 /// - "val_..." at evaluations; "epoch/loss", ... at ends of epochs: means over the epoch;
 /// - histograms "weights of ..." and "gradients of ...", the graph, and the times of one step's operations.
 ///
-/// What a disk refuses is no error of the training: the first time is a warning, failures() counts. A training that
-/// goes on from a checkpoint writes a new file into the same folder; what it trains again has the same numbers.
+/// The folder is made as a training begins, which is refused where none can be made there. What a disk refuses later is
+/// no error of the training: the first time is a warning, failures() counts. A training that goes on from a checkpoint
+/// writes a new file into the same folder; what it trains again has the same numbers.
 /// Session::set_trace is this callback's in the step that is profiled.
 class TensorBoard final : public Callback {
  public:
-  /// Touches no file: folder and file are made when there is something to write. Throws: ArgumentError for negative
-  /// numbers.
+  /// Touches no file. Throws: ArgumentError for negative numbers.
   explicit TensorBoard(std::string folder, TensorBoardOptions options = {}, Where where = Where::here());
+  /// Makes the folder; the file is made when there is something to write. Throws: DataError where files cannot be made
+  /// there.
   void on_begin(const TrainerState& state) override;
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
   void on_step(const TrainerState& state) override;
@@ -48,6 +50,8 @@ class TensorBoard final : public Callback {
   void on_epoch(const TrainerState& state) override;
   void on_end(const TrainerState& state) override;
   std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
+
+  bool shows_logs() const override { return true; }
 
   /// Events that could not be written.
   std::int64_t failures() const { return failures_; }
@@ -62,12 +66,14 @@ class TensorBoard final : public Callback {
   TensorBoardOptions options_;
   std::optional<EventWriter> writer_{};
   bool has_graph_ = false, wants_graph_ = false;
-  bool is_to_open_ = false;  // by this fit, as far as there is no file
+  bool is_to_open_ = false;   // by this fit, as far as there is no file
+  bool is_to_start_ = false;  // an event that tells from which step on earlier ones are dropped
   bool is_tracing_ = false;
   Trace trace_{};
   std::int64_t num_examples_ = 0;  // since the last numbers of steps, and
   double seconds_ = 0, data_seconds_ = 0;
   std::int64_t first_step_ = 0;                    // of the fit
+  std::int64_t most_step_ = 0;                     // that this file has an event of
   std::int64_t last_step_ = 0, written_step_ = 0;  // that was done, and whose numbers are written
   Logs last_logs_{};                               // of the step that was done last
   std::int64_t failures_ = 0;

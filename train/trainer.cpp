@@ -1,5 +1,8 @@
 #include "train/trainer.h"
 
+#include <glog/logging.h>
+
+#include <string_view>
 #include <utility>
 
 #include "base/nearest.h"
@@ -30,6 +33,13 @@ double monitored(const Logs& logs, const std::string& name, const std::string& w
 void check_monitored(const TrainerState& state, const std::string& name, const std::string& who) {
   const auto known = state.run != nullptr ? state.run->known_names(LogsOf::epochs) : std::nullopt;
   if (known) (void)monitored(*known, name, who);
+}
+
+void warn_of_direction(const std::string& name, bool higher_is_better, const std::string& who) {
+  const std::string_view wrong = higher_is_better ? "loss" : "accuracy";
+  LOG_IF(WARNING, name.find(wrong) != std::string::npos)
+      << who << ": the best '" << name << "' is the " << (higher_is_better ? "largest" : "smallest")
+      << "; set higher_is_better = " << (higher_is_better ? "false" : "true") << " unless that is meant";
 }
 
 bool is_evaluated_later(const TrainerState& state, const std::string& name) {

@@ -39,7 +39,7 @@ InputMap unit_range();
 
 /// What a Trainer computes, and from what.
 struct TrainerOptions {
-  Value loss{};  ///< a number; of training and evaluation. May be absent where only predict() is called
+  Value loss{};  ///< a number; of training and evaluation. May be absent where fit() is not called
   std::map<std::string, Value> metrics{};           ///< numbers besides, of training and evaluation
   std::map<std::string, Value> training_metrics{};  ///< of training alone, such as the norm of the gradients
   std::map<std::string, Value> outputs{};           ///< of predict(): one row an example
@@ -63,12 +63,16 @@ struct FitOptions {
   std::int64_t validation_steps = 0;      ///< batches of it from its beginning; 0: its whole first pass
   std::int64_t validate_every = 1;        ///< epochs; 0: not by epochs
   std::int64_t validate_every_steps = 0;  ///< 0: not by steps
-  /// Evaluates once more where a limit or a callback ends the fit behind a step that has not been evaluated.
+  /// Evaluates once more where a limit or a callback ends the fit behind a step that has not been evaluated, be it one
+  /// of an earlier start whose evaluation was broken off.
   bool validate_at_end = false;
-  std::vector<Callback*> callbacks{};  ///< in this order; checkpoints last, so that they see what others know
+  /// In this order; checkpoints last, so that they see what others know. Those that show numbers, such as Progress, may
+  /// stand anywhere: they see what others log in the same step.
+  std::vector<Callback*> callbacks{};
   /// SIGINT and SIGTERM end the training behind the step that is under way, and an evaluation between two batches,
   /// which is made again from its beginning where the training goes on: on_end is called, fit returns, and
-  /// History::exit_code() tells. A second one, or one outside of fit, ends the process at once. See StopSignals.
+  /// History::exit_code() tells. Where a limit or a callback ends it behind that step as well, that is
+  /// History::reason. A second signal, or one outside of fit, ends the process at once. See StopSignals.
   bool handle_signals = false;
 };
 
@@ -126,9 +130,9 @@ class Trainer {
 
   /// Trains. What evaluations take is planned before the first step, by the first batch of FitOptions::validation: what
   /// does not fit trains nothing. A batch of another size, such as the last of a pass, is another program of the
-  /// session. Throws: what callbacks, source and session throw; ArgumentError without a limit, for a source without
-  /// batches (SF-E603), within another fit (SF-E604), and for batches that do not fit the placeholders (SF-E600,
-  /// SF-E601, SF-E602).
+  /// session. Throws: what callbacks, source and session throw; ArgumentError without a limit, a loss or training
+  /// operations, for a source without batches, that of evaluations included (SF-E603), within another fit (SF-E604),
+  /// and for batches that do not fit the placeholders (SF-E600, SF-E601, SF-E602).
   History fit(BatchSource& source, const FitOptions& options, Where where = Where::here());
   /// The means of loss and metrics over all examples of a pass: each batch counts by its size. The pass is the source's
   /// first, from its beginning, wherever the source stands, and the source is put back to where it was: each evaluation

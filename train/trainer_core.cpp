@@ -11,6 +11,7 @@
 #include "base/checked_arithmetic.h"
 #include "base/error.h"
 #include "runtime/engine.h"
+#include "train/fit_options.h"
 #include "train/training_run.h"
 
 namespace sectionflow {
@@ -87,6 +88,12 @@ bool follows(const Node& update, const std::set<NodeId>& run) {
     follows = true;
   }
   return follows;
+}
+
+void check_batch_is_there(const std::optional<Example>& batch) {
+  SF_CHECK_CODE(batch.has_value(), ArgumentError, ErrorCode::nothing_to_train_on,
+                "the source gives no batch: a pass of it is empty",
+                hint("look at its data, at drop_remainder, and at what it filters"));
 }
 
 bool same_rows(const HostTensor& a, const HostTensor& b) {
@@ -210,15 +217,25 @@ void TrainerCore::warn_of_updates() const {
 }
 
 void TrainerCore::train(const Feeds& feeds, Logs& logs, Where where) {
-  const std::vector<HostTensor> fetched =
-      manager_ != nullptr ? manager_->run_full_cycle(session_, training_.values(), feeds, {}, where)
-                          : session_.run(training_.values(), feeds, {.targets = training_.targets()}, where);
+  std::vector<HostTensor> fetched;
+  try {
+    fetched = manager_ != nullptr ? manager_->run_full_cycle(session_, training_.values(), feeds, {}, where)
+                                  : session_.run(training_.values(), feeds, {.targets = training_.targets()}, where);
+  } catch (const ArgumentError& error) {
+    explain_missing_feed(error, session_.graph(), training_.read(), feeds);
+    throw;
+  }
   for (std::size_t i = 0; i < fetched.size(); ++i) logs[training_.names()[i]] = number_of(fetched[i]);
 }
 
 History TrainerCore::fit(BatchSource& source, const FitOptions& options, Where where) {
   SF_CHECK_CODE(!is_fitting_, ArgumentError, ErrorCode::fit_within_fit, "fit: this trainer is within another fit",
                 hint("callbacks may evaluate and predict; to train on something else make another Trainer"));
+  SF_CHECK_CODE(options_.loss.valid(), ArgumentError, ErrorCode::nothing_to_train_on,
+                "fit: the trainer has no loss; wanted the number that its training operations lessen",
+                hint("set TrainerOptions::loss: a trainer without one only predicts"));
+  SF_CHECK_CODE(manager_ != nullptr || !training_.targets().empty(), ArgumentError, ErrorCode::nothing_to_train_on,
+                "fit: the trainer has no training operations", hint("give it those of minimize, or a section manager"));
   is_fitting_ = true;
   try {
     source.lend(batch_memory());
@@ -258,11 +275,7 @@ bool TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& option
   using Clock = std::chrono::steady_clock;
   const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
   SF_CHECK(options.steps >= 0, ArgumentError, "steps is ", options.steps, "; wanted 0 (a whole pass) or more");
-  const std::int64_t per_pass = source.batches_per_pass().value_or(0);
-  SF_CHECK_CODE(options.steps > 0 || per_pass != kEndless, ArgumentError, ErrorCode::endless_pass,
-                "a whole pass is to be evaluated of a source whose pass has no end",
-                hint("leave repeat() out of its data set, or say how many batches: validation_steps, "
-                     "EvaluateOptions::steps"));
+  check_evaluation_ends(source, options.steps);
   source.lend(batch_memory());
   FromTheBeginning pass(source);
   std::int64_t step = 0;
@@ -275,10 +288,7 @@ bool TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& option
     if (!batch && step > 0 && options.steps == 0) break;
     // More batches are wanted than a pass has.
     if (!batch && step > 0) batch = source.next();
-    SF_CHECK_CODE(batch.has_value(), ArgumentError, ErrorCode::nothing_to_train_on,
-                  "the source gives no batch: a pass "
-                  "of it is empty",
-                  hint("look at its data, at drop_remainder, and at what it filters"));
+    check_batch_is_there(batch);
     const BatchFeeds::Bound bound = bind(*batch, run, options_.evaluation_feeds);
     const auto begin_step = Clock::now();
     auto fetched = session_.run(run.values(), bound.feeds, {}, where);
@@ -296,11 +306,11 @@ void TrainerCore::check_evaluation_fits(BatchSource& source, Where where) {
   if (&source == checked_to_fit_ || evaluation_.names().empty()) return;
   try {
     FromTheBeginning pass(source);
-    if (const auto batch = source.next()) {
-      const BatchFeeds::Bound bound = bind(*batch, evaluation_, options_.evaluation_feeds);
-      Engine& programs = engine(session_);
-      programs.check_ready(programs.whole_program(evaluation_.values(), types_of(bound.feeds), {}, where));
-    }
+    const auto batch = source.next();
+    check_batch_is_there(batch);
+    const BatchFeeds::Bound bound = bind(*batch, evaluation_, options_.evaluation_feeds);
+    Engine& programs = engine(session_);
+    programs.check_ready(programs.whole_program(evaluation_.values(), types_of(bound.feeds), {}, where));
     pass.go_back();
   } catch (Error& error) {
     error.add_fact("during",

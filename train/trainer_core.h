@@ -40,11 +40,6 @@ class FetchedNumbers {
 /// Whose logs: those of epochs have the results of evaluations too.
 enum class LogsOf { steps, epochs };
 
-/// Whether a fit has evaluations.
-inline bool validates(const FitOptions& options) {
-  return options.validation != nullptr && (options.validate_every > 0 || options.validate_every_steps > 0);
-}
-
 /// What a Trainer is made of: the steps, and how far it has come; TrainingRun puts them in order.
 class TrainerCore {
  public:

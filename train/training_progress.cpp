@@ -96,6 +96,7 @@ std::string TrainingProgress::text() const {
       {"batches_per_pass", batches_per_pass},
       {"added", packed(added)},
       {"is_to_evaluate", is_to_evaluate},
+      {"evaluated_step", evaluated_step},
       {"evaluation", packed(evaluation)},
       {"callbacks",
        std::move(kept)}}.dump();
@@ -127,6 +128,7 @@ TrainingProgress TrainingProgress::read(const std::string& text) {
   progress.totals = numbers_by_name(json, "totals");
   // Positions of earlier versions do not tell.
   if (json.contains("batches_per_pass")) progress.batches_per_pass = read_count(json, "batches_per_pass");
+  progress.evaluated_step = json.contains("evaluated_step") ? read_count(json, "evaluated_step") : progress.step;
   if (json.contains("added")) progress.added = numbers_by_name(json, "added");
   const Json& is_to_evaluate = member(json, "is_to_evaluate");
   if (!is_to_evaluate.is_boolean()) fail_position("'is_to_evaluate' is neither true nor false");

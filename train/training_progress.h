@@ -49,6 +49,7 @@ struct TrainingProgress {
   std::int64_t batches_per_pass = 0;  ///< of the last pass that was an epoch; 0: not known
   Logs added{};                       ///< numbers that callbacks have added, the last of each
   bool is_to_evaluate = false;        ///< an evaluation is still to follow the last step
+  std::int64_t evaluated_step = 0;    ///< completed steps at the last evaluation; 0: there was none
   Logs evaluation{};                  ///< that has followed the last step; empty where there was none
 
   /// What callbacks keep, by their names.

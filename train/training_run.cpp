@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <exception>
 #include <limits>
 #include <utility>
 
 #include "base/error.h"
+#include "train/fit_options.h"
 
 namespace sectionflow {
 namespace {
@@ -29,41 +29,12 @@ std::int64_t limit_from(std::int64_t begin, std::int64_t limit) {
   return limit == 0 ? 0 : limit > kMost - begin ? kMost : begin + limit;
 }
 
-std::string name_of_signal(int signal) {
-  return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : text_of("signal ", signal);
-}
-
-void check_fit_options(const FitOptions& options) {
-  const std::pair<const char*, std::int64_t> counts[] = {{"epochs", options.epochs},
-                                                         {"steps", options.steps},
-                                                         {"max_epochs", options.max_epochs},
-                                                         {"max_steps", options.max_steps},
-                                                         {"steps_per_epoch", options.steps_per_epoch},
-                                                         {"validation_steps", options.validation_steps},
-                                                         {"validate_every", options.validate_every},
-                                                         {"validate_every_steps", options.validate_every_steps}};
-  for (const auto& [name, count] : counts) {
-    SF_CHECK(count >= 0, ArgumentError, "fit: ", name, " is ", count, "; wanted 0 (none) or more");
-  }
-  const bool has_limit = options.epochs > 0 || options.steps > 0 || options.max_epochs > 0 || options.max_steps > 0;
-  SF_CHECK_CODE(has_limit, ArgumentError, ErrorCode::nothing_to_train_on,
-                "fit: no limit is set, and a source has no last pass",
-                hint("set epochs, steps, max_epochs or max_steps"));
-  for (const Callback* callback : options.callbacks) {
-    SF_CHECK(callback != nullptr, ArgumentError, "fit: a callback is a null pointer");
-  }
-}
-
 }  // namespace
 
 TrainingRun::TrainingRun(TrainerCore& core, BatchSource& source, const FitOptions& options, Where where)
     : core_(core), source_(source), options_(options), where_(where), progress_(core.progress()) {
-  check_fit_options(options);
+  check_fit_options(options, source);
   const std::int64_t per_pass = source.batches_per_pass().value_or(0);
-  const bool ends = per_pass != kEndless || options.steps_per_epoch > 0 || options.steps > 0 || options.max_steps > 0;
-  SF_CHECK_CODE(ends, ArgumentError, ErrorCode::endless_pass,
-                "fit: epochs are to be passes over a source whose pass has no end",
-                hint("leave repeat() out of its data set, or set steps_per_epoch"));
   known_per_pass_ = per_pass > 0 ? per_pass : progress_.batches_per_pass;
 }
 
@@ -77,7 +48,10 @@ History TrainingRun::train() {
     // Where a limit is reached already, too: the end of an epoch that is over may be all that is left.
     if (progress_.step_in_epoch > 0) train_epoch();
     while (!is_to_stop()) train_epoch();
-    if (is_to_evaluate_at_end()) validate();
+    if (is_to_evaluate_at_end() && !validate()) {
+      end(StopReason::signal, text_of(history_.why, "; ", name_of_signal(signals_->received()),
+                                      " came in the evaluation at the end, which is made where the training goes on"));
+    }
     finish();
   } catch (...) {
     fail();
@@ -120,6 +94,22 @@ void TrainingRun::each_callback(const Call& call) {
     call(*callback, state());
     if (is_begin) ++num_begun_;
   }
+}
+
+/// on_step and on_epoch: what shows numbers comes behind those that log them, and when one of these has thrown, too.
+template <class Call>
+void TrainingRun::log_and_show(const Call& call) {
+  std::exception_ptr first_error;
+  for (const bool shows : {false, true}) {
+    try {
+      for (Callback* callback : options_.callbacks) {
+        if (callback->shows_logs() == shows) call(*callback, state());
+      }
+    } catch (...) {
+      if (first_error == nullptr) first_error = std::current_exception();
+    }
+  }
+  if (first_error != nullptr) std::rethrow_exception(first_error);
 }
 
 void TrainingRun::train_epoch() {
@@ -172,7 +162,7 @@ bool TrainingRun::train_step() {
   // Behind the callbacks, which may change the graph before the first step.
   if (history_.steps == 0) {
     core_.warn_of_updates();
-    if (validates(options_) || evaluates_at_end()) core_.check_evaluation_fits(*options_.validation, where_);
+    if (validates(options_) || evaluates_at_end(options_)) core_.check_evaluation_fits(*options_.validation, where_);
   }
   // The source stands behind the batch already; once the step is done, nothing may keep it from being counted.
   auto position = source_.position_later();
@@ -198,7 +188,7 @@ bool TrainingRun::train_step() {
   epoch_data_seconds_ += data_seconds_;
   warn_of_loss();
   for (const auto& [name, value] : extras_) logs_[name] = value;
-  each_callback([](Callback& callback, const TrainerState& state) { callback.on_step(state); });
+  log_and_show([](Callback& callback, const TrainerState& state) { callback.on_step(state); });
   history_.last_step = logs_;
   if (progress_.is_to_evaluate) validate();
   return true;
@@ -222,7 +212,8 @@ bool TrainingRun::validate() {
   const auto is_broken_off = [&] { return signals_ && signals_->received() != 0; };
   try {
     auto evaluation = core_.evaluate(*options_.validation, options, &around, where_, is_broken_off);
-    if (!evaluation) return false;
+    is_broken_off_ = !evaluation;
+    if (is_broken_off_) return false;
     history_.evaluation = *std::move(evaluation);
   } catch (Error& error) {
     error.add_fact("during", text_of("the evaluation of FitOptions::validation behind step ", progress_.step));
@@ -232,9 +223,15 @@ bool TrainingRun::validate() {
   Logs results;
   for (const auto& [name, value] : history_.evaluation) results["val_" + name] = value;
   each_callback([&](Callback& callback, const TrainerState& state) { callback.on_evaluation(state, results); });
+  progress_.evaluated_step = progress_.step;
   progress_.evaluation = history_.evaluation;
   progress_.is_to_evaluate = false;
   return true;
+}
+
+bool TrainingRun::is_to_evaluate_at_end() const {
+  return evaluates_at_end(options_) && history_.reason != StopReason::signal && progress_.step > 0 &&
+         progress_.evaluated_step != progress_.step;
 }
 
 void TrainingRun::end_epoch() {
@@ -272,16 +269,18 @@ void TrainingRun::end_epoch() {
   progress_.data.set_later(std::move(position));
   progress_.evaluation.clear();
   logs_ = std::move(logs);
-  each_callback([](Callback& callback, const TrainerState& state) { callback.on_epoch(state); });
+  log_and_show([](Callback& callback, const TrainerState& state) { callback.on_epoch(state); });
   history_.epochs.back().logs = logs_;
   state_epoch_ = 0;
 }
 
+/// What is over is over, though a signal has come as well: on_end then does what is to be done at the end of a
+/// training. An evaluation that the signal has broken off is still to come.
 bool TrainingRun::is_to_stop() {
   if (history_.reason != StopReason::none && history_.reason != StopReason::completed) return true;
   const int signal = signals_ ? signals_->received() : 0;
   const auto is_reached = [](std::int64_t count, std::int64_t limit) { return limit > 0 && count >= limit; };
-  if (signal != 0) {
+  if (signal != 0 && is_broken_off_) {
     end(StopReason::signal, text_of("got ", name_of_signal(signal)));
   } else if (stop_why_) {
     end(StopReason::callback, *stop_why_);
@@ -289,6 +288,8 @@ bool TrainingRun::is_to_stop() {
     end(StopReason::completed, text_of("completed ", history_.steps, history_.steps == 1 ? " step" : " steps"));
   } else if (is_reached(num_epochs_, options_.epochs) || is_reached(progress_.epoch, options_.max_epochs)) {
     end(StopReason::completed, text_of("completed ", num_epochs_, num_epochs_ == 1 ? " epoch" : " epochs"));
+  } else if (signal != 0) {
+    end(StopReason::signal, text_of("got ", name_of_signal(signal)));
   }
   history_.signal = signal;
   return history_.reason != StopReason::none;
@@ -321,28 +322,28 @@ void TrainingRun::call_on_end() {
   }
 }
 
+/// An error is on its way: whatever else is thrown must neither hide it nor keep what follows from being done.
 void TrainingRun::fail() noexcept {
   history_.reason = StopReason::error;
-  try {
-    progress_.callbacks = callback_states(options_.callbacks);
-    progress_.added = added();
+  const auto attempt = [](const char* what, const auto& call) {
+    try {
+      call();
+    } catch (const std::exception& error) {
+      LOG(WARNING) << "fit: " << what << ": " << error.what();
+    } catch (...) {
+      LOG(WARNING) << "fit: " << what;
+    }
+  };
+  attempt("the source cannot go back to the batch that was not trained", [&] {
     // A batch that was taken and not trained comes again.
     const std::string& position = progress_.data.text();
     if (source_.position() != position) source_.restore(position);
-  } catch (const std::exception& error) {
-    LOG(WARNING) << "fit: the source cannot go back to the batch that was not trained: " << error.what();
-  } catch (...) {
-    LOG(WARNING) << "fit: the source cannot go back to the batch that was not trained";
-  }
-  while (num_ended_ < num_begun_) {
-    try {
-      call_on_end();
-    } catch (const std::exception& error) {
-      LOG(WARNING) << "fit: on_end after an error has thrown: " << error.what();
-    } catch (...) {
-      LOG(WARNING) << "fit: on_end after an error has thrown";
-    }
-  }
+  });
+  while (num_ended_ < num_begun_) attempt("on_end after an error has thrown", [&] { call_on_end(); });
+  attempt("what a callback keeps is not known", [&] {
+    progress_.added = added();
+    progress_.callbacks = callback_states(options_.callbacks);
+  });
 }
 
 TrainerState TrainingRun::state() {

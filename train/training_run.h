@@ -39,12 +39,8 @@ class TrainingRun {
   void end_epoch();
   bool validate();
   bool is_to_stop();
-  /// Where no signal has ended it.
-  bool is_to_evaluate_at_end() const {
-    return evaluates_at_end() && history_.reason != StopReason::signal && history_.steps > 0 &&
-           history_.evaluated_step != progress_.step;
-  }
-  bool evaluates_at_end() const { return options_.validate_at_end && options_.validation != nullptr; }
+  /// Where no signal has ended it: what stands at its end has not been evaluated, by whatever start.
+  bool is_to_evaluate_at_end() const;
   bool pass_is_over();
   void finish();
   void fail() noexcept;
@@ -52,6 +48,8 @@ class TrainingRun {
   TrainerState state();
   template <class Call>
   void each_callback(const Call& call);
+  template <class Call>
+  void log_and_show(const Call& call);
   /// Until a step of this fit, those of the training that it goes on with.
   const Logs& added() const { return history_.steps > 0 ? extras_ : progress_.added; }
   void end(StopReason reason, std::string why);
@@ -76,6 +74,7 @@ class TrainingRun {
   Clock::time_point begun_ = Clock::now(), epoch_begun_ = begun_;
   std::size_t num_begun_ = 0, num_ended_ = 0;  // callbacks
   std::optional<std::string> stop_why_;
+  bool is_broken_off_ = false;  // the last evaluation, by a signal
   bool has_warned_of_loss_ = false;
   std::string notes_;
   std::int64_t state_epoch_ = 0, state_steps_ = 0;  // of the epoch that on_epoch is told of; 0: there is none

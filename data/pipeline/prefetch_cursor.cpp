@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "data/pipeline/cursor.h"
+#include "data/pipeline/worker_pool.h"
 
 namespace sectionflow {
 namespace {
@@ -31,7 +32,7 @@ class PrefetchCursor : public Cursor {
 
   bool next(PipelineItem& item) override {
     // Begun here, and not where the cursor is placed: nobody else uses what comes before from now on.
-    if (!thread_.joinable()) thread_ = std::jthread([this] { make_ahead(); });
+    if (!thread_.joinable()) thread_ = start_thread("prefetch", "leave prefetch out", [this] { make_ahead(); });
     std::unique_lock lock(mutex_);
     wait_for_next(lock);
     if (ready_.empty()) {

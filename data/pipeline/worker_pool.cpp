@@ -1,15 +1,30 @@
 #include "data/pipeline/worker_pool.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
+#include "base/error.h"
 #include "data/pipeline/cursor.h"
 
 namespace sectionflow {
 
+std::jthread start_thread(const std::string& what, const std::string& advice, std::function<void()> body) {
+  try {
+    return std::jthread(std::move(body));
+  } catch (const std::system_error& error) {
+    throw DeviceError(error_text_of("a thread for ", what, " was refused by the system: ", error.code().message(),
+                                    "; wanted one more",
+                                    hint("raise the limit of processes (ulimit -u) or of memory, or ", advice)));
+  }
+}
+
 WorkerPool::WorkerPool(int threads) {
   try {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work_all(); });
+    for (int i = 0; i < threads; ++i) {
+      threads_.push_back(start_thread(text_of("maps, the ", i + 1, ". of ", threads, ","),
+                                      "give the maps fewer MapOptions::threads", [this] { work_all(); }));
+    }
   } catch (...) {
     {
       const std::lock_guard lock(mutex_);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -18,9 +19,13 @@ namespace sectionflow {
 /// What a worker does to an example; nothing where it is left out. Exceptions come out where the result is taken.
 using ExampleWork = std::function<std::optional<Example>(Example)>;
 
+/// A thread for `what`, as in "a map". Throws: DeviceError where the system refuses it, with what else to try.
+std::jthread start_thread(const std::string& what, const std::string& advice, std::function<void()> body);
+
 /// Threads that carry out the maps of one iterator. Owns: its threads.
 class WorkerPool {
  public:
+  /// Throws: DeviceError, as start_thread.
   explicit WorkerPool(int threads);
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;

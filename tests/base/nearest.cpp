@@ -45,5 +45,19 @@ TEST(Nearest, TheNearestWinsAndThenTheFirst) {
   EXPECT_EQ(nearest_spelling("conv2", std::vector<std::string>{"conv11", "conv3", "conv1"}), "conv3");
 }
 
+TEST(Nearest, NamesOfAFileAreListedShortlyWithTheNearest) {
+  const NamesInFile few = names_in_file("lable", std::vector<std::string>{"image", "label"}, "otherwise");
+  EXPECT_EQ(few.list, "'image', 'label'");
+  EXPECT_EQ(few.hint.text, "is 'label' the one that is meant?");
+  EXPECT_EQ(names_in_file("x", {}, "otherwise").list, "none");
+  EXPECT_EQ(names_in_file("x", {}, "otherwise").hint.text, "otherwise");
+  std::vector<std::string> many(100'000, std::string(1000, 'x'));
+  many[0] = std::string("a\n\0\xff", 4);
+  const NamesInFile listed = names_in_file("no such name", many, "otherwise");
+  EXPECT_EQ(listed.list.substr(0, 8), "'a\?\?\?', ");
+  EXPECT_LT(listed.list.size(), 700U);
+  EXPECT_EQ(listed.list.substr(listed.list.size() - 15), " and 99992 more");
+}
+
 }  // namespace
 }  // namespace sectionflow

@@ -137,6 +137,15 @@ TEST(Csv, WhatIsNotFiniteIsRefusedWithLineAndColumnUnlessItIsAllowed) {
                DataError);
 }
 
+TEST(Csv, AColumnThatIsNotThereIsRefusedWithThoseThatAre) {
+  const TemporaryFolder folder;
+  const auto file = folder.file("flowers.csv", "width,height\n1,2\n");
+  const std::string text =
+      whole_error_text<DataError>([&] { (void)csv_source(file, {{.name = "x", .columns = {"hieght"}}}); });
+  EXPECT_TRUE(contains(text, "there is no column 'hieght' for the tensor 'x' among 2: 'height', 'width'")) << text;
+  EXPECT_TRUE(contains(text, "is 'height' the one that is meant?")) << text;
+}
+
 TEST(Csv, AnEmptyFieldIsNoNumberAndAWordOnlyWhereItIsOne) {
   const TemporaryFolder folder;
   for (const std::string gap : {"", "  ", "\"\""}) {

@@ -80,7 +80,10 @@ TEST(TfExample, VariableLengthsTakeWhatIsThereAndAbsenceIsNone) {
 
 TEST(TfExample, WhatDoesNotFitTheSchemaIsRefusedByName) {
   const std::string bytes = serialize_tf_example(some_example(3));
-  EXPECT_TRUE(contains(refusal(bytes, {{.name = "absent"}}), "feature 'absent' f32[] is absent"));
+  EXPECT_TRUE(contains(refusal(bytes, {{.name = "absent"}}), "feature 'absent' f32[] is absent; the record has '"));
+  const std::string misspelt =
+      whole_error_text<DataError>([&] { (void)parse_tf_example(bytes, {{.name = "lable"}}, ""); });
+  EXPECT_TRUE(contains(misspelt, "'label'") && contains(misspelt, "is 'label' the one that is meant?")) << misspelt;
   EXPECT_TRUE(contains(refusal(bytes, {{.name = "label"}}), "is a int64_list; wanted a float_list"));
   EXPECT_TRUE(contains(refusal(bytes, {{.name = "label", .dtype = Dtype::u8}}), "has the number -3 at element 0"));
   EXPECT_TRUE(contains(refusal(bytes, {{.name = "weights", .shape = {2}}}), "has 3 elements"));

@@ -13,6 +13,7 @@
 #include "base/whole_file.h"
 #include "data/dataset.h"
 #include "data/file_at.h"
+#include "data/source_identity.h"
 #include "data/tfrecord_source.h"
 #include "tests/support/contains.h"
 #include "tests/support/data_examples.h"
@@ -129,6 +130,23 @@ TEST(UnreadableFiles, CountAsNothingBesideWhatIsDamaged) {
       EXPECT_EQ(flat(drain(again)), (std::vector<std::int64_t>{5, 6, 7, 8, 9}));
     }
   }
+}
+
+TEST(UnreadableFiles, AreNoPartOfAnIdentityThatIsRemembered) {
+  if (testing_support::kIsSanitized) GTEST_SKIP() << kBlindSanitizer;
+  const TemporaryFolder folder;
+  const auto path = folder.file("a.tfrecord", "bytes");
+  const auto source = tfrecord_source({path}, {{.name = "x"}});
+  {
+    const NoMoreFiles none;
+    EXPECT_TRUE(contains(whole_error_text<DataError>([&] { (void)source->identity(); }), "SF-E411"));
+    EXPECT_TRUE(contains(whole_error_text<DataError>([&] { (void)identity_of_files({path}); }), "SF-E411"));
+    EXPECT_EQ(size_for_identity(path), 5U) << "for which nothing is opened";
+  }
+  EXPECT_EQ(source->identity(), tfrecord_source({path}, {{.name = "x"}})->identity());
+  EXPECT_EQ(size_for_identity(folder.path() / "gone"), 0U);
+  // A file that is not there is known by its name alone.
+  EXPECT_NE(identity_of_files({folder.path() / "gone"}), "");
 }
 
 }  // namespace

@@ -291,6 +291,22 @@ TEST(Hdf5, RowsBeyondTheLimitAreRefused) {
   EXPECT_TRUE(contains(text, "max_row_bytes")) << text;
 }
 
+TEST(Hdf5, ADatasetThatIsNotThereIsRefusedWithThoseThatAre) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file.h5";
+  Hdf5Writer writer(path);
+  writer.append("images", HostTensor(Dtype::f32, {4, 3}));
+  writer.append("labels", HostTensor(Dtype::i32, {4}));
+  writer.finish();
+  for (const char* name : {"image", "/image"}) {
+    const std::string text = whole_error_text<DataError>([&] { (void)hdf5_source(path, {{"x", name}}); });
+    EXPECT_TRUE(contains(text, text_of("there is no dataset '", name, "'; there are '/images', '/labels'"))) << text;
+    EXPECT_TRUE(contains(text, "is '/images' the one that is meant?")) << text;
+  }
+  const std::string text = whole_error_text<DataError>([&] { (void)read_hdf5(path, "group/weights"); });
+  EXPECT_TRUE(contains(text, "there is no dataset 'group/weights'") && contains(text, "list_hdf5")) << text;
+}
+
 TEST(Hdf5, TruncatedFilesAreRefused) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "file.h5";

@@ -55,12 +55,13 @@ TEST(Commands, TheVersionIsTold) {
 TEST(Commands, ErrorsNameNoLineOfTheProgramsOwnSource) {
   const TemporaryFolder folder;
   const std::string at = folder.path().string();
-  const std::vector<std::string> calls = {"train --statistics /nonexistent/a" + kSmall,
-                                          "train --steps 1 --device-memory 4KiB" + kSmall,
-                                          "plan --graph " + at + "/absent",
-                                          "plan --model mnist_cnn --sequence 4",
-                                          "compare --strategies sections:99" + kSmall,
-                                          "train --data mnist:" + at + kSmall};
+  const std::vector<std::string> calls = {
+      "train --statistics " + folder.file("file", "in the way").string() + "/a" + kSmall,
+      "train --steps 1 --device-memory 4KiB" + kSmall,
+      "plan --graph " + at + "/absent",
+      "plan --model mnist_cnn --sequence 4",
+      "compare --strategies sections:99" + kSmall,
+      "train --data mnist:" + at + kSmall};
   for (const std::string& refused : calls) {
     expect_refused(refused, AllOf(HasSubstr("SF-E"), Not(HasSubstr(".cpp")), Not(HasSubstr(".h:"))));
   }

@@ -20,6 +20,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using namespace testing_support;
 
 struct Begun : SmallTraining {
@@ -78,6 +79,58 @@ TEST(BeforeTheFirstStep, AnEvaluationThatDoesNotFitIsRefused) {
     options = {.epochs = 1, .validation = &large, .validate_every = 0, .callbacks = {&begun.rate}};
     EXPECT_EQ(begun.trainer.fit(begun.source, options).steps, 3);
   }
+}
+
+TEST(BeforeTheFirstStep, AnEvaluationOfNothingOrWithoutAnEndIsRefused) {
+  Begun begun;
+  FunctionBatches empty([](std::int64_t, std::int64_t) { return std::optional<Example>(); });
+  EXPECT_THAT(begun.error_of({.validation = &empty}),
+              AllOf(HasSubstr("SF-E603"), HasSubstr("a pass of it is empty"),
+                    HasSubstr("evaluations of FitOptions::validation, before step 1")));
+  EXPECT_THAT(begun.error_of({.validation = &empty, .validate_every = 0, .validate_at_end = true}),
+              HasSubstr("SF-E603"));
+  Example tensors;
+  tensors.emplace("x", HostTensor(Dtype::f32, {8, 6}));
+  tensors.emplace("label", HostTensor(Dtype::i32, {8}));
+  DatasetBatches endless(Dataset::from(std::move(tensors)).repeat().batch({.size = 8}));
+  EXPECT_THAT(begun.error_of({.validation = &endless}), AllOf(HasSubstr("SF-E616"), HasSubstr("validation_steps")));
+}
+
+TEST(BeforeTheFirstStep, ATrainerThatTrainsNothingIsRefused) {
+  Begun begun;
+  const auto error_of = [&](Trainer trainer) {
+    return whole_error_text<ArgumentError>(
+        [&] { trainer.fit(begun.source, {.epochs = 1, .callbacks = {&begun.rate}}); });
+  };
+  EXPECT_THAT(error_of(Trainer(begun.session, *begun.model.manager, {.outputs = {{"logits", begun.model.logits}}})),
+              AllOf(HasSubstr("SF-E603"), HasSubstr("has no loss"), HasSubstr("TrainerOptions::loss")));
+  EXPECT_THAT(error_of(Trainer(begun.session, std::vector<Operation>(), {.loss = begun.model.loss})),
+              AllOf(HasSubstr("SF-E603"), HasSubstr("no training operations"), HasSubstr("minimize")));
+  EXPECT_EQ(begun.source.position(), "0 0");
+  EXPECT_EQ(begun.session.completed_cycles(), 0U);
+}
+
+TEST(BeforeTheFirstStep, ALearningRateThatIsNotFedIsToldOfItsCallback) {
+  Begun begun;
+  EXPECT_THAT(whole_error_text<Error>([&] { begun.trainer.fit(begun.source, {.steps = 1}); }),
+              AllOf(HasSubstr("SF-E301"), HasSubstr("placeholder 'rate' f32[] is not fed"), HasSubstr("needed:"),
+                    HasSubstr("LearningRate schedule(rate, constant_rate(1e-3))")));
+  FunctionBatches without([](std::int64_t pass, std::int64_t batch) {
+    auto example = small_batch(pass, batch);
+    if (example) example->erase("label");
+    return example;
+  });
+  EXPECT_THAT(whole_error_text<Error>([&] { begun.trainer.fit(without, {.steps = 1, .callbacks = {&begun.rate}}); }),
+              AllOf(HasSubstr("SF-E301"), HasSubstr("'label'"), Not(HasSubstr("LearningRate"))));
+  EXPECT_EQ(begun.trainer.step(), 0);
+}
+
+TEST(BeforeTheFirstStep, AFolderForTensorBoardThatCannotBeMadeIsRefused) {
+  const TemporaryFolder folder;
+  TensorBoard board((folder.file("file", "in the way") / "run").string());
+  Begun begun;
+  EXPECT_THAT(begun.error_of({.callbacks = {&board}}),
+              AllOf(HasSubstr("DataError"), HasSubstr("TensorBoard: "), HasSubstr("hint:")));
 }
 
 TEST(BeforeTheFirstStep, OneBatchOfEachSourceOfEvaluationsIsLookedAtOnce) {

@@ -1,13 +1,17 @@
-// Learning rates, early stopping, guards, statistics and progress.
+// Learning rates, guards and statistics.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <sstream>
+#include <stdexcept>
+#include <utility>
 
-#include "base/bytes.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/small_training.h"
 
@@ -19,39 +23,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 using testing_support::Hooks;
+using testing_support::Scored;
 using testing_support::small_batch;
 using testing_support::small_session;
 using testing_support::SmallModel;
-
-/// A trainer of the small model with a number that the test sets: a metric "score" that is fed.
-struct Scored {
-  Scored() : model(false), session(model.graph, small_session()) {
-    score = placeholder(model.graph, "score", {});
-    session.initialize();
-    TrainerOptions options = model.options();
-    options.training_metrics["score"] = score * 1.0F;
-    trainer.emplace(session, model.training, std::move(options), Where::here());
-    feeder.step_begin = [this](const TrainerState& state, Feeds& feeds) {
-      feeds.emplace_back(score, scores.at(static_cast<std::size_t>(state.step) / 3 % scores.size()));
-    };
-  }
-  Scored(const Scored&) = delete;
-  Scored& operator=(const Scored&) = delete;
-  /// Epochs of three steps with these scores.
-  History fit(std::vector<Callback*> callbacks, std::int64_t epochs) {
-    callbacks.insert(callbacks.begin(), {&rate, &feeder});
-    return trainer->fit(source, {.epochs = epochs, .callbacks = std::move(callbacks)});
-  }
-
-  SmallModel model;
-  Session session;
-  Value score;
-  std::optional<Trainer> trainer;
-  std::vector<double> scores = {1};
-  Hooks feeder;
-  LearningRate rate{model.rate, constant_rate(0.01)};
-  FunctionBatches source{small_batch};
-};
 
 TEST(RateSchedules, AreTheFunctionsOfTheStepThatTheyAreNamedAfter) {
   EXPECT_EQ(constant_rate(0.5)(1000), 0.5);
@@ -92,6 +67,55 @@ TEST(RateSchedules, RefuseWhatMeansNothing) {
   EXPECT_THROW(PlateauLearningRate(model.rate, {.patience = -1}), ArgumentError);
 }
 
+TEST(RateSchedules, RefuseRatesThatAreNegativeOrNoNumbers) {
+  SmallModel model(false);
+  for (const double rate : {-0.1, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    EXPECT_THAT(whole_error_text<ArgumentError>([&] { constant_rate(rate); }),
+                AllOf(HasSubstr("constant_rate: rate is "), HasSubstr("wanted a number of 0 or more"),
+                      HasSubstr("where:   callbacks.cpp:")));
+    EXPECT_THROW(step_rate({10}, {1, rate}), ArgumentError);
+    EXPECT_THROW(exponential_rate(rate, 0.5, 10), ArgumentError);
+    EXPECT_THROW(exponential_rate(1, rate, 10), ArgumentError);
+    EXPECT_THROW(cosine_rate(rate, 10), ArgumentError);
+    EXPECT_THROW(cosine_rate(1, 10, rate), ArgumentError);
+    EXPECT_THROW(polynomial_rate(1, rate, 10), ArgumentError);
+    EXPECT_THROW(PlateauLearningRate(model.rate, {.rate = rate}), ArgumentError);
+    testing_support::SmallTraining small(false);
+    FunctionBatches source(small_batch);
+    LearningRate own(small.model.rate, [rate](std::int64_t step) { return step == 1 ? rate : 0.01; });
+    EXPECT_THAT(whole_error_text<ArgumentError>([&] { small.trainer.fit(source, {.steps = 3, .callbacks = {&own}}); }),
+                AllOf(HasSubstr("LearningRate: the schedule gives "), HasSubstr(" for step 1;")));
+    EXPECT_EQ(small.trainer.step(), 1);
+  }
+  EXPECT_EQ(constant_rate(0)(5), 0);
+}
+
+TEST(MonitoredNumbers, OfWhichTheWrongSideIsSoughtAreWarnedOf) {
+  const testing_support::LogLines log;
+  std::ptrdiff_t seen = 0;
+  const auto warned = [&](Callback& callback) {
+    testing_support::SmallTraining small(false);
+    FunctionBatches source(small_batch);
+    small.trainer.fit(source, {.steps = 1, .callbacks = {&small.rate, &callback}});
+    small.trainer.fit(source, {.steps = 1, .callbacks = {&small.rate, &callback}});
+    const auto count = std::count_if(log.lines.begin(), log.lines.end(), [](const std::string& line) {
+      return line.find("set higher_is_better = ") != std::string::npos;
+    });
+    return std::exchange(seen, count) != count;
+  };
+  EarlyStopping smallest({.monitor = "accuracy"}), largest({.monitor = "accuracy", .higher_is_better = true});
+  EarlyStopping loss({.monitor = "loss"}), largest_loss({.monitor = "loss", .higher_is_better = true});
+  EXPECT_TRUE(warned(smallest));
+  EXPECT_EQ(log.lines.size(), 1U) << "once";
+  EXPECT_FALSE(warned(largest));
+  EXPECT_FALSE(warned(loss));
+  EXPECT_TRUE(warned(largest_loss));
+  const TemporaryFolder folder;
+  Checkpoints worst((folder.path() / "run").string(), {.best_metric = "accuracy"});
+  CheckpointCallback saving(worst);
+  EXPECT_TRUE(warned(saving));
+}
+
 TEST(PlateauLearningRate, FallsWhereANumberStandsStill) {
   Scored scored;
   scored.scores = {5, 4, 4, 4, 4, 4, 3, 3, 3};
@@ -104,81 +128,6 @@ TEST(PlateauLearningRate, FallsWhereANumberStandsStill) {
   scored.trainer->fit(scored.source, {.epochs = 9, .callbacks = {&scored.feeder, &plateau, &hooks}});
   // 4 bad, bad: falls; one to cool down; bad, then better; bad, bad.
   EXPECT_THAT(rates, ElementsAre(1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.3));
-}
-
-TEST(EarlyStopping, StopsWhenANumberStandsStill) {
-  Scored scored;
-  scored.scores = {5, 4, 4.5, 4, 3.95, 4};
-  EarlyStopping stopping({.monitor = "score", .patience = 2, .min_delta = 0.1});
-  const History history = scored.fit({&stopping}, 100);
-  EXPECT_EQ(history.epochs.size(), 5U);
-  EXPECT_EQ(history.reason, StopReason::callback);
-  EXPECT_THAT(history.why, AllOf(HasSubstr("'score' has not improved for 3 epochs"), HasSubstr("4 in epoch 2")));
-  EXPECT_EQ(stopping.best(), 4);
-  EXPECT_EQ(stopping.best_epoch(), 2);
-}
-
-TEST(EarlyStopping, WatchesLargerNumbersTargetsFirstEpochsAndNaN) {
-  Scored scored;
-  scored.scores = {1, 2, 3, 4, 5};
-  EarlyStopping target({.monitor = "score", .maximize = true, .has_target = true, .target = 3});
-  EXPECT_EQ(scored.fit({&target}, 100).epochs.size(), 3U);
-  Scored nan;
-  nan.scores = {std::numeric_limits<double>::quiet_NaN()};
-  EarlyStopping patient({.monitor = "score", .patience = 1, .start_epoch = 4});
-  EXPECT_EQ(nan.fit({&patient}, 100).epochs.size(), 5U);
-  EXPECT_EQ(patient.best_epoch(), 0);
-  EXPECT_THROW(EarlyStopping({.patience = -1}), ArgumentError);
-}
-
-TEST(EarlyStopping, WhatItHasEndedIsEndedAtOnceWhereItGoesOn) {
-  const EarlyStoppingOptions standstill = {.monitor = "score", .patience = 1};
-  const EarlyStoppingOptions target = {.monitor = "score", .has_target = true, .target = 3};
-  for (const EarlyStoppingOptions& options : {standstill, target}) {
-    Scored first;
-    first.scores = {5, 4, 3, 3, 3, 3, 3, 3};
-    EarlyStopping stopping(options);
-    const History ended = first.fit({&stopping}, 100);
-    ASSERT_EQ(ended.reason, StopReason::callback);
-    for (int start = 0; start < 3; ++start) {
-      Scored next;
-      EarlyStopping again(options);
-      next.trainer->restore(first.trainer->position());
-      const History none = next.fit({&again}, 100);
-      EXPECT_EQ(none.steps, 0);
-      EXPECT_EQ(none.reason, StopReason::callback);
-      EXPECT_THAT(none.why, AllOf(StartsWith("nothing is trained: an earlier start was ended since " + ended.why),
-                                  HasSubstr(options.has_target ? "another target" : "more patience")));
-      EXPECT_EQ(next.trainer->position(), first.trainer->position());
-    }
-    Scored patient;
-    patient.scores = {7};
-    patient.trainer->restore(first.trainer->position());
-    EarlyStopping more({.monitor = "score", .patience = 3});
-    EXPECT_GT(patient.fit({&more}, 100).steps, 0);
-  }
-}
-
-TEST(EarlyStopping, SetsTheVariablesOfTheBestEpochAgainButNotAfterAnError) {
-  for (const bool fails : {false, true}) {
-    Scored scored;
-    scored.scores = {5, 3, 4, 4};
-    EarlyStopping stopping({.monitor = "score", .patience = 1, .restore_best = true});
-    std::vector<std::map<std::string, HostTensor>> variables;
-    Hooks hooks;
-    hooks.epoch = [&](const TrainerState& state) {
-      variables.push_back(testing_support::variables_of(state.session));
-      if (fails && variables.size() == 4) throw std::runtime_error("planted");
-    };
-    try {
-      scored.fit({&stopping, &hooks}, 100);
-    } catch (const std::runtime_error&) {
-    }
-    ASSERT_EQ(variables.size(), 4U);
-    const auto now = testing_support::variables_of(scored.session);
-    EXPECT_EQ(testing_support::difference_of(now, variables[fails ? 3 : 1]), "");
-    EXPECT_NE(testing_support::difference_of(variables[3], variables[1]), "");
-  }
 }
 
 TEST(OutlierGuard, FindsJumpsUpwardsAndWhatIsNotFinite) {
@@ -215,6 +164,22 @@ TEST(OutlierGuard, StopsOrThrowsWhereItIsTold) {
   EXPECT_THAT(whole_error_text<Error>([&] { other.fit({&unknown}, 1); }), HasSubstr("SF-E608"));
 }
 
+TEST(OutlierGuard, GoesOnWithItsWindowBehindAnErrorAndNotInAnotherTraining) {
+  Scored scored;
+  scored.scores = {1, 1, 1, 9};
+  OutlierGuard guard({.monitors = {"score"}, .least = 9, .action = OutlierAction::stop});
+  Hooks fails;
+  bool is_armed = true;
+  fails.step = [&](const TrainerState& state) {
+    if (state.step == 7 && std::exchange(is_armed, false)) throw std::runtime_error("planted");
+  };
+  EXPECT_THROW(scored.fit({&guard, &fails}, 10), std::runtime_error);
+  EXPECT_THAT(scored.fit({&guard, &fails}, 10).why, HasSubstr("'score' is 9 in step 10"));
+  Scored other;
+  other.scores = {20};
+  EXPECT_EQ(other.fit({&guard}, 3).steps, 9) << "what it knew was of another training";
+}
+
 TEST(SavedCallbacks, OtherTextsAreRefused) {
   SmallModel model(false);
   OutlierGuard guard;
@@ -244,7 +209,21 @@ TEST(Statistics, HaveARowForEachStepOfTrainingAndEvaluation) {
   }
   EXPECT_THAT(starts, ElementsAre("step t", "t,1,1,", "t,1,2,", "t,1,3,", "v,1,1,", "v,1,2,", "v,1,3,", "t,2,1,",
                                   "t,2,2,", "t,2,3,", "v,2,1,", "v,2,2,", "v,2,3,"));
-  EXPECT_THROW(StatisticsCsv((folder.path() / "none" / "steps.csv").string()), DataError);
+}
+
+TEST(Statistics, MakeTheFoldersOfTheirFiles) {
+  const TemporaryFolder folder;
+  const auto steps = folder.path() / "a" / "b" / "steps.csv", averages = folder.path() / "c" / "d" / "averages.csv";
+  Scored scored;
+  StatisticsCsv csv(steps.string());
+  StatisticsAverages rows(averages.string(), {.image_size = 8});
+  scored.fit({&csv, &rows}, 1);
+  EXPECT_TRUE(std::filesystem::exists(steps));
+  EXPECT_TRUE(std::filesystem::exists(averages));
+  EXPECT_EQ(csv.failures(), 0);
+  const std::string file = folder.file("file", "in the way").string();
+  EXPECT_THROW(StatisticsCsv(file + "/steps.csv"), DataError);
+  EXPECT_THROW(StatisticsAverages(file + "/averages.csv", {.image_size = 8}), DataError);
 }
 
 TEST(Statistics, AppendARowOfAveragesForEachTraining) {
@@ -268,97 +247,6 @@ TEST(Statistics, AppendARowOfAveragesForEachTraining) {
   EXPECT_EQ(zeros, "64,0,0,0,0,0,0,0,0");
   EXPECT_THROW(StatisticsAverages(path, {}), ArgumentError);
   EXPECT_THROW(StatisticsAverages(path, {.image_size = 1, .dims = 4}), ArgumentError);
-}
-
-TEST(ProgressCallback, PrintsStepsAndResultsOfEpochs) {
-  Scored scored;
-  std::ostringstream stream;
-  double now = 0;
-  Progress progress(
-      {.stream = &stream, .is_terminal = false, .min_interval_seconds = 0.0, .now_seconds = [&] { return now++; }});
-  FunctionBatches validation(small_batch);
-  scored.trainer->fit(scored.source,
-                      {.epochs = 1, .validation = &validation, .callbacks = {&scored.rate, &scored.feeder, &progress}});
-  const std::string text = stream.str();
-  EXPECT_THAT(text, AllOf(HasSubstr("epoch 1/1  step 1  loss "), HasSubstr("accuracy "), HasSubstr(" examples/s"),
-                          HasSubstr("peak "), HasSubstr("epoch 1:  accuracy"), HasSubstr("val_loss ")));
-  stream.str("");
-  scored.trainer->fit(scored.source, {.steps = 3, .callbacks = {&scored.rate, &scored.feeder, &progress}});
-  EXPECT_THAT(stream.str(), AllOf(HasSubstr("step 5/6"), HasSubstr("ETA ")));
-}
-
-TEST(ProgressCallback, TheLineOfAnEpochThatIsOverHasItsMeans) {
-  Scored scored;
-  std::ostringstream stream;
-  double now = 0;
-  Progress progress(
-      {.stream = &stream, .is_terminal = false, .min_interval_seconds = 0.0, .now_seconds = [&] { return now++; }});
-  // How many steps an epoch has is known behind the first.
-  scored.trainer->fit(scored.source, {.epochs = 1, .callbacks = {&scored.rate, &scored.feeder}});
-  const History history =
-      scored.trainer->fit(scored.source, {.epochs = 2, .callbacks = {&scored.rate, &scored.feeder, &progress}});
-  std::istringstream lines(stream.str());
-  std::vector<std::string> ends;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find("step 3/3") != std::string::npos) ends.push_back(line);
-  }
-  ASSERT_EQ(ends.size(), 2U) << stream.str();
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    char mean[32];
-    std::snprintf(mean, sizeof(mean), "loss %.4f ", history.of("loss").at(i));
-    EXPECT_THAT(ends[i], AllOf(StartsWith(text_of("epoch ", i + 2, "/3")), HasSubstr(mean)));
-  }
-}
-
-TEST(ProgressCallback, ThePeakIsThatOfTrainingWhateverHasBeenEvaluated) {
-  Scored scored;
-  std::ostringstream stream;
-  Progress progress({.stream = &stream, .is_terminal = false, .min_interval_seconds = 0.0});
-  std::size_t trained = 0;
-  Hooks hooks;
-  hooks.step = [&](const TrainerState& state) { trained = state.session.statistics().planned_peak_bytes; };
-  // A batch of 400 examples, whose evaluation takes more than a step of 5.
-  FunctionBatches validation([](std::int64_t, std::int64_t batch) -> std::optional<Example> {
-    if (batch > 0) return std::nullopt;
-    Example example;
-    example.emplace("x", HostTensor(Dtype::f32, {400, 6}));
-    example.emplace("label", HostTensor(Dtype::i32, {400}));
-    return example;
-  });
-  scored.trainer->fit(
-      scored.source,
-      {.epochs = 1, .validation = &validation, .callbacks = {&scored.rate, &scored.feeder, &hooks, &progress}});
-  ASSERT_GT(scored.session.statistics().planned_peak_bytes, trained);
-  EXPECT_THAT(stream.str(),
-              AllOf(HasSubstr("peak " + bytes_text(trained)),
-                    testing::Not(HasSubstr("peak " + bytes_text(scored.session.statistics().planned_peak_bytes)))));
-}
-
-TEST(ProgressCallback, OfATrainingThatIsCompleteAlreadySaysSo) {
-  Scored scored;
-  std::ostringstream stream;
-  Progress progress({.stream = &stream, .is_terminal = false});
-  scored.trainer->fit(scored.source, {.max_epochs = 2, .callbacks = {&scored.rate, &scored.feeder}});
-  EXPECT_EQ(scored.trainer->fit(scored.source, {.max_epochs = 2, .callbacks = {&progress}}).steps, 0);
-  EXPECT_EQ(stream.str(), "nothing is left to train: 6 steps and 2 epochs are completed\n");
-  stream.str("");
-  EXPECT_EQ(scored.trainer->fit(scored.source, {.max_steps = 5, .callbacks = {&progress}}).steps, 0);
-  EXPECT_THAT(stream.str(), StartsWith("nothing is left to train: 6 steps"));
-}
-
-TEST(ProgressCallback, TheLastStepIsShownWhereNoMeansFollow) {
-  Scored scored;
-  std::ostringstream stream;
-  Progress progress({.stream = &stream, .is_terminal = false, .min_interval_seconds = 1e9});
-  Hooks hooks;
-  hooks.step = [](const TrainerState& state) {
-    if (state.step == 4) throw std::runtime_error("planted");
-  };
-  EXPECT_THROW(scored.trainer->fit(
-                   scored.source,
-                   {.epochs = 4, .steps_per_epoch = 4, .callbacks = {&scored.rate, &scored.feeder, &progress, &hooks}}),
-               std::runtime_error);
-  EXPECT_THAT(stream.str(), HasSubstr("epoch 1/4  step 4/4  loss "));
 }
 
 TEST(FiniteCheck, NamesTheFirstOperationWhoseResultIsNoNumber) {

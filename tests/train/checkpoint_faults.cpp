@@ -219,7 +219,7 @@ TEST(KilledReplacing, OnADiskWithoutExchangeOfFoldersLosesNoCheckpoint) {
     const TemporaryFolder folder;
     const fs::path run = folder.path() / "run";
     ended = replace_and_be_killed(run.string(), call);
-    const bool is_between = fs::exists(run / "step-5.replaced") && !fs::exists(run / "step-5");
+    const bool is_between = fs::exists(run / "step-5.sectionflow-replaced") && !fs::exists(run / "step-5");
     num_between += is_between ? 1 : 0;
     // Who only reads finds it, and so does who writes, on the same disk.
     const FailingFiles disk({.has_rename_flags = false});

@@ -239,16 +239,35 @@ TEST_F(CheckpointsTest, AreFilesThatLoadVariablesReads) {
 }
 
 TEST_F(CheckpointsTest, OfWhatAKilledProcessHasLeftNothingStays) {
-  fs::create_directories(file("step-3.tmp"));
-  std::ofstream(file("step-3.tmp") / "variables.safetensors") << "half";
-  fs::create_directories(file("step-4.old"));
-  std::ofstream(file("latest.tmp")) << "ste";
+  fs::create_directories(file("step-3.sectionflow-new"));
+  std::ofstream(file("step-3.sectionflow-new") / "variables.safetensors") << "half";
+  fs::create_directories(file("step-4.sectionflow-old"));
+  std::ofstream(file("latest.sectionflow-new")) << "ste";
   std::ofstream(file("notes.tmp")) << "a user's own";
   fs::create_directory(file("step-x.tmp"));
+  // Copies that somebody has made.
+  for (const char* copy : {"step-4.old", "step-4.tmp", "step-4.replaced"}) {
+    fs::create_directory(file(copy));
+    std::ofstream(file(copy) / "manifest.json") << "somebody's";
+  }
   Checkpoints checkpoints(path());
   EXPECT_FALSE(checkpoints.restore_latest(*training_.session).has_value());
   (void)save(checkpoints, 3);
-  EXPECT_THAT(names(), ElementsAre("latest", "notes.tmp", "step-3", "step-x.tmp"));
+  EXPECT_THAT(names(), ElementsAre("latest", "notes.tmp", "step-3", "step-4.old", "step-4.replaced", "step-4.tmp",
+                                   "step-x.tmp"));
+  for (const char* copy : {"step-4.old", "step-4.tmp", "step-4.replaced"}) {
+    EXPECT_EQ(bytes_of_file((file(copy) / "manifest.json").string()), "somebody's");
+  }
+}
+
+TEST_F(CheckpointsTest, AFolderOfSomebodyElseIsNotReplaced) {
+  fs::create_directories(file("step-3"));
+  std::ofstream(file("step-3") / "notes.txt") << "a user's own";
+  Checkpoints checkpoints(path());
+  EXPECT_FALSE(checkpoints.save(*training_.session, {.step = 3}));
+  EXPECT_THAT(checkpoints.statistics().last_failure, HasSubstr("is no checkpoint that could be replaced"));
+  EXPECT_EQ(bytes_of_file((file("step-3") / "notes.txt").string()), "a user's own");
+  EXPECT_TRUE(checkpoints.save(*training_.session, {.step = 4}));
 }
 
 TEST_F(CheckpointsTest, OfAFolderWithoutExchangeAreFoundWhereTheProcessWasKilledBetween) {
@@ -257,14 +276,14 @@ TEST_F(CheckpointsTest, OfAFolderWithoutExchangeAreFoundWhereTheProcessWasKilled
     (void)save(checkpoints, 3);
   }
   // As if step-3 was just being replaced, on a file system that cannot do it at once.
-  fs::rename(file("step-3"), file("step-3.replaced"));
-  fs::create_directory(file("step-3.tmp"));
+  fs::rename(file("step-3"), file("step-3.sectionflow-replaced"));
+  fs::create_directory(file("step-3.sectionflow-new"));
   training_.train(1);
   Checkpoints reads(path());
   EXPECT_THAT(steps(reads), ElementsAre(3));
-  EXPECT_EQ(reads.restore_latest(*training_.session)->checkpoint.path, file("step-3.replaced").string());
+  EXPECT_EQ(reads.restore_latest(*training_.session)->checkpoint.path, file("step-3.sectionflow-replaced").string());
   EXPECT_EQ(training_.session->completed_cycles(), 1U);
-  EXPECT_TRUE(fs::exists(file("step-3.replaced"))) << "who reads moves nothing";
+  EXPECT_TRUE(fs::exists(file("step-3.sectionflow-replaced"))) << "who reads moves nothing";
   Checkpoints checkpoints(path());
   (void)save(checkpoints, 4);
   EXPECT_THAT(steps(checkpoints), ElementsAre(3, 4));

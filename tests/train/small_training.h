@@ -132,4 +132,37 @@ struct Hooks : Callback {
   }
 };
 
+/// A trainer of the small model with a number that the test sets: a metric "score" that is fed.
+struct Scored {
+  Scored() : model(false), session(model.graph, small_session()) {
+    score = placeholder(model.graph, "score", {});
+    session.initialize();
+    TrainerOptions options = model.options();
+    options.training_metrics["score"] = score * 1.0F;
+    trainer.emplace(session, model.training, std::move(options), Where::here());
+    feeder.step_begin = [this](const TrainerState& state, Feeds& feeds) {
+      feeds.emplace_back(score, scores.at(static_cast<std::size_t>(state.step) / 3 % scores.size()));
+    };
+  }
+  Scored(const Scored&) = delete;
+  Scored& operator=(const Scored&) = delete;
+  /// Epochs of three steps with these scores.
+  History fit(std::vector<Callback*> callbacks, std::int64_t epochs) {
+    return fit(FitOptions{.epochs = epochs, .callbacks = std::move(callbacks)});
+  }
+  History fit(FitOptions options) {
+    options.callbacks.insert(options.callbacks.begin(), {&rate, &feeder});
+    return trainer->fit(source, options);
+  }
+
+  SmallModel model;
+  Session session;
+  Value score;
+  std::optional<Trainer> trainer;
+  std::vector<double> scores = {1};
+  Hooks feeder;
+  LearningRate rate{model.rate, constant_rate(0.01)};
+  FunctionBatches source{small_batch};
+};
+
 }  // namespace sectionflow::testing_support

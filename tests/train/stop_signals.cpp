@@ -223,6 +223,82 @@ TEST_F(StopSignalsTest, OfAnEvaluationLetTheSameTrainerGoOnWithTheEndOfItsEpoch)
   EXPECT_TRUE(second.epochs.front().logs.contains("val_loss"));
 }
 
+/// Trains four steps of which the last is to be evaluated, and is broken off: by a signal in that evaluation, or, as a
+/// kill leaves it, before. What comes then is in another session.
+History evaluated_at_end(bool by_signal) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "variables").string();
+  FunctionBatches source(small_batch), validation(small_batch);
+  std::string position;
+  const auto options = [&](SmallTraining& small, Hooks& hooks) {
+    return FitOptions{.max_steps = 4,
+                      .validation = &validation,
+                      .validate_every = 0,
+                      .validate_at_end = true,
+                      .callbacks = {&small.rate, &hooks},
+                      .handle_signals = true};
+  };
+  {
+    SmallTraining small(true);
+    Hooks hooks;
+    hooks.step = [&](const TrainerState& state) {
+      if (state.step == 4 && !by_signal) position = state.position();
+    };
+    hooks.evaluation_step = [&](const TrainerState& state) {
+      if (by_signal && state.step_in_epoch == 2) std::raise(SIGTERM);
+    };
+    hooks.end = [&](const TrainerState& state) {
+      save_variables(state.session, path);
+      EXPECT_EQ(state.reason, by_signal ? StopReason::signal : StopReason::completed);
+      if (by_signal) position = state.position();
+    };
+    const History history = small.trainer.fit(source, options(small, hooks));
+    if (by_signal) {
+      EXPECT_EQ(history.evaluated_step, -1);
+      EXPECT_EQ(history.exit_code(), 128 + SIGTERM);
+      EXPECT_EQ(
+          history.why,
+          "completed 4 steps; SIGTERM came in the evaluation at the end, which is made where the training goes on; "
+          "ended behind step 4; no CheckpointCallback has saved it");
+    }
+  }
+  SmallTraining small(true);
+  load_variables(small.session, path);
+  small.trainer.restore(position);
+  Hooks none;
+  FunctionBatches same(small_batch);
+  History history = small.trainer.fit(same, options(small, none));
+  EXPECT_EQ(small.trainer.fit(same, options(small, none)).evaluated_step, -1) << "once is enough";
+  return history;
+}
+
+TEST_F(StopSignalsTest, OfTheEvaluationAtTheEndHaveItMadeWhereTheTrainingGoesOn) {
+  SmallTraining whole(true);
+  FunctionBatches source(small_batch), validation(small_batch);
+  whole.trainer.fit(source, {.max_steps = 4, .callbacks = {&whole.rate}});
+  const Logs wanted = whole.trainer.evaluate(validation);
+  for (const bool by_signal : {true, false}) {
+    const History history = evaluated_at_end(by_signal);
+    EXPECT_EQ(history.steps, 0);
+    EXPECT_EQ(history.evaluated_step, 4);
+    EXPECT_EQ(history.evaluation, wanted);
+    EXPECT_EQ(history.reason, StopReason::completed);
+  }
+}
+
+TEST_F(StopSignalsTest, WithTheLastStepOfAllLetTheTrainingBeComplete) {
+  SmallTraining small(true);
+  FunctionBatches source(small_batch);
+  Hooks hooks;
+  hooks.step = [](const TrainerState& state) {
+    if (state.step == 4) std::raise(SIGINT);
+  };
+  const History history =
+      small.trainer.fit(source, {.max_steps = 4, .callbacks = {&small.rate, &hooks}, .handle_signals = true});
+  EXPECT_EQ(history.reason, StopReason::completed);
+  EXPECT_EQ(history.exit_code(), 130);
+}
+
 TEST_F(StopSignalsTest, OfTrainAndEvaluateAreFollowedByNoEvaluation) {
   SmallTraining small(true);
   FunctionBatches source(small_batch), validation(small_batch);

@@ -278,6 +278,27 @@ TEST(TensorBoardCallback, AFileBeginsWithTheStepFromWhichOnEarlierOnesAreDropped
   EXPECT_EQ(std::count_if(events.begin(), events.end(), [](const LoggedEvent& event) { return event.is_start; }), 1);
 }
 
+TEST(TensorBoardCallback, AFitThatHasGoneBackSaysFromWhichStepOnTheFileBegins) {
+  const TemporaryFolder folder;
+  Watched watched(true);
+  TensorBoard board(folder.path().string());
+  std::string position;
+  Hooks hooks;
+  hooks.step = [&](const TrainerState& state) {
+    if (state.step == 2) position = state.position();
+  };
+  watched.fit(&board, {.max_steps = 4, .callbacks = {&hooks}});
+  watched.fit(&board, {.max_steps = 5});
+  watched.trainer.restore(position);
+  watched.fit(&board, {.max_steps = 6});
+  EXPECT_EQ(folder.num_files(), 1U);
+  std::vector<std::int64_t> starts;
+  for (const LoggedEvent& event : events_of(folder.path())) {
+    if (event.is_start) starts.push_back(event.step);
+  }
+  EXPECT_THAT(starts, ElementsAre(1, 3)) << "a fit that goes on needs none";
+}
+
 TEST(TensorBoardCallback, AStartThatTrainsNothingLeavesNoFile) {
   const TemporaryFolder folder;
   Watched watched(true);
@@ -292,11 +313,17 @@ TEST(TensorBoardCallback, WhatCannotBeWrittenIsWarnedOfOnceAndTheTrainingGoesOn)
   Watched plain(true);
   plain.fit(nullptr, {.epochs = 2});
 
-  const std::string run = folder.file("run", "a file where the folder is to be");
+  const std::filesystem::path run = folder.path() / "run";
   Watched watched(true);
-  TensorBoard board(run, {.histogram_steps = 1, .profile_step = 2});
+  TensorBoard board(run.string(), {.histogram_steps = 1, .profile_step = 2});
+  Hooks replaces;
+  replaces.step_begin = [&](const TrainerState& state, Feeds&) {
+    if (state.step > 0) return;
+    std::filesystem::remove(run);
+    std::ofstream(run) << "a file where the folder was";
+  };
   const LogLines log;
-  EXPECT_EQ(watched.fit(&board, {.epochs = 2}).steps, 6);
+  EXPECT_EQ(watched.fit(&board, {.epochs = 2, .callbacks = {&replaces}}).steps, 6);
   EXPECT_EQ(difference_of(variables_of(plain.session), variables_of(watched.session)), "");
   EXPECT_EQ(std::count_if(log.lines.begin(), log.lines.end(),
                           [](const std::string& line) { return line.find("TensorBoard") != std::string::npos; }),

@@ -260,15 +260,60 @@ TEST(TrainingPositions, ABestEpochOfBeforeThatCannotBeSetAgainIsToldAtTheBeginni
   const EarlyStoppingOptions options{.monitor = "loss", .patience = 2, .min_delta = 1e6, .restore_best = true};
   PositionedTraining first, second;
   EarlyStopping stopping(options);
-  first.trainer.fit(first.source, {.epochs = 1, .callbacks = {&first.rate, &stopping}});
-  second.trainer.restore(first.trainer.position());
+  std::string position;
+  Hooks hooks;
+  // As a kill leaves it behind the second epoch.
+  hooks.epoch = [&](const TrainerState& state) { position = state.position(); };
+  first.trainer.fit(first.source, {.epochs = 2, .callbacks = {&first.rate, &stopping, &hooks}});
+  second.trainer.restore(position);
   EarlyStopping again(options);
   const LogLines log;
   const History history = second.trainer.fit(second.source, {.max_epochs = 9, .callbacks = {&second.rate, &again}});
-  EXPECT_THAT(log.lines,
-              testing::Contains(AllOf(HasSubstr("EarlyStopping: the best so far"), HasSubstr("of epoch 1"))));
+  EXPECT_THAT(log.lines, testing::Contains(
+                             AllOf(HasSubstr("EarlyStopping: the session has the variables of step 6, not those of "),
+                                   HasSubstr("of epoch 1"), HasSubstr("this start has no copy"))));
   EXPECT_EQ(history.reason, StopReason::callback);
   EXPECT_THAT(history.why, HasSubstr("in epoch 1, before this start, which cannot set it again"));
+}
+
+TEST(TrainingPositions, ACallbackThatCannotTellWhatItKeepsHidesNeitherTheErrorNorTheBatch) {
+  struct Silent final : Callback {
+    std::string name() const override { return "Silent"; }
+    std::string save() const override { throw std::logic_error("what it keeps"); }
+  };
+  SmallTraining failing(true);
+  FunctionBatches source(small_batch);
+  Silent silent;
+  Hooks hooks;
+  hooks.step_begin = [](const TrainerState& state, Feeds&) {
+    if (state.step == 1) throw std::runtime_error("planted");
+  };
+  int ends = 0;
+  hooks.end = [&](const TrainerState&) { ++ends; };
+  EXPECT_THROW(failing.trainer.fit(source, {.steps = 3, .callbacks = {&failing.rate, &silent, &hooks}}),
+               std::runtime_error);
+  EXPECT_EQ(source.position(), "0 1") << "the batch that was not trained comes again";
+  EXPECT_EQ(failing.trainer.step(), 1);
+  EXPECT_EQ(ends, 1);
+}
+
+TEST(TrainingPositions, OfEarlierVersionsGoOn) {
+  PositionedTraining training;
+  training.trainer.fit(training.source, {.steps = 2, .callbacks = {&training.rate}});
+  std::string position = training.trainer.position();
+  const std::string newer = "\"evaluated_step\":0,";
+  ASSERT_NE(position.find(newer), std::string::npos) << position;
+  position.erase(position.find(newer), newer.size());
+  training.trainer.restore(position);
+  const History history = training.trainer.fit(
+      training.source,
+      {.max_steps = 2, .validation = &training.validation, .validate_at_end = true, .callbacks = {&training.rate}});
+  EXPECT_EQ(history.steps, 0);
+  EXPECT_EQ(history.evaluated_step, -1) << "whether it was evaluated is not known: it is not done again";
+  std::string other = position;
+  other.replace(other.find("\"sectionflow_training\":1"), 24, "\"sectionflow_training\":2");
+  EXPECT_THAT(whole_error_text<DataError>([&] { training.trainer.restore(other); }),
+              AllOf(HasSubstr("SF-E609"), HasSubstr("of another version")));
 }
 
 }  // namespace
