@@ -58,6 +58,28 @@ TEST(CheckpointReading, OneThatStaysAndIsDamagedIsSaidToBe) {
   EXPECT_THROW((void)CheckpointFolder(folder.path()).read_while_there(3, read_checkpoint), DataError);
 }
 
+TEST(CheckpointReading, ErrorsNameTheLineOfTheirUserAndNoneOfTheLibrary) {
+  const TemporaryFolder folder;
+  Checkpoints checkpoints(folder.file("run", "").string());
+  SmallTraining training(false);
+  const auto place_of = [](const auto& call) -> std::string {
+    try {
+      call();
+      return "nothing was thrown";
+    } catch (const Error& error) {
+      return error.fact("where");
+    }
+  };
+  EXPECT_THAT(place_of([&] { (void)resume(training.trainer, checkpoints); }),
+              testing::StartsWith("checkpoint_reading.cpp:"));
+  CheckpointCallback saving(checkpoints);
+  FunctionBatches batches(testing_support::small_batch);
+  EXPECT_THAT(place_of([&] {
+                (void)training.trainer.fit(batches, {.steps = 1, .callbacks = {&training.rate, &saving}});
+              }),
+              testing::StartsWith("checkpoint_reading.cpp:"));
+}
+
 TEST(CheckpointReading, FastSavesDamageNothingForWhoListsAndRestores) {
   const TemporaryFolder folder;
   SmallTraining trained(false), restored(false);
