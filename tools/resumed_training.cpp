@@ -85,9 +85,6 @@ void CommandNote::on_step(const TrainerState& /*state*/) {
 void CommandNote::on_evaluation(const TrainerState& /*state*/, const Logs& /*results*/) {
   tell();
 }
-void CommandNote::on_end(const TrainerState& state) {
-  if (state.reason != StopReason::error) tell();
-}
 
 std::string RateNote::save() const {
   std::array<char, 32> digits{};

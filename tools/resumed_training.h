@@ -13,7 +13,7 @@ namespace sectionflow {
 // How a training goes on from its checkpoints, and what tells that another command would not.
 
 /// Keeps in checkpoints the options that they are bound to, and tells once the training really goes on: behind its
-/// first step or evaluation, or its end, when nothing can refuse it any more. Give it before all others.
+/// first step or evaluation, when nothing can refuse it any more. Give it before all others.
 class CommandNote final : public Callback {
  public:
   explicit CommandNote(std::map<std::string, std::string> options) : options_(std::move(options)) {}
@@ -23,7 +23,6 @@ class CommandNote final : public Callback {
   std::string save() const override;
   void on_step(const TrainerState& state) override;
   void on_evaluation(const TrainerState& state, const Logs& results) override;
-  void on_end(const TrainerState& state) override;
 
  private:
   void tell();

@@ -109,6 +109,8 @@ TEST_F(ResumedOptions, WhereNothingIsLeftToDoTheLastLineSaysSo) {
       run_shell(std::string(SF_TOOL) + " " + command(small + "--batch 2 --steps 2") + " 2>/dev/null");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.text, HasSubstr("completed 0 steps; step 2"));
+  EXPECT_THAT(run_tool(command(small + "--batch 2 --steps 2")).text,
+              AllOf(HasSubstr("nothing is left to train"), Not(HasSubstr("goes on"))));
 }
 
 }  // namespace
