@@ -4,7 +4,6 @@
 #include <iostream>
 #include <optional>
 
-#include "base/whole_file.h"
 #include "compare/compare.h"
 #include "examples/models/command_line.h"
 #include "sectionflow.h"
@@ -61,6 +60,7 @@ MachineProfile profile_of(const Arguments& arguments, const SessionOptions& opti
   if (arguments.profile.empty()) return std::nullopt;
   return Profile::load_or_measure(arguments.profile, [&] {
     std::cerr << "measuring this machine for " << arguments.profile << "\n";
+    make_folder_of(arguments.profile, "--profile");
     Graph graph;
     GraphSectionManager manager(graph);
     const TrainableModel model = model_of(arguments.zoo, {}).build(graph, manager);
@@ -149,9 +149,9 @@ void check(const Arguments& arguments) {
     }
   }
   check_json(arguments.json);
-  if (!arguments.report.empty()) check_writable_in(arguments.report, "index.html", "--report");
+  if (!arguments.report.empty()) check_output(std::filesystem::path(arguments.report) / "index.html", "--report");
   if (!arguments.profile.empty() && !std::filesystem::exists(arguments.profile)) {
-    check_writable(arguments.profile, "--profile");
+    check_output(arguments.profile, "--profile");
   }
 }
 
@@ -209,13 +209,14 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
       ->check(size_argument());
   app.add_option("--disk", arguments.disk, "size of the swap file, as in 1GiB; nothing is offloaded to disk if absent")
       ->check(size_argument());
-  app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made");
+  app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made")->check(not_empty());
   app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB")
       ->check(size_argument());
   app.add_option(
-      "--profile", arguments.profile,
-      "a file with this machine's speeds, for planners that ask; measured and written where there is none yet; "
-      "those of a nominal machine if absent");
+         "--profile", arguments.profile,
+         "a file with this machine's speeds, for planners that ask; measured and written where there is none yet; "
+         "those of a nominal machine if absent")
+      ->check(not_empty());
   app.add_flag("--copy-threads", arguments.copy_threads, "copies by threads of their own, beside the compute team");
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")
       ->check(number_argument(0, 1024))
@@ -224,7 +225,8 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
       ->check(number_argument<std::uint64_t>(0))
       ->capture_default_str();
   add_json_argument(app, arguments.json);
-  app.add_option("--report", arguments.report, "write a page with pictures to index.html in this folder");
+  app.add_option("--report", arguments.report, "write a page with pictures to index.html in this folder")
+      ->check(not_empty());
   app.add_flag("--max-batch", arguments.max_batch, "also the largest batch of each strategy within the budgets");
   app.add_flag("--max-side", arguments.max_side, "also the largest images, for models whose size may be chosen");
 }

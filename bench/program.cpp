@@ -1,6 +1,7 @@
 #include "bench/program.h"
 
 #include <iostream>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -21,8 +22,32 @@ int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>
   }
 }
 
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return text.empty() ? std::string("its name is empty; leave it out, or give one") : "";
+      },
+      "");
+}
+
+void check_output(const std::filesystem::path& file, const std::string& option) {
+  // The first folder that would have to be made; where all are there, the file itself.
+  std::filesystem::path probe = file;
+  std::error_code failed;
+  for (std::filesystem::path holder = probe.parent_path(); !holder.empty() && !std::filesystem::exists(holder, failed);
+       holder = probe.parent_path()) {
+    probe = holder;
+  }
+  check_writable(probe, option);
+}
+
+void make_folder_of(const std::filesystem::path& file, const std::string& option) {
+  make_folder(file.parent_path(), option);
+}
+
 void add_json_argument(CLI::App& app, std::string& json) {
-  app.add_option("--json", json, "write the results to this file too, or, instead of the text, to standard output: -");
+  app.add_option("--json", json, "write the results to this file too, or, instead of the text, to standard output: -")
+      ->check(not_empty());
 }
 
 bool is_standard_output(const std::string& json) {
@@ -30,7 +55,7 @@ bool is_standard_output(const std::string& json) {
 }
 
 void check_json(const std::string& json) {
-  if (!json.empty() && !is_standard_output(json)) check_writable(json, "--json");
+  if (!json.empty() && !is_standard_output(json)) check_output(json, "--json");
 }
 
 void write_json(const std::string& json, const std::string& text) {
@@ -38,6 +63,7 @@ void write_json(const std::string& json, const std::string& text) {
   if (is_standard_output(json)) {
     std::cout << lines << std::flush;
   } else if (!json.empty()) {
+    make_folder_of(json, "--json");
     write_whole_file(json, lines, "--json");
   }
 }

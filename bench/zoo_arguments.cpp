@@ -1,9 +1,9 @@
 #include "bench/zoo_arguments.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <system_error>
-#include <tuple>
 #include <vector>
 
 #include "base/error.h"
@@ -35,7 +35,40 @@ std::string rate_problem(const std::string& text) {
   return is_rate ? "" : "'" + text + "' is no rate; wanted a number above 0, as in 0.001 or 1e-3";
 }
 
+bool has_size(const std::string& model, const ZooSize& size) {
+  ZooOptions options;
+  options.*size.number = 64;
+  try {
+    (void)zoo_model(model, options);
+    return true;
+  } catch (const ArgumentError&) {
+    return false;
+  }
+}
+
+/// "of gpt alone", "of all but mnist_resnet, gpt".
+std::string models_with(const ZooSize& size) {
+  std::vector<std::string> with, without;
+  for (const std::string& name : zoo_names()) (has_size(name, size) ? with : without).push_back(name);
+  const bool is_rare = with.size() < without.size();
+  std::string names;
+  for (const std::string& name : is_rare ? with : without) names += (names.empty() ? "" : ", ") + name;
+  return names.empty() ? "of all" : is_rare ? "of " + names + " alone" : "of all but " + names;
+}
+
 }  // namespace
+
+std::span<const ZooSize> zoo_sizes() {
+  static constexpr ZooSize kSizes[] = {
+      {"--image", &ZooOptions::image, "height and width of images, the model's own if absent, as of all sizes below"},
+      {"--classes", &ZooOptions::classes, "classes"},
+      {"--width", &ZooOptions::width, "channels of the first stage, or features of a token"},
+      {"--layers", &ZooOptions::layers, "blocks of a transformer"},
+      {"--heads", &ZooOptions::heads, "heads of its attention"},
+      {"--sequence", &ZooOptions::sequence, "tokens in a text"},
+      {"--vocabulary", &ZooOptions::vocabulary, "different tokens"}};
+  return kSizes;
+}
 
 void add_zoo_arguments(CLI::App& app, ZooArguments& arguments) {
   std::string names;
@@ -46,16 +79,10 @@ void add_zoo_arguments(CLI::App& app, ZooArguments& arguments) {
   app.add_option("--learning-rate", arguments.learning_rate,
                  "a number above 0, as in 0.001 or 1e-3; if absent 1e-4 of adam, 0.01 of momentum and sgd")
       ->check(rate_problem);
-  const std::tuple<const char*, std::int64_t*, const char*> counts[] = {
-      {"--image", &options.image, "height and width of images; the model's own if absent, as of all that follow"},
-      {"--classes", &options.classes, "classes"},
-      {"--width", &options.width, "channels of the first stage, or features of a token"},
-      {"--layers", &options.layers, "blocks of a transformer"},
-      {"--heads", &options.heads, "heads of its attention"},
-      {"--sequence", &options.sequence, "tokens in a text"},
-      {"--vocabulary", &options.vocabulary, "different tokens"}};
-  for (const auto& [name, number, help] : counts)
-    app.add_option(name, *number, help)->check(number_argument<std::int64_t>(1));
+  for (const ZooSize& size : zoo_sizes()) {
+    app.add_option(size.option, options.*size.number, text_of(size.help, "; ", models_with(size)))
+        ->check(number_argument<std::int64_t>(1));
+  }
   app.add_flag_callback(
       "--bf16", [&options] { options.precision = Dtype::bf16; }, "activations and products in bf16, variables in f32");
 }
@@ -67,6 +94,13 @@ float learning_rate_of(const ZooArguments& arguments) {
 
 ZooModel model_of(const ZooArguments& arguments, const Cut& cut) {
   ZooOptions options = arguments.options;
+  const std::vector<std::string> names = zoo_names();
+  const bool is_known = std::find(names.begin(), names.end(), arguments.model) != names.end();
+  for (const ZooSize& size : zoo_sizes()) {
+    const std::int64_t given = options.*size.number;
+    SF_CHECK(!is_known || given == 0 || has_size(arguments.model, size), ArgumentError, size.option, " ", given, ": ",
+             arguments.model, " has no such size; it is ", models_with(size), hint("leave it out"));
+  }
   options.cut = cut;
   options.optimizer = optimizer_of(arguments);
   return zoo_model(arguments.model, options);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "bench/program.h"
@@ -14,6 +16,14 @@ struct ZooArguments {
   double learning_rate = 0;
   ZooOptions options{};
 };
+
+/// A size that some models let one choose.
+struct ZooSize {
+  const char* option;
+  std::int64_t ZooOptions::*number;
+  const char* help;
+};
+std::span<const ZooSize> zoo_sizes();
 
 void add_zoo_arguments(CLI::App& app, ZooArguments& arguments);
 

@@ -9,11 +9,17 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
 
+#include "base/whole_file.h"
 #include "examples/models/command_line.h"
 #include "sectionflow.h"
 #include "sources/sources.h"
@@ -109,7 +115,37 @@ int train_images(const fs::path& data, const fs::path& run, std::int64_t epochs)
 
   const Logs results = trainer.evaluate(test);
   const Example predicted = trainer.predict(test);
+
+  // How often pictures of a class were taken for which.
+  const auto class_with_most = [&](const HostTensor& logits, std::size_t row) {
+    const auto of_row = logits.values<float>().subspan(row * classes, classes);
+    return test_images.classes[std::max_element(of_row.begin(), of_row.end()) - of_row.begin()];
+  };
+  std::map<std::pair<std::string, std::string>, int> confusion;  // (class, taken for)
+  for (std::size_t i = 0; i < test_images.files.size(); ++i) {
+    const std::string name = fs::path(test_images.files[i]).parent_path().string();
+    ++confusion[{name, class_with_most(predicted.at("logits"), i)}];
+  }
+
+  // What one picture is taken for, wherever it is from.
+  const auto class_of = [&](const fs::path& file) {
+    const auto picture = [&](std::int64_t number) -> std::optional<Example> {
+      if (number > 0) return std::nullopt;
+      Example example;
+      example.emplace("image", decode_image(read_whole_file(file, 256_MiB, "picture")));
+      return example;
+    };
+    DatasetBatches one(Dataset::generate("one picture", picture)
+                           .map(maps::resize({.height = 32, .width = 32}))
+                           .map(normalize)
+                           .batch({.size = 1}));
+    return class_with_most(trainer.predict(one).at("logits"), 0);
+  };
   // Here the lines end.
+  for (const auto& [names, count] : confusion) {
+    std::cout << names.first << " taken for " << names.second << ": " << count << "\n";
+  }
+  std::cout << test_images.files.front() << ": " << class_of(data / "test" / test_images.files.front()) << "\n";
   if (train.statistics().skipped_records > 0) std::cout << "left out: " << train.statistics().last_skipped << "\n";
   std::cout << history.why << "; test accuracy " << results.at("accuracy") << ", logits "
             << predicted.at("logits").type().text() << "; look at it with tensorboard --logdir " << run.string()

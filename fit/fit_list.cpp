@@ -14,6 +14,7 @@
 #include "fit/fit_notes.h"
 #include "fit/make_problem.h"
 #include "planning/frontier.h"
+#include "schedule/budget_advice.h"
 #include "swap/simulate.h"
 #include "swap/swap_notes.h"
 #include "swap/swap_planner.h"
@@ -51,7 +52,8 @@ class Fitting {
       Draft as_given = tools_.draft(given_);
       offer(drafted(given_, as_given));
     }
-    if (!fits(*best_)) {
+    const std::size_t proved = least_of_any(draft);
+    if (!fits(*best_) && proved <= tools_.budgets().device) {
       if (request_.may_recompute && !is_planned_elsewhere()) recompute(draft);
       if (request_.may_swap) swap();
     }
@@ -61,7 +63,7 @@ class Fitting {
       tools_.advice = !request_.may_swap        ? "let values be offloaded too (FitBudgetOptions::may_swap)"
                       : !request_.may_recompute ? "let values be computed again too (FitBudgetOptions::may_recompute)"
                                                 : "give more device_memory";
-      tools_.least_device_bytes = least_;
+      tools_.least_device_bytes = proved <= tools_.budgets().device ? least_ : proved;
       tools_.minimum_is_exact = false;
     }
     return std::move(best_->list);
@@ -72,6 +74,12 @@ class Fitting {
   bool is_planned_elsewhere() const {
     return !given_.entries.empty() || std::any_of(given_.instructions.begin(), given_.instructions.end(),
                                                   [](const Instruction& i) { return is_transfer(i.kind); });
+  }
+
+  /// What no list needs less than: the variables, and one operation with its operands. Where that is too much there is
+  /// nothing to search for.
+  std::size_t least_of_any(const Draft& draft) const {
+    return round_up(tools_.variables().end_bytes) + largest_operand_bytes(draft, tools_.kernels());
   }
 
   Candidate drafted(InstructionList list, Draft& draft) {
@@ -208,12 +216,13 @@ class Fitting {
     return a.device_peak < b.device_peak;
   }
 
+  /// After 1, 2, 4, ... seconds, so that a long search has few lines.
   void tell(int rungs) {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_;
-    if (passed.count() < told_ + 1) return;
-    told_ = passed.count();
+    if (passed.count() < next_told_) return;
+    next_told_ = 2 * std::max(next_told_, passed.count());
     LOG(INFO) << "fit_budget: plans for " << rungs << " of at most " << frontier_->num_rungs() << " budgets, "
-              << static_cast<int>(told_) << " s";
+              << static_cast<int>(passed.count()) << " s";
   }
 
   PlanningTools& tools_;
@@ -222,7 +231,7 @@ class Fitting {
   const Profile& profile_;
   StepTimes times_;
   const std::chrono::steady_clock::time_point begun_;  // for what is logged alone
-  double told_ = 0;
+  double next_told_ = 1;                               // seconds
   const InstructionList& given_;
   const InstructionList once_;
   std::optional<ListProblem> problem_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -19,15 +20,25 @@ std::string described(const LiveTensor& tensor) {
 
 constexpr int kNowhere = -1;
 
+/// An instruction list that was lowered, as a program has it or a draft.
+struct Lowered {
+  const Schedule& schedule;
+  const StorageAssignment& storage;
+  const std::vector<std::unique_ptr<Kernel>>& kernels;
+};
+Lowered lowered(const Program& program) {
+  return {program.schedule, program.storage, program.kernels};
+}
+
 /// Where an operand lies in device memory, variables left out.
-int storage_of(const Operand& operand, const Program& program) {
+int storage_of(const Operand& operand, const Lowered& program) {
   if (operand.kind != Operand::Kind::buffer) return kNowhere;
   const auto index = static_cast<std::size_t>(operand.index);
   return program.schedule.buffers[index].tier == Tier::device ? program.storage.storage_of_buffer[index] : kNowhere;
 }
 
 /// What another plan would save in which the step's outputs lie over its inputs, as far as its kernel lets them.
-std::size_t in_place_bytes(const Step& step, const Program& program) {
+std::size_t in_place_bytes(const Step& step, const Lowered& program) {
   std::vector<std::pair<int, int>> pairs;
   for (const InPlace& pair : program.kernels[static_cast<std::size_t>(step.slot)]->in_place()) {
     pairs.emplace_back(storage_of(step.inputs[static_cast<std::size_t>(pair.input)], program),
@@ -48,7 +59,7 @@ std::size_t in_place_bytes(const Step& step, const Program& program) {
 
 /// The least device memory that the operands of one step take in any plan, each storage once; of those alone that
 /// `counts` says, and scratch if that is to count.
-std::size_t operand_bytes(const Step& step, const Program& program,
+std::size_t operand_bytes(const Step& step, const Lowered& program,
                           const std::function<bool(const Operand&)>& counts = {}) {
   std::set<int> storages;
   const auto add = [&](const Operand& operand) {
@@ -139,7 +150,7 @@ bool changes_with_batch(const Step& step, const Schedule& schedule, const Graph&
 std::size_t fixed_bytes(const Step& step, const Program& program, const Graph& graph) {
   const Schedule& schedule = program.schedule;
   if (!leaves_batch_open(schedule, graph)) return 0;
-  return operand_bytes(step, program, [&](const Operand& operand) {
+  return operand_bytes(step, lowered(program), [&](const Operand& operand) {
     const Value& value = schedule.buffers[static_cast<std::size_t>(operand.index)].value;
     return value.valid() && !is_open(value.type());
   });
@@ -243,6 +254,15 @@ std::string fewer_offloads(const ProgramReport& report) {
 
 }  // namespace
 
+std::size_t largest_operand_bytes(const Draft& draft, const std::vector<std::unique_ptr<Kernel>>& kernels) {
+  const Lowered list{draft.schedule, draft.storage, kernels};
+  std::size_t largest = 0;
+  for (const Step& step : draft.schedule.steps) {
+    if (step.kind == StepKind::compute) largest = std::max(largest, operand_bytes(step, list));
+  }
+  return largest;
+}
+
 void report_largest(const Program& program, const ConcreteGraph& graph, ProgramReport& report) {
   const Schedule& schedule = program.schedule;
   report.in_sections = report.is_edited = false;
@@ -254,7 +274,8 @@ void report_largest(const Program& program, const ConcreteGraph& graph, ProgramR
     if (step.kind != StepKind::compute) continue;
     const Node& node = graph.graph().node(step.node);
     report.in_sections = report.in_sections || node.group() != kNoGroup;
-    const std::size_t bytes = operand_bytes(step, program), with_variables = bytes + variable_bytes(step, graph);
+    const std::size_t bytes = operand_bytes(step, lowered(program)),
+                      with_variables = bytes + variable_bytes(step, graph);
     if (with_variables > report.largest_with_variables.bytes) {
       report.largest_with_variables = {node.label(), "", with_variables};
     }

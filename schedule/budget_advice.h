@@ -1,11 +1,19 @@
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "schedule/planning_tools.h"
 #include "schedule/program.h"
 #include "schedule/report.h"
 
 namespace sectionflow {
+
+/// The most device memory that the operands and scratch of one operation take, variables not counted. No list of the
+/// same operations needs less, whatever is computed again or offloaded. `kernels` are those of the draft's tools.
+std::size_t largest_operand_bytes(const Draft& draft, const std::vector<std::unique_ptr<Kernel>>& kernels);
 
 /// Fills in what advice needs to know: the operation whose own operands are the most, and the largest tensor of the
 /// host's tier.

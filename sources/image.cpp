@@ -4,6 +4,18 @@
 #include "sources/codecs.h"
 
 namespace sectionflow {
+namespace {
+
+/// What others' pictures begin with; nullptr: none that is known.
+const char* foreign_kind(std::string_view file) {
+  if (file.starts_with("GIF87a") || file.starts_with("GIF89a")) return "GIF";
+  if (file.starts_with("BM")) return "BMP";
+  if (file.starts_with("RIFF") && file.substr(0, 12).ends_with("WEBP")) return "WebP";
+  if (file.starts_with(std::string_view("II*\0", 4)) || file.starts_with(std::string_view("MM\0*", 4))) return "TIFF";
+  return file.size() >= 12 && file.substr(4, 4) == "ftyp" ? "HEIF or AVIF" : nullptr;
+}
+
+}  // namespace
 
 HostTensor picture_of(std::int64_t width, std::int64_t height, std::int64_t source_width, std::int64_t source_height,
                       const ImageOptions& options, const std::string& where) {
@@ -23,6 +35,12 @@ HostTensor decode_image(std::string_view file, ImageOptions options, const std::
            " and max_pixels ", options.max_pixels, "; wanted 0 and 1 at least");
   if (is_jpeg(file)) return decode_jpeg(file, options, where);
   if (is_png(file)) return decode_png(file, options, where);
+  const char* const kind = foreign_kind(file);
+  if (kind != nullptr) {
+    throw DataError(error_text_of(where, "it is a ", kind, " file; wanted a JPEG or a PNG file",
+                                  hint("convert it to PNG, as ImageMagick does: convert FILE FILE.png")),
+                    ErrorCode::damaged_image);
+  }
   throw DataError(error_text_of(where, "its ", file.size(), " bytes begin neither as a JPEG nor as a PNG file",
                                 hint("convert it to one of these")),
                   ErrorCode::damaged_image);

@@ -21,10 +21,11 @@ struct ImageOptions {
 };
 
 /// The picture in a JPEG or PNG file, told by its first bytes: u8 [H, W, channels]. Transparency is dropped. A PNG
-/// gives the levels that it has, those of 16 bits rounded to 8, whatever it says of their gamma. A JPEG may be turned
-/// by a note in it (Exif); that is not looked at. `where` begins every error. Threads: any number at once. Throws:
-/// DataError (SF-E409) for bytes that are neither, damaged or cut off, and for too many pixels; DataError (SF-E408)
-/// where libjpeg-turbo or libpng is absent; ArgumentError for options outside of their range.
+/// gives the levels that it has, those of 16 bits rounded to 8, whatever it says of their gamma. A JPEG of four inks
+/// (CMYK) gives the light that they leave, by no profile of a printer. A JPEG may be turned by a note in it (Exif);
+/// that is not looked at. `where` begins every error. Threads: any number at once. Throws: DataError (SF-E409) for
+/// bytes that are neither, damaged or cut off, and for too many pixels; DataError (SF-E408) where libjpeg-turbo or
+/// libpng is absent; ArgumentError for options outside of their range.
 HostTensor decode_image(std::string_view file, ImageOptions options = {}, const std::string& where = "decode_image: ");
 /// The same of a tensor u8 [n] with a file's bytes, as records and image folders give them. Throws: ShapeError or
 /// ArgumentError for another tensor.

@@ -1,13 +1,17 @@
 #include "sources/image_folder.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <cstring>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/whole_file.h"
+#include "data/file_at.h"
 #include "data/source_identity.h"
 
 namespace sectionflow {
@@ -77,9 +81,15 @@ class ImageFiles final : public IndexedSource {
   TextOnce identity_;
 };
 
-bool is_image_name(const fs::path& path) {
+/// ".jpg" of "a.JPG".
+std::string ending_of(const fs::path& path) {
   std::string ending = path.extension().string();
   for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return ending;
+}
+
+bool is_image_name(const fs::path& path) {
+  const std::string ending = ending_of(path);
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
@@ -99,6 +109,66 @@ std::vector<std::string> names_in(const fs::path& folder, const Wanted& is_wante
   std::sort(names.begin(), names.end());
   return names;
 }
+
+/// What a training of ours has saved in a folder that is called "step-3", or "step-3.tmp" where a kill has left it.
+bool is_checkpoint(const fs::path& folder) {
+  constexpr std::string_view kStep = "step-";
+  const std::string name = folder.filename().string();
+  const bool is_step = name.starts_with(kStep) && name.size() > kStep.size() && std::isdigit(name[kStep.size()]) != 0;
+  if (!is_step) return false;
+  std::error_code failed;
+  if (fs::is_regular_file(folder / "variables.safetensors", failed)) return true;
+  std::string beginning(256, '\0');
+  try {
+    const FileAt manifest(folder / "manifest.json", "image_folder");
+    beginning.resize(std::min<std::uint64_t>(manifest.num_bytes(), beginning.size()));
+    manifest.read_at(0, beginning.data(), beginning.size());
+  } catch (const DataError&) {
+    return false;  // none is there
+  }
+  return beginning.find("sectionflow-checkpoint") != std::string::npos;
+}
+
+/// The folders in one, but those that are checkpoints.
+std::vector<std::string> classes_in(const fs::path& folder) {
+  std::error_code ignored;
+  std::vector<std::string> classes =
+      names_in(folder, [&](const fs::directory_entry& entry) { return entry.is_directory(ignored); });
+  std::vector<std::string> checkpoints;
+  for (const std::string& name : classes) {
+    if (is_checkpoint(folder / name)) checkpoints.push_back(name);
+  }
+  if (checkpoints.empty()) return classes;
+  warn_of_data(text_of("image_folder: '", folder.string(), "': checkpoints of a training, which are no classes: ",
+                       identity_of_names(checkpoints), "; save them to another folder"));
+  std::erase_if(classes, [&](const std::string& name) {
+    return std::find(checkpoints.begin(), checkpoints.end(), name) != checkpoints.end();
+  });
+  return classes;
+}
+
+/// Endings of pictures that are none of JPEG or PNG.
+bool is_foreign_image_name(const fs::path& path) {
+  static constexpr std::array<std::string_view, 7> kEndings = {".gif",  ".bmp",  ".webp", ".tif",
+                                                               ".tiff", ".heic", ".avif"};
+  return std::find(kEndings.begin(), kEndings.end(), ending_of(path)) != kEndings.end();
+}
+
+/// Pictures of kinds that are not read: how many, and the first by name.
+struct ForeignImages {
+  std::int64_t count = 0;
+  std::string first{};
+
+  void note(const fs::path& path) {
+    if (!is_foreign_image_name(path)) return;
+    const std::string name = (path.parent_path().filename() / path.filename()).string();
+    if (count++ == 0 || name < first) first = name;
+  }
+  std::string text() const { return count == 0 ? "" : text_of(count, " of other kinds, as '", first, "'"); }
+};
+
+constexpr const char* kConvert =
+    "convert pictures of other kinds to PNG, as ImageMagick does: mogrify -format png *.gif";
 
 bool has_images(const fs::path& folder) {
   std::error_code failed;
@@ -150,13 +220,15 @@ ImageFolder image_folder(const fs::path& folder, ImageFolderOptions options) {
   check_path(folder, "image_folder");
   ImageFolder found;
   std::error_code ignored;
-  found.classes = names_in(folder, [&](const fs::directory_entry& entry) { return entry.is_directory(ignored); });
+  found.classes = classes_in(folder);
   SF_CHECK(!found.classes.empty(), DataError, "image_folder: '", folder.string(),
            "' has no folders; wanted one for each class", hint("image_list reads a list of files and labels"));
   std::vector<std::int32_t> labels;
   std::vector<std::string> empty;
+  ForeignImages others;
   for (std::size_t label = 0; label < found.classes.size(); ++label) {
     const auto names = names_in(folder / found.classes[label], [&](const fs::directory_entry& entry) {
+      others.note(entry.path());
       return is_image_name(entry.path()) && entry.is_regular_file(ignored);
     });
     if (names.empty()) empty.push_back(found.classes[label]);
@@ -165,9 +237,14 @@ ImageFolder image_folder(const fs::path& folder, ImageFolderOptions options) {
       labels.push_back(static_cast<std::int32_t>(label));
     }
   }
+  const std::string foreign = others.text();
   SF_CHECK(!labels.empty(), DataError, "image_folder: the ", found.classes.size(), " folders in '", folder.string(),
-           "' have no files .jpg, .jpeg or .png", meant_folders(folder, found.classes),
-           hint("names that begin with a dot are passed over"));
+           "' have no files .jpg, .jpeg or .png", foreign.empty() ? "" : ", but " + foreign,
+           meant_folders(folder, found.classes),
+           hint(foreign.empty() ? "names that begin with a dot are passed over" : kConvert));
+  if (!foreign.empty()) {
+    warn_of_data(text_of("image_folder: '", folder.string(), "': left out ", foreign, "; ", kConvert));
+  }
   if (!empty.empty()) {
     warn_of_data(text_of("image_folder: '", folder.string(), "': classes without a picture: ", identity_of_names(empty),
                          "; each keeps its label all the same"));

@@ -33,8 +33,9 @@ struct ImageFolder {
 };
 
 /// One folder a class, as in `photos/cat/12.jpg`: classes are the folders by name, examples the files in them whose
-/// names end in .jpg, .jpeg or .png, by class and name. Names that begin with a dot are passed over. Files are read
-/// where an example is asked for.
+/// names end in .jpg, .jpeg or .png, by class and name. Names that begin with a dot are passed over, and so, with a
+/// warning, are pictures of other kinds and folders step-N that are checkpoints of a training. Files are read where an
+/// example is asked for.
 /// Throws: DataError for a folder that cannot be read, has no folders, or no such file; at() for a file that cannot be
 /// read or decoded, naming it.
 ImageFolder image_folder(const std::filesystem::path& folder, ImageFolderOptions options = {});

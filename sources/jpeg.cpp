@@ -7,6 +7,7 @@
 
 #include <csetjmp>
 #include <cstdio>
+#include <vector>
 #endif
 
 namespace sectionflow {
@@ -89,12 +90,35 @@ bool find_jpeg_size(Jpeg& jpeg) {
   return true;
 }
 
-bool read_jpeg_rows(Jpeg& jpeg, unsigned char* pixels, std::size_t row_bytes) {
+/// The light that inks leave of white, for each pixel. Programs of Adobe's, which say so in the file, write the light
+/// of each ink and not its amount. A grey level is weighed as libjpeg weighs colours.
+void mix_inks(const unsigned char* inks, std::size_t count, bool is_inverted, int channels, unsigned char* pixels) {
+  const auto light = [&](unsigned char ink) { return is_inverted ? ink : 255 - ink; };
+  for (std::size_t i = 0; i < count; ++i, inks += 4, pixels += channels) {
+    const int black = light(inks[3]);
+    const auto level = [&](int ink) { return (light(inks[ink]) * black + 127) / 255; };
+    const int red = level(0), green = level(1), blue = level(2);
+    if (channels == 1) {
+      pixels[0] = static_cast<unsigned char>((299 * red + 587 * green + 114 * blue + 500) / 1000);
+      continue;
+    }
+    pixels[0] = static_cast<unsigned char>(red);
+    pixels[1] = static_cast<unsigned char>(green);
+    pixels[2] = static_cast<unsigned char>(blue);
+  }
+}
+
+/// `inks`: of one row, where the picture is printed with four; null: it has colours or grey levels.
+bool read_jpeg_rows(Jpeg& jpeg, unsigned char* pixels, int channels, unsigned char* inks) {
   if (setjmp(jpeg.errors.jump) != 0) return false;
-  jpeg_start_decompress(&jpeg.decompress);
-  while (jpeg.decompress.output_scanline < jpeg.decompress.output_height) {
-    JSAMPROW row = pixels + jpeg.decompress.output_scanline * row_bytes;
-    jpeg_read_scanlines(&jpeg.decompress, &row, 1);
+  jpeg_decompress_struct& decompress = jpeg.decompress;
+  jpeg_start_decompress(&decompress);
+  const std::size_t row_bytes = std::size_t{decompress.output_width} * static_cast<std::size_t>(channels);
+  while (decompress.output_scanline < decompress.output_height) {
+    unsigned char* const to = pixels + decompress.output_scanline * row_bytes;
+    JSAMPROW row = inks != nullptr ? inks : to;
+    jpeg_read_scanlines(&decompress, &row, 1);
+    if (inks != nullptr) mix_inks(inks, decompress.output_width, decompress.saw_Adobe_marker != 0, channels, to);
   }
   jpeg_finish_decompress(&jpeg.decompress);
   return true;
@@ -125,12 +149,14 @@ HostTensor decode_jpeg(std::string_view file, const ImageOptions& options, const
     refuse_jpeg(jpeg, where);
   decompress.scale_num = 1;
   decompress.scale_denom = jpeg_scale(decompress, options.min_side);
-  decompress.out_color_space = options.channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
+  const bool has_inks = decompress.jpeg_color_space == JCS_CMYK || decompress.jpeg_color_space == JCS_YCCK;
+  decompress.out_color_space = has_inks ? JCS_CMYK : options.channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
   if (!find_jpeg_size(jpeg)) refuse_jpeg(jpeg, where);
   HostTensor picture = picture_of(decompress.output_width, decompress.output_height, decompress.image_width,
                                   decompress.image_height, options, where);
-  const std::size_t row_bytes = std::size_t{decompress.output_width} * static_cast<std::size_t>(options.channels);
-  if (!read_jpeg_rows(jpeg, picture.values<std::uint8_t>().data(), row_bytes)) refuse_jpeg(jpeg, where);
+  std::vector<unsigned char> inks(has_inks ? std::size_t{4} * decompress.output_width : 0);
+  unsigned char* const to = picture.values<std::uint8_t>().data();
+  if (!read_jpeg_rows(jpeg, to, options.channels, has_inks ? inks.data() : nullptr)) refuse_jpeg(jpeg, where);
   return picture;
 }
 #else

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <regex>
 #include <string_view>
 #include <utility>
 
@@ -81,24 +82,28 @@ std::string_view without_source_place(std::string_view line) {
   return has_more ? line.substr(0, comma) : std::string_view();
 }
 
-/// What hints advise to callers of the library, and what does the same here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kAdvice = {{
-    {"(fit_budget(session))", "(--strategy auto)"},
-    {"(SectionOptions{.borders = BorderPolicy::automatic})", "(--strategy sections+swap:N)"},
-    {"(SectionOptions{.interior = InteriorPolicy::automatic})", "(--strategy sections+swap:N)"},
-    {"(BorderPolicy::automatic, InteriorPolicy::automatic)", "(--strategy sections+swap:N)"},
-    {"(GraphSectionManager::run_full_cycle)", "(--strategy sections:N)"},
-    {"(SessionOptions::disk)", "(--disk)"},
-    {"take {.device = cpu()}, or best_device()", "take --device cpu, or --device best"},
-    {"take {.device = cpu()}", "take --device cpu"},
-    {"FitOptions::validation", "--validation"},
-}};
-
-void advise_for_the_shell(std::string& text) {
-  for (const auto& [call, option] : kAdvice) {
-    for (std::size_t at = text.find(call); at != std::string::npos; at = text.find(call, at + option.size()))
-      text.replace(at, call.size(), option);
-  }
+/// What errors advise to callers of the library, and what does the same here.
+const std::vector<std::pair<std::regex, std::string>>& advice_for_the_shell() {
+  static const std::vector<std::pair<std::regex, std::string>> advice = {
+      {std::regex(R"(\(fit_budget\(session\)\))"), "(--strategy auto)"},
+      {std::regex(R"(\(FitBudgetOptions::may_(swap|recompute)\))"), "(--strategy auto)"},
+      {std::regex(R"(\(SectionOptions\{\.(borders|interior) = (Border|Interior)Policy::automatic\}\))"),
+       "(--strategy sections+swap:N)"},
+      {std::regex(R"(\(BorderPolicy::automatic, InteriorPolicy::automatic\))"), "(--strategy sections+swap:N)"},
+      {std::regex(R"(\(GraphSectionManager::run_full_cycle\))"), "(--strategy sections:N)"},
+      {std::regex(R"(take \{\.device = cpu\(\)\}, or best_device\(\))"), "take --device cpu, or --device best"},
+      {std::regex(R"(take \{\.device = cpu\(\)\})"), "take --device cpu"},
+      {std::regex(R"(make the session with \{\.threads = (\d+)\})"), "give --threads $1"},
+      {std::regex(R"(leave link_bandwidth at 0)"), "leave --link out"},
+      {std::regex(R"(\bFitOptions::validation\b)"), "--validation"},
+      {std::regex(R"(\bDataset::on_error\b)"), "--on-error"},
+      {std::regex(R"(\b(SessionOptions::)?(device|host)_memory\b)"), "--$2-memory"},
+      {std::regex(R"(\bSessionOptions::disk\b)"), "--disk"},
+      {std::regex(R"(\b(SessionOptions::)?swap_directory\b)"), "--swap-directory"},
+      // What no option of ours does.
+      {std::regex(R"(\b\w+(Options|Policy)::\w+\b)"), "in C++ $&"},
+  };
+  return advice;
 }
 
 }  // namespace
@@ -112,7 +117,7 @@ std::string shell_text(const Error& error) {
     if (!shown.empty() || line.empty()) text += text_of(is_first ? "" : "\n", shown);
     left.remove_prefix(std::min(end + 1, left.size()));
   }
-  advise_for_the_shell(text);
+  for (const auto& [call, option] : advice_for_the_shell()) text = std::regex_replace(text, call, option);
   return text;
 }
 

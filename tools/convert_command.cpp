@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -106,6 +107,10 @@ Converted convert(const ConvertArguments& arguments, Skipped& skipped) {
     if (readable.skipped > 0) skipped.last = std::move(readable.last_skipped);
   }
   if (!arguments.validation.empty()) {
+    const bool has_own =
+        std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.name == "validation"; });
+    SF_CHECK(!has_own, ArgumentError, "--validation: the data have a part for it already",
+             hint("leave --validation out"));
     std::vector<LabelledPart> split = split_part(parts.front(), share_named(arguments.validation), arguments.seed);
     // A part for tests stays beside them.
     split.insert(split.end(), std::next(parts.begin()), parts.end());

@@ -36,6 +36,7 @@ constexpr NamedKind kKinds[] = {{FileKind::checkpoint, "checkpoint"},
                                 {FileKind::npz, "npz"},
                                 {FileKind::hdf5, "hdf5"},
                                 {FileKind::lmdb, "lmdb"},
+                                {FileKind::lmdb_parts, "lmdb_parts"},
                                 {FileKind::event_files, "event_files"},
                                 {FileKind::tfrecord_files, "tfrecord_files"}};
 
@@ -136,6 +137,7 @@ std::optional<FileKind> kind_of_name(const fs::path& path) {
 const char* foreign_kind(std::string_view bytes) {
   if (bytes.starts_with("\x89PNG\r\n\x1a\n"sv)) return "is a PNG picture";
   if (bytes.starts_with("\xff\xd8\xff"sv)) return "is a JPEG picture";
+  if (bytes.starts_with("GIF8"sv)) return "is a GIF picture";
   if (bytes.starts_with("\x1f\x8b"sv)) return "is compressed by gzip, and holds neither records nor an IDX tensor";
   if (bytes.starts_with("\x80\x02"sv)) return "is a pickle of Python's, which nothing here executes";
   if (bytes.find_first_not_of(" \t\r\n") != std::string_view::npos &&
@@ -174,6 +176,7 @@ FileKind kind_of_folder(const fs::path& path) {
   if (has(kManifestName)) return FileKind::checkpoint;
   if (has("latest") || !CheckpointFolder(path).steps().empty()) return FileKind::checkpoint_folder;
   if (has("data.mdb")) return FileKind::lmdb;
+  if (!database_parts_in(path).empty()) return FileKind::lmdb_parts;
   if (!event_files_in(path).empty()) return FileKind::event_files;
   if (has_records(path)) return FileKind::tfrecord_files;
   refuse(path, "is a folder, and neither a checkpoint nor one of them, nor of event files, of records or a database",
@@ -199,6 +202,15 @@ FileKind kind_named(const std::string& name) {
   check_known(name, kind_names(), "--kind: '" + name + "' is no kind of file");
   return std::find_if(std::begin(kKinds), std::end(kKinds), [&](const NamedKind& each) { return name == each.name; })
       ->kind;
+}
+
+std::vector<fs::path> database_parts_in(const fs::path& folder) {
+  std::vector<fs::path> parts;
+  for (const char* name : {"train", "validation", "test"}) {
+    std::error_code ignored;
+    if (fs::is_regular_file(folder / name / "data.mdb", ignored)) parts.push_back(folder / name);
+  }
+  return parts;
 }
 
 std::vector<fs::path> event_files_in(const fs::path& folder) {

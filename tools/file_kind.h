@@ -20,6 +20,7 @@ enum class FileKind {
   npz,
   hdf5,
   lmdb,            ///< a folder with data.mdb, or that file
+  lmdb_parts,      ///< a folder with such folders for the parts of a data set
   event_files,     ///< a folder with event files in it or below
   tfrecord_files,  ///< a folder of *.tfrecord
 };
@@ -29,6 +30,9 @@ std::string kind_name(FileKind kind);
 std::vector<std::string> kind_names();
 /// Throws: ArgumentError with the nearest name for one that is none.
 FileKind kind_named(const std::string& name);
+
+/// The databases in a folder that are parts of a data set, as convert writes them: train, validation, test.
+std::vector<std::filesystem::path> database_parts_in(const std::filesystem::path& folder);
 
 /// The event files in a folder and in those below it, by name. Nothing of folders that cannot be read.
 std::vector<std::filesystem::path> event_files_in(const std::filesystem::path& folder);

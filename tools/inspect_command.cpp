@@ -134,6 +134,8 @@ Inspection inspect(FileKind kind, const std::filesystem::path& path) {
       return inspect_hdf5(path);
     case FileKind::lmdb:
       return inspect_lmdb(path);
+    case FileKind::lmdb_parts:
+      return inspect_lmdb_parts(path);
     case FileKind::event_files:
       return inspect_event_files(path);
     case FileKind::tfrecord_files:
@@ -148,11 +150,14 @@ void add_inspect_command(CLI::App& program, RunCommand& run) {
   const auto arguments = std::make_shared<InspectArguments>();
   app->add_option(
          "file", arguments->file,
-         "a file, or a folder: of checkpoints, of one of them, of event files, of records, of an LMDB database")
-      ->required();
+         "a file, or a folder: of checkpoints, of one of them, of event files, of records, of an LMDB database or of "
+         "those of a data set's parts")
+      ->required()
+      ->check(not_empty());
   const std::vector<std::string> kinds = kind_names();
   app->add_option("--kind", arguments->kind,
-                  "what it is meant to be, where the content is not to decide: " + joined(kinds));
+                  "what it is meant to be, where the content is not to decide: " + joined(kinds))
+      ->check(not_empty());
   add_json_argument(*app, arguments->json);
   app->callback([arguments, &run] { run = [arguments] { return run_inspect(*arguments); }; });
 }

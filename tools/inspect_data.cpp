@@ -160,4 +160,22 @@ Inspection inspect_lmdb(const std::filesystem::path& path) {
   return inspection;
 }
 
+Inspection inspect_lmdb_parts(const std::filesystem::path& path) {
+  Inspection inspection;
+  Json parts = Json::array();
+  std::int64_t records = 0;
+  for (const std::filesystem::path& database : database_parts_in(path)) {
+    const std::string name = database.filename().string();
+    Inspection part = inspect_lmdb(database);
+    inspection.text += name + ": " + part.text;
+    Json json = {{"part", name}};
+    json.update(part.json);
+    records += json.at("records").get<std::int64_t>();
+    parts.push_back(std::move(json));
+  }
+  inspection.text += counted(parts.size(), "part") + ", " + counted(static_cast<std::size_t>(records), "record") + "\n";
+  inspection.json = {{"parts", parts}, {"records", records}};
+  return inspection;
+}
+
 }  // namespace sectionflow

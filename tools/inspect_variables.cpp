@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "base/bytes.h"
 #include "compare/text_table.h"
@@ -9,6 +11,7 @@
 #include "swap/profile.h"
 #include "tools/command.h"
 #include "tools/inspection.h"
+#include "tools/resumed_training.h"
 #include "train/checkpoint_folder.h"
 #include "train/checkpoints.h"
 
@@ -42,10 +45,65 @@ std::string metrics_text(const std::map<std::string, double>& metrics) {
   return text;
 }
 
+/// The options of `sectionflow train` that a checkpoint is bound to, where it has written it.
+std::string noted_command(const std::string& position, Json& json) {
+  const std::map<std::string, std::string> options = noted_options(position);
+  if (options.empty()) return {};
+  json["command"] = options;
+  return "sectionflow train " + printable(command_text(options));
+}
+
+/// What a checkpoint holds, as its manifest tells.
+void add_latest(const CheckpointInfo& latest, const CheckpointManifest& manifest, Inspection& inspection) {
+  std::string updates;
+  for (const std::string& optimizer : latest.optimizers)
+    updates += (updates.empty() ? "" : ", ") + printable(optimizer);
+  std::string& text = inspection.text;
+  text += "step-" + std::to_string(latest.step) + " holds " + counted(manifest.hashes.size(), "tensor") + ", " +
+          std::to_string(latest.completed_cycles) + " cycles, seed " + std::to_string(latest.seed);
+  if (!updates.empty()) text += ", updates by " + updates;
+  if (!latest.strategy.empty()) text += ", trained by " + printable(latest.strategy);
+  text += std::string(", ") + (latest.data_position.empty() ? "no" : "a") + " position of the data\n";
+  inspection.json["latest_holds"] = {{"tensors", manifest.hashes.size()},
+                                     {"completed_cycles", latest.completed_cycles},
+                                     {"seed", latest.seed},
+                                     {"optimizers", latest.optimizers},
+                                     {"strategy", latest.strategy},
+                                     {"has_data_position", !latest.data_position.empty()}};
+  const std::string command = noted_command(latest.data_position, inspection.json["latest_holds"]);
+  if (!command.empty()) text += "trained as by: " + command + "\n";
+}
+
+/// A checkpoint of a folder, all of it read.
+struct CheckedCheckpoint {
+  CheckpointInfo info;
+  CheckpointManifest manifest;
+};
+
+/// Reads the tensors of those whose manifests are sound, and says what is wrong with them. Those that another process,
+/// which trains now, has removed meanwhile are left out.
+std::vector<CheckedCheckpoint> checked(const CheckpointFolder& folder, std::vector<CheckpointInfo> infos) {
+  std::vector<CheckedCheckpoint> checkpoints;
+  for (CheckpointInfo& info : infos) {
+    CheckedCheckpoint checkpoint{std::move(info), {}};
+    if (checkpoint.info.problem.empty()) {
+      try {
+        auto content = folder.read_while_there(checkpoint.info.step, read_checkpoint);
+        if (!content) continue;
+        checkpoint.manifest = std::move(content->manifest);
+      } catch (const DataError& error) {
+        checkpoint.info.problem = error.message();
+      }
+    }
+    checkpoints.push_back(std::move(checkpoint));
+  }
+  return checkpoints;
+}
+
 /// The best checkpoints by each metric, of which nobody here knows whether it is to rise or to fall.
-void add_best(const std::vector<CheckpointInfo>& checkpoints, Inspection& inspection) {
+void add_best(const std::vector<CheckedCheckpoint>& checkpoints, Inspection& inspection) {
   std::map<std::string, std::pair<const CheckpointInfo*, const CheckpointInfo*>> best;
-  for (const CheckpointInfo& each : checkpoints) {
+  for (const auto& [each, manifest] : checkpoints) {
     if (!each.problem.empty()) continue;
     for (const auto& [name, value] : each.metrics) {
       if (std::isnan(value)) continue;  // neither above nor below another
@@ -65,33 +123,33 @@ void add_best(const std::vector<CheckpointInfo>& checkpoints, Inspection& inspec
   inspection.json["best"] = json;
 }
 
-/// What a checkpoint holds, as its manifest tells.
-void add_latest(const CheckpointInfo& latest, const std::filesystem::path& path, Inspection& inspection) {
-  const CheckpointManifest manifest = read_checkpoint_manifest(path);
-  std::string updates;
-  for (const std::string& optimizer : latest.optimizers)
-    updates += (updates.empty() ? "" : ", ") + printable(optimizer);
-  std::string& text = inspection.text;
-  text += "step-" + std::to_string(latest.step) + " holds " + counted(manifest.hashes.size(), "tensor") + ", " +
-          std::to_string(latest.completed_cycles) + " cycles, seed " + std::to_string(latest.seed);
-  if (!updates.empty()) text += ", updates by " + updates;
-  if (!latest.strategy.empty()) text += ", trained by " + printable(latest.strategy);
-  text += std::string(", ") + (latest.data_position.empty() ? "no" : "a") + " position of the data\n";
-  inspection.json["latest_holds"] = {{"tensors", manifest.hashes.size()},
-                                     {"completed_cycles", latest.completed_cycles},
-                                     {"seed", latest.seed},
-                                     {"optimizers", latest.optimizers},
-                                     {"strategy", latest.strategy},
-                                     {"has_data_position", !latest.data_position.empty()}};
-}
+/// A folder of checkpoints at one moment.
+struct FolderContent {
+  std::vector<CheckedCheckpoint> checkpoints;
+  std::optional<std::int64_t> latest;
+  std::string problem{};  ///< of `latest`
 
-/// What is wrong with the tensors of a checkpoint whose manifest is sound; empty: nothing.
-std::string problem_of_tensors(const CheckpointInfo& checkpoint) {
-  try {
-    (void)read_checkpoint(checkpoint.path);
-    return {};
-  } catch (const DataError& error) {
-    return error.message();
+  const CheckedCheckpoint* of(std::int64_t step) const {
+    const auto found = std::find_if(checkpoints.begin(), checkpoints.end(),
+                                    [&](const CheckedCheckpoint& each) { return each.info.step == step; });
+    return found == checkpoints.end() ? nullptr : &*found;
+  }
+};
+
+/// Looks again where `latest` names another than before: a training writes to the folder.
+FolderContent content_of(const std::filesystem::path& path) {
+  constexpr int kMostLooks = 20;
+  const CheckpointFolder folder(path);
+  for (int look = 1;; ++look) {
+    FolderContent content;
+    content.latest = folder.latest(content.problem);
+    content.checkpoints = checked(folder, Checkpoints(path.string()).list());
+    std::string ignored;
+    const bool is_there = !content.latest || content.of(*content.latest) != nullptr;
+    if (is_there || folder.latest(ignored) == content.latest) return content;
+    if (look < kMostLooks) continue;
+    content.latest.reset();  // which it is changes faster than the folder is read
+    return content;
   }
 }
 
@@ -124,6 +182,9 @@ Inspection inspect_checkpoint(const std::filesystem::path& path) {
   if (!manifest.device.empty()) text += "on " + printable(manifest.device) + "\n";
   for (const std::string& optimizer : manifest.optimizers) text += "updates: " + printable(optimizer) + "\n";
   text += "position of the data: " + std::string(manifest.data_position.empty() ? "none" : "known") + "\n";
+  Json command = Json::object();
+  const std::string command_line = noted_command(manifest.data_position, command);
+  if (!command_line.empty()) text += "trained as by: " + command_line + "\n";
   inspection.json = {{"step", manifest.step},
                      {"completed_cycles", manifest.completed_cycles},
                      {"seed", manifest.seed},
@@ -132,6 +193,7 @@ Inspection inspect_checkpoint(const std::filesystem::path& path) {
                      {"device", manifest.device},
                      {"optimizers", manifest.optimizers},
                      {"data_position", manifest.data_position}};
+  inspection.json.update(command);
   add_tensors(content.file.tensors, inspection);
   text += "every hash is right\n";
   return inspection;
@@ -141,41 +203,41 @@ Inspection inspect_checkpoint_folder(const std::filesystem::path& path) {
   Inspection inspection;
   TextTable table({"checkpoint", "bytes", "metrics", "problem"});
   Json rows = Json::array();
-  std::vector<CheckpointInfo> checkpoints = Checkpoints(path.string()).list();
+  const FolderContent content = content_of(path);
   std::vector<std::string> damaged;
-  for (CheckpointInfo& each : checkpoints) {
-    if (each.problem.empty()) each.problem = problem_of_tensors(each);
-    if (!each.problem.empty()) damaged.push_back("step-" + std::to_string(each.step));
-    table.add_row({"step-" + std::to_string(each.step), each.problem.empty() ? bytes_text(each.num_bytes) : "",
-                   metrics_text(each.metrics), each.problem});
-    rows.push_back({{"step", each.step}, {"path", each.path}, {"bytes", each.num_bytes}, {"metrics", each.metrics}});
-    if (!each.problem.empty()) rows.back()["problem"] = each.problem;
+  for (const auto& [info, manifest] : content.checkpoints) {
+    const std::string name = "step-" + std::to_string(info.step);
+    if (!info.problem.empty()) damaged.push_back(name);
+    table.add_row(
+        {name, info.problem.empty() ? bytes_text(info.num_bytes) : "", metrics_text(info.metrics), info.problem});
+    rows.push_back({{"step", info.step}, {"path", info.path}, {"bytes", info.num_bytes}, {"metrics", info.metrics}});
+    if (!info.problem.empty()) rows.back()["problem"] = info.problem;
   }
-  if (!checkpoints.empty()) inspection.text += table.text();
-  std::string problem;
-  const std::optional<std::int64_t> latest = CheckpointFolder(path).latest(problem);
-  inspection.text += counted(checkpoints.size(), "checkpoint");
-  const auto last = std::find_if(checkpoints.begin(), checkpoints.end(),
-                                 [&](const CheckpointInfo& each) { return latest && each.step == *latest; });
-  const bool is_sound = last != checkpoints.end() && last->problem.empty();
-  if (latest && last == checkpoints.end()) damaged.push_back("step-" + std::to_string(*latest));
-  if (latest) inspection.text += ", the latest is step-" + std::to_string(*latest);
-  if (latest && !is_sound) inspection.text += last == checkpoints.end() ? ", which is not there" : ", which is damaged";
-  inspection.text += problem.empty() ? "\n" : "\nlatest: " + problem + "\n";
-  add_best(checkpoints, inspection);
-  if (is_sound) add_latest(*last, last->path, inspection);
+  if (!content.checkpoints.empty()) inspection.text += table.text();
+  inspection.text += counted(content.checkpoints.size(), "checkpoint");
+  const CheckedCheckpoint* const last = content.latest ? content.of(*content.latest) : nullptr;
+  const bool is_sound = last != nullptr && last->info.problem.empty();
+  if (content.latest) {
+    const std::string name = "step-" + std::to_string(*content.latest);
+    if (last == nullptr) damaged.push_back(name);
+    inspection.text += ", the latest is " + name;
+    if (!is_sound) inspection.text += last == nullptr ? ", which is not there" : ", which is damaged";
+    inspection.json["latest"] = *content.latest;
+  }
+  inspection.text += content.problem.empty() ? "\n" : "\nlatest: " + content.problem + "\n";
+  add_best(content.checkpoints, inspection);
+  if (is_sound) add_latest(last->info, last->manifest, inspection);
   const std::size_t num_event_files = event_files_in(path).size();
   if (num_event_files > 0) {
     inspection.text += "beside them " + counted(num_event_files, "event file") + ", which --kind event_files shows\n";
     inspection.json["num_event_files"] = num_event_files;
   }
   inspection.json["checkpoints"] = rows;
-  if (latest) inspection.json["latest"] = *latest;
-  if (!problem.empty()) inspection.json["problem"] = problem;
-  if (!problem.empty()) damaged.push_back("latest");
+  if (!content.problem.empty()) inspection.json["problem"] = content.problem;
+  if (!content.problem.empty()) damaged.push_back("latest");
   inspection.json["damaged"] = damaged;
   if (!damaged.empty()) inspection.problem = "damaged or missing: " + joined(damaged);
-  if (damaged.empty() && !checkpoints.empty()) inspection.text += "every hash is right\n";
+  if (damaged.empty() && !content.checkpoints.empty()) inspection.text += "every hash is right\n";
   return inspection;
 }
 

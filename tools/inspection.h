@@ -34,6 +34,7 @@ Inspection inspect_idx(const std::filesystem::path& path);
 Inspection inspect_npz(const std::filesystem::path& path);
 Inspection inspect_hdf5(const std::filesystem::path& path);  ///< of each dataset the first row
 Inspection inspect_lmdb(const std::filesystem::path& path);
+Inspection inspect_lmdb_parts(const std::filesystem::path& path);  ///< of a folder, one after the other
 Inspection inspect_event_files(const std::filesystem::path& path);
 Inspection inspect_tfrecord_files(const std::filesystem::path& path);  ///< of a folder, summed up
 

@@ -1,9 +1,12 @@
 #include "tools/labelled_source.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "base/bytes.h"
@@ -62,6 +65,66 @@ ClassNames names_in_lines(const std::filesystem::path& path, std::size_t count) 
     if (!name.empty()) names.push_back(name);
   }
   return names.size() == count ? class_names_of(names) : ClassNames();
+}
+
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+/// Whether a folder has files of pictures in it and not in folders below it.
+bool has_pictures(const std::filesystem::path& folder) {
+  constexpr std::array<const char*, 3> kEndings = {".jpg", ".jpeg", ".png"};
+  std::error_code failed;
+  for (auto entry = std::filesystem::directory_iterator(folder, failed);
+       !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    std::string ending = entry->path().extension().string();
+    std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end()) return true;
+  }
+  return false;
+}
+
+LabelledPart part_of_pictures(const std::string& name, const std::filesystem::path& path, int channels) {
+  ImageFolderOptions options{.decode = channels > 0, .check = channels == 0};
+  if (channels > 0) options.image.channels = channels;
+  const ImageFolder folder = image_folder(path, options);
+  return {name, folder.source, class_names_of(folder.classes)};
+}
+
+/// Throws: DataError where two parts of a data set number their classes differently.
+void check_same_classes(const std::filesystem::path& path, const LabelledPart& one, const LabelledPart& other) {
+  const auto missing = [](const ClassNames& names, const ClassNames& others) {
+    return std::find_if(names.begin(), names.end(), [&](const auto& name) {
+      const auto found = others.find(name.first);
+      return found == others.end() || found->second != name.second;
+    });
+  };
+  for (const auto& [part, beside] : {std::pair(&one, &other), std::pair(&other, &one)}) {
+    const auto found = missing(part->classes, beside->classes);
+    SF_CHECK(found == part->classes.end(), DataError, "images: '", path.string(), "': class ", found->first, " of ",
+             part->source->name(), " is '", found->second, "', and not that of ", beside->source->name(),
+             hint("have a folder of the same name for each class in both, be it empty in one of them"));
+  }
+}
+
+/// A folder with one a class; or with "train" and others to evaluate on, each with one a class.
+std::vector<LabelledPart> parts_of_pictures(const std::filesystem::path& path, int channels) {
+  // Folders of these names that have pictures themselves are classes.
+  const auto is_part = [&](const char* name) { return is_folder(path / name) && !has_pictures(path / name); };
+  std::vector<LabelledPart> parts;
+  const auto add = [&](const std::string& name, const char* folder) {
+    parts.push_back(part_of_pictures(name, path / folder, channels));
+    check_same_classes(path, parts.front(), parts.back());
+  };
+  const char* const validation = is_part("validation") ? "validation" : "val";
+  if (!is_part("train") || (!is_part(validation) && !is_part("test"))) {
+    return {part_of_pictures("all", path, channels)};
+  }
+  add("train", "train");
+  if (is_part(validation)) add("validation", validation);
+  if (is_part("test")) add("test", "test");
+  return parts;
 }
 
 /// Those examples of a source that one part of a split has.
@@ -143,12 +206,7 @@ std::vector<LabelledPart> labelled_parts(const DataArgument& data, int channels)
     return {{"train", std::make_shared<ImagesInMemory>(std::move(parts.train)), {}},
             {"test", std::make_shared<ImagesInMemory>(std::move(parts.test)), {}}};
   }
-  if (data.kind == "images") {
-    ImageFolderOptions options{.decode = channels > 0, .check = channels == 0};
-    if (channels > 0) options.image.channels = channels;
-    const ImageFolder folder = image_folder(data.path, options);
-    return {{"all", folder.source, class_names_of(folder.classes)}};
-  }
+  if (data.kind == "images") return parts_of_pictures(data.path, channels);
   const bool has_ten = data.kind == "cifar10";
   const CifarData parts = load_cifar(has_ten ? Cifar::cifar10 : Cifar::cifar100, data.path);
   const ClassNames names =

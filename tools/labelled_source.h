@@ -15,7 +15,7 @@ namespace sectionflow {
 
 /// Pictures with classes, by number: {"image": u8 [H,W,C] or a file's bytes u8 [n], "label": i32 []}.
 struct LabelledPart {
-  std::string name{};  ///< "train", "test", or "all" of a data set in one part
+  std::string name{};  ///< "train", "validation", "test", or "all" of a data set in one part
   std::shared_ptr<const IndexedSource> source{};
   ClassNames classes{};  ///< where the data set tells them
 };
@@ -49,10 +49,10 @@ ReadablePart readable_part(const LabelledPart& part);
 
 /// The kinds that labelled_parts reads: mnist, cifar10, cifar100, images.
 const std::vector<std::string>& labelled_kinds();
-/// The parts of a data set. `channels` of pictures that are decoded; 0: files stay as they are, and
-/// each is checked to be a whole picture. An empty path of mnist
-/// is where Debian keeps Fashion-MNIST. Throws: DataError naming what is missing or damaged; ArgumentError without a
-/// path.
+/// The parts of a data set, that to train on first; of images those of the folders train, validation (or val) and test,
+/// where it has train and another of them. `channels` of pictures that are decoded; 0: files stay as they are, and each
+/// is checked to be a whole picture. An empty path of mnist is where Debian keeps Fashion-MNIST. Throws: DataError
+/// naming what is missing or damaged; ArgumentError without a path.
 std::vector<LabelledPart> labelled_parts(const DataArgument& data, int channels);
 
 }  // namespace sectionflow

@@ -1,8 +1,9 @@
+#include <array>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
-#include "base/whole_file.h"
 #include "compare/contender.h"
 #include "examples/models/command_line.h"
 #include "runtime/memory_snapshot.h"
@@ -89,14 +90,19 @@ std::string misfit_text(const ProgramReport& report) {
   }
 }
 
-/// What a plan for the least device memory that can be asked for says it would need.
+/// What a plan for the least device memory that can be asked for says it would need. A planner that sees at once that
+/// one operation alone needs more has not looked for what else is needed: it is asked again with that much.
 void find_smallest_budget(const PlanSubject& subject, const Strategy& strategy, SessionOptions options,
                           PlannedStep& planned) {
-  options.device_memory = 1;
   try {
-    const PlannedModel least(subject, strategy, options, planned.batch);
-    planned.smallest_budget = least.report().planned_peak_bytes;
-    planned.smallest_is_exact = least.report().minimum_is_exact;
+    for (std::size_t budget = 1, asked = 0; budget > asked;) {
+      options.device_memory = asked = budget;
+      const PlannedModel model(subject, strategy, options, planned.batch);
+      const ProgramReport& report = model.report();
+      planned.smallest_budget = budget = report.planned_peak_bytes;
+      planned.smallest_is_exact = report.minimum_is_exact;
+      if (report.fits || report.persistent_bytes + report.largest_operation.bytes <= asked) break;
+    }
   } catch (const BudgetError& error) {
     planned.smallest_budget = error.minimum_bytes;
   } catch (const Error& error) {
@@ -105,7 +111,15 @@ void find_smallest_budget(const PlanSubject& subject, const Strategy& strategy, 
   }
 }
 
+/// The files that are drawn into, by their options; empty: not asked for.
+std::array<std::pair<const char*, std::string>, 3> pictures_of(const PlanArguments& arguments) {
+  return {{{"--dot", arguments.dot}, {"--trace", arguments.trace}, {"--memory-snapshot", arguments.memory_snapshot}}};
+}
+
 void draw(const PlanArguments& arguments, PlannedModel& model) {
+  for (const auto& [name, path] : pictures_of(arguments)) {
+    if (!path.empty()) make_folder_of(path, name);
+  }
   if (!arguments.dot.empty()) write_sections_dot(arguments.dot, model.manager(), model.feeds());
   if (arguments.trace.empty() && arguments.memory_snapshot.empty()) return;
   const Trace trace = planned_trace(model.session(), profile_of(arguments).value_or(Profile::nominal()));
@@ -142,9 +156,8 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
 
 int run_plan(const PlanArguments& arguments) {
   check_json(arguments.json);
-  for (const auto& [name, path] : {std::pair("--dot", &arguments.dot), std::pair("--trace", &arguments.trace),
-                                   std::pair("--memory-snapshot", &arguments.memory_snapshot)}) {
-    if (!path->empty()) check_writable(*path, name);
+  for (const auto& [name, path] : pictures_of(arguments)) {
+    if (!path.empty()) check_output(path, name);
   }
   const PlanSubject subject = plan_subject(arguments.subject);
   const PlannedStep planned = plan_step(arguments, subject, session_of(arguments, subject));
@@ -161,7 +174,8 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
   const auto arguments = std::make_shared<PlanArguments>();
   SubjectArguments& subject = arguments->subject;
   add_zoo_arguments(*app, subject.zoo);
-  app->add_option("--graph", subject.graph_file, "a graph of a file (save_graph), instead of a model");
+  app->add_option("--graph", subject.graph_file, "a graph of a file (save_graph), instead of a model")
+      ->check(not_empty());
   app->add_option("--shape", subject.shapes, "of a placeholder of the graph: NAME=SIZExSIZEx...");
   app->add_option("--fetch", subject.fetch, "what the graph is to compute; the loss of its sections if absent");
   app->add_option("--batch", subject.batch, "examples in a batch")
@@ -178,15 +192,18 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
   app->add_option("--host-memory", arguments->host_memory, "budget of host memory for what is offloaded")
       ->check(size_argument());
   app->add_option("--disk", arguments->disk, "size of the swap file")->check(size_argument());
-  app->add_option("--profile", arguments->profile, "a file with this machine's speeds; a nominal machine's if absent");
+  app->add_option("--profile", arguments->profile, "a file with this machine's speeds; a nominal machine's if absent")
+      ->check(not_empty());
   app->add_option("--threads", arguments->threads, "compute threads; 0: every core")
       ->check(number_argument(0, 1024))
       ->capture_default_str();
   add_json_argument(*app, arguments->json);
-  app->add_option("--dot", arguments->dot, "draw the sections for Graphviz into this file");
-  app->add_option("--trace", arguments->trace, "write the planned step for Perfetto into this file");
+  app->add_option("--dot", arguments->dot, "draw the sections for Graphviz into this file")->check(not_empty());
+  app->add_option("--trace", arguments->trace, "write the planned step for Perfetto into this file")
+      ->check(not_empty());
   app->add_option("--memory-snapshot", arguments->memory_snapshot,
-                  "write the planned memory for pytorch.org/memory_viz into this file");
+                  "write the planned memory for pytorch.org/memory_viz into this file")
+      ->check(not_empty());
   app->callback([arguments, &run] { run = [arguments] { return run_plan(*arguments); }; });
 }
 

@@ -16,6 +16,7 @@
 #include "tools/command.h"
 #include "tools/converted_parts.h"
 #include "tools/labelled_source.h"
+#include "tools/synthetic_data.h"
 
 namespace sectionflow {
 namespace {
@@ -219,7 +220,8 @@ std::vector<Part> parts_of(const DataArgument& data, const ModelInputs& inputs) 
   }
   std::vector<Part> parts;
   for (const LabelledPart& part : labelled_parts(data, channels)) {
-    parts.push_back({part.name, Dataset::from(part.source), part.classes});
+    if (parts.size() == 2) break;  // what is for tests, beside what is for validation, is left for the end
+    parts.push_back({part.name == "validation" ? "test" : part.name, Dataset::from(part.source), part.classes});
   }
   return parts;
 }
@@ -268,19 +270,6 @@ DatasetStatistics statistics_of(const BatchSource* source) {
   return batches == nullptr ? DatasetStatistics() : batches->statistics();
 }
 
-std::unique_ptr<BatchSource> synthetic_batches(const TrainingDataArguments& arguments, const ZooModel& model,
-                                               std::uint64_t seed, std::int64_t num_batches) {
-  return std::make_unique<FunctionBatches>(
-      [=, make = model.batch](std::int64_t, std::int64_t batch) -> std::optional<Example> {
-        if (batch == num_batches) return std::nullopt;
-        Batch made = make({.batch = arguments.batch, .seed = seed, .step = batch});
-        Example example;
-        example.emplace("image", std::move(made.images));
-        example.emplace("label", std::move(made.labels));
-        return example;
-      });
-}
-
 }  // namespace
 
 std::vector<std::string> training_data_kinds() {
@@ -314,8 +303,10 @@ TrainingData training_data(const TrainingDataArguments& arguments, const ModelIn
     SF_CHECK(data.path.empty(), ArgumentError, "--data ", arguments.data, ": synthetic data lie nowhere",
              hint("write --data synthetic"));
     SF_CHECK(arguments.validation.empty(), ArgumentError, "--validation: synthetic data have a part for it already");
-    return {.train = synthetic_batches(arguments, model, arguments.seed, arguments.synthetic_batches),
-            .validation = synthetic_batches(arguments, model, arguments.seed + 1, 4)};
+    return {
+        .train = synthetic_batches(
+            model, {.batch = arguments.batch, .seed = arguments.seed, .batches = arguments.synthetic_batches}),
+        .validation = synthetic_batches(model, {.batch = arguments.batch, .seed = arguments.seed + 1, .batches = 4})};
   }
   check_inputs(data, inputs);
   TrainingData result;

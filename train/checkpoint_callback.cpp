@@ -11,7 +11,7 @@
 namespace sectionflow {
 
 CheckpointCallback::CheckpointCallback(Checkpoints& checkpoints, CheckpointCallbackOptions options, Where where)
-    : checkpoints_(checkpoints), options_(std::move(options)) {
+    : checkpoints_(checkpoints), options_(std::move(options)), where_(where) {
   call_at(where, [&] {
     SF_CHECK(options_.every_steps >= 0 && options_.every_epochs >= 0, ArgumentError,
              "CheckpointCallback: every_steps is ", options_.every_steps, " and every_epochs ", options_.every_epochs,
@@ -29,11 +29,13 @@ CheckpointCallback::Place CheckpointCallback::place_of(const TrainerState& state
 void CheckpointCallback::save_at(const TrainerState& state, std::int64_t epochs) {
   // A save that has failed is tried again when the next one is due.
   saved_.reset();
-  if (checkpoints_.save(state.session, {.step = state.step,
-                                        .data_position = state.position(),
-                                        .metrics = state.logs,
-                                        .profile = options_.profile,
-                                        .strategy = options_.strategy})) {
+  if (checkpoints_.save(state.session,
+                        {.step = state.step,
+                         .data_position = state.position(),
+                         .metrics = state.logs,
+                         .profile = options_.profile,
+                         .strategy = options_.strategy},
+                        where_)) {
     saved_ = place_of(state, epochs);
   }
 }
@@ -47,9 +49,9 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
       warn_of_direction(best, checkpoints_.options().higher_is_better, "CheckpointOptions::best_metric");
     }
   }
-  checkpoints_.open();
+  checkpoints_.open(where_);
   saved_.reset();
-  for (const CheckpointInfo& info : checkpoints_.list()) {
+  for (const CheckpointInfo& info : checkpoints_.list(where_)) {
     if (info.problem.empty() && info.step == state.step) saved_ = place_of(state, state.epoch - 1);
   }
 }
@@ -70,11 +72,11 @@ void CheckpointCallback::on_epoch(const TrainerState& state) {
 
 void CheckpointCallback::on_end(const TrainerState& state) {
   if (state.reason == StopReason::error) {
-    checkpoints_.wait();
+    checkpoints_.wait(where_);
     return;
   }
   // What an asynchronous save has come to is known only now.
-  const bool is_written = checkpoints_.wait();
+  const bool is_written = checkpoints_.wait(where_);
   bool is_saved = is_written && saved_ && *saved_ == place_of(state, state.epoch - 1);
   if (state.step == 0 && !is_saved) {
     state.note("nothing is trained yet");
@@ -82,7 +84,7 @@ void CheckpointCallback::on_end(const TrainerState& state) {
   }
   if (options_.at_end && !is_saved) {
     save_at(state, state.epoch - 1);
-    is_saved = checkpoints_.wait() && saved_.has_value();
+    is_saved = checkpoints_.wait(where_) && saved_.has_value();
   }
   state.note(is_saved ? text_of("'", checkpoints_.folder(), "' has a checkpoint of it")
                       : text_of("'", checkpoints_.folder(), "' has no checkpoint of it"));
@@ -91,7 +93,7 @@ void CheckpointCallback::on_end(const TrainerState& state) {
 std::optional<RestoredCheckpoint> resume(Trainer& trainer, Checkpoints& checkpoints, Where where) {
   return call_at(where, [&]() -> std::optional<RestoredCheckpoint> {
     // Before anything changes: which of them turns out to be the newest sound one is not known yet.
-    for (const CheckpointInfo& info : checkpoints.list()) {
+    for (const CheckpointInfo& info : checkpoints.list(where)) {
       if (!info.problem.empty()) continue;
       try {
         (void)TrainingProgress::read(info.data_position);
@@ -104,7 +106,7 @@ std::optional<RestoredCheckpoint> resume(Trainer& trainer, Checkpoints& checkpoi
       }
     }
     trainer.core_->check_not_fitting("resume");
-    auto restored = checkpoints.restore_latest(trainer.session());
+    auto restored = checkpoints.restore_latest(trainer.session(), {}, where);
     if (!restored) return std::nullopt;
     trainer.restore(restored->checkpoint.data_position);
     LOG(INFO) << "resumed '" << restored->checkpoint.path << "': " << trainer.step() << " steps, " << trainer.epoch()

@@ -54,6 +54,7 @@ class CheckpointCallback final : public Callback {
 
   Checkpoints& checkpoints_;
   CheckpointCallbackOptions options_;
+  Where where_;                   // whose the errors of its calls are
   std::optional<Place> saved_{};  // last, or where the training began
   bool has_warned_ = false;       // of a best metric that the logs do not have
   bool has_warned_of_direction_ = false;

@@ -112,7 +112,7 @@ std::string read_file_in(int folder, const std::string& name, std::size_t most_b
 CheckpointManifest read_manifest(const Descriptor& folder, const fs::path& checkpoint) {
   const fs::path path = checkpoint / kManifestName;
   const std::string text = read_file_in(folder.number(), kManifestName, kMostManifestBytes, path);
-  CheckpointManifest manifest = parse_manifest(text, "'" + path.string() + "': ");
+  CheckpointManifest manifest = parse_manifest(text, text_of("'", path.string(), "': "));
   // A folder may have any name; one that is named after a step must be of that step.
   const auto step = step_of(checkpoint.filename().string());
   SF_CHECK_CODE(!step || *step == manifest.step, DataError, ErrorCode::checkpoint_damaged, "'", path.string(),
@@ -170,6 +170,17 @@ fs::path CheckpointFolder::path_of(std::int64_t step) const {
   return !fs::exists(path, ignored) && fs::exists(before, ignored) ? before : path;
 }
 
+std::optional<std::pair<std::uint64_t, std::uint64_t>> CheckpointFolder::identity_of(std::int64_t step) const {
+  struct stat status {};
+  const fs::path path = path_of(step);
+  if (uninterrupted([&] { return lstat(path.c_str(), &status); }) != 0) {
+    // What cannot be looked at is there, and its reader tells why it cannot be read.
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    return std::pair<std::uint64_t, std::uint64_t>{};
+  }
+  return std::pair<std::uint64_t, std::uint64_t>{status.st_dev, status.st_ino};
+}
+
 void CheckpointFolder::fail(const std::string& name, const std::string& what, int error_number) const {
   throw DataError(error_text_of("Checkpoints: '", (path_ / name).string(), "': ", what, " (",
                                 std::strerror(error_number), ")", hint(advice_for(error_number))));
@@ -200,7 +211,7 @@ std::optional<std::int64_t> CheckpointFolder::latest(std::string& problem) const
     if (text.ends_with('\n')) {
       if (const auto step = step_of(std::string_view(text).substr(0, text.size() - 1))) return step;
     }
-    problem = "'" + path.string() + "' does not name a checkpoint";
+    problem = text_of("'", path.string(), "' does not name a checkpoint");
   } catch (const DataError& error) {
     problem = error.message();
   }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "data/safetensors.h"
 #include "train/checkpoint_manifest.h"
 
@@ -56,6 +57,21 @@ class CheckpointFolder {
 
   /// The steps that have a checkpoint, in their order; none where there is no folder.
   std::vector<std::int64_t> steps() const;
+  /// What `read` gives of the path of a step's checkpoint. Nothing where there is none any more: another process that
+  /// trains has removed it; where it has put another in its place, that one is read. Throws: as `read` of one that
+  /// stays.
+  template <class Read>
+  auto read_while_there(std::int64_t step, const Read& read) const -> std::optional<decltype(read(path_of(step)))> {
+    for (;;) {
+      const auto before = identity_of(step);
+      if (!before) return std::nullopt;
+      try {
+        return read(path_of(step));
+      } catch (const DataError&) {
+        if (identity_of(step) == before) throw;
+      }
+    }
+  }
   /// What `latest` names. Nothing where there is none; `problem` then tells what is wrong with one that is there.
   std::optional<std::int64_t> latest(std::string& problem) const;
 
@@ -77,6 +93,8 @@ class CheckpointFolder {
   void remove(std::int64_t step);
 
  private:
+  /// Of the folder that a step's checkpoint is now: its device and number. Nothing: there is none.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> identity_of(std::int64_t step) const;
   [[noreturn]] void fail(const std::string& name, const std::string& what, int error_number) const;
   void remove_leftover(const std::string& name) const;
   void tidy();

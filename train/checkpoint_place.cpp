@@ -1,6 +1,7 @@
 #include "train/checkpoint_place.h"
 
 #include <algorithm>
+#include <cctype>
 #include <system_error>
 #include <vector>
 
@@ -54,6 +55,29 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return entries;
 }
 
+bool has_pictures(const fs::path& folder) {
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    std::string ending = entry->path().extension().string();
+    std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (ending == ".jpg" || ending == ".jpeg" || ending == ".png") return true;
+  }
+  return false;
+}
+
+/// Whether a folder looks like one of pictures with a folder for each class: it has two folders at least, and each of
+/// them pictures. Hidden ones do not count.
+bool has_classes_of_pictures(const std::vector<fs::path>& entries) {
+  std::size_t count = 0;
+  for (const fs::path& entry : entries) {
+    std::error_code ignored;
+    if (entry.filename().string().starts_with('.') || !fs::is_directory(entry, ignored)) continue;
+    if (!has_pictures(entry)) return false;
+    ++count;
+  }
+  return count >= 2;
+}
+
 /// The folder around one, however its path is written: "run/step-3/", ".".
 fs::path folder_around(const fs::path& folder) {
   const fs::path normal = fs::absolute(folder).lexically_normal();
@@ -71,6 +95,11 @@ void check_takes_checkpoints(const fs::path& folder) {
                                     [](const fs::path& entry) { return entry.extension() == ".tfrecord"; });
   SF_CHECK(records == entries.end() || has_checkpoints(folder), ArgumentError, "Checkpoints: '", folder.string(),
            "' has records to train on, '", records->filename().string(), "', and no checkpoint",
+           hint("give checkpoints a folder of their own"));
+  SF_CHECK(!has_classes_of_pictures(entries) || has_checkpoints(folder), ArgumentError, "Checkpoints: '",
+           folder.string(),
+           "' has folders of pictures to train on, and no checkpoint; each folder of a checkpoint "
+           "would be a class of them",
            hint("give checkpoints a folder of their own"));
 }
 

@@ -9,8 +9,9 @@ namespace sectionflow {
 // What cannot be looked at is taken to be right, and told by what is done with the folder next.
 
 /// Refuses what is no folder for checkpoints: a checkpoint itself, whose neighbours would be taken for unfinished and
-/// which goes, with what lies in it, when it is the oldest; and a folder of records without a checkpoint. Folders that
-/// are not there yet are fine. Throws: ArgumentError naming the folder to take.
+/// which goes, with what lies in it, when it is the oldest; and a folder of records, or of pictures in a folder for
+/// each class (two at least, and none without pictures), without a checkpoint. Folders that are not there yet are fine.
+/// Throws: ArgumentError naming the folder to take.
 void check_takes_checkpoints(const std::filesystem::path& folder);
 
 /// Whether it is a checkpoint, be it a damaged one.

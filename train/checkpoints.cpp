@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "runtime/engine.h"
+#include "train/checkpoint_choice.h"
 #include "train/checkpoint_place.h"
 #include "train/checkpoint_writer.h"
 #include "train/variable_file.h"
@@ -59,20 +60,6 @@ CheckpointManifest manifest_of(const Session& session, const SaveOptions& option
           .disk = {budgets.disk, figures.planned_disk_peak_bytes},
           .profile = options.profile,
           .algorithms = session.algorithm_choices()};
-}
-
-CheckpointInfo info_of(const CheckpointManifest& manifest, const std::filesystem::path& path) {
-  return {.step = manifest.step,
-          .path = path.string(),
-          .data_position = manifest.data_position,
-          .metrics = manifest.metrics,
-          .completed_cycles = manifest.completed_cycles,
-          .seed = manifest.seed,
-          .optimizers = manifest.optimizers,
-          .strategy = manifest.strategy,
-          .device = manifest.device,
-          .num_bytes = manifest.file_bytes,
-          .profile = manifest.profile};
 }
 
 }  // namespace
@@ -148,26 +135,17 @@ class Checkpoints::Impl {
     join();
     engine(session).check_has_values("restore_latest");
     const CheckpointFolder& folder = writer_.folder();
-    std::vector<std::string> problems, unreadable;
-    for (std::int64_t step : candidates(problems, unreadable)) {
-      const std::filesystem::path path = folder.path_of(step);
-      try {
-        CheckpointContent content = read_checkpoint(path);
-        const CheckpointInfo info = info_of(content.manifest, path);
-        const VariableFile file = variable_file_of(std::move(content), path.string());
-        RestoredCheckpoint restored{info, load_file(session, file, options, where)};
-        // Of older ones nobody need know as long as the latest is sound.
-        if (!problems.empty()) problems.insert(problems.end(), unreadable.begin(), unreadable.end());
-        LOG_IF(WARNING, !problems.empty())
-            << "restore_latest: '" << path.string() << "' is the newest sound checkpoint: " << listed(problems);
-        warn_of_seed(session, restored);
-        return restored;
-      } catch (const DataError& error) {
-        if (error.code() == ErrorCode::other_variables) throw;
-        problems.push_back(error.message());
-      }
+    check_takes_checkpoints(folder.path());
+    std::vector<std::string> problems;
+    for (int look = 1; look <= kMostLooksAtCheckpoints; ++look) {
+      bool is_gone = false;
+      CheckpointChoice choice = choose_checkpoints(folder);
+      if (auto restored = restore_first(choice, session, options, where, is_gone)) return restored;
+      problems = std::move(choice.problems);
+      problems.insert(problems.end(), choice.unreadable.begin(), choice.unreadable.end());
+      if (!is_gone) break;
+      problems.emplace_back("those that were there are removed faster than they are read");
     }
-    problems.insert(problems.end(), unreadable.begin(), unreadable.end());
     SF_CHECK_CODE(problems.empty(), DataError, ErrorCode::no_checkpoint, "restore_latest: no checkpoint in '", folder_,
                   "' is sound: ", listed(problems), hint("take a copy of the folder, or begin anew in another folder"));
     const std::string below = folder_of_checkpoints_in(folder.path());
@@ -192,20 +170,7 @@ class Checkpoints::Impl {
   std::vector<CheckpointInfo> list() {
     join();
     check_takes_checkpoints(writer_.folder().path());
-    std::vector<std::pair<std::uint64_t, CheckpointInfo>> found;
-    for (std::int64_t step : writer_.folder().steps()) {
-      const std::filesystem::path path = writer_.folder().path_of(step);
-      try {
-        const CheckpointManifest manifest = read_checkpoint_manifest(path);
-        found.emplace_back(manifest.sequence, info_of(manifest, path));
-      } catch (const DataError& error) {
-        found.emplace_back(0, CheckpointInfo{.step = step, .path = path.string(), .problem = error.message()});
-      }
-    }
-    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<CheckpointInfo> infos;
-    for (auto& [sequence, info] : found) infos.push_back(std::move(info));
-    return infos;
+    return list_checkpoints(writer_.folder());
   }
 
  private:
@@ -217,6 +182,39 @@ class Checkpoints::Impl {
 
   void join() {
     if (thread_.joinable()) thread_.join();
+  }
+
+  /// The first that is sound; what is wrong with those before it joins the problems. `is_gone`: another process has
+  /// removed one of them meanwhile.
+  [[gnu::visibility("hidden")]] std::optional<RestoredCheckpoint> restore_first(CheckpointChoice& choice,
+                                                                                Session& session,
+                                                                                const LoadOptions& options, Where where,
+                                                                                bool& is_gone) {
+    const CheckpointFolder& folder = writer_.folder();
+    std::vector<std::string>& problems = choice.problems;
+    for (std::int64_t step : choice.steps) {
+      const std::filesystem::path path = folder.path_of(step);
+      try {
+        std::optional<CheckpointContent> content = folder.read_while_there(step, read_checkpoint);
+        if (!content) {
+          is_gone = true;
+          continue;
+        }
+        const CheckpointInfo info = info_of(content->manifest, path);
+        const VariableFile file = variable_file_of(*std::move(content), path.string());
+        RestoredCheckpoint restored{info, load_file(session, file, options, where)};
+        // Of older ones nobody need know as long as the latest is sound.
+        if (!problems.empty()) problems.insert(problems.end(), choice.unreadable.begin(), choice.unreadable.end());
+        LOG_IF(WARNING, !problems.empty())
+            << "restore_latest: '" << path.string() << "' is the newest sound checkpoint: " << listed(problems);
+        warn_of_seed(session, restored);
+        return restored;
+      } catch (const DataError& error) {
+        if (error.code() == ErrorCode::other_variables) throw;
+        problems.push_back(error.message());
+      }
+    }
+    return std::nullopt;
   }
 
   /// Starts a thread with a snapshot; false where that does not go.
@@ -298,34 +296,6 @@ class Checkpoints::Impl {
                   " saves in a row have failed, the last as ", statistics_.last_failure,
                   hint("older checkpoints are as they were; stop_after_failures = 0 trains on without new ones"));
     return false;
-  }
-
-  /// The steps to try: that of `latest`, then the others, the newest first. What is wrong with `latest`, and with
-  /// checkpoints whose manifest cannot be read, which need not be tried.
-  std::vector<std::int64_t> candidates(std::vector<std::string>& problems, std::vector<std::string>& unreadable) {
-    std::vector<CheckpointInfo> infos = list();
-    std::vector<std::int64_t> steps;
-    for (auto info = infos.rbegin(); info != infos.rend(); ++info) {
-      if (info->problem.empty()) steps.push_back(info->step);
-    }
-    std::string problem;
-    const auto latest = writer_.folder().latest(problem);
-    if (!problem.empty()) problems.push_back(problem);
-    const auto named = std::find(steps.begin(), steps.end(), latest.value_or(-1));
-    const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& each) { return each.step == latest; });
-    if (latest && info == infos.end()) {
-      problems.push_back(text_of("'", writer_.folder().path_of(*latest).string(), "', the latest, is not there"));
-    } else if (latest && named == steps.end()) {
-      problems.push_back(std::exchange(info->problem, {}));
-    } else if (latest) {
-      std::rotate(steps.begin(), named, named + 1);
-    }
-    for (auto each = infos.rbegin(); each != infos.rend(); ++each) {
-      if (!each->problem.empty()) unreadable.push_back(each->problem);
-    }
-    // Without a latest the newest may be among them.
-    if (!latest && problems.empty()) problems.swap(unreadable);
-    return steps;
   }
 
   static std::string listed(const std::vector<std::string>& problems) {

@@ -68,10 +68,12 @@ struct Span {
   std::size_t at(int percent) const { return least + (whole - least) * static_cast<std::size_t>(percent) / 100; }
 };
 Span span_of(const TrainingCase& training_case, const Way& way) {
-  Fitted ample(training_case, checked(way.session, 1_GiB), few(way.fit));
-  Fitted small(training_case, checked(way.session, 1), few(way.fit));
-  return {ample.plan().planned_peak_bytes,
-          std::max(small.plan().planned_peak_bytes, small.plan_evaluation().planned_peak_bytes)};
+  const auto needed = [&](std::size_t device_memory) {
+    Fitted fitted(training_case, checked(way.session, device_memory), few(way.fit));
+    return std::max(fitted.plan().planned_peak_bytes, fitted.plan_evaluation().planned_peak_bytes);
+  };
+  // Below what one operation alone needs nothing is searched for.
+  return {needed(1_GiB), needed(needed(1))};
 }
 
 class FitBudget : public ::testing::TestWithParam<Way> {
@@ -189,11 +191,41 @@ TEST(FitBudget, RefusesABudgetThatNothingFits) {
   EXPECT_THROW(fitted.run(0), BudgetError);
 }
 
+TEST(FitBudget, RefusesAtOnceWhatOneOperationAloneExceeds) {
+  for (const Way& way : ways()) {
+    SCOPED_TRACE(way.name);
+    const std::size_t alone = Fitted(deep_net(), checked(way.session, 1), few(way.fit)).plan().planned_peak_bytes;
+    // An effort that would take longer than any test may.
+    FitBudgetOptions endless = way.fit;
+    endless.effort = std::int64_t{1} << 40;
+    Fitted fitted(deep_net(), checked(way.session, alone - 1), endless);
+    fitted.session().initialize();
+    try {
+      fitted.run(0);
+      FAIL() << "it fits where one operation alone does not";
+    } catch (const BudgetError& error) {
+      EXPECT_EQ(error.minimum_bytes, alone);
+      EXPECT_THAT(error.fact("hint"), HasSubstr("alone needs"));
+    }
+    const ProgramReport report = fitted.plan();
+    EXPECT_EQ(round_up(report.persistent_bytes) + report.largest_operation.bytes, alone);
+    EXPECT_FALSE(report.minimum_is_exact);
+  }
+}
+
 TEST(FitBudget, RefusesOptionsThatAreNone) {
   Graph graph;
   Session session(graph, {});
   EXPECT_THROW(fit_budget(session, {.effort = -1}), ArgumentError);
   EXPECT_THROW(fit_budget(session, {.may_recompute = false, .may_swap = false}), ArgumentError);
+}
+
+/// The least that a cycle comes down to. Below what one operation alone needs nothing is searched for.
+std::size_t least_of_cycle(const TrainingCase& net, const FitBudgetOptions& fit = few()) {
+  const auto needed = [&](std::size_t device_memory) {
+    return Fitted(net, checked({}, device_memory), fit).plan_cycle().planned_peak_bytes;
+  };
+  return needed(needed(1));
 }
 
 /// Cycles over sections: the cut is where computing again is written, but what is computed again is the planner's.
@@ -205,8 +237,8 @@ TEST(FitBudget, ChangesNoBitOfCyclesOverSections) {
     spec.sections_differ = false;
     const TrainingCase net = training_case(spec);
     const TrainingRecord plain = record_training(net, How::whole, {.steps = 3, .threads = 1});
-    Fitted small(net, checked({}, 1)), ample(net, checked({}, 1_GiB));
-    const std::size_t least = small.plan_cycle().planned_peak_bytes, whole = ample.plan_cycle().planned_peak_bytes;
+    const std::size_t least = least_of_cycle(net);
+    const std::size_t whole = Fitted(net, checked({}, 1_GiB)).plan_cycle().planned_peak_bytes;
     for (const int percent : {0, 50}) {
       SCOPED_TRACE(text_of(percent, " %"));
       TrainOptions options{.steps = 3, .threads = 1};
@@ -250,7 +282,7 @@ TEST(FitBudget, ComputesAgainBelowWhatSectionsNeedByThemselves) {
   const TrainingCase net = long_sections();
   const std::size_t by_cuts = peak_by_cuts(net);
   const FitBudgetOptions alone = few({.may_swap = false});
-  const std::size_t least = Fitted(net, checked({}, 1), alone).plan_cycle().planned_peak_bytes;
+  const std::size_t least = least_of_cycle(net, alone);
   EXPECT_LT(least, by_cuts - by_cuts / 10);
   const ProgramReport report = Fitted(net, checked({}, least), alone).plan_cycle();
   EXPECT_TRUE(report.fits);

@@ -84,6 +84,17 @@ TEST(PageCode, OfTrainingIsThatOfExamplesAndTests) {
   EXPECT_EQ(blocks_without_source(page, "", files), kNone);
 }
 
+TEST(PageCode, RowsAreWrittenAsInTheirExample) {
+  const std::string page = text_of_file("docs/sources.md"), example = "examples/14_feature_vectors.cpp";
+  const auto begin = page.find(example + ")"), end = page.find("`finish()` of each", begin);
+  ASSERT_NE(end, std::string::npos);
+  Files files;
+  for (const std::size_t spaces : {2U, 4U}) files.push_back({example, outdented(text_of_file(example), spaces)});
+  const std::string section = page.substr(begin, end - begin);
+  EXPECT_EQ(code_blocks(section).size(), 2U);
+  EXPECT_EQ(blocks_without_source(section, example, files), kNone);
+}
+
 TEST(PageCode, DataPipelinesAreThoseOfTheirTest) {
   const std::string page = text_of_file("docs/data.md");
   EXPECT_GE(code_blocks(page).size(), 1U);

@@ -3,11 +3,13 @@
 #include <jpeglib.h>
 #include <png.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -17,6 +19,7 @@
 #include "tests/sources/pictures.h"
 #include "tests/support/contains.h"
 #include "tests/support/damaged_bytes.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow {
@@ -147,6 +150,47 @@ TEST(DecodeImage, TooManyPixelsAreRefusedBeforeTheyAreDecoded) {
   }
 }
 
+TEST(DecodeImage, AJpegOfFourInksGivesTheLightThatTheyLeave) {
+  // One level for each ink: what JPEG keeps of it is exact to a step or two.
+  const std::array<int, 4> inks = {40, 120, 200, 180};
+  HostTensor picture(Dtype::u8, {16, 16, 4});
+  for (std::size_t i = 0; i < picture.num_bytes(); ++i)
+    picture.values<std::uint8_t>()[i] = static_cast<std::uint8_t>(inks[i % 4]);
+  for (const bool by_adobe : {true, false}) {
+    const std::string file = jpeg_of(picture, 100, by_adobe);
+    std::array<double, 3> wanted{};
+    for (std::size_t c = 0; c < 3; ++c)
+      wanted[c] = by_adobe ? inks[c] * inks[3] / 255.0 : (255 - inks[c]) * (255 - inks[3]) / 255.0;
+    const HostTensor colours = decode_image(file), grey = decode_image(file, {.channels = 1});
+    ASSERT_EQ(colours.shape(), (Shape{16, 16, 3}));
+    ASSERT_EQ(grey.shape(), (Shape{16, 16, 1}));
+    for (std::size_t i = 0; i < colours.num_bytes(); ++i) {
+      ASSERT_NEAR(std::as_const(colours).values<std::uint8_t>()[i], wanted[i % 3], 2) << by_adobe << " " << i;
+    }
+    const double level = 0.299 * wanted[0] + 0.587 * wanted[1] + 0.114 * wanted[2];
+    EXPECT_NEAR(std::as_const(grey).values<std::uint8_t>()[0], level, 2);
+  }
+  // The whole of it is read, at an eighth of its size too.
+  EXPECT_EQ(decode_image(jpeg_of(some_picture(64, 80, 4), 90), {.min_side = 8}).shape(), (Shape{8, 10, 3}));
+}
+
+TEST(DecodeImage, PicturesOfOtherKindsAreNamed) {
+  using namespace std::string_literals;
+  const std::map<std::string, std::string> kinds = {{"GIF89a and so on", "GIF"},
+                                                    {"BM and so on", "BMP"},
+                                                    {"RIFF\x10\0\0\0WEBPVP8 "s, "WebP"},
+                                                    {"II*\0and so on"s, "TIFF"},
+                                                    {"\0\0\0\x18"
+                                                     "ftypheic"s,
+                                                     "HEIF or AVIF"}};
+  for (const auto& [file, kind] : kinds) {
+    const std::string text = whole_error_text<DataError>([&, &file = file] { decode_image(file); });
+    EXPECT_TRUE(contains(text, "SF-E409")) << text;
+    EXPECT_TRUE(contains(text, "it is a " + kind + " file; wanted a JPEG or a PNG file")) << text;
+    EXPECT_TRUE(contains(text, "convert it to PNG")) << text;
+  }
+}
+
 TEST(DecodeImage, OtherBytesAndOptionsAreRefused) {
   EXPECT_THROW(decode_image(""), DataError);
   EXPECT_THROW(decode_image("GIF89a and so on"), DataError);
@@ -273,6 +317,37 @@ TEST(ImageFolder, NamesThatBeginWithADotArePassedOver) {
   EXPECT_EQ(found.files, std::vector<std::string>{"cat/001.png"});
   std::filesystem::remove(folder.path() / "cat/001.png");
   EXPECT_THROW(image_folder(folder.path()), DataError);
+}
+
+TEST(ImageFolder, PicturesOfOtherKindsAreCountedAndNamed) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "cat");
+  for (const char* name : {"cat/b.gif", "cat/a.GIF", "cat/c.webp", "cat/d.txt"}) folder.file(name, "");
+  const std::string text = whole_error_text<DataError>([&] { image_folder(folder.path()); });
+  EXPECT_TRUE(contains(text, "but 3 of other kinds, as 'cat/a.GIF'")) << text;
+  EXPECT_TRUE(contains(text, "mogrify -format png")) << text;
+  folder.file("cat/e.png", png_of(some_picture(2, 2, 3)));
+  const testing_support::LogLines log;
+  EXPECT_EQ(image_folder(folder.path()).source->size(), 1);
+  ASSERT_EQ(log.lines.size(), 1U);
+  EXPECT_TRUE(contains(log.lines[0], "left out 3 of other kinds")) << log.lines[0];
+}
+
+TEST(ImageFolder, CheckpointsOfATrainingAreNoClasses) {
+  const TemporaryFolder folder;
+  const std::string picture = png_of(some_picture(2, 2, 3));
+  for (const char* name : {"cat", "step-3", "step-4.tmp", "step-5", "step-on"})
+    std::filesystem::create_directory(folder.path() / name);
+  folder.file("cat/0.png", picture);
+  folder.file("step-3/manifest.json", R"({"format": "sectionflow-checkpoint", "version": 1})");
+  folder.file("step-4.tmp/variables.safetensors", "");
+  folder.file("step-5/0.png", picture);
+  folder.file("step-5/manifest.json", R"({"format": "somebody's"})");
+  folder.file("step-on/0.png", picture);
+  const testing_support::LogLines log;
+  EXPECT_EQ(image_folder(folder.path()).classes, (std::vector<std::string>{"cat", "step-5", "step-on"}));
+  ASSERT_EQ(log.lines.size(), 1U);
+  EXPECT_TRUE(contains(log.lines[0], "'step-3', 'step-4.tmp'")) << log.lines[0];
 }
 
 TEST(ImageFolder, WithoutFoldersOrFilesIsRefused) {

@@ -40,7 +40,7 @@ std::string png_of(const HostTensor& picture) {
   return bytes;
 }
 
-std::string jpeg_of(const HostTensor& picture, int quality) {
+std::string jpeg_of(const HostTensor& picture, int quality, bool by_adobe) {
   jpeg_compress_struct compress{};
   jpeg_error_mgr errors{};
   compress.err = jpeg_std_error(&errors);
@@ -51,8 +51,11 @@ std::string jpeg_of(const HostTensor& picture, int quality) {
   compress.image_height = static_cast<JDIMENSION>(picture.shape()[0]);
   compress.image_width = static_cast<JDIMENSION>(picture.shape()[1]);
   compress.input_components = static_cast<int>(picture.shape()[2]);
-  compress.in_color_space = compress.input_components == 3 ? JCS_RGB : JCS_GRAYSCALE;
+  compress.in_color_space = compress.input_components == 4   ? JCS_CMYK
+                            : compress.input_components == 3 ? JCS_RGB
+                                                             : JCS_GRAYSCALE;
   jpeg_set_defaults(&compress);
+  if (compress.input_components == 4) compress.write_Adobe_marker = by_adobe ? TRUE : FALSE;
   jpeg_set_quality(&compress, quality, TRUE);
   jpeg_start_compress(&compress, TRUE);
   auto* pixels = const_cast<unsigned char*>(picture.values<std::uint8_t>().data());

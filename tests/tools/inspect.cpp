@@ -284,5 +284,20 @@ TEST(Inspect, LinksThatLeadRoundInACircleAreNotFollowed) {
   expect_refused_file(circle / "latest", HasSubstr("SF-E4"));
 }
 
+TEST(Inspect, AFolderThatATrainingSavesToIsNotCalledDamaged) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run").string(), tool = SF_TOOL;
+  const std::string train = tool +
+                            " train --model mnist_cnn --width 2 --batch 1 --threads 1 --steps 100000000 --keep 1 "
+                            "--checkpoint-every 1 --checkpoints " +
+                            run;
+  const Outcome outcome = run_shell(
+      train + " >/dev/null 2>&1 & pid=$!; while [ ! -e " + run + "/latest ] && kill -0 $pid; do sleep 0.02; done; " +
+      "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do " + tool + " inspect " + run + " >" + run +
+      ".text 2>&1 || cat " + run + ".text; done; kill -TERM $pid; wait $pid");
+  EXPECT_EQ(outcome.text, "") << "what was said to be damaged";
+  EXPECT_THAT(bytes_of_file(run + ".text"), HasSubstr("every hash is right"));
+}
+
 }  // namespace
 }  // namespace sectionflow::tools

@@ -1,6 +1,7 @@
 // Folders of pictures, and records and databases made of them: what `sectionflow` takes them for.
 
 #include <fstream>
+#include <map>
 
 #include "data/png_writer.h"
 #include "data/tfrecord_source.h"
@@ -24,14 +25,38 @@ void write_pictures(const fs::path& folder) {
 
 TEST(PictureFolders, WhereThePicturesAreOneFolderFurtherDownThatOneIsNamed) {
   const TemporaryFolder folder;
-  for (const std::string part : {"test", "train"}) write_pictures(folder.path() / part / "cat");
-  expect_refused(
-      kTrainOn + "images:" + folder.path().string(),
-      AllOf(HasSubstr("the 2 folders in '"), HasSubstr("meant '" + (folder.path() / "test").string() + "' or '" +
-                                                       (folder.path() / "train").string() + "'?")));
+  for (const std::string part : {"new", "old"}) write_pictures(folder.path() / part / "cat");
+  expect_refused(kTrainOn + "images:" + folder.path().string(),
+                 AllOf(HasSubstr("the 2 folders in '"), HasSubstr("meant '" + (folder.path() / "new").string() +
+                                                                  "' or '" + (folder.path() / "old").string() + "'?")));
   const TemporaryFolder empty;
   fs::create_directories(empty.path() / "cat" / "none");
   expect_refused(kTrainOn + "images:" + empty.path().string(), Not(HasSubstr("meant")));
+}
+
+TEST(PictureFolders, PartsWithFoldersOfClassesAreTrainedOnAndEvaluated) {
+  const TemporaryFolder folder;
+  const std::string images = "images:" + (folder.path() / "pictures").string();
+  for (const std::string part : {"train", "val", "test"}) {
+    for (const std::string name : {"cat", "dog"}) write_pictures(folder.path() / "pictures" / part / name);
+  }
+  fs::remove(folder.path() / "pictures/val/cat/1.png");
+  const auto json = json_of_tool(kTrainOn + images);
+  EXPECT_EQ(json.at("examples"), 4) << "those of train alone";
+  EXPECT_EQ(json.at("classes").size(), 2U);
+  EXPECT_TRUE(json.at("epochs").at(0).at("logs").contains("val_accuracy"));
+  const std::string records = (folder.path() / "records").string();
+  ASSERT_EQ(run_tool("convert " + images + " tfrecord:" + records).status, 0);
+  for (const auto& [part, count] :
+       std::map<std::string, std::string>{{"train", "4"}, {"validation", "3"}, {"test", "4"}}) {
+    EXPECT_EQ(inspected(records + "/" + part + "-00000.tfrecord").at("records").dump(), count) << part;
+  }
+  expect_refused("convert " + images + " tfrecord:" + records + "2 --validation 50%",
+                 HasSubstr("have a part for it already"));
+  EXPECT_EQ(json_of_tool(kTrainOn + images + " --validation 50%").at("examples"), 2);
+  fs::rename(folder.path() / "pictures/val/dog", folder.path() / "pictures/val/wolf");
+  expect_refused(kTrainOn + images, AllOf(HasSubstr("class 1 of "), HasSubstr("'dog'"),
+                                          HasSubstr("a folder of the same name for each class")));
 }
 
 TEST(PictureFolders, AClassWithoutAPictureIsWarnedOf) {
@@ -110,6 +135,11 @@ TEST(Databases, APartForValidationIsEvaluatedAndATrainingGoesOn) {
   const std::string data = "lmdb:" + at + "/parts", run = " --resume --checkpoints " + at + "/run";
   const auto json = json_of_tool(kTrainOn + data + run);
   EXPECT_EQ(json.at("examples"), 2);
+  const auto parts = inspected(folder.path() / "parts");
+  EXPECT_EQ(parts.at("kind"), "lmdb_parts");
+  EXPECT_EQ(parts.at("records"), 4);
+  EXPECT_EQ(parts.at("parts").at(1).at("part"), "validation");
+  EXPECT_THAT(run_tool("inspect " + at + "/parts").text, AllOf(HasSubstr("train: "), HasSubstr("2 parts, 4 records")));
   EXPECT_TRUE(json.at("epochs").at(0).at("logs").contains("val_accuracy"));
   EXPECT_EQ(json_of_tool("train --model mnist_cnn --width 2 --batch 2 --threads 1 --epochs 3 --data " + data + run)
                 .at("step"),

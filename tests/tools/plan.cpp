@@ -12,6 +12,7 @@ namespace sectionflow::tools {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -41,8 +42,8 @@ TEST(Commands, WordsThatAreNoneAreRefusedWithTheNearest) {
   expect_refused("plan --strategy sectoins:4", HasSubstr("did you mean 'sections:4'?"));
   expect_refused("plan --device tpu", HasSubstr("'tpu' is no device"));
   expect_refused("plan --device-memory 45", HasSubstr("45"));
-  expect_refused("plan --json /nonexistent/file", HasSubstr("SF-E400"));
-  expect_refused("plan --dot /nonexistent/file", HasSubstr("DataError: --dot"));
+  expect_refused("plan --json /dev/null/file", HasSubstr("SF-E400"));
+  expect_refused("plan --dot /dev/null/file", HasSubstr("DataError: --dot"));
   expect_refused("plan --batch 0", HasSubstr("--batch: '0'; wanted a whole number from 1"));
 }
 
@@ -55,13 +56,12 @@ TEST(Commands, TheVersionIsTold) {
 TEST(Commands, ErrorsNameNoLineOfTheProgramsOwnSource) {
   const TemporaryFolder folder;
   const std::string at = folder.path().string();
-  const std::vector<std::string> calls = {
-      "train --statistics " + folder.file("file", "in the way").string() + "/a" + kSmall,
-      "train --steps 1 --device-memory 4KiB" + kSmall,
-      "plan --graph " + at + "/absent",
-      "plan --model mnist_cnn --sequence 4",
-      "compare --strategies sections:99" + kSmall,
-      "train --data mnist:" + at + kSmall};
+  const std::vector<std::string> calls = {"train --statistics /dev/null/a" + kSmall,
+                                          "train --steps 1 --device-memory 4KiB" + kSmall,
+                                          "plan --graph " + at + "/absent",
+                                          "plan --model mnist_cnn --sequence 4",
+                                          "compare --strategies sections:99" + kSmall,
+                                          "train --data mnist:" + at + kSmall};
   for (const std::string& refused : calls) {
     expect_refused(refused, AllOf(HasSubstr("SF-E"), Not(HasSubstr(".cpp")), Not(HasSubstr(".h:"))));
   }
@@ -77,6 +77,34 @@ TEST(Commands, HintsNameOptionsAndNoCallsOfTheLibrary) {
   if (cuda.status != 0) {
     EXPECT_THAT(cuda.text, AllOf(HasSubstr("--device"), Not(HasSubstr("cpu()"))));
   }
+}
+
+TEST(Commands, ErrorsCallOptionsByTheirNames) {
+  const testing::Matcher<std::string> has_no_cpp = Not(AnyOf(HasSubstr("device_memory"), HasSubstr("host_memory"),
+                                                             HasSubstr("SessionOptions::"), HasSubstr("fit_budget(")));
+  for (const std::string strategy : {"whole", "sections:2", "auto", "auto:recompute", "auto:swap", "swap"}) {
+    const Outcome train = run_tool("train --steps 1 --device-memory 4KiB --strategy " + strategy + kSmall);
+    EXPECT_EQ(train.status, 2);
+    EXPECT_THAT(train.text, AllOf(HasSubstr("minimum: --device-memory of "), has_no_cpp)) << strategy;
+    const Outcome plan = run_tool("plan --device-memory 4KiB --strategy " + strategy + kSmall);
+    EXPECT_EQ(plan.status, 1);
+    EXPECT_THAT(plan.text, has_no_cpp) << strategy;
+  }
+}
+
+TEST(Commands, TheHelpOfASizeSaysWhichModelsHaveIt) {
+  EXPECT_THAT(run_tool("train --help").text,
+              AllOf(HasSubstr("of gpt alone"), HasSubstr("of all but mnist_resnet, gpt")));
+  expect_refused(
+      "train --model mnist_cnn --sequence 4",
+      AllOf(HasSubstr("--sequence 4: mnist_cnn has no such size; it is of gpt alone"), HasSubstr("leave it out")));
+}
+
+TEST(Plan, TheSmallestBudgetOfAStrategyThatLooksForOneIsOneThatFits) {
+  const std::string plan = "plan --model mnist_cnn --width 4 --batch 8 --threads 1 --strategy auto:recompute";
+  const auto json = json_of_tool(plan);
+  const std::string least = json.at("smallest_budget_bytes").dump();
+  EXPECT_TRUE(json_of_tool(plan + " --device-memory " + least).at("fits").get<bool>());
 }
 
 TEST(Commands, NumbersOfAModelAreWholeAndAboveZero) {

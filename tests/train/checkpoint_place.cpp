@@ -59,6 +59,27 @@ TEST(CheckpointPlace, AFolderOfRecordsIsRefusedUntilItHasACheckpoint) {
   EXPECT_EQ(Checkpoints(folder.path().string()).list().size(), 1U);
 }
 
+TEST(CheckpointPlace, AFolderOfPicturesByClassIsRefused) {
+  const TemporaryFolder folder;
+  for (const char* name : {"cat", "dog", ".cache"}) fs::create_directory(folder.path() / name);
+  folder.file("cat/0.JPG", "");
+  EXPECT_NO_THROW(check_takes_checkpoints(folder.path())) << "a folder without pictures beside it: perhaps a run";
+  folder.file("dog/0.png", "");
+  Checkpoints checkpoints(folder.path().string());
+  EXPECT_THROW(checkpoints.open(), ArgumentError);
+  EXPECT_THROW((void)checkpoints.list(), ArgumentError);
+  EXPECT_FALSE(fs::exists(folder.path() / "latest"));
+  const TemporaryFolder run;
+  SmallTraining training(false);
+  ASSERT_TRUE(Checkpoints(run.path().string()).save(training.session, {.step = 1}));
+  for (const char* name : {"plots", "samples"}) {
+    fs::create_directory(run.path() / name);
+    run.file(std::string(name) + "/0.png", "");
+  }
+  fs::remove_all(run.path() / "step-1.tmp");
+  EXPECT_EQ(Checkpoints(run.path().string()).list().size(), 1U) << "one with a checkpoint stays one";
+}
+
 TEST(CheckpointPlace, WhereTheFolderWithinHasTheCheckpointsAWarningNamesIt) {
   const TemporaryFolder folder;
   const fs::path inner = folder.path() / "checkpoints";

@@ -1,0 +1,159 @@
+#include "tools/train_arguments.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "compare/strategy_names.h"
+#include "examples/models/command_line.h"
+#include "tools/command.h"
+#include "tools/labelled_source.h"
+
+namespace sectionflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Without links and "..", as far as the path is there.
+fs::path plain(const fs::path& path) {
+  std::error_code failed;
+  const fs::path found = fs::weakly_canonical(fs::absolute(path), failed);
+  const fs::path plain = failed ? fs::absolute(path).lexically_normal() : found;
+  return plain.has_filename() ? plain : plain.parent_path();
+}
+
+bool lies_in(const fs::path& inner, const fs::path& outer) {
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+/// What is written among the data is data at the next training: a folder among those of pictures is a class, a file
+/// among texts a text.
+void check_beside_data(const TrainArguments& arguments) {
+  const DataArgument data = data_argument(arguments.data.data, training_data_kinds(), "--data");
+  std::error_code failed;
+  if (data.path.empty() || !fs::is_directory(data.path, failed)) return;
+  const fs::path there = plain(data.path);
+  const auto refuse = [&](const std::string& option, const std::string& path, const char* what) {
+    throw ArgumentError(
+        error_text_of(option, ": '", path, "' ", what, " '", data.path.string(),
+                      "', the folder of --data, and would be taken for data by the next training",
+                      hint("give a folder beside it, as in ", option, " ", there.parent_path().string(), "/run")));
+  };
+  for (const auto& [option, path] :
+       {std::pair("--checkpoints", arguments.checkpoints), std::pair("--tensorboard", arguments.tensorboard)}) {
+    if (path.empty()) continue;
+    if (plain(path) == there) refuse(option, path, "is");
+    if (data.kind == "images" && lies_in(plain(path), there)) refuse(option, path, "lies in");
+  }
+  const std::string json = is_standard_output(arguments.json) ? "" : arguments.json;
+  for (const auto& [option, path] : {std::pair("--statistics", arguments.statistics), std::pair("--json", json)}) {
+    if (!path.empty() && data.kind == "text" && plain(path).parent_path() == there) refuse(option, path, "lies in");
+  }
+}
+
+void add_data_arguments(CLI::App& app, TrainingDataArguments& data) {
+  app.add_option("--data", data.data,
+                 "KIND:PATH; kinds: " + joined(training_data_kinds()) + "; mnist alone: Debian's Fashion-MNIST")
+      ->capture_default_str();
+  app.add_option("--validation", data.validation,
+                 "a share, as in 10%, of what would be trained on is kept apart and evaluated after each epoch, in "
+                 "place of a part of the data that is there for it")
+      ->check(not_empty());
+  app.add_option("--on-error", data.on_error,
+                 "what becomes of a damaged record: " + joined(error_policies()) +
+                     "; skip_file leaves out what is behind it in its file too. How many is told at the end")
+      ->capture_default_str();
+  app.add_option("--batch", data.batch, "examples in a batch")
+      ->check(number_argument<std::int64_t>(1))
+      ->capture_default_str();
+}
+
+void add_memory_arguments(CLI::App& app, TrainArguments& arguments) {
+  add_device_arguments(app, arguments.device);
+  app.add_option("--device-memory", arguments.device_memory, "hard budget, as in 512MiB; all of it if absent")
+      ->check(size_argument());
+  app.add_option("--host-memory", arguments.host_memory, "budget of host memory for what is offloaded")
+      ->check(size_argument());
+  app.add_option("--disk", arguments.disk, "size of the swap file")->check(size_argument());
+  app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made")->check(not_empty());
+  app.add_option("--profile", arguments.profile, "a file with this machine's speeds; a nominal machine's if absent")
+      ->check(not_empty());
+  app.add_option("--threads", arguments.threads, "compute threads; 0: every core")
+      ->check(number_argument(0, 1024))
+      ->capture_default_str();
+}
+
+void add_output_arguments(CLI::App& app, TrainArguments& arguments) {
+  CLI::Option* const checkpoints =
+      app.add_option("--checkpoints", arguments.checkpoints,
+                     "a folder, which gets a checkpoint after each epoch; none of --data, nor in one of pictures")
+          ->check(not_empty());
+  app.add_option("--checkpoint-every", arguments.checkpoint_every, "a checkpoint every so many steps too")
+      ->check(number_argument<std::int64_t>(0));
+  app.add_option("--keep", arguments.keep, "so many of the last checkpoints stay")
+      ->check(number_argument(1))
+      ->capture_default_str()
+      ->needs(checkpoints);
+  app.add_flag("--resume", arguments.resume, "go on from the last checkpoint, where there is one");
+  CLI::Option* const tensorboard =
+      app.add_option("--tensorboard", arguments.tensorboard, "a folder, which gets what TensorBoard shows")
+          ->check(not_empty());
+  app.add_option("--tensorboard-every", arguments.tensorboard_every, "steps from one point of a curve to the next")
+      ->check(number_argument<std::int64_t>(1))
+      ->capture_default_str()
+      ->needs(tensorboard);
+  app.add_option("--statistics", arguments.statistics, "write what each step took into this CSV file")
+      ->check(not_empty());
+  add_json_argument(app, arguments.json);
+}
+
+}  // namespace
+
+void add_train_arguments(CLI::App& app, TrainArguments& arguments) {
+  add_zoo_arguments(app, arguments.zoo);
+  add_data_arguments(app, arguments.data);
+  const CLI::Validator from_one = number_argument<std::int64_t>(1);
+  app.add_option("--epochs", arguments.epochs,
+                 "passes over the data in all, those before --resume included; 1 if neither these nor --steps")
+      ->check(from_one);
+  app.add_option("--steps", arguments.steps, "steps in all, counted as these")->check(from_one);
+  app.add_option("--strategy", arguments.strategy, joined(strategy_forms()) + "; N: 1, 2, 4, ... or blocks")
+      ->capture_default_str();
+  add_memory_arguments(app, arguments);
+  app.add_option("--seed", arguments.data.seed, "of initial values, random operations and the order of examples")
+      ->check(number_argument<std::uint64_t>(0))
+      ->capture_default_str();
+  add_output_arguments(app, arguments);
+}
+
+void check(const TrainArguments& arguments) {
+  check_known(arguments.zoo.model, zoo_names(), "--model: '" + arguments.zoo.model + "' is no model");
+  (void)error_policy_named(arguments.data.on_error);
+  const bool wants_checkpoints = arguments.resume || arguments.checkpoint_every > 0;
+  SF_CHECK(!wants_checkpoints || !arguments.checkpoints.empty(), ArgumentError,
+           arguments.resume ? "--resume" : "--checkpoint-every", " is of checkpoints, and there is no folder of them",
+           hint("add --checkpoints FOLDER"));
+  check_beside_data(arguments);
+  check_json(arguments.json);
+  if (!arguments.statistics.empty()) check_output(arguments.statistics, "--statistics");
+  if (!arguments.tensorboard.empty()) check_output(fs::path(arguments.tensorboard) / "events.out", "--tensorboard");
+}
+
+std::map<std::string, std::string> binding_options(const TrainArguments& arguments) {
+  const ZooArguments& zoo = arguments.zoo;
+  const TrainingDataArguments& data = arguments.data;
+  std::map<std::string, std::string> options = {{"--model", zoo.model},        {"--optimizer", zoo.optimizer},
+                                                {"--data", data.data},         {"--batch", std::to_string(data.batch)},
+                                                {"--on-error", data.on_error}, {"--seed", std::to_string(data.seed)}};
+  if (!data.validation.empty()) options["--validation"] = data.validation;
+  for (const ZooSize& size : zoo_sizes()) {
+    const std::int64_t given = zoo.options.*size.number;
+    if (given > 0) options[size.option] = std::to_string(given);
+  }
+  if (zoo.options.precision == Dtype::bf16) options["--bf16"] = "";
+  return options;
+}
+
+}  // namespace sectionflow

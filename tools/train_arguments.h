@@ -1,0 +1,40 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "bench/zoo_arguments.h"
+#include "tools/training_data.h"
+
+namespace sectionflow {
+
+/// What `sectionflow train` is told.
+struct TrainArguments {
+  ZooArguments zoo;
+  TrainingDataArguments data{};
+  std::string strategy = "sections:blocks";
+  std::optional<std::int64_t> epochs, steps;
+  DeviceArguments device{};
+  std::string device_memory, host_memory, disk, swap_directory, profile;
+  int threads = 0;
+  std::string checkpoints, tensorboard, statistics, json;
+  std::int64_t checkpoint_every = 0, tensorboard_every = 10;
+  int keep = 3;
+  bool resume = false;
+};
+
+void add_train_arguments(CLI::App& app, TrainArguments& arguments);
+
+/// What would only show after training is refused before it, and before anything is written: names that are none,
+/// files that cannot be written, and folders that the next training would take for data. Throws: ArgumentError;
+/// DataError.
+void check(const TrainArguments& arguments);
+
+/// The options that a checkpoint is bound to, by name, as they are written on a command line. Those that are absent,
+/// and have no default, are not there.
+std::map<std::string, std::string> binding_options(const TrainArguments& arguments);
+
+}  // namespace sectionflow
