@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "planning/anneal.h"
 #include "planning/evict.h"
+#include "planning/lane_clock.h"
 #include "planning/lower_bound.h"
 #include "planning/offload.h"
 #include "planning/sequence.h"
@@ -14,12 +16,18 @@
 namespace sectionflow::planning {
 namespace {
 
+/// What a move takes after which copies are timed, in moves without.
+constexpr std::int64_t kMovesOfTimed = 16;
+/// Default efforts: half of it goes to copies that take turns.
+constexpr int kEffortWithLink = 2;
+
 class Search {
  public:
   Search(const Problem& problem, const SearchOptions& options)
       : problem_(problem), options_(options), flat_(problem), limits_{options.budget, options.link} {
     for (int v = 0; v < flat_.num_operations(); ++v) given_.push_back(v);
-    effort_ = options.effort > 0 ? options.effort : default_effort(problem);
+    const int with_link = options.link.bytes_per_second > 0 ? kEffortWithLink : 1;
+    effort_ = options.effort > 0 ? options.effort : with_link * default_effort(problem);
   }
 
   SearchResult search() {
@@ -157,6 +165,10 @@ class Search {
   std::int64_t least_moves() const { return round_of_moves(problem_); }
 
   FoundOrder annealed(const FoundOrder& start, std::int64_t budget, std::int64_t moves, double hot, double price) {
+    return annealed(flat_, start, budget, moves, hot, price);
+  }
+  FoundOrder annealed(const FlatProblem& problem, const FoundOrder& start, std::int64_t budget, std::int64_t moves,
+                      double hot, double price) {
     const double mean = default_cost(problem_) / flat_.num_operations();
     AnnealOptions anneal_options;
     anneal_options.budget = budget;
@@ -166,8 +178,9 @@ class Search {
     anneal_options.cold = 0.003 * mean;
     anneal_options.price = price;
     anneal_options.seed = options_.seed + ++rounds_;
-    FoundOrder found = anneal(flat_, start, anneal_options);
-    tried_ += moves;
+    anneal_options.link = options_.link;
+    FoundOrder found = anneal(problem, start, anneal_options);
+    tried_ += (problem.has_copies() ? kMovesOfTimed : 1) * moves;
     report(tried_);
     return found;
   }
@@ -205,7 +218,7 @@ class Search {
     bool goes_on = true;
     for (int cycle = 0; goes_on; ++cycle) {
       const std::int64_t moves = least_moves() * (2 + cycle / 2);
-      goes_on = try_levels(least, moves, cycle) && refine(least, moves) && refine(least, moves);
+      goes_on = join(cycle) && try_levels(least, moves, cycle) && refine(least, moves) && refine(least, moves);
     }
   }
 
@@ -248,6 +261,44 @@ class Search {
     return true;
   }
 
+  /// Orders in which copies are moves like executions, timed lane by lane: from the best plan so far, from walks for
+  /// greater budgets of which copies take what is too much, however long executions wait for them; and the best of
+  /// those further on. False where the effort is spent or nothing is left to gain.
+  bool join(int cycle) {
+    constexpr int kStarts = 5, kLevels = 12;
+    constexpr double kHot[] = {0.3, 1, 0.1};
+    constexpr double kPrices[] = {1, 10};
+    if (!with_copies_) with_copies_.emplace(problem_, true);
+    const std::int64_t moves = (round_of_moves(problem_) / 2) << std::min(cycle, 20), peak = default_peak(problem_);
+    const auto round = [&](FoundOrder start, int manner) {
+      if (tried_ + kMovesOfTimed * moves > effort_ || is_done()) return false;
+      FoundOrder found = annealed(*with_copies_, start, options_.budget, moves, kHot[manner % 3], kPrices[manner % 2]);
+      if (found.peak <= options_.budget) offer(plan_with_copies(*with_copies_, found.order), "copies in turns");
+      if (joined_.order.empty() || is_better(found, joined_, options_.budget)) joined_ = std::move(found);
+      return true;
+    };
+    if (result_.plan && !round(with_copies(*result_.plan), cycle)) return false;
+    for (int start = 0; start < kStarts; ++start) {
+      const int level = (kStarts * cycle + 7 * start) % kLevels;
+      const FoundOrder base = evicted(options_.budget + (peak - options_.budget) / kLevels * level);
+      if (base.order.empty()) continue;
+      const Offloads offloads = choose_offloads(flat_, base.order, options_.budget, options_.link, true);
+      if (!round(with_copies(plan_of(flat_, base.order, offloads.absences)), cycle + start)) return false;
+    }
+    return joined_.order.empty() || (round(joined_, 3 * cycle) && round(joined_, 3 * cycle + 1));
+  }
+
+  /// A plan as an order of executions and copies. REQUIRES: with_copies_.
+  FoundOrder with_copies(const Plan& plan) const {
+    FoundOrder found;
+    found.order = order_with_copies(*with_copies_, plan);
+    Sequence sequence(*with_copies_, found.order);
+    found.peak = sequence.peak();
+    found.cost = LaneClock(*with_copies_, options_.link)
+                     .seconds(found.order, std::max(found.peak, options_.budget), sequence.cost());
+    return found;
+  }
+
   /// The best of some walks.
   FoundOrder evicted(std::int64_t budget) const {
     constexpr std::size_t kVariants = 12;
@@ -278,6 +329,8 @@ class Search {
   std::vector<int> given_;
   FoundOrder best_;
   std::string best_start_;
+  std::optional<FlatProblem> with_copies_;
+  FoundOrder joined_;  // the best of with_copies_
   SearchResult result_;
 };
 

@@ -23,7 +23,8 @@ struct SearchOptions {
   Link link{};               ///< by itself there is none: values are computed again, not copied out
   bool order_fixed = false;  ///< first executions stay in the given order
   // How long it may take.
-  std::int64_t effort = 0;  ///< moves to try, the same on every machine; 0: default_effort. More is never worse
+  std::int64_t effort = 0;  ///< moves to try, the same on every machine; 0: default_effort, twice that with a link.
+                            ///< More is never worse
   /// How often walks may look at a value: they come first, at least three at each of some budgets.
   std::int64_t looks = 40'000'000;
   std::uint64_t seed = 1;
@@ -51,8 +52,8 @@ std::int64_t round_of_moves(const Problem& problem);
 /// machine's logarithms are the same to the last bit. More budget is not by construction never slower: give the plans
 /// of smaller budgets as `starts` where that matters. Finds plans by walks that evict values (planning/evict.h) at this
 /// and at smaller budgets, improves orders of executions by annealing (planning/anneal.h), and with a link copies out
-/// what is idle for long (planning/offload.h). Throws: ArgumentError of check_problem, for a budget or an effort below
-/// 0, and for a link with numbers that are negative or not finite.
+/// what is idle for long (planning/offload.h) and anneals executions and copies together. Throws: ArgumentError of
+/// check_problem, for a budget or an effort below 0, and for a link with numbers that are negative or not finite.
 SearchResult search_plan(const Problem& problem, const SearchOptions& options);
 
 }  // namespace sectionflow::planning
