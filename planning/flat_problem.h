@@ -14,9 +14,9 @@ constexpr std::size_t pos(int index) {
   return static_cast<std::size_t>(index);
 }
 
-/// A problem as loops read it: lists side by side. With copies, each value that may travel has two operations more,
-/// behind those of the problem, that take no seconds of executions: one that reads it (copies it out) and one that
-/// writes it (copies it in), perhaps often.
+/// A problem as loops read it: lists side by side. With copies, each value that may be offloaded has two operations
+/// more, behind those of the problem, that take no seconds of executions: one that reads it (copies it out) and one
+/// that writes it (copies it in), perhaps often.
 struct FlatProblem {
   explicit FlatProblem(const Problem& problem, bool with_copies = false);
 
@@ -37,7 +37,7 @@ struct FlatProblem {
   bool has_copies() const { return num_with_copies() > num_operations_; }
   bool is_copy(int operation) const { return operation >= num_operations_; }
   bool is_copy_in(int operation) const { return is_copy(operation) && (operation - num_operations_) % 2 != 0; }
-  /// Of a copy, its value; of a value, its copies, or -1 where it does not travel.
+  /// Of a copy, its value; of a value, its copies, or -1 where it is never offloaded.
   int copied_by(int copy) const { return copied_[static_cast<std::size_t>(copy - num_operations_) / 2]; }
   int copy_out_of(int value) const { return copy_out_[static_cast<std::size_t>(value)]; }
   int copy_in_of(int value) const { return copy_out_of(value) < 0 ? -1 : copy_out_of(value) + 1; }

@@ -18,16 +18,14 @@ namespace {
 
 /// What a move takes after which copies are timed, in moves without.
 constexpr std::int64_t kMovesOfTimed = 16;
-/// Default efforts: half of it goes to copies that take turns.
-constexpr int kEffortWithLink = 2;
 
 class Search {
  public:
   Search(const Problem& problem, const SearchOptions& options)
       : problem_(problem), options_(options), flat_(problem), limits_{options.budget, options.link} {
     for (int v = 0; v < flat_.num_operations(); ++v) given_.push_back(v);
-    const int with_link = options.link.bytes_per_second > 0 ? kEffortWithLink : 1;
-    effort_ = options.effort > 0 ? options.effort : with_link * default_effort(problem);
+    const bool has_link = options.link.bytes_per_second > 0;
+    effort_ = options.effort > 0 ? options.effort : default_effort(problem, has_link);
   }
 
   SearchResult search() {
@@ -148,16 +146,23 @@ class Search {
   }
 
   /// Rounds of annealing, each twice as long as the one before. Those of a smaller effort are the first ones of a
-  /// greater, which is therefore never worse. No one temperature and price is best for all graphs and budgets.
+  /// greater, which is therefore never worse. No one temperature and price is best for all graphs and budgets. Long
+  /// rounds begin with the walks' best, too: what annealing has found may be where no way leads on.
   void improve(std::int64_t effort) {
     struct Manner {
       double hot, price;
+      bool anew;
     };
-    constexpr Manner kManners[] = {{0.3, 1}, {0.1, 100}, {1, 100}, {0.03, 1}, {0.3, 100}};
+    constexpr Manner kManners[] = {{1, 10, true},   {0.3, 1, true},   {0.3, 10, true},
+                                   {0.1, 10, true}, {0.3, 1, false},  {0.1, 100, false},
+                                   {1, 100, false}, {0.03, 1, false}, {0.3, 100, false}};
+    constexpr std::int64_t kLong = 128;
+    const FoundOrder walked = best_;
     for (std::int64_t moves = least_moves(); tried_ < effort && !is_done(); moves *= 2) {
       for (const Manner& manner : kManners) {
+        if (manner.anew && moves < kLong * least_moves()) continue;
         if (tried_ + moves > effort || is_done()) return;
-        offer(annealed(best_, options_.budget, moves, manner.hot, manner.price), best_start_);
+        offer(annealed(manner.anew ? walked : best_, options_.budget, moves, manner.hot, manner.price), best_start_);
       }
     }
   }
@@ -340,11 +345,19 @@ std::int64_t round_of_moves(const Problem& problem) {
   return std::max<std::int64_t>(200 * static_cast<std::int64_t>(problem.operations.size()), 10'000);
 }
 
-std::int64_t default_effort(const Problem& problem) {
+std::int64_t effort_of_one_in_many(const Problem& problem) {
   // A move takes longer where there are more operations; beyond a thousand each of them still wants its share.
   constexpr std::int64_t kEach = 100'000, kFew = 400, kMany = 1000, kEachOfMany = 8'000;
   const auto count = std::max<std::int64_t>(static_cast<std::int64_t>(problem.operations.size()), 1);
   return kEach * std::min(count, kFew * kFew / count) + kEachOfMany * std::max<std::int64_t>(count - kMany, 0);
+}
+
+std::int64_t default_effort(const Problem& problem, bool has_link) {
+  // Small graphs are searched for longer than their operations' share. With a link half is for copies.
+  constexpr std::int64_t kFew = 450, kMost = 3;
+  const auto count = std::max<std::int64_t>(static_cast<std::int64_t>(problem.operations.size()), 1);
+  const std::int64_t times = has_link ? 2 : std::clamp<std::int64_t>(kFew / count, 1, kMost);
+  return times * effort_of_one_in_many(problem);
 }
 
 SearchResult search_plan(const Problem& problem, const SearchOptions& options) {

@@ -23,8 +23,7 @@ struct SearchOptions {
   Link link{};               ///< by itself there is none: values are computed again, not copied out
   bool order_fixed = false;  ///< first executions stay in the given order
   // How long it may take.
-  std::int64_t effort = 0;  ///< moves to try, the same on every machine; 0: default_effort, twice that with a link.
-                            ///< More is never worse
+  std::int64_t effort = 0;  ///< moves to try, the same on every machine; 0: default_effort. More is never worse
   /// How often walks may look at a value: they come first, at least three at each of some budgets.
   std::int64_t looks = 40'000'000;
   std::uint64_t seed = 1;
@@ -43,7 +42,10 @@ struct SearchResult {
 };
 
 /// The effort that is worth its time: some seconds for hundreds of operations, below a minute for thousands.
-std::int64_t default_effort(const Problem& problem);
+std::int64_t default_effort(const Problem& problem, bool has_link = false);
+
+/// The same of a search that begins with what others have found, as those of a ladder do.
+std::int64_t effort_of_one_in_many(const Problem& problem);
 
 /// Moves of the shortest round of annealing: an effort below tries none.
 std::int64_t round_of_moves(const Problem& problem);

@@ -261,8 +261,8 @@ std::int64_t Sequence::overwritten(int slot) {
     const bool is_taken = std::ranges::any_of(
         chosen_, [&](const Overwrite& other) { return other.input == pair.input || other.output == pair.output; });
     const int out = problem_.copy_out_of(pair.input);
-    const bool travels = !absent_[pos(pair.input)].empty() || (out >= 0 && !executions_[pos(out)].empty());
-    if (is_taken || travels || lives_until(pair.input, slot) != slot) continue;
+    const bool is_offloaded = !absent_[pos(pair.input)].empty() || (out >= 0 && !executions_[pos(out)].empty());
+    if (is_taken || is_offloaded || lives_until(pair.input, slot) != slot) continue;
     chosen_.push_back(pair);
     bytes += problem_.bytes[pos(pair.output)];
   }

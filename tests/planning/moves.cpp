@@ -54,7 +54,7 @@ class Walk {
     const Limits limits{sequence_.peak(), link_};
     const Evaluation evaluation = evaluate(problem_, plan, limits);
     ASSERT_TRUE(evaluation.ok) << evaluation.fault;
-    // A value that travels is taken not to be written over, even before it has left.
+    // An offloaded value is taken not to be written over, even before it has left.
     ASSERT_LE(evaluation.peak, limits.budget);
     ASSERT_NEAR(evaluation.cost, sequence_.cost(), 1e-9);
     const std::optional<SimplePrice> price = SimpleEvaluator(problem_, limits).price(plan);
