@@ -9,20 +9,6 @@
 
 namespace sectionflow::planning {
 
-/// Random numbers that are the same on every machine. Source: Steele, Lea and Flood 2014, SplitMix64.
-class SplitMix {
- public:
-  explicit SplitMix(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next();
-  /// 0 .. count - 1.
-  int below(int count) { return static_cast<int>(((next() >> 32) * static_cast<std::uint64_t>(count)) >> 32); }
-  /// In [0, 1).
-  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-
- private:
-  std::uint64_t state_;
-};
-
 struct AnnealOptions {
   std::int64_t budget = 0;
   bool order_fixed = false;
@@ -32,12 +18,13 @@ struct AnnealOptions {
   /// their way, 100 hardly ever.
   double price = 1;
   std::uint64_t seed = 1;
+  Link link{};  ///< where the problem has copies
 };
 
 /// An order of executions, what it costs and the memory that it needs.
 struct FoundOrder {
   std::vector<int> order;
-  double cost = 0;
+  double cost = 0;  ///< seconds of executions; of an order with copies, until every lane is done
   std::int64_t peak = 0;
   std::vector<Absence> absences{};  ///< which the peak takes into account
 };
@@ -47,9 +34,9 @@ bool is_better(const FoundOrder& a, const FoundOrder& b, std::int64_t budget);
 
 /// Simulated annealing over orders of executions, from `start` on. Moves execute an operation again before one of its
 /// readers, with ancestors; take such an execution away, with those that it alone needed; shift an execution; and swap
-/// one execution for another. What passes the budget costs by the byte, at a price that follows how often it happens.
-/// Absences stay as they
-/// are. The best order that it met, `start` included. Source of the state: planning/sequence.h.
+/// one execution for another; copies, where the problem has them, are moved too (planning/moves.h), and timed with the
+/// executions. What passes the budget costs by the byte, at a price that follows how often it happens.
+/// Absences stay as they are. The best order that it met, `start` included. Source of the state: planning/sequence.h.
 FoundOrder anneal(const FlatProblem& problem, const FoundOrder& start, const AnnealOptions& options);
 
 }  // namespace sectionflow::planning

@@ -13,9 +13,9 @@ void append_lists(const std::vector<std::vector<int>>& lists, std::vector<int>& 
 
 }  // namespace
 
-FlatProblem::FlatProblem(const Problem& problem) {
-  const std::size_t count = problem.operations.size();
-  std::vector<std::vector<int>> ins, outs, before(count), after(count), ended_by(count), ends(count);
+FlatProblem::FlatProblem(const Problem& problem, bool with_copies)
+    : copy_out_(problem.values.size(), -1), num_operations_(static_cast<int>(problem.operations.size())) {
+  std::vector<std::vector<int>> ins, outs;
   for (const Operation& operation : problem.operations) {
     seconds.push_back(operation.seconds);
     seconds_again.push_back(planning::seconds_again(operation));
@@ -27,6 +27,9 @@ FlatProblem::FlatProblem(const Problem& problem) {
     overwrites_.insert(overwrites_.end(), operation.overwrites.begin(), operation.overwrites.end());
   }
   overwrites_begin_.push_back(static_cast<int>(overwrites_.size()));
+  if (with_copies) add_copies(problem, ins, outs);
+  const std::size_t count = ins.size();
+  std::vector<std::vector<int>> before(count), after(count), ended_by(count), ends(count);
   for (const auto* pairs : {&problem.order, &problem.ends}) {
     for (const auto& [first, second] : *pairs) {
       before[pos(second)].push_back(first);
@@ -48,6 +51,25 @@ FlatProblem::FlatProblem(const Problem& problem) {
     producer.push_back(value.producer);
     at_end.push_back(value.needed_at_end ? 1 : 0);
     movable.push_back(value.movable ? 1 : 0);
+  }
+}
+
+void FlatProblem::add_copies(const Problem& problem, std::vector<std::vector<int>>& ins,
+                             std::vector<std::vector<int>>& outs) {
+  for (std::size_t i = 0; i < problem.values.size(); ++i) {
+    if (!problem.values[i].movable || problem.values[i].bytes == 0) continue;
+    const int value = static_cast<int>(i);
+    copied_.push_back(value);
+    copy_out_[i] = static_cast<int>(seconds.size());
+    for (const bool is_in : {false, true}) {
+      seconds.push_back(0);
+      seconds_again.push_back(0);
+      workspace.push_back(0);
+      repeatable.push_back(is_in ? 1 : 0);
+      ins.push_back(is_in ? std::vector<int>{} : std::vector<int>{value});
+      outs.push_back(is_in ? std::vector<int>{value} : std::vector<int>{});
+      overwrites_begin_.push_back(static_cast<int>(overwrites_.size()));
+    }
   }
 }
 

@@ -14,9 +14,11 @@ constexpr std::size_t pos(int index) {
   return static_cast<std::size_t>(index);
 }
 
-/// A problem as loops read it: lists side by side.
+/// A problem as loops read it: lists side by side. With copies, each value that may be offloaded has two operations
+/// more, behind those of the problem, that take no seconds of executions: one that reads it (copies it out) and one
+/// that writes it (copies it in), perhaps often.
 struct FlatProblem {
-  explicit FlatProblem(const Problem& problem);
+  explicit FlatProblem(const Problem& problem, bool with_copies = false);
 
   std::span<const int> inputs_of(int operation) const { return slice(inputs, input_begin, operation); }
   std::span<const int> outputs_of(int operation) const { return slice(outputs, output_begin, operation); }
@@ -30,7 +32,15 @@ struct FlatProblem {
     return {overwrites_.data() + overwrites_begin_[i], overwrites_.data() + overwrites_begin_[i + 1]};
   }
   bool has_overwrites() const { return !overwrites_.empty(); }
-  int num_operations() const { return static_cast<int>(seconds.size()); }
+  int num_operations() const { return num_operations_; }
+  int num_with_copies() const { return static_cast<int>(seconds.size()); }
+  bool has_copies() const { return num_with_copies() > num_operations_; }
+  bool is_copy(int operation) const { return operation >= num_operations_; }
+  bool is_copy_in(int operation) const { return is_copy(operation) && (operation - num_operations_) % 2 != 0; }
+  /// Of a copy, its value; of a value, its copies, or -1 where it is never offloaded.
+  int copied_by(int copy) const { return copied_[static_cast<std::size_t>(copy - num_operations_) / 2]; }
+  int copy_out_of(int value) const { return copy_out_[static_cast<std::size_t>(value)]; }
+  int copy_in_of(int value) const { return copy_out_of(value) < 0 ? -1 : copy_out_of(value) + 1; }
   int num_values() const { return static_cast<int>(bytes.size()); }
 
   std::vector<double> seconds, seconds_again;
@@ -42,6 +52,7 @@ struct FlatProblem {
   std::vector<std::uint8_t> at_end, movable;
 
  private:
+  void add_copies(const Problem& problem, std::vector<std::vector<int>>& ins, std::vector<std::vector<int>>& outs);
   static std::span<const int> slice(const std::vector<int>& list, const std::vector<int>& begin, int index) {
     const auto i = static_cast<std::size_t>(index);
     return {list.data() + begin[i], list.data() + begin[i + 1]};
@@ -50,6 +61,8 @@ struct FlatProblem {
   std::vector<int> ended_by_begin_, ended_by_, ends_begin_, ends_;
   std::vector<int> overwrites_begin_;
   std::vector<Overwrite> overwrites_;
+  std::vector<int> copied_, copy_out_;
+  int num_operations_ = 0;
 };
 
 }  // namespace sectionflow::planning

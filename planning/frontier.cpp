@@ -105,7 +105,7 @@ int default_rungs(const Problem& problem) {
 }
 
 std::int64_t default_frontier_effort(const Problem& problem, int num_rungs) {
-  return std::max(default_effort(problem), num_rungs * round_of_moves(problem));
+  return std::max(effort_of_one_in_many(problem), num_rungs * round_of_moves(problem));
 }
 
 }  // namespace sectionflow::planning

@@ -225,4 +225,42 @@ Plan plan_of(const FlatProblem& problem, std::span<const int> order, std::span<c
   return plan;
 }
 
+Plan plan_with_copies(const FlatProblem& problem, std::span<const int> order) {
+  std::vector<std::uint8_t> is_wanted(problem.at_end.begin(), problem.at_end.end());
+  std::vector<PlanStep> steps;  // from the last one on
+  const auto ends = [&](int value) {
+    if (is_wanted[pos(value)] == 0) steps.push_back({StepKind::drop, value});
+  };
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const int operation = order[i];
+    for (const int output : problem.outputs_of(operation)) {
+      ends(output);
+      is_wanted[pos(output)] = 0;
+    }
+    for (const int input : problem.inputs_of(operation)) {
+      ends(input);
+      is_wanted[pos(input)] = 1;
+    }
+    if (!problem.is_copy(operation)) {
+      steps.push_back({StepKind::compute, operation});
+    } else {
+      steps.push_back({problem.is_copy_in(operation) ? StepKind::in : StepKind::out, problem.copied_by(operation)});
+    }
+  }
+  for (int value = 0; value < problem.num_values(); ++value) {
+    if (problem.producer[pos(value)] < 0) ends(value);
+  }
+  return {{steps.rbegin(), steps.rend()}};
+}
+
+std::vector<int> order_with_copies(const FlatProblem& problem, const Plan& plan) {
+  std::vector<int> order;
+  for (const auto& [kind, id] : plan.steps) {
+    if (kind == StepKind::compute) order.push_back(id);
+    if (kind == StepKind::out) order.push_back(problem.copy_out_of(id));
+    if (kind == StepKind::in) order.push_back(problem.copy_in_of(id));
+  }
+  return order;
+}
+
 }  // namespace sectionflow::planning

@@ -25,4 +25,11 @@ Offloads choose_offloads(const FlatProblem& problem, std::span<const int> order,
 /// copied out where it is written first, and copied in at its absence's end.
 Plan plan_of(const FlatProblem& problem, std::span<const int> order, std::span<const Absence> absences = {});
 
+/// The plan of an order of executions and copies (FlatProblem): each step, and behind it drops of what is not read any
+/// more before it is written again.
+Plan plan_with_copies(const FlatProblem& problem, std::span<const int> order);
+
+/// The order of a plan's executions and copies. REQUIRES: the problem has copies.
+std::vector<int> order_with_copies(const FlatProblem& problem, const Plan& plan);
+
 }  // namespace sectionflow::planning

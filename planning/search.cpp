@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "planning/anneal.h"
 #include "planning/evict.h"
+#include "planning/lane_clock.h"
 #include "planning/lower_bound.h"
 #include "planning/offload.h"
 #include "planning/sequence.h"
@@ -14,12 +16,16 @@
 namespace sectionflow::planning {
 namespace {
 
+/// What a move takes after which copies are timed, in moves without.
+constexpr std::int64_t kMovesOfTimed = 16;
+
 class Search {
  public:
   Search(const Problem& problem, const SearchOptions& options)
       : problem_(problem), options_(options), flat_(problem), limits_{options.budget, options.link} {
     for (int v = 0; v < flat_.num_operations(); ++v) given_.push_back(v);
-    effort_ = options.effort > 0 ? options.effort : default_effort(problem);
+    const bool has_link = options.link.bytes_per_second > 0;
+    effort_ = options.effort > 0 ? options.effort : default_effort(problem, has_link);
   }
 
   SearchResult search() {
@@ -140,16 +146,23 @@ class Search {
   }
 
   /// Rounds of annealing, each twice as long as the one before. Those of a smaller effort are the first ones of a
-  /// greater, which is therefore never worse. No one temperature and price is best for all graphs and budgets.
+  /// greater, which is therefore never worse. No one temperature and price is best for all graphs and budgets. Long
+  /// rounds begin with the walks' best, too: what annealing has found may be where no way leads on.
   void improve(std::int64_t effort) {
     struct Manner {
       double hot, price;
+      bool anew;
     };
-    constexpr Manner kManners[] = {{0.3, 1}, {0.1, 100}, {1, 100}, {0.03, 1}, {0.3, 100}};
+    constexpr Manner kManners[] = {{1, 10, true},   {0.3, 1, true},   {0.3, 10, true},
+                                   {0.1, 10, true}, {0.3, 1, false},  {0.1, 100, false},
+                                   {1, 100, false}, {0.03, 1, false}, {0.3, 100, false}};
+    constexpr std::int64_t kLong = 128;
+    const FoundOrder walked = best_;
     for (std::int64_t moves = least_moves(); tried_ < effort && !is_done(); moves *= 2) {
       for (const Manner& manner : kManners) {
+        if (manner.anew && moves < kLong * least_moves()) continue;
         if (tried_ + moves > effort || is_done()) return;
-        offer(annealed(best_, options_.budget, moves, manner.hot, manner.price), best_start_);
+        offer(annealed(manner.anew ? walked : best_, options_.budget, moves, manner.hot, manner.price), best_start_);
       }
     }
   }
@@ -157,6 +170,10 @@ class Search {
   std::int64_t least_moves() const { return round_of_moves(problem_); }
 
   FoundOrder annealed(const FoundOrder& start, std::int64_t budget, std::int64_t moves, double hot, double price) {
+    return annealed(flat_, start, budget, moves, hot, price);
+  }
+  FoundOrder annealed(const FlatProblem& problem, const FoundOrder& start, std::int64_t budget, std::int64_t moves,
+                      double hot, double price) {
     const double mean = default_cost(problem_) / flat_.num_operations();
     AnnealOptions anneal_options;
     anneal_options.budget = budget;
@@ -166,8 +183,9 @@ class Search {
     anneal_options.cold = 0.003 * mean;
     anneal_options.price = price;
     anneal_options.seed = options_.seed + ++rounds_;
-    FoundOrder found = anneal(flat_, start, anneal_options);
-    tried_ += moves;
+    anneal_options.link = options_.link;
+    FoundOrder found = anneal(problem, start, anneal_options);
+    tried_ += (problem.has_copies() ? kMovesOfTimed : 1) * moves;
     report(tried_);
     return found;
   }
@@ -205,7 +223,7 @@ class Search {
     bool goes_on = true;
     for (int cycle = 0; goes_on; ++cycle) {
       const std::int64_t moves = least_moves() * (2 + cycle / 2);
-      goes_on = try_levels(least, moves, cycle) && refine(least, moves) && refine(least, moves);
+      goes_on = join(cycle) && try_levels(least, moves, cycle) && refine(least, moves) && refine(least, moves);
     }
   }
 
@@ -248,6 +266,44 @@ class Search {
     return true;
   }
 
+  /// Orders in which copies are moves like executions, timed lane by lane: from the best plan so far, from walks for
+  /// greater budgets of which copies take what is too much, however long executions wait for them; and the best of
+  /// those further on. False where the effort is spent or nothing is left to gain.
+  bool join(int cycle) {
+    constexpr int kStarts = 5, kLevels = 12;
+    constexpr double kHot[] = {0.3, 1, 0.1};
+    constexpr double kPrices[] = {1, 10};
+    if (!with_copies_) with_copies_.emplace(problem_, true);
+    const std::int64_t moves = (round_of_moves(problem_) / 2) << std::min(cycle, 20), peak = default_peak(problem_);
+    const auto round = [&](FoundOrder start, int manner) {
+      if (tried_ + kMovesOfTimed * moves > effort_ || is_done()) return false;
+      FoundOrder found = annealed(*with_copies_, start, options_.budget, moves, kHot[manner % 3], kPrices[manner % 2]);
+      if (found.peak <= options_.budget) offer(plan_with_copies(*with_copies_, found.order), "copies in turns");
+      if (joined_.order.empty() || is_better(found, joined_, options_.budget)) joined_ = std::move(found);
+      return true;
+    };
+    if (result_.plan && !round(with_copies(*result_.plan), cycle)) return false;
+    for (int start = 0; start < kStarts; ++start) {
+      const int level = (kStarts * cycle + 7 * start) % kLevels;
+      const FoundOrder base = evicted(options_.budget + (peak - options_.budget) / kLevels * level);
+      if (base.order.empty()) continue;
+      const Offloads offloads = choose_offloads(flat_, base.order, options_.budget, options_.link, true);
+      if (!round(with_copies(plan_of(flat_, base.order, offloads.absences)), cycle + start)) return false;
+    }
+    return joined_.order.empty() || (round(joined_, 3 * cycle) && round(joined_, 3 * cycle + 1));
+  }
+
+  /// A plan as an order of executions and copies. REQUIRES: with_copies_.
+  FoundOrder with_copies(const Plan& plan) const {
+    FoundOrder found;
+    found.order = order_with_copies(*with_copies_, plan);
+    Sequence sequence(*with_copies_, found.order);
+    found.peak = sequence.peak();
+    found.cost = LaneClock(*with_copies_, options_.link)
+                     .seconds(found.order, std::max(found.peak, options_.budget), sequence.cost());
+    return found;
+  }
+
   /// The best of some walks.
   FoundOrder evicted(std::int64_t budget) const {
     constexpr std::size_t kVariants = 12;
@@ -278,6 +334,8 @@ class Search {
   std::vector<int> given_;
   FoundOrder best_;
   std::string best_start_;
+  std::optional<FlatProblem> with_copies_;
+  FoundOrder joined_;  // the best of with_copies_
   SearchResult result_;
 };
 
@@ -287,11 +345,19 @@ std::int64_t round_of_moves(const Problem& problem) {
   return std::max<std::int64_t>(200 * static_cast<std::int64_t>(problem.operations.size()), 10'000);
 }
 
-std::int64_t default_effort(const Problem& problem) {
+std::int64_t effort_of_one_in_many(const Problem& problem) {
   // A move takes longer where there are more operations; beyond a thousand each of them still wants its share.
   constexpr std::int64_t kEach = 100'000, kFew = 400, kMany = 1000, kEachOfMany = 8'000;
   const auto count = std::max<std::int64_t>(static_cast<std::int64_t>(problem.operations.size()), 1);
   return kEach * std::min(count, kFew * kFew / count) + kEachOfMany * std::max<std::int64_t>(count - kMany, 0);
+}
+
+std::int64_t default_effort(const Problem& problem, bool has_link) {
+  // Small graphs are searched for longer than their operations' share. With a link half is for copies.
+  constexpr std::int64_t kFew = 450, kMost = 3;
+  const auto count = std::max<std::int64_t>(static_cast<std::int64_t>(problem.operations.size()), 1);
+  const std::int64_t times = has_link ? 2 : std::clamp<std::int64_t>(kFew / count, 1, kMost);
+  return times * effort_of_one_in_many(problem);
 }
 
 SearchResult search_plan(const Problem& problem, const SearchOptions& options) {

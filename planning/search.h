@@ -42,7 +42,10 @@ struct SearchResult {
 };
 
 /// The effort that is worth its time: some seconds for hundreds of operations, below a minute for thousands.
-std::int64_t default_effort(const Problem& problem);
+std::int64_t default_effort(const Problem& problem, bool has_link = false);
+
+/// The same of a search that begins with what others have found, as those of a ladder do.
+std::int64_t effort_of_one_in_many(const Problem& problem);
 
 /// Moves of the shortest round of annealing: an effort below tries none.
 std::int64_t round_of_moves(const Problem& problem);
@@ -51,8 +54,8 @@ std::int64_t round_of_moves(const Problem& problem);
 /// machine's logarithms are the same to the last bit. More budget is not by construction never slower: give the plans
 /// of smaller budgets as `starts` where that matters. Finds plans by walks that evict values (planning/evict.h) at this
 /// and at smaller budgets, improves orders of executions by annealing (planning/anneal.h), and with a link copies out
-/// what is idle for long (planning/offload.h). Throws: ArgumentError of check_problem, for a budget or an effort below
-/// 0, and for a link with numbers that are negative or not finite.
+/// what is idle for long (planning/offload.h) and anneals executions and copies together. Throws: ArgumentError of
+/// check_problem, for a budget or an effort below 0, and for a link with numbers that are negative or not finite.
 SearchResult search_plan(const Problem& problem, const SearchOptions& options);
 
 }  // namespace sectionflow::planning

@@ -35,36 +35,6 @@ std::size_t count_below(const std::vector<int>& list, int slot) {
 
 }  // namespace
 
-void PeakTree::add(int first, int last, std::int64_t bytes) {
-  std::size_t left = pos(first + size_), right = pos(last + size_);
-  nodes_[left].top += bytes;
-  nodes_[left].added += bytes;
-  if (left != right) {
-    nodes_[right].top += bytes;
-    nodes_[right].added += bytes;
-  }
-  // Between two paths to the root: what hangs inside of them is covered whole.
-  while (left / 2 != right / 2) {
-    if (left % 2 == 0) {
-      nodes_[left + 1].top += bytes;
-      nodes_[left + 1].added += bytes;
-    }
-    if (right % 2 == 1) {
-      nodes_[right - 1].top += bytes;
-      nodes_[right - 1].added += bytes;
-    }
-    left /= 2;
-    right /= 2;
-    rebuild(left);
-    rebuild(right);
-  }
-  for (left /= 2; left >= 1; left /= 2) {
-    const std::int64_t before = nodes_[left].top;
-    rebuild(left);
-    if (nodes_[left].top == before) break;
-  }
-}
-
 Sequence::Sequence(const FlatProblem& problem, std::span<const int> order, std::span<const Absence> absences)
     : problem_(problem) {
   assign(order, absences);
@@ -81,11 +51,12 @@ void Sequence::assign(std::span<const int> order, std::span<const Absence> absen
   num_slots_ = std::max(num_slots_, static_cast<int>(std::bit_ceil(static_cast<unsigned>(wanted))));
   slot_operation_.assign(pos(num_slots_), -1);
   place_in_taken_.assign(pos(num_slots_), -1);
-  place_in_repeated_.assign(pos(problem_.num_operations()), -1);
+  place_in_repeated_.assign(pos(problem_.num_with_copies()), -1);
   taken_bits_.assign(pos((num_slots_ + 63) / 64), 0);
   taken_.clear();
   repeated_.clear();
-  executions_.assign(pos(problem_.num_operations()), {});
+  executions_.assign(pos(problem_.num_with_copies()), {});
+  writes_.assign(pos(problem_.num_values()), {});
   readers_.assign(pos(problem_.num_values()), {});
   absent_.assign(pos(problem_.num_values()), {});
   tree_ = PeakTree(num_slots_);
@@ -95,6 +66,7 @@ void Sequence::assign(std::span<const int> order, std::span<const Absence> absen
   for (int value = 0; value < problem_.num_values(); ++value) {
     if (problem_.at_end[pos(value)] != 0) readers_[pos(value)].push_back(num_slots_ - 1);
     if (problem_.producer[pos(value)] >= 0) continue;
+    writes_[pos(value)].push_back(0);
     stretch(0, problem_.at_end[pos(value)] != 0 ? num_slots_ - 1 : 0, problem_.bytes[pos(value)]);
   }
   std::vector<int> slots;
@@ -154,13 +126,18 @@ bool Sequence::breaks_absence(int operation, int slot, bool inserted) const {
 
 std::vector<int> Sequence::order() const {
   std::vector<int> operations;
+  order(operations);
+  return operations;
+}
+
+void Sequence::order(std::vector<int>& operations) const {
+  operations.clear();
   operations.reserve(taken_.size());
   for (std::size_t word = 0; word < taken_bits_.size(); ++word) {
     for (std::uint64_t bits = taken_bits_[word]; bits != 0; bits &= bits - 1) {
       operations.push_back(slot_operation_[64 * word + static_cast<std::size_t>(std::countr_zero(bits))]);
     }
   }
-  return operations;
 }
 
 void Sequence::insert(int operation, int slot) {
@@ -174,6 +151,7 @@ void Sequence::remove(int operation, int slot) {
 }
 
 bool Sequence::is_removable(int operation, int slot) const {
+  if (problem_.is_copy(operation)) return true;
   const std::vector<int>& list = executions_[pos(operation)];
   if (list.size() < 2) return false;
   if (list.front() != slot) return true;
@@ -184,11 +162,10 @@ bool Sequence::is_removable(int operation, int slot) const {
 }
 
 bool Sequence::is_unread(int operation, int slot) const {
-  const std::vector<int>& list = executions_[pos(operation)];
-  const std::size_t next = count_below(list, slot + 1);
-  const int until = next < list.size() ? list[next] : num_slots_;
   for (const int output : problem_.outputs_of(operation)) {
-    if (last_reader(output, slot, until) != slot) return false;
+    const std::vector<int>& list = writes_[pos(output)];
+    const std::size_t next = count_below(list, slot + 1);
+    if (last_reader(output, slot, next < list.size() ? list[next] : num_slots_) != slot) return false;
   }
   return true;
 }
@@ -240,9 +217,7 @@ int Sequence::taken_above(int slot) const {
 }
 
 Sequence::Around Sequence::writes_around(int value, int slot) const {
-  const int producer = problem_.producer[pos(value)];
-  if (producer < 0) return {0, num_slots_};
-  const std::vector<int>& list = executions_[pos(producer)];
+  const std::vector<int>& list = writes_[pos(value)];
   const std::size_t below = count_below(list, slot);
   return {below > 0 ? list[below - 1] : -1, below < list.size() ? list[below] : num_slots_};
 }
@@ -262,6 +237,12 @@ int Sequence::used_before(int value, int slot) const {
   return written < 0 ? -1 : last_reader(value, written, slot);
 }
 
+int Sequence::next_reader(int value, int slot) const {
+  const std::vector<int>& list = readers_[pos(value)];
+  const std::size_t below = count_below(list, slot + 1);
+  return below < list.size() ? list[below] : num_slots_;
+}
+
 int Sequence::lives_until(int value, int slot) const {
   const Around around = writes_around(value, slot);
   // An execution in the slot itself writes a new copy.
@@ -279,7 +260,9 @@ std::int64_t Sequence::overwritten(int slot) {
   for (const Overwrite& pair : problem_.overwrites_of(operation_at(slot))) {
     const bool is_taken = std::ranges::any_of(
         chosen_, [&](const Overwrite& other) { return other.input == pair.input || other.output == pair.output; });
-    if (is_taken || !absent_[pos(pair.input)].empty() || lives_until(pair.input, slot) != slot) continue;
+    const int out = problem_.copy_out_of(pair.input);
+    const bool is_offloaded = !absent_[pos(pair.input)].empty() || (out >= 0 && !executions_[pos(out)].empty());
+    if (is_taken || is_offloaded || lives_until(pair.input, slot) != slot) continue;
     chosen_.push_back(pair);
     bytes += problem_.bytes[pos(pair.output)];
   }
@@ -298,8 +281,12 @@ void Sequence::count_overwritten(int slot) {
 }
 
 /// Where an execution in the slot has come or gone: there, and where copies end or ended because of it.
-void Sequence::count_all_overwritten(int slot) {
+void Sequence::count_all_overwritten(int operation, int slot) {
   if (!problem_.has_overwrites()) return;
+  if (problem_.is_copy(operation) && !problem_.is_copy_in(operation)) {
+    const std::vector<int>& list = readers_[pos(problem_.copied_by(operation))];
+    for (const int reader : list) count_overwritten(reader);
+  }
   count_overwritten(slot);
   for (const int last : last_readers_) count_overwritten(last);
 }
@@ -333,7 +320,7 @@ void Sequence::do_insert(int operation, int slot) {
   const bool again = !executions(operation).empty();
   change(operation, slot, 1);
   link(operation, slot);
-  count_all_overwritten(slot);
+  count_all_overwritten(operation, slot);
   broken_ = broken_ || (has_absences_ && breaks_absence(operation, slot, true));
   cost_ += (again ? problem_.seconds_again : problem_.seconds)[pos(operation)];
 }
@@ -341,7 +328,7 @@ void Sequence::do_insert(int operation, int slot) {
 void Sequence::do_remove(int operation, int slot) {
   unlink(operation, slot);
   change(operation, slot, -1);
-  count_all_overwritten(slot);
+  count_all_overwritten(operation, slot);
   broken_ = broken_ || (has_absences_ && breaks_absence(operation, slot, false));
   const bool again = !executions(operation).empty();
   cost_ -= (again ? problem_.seconds_again : problem_.seconds)[pos(operation)];
@@ -355,6 +342,7 @@ void Sequence::link(int operation, int slot) {
     repeated_.push_back(operation);
   }
   for (const int input : problem_.inputs_of(operation)) insert_sorted(readers_[pos(input)], slot);
+  for (const int output : problem_.outputs_of(operation)) insert_sorted(writes_[pos(output)], slot);
   slot_operation_[pos(slot)] = operation;
   place_in_taken_[pos(slot)] = static_cast<int>(taken_.size());
   taken_.push_back(slot);
@@ -371,6 +359,7 @@ void Sequence::unlink(int operation, int slot) {
     repeated_.pop_back();
   }
   for (const int input : problem_.inputs_of(operation)) erase_sorted(readers_[pos(input)], slot);
+  for (const int output : problem_.outputs_of(operation)) erase_sorted(writes_[pos(output)], slot);
   slot_operation_[pos(slot)] = -1;
   const int place = place_in_taken_[pos(slot)];
   taken_[pos(place)] = taken_.back();

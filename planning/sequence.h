@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,28 +7,9 @@
 #include <vector>
 
 #include "planning/flat_problem.h"
+#include "planning/peak_tree.h"
 
 namespace sectionflow::planning {
-
-/// Numbers along a line, to which stretches add and of which the largest is asked: each in O(log n).
-class PeakTree {
- public:
-  /// All zero. `size` is a power of two.
-  explicit PeakTree(int size) : size_(size), nodes_(2 * static_cast<std::size_t>(size)) {}
-  /// Adds to first .. last, both included.
-  void add(int first, int last, std::int64_t bytes);
-  std::int64_t peak() const { return nodes_[1].top; }
-
- private:
-  struct Node {
-    std::int64_t top = 0, added = 0;
-  };
-  void rebuild(std::size_t node) {
-    nodes_[node].top = std::max(nodes_[2 * node].top, nodes_[2 * node + 1].top) + nodes_[node].added;
-  }
-  int size_;
-  std::vector<Node> nodes_;
-};
 
 /// Executions first .. last of an order, both included, during which a value that is read later is in host memory
 /// alone.
@@ -41,7 +21,8 @@ struct Absence {
 /// from the execution that writes it to its last reader before the next; that reader's output may take its bytes, as
 /// Operation::overwrites says, but for values with absences. What is inserted and removed since `commit`
 /// can be undone. The order decides all: a copy never outlives its use, and a value is written again by each execution
-/// of its producer.
+/// of its producer, and each time it is copied in. Copies between memories (FlatProblem) are executions too; a value
+/// that is copied out anywhere is not written over.
 class Sequence {
  public:
   /// Slot 0 is before every execution: given values are written there. Slot `num_slots - 1` is the plan's end.
@@ -51,12 +32,13 @@ class Sequence {
   void spread();
   /// The operations in their order.
   std::vector<int> order() const;
+  void order(std::vector<int>& operations) const;
   /// In executions of that order.
   std::vector<Absence> absences() const;
 
   /// An execution in the empty slot. REQUIRES: each input has been written before it.
   void insert(int operation, int slot);
-  /// REQUIRES: `is_removable`.
+  /// REQUIRES: `is_removable`, and of a copy out that no copy in is left.
   void remove(int operation, int slot);
   /// Whether another execution serves all that read what this one wrote.
   bool is_removable(int operation, int slot) const;
@@ -93,6 +75,10 @@ class Sequence {
   int written_before(int value, int slot) const;
   /// The last slot before `slot` at which the value is read or written; -1 where it is not written before.
   int used_before(int value, int slot) const;
+  /// The first slot in which the value is written; -1: none.
+  int first_written(int value) const { return writes_[pos(value)].empty() ? -1 : writes_[pos(value)].front(); }
+  /// The first reader after `slot` of what is written there; num_slots where there is none.
+  int next_reader(int value, int slot) const;
   /// The slot up to which the copy that is there before `slot` lives.
   int lives_until(int value, int slot) const;
 
@@ -105,7 +91,7 @@ class Sequence {
     int first, last;
     std::int64_t bytes;
   };
-  /// The executions of a value's producer around a slot that is none of them: -1 and num_slots where there is none.
+  /// Where a value is written around a slot in which it is not: -1 and num_slots where there is none.
   struct Around {
     int before, after;
   };
@@ -123,13 +109,13 @@ class Sequence {
   void stretch(int first, int last, std::int64_t bytes);
   std::int64_t overwritten(int slot);
   void count_overwritten(int slot);
-  void count_all_overwritten(int slot);
+  void count_all_overwritten(int operation, int slot);
 
   const FlatProblem& problem_;
   int num_slots_ = 0;
   std::vector<int> slot_operation_, place_in_taken_, place_in_repeated_;
   std::vector<std::uint64_t> taken_bits_;
-  std::vector<std::vector<int>> executions_, readers_;
+  std::vector<std::vector<int>> executions_, readers_, writes_;  // slots, ascending; a given value is written in 0
   std::vector<int> taken_, repeated_;
   PeakTree tree_{2};
   std::vector<Stretch> pending_, applied_;

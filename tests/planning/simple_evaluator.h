@@ -65,15 +65,16 @@ class SimpleEvaluator {
     return resident_bytes() + more <= limits_.budget;
   }
 
-  /// When the last step of a lane is done, or the last that touched a value.
+  /// When the last step of a lane is done, or the last from step `first` on that touched a value.
   double end_of_lane(PlanStep::Kind kind) const {
     double end = 0;
     for (const Past& past : past_) end = past.kind == kind ? std::max(end, past.end) : end;
     return end;
   }
-  double end_of(PlanStep::Kind kind, int value) const {
+  double end_of(PlanStep::Kind kind, int value, std::size_t first = 0) const {
     double end = 0;
-    for (const Past& past : past_) {
+    for (std::size_t i = first; i < past_.size(); ++i) {
+      const Past& past = past_[i];
       if (past.kind == kind && std::ranges::count(past.touched, value) > 0) end = std::max(end, past.end);
     }
     return end;
@@ -106,10 +107,8 @@ class SimpleEvaluator {
     if (step.kind == PlanStep::Kind::in) return !is_resident && copy_in(step.id);
     if (!is_resident) return false;
     if (step.kind == PlanStep::Kind::out) return copy_out(step.id);
-    double free = std::max(ready(step.id), end_of(PlanStep::Kind::out, step.id));
-    if (ready(step.id) <= end_of(PlanStep::Kind::compute, step.id)) {
-      free = std::max(free, end_of(PlanStep::Kind::compute, step.id));
-    }
+    const double free = std::max({ready(step.id), end_of(PlanStep::Kind::out, step.id),
+                                  end_of(PlanStep::Kind::compute, step.id, first_[step.id])});
     past_.push_back(
         {PlanStep::Kind::drop, {}, free, overwritten_.contains(step.id) ? std::int64_t{0} : bytes(step.id)});
     resident_.erase(step.id);
@@ -166,8 +165,7 @@ class SimpleEvaluator {
     const double end = when_it_fits(begin, more) + seconds;
     past_.push_back({PlanStep::Kind::compute, operation.inputs, end, operation.workspace});
     for (const int output : fresh) {
-      resident_.insert(output);
-      written_[output] = end;
+      write(output, end);
     }
     done_.insert(id);
     price_.cost += seconds;
@@ -188,9 +186,14 @@ class SimpleEvaluator {
     const double begin = std::max(end_of_lane(PlanStep::Kind::in), end_of(PlanStep::Kind::out, value));
     const double end = when_it_fits(begin, bytes(value)) + copy_time(value);
     past_.push_back({PlanStep::Kind::in, {value}, end, 0});
+    write(value, end);
+    return true;
+  }
+
+  void write(int value, double end) {
     resident_.insert(value);
     written_[value] = end;
-    return true;
+    first_[value] = past_.size();
   }
 
   double copy_time(int value) const {
@@ -201,7 +204,8 @@ class SimpleEvaluator {
   const Limits limits_;
   std::set<int> resident_, host_, done_;
   std::map<int, double> written_;
-  std::map<int, int> overwritten_;  // by the last execution
+  std::map<int, std::size_t> first_;  // of `past_` that may have read the copy that is resident
+  std::map<int, int> overwritten_;    // by the last execution
   std::vector<Past> past_;
   SimplePrice price_;
 };

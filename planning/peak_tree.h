@@ -1,0 +1,30 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sectionflow::planning {
+
+/// Numbers along a line, to which stretches add and of which the largest is asked: each in O(log n).
+class PeakTree {
+ public:
+  /// All zero. `size` is a power of two.
+  explicit PeakTree(int size) : size_(size), nodes_(2 * static_cast<std::size_t>(size)) {}
+  /// Adds to first .. last, both included.
+  void add(int first, int last, std::int64_t bytes);
+  std::int64_t peak() const { return nodes_[1].top; }
+
+ private:
+  struct Node {
+    std::int64_t top = 0, added = 0;
+  };
+  void rebuild(std::size_t node) {
+    nodes_[node].top = std::max(nodes_[2 * node].top, nodes_[2 * node + 1].top) + nodes_[node].added;
+  }
+  int size_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace sectionflow::planning
