@@ -5,10 +5,10 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/svg.h"
 #include "base/whole_file.h"
 #include "compare/comparison_table.h"
 #include "compare/report_style.h"
-#include "compare/svg.h"
 #include "compare/timeline_picture.h"
 
 namespace sectionflow {

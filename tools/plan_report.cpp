@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
-#include "compare/text_table.h"
+#include "base/text_table.h"
 
 namespace sectionflow {
 namespace {
