@@ -21,6 +21,13 @@ int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>
   }
 }
 
+OnPlanning tell_planning() {
+  return [](const PlanningProgress& progress) {
+    std::cerr << "planning: " << progress.what << ": " << progress.done << " of at most " << progress.of << ", "
+              << static_cast<int>(progress.seconds) << " s\n";
+  };
+}
+
 void add_json_argument(CLI::App& app, std::string& json) {
   app.add_option("--json", json, "write the results to this file too, or, instead of the text, to standard output: -");
 }
