@@ -120,7 +120,7 @@ std::string BudgetFrontier::text() const {
   }
   return table.text() + text_of("with all memory: ", bytes_text(whole_peak_bytes), ", ", milliseconds(whole_seconds),
                                 "; nothing runs below ", bytes_text(working_set_bytes),
-                                working_set_of.empty() ? "" : ", which '" + working_set_of + "' needs", "\n");
+                                working_set_of.empty() ? "" : ", which " + working_set_of + " needs", "\n");
 }
 
 std::string BudgetFrontier::picture(const std::vector<PlanMark>& marks) const {

@@ -35,7 +35,7 @@ struct BudgetFrontier {
   std::size_t variables_bytes = 0;   ///< of it, whatever is planned
   /// What the operation takes that needs most at once, with the variables: nothing runs below it.
   std::size_t working_set_bytes = 0;
-  std::string working_set_of{};  ///< that operation
+  std::string working_set_of{};  ///< that operation: "conv2d 'stem'"
   std::vector<BudgetPoint> points{};
 
   /// What a time is beyond `whole_seconds`, as a share of it.

@@ -69,8 +69,9 @@ struct ExplainedPeak {
 
 /// What a little more and a little less device memory would do, by fit_budget.
 struct MemoryPrice {
-  std::size_t step_bytes = 0;  ///< 64 MiB, or a sixteenth of `here`'s budget if that is less
-  BudgetPoint here{};          ///< in the session's budget, or in what the step takes with all memory if that is less
+  /// 64 MiB, or a sixteenth of what `here`'s budget leaves beside the variables if that is less.
+  std::size_t step_bytes = 0;
+  BudgetPoint here{};  ///< in the session's budget, or in what the step takes with all memory if that is less
   BudgetPoint more{}, less{};
   /// "at 600 MiB: 37.5 MiB more would save 1.3 %, 37.5 MiB less would cost 0.9 %", and what a MiB is worth there.
   std::string text() const;

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -82,14 +84,18 @@ std::string a_mib(const ExplainedTensor& tensor) {
   return decimal_text(1e3 * seconds / (static_cast<double>(tensor.bytes) / static_cast<double>(1_MiB)), 3);
 }
 
-/// The largest tensors of which something is to be told, and how many are left out.
+/// Of the tensors of which something is to be told those that decide the peak, or would without what becomes of them,
+/// the largest first; then the others; and how many are left out.
 std::string tensors_text(const Explanation& explanation, std::size_t most) {
   std::vector<const ExplainedTensor*> told;
   for (const ExplainedTensor& tensor : explanation.tensors) {
     if (tensor.fate != Fate::scratch && tensor.fate != Fate::passing) told.push_back(&tensor);
   }
   if (told.empty()) return "";
-  std::ranges::stable_sort(told, [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
+  const auto rank = [](const ExplainedTensor* tensor) {
+    return std::pair(tensor->is_live_at_peak || tensor->saved_at_peak > 0, tensor->bytes);
+  };
+  std::ranges::stable_sort(told, std::greater<>(), rank);
   TextTable table({"tensor", "type", "section", "bytes", "what becomes of it", "takes", "spares", "ms a MiB"});
   for (std::size_t i = 0; i < std::min(most, told.size()); ++i) {
     const ExplainedTensor& tensor = *told[i];

@@ -64,7 +64,8 @@ std::string BudgetPlanner::why_not(const Program& program) {
 }
 
 BudgetPlanner::BudgetPlanner(const Program& program, PlanningTools& tools, const FitBudgetOptions& options)
-    : tools_(tools),
+    : report_(program.report),
+      tools_(tools),
       budgets_(tools.budgets()),
       options_(options),
       profile_(options.profile.value_or(Profile::nominal())),
@@ -100,8 +101,7 @@ BudgetPoint BudgetPlanner::point(std::size_t budget_bytes) {
                     .disk_peak_bytes = fitted.disk_peak};
   for (const Instruction& instruction : fitted.list.instructions) {
     const bool is_again = instruction.kind == StepKind::compute && instruction.replay;
-    if (is_again && !tools_.graph().graph().node(instruction.node).op().is_constant())
-      ++point.recomputed_operations;
+    if (is_again && !tools_.graph().graph().node(instruction.node).op().is_constant()) ++point.recomputed_operations;
     if (instruction.kind == StepKind::copy_out) point.bytes_out += tools_.graph().type(instruction.fetched).bytes();
   }
   tools_.set_budgets(budgets_);
@@ -129,7 +129,8 @@ std::vector<BudgetPoint> BudgetPlanner::points(const std::vector<std::size_t>& b
 MemoryPrice BudgetPlanner::price(std::size_t budget_bytes) {
   constexpr std::size_t kMostStep = std::size_t{64} << 20, kShare = 16;
   const std::size_t here = std::min(budget_bytes, fitter_.as_it_is().device_peak);
-  const std::size_t step = std::max(std::min(kMostStep, here / kShare) / kPageBytes, std::size_t{1}) * kPageBytes;
+  const std::size_t planned = here - std::min(tools_.variables().end_bytes, here);
+  const std::size_t step = std::max(std::min(kMostStep, planned / kShare) / kPageBytes, std::size_t{1}) * kPageBytes;
   const std::vector<BudgetPoint> found = points({here - std::min(step, here), here, here + step});
   return {.step_bytes = step, .here = found[1], .more = found[2], .less = found[0]};
 }
@@ -139,11 +140,8 @@ BudgetFrontier BudgetPlanner::frontier(int num_budgets) {
   BudgetFrontier frontier{.whole_seconds = whole.seconds,
                           .whole_peak_bytes = whole.device_peak,
                           .variables_bytes = tools_.variables().end_bytes};
-  const planning::WorkingSet most = planning::largest_working_set(problem());
-  frontier.working_set_bytes =
-      std::min(round_up(frontier.variables_bytes) + static_cast<std::size_t>(most.bytes), whole.device_peak);
-  if (most.operation >= 0)
-    frontier.working_set_of = problem().operations[static_cast<std::size_t>(most.operation)].name;
+  frontier.working_set_bytes = report_.persistent_bytes + report_.largest_operation.bytes;
+  frontier.working_set_of = report_.largest_operation.name;
   (void)point(1);
   const std::size_t least = std::min(fitter_.least_device_bytes(), whole.device_peak);
   std::vector<std::size_t> budgets;

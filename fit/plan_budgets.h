@@ -37,6 +37,7 @@ class BudgetPlanner {
   const planning::Problem& problem();
   FitRequest request();
 
+  const ProgramReport& report_;
   PlanningTools& tools_;
   const TierBudgets budgets_;
   const FitBudgetOptions& options_;

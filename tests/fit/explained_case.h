@@ -13,17 +13,17 @@
 // One small network, planned by every strategy in a budget that the whole graph does not fit.
 namespace sectionflow::testing {
 
-inline constexpr std::int64_t kExplainedEffort = 400'000;
+inline constexpr std::int64_t kExplainedEffort = 200'000;
 
 inline ZooModel explained_model(Cut cut = {}) {
   return zoo_model(
-      "gpt", {.cut = cut, .optimizer = Adam{}, .width = 16, .layers = 3, .heads = 2, .sequence = 16, .vocabulary = 19});
+      "gpt", {.cut = cut, .optimizer = Adam{}, .width = 16, .layers = 2, .heads = 2, .sequence = 8, .vocabulary = 19});
 }
 
 /// Planned and never run.
 class ExplainedCase {
  public:
-  /// `name`: of a strategy; "disk:3": three sections whose borders are offloaded to disk.
+  /// `name`: of a strategy; "disk:2": two sections whose borders are offloaded to disk.
   ExplainedCase(const std::string& name, SessionOptions options, FitBudgetOptions fit = {})
       : contender_(strategy(name, fit), with_tiers(name, std::move(options)), kBatchOfCase) {
     report_ = contender_.plan(types_of(contender_.model().feeds(explained_model().batch({.batch = kBatchOfCase}))));
@@ -39,8 +39,8 @@ class ExplainedCase {
 
   static Strategy strategy(const std::string& name, FitBudgetOptions fit) {
     const CutModel model = [](const std::string& cut) { return explained_model(cut_named(cut)).build; };
-    const bool has_disk = name == "disk:3";
-    Strategy made = strategy_named(has_disk ? "sections:3" : name, {.model = model});
+    const bool has_disk = name == "disk:2";
+    Strategy made = strategy_named(has_disk ? "sections:2" : name, {.model = model});
     if (has_disk) made.sections = SectionOptions{.borders = BorderPolicy::disk};
     if (!made.fit) return made;
     fit.may_recompute = made.fit->may_recompute;
@@ -53,7 +53,7 @@ class ExplainedCase {
   static SessionOptions with_tiers(const std::string& name, SessionOptions options) {
     options.threads = 1;
     options.check_schedules = true;
-    if (name == "disk:3") options.disk = 64_MiB;
+    if (name == "disk:2") options.disk = 64_MiB;
     return options;
   }
 
@@ -68,8 +68,8 @@ inline std::size_t share_of_explained(int percent) {
 }
 
 inline const std::vector<std::string>& explained_strategies() {
-  static const std::vector<std::string> all = {"whole", "auto",        "auto:recompute", "auto:swap",      "disk:3",
-                                               "swap",  "lms:3/1/1/0", "sections:3",     "sections+swap:3"};
+  static const std::vector<std::string> all = {"whole", "auto",        "auto:recompute", "auto:swap",      "disk:2",
+                                               "swap",  "lms:3/1/1/0", "sections:2",     "sections+swap:2"};
   return all;
 }
 
