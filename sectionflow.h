@@ -24,6 +24,8 @@
 #include "data/tfrecord.h"
 #include "data/tfrecord_source.h"
 #include "device/algorithm_choices.h"
+#include "fit/budget_frontier.h"
+#include "fit/explain.h"
 #include "fit/fit_budget.h"
 #include "graph/graph.h"
 #include "graph/graph_file.h"

@@ -24,7 +24,10 @@ using MachineProfile = std::optional<Profile>;
 std::vector<Strategy> strategies_of(const Arguments& arguments, const ZooArguments& zoo,
                                     const MachineProfile& profile) {
   const CutModel model = [zoo](const std::string& cut) { return model_of(zoo, cut_named(cut)).build; };
-  const StrategySource source{.model = model, .cut_of_whole = first_cut(arguments.strategies), .profile = profile};
+  const StrategySource source{.model = model,
+                              .cut_of_whole = first_cut(arguments.strategies),
+                              .profile = profile,
+                              .on_planning = tell_planning()};
   std::vector<Strategy> strategies;
   for (const std::string& name : arguments.strategies) {
     strategies.push_back(strategy_named(name, source));
@@ -69,6 +72,19 @@ MachineProfile profile_of(const Arguments& arguments, const SessionOptions& opti
     return measure_profile(session, {model.loss}, types_of(model.feeds(batch)),
                            {.targets = manager.training_operations()});
   });
+}
+
+/// What fit_budget makes of the whole graph in any device memory.
+BudgetFrontier frontier_of(const Arguments& arguments, const SessionOptions& options, const MachineProfile& profile,
+                           const Batch& batch) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainableModel model = model_of(arguments.zoo, {}).build(graph, manager);
+  Session session(graph, options);
+  session.plan({model.loss}, types_of(model.feeds(batch)), {.targets = manager.training_operations()});
+  return *explain(session,
+                  {.fit = {.profile = profile, .progress = tell_planning()}, .num_budgets = arguments.frontier})
+              .frontier;
 }
 
 LargestOptions search_of(const std::string& what, const SessionOptions& session) {
@@ -176,6 +192,7 @@ int run_compare(const CompareArguments& asked) {
   Comparison comparison = compare_strategies(strategies_of(arguments, arguments.zoo, profile), options);
   if (arguments.max_batch) comparison.largest.push_back(largest_batches(arguments, options.session, profile));
   if (arguments.max_side) comparison.largest.push_back(largest_sides(arguments, options.session, profile));
+  if (arguments.frontier > 0) comparison.frontier = frontier_of(arguments, options.session, profile, options.batch(0));
   if (!is_standard_output(arguments.json)) {
     std::cout << comparison.setting() << "\n" << comparison.limits() << "\n" << comparison.text();
   }
@@ -227,6 +244,9 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
   add_json_argument(app, arguments.json);
   app.add_option("--report", arguments.report, "write a page with pictures to index.html in this folder")
       ->check(not_empty());
+  app.add_option("--frontier", arguments.frontier,
+                 "also the time of the whole graph under fit_budget, predicted, in so many budgets")
+      ->check(number_argument(2, 1000));
   app.add_flag("--max-batch", arguments.max_batch, "also the largest batch of each strategy within the budgets");
   app.add_flag("--max-side", arguments.max_side, "also the largest images, for models whose size may be chosen");
 }

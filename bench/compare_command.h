@@ -21,6 +21,7 @@ struct CompareArguments {
   std::uint64_t seed = 0;
   std::string json, report;
   bool max_batch = false, max_side = false;
+  int frontier = 0;  ///< budgets; 0: none
 };
 
 void add_compare_arguments(CLI::App& app, CompareArguments& arguments);

@@ -45,6 +45,13 @@ void make_folder_of(const std::filesystem::path& file, const std::string& option
   make_folder(file.parent_path(), option);
 }
 
+OnPlanning tell_planning() {
+  return [](const PlanningProgress& progress) {
+    std::cerr << "planning: " << progress.what << ": " << progress.done << " of at most " << progress.of << ", "
+              << static_cast<int>(progress.seconds) << " s\n";
+  };
+}
+
 void add_json_argument(CLI::App& app, std::string& json) {
   app.add_option("--json", json, "write the results to this file too, or, instead of the text, to standard output: -")
       ->check(not_empty());

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "device/device.h"
+#include "fit/fit_budget.h"
 
 namespace sectionflow {
 
@@ -36,6 +37,9 @@ bool is_standard_output(const std::string& json);
 /// Nothing where --json is absent. Throws: DataError where the file cannot be written; writing it makes its folder.
 void check_json(const std::string& json);
 void write_json(const std::string& json, const std::string& text);
+
+/// Tells on the error stream how far planning is, where it takes longer than a second.
+OnPlanning tell_planning();
 
 /// Reads the command line and runs. What the command line has wrong, and an error of ours, go to the error stream, with
 /// exit status 2.

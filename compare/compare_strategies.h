@@ -12,6 +12,7 @@
 #include "compare/memory_timeline.h"
 #include "compare/strategy.h"
 #include "data/batch_loader.h"
+#include "fit/budget_frontier.h"
 #include "runtime/session.h"
 #include "runtime/trace.h"
 #include "sections/graph_section_manager.h"
@@ -92,6 +93,8 @@ struct Comparison {
   std::optional<StrategyResult> reference;  ///< if one was asked for
   std::vector<StrategyResult> strategies;
   std::vector<LargestSizes> largest;  ///< filled by who has looked for them
+  /// Time against device memory as fit_budget plans it for the whole graph; filled by who has asked for it.
+  std::optional<BudgetFrontier> frontier{};
 
   /// "model mnist_resnet, batch 250, 20 steps, cpu (2 threads)".
   std::string setting() const;

@@ -76,6 +76,7 @@ std::string Comparison::json() const {
   if (reference) json["reference"] = json_of(*reference);
   json["strategies"] = rows;
   if (!largest.empty()) json["largest"] = found;
+  if (frontier) json["frontier"] = Json::parse(frontier->json());
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

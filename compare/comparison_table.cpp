@@ -97,6 +97,7 @@ std::string LargestSizes::text() const {
 std::string Comparison::text() const {
   std::string text = comparison_table(*this).text();
   for (const LargestSizes& sizes : largest) text.append(1, '\n').append(sizes.text());
+  if (frontier) text += "\nthe whole graph under fit_budget, predicted\n" + frontier->text();
   return text;
 }
 

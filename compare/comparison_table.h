@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "base/text_table.h"
 #include "compare/compare_strategies.h"
-#include "compare/text_table.h"
 
 namespace sectionflow {
 

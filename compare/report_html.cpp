@@ -5,10 +5,10 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/svg.h"
 #include "base/whole_file.h"
 #include "compare/comparison_table.h"
 #include "compare/report_style.h"
-#include "compare/svg.h"
 #include "compare/timeline_picture.h"
 
 namespace sectionflow {
@@ -110,6 +110,21 @@ std::string legend(const std::vector<const StrategyResult*>& results, const Pict
   return html + "</ul>\n";
 }
 
+/// Where the strategies that were measured stand beside what fit_budget plans for any budget.
+std::string frontier_figure(const Comparison& comparison, const std::vector<const StrategyResult*>& results) {
+  std::vector<PlanMark> marks;
+  for (const StrategyResult* result : results) {
+    const bool is_reference = comparison.reference && result == &*comparison.reference;
+    if (result->fits && !is_reference) marks.push_back({result->name, result->measured_peak_bytes, result->ratio - 1});
+  }
+  return element("h2", "Time against device memory") +
+         element("p",
+                 "What fit_budget plans for the whole graph in any memory, by predicted times, and what no plan is "
+                 "below; beside it what the strategies took.") +
+         "<div class=\"pictures\">\n<figure>\n" + comparison.frontier->picture(marks) + "</figure>\n</div>\n" +
+         "<div class=\"scroll\">\n<pre>" + xml_escaped(comparison.frontier->text()) + "</pre></div>\n";
+}
+
 constexpr const char* kReading = R"html(<h2>How to read it</h2>
 <dl>
 <dt>pictures</dt><dd>One training step from left to right, the same scale of bytes in all pictures. Device memory is
@@ -152,7 +167,9 @@ std::string report_html(const Comparison& comparison) {
   }
   html += element("h2", "Memory in the course of a step") + legend(results, scale) + "<div class=\"pictures\">\n";
   for (const StrategyResult* result : results) html += figure(*result, scale);
-  return html + "</div>\n" + kReading + "</body>\n</html>\n";
+  html += "</div>\n";
+  if (comparison.frontier) html += frontier_figure(comparison, results);
+  return html + kReading + "</body>\n</html>\n";
 }
 
 void write_report(const Comparison& comparison, const std::string& folder, Where where) {

@@ -7,6 +7,7 @@
 
 #include "base/export.h"
 #include "data/batch_loader.h"
+#include "fit/fit_budget.h"
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
 #include "swap/profile.h"
@@ -38,6 +39,8 @@ struct Strategy {
   std::optional<SectionOptions> sections{};  ///< of all sections; absent: as the model was built
   /// How fast the machine is, for planners that ask; absent: as the nominal one.
   std::optional<Profile> profile{};
+  /// What fit_budget is told, where that is how the strategy plans; edit_session calls it.
+  std::optional<FitBudgetOptions> fit{};
   /// Rewrites the complete graph, if that is how the strategy works.
   std::function<void(Graph&, const StrategySetting&)> edit_graph{};
   /// Tells the session how to plan, if that is how the strategy works.

@@ -61,9 +61,11 @@ Strategy automatic(const Asked& asked) {
   SF_CHECK(!asked.argument || only == "recompute" || only == "swap", ArgumentError, "'", asked.name,
            "' is no strategy; wanted auto, auto:recompute or auto:swap");
   Strategy strategy = whole(asked);
-  strategy.edit_session = [profile = asked.source.profile, only](Session& session) {
-    fit_budget(session, {.profile = profile, .may_recompute = only != "swap", .may_swap = only != "recompute"});
-  };
+  strategy.fit = {.profile = asked.source.profile,
+                  .may_recompute = only != "swap",
+                  .may_swap = only != "recompute",
+                  .progress = asked.source.on_planning};
+  strategy.edit_session = [fit = *strategy.fit](Session& session) { fit_budget(session, fit); };
   return strategy;
 }
 

@@ -21,7 +21,8 @@ struct StrategySource {
   CutModel model{};
   /// Models that are trained whole are cut so too, which changes nothing but the colours of a report.
   std::string cut_of_whole = "1";
-  std::optional<Profile> profile{};  ///< what swap and sections+swap plan by; absent: the nominal machine
+  std::optional<Profile> profile{};  ///< what swap, auto and sections+swap plan by; absent: the nominal machine
+  OnPlanning on_planning{};          ///< whom auto tells of its progress
 };
 
 /// The strategy of that name.

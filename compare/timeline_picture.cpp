@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "compare/svg.h"
+#include "base/svg.h"
 
 namespace sectionflow {
 namespace {

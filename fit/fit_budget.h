@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "base/export.h"
@@ -9,6 +11,15 @@
 #include "swap/profile.h"
 
 namespace SF_API sectionflow {
+
+/// How far planning is.
+struct PlanningProgress {
+  std::string what{};  ///< what is counted: "budgets searched"
+  int done = 0, of = 0;
+  double seconds = 0;  ///< since planning began
+};
+/// Called once planning has taken a second, and then once a second at most.
+using OnPlanning = std::function<void(const PlanningProgress&)>;
 
 /// How a session fits its programs into its budgets.
 struct FitBudgetOptions {
@@ -18,6 +29,7 @@ struct FitBudgetOptions {
   /// How many changes of a plan are tried, the same on every machine; 0: what is worth its time, from some seconds for
   /// hundreds of operations to minutes for thousands. Planned is once, when a program is compiled.
   std::int64_t effort = 0;
+  OnPlanning progress{};  ///< none: what takes long is logged
 };
 
 /// Has every program that the session compiles from here on do what its budgets demand, with the least predicted time:

@@ -26,15 +26,11 @@ namespace {
 /// larger one chooses among more.
 constexpr int kStartsOfSwaps = 8;
 
-/// An instruction list that was drafted.
-struct Candidate {
-  InstructionList list{};
-  std::size_t device_peak = 0, host_peak = 0, disk_peak = 0;  // variables included
-  double seconds = 0;
-  std::vector<std::string> notes{};
-};
+using Candidate = FittedList;
 
-class Fitting {
+}  // namespace
+
+class ListFitter::Fitting {
  public:
   Fitting(const InstructionList& list, PlanningTools& tools, const FitRequest& request)
       : tools_(tools),
@@ -45,29 +41,42 @@ class Fitting {
         given_(list),
         once_(is_planned_elsewhere() || !request.may_recompute ? list : without_repeats(list)) {}
 
-  InstructionList fitted() {
-    Draft draft = tools_.draft(once_);
-    offer(drafted(once_, draft));
-    if (once_.instructions.size() < given_.instructions.size()) {
-      Draft as_given = tools_.draft(given_);
-      offer(drafted(given_, as_given));
-    }
-    const std::size_t proved = least_of_any(draft);
-    if (!fits(*best_) && proved <= tools_.budgets().device) {
-      if (request_.may_recompute && !is_planned_elsewhere()) recompute(draft);
+  FittedList fitted() {
+    best_.reset();
+    least_ = 0;
+    offer(as_it_is());
+    if (once_.instructions.size() < given_.instructions.size()) offer(as_given());
+    if (fits(*best_)) return *std::move(best_);
+    const std::size_t proved = least_of_any();
+    if (proved > tools_.budgets().device) {
+      least_ = proved;
+    } else {
+      if (request_.may_recompute && !is_planned_elsewhere()) recompute();
       if (request_.may_swap) swap();
     }
-    tools_.predicted_seconds = best_->seconds;
-    for (std::string& note : best_->notes) tools_.notes.push_back(std::move(note));
-    if (!fits(*best_)) {
-      tools_.advice = !request_.may_swap        ? "let values be offloaded too (FitBudgetOptions::may_swap)"
-                      : !request_.may_recompute ? "let values be computed again too (FitBudgetOptions::may_recompute)"
-                                                : "give more device_memory";
-      tools_.least_device_bytes = proved <= tools_.budgets().device ? least_ : proved;
-      tools_.minimum_is_exact = false;
-    }
-    return std::move(best_->list);
+    return *std::move(best_);
   }
+
+  const FittedList& as_it_is() {
+    if (!as_it_is_) {
+      draft_.emplace(tools_.draft(once_));
+      as_it_is_.emplace(drafted(once_, *draft_));
+    }
+    return *as_it_is_;
+  }
+
+  const planning::Problem& problem() {
+    (void)as_it_is();
+    if (!problem_) problem_.emplace(make_list_problem(once_, *draft_, tools_, times_));
+    return problem_->problem();
+  }
+
+  bool fits(const Candidate& candidate) const {
+    const TierBudgets& budgets = tools_.budgets();
+    return candidate.device_peak <= budgets.device && is_within_other_tiers(candidate);
+  }
+
+  std::size_t least_device_bytes() const { return least_; }
 
  private:
   /// Whether somebody else has decided where values of the list go.
@@ -78,8 +87,9 @@ class Fitting {
 
   /// What no list needs less than: the variables, and one operation with its operands. Where that is too much there is
   /// nothing to search for.
-  std::size_t least_of_any(const Draft& draft) const {
-    return round_up(tools_.variables().end_bytes) + largest_operand_bytes(draft, tools_.kernels());
+  std::size_t least_of_any() {
+    (void)as_it_is();
+    return round_up(tools_.variables().end_bytes) + largest_operand_bytes(*draft_, tools_.kernels());
   }
 
   Candidate drafted(InstructionList list, Draft& draft) {
@@ -91,14 +101,26 @@ class Fitting {
     return candidate;
   }
 
-  /// What the search finds without copies: the quickest list that fits.
-  void recompute(const Draft& draft) {
-    problem_.emplace(make_list_problem(once_, draft, tools_, times_));
+  const FittedList& as_given() {
+    if (!as_given_) {
+      Draft draft = tools_.draft(given_);
+      as_given_.emplace(drafted(given_, draft));
+    }
+    return *as_given_;
+  }
+
+  void make_frontier() {
+    if (frontier_) return;
     planning::FrontierOptions options;
     options.order_fixed = request_.order_fixed || once_.half < static_cast<int>(once_.instructions.size());
     options.effort = request_.effort;
-    options.progress = [this](int rungs) { tell(rungs); };
-    frontier_.emplace(problem_->problem(), options);
+    options.progress = [this](int rungs) { tell("budgets searched", rungs, frontier_->num_rungs()); };
+    frontier_.emplace(problem(), options);
+  }
+
+  /// What the search finds without copies: the quickest list that fits.
+  void recompute() {
+    make_frontier();
     // Kernels of replays may write in place where first executions do not.
     const std::size_t variables = round_up(tools_.variables().end_bytes);
     const std::size_t capacity = tools_.budgets().device - std::min(variables, tools_.budgets().device);
@@ -111,6 +133,7 @@ class Fitting {
       std::optional<Candidate> candidate = candidate_of(frontier_->rung(fitting), fitting);
       if (!candidate) continue;
       found = true;
+      tell("lists drafted", highest - fitting + 1, highest + 1);
       const bool enough = fits(*candidate);
       offer(std::move(*candidate));
       if (enough) break;
@@ -165,6 +188,7 @@ class Fitting {
     if (!frontier_) return;
     const double once = planning::default_cost(problem_->problem());
     for (int start = kStartsOfSwaps - 1; start >= 0; --start) {
+      tell("starts of offloading", kStartsOfSwaps - 1 - start, kStartsOfSwaps);
       swap_rung((frontier_->num_rungs() - 1) * start / kStartsOfSwaps, once);
     }
   }
@@ -194,10 +218,6 @@ class Fitting {
            .notes = std::move(notes)});
   }
 
-  bool fits(const Candidate& candidate) const {
-    const TierBudgets& budgets = tools_.budgets();
-    return candidate.device_peak <= budgets.device && is_within_other_tiers(candidate);
-  }
   bool is_within_other_tiers(const Candidate& candidate) const {
     return candidate.host_peak <= tools_.budgets().host && candidate.disk_peak <= tools_.budgets().disk;
   }
@@ -216,34 +236,66 @@ class Fitting {
     return a.device_peak < b.device_peak;
   }
 
-  /// After 1, 2, 4, ... seconds, so that a long search has few lines.
-  void tell(int rungs) {
+  /// After 1, 2, 4, ... seconds in the log, so that a long search has few lines.
+  void tell(const char* what, int done, int of) {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_;
     if (passed.count() < next_told_) return;
-    next_told_ = 2 * std::max(next_told_, passed.count());
-    LOG(INFO) << "fit_budget: plans for " << rungs << " of at most " << frontier_->num_rungs() << " budgets, "
+    next_told_ = request_.progress ? passed.count() + 1 : 2 * std::max(next_told_, passed.count());
+    if (request_.progress) return request_.progress(what, done, of, passed.count());
+    LOG(INFO) << "fit_budget: " << what << ": " << done << " of at most " << of << ", "
               << static_cast<int>(passed.count()) << " s";
   }
 
   PlanningTools& tools_;
-  const FitRequest& request_;
+  const FitRequest request_;
   const Profile nominal_ = Profile::nominal();
   const Profile& profile_;
   StepTimes times_;
-  const std::chrono::steady_clock::time_point begun_;  // for what is logged alone
+  const std::chrono::steady_clock::time_point begun_;  // for what is told alone
   double next_told_ = 1;                               // seconds
   const InstructionList& given_;
   const InstructionList once_;
+  std::optional<Draft> draft_;  // of once_
+  std::optional<FittedList> as_it_is_, as_given_;
   std::optional<ListProblem> problem_;
   std::optional<planning::Frontier> frontier_;
   std::optional<Candidate> best_;
   std::size_t least_ = 0;
 };
 
-}  // namespace
+ListFitter::ListFitter(const InstructionList& list, PlanningTools& tools, const FitRequest& request)
+    : fitting_(std::make_unique<Fitting>(list, tools, request)) {}
+ListFitter::~ListFitter() = default;
+
+FittedList ListFitter::fitted() {
+  return fitting_->fitted();
+}
+bool ListFitter::fits(const FittedList& list) const {
+  return fitting_->fits(list);
+}
+std::size_t ListFitter::least_device_bytes() const {
+  return fitting_->least_device_bytes();
+}
+const FittedList& ListFitter::as_it_is() const {
+  return fitting_->as_it_is();
+}
+const planning::Problem& ListFitter::problem() {
+  return fitting_->problem();
+}
 
 InstructionList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request) {
-  return Fitting(list, tools, request).fitted();
+  ListFitter fitter(list, tools, request);
+  FittedList fitted = fitter.fitted();
+  tools.predicted_seconds = fitted.seconds;
+  for (std::string& note : fitted.notes) tools.notes.push_back(std::move(note));
+  if (!fitter.fits(fitted)) {
+    tools.advice = !request.may_swap        ? "let values be offloaded too (FitBudgetOptions::may_swap)"
+                   : !request.may_recompute ? "let values be computed again too (FitBudgetOptions::may_recompute)"
+                                            : "give more device_memory";
+    tools.least_device_bytes = fitter.least_device_bytes();
+    tools.minimum_is_exact = false;
+  }
+  return std::move(fitted.list);
 }
 
 }  // namespace sectionflow

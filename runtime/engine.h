@@ -133,6 +133,11 @@ class Engine {
   /// The program that was compiled or found last, to look at; nullptr before any, after initialize(), and when its
   /// nodes have been taken out of the graph.
   const Executable* latest_program() const;
+  /// Tools that draft other instruction lists for what one of this session's programs executes; nothing is compiled or
+  /// kept. `graph`: the session's under the program's signature. All must outlive them.
+  PlanningTools tools_for(const Program& program, const ConcreteGraph& graph);
+  /// Who carries copies between device and host.
+  CopyCarrier carrier() const;
   /// Seconds of each pass of the last execution.
   const std::vector<double>& pass_seconds() const { return pass_seconds_; }
   /// The program that `run` executes for these fetches and targets.

@@ -234,21 +234,23 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   const RunRequest requested = request();
   const Signature decided = with_training_flag(*graph_, signature, requested);
   const ConcreteGraph concrete(*graph_, decided);
+  InstructionList written;
   const auto write = [&](PlanningTools& tools) {
     tools.is_fitted_later = editor_fits_;
-    InstructionList list = writer(tools);
-    return edit_instructions_ ? edit_instructions_(std::move(list), tools) : list;
+    written = writer(tools);
+    return edit_instructions_ ? edit_instructions_(written, tools) : written;
   };
   const LentTrialMemory lent(device_->choices(), trial_memory());
-  auto compiled = std::make_unique<Executable>(compile_program(
-      concrete, write, requested.fetches.size(), layout_, *device_,
-      {.budgets = budgets_,
-       .carrier = options_.copy_threads || device_->queues() != nullptr ? CopyCarrier::threads : CopyCarrier::team,
-       .link_bandwidth = options_.link_bandwidth,
-       .poison = options_.poison,
-       .check = options_.check_schedules,
-       .edit_schedule = edit_schedule_}));
+  auto compiled =
+      std::make_unique<Executable>(compile_program(concrete, write, requested.fetches.size(), layout_, *device_,
+                                                   {.budgets = budgets_,
+                                                    .carrier = carrier(),
+                                                    .link_bandwidth = options_.link_bandwidth,
+                                                    .poison = options_.poison,
+                                                    .check = options_.check_schedules,
+                                                    .edit_schedule = edit_schedule_}));
   compiled->report.context_bytes = statistics_.context_bytes;
+  compiled->written = std::move(written);
   compiled->number = num_compiled_++;
   compiled->report.may_swap = edit_instructions_ != nullptr;
   // A folder that is none, or too full, shows before anything runs.
@@ -257,6 +259,21 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   latest_ = &kept;
   count_programs();
   return kept;
+}
+
+CopyCarrier Engine::carrier() const {
+  return options_.copy_threads || device_->queues() != nullptr ? CopyCarrier::threads : CopyCarrier::team;
+}
+
+PlanningTools Engine::tools_for(const Program& program, const ConcreteGraph& graph) {
+  return {graph,
+          program.schedule.fetches.size(),
+          layout_,
+          *device_,
+          budgets_,
+          carrier(),
+          options_.link_bandwidth,
+          options_.poison ? kPoisonGuardBytes : 0};
 }
 
 const Executable* Engine::latest_program() const {

@@ -44,6 +44,11 @@ std::size_t bytes_of(const Schedule& schedule) {
          bytes_of(schedule.feeds) + bytes_of(schedule.fetches, of_slot) + bytes_of(schedule.step_of_instruction);
 }
 
+std::size_t bytes_of(const InstructionList& list) {
+  const auto of_entry = [](const EntryValue& entry) { return bytes_of(entry.other_names); };
+  return bytes_of(list.passes) + bytes_of(list.instructions) + bytes_of(list.entries, of_entry);
+}
+
 std::size_t bytes_of(const ProgramReport& report) {
   const auto of_text = [](const std::string& text) { return bytes_of(text); };
   const auto of_tensor = [](const LiveTensor& tensor) { return bytes_of(tensor.name) + bytes_of(tensor.type); };
@@ -70,8 +75,8 @@ std::size_t bytes_of(const BoundStep& step) {
 }  // namespace
 
 std::size_t program_bytes(const Executable& program) {
-  std::size_t bytes = allocated(sizeof(Executable)) + bytes_of(program.schedule) + bytes_of(program.report) +
-                      bytes_of(program.signature) + bytes_of(program.storage.storages) +
+  std::size_t bytes = allocated(sizeof(Executable)) + bytes_of(program.schedule) + bytes_of(program.written) +
+                      bytes_of(program.report) + bytes_of(program.signature) + bytes_of(program.storage.storages) +
                       bytes_of(program.storage.storage_of_buffer) + bytes_of(program.plan.offsets) +
                       bytes_of(program.digest) +
                       bytes_of(program.bound, [](const BoundStep& step) { return bytes_of(step); }) +

@@ -73,6 +73,8 @@ class PlanningTools {
   const VariableLayout& variables() const { return variables_; }
   Device& device() const { return device_; }
   const TierBudgets& budgets() const { return budgets_; }
+  /// What drafts are held against from here on.
+  void set_budgets(const TierBudgets& budgets) { budgets_ = budgets; }
   CopyCarrier carrier() const { return carrier_; }
   /// Bytes a second and direction that copies are held to; 0: unlimited.
   double link_bandwidth() const { return link_bandwidth_; }

@@ -32,6 +32,8 @@ struct Program {
   std::optional<NodeId> micro_batch;    ///< the variable that counts the micro-batches of which it takes one
   std::vector<std::vector<int>> dying;  ///< poison mode: storages whose life ends with each step
   Signature signature;
+  /// What its writer wrote, before an editor of instruction lists changed it: other budgets are planned from there.
+  InstructionList written;
   std::uint64_t number = 0;  ///< among all that its session has compiled
   ProgramDigest digest;
 };

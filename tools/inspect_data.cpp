@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "compare/text_table.h"
+#include "base/text_table.h"
 #include "data/idx.h"
 #include "data/npy.h"
 #include "sources/hdf5.h"

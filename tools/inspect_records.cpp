@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "compare/text_table.h"
+#include "base/text_table.h"
 #include "data/example.pb.h"
 #include "data/tfrecord.h"
 #include "data/tfrecord_source.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "compare/text_table.h"
+#include "base/text_table.h"
 #include "data/safetensors.h"
 #include "swap/profile.h"
 #include "tools/command.h"

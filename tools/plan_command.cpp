@@ -23,6 +23,8 @@ struct PlanArguments {
   std::string device_memory, host_memory, disk, profile;
   int threads = 0;
   std::string json, dot, trace, memory_snapshot;
+  bool explain = false;
+  int frontier = 0;  // budgets; 0: none
 };
 
 /// A strategy's model and session, planned and never run.
@@ -63,8 +65,10 @@ std::optional<Profile> profile_of(const PlanArguments& arguments) {
 Strategy strategy_of(const PlanArguments& arguments, const PlanSubject& subject, const std::string& name) {
   // How a model that is trained whole is cut changes nothing but its pictures; a graph has the cut that it has.
   const bool is_zoo = arguments.subject.graph_file.empty();
-  return strategy_named(
-      name, {.model = subject.model, .cut_of_whole = is_zoo ? "1" : kSectionsOfFile, .profile = profile_of(arguments)});
+  return strategy_named(name, {.model = subject.model,
+                               .cut_of_whole = is_zoo ? "1" : kSectionsOfFile,
+                               .profile = profile_of(arguments),
+                               .on_planning = tell_planning()});
 }
 
 SessionOptions session_of(const PlanArguments& arguments, const PlanSubject& subject) {
@@ -129,6 +133,19 @@ void draw(const PlanArguments& arguments, PlannedModel& model) {
   }
 }
 
+/// What --explain and --frontier ask for, of the model that was planned last.
+void explain_step(const PlanArguments& arguments, const Strategy& strategy, PlannedModel& model, PlannedStep& planned) {
+  if (!arguments.explain && arguments.frontier == 0) return;
+  const FitBudgetOptions fit =
+      strategy.fit.value_or(FitBudgetOptions{.profile = profile_of(arguments), .progress = tell_planning()});
+  Explanation explanation =
+      explain(model.session(), {.fit = fit, .price = arguments.explain, .num_budgets = arguments.frontier});
+  planned.frontier = std::exchange(explanation.frontier, std::nullopt);
+  SF_CHECK(arguments.explain || planned.frontier, ArgumentError, "--frontier: ", explanation.no_price,
+           hint("leave it out, or take another --strategy"));
+  if (arguments.explain) planned.explanation = std::move(explanation);
+}
+
 PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject, const SessionOptions& options) {
   PlannedStep planned{.model = subject.name,
                       .strategy = arguments.strategy,
@@ -143,6 +160,7 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
     if (!planned.fits) planned.misfit = misfit_text(model.report());
     planned.sections = section_memory(timeline_of(model.session()));
     draw(arguments, model);
+    explain_step(arguments, strategy, model, planned);
   } catch (Error& error) {
     if (!is_misfit(error)) {
       error.add_fact("asked", text_of("--batch ", planned.batch));
@@ -197,6 +215,11 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
   app->add_option("--threads", arguments->threads, "compute threads; 0: every core")
       ->check(number_argument(0, 1024))
       ->capture_default_str();
+  app->add_flag("--explain", arguments->explain,
+                "tell what becomes of each tensor and why, what the peak is made of, and what more and less device "
+                "memory would do");
+  app->add_option("--frontier", arguments->frontier, "plan so many budgets of device memory by fit_budget too")
+      ->check(number_argument(2, 1000));
   add_json_argument(*app, arguments->json);
   app->add_option("--dot", arguments->dot, "draw the sections for Graphviz into this file")->check(not_empty());
   app->add_option("--trace", arguments->trace, "write the planned step for Perfetto into this file")

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
-#include "compare/text_table.h"
+#include "base/text_table.h"
 
 namespace sectionflow {
 namespace {
@@ -81,6 +81,8 @@ std::string PlannedStep::text() const {
     text += "smallest budget of device memory: " + std::string(smallest_is_exact ? "" : "at least ") +
             bytes_text(*smallest_budget) + " (" + std::to_string(*smallest_budget) + " bytes)\n";
   }
+  if (explanation) text += "\n" + explanation->text() + "\n";
+  if (frontier) text += "fit_budget in other budgets:\n" + frontier->text() + "\n";
   if (fits) return text + (is_limited ? "fits the budget\n" : "fits this machine\n");
   return text + "does not fit:\n" + misfit + (misfit.ends_with('\n') ? "" : "\n");
 }
@@ -98,6 +100,8 @@ std::string PlannedStep::json() const {
     rows.push_back({{"name", section.name}, {"held_bytes", section.held_bytes}, {"peak_bytes", section.peak_bytes}});
   }
   json["sections"] = rows;
+  if (explanation) json["explanation"] = Json::parse(explanation->json());
+  if (frontier) json["frontier"] = Json::parse(frontier->json());
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compare/memory_timeline.h"
+#include "fit/explain.h"
 #include "runtime/session.h"
 
 namespace sectionflow {
@@ -28,6 +29,8 @@ struct PlannedStep {
   /// The smallest budget of device memory that the strategy is told to run in, with as little as it can.
   std::optional<std::size_t> smallest_budget{};
   bool smallest_is_exact = false;
+  std::optional<Explanation> explanation{};
+  std::optional<BudgetFrontier> frontier{};
 
   /// For people.
   std::string text() const;

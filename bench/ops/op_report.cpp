@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
+#include "base/text_table.h"
 #include "bench/median.h"
-#include "compare/text_table.h"
 
 namespace sectionflow::bench {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/svg.h"
 #include "compare/timeline_picture.h"
 #include "runtime/engine.h"
 #include "tests/support/random_offloads.h"
@@ -179,6 +180,28 @@ TEST_F(ReportHtml, LargestSizesHaveATable) {
   const std::string html = report_html(with);
   EXPECT_EQ(unbalanced(html), "");
   EXPECT_THAT(html, AllOf(HasSubstr("Largest batch within the budgets"), HasSubstr("<td>7</td>")));
+}
+
+TEST_F(ReportHtml, TimeAgainstMemoryIsAPictureWithTheStrategiesInIt) {
+  EXPECT_THAT(report_html(*comparison_), Not(HasSubstr("Time against device memory")));
+  Comparison with = *comparison_;
+  with.frontier = {.whole_seconds = 0.1,
+                   .whole_peak_bytes = 2_MiB,
+                   .working_set_bytes = 1_MiB,
+                   .points = {{.budget_bytes = 1_MiB, .fits = true, .seconds = 0.12, .bound_seconds = 0.11},
+                              {.budget_bytes = 2_MiB, .fits = true, .seconds = 0.1, .bound_seconds = 0.1}}};
+  const std::string html = report_html(with);
+  EXPECT_EQ(unbalanced(html), "");
+  EXPECT_THAT(html,
+              AllOf(HasSubstr("Time against device memory"), HasSubstr("1.00 MiB: 20.00 %, no plan below 10.00 %")));
+  int marked = 0;
+  for (const StrategyResult& result : with.strategies) {
+    if (!result.fits) continue;
+    EXPECT_THAT(html, HasSubstr(">" + xml_escaped(result.name) + "</text>"));
+    ++marked;
+  }
+  EXPECT_GT(marked, 0);
+  EXPECT_THAT(with.text(), HasSubstr("nothing runs below 1.00 MiB"));
 }
 
 }  // namespace

@@ -84,11 +84,19 @@ Texts wrong_folders(const Files& files) {
 /// Writers of instruction lists decide and touch no bytes: of swap and sections those files alone know the runtime that
 /// meet a session.
 Texts writers_that_execute(const Files& files) {
-  static const std::set<std::string> meet_a_session = {"swap/measure_profile.h",    "swap/measure_profile.cpp",
-                                                       "swap/planned_trace.h",      "swap/planned_trace.cpp",
-                                                       "swap/swap_session.h",       "swap/swap_session.cpp",
-                                                       "fit/fit_budget.h",          "fit/fit_budget.cpp",
-                                                       "sections/section_dot.cpp",  "sections/graph_section_manager.h",
+  static const std::set<std::string> meet_a_session = {"swap/measure_profile.h",
+                                                       "swap/measure_profile.cpp",
+                                                       "swap/planned_trace.h",
+                                                       "swap/planned_trace.cpp",
+                                                       "swap/swap_session.h",
+                                                       "swap/swap_session.cpp",
+                                                       "fit/fit_budget.h",
+                                                       "fit/fit_budget.cpp",
+                                                       "fit/explain.h",
+                                                       "fit/explain.cpp",
+                                                       "fit/explain_program.cpp",
+                                                       "sections/section_dot.cpp",
+                                                       "sections/graph_section_manager.h",
                                                        "sections/section_trainer.h"};
   Texts complaints;
   for (const SourceFile& file : files) {

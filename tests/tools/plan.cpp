@@ -187,6 +187,27 @@ TEST(Plan, PicturesAreFiles) {
   EXPECT_TRUE(nlohmann::json::parse(bytes_of_file(folder.path() / "plan.json")).at("fits").get<bool>());
 }
 
+TEST(Plan, ExplainsItselfInWordsAndNumbers) {
+  const std::string plan = "plan --strategy sections:2 --explain --frontier 3" + kSmall;
+  const Outcome outcome = run_tool(plan);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("what becomes of it"), HasSubstr("the peak, "), HasSubstr("computed again"),
+                                  HasSubstr("more would save"), HasSubstr("fit_budget in other budgets:")));
+  const auto json = json_of_tool(plan);
+  const auto& explanation = json.at("explanation");
+  EXPECT_EQ(explanation.at("peak").at("peak_bytes"), json.at("plan").at("planned_peak_bytes"));
+  std::size_t sum = explanation.at("peak").at("variables_bytes").get<std::size_t>() +
+                    explanation.at("peak").at("unused_bytes").get<std::size_t>();
+  for (const auto& part : explanation.at("peak").at("parts")) sum += part.at("bytes").get<std::size_t>();
+  EXPECT_EQ(sum, json.at("plan").at("planned_peak_bytes").get<std::size_t>());
+  EXPECT_TRUE(explanation.contains("price"));
+  EXPECT_FALSE(explanation.contains("frontier")) << "it stands beside";
+  EXPECT_EQ(json.at("frontier").at("points").size(), 3U);
+  EXPECT_FALSE(json_of_tool("plan --strategy sections:2" + kSmall).contains("explanation"));
+  expect_refused("plan --frontier 1" + kSmall, HasSubstr("--frontier: '1'; wanted a whole number from 2 to 1000"));
+  expect_refused("plan --strategy lms:3/1/1/0 --frontier 3" + kSmall, HasSubstr("--frontier: the graph says itself"));
+}
+
 TEST(Plan, AGraphOfAFileIsPlannedAsTheModelThatItIsOf) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "graph.json").string();

@@ -1,11 +1,11 @@
-#include "compare/text_table.h"
+#include "base/text_table.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "base/error.h"
-#include "compare/svg.h"
+#include "base/svg.h"
 
 namespace sectionflow {
 

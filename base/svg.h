@@ -4,7 +4,10 @@
 #include <string_view>
 #include <vector>
 
-namespace sectionflow {
+#include "base/export.h"
+
+// Not installed. Exported all the same: sectionflow_compare, a library of its own, draws.
+namespace SF_API sectionflow {
 
 /// Text that stands for itself between tags and in quoted attributes of XML and HTML. Control characters, which XML has
 /// no way to say, become spaces.

@@ -1,4 +1,4 @@
-#include "compare/svg.h"
+#include "base/svg.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,10 @@
 #include <string>
 #include <vector>
 
-namespace sectionflow {
+#include "base/export.h"
+
+// Not installed. Exported all the same: sectionflow_compare, a library of its own, writes tables.
+namespace SF_API sectionflow {
 
 /// "12.49": a number with so many decimals; the same in every locale.
 std::string decimal_text(double number, int count);

@@ -1,4 +1,4 @@
-#include "compare/svg.h"
+#include "base/svg.h"
 
 #include <array>
 #include <charconv>

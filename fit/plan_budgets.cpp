@@ -1,0 +1,159 @@
+#include "fit/plan_budgets.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "fit/make_problem.h"
+#include "planning/evaluate.h"
+#include "planning/lower_bound.h"
+
+namespace sectionflow {
+namespace {
+
+/// Without what is offloaded, be it by policies: fit_budget decides that anew. Nor with holds of it, of which some say
+/// no more than when a copy is expected to be over.
+InstructionList without_offloads(const InstructionList& list) {
+  std::set<Value> offloaded;
+  for (const Instruction& instruction : list.instructions) {
+    if (instruction.kind == StepKind::copy_out) offloaded.insert(instruction.fetched);
+  }
+  InstructionList without;
+  without.passes = list.passes;
+  for (std::size_t i = 0; i < list.instructions.size(); ++i) {
+    if (static_cast<int>(i) == list.half) without.half = static_cast<int>(without.instructions.size());
+    const Instruction& instruction = list.instructions[i];
+    const bool is_hold = instruction.kind == StepKind::hold && offloaded.contains(instruction.fetched);
+    if (!is_transfer(instruction.kind) && !is_hold) without.instructions.push_back(instruction);
+  }
+  if (list.half >= static_cast<int>(list.instructions.size()))
+    without.half = static_cast<int>(without.instructions.size());
+  return without;
+}
+
+/// What the fastest copy takes: a bound may count no more.
+planning::Link link_of(const PlanningTools& tools, const FitBudgetOptions& options, const Profile& profile) {
+  if (!options.may_swap || tools.budgets().host == 0) return {};
+  const double fastest = std::max(profile.link_out, profile.link_in), throttle = tools.link_bandwidth();
+  return {.bytes_per_second = throttle > 0 ? std::min(fastest, throttle) : fastest, .latency = 0};
+}
+
+}  // namespace
+
+FitRequest request_of(const FitBudgetOptions& options, const char* what) {
+  SF_CHECK(options.effort >= 0, ArgumentError, what, ": an effort of ", options.effort, " changes, wanted at least 0",
+           hint("0 is the default"));
+  SF_CHECK(options.may_recompute || options.may_swap, ArgumentError, what,
+           ": neither recomputing nor swapping is allowed", hint("allow one of them"));
+  FitRequest request{.may_recompute = options.may_recompute, .may_swap = options.may_swap, .effort = options.effort};
+  if (options.progress) {
+    request.progress = [tell = options.progress](const char* counted, int done, int of, double seconds) {
+      tell({counted, done, of, seconds});
+    };
+  }
+  return request;
+}
+
+std::string BudgetPlanner::why_not(const Program& program) {
+  if (program.report.is_edited) return "the graph says itself what is swapped (Lms), which fit_budget does not change";
+  if (!program.written.entries.empty()) return "a backward half begins with what its forward half has left";
+  if (program.written.instructions.empty()) return "it executes nothing";
+  return "";
+}
+
+BudgetPlanner::BudgetPlanner(const Program& program, PlanningTools& tools, const FitBudgetOptions& options)
+    : report_(program.report),
+      tools_(tools),
+      budgets_(tools.budgets()),
+      options_(options),
+      profile_(options.profile.value_or(Profile::nominal())),
+      list_(without_offloads(program.written)),
+      fitter_(list_, tools, request()) {}
+
+FitRequest BudgetPlanner::request() {
+  FitRequest request = request_of(options_, "explain");
+  request.profile = &profile_;
+  if (!options_.progress) return request;
+  request.progress = [this](const char* counted, int done, int of, double seconds) {
+    options_.progress({stage_ + counted, done, of, seconds});
+  };
+  return request;
+}
+
+const planning::Problem& BudgetPlanner::problem() {
+  if (options_.may_recompute) return fitter_.problem();
+  if (!own_problem_) own_problem_ = problem_of(list_, tools_, profile_);
+  return *own_problem_;
+}
+
+BudgetPoint BudgetPlanner::point(std::size_t budget_bytes) {
+  TierBudgets budgets = budgets_;
+  budgets.device = budget_bytes;
+  tools_.set_budgets(budgets);
+  const FittedList fitted = fitter_.fitted();
+  BudgetPoint point{.budget_bytes = budget_bytes,
+                    .fits = fitter_.fits(fitted),
+                    .seconds = fitted.seconds,
+                    .peak_bytes = fitted.device_peak,
+                    .host_peak_bytes = fitted.host_peak,
+                    .disk_peak_bytes = fitted.disk_peak};
+  for (const Instruction& instruction : fitted.list.instructions) {
+    const bool is_again = instruction.kind == StepKind::compute && instruction.replay;
+    if (is_again && !tools_.graph().graph().node(instruction.node).op().is_constant()) ++point.recomputed_operations;
+    if (instruction.kind == StepKind::copy_out) point.bytes_out += tools_.graph().type(instruction.fetched).bytes();
+  }
+  tools_.set_budgets(budgets_);
+  return point;
+}
+
+std::vector<BudgetPoint> BudgetPlanner::points(const std::vector<std::size_t>& budgets) {
+  std::vector<BudgetPoint> points;
+  std::vector<std::int64_t> capacities;
+  const std::size_t variables = round_up(tools_.variables().end_bytes);
+  for (const std::size_t budget : budgets) {
+    stage_ = text_of("budget ", points.size() + 1, " of ", budgets.size(), ": ");
+    points.push_back(point(budget));
+    // What lies at the top of a plan is not rounded up, what the problem counts is.
+    capacities.push_back(static_cast<std::int64_t>(round_up(budget) - std::min(variables, round_up(budget))));
+  }
+  planning::BoundOptions bound_options;
+  bound_options.link = link_of(tools_, options_, profile_);
+  const std::vector<planning::LowerBound> bounds = planning::lower_bounds(problem(), capacities, bound_options);
+  const double once = planning::default_cost(problem());
+  for (std::size_t i = 0; i < points.size(); ++i) points[i].bound_seconds = once + bounds[i].extra_seconds;
+  return points;
+}
+
+MemoryPrice BudgetPlanner::price(std::size_t budget_bytes) {
+  constexpr std::size_t kMostStep = std::size_t{64} << 20, kShare = 16;
+  const std::size_t here = std::min(budget_bytes, fitter_.as_it_is().device_peak);
+  const std::size_t planned = here - std::min(tools_.variables().end_bytes, here);
+  const std::size_t step = std::max(std::min(kMostStep, planned / kShare) / kPageBytes, std::size_t{1}) * kPageBytes;
+  const std::vector<BudgetPoint> found = points({here - std::min(step, here), here, here + step});
+  return {.step_bytes = step, .here = found[1], .more = found[2], .less = found[0]};
+}
+
+BudgetFrontier BudgetPlanner::frontier(int num_budgets) {
+  const FittedList& whole = fitter_.as_it_is();
+  BudgetFrontier frontier{.whole_seconds = whole.seconds,
+                          .whole_peak_bytes = whole.device_peak,
+                          .variables_bytes = tools_.variables().end_bytes};
+  frontier.working_set_bytes = report_.persistent_bytes + report_.largest_operation.bytes;
+  frontier.working_set_of = report_.largest_operation.name;
+  // Below what one operation alone needs nothing is searched for: the first call tells where the search begins.
+  (void)point(1);
+  (void)point(fitter_.least_device_bytes());
+  const std::size_t least = std::min(fitter_.least_device_bytes(), whole.device_peak);
+  std::vector<std::size_t> budgets;
+  const std::size_t parts = static_cast<std::size_t>(num_budgets) - 1, span = whole.device_peak - least;
+  for (std::size_t i = 0; i <= parts; ++i) {
+    const std::size_t budget = least + span / parts * i + span % parts * i / parts;
+    if (budgets.empty() || budget > budgets.back()) budgets.push_back(budget);
+  }
+  frontier.points = points(budgets);
+  return frontier;
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,193 @@
+#include "fit/budget_frontier.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tests/fit/explained_case.h"
+
+namespace sectionflow::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+FitBudgetOptions options_of(const std::string& way) {
+  FitBudgetOptions fit = explained_fit();
+  fit.may_recompute = way != "auto:swap";
+  fit.may_swap = way != "auto:recompute";
+  return fit;
+}
+
+BudgetFrontier frontier_of(const std::string& way, int budgets, const std::string& strategy = "whole") {
+  ExplainedCase planned(strategy, {});
+  return *explain(planned.session(), {.fit = options_of(way), .num_budgets = budgets}).frontier;
+}
+
+class Frontiers : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Frontiers, FallAndAreNowhereBelowTheBound) {
+  const BudgetFrontier frontier = frontier_of(GetParam(), 9);
+  ASSERT_EQ(frontier.points.size(), 9U);
+  EXPECT_GE(frontier.points.front().budget_bytes, frontier.working_set_bytes);
+  EXPECT_EQ(frontier.points.back().budget_bytes, frontier.whole_peak_bytes);
+  EXPECT_EQ(frontier.points.back().seconds, frontier.whole_seconds);
+  EXPECT_EQ(frontier.overhead(frontier.points.back().seconds), 0);
+  double before = HUGE_VAL, bound_before = HUGE_VAL;
+  for (const BudgetPoint& point : frontier.points) {
+    SCOPED_TRACE(point.budget_bytes);
+    EXPECT_TRUE(point.fits);
+    EXPECT_LE(point.peak_bytes, point.budget_bytes);
+    EXPECT_LE(point.seconds, before);
+    EXPECT_LE(point.bound_seconds, bound_before);
+    EXPECT_GE(point.seconds, point.bound_seconds * (1 - 1e-9));
+    EXPECT_GT(point.bound_seconds, 0);
+    before = point.seconds;
+    bound_before = point.bound_seconds;
+  }
+  EXPECT_GT(frontier.points.front().seconds, frontier.whole_seconds);
+  if (options_of(GetParam()).may_swap) return;
+  EXPECT_GT(frontier.points.front().bound_seconds, frontier.whole_seconds) << "the bound says nothing";
+}
+
+TEST_P(Frontiers, PointsAreWhatFitBudgetPlansThere) {
+  const BudgetFrontier frontier = frontier_of(GetParam(), 5);
+  for (const std::size_t place : {0U, 2U, 3U}) {
+    const BudgetPoint& point = frontier.points.at(place);
+    ExplainedCase planned(GetParam(), {.device_memory = point.budget_bytes}, options_of(GetParam()));
+    EXPECT_EQ(planned.report().fits, point.fits);
+    EXPECT_EQ(planned.report().predicted_seconds, point.seconds);
+    EXPECT_EQ(planned.report().planned_peak_bytes, point.peak_bytes);
+    EXPECT_EQ(planned.report().host_peak_bytes, point.host_peak_bytes);
+    EXPECT_EQ(planned.report().recomputed_operations, point.recomputed_operations);
+    EXPECT_EQ(planned.report().bytes_out, point.bytes_out);
+  }
+}
+
+TEST_P(Frontiers, ThePriceIsThatOfPlansForMoreAndLess) {
+  const std::size_t budget = share_of_explained(60);
+  ExplainedCase planned(GetParam(), {.device_memory = budget}, options_of(GetParam()));
+  const Explanation explanation = explain(planned.session(), {.fit = options_of(GetParam()), .price = true});
+  const MemoryPrice& price = explanation.price.value();
+  EXPECT_EQ(price.here.budget_bytes, budget);
+  EXPECT_EQ(price.here.seconds, planned.report().predicted_seconds);
+  EXPECT_EQ(price.step_bytes, (budget - planned.report().persistent_bytes) / 16 / kPageBytes * kPageBytes);
+  EXPECT_EQ(price.more.budget_bytes, budget + price.step_bytes);
+  EXPECT_EQ(price.less.budget_bytes, budget - price.step_bytes);
+  for (const BudgetPoint& point : {price.more, price.less}) {
+    ExplainedCase other(GetParam(), {.device_memory = point.budget_bytes}, options_of(GetParam()));
+    EXPECT_EQ(other.report().predicted_seconds, point.seconds);
+  }
+  EXPECT_THAT(price.text(), AllOf(HasSubstr("more would save"), HasSubstr("less would cost")));
+  EXPECT_THAT(explanation.text(), HasSubstr(price.text()));
+  const auto json = nlohmann::json::parse(explanation.json());
+  EXPECT_EQ(json.at("price").at("more").at("seconds").get<double>(), price.more.seconds);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Frontiers, ::testing::Values("auto", "auto:recompute", "auto:swap"),
+                         [](const auto& info) {
+                           const std::string name = info.param;
+                           return name == "auto" ? "Both" : name == "auto:swap" ? "Swap" : "Recompute";
+                         });
+
+TEST(BudgetFrontier, IsTheSameWhateverTheStepItselfTakes) {
+  const BudgetFrontier whole = frontier_of("auto:recompute", 4);
+  for (const std::string strategy : {"auto:recompute", "swap"}) {
+    const FitBudgetOptions fit = options_of("auto:recompute");
+    ExplainedCase planned(strategy, {.device_memory = share_of_explained(60)}, fit);
+    const BudgetFrontier other = *explain(planned.session(), {.fit = fit, .num_budgets = 4}).frontier;
+    ASSERT_EQ(other.points.size(), whole.points.size()) << strategy;
+    for (std::size_t i = 0; i < whole.points.size(); ++i) {
+      EXPECT_EQ(other.points[i].budget_bytes, whole.points[i].budget_bytes) << strategy;
+      EXPECT_EQ(other.points[i].seconds, whole.points[i].seconds) << strategy;
+    }
+  }
+}
+
+TEST(BudgetFrontier, OfCyclesOverSectionsIsAtLeastAsLowAsTheCut) {
+  for (const std::string strategy : {"sections:2", "sections+swap:2"}) {
+    ExplainedCase planned(strategy, {.device_memory = share_of_explained(70)});
+    const FitBudgetOptions fit{.effort = kExplainedEffort};
+    const Explanation explanation = explain(planned.session(), {.fit = fit, .price = true, .num_budgets = 3});
+    ASSERT_TRUE(explanation.frontier) << explanation.no_price;
+    ASSERT_TRUE(planned.report().fits);
+    EXPECT_TRUE(explanation.price->here.fits);
+    EXPECT_LE(explanation.price->here.seconds, explanation.seconds * (1 + 1e-9)) << strategy;
+  }
+}
+
+TEST(BudgetFrontier, IsNotThereForGraphsThatLmsHasEdited) {
+  ExplainedCase planned("lms:3/1/1/0", {.device_memory = share_of_explained(70)});
+  const Explanation explanation = explain(planned.session(), {.price = true, .num_budgets = 3});
+  EXPECT_FALSE(explanation.price);
+  EXPECT_FALSE(explanation.frontier);
+  EXPECT_THAT(explanation.no_price, HasSubstr("Lms"));
+  EXPECT_THAT(explanation.text(), HasSubstr(explanation.no_price));
+  EXPECT_EQ(nlohmann::json::parse(explanation.json()).at("no_price"), explanation.no_price);
+}
+
+TEST(BudgetFrontier, IsTableJsonAndPicture) {
+  const BudgetFrontier frontier{
+      .whole_seconds = 0.1,
+      .whole_peak_bytes = 100_MiB,
+      .variables_bytes = 10_MiB,
+      .working_set_bytes = 30_MiB,
+      .working_set_of = "conv2d 'stem'",
+      .points = {{.budget_bytes = 30_MiB, .seconds = 0.2, .bound_seconds = HUGE_VAL},
+                 {.budget_bytes = 40_MiB,
+                  .fits = true,
+                  .seconds = 0.125,
+                  .bound_seconds = 0.11,
+                  .peak_bytes = 39_MiB,
+                  .recomputed_operations = 7},
+                 {.budget_bytes = 100_MiB, .fits = true, .seconds = 0.1, .bound_seconds = 0.1, .peak_bytes = 100_MiB}}};
+  EXPECT_EQ(frontier.text(),
+            "device memory     takes      step   more time  no plan below  recomputed\n"
+            "30.0 MiB                           none found           none\n"
+            "40.0 MiB       39.0 MiB  125.0 ms     25.00 %        10.00 %           7\n"
+            "100 MiB         100 MiB  100.0 ms      0.00 %         0.00 %           0\n"
+            "with all memory: 100 MiB, 100.0 ms; nothing runs below 30.0 MiB, which conv2d 'stem' needs\n");
+  const auto json = nlohmann::json::parse(frontier.json());
+  EXPECT_EQ(json.at("points").size(), 3U);
+  EXPECT_TRUE(json.at("points").at(0).at("bound_seconds").is_null());
+  EXPECT_EQ(json.at("points").at(1).at("bound_seconds"), 0.11);
+  const std::string picture = frontier.picture({{"a <plan>", 72_MiB, 0.3}});
+  EXPECT_THAT(picture, AllOf(HasSubstr("<svg "), HasSubstr("a &lt;plan&gt;"), Not(HasSubstr("nan")),
+                             Not(HasSubstr("inf")), HasSubstr("40.0 MiB: 25.00 %, no plan below 10.00 %")));
+}
+
+TEST(BudgetFrontier, OfOnePointIsAPictureToo) {
+  const BudgetFrontier frontier{.whole_seconds = 0,
+                                .whole_peak_bytes = 1_MiB,
+                                .working_set_bytes = 1_MiB,
+                                .points = {{.budget_bytes = 1_MiB, .fits = true, .peak_bytes = 1_MiB}}};
+  EXPECT_THAT(frontier.picture(), AllOf(HasSubstr("</svg>"), Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+  EXPECT_THAT(frontier.text(), HasSubstr("0.00 %"));
+}
+
+TEST(Planning, TellsOfItsProgressOnceItTakesASecond) {
+  struct Enough {};
+  std::vector<PlanningProgress> told;
+  ExplainedCase planned("whole", {});
+  FitBudgetOptions fit = options_of("auto:recompute");
+  fit.effort = 300 * kExplainedEffort;
+  fit.progress = [&](const PlanningProgress& progress) {
+    told.push_back(progress);
+    if (told.size() == 2) throw Enough();
+  };
+  EXPECT_THROW(explain(planned.session(), {.fit = fit, .num_budgets = 3}), Enough);
+  double before = 0;
+  for (const PlanningProgress& progress : told) {
+    EXPECT_GE(progress.seconds, before + 1);
+    EXPECT_LE(progress.done, progress.of);
+    EXPECT_THAT(progress.what, HasSubstr("budgets searched"));
+    before = progress.seconds;
+  }
+}
+
+}  // namespace
+}  // namespace sectionflow::testing
