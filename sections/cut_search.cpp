@@ -1,0 +1,186 @@
+#include "sections/cut_search.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/bytes.h"
+#include "sections/cut_problem.h"
+#include "swap/simulate.h"
+
+namespace sectionflow {
+namespace {
+
+using planning::Borders;
+
+/// Cuts that are drafted beside the first ones, where moving a border may make the fullest section smaller.
+constexpr int kMostMoves = 40;
+/// Capacities that are tried for a budget, each lower than the one before.
+constexpr int kMostCapacities = 12;
+
+class CutSearch {
+ public:
+  CutSearch(Graph& graph, PlanningTools& tools, const CutRequest& request)
+      : graph_(graph),
+        tools_(tools),
+        request_(request),
+        profile_(request.profile != nullptr ? *request.profile : nominal_),
+        times_(tools, profile_) {}
+
+  FoundCut lowest(int sections) {
+    const FoundCut equal = of(planning::equal_parts(request_.num_places, sections));
+    if (sections == 1) return equal;
+    FoundCut best = equal;
+    const auto most = static_cast<int>(cutter().places().size()) + 1;
+    if (sections <= most) take_lower(of(cutter().lowest_peak(sections)), best);
+    return improved(std::move(best));
+  }
+
+  FoundCut fitting() {
+    FoundCut best = of({});
+    FoundCut lowest = best;
+    if (best.fits) return best;
+    const auto budget = static_cast<std::int64_t>(tools_.budgets().device);
+    std::int64_t capacity = budget - static_cast<std::int64_t>(round_up(tools_.variables().end_bytes));
+    Borders borders;
+    for (int i = 0; i < kMostCapacities && cutter().quickest(capacity, borders); ++i) {
+      const FoundCut found = of(borders);
+      take_lower(found, lowest);
+      if (found.fits) take_quicker(found, best);
+      if (best.fits) break;
+      capacity -= std::max(static_cast<std::int64_t>(found.peak_bytes) - budget, capacity / 64);
+    }
+    if (best.fits) return best;
+    // What the estimate thinks too much may fit all the same.
+    take_lower(of(cutter().lowest_peak()), lowest);
+    return improved(std::move(lowest), true);
+  }
+
+ private:
+  struct Trial {
+    FoundCut cut;
+    int fullest_section = 0;
+  };
+
+  const planning::Cutter& cutter() {
+    if (!cutter_) {
+      const Draft draft = drafted({});
+      cutter_.emplace(
+          make_cut_problem(draft, tools_.graph(), request_.place_of, request_.num_places, times_));
+    }
+    return *cutter_;
+  }
+
+  Draft drafted(const Borders& borders) {
+    graph_.set_groups(groups_of_cut(request_.place_of, borders, request_.first_group));
+    const auto num_sections = static_cast<int>(borders.size()) + 1;
+    CycleRequest cycle{.groups = {}, .training = request_.training, .fetches = {}, .held = {}};
+    for (int k = 0; k < num_sections; ++k) cycle.groups.push_back(request_.first_group + k);
+    cycle.fetches = {{request_.loss, num_sections - 1}};
+    return tools_.draft(write_section_schedule(tools_.graph(), cycle).list);
+  }
+
+  const FoundCut& of(const Borders& borders) { return trial(borders).cut; }
+  const Trial& trial(const Borders& borders) {
+    const auto known = trials_.find(borders);
+    if (known != trials_.end()) return known->second;
+    Draft draft = drafted(borders);
+    const Pass& fullest = draft.schedule.passes[static_cast<std::size_t>(
+        draft.schedule.steps[static_cast<std::size_t>(draft.plan.fullest_step)].pass)];
+    Trial made{{.borders = borders, .peak_bytes = draft.device_peak_bytes, .seconds = 0, .fits = draft.fits},
+               static_cast<int>(fullest.section)};
+    made.cut.seconds = predict(draft, times_).seconds;
+    return trials_.emplace(borders, std::move(made)).first->second;
+  }
+
+  static bool is_lower(const FoundCut& a, const FoundCut& b) {
+    return std::pair(a.peak_bytes, a.seconds) < std::pair(b.peak_bytes, b.seconds);
+  }
+  static void take_lower(const FoundCut& found, FoundCut& best) {
+    if (is_lower(found, best)) best = found;
+  }
+  static void take_quicker(const FoundCut& found, FoundCut& best) {
+    if (!best.fits || found.seconds < best.seconds) best = found;
+  }
+
+  /// Moves the borders of the fullest section towards each other as long as that lowers the peak.
+  FoundCut improved(FoundCut best, bool until_it_fits = false) {
+    int moves = 0;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const int step : {4, 2, 1}) {
+        for (const Borders& moved : neighbours(best, step)) {
+          if (moves >= kMostMoves || (until_it_fits && best.fits)) return best;
+          if (trials_.contains(moved)) continue;
+          ++moves;
+          const FoundCut found = of(moved);
+          if (!is_lower(found, best)) continue;
+          best = found;
+          changed = true;
+          break;
+        }
+      }
+    }
+    return best;
+  }
+
+  /// The cut with a border of its fullest section so many places of borders nearer to the other.
+  std::vector<Borders> neighbours(const FoundCut& cut, int step) {
+    const auto section = static_cast<std::size_t>(trial(cut.borders).fullest_section);
+    std::vector<Borders> moved;
+    const auto add = [&](std::size_t border, int by) {
+      Borders borders = cut.borders;
+      const int low = border > 0 ? borders[border - 1] : 0;
+      const int high = border + 1 < borders.size() ? borders[border + 1] : request_.num_places;
+      const std::optional<int> place = place_beside(borders[border], by);
+      if (!place || *place <= low || *place >= high) return;
+      borders[border] = *place;
+      moved.push_back(std::move(borders));
+    };
+    if (section > 0) add(section - 1, step);
+    if (section < cut.borders.size()) add(section, -step);
+    // What is kept at the borders before it is there, too.
+    if (section > 0) add(section - 1, -step);
+    return moved;
+  }
+
+  /// The place of borders so many behind one, or before it.
+  std::optional<int> place_beside(int place, int by) {
+    const std::vector<int>& places = cutter().places();
+    const auto at = std::lower_bound(places.begin(), places.end(), place) - places.begin();
+    const bool is_one = at < static_cast<std::ptrdiff_t>(places.size()) && places[static_cast<std::size_t>(at)] == place;
+    const std::ptrdiff_t to = at + by - (by > 0 && !is_one ? 1 : 0);
+    if (to < 0 || to >= static_cast<std::ptrdiff_t>(places.size())) return std::nullopt;
+    return places[static_cast<std::size_t>(to)];
+  }
+
+  Graph& graph_;
+  PlanningTools& tools_;
+  const CutRequest& request_;
+  const Profile nominal_ = Profile::nominal();
+  const Profile& profile_;
+  StepTimes times_;
+  std::optional<planning::Cutter> cutter_;
+  std::map<Borders, Trial> trials_;
+};
+
+}  // namespace
+
+std::vector<GroupId> groups_of_cut(const std::vector<int>& place_of, const Borders& borders, GroupId first_group) {
+  std::vector<GroupId> groups;
+  for (int place : place_of) {
+    const auto section = std::upper_bound(borders.begin(), borders.end(), place) - borders.begin();
+    groups.push_back(place < 0 ? kNoGroup : first_group + static_cast<GroupId>(section));
+  }
+  return groups;
+}
+
+FoundCut lowest_cut(Graph& graph, PlanningTools& tools, const CutRequest& request, int sections) {
+  return CutSearch(graph, tools, request).lowest(sections);
+}
+
+FoundCut fitting_cut(Graph& graph, PlanningTools& tools, const CutRequest& request) {
+  return CutSearch(graph, tools, request).fitting();
+}
+
+}  // namespace sectionflow
