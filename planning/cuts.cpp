@@ -54,8 +54,8 @@ Cutter::Cutter(const CutProblem& problem) {
   find_places(problem);
   stretches_.resize(ends_.size() * ends_.size());
   add_borders(problem);
-  add_peaks(problem);
-  add_seconds(problem);
+  add_gradients(problem);
+  add_recomputation(problem);
 }
 
 void Cutter::find_places(const CutProblem& problem) {
@@ -88,57 +88,68 @@ void Cutter::add_borders(const CutProblem& problem) {
   }
 }
 
-void Cutter::add_peaks(const CutProblem& problem) {
+/// What the gradients of a section take.
+void Cutter::add_gradients(const CutProblem& problem) {
   const std::size_t num_places = problem.forward_bytes.size();
-  std::vector<std::int64_t> on_the_way(num_places), for_gradient(num_places);
+  std::vector<std::int64_t> for_gradient(num_places);
   for (std::size_t from = 0; from + 1 < ends_.size(); ++from) {
-    std::fill(on_the_way.begin(), on_the_way.end(), 0);
     std::fill(for_gradient.begin(), for_gradient.end(), 0);
     for (const PlacedValue& value : problem.values) {
       if (value.made < ends_[from] || value.first_gradient < 0) continue;
-      on_the_way[static_cast<std::size_t>(value.made)] += value.bytes;
       for_gradient[static_cast<std::size_t>(std::max(value.made, value.first_gradient))] += value.bytes;
     }
-    std::int64_t made = 0, read = 0, highest_forward = 0, highest_gradient = 0;
+    std::int64_t read = 0, highest = 0;
     std::size_t to = from + 1;
     for (auto place = static_cast<std::size_t>(ends_[from]); place < num_places; ++place) {
-      made += on_the_way[place];
       read += for_gradient[place];
-      highest_forward = std::max(highest_forward, made + problem.forward_bytes[place]);
-      highest_gradient = std::max(highest_gradient, read + problem.gradient_bytes[place]);
-      if (static_cast<int>(place) + 1 != ends_[to]) continue;
-      // The gradients of what crosses its end wait while a section is computed again.
-      Stretch& found = stretches_[from * ends_.size() + to];
-      found.peak = std::max(highest_forward + found.border, highest_gradient);
-      ++to;
+      highest = std::max(highest, read + problem.gradient_bytes[place]);
+      if (static_cast<int>(place) + 1 == ends_[to]) stretches_[from * ends_.size() + to++].peak = highest;
     }
   }
 }
 
-void Cutter::add_seconds(const CutProblem& problem) {
-  const std::size_t num_places = problem.forward_bytes.size();
-  std::vector<char> is_read(num_places), is_kept(num_places), is_again(num_places);
-  std::vector<double> seconds(num_places + 1);  // from each place to the border
-  for (std::size_t to = 1; to + 1 < ends_.size(); ++to) {
-    const auto end = static_cast<std::size_t>(ends_[to]);
-    std::fill(is_read.begin(), is_read.end(), 0);
-    std::fill(is_kept.begin(), is_kept.end(), 0);
-    for (const PlacedValue& value : problem.values) {
-      if (value.crosses(ends_[to])) {
-        is_kept[static_cast<std::size_t>(value.made)] = 1;
-      } else if (value.first_gradient >= 0 && value.made < ends_[to]) {
-        is_read[static_cast<std::size_t>(value.made)] = 1;
-      }
+/// Which places a section that ends at `end` computes again, whichever its first is.
+std::vector<char> Cutter::places_again(const CutProblem& problem, int end) {
+  std::vector<char> is_again(problem.forward_bytes.size(), 0), is_kept(is_again), is_read(is_again);
+  for (const PlacedValue& value : problem.values) {
+    if (value.crosses(end)) {
+      is_kept[static_cast<std::size_t>(value.made)] = 1;
+    } else if (value.first_gradient >= 0 && value.made < end) {
+      is_read[static_cast<std::size_t>(value.made)] = 1;
     }
-    seconds[end] = 0;
-    for (std::size_t place = end; place-- > 0;) {
-      is_again[place] = is_read[place] != 0 && is_kept[place] == 0;
-      seconds[place] = seconds[place + 1] + (is_again[place] != 0 ? problem.forward_seconds[place] : 0.0);
-      if (is_again[place] == 0) continue;
-      for (int input : problem.inputs[place]) is_read[static_cast<std::size_t>(input)] = 1;
+  }
+  for (auto place = static_cast<std::size_t>(end); place-- > 0;) {
+    if (is_read[place] == 0 || is_kept[place] != 0) continue;
+    is_again[place] = 1;
+    for (int input : problem.inputs[place]) is_read[static_cast<std::size_t>(input)] = 1;
+  }
+  return is_again;
+}
+
+/// What it takes to compute sections again, in bytes and seconds; the last, which is not, is run forward once.
+void Cutter::add_recomputation(const CutProblem& problem) {
+  const std::size_t num_places = problem.forward_bytes.size();
+  std::vector<std::int64_t> made(num_places);  // at each place, and waits for a gradient of the section
+  for (std::size_t to = 1; to < ends_.size(); ++to) {
+    const bool is_last = to + 1 == ends_.size();
+    const std::vector<char> is_again = places_again(problem, ends_[to]);
+    std::fill(made.begin(), made.end(), 0);
+    for (const PlacedValue& value : problem.values) {
+      // What only later sections' gradients read is gone by then.
+      const bool waits = value.first_gradient >= 0 && value.first_gradient < ends_[to];
+      if (waits) made[static_cast<std::size_t>(value.made)] += value.bytes;
     }
     for (std::size_t from = 0; from < to; ++from) {
-      stretches_[from * ends_.size() + to].again_seconds = seconds[static_cast<std::size_t>(ends_[from])];
+      Stretch& found = stretches_[from * ends_.size() + to];
+      // The gradients of what crosses its end wait meanwhile.
+      std::int64_t waiting = found.border;
+      const auto end = static_cast<std::size_t>(ends_[to]);
+      for (auto place = static_cast<std::size_t>(ends_[from]); place < end; ++place) {
+        waiting += made[place];
+        if (!is_last && is_again[place] == 0) continue;
+        found.peak = std::max(found.peak, waiting + problem.forward_bytes[place]);
+        if (!is_last) found.again_seconds += problem.forward_seconds[place];
+      }
     }
   }
 }
@@ -171,7 +182,7 @@ bool Cutter::is_within(std::int64_t capacity, int sections, Borders& borders) co
   return true;
 }
 
-Borders Cutter::lowest_peak(int sections) const {
+Borders Cutter::lowest_peak(int sections, double slack) const {
   std::int64_t low = 0, high = 1;
   Borders borders;
   while (!is_within(high, sections, borders)) high *= 2;
@@ -179,7 +190,7 @@ Borders Cutter::lowest_peak(int sections) const {
     const std::int64_t middle = low + (high - low) / 2;
     (is_within(middle, sections, borders) ? high : low) = middle;
   }
-  (void)is_within(high, sections, borders);
+  (void)is_within(high + static_cast<std::int64_t>(slack * static_cast<double>(high)), sections, borders);
   return borders;
 }
 
@@ -218,7 +229,8 @@ bool Cutter::quickest(std::int64_t capacity, Borders& borders) const {
       return std::pair(x.kept, x.seconds) < std::pair(y.kept, y.seconds);
     });
     double least = std::numeric_limits<double>::infinity();
-    std::erase_if(found, [&](const Way& way) { return std::exchange(least, std::min(least, way.seconds)) <= way.seconds; });
+    std::erase_if(found,
+                  [&](const Way& way) { return std::exchange(least, std::min(least, way.seconds)) <= way.seconds; });
     // Of too many the first keeps least, and the last takes least time.
     std::vector<Way>& kept = ways[b];
     const std::size_t most = std::min(kMostWays, found.size());

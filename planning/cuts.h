@@ -43,8 +43,9 @@ class Cutter {
   /// Where borders may stand: where less crosses than before and behind, as at articulation points and small vertex
   /// cuts.
   const std::vector<int>& places() const { return places_; }
-  /// The lowest peak of so many sections, of which there must be no more than places and one.
-  Borders lowest_peak(int sections) const;
+  /// The lowest peak of so many sections, of which there must be no more than places and one. With `slack` that of the
+  /// cuts whose peak is no more than this share higher which keeps least at its borders: the estimate may be wrong.
+  Borders lowest_peak(int sections, double slack = 0) const;
   /// The least time computed again, and of that the fewest bytes, in so many bytes; whether there is such a cut.
   bool quickest(std::int64_t capacity, Borders& borders) const;
   /// Peak of a cut whose borders are of places().
@@ -61,8 +62,9 @@ class Cutter {
   const Stretch& stretch(std::size_t from, std::size_t to) const { return stretches_[from * ends_.size() + to]; }
   void find_places(const CutProblem& problem);
   void add_borders(const CutProblem& problem);
-  void add_peaks(const CutProblem& problem);
-  void add_seconds(const CutProblem& problem);
+  void add_gradients(const CutProblem& problem);
+  static std::vector<char> places_again(const CutProblem& problem, int end);
+  void add_recomputation(const CutProblem& problem);
   bool is_within(std::int64_t capacity, int sections, Borders& borders) const;
 
   std::vector<int> places_;

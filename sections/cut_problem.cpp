@@ -67,8 +67,8 @@ class ProblemMaker {
         if (input.kind != Operand::Kind::buffer) continue;
         const Buffer& buffer = schedule_.buffers[static_cast<std::size_t>(input.index)];
         if (!buffer.value.valid() || buffer.value.node().op().is_brought_in()) continue;
-        int& place = last[static_cast<std::size_t>(
-            draft_.storage.storage_of_buffer[static_cast<std::size_t>(input.index)])];
+        int& place =
+            last[static_cast<std::size_t>(draft_.storage.storage_of_buffer[static_cast<std::size_t>(input.index)])];
         place = std::max(place, places_[i]);
       }
     }
@@ -81,12 +81,11 @@ class ProblemMaker {
       const Storage& storage = draft_.storage.storages[i];
       if (!is_in_device(storage) || !is_forward(storage.life.first)) continue;
       const int made = places_[static_cast<std::size_t>(storage.life.first)];
-      problem_.values.push_back({.made = made,
-                                 .last_use = std::max(made, last[i]),
-                                 .first_gradient = is_kept(storage)
-                                                       ? places_[static_cast<std::size_t>(storage.life.last)]
-                                                       : -1,
-                                 .bytes = static_cast<std::int64_t>(storage.bytes)});
+      problem_.values.push_back(
+          {.made = made,
+           .last_use = std::max(made, last[i]),
+           .first_gradient = is_kept(storage) ? places_[static_cast<std::size_t>(storage.life.last)] : -1,
+           .bytes = static_cast<std::int64_t>(storage.bytes)});
     }
   }
 

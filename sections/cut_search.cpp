@@ -14,7 +14,9 @@ namespace {
 using planning::Borders;
 
 /// Cuts that are drafted beside the first ones, where moving a border may make the fullest section smaller.
-constexpr int kMostMoves = 40;
+constexpr int kMostMoves = 96;
+/// Shares by which a cut's peak may be estimated too high.
+constexpr double kSlacks[] = {0, 0.01, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16};
 /// Capacities that are tried for a budget, each lower than the one before.
 constexpr int kMostCapacities = 12;
 
@@ -31,8 +33,8 @@ class CutSearch {
     const FoundCut equal = of(planning::equal_parts(request_.num_places, sections));
     if (sections == 1) return equal;
     FoundCut best = equal;
-    const auto most = static_cast<int>(cutter().places().size()) + 1;
-    if (sections <= most) take_lower(of(cutter().lowest_peak(sections)), best);
+    if (sections > static_cast<int>(cutter().places().size()) + 1) return improved(std::move(best));
+    for (const double slack : kSlacks) take_lower(of(cutter().lowest_peak(sections, slack)), best);
     return improved(std::move(best));
   }
 
@@ -59,14 +61,19 @@ class CutSearch {
  private:
   struct Trial {
     FoundCut cut;
-    int fullest_section = 0;
+    std::vector<std::size_t> section_bytes;  // alive at the fullest step of each
+    /// Of all sections, the fullest first.
+    std::vector<std::size_t> sorted() const {
+      std::vector<std::size_t> bytes = section_bytes;
+      std::sort(bytes.rbegin(), bytes.rend());
+      return bytes;
+    }
   };
 
   const planning::Cutter& cutter() {
     if (!cutter_) {
       const Draft draft = drafted({});
-      cutter_.emplace(
-          make_cut_problem(draft, tools_.graph(), request_.place_of, request_.num_places, times_));
+      cutter_.emplace(make_cut_problem(draft, tools_.graph(), request_.place_of, request_.num_places, times_));
     }
     return *cutter_;
   }
@@ -85,12 +92,31 @@ class CutSearch {
     const auto known = trials_.find(borders);
     if (known != trials_.end()) return known->second;
     Draft draft = drafted(borders);
-    const Pass& fullest = draft.schedule.passes[static_cast<std::size_t>(
-        draft.schedule.steps[static_cast<std::size_t>(draft.plan.fullest_step)].pass)];
-    Trial made{{.borders = borders, .peak_bytes = draft.device_peak_bytes, .seconds = 0, .fits = draft.fits},
-               static_cast<int>(fullest.section)};
+    Trial made;
+    made.cut.borders = borders;
+    made.cut.peak_bytes = draft.device_peak_bytes;
+    made.cut.fits = draft.fits;
+    made.section_bytes = bytes_of_sections(draft, borders.size() + 1);
     made.cut.seconds = predict(draft, times_).seconds;
     return trials_.emplace(borders, std::move(made)).first->second;
+  }
+
+  static std::vector<std::size_t> bytes_of_sections(const Draft& draft, std::size_t num_sections) {
+    const std::vector<Step>& steps = draft.schedule.steps;
+    std::vector<std::size_t> begun(steps.size() + 1, 0), ended(steps.size() + 1, 0), most(num_sections, 0);
+    for (const Storage& storage : draft.storage.storages) {
+      if (storage.tier != Tier::device) continue;
+      begun[static_cast<std::size_t>(storage.life.first)] += round_up(storage.bytes);
+      ended[static_cast<std::size_t>(storage.life.last) + 1] += round_up(storage.bytes);
+    }
+    std::size_t alive = 0;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      alive = alive + begun[i] - ended[i];
+      std::size_t& here =
+          most[static_cast<std::size_t>(draft.schedule.passes[static_cast<std::size_t>(steps[i].pass)].section)];
+      here = std::max(here, alive);
+    }
+    return most;
   }
 
   static bool is_lower(const FoundCut& a, const FoundCut& b) {
@@ -103,52 +129,75 @@ class CutSearch {
     if (!best.fits || found.seconds < best.seconds) best = found;
   }
 
-  /// Moves the borders of the fullest section towards each other as long as that lowers the peak.
+  /// Moves borders as long as that makes the fullest section smaller, or of those that are as full the next one.
   FoundCut improved(FoundCut best, bool until_it_fits = false) {
+    Borders at = best.borders;
     int moves = 0;
     for (bool changed = true; changed;) {
       changed = false;
-      for (const int step : {4, 2, 1}) {
-        for (const Borders& moved : neighbours(best, step)) {
-          if (moves >= kMostMoves || (until_it_fits && best.fits)) return best;
-          if (trials_.contains(moved)) continue;
-          ++moves;
-          const FoundCut found = of(moved);
-          if (!is_lower(found, best)) continue;
-          best = found;
-          changed = true;
-          break;
-        }
+      for (const Borders& next : neighbours(at)) {
+        if (moves >= kMostMoves || (until_it_fits && best.fits)) return best;
+        if (trials_.contains(next)) continue;
+        ++moves;
+        take_lower(of(next), best);
+        if (trial(next).sorted() >= trial(at).sorted()) continue;
+        at = next;
+        changed = true;
+        break;
       }
     }
     return best;
   }
 
-  /// The cut with a border of its fullest section so many places of borders nearer to the other.
-  std::vector<Borders> neighbours(const FoundCut& cut, int step) {
-    const auto section = static_cast<std::size_t>(trial(cut.borders).fullest_section);
-    std::vector<Borders> moved;
-    const auto add = [&](std::size_t border, int by) {
-      Borders borders = cut.borders;
-      const int low = border > 0 ? borders[border - 1] : 0;
-      const int high = border + 1 < borders.size() ? borders[border + 1] : request_.num_places;
-      const std::optional<int> place = place_beside(borders[border], by);
-      if (!place || *place <= low || *place >= high) return;
-      borders[border] = *place;
-      moved.push_back(std::move(borders));
+  /// The cut with a border moved by so many places of borders; none where it would meet another.
+  std::optional<Borders> moved(Borders borders, std::size_t border, int by) {
+    const int low = border > 0 ? borders[border - 1] : 0;
+    const int high = border + 1 < borders.size() ? borders[border + 1] : request_.num_places;
+    const std::optional<int> place = place_beside(borders[border], by);
+    if (!place || *place <= low || *place >= high) return std::nullopt;
+    borders[border] = *place;
+    return borders;
+  }
+
+  /// The cut with a border of its fullest section, or one before, moved, and perhaps the one behind it the same way.
+  std::vector<Borders> neighbours(const Borders& borders) {
+    const std::vector<std::size_t>& bytes = trial(borders).section_bytes;
+    const auto section = static_cast<std::size_t>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
+    std::vector<Borders> found;
+    const auto add = [&](const std::optional<Borders>& cut) {
+      if (cut) found.push_back(*cut);
     };
-    if (section > 0) add(section - 1, step);
-    if (section < cut.borders.size()) add(section, -step);
+    constexpr int steps[] = {1, 2, 4};
+    for (const int step : steps) {
+      if (section > 0) add(moved(borders, section - 1, step));
+      if (section < borders.size()) add(moved(borders, section, -step));
+    }
+    // A neighbour that becomes too full hands on what it has got.
+    for (const int first : steps) {
+      for (const int next : steps) {
+        if (section + 1 < borders.size()) {
+          const std::optional<Borders> cut = moved(borders, section, -first);
+          if (cut) add(moved(*cut, section + 1, -next));
+        }
+        if (section > 1) {
+          const std::optional<Borders> cut = moved(borders, section - 1, first);
+          if (cut) add(moved(*cut, section - 2, next));
+        }
+      }
+    }
     // What is kept at the borders before it is there, too.
-    if (section > 0) add(section - 1, -step);
-    return moved;
+    for (std::size_t border = std::min(section, borders.size()); border-- > 0;) {
+      for (const int step : {-1, 1, -2, 2}) add(moved(borders, border, step));
+    }
+    return found;
   }
 
   /// The place of borders so many behind one, or before it.
   std::optional<int> place_beside(int place, int by) {
     const std::vector<int>& places = cutter().places();
     const auto at = std::lower_bound(places.begin(), places.end(), place) - places.begin();
-    const bool is_one = at < static_cast<std::ptrdiff_t>(places.size()) && places[static_cast<std::size_t>(at)] == place;
+    const bool is_one =
+        at < static_cast<std::ptrdiff_t>(places.size()) && places[static_cast<std::size_t>(at)] == place;
     const std::ptrdiff_t to = at + by - (by > 0 && !is_one ? 1 : 0);
     if (to < 0 || to >= static_cast<std::ptrdiff_t>(places.size())) return std::nullopt;
     return places[static_cast<std::size_t>(to)];

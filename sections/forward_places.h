@@ -13,8 +13,8 @@ struct ForwardPlaces {
 
   std::vector<NodeId> operations;  ///< that the loss needs, in order; their numbers here are places
   /// By node. Of other operations, such as updates and metrics, the highest place that they read; of a variable the
-  /// lowest that reads it, and so of what gives it its initial value; kNowhere for feeds, constants, and what depends on
-  /// nothing.
+  /// lowest that reads it, and so of what gives it its initial value; kNowhere for feeds, constants, and what depends
+  /// on nothing.
   std::vector<int> place_of;
 
   int num_places() const { return static_cast<int>(operations.size()); }

@@ -45,9 +45,9 @@ void SectionTrainer::place_cuts(const PlaceCutsOptions& options, Where where) {
     SF_CHECK(options.sections >= 0, ArgumentError, "place_cuts: ", options.sections, " sections; wanted at least 1",
              hint("0, or none said, has the budget decide"));
     SF_CHECK(options.batch >= 0, ArgumentError, "place_cuts: a batch of ", options.batch, "; wanted at least 1");
-    SF_CHECK_CODE(sections_.empty(), ArgumentError, ErrorCode::cuts_and_scopes,
-                  "place_cuts: the manager has ", sections_.size(), " sections already",
-                  earlier(sections_.empty() ? "" : sections_.front()->place()), hint("leave one of the two out"));
+    SF_CHECK_CODE(sections_.empty(), ArgumentError, ErrorCode::cuts_and_scopes, "place_cuts: the manager has ",
+                  sections_.size(), " sections already", earlier(sections_.empty() ? "" : sections_.front()->place()),
+                  hint("leave one of the two out"));
     for (const FeedType& feed : options.feeds) {
       SF_CHECK(feed.value.valid() && &feed.value.graph() == graph_, ArgumentError,
                "place_cuts: a feed does not belong to the graph of the section manager");
@@ -122,8 +122,8 @@ FoundCut SectionTrainer::tried_cuts(const CutRequest& request, const TrainingOpt
   std::optional<FoundCut> found;
   (void)engine.fullest_program(fed, [&](const Signature& signature) -> Executable& {
     return engine.program("cuts " + signature.text(), signature, executed, [&](PlanningTools& tools) {
-      const FoundCut here = sections > 0 ? lowest_cut(*graph_, tools, request, sections)
-                                         : fitting_cut(*graph_, tools, request);
+      const FoundCut here =
+          sections > 0 ? lowest_cut(*graph_, tools, request, sections) : fitting_cut(*graph_, tools, request);
       if (!found || here.peak_bytes > found->peak_bytes) found = here;
       graph_->set_groups(groups_of_cut(request.place_of, here.borders, request.first_group));
       return write_section_schedule(tools.graph(), cycle_of(request, here.borders.size() + 1)).list;

@@ -54,17 +54,6 @@ Cost cost_of(const CutProblem& problem, const Borders& borders) {
       if (crosses_before) kept += value.bytes;
       if (!is_last && value.made >= ends[k] && value.crosses(ends[k + 1])) leaving += value.bytes;
     }
-    for (int place = ends[k]; place < ends[k + 1]; ++place) {
-      std::int64_t forward = kept + leaving + problem.forward_bytes[static_cast<std::size_t>(place)];
-      std::int64_t gradient = kept + problem.gradient_bytes[static_cast<std::size_t>(place)];
-      for (const PlacedValue& value : problem.values) {
-        if (value.first_gradient < 0 || value.made < ends[k] || value.made > place) continue;
-        forward += value.bytes;
-        if (value.first_gradient <= place) gradient += value.bytes;
-      }
-      cost.peak = std::max({cost.peak, forward, gradient});
-    }
-    if (is_last) continue;
     std::vector<bool> wanted(problem.inputs.size(), false), kept_there(problem.inputs.size(), false);
     for (const PlacedValue& value : problem.values) {
       const auto made = static_cast<std::size_t>(value.made);
@@ -73,7 +62,15 @@ Cost cost_of(const CutProblem& problem, const Borders& borders) {
     }
     for (int place = ends[k + 1] - 1; place >= ends[k]; --place) {
       const auto at = static_cast<std::size_t>(place);
-      if (!wanted[at] || kept_there[at]) continue;
+      std::int64_t forward = kept + leaving + problem.forward_bytes[at], gradient = kept + problem.gradient_bytes[at];
+      for (const PlacedValue& value : problem.values) {
+        if (value.first_gradient < 0 || value.made < ends[k] || value.made > place) continue;
+        if (value.first_gradient < ends[k + 1]) forward += value.bytes;
+        if (value.first_gradient <= place) gradient += value.bytes;
+      }
+      const bool is_again = wanted[at] && !kept_there[at];
+      cost.peak = std::max(cost.peak, is_last || is_again ? std::max(forward, gradient) : gradient);
+      if (is_last || !is_again) continue;
       cost.seconds += problem.forward_seconds[at];
       for (int input : problem.inputs[at]) wanted[static_cast<std::size_t>(input)] = true;
     }
@@ -141,10 +138,8 @@ TEST(Cutter, PlacesBordersWhereLittleCrosses) {
     problem.gradient_bytes.push_back(0);
     problem.forward_seconds.push_back(1);
     problem.inputs.emplace_back();
-    problem.values.push_back({.made = place,
-                              .last_use = std::min(place + 1, 8),
-                              .first_gradient = place,
-                              .bytes = place % 3 == 2 ? 1 : 10});
+    problem.values.push_back(
+        {.made = place, .last_use = std::min(place + 1, 8), .first_gradient = place, .bytes = place % 3 == 2 ? 1 : 10});
   }
   const Cutter cutter(problem);
   EXPECT_EQ(cutter.places(), (std::vector<int>{1, 3, 6, 8}));

@@ -189,7 +189,8 @@ const std::vector<std::string>& optimizer_names() {
 
 TrainingCase training_case(const TrainingSpec& spec, const BeforePrepare& before_prepare) {
   return {text_of("seed ", spec.seed), [spec, before_prepare](Graph& graph, GraphSectionManager& manager) {
-            if (spec.placed > 0) manager.place_cuts({.sections = spec.placed, .batch = spec.batch, .session = {.threads = 1}});
+            if (spec.placed > 0)
+              manager.place_cuts({.sections = spec.placed, .batch = spec.batch, .session = {.threads = 1}});
             const Inputs in = make_inputs(graph, spec);
             TrainingNet net = build_model(graph, manager, spec, in);
             add_training(graph, manager, spec, in, net.loss);
