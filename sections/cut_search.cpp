@@ -18,7 +18,7 @@ constexpr int kMostMoves = 96;
 /// Shares by which a cut's peak may be estimated too high.
 constexpr double kSlacks[] = {0, 0.01, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16};
 /// Capacities that are tried for a budget, each lower than the one before.
-constexpr int kMostCapacities = 12;
+constexpr int kMostCapacities = 24;
 
 class CutSearch {
  public:
@@ -44,13 +44,15 @@ class CutSearch {
     if (best.fits) return best;
     const auto budget = static_cast<std::int64_t>(tools_.budgets().device);
     std::int64_t capacity = budget - static_cast<std::int64_t>(round_up(tools_.variables().end_bytes));
+    // An estimate may be too high.
+    capacity += capacity / 10;
     Borders borders;
     for (int i = 0; i < kMostCapacities && cutter().quickest(capacity, borders); ++i) {
       const FoundCut found = of(borders);
       take_lower(found, lowest);
       if (found.fits) take_quicker(found, best);
       if (best.fits) break;
-      capacity -= std::max(static_cast<std::int64_t>(found.peak_bytes) - budget, capacity / 64);
+      capacity -= std::max((static_cast<std::int64_t>(found.peak_bytes) - budget) / 2, capacity / 64);
     }
     if (best.fits) return best;
     // What the estimate thinks too much may fit all the same.

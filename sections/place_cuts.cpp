@@ -87,6 +87,8 @@ FeedTypes SectionTrainer::feeds_of_cycles() const {
 /// Finds the cut in the graph with its training operations, which are taken out again.
 FoundCut SectionTrainer::found_cut(const ForwardPlaces& places, const UpdatesOf& updates, Value loss,
                                    const TrainingOptions& options) const {
+  // Without what training adds, which sessions decide.
+  const FeedTypes feeds = feeds_of_cycles();
   return graph_->tried([&] {
     const std::optional<Profile>& profile = cuts_->options.profile ? cuts_->options.profile : profile_;
     CutRequest request{.num_places = places.num_places(),
@@ -109,14 +111,15 @@ FoundCut SectionTrainer::found_cut(const ForwardPlaces& places, const UpdatesOf&
       const GroupId group = graph_->node(id).group();
       request.place_of.push_back(group < request.first_group ? ForwardPlaces::kNowhere : group - request.first_group);
     }
-    return tried_cuts(request, options);
+    return tried_cuts(request, feeds, options);
   });
 }
 
-FoundCut SectionTrainer::tried_cuts(const CutRequest& request, const TrainingOptions& options) const {
+FoundCut SectionTrainer::tried_cuts(const CutRequest& request, const FeedTypes& feeds,
+                                    const TrainingOptions& options) const {
   const int sections = cuts_->options.sections;
   Engine engine(*graph_, cuts_->options.session, cuts_->at);
-  const Signature fed = signature_of(*graph_, feeds_of_cycles());
+  const Signature fed = signature_of(*graph_, feeds);
   const auto executed = [&] { return RunRequest{.fetches = {request.loss}, .targets = request.training}; };
   // Where an update has several micro-batches, that of the most memory decides.
   std::optional<FoundCut> found;

@@ -84,12 +84,12 @@ Texts wrong_folders(const Files& files) {
 /// Writers of instruction lists decide and touch no bytes: of swap and sections those files alone know the runtime that
 /// meet a session.
 Texts writers_that_execute(const Files& files) {
-  static const std::set<std::string> meet_a_session = {"swap/measure_profile.h",    "swap/measure_profile.cpp",
-                                                       "swap/planned_trace.h",      "swap/planned_trace.cpp",
-                                                       "swap/swap_session.h",       "swap/swap_session.cpp",
-                                                       "fit/fit_budget.h",          "fit/fit_budget.cpp",
-                                                       "sections/section_dot.cpp",  "sections/graph_section_manager.h",
-                                                       "sections/section_trainer.h",  "sections/place_cuts.cpp"};
+  static const std::set<std::string> meet_a_session = {"swap/measure_profile.h",     "swap/measure_profile.cpp",
+                                                       "swap/planned_trace.h",       "swap/planned_trace.cpp",
+                                                       "swap/swap_session.h",        "swap/swap_session.cpp",
+                                                       "fit/fit_budget.h",           "fit/fit_budget.cpp",
+                                                       "sections/section_dot.cpp",   "sections/graph_section_manager.h",
+                                                       "sections/section_trainer.h", "sections/place_cuts.cpp"};
   Texts complaints;
   for (const SourceFile& file : files) {
     const bool writes = file.folder() == "swap" || file.folder() == "fit" || file.folder() == "sections";

@@ -233,6 +233,7 @@ TEST(Cut, IsReadFromItsName) {
   EXPECT_EQ(cut_named("1"), Cut{});
   EXPECT_EQ(cut_named("12"), Cut{12});
   EXPECT_EQ(cut_named("blocks"), Cut::blocks);
+  EXPECT_EQ(cut_named("placed"), Cut::placed);
   for (const char* name : {"", "0", "-1", "2x", "block", "99999999999"}) EXPECT_THROW(cut_named(name), ArgumentError);
 }
 
