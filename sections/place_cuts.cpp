@@ -17,6 +17,8 @@ namespace sectionflow {
 namespace {
 
 constexpr std::int64_t kUsualBatch = 32;
+/// Borders that a note names.
+constexpr std::size_t kNamedBorders = 8;
 
 /// The request of the cycle of a cut whose groups the nodes have.
 CycleRequest cycle_of(const CutRequest& request, std::size_t num_sections) {
@@ -30,10 +32,12 @@ CycleRequest cycle_of(const CutRequest& request, std::size_t num_sections) {
 
 std::string note_of(const Graph& graph, const ForwardPlaces& places, const FoundCut& found) {
   std::string borders;
-  for (int border : found.borders) {
-    const NodeId first = places.operations[static_cast<std::size_t>(border)];
-    borders += text_of(borders.empty() ? "" : ", ", "'", graph.node(first).name(), "'");
+  const std::size_t named = std::min(kNamedBorders, found.borders.size());
+  for (std::size_t i = 0; i < named; ++i) {
+    const NodeId first = places.operations[static_cast<std::size_t>(found.borders[i])];
+    borders += text_of(i == 0 ? "" : ", ", "'", graph.node(first).name(), "'");
   }
+  if (named < found.borders.size()) borders += text_of(" and ", found.borders.size() - named, " more");
   if (borders.empty()) return "cuts: a single section";
   return text_of("cuts: ", found.borders.size() + 1, " sections, which begin at the first operation, and at ", borders);
 }
