@@ -132,8 +132,8 @@ class ArgumentError : public Error {
 /// A plan that does not fit its memory budget. Nothing has run when it is thrown.
 class BudgetError : public Error {
  public:
-  BudgetError(ErrorText text, std::size_t budget, std::size_t minimum)
-      : Error(std::move(text), ErrorCode::budget, "BudgetError"), budget_bytes(budget), minimum_bytes(minimum) {}
+  BudgetError(ErrorText text, std::size_t budget, std::size_t minimum, ErrorCode code = ErrorCode::budget)
+      : Error(std::move(text), code, "BudgetError"), budget_bytes(budget), minimum_bytes(minimum) {}
   std::size_t budget_bytes;   ///< what was given
   std::size_t minimum_bytes;  ///< the smallest under which the same call runs; a text of "at least": or more
 };

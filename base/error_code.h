@@ -40,6 +40,9 @@ enum class ErrorCode : int {
   nothing_to_train = 208,
   trained_twice = 209,
   swapped_graph = 210,
+  cuts_and_scopes = 211,
+  cuts_too_many = 212,
+  cuts_misfit = 213,
   // Running.
   missing_feed = 301,
   unknown_feed = 302,

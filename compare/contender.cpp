@@ -7,6 +7,12 @@ namespace sectionflow {
 Contender::Contender(const Strategy& strategy, const SessionOptions& options, std::int64_t batch)
     : strategy_(strategy) {
   manager_ = std::make_unique<GraphSectionManager>(graph_);
+  if (strategy_.cuts) {
+    PlaceCutsOptions cuts = *strategy_.cuts;
+    cuts.batch = batch;
+    cuts.session = options;
+    manager_->place_cuts(cuts);
+  }
   model_ = strategy_.build(graph_, *manager_);
   if (strategy_.sections) manager_->set_section_options(*strategy_.sections);
   if (strategy_.profile) manager_->set_profile(*strategy_.profile);
@@ -50,7 +56,8 @@ FeedTypes types_of_size(const TrainableModel& model, const std::function<Batch(s
 }
 
 bool is_misfit(const Error& error) {
-  return error.code() == ErrorCode::budget || error.code() == ErrorCode::lms_tuning;
+  return error.code() == ErrorCode::budget || error.code() == ErrorCode::lms_tuning ||
+         error.code() == ErrorCode::cuts_misfit;
 }
 
 std::string first_line(const Error& error) {

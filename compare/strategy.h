@@ -36,6 +36,8 @@ struct Strategy {
   std::string name;          ///< "whole", "sections:4"
   bool whole_graph = false;  ///< Session::run with all updates, instead of run_full_cycle
   ModelBuilder build{};
+  /// Has the borders of sections placed, in a model that is built without; batch and session are the comparison's.
+  std::optional<PlaceCutsOptions> cuts{};
   std::optional<SectionOptions> sections{};  ///< of all sections; absent: as the model was built
   /// How fast the machine is, for planners that ask; absent: as the nominal one.
   std::optional<Profile> profile{};

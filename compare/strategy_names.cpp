@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -37,6 +38,23 @@ Strategy whole(const Asked& asked) {
 Strategy sections(const Asked& asked) {
   return {.name = asked.name,
           .build = asked.source.model(*asked.argument),
+          .sections = SectionOptions{.borders = BorderPolicy::keep}};
+}
+
+/// Sections whose borders are placed: so many, or as the budget says.
+Strategy cuts(const Asked& asked) {
+  PlaceCutsOptions options;
+  options.profile = asked.source.profile;
+  options.may_swap = false;
+  if (*asked.argument != "auto") {
+    const char* const end = asked.argument->data() + asked.argument->size();
+    const auto [stop, error] = std::from_chars(asked.argument->data(), end, options.sections);
+    SF_CHECK(error == std::errc() && stop == end && options.sections > 0, ArgumentError, "'", asked.name,
+             "' is no strategy; wanted cuts:auto, or a number of sections, as in cuts:4");
+  }
+  return {.name = asked.name,
+          .build = asked.source.model("placed"),
+          .cuts = std::move(options),
           .sections = SectionOptions{.borders = BorderPolicy::keep}};
 }
 
@@ -104,6 +122,7 @@ constexpr Kind kKinds[] = {
     {"auto", "auto, auto:recompute, auto:swap", "recompute", automatic, true},
     {"swap", "swap", nullptr, swap},
     {"lms", "lms:auto, lms:THRESHOLD/AHEAD/GROUPBY/SYNC", "auto", lms},
+    {"cuts", "cuts:N, cuts:auto", "auto", cuts},
     {"sections", "sections:N", "blocks", sections},
     {"sections+swap", "sections+swap:N", "blocks", sections_and_swap},
 };

@@ -116,6 +116,20 @@ class Graph {
       throw;
     }
   }
+  /// Calls `change`, gives what it returns, and takes out again what it has added, as if it had thrown.
+  template <class Change>
+  auto tried(Change&& change) {
+    const Mark before = mark();
+    const OpenChange open(*this);
+    try {
+      auto result = change();
+      roll_back(before);
+      return result;
+    } catch (...) {
+      roll_back(before);
+      throw;
+    }
+  }
   /// For those that keep values and groups of the graph: `undo` is called when the all_or_nothing that is open now, or
   /// one around it, throws; the last first, and before anything is taken out. Outside of all_or_nothing it is dropped.
   /// It must not throw.
@@ -178,6 +192,10 @@ class Graph {
   const std::string& group_name(GroupId group) const { return group_names_.at(static_cast<std::size_t>(group)); }
   GroupId current_group() const { return current_group_; }
   [[nodiscard]] GraphScope enter_group(GroupId group);
+  /// For those that find groups when the graph is there: gives each node the group of its number, and each entry of a
+  /// collection that of its node, as if they had been made in it. Compiled programs are compiled again.
+  /// Throws: ArgumentError for another number of groups than of nodes, and for a group that is none.
+  void set_groups(const std::vector<GroupId>& groups);
   /// What the nodes made from here on are for, until the scope ends.
   [[nodiscard]] GraphScope enter_phase(Phase phase);
   /// The dtype in which layers made from here on compute, until the scope ends: see MixedPrecision.

@@ -96,6 +96,35 @@ void Graph::add_order_edge(Operation before, Operation after) {
   add_edge("order", before, after, order_edges_);
 }
 
+void Graph::set_groups(const std::vector<GroupId>& groups) {
+  const auto inside = one_at_a_time_.enter("the graph");
+  SF_CHECK(groups.size() == nodes_.size(), ArgumentError, "set_groups: ", groups.size(), " groups for ", nodes_.size(),
+           " nodes; wanted one for each");
+  for (GroupId group : groups) {
+    SF_CHECK(group >= kNoGroup && group < num_groups(), ArgumentError, "set_groups: the graph has ", num_groups(),
+             " groups; there is no group ", group);
+  }
+  const auto each_entry = [this](const auto& call) {
+    for (auto& collection : value_collections_) std::for_each(collection.second.begin(), collection.second.end(), call);
+    for (auto& collection : operation_collections_)
+      std::for_each(collection.second.begin(), collection.second.end(), call);
+  };
+  std::vector<GroupId> nodes_before, entries_before(static_cast<std::size_t>(num_collection_entries_), kNoGroup);
+  for (const auto& node : nodes_) nodes_before.push_back(node->group_);
+  each_entry([&](const auto& entry) { entries_before[static_cast<std::size_t>(entry.number)] = entry.group; });
+  on_roll_back([this, each_entry, nodes_before, entries_before] {
+    for (std::size_t id = 0; id < nodes_before.size(); ++id) nodes_[id]->group_ = nodes_before[id];
+    each_entry([&](auto& entry) {
+      const auto number = static_cast<std::size_t>(entry.number);
+      if (number < entries_before.size()) entry.group = entries_before[number];
+    });
+    ++generation_;
+  });
+  for (std::size_t id = 0; id < groups.size(); ++id) nodes_[id]->group_ = groups[id];
+  each_entry([&](auto& entry) { entry.group = groups[static_cast<std::size_t>(entry.item.node().id())]; });
+  ++generation_;
+}
+
 std::vector<Graph::InputEdit> Graph::input_edits() const {
   std::vector<InputEdit> edits;
   std::map<std::pair<const Node*, std::size_t>, Value> later;  // what the next edit of an input found there

@@ -18,6 +18,10 @@ SectionScope GraphSectionManager::new_section(std::string name, SectionOptions o
   return trainer_->new_section(std::move(name), std::move(options), where);
 }
 
+void GraphSectionManager::place_cuts(const PlaceCutsOptions& options, Where where) {
+  trainer_->place_cuts(options, where);
+}
+
 std::vector<SectionTraining> GraphSectionManager::restore_sections(const RestoredTrainingOptions& options,
                                                                    Where where) {
   return trainer_->restore_sections(options, where);

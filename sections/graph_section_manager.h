@@ -64,6 +64,24 @@ struct RestoredTrainingOptions {
   bool own_options = true;
 };
 
+/// How place_cuts is to cut a graph, and for what.
+struct PlaceCutsOptions {
+  /// How many sections; 0: as many as take the least time in the device memory of `session`.
+  int sections = 0;
+  /// What dimensions of feeds count that only a feed decides. 0: 32 where the number of sections is given; where device
+  /// memory decides, it must be said.
+  std::int64_t batch = 0;
+  /// Of feeds that are to be planned with other shapes, or booleans, than `batch` and true.
+  FeedTypes feeds{};
+  /// Of the session that cycles are going to be run in.
+  SessionOptions session{};
+  /// How fast the machine is (measure_profile); absent: that of set_profile, or else the nominal one.
+  std::optional<Profile> profile{};
+  /// Where no cut fits by itself, that of the lowest peak is taken if what it lacks can be offloaded, as the options of
+  /// its sections allow.
+  bool may_swap = true;
+};
+
 /// What add_training_ops found, per section.
 struct SectionTraining {
   int gradient_applications = 0;
@@ -105,11 +123,21 @@ class GraphSectionManager {
   GraphSectionManager& operator=(const GraphSectionManager&) = delete;
 
   /// Opens the next section, as in `{ auto section = manager.new_section(); x = relu(x); ... }`.
-  /// Throws: ArgumentError inside another section, for a name that is taken, and after prepare_training().
+  /// Throws: ArgumentError inside another section, for a name that is taken, after prepare_training(), and
+  /// after place_cuts().
   [[nodiscard]] SectionScope new_section(std::string name = {}, Where where = Where::here());
   /// Opens a section whose tensors are kept as its options say, whatever TrainingOptions::sections says.
   /// Throws: as above; ArgumentError for a prefetch below 0.
   [[nodiscard]] SectionScope new_section(std::string name, SectionOptions options, Where where = Where::here());
+  /// Has add_training_ops place the borders of sections by itself, in a graph that is built without a scope, before or
+  /// after this call: where little crosses, as at articulation points and small vertex cuts, and so that the cycle
+  /// takes as little device memory as so many sections can be made to, never more than equal parts by operations; or,
+  /// with a budget alone, as little time as is found to fit. The same graph and options give the same cut. Another call
+  /// takes the place of an earlier one. Throws: ArgumentError for a number below 0, and (SF-E211) where the manager has
+  /// sections. add_training_ops then throws, beside its own: ArgumentError (SF-E212) where the loss has fewer
+  /// operations than sections are wanted; BudgetError (SF-E213) where no cut is found that fits, with the lowest peak
+  /// that was.
+  void place_cuts(const PlaceCutsOptions& options = {}, Where where = Where::here());
   /// Takes over the sections of a graph that was built by another manager: one that was loaded (load_graph), or whose
   /// manager is gone. Names and order are the same, and so are the options of sections that were opened with some;
   /// `options` says for the others where tensors are kept. What add_training_ops had added, or where it had not been

@@ -113,6 +113,9 @@ std::vector<SectionTraining> SectionTrainer::restore_sections(const RestoredTrai
     SF_CHECK(sections_.empty() && training_.empty(), ArgumentError,
              "restore_sections: this manager has sections already; wanted one that has none",
              hint("make another manager for the graph when this one is gone"));
+    SF_CHECK_CODE(!cuts_, ArgumentError, ErrorCode::cuts_and_scopes,
+                  "restore_sections after place_cuts(), which places all sections",
+                  earlier(cuts_ ? cuts_->at.text() : ""), hint("leave one of the two out"));
     SF_CHECK_CODE(graph_->num_groups() > 0, ArgumentError, ErrorCode::nothing_to_train,
                   "restore_sections: the graph has no sections",
                   hint("open some with new_section() where it is built"));

@@ -29,6 +29,9 @@ void SectionTrainer::check_new_section(const std::string& name) const {
   SF_CHECK_CODE(!prepared_, ArgumentError, ErrorCode::late_section, "new_section('", name,
                 "') after prepare_training()", earlier("prepare_training(), ", prepared_at_.text()),
                 hint("make all sections before it"));
+  SF_CHECK_CODE(!cuts_, ArgumentError, ErrorCode::cuts_and_scopes, "new_section('", name,
+                "') after place_cuts(), which places all sections", earlier(cuts_ ? cuts_->at.text() : ""),
+                hint("leave one of the two out"));
   SF_CHECK_CODE(open_ == nullptr, ArgumentError, ErrorCode::nested_section, "new_section('", name,
                 "') inside section '", open_->name(), "'; sections do not nest", earlier(open_->place()),
                 hint("end the scope of the first before"));

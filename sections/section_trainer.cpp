@@ -22,8 +22,9 @@ void SectionTrainer::check_can_train() const {
   SF_CHECK_CODE(training_.empty(), ArgumentError, ErrorCode::trained_twice,
                 "add_training_ops was called before; a manager trains one loss",
                 hint("train the weighted sum of several losses"));
-  SF_CHECK_CODE(!sections_.empty(), ArgumentError, ErrorCode::nothing_to_train, "add_training_ops: there is no section",
-                hint("open one with new_section()"));
+  SF_CHECK_CODE(!sections_.empty() || cuts_, ArgumentError, ErrorCode::nothing_to_train,
+                "add_training_ops: there is no section",
+                hint("open one with new_section(), or have them placed by place_cuts()"));
   check_whole("add_training_ops");
 }
 
@@ -59,11 +60,11 @@ std::vector<SectionTraining> SectionTrainer::add_training_ops(const std::vector<
     check_can_train();
     check_training(loss, options);
     return graph_->all_or_nothing([&] {
-      auto found = train_with(
-          [&](const UpdateOptions& updates) {
-            return training_updates(groups, loss, updates, options.variables, where);
-          },
-          options);
+      const UpdatesOf updates = [&](const UpdateOptions& asked) {
+        return training_updates(groups, loss, asked, options.variables, where);
+      };
+      if (sections_.empty()) make_placed_sections(updates, loss, options);
+      auto found = train_with(updates, options);
       graph_->add_to_collection(kSectionLoss, loss);
       loss_ = loss;
       return found;
@@ -76,6 +77,10 @@ std::vector<SectionTraining> SectionTrainer::add_training_ops(const Optimizer& o
                                                               const TrainingOptions& options, Where where) {
   return user_call(where, [&] {
     check_can_train();
+    SF_CHECK_CODE(!sections_.empty(), ArgumentError, ErrorCode::cuts_and_scopes,
+                  "add_training_ops: the gradients were made before place_cuts() has placed sections, which gradients "
+                  "belong to",
+                  earlier(cuts_->at.text()), hint("give the loss instead, or open sections with new_section()"));
     for (const GradientAndVariable& pair : gradients) check_training(pair.variable, options);
     return graph_->all_or_nothing([&] {
       return train_with(
@@ -87,15 +92,18 @@ std::vector<SectionTraining> SectionTrainer::add_training_ops(const Optimizer& o
   });
 }
 
-std::vector<SectionTraining> SectionTrainer::train_with(const std::function<Updates(const UpdateOptions&)>& updates,
-                                                        const TrainingOptions& options) {
+UpdateOptions SectionTrainer::update_options(const TrainingOptions& options) {
+  return {.global_step = options.global_step,
+          .clip_norm = options.clip_norm,
+          .micro_batches = options.micro_batches,
+          .skip_non_finite = options.skip_non_finite,
+          .average = options.average};
+}
+
+std::vector<SectionTraining> SectionTrainer::train_with(const UpdatesOf& updates, const TrainingOptions& options) {
   when_rolled_back([this] { forget_training(); });
   try {
-    updates_ = updates({.global_step = options.global_step,
-                        .clip_norm = options.clip_norm,
-                        .micro_batches = options.micro_batches,
-                        .skip_non_finite = options.skip_non_finite,
-                        .average = options.average});
+    updates_ = updates(update_options(options));
     training_.change() = updates_.operations;
     note_training();
     take_update_operations();
@@ -250,6 +258,7 @@ std::vector<std::string> SectionTrainer::unusual() const {
 
 std::vector<std::string> SectionTrainer::notes(const Program& program) const {
   std::vector<std::string> notes = program.report.notes;
+  if (!cut_note_.empty()) notes.push_back(cut_note_);
   for (std::string& line : cycle_notes(*graph_, map_, program)) notes.push_back(std::move(line));
   for (std::string& line : unusual()) notes.push_back(std::move(line));
   return notes;

@@ -26,6 +26,9 @@
 namespace sectionflow {
 
 struct CyclePolicies;
+struct CutRequest;
+struct ForwardPlaces;
+struct FoundCut;
 class ProgramKey;
 
 // Collections by which a graph tells another manager what this one trains. Of two values that belong together, a
@@ -74,6 +77,7 @@ class SectionTrainer {
 
   /// Without options of its own where `options` are absent.
   SectionScope new_section(std::string name, std::optional<SectionOptions> options, Where where);
+  void place_cuts(const PlaceCutsOptions& options, Where where);
   std::vector<SectionTraining> restore_sections(const RestoredTrainingOptions& options, Where where);
   const std::vector<std::unique_ptr<GraphSection>>& sections() const { return sections_; }
   std::vector<SectionTraining> add_training_ops(const Optimizer& optimizer, Value loss, const TrainingOptions& options,
@@ -107,6 +111,7 @@ class SectionTrainer {
   friend class GraphSection;
   friend class SectionScope;
   struct ForwardHalf;
+  using UpdatesOf = std::function<Updates(const UpdateOptions&)>;
   /// Who has given the options of sections without options of their own.
   struct OptionsSource {
     const char* name = "TrainingOptions::sections";
@@ -126,8 +131,7 @@ class SectionTrainer {
   void check_disk(const Engine& engine, const char* call) const;
   void log_policies() const;
   CyclePolicies policies() const;
-  std::vector<SectionTraining> train_with(const std::function<Updates(const UpdateOptions&)>& updates,
-                                          const TrainingOptions& options);
+  std::vector<SectionTraining> train_with(const UpdatesOf& updates, const TrainingOptions& options);
   void note_training() const;
   void find_training();
   std::vector<std::string> unusual() const;
@@ -135,6 +139,14 @@ class SectionTrainer {
   void take_update_operations();
   void forget_training();
   void when_rolled_back(std::function<void()> undo) const;
+  static UpdateOptions update_options(const TrainingOptions& options);
+  void make_placed_sections(const UpdatesOf& updates, Value loss, const TrainingOptions& options);
+  FoundCut found_cut(const ForwardPlaces& places, const UpdatesOf& updates, Value loss,
+                     const TrainingOptions& options) const;
+  FoundCut tried_cuts(const CutRequest& request, const FeedTypes& feeds, const TrainingOptions& options) const;
+  void check_fits(Engine& engine, const Signature& signature, const CutRequest& request, const FoundCut& found,
+                  const TrainingOptions& options) const;
+  FeedTypes feeds_of_cycles() const;
   void check_new_section(const std::string& name) const;
   void check_can_train() const;
   void check_whole(const char* call) const;
@@ -168,6 +180,13 @@ class SectionTrainer {
   OneAtATime one_at_a_time_;
   std::vector<std::unique_ptr<GraphSection>> sections_;
   GraphSection* open_ = nullptr;
+  /// What place_cuts has been asked for.
+  struct PlacedCuts {
+    PlaceCutsOptions options;
+    Where at{};
+  };
+  std::optional<PlacedCuts> cuts_;
+  std::string cut_note_;  // of the cut that was placed
   UpdateList training_;
   Updates updates_;
   Value loss_{};  // invalid when gradients were given

@@ -98,7 +98,7 @@ Gpt build_gpt(Graph& graph, GraphSectionManager& manager, const GptOptions& opti
   const MixedPrecision precision(graph, options.precision);
   const Shape table_shape{options.vocabulary, options.width};
 
-  SectionCutter sections(manager);
+  SectionCutter sections(manager, options.cut);
   const Value table = builder.normal_variable(graph, "token_table", table_shape);
   Value x = builder.embed(net.tokens, table);
   for (std::size_t layer = 0; layer < begins.size(); ++layer) {

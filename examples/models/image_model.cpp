@@ -32,7 +32,7 @@ ImageModel build_image_model(Graph& graph, GraphSectionManager& manager, const I
 
   const std::vector<ModelBlock> blocks = network(model.is_training);
   const std::vector<bool> begins = section_begins(options.cut, static_cast<int>(blocks.size()));
-  SectionCutter sections(manager);
+  SectionCutter sections(manager, options.cut);
   Value x = model.images;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (i > 0 && begins[i]) sections.cut();

@@ -65,7 +65,7 @@ MnistResnet build_mnist_resnet(Graph& graph, GraphSectionManager& manager, const
   net.is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
   const MnistResnetBuilder builder(net.is_training, options.decay);
 
-  SectionCutter sections(manager);
+  SectionCutter sections(manager, options.cut);
   Value x = builder.norm_relu(builder.conv(net.images, 16, 3, 1, "stem"), "stem_norm");
   const std::vector<bool> begins = begins_of(options.cut);
   std::size_t index = 0;

@@ -10,6 +10,7 @@ namespace sectionflow {
 
 Cut cut_named(const std::string& name) {
   if (name == "blocks") return Cut::blocks;
+  if (name == "placed") return Cut::placed;
   Cut cut;
   const char* end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data(), end, cut.sections);
@@ -21,6 +22,7 @@ Cut cut_named(const std::string& name) {
 }
 
 std::vector<bool> section_begins(const Cut& cut, int num_blocks) {
+  if (cut == Cut::placed) return std::vector<bool>(static_cast<std::size_t>(num_blocks), false);
   const int sections = cut == Cut::blocks ? num_blocks : cut.sections;
   SF_CHECK(sections >= 1 && sections <= num_blocks, ArgumentError, "a network of ", num_blocks,
            " blocks cannot be cut into ", sections, " sections; try blocks, one a block");

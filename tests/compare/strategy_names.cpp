@@ -57,6 +57,25 @@ TEST(StrategyNames, SectionsAndSwapLeaveTheChoiceToThePlanner) {
   EXPECT_THAT(message_for("sections+swp:2"), HasSubstr("did you mean 'sections+swap:2'?"));
 }
 
+TEST(StrategyNames, CutsArePlacedInAModelThatIsBuiltWithoutSections) {
+  Cuts cuts;
+  const Profile profile{.flops = 7};
+  const Strategy four = strategy_named("cuts:4", {.model = cuts.model, .profile = profile});
+  EXPECT_FALSE(four.whole_graph);
+  ASSERT_TRUE(four.cuts);
+  EXPECT_EQ(four.cuts->sections, 4);
+  EXPECT_EQ(four.cuts->profile, profile);
+  EXPECT_FALSE(four.cuts->may_swap);
+  ASSERT_TRUE(four.sections);
+  EXPECT_EQ(four.sections->borders, BorderPolicy::keep);
+  EXPECT_EQ(strategy_named("cuts:auto", {.model = cuts.model}).cuts->sections, 0);
+  EXPECT_EQ(cuts.asked, (std::vector<std::string>{"placed", "placed"}));
+  for (const char* name : {"cuts:0", "cuts:-1", "cuts:2x", "cuts:blocks", "cuts:"}) {
+    EXPECT_THAT(message_for(name), HasSubstr("is no strategy")) << name;
+  }
+  EXPECT_THAT(message_for("cuts"), HasSubstr("wanted cuts:N, cuts:auto, as in cuts:auto"));
+}
+
 TEST(StrategyNames, AutoStandsAloneOrSaysOfWhichKind) {
   Cuts cuts;
   for (const char* name : {"auto", "auto:recompute", "auto:swap"}) {

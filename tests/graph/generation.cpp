@@ -154,5 +154,50 @@ TEST(AddNode, OptionsOfAnotherTypeAreTheCallersFault) {
               ThrowsMessage<ArgumentError>(HasSubstr("options of another type than op 'relu' describes")));
 }
 
+TEST(GraphChanges, GroupsThatAreSetLaterAreThoseOfNodesAndEntriesUntilTheChangeFails) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2});
+  const Value y = x * 2.0F;
+  graph.add_to_collection("mine", y);
+  const GroupId group = graph.new_group("later");
+  const std::uint64_t generation = graph.generation();
+  const auto groups_with = [&](GroupId of_y) {
+    std::vector<GroupId> groups(static_cast<std::size_t>(graph.num_nodes()), kNoGroup);
+    groups[static_cast<std::size_t>(y.node().id())] = of_y;
+    return groups;
+  };
+  EXPECT_THROW(graph.all_or_nothing([&] {
+    graph.set_groups(groups_with(group));
+    EXPECT_EQ(graph.values("mine", group).size(), 1U);
+    throw std::runtime_error("no");
+  }),
+               std::runtime_error);
+  EXPECT_EQ(y.node().group(), kNoGroup);
+  EXPECT_TRUE(graph.values("mine", group).empty());
+  EXPECT_GT(graph.generation(), generation);
+  graph.set_groups(groups_with(group));
+  EXPECT_EQ(y.node().group(), group);
+  EXPECT_EQ(x.node().group(), kNoGroup);
+  EXPECT_EQ(graph.values("mine", group), std::vector<Value>{y});
+  EXPECT_THROW(graph.set_groups({}), ArgumentError);
+  EXPECT_THROW(graph.set_groups(groups_with(group + 1)), ArgumentError);
+  EXPECT_EQ(y.node().group(), group);
+}
+
+TEST(GraphChanges, WhatIsTriedGivesItsResultAndLeavesNothing) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2});
+  const int num_nodes = graph.num_nodes();
+  const int found = graph.tried([&] {
+    (void)(x * 2.0F);
+    (void)graph.new_group("tried");
+    return graph.num_nodes();
+  });
+  EXPECT_GT(found, num_nodes);
+  EXPECT_EQ(graph.num_nodes(), num_nodes);
+  EXPECT_EQ(graph.num_groups(), 0);
+  EXPECT_THROW((void)graph.tried([&]() -> int { throw std::runtime_error("no"); }), std::runtime_error);
+}
+
 }  // namespace
 }  // namespace sectionflow

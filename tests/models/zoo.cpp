@@ -6,6 +6,7 @@
 
 #include "examples/models/resnet.h"
 #include "examples/models/unet.h"
+#include "sections/cut_search.h"
 #include "tests/support/training_case.h"
 
 namespace sectionflow::testing {
@@ -85,6 +86,26 @@ class SmallModels : public ::testing::TestWithParam<SmallModel> {
   }
 };
 
+/// The same network in sections that are placed as `cuts` says.
+TrainingCase placed(const SmallModel& small_model, const PlaceCutsOptions& cuts) {
+  SmallModel model = small_model;
+  model.options.cut = Cut::placed;
+  return {model.name, [model, cuts](Graph& graph, GraphSectionManager& manager) {
+            PlaceCutsOptions options = cuts;
+            options.batch = model.batch;
+            manager.place_cuts(options);
+            const ZooModel zoo = zoo_model(model.name, model.options);
+            const TrainableModel trainable = zoo.build(graph, manager);
+            return TrainingNet{trainable.loss, [=](std::int64_t, FeedStore& store) {
+                                 Batch batch = zoo.batch({.batch = model.batch, .seed = 3});
+                                 const Feeds feeds = trainable.feeds(batch);
+                                 store.push_back(std::move(batch.images));
+                                 store.push_back(std::move(batch.labels));
+                                 return feeds;
+                               }};
+          }};
+}
+
 /// The mean of losses [first, last).
 float mean_loss(const TrainingState& state, std::size_t first, std::size_t last) {
   float sum = 0;
@@ -102,6 +123,60 @@ TEST_P(SmallModels, LearnsAndInSectionsGivesTheSameBits) {
     EXPECT_EQ(first_difference(whole, train(in_sections(cut), How::sections, options)), "")
         << cut.sections << " sections";
   }
+}
+
+/// A network in placed sections, and what its cycle takes with all borders on the device.
+struct PlacedModel {
+  PlacedModel(const SmallModel& model, int sections) : manager(graph) {
+    net = placed(model, {.sections = sections, .session = {.threads = 1}}).build(graph, manager);
+    manager.set_section_options({.borders = BorderPolicy::keep});
+  }
+  ProgramReport plan() {
+    FeedStore store;
+    const Feeds feeds = net.feeds(0, store);
+    Session session(graph, {.threads = 1});
+    return manager.plan(session, {net.loss}, types_of(feeds));
+  }
+
+  Graph graph;
+  GraphSectionManager manager;
+  TrainingNet net;
+};
+
+TEST_P(SmallModels, InPlacedSectionsTakesNoMoreThanInEqualPartsByOperations) {
+  PlacedModel two(GetParam(), 2);
+  // Sections of one operation each, as many as there are: the place of every node, gradients and updates included.
+  int num_places = 0;
+  try {
+    PlacedModel too_many(GetParam(), 1 << 20);
+  } catch (const ArgumentError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::cuts_too_many);
+    const std::string text = error.message();
+    num_places = std::stoi(text.substr(text.find(" of the ") + 8));
+  }
+  PlacedModel each(GetParam(), num_places);
+  const GroupId first = each.manager.section(0).group();
+  std::vector<int> places;
+  for (NodeId id = 0; id < each.graph.num_nodes(); ++id) {
+    const GroupId group = each.graph.node(id).group();
+    places.push_back(group == kNoGroup ? -1 : group - first);
+  }
+  for (const int sections : {2, 4}) {
+    PlacedModel found(GetParam(), sections);
+    ASSERT_EQ(found.graph.num_nodes(), each.graph.num_nodes());
+    const ProgramReport placed = found.plan();
+    const GroupId own = found.manager.section(0).group();
+    found.graph.set_groups(groups_of_cut(places, planning::equal_parts(num_places, sections), own));
+    const ProgramReport equal = found.plan();
+    EXPECT_LE(placed.planned_peak_bytes, equal.planned_peak_bytes) << sections << " sections";
+  }
+}
+
+TEST_P(SmallModels, InPlacedSectionsGivesTheSameBits) {
+  const TrainOptions options{.steps = 3, .threads = 1};
+  const TrainingState whole = train(in_sections({}), How::whole, options);
+  const TrainingCase found = placed(GetParam(), {.sections = 4, .session = {.threads = 1}});
+  EXPECT_EQ(first_difference(whole, train(found, How::sections, options)), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -156,6 +231,7 @@ TEST(Cut, IsReadFromItsName) {
   EXPECT_EQ(cut_named("1"), Cut{});
   EXPECT_EQ(cut_named("12"), Cut{12});
   EXPECT_EQ(cut_named("blocks"), Cut::blocks);
+  EXPECT_EQ(cut_named("placed"), Cut::placed);
   for (const char* name : {"", "0", "-1", "2x", "block", "99999999999"}) EXPECT_THROW(cut_named(name), ArgumentError);
 }
 

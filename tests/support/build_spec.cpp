@@ -69,7 +69,7 @@ class Cut {
  public:
   Cut(GraphSectionManager& manager, const TrainingSpec& spec) : manager_(manager), spec_(spec) {}
   void enter(Place place) {
-    if (place == Place::same) return;
+    if (place == Place::same || spec_.placed > 0) return;
     open_.reset();
     if (place == Place::section) open();
   }
@@ -168,7 +168,8 @@ void add_training(Graph& graph, GraphSectionManager& manager, const TrainingSpec
   if (spec.averages) options.average = WeightAverageOptions{.decay = 0.75F, .start = 1};
   const ScalarOrValue rate = in.rate.valid() ? ScalarOrValue(in.rate) : ScalarOrValue(0.05F);
   const Optimizer optimizer = optimizers().at(spec.optimizer)(rate);
-  if (spec.gradients == GradientUse::plain) {
+  if (spec.placed > 0 && spec.gradients != GradientUse::plain) options.clip_norm = 0.5F;
+  if (spec.placed > 0 || spec.gradients == GradientUse::plain) {
     manager.add_training_ops(optimizer, loss, options);
   } else {
     manager.add_training_ops(optimizer, used(spec.gradients, compute_gradients(loss), graph), options);
@@ -188,6 +189,8 @@ const std::vector<std::string>& optimizer_names() {
 
 TrainingCase training_case(const TrainingSpec& spec, const BeforePrepare& before_prepare) {
   return {text_of("seed ", spec.seed), [spec, before_prepare](Graph& graph, GraphSectionManager& manager) {
+            if (spec.placed > 0)
+              manager.place_cuts({.sections = spec.placed, .batch = spec.batch, .session = {.threads = 1}});
             const Inputs in = make_inputs(graph, spec);
             TrainingNet net = build_model(graph, manager, spec, in);
             add_training(graph, manager, spec, in, net.loss);

@@ -17,7 +17,7 @@ TrainableModel build_tiny(Graph& graph, GraphSectionManager& manager, int num_se
   const Value images = placeholder(graph, "images", {kDynamic, 8, 8, 3});
   const Value labels = placeholder(graph, "labels", {kDynamic}, Dtype::i32);
   const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
-  SectionCutter sections(manager);
+  SectionCutter sections(manager, {});
   Value x = images;
   for (int block = 0; block < 2; ++block) {
     const Value first = relu(batch_norm(conv2d(x, {.features = 8}), is_training, {.decay = 0.9F}));

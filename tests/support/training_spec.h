@@ -57,6 +57,8 @@ struct TrainingSpec {
   int budget = -1;  ///< as TrainOptions::budget
   std::vector<LayerSpec> layers{};
   Place head = Place::same;  ///< of the logits and the loss
+  /// Sections that place_cuts makes; above 0 nothing else opens any, and gradients are clipped or plain.
+  int placed = 0;
 };
 
 /// The spec for people, a line a layer, below the sections that they are cut into.

@@ -1,0 +1,196 @@
+// Sections that are placed by themselves, where a graph is built without a scope.
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "graph/op_def.h"
+#include "runtime/check_feeds.h"
+#include "sections/cut_search.h"
+#include "sections/forward_places.h"
+#include "sections/section_policies.h"
+#include "sections/section_trainer.h"
+
+namespace sectionflow {
+namespace {
+
+constexpr std::int64_t kUsualBatch = 32;
+/// Borders that a note names.
+constexpr std::size_t kNamedBorders = 8;
+
+/// The request of the cycle of a cut whose groups the nodes have.
+CycleRequest cycle_of(const CutRequest& request, std::size_t num_sections) {
+  CycleRequest cycle{.groups = {}, .training = request.training, .fetches = {}, .held = {}};
+  for (std::size_t k = 0; k < num_sections; ++k) {
+    cycle.groups.push_back(request.first_group + static_cast<GroupId>(k));
+  }
+  cycle.fetches = {{request.loss, static_cast<SectionIndex>(num_sections) - 1}};
+  return cycle;
+}
+
+std::string note_of(const Graph& graph, const ForwardPlaces& places, const FoundCut& found) {
+  std::string borders;
+  const std::size_t named = std::min(kNamedBorders, found.borders.size());
+  for (std::size_t i = 0; i < named; ++i) {
+    const NodeId first = places.operations[static_cast<std::size_t>(found.borders[i])];
+    borders += text_of(i == 0 ? "" : ", ", "'", graph.node(first).name(), "'");
+  }
+  if (named < found.borders.size()) borders += text_of(" and ", found.borders.size() - named, " more");
+  if (borders.empty()) return "cuts: a single section";
+  return text_of("cuts: ", found.borders.size() + 1, " sections, which begin at the first operation, and at ", borders);
+}
+
+}  // namespace
+
+void SectionTrainer::place_cuts(const PlaceCutsOptions& options, Where where) {
+  user_call(where, [&] {
+    SF_CHECK(options.sections >= 0, ArgumentError, "place_cuts: ", options.sections, " sections; wanted at least 1",
+             hint("0, or none said, has the budget decide"));
+    SF_CHECK(options.batch >= 0, ArgumentError, "place_cuts: a batch of ", options.batch, "; wanted at least 1");
+    SF_CHECK_CODE(sections_.empty(), ArgumentError, ErrorCode::cuts_and_scopes, "place_cuts: the manager has ",
+                  sections_.size(), " sections already", earlier(sections_.empty() ? "" : sections_.front()->place()),
+                  hint("leave one of the two out"));
+    for (const FeedType& feed : options.feeds) {
+      SF_CHECK(feed.value.valid() && &feed.value.graph() == graph_, ArgumentError,
+               "place_cuts: a feed does not belong to the graph of the section manager");
+    }
+    when_rolled_back([this, before = cuts_]() mutable { std::swap(cuts_, before); });
+    cuts_ = {options, where};
+  });
+}
+
+/// What a cycle is fed, as far as planning asks.
+FeedTypes SectionTrainer::feeds_of_cycles() const {
+  const PlaceCutsOptions& options = cuts_->options;
+  FeedTypes feeds = options.feeds;
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    Node& node = graph_->node(id);
+    const auto is_told = [&](const FeedType& feed) { return feed.value == node.output(); };
+    if (!node.op().is_placeholder() || graph_->training_flag() == &node) continue;
+    if (std::any_of(options.feeds.begin(), options.feeds.end(), is_told)) continue;
+    const TensorType& type = node.output_types().front();
+    if (type == (TensorType{Dtype::boolean, {}})) {
+      feeds.emplace_back(node.output(), true);
+      continue;
+    }
+    std::vector<std::int64_t> dims = type.shape.dims();
+    for (std::int64_t& dim : dims) {
+      if (dim != kDynamic) continue;
+      SF_CHECK(options.batch > 0 || options.sections > 0, ArgumentError, "place_cuts: '", node.name(), "' is ",
+               type.text(), ", and how much is fed decides what fits device memory", earlier(cuts_->at.text()),
+               hint("say how many examples a batch has: PlaceCutsOptions::batch, or the shapes: feeds"));
+      dim = options.batch > 0 ? options.batch : kUsualBatch;
+    }
+    feeds.emplace_back(node.output(), Shape(dims));
+  }
+  return feeds;
+}
+
+/// Finds the cut in the graph with its training operations, which are taken out again.
+FoundCut SectionTrainer::found_cut(const ForwardPlaces& places, const UpdatesOf& updates, Value loss,
+                                   const TrainingOptions& options) const {
+  // Without what training adds, which sessions decide.
+  const FeedTypes feeds = feeds_of_cycles();
+  return graph_->tried([&] {
+    const std::optional<Profile>& profile = cuts_->options.profile ? cuts_->options.profile : profile_;
+    CutRequest request{.num_places = places.num_places(),
+                       .place_of = places.place_of,
+                       .first_group = graph_->num_groups(),
+                       .loss = loss,
+                       .training = {},
+                       .profile = profile ? &*profile : nullptr};
+    // Gradients and updates take the group of what they belong to, and with it its place.
+    std::vector<GroupId> groups;
+    for (int i = 0; i < request.num_places; ++i) (void)graph_->new_group();
+    for (int place : places.place_of) groups.push_back(place < 0 ? kNoGroup : request.first_group + place);
+    graph_->set_groups(groups);
+    request.training = updates(update_options(options)).operations;
+    for (Operation update : graph_->operations(kUpdateOperations)) {
+      if (std::find(request.training.begin(), request.training.end(), update) == request.training.end())
+        request.training.push_back(update);
+    }
+    for (auto id = static_cast<NodeId>(request.place_of.size()); id < graph_->num_nodes(); ++id) {
+      const GroupId group = graph_->node(id).group();
+      request.place_of.push_back(group < request.first_group ? ForwardPlaces::kNowhere : group - request.first_group);
+    }
+    return tried_cuts(request, feeds, options);
+  });
+}
+
+FoundCut SectionTrainer::tried_cuts(const CutRequest& request, const FeedTypes& feeds,
+                                    const TrainingOptions& options) const {
+  const int sections = cuts_->options.sections;
+  Engine engine(*graph_, cuts_->options.session, cuts_->at);
+  const Signature fed = signature_of(*graph_, feeds);
+  const auto executed = [&] { return RunRequest{.fetches = {request.loss}, .targets = request.training}; };
+  // Where an update has several micro-batches, that of the most memory decides.
+  std::optional<FoundCut> found;
+  (void)engine.fullest_program(fed, [&](const Signature& signature) -> Executable& {
+    return engine.program("cuts " + signature.text(), signature, executed, [&](PlanningTools& tools) {
+      const FoundCut here =
+          sections > 0 ? lowest_cut(*graph_, tools, request, sections) : fitting_cut(*graph_, tools, request);
+      if (!found || here.peak_bytes > found->peak_bytes) found = here;
+      graph_->set_groups(groups_of_cut(request.place_of, here.borders, request.first_group));
+      return write_section_schedule(tools.graph(), cycle_of(request, here.borders.size() + 1)).list;
+    });
+  });
+  if (sections == 0) check_fits(engine, fed, request, *found, options);
+  return *found;
+}
+
+void SectionTrainer::check_fits(Engine& engine, const Signature& signature, const CutRequest& request,
+                                const FoundCut& found, const TrainingOptions& options) const {
+  graph_->set_groups(groups_of_cut(request.place_of, found.borders, request.first_group));
+  const std::size_t num_sections = found.borders.size() + 1;
+  const CyclePolicies policies{.sections = std::vector<SectionOptions>(num_sections, options.sections),
+                               .outside = options.sections,
+                               .profile = request.profile};
+  const auto executed = [&] { return RunRequest{.fetches = {request.loss}, .targets = request.training}; };
+  const Executable& program = engine.fullest_program(signature, [&](const Signature& each) -> Executable& {
+    return engine.program("placed " + each.text(), each, executed, [&](PlanningTools& tools) {
+      const CycleRequest cycle = cycle_of(request, num_sections);
+      return cuts_->options.may_swap && !found.fits ? write_cycle(tools, cycle, policies)
+                                                    : write_section_schedule(tools.graph(), cycle).list;
+    });
+  });
+  if (program.report.fits) return;
+  const std::size_t budget = engine.budgets().device;
+  throw BudgetError(
+      error_text_of("place_cuts: no cut was found that fits device_memory of ", budget, " bytes (", bytes_text(budget),
+                    "); the lowest peak, ", found.peak_bytes, " bytes (", bytes_text(found.peak_bytes), "), is of ",
+                    num_sections, " sections", earlier(cuts_->at.text()),
+                    hint("give that much, take a smaller batch, or offload: ",
+                         "SectionOptions{.borders = BorderPolicy::automatic} with host_memory")),
+      budget, found.peak_bytes, ErrorCode::cuts_misfit);
+}
+
+/// Makes the sections that place_cuts was asked for, and has the nodes belong to them.
+void SectionTrainer::make_placed_sections(const UpdatesOf& updates, Value loss, const TrainingOptions& options) {
+  check_not_swapped();
+  const ForwardPlaces places = forward_places(*graph_, loss);
+  const int wanted = std::max(1, cuts_->options.sections);
+  SF_CHECK_CODE(places.num_places() >= wanted, ArgumentError, ErrorCode::cuts_too_many, "place_cuts: ", wanted,
+                wanted == 1 ? " section" : " sections", " of the ", places.num_places(), " operations of '",
+                loss.name(), "'; wanted no more sections than operations", earlier(cuts_->at.text()),
+                hint("ask for fewer"));
+  const FoundCut found = found_cut(places, updates, loss, options);
+  when_rolled_back([this] {
+    sections_.clear();
+    runs_.clear();
+    cut_note_.clear();
+  });
+  const GroupId first_group = graph_->num_groups();
+  const auto num_sections = static_cast<int>(found.borders.size()) + 1;
+  for (int k = 0; k < num_sections; ++k) {
+    std::string name = "section " + std::to_string(k);
+    const GroupId group = graph_->new_group(name);
+    sections_.emplace_back(new GraphSection(*this, *graph_, k, group, std::move(name), std::nullopt, cuts_->at));
+  }
+  runs_.resize(sections_.size());
+  graph_->set_groups(groups_of_cut(places.place_of, found.borders, first_group));
+  cut_note_ = note_of(*graph_, places, found);
+}
+
+}  // namespace sectionflow
