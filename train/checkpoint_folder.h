@@ -10,40 +10,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/safetensors.h"
 #include "train/checkpoint_manifest.h"
+#include "train/checkpoint_reading.h"
 
 namespace sectionflow {
-
-/// A descriptor of the operating system. Owns: it.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor();
-  int number() const { return number_; }
-  bool is_open() const { return number_ >= 0; }
-  /// Gives the number away.
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
-
-/// What a checkpoint holds.
-struct CheckpointContent {
-  CheckpointManifest manifest;
-  SafetensorsFile file;
-};
-
-/// Reads a checkpoint's manifest, or all of it, in its folder: no link is followed, and every byte is checked.
-/// Throws: DataError naming the file, and the tensor where one is at fault.
-CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& checkpoint);
-CheckpointContent read_checkpoint(const std::filesystem::path& checkpoint);
 
 /// A folder of checkpoints, `step-N` each, and the file `latest` that names one of them. Every change of it leaves each
 /// checkpoint as it was, or whole and new, or gone, wherever it is cut off. Threads: one at a time.
