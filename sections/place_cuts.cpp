@@ -148,14 +148,14 @@ void SectionTrainer::check_fits(Engine& engine, const Signature& signature, cons
                                .outside = options.sections,
                                .profile = request.profile};
   const auto executed = [&] { return RunRequest{.fetches = {request.loss}, .targets = request.training}; };
-  const Executable& program = engine.fullest_program(signature, [&](const Signature& each) -> Executable& {
+  const Engine::PlannedProgram fullest = engine.fullest_program(signature, [&](const Signature& each) -> Executable& {
     return engine.program("placed " + each.text(), each, executed, [&](PlanningTools& tools) {
       const CycleRequest cycle = cycle_of(request, num_sections);
       return cuts_->options.may_swap && !found.fits ? write_cycle(tools, cycle, policies)
                                                     : write_section_schedule(tools.graph(), cycle).list;
     });
   });
-  if (program.report.fits) return;
+  if (fullest.report.fits) return;
   const std::size_t budget = engine.budgets().device;
   throw BudgetError(
       error_text_of("place_cuts: no cut was found that fits device_memory of ", budget, " bytes (", bytes_text(budget),
