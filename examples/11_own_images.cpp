@@ -13,13 +13,14 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 
-#include "base/whole_file.h"
 #include "examples/models/command_line.h"
 #include "sectionflow.h"
 #include "sources/sources.h"
@@ -131,8 +132,10 @@ int train_images(const fs::path& data, const fs::path& run, std::int64_t epochs)
   const auto class_of = [&](const fs::path& file) {
     const auto picture = [&](std::int64_t number) -> std::optional<Example> {
       if (number > 0) return std::nullopt;
+      std::ostringstream bytes;
+      bytes << std::ifstream(file, std::ios::binary).rdbuf();
       Example example;
-      example.emplace("image", decode_image(read_whole_file(file, 256_MiB, "picture")));
+      example.emplace("image", decode_image(bytes.str()));
       return example;
     };
     DatasetBatches one(Dataset::generate("one picture", picture)

@@ -296,6 +296,22 @@ TEST(FitBudget, ComputesAgainBelowWhatSectionsNeedByThemselves) {
   EXPECT_THAT(fitted.complaints, IsEmpty());
 }
 
+TEST(FitBudget, IsNeverSlowerWithMoreMemoryWhereTheCutWouldFitToo) {
+  const TrainingCase net = long_sections();
+  const std::size_t by_cuts = peak_by_cuts(net);
+  double before = std::numeric_limits<double>::infinity();
+  int fitting = 0;
+  for (int percent = 80; percent <= 120; percent += 8) {
+    const ProgramReport report = Fitted(net, checked({}, by_cuts / 100 * percent), few({})).plan_cycle();
+    EXPECT_TRUE(report.fits || fitting == 0) << percent;
+    if (!report.fits) continue;
+    ++fitting;
+    EXPECT_LE(report.predicted_seconds, before) << percent;
+    before = report.predicted_seconds;
+  }
+  EXPECT_GT(fitting, 2);
+}
+
 TEST(FitBudget, TakesACycleAsItIsCutWhereItMayNotComputeAgainByItself) {
   const TrainingCase net = long_sections();
   const std::size_t by_cuts = peak_by_cuts(net);

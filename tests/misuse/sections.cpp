@@ -231,7 +231,7 @@ TEST(MisuseSections, NothingToTrain) {
       t.state, [&] { t.manager.add_training_ops(Sgd{}, loss); },
       "SF-E208 ArgumentError: add_training_ops: there is no section"
       "\n  where:   " +
-          line(__LINE__ - 3) + "\n  hint:    open one with new_section()");
+          line(__LINE__ - 3) + "\n  hint:    open one with new_section(), or have them placed by place_cuts()");
   Empty other;
   other.add_head();
   expect_refused<ArgumentError>(

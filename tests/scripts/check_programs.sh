@@ -30,7 +30,7 @@ for program in "$@"; do
       refuse "whose images have a side" "$program" --device-memory 64MiB --max-side
       : >file
       refuse "^SF-E400.*--report: " "$program" --report file/pages
-      refuse "^SF-E400.*--json: " "$program" --json missing/file
+      refuse "^SF-E400.*--json: " "$program" --json file/results
       ;;
     bench_swap_steps) refuse "did you mean 2MiB or 2GiB" "$program" --link 2 ;;
     bench_plan)
