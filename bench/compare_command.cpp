@@ -150,16 +150,6 @@ std::vector<std::string> default_strategies(const ZooArguments& zoo) {
   return strategies;
 }
 
-/// Whether the side of the model's images can be chosen.
-bool has_side(const Arguments& arguments) {
-  try {
-    (void)model_of(zoo_of_side(arguments, kSideUnit), {});
-    return true;
-  } catch (const ArgumentError&) {
-    return false;
-  }
-}
-
 /// What would only show after training is refused before it.
 void check(const Arguments& arguments) {
   const bool searches = arguments.max_batch || arguments.max_side;
@@ -167,7 +157,7 @@ void check(const Arguments& arguments) {
            "--max-batch and --max-side look for what fits a budget; say which by --device-memory");
   (void)strategies_of(arguments, arguments.zoo, {});
   (void)model_of(arguments.zoo, {});  // what is wrong with the model itself is told first
-  SF_CHECK(!arguments.max_side || has_side(arguments), ArgumentError, "--max-side: ", arguments.zoo.model,
+  SF_CHECK(!arguments.max_side || has_size(arguments.zoo.model, &ZooOptions::image), ArgumentError, "--max-side: ", arguments.zoo.model,
            " has images of one side; wanted a model whose images have a side to choose",
            hint("take one, such as resnet50, or leave --max-side out"));
   check_json(arguments.json);

@@ -35,21 +35,10 @@ std::string rate_problem(const std::string& text) {
   return is_rate ? "" : "'" + text + "' is no rate; wanted a number above 0, as in 0.001 or 1e-3";
 }
 
-bool has_size(const std::string& model, const ZooSize& size) {
-  ZooOptions options;
-  options.*size.number = 64;
-  try {
-    (void)zoo_model(model, options);
-    return true;
-  } catch (const ArgumentError&) {
-    return false;
-  }
-}
-
 /// "of gpt alone", "of all but mnist_resnet, gpt".
 std::string models_with(const ZooSize& size) {
   std::vector<std::string> with, without;
-  for (const std::string& name : zoo_names()) (has_size(name, size) ? with : without).push_back(name);
+  for (const std::string& name : zoo_names()) (has_size(name, size.number) ? with : without).push_back(name);
   const bool is_rare = with.size() < without.size();
   std::string names;
   for (const std::string& name : is_rare ? with : without) names += (names.empty() ? "" : ", ") + name;
@@ -57,6 +46,17 @@ std::string models_with(const ZooSize& size) {
 }
 
 }  // namespace
+
+bool has_size(const std::string& model, std::int64_t ZooOptions::*number) {
+  ZooOptions options;
+  options.*number = 64;
+  try {
+    (void)zoo_model(model, options);
+    return true;
+  } catch (const ArgumentError&) {
+    return false;
+  }
+}
 
 std::span<const ZooSize> zoo_sizes() {
   static constexpr ZooSize kSizes[] = {
@@ -98,7 +98,7 @@ ZooModel model_of(const ZooArguments& arguments, const Cut& cut) {
   const bool is_known = std::find(names.begin(), names.end(), arguments.model) != names.end();
   for (const ZooSize& size : zoo_sizes()) {
     const std::int64_t given = options.*size.number;
-    SF_CHECK(!is_known || given == 0 || has_size(arguments.model, size), ArgumentError, size.option, " ", given, ": ",
+    SF_CHECK(!is_known || given == 0 || has_size(arguments.model, size.number), ArgumentError, size.option, " ", given, ": ",
              arguments.model, " has no such size; it is ", models_with(size), hint("leave it out"));
   }
   options.cut = cut;

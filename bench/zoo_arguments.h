@@ -24,6 +24,8 @@ struct ZooSize {
   const char* help;
 };
 std::span<const ZooSize> zoo_sizes();
+/// Whether a model of the zoo lets one choose that size; false where there is no such model.
+bool has_size(const std::string& model, std::int64_t ZooOptions::*number);
 
 void add_zoo_arguments(CLI::App& app, ZooArguments& arguments);
 

@@ -6,7 +6,6 @@
 #include <iostream>
 #include <optional>
 
-#include "base/atomic_file.h"
 #include "base/whole_file.h"
 #include "compare/compare.h"
 #include "examples/models/command_line.h"
@@ -110,20 +109,20 @@ bool print_plan(GraphSectionManager& manager, Session& session, const MnistResne
 /// One loss a line; the file is in its place when all are there.
 class LossFile {
  public:
-  explicit LossFile(const std::string& path) {
-    if (!path.empty()) file_.emplace(path, "--losses");
+  explicit LossFile(std::string path) : path_(std::move(path)) {
+    if (!path_.empty()) check_writable(path_, "--losses");
   }
   void add(float loss) {
     char line[32];
-    const int length = std::snprintf(line, sizeof(line), "%.9g\n", static_cast<double>(loss));
-    if (file_) file_->write(line, static_cast<std::size_t>(length));
+    text_.append(line,
+                 static_cast<std::size_t>(std::snprintf(line, sizeof(line), "%.9g\n", static_cast<double>(loss))));
   }
   void finish() {
-    if (file_) file_->commit();
+    if (!path_.empty()) write_whole_file(path_, text_, "--losses");
   }
 
  private:
-  std::optional<AtomicFile> file_;
+  std::string path_, text_;
 };
 
 void train(GraphSectionManager& manager, Session& session, const MnistResnet& net, const LabeledImages& data,

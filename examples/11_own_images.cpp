@@ -13,11 +13,9 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -132,10 +130,8 @@ int train_images(const fs::path& data, const fs::path& run, std::int64_t epochs)
   const auto class_of = [&](const fs::path& file) {
     const auto picture = [&](std::int64_t number) -> std::optional<Example> {
       if (number > 0) return std::nullopt;
-      std::ostringstream bytes;
-      bytes << std::ifstream(file, std::ios::binary).rdbuf();
       Example example;
-      example.emplace("image", decode_image(bytes.str()));
+      example.emplace("image", read_image(file));
       return example;
     };
     DatasetBatches one(Dataset::generate("one picture", picture)

@@ -1,6 +1,8 @@
 #include "sources/image.h"
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "sources/codecs.h"
 
 namespace sectionflow {
@@ -51,6 +53,11 @@ HostTensor decode_image(const HostTensor& file, ImageOptions options) {
            "; wanted a file's bytes, u8 [n]");
   const auto bytes = file.values<std::uint8_t>();
   return decode_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options);
+}
+
+HostTensor read_image(const std::filesystem::path& file, ImageOptions options) {
+  return decode_image(read_whole_file(file, 256_MiB, "read_image"), options,
+                      text_of("read_image: '", file.string(), "': "));
 }
 
 bool is_jpeg(std::string_view file) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,10 @@ HostTensor decode_image(std::string_view file, ImageOptions options = {}, const 
 /// The same of a tensor u8 [n] with a file's bytes, as records and image folders give them. Throws: ShapeError or
 /// ArgumentError for another tensor.
 HostTensor decode_image(const HostTensor& file, ImageOptions options = {});
+
+/// The picture in a file of 256 MiB at most, as decode_image gives it. Throws: as decode_image, with the file's name;
+/// DataError for a file that is absent, larger, or cannot be read (SF-E411 where that may pass).
+HostTensor read_image(const std::filesystem::path& file, ImageOptions options = {});
 
 /// Whether a file begins as a JPEG does.
 bool is_jpeg(std::string_view file);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <functional>
 #include <iostream>
 #include <regex>
 #include <string_view>
@@ -100,10 +102,31 @@ const std::vector<std::pair<std::regex, std::string>>& advice_for_the_shell() {
       {std::regex(R"(\b(SessionOptions::)?(device|host)_memory\b)"), "--$2-memory"},
       {std::regex(R"(\bSessionOptions::disk\b)"), "--disk"},
       {std::regex(R"(\b(SessionOptions::)?swap_directory\b)"), "--swap-directory"},
-      // What no option of ours does.
-      {std::regex(R"(\b\w+(Options|Policy)::\w+\b)"), "in C++ $&"},
+      {std::regex(R"(take a smaller window)"), "give a smaller --sequence"},
+      // What no option of ours does. Words of any length would take as much of the stack.
+      {std::regex(R"(\b\w{1,60}(Options|Policy)::\w{1,60}\b)"), "in C++ $&"},
   };
   return advice;
+}
+
+/// A text, what stands between quotes, such as somebody's paths, as it is, and the parts between changed.
+std::string outside_of_quotes(std::string_view text, const std::function<std::string(std::string)>& changed) {
+  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  std::string all;
+  std::size_t begin = 0;
+  for (std::size_t open = text.find('\''); open != std::string_view::npos; open = text.find('\'', open)) {
+    const std::size_t close = text.find('\'', open + 1);
+    // As in "model's".
+    const bool is_apostrophe = open > 0 && is_letter(text[open - 1]);
+    if (is_apostrophe || close == std::string_view::npos) {
+      ++open;
+      continue;
+    }
+    all += changed(std::string(text.substr(begin, open - begin)));
+    all += text.substr(open, close + 1 - open);
+    begin = open = close + 1;
+  }
+  return all + changed(std::string(text.substr(begin)));
 }
 
 }  // namespace
@@ -117,8 +140,10 @@ std::string shell_text(const Error& error) {
     if (!shown.empty() || line.empty()) text += text_of(is_first ? "" : "\n", shown);
     left.remove_prefix(std::min(end + 1, left.size()));
   }
-  for (const auto& [call, option] : advice_for_the_shell()) text = std::regex_replace(text, call, option);
-  return text;
+  return outside_of_quotes(text, [](std::string part) {
+    for (const auto& [call, option] : advice_for_the_shell()) part = std::regex_replace(part, call, option);
+    return part;
+  });
 }
 
 std::string did_you_mean(const std::string& word, std::span<const std::string> candidates) {

@@ -45,10 +45,12 @@ std::string metrics_text(const std::map<std::string, double>& metrics) {
   return text;
 }
 
-/// The options of `sectionflow train` that a checkpoint is bound to, where it has written it.
+/// The options of `sectionflow train` that a checkpoint is bound to, and its rate, where it has written it.
 std::string noted_command(const std::string& position, Json& json) {
-  const std::map<std::string, std::string> options = noted_options(position);
+  std::map<std::string, std::string> options = noted_options(position);
   if (options.empty()) return {};
+  const std::string rate = noted_rate(position);
+  if (!rate.empty()) options["--learning-rate"] = rate;
   json["command"] = options;
   return "sectionflow train " + printable(command_text(options));
 }

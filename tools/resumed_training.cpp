@@ -50,6 +50,17 @@ Options options_of(const Checkpoints& checkpoints) {
   return {};
 }
 
+/// What a callback has kept in a training's position; empty where it has not, or where that is no position.
+std::string noted_by(const std::string& callback, const std::string& position) {
+  try {
+    const TrainingProgress progress = TrainingProgress::read(position);
+    const auto kept = progress.callbacks.find(callback);
+    return kept == progress.callbacks.end() ? "" : kept->second;
+  } catch (const DataError&) {
+    return {};  // of a loop of somebody's own
+  }
+}
+
 std::optional<RestoredCheckpoint> resume_or_throw(const TrainArguments& arguments, Checkpoints& checkpoints,
                                                   Trainer& trainer) {
   try {
@@ -103,20 +114,17 @@ void RateNote::restore(const std::string& saved) {
 }
 
 Options noted_options(const std::string& position) {
+  const nlohmann::json json = nlohmann::json::parse(noted_by("command line 0", position), nullptr, false);
   Options options;
-  try {
-    const TrainingProgress progress = TrainingProgress::read(position);
-    const auto kept = progress.callbacks.find("command line 0");
-    if (kept == progress.callbacks.end()) return {};
-    const nlohmann::json json = nlohmann::json::parse(kept->second, nullptr, false);
-    if (!json.is_object()) return {};
-    for (const auto& [name, value] : json.items()) {
-      if (value.is_string()) options[name] = value.get<std::string>();
-    }
-  } catch (const DataError&) {
-    // Of a loop of somebody's own.
+  if (!json.is_object()) return options;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_string()) options[name] = value.get<std::string>();
   }
   return options;
+}
+
+std::string noted_rate(const std::string& position) {
+  return noted_by("learning rate 0", position);
 }
 
 std::string command_text(const Options& options) {

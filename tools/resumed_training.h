@@ -49,6 +49,8 @@ class RateNote final : public Callback {
 /// The options that a CommandNote has kept in a training's position; none where it has not, or where that is no
 /// position.
 std::map<std::string, std::string> noted_options(const std::string& position);
+/// The same of the rate that a RateNote has kept; empty: none.
+std::string noted_rate(const std::string& position);
 /// "--model mnist_cnn --width 2", as one writes them.
 std::string command_text(const std::map<std::string, std::string>& options);
 

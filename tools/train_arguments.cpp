@@ -1,6 +1,7 @@
 #include "tools/train_arguments.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -28,28 +29,39 @@ bool lies_in(const fs::path& inner, const fs::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
+struct Output {
+  const char* option;
+  const std::string& path;
+  bool is_folder;
+};
+
 /// What is written among the data is data at the next training: a folder among those of pictures is a class, a file
-/// among texts a text.
+/// among texts a text. In the place of the data it would replace them.
 void check_beside_data(const TrainArguments& arguments) {
   const DataArgument data = data_argument(arguments.data.data, training_data_kinds(), "--data");
+  if (data.path.empty()) return;
   std::error_code failed;
-  if (data.path.empty() || !fs::is_directory(data.path, failed)) return;
   const fs::path there = plain(data.path);
-  const auto refuse = [&](const std::string& option, const std::string& path, const char* what) {
-    throw ArgumentError(
-        error_text_of(option, ": '", path, "' ", what, " '", data.path.string(),
-                      "', the folder of --data, and would be taken for data by the next training",
-                      hint("give a folder beside it, as in ", option, " ", there.parent_path().string(), "/run")));
-  };
-  for (const auto& [option, path] :
-       {std::pair("--checkpoints", arguments.checkpoints), std::pair("--tensorboard", arguments.tensorboard)}) {
-    if (path.empty()) continue;
-    if (plain(path) == there) refuse(option, path, "is");
-    if (data.kind == "images" && lies_in(plain(path), there)) refuse(option, path, "lies in");
-  }
   const std::string json = is_standard_output(arguments.json) ? "" : arguments.json;
-  for (const auto& [option, path] : {std::pair("--statistics", arguments.statistics), std::pair("--json", json)}) {
-    if (!path.empty() && data.kind == "text" && plain(path).parent_path() == there) refuse(option, path, "lies in");
+  const std::array<Output, 4> outputs = {{{"--checkpoints", arguments.checkpoints, true},
+                                          {"--tensorboard", arguments.tensorboard, true},
+                                          {"--statistics", arguments.statistics, false},
+                                          {"--json", json, false}}};
+  if (!fs::is_directory(data.path, failed)) {
+    for (const Output& output : outputs) {
+      SF_CHECK(output.path.empty() || plain(output.path) != there, ArgumentError, output.option, ": '", output.path,
+               "' is what --data reads, and would be replaced", hint("give it another name"));
+    }
+    return;
+  }
+  for (const auto& [option, path, is_folder] : outputs) {
+    if (path.empty()) continue;
+    const bool is_there = plain(path) == there;
+    const bool is_among = data.kind == "images" ? lies_in(plain(path), there)
+                                                : data.kind == "text" && !is_folder && plain(path).parent_path() == there;
+    SF_CHECK(!is_there && !is_among, ArgumentError, option, ": '", path, is_there ? "' is '" : "' lies in '",
+             data.path.string(), "', the folder of --data, and would be taken for data by the next training",
+             hint("give a folder beside it, as in ", option, " ", there.parent_path().string(), "/run"));
   }
 }
 
@@ -135,6 +147,9 @@ void check(const TrainArguments& arguments) {
   SF_CHECK(!wants_checkpoints || !arguments.checkpoints.empty(), ArgumentError,
            arguments.resume ? "--resume" : "--checkpoint-every", " is of checkpoints, and there is no folder of them",
            hint("add --checkpoints FOLDER"));
+  const bool is_synthetic = data_argument(arguments.data.data, training_data_kinds(), "--data").kind == "synthetic";
+  SF_CHECK(!is_synthetic || arguments.data.on_error == "fail", ArgumentError, "--on-error ", arguments.data.on_error,
+           ": synthetic data are never damaged", hint("leave it out"));
   check_beside_data(arguments);
   check_json(arguments.json);
   if (!arguments.statistics.empty()) check_output(arguments.statistics, "--statistics");

@@ -17,6 +17,7 @@
 #include "graph/ops/reduce.h"
 #include "sectionflow.h"
 #include "tools/command.h"
+#include "tools/labelled_source.h"
 #include "tools/resumed_training.h"
 #include "tools/train_arguments.h"
 #include "tools/training_data.h"
@@ -187,8 +188,19 @@ class Outputs {
   std::optional<TensorBoard> tensorboard_;
 };
 
-int run_train(const TrainArguments& arguments) {
-  check(arguments);
+/// With what the data decide where nothing is said.
+TrainArguments completed(TrainArguments arguments) {
+  const bool is_text = data_argument(arguments.data.data, training_data_kinds(), "--data").kind == "text";
+  std::int64_t& vocabulary = arguments.zoo.options.vocabulary;
+  if (is_text && vocabulary == 0 && has_size(arguments.zoo.model, &ZooOptions::vocabulary)) {
+    vocabulary = Vocabulary::of_bytes().size();
+  }
+  return arguments;
+}
+
+int run_train(const TrainArguments& asked) {
+  check(asked);
+  const TrainArguments arguments = completed(asked);
   const ZooModel zoo = model_of(arguments.zoo, {});
   const Batch one = zoo.batch({.batch = 1});
   TrainedModel trained;

@@ -179,7 +179,12 @@ std::vector<Part> parts_of_databases(const fs::path& folder, int channels) {
            hint("leave the databases of one data set in the folder"));
   std::vector<Part> parts = {part("train", folder / "train")};
   const char* const other = is_database(folder / "validation") ? "validation" : "test";
-  if (is_database(folder / other)) parts.push_back(part("test", folder / other));
+  if (!is_database(folder / other)) return parts;
+  parts.push_back(part("test", folder / other));
+  const bool are_named = !parts.front().classes.empty() && !parts.back().classes.empty();
+  SF_CHECK(!are_named || parts.front().classes == parts.back().classes, DataError, "lmdb: 'train' and '", other,
+           "' of '", folder.string(), "' have other names for their classes, so that a number would mean another in each",
+           hint("make both from the same classes, as sectionflow convert does of one folder"));
   return parts;
 }
 

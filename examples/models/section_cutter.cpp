@@ -1,10 +1,8 @@
 #include "examples/models/section_cutter.h"
 
-#include <array>
 #include <charconv>
 
 #include "base/error.h"
-#include "base/nearest.h"
 
 namespace sectionflow {
 
@@ -14,9 +12,8 @@ Cut cut_named(const std::string& name) {
   Cut cut;
   const char* end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data(), end, cut.sections);
-  const std::array<std::string, 1> words = {"blocks"};
   SF_CHECK(error == std::errc() && stop == end && cut.sections >= 1, ArgumentError, "'", name,
-           "' is no cut of a network", nearest_spelling(name, words) ? "; did you mean 'blocks'?" : "",
+           "' is no cut of a network", name.starts_with("b") ? "; did you mean 'blocks'?" : "",
            hint("wanted a number of sections, as in 1, 2 or 4, or blocks"));
   return cut;
 }

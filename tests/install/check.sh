@@ -163,6 +163,12 @@ case "$what" in
       LD_LIBRARY_PATH=$(dirname "$(library so)") "$folder/$program" >"$folder/$program.log" || status=$?
       [ "$status" -eq 0 ] || [ "$status" -eq 77 ] || { cat "$folder/$program.log" >&2; fail "$program has failed"; }
     done
+    # Of those that are not built here, which take minutes, at least what they include is installed.
+    examples=$prefix/share/doc/sectionflow
+    for header in $(grep -rhoE '^#include "[^"]+"' "$examples/examples" | cut -d'"' -f2 | sort -u); do
+      [ -e "$prefix/include/sectionflow/$header" ] || [ -e "$examples/$header" ] || \
+        [ -n "$(find "$examples/examples" -name "$header")" ] || fail "an example includes $header, which is not installed"
+    done
     [ -e "$prefix/share/doc/sectionflow/docs/adding_an_op.md" ] || fail "the pages are not installed"
     # Links between what is installed lead somewhere.
     for page in "$prefix"/share/doc/sectionflow/*.md "$prefix"/share/doc/sectionflow/docs/*.md; do

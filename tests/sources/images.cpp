@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "data/dataset.h"
 #include "sources/image.h"
 #include "sources/image_folder.h"
@@ -188,6 +189,23 @@ TEST(DecodeImage, PicturesOfOtherKindsAreNamed) {
     EXPECT_TRUE(contains(text, "SF-E409")) << text;
     EXPECT_TRUE(contains(text, "it is a " + kind + " file; wanted a JPEG or a PNG file")) << text;
     EXPECT_TRUE(contains(text, "convert it to PNG")) << text;
+  }
+}
+
+TEST(ReadImage, GivesWhatTheFileHoldsAndNamesItWhereThatIsNoPicture) {
+  const TemporaryFolder folder;
+  const HostTensor picture = some_picture(5, 7, 3);
+  write_whole_file(folder.path() / "a.png", png_of(picture), "test");
+  EXPECT_TRUE(bitwise_equal(read_image(folder.path() / "a.png"), picture));
+  EXPECT_EQ(read_image(folder.path() / "a.png", {.channels = 1}).shape(), (Shape{5, 7, 1}));
+  write_whole_file(folder.path() / "b.png", "no picture", "test");
+  for (const char* const name : {"b.png", "absent.png"}) {
+    try {
+      (void)read_image(folder.path() / name);
+      ADD_FAILURE() << name << " was read";
+    } catch (const DataError& error) {
+      EXPECT_TRUE(contains(error.what(), name)) << error.what();
+    }
   }
 }
 

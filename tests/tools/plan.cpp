@@ -92,6 +92,13 @@ TEST(Commands, ErrorsCallOptionsByTheirNames) {
   }
 }
 
+TEST(Commands, ErrorsLeaveTheWordsOfTheUserAsTheyAre) {
+  EXPECT_THAT(run_tool("inspect host_memory/SessionOptions::disk.npy").text,
+              AllOf(HasSubstr("'host_memory/SessionOptions::disk.npy'"), Not(HasSubstr("--host-memory"))));
+  const std::string word(50'000, 'a');
+  expect_refused("train --model " + word, HasSubstr(word));
+}
+
 TEST(Commands, TheHelpOfASizeSaysWhichModelsHaveIt) {
   EXPECT_THAT(run_tool("train --help").text,
               AllOf(HasSubstr("of gpt alone"), HasSubstr("of all but mnist_resnet, gpt")));

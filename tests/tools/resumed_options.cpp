@@ -88,7 +88,7 @@ TEST_F(ResumedOptions, OfAnotherModelTheOptionsAreNamedThatDiffer) {
 }
 
 TEST_F(ResumedOptions, InspectTellsTheCommandOfACheckpoint) {
-  begin("--model mnist_cnn --width 2 --classes 7 --batch 2 --steps 1");
+  begin("--model mnist_cnn --width 2 --classes 7 --batch 2 --steps 1 --learning-rate 0.5");
   const std::string run = (folder.path() / "run").string();
   const auto all = json_of_tool("inspect " + run), one = json_of_tool("inspect " + run + "/step-1");
   for (const auto& command : {all.at("latest_holds").at("command"), one.at("command")}) {
@@ -96,6 +96,7 @@ TEST_F(ResumedOptions, InspectTellsTheCommandOfACheckpoint) {
     EXPECT_EQ(command.at("--width"), "2");
     EXPECT_EQ(command.at("--classes"), "7");
     EXPECT_EQ(command.at("--batch"), "2");
+    EXPECT_EQ(command.at("--learning-rate"), "0.5");
   }
   for (const std::string& path : {run, run + "/step-1"}) {
     EXPECT_THAT(run_tool("inspect " + path).text, AllOf(HasSubstr("trained as by: sectionflow train "),

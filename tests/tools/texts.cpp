@@ -54,12 +54,36 @@ TEST_F(Texts, AShareIsKeptApartForValidation) {
   EXPECT_TRUE(json.at("epochs").at(0).at("logs").contains("val_accuracy"));
 }
 
+TEST_F(Texts, SetTheVocabularyOfAModelThatIsAskedForNone) {
+  const std::string whole = kGpt, option = " --vocabulary 256";
+  const auto command = [&](const std::string& model, const std::string& run) {
+    return model + data("one") + " --steps 1 --checkpoints " + (folder.path() / run).string();
+  };
+  (void)json_of_tool(command(whole, "said"));
+  std::string without = whole;
+  without.erase(without.find(option), option.size());
+  (void)json_of_tool(command(without, "unsaid"));
+  const auto bytes = [&](const char* run) {
+    return bytes_of_file((folder.path() / run / "step-1/variables.safetensors").string());
+  };
+  EXPECT_EQ(bytes("said"), bytes("unsaid"));
+}
+
+TEST_F(Texts, AreNotReplacedByWhatIsWritten) {
+  const std::string before = bytes_of_file((folder.path() / "one").string());
+  for (const char* const option : {"--json", "--statistics", "--checkpoints", "--tensorboard"}) {
+    expect_refused(kGpt + data("one") + " --steps 1 " + option + " " + (folder.path() / "one").string(),
+                   AllOf(HasSubstr(option), HasSubstr("is what --data reads")));
+  }
+  EXPECT_EQ(bytes_of_file((folder.path() / "one").string()), before);
+}
+
 TEST_F(Texts, ModelsAndFilesThatDoNotFitAreRefused) {
   expect_refused("train --model mnist_cnn --width 2 " + data("one"), HasSubstr("no tokens"));
   expect_refused("train --model gpt --data mnist", HasSubstr("--data text:PATH has tokens"));
   expect_refused(kGpt + "--data text", HasSubstr("write text:PATH"));
   expect_refused(kGpt + data("nowhere"), HasSubstr("nowhere"));
-  expect_refused(gpt(64) + data("one"), HasSubstr("take a smaller window"));
+  expect_refused(gpt(64) + data("one"), HasSubstr("give a smaller --sequence"));
   fs::create_directories(folder.path() / "empty" / "deeper");
   expect_refused(kGpt + data("empty"), HasSubstr("has no files"));
   expect_refused(gpt(8, 100) + data("one"), AllOf(HasSubstr("the model knows 100"), HasSubstr("add --vocabulary 256")));

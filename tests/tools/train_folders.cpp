@@ -34,13 +34,13 @@ std::vector<std::string> names_below(const fs::path& folder) {
   return names;
 }
 
-TEST(TrainFolders, CheckpointsAndCurvesAmongThePicturesAreRefusedBeforeAnythingIsWritten) {
+TEST(TrainFolders, WhatIsWrittenAmongThePicturesIsRefusedBeforeAnythingIsWritten) {
   const TemporaryFolder folder;
   const fs::path pictures = two_classes_in(folder.path() / "pictures");
   fs::create_directory_symlink(pictures, folder.path() / "link");
   const auto before = names_below(folder.path());
   const std::string data = "--data images:" + pictures.string();
-  for (const std::string option : {"--checkpoints", "--tensorboard"}) {
+  for (const std::string option : {"--checkpoints", "--tensorboard", "--statistics", "--json"}) {
     for (const std::string where : {"pictures", "pictures/", "pictures/run", "pictures/cat/run", "link/run",
                                     "other/../pictures/run", "pictures/../pictures"}) {
       expect_refused(kTrainSmall + data + " " + option + " " + folder.path().string() + "/" + where,
