@@ -27,6 +27,8 @@ Explanation explain(Session& session, const ExplainOptions& options, Where where
     const Program* program = behind.latest_program();
     SF_CHECK(program != nullptr, ArgumentError, "explain: the session has no program that it planned or ran last",
              hint("call its plan() or run() first"));
+    SF_CHECK(program->generation == behind.graph().generation(), ArgumentError,
+             "explain: the graph has changed since that program was planned", hint("call plan() or run() again"));
     const ConcreteGraph graph(behind.graph(), program->signature);
     const Profile profile = options.fit.profile.value_or(Profile::nominal());
     StepTimes times(graph, program->kernels, behind.carrier(), behind.options().link_bandwidth, profile);

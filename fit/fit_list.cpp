@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -131,7 +133,8 @@ class ListFitter::Fitting {
     bool found = false;
     int fitting = highest;  // the highest rung whose own plan finds a place, or -1
     for (; fitting >= 0; --fitting) {
-      std::optional<Candidate> candidate = candidate_of(frontier_->rung(fitting), fitting);
+      const int quickest = quickest_up_to(fitting);
+      std::optional<Candidate> candidate = candidate_of(frontier_->rung(quickest), quickest);
       if (!candidate) continue;
       found = true;
       tell("lists drafted", highest - fitting + 1, highest + 1);
@@ -159,7 +162,10 @@ class ListFitter::Fitting {
     for (int rung = lowest; rung <= highest; ++rung) {
       for (int manner = 0; manner < planning::Frontier::kManners; ++manner) {
         const planning::Frontier::Rung& found = frontier_->with_slack(rung, manner);
-        if (found.plan) spaced.push_back({found.evaluation.cost, rung, manner});
+        if (!found.plan) continue;
+        // No quicker than the rung itself, which a greater budget takes instead.
+        const double seconds = seconds_of(found);
+        if (seconds >= seconds_of(frontier_->rung(quickest_up_to(rung)))) spaced.push_back({seconds, rung, manner});
       }
     }
     std::ranges::stable_sort(spaced, {}, &Spaced::cost);
@@ -172,6 +178,28 @@ class ListFitter::Fitting {
     }
   }
 
+  /// What the list of a plan is predicted to take. Where variables are copied that is more than its executions.
+  double seconds_of(const planning::Frontier::Rung& found) {
+    if (!found.plan) return std::numeric_limits<double>::infinity();
+    if (tools_.variables().host_end_bytes == 0) return found.evaluation.cost;
+    const auto [known, is_new] = seconds_.try_emplace(executions_of(*found.plan), 0);
+    if (is_new) {
+      Draft draft = tools_.draft(problem_->list_of(executions_of(*found.plan)));
+      known->second = predict(draft, times_).seconds;
+    }
+    return known->second;
+  }
+
+  /// Of a rung and those below it: a greater budget must not be slower.
+  int quickest_up_to(int rung) {
+    for (auto next = static_cast<int>(quickest_.size()); next <= rung; ++next) {
+      const bool is_quicker =
+          next == 0 || seconds_of(frontier_->rung(next)) <= seconds_of(frontier_->rung(quickest_.back()));
+      quickest_.push_back(is_quicker ? next : quickest_.back());
+    }
+    return quickest_[static_cast<std::size_t>(rung)];
+  }
+
   /// Of a plan of a rung.
   std::optional<Candidate> candidate_of(const planning::Frontier::Rung& found, int rung) {
     if (!found.plan) return std::nullopt;
@@ -179,6 +207,7 @@ class ListFitter::Fitting {
     InstructionList list = problem_->list_of(order);
     Draft draft = tools_.draft(list);
     Candidate candidate = drafted(std::move(list), draft);
+    if (tools_.variables().host_end_bytes == 0) candidate.seconds = found.evaluation.cost;  // the same but for rounding
     candidate.notes = fit_notes(problem_->problem(), *frontier_, rung, order);
     return candidate;
   }
@@ -200,7 +229,9 @@ class ListFitter::Fitting {
     if (found.evaluation.cost <= once) return;  // as without
     std::optional<Candidate> candidate = candidate_of(found, rung);
     if (!candidate) return;
-    fits(*candidate) ? offer(std::move(*candidate)) : swap(candidate->list, std::move(candidate->notes));
+    const bool copies = tools_.variables().host_end_bytes > 0;
+    if (!fits(*candidate) || copies) swap(candidate->list, candidate->notes);
+    if (fits(*candidate)) offer(std::move(*candidate));
   }
 
   void swap(const InstructionList& list, std::vector<std::string> notes) {
@@ -260,6 +291,8 @@ class ListFitter::Fitting {
   std::optional<FittedList> as_it_is_, as_given_;
   std::optional<ListProblem> problem_;
   std::optional<planning::Frontier> frontier_;
+  std::map<std::vector<int>, double> seconds_;  // of lists, by their executions
+  std::vector<int> quickest_;                   // of rungs
   std::optional<Candidate> best_;
   std::size_t least_ = 0;
 };

@@ -32,7 +32,7 @@ std::vector<double> seconds_again(const InstructionList& list, const Draft& draf
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     const Step& step = draft.schedule.steps[i];
     const auto found = replays.find(step.node);
-    if (step.kind == StepKind::compute && found != replays.end()) seconds[i] = found->second;
+    if (step.kind == StepKind::compute) seconds[i] = found != replays.end() ? found->second : times.again(step);
   }
   return seconds;
 }

@@ -254,11 +254,20 @@ Plan plan_with_copies(const FlatProblem& problem, std::span<const int> order) {
 }
 
 std::vector<int> order_with_copies(const FlatProblem& problem, const Plan& plan) {
+  std::vector<std::uint8_t> comes_back(pos(problem.num_values()), 0);
+  for (const auto& [kind, id] : plan.steps) {
+    if (kind == StepKind::in) comes_back[pos(id)] = 1;
+  }
   std::vector<int> order;
+  const auto add_copy = [&](int copy) {
+    // Values without bytes have none: they stay.
+    if (copy >= 0) order.push_back(copy);
+  };
   for (const auto& [kind, id] : plan.steps) {
     if (kind == StepKind::compute) order.push_back(id);
-    if (kind == StepKind::out) order.push_back(problem.copy_out_of(id));
-    if (kind == StepKind::in) order.push_back(problem.copy_in_of(id));
+    // What never comes back need not leave.
+    if (kind == StepKind::out && comes_back[pos(id)] != 0) add_copy(problem.copy_out_of(id));
+    if (kind == StepKind::in) add_copy(problem.copy_in_of(id));
   }
   return order;
 }

@@ -174,7 +174,7 @@ class Search {
   }
   FoundOrder annealed(const FlatProblem& problem, const FoundOrder& start, std::int64_t budget, std::int64_t moves,
                       double hot, double price) {
-    const double mean = default_cost(problem_) / flat_.num_operations();
+    const double mean = std::max(default_cost(problem_) / flat_.num_operations(), 1e-12);
     AnnealOptions anneal_options;
     anneal_options.budget = budget;
     anneal_options.order_fixed = options_.order_fixed;

@@ -252,6 +252,7 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   compiled->report.context_bytes = statistics_.context_bytes;
   compiled->written = std::move(written);
   compiled->number = num_compiled_++;
+  compiled->generation = graph_->generation();
   compiled->report.may_swap = edit_instructions_ != nullptr;
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);

@@ -34,7 +34,8 @@ struct Program {
   Signature signature;
   /// What its writer wrote, before an editor of instruction lists changed it: other budgets are planned from there.
   InstructionList written;
-  std::uint64_t number = 0;  ///< among all that its session has compiled
+  std::uint64_t number = 0;      ///< among all that its session has compiled
+  std::uint64_t generation = 0;  ///< of the graph then (Graph::generation)
   ProgramDigest digest;
 };
 

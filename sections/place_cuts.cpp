@@ -1,7 +1,9 @@
 // Sections that are placed by themselves, where a graph is built without a scope.
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/bytes.h"
@@ -127,11 +129,15 @@ FoundCut SectionTrainer::tried_cuts(const CutRequest& request, const FeedTypes& 
   const auto executed = [&] { return RunRequest{.fetches = {request.loss}, .targets = request.training}; };
   // Where an update has several micro-batches, that of the most memory decides.
   std::optional<FoundCut> found;
+  std::map<std::string, FoundCut> known;  // by signature: a cut changes the graph, and with it the key of its program
   (void)engine.fullest_program(fed, [&](const Signature& signature) -> Executable& {
     return engine.program("cuts " + signature.text(), signature, executed, [&](PlanningTools& tools) {
-      const FoundCut here =
-          sections > 0 ? lowest_cut(*graph_, tools, request, sections) : fitting_cut(*graph_, tools, request);
-      if (!found || here.peak_bytes > found->peak_bytes) found = here;
+      FoundCut& here = known[signature.text()];
+      if (here.peak_bytes == 0) {
+        here = sections > 0 ? lowest_cut(*graph_, tools, request, sections) : fitting_cut(*graph_, tools, request);
+      }
+      const auto fullness = [](const FoundCut& cut) { return std::pair(!cut.fits, cut.peak_bytes); };
+      if (!found || fullness(here) > fullness(*found)) found = here;
       graph_->set_groups(groups_of_cut(request.place_of, here.borders, request.first_group));
       return write_section_schedule(tools.graph(), cycle_of(request, here.borders.size() + 1)).list;
     });
@@ -148,22 +154,25 @@ void SectionTrainer::check_fits(Engine& engine, const Signature& signature, cons
                                .outside = options.sections,
                                .profile = request.profile};
   const auto executed = [&] { return RunRequest{.fetches = {request.loss}, .targets = request.training}; };
+  // Of the cut in each kind of micro-batch; it was found for one of them.
+  std::size_t lowest = found.peak_bytes;
   const Engine::PlannedProgram fullest = engine.fullest_program(signature, [&](const Signature& each) -> Executable& {
     return engine.program("placed " + each.text(), each, executed, [&](PlanningTools& tools) {
       const CycleRequest cycle = cycle_of(request, num_sections);
-      return cuts_->options.may_swap && !found.fits ? write_cycle(tools, cycle, policies)
-                                                    : write_section_schedule(tools.graph(), cycle).list;
+      InstructionList list = write_section_schedule(tools.graph(), cycle).list;
+      const Draft draft = tools.draft(list);
+      lowest = std::max(lowest, draft.device_peak_bytes);
+      return cuts_->options.may_swap && !draft.fits ? write_cycle(tools, cycle, policies) : std::move(list);
     });
   });
   if (fullest.report.fits) return;
   const std::size_t budget = engine.budgets().device;
-  throw BudgetError(
-      error_text_of("place_cuts: no cut was found that fits device_memory of ", budget, " bytes (", bytes_text(budget),
-                    "); the lowest peak, ", found.peak_bytes, " bytes (", bytes_text(found.peak_bytes), "), is of ",
-                    num_sections, " sections", earlier(cuts_->at.text()),
-                    hint("give that much, take a smaller batch, or offload: ",
-                         "SectionOptions{.borders = BorderPolicy::automatic} with host_memory")),
-      budget, found.peak_bytes, ErrorCode::cuts_misfit);
+  throw BudgetError(error_text_of("place_cuts: no cut was found that fits device_memory of ", budget, " bytes (",
+                                  bytes_text(budget), "); the lowest peak, ", lowest, " bytes (", bytes_text(lowest),
+                                  "), is of ", num_sections, " sections", earlier(cuts_->at.text()),
+                                  hint("give that much, take a smaller batch, or offload: ",
+                                       "SectionOptions{.borders = BorderPolicy::automatic} with host_memory")),
+                    budget, lowest, ErrorCode::cuts_misfit);
 }
 
 /// Makes the sections that place_cuts was asked for, and has the nodes belong to them.

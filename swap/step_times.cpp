@@ -71,6 +71,14 @@ double StepTimes::of_kernel(const Step& step) {
   return by_slot_[slot];
 }
 
+double StepTimes::again(const Step& step) {
+  Step repeated = step;
+  repeated.replay = true;
+  const auto& seconds = profile_.kernel_seconds;
+  const auto known = seconds.find(kernel_key(graph_, repeated, *kernels_[static_cast<std::size_t>(step.slot)]));
+  return known != seconds.end() ? known->second : of_kernel(step);
+}
+
 std::vector<double> StepTimes::of(const Schedule& schedule) {
   std::vector<double> seconds;
   const auto bytes_of = [&](const Operand& operand) {

@@ -31,6 +31,8 @@ class StepTimes {
 
   /// One a step of the schedule.
   std::vector<double> of(const Schedule& schedule);
+  /// Of a replay of a compute step by the same kernel.
+  double again(const Step& step);
   /// Of a transfer of so many bytes.
   double transfer(StepKind kind, std::size_t bytes) const;
 

@@ -57,8 +57,9 @@ void check_beside_data(const TrainArguments& arguments) {
   for (const auto& [option, path, is_folder] : outputs) {
     if (path.empty()) continue;
     const bool is_there = plain(path) == there;
-    const bool is_among = data.kind == "images" ? lies_in(plain(path), there)
-                                                : data.kind == "text" && !is_folder && plain(path).parent_path() == there;
+    const bool is_among = data.kind == "images"
+                              ? lies_in(plain(path), there)
+                              : data.kind == "text" && !is_folder && plain(path).parent_path() == there;
     SF_CHECK(!is_there && !is_among, ArgumentError, option, ": '", path, is_there ? "' is '" : "' lies in '",
              data.path.string(), "', the folder of --data, and would be taken for data by the next training",
              hint("give a folder beside it, as in ", option, " ", there.parent_path().string(), "/run"));
@@ -148,8 +149,9 @@ void check(const TrainArguments& arguments) {
            arguments.resume ? "--resume" : "--checkpoint-every", " is of checkpoints, and there is no folder of them",
            hint("add --checkpoints FOLDER"));
   const bool is_synthetic = data_argument(arguments.data.data, training_data_kinds(), "--data").kind == "synthetic";
-  SF_CHECK(!is_synthetic || arguments.data.on_error == "fail", ArgumentError, "--on-error ", arguments.data.on_error,
-           ": synthetic data are never damaged", hint("leave it out"));
+  // A training that goes on is told how its checkpoint was trained.
+  SF_CHECK(!is_synthetic || arguments.resume || arguments.data.on_error == "fail", ArgumentError, "--on-error ",
+           arguments.data.on_error, ": synthetic data are never damaged", hint("leave it out"));
   check_beside_data(arguments);
   check_json(arguments.json);
   if (!arguments.statistics.empty()) check_output(arguments.statistics, "--statistics");

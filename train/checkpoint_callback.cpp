@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/engine.h"
@@ -49,11 +50,21 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
       warn_of_direction(best, checkpoints_.options().higher_is_better, "CheckpointOptions::best_metric");
     }
   }
-  checkpoints_.open(where_);
   saved_.reset();
+  std::int64_t latest = 0;
   for (const CheckpointInfo& info : checkpoints_.list(where_)) {
-    if (info.problem.empty() && info.step == state.step) saved_ = place_of(state, state.epoch - 1);
+    if (!info.problem.empty()) continue;
+    // The checkpoints of both would be taken for one training's, and the others go as these come.
+    SF_CHECK(state.step > 0 || info.step == 0, ArgumentError, "CheckpointCallback: this training begins, and '",
+             checkpoints_.folder(), "' has checkpoints of another, that of step ", info.step, " among them",
+             hint("resume(trainer, checkpoints) goes on with it; another folder begins anew"));
+    if (info.step == state.step) saved_ = place_of(state, state.epoch - 1);
+    latest = std::max(latest, info.step);
   }
+  LOG_IF(WARNING, latest > state.step) << "CheckpointCallback: this training goes on from step " << state.step
+                                       << ", and '" << checkpoints_.folder() << "' has checkpoints up to step "
+                                       << latest << ", which go as new ones come";
+  checkpoints_.open(where_);
 }
 
 void CheckpointCallback::on_step(const TrainerState& state) {

@@ -29,8 +29,9 @@ struct CheckpointCallbackOptions {
 /// written since. Give it behind all callbacks that keep something, so that it saves what they know after the step.
 /// Behind EarlyStopping{restore_best}, what is saved at the end of a training that is complete is the best variables.
 /// As a fit begins it makes and locks the folder. Owns: nothing; the checkpoints must outlive it. Throws in its calls:
-/// as Checkpoints::open and Checkpoints::save; ArgumentError (SF-E608) as a fit begins, for a
-/// CheckpointOptions::best_metric that its logs will not have.
+/// as Checkpoints::open and Checkpoints::save; as a fit begins, ArgumentError (SF-E608) for a
+/// CheckpointOptions::best_metric that its logs will not have, and ArgumentError where the trainer has made no step and
+/// the folder has checkpoints of some: they are another training's, which resume() goes on with.
 class CheckpointCallback final : public Callback {
  public:
   /// Throws: ArgumentError for negative numbers, and for options by which nothing would ever be saved.

@@ -28,6 +28,7 @@ EarlyStopping::EarlyStopping(EarlyStoppingOptions options, Where where) : option
 bool EarlyStopping::goes_on(const TrainerState& state) {
   if (std::exchange(is_restored_, false)) {
     variables_.clear();
+    is_over_ = false;
     return true;
   }
   return !is_over_ && place_ == TrainingPlace::of(state);

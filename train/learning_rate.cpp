@@ -133,8 +133,18 @@ PlateauLearningRate::PlateauLearningRate(Value rate, PlateauOptions options, Whe
 
 void PlateauLearningRate::on_begin(const TrainerState& state) {
   check_monitored(state, options_.monitor, "PlateauLearningRate");
-  if (std::exchange(has_warned_, true)) return;
-  warn_of_direction(options_.monitor, options_.higher_is_better, "PlateauLearningRate");
+  if (!std::exchange(has_warned_, true)) {
+    warn_of_direction(options_.monitor, options_.higher_is_better, "PlateauLearningRate");
+  }
+  if (std::exchange(is_restored_, false) || place_ == TrainingPlace::of(state)) return;
+  rate_ = options_.rate;
+  has_best_ = false;
+  best_ = 0;
+  bad_epochs_ = cooling_ = 0;
+}
+
+void PlateauLearningRate::on_end(const TrainerState& state) {
+  place_ = TrainingPlace::of(state);
 }
 
 void PlateauLearningRate::on_step_begin(const TrainerState& state, Feeds& feeds) {
@@ -175,6 +185,7 @@ void PlateauLearningRate::restore(const std::string& saved) {
   best_ = numbers[2];
   bad_epochs_ = count_from(numbers[3]);
   cooling_ = count_from(numbers[4]);
+  is_restored_ = true;
 }
 
 }  // namespace sectionflow

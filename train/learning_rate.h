@@ -74,6 +74,7 @@ class PlateauLearningRate final : public Callback {
   void on_begin(const TrainerState& state) override;
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
   void on_epoch(const TrainerState& state) override;
+  void on_end(const TrainerState& state) override;
   std::string name() const override { return "PlateauLearningRate"; }
   std::string save() const override;
   void restore(const std::string& saved) override;
@@ -89,7 +90,9 @@ class PlateauLearningRate final : public Callback {
   bool has_best_ = false;
   double best_ = 0;
   std::int64_t bad_epochs_ = 0, cooling_ = 0;
-  bool has_warned_ = false;  // of the side on which the best is sought
+  bool has_warned_ = false;   // of the side on which the best is sought
+  bool is_restored_ = false;  // since the last fit began
+  TrainingPlace place_{};     // at the end of the last fit
 };
 
 }  // namespace sectionflow

@@ -175,6 +175,11 @@ TEST(Train, WhatWouldShowLaterIsRefusedAtOnce) {
   expect_refused(kTiny + " --classes 2 --data mnist:" + mnist_in(folder, 5).string(), HasSubstr("--classes N"));
 }
 
+TEST(Train, PoliciesForDamageAreRefusedOfDataThatHaveNone) {
+  expect_refused("train --model mnist_cnn --width 2 --steps 1 --data synthetic --on-error skip_file",
+                 AllOf(HasSubstr("--on-error skip_file"), HasSubstr("never damaged")));
+}
+
 TEST(Train, EveryNumberSaysItsRange) {
   const std::string most = "9223372036854775807", beyond = "9223372036854775808", far = "18446744073709551616";
   const auto refuses = [](const std::string& flag, const std::string& range, const std::vector<std::string>& numbers) {

@@ -130,6 +130,21 @@ TEST(PlateauLearningRate, FallsWhereANumberStandsStill) {
   EXPECT_THAT(rates, ElementsAre(1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.3));
 }
 
+TEST(PlateauLearningRate, BeginsAnewWithAnotherTraining) {
+  Scored scored;
+  PlateauLearningRate plateau(scored.model.rate, {.rate = 1, .monitor = "score", .factor = 0.5, .patience = 0});
+  const auto rate_after = [&](std::int64_t epochs) {
+    scored.trainer->fit(scored.source, {.epochs = epochs, .callbacks = {&scored.feeder, &plateau}});
+    return plateau.rate();
+  };
+  EXPECT_EQ(rate_after(3), 0.25);
+  EXPECT_EQ(rate_after(1), 0.125) << "the same training goes on";
+  TrainerOptions options = scored.model.options();
+  options.training_metrics["score"] = scored.score * 1.0F;
+  scored.trainer.emplace(scored.session, scored.model.training, std::move(options), Where::here());
+  EXPECT_EQ(rate_after(1), 1);
+}
+
 TEST(OutlierGuard, FindsJumpsUpwardsAndWhatIsNotFinite) {
   Scored scored;
   scored.scores = {1, 1.1, 0.9, 1, 1.1, 0.9, 1, 50, 1, -50, std::numeric_limits<double>::infinity()};
