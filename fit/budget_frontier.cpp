@@ -81,9 +81,17 @@ void draw_point(Svg& svg, SvgPoint at, const char* colour, double size, const st
   svg.rectangle({at.x - size / 2, at.y - size / 2}, size, size, text_of("fill:", colour), title);
 }
 
-/// Straight from point to point: budgets in between are no worse than the next below.
-void draw_curve(Svg& svg, const std::vector<SvgPoint>& points, const char* look) {
-  for (std::size_t i = 0; i + 1 < points.size(); ++i) svg.line(points[i], points[i + 1], look);
+/// What stands for the budgets between two points.
+enum class Between { as_below, as_above };
+
+/// In steps: of what lies between two points no more is known than one of them says.
+void draw_steps(Svg& svg, const std::vector<SvgPoint>& points, Between between, const char* look) {
+  for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+    const SvgPoint from = points[i], to = points[i + 1];
+    const SvgPoint corner = between == Between::as_below ? SvgPoint{to.x, from.y} : SvgPoint{from.x, to.y};
+    svg.line(from, corner, look);
+    svg.line(corner, to, look);
+  }
 }
 
 void draw_legend(Svg& svg, bool has_marks) {
@@ -133,8 +141,9 @@ std::string BudgetFrontier::picture(const std::vector<PlanMark>& marks) const {
       bounds.push_back({axes.x(point.budget_bytes), axes.y(std::max(0.0, overhead(point.bound_seconds)))});
     if (point.fits) plans.push_back({axes.x(point.budget_bytes), axes.y(overhead(point.seconds))});
   }
-  draw_curve(svg, bounds, "stroke:#009e73;stroke-width:1.4;stroke-dasharray:5 3");
-  draw_curve(svg, plans, "stroke:#0072b2;stroke-width:1.8");
+  // More memory has all plans of less, and what no plan is below with more it is not with less.
+  draw_steps(svg, bounds, Between::as_above, "stroke:#009e73;stroke-width:1.4;stroke-dasharray:5 3");
+  draw_steps(svg, plans, Between::as_below, "stroke:#0072b2;stroke-width:1.8");
   for (const BudgetPoint& point : points) {
     if (!point.fits) continue;
     draw_point(svg, {axes.x(point.budget_bytes), axes.y(overhead(point.seconds))}, kPlans, 5,

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "base/error.h"
 #include "tests/fit/explained_case.h"
@@ -158,6 +160,33 @@ TEST(BudgetFrontier, IsTableJsonAndPicture) {
   const std::string picture = frontier.picture({{"a <plan>", 72_MiB, 0.3}});
   EXPECT_THAT(picture, AllOf(HasSubstr("<svg "), HasSubstr("a &lt;plan&gt;"), Not(HasSubstr("nan")),
                              Not(HasSubstr("inf")), HasSubstr("40.0 MiB: 25.00 %, no plan below 10.00 %")));
+}
+
+/// Ends of the picture's lines of one look: x1, y1, x2, y2.
+std::vector<std::array<double, 4>> lines_of(const std::string& picture, const std::string& look) {
+  std::vector<std::array<double, 4>> lines;
+  const std::regex line(R"re(<line x1="(\S+)" y1="(\S+)" x2="(\S+)" y2="(\S+)"[^>]*)re" + look);
+  for (std::sregex_iterator found(picture.begin(), picture.end(), line), end; found != end; ++found) {
+    lines.push_back({std::stod((*found)[1]), std::stod((*found)[2]), std::stod((*found)[3]), std::stod((*found)[4])});
+  }
+  return lines;
+}
+
+TEST(BudgetFrontier, IsDrawnInStepsThatClaimNothingBetweenItsPoints) {
+  const BudgetFrontier frontier{
+      .whole_seconds = 0.1,
+      .whole_peak_bytes = 100_MiB,
+      .working_set_bytes = 30_MiB,
+      .points = {{.budget_bytes = 40_MiB, .fits = true, .seconds = 0.2, .bound_seconds = 0.15},
+                 {.budget_bytes = 100_MiB, .fits = true, .seconds = 0.1, .bound_seconds = 0.1}}};
+  const std::string picture = frontier.picture();
+  const auto plans = lines_of(picture, "stroke:#0072b2"), bounds = lines_of(picture, "stroke:#009e73");
+  ASSERT_EQ(plans.size(), 2U);
+  ASSERT_EQ(bounds.size(), 2U);
+  EXPECT_EQ(plans[0][1], plans[0][3]) << "up to the next budget a plan takes what it takes";
+  EXPECT_EQ(plans[1][0], plans[1][2]);
+  EXPECT_EQ(bounds[0][0], bounds[0][2]) << "with a little more memory only the next bound is proved";
+  EXPECT_EQ(bounds[1][1], bounds[1][3]);
 }
 
 TEST(BudgetFrontier, OfOnePointIsAPictureToo) {
