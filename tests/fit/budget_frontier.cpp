@@ -189,6 +189,19 @@ TEST(BudgetFrontier, IsDrawnInStepsThatClaimNothingBetweenItsPoints) {
   EXPECT_EQ(bounds[1][1], bounds[1][3]);
 }
 
+TEST(BudgetFrontier, SavesNothingBelowZero) {
+  const BudgetFrontier frontier{
+      .whole_seconds = 0.1,
+      .whole_peak_bytes = 100_MiB,
+      .working_set_bytes = 30_MiB,
+      .points = {{.budget_bytes = 40_MiB, .fits = true, .seconds = 0.0999, .bound_seconds = 0.09},
+                 {.budget_bytes = 90_MiB, .fits = true, .seconds = 0.0999999, .bound_seconds = 0.09}}};
+  EXPECT_THAT(frontier.text(), AllOf(HasSubstr("0.00 %"), Not(HasSubstr("-0."))));
+  const std::string picture = frontier.picture({{"marked", 72_MiB, -1e-7}});
+  EXPECT_THAT(picture, AllOf(HasSubstr("40.0 MiB: 0.00 %"), HasSubstr("marked: 72.0 MiB, 0.00 %"),
+                             Not(HasSubstr("-0.00 %")), Not(HasSubstr("-0.10 %"))));
+}
+
 TEST(BudgetFrontier, OfOnePointIsAPictureToo) {
   const BudgetFrontier frontier{.whole_seconds = 0,
                                 .whole_peak_bytes = 1_MiB,
