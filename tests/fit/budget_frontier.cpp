@@ -202,6 +202,15 @@ TEST(BudgetFrontier, SavesNothingBelowZero) {
                              Not(HasSubstr("-0.00 %")), Not(HasSubstr("-0.10 %"))));
 }
 
+TEST(MemoryPrice, SaysNothingOfLessWhereThereIsNotThatMuch) {
+  const BudgetPoint here{.budget_bytes = 2_KiB, .fits = true, .seconds = 0.1, .bound_seconds = 0.1};
+  MemoryPrice price{.step_bytes = 4_KiB, .here = here, .more = here, .less = {}};
+  price.more.budget_bytes = 6_KiB;
+  EXPECT_THAT(price.text(), AllOf(HasSubstr("4.00 KiB more would save 0.0 %; a MiB"), Not(HasSubstr("less would"))));
+  price.here.budget_bytes = 8_KiB;
+  EXPECT_THAT(price.text(), HasSubstr("4.00 KiB less would be too little"));
+}
+
 TEST(BudgetFrontier, OfOnePointIsAPictureToo) {
   const BudgetFrontier frontier{.whole_seconds = 0,
                                 .whole_peak_bytes = 1_MiB,
