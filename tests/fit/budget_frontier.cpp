@@ -15,7 +15,9 @@ namespace sectionflow::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Gt;
 using ::testing::HasSubstr;
+using ::testing::Le;
 using ::testing::Not;
 
 FitBudgetOptions options_of(const std::string& way) {
@@ -108,6 +110,46 @@ TEST(BudgetFrontier, IsTheSameWhateverTheStepItselfTakes) {
       EXPECT_EQ(other.points[i].seconds, whole.points[i].seconds) << strategy;
     }
   }
+}
+
+/// Host memory for a part of what the smallest budget has there.
+std::size_t short_host(const BudgetFrontier& frontier) {
+  return frontier.points.front().host_peak_bytes / 2;
+}
+
+TEST(BudgetFrontier, BeginsWhereAnythingFitsThatHostMemoryHasRoomFor) {
+  for (const std::string way : {"auto:swap", "auto"}) {
+    SCOPED_TRACE(way);
+    const BudgetFrontier roomy = frontier_of(way, 2);
+    ExplainedCase planned("whole", {.host_memory = short_host(roomy)});
+    const BudgetFrontier frontier = *explain(planned.session(), {.fit = options_of(way), .num_budgets = 4}).frontier;
+    ASSERT_EQ(frontier.points.size(), 4U);
+    EXPECT_LT(frontier.points.front().budget_bytes, frontier.whole_peak_bytes);
+    for (const BudgetPoint& point : frontier.points) EXPECT_TRUE(point.fits) << point.budget_bytes;
+    const std::size_t span = frontier.whole_peak_bytes - frontier.working_set_bytes;
+    const std::size_t less = frontier.points.front().budget_bytes - span / 32;
+    if (less < frontier.working_set_bytes) continue;
+    ExplainedCase below(way, {.device_memory = less, .host_memory = short_host(roomy)}, options_of(way));
+    EXPECT_FALSE(below.report().fits) << "it begins too high";
+  }
+}
+
+TEST(BudgetFrontier, NoErrorAsksForMoreThanItsSmallestBudgetWhereHostMemoryIsShort) {
+  const std::size_t host = short_host(frontier_of("auto:swap", 2));
+  const FitBudgetOptions fit = options_of("auto:swap");
+  ExplainedCase planned("whole", {.host_memory = host});
+  const BudgetFrontier frontier = *explain(planned.session(), {.fit = fit, .num_budgets = 2}).frontier;
+  const std::size_t smallest = frontier.points.front().budget_bytes;
+  ASSERT_LT(smallest, frontier.whole_peak_bytes);
+  int refused = 0;
+  for (const std::size_t budget : {frontier.working_set_bytes, (frontier.working_set_bytes + smallest) / 2}) {
+    ExplainedCase below("auto:swap", {.device_memory = budget, .host_memory = host}, fit);
+    if (below.report().fits) continue;
+    ++refused;
+    EXPECT_THAT(below.report().planned_peak_bytes, AllOf(Gt(budget), Le(smallest)));
+    EXPECT_FALSE(below.report().minimum_is_exact);
+  }
+  EXPECT_GT(refused, 0);
 }
 
 TEST(BudgetFrontier, OfCyclesOverSectionsIsAtLeastAsLowAsTheCut) {
