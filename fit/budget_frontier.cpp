@@ -14,7 +14,8 @@ namespace sectionflow {
 namespace {
 
 std::string percent_text(double share) {
-  return std::isfinite(share) ? decimal_text(100 * share, 2) + " %" : "none";
+  // Nothing is added so that there is no negative zero.
+  return std::isfinite(share) ? decimal_text(std::round(1e4 * share) / 1e2 + 0.0, 2) + " %" : "none";
 }
 
 constexpr double kWidth = 640, kHeight = 330, kLeft = 52, kRight = 620, kTop = 24, kBottom = 280;
@@ -81,9 +82,17 @@ void draw_point(Svg& svg, SvgPoint at, const char* colour, double size, const st
   svg.rectangle({at.x - size / 2, at.y - size / 2}, size, size, text_of("fill:", colour), title);
 }
 
-/// Straight from point to point: budgets in between are no worse than the next below.
-void draw_curve(Svg& svg, const std::vector<SvgPoint>& points, const char* look) {
-  for (std::size_t i = 0; i + 1 < points.size(); ++i) svg.line(points[i], points[i + 1], look);
+/// What stands for the budgets between two points.
+enum class Between { as_below, as_above };
+
+/// In steps: of what lies between two points no more is known than one of them says.
+void draw_steps(Svg& svg, const std::vector<SvgPoint>& points, Between between, const char* look) {
+  for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+    const SvgPoint from = points[i], to = points[i + 1];
+    const SvgPoint corner = between == Between::as_below ? SvgPoint{to.x, from.y} : SvgPoint{from.x, to.y};
+    svg.line(from, corner, look);
+    svg.line(corner, to, look);
+  }
 }
 
 void draw_legend(Svg& svg, bool has_marks) {
@@ -109,13 +118,14 @@ double BudgetFrontier::overhead(double seconds) const {
 std::string BudgetFrontier::text() const {
   TextTable table({"device memory", "takes", "step", "more time", "no plan below", "recomputed", "copied out"});
   for (const BudgetPoint& point : points) {
+    const double more_time = std::max(0.0, overhead(point.seconds));
     const double bound = std::max(0.0, overhead(point.bound_seconds));
     if (!point.fits) {
       table.add_row({bytes_text(point.budget_bytes), "", "", "none found", percent_text(bound), "", ""});
       continue;
     }
     table.add_row({bytes_text(point.budget_bytes), bytes_text(point.peak_bytes), milliseconds(point.seconds),
-                   percent_text(overhead(point.seconds)), percent_text(bound), text_of(point.recomputed_operations),
+                   percent_text(more_time), percent_text(bound), text_of(point.recomputed_operations),
                    point.bytes_out > 0 ? bytes_text(point.bytes_out) : ""});
   }
   return table.text() + text_of("with all memory: ", bytes_text(whole_peak_bytes), ", ", milliseconds(whole_seconds),
@@ -131,14 +141,16 @@ std::string BudgetFrontier::picture(const std::vector<PlanMark>& marks) const {
   for (const BudgetPoint& point : points) {
     if (std::isfinite(point.bound_seconds))
       bounds.push_back({axes.x(point.budget_bytes), axes.y(std::max(0.0, overhead(point.bound_seconds)))});
-    if (point.fits) plans.push_back({axes.x(point.budget_bytes), axes.y(overhead(point.seconds))});
+    if (point.fits) plans.push_back({axes.x(point.budget_bytes), axes.y(std::max(0.0, overhead(point.seconds)))});
   }
-  draw_curve(svg, bounds, "stroke:#009e73;stroke-width:1.4;stroke-dasharray:5 3");
-  draw_curve(svg, plans, "stroke:#0072b2;stroke-width:1.8");
+  // More memory has all plans of less, and what no plan is below with more it is not with less.
+  draw_steps(svg, bounds, Between::as_above, "stroke:#009e73;stroke-width:1.4;stroke-dasharray:5 3");
+  draw_steps(svg, plans, Between::as_below, "stroke:#0072b2;stroke-width:1.8");
   for (const BudgetPoint& point : points) {
     if (!point.fits) continue;
-    draw_point(svg, {axes.x(point.budget_bytes), axes.y(overhead(point.seconds))}, kPlans, 5,
-               text_of(bytes_text(point.budget_bytes), ": ", percent_text(overhead(point.seconds)), ", no plan below ",
+    const double more_time = std::max(0.0, overhead(point.seconds));
+    draw_point(svg, {axes.x(point.budget_bytes), axes.y(more_time)}, kPlans, 5,
+               text_of(bytes_text(point.budget_bytes), ": ", percent_text(more_time), ", no plan below ",
                        percent_text(std::max(0.0, overhead(point.bound_seconds)))));
   }
   for (const PlanMark& mark : marks) {

@@ -78,7 +78,13 @@ class Explainer {
  private:
   const Buffer& buffer(int index) const { return schedule_.buffers[as_index(index)]; }
   const Step& step(StepIndex index) const { return schedule_.steps[as_index(index)]; }
-  std::string name_of(StepIndex index) const { return step_name(step(index), graph_.graph()); }
+  /// Touches::kNobody: before the program, which then is a backward half.
+  std::string name_of(StepIndex index) const {
+    return index == Touches::kNobody ? "the forward half" : step_name(step(index), graph_.graph());
+  }
+  double end_of(StepIndex index) const {
+    return index == Touches::kNobody ? 0 : prediction_.steps[as_index(index)].end;
+  }
 
   /// The buffers of each tensor by their first steps, tensors in the order of theirs. Scratch belongs to its node.
   std::vector<std::vector<int>> buffers_of_tensors() const {
@@ -177,13 +183,19 @@ class Explainer {
     facts.has_host_home = is_variable(value);
     facts.add_alternatives(node.op(), tensor.bytes, times_);
     const StepIndex maker = on_device.empty() ? Touches::kNobody : touches_.maker[as_index(on_device.front())];
-    if (maker != Touches::kNobody) facts.again_seconds = seconds_[as_index(maker)];
+    if (maker == Touches::kNobody || is_transfer(step(maker).kind)) {
+      facts.may_be_again = false;  // the program does not have its operation
+    } else {
+      facts.again_seconds = seconds_[as_index(maker)];
+    }
     std::pair<StepIndex, StepIndex> idle{0, 0}, away{0, 0};
     const auto lengthen = [](std::pair<StepIndex, StepIndex>& longest, StepIndex from, StepIndex to) {
       if (to - from > longest.second - longest.first) longest = {from, to};
     };
     for (std::size_t i = 0; i < on_device.size(); ++i) {
       const std::vector<StepIndex>& touched = touches_.steps[as_index(on_device[i])];
+      const bool was_before = touches_.maker[as_index(on_device[i])] == Touches::kNobody;
+      if (was_before && !touched.empty()) lengthen(idle, Touches::kNobody, touched.front());
       for (std::size_t k = 0; k + 1 < touched.size(); ++k) lengthen(idle, touched[k], touched[k + 1]);
       if (i + 1 < on_device.size()) lengthen(away, buffer(on_device[i]).life.last, buffer(on_device[i + 1]).life.first);
     }
@@ -193,7 +205,7 @@ class Explainer {
     if (to > from) {
       facts.from = name_of(from);
       facts.until = name_of(away.second > 0 ? first_reader(on_device, from, to) : to);
-      facts.seconds = std::max(0.0, prediction_.steps[as_index(to)].start - prediction_.steps[as_index(from)].end);
+      facts.seconds = std::max(0.0, prediction_.steps[as_index(to)].start - end_of(from));
     }
     return facts;
   }

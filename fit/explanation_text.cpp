@@ -126,8 +126,11 @@ std::string MemoryPrice::text() const {
   const auto change = [&](const BudgetPoint& point) { return point.seconds / here.seconds - 1; };
   const std::string step = bytes_text(step_bytes);
   std::string text = "at " + bytes_text(here.budget_bytes) + ": " + step + " more would save " +
-                     share_text(std::max(0.0, -change(more))) + ", " + step + " less would ";
-  text += less.fits ? "cost " + share_text(std::max(0.0, change(less))) : "be too little";
+                     share_text(std::max(0.0, -change(more)));
+  if (step_bytes < here.budget_bytes) {
+    text += ", " + step + " less would ";
+    text += less.fits ? "cost " + share_text(std::max(0.0, change(less))) : "be too little";
+  }
   const double mib = static_cast<double>(step_bytes) / static_cast<double>(1_MiB);
   text += "; a MiB is worth " + milliseconds(std::max(0.0, here.seconds - more.seconds) / mib);
   if (less.fits) text += " to " + milliseconds(std::max(0.0, less.seconds - here.seconds) / mib);

@@ -46,6 +46,7 @@ class ListFitter::Fitting {
   FittedList fitted() {
     best_.reset();
     least_ = 0;
+    others_refuse_ = false;
     offer(as_it_is());
     if (fits(*best_)) return *std::move(best_);
     // Sections as they are cut are one list among others: what needs less may be quicker still.
@@ -56,6 +57,8 @@ class ListFitter::Fitting {
     } else {
       if (request_.may_recompute && !is_planned_elsewhere()) recompute();
       if (request_.may_swap) swap();
+      // With more device memory less would be off it: all that is known is that neither this budget nor less will do.
+      if (!fits(*best_) && others_refuse_) least_ = std::max(proved, tools_.budgets().device + 1);
     }
     return *std::move(best_);
   }
@@ -242,6 +245,7 @@ class ListFitter::Fitting {
       notes.push_back(std::move(note));
     }
     if (planner.smallest_budget() > 0) note_least(planner.smallest_budget());
+    others_refuse_ = others_refuse_ || !planner.smallest_is_exact();
     offer({.list = std::move(plan.list),
            .device_peak = plan.device_peak,
            .host_peak = plan.host_peak,
@@ -257,7 +261,11 @@ class ListFitter::Fitting {
   void note_least(std::size_t bytes) { least_ = least_ == 0 ? bytes : std::min(least_, bytes); }
 
   void offer(Candidate candidate) {
-    if (is_within_other_tiers(candidate)) note_least(candidate.device_peak);
+    if (is_within_other_tiers(candidate)) {
+      note_least(candidate.device_peak);
+    } else {
+      others_refuse_ = true;
+    }
     if (!best_ || is_better(candidate, *best_)) best_ = std::move(candidate);
   }
 
@@ -295,6 +303,7 @@ class ListFitter::Fitting {
   std::vector<int> quickest_;                   // of rungs
   std::optional<Candidate> best_;
   std::size_t least_ = 0;
+  bool others_refuse_ = false;  // host memory or the disk, of what was tried, what may take less device memory
 };
 
 ListFitter::ListFitter(const InstructionList& list, PlanningTools& tools, const FitRequest& request)

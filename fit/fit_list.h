@@ -46,7 +46,8 @@ class ListFitter {
   FittedList fitted();
   /// Whether a list is within them.
   bool fits(const FittedList& list) const;
-  /// Where the last one is not: the least device memory that any list it tried came to.
+  /// Where the last one is not: the least device memory that any list it tried came to. Where host memory or the disk
+  /// has no room for some of these, the least that is not known to be too little.
   std::size_t least_device_bytes() const;
   /// The list with everything once, as it would be with all memory.
   const FittedList& as_it_is() const;

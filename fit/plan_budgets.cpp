@@ -88,7 +88,9 @@ const planning::Problem& BudgetPlanner::problem() {
   return *own_problem_;
 }
 
-BudgetPoint BudgetPlanner::point(std::size_t budget_bytes) {
+const BudgetPlanner::Planned& BudgetPlanner::planned(std::size_t budget_bytes) {
+  const auto known = planned_.find(budget_bytes);
+  if (known != planned_.end()) return known->second;
   TierBudgets budgets = budgets_;
   budgets.device = budget_bytes;
   tools_.set_budgets(budgets);
@@ -105,7 +107,25 @@ BudgetPoint BudgetPlanner::point(std::size_t budget_bytes) {
     if (instruction.kind == StepKind::copy_out) point.bytes_out += tools_.graph().type(instruction.fetched).bytes();
   }
   tools_.set_budgets(budgets_);
-  return point;
+  return planned_.emplace(budget_bytes, Planned{point, fitter_.least_device_bytes()}).first->second;
+}
+
+std::size_t BudgetPlanner::smallest_budget() {
+  constexpr std::size_t kParts = 64;
+  stage_ = "smallest budget: ";
+  const std::size_t whole = fitter_.as_it_is().device_peak;
+  // Below what one operation alone needs nothing is searched for: the first call tells where the search begins.
+  const std::size_t working_set = std::min(planned(1).least_bytes, whole);
+  const std::size_t least = std::min(planned(working_set).least_bytes, whole);
+  const bool is_told = least < whole || working_set == whole;
+  if (is_told && planned(least).point.fits) return least;
+  // Where host memory or the disk is short, the least may have no room for what has to be off the device.
+  std::size_t too_little = working_set, enough = whole;
+  while (enough - too_little > std::max((whole - working_set) / kParts, std::size_t{1})) {
+    const std::size_t between = too_little + (enough - too_little) / 2;
+    (planned(between).point.fits ? enough : too_little) = between;
+  }
+  return enough;
 }
 
 std::vector<BudgetPoint> BudgetPlanner::points(const std::vector<std::size_t>& budgets) {
@@ -114,7 +134,7 @@ std::vector<BudgetPoint> BudgetPlanner::points(const std::vector<std::size_t>& b
   const std::size_t variables = round_up(tools_.variables().end_bytes);
   for (const std::size_t budget : budgets) {
     stage_ = text_of("budget ", points.size() + 1, " of ", budgets.size(), ": ");
-    points.push_back(point(budget));
+    points.push_back(planned(budget).point);
     // What lies at the top of a plan is not rounded up, what the problem counts is.
     capacities.push_back(static_cast<std::int64_t>(round_up(budget) - std::min(variables, round_up(budget))));
   }
@@ -142,10 +162,7 @@ BudgetFrontier BudgetPlanner::frontier(int num_budgets) {
                           .variables_bytes = tools_.variables().end_bytes};
   frontier.working_set_bytes = report_.persistent_bytes + report_.largest_operation.bytes;
   frontier.working_set_of = report_.largest_operation.name;
-  // Below what one operation alone needs nothing is searched for: the first call tells where the search begins.
-  (void)point(1);
-  (void)point(fitter_.least_device_bytes());
-  const std::size_t least = std::min(fitter_.least_device_bytes(), whole.device_peak);
+  const std::size_t least = smallest_budget();
   std::vector<std::size_t> budgets;
   const std::size_t parts = static_cast<std::size_t>(num_budgets) - 1, span = whole.device_peak - least;
   for (std::size_t i = 0; i <= parts; ++i) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,7 +34,14 @@ class BudgetPlanner {
  private:
   /// Under each of these budgets, ascending. Their bounds are worked out together.
   std::vector<BudgetPoint> points(const std::vector<std::size_t>& budgets);
-  BudgetPoint point(std::size_t budget_bytes);
+  struct Planned {
+    BudgetPoint point;
+    std::size_t least_bytes = 0;  ///< ListFitter::least_device_bytes
+  };
+  /// Each budget is planned once.
+  const Planned& planned(std::size_t budget_bytes);
+  /// In which anything is found to fit.
+  std::size_t smallest_budget();
   const planning::Problem& problem();
   FitRequest request();
 
@@ -43,6 +51,7 @@ class BudgetPlanner {
   const FitBudgetOptions& options_;
   const Profile profile_;
   const InstructionList list_;
+  std::map<std::size_t, Planned> planned_;
   std::string stage_;  // which budget is planned, for who is told
   ListFitter fitter_;
   std::optional<planning::Problem> own_problem_;  // where fitter_ has none

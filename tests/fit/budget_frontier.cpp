@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "base/error.h"
 #include "tests/fit/explained_case.h"
@@ -13,7 +15,9 @@ namespace sectionflow::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Gt;
 using ::testing::HasSubstr;
+using ::testing::Le;
 using ::testing::Not;
 
 FitBudgetOptions options_of(const std::string& way) {
@@ -108,6 +112,46 @@ TEST(BudgetFrontier, IsTheSameWhateverTheStepItselfTakes) {
   }
 }
 
+/// Host memory for a part of what the smallest budget has there.
+std::size_t short_host(const BudgetFrontier& frontier) {
+  return frontier.points.front().host_peak_bytes / 2;
+}
+
+TEST(BudgetFrontier, BeginsWhereAnythingFitsThatHostMemoryHasRoomFor) {
+  for (const std::string way : {"auto:swap", "auto"}) {
+    SCOPED_TRACE(way);
+    const BudgetFrontier roomy = frontier_of(way, 2);
+    ExplainedCase planned("whole", {.host_memory = short_host(roomy)});
+    const BudgetFrontier frontier = *explain(planned.session(), {.fit = options_of(way), .num_budgets = 4}).frontier;
+    ASSERT_EQ(frontier.points.size(), 4U);
+    EXPECT_LT(frontier.points.front().budget_bytes, frontier.whole_peak_bytes);
+    for (const BudgetPoint& point : frontier.points) EXPECT_TRUE(point.fits) << point.budget_bytes;
+    const std::size_t span = frontier.whole_peak_bytes - frontier.working_set_bytes;
+    const std::size_t less = frontier.points.front().budget_bytes - span / 32;
+    if (less < frontier.working_set_bytes) continue;
+    ExplainedCase below(way, {.device_memory = less, .host_memory = short_host(roomy)}, options_of(way));
+    EXPECT_FALSE(below.report().fits) << "it begins too high";
+  }
+}
+
+TEST(BudgetFrontier, NoErrorAsksForMoreThanItsSmallestBudgetWhereHostMemoryIsShort) {
+  const std::size_t host = short_host(frontier_of("auto:swap", 2));
+  const FitBudgetOptions fit = options_of("auto:swap");
+  ExplainedCase planned("whole", {.host_memory = host});
+  const BudgetFrontier frontier = *explain(planned.session(), {.fit = fit, .num_budgets = 2}).frontier;
+  const std::size_t smallest = frontier.points.front().budget_bytes;
+  ASSERT_LT(smallest, frontier.whole_peak_bytes);
+  int refused = 0;
+  for (const std::size_t budget : {frontier.working_set_bytes, (frontier.working_set_bytes + smallest) / 2}) {
+    ExplainedCase below("auto:swap", {.device_memory = budget, .host_memory = host}, fit);
+    if (below.report().fits) continue;
+    ++refused;
+    EXPECT_THAT(below.report().planned_peak_bytes, AllOf(Gt(budget), Le(smallest)));
+    EXPECT_FALSE(below.report().minimum_is_exact);
+  }
+  EXPECT_GT(refused, 0);
+}
+
 TEST(BudgetFrontier, OfCyclesOverSectionsIsAtLeastAsLowAsTheCut) {
   for (const std::string strategy : {"sections:2", "sections+swap:2"}) {
     ExplainedCase planned(strategy, {.device_memory = share_of_explained(70)});
@@ -158,6 +202,55 @@ TEST(BudgetFrontier, IsTableJsonAndPicture) {
   const std::string picture = frontier.picture({{"a <plan>", 72_MiB, 0.3}});
   EXPECT_THAT(picture, AllOf(HasSubstr("<svg "), HasSubstr("a &lt;plan&gt;"), Not(HasSubstr("nan")),
                              Not(HasSubstr("inf")), HasSubstr("40.0 MiB: 25.00 %, no plan below 10.00 %")));
+}
+
+/// Ends of the picture's lines of one look: x1, y1, x2, y2.
+std::vector<std::array<double, 4>> lines_of(const std::string& picture, const std::string& look) {
+  std::vector<std::array<double, 4>> lines;
+  const std::regex line(R"re(<line x1="(\S+)" y1="(\S+)" x2="(\S+)" y2="(\S+)"[^>]*)re" + look);
+  for (std::sregex_iterator found(picture.begin(), picture.end(), line), end; found != end; ++found) {
+    lines.push_back({std::stod((*found)[1]), std::stod((*found)[2]), std::stod((*found)[3]), std::stod((*found)[4])});
+  }
+  return lines;
+}
+
+TEST(BudgetFrontier, IsDrawnInStepsThatClaimNothingBetweenItsPoints) {
+  const BudgetFrontier frontier{
+      .whole_seconds = 0.1,
+      .whole_peak_bytes = 100_MiB,
+      .working_set_bytes = 30_MiB,
+      .points = {{.budget_bytes = 40_MiB, .fits = true, .seconds = 0.2, .bound_seconds = 0.15},
+                 {.budget_bytes = 100_MiB, .fits = true, .seconds = 0.1, .bound_seconds = 0.1}}};
+  const std::string picture = frontier.picture();
+  const auto plans = lines_of(picture, "stroke:#0072b2"), bounds = lines_of(picture, "stroke:#009e73");
+  ASSERT_EQ(plans.size(), 2U);
+  ASSERT_EQ(bounds.size(), 2U);
+  EXPECT_EQ(plans[0][1], plans[0][3]) << "up to the next budget a plan takes what it takes";
+  EXPECT_EQ(plans[1][0], plans[1][2]);
+  EXPECT_EQ(bounds[0][0], bounds[0][2]) << "with a little more memory only the next bound is proved";
+  EXPECT_EQ(bounds[1][1], bounds[1][3]);
+}
+
+TEST(BudgetFrontier, SavesNothingBelowZero) {
+  const BudgetFrontier frontier{
+      .whole_seconds = 0.1,
+      .whole_peak_bytes = 100_MiB,
+      .working_set_bytes = 30_MiB,
+      .points = {{.budget_bytes = 40_MiB, .fits = true, .seconds = 0.0999, .bound_seconds = 0.09},
+                 {.budget_bytes = 90_MiB, .fits = true, .seconds = 0.0999999, .bound_seconds = 0.09}}};
+  EXPECT_THAT(frontier.text(), AllOf(HasSubstr("0.00 %"), Not(HasSubstr("-0."))));
+  const std::string picture = frontier.picture({{"marked", 72_MiB, -1e-7}});
+  EXPECT_THAT(picture, AllOf(HasSubstr("40.0 MiB: 0.00 %"), HasSubstr("marked: 72.0 MiB, 0.00 %"),
+                             Not(HasSubstr("-0.00 %")), Not(HasSubstr("-0.10 %"))));
+}
+
+TEST(MemoryPrice, SaysNothingOfLessWhereThereIsNotThatMuch) {
+  const BudgetPoint here{.budget_bytes = 2_KiB, .fits = true, .seconds = 0.1, .bound_seconds = 0.1};
+  MemoryPrice price{.step_bytes = 4_KiB, .here = here, .more = here, .less = {}};
+  price.more.budget_bytes = 6_KiB;
+  EXPECT_THAT(price.text(), AllOf(HasSubstr("4.00 KiB more would save 0.0 %; a MiB"), Not(HasSubstr("less would"))));
+  price.here.budget_bytes = 8_KiB;
+  EXPECT_THAT(price.text(), HasSubstr("4.00 KiB less would be too little"));
 }
 
 TEST(BudgetFrontier, OfOnePointIsAPictureToo) {

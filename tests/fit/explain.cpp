@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/matmul.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/unary.h"
 #include "tests/fit/explained_case.h"
@@ -225,6 +226,40 @@ TEST(Explain, TheTextOfASmallNetIsThis) {
             "tanh    f32[256,256]  outside of sections  256 KiB                kept  0.054 ms     0.218\n"
             "    stays from 'sigmoid' until 'mul', 1 step, and at the peak; computing it again would take 0.054 ms, "
             "copying it out and back 0.056 ms\n");
+}
+
+/// A backward half that begins with what its forward half has left, to the fetch of a value of that.
+TEST(Explain, ABackwardHalfKeepsWhatItsForwardHalfLeftUntilItsFirstReader) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  Value x = placeholder(graph, "x", {8, 64}), fetched, loss;
+  const Value fed = x;
+  for (const bool is_last : {false, true}) {
+    const auto section = manager.new_section();
+    x = relu(matmul(x, variable(is_last ? "b" : "a", fill(graph, {64, 64}, 0.01F))));
+    is_last ? loss = reduce_mean(x) : fetched = x;
+  }
+  manager.add_training_ops(Sgd{}, loss);
+  manager.prepare_training();
+  Session session(graph, {.threads = 1});
+  session.initialize();
+  const HostTensor data(Dtype::f32, {8, 64});
+  manager.run_forward(session, std::vector<Value>{loss}, {{fed, data}});
+  manager.run_backward(session, std::vector<std::vector<Value>>{{fetched}, {}});
+  const Program& program = *engine(session).latest_program();
+  std::set<std::string> left;
+  for (const EntryValue& entry : program.written.entries) left.insert(entry.value.name());
+  int waiting = 0;
+  for (const ExplainedTensor& tensor : explain(session).tensors) {
+    EXPECT_THAT(tensor.reason, Not(HasSubstr("would take 0.000 ms"))) << tensor.name;
+    if (tensor.fate == Fate::scratch || !left.contains(tensor.name)) continue;
+    EXPECT_THAT(tensor.reason, Not(HasSubstr("computing it again")));
+    if (!tensor.reason.starts_with("stays from the forward half until")) continue;
+    ++waiting;
+    EXPECT_EQ(tensor.fate, Fate::kept);
+    EXPECT_GT(tensor.stays.front().last_step, 0);
+  }
+  EXPECT_GT(waiting, 0);
 }
 
 TEST(Explain, RefusesWhatItCannotExplain) {

@@ -200,7 +200,8 @@ TEST(BudgetAdvice, AMinimumThatIsNotKnownIsToldAsAtLeastThatAndWithTheHostsNeed)
   report.host_peak_bytes = 200;
   report.host_budget_bytes = 100;
   EXPECT_THAT([&] { throw_budget_error(report); },
-              ThrowsMessage<BudgetError>(AllOf(HasSubstr("minimum: device_memory of at least 2097152 bytes"),
+              ThrowsMessage<BudgetError>(AllOf(HasSubstr("the program needs at least 2.00 MiB (2097152 bytes), device"),
+                                               HasSubstr("minimum: device_memory of at least 2097152 bytes"),
                                                HasSubstr("; and 200 B (200 bytes) of host memory, host_memory is"))));
 }
 
