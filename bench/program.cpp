@@ -1,6 +1,7 @@
 #include "bench/program.h"
 
 #include <iostream>
+#include <map>
 #include <system_error>
 
 #include "base/error.h"
@@ -43,6 +44,19 @@ void check_output(const std::filesystem::path& file, const std::string& option) 
 
 void make_folder_of(const std::filesystem::path& file, const std::string& option) {
   make_folder(file.parent_path(), option);
+}
+
+void check_apart(const std::vector<NamedPath>& named) {
+  std::map<std::filesystem::path, const NamedPath*> known;
+  for (const NamedPath& each : named) {
+    if (each.second.empty() || is_standard_output(each.second.string())) continue;
+    std::error_code failed;
+    std::filesystem::path place = std::filesystem::weakly_canonical(std::filesystem::absolute(each.second), failed);
+    if (failed) place = std::filesystem::absolute(each.second).lexically_normal();
+    const auto [other, is_new] = known.try_emplace(place, &each);
+    SF_CHECK(is_new, ArgumentError, each.first, ": '", each.second.string(), "' is that of ", other->second->first,
+             " too, which it would replace", hint("give it another name"));
+  }
 }
 
 OnPlanning tell_planning() {

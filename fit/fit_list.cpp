@@ -322,9 +322,6 @@ std::size_t ListFitter::least_device_bytes() const {
 const FittedList& ListFitter::as_it_is() const {
   return fitting_->as_it_is();
 }
-const planning::Problem& ListFitter::problem() {
-  return fitting_->problem();
-}
 
 InstructionList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request) {
   ListFitter fitter(list, tools, request);

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "planning/problem.h"
 #include "schedule/planning_tools.h"
 #include "swap/profile.h"
 
@@ -51,8 +50,6 @@ class ListFitter {
   std::size_t least_device_bytes() const;
   /// The list with everything once, as it would be with all memory.
   const FittedList& as_it_is() const;
-  /// What the list is to the planner. REQUIRES: it offloads nothing, and begins with nothing that was there before.
-  const planning::Problem& problem();
 
  private:
   class Fitting;

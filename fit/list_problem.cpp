@@ -71,8 +71,9 @@ struct ListProblem::Unit {
 class ListProblem::UnitWriter {
  public:
   UnitWriter(const InstructionList& list, const Draft& draft, const PlanningTools& tools,
-             const std::vector<double>& seconds, const std::vector<double>& seconds_again)
-      : list_(list),
+             const std::vector<double>& seconds, const std::vector<double>& seconds_again, InPlaceRuns runs)
+      : runs_(runs),
+        list_(list),
         draft_(draft),
         graph_(tools.graph()),
         kernels_(tools.kernels()),
@@ -146,7 +147,8 @@ class ListProblem::UnitWriter {
       if (output.kind == Operand::Kind::buffer) part.outputs.push_back(output.index);
     }
     add_overwrites(step, part);
-    const bool joins = writes_over_last(part) && unit.repeatable == units_.back().repeatable;
+    const bool joins =
+        runs_ == InPlaceRuns::joined && writes_over_last(part) && unit.repeatable == units_.back().repeatable;
     if (!joins) units_.emplace_back();
     for (const int output : part.outputs) maker_[at(output)] = static_cast<int>(units_.size()) - 1;
     unit.parts.push_back(std::move(part));
@@ -177,6 +179,7 @@ class ListProblem::UnitWriter {
     });
   }
 
+  const InPlaceRuns runs_;
   const InstructionList& list_;
   const Draft& draft_;
   const ConcreteGraph& graph_;
@@ -188,11 +191,11 @@ class ListProblem::UnitWriter {
 };
 
 ListProblem::ListProblem(InstructionList list, const Draft& draft, const PlanningTools& tools,
-                         const std::vector<double>& seconds, const std::vector<double>& seconds_again)
+                         const std::vector<double>& seconds, const std::vector<double>& seconds_again, InPlaceRuns runs)
     : list_(std::move(list)), graph_(&tools.graph()) {
   const bool moves = std::any_of(list_.instructions.begin(), list_.instructions.end(), is_offload);
   SF_CHECK(!moves && list_.entries.empty(), InternalError, "ListProblem: something is offloaded or was there before");
-  const std::vector<Unit> units = UnitWriter(list_, draft, tools, seconds, seconds_again).units();
+  const std::vector<Unit> units = UnitWriter(list_, draft, tools, seconds, seconds_again, runs).units();
   add_operations(draft, units);
   add_order(units);
   planning::check_problem(problem_);

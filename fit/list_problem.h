@@ -8,6 +8,11 @@
 
 namespace sectionflow {
 
+/// Instructions side by side, of which each writes over what the one before it leaves: joined they are one operation of
+/// the problem, so that a search has less to look at. Apart, what they read may be away between them: what is proved of
+/// the problem then holds for every list.
+enum class InPlaceRuns { joined, apart };
+
 /// An instruction list in which everything stands once, as a problem for the planner. An operation of the problem is an
 /// instruction; or several that stand side by side, where a kernel writes over what the one before it leaves. Bytes are
 /// those of storages. What a kernel may write in place is written over its last reader's input, as in a schedule, but
@@ -20,7 +25,7 @@ class ListProblem {
   /// further one. Only the tools' graph must outlive this. REQUIRES: everything stands once, and nothing is offloaded
   /// or was there before.
   ListProblem(InstructionList list, const Draft& draft, const PlanningTools& tools, const std::vector<double>& seconds,
-              const std::vector<double>& seconds_again);
+              const std::vector<double>& seconds_again, InPlaceRuns runs = InPlaceRuns::joined);
 
   const planning::Problem& problem() const { return problem_; }
 

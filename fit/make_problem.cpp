@@ -54,14 +54,16 @@ InstructionList without_repeats(const InstructionList& list) {
   return once;
 }
 
-ListProblem make_list_problem(const InstructionList& list, const Draft& draft, PlanningTools& tools, StepTimes& times) {
-  return {list, draft, tools, times.of(draft.schedule), seconds_again(list, draft, tools, times)};
+ListProblem make_list_problem(const InstructionList& list, const Draft& draft, PlanningTools& tools, StepTimes& times,
+                              InPlaceRuns runs) {
+  return {list, draft, tools, times.of(draft.schedule), seconds_again(list, draft, tools, times), runs};
 }
 
-planning::Problem problem_of(const InstructionList& list, PlanningTools& tools, const Profile& profile) {
+planning::Problem problem_of(const InstructionList& list, PlanningTools& tools, const Profile& profile,
+                             InPlaceRuns runs) {
   const InstructionList once = without_repeats(list);
   StepTimes times(tools, profile);
-  return make_list_problem(once, tools.draft(once), tools, times).problem();
+  return make_list_problem(once, tools.draft(once), tools, times, runs).problem();
 }
 
 }  // namespace sectionflow

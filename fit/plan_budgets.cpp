@@ -83,9 +83,8 @@ FitRequest BudgetPlanner::request() {
 }
 
 const planning::Problem& BudgetPlanner::problem() {
-  if (options_.may_recompute) return fitter_.problem();
-  if (!own_problem_) own_problem_ = problem_of(list_, tools_, profile_);
-  return *own_problem_;
+  if (!problem_) problem_ = problem_of(list_, tools_, profile_, InPlaceRuns::apart);
+  return *problem_;
 }
 
 const BudgetPlanner::Planned& BudgetPlanner::planned(std::size_t budget_bytes) {

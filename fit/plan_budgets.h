@@ -54,7 +54,7 @@ class BudgetPlanner {
   std::map<std::size_t, Planned> planned_;
   std::string stage_;  // which budget is planned, for who is told
   ListFitter fitter_;
-  std::optional<planning::Problem> own_problem_;  // where fitter_ has none
+  std::optional<planning::Problem> problem_;  // that bounds what any plan takes
 };
 
 }  // namespace sectionflow

@@ -81,6 +81,7 @@ class Engine {
   void set_value_checks(const ValueChecks& checks) { value_checks_ = checks; }
   const ValueChecks& value_checks() const { return value_checks_; }
   void set_trace(Trace* trace) { trace_ = trace; }
+  Trace* trace() const { return trace_; }
 
   /// Keeps other threads out until the entry ends. Throws: ArgumentError (SF-E012) while another thread is inside.
   [[nodiscard]] OneAtATime::Entry enter() { return one_at_a_time_.enter("the session"); }

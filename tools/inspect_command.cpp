@@ -1,5 +1,7 @@
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -19,6 +21,12 @@ struct InspectArguments {
 
 int run_inspect(const InspectArguments& arguments) {
   check_json(arguments.json);
+  check_apart({{"FILE", arguments.file}, {"--json", arguments.json}});
+  const std::filesystem::path json_file = arguments.json;
+  std::error_code failed;
+  SF_CHECK(arguments.json.empty() || !std::filesystem::exists(json_file, failed) ||
+               !std::filesystem::exists(json_file.parent_path() / "manifest.json", failed),
+           ArgumentError, "--json: '", arguments.json, "' is a file of a checkpoint", hint("give it another name"));
   const FileKind kind = arguments.kind.empty() ? kind_of(arguments.file) : kind_named(arguments.kind);
   Inspection inspection = inspect(kind, arguments.file);
   Json json = {{"file", arguments.file}, {"kind", kind_name(kind)}};

@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "compare/contender.h"
@@ -174,9 +175,12 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
 
 int run_plan(const PlanArguments& arguments) {
   check_json(arguments.json);
+  std::vector<NamedPath> named = {{"--graph", arguments.subject.graph_file}, {"--json", arguments.json}};
   for (const auto& [name, path] : pictures_of(arguments)) {
     if (!path.empty()) check_output(path, name);
+    named.emplace_back(name, path);
   }
+  check_apart(named);
   const PlanSubject subject = plan_subject(arguments.subject);
   const PlannedStep planned = plan_step(arguments, subject, session_of(arguments, subject));
   if (!is_standard_output(arguments.json)) std::cout << planned.text();

@@ -17,18 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Without links and "..", as far as the path is there.
-fs::path plain(const fs::path& path) {
-  std::error_code failed;
-  const fs::path found = fs::weakly_canonical(fs::absolute(path), failed);
-  const fs::path plain = failed ? fs::absolute(path).lexically_normal() : found;
-  return plain.has_filename() ? plain : plain.parent_path();
-}
-
-bool lies_in(const fs::path& inner, const fs::path& outer) {
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
-}
-
 struct Output {
   const char* option;
   const std::string& path;
@@ -41,7 +29,7 @@ void check_beside_data(const TrainArguments& arguments) {
   const DataArgument data = data_argument(arguments.data.data, training_data_kinds(), "--data");
   if (data.path.empty()) return;
   std::error_code failed;
-  const fs::path there = plain(data.path);
+  const fs::path there = plain_path(data.path);
   const std::string json = is_standard_output(arguments.json) ? "" : arguments.json;
   const std::array<Output, 4> outputs = {{{"--checkpoints", arguments.checkpoints, true},
                                           {"--tensorboard", arguments.tensorboard, true},
@@ -49,17 +37,17 @@ void check_beside_data(const TrainArguments& arguments) {
                                           {"--json", json, false}}};
   if (!fs::is_directory(data.path, failed)) {
     for (const Output& output : outputs) {
-      SF_CHECK(output.path.empty() || plain(output.path) != there, ArgumentError, output.option, ": '", output.path,
-               "' is what --data reads, and would be replaced", hint("give it another name"));
+      SF_CHECK(output.path.empty() || plain_path(output.path) != there, ArgumentError, output.option, ": '",
+               output.path, "' is what --data reads, and would be replaced", hint("give it another name"));
     }
     return;
   }
   for (const auto& [option, path, is_folder] : outputs) {
     if (path.empty()) continue;
-    const bool is_there = plain(path) == there;
+    const bool is_there = plain_path(path) == there;
     const bool is_among = data.kind == "images"
-                              ? lies_in(plain(path), there)
-                              : data.kind == "text" && !is_folder && plain(path).parent_path() == there;
+                              ? lies_in(path, there)
+                              : data.kind == "text" && !is_folder && plain_path(path).parent_path() == there;
     SF_CHECK(!is_there && !is_among, ArgumentError, option, ": '", path, is_there ? "' is '" : "' lies in '",
              data.path.string(), "', the folder of --data, and would be taken for data by the next training",
              hint("give a folder beside it, as in ", option, " ", there.parent_path().string(), "/run"));
@@ -153,6 +141,10 @@ void check(const TrainArguments& arguments) {
   SF_CHECK(!is_synthetic || arguments.resume || arguments.data.on_error == "fail", ArgumentError, "--on-error ",
            arguments.data.on_error, ": synthetic data are never damaged", hint("leave it out"));
   check_beside_data(arguments);
+  check_apart({{"--checkpoints", arguments.checkpoints},
+               {"--tensorboard", arguments.tensorboard},
+               {"--statistics", arguments.statistics},
+               {"--json", arguments.json}});
   check_json(arguments.json);
   if (!arguments.statistics.empty()) check_output(arguments.statistics, "--statistics");
   if (!arguments.tensorboard.empty()) check_output(fs::path(arguments.tensorboard) / "events.out", "--tensorboard");

@@ -183,7 +183,8 @@ std::vector<Part> parts_of_databases(const fs::path& folder, int channels) {
   parts.push_back(part("test", folder / other));
   const bool are_named = !parts.front().classes.empty() && !parts.back().classes.empty();
   SF_CHECK(!are_named || parts.front().classes == parts.back().classes, DataError, "lmdb: 'train' and '", other,
-           "' of '", folder.string(), "' have other names for their classes, so that a number would mean another in each",
+           "' of '", folder.string(),
+           "' have other names for their classes, so that a number would mean another in each",
            hint("make both from the same classes, as sectionflow convert does of one folder"));
   return parts;
 }

@@ -27,13 +27,18 @@ CheckpointCallback::Place CheckpointCallback::place_of(const TrainerState& state
   return {state.step, epochs, engine(state.session).variable_writes()};
 }
 
+/// Whether the logs are of the variables that are there: behind EarlyStopping{restore_best} these are others.
+bool CheckpointCallback::are_logs_of(const TrainerState& state) const {
+  return engine(state.session).variable_writes() == logged_writes_;
+}
+
 void CheckpointCallback::save_at(const TrainerState& state, std::int64_t epochs) {
   // A save that has failed is tried again when the next one is due.
   saved_.reset();
   if (checkpoints_.save(state.session,
                         {.step = state.step,
                          .data_position = state.position(),
-                         .metrics = state.logs,
+                         .metrics = are_logs_of(state) ? state.logs : Logs(),
                          .profile = options_.profile,
                          .strategy = options_.strategy},
                         where_)) {
@@ -51,6 +56,7 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
     }
   }
   saved_.reset();
+  logged_writes_ = engine(state.session).variable_writes();
   std::int64_t latest = 0;
   for (const CheckpointInfo& info : checkpoints_.list(where_)) {
     if (!info.problem.empty()) continue;
@@ -68,10 +74,16 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
 }
 
 void CheckpointCallback::on_step(const TrainerState& state) {
+  logged_writes_ = engine(state.session).variable_writes();
   if (options_.every_steps > 0 && state.step % options_.every_steps == 0) save_at(state, state.epoch - 1);
 }
 
+void CheckpointCallback::on_evaluation(const TrainerState& state, const Logs&) {
+  logged_writes_ = engine(state.session).variable_writes();
+}
+
 void CheckpointCallback::on_epoch(const TrainerState& state) {
+  logged_writes_ = engine(state.session).variable_writes();
   const std::string& best = checkpoints_.options().best_metric;
   const bool lacks_best = !best.empty() && !state.logs.contains(best) && !is_evaluated_later(state, best);
   LOG_IF(WARNING, lacks_best && !has_warned_)

@@ -27,7 +27,8 @@ struct CheckpointCallbackOptions {
 /// Saves a training by Checkpoints while it runs: variables, TrainerState::position(), and the logs as metrics, those
 /// of the epoch with "val_..." where an epoch ends. What is saved already is not saved again, unless variables were
 /// written since. Give it behind all callbacks that keep something, so that it saves what they know after the step.
-/// Behind EarlyStopping{restore_best}, what is saved at the end of a training that is complete is the best variables.
+/// Behind EarlyStopping{restore_best}, what is saved at the end of a training that is complete is the best variables,
+/// without metrics: those of the last epoch are of others.
 /// As a fit begins it makes and locks the folder. Owns: nothing; the checkpoints must outlive it. Throws in its calls:
 /// as Checkpoints::open and Checkpoints::save; as a fit begins, ArgumentError (SF-E608) for a
 /// CheckpointOptions::best_metric that its logs will not have, and ArgumentError where the trainer has made no step and
@@ -39,6 +40,7 @@ class CheckpointCallback final : public Callback {
                               Where where = Where::here());
   void on_begin(const TrainerState& state) override;
   void on_step(const TrainerState& state) override;
+  void on_evaluation(const TrainerState& state, const Logs& results) override;
   void on_epoch(const TrainerState& state) override;
   /// Waits for what is being written, too.
   void on_end(const TrainerState& state) override;
@@ -51,13 +53,15 @@ class CheckpointCallback final : public Callback {
     bool operator==(const Place&) const = default;
   };
   static Place place_of(const TrainerState& state, std::int64_t epochs);
+  bool are_logs_of(const TrainerState& state) const;
   void save_at(const TrainerState& state, std::int64_t epochs);
 
   Checkpoints& checkpoints_;
   CheckpointCallbackOptions options_;
-  Where where_;                   // whose the errors of its calls are
-  std::optional<Place> saved_{};  // last, or where the training began
-  bool has_warned_ = false;       // of a best metric that the logs do not have
+  Where where_;                      // whose the errors of its calls are
+  std::optional<Place> saved_{};     // last, or where the training began
+  std::uint64_t logged_writes_ = 0;  // of variables, beside steps, when the logs were made
+  bool has_warned_ = false;          // of a best metric that the logs do not have
   bool has_warned_of_direction_ = false;
 };
 

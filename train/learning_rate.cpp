@@ -1,5 +1,7 @@
 #include "train/learning_rate.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -26,6 +28,17 @@ void check_rate_placeholder(const char* who, Value rate) {
            rate.valid() ? text_of("'", rate.name(), "' ", rate.type().text()) : std::string("no value"),
            "; wanted a placeholder f32[]",
            hint("make the optimiser with placeholder(graph, \"learning_rate\", {}) as its learning rate"));
+}
+
+/// A rate that nothing reads has no effect: the optimiser has been made with another.
+void warn_where_unread(const char* who, Value rate) {
+  const Graph& graph = rate.graph();
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    for (const Value& input : graph.node(id).inputs()) {
+      if (input == rate) return;
+    }
+  }
+  LOG(WARNING) << who << ": no optimiser reads '" << rate.name() << "': give it as its learning rate";
 }
 
 /// Of `step` of `steps`, from 0 to 1.
@@ -110,6 +123,10 @@ LearningRate::LearningRate(Value rate, RateSchedule schedule, Where where)
   });
 }
 
+void LearningRate::on_begin(const TrainerState&) {
+  if (!std::exchange(has_looked_, true)) warn_where_unread("LearningRate", rate_);
+}
+
 void LearningRate::on_step_begin(const TrainerState& state, Feeds& feeds) {
   const double rate = schedule_(state.step);
   SF_CHECK(std::isfinite(rate) && rate >= 0, ArgumentError, "LearningRate: the schedule gives ",
@@ -135,6 +152,7 @@ void PlateauLearningRate::on_begin(const TrainerState& state) {
   check_monitored(state, options_.monitor, "PlateauLearningRate");
   if (!std::exchange(has_warned_, true)) {
     warn_of_direction(options_.monitor, options_.higher_is_better, "PlateauLearningRate");
+    warn_where_unread("PlateauLearningRate", placeholder_);
   }
   if (std::exchange(is_restored_, false) || place_ == TrainingPlace::of(state)) return;
   rate_ = options_.rate;

@@ -44,6 +44,8 @@ class LearningRate final : public Callback {
   LearningRate(Value rate, RateSchedule schedule, Where where = Where::here());
   /// Throws: ArgumentError where the schedule gives a rate that is negative or not finite.
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
+  /// Warns where no operation reads the placeholder.
+  void on_begin(const TrainerState& state) override;
   std::optional<std::vector<std::string>> logged_names() const override {
     return std::vector<std::string>{"learning_rate"};
   }
@@ -51,6 +53,7 @@ class LearningRate final : public Callback {
  private:
   Value rate_;
   RateSchedule schedule_;
+  bool has_looked_ = false;  // at who reads the rate
 };
 
 /// When PlateauLearningRate lowers the rate.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/whole_file.h"
+#include "runtime/engine.h"
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
 
@@ -69,6 +70,7 @@ void TensorBoard::on_begin(const TrainerState& state) {
 void TensorBoard::on_step_begin(const TrainerState& state, Feeds&) {
   if (options_.profile_step == 0 || state.step + 1 != options_.profile_step) return;
   trace_.clear();
+  others_trace_ = engine(state.session).trace();
   state.session.set_trace(&trace_);
   is_tracing_ = true;
 }
@@ -89,7 +91,7 @@ void TensorBoard::write_step(const TrainerState& state) {
 
 void TensorBoard::on_step(const TrainerState& state) {
   if (std::exchange(is_tracing_, false)) {
-    state.session.set_trace(nullptr);
+    state.session.set_trace(others_trace_);
     write([&](EventWriter& events) {
       events.run_metadata(text_of("step ", state.step), trace_, state.session.graph(), state.step);
     });
@@ -129,7 +131,7 @@ void TensorBoard::on_epoch(const TrainerState& state) {
 
 void TensorBoard::on_end(const TrainerState& state) {
   // A step that has thrown leaves its trace behind.
-  if (std::exchange(is_tracing_, false)) state.session.set_trace(nullptr);
+  if (std::exchange(is_tracing_, false)) state.session.set_trace(others_trace_);
   if (options_.every_steps > 0 && last_step_ != written_step_) write_step(state);
   if (writer_) write([](EventWriter& events) { events.flush(); });
 }

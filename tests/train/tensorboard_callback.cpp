@@ -11,6 +11,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "runtime/engine.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/small_training.h"
@@ -211,6 +212,8 @@ TEST(TensorBoardCallback, TheStepToBeProfiledIsTimedAndNoOther) {
     const TemporaryFolder folder;
     Watched watched(in_sections);
     TensorBoard board((folder.path() / "run").string(), {.profile_step = 4});
+    Trace own;
+    watched.session.set_trace(&own);
     watched.fit(&board, {.max_steps = 3});
     EXPECT_THAT(runs_of(events_of(folder.path() / "run")), ElementsAre());
     watched.fit(&board, {.max_steps = 6});
@@ -222,6 +225,8 @@ TEST(TensorBoardCallback, TheStepToBeProfiledIsTimedAndNoOther) {
       ASSERT_FALSE(event.run->devices.empty());
       EXPECT_GT(event.run->devices.front().executions.size(), 10U);
     }
+    EXPECT_EQ(engine(watched.session).trace(), &own) << "the caller's, before and behind";
+    watched.session.set_trace(nullptr);
     // Nobody writes into a trace that is gone.
     const Logs before = watched.trainer.evaluate(watched.test);
     EXPECT_FALSE(before.empty());
