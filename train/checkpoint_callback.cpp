@@ -55,6 +55,7 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
       warn_of_direction(best, checkpoints_.options().higher_is_better, "CheckpointOptions::best_metric");
     }
   }
+  checkpoints_.open(where_);
   saved_.reset();
   logged_writes_ = engine(state.session).variable_writes();
   std::int64_t latest = 0;
@@ -70,7 +71,6 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
   LOG_IF(WARNING, latest > state.step) << "CheckpointCallback: this training goes on from step " << state.step
                                        << ", and '" << checkpoints_.folder() << "' has checkpoints up to step "
                                        << latest << ", which go as new ones come";
-  checkpoints_.open(where_);
 }
 
 void CheckpointCallback::on_step(const TrainerState& state) {

@@ -200,6 +200,26 @@ FunctionBatches batches_in_a_pass(std::int64_t count) {
   });
 }
 
+TEST(BeforeTheFirstStep, AFolderWithCheckpointsOfAnotherTrainingIsRefused) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run").string();
+  {
+    Begun begun;
+    Checkpoints checkpoints(run);
+    CheckpointCallback saving(checkpoints, {.every_steps = 2});
+    begun.trainer.fit(begun.source, {.epochs = 1, .callbacks = {&begun.rate, &saving}});
+  }
+  Begun other;
+  Checkpoints checkpoints(run);
+  const std::size_t before = checkpoints.list().size();
+  CheckpointCallback saving(checkpoints);
+  EXPECT_THAT(other.error_of({.callbacks = {&saving}}),
+              AllOf(HasSubstr("has checkpoints of another, that of step "), HasSubstr("resume(trainer, checkpoints)")));
+  EXPECT_EQ(checkpoints.list().size(), before);
+  EXPECT_TRUE(resume(other.trainer, checkpoints).has_value());
+  EXPECT_EQ(other.trainer.fit(other.source, {.steps = 1, .callbacks = {&other.rate, &saving}}).steps, 1);
+}
+
 TEST(BeforeTheFirstStep, TheBatchesOfAPassAreThoseOfTheSourceThatIsGiven) {
   Begun begun;
   Known known(begun);

@@ -270,16 +270,6 @@ TEST_F(CheckpointCallbackTest, TheLastOneHasTheVariablesThatTheSessionEndsWith) 
   }
 }
 
-TEST_F(CheckpointCallbackTest, ATrainingThatBeginsLeavesTheCheckpointsOfAnotherAlone) {
-  EXPECT_EQ(OneStart(true, run).fit({.max_steps = 5}).steps, 5);
-  OneStart other(true, run);
-  const auto before = other.saved_steps();
-  EXPECT_THAT(whole_error_text<ArgumentError>([&] { other.fit({.max_steps = 2}); }),
-              AllOf(HasSubstr("has checkpoints of another, that of step "), HasSubstr("resume(trainer, checkpoints)")));
-  EXPECT_EQ(other.trainer.step(), 0);
-  EXPECT_EQ(other.saved_steps(), before);
-}
-
 TEST_F(CheckpointCallbackTest, AFolderThatCannotBeMadeIsRefusedBeforeTheFirstStep) {
   std::ofstream(run) << "a file where the folder is to be";
   OneStart program(true, run);
