@@ -17,23 +17,24 @@
 namespace sectionflow::testing {
 namespace {
 
-/// A training step that is planned and never run, and a profile in which some kernels are quicker when they execute
-/// again, as what is in a cache may be, and others slower.
+/// A training step that is planned and never run, and a profile of random times, the same on every machine, in which
+/// some kernels are quicker when they execute again, as what is in a cache may be, and others slower.
 class Residual {
  public:
   Residual(std::uint64_t seed, bool swap_variables)
       : session_(build(), {.swap_variables = swap_variables, .threads = 1}) {
     session_.initialize();
-    profile_ = measure_profile(session_, {loss_}, types(), {.targets = training_}, 1);
+    // Of which the names of kernels alone are taken.
+    const Profile measured = measure_profile(session_, {loss_}, types(), {.targets = training_}, 1);
     std::mt19937_64 random(seed);
-    const auto measured = profile_.kernel_seconds;
-    for (const auto& [kernel, seconds] : measured) {
+    for (const auto& [kernel, unused] : measured.kernel_seconds) {
+      const double seconds = 1e-6 * static_cast<double>(1 + random() % 200);
+      profile_.kernel_seconds[kernel] = seconds;
       std::string again = kernel;
       again.insert(again.find(" by "), " again");
       constexpr double factors[] = {0.1, 0.3, 1, 3};
       profile_.kernel_seconds[again] = seconds * factors[random() % 4];
     }
-    profile_.link_out = profile_.link_in = 2e9;
     (void)session_.plan({loss_}, types(), {.targets = training_});
   }
 
@@ -70,7 +71,7 @@ class Residual {
   std::vector<Operation> training_;
   FeedTypes fed_;
   Session session_;
-  Profile profile_;
+  Profile profile_{.link_out = 2e9, .link_in = 2e9};
 };
 
 void expect_falling(const BudgetFrontier& frontier) {
