@@ -42,6 +42,7 @@ void check_path(const std::filesystem::path& path, const std::string& what);
 /// Fail at once where a file of that name could not be written later; nothing is left but the folder, which is made.
 /// Throws: DataError.
 void check_writable(const std::filesystem::path& path, const std::string& what);
+/// The same of a file in a folder, which is made where it is not there yet.
 void check_writable_in(const std::filesystem::path& folder, const std::string& name, const std::string& what);
 
 }  // namespace sectionflow
