@@ -157,7 +157,8 @@ void check(const Arguments& arguments) {
            "--max-batch and --max-side look for what fits a budget; say which by --device-memory");
   (void)strategies_of(arguments, arguments.zoo, {});
   (void)model_of(arguments.zoo, {});  // what is wrong with the model itself is told first
-  SF_CHECK(!arguments.max_side || has_size(arguments.zoo.model, &ZooOptions::image), ArgumentError, "--max-side: ", arguments.zoo.model,
+  SF_CHECK(!arguments.max_side || has_size(arguments.zoo.model, &ZooOptions::image), ArgumentError,
+           "--max-side: ", arguments.zoo.model,
            " has images of one side; wanted a model whose images have a side to choose",
            hint("take one, such as resnet50, or leave --max-side out"));
   check_json(arguments.json);

@@ -33,6 +33,11 @@ void check_output(const std::filesystem::path& file, const std::string& option);
 /// Makes the folders that a file's path names and that are not there. Throws: DataError, which `option` begins.
 void make_folder_of(const std::filesystem::path& file, const std::string& option);
 
+/// Without links and "..", as far as the path is there.
+std::filesystem::path plain_path(const std::filesystem::path& path);
+/// Whether a path is that of a folder or of something below it.
+bool lies_in(const std::filesystem::path& inner, const std::filesystem::path& outer);
+
 /// What a command line names: an option and a file or folder, or none where the path is empty.
 using NamedPath = std::pair<std::string, std::filesystem::path>;
 /// Fails where two of them are the same file or folder, of which the one would replace the other. Throws:

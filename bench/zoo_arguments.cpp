@@ -98,8 +98,8 @@ ZooModel model_of(const ZooArguments& arguments, const Cut& cut) {
   const bool is_known = std::find(names.begin(), names.end(), arguments.model) != names.end();
   for (const ZooSize& size : zoo_sizes()) {
     const std::int64_t given = options.*size.number;
-    SF_CHECK(!is_known || given == 0 || has_size(arguments.model, size.number), ArgumentError, size.option, " ", given, ": ",
-             arguments.model, " has no such size; it is ", models_with(size), hint("leave it out"));
+    SF_CHECK(!is_known || given == 0 || has_size(arguments.model, size.number), ArgumentError, size.option, " ", given,
+             ": ", arguments.model, " has no such size; it is ", models_with(size), hint("leave it out"));
   }
   options.cut = cut;
   options.optimizer = optimizer_of(arguments);

@@ -14,7 +14,7 @@ namespace sectionflow {
 namespace {
 
 std::string percent_text(double share) {
-  // Nothing is added so that there is no negative zero.
+  // A negative zero and zero are zero, which is shown without a sign.
   return std::isfinite(share) ? decimal_text(std::round(1e4 * share) / 1e2 + 0.0, 2) + " %" : "none";
 }
 

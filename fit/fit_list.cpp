@@ -158,7 +158,7 @@ class ListFitter::Fitting {
   /// Plans of rungs whose own ones find no place within the budgets: the quickest with slack that does.
   void place_with_slack(int lowest, int highest) {
     struct Spaced {
-      double cost = 0;
+      double seconds = 0;
       int rung = 0, manner = 0;
     };
     std::vector<Spaced> spaced;
@@ -171,7 +171,7 @@ class ListFitter::Fitting {
         if (seconds >= seconds_of(frontier_->rung(quickest_up_to(rung)))) spaced.push_back({seconds, rung, manner});
       }
     }
-    std::ranges::stable_sort(spaced, {}, &Spaced::cost);
+    std::ranges::stable_sort(spaced, {}, &Spaced::seconds);
     for (const Spaced& next : spaced) {
       std::optional<Candidate> candidate = candidate_of(frontier_->with_slack(next.rung, next.manner), next.rung);
       if (fits(*best_) && candidate->seconds >= best_->seconds) return;
@@ -181,13 +181,15 @@ class ListFitter::Fitting {
     }
   }
 
+  bool copies_variables() const { return tools_.variables().host_end_bytes > 0; }
+
   /// What the list of a plan is predicted to take. Where variables are copied that is more than its executions.
   double seconds_of(const planning::Frontier::Rung& found) {
     if (!found.plan) return std::numeric_limits<double>::infinity();
-    if (tools_.variables().host_end_bytes == 0) return found.evaluation.cost;
+    if (!copies_variables()) return found.evaluation.cost;
     const auto [known, is_new] = seconds_.try_emplace(executions_of(*found.plan), 0);
     if (is_new) {
-      Draft draft = tools_.draft(problem_->list_of(executions_of(*found.plan)));
+      Draft draft = tools_.draft(problem_->list_of(known->first));
       known->second = predict(draft, times_).seconds;
     }
     return known->second;
@@ -210,7 +212,7 @@ class ListFitter::Fitting {
     InstructionList list = problem_->list_of(order);
     Draft draft = tools_.draft(list);
     Candidate candidate = drafted(std::move(list), draft);
-    if (tools_.variables().host_end_bytes == 0) candidate.seconds = found.evaluation.cost;  // the same but for rounding
+    if (!copies_variables()) candidate.seconds = found.evaluation.cost;  // the same but for rounding
     candidate.notes = fit_notes(problem_->problem(), *frontier_, rung, order);
     return candidate;
   }
@@ -232,8 +234,7 @@ class ListFitter::Fitting {
     if (found.evaluation.cost <= once) return;  // as without
     std::optional<Candidate> candidate = candidate_of(found, rung);
     if (!candidate) return;
-    const bool copies = tools_.variables().host_end_bytes > 0;
-    if (!fits(*candidate) || copies) swap(candidate->list, candidate->notes);
+    if (!fits(*candidate) || copies_variables()) swap(candidate->list, candidate->notes);
     if (fits(*candidate)) offer(std::move(*candidate));
   }
 

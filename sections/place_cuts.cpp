@@ -132,8 +132,9 @@ FoundCut SectionTrainer::tried_cuts(const CutRequest& request, const FeedTypes& 
   std::map<std::string, FoundCut> known;  // by signature: a cut changes the graph, and with it the key of its program
   (void)engine.fullest_program(fed, [&](const Signature& signature) -> Executable& {
     return engine.program("cuts " + signature.text(), signature, executed, [&](PlanningTools& tools) {
-      FoundCut& here = known[signature.text()];
-      if (here.peak_bytes == 0) {
+      const auto [of_signature, is_new] = known.try_emplace(signature.text());
+      FoundCut& here = of_signature->second;
+      if (is_new) {
         here = sections > 0 ? lowest_cut(*graph_, tools, request, sections) : fitting_cut(*graph_, tools, request);
       }
       const auto fullness = [](const FoundCut& cut) { return std::pair(!cut.fits, cut.peak_bytes); };

@@ -146,18 +146,6 @@ std::string shell_text(const Error& error) {
   });
 }
 
-std::filesystem::path plain_path(const std::filesystem::path& path) {
-  std::error_code failed;
-  const std::filesystem::path found = std::filesystem::weakly_canonical(std::filesystem::absolute(path), failed);
-  const std::filesystem::path plain = failed ? std::filesystem::absolute(path).lexically_normal() : found;
-  return plain.has_filename() ? plain : plain.parent_path();
-}
-
-bool lies_in(const std::filesystem::path& inner, const std::filesystem::path& outer) {
-  const std::filesystem::path in = plain_path(inner), out = plain_path(outer);
-  return std::mismatch(out.begin(), out.end(), in.begin(), in.end()).first == out.end();
-}
-
 std::string did_you_mean(const std::string& word, std::span<const std::string> candidates) {
   const auto near = nearest_spelling(word, candidates);
   return near && *near != word ? "; did you mean '" + *near + "'?" : "";

@@ -28,11 +28,6 @@ int run_commands(CLI::App& program, const RunCommand& run, int argc, char** argv
 /// library's user would look, and with options where it advises calls of the library.
 std::string shell_text(const Error& error);
 
-/// Without links and "..", as far as the path is there.
-std::filesystem::path plain_path(const std::filesystem::path& path);
-/// Whether a path is that of a folder or of something below it.
-bool lies_in(const std::filesystem::path& inner, const std::filesystem::path& outer);
-
 /// "; did you mean 'plan'?", or nothing where no candidate is near.
 std::string did_you_mean(const std::string& word, std::span<const std::string> candidates);
 /// "a, b, c"

@@ -10,6 +10,7 @@
 #include "graph/op_def.h"
 #include "tools/command.h"
 #include "tools/inspection.h"
+#include "train/checkpoint_place.h"
 #include "train/summary.h"
 
 namespace sectionflow {
@@ -24,9 +25,8 @@ int run_inspect(const InspectArguments& arguments) {
   check_apart({{"FILE", arguments.file}, {"--json", arguments.json}});
   const std::filesystem::path json_file = arguments.json;
   std::error_code failed;
-  SF_CHECK(arguments.json.empty() || !std::filesystem::exists(json_file, failed) ||
-               !std::filesystem::exists(json_file.parent_path() / "manifest.json", failed),
-           ArgumentError, "--json: '", arguments.json, "' is a file of a checkpoint", hint("give it another name"));
+  SF_CHECK(!std::filesystem::exists(json_file, failed) || !is_checkpoint(json_file.parent_path()), ArgumentError,
+           "--json: '", arguments.json, "' is a file of a checkpoint", hint("give it another name"));
   const FileKind kind = arguments.kind.empty() ? kind_of(arguments.file) : kind_named(arguments.kind);
   Inspection inspection = inspect(kind, arguments.file);
   Json json = {{"file", arguments.file}, {"kind", kind_name(kind)}};

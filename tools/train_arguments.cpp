@@ -25,8 +25,7 @@ struct Output {
 
 /// What is written among the data is data at the next training: a folder among those of pictures is a class, a file
 /// among texts a text. In the place of the data it would replace them.
-void check_beside_data(const TrainArguments& arguments) {
-  const DataArgument data = data_argument(arguments.data.data, training_data_kinds(), "--data");
+void check_beside_data(const TrainArguments& arguments, const DataArgument& data) {
   if (data.path.empty()) return;
   std::error_code failed;
   const fs::path there = plain_path(data.path);
@@ -136,11 +135,11 @@ void check(const TrainArguments& arguments) {
   SF_CHECK(!wants_checkpoints || !arguments.checkpoints.empty(), ArgumentError,
            arguments.resume ? "--resume" : "--checkpoint-every", " is of checkpoints, and there is no folder of them",
            hint("add --checkpoints FOLDER"));
-  const bool is_synthetic = data_argument(arguments.data.data, training_data_kinds(), "--data").kind == "synthetic";
+  const DataArgument data = data_argument(arguments.data.data, training_data_kinds(), "--data");
   // A training that goes on is told how its checkpoint was trained.
-  SF_CHECK(!is_synthetic || arguments.resume || arguments.data.on_error == "fail", ArgumentError, "--on-error ",
-           arguments.data.on_error, ": synthetic data are never damaged", hint("leave it out"));
-  check_beside_data(arguments);
+  SF_CHECK(data.kind != "synthetic" || arguments.resume || arguments.data.on_error == "fail", ArgumentError,
+           "--on-error ", arguments.data.on_error, ": synthetic data are never damaged", hint("leave it out"));
+  check_beside_data(arguments, data);
   check_apart({{"--checkpoints", arguments.checkpoints},
                {"--tensorboard", arguments.tensorboard},
                {"--statistics", arguments.statistics},

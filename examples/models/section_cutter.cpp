@@ -13,7 +13,7 @@ Cut cut_named(const std::string& name) {
   const char* end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data(), end, cut.sections);
   SF_CHECK(error == std::errc() && stop == end && cut.sections >= 1, ArgumentError, "'", name,
-           "' is no cut of a network", name.starts_with("b") ? "; did you mean 'blocks'?" : "",
+           "' is no cut of a network", name.starts_with("block") ? "; did you mean 'blocks'?" : "",
            hint("wanted a number of sections, as in 1, 2 or 4, or blocks"));
   return cut;
 }

@@ -299,17 +299,12 @@ TEST(FitBudget, ComputesAgainBelowWhatSectionsNeedByThemselves) {
 TEST(FitBudget, IsNeverSlowerWithMoreMemoryWhereTheCutWouldFitToo) {
   const TrainingCase net = long_sections();
   const std::size_t by_cuts = peak_by_cuts(net);
-  double before = std::numeric_limits<double>::infinity();
-  int fitting = 0;
-  for (int percent = 80; percent <= 120; percent += 8) {
-    const ProgramReport report = Fitted(net, checked({}, by_cuts / 100 * percent), few({})).plan_cycle();
-    EXPECT_TRUE(report.fits || fitting == 0) << percent;
-    if (!report.fits) continue;
-    ++fitting;
-    EXPECT_LE(report.predicted_seconds, before) << percent;
-    before = report.predicted_seconds;
-  }
-  EXPECT_GT(fitting, 2);
+  const PlanInBudgets plan = [&](std::size_t device, std::size_t host) {
+    SessionOptions options = checked({}, device);
+    options.host_memory = host;
+    return Fitted(net, options, few({})).plan_cycle();
+  };
+  EXPECT_GT(expect_monotone(plan, even_steps(by_cuts - by_cuts / 5, by_cuts + by_cuts / 5, 6), {1_GiB}), 2);
 }
 
 TEST(FitBudget, TakesACycleAsItIsCutWhereItMayNotComputeAgainByItself) {
@@ -331,19 +326,14 @@ TEST(FitBudget, IsNeverSlowerWithMoreMemoryWhereKernelsWriteInPlace) {
   Value y = reduce_sum(tanh(wide) * sigmoid(wide));
   for (const Value& value : small) y = y + reduce_sum(value);
   const HostTensor data(Dtype::f32, {1, 256, 256});
-  double before = std::numeric_limits<double>::infinity();
-  int fitting = 0;
-  for (std::size_t bytes = 500'000; bytes <= 1'500'000; bytes += 50'000) {
-    Session session(graph, checked({.copy_threads = true}, bytes));
+  const PlanInBudgets plan = [&](std::size_t device, std::size_t host) {
+    SessionOptions options = checked({.copy_threads = true}, device);
+    options.host_memory = host;
+    Session session(graph, options);
     fit_budget(session, few({.profile = Profile{.link_out = 1e9, .link_in = 1e9}}));
-    const ProgramReport report = session.plan({y}, {{x, data.shape()}});
-    EXPECT_TRUE(report.fits || fitting == 0) << bytes;
-    if (!report.fits) continue;
-    ++fitting;
-    EXPECT_LE(report.predicted_seconds, before) << bytes;
-    before = report.predicted_seconds;
-  }
-  EXPECT_GT(fitting, 5);
+    return session.plan({y}, {{x, data.shape()}});
+  };
+  EXPECT_GT(expect_monotone(plan, even_steps(500'000, 1'500'000, 21), {1_GiB}), 5);
 }
 
 }  // namespace
