@@ -18,7 +18,10 @@ Shape::Shape(std::vector<std::int64_t> dims) : dims_(std::move(dims)) {
 }
 
 std::int64_t Shape::dim(int axis) const {
-  return dims_[normalized_axis(axis, rank(), "Shape::dim of " + text())];
+  // The words of an error are made where there is one: shapes are asked in every loop.
+  const int from_front = axis < 0 ? axis + rank() : axis;
+  if (from_front < 0 || from_front >= rank()) normalized_axis(axis, rank(), "Shape::dim of " + text());
+  return dims_[static_cast<std::size_t>(from_front)];
 }
 
 bool Shape::is_static() const {

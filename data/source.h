@@ -27,13 +27,9 @@ class BatchMemory {
   virtual std::shared_ptr<std::byte[]> allocate(std::size_t num_bytes, std::size_t alignment) = 0;
 };
 
-/// A tensor to be filled: in the memory, where that gives some, with values that are anything; otherwise in memory of
-/// its own. `memory` may be nullptr. Throws: ShapeError when the shape has an unknown dimension.
-inline HostTensor unfilled_tensor(const TensorType& type, BatchMemory* memory) {
-  const std::size_t num_bytes = type.bytes();
-  auto bytes = memory != nullptr && num_bytes > 0 ? memory->allocate(num_bytes, 64) : nullptr;
-  return bytes != nullptr ? HostTensor(type, std::move(bytes)) : HostTensor(type);
-}
+/// A tensor to be filled, whose values are anything: in the memory, where that gives some, otherwise in memory of its
+/// own. `memory` may be nullptr. Throws: ShapeError when the shape has an unknown dimension.
+HostTensor unfilled_tensor(const TensorType& type, BatchMemory* memory);
 
 /// Examples that can be had by their number, in any order: tensors in memory, files of records of one size, folders.
 /// Threads: any number at once.

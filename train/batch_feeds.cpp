@@ -50,17 +50,18 @@ std::int64_t count_examples(const Example& batch) {
 
 void check_type(const std::string& tensor, const HostTensor& data, Value placeholder, bool is_mapped) {
   const TensorType& wanted = placeholder.type();
-  const std::string what =
-      text_of("tensor '", tensor, "' of the batch is ", data.type().text(), is_mapped ? " as it is mapped" : "",
-              "; placeholder '", placeholder.name(), "' takes ", wanted.text());
+  const auto what = [&] {
+    return text_of("tensor '", tensor, "' of the batch is ", data.type().text(), is_mapped ? " as it is mapped" : "",
+                   "; placeholder '", placeholder.name(), "' takes ", wanted.text());
+  };
   const bool is_image = data.dtype() == Dtype::u8 && wanted.dtype == Dtype::f32;
   SF_CHECK_CODE(
-      data.dtype() == wanted.dtype, ArgumentError, ErrorCode::example_type, what,
+      data.dtype() == wanted.dtype, ArgumentError, ErrorCode::example_type, what(),
       Fact{"value", placeholder.node().place()},
       hint(is_image ? "map it: {\"" + tensor + "\", placeholder, unit_range()} makes levels numbers from 0 to 1"
                     : "convert it in the data, by BatchInput::map, or by cast() in the graph: nothing is "
                       "converted in silence"));
-  SF_CHECK_CODE(matches(data.shape(), wanted.shape), ShapeError, ErrorCode::example_type, what,
+  SF_CHECK_CODE(matches(data.shape(), wanted.shape), ShapeError, ErrorCode::example_type, what(),
                 Fact{"value", placeholder.node().place()},
                 hint("change the shape in the data or by BatchInput::map; kDynamic dimensions of placeholders take "
                      "any size"));
