@@ -198,6 +198,9 @@ std::string PlateauLearningRate::save() const {
 
 void PlateauLearningRate::restore(const std::string& saved) {
   const std::vector<double> numbers = read_numbers(saved, 5, "PlateauLearningRate");
+  SF_CHECK_CODE(std::isfinite(numbers[0]) && numbers[0] >= 0, DataError, ErrorCode::training_position,
+                "PlateauLearningRate: the rate that it is to go on from is ", numbers[0],
+                "; wanted a number of 0 or more", hint("give positions to trainings with the same callbacks"));
   rate_ = numbers[0];
   has_best_ = numbers[1] != 0;
   best_ = numbers[2];
