@@ -157,7 +157,8 @@ TEST(Inspect, CheckpointsAndTheirFolder) {
   session.initialize();
   const fs::path run = folder.path() / "run";
   Checkpoints checkpoints(run.string());
-  ASSERT_TRUE(checkpoints.save(session, {.step = 3, .metrics = {{"loss", 1.5}, {"rate", 3.6e-05}}, .strategy = "whole"}));
+  ASSERT_TRUE(
+      checkpoints.save(session, {.step = 3, .metrics = {{"loss", 1.5}, {"rate", 3.6e-05}}, .strategy = "whole"}));
   ASSERT_TRUE(checkpoints.save(session, {.step = 9}));
   const auto all = inspected(run);
   EXPECT_EQ(all.at("kind"), "checkpoints");
