@@ -79,30 +79,33 @@ class BudgetEditor {
     SF_CHECK_CODE(model == given.model, DataError, ErrorCode::plan_file,
                   "fit_budget: the plan is of a model with ", given.model.text(), "; this one has ", model.text(),
                   model.text() == given.model.text() ? " of other types" : "", plan_anew());
-    const auto asks_the_same = [&](const ProgramFacts& facts) { return facts.asks_for_the_same(wanted); };
-    // Where its own feeds were met already, others are those of a batch of another size.
-    if (!std::ranges::any_of(state_->served, asks_the_same)) {
-      const auto other = std::ranges::find_if(given.programs, asks_the_same, &ProgramPlan::facts);
-      if (other != given.programs.end()) refuse_other(other->facts, wanted);
-    }
+    check_feeds_and_graph(given, wanted);
     LOG(INFO) << "fit_budget: the plan that was given has none for " << wanted.name() << " of "
               << wanted.feeds_text() << ": planned by itself";
     return nullptr;
   }
 
-  [[noreturn]] static void refuse_other(const ProgramFacts& planned, const ProgramFacts& wanted) {
-    const bool same_feeds = planned.feeds == wanted.feeds;
+  /// Refuses a plan that is for the same fetches and updates, of other feeds or another graph. Where the plan has served
+  /// these before, it is for this graph, and what is asked for now is a batch of another size; where it has the same
+  /// operations, these are run in another way, as by halves.
+  void check_feeds_and_graph(const PlanContent& given, const ProgramFacts& wanted) const {
+    const auto asks_the_same = [&](const ProgramFacts& facts) { return facts.asks_for_the_same(wanted); };
+    if (std::ranges::any_of(state_->served, asks_the_same)) return;
+    const ProgramFacts* other = nullptr;
+    for (const ProgramPlan& program : given.programs) {
+      if (!asks_the_same(program.facts)) continue;
+      if (program.facts.operations == wanted.operations) return;
+      other = &program.facts;
+    }
+    if (other == nullptr) return;
+    const bool same_feeds = other->feeds == wanted.feeds;
     const auto described = [&](const ProgramFacts& facts) {
-      return same_feeds ? text_of(facts.instructions, " instructions in ", facts.passes,
-                                  facts.passes == 1 ? " pass" : " passes")
-                        : facts.feeds_text();
+      return same_feeds ? text_of(facts.nodes, " operations") : facts.feeds_text();
     };
-    throw DataError(
-        error_text_of("fit_budget: the plan that was given has ", planned.name(), " for ", described(planned),
-                      "; this session's is of ", described(wanted),
-                      same_feeds ? ", or of other operations or types: another graph, or cut otherwise" : "",
-                      plan_anew()),
-        ErrorCode::plan_file);
+    throw DataError(error_text_of("fit_budget: the plan that was given has ", other->name(), " of ", described(*other),
+                                  "; this session's is of ", described(wanted),
+                                  same_feeds ? ", or of other ones or other types: another graph" : "", plan_anew()),
+                    ErrorCode::plan_file);
   }
 
   static Fact plan_anew() { return hint("leave FitBudgetOptions::plan out, plan, and save that plan (save_plan)"); }

@@ -51,7 +51,8 @@ ordered_json json_of(const ProgramPlan& program) {
           {"fetches", program.facts.fetches},
           {"updates", program.facts.updates},
           {"feeds", program.facts.feeds},
-          {"written", {program.facts.instructions, program.facts.passes}},
+          {"nodes", program.facts.nodes},
+          {"operations", program.facts.operations},
           {"peaks", {program.device_peak, program.host_peak, program.disk_peak}},
           {"notes", program.notes},
           {"half", program.half},
@@ -151,9 +152,8 @@ class PlanReader {
     program.facts.updates = small(member(value, "updates"));
     if (!member(value, "feeds").is_object()) refuse("'feeds' is ", member(value, "feeds").type_name());
     for (const auto& [name, type] : member(value, "feeds").items()) program.facts.feeds[plain(name)] = plain(type);
-    const json& written = list_in(value, "written", 2);
-    program.facts.instructions = small(written[0]);
-    program.facts.passes = small(written[1]);
+    program.facts.nodes = small(member(value, "nodes"));
+    program.facts.operations = text_in(value, "operations");
     const json& peaks = list_in(value, "peaks", 3);
     program.device_peak = bytes(peaks[0]);
     program.host_peak = bytes(peaks[1]);

@@ -51,7 +51,8 @@ std::string plain_text(const std::string& text) {
 std::string ProgramFacts::name() const {
   constexpr std::size_t kMostNames = 3;
   std::string text;
-  for (std::size_t i = 0; i < std::min(fetches.size(), kMostNames); ++i) text += (i > 0 ? ", '" : "'") + fetches[i] + "'";
+  for (std::size_t i = 0; i < std::min(fetches.size(), kMostNames); ++i)
+    text.append(i > 0 ? ", '" : "'").append(fetches[i]).append(1, '\'');
   if (fetches.size() > kMostNames) text += text_of(" and ", fetches.size() - kMostNames, " more");
   if (updates > 0) text += text_of(fetches.empty() ? "" : " with ", updates, updates == 1 ? " update" : " updates");
   return text.empty() ? "a program of no fetch" : text;
@@ -83,21 +84,26 @@ void WrittenList::add_values(const Value& first, const std::vector<Value>& other
 }
 
 ProgramFacts WrittenList::facts() const {
-  ProgramFacts facts{.fingerprint = fingerprint(),
-                     .passes = static_cast<int>(list_.passes.size()),
-                     .instructions = static_cast<int>(list_.instructions.size())};
+  ProgramFacts facts{.fingerprint = fingerprint()};
   std::map<int, std::string> fetches;
-  std::set<NodeId> updates;
+  std::set<NodeId> nodes;
+  std::multiset<std::string> operations;
   for (const Instruction& instruction : list_.instructions) {
     if (instruction.kind == StepKind::fetch) fetches[instruction.fetch_slot] = plain_text(instruction.fetched.name());
-    if (!brings(instruction)) continue;
+    if (!brings(instruction) || !nodes.insert(instruction.node).second) continue;
     const Node& node = graph_.graph().node(instruction.node);
-    if (node.op().is_update()) updates.insert(instruction.node);
+    std::string operation = node.op().name;
+    for (const TensorType& type : graph_.types(instruction.node)) operation.append(1, ' ').append(type.text());
+    operations.insert(std::move(operation));
+    if (node.op().is_update()) ++facts.updates;
     if (instruction.kind == StepKind::feed)
       facts.feeds[plain_text(node.name())] = graph_.types(instruction.node)[0].text();
   }
   for (auto& [slot, name] : fetches) facts.fetches.push_back(std::move(name));
-  facts.updates = static_cast<int>(updates.size());
+  facts.nodes = static_cast<int>(nodes.size());
+  std::string all;
+  for (const std::string& operation : operations) all.append(operation).append(1, '\n');
+  facts.operations = text_hash(all);
   return facts;
 }
 

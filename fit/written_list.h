@@ -16,12 +16,12 @@ struct ProgramFacts {
   std::string fingerprint{};                   ///< WrittenList::fingerprint
   std::vector<std::string> fetches{};          ///< names, in the caller's order
   int updates = 0;                             ///< nodes that change variables
-  int passes = 0;                              ///< of the written list
-  int instructions = 0;                        ///< of the written list
+  int nodes = 0;                               ///< that are fed or executed
+  std::string operations{};                    ///< hash of what these are, in whatever order
   std::map<std::string, std::string> feeds{};  ///< names, and types such as "f32[100,28,28,1]"
 
   bool asks_for_the_same(const ProgramFacts& other) const {
-    return fetches == other.fetches && updates == other.updates && passes == other.passes;
+    return fetches == other.fetches && updates == other.updates;
   }
   /// "'loss' with 31 updates"
   std::string name() const;
