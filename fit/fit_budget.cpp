@@ -36,13 +36,18 @@ class BudgetEditor {
       state_->served.push_back(known->facts);
       return planned;
     }
+    // Where it fits as it is there is nothing to search for.
+    if (!state_->given.empty() && !tools.draft(list).fits) {
+      LOG(INFO) << "fit_budget: the plan that was given has none for " << program.facts.name() << " of "
+                << program.facts.feeds_text() << ": it is searched for";
+    }
     FittedList fitted = fit_list(list, tools, state_->request);
     program.device_peak = fitted.device_peak;
     program.host_peak = fitted.host_peak;
     program.disk_peak = fitted.disk_peak;
     const TierBudgets& budgets = tools.budgets();
-    const bool fits = program.device_peak <= budgets.device && program.host_peak <= budgets.host &&
-                      program.disk_peak <= budgets.disk;
+    const bool fits =
+        program.device_peak <= budgets.device && program.host_peak <= budgets.host && program.disk_peak <= budgets.disk;
     if (!fits) return std::move(fitted.list);
     for (const std::string& note : fitted.notes) program.notes.push_back(plain_text(note));
     written.describe(fitted.list, program);
@@ -76,18 +81,16 @@ class BudgetEditor {
     const PlanContent& given = *state_->given.content();
     if (const ProgramPlan* const known = given.find(wanted.fingerprint)) return known;
     const ModelFacts model = ModelFacts::of(tools.graph().graph());
-    SF_CHECK_CODE(model == given.model, DataError, ErrorCode::plan_file,
-                  "fit_budget: the plan is of a model with ", given.model.text(), "; this one has ", model.text(),
+    SF_CHECK_CODE(model == given.model, DataError, ErrorCode::plan_file, "fit_budget: the plan is of a model with ",
+                  given.model.text(), "; this one has ", model.text(),
                   model.text() == given.model.text() ? " of other types" : "", plan_anew());
     check_feeds_and_graph(given, wanted);
-    LOG(INFO) << "fit_budget: the plan that was given has none for " << wanted.name() << " of "
-              << wanted.feeds_text() << ": planned by itself";
     return nullptr;
   }
 
-  /// Refuses a plan that is for the same fetches and updates, of other feeds or another graph. Where the plan has served
-  /// these before, it is for this graph, and what is asked for now is a batch of another size; where it has the same
-  /// operations, these are run in another way, as by halves.
+  /// Refuses a plan that is for the same fetches and updates, of other feeds or another graph. Where the plan has
+  /// served these before, it is for this graph, and what is asked for now is a batch of another size; where it has the
+  /// same operations, these are run in another way, as by halves.
   void check_feeds_and_graph(const PlanContent& given, const ProgramFacts& wanted) const {
     const auto asks_the_same = [&](const ProgramFacts& facts) { return facts.asks_for_the_same(wanted); };
     if (std::ranges::any_of(state_->served, asks_the_same)) return;

@@ -23,9 +23,9 @@ struct ModelFacts {
 
 /// What is in the file of a plan.
 struct PlanContent {
-  std::string device{};    ///< a note: where it was planned
-  TierBudgets budgets{};   ///< for which it was planned
-  std::string profile{};   ///< a note: "nominal", or the hash of a measured profile's text
+  std::string device{};   ///< a note: where it was planned
+  TierBudgets budgets{};  ///< for which it was planned
+  std::string profile{};  ///< a note: "nominal", or the hash of a measured profile's text
   ModelFacts model{};
   std::vector<ProgramPlan> programs{};
 

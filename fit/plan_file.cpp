@@ -117,8 +117,8 @@ class PlanReader {
   const json& list_in(const json& object, const char* name, std::size_t size = 0) const {
     const json& list = member(object, name);
     if (!list.is_array() || (size > 0 && list.size() != size))
-      refuse("'", name, "' is ", list.is_array() ? text_of("a list of ", list.size()) : list.type_name(), "; wanted a list",
-             size > 0 ? text_of(" of ", size) : "");
+      refuse("'", name, "' is ", list.is_array() ? text_of("a list of ", list.size()) : list.type_name(),
+             "; wanted a list", size > 0 ? text_of(" of ", size) : "");
     return list;
   }
   std::int64_t integer(const json& value, std::int64_t least, std::int64_t most) const {
@@ -216,12 +216,9 @@ void PlanContent::put(ProgramPlan program) {
 
 /// A line for each member and each program.
 std::string PlanContent::text() const {
-  const ordered_json members = {{"format", kFormat},
-                                {"version", kVersion},
-                                {"device", device},
-                                {"budgets", {budgets.device, budgets.host, budgets.disk}},
-                                {"profile", profile},
-                                {"model", {model.variables, model.bytes, model.types}}};
+  const ordered_json members = {{"format", kFormat},  {"version", kVersion},
+                                {"device", device},   {"budgets", {budgets.device, budgets.host, budgets.disk}},
+                                {"profile", profile}, {"model", {model.variables, model.bytes, model.types}}};
   std::string text = "{\n";
   for (const auto& [name, value] : members.items()) text += " \"" + name + "\": " + value.dump() + ",\n";
   text += " \"programs\": [";

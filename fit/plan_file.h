@@ -49,8 +49,8 @@ class FitPlan {
 /// Throws: ArgumentError where fit_budget has not been called for it.
 FitPlan plan_of(const Session& session, Where where = Where::here());
 
-/// Writes plan_of as a file, which appears whole or not at all. Throws: as plan_of, ArgumentError where nothing has been
-/// planned yet, and DataError where it cannot be written.
+/// Writes plan_of as a file, which appears whole or not at all. Throws: as plan_of, ArgumentError where nothing has
+/// been planned yet, and DataError where it cannot be written.
 void save_plan(const Session& session, const std::string& path, Where where = Where::here());
 
 /// Throws: DataError for a file that cannot be read, with its path; as FitPlan::from_text. Whether it is a plan for a

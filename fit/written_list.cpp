@@ -22,8 +22,8 @@ bool brings(const Instruction& instruction) {
 /// What tells instructions of a list apart: repeats of a node are one.
 auto identity_of(const Instruction& instruction) {
   const bool is_node = brings(instruction);
-  return std::tuple(instruction.kind, is_node ? instruction.node : NodeId{0},
-                    is_node ? Value() : instruction.fetched, instruction.fetch_slot, instruction.offload);
+  return std::tuple(instruction.kind, is_node ? instruction.node : NodeId{0}, is_node ? Value() : instruction.fetched,
+                    instruction.fetch_slot, instruction.offload);
 }
 
 /// Order of identities: values that are nothing come first.

@@ -67,7 +67,9 @@ const std::vector<PlanWay>& plan_ways() {
   static const std::vector<PlanWay> all = {
       {"Recompute", {}, {.may_swap = false, .effort = kEffort}},
       {"Swap", {.copy_threads = true}, {.may_recompute = false, .effort = kEffort}},
-      {"BothWithADisk", {.host_memory = 256_KiB, .disk = 64_MiB, .copy_threads = true}, {.profile = slow, .effort = kEffort}},
+      {"BothWithADisk",
+       {.host_memory = 256_KiB, .disk = 64_MiB, .copy_threads = true},
+       {.profile = slow, .effort = kEffort}},
       {"BothWithVariablesOnTheHost", {.swap_variables = true}, {.profile = slow, .effort = kEffort}},
   };
   return all;
@@ -204,7 +206,7 @@ TEST(SavedPlan, LeavesABatchOfAnotherSizeToTheSearchOnceItsOwnHasBeenThere) {
   testing_support::LogLines log;
   fitted.run(1);
   EXPECT_THAT(log.lines, Contains(AllOf(HasSubstr("the plan that was given has none for"),
-                                        HasSubstr("images f32[5,8,8,3]"), HasSubstr("planned by itself"))));
+                                        HasSubstr("images f32[5,8,8,3]"), HasSubstr("it is searched for"))));
 }
 
 TEST(SavedPlan, LeavesOtherFetchesToTheSearch) {
@@ -306,7 +308,8 @@ TEST(SavedPlan, OfAnotherFormIsRefusedWithTheReason) {
     EXPECT_THAT([&] { FitPlan::from_text(text, "the plan: "); },
                 ThrowsMessage<DataError>(AllOf(HasSubstr("SF-E102"), HasSubstr("the plan: "), HasSubstr(why))));
   };
-  expect_none(edited([](Json& plan) { plan["version"] = 2; }), "version 2; this SectionFlow reads version 1; try a newer");
+  expect_none(edited([](Json& plan) { plan["version"] = 2; }),
+              "version 2; this SectionFlow reads version 1; try a newer");
   expect_none(edited([](Json& plan) { plan["format"] = "sectionflow profile"; }), "is no plan");
   expect_none(edited([](Json& plan) { plan.erase("budgets"); }), "lacks 'budgets'");
   expect_none(edited([](Json& plan) { plan["budgets"] = {1, 2}; }), "'budgets' is a list of 2; wanted a list of 3");
@@ -375,7 +378,7 @@ void expect_no_bit_changed(const TextOfPlan& plan, How how, std::set<std::string
   Fitted fitted(case_of({}), plan.budgets, options(plan.text));
   const std::vector<std::string> wanted = bytes_after_a_step(fitted, how);
   Fitted whole(case_of({}), checked({}, 1_GiB));
-  ASSERT_EQ(bytes_after_a_step(whole, How::whole), wanted);
+  ASSERT_TRUE(bytes_after_a_step(whole, How::whole) == wanted);
   int taken = 0;
   for (std::uint32_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(text_of("seed ", seed));
@@ -383,7 +386,7 @@ void expect_no_bit_changed(const TextOfPlan& plan, How how, std::set<std::string
     const std::string text = edited([&](Json& edited) { edit_at_random(step_of(edited), random); }, plan.text);
     try {
       fit_budget(fitted.session(), options(text));
-      EXPECT_EQ(bytes_after_a_step(fitted, how), wanted) << text;
+      EXPECT_TRUE(bytes_after_a_step(fitted, how) == wanted) << text;
       ++taken;
     } catch (const DataError& error) {
       EXPECT_EQ(error.code(), ErrorCode::plan_file) << error.what();
