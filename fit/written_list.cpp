@@ -92,7 +92,7 @@ ProgramFacts WrittenList::facts() const {
     if (instruction.kind == StepKind::fetch) fetches[instruction.fetch_slot] = plain_text(instruction.fetched.name());
     if (!brings(instruction) || !nodes.insert(instruction.node).second) continue;
     const Node& node = graph_.graph().node(instruction.node);
-    std::string operation = node.op().name;
+    std::string operation = text_of(node.op().name);
     for (const TensorType& type : graph_.types(instruction.node)) operation.append(1, ' ').append(type.text());
     operations.insert(std::move(operation));
     if (node.op().is_update()) ++facts.updates;
