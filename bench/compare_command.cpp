@@ -27,7 +27,8 @@ std::vector<Strategy> strategies_of(const Arguments& arguments, const ZooArgumen
   const StrategySource source{.model = model,
                               .cut_of_whole = first_cut(arguments.strategies),
                               .profile = profile,
-                              .on_planning = tell_planning()};
+                              .on_planning = tell_planning(),
+                              .plan = arguments.plan.empty() ? FitPlan() : load_plan(arguments.plan)};
   std::vector<Strategy> strategies;
   for (const std::string& name : arguments.strategies) {
     strategies.push_back(strategy_named(name, source));
@@ -161,6 +162,7 @@ void check(const Arguments& arguments) {
            "--max-side: ", arguments.zoo.model,
            " has images of one side; wanted a model whose images have a side to choose",
            hint("take one, such as resnet50, or leave --max-side out"));
+  if (!arguments.plan.empty()) check_plans_by_search("--plan", arguments.strategies);
   check_json(arguments.json);
   if (!arguments.report.empty()) check_output(std::filesystem::path(arguments.report) / "index.html", "--report");
   if (!arguments.profile.empty() && !std::filesystem::exists(arguments.profile)) {
@@ -244,8 +246,15 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
   app.add_option("--frontier", arguments.frontier,
                  "also the time of the whole graph under fit_budget, predicted, in so many budgets")
       ->check(number_argument(2, 1000));
-  app.add_flag("--max-batch", arguments.max_batch, "also the largest batch of each strategy within the budgets");
-  app.add_flag("--max-side", arguments.max_side, "also the largest images, for models whose size may be chosen");
+  CLI::Option* const max_batch =
+      app.add_flag("--max-batch", arguments.max_batch, "also the largest batch of each strategy within the budgets");
+  CLI::Option* const max_side =
+      app.add_flag("--max-side", arguments.max_side, "also the largest images, for models whose size may be chosen");
+  app.add_option("--plan", arguments.plan,
+                 "a file of sectionflow plan --save-plan, by which auto plans without a search")
+      ->check(not_empty())
+      ->excludes(max_batch)
+      ->excludes(max_side);
 }
 
 }  // namespace sectionflow

@@ -30,9 +30,10 @@ void check_beside_data(const TrainArguments& arguments, const DataArgument& data
   std::error_code failed;
   const fs::path there = plain_path(data.path);
   const std::string json = is_standard_output(arguments.json) ? "" : arguments.json;
-  const std::array<Output, 4> outputs = {{{"--checkpoints", arguments.checkpoints, true},
+  const std::array<Output, 5> outputs = {{{"--checkpoints", arguments.checkpoints, true},
                                           {"--tensorboard", arguments.tensorboard, true},
                                           {"--statistics", arguments.statistics, false},
+                                          {"--plan", arguments.plan, false},
                                           {"--json", json, false}}};
   if (!fs::is_directory(data.path, failed)) {
     for (const Output& output : outputs) {
@@ -79,6 +80,10 @@ void add_memory_arguments(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--disk", arguments.disk, "size of the swap file")->check(size_argument());
   app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made")->check(not_empty());
   app.add_option("--profile", arguments.profile, "a file with this machine's speeds; a nominal machine's if absent")
+      ->check(not_empty());
+  app.add_option("--plan", arguments.plan,
+                 "a file of what --strategy auto has planned: read, so that nothing is searched for, and written where "
+                 "there is none yet")
       ->check(not_empty());
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")
       ->check(number_argument(0, 1024))
@@ -143,9 +148,14 @@ void check(const TrainArguments& arguments) {
   check_apart({{"--checkpoints", arguments.checkpoints},
                {"--tensorboard", arguments.tensorboard},
                {"--statistics", arguments.statistics},
+               {"--plan", arguments.plan},
                {"--json", arguments.json}});
   check_json(arguments.json);
   if (!arguments.statistics.empty()) check_output(arguments.statistics, "--statistics");
+  if (!arguments.plan.empty()) {
+    check_plans_by_search("--plan", {arguments.strategy});
+    if (!fs::exists(arguments.plan)) check_output(arguments.plan, "--plan");
+  }
   if (!arguments.tensorboard.empty()) check_output(fs::path(arguments.tensorboard) / "events.out", "--tensorboard");
 }
 
