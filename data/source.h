@@ -3,33 +3,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "base/export.h"
 #include "base/host_tensor.h"
+#include "data/batch_memory.h"
 
 namespace SF_API sectionflow {
 
 /// One thing to learn from, or a batch of them: tensors by name, as in {"image": u8 [28,28,1], "label": i32 []}.
 using Example = std::map<std::string, HostTensor>;
-
-/// Gives the memory that batches are made in, as that of a session, which a GPU copies from by itself (batch_memory()).
-/// Threads: any number at once; what it gives is let go on whatever thread is the last to have it.
-class BatchMemory {
- public:
-  virtual ~BatchMemory() = default;
-  /// `num_bytes`, 1 or more, or a few more, at an address that `alignment`, a power of 2, divides; what lies there is
-  /// anything. They go back when the last pointer to them is gone. nullptr where there are none to give: the batch then
-  /// lies in memory of its own.
-  virtual std::shared_ptr<std::byte[]> allocate(std::size_t num_bytes, std::size_t alignment) = 0;
-};
-
-/// A tensor to be filled, whose values are anything: in the memory, where that gives some, otherwise in memory of its
-/// own. `memory` may be nullptr. Throws: ShapeError when the shape has an unknown dimension.
-HostTensor unfilled_tensor(const TensorType& type, BatchMemory* memory);
 
 /// Examples that can be had by their number, in any order: tensors in memory, files of records of one size, folders.
 /// Threads: any number at once.

@@ -56,8 +56,10 @@ class Engine {
   ProgramReport plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options, Where where);
   HostTensor read(Value variable, Where where);
   void write(Value variable, const HostTensor& tensor, Where where);
-  /// Calls of write so far: what changes variables beside cycles.
-  std::uint64_t variable_writes() const { return variable_writes_; }
+  /// Of the last call of write: what changes variables beside cycles. 0: there was none.
+  std::uint64_t last_write() const { return last_write_; }
+  /// Every variable has the values again that it had behind that write.
+  void set_back_to_write(std::uint64_t write) { last_write_ = write; }
   /// As read, to bytes of the caller's, of which there are enough; past the machine's caches, for what nobody reads
   /// soon.
   void read_to(std::byte* bytes, Value variable, Where where);
@@ -220,7 +222,7 @@ class Engine {
   bool initialized_ = false;
   bool torn_ = false;
   std::uint64_t cycle_ = 0;
-  std::uint64_t variable_writes_ = 0;
+  std::uint64_t num_writes_ = 0, last_write_ = 0;
   const char* training_refused_ = nullptr;
   ProgramCache programs_;
   const Executable* latest_ = nullptr;

@@ -97,7 +97,7 @@ void Engine::write(Value variable, const HostTensor& tensor, Where where) {
     std::byte* bytes = variable_bytes(variable, "write");
     SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ",
              tensor.type().text(), ", wanted ", variable.type().text());
-    ++variable_writes_;
+    last_write_ = ++num_writes_;
     if (layout_.has_host_home(variable.node().id())) {
       std::copy_n(tensor.bytes(), tensor.num_bytes(), bytes);
     } else {

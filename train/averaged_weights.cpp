@@ -21,6 +21,7 @@ void exchange(Session& session, const AveragedVariable& pair) {
 
 AveragedWeights::AveragedWeights(Session& session, std::vector<AveragedVariable> averages, Where where)
     : session_(session), averages_(std::move(averages)) {
+  write_before_ = engine(session_).last_write();
   call_at(where, [&] {
     SF_CHECK_CODE(!averages_.empty(), ArgumentError, ErrorCode::averages_in_place,
                   "AveragedWeights: there are no averages", hint("train with .average = WeightAverageOptions{}"));
@@ -47,12 +48,15 @@ AveragedWeights::AveragedWeights(Session& session, std::vector<AveragedVariable>
       throw;
     }
   });
+  write_in_place_ = engine(session_).last_write();
   engine(session_).set_training_refused("averages stand in the place of the weights: AveragedWeights still lives");
 }
 
 AveragedWeights::~AveragedWeights() {
   try {
+    const bool is_untouched = engine(session_).last_write() == write_in_place_;
     for (std::size_t i = averages_.size(); i-- > 0;) exchange(session_, averages_[i]);
+    if (is_untouched) engine(session_).set_back_to_write(write_before_);
     engine(session_).set_training_refused(nullptr);
   } catch (const std::exception& error) {
     LOG(ERROR) << "AveragedWeights: the weights have not come back: " << error.what();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "autodiff/updates.h"
@@ -29,6 +30,7 @@ class AveragedWeights {
  private:
   Session& session_;
   std::vector<AveragedVariable> averages_;
+  std::uint64_t write_before_ = 0, write_in_place_ = 0;  // the session's last, before and behind the exchange
 };
 
 }  // namespace sectionflow

@@ -8,6 +8,7 @@
 #include "runtime/engine.h"
 #include "train/trainer_core.h"
 #include "train/training_progress.h"
+#include "train/training_run.h"
 
 namespace sectionflow {
 
@@ -23,18 +24,15 @@ CheckpointCallback::CheckpointCallback(Checkpoints& checkpoints, CheckpointCallb
   });
 }
 
-CheckpointCallback::Place CheckpointCallback::place_of(const TrainerState& state, std::int64_t epochs) const {
-  return {state.step, epochs, engine(state.session).variable_writes(), evaluations_};
-}
-
 /// Whether the logs are of the variables that are there: behind EarlyStopping{restore_best} these are others.
 bool CheckpointCallback::are_logs_of(const TrainerState& state) const {
-  return engine(state.session).variable_writes() == logged_writes_;
+  return engine(state.session).last_write() == logged_write_;
 }
 
-void CheckpointCallback::save_at(const TrainerState& state, std::int64_t epochs) {
+void CheckpointCallback::save_at(const TrainerState& state) {
+  std::optional<TrainingMoment>& saved = saved_of(state);
   // A save that has failed is tried again when the next one is due.
-  saved_.reset();
+  saved.reset();
   if (checkpoints_.save(state.session,
                         {.step = state.step,
                          .data_position = state.position(),
@@ -42,11 +40,14 @@ void CheckpointCallback::save_at(const TrainerState& state, std::int64_t epochs)
                          .profile = options_.profile,
                          .strategy = options_.strategy},
                         where_)) {
-    saved_ = place_of(state, epochs);
+    saved = state.run->core().moment();
   }
 }
 
-/// Where a training begins that has been restored, there is nothing new to save: the folder has that step.
+std::optional<TrainingMoment>& CheckpointCallback::saved_of(const TrainerState& state) {
+  return state.run->core().saved()[checkpoints_.folder()];
+}
+
 void CheckpointCallback::on_begin(const TrainerState& state) {
   const std::string& best = checkpoints_.options().best_metric;
   if (!best.empty()) {
@@ -56,18 +57,27 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
     }
   }
   checkpoints_.open(where_);
-  saved_.reset();
-  evaluations_ = 0;
-  logged_writes_ = engine(state.session).variable_writes();
+  logged_write_ = engine(state.session).last_write();
+  TrainerCore& core = state.run->core();
+  // One that goes on from a position by hand may have it from any folder.
+  const bool is_known = core.saved().contains(checkpoints_.folder()), may_be_its = is_known || core.goes_on();
   std::int64_t latest = 0;
+  bool has_step = false;
   for (const CheckpointInfo& info : checkpoints_.list(where_)) {
     if (!info.problem.empty()) continue;
     // The checkpoints of both would be taken for one training's, and the others go as these come.
-    SF_CHECK(state.step > 0 || info.step == 0, ArgumentError, "CheckpointCallback: this training begins, and '",
+    SF_CHECK(info.step == 0 || (state.step > 0 && may_be_its), ArgumentError, "CheckpointCallback: this training ",
+             state.step > 0 ? text_of("is at step ", state.step, " of its own") : std::string("begins"), ", and '",
              checkpoints_.folder(), "' has checkpoints of another, that of step ", info.step, " among them",
              hint("resume(trainer, checkpoints) goes on with it; another folder begins anew"));
-    if (info.step == state.step) saved_ = place_of(state, state.epoch - 1);
+    has_step |= info.step == state.step;
     latest = std::max(latest, info.step);
+  }
+  std::optional<TrainingMoment>& saved = saved_of(state);
+  if (!has_step) {
+    saved.reset();
+  } else if (!is_known && (core.goes_on() || state.step == 0)) {
+    saved = core.moment();
   }
   LOG_IF(WARNING, latest > state.step) << "CheckpointCallback: this training goes on from step " << state.step
                                        << ", and '" << checkpoints_.folder() << "' has checkpoints up to step "
@@ -75,44 +85,41 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
 }
 
 void CheckpointCallback::on_step(const TrainerState& state) {
-  logged_writes_ = engine(state.session).variable_writes();
-  if (options_.every_steps > 0 && state.step % options_.every_steps == 0) save_at(state, state.epoch - 1);
+  logged_write_ = engine(state.session).last_write();
+  if (options_.every_steps > 0 && state.step % options_.every_steps == 0) save_at(state);
 }
 
 void CheckpointCallback::on_evaluation(const TrainerState& state, const Logs&) {
-  ++evaluations_;
-  logged_writes_ = engine(state.session).variable_writes();
+  logged_write_ = engine(state.session).last_write();
 }
 
 void CheckpointCallback::on_epoch(const TrainerState& state) {
-  logged_writes_ = engine(state.session).variable_writes();
+  logged_write_ = engine(state.session).last_write();
   const std::string& best = checkpoints_.options().best_metric;
   const bool lacks_best = !best.empty() && !state.logs.contains(best) && !is_evaluated_later(state, best);
   LOG_IF(WARNING, lacks_best && !has_warned_)
       << "CheckpointCallback: there is no '" << best << "', CheckpointOptions::best_metric, in the logs of epoch "
       << state.epoch << ": the best checkpoint does not stay";
   has_warned_ |= lacks_best;
-  if (options_.every_epochs > 0 && state.epoch % options_.every_epochs == 0) save_at(state, state.epoch);
+  if (options_.every_epochs > 0 && state.epoch % options_.every_epochs == 0) save_at(state);
 }
 
 void CheckpointCallback::on_end(const TrainerState& state) {
-  if (state.reason == StopReason::error) {
-    checkpoints_.wait(where_);
-    return;
-  }
   // What an asynchronous save has come to is known only now.
-  const bool is_written = checkpoints_.wait(where_);
-  bool is_saved = is_written && saved_ && *saved_ == place_of(state, state.epoch - 1);
-  if (state.step == 0 && !is_saved) {
+  std::optional<TrainingMoment>& saved = saved_of(state);
+  if (!checkpoints_.wait(where_)) saved.reset();
+  if (state.reason == StopReason::error) return;
+  const auto is_saved = [&] { return saved == state.run->core().moment(); };
+  if (state.step == 0 && !is_saved()) {
     state.note("nothing is trained yet");
     return;
   }
-  if (options_.at_end && !is_saved) {
-    save_at(state, state.epoch - 1);
-    is_saved = checkpoints_.wait(where_) && saved_.has_value();
+  if (options_.at_end && !is_saved()) {
+    save_at(state);
+    if (!checkpoints_.wait(where_)) saved.reset();
   }
-  state.note(is_saved ? text_of("'", checkpoints_.folder(), "' has a checkpoint of it")
-                      : text_of("'", checkpoints_.folder(), "' has no checkpoint of it"));
+  state.note(is_saved() ? text_of("'", checkpoints_.folder(), "' has a checkpoint of it")
+                        : text_of("'", checkpoints_.folder(), "' has no checkpoint of it"));
 }
 
 std::optional<RestoredCheckpoint> resume(Trainer& trainer, Checkpoints& checkpoints, Where where) {
@@ -134,6 +141,7 @@ std::optional<RestoredCheckpoint> resume(Trainer& trainer, Checkpoints& checkpoi
     auto restored = checkpoints.restore_latest(trainer.session(), {}, where);
     if (!restored) return std::nullopt;
     trainer.restore(restored->checkpoint.data_position);
+    trainer.core_->saved()[checkpoints.folder()] = trainer.core_->moment();
     LOG(INFO) << "resumed '" << restored->checkpoint.path << "': " << trainer.step() << " steps, " << trainer.epoch()
               << " epochs";
     return restored;

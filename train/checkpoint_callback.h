@@ -14,6 +14,8 @@
 
 namespace SF_API sectionflow {
 
+struct TrainingMoment;
+
 /// When CheckpointCallback saves, and what besides.
 struct CheckpointCallbackOptions {
   std::int64_t every_steps = 0;   ///< of all fits; 0: not by steps
@@ -31,8 +33,9 @@ struct CheckpointCallbackOptions {
 /// training that is complete is the best variables, without metrics: those of the last epoch are of others. As a fit
 /// begins it makes and locks the folder. Owns: nothing; the checkpoints must outlive it. Throws in its calls: as
 /// Checkpoints::open and Checkpoints::save; as a fit begins, ArgumentError (SF-E608) for a
-/// CheckpointOptions::best_metric that its logs will not have, and ArgumentError where the trainer has made no step and
-/// the folder has checkpoints of some: they are another training's, which resume() goes on with.
+/// CheckpointOptions::best_metric that its logs will not have, and ArgumentError where the folder has checkpoints of
+/// steps and the trainer neither saved nor resumed there nor was restored: they are another training's, which resume()
+/// goes on with.
 class CheckpointCallback final : public Callback {
  public:
   /// Throws: ArgumentError for negative numbers, and for options by which nothing would ever be saved.
@@ -47,23 +50,16 @@ class CheckpointCallback final : public Callback {
   std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
 
  private:
-  struct Place {
-    std::int64_t step = 0, epochs = 0;  // completed
-    std::uint64_t writes = 0;           // of variables, beside steps
-    std::int64_t evaluations = 0;       // of this fit: positions have their results
-    bool operator==(const Place&) const = default;
-  };
-  Place place_of(const TrainerState& state, std::int64_t epochs) const;
+  /// What the folder has of this training.
+  std::optional<TrainingMoment>& saved_of(const TrainerState& state);
   bool are_logs_of(const TrainerState& state) const;
-  void save_at(const TrainerState& state, std::int64_t epochs);
+  void save_at(const TrainerState& state);
 
   Checkpoints& checkpoints_;
   CheckpointCallbackOptions options_;
-  Where where_;                      // whose the errors of its calls are
-  std::optional<Place> saved_{};     // last, or where the training began
-  std::int64_t evaluations_ = 0;     // of this fit
-  std::uint64_t logged_writes_ = 0;  // of variables, beside steps, when the logs were made
-  bool has_warned_ = false;          // of a best metric that the logs do not have
+  Where where_;                     // whose the errors of its calls are
+  std::uint64_t logged_write_ = 0;  // the session's last when the logs were made
+  bool has_warned_ = false;         // of a best metric that the logs do not have
   bool has_warned_of_direction_ = false;
 };
 

@@ -261,7 +261,11 @@ void TrainerCore::check_not_fitting(const char* call) const {
 void TrainerCore::restore(const std::string& position) {
   check_not_fitting("restore");
   progress_ = TrainingProgress::read(position);
-  restored_ = true;
+  restored_ = goes_on_ = true;
+}
+
+TrainingMoment TrainerCore::moment() const {
+  return {progress_.step, progress_.epoch, progress_.evaluated_step, engine(session_).last_write()};
 }
 
 bool TrainerCore::trains_on(const BatchSource& source) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -40,6 +41,13 @@ class FetchedNumbers {
 /// Whose logs: those of epochs have the results of evaluations too.
 enum class LogsOf { steps, epochs };
 
+/// Which state of a training a checkpoint has: completed counts, and the last write to variables beside steps.
+struct TrainingMoment {
+  std::int64_t step = 0, epochs = 0, evaluated_step = -1;
+  std::uint64_t write = 0;
+  bool operator==(const TrainingMoment&) const = default;
+};
+
 /// What a Trainer is made of: the steps, and how far it has come; TrainingRun puts them in order.
 class TrainerCore {
  public:
@@ -69,6 +77,11 @@ class TrainerCore {
   /// Whether the progress is one that restore() has read, and the next fit has to take its source there. Asked once.
   bool take_restored() { return std::exchange(restored_, false); }
   void set_restored() { restored_ = true; }
+  /// Whether it has ever gone on from a position that it was given.
+  bool goes_on() const { return goes_on_; }
+  TrainingMoment moment() const;
+  /// By the folders that have checkpoints of this training, what the newest is of; nothing where that is not known.
+  std::map<std::string, std::optional<TrainingMoment>>& saved() { return saved_; }
 
   /// What a step is fed from a batch, and from TrainerOptions.
   BatchFeeds::Bound training_feeds(const Example& batch);
@@ -109,7 +122,8 @@ class TrainerCore {
   TrainingProgress progress_;
   const BatchSource* trained_on_ = nullptr;      // by the last fit; to be compared alone
   const BatchSource* checked_to_fit_ = nullptr;  // the source of evaluations; to be compared alone
-  bool restored_ = false;
+  std::map<std::string, std::optional<TrainingMoment>> saved_;
+  bool restored_ = false, goes_on_ = false;
   bool is_fitting_ = false;
 };
 

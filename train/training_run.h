@@ -20,6 +20,8 @@ class TrainingRun {
 
   History train();
 
+  TrainerCore& core() { return core_; }
+
   // What callbacks ask of it, by TrainerState.
   void stop(const std::string& why);
   void note(const std::string& text);

@@ -1,9 +1,9 @@
+#include "data/batch_memory.h"
+
 #include <algorithm>
 #include <memory>
 #include <new>
 #include <utility>
-
-#include "data/source.h"
 
 namespace sectionflow {
 namespace {
