@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -162,6 +163,19 @@ std::map<std::string, std::string> binding_options(const TrainArguments& argumen
   }
   if (zoo.options.precision == Dtype::bf16) options["--bf16"] = "";
   return options;
+}
+
+ZooArguments zoo_of(const std::map<std::string, std::string>& options, const ZooArguments& now) {
+  ZooArguments zoo{.learning_rate = now.learning_rate};
+  for (const auto& [name, value] : options) {
+    if (name == "--model") zoo.model = value;
+    if (name == "--optimizer") zoo.optimizer = value;
+    if (name == "--bf16") zoo.options.precision = Dtype::bf16;
+    for (const ZooSize& size : zoo_sizes()) {
+      if (name == size.option) std::from_chars(value.data(), value.data() + value.size(), zoo.options.*size.number);
+    }
+  }
+  return zoo;
 }
 
 }  // namespace sectionflow
