@@ -84,7 +84,9 @@ Converted convert(const ConvertArguments& arguments, Skipped& skipped) {
   const DataArgument to = data_argument(arguments.to, kinds_to_write(), "TO");
   SF_CHECK(!to.path.empty(), ArgumentError, "TO: ", to.kind, " is written to a file or folder; got none",
            hint("write ", to.kind, ":PATH"));
-  check_apart({{"FROM", from.path}, {"TO", to.path}, {"--json", arguments.json}});
+  std::vector<NamedPath> written = places_of_data("TO", to);
+  written.push_back({"--json", arguments.json});
+  check_apart(places_of_data("FROM", from), written);
   const bool becomes_tensor = to.kind == "npy" || to.kind == "safetensors";
   SF_CHECK(is_tensor == becomes_tensor && from.kind != to.kind, ArgumentError, from.kind, " cannot become ", to.kind,
            hint("mnist, cifar10, cifar100 and images become tfrecord or lmdb; npy and safetensors each other"));
