@@ -71,10 +71,9 @@ void check_pair(const Place& written, const Place& owner) {
            hint("give it another name"));
   SF_CHECK(is_there || owner.extent != Extent::checkpoints, ArgumentError, what, " has a name of the checkpoints in ",
            owner.shown(), ", the folder of ", owner.option(), hint("give it another name"));
-  throw ArgumentError(error_text_of(
-      what, is_there ? " is " : " lies in ", owner.shown(), ", the folder of ", owner.option(),
-      ", and would be taken for what is in it, or replace it",
-      hint("give a folder beside it, as in ", written.option(), " ", (owner.plain.parent_path() / "run").string())));
+  throw ArgumentError(error_text_of(what, is_there ? " is " : " lies in ", owner.shown(), ", the folder of ",
+                                    owner.option(), ", and would be taken for what is in it, or replace it",
+                                    hint("give a folder beside it")));
 }
 
 /// Throws: ArgumentError for a file that a checkpoint has, whoever wrote it.
