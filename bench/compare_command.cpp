@@ -229,7 +229,7 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
   app.add_option("--device-memory", arguments.device_memory,
                  "budget of each: a size, as in 512MiB, or a share, as in 50%, of the whole graph's transient peak, "
                  "with its variables on top; all of the device if absent")
-      ->check(size_argument(true));
+      ->check(budget_argument(true));
   app.add_option("--host-memory", arguments.host_memory,
                  "budget of host memory for what is offloaded, as in 1GiB; all of it if absent")
       ->check(size_argument());

@@ -64,7 +64,10 @@ void Trace::write(const std::string& path, const Graph& graph, Where where) cons
     }
   }
   text += "]}\n";
-  call_at(where, [&] { write_whole_file(path, text, "trace"); });
+  call_at(where, [&] {
+    make_folder(std::filesystem::path(path).parent_path(), "trace");
+    write_whole_file(path, text, "trace");
+  });
 }
 
 SwapTimes swap_times(const std::vector<Trace::Event>& events, double smallest_stall_us) {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <lmdb.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -151,9 +152,9 @@ class LmdbSource final : public StreamSource {
 class LmdbFiller {
  public:
   LmdbFiller(const fs::path& folder, std::string where)
-      : where_(std::move(where)), environment_(new_environment(where_)) {
+      : folder_(folder), where_(std::move(where)), environment_(new_environment(where_)) {
     want_lmdb(mdb_env_set_mapsize(environment_.get(), map_bytes_), where_, "it cannot be made");
-    want_lmdb(mdb_env_open(environment_.get(), folder.c_str(), MDB_NOLOCK, 0644), where_, "it cannot be made");
+    want_written(mdb_env_open(environment_.get(), folder.c_str(), MDB_NOLOCK, 0644), "it cannot be made");
   }
   void add(std::string key, std::string value) {
     waiting_bytes_ += value.size();
@@ -162,17 +163,35 @@ class LmdbFiller {
   }
   void finish() {
     commit();
-    want_lmdb(mdb_env_sync(environment_.get(), 1), where_, "it cannot be written to the disk");
+    want_written(mdb_env_sync(environment_.get(), 1), "it cannot be written to the disk");
   }
 
  private:
+  /// Of what is written: liblmdb says "input/output error" where a disk takes less than it was given.
+  void want_written(int code, const char* step) const {
+    if (code != ENOSPC && code != EDQUOT && code != EIO && code != EFBIG) return want_lmdb(code, where_, step);
+    struct statvfs status {};
+    const bool is_known = statvfs(folder_.c_str(), &status) == 0;
+    const std::uint64_t free_bytes = is_known ? std::uint64_t{status.f_bavail} * status.f_frsize : 0;
+    // A record is in pages of its own, or shares some.
+    const std::uint64_t wanted = waiting_bytes_ + waiting_.size() * kRecordBytes + kHeadBytes;
+    const bool is_full = code == ENOSPC || code == EDQUOT || (is_known && free_bytes < wanted);
+    SF_CHECK(!is_full, DataError, where_, step, ": the disk is full: about ", bytes_text(wanted),
+             " were to be written, and ", bytes_text(free_bytes), " are free",
+             hint("make space there, or choose another folder; nothing else has changed"));
+    throw DataError(
+        error_text_of(where_, step, " (", mdb_strerror(code), "): about ", bytes_text(wanted),
+                      " were to be written, and the disk has ", bytes_text(free_bytes), " free",
+                      hint("may a file be so large (ulimit -f)? Else look at the disk and the machine's log, "
+                           "or choose another folder")));
+  }
   void commit() {
     int code = try_commit();
     for (; code == MDB_MAP_FULL; code = try_commit()) {
       map_bytes_ *= 2;
       want_lmdb(mdb_env_set_mapsize(environment_.get(), map_bytes_), where_, "it cannot grow");
     }
-    want_lmdb(code, where_, "its records cannot be written");
+    want_written(code, "its records cannot be written");
     waiting_.clear();
     waiting_bytes_ = 0;
   }
@@ -188,6 +207,8 @@ class LmdbFiller {
     return code == MDB_SUCCESS ? mdb_txn_commit(transaction.release()) : code;
   }
 
+  static constexpr std::uint64_t kRecordBytes = 64, kHeadBytes = 16_KiB;  // beside the pictures
+  fs::path folder_;
   std::string where_;
   std::size_t map_bytes_ = 64_MiB;
   Environment environment_;

@@ -52,6 +52,16 @@ int refuse(const CLI::App& program, const std::string& message) {
   return 2;
 }
 
+/// What the parser says of an option that is given too often, or without its value, in words.
+std::string parse_text(const CLI::ParseError& error) {
+  static const std::pair<std::regex, const char*> kTexts[] = {
+      {std::regex(R"(^(.{1,80}): At Most 1 required but received (\d+)$)"), "$1: is given $2 times; wanted once"},
+      {std::regex(R"(^(.{1,80}): 1 required (?:[A-Z]+:)?(.*) missing$)"), "$1: its value is missing; wanted $2"}};
+  std::string text = error.what();
+  for (const auto& [parser, words] : kTexts) text = std::regex_replace(text, parser, words);
+  return text;
+}
+
 int refuse_unknown(const CLI::App& program) {
   const CLI::App& app = asked_for(program);
   const std::string word = unknown_words(program).front();
@@ -256,7 +266,7 @@ int run_commands(CLI::App& program, const RunCommand& run, int argc, char** argv
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);
     if (!unknown_words(program).empty()) return refuse_unknown(program);
-    return refuse(program, error.what());
+    return refuse(program, parse_text(error));
   } catch (const Error& error) {
     const std::vector<std::string> words(argv + 1, argv + argc);
     std::cerr << shell_text(error, words) << "\n";

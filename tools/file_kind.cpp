@@ -12,6 +12,7 @@
 #include "data/file_at.h"
 #include "data/tfrecord.h"
 #include "tools/command.h"
+#include "tools/labelled_source.h"
 #include "train/checkpoint_folder.h"
 
 namespace sectionflow {
@@ -38,7 +39,8 @@ constexpr NamedKind kKinds[] = {{FileKind::checkpoint, "checkpoint"},
                                 {FileKind::lmdb, "lmdb"},
                                 {FileKind::lmdb_parts, "lmdb_parts"},
                                 {FileKind::event_files, "event_files"},
-                                {FileKind::tfrecord_files, "tfrecord_files"}};
+                                {FileKind::tfrecord_files, "tfrecord_files"},
+                                {FileKind::images, "images"}};
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& what, const std::string& advice) {
   throw DataError(error_text_of("inspect: '", path.string(), "' ", what, hint(advice)), ErrorCode::unknown_file_kind);
@@ -167,6 +169,12 @@ bool has_records(const fs::path& folder) {
   return false;
 }
 
+bool has_classes_of_pictures(const fs::path& path) {
+  const std::vector<PictureFolder> parts = picture_parts(path);
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const PictureFolder& part) { return !picture_folders_in(part.path).empty(); });
+}
+
 FileKind kind_of_folder(const fs::path& path) {
   // What cannot be looked at, such as a link to itself, is not there.
   const auto has = [&](const char* name) {
@@ -179,7 +187,14 @@ FileKind kind_of_folder(const fs::path& path) {
   if (!database_parts_in(path).empty()) return FileKind::lmdb_parts;
   if (!event_files_in(path).empty()) return FileKind::event_files;
   if (has_records(path)) return FileKind::tfrecord_files;
-  refuse(path, "is a folder, and neither a checkpoint nor one of them, nor of event files, of records or a database",
+  if (has_classes_of_pictures(path)) return FileKind::images;
+  if (has_pictures(path)) {
+    refuse(path, "is a folder of pictures without a folder for each class",
+           "make a folder for each class: 'sectionflow train --data images:FOLDER' reads the folder that has these");
+  }
+  refuse(path,
+         "is a folder, and neither a checkpoint nor one of them, nor of event files, of records, of pictures or a "
+         "database",
          "give a file in it, a checkpoint's folder (step-N), or the folder that has these");
 }
 

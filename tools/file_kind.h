@@ -23,6 +23,7 @@ enum class FileKind {
   lmdb_parts,      ///< a folder with such folders for the parts of a data set
   event_files,     ///< a folder with event files in it or below
   tfrecord_files,  ///< a folder of *.tfrecord
+  images,          ///< a folder with a folder of pictures for each class, or with such folders for parts
 };
 
 /// "safetensors", "checkpoint", ...

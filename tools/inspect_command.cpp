@@ -80,7 +80,7 @@ std::string ClassCounts::text() const {
     if (++shown > kShownClasses) return text + "  ...\n";
     const auto name = names_.find(label);
     text += "  " + std::to_string(label) + (name == names_.end() ? "" : " " + printable(name->second)) + ": " +
-            counted(static_cast<std::size_t>(count), "record") + "\n";
+            counted(static_cast<std::size_t>(count), what_) + "\n";
   }
   return text;
 }
@@ -88,7 +88,7 @@ std::string ClassCounts::text() const {
 Json ClassCounts::json() const {
   Json classes = Json::array();
   for (const auto& [label, count] : counts_) {
-    classes.push_back({{"label", label}, {"records", count}});
+    classes.push_back({{"label", label}, {what_ + "s", count}});
     const auto name = names_.find(label);
     if (name != names_.end()) classes.back()["name"] = name->second;
   }
@@ -153,6 +153,8 @@ Inspection inspect(FileKind kind, const std::filesystem::path& path) {
       return inspect_event_files(path);
     case FileKind::tfrecord_files:
       return inspect_tfrecord_files(path);
+    case FileKind::images:
+      return inspect_images(path);
   }
   throw InternalError("inspect: a kind of file that nobody shows");
 }
@@ -163,8 +165,8 @@ void add_inspect_command(CLI::App& program, RunCommand& run) {
   const auto arguments = std::make_shared<InspectArguments>();
   app->add_option(
          "file", arguments->file,
-         "a file, or a folder: of checkpoints, of one of them, of event files, of records, of an LMDB database or of "
-         "those of a data set's parts")
+         "a file, or a folder: of checkpoints, of one of them, of event files, of records, of an LMDB database, of "
+         "those of a data set's parts, or of pictures by class")
       ->required()
       ->check(not_empty());
   const std::vector<std::string> kinds = kind_names();

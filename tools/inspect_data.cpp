@@ -8,10 +8,12 @@
 #include "data/idx.h"
 #include "data/npy.h"
 #include "sources/hdf5.h"
+#include "sources/image_folder.h"
 #include "sources/lmdb.h"
 #include "sources/npz.h"
 #include "tools/converted_parts.h"
 #include "tools/inspection.h"
+#include "tools/labelled_source.h"
 
 namespace sectionflow {
 namespace {
@@ -157,6 +159,30 @@ Inspection inspect_lmdb(const std::filesystem::path& path) {
   }
   inspection.text += counted(static_cast<std::size_t>(records), "record") + "; every page is sound\n" + classes.text();
   inspection.json = {{"records", records}, {"first_records", first}, {"classes", classes.json()}};
+  return inspection;
+}
+
+Inspection inspect_images(const std::filesystem::path& path) {
+  Inspection inspection;
+  Json parts = Json::array();
+  std::size_t pictures = 0;
+  for (const PictureFolder& part : picture_parts(path)) {
+    const ImageFolder folder = image_folder(part.path, {.decode = false});
+    ClassCounts classes(class_names_of(folder.classes), "picture");
+    for (const std::string& file : folder.files) {
+      // Classes stand in their order.
+      const std::string name = std::filesystem::path(file).parent_path().string();
+      classes.add(std::lower_bound(folder.classes.begin(), folder.classes.end(), name) - folder.classes.begin());
+    }
+    inspection.text += part.name + ": " + counted(folder.files.size(), "picture") + "; " + classes.text();
+    parts.push_back({{"part", part.name}, {"pictures", folder.files.size()}, {"classes", classes.json()}});
+    pictures += folder.files.size();
+  }
+  inspection.text +=
+      counted(pictures, "picture") +
+      ", none of them looked at; 'sectionflow train --data images:FOLDER' reads them, and so does 'sectionflow "
+      "convert images:FOLDER'\n";
+  inspection.json = {{"parts", parts}, {"pictures", pictures}};
   return inspection;
 }
 

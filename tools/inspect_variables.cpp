@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -37,10 +38,20 @@ void add_tensors(const std::vector<NamedTensor>& tensors, Inspection& inspection
   inspection.json["tensor_bytes"] = bytes;
 }
 
+/// "0.1234", or of what that would not show "3.6e-05".
+std::string metric_text(double value) {
+  constexpr double kSmallest = 0.01, kLargest = 1e9;
+  const double size = std::abs(value);
+  if (value == 0 || (size >= kSmallest && size < kLargest) || !std::isfinite(value)) return decimal_text(value, 4);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
 std::string metrics_text(const std::map<std::string, double>& metrics) {
   std::string text;
   for (const auto& [name, value] : metrics) {
-    text += (text.empty() ? "" : "  ") + printable(name) + " " + decimal_text(value, 4);
+    text += (text.empty() ? "" : "  ") + printable(name) + " " + metric_text(value);
   }
   return text;
 }
@@ -117,8 +128,8 @@ void add_best(const std::vector<CheckedCheckpoint>& checkpoints, Inspection& ins
   Json json = Json::object();
   for (const auto& [name, ends] : best) {
     const auto& [lowest, highest] = ends;
-    inspection.text += printable(name) + ": lowest " + decimal_text(lowest->metrics.at(name), 4) + " at step-" +
-                       std::to_string(lowest->step) + ", highest " + decimal_text(highest->metrics.at(name), 4) +
+    inspection.text += printable(name) + ": lowest " + metric_text(lowest->metrics.at(name)) + " at step-" +
+                       std::to_string(lowest->step) + ", highest " + metric_text(highest->metrics.at(name)) +
                        " at step-" + std::to_string(highest->step) + "\n";
     json[name] = {{"lowest_step", lowest->step}, {"highest_step", highest->step}};
   }

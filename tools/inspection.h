@@ -38,13 +38,17 @@ Inspection inspect_lmdb_parts(const std::filesystem::path& path);  ///< of a fol
 Inspection inspect_event_files(const std::filesystem::path& path);
 Inspection inspect_tfrecord_files(const std::filesystem::path& path);  ///< of a folder, summed up
 
+Inspection inspect_images(const std::filesystem::path& path);  ///< names of classes and files alone
+
 /// Of that kind.
 Inspection inspect(FileKind kind, const std::filesystem::path& path);
 
 /// How many records each class has, and what it is called where that is told.
 class ClassCounts {
  public:
-  explicit ClassCounts(ClassNames names = {}) : names_(std::move(names)) {}
+  /// `what` is counted.
+  explicit ClassCounts(ClassNames names = {}, std::string what = "record")
+      : names_(std::move(names)), what_(std::move(what)) {}
   void add(std::int64_t label, const std::string& name = {});
   /// A line a class, as far as there are few; empty without any.
   std::string text() const;
@@ -52,6 +56,7 @@ class ClassCounts {
 
  private:
   ClassNames names_;
+  std::string what_;
   std::map<std::int64_t, std::int64_t> counts_;
 };
 

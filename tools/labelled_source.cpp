@@ -72,7 +72,8 @@ bool is_folder(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-/// Whether a folder has files of pictures in it and not in folders below it.
+}  // namespace
+
 bool has_pictures(const std::filesystem::path& folder) {
   constexpr std::array<const char*, 3> kEndings = {".jpg", ".jpeg", ".png"};
   std::error_code failed;
@@ -84,6 +85,32 @@ bool has_pictures(const std::filesystem::path& folder) {
   }
   return false;
 }
+
+std::vector<std::string> picture_folders_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (auto entry = std::filesystem::directory_iterator(folder, failed);
+       !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with('.') || !is_folder(entry->path())) continue;
+    if (has_pictures(entry->path())) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<PictureFolder> picture_parts(const std::filesystem::path& path) {
+  // Folders of these names that have pictures themselves are classes.
+  const auto is_part = [&](const char* name) { return is_folder(path / name) && !has_pictures(path / name); };
+  const char* const validation = is_part("validation") ? "validation" : "val";
+  if (!is_part("train") || (!is_part(validation) && !is_part("test"))) return {{"all", path}};
+  std::vector<PictureFolder> parts = {{"train", path / "train"}};
+  if (is_part(validation)) parts.push_back({"validation", path / validation});
+  if (is_part("test")) parts.push_back({"test", path / "test"});
+  return parts;
+}
+
+namespace {
 
 LabelledPart part_of_pictures(const std::string& name, const std::filesystem::path& path, int channels) {
   ImageFolderOptions options{.decode = channels > 0, .check = channels == 0};
@@ -112,22 +139,34 @@ std::filesystem::path folder_of(const DataArgument& data) {
   return data.kind == "mnist" && data.path.empty() ? std::filesystem::path(kFashionMnistFolder) : data.path;
 }
 
+/// Says which folders with pictures are none of the parts.
+void warn_of_folders_beside(const std::filesystem::path& path, const std::vector<PictureFolder>& parts) {
+  std::vector<std::string> beside;
+  for (const std::string& name : picture_folders_in(path)) {
+    if (std::none_of(parts.begin(), parts.end(), [&](const auto& part) { return part.path == path / name; })) {
+      beside.push_back(name);
+    }
+  }
+  const bool is_read =
+      std::any_of(parts.begin(), parts.end(), [&](const auto& part) { return part.path == path / "val"; });
+  if (!is_read && !picture_folders_in(path / "val").empty()) beside.emplace_back("val");
+  if (beside.empty()) return;
+  std::string names;
+  for (const PictureFolder& part : parts) names += (names.empty() ? "'" : ", '") + part.path.filename().string() + "'";
+  warn_of_data(text_of("images: '", path.string(), "' is read by its parts, ", names,
+                       "; left out are the folders of pictures beside them: ", identity_of_names(beside),
+                       "; move them into the parts, or elsewhere"));
+}
+
 /// A folder with one a class; or with "train" and others to evaluate on, each with one a class.
 std::vector<LabelledPart> parts_of_pictures(const std::filesystem::path& path, int channels) {
-  // Folders of these names that have pictures themselves are classes.
-  const auto is_part = [&](const char* name) { return is_folder(path / name) && !has_pictures(path / name); };
+  const std::vector<PictureFolder> folders = picture_parts(path);
+  if (folders.size() > 1) warn_of_folders_beside(path, folders);
   std::vector<LabelledPart> parts;
-  const auto add = [&](const std::string& name, const char* folder) {
-    parts.push_back(part_of_pictures(name, path / folder, channels));
+  for (const PictureFolder& folder : folders) {
+    parts.push_back(part_of_pictures(folder.name, folder.path, channels));
     check_same_classes(path, parts.front(), parts.back());
-  };
-  const char* const validation = is_part("validation") ? "validation" : "val";
-  if (!is_part("train") || (!is_part(validation) && !is_part("test"))) {
-    return {part_of_pictures("all", path, channels)};
   }
-  add("train", "train");
-  if (is_part(validation)) add("validation", validation);
-  if (is_part("test")) add("test", "test");
   return parts;
 }
 

@@ -52,12 +52,24 @@ struct ReadablePart {
 /// SF-E411).
 ReadablePart readable_part(const LabelledPart& part);
 
+/// A folder with a folder of pictures for each class, and the part of the data that it is.
+struct PictureFolder {
+  std::string name;  ///< "train", "validation", "test", or "all" of a data set in one part
+  std::filesystem::path path;
+};
+/// That itself, or its folders train, validation (or val) and test, where it has train and another of them.
+std::vector<PictureFolder> picture_parts(const std::filesystem::path& path);
+/// Whether a folder has files of pictures in it, and not in folders below it.
+bool has_pictures(const std::filesystem::path& folder);
+/// The folders in one that have pictures, by name.
+std::vector<std::string> picture_folders_in(const std::filesystem::path& folder);
+
 /// The kinds that labelled_parts reads: mnist, cifar10, cifar100, images.
 const std::vector<std::string>& labelled_kinds();
 /// The parts of a data set, that to train on first; of images those of the folders train, validation (or val) and test,
-/// where it has train and another of them. `channels` of pictures that are decoded; 0: files stay as they are, and each
-/// is checked to be a whole picture. An empty path of mnist is where Debian keeps Fashion-MNIST. Throws: DataError
-/// naming what is missing or damaged; ArgumentError without a path.
+/// where it has train and another of them; a warning names folders of pictures beside these. `channels` of pictures
+/// that are decoded; 0: files stay as they are, and each is checked to be a whole picture. An empty path of mnist is
+/// where Debian keeps Fashion-MNIST. Throws: DataError naming what is missing or damaged; ArgumentError without a path.
 std::vector<LabelledPart> labelled_parts(const DataArgument& data, int channels);
 
 }  // namespace sectionflow

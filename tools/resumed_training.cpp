@@ -136,8 +136,10 @@ void CommandNote::tell() {
 void CommandNote::on_step(const TrainerState& /*state*/) {
   tell();
 }
-void CommandNote::on_evaluation(const TrainerState& /*state*/, const Logs& /*results*/) {
-  tell();
+void CommandNote::on_evaluation(const TrainerState& state, const Logs& /*results*/) {
+  const bool is_left = (state.last_step == 0 || state.step < state.last_step) &&
+                       (state.last_epoch == 0 || state.epoch <= state.last_epoch);
+  if (is_left) tell();
 }
 
 std::string RateNote::save() const {

@@ -13,7 +13,8 @@ namespace sectionflow {
 // How a training goes on from its checkpoints, and what tells that another command would not.
 
 /// Keeps in checkpoints the options that they are bound to, and tells once the training really goes on: behind its
-/// first step or evaluation, when nothing can refuse it any more. Give it before all others.
+/// first step or evaluation, when nothing can refuse it any more, and never where nothing is left to train. Give it
+/// before all others.
 class CommandNote final : public Callback {
  public:
   explicit CommandNote(std::map<std::string, std::string> options) : options_(std::move(options)) {}

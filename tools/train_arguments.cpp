@@ -36,7 +36,7 @@ void add_data_arguments(CLI::App& app, TrainingDataArguments& data) {
 void add_memory_arguments(CLI::App& app, TrainArguments& arguments) {
   add_device_arguments(app, arguments.device);
   app.add_option("--device-memory", arguments.device_memory, "hard budget, as in 512MiB; all of it if absent")
-      ->check(size_argument());
+      ->check(budget_argument());
   app.add_option("--host-memory", arguments.host_memory, "budget of host memory for what is offloaded")
       ->check(size_argument());
   app.add_option("--disk", arguments.disk, "size of the swap file")->check(size_argument());

@@ -116,16 +116,24 @@ class FoldersOfFile {
          folder = folder.parent_path()) {
       made_.push_back(folder);
     }
-    make_folder_of(file, option);
+    try {
+      make_folder_of(file, option);
+    } catch (...) {
+      // A constructor that throws leaves no destructor to do it.
+      remove();
+      throw;
+    }
   }
   FoldersOfFile(const FoldersOfFile&) = delete;
   FoldersOfFile& operator=(const FoldersOfFile&) = delete;
-  ~FoldersOfFile() {
+  ~FoldersOfFile() { remove(); }
+
+ private:
+  void remove() const {
     std::error_code ignored;
     for (const std::filesystem::path& folder : made_) std::filesystem::remove(folder, ignored);
   }
 
- private:
   std::vector<std::filesystem::path> made_;  // the innermost first
 };
 
@@ -211,7 +219,8 @@ int run_train(const TrainArguments& asked) {
   CommandNote command(binding_options(arguments));
   Progress progress({.counted = "examples"});
   RateNote rate(learning_rate_of(arguments.zoo));
-  std::vector<Callback*> callbacks = {&command, &progress, &rate};
+  LossNote loss;
+  std::vector<Callback*> callbacks = {&command, &progress, &rate, &loss};
   Outputs outputs(arguments);
   outputs.add_to(callbacks);
   contender.session().initialize();
@@ -226,10 +235,13 @@ int run_train(const TrainArguments& asked) {
   }
   UnsavedNote unsaved;
   if (!saver) callbacks.push_back(&unsaved);
-  const History history = fit(arguments, trainer, data, then, callbacks);
+  History history = fit(arguments, trainer, data, then, callbacks);
+  add_kept_evaluation(history, trainer);
+  const auto problems = problems_of(history, trainer, checkpoints ? &*checkpoints : nullptr, loss);
   if (!is_standard_output(arguments.json)) std::cout << results_text(history, trainer, data) << std::flush;
-  write_json(arguments.json, results_json(arguments, history, trainer, data));
-  return history.exit_code();
+  write_json(arguments.json, results_json(arguments, history, trainer, data, problems));
+  for (const std::string& problem : problems) std::cerr << problem << "\n";
+  return history.signal != 0 ? history.exit_code() : problems.empty() ? 0 : 1;
 }
 
 }  // namespace

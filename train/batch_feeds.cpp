@@ -11,6 +11,9 @@
 namespace sectionflow {
 namespace {
 
+/// Numbers that a trainer and its callbacks usually feed besides, a learning rate for one.
+constexpr std::size_t kOthers = 4;
+
 std::string names_text(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += text_of(text.empty() ? "'" : ", '", name, "'");
@@ -177,6 +180,7 @@ BatchFeeds::Bound BatchFeeds::bind(const Example& batch, const std::set<NodeId>&
   meet_graph();
   Bound bound;
   bound.num_examples = count_examples(batch);
+  bound.feeds.reserve(batch.size() + inputs_.size() + kOthers);
   const auto feed = [&](const std::string& name, Value placeholder, const HostTensor& data, bool is_mapped) {
     check_type(name, data, placeholder, is_mapped);
     bound.feeds.emplace_back(placeholder, data);

@@ -1,5 +1,6 @@
 #include "train/batch_source.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -8,6 +9,9 @@
 
 namespace sectionflow {
 namespace {
+
+/// Between where a source stands and which order that is of.
+constexpr char kOrderMark = '|';
 
 struct PassAndBatch {
   std::int64_t pass = 0, batch = 0;
@@ -89,6 +93,9 @@ void FunctionBatches::restore(const std::string& position) {
 ImageBatches::ImageBatches(const LabeledImages& images, BatchLoaderOptions options)
     : images_(images), options_(std::move(options)) {
   options_.epochs = kEndless;
+  order_ = text_of(kOrderMark, images_.images.shape()[0], " images in batches of ", options_.batch,
+                   options_.drop_remainder ? ", whole ones" : "",
+                   options_.shuffle ? text_of(", seed ", options_.seed) : std::string(", as they come"));
   load_from(options_.first_epoch, options_.first_batch);
 }
 
@@ -121,11 +128,18 @@ std::optional<Example> ImageBatches::next() {
 }
 
 std::string ImageBatches::position() const {
-  return text_of_position(pass_, batch_);
+  return text_of_position(pass_, batch_) + order_;
 }
 
 void ImageBatches::restore(const std::string& position) {
-  const PassAndBatch read = read_position(position, "ImageBatches");
+  // Positions of earlier versions are the two numbers alone.
+  const auto end = std::find(position.begin(), position.end(), kOrderMark);
+  const std::string order(end, position.end());
+  SF_CHECK_CODE(order.empty() || order == order_, DataError, ErrorCode::training_position, "ImageBatches: position '",
+                position.substr(0, 200), "' is of batches in another order; those of '", images_.name, "' are '",
+                order_.substr(1), "'",
+                hint("go on with the images, the size of batches, the seed and the shuffling that the position is of"));
+  const PassAndBatch read = read_position({position.begin(), end}, "ImageBatches");
   SF_CHECK_CODE(read.batch <= loader_->batches_per_epoch(), DataError, ErrorCode::training_position,
                 "ImageBatches: position '", position, "' is behind the last batch; a pass of '", images_.name, "' has ",
                 loader_->batches_per_epoch(), " batches",

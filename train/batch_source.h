@@ -78,6 +78,7 @@ class ImageBatches final : public BatchSource {
 
   std::optional<Example> next() override;
   std::string position() const override;
+  /// Throws: DataError (SF-E609) for a position in batches of another size, number of images, or order.
   void restore(const std::string& position) override;
   void lend(std::shared_ptr<BatchMemory> memory) override;
   std::optional<std::int64_t> batches_per_pass() const override { return loader_->batches_per_epoch(); }
@@ -87,6 +88,7 @@ class ImageBatches final : public BatchSource {
 
   const LabeledImages& images_;
   BatchLoaderOptions options_;
+  std::string order_;  // of the batches, as positions name it
   std::shared_ptr<BatchMemory> memory_;
   std::unique_ptr<BatchLoader> loader_;
   bool has_failed_ = false;  // the loader, which then gives its error again and again

@@ -24,6 +24,7 @@ enum class StopReason {
 };
 
 class GraphSectionManager;
+class Trace;
 class TrainingRun;
 
 /// Where a training stands, for callbacks. Valid during the call that it is given to.
@@ -46,13 +47,18 @@ struct TrainerState {
   StopReason reason = StopReason::none;
   TrainingRun* run = nullptr;                    ///< of the trainer; nullptr in an evaluation outside of fit
   const GraphSectionManager* manager = nullptr;  ///< whose cycles are run; nullptr: the whole graph is
+  const Trace* trace = nullptr;  ///< in on_step: of the step alone, where trace_step() was called before it
 
   /// The training ends before its next step; on_epoch is not called for an epoch that is not over.
   void stop(const std::string& why) const;
   /// Adds to History::why, where a signal ends the training: what has become of it.
   void note(const std::string& text) const;
-  /// Adds a number to `logs` from now on; of an epoch its last.
+  /// Adds a number to `logs` from now on; of an epoch its last. What the evaluation at an epoch's end gives goes
+  /// before.
   void log(const std::string& name, double value) const;
+  /// In on_step_begin: the operations of the step that begins are timed, for any callback to read `trace` in on_step.
+  /// Session::set_trace is the trainer's in that step, and the caller's again behind it, whatever it throws.
+  void trace_step() const;
   /// What Trainer::restore goes on from: counts, data, sums of the epoch, the evaluation of the last step or that it is
   /// still to come, and what callbacks keep. Throws: ArgumentError in an evaluation outside of fit, and (SF-E609) for
   /// one that is longer than a checkpoint can keep.

@@ -19,8 +19,9 @@ struct CheckpointNotes {
 };
 
 /// Writes every variable (parameters, slots, statistics) of a session to a safetensors file, by variable name, and the
-/// notes, Session::completed_cycles, Session::algorithm_choices, the names of the slots and a hash of each tensor as
-/// its metadata; the old file stays whole if anything fails. Throws: DataError; ArgumentError before initialize().
+/// notes, Session::completed_cycles, Session::algorithm_choices, the names of the slots, the settings of the updates
+/// and a hash of each tensor as its metadata; the old file stays whole if anything fails. Throws: DataError;
+/// ArgumentError before initialize().
 void save_variables(Session& session, const std::string& path, const CheckpointNotes& notes = {},
                     Where where = Where::here());
 
@@ -32,9 +33,10 @@ struct Renaming {
 
 /// What load_variables takes of a file. The default: everything, all of which must be there.
 struct LoadOptions {
-  /// Patterns of the names, in the graph, of variables to load: "encoder/*". Empty: all. A '*' stands for any text.
+  /// Patterns of the names, in the graph, of variables to load: "encoder/*". Empty: all. A '*' stands for any text. A
+  /// pattern that no variable fits is one of the names in the file of tensors that are renamed.
   std::vector<std::string> only{};
-  /// Names that differ; the first that fits a tensor is its name.
+  /// Names that differ; the first that fits a tensor is its name. Two that are loaded must not get the same one.
   std::vector<Renaming> rename{};
   /// Variables that the file does not have stay as they are.
   bool allow_missing = false;
@@ -63,7 +65,9 @@ struct LoadReport {
 /// trusted: what is asked for must be there, with the types of the graph's variables, and hashes must be right;
 /// otherwise nothing is changed. Where everything is loaded (no `only`, no `weights_only`), the session's count of
 /// cycles becomes the file's, so that random operations go on as they would have (with the seed they had); it stays
-/// where the file has none. The file's algorithms then go to Session::use_algorithms.
+/// where the file has none. The file's algorithms then go to Session::use_algorithms. A
+/// warning tells where the graph's updates are others than those of the file (micro-batches, decay, averages, clipping
+/// and options of the optimiser, but not its rate).
 /// Throws: DataError (SF-E424) with the first differences and their number; DataError for a missing or damaged file,
 /// tensor or note; ArgumentError for a pattern that fits nothing, before initialize(), and while a forward half is
 /// pending.

@@ -23,8 +23,8 @@ CheckpointCallback::CheckpointCallback(Checkpoints& checkpoints, CheckpointCallb
   });
 }
 
-CheckpointCallback::Place CheckpointCallback::place_of(const TrainerState& state, std::int64_t epochs) {
-  return {state.step, epochs, engine(state.session).variable_writes()};
+CheckpointCallback::Place CheckpointCallback::place_of(const TrainerState& state, std::int64_t epochs) const {
+  return {state.step, epochs, engine(state.session).variable_writes(), evaluations_};
 }
 
 /// Whether the logs are of the variables that are there: behind EarlyStopping{restore_best} these are others.
@@ -57,6 +57,7 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
   }
   checkpoints_.open(where_);
   saved_.reset();
+  evaluations_ = 0;
   logged_writes_ = engine(state.session).variable_writes();
   std::int64_t latest = 0;
   for (const CheckpointInfo& info : checkpoints_.list(where_)) {
@@ -79,6 +80,7 @@ void CheckpointCallback::on_step(const TrainerState& state) {
 }
 
 void CheckpointCallback::on_evaluation(const TrainerState& state, const Logs&) {
+  ++evaluations_;
   logged_writes_ = engine(state.session).variable_writes();
 }
 

@@ -26,11 +26,11 @@ struct CheckpointCallbackOptions {
 
 /// Saves a training by Checkpoints while it runs: variables, TrainerState::position(), and the logs as metrics, those
 /// of the epoch with "val_..." where an epoch ends. What is saved already is not saved again, unless variables were
-/// written since. Give it behind all callbacks that keep something, so that it saves what they know after the step.
-/// Behind EarlyStopping{restore_best}, what is saved at the end of a training that is complete is the best variables,
-/// without metrics: those of the last epoch are of others.
-/// As a fit begins it makes and locks the folder. Owns: nothing; the checkpoints must outlive it. Throws in its calls:
-/// as Checkpoints::open and Checkpoints::save; as a fit begins, ArgumentError (SF-E608) for a
+/// written since, or it was evaluated since when the fit ends. Give it behind all callbacks that keep something, so
+/// that it saves what they know after the step. Behind EarlyStopping{restore_best}, what is saved at the end of a
+/// training that is complete is the best variables, without metrics: those of the last epoch are of others. As a fit
+/// begins it makes and locks the folder. Owns: nothing; the checkpoints must outlive it. Throws in its calls: as
+/// Checkpoints::open and Checkpoints::save; as a fit begins, ArgumentError (SF-E608) for a
 /// CheckpointOptions::best_metric that its logs will not have, and ArgumentError where the trainer has made no step and
 /// the folder has checkpoints of some: they are another training's, which resume() goes on with.
 class CheckpointCallback final : public Callback {
@@ -50,9 +50,10 @@ class CheckpointCallback final : public Callback {
   struct Place {
     std::int64_t step = 0, epochs = 0;  // completed
     std::uint64_t writes = 0;           // of variables, beside steps
+    std::int64_t evaluations = 0;       // of this fit: positions have their results
     bool operator==(const Place&) const = default;
   };
-  static Place place_of(const TrainerState& state, std::int64_t epochs);
+  Place place_of(const TrainerState& state, std::int64_t epochs) const;
   bool are_logs_of(const TrainerState& state) const;
   void save_at(const TrainerState& state, std::int64_t epochs);
 
@@ -60,6 +61,7 @@ class CheckpointCallback final : public Callback {
   CheckpointCallbackOptions options_;
   Where where_;                      // whose the errors of its calls are
   std::optional<Place> saved_{};     // last, or where the training began
+  std::int64_t evaluations_ = 0;     // of this fit
   std::uint64_t logged_writes_ = 0;  // of variables, beside steps, when the logs were made
   bool has_warned_ = false;          // of a best metric that the logs do not have
   bool has_warned_of_direction_ = false;

@@ -1,6 +1,7 @@
 #include "train/checkpoint_folder.h"
 
 #include <fcntl.h>
+#include <glog/logging.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -30,6 +31,8 @@ constexpr const char* kLatest = "latest";
 constexpr const char* kUnfinished = ".sectionflow-new";
 constexpr const char* kRemoved = ".sectionflow-old";
 constexpr const char* kReplaced = ".sectionflow-replaced";
+// What has this one is somebody's, and stays.
+constexpr const char* kSetAside = ".set-aside";
 constexpr std::size_t kMostLatestBytes = 64;
 
 /// The names in a folder. Opening it may be interrupted, as any other call.
@@ -245,12 +248,40 @@ void CheckpointFolder::write(CheckpointManifest manifest,
   is_tidy_ = was_tidy;
 }
 
+/// Gives what has the name of a checkpoint and is none, as a folder whose manifest is gone, a name that it keeps: what
+/// lies in it may be somebody's only copy.
+void CheckpointFolder::set_aside(const std::string& name) const {
+  const int folder = folder_.number();
+  constexpr int kMostAside = 1000;
+  for (int number = 1; number <= kMostAside; ++number) {
+    const std::string aside = name + kSetAside + (number > 1 ? text_of("-", number) : "");
+    int renamed = renameat2(folder, name.c_str(), folder, aside.c_str(), RENAME_NOREPLACE);
+    if (renamed != 0 && (errno == EINVAL || errno == ENOSYS)) {
+      // Of a file system that knows no flags. Two names in one folder, which nobody else writes to.
+      struct stat status {};
+      if (fstatat(folder, aside.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) continue;
+      renamed = renameat(folder, name.c_str(), folder, aside.c_str());
+    }
+    if (renamed != 0 && errno == EEXIST) continue;
+    if (renamed != 0) fail(name, "it is no checkpoint, and cannot be renamed", errno);
+    LOG(WARNING) << "Checkpoints: '" << (path_ / name).string() << "' was no checkpoint; it is '" << aside
+                 << "' from now on, and nobody but you removes it";
+    return;
+  }
+  fail(name, text_of("it is no checkpoint, and ", kMostAside, " of its name have been set aside already"), EEXIST);
+}
+
 void CheckpointFolder::put_in_place(const std::string& temporary, const std::string& name) {
   const int folder = folder_.number();
   if (renameat(folder, temporary.c_str(), folder, name.c_str()) == 0) return;
-  if (errno != EEXIST && errno != ENOTEMPTY) fail(temporary, "it cannot be renamed to " + name, errno);
-  SF_CHECK(is_checkpoint(path_ / name), DataError, "Checkpoints: '", (path_ / name).string(),
-           "' is there, and is no checkpoint that could be replaced", hint("move it to another place"));
+  const bool is_taken = errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR;
+  if (!is_taken) fail(temporary, "it cannot be renamed to " + name, errno);
+  if (!is_checkpoint(path_ / name)) {
+    set_aside(name);
+    if (renameat(folder, temporary.c_str(), folder, name.c_str()) != 0)
+      fail(temporary, "it cannot be renamed to " + name, errno);
+    return;
+  }
   // There is one of that step: they change places at once, where the file system can do that.
   if (renameat2(folder, temporary.c_str(), folder, name.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS) fail(temporary, "it cannot change places with " + name, errno);

@@ -55,7 +55,8 @@ class CheckpointFolder {
   /// Bytes that the file system has for this process; the most there can be where it does not tell.
   std::uint64_t free_bytes() const;
   /// Writes `step-N`: `write_tensors` writes the tensors and fills in what the manifest tells of them. Whatever fails,
-  /// a checkpoint of that step that was there is as it was. Throws: DataError, and what `write_tensors` throws.
+  /// a checkpoint of that step that was there is as it was. What has its name and is no checkpoint is set aside, with a
+  /// warning: it is `step-N.set-aside` then. Throws: DataError, and what `write_tensors` throws.
   void write(CheckpointManifest manifest, const std::function<TensorHashes(const FileSink& sink)>& write_tensors);
   /// Has `latest` name a checkpoint. Throws: DataError.
   void set_latest(std::int64_t step);
@@ -68,6 +69,7 @@ class CheckpointFolder {
   [[noreturn]] void fail(const std::string& name, const std::string& what, int error_number) const;
   void remove_leftover(const std::string& name) const;
   void tidy();
+  void set_aside(const std::string& name) const;
   void put_in_place(const std::string& temporary, const std::string& name);
   void flush() const;
   void write_file(int folder, const std::string& name, const std::string& shown,

@@ -36,6 +36,8 @@ namespace {
 
 bool has_checkpoints(const fs::path& folder) {
   const CheckpointFolder checkpoints(folder);
+  std::string ignored;
+  if (checkpoints.latest(ignored)) return true;
   try {
     for (std::int64_t step : checkpoints.steps()) {
       if (is_checkpoint(checkpoints.path_of(step))) return true;

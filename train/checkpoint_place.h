@@ -10,7 +10,8 @@ namespace sectionflow {
 
 /// Refuses what is no folder for checkpoints: a checkpoint itself, whose neighbours would be taken for unfinished and
 /// which goes, with what lies in it, when it is the oldest; and a folder of records, or of pictures in a folder for
-/// each class (two at least, and none without pictures), without a checkpoint. Folders that are not there yet are fine.
+/// each class (two at least, and none without pictures), that has neither a checkpoint nor a file `latest` that names
+/// one. Folders that are not there yet are fine.
 /// Throws: ArgumentError naming the folder to take.
 void check_takes_checkpoints(const std::filesystem::path& folder);
 

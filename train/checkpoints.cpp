@@ -39,7 +39,7 @@ std::vector<std::string> optimizers_of(const Graph& graph) {
   std::set<std::string> names;
   for (Operation operation : graph.operations(kTrainingOperations)) {
     const Node& node = operation.node();
-    if (node.inputs().size() > 2) names.insert(node.op().name);
+    if (node.op().inputs.least > 2) names.insert(node.op().name);
   }
   return {names.begin(), names.end()};
 }

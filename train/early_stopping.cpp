@@ -148,12 +148,16 @@ void EarlyStopping::on_end(const TrainerState& state) {
 std::string EarlyStopping::save() const {
   return saved_numbers({counts_.best, static_cast<double>(counts_.best_epoch), static_cast<double>(counts_.bad_epochs),
                         static_cast<double>(counts_.decision), counts_.decided_by,
-                        static_cast<double>(counts_.best_step)});
+                        static_cast<double>(counts_.best_step)}) +
+         watched_text(options_.monitor, options_.higher_is_better);
 }
 
 void EarlyStopping::restore(const std::string& saved) {
-  std::vector<double> numbers = read_numbers(saved, kAnyCount, "EarlyStopping");
-  if (numbers.size() != kEarlierNumbers) numbers = read_numbers(saved, kNumbers, "EarlyStopping");
+  std::string text = saved;
+  const std::string now = watched_text(options_.monitor, options_.higher_is_better);
+  const std::string then = take_watched(text).value_or(now);
+  std::vector<double> numbers = read_numbers(text, kAnyCount, "EarlyStopping");
+  if (numbers.size() != kEarlierNumbers) numbers = read_numbers(text, kNumbers, "EarlyStopping");
   numbers.resize(kNumbers);
   const std::int64_t decision = count_from(numbers[3]);
   SF_CHECK_CODE(decision <= static_cast<std::int64_t>(Decision::target), DataError, ErrorCode::training_position,
@@ -165,6 +169,10 @@ void EarlyStopping::restore(const std::string& saved) {
              .decision = static_cast<Decision>(decision),
              .decided_by = numbers[4],
              .best_step = count_from(numbers[5])};
+  if (then != now) {
+    warn_of_watched("EarlyStopping", then, now);
+    counts_ = {};
+  }
   is_restored_ = true;
 }
 

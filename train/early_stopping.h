@@ -33,7 +33,8 @@ struct EarlyStoppingOptions {
 /// ended the training, is part of positions: a training that it has ended is ended at once where it goes on from a
 /// checkpoint, unless it is given more patience or another target. Copies of variables are not: where the variables
 /// that a start begins with are those of the best epoch, it copies them again; else a warning tells at which step they
-/// were, and that the best to be set again is then the best of the epochs since.
+/// were, and that the best to be set again is then the best of the epochs since. Where another number was watched, or
+/// the same for its other side, a warning says so, and it begins anew.
 ///
 /// A further fit of the same training, after an error too, goes on with what it has counted; one that follows a fit
 /// that it has ended begins anew, and so does another training.

@@ -1,10 +1,37 @@
 #include "train/fit_options.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "train/checkpoint_callback.h"
 
 namespace sectionflow {
+
+namespace {
+
+std::string shown(const Callback& callback) {
+  const std::string name = callback.name();
+  return name.empty() ? std::string() : text_of(" '", name, "'");
+}
+
+/// Each once, and what keeps something before what saves it: checkpoints would have what it knew a step before.
+void check_callbacks(const std::vector<Callback*>& callbacks) {
+  const Callback* saving = nullptr;
+  for (auto each = callbacks.begin(); each != callbacks.end(); ++each) {
+    const Callback* const callback = *each;
+    SF_CHECK(callback != nullptr, ArgumentError, "fit: a callback is a null pointer");
+    SF_CHECK(std::find(callbacks.begin(), each, callback) == each, ArgumentError, "fit: the callback", shown(*callback),
+             " is given twice, and would be told everything twice", hint("leave one of both out, or give two objects"));
+    if (dynamic_cast<const CheckpointCallback*>(callback) != nullptr) saving = callback;
+    SF_CHECK(saving == nullptr || callback->name().empty() || callback->shows_logs(), ArgumentError,
+             "fit: the callback", shown(*callback),
+             " stands behind CheckpointCallback, whose checkpoints would have what it knew before the step",
+             hint("give CheckpointCallback behind all callbacks that keep something"));
+  }
+}
+
+}  // namespace
 
 void check_fit_options(const FitOptions& options, const BatchSource& source) {
   const std::pair<const char*, std::int64_t> counts[] = {{"epochs", options.epochs},
@@ -22,9 +49,7 @@ void check_fit_options(const FitOptions& options, const BatchSource& source) {
   SF_CHECK_CODE(has_limit, ArgumentError, ErrorCode::nothing_to_train_on,
                 "fit: no limit is set, and a source has no last pass",
                 hint("set epochs, steps, max_epochs or max_steps"));
-  for (const Callback* callback : options.callbacks) {
-    SF_CHECK(callback != nullptr, ArgumentError, "fit: a callback is a null pointer");
-  }
+  check_callbacks(options.callbacks);
   const std::int64_t per_pass = source.batches_per_pass().value_or(0);
   const bool ends = per_pass != kEndless || options.steps_per_epoch > 0 || options.steps > 0 || options.max_steps > 0;
   SF_CHECK_CODE(ends, ArgumentError, ErrorCode::endless_pass,

@@ -17,7 +17,8 @@ inline bool evaluates_at_end(const FitOptions& options) {
 }
 
 /// Refuses options of a fit of that source that mean nothing, before anything is read. Throws: ArgumentError, with
-/// SF-E603 without a limit, and SF-E616 for epochs or evaluations that would have no end.
+/// SF-E603 without a limit, and SF-E616 for epochs or evaluations that would have no end; for callbacks that are given
+/// twice, or keep something and stand behind a CheckpointCallback.
 void check_fit_options(const FitOptions& options, const BatchSource& source);
 
 /// Refuses to evaluate a whole pass, which `steps` of 0 mean, of a source whose pass has no end. Throws: ArgumentError

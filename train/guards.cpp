@@ -24,8 +24,22 @@ void FiniteCheck::on_begin(const TrainerState& state) {
 }
 
 void FiniteCheck::on_step_begin(const TrainerState& state, Feeds&) {
-  const bool looks = state.step >= options_.first_step && (options_.last_step == 0 || state.step <= options_.last_step);
-  state.session.set_value_checks(looks ? ValueChecks{.nan = options_.nan, .infinity = options_.infinity} : before_);
+  is_looking_ = looks_behind(state.step);
+  if (!is_looking_) return;
+  // Beside what others look for.
+  ValueChecks checks = state.session.value_checks();
+  checks.nan |= options_.nan;
+  checks.infinity |= options_.infinity;
+  state.session.set_value_checks(checks);
+}
+
+void FiniteCheck::on_step(const TrainerState& state) {
+  // Evaluations between two steps that are looked at are looked at as well.
+  if (std::exchange(is_looking_, false) && !looks_behind(state.step)) state.session.set_value_checks(before_);
+}
+
+bool FiniteCheck::looks_behind(std::int64_t step) const {
+  return step >= options_.first_step && (options_.last_step == 0 || step <= options_.last_step);
 }
 
 void FiniteCheck::on_end(const TrainerState& state) {
@@ -76,7 +90,7 @@ void OutlierGuard::on_step(const TrainerState& state) {
     const std::size_t num_before = windows_[i].size();
     // What is not finite would make every later mean so.
     if (std::isfinite(value)) windows_[i].push_back(value);
-    if (windows_[i].size() > options_.window) windows_[i].pop_front();
+    while (windows_[i].size() > options_.window) windows_[i].pop_front();
     if (z <= options_.z_score) continue;
     if (outliers_.size() < kMostOutliers) outliers_.push_back({state.step, monitor, value, z});
     const std::string text = text_of("'", monitor, "' is ", value, " in step ", state.step, ", ", z,
@@ -119,6 +133,10 @@ void OutlierGuard::restore(const std::string& saved) {
                 "OutlierGuard: what it is to go on from has ", windows.size(), " windows; wanted ", windows_.size(),
                 hint("give it the monitors that it had"));
   windows_ = std::move(windows);
+  for (auto& window : windows_) {
+    // That of a guard whose window was longer.
+    while (window.size() > options_.window) window.pop_front();
+  }
   is_restored_ = true;
 }
 

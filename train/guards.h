@@ -31,12 +31,16 @@ class FiniteCheck final : public Callback {
   explicit FiniteCheck(FiniteCheckOptions options = {}) : options_(options) {}
   void on_begin(const TrainerState& state) override;
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
+  void on_step(const TrainerState& state) override;
   void on_end(const TrainerState& state) override;
   std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
 
  private:
+  bool looks_behind(std::int64_t step) const;
+
   FiniteCheckOptions options_;
   ValueChecks before_;
+  bool is_looking_ = false;  // in the step that is under way
 };
 
 /// What OutlierGuard does about a step that lies far off.

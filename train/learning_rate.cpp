@@ -193,11 +193,23 @@ void PlateauLearningRate::on_epoch(const TrainerState& state) {
 
 std::string PlateauLearningRate::save() const {
   return saved_numbers(
-      {rate_, has_best_ ? 1.0 : 0.0, best_, static_cast<double>(bad_epochs_), static_cast<double>(cooling_)});
+             {rate_, has_best_ ? 1.0 : 0.0, best_, static_cast<double>(bad_epochs_), static_cast<double>(cooling_)}) +
+         watched_text(options_.monitor, options_.higher_is_better);
 }
 
 void PlateauLearningRate::restore(const std::string& saved) {
-  const std::vector<double> numbers = read_numbers(saved, 5, "PlateauLearningRate");
+  std::string text = saved;
+  const std::string now = watched_text(options_.monitor, options_.higher_is_better);
+  const std::string then = take_watched(text).value_or(now);
+  std::vector<double> numbers = read_numbers(text, 5, "PlateauLearningRate");
+  SF_CHECK_CODE(std::isfinite(numbers[0]) && numbers[0] >= 0, DataError, ErrorCode::training_position,
+                "PlateauLearningRate: the rate that it is to go on from is ", numbers[0],
+                "; wanted a number of 0 or more", hint("give positions to trainings with the same callbacks"));
+  if (then != now) {
+    warn_of_watched("PlateauLearningRate", then, now);
+    // The rate has come down to where it is; how often it was in vain is of the other number.
+    numbers = {numbers[0], 0, 0, 0, 0};
+  }
   rate_ = numbers[0];
   has_best_ = numbers[1] != 0;
   best_ = numbers[2];

@@ -22,9 +22,26 @@ bool is_slot(Value variable) {
   return variable.node().phase() == Phase::training;
 }
 
-bool is_among(const std::string& name, const std::vector<std::string>& patterns) {
-  return patterns.empty() ||
-         std::any_of(patterns.begin(), patterns.end(), [&](const auto& each) { return matches_pattern(name, each); });
+bool fits_any(const std::string& pattern, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches_pattern(name, pattern); });
+}
+
+/// LoadOptions::only in two: patterns of names in the graph, and of names in the file alone.
+struct Selection {
+  std::vector<std::string> variables, tensors;
+  bool is_of_all = false;
+};
+
+Selection selection_of(const Graph& graph, const LoadOptions& options) {
+  std::vector<std::string> names;
+  for (Value variable : graph.values(kVariables)) {
+    if (!options.weights_only || !is_slot(variable)) names.push_back(variable.name());
+  }
+  Selection selection{.variables = {}, .tensors = {}, .is_of_all = options.only.empty()};
+  for (const std::string& pattern : options.only) {
+    (fits_any(pattern, names) ? selection.variables : selection.tensors).push_back(pattern);
+  }
+  return selection;
 }
 
 /// What is meant to choose something must not choose nothing.
@@ -37,9 +54,7 @@ void check_patterns(const Graph& graph, const VariableFile& file, const LoadOpti
   }
   for (const NamedTensor& each : file.tensors) tensors.push_back(each.name);
   const auto check = [&](const std::string& pattern, const std::vector<std::string>& names, const std::string& what) {
-    const bool fits =
-        std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches_pattern(name, pattern); });
-    if (fits) return;
+    if (fits_any(pattern, names)) return;
     // Slots have the names of their variables with more behind them.
     std::vector<std::string> given;
     std::copy_if(names.begin(), names.end(), std::back_inserter(given),
@@ -50,7 +65,11 @@ void check_patterns(const Graph& graph, const VariableFile& file, const LoadOpti
                                       hint(nearest ? text_of("did you mean ", shown_name(*nearest), "?")
                                                    : text_of("a '*' stands for any text, as in \"encoder/*\""))));
   };
-  for (const std::string& pattern : options.only) check(pattern, variables, "no variable of the graph");
+  for (const std::string& pattern : options.only) {
+    // Of what is renamed the file's name may be what is known.
+    const bool is_of_file = !options.rename.empty() && fits_any(pattern, tensors);
+    if (!is_of_file) check(pattern, variables, "no variable of the graph");
+  }
   for (const auto& [from, to] : options.rename) {
     check_renaming("load_variables", from, to);
     check(from, tensors, text_of("no tensor of '", file.path, "'"));
@@ -67,20 +86,33 @@ std::string name_in_graph(const std::string& name, const LoadOptions& options) {
 class Matcher {
  public:
   Matcher(const Graph& graph, const VariableFile& file, const LoadOptions& options)
-      : graph_(graph), file_(file), options_(options) {}
+      : graph_(graph), file_(file), options_(options), selection_(selection_of(graph, options)) {}
 
   std::vector<VariableMatch> match(LoadReport& report) {
     name_tensors();
     for (Value variable : graph_.values(kVariables)) take(variable, report);
     for (const auto& [name, tensor] : by_name_) leave(name, *tensor, report);
+    report.unused.insert(report.unused.end(), not_selected_.begin(), not_selected_.end());
     refuse_differences();
     return std::move(matches_);
   }
 
  private:
+  static bool fits(const std::string& name, const std::vector<std::string>& patterns) {
+    return std::any_of(patterns.begin(), patterns.end(), [&](const auto& each) { return matches_pattern(name, each); });
+  }
+
+  /// Those that are selected: what is left out has its name to itself.
   void name_tensors() {
     for (const NamedTensor& each : file_.tensors) {
-      const auto [found, is_new] = by_name_.emplace(name_in_graph(each.name, options_), &each);
+      const std::string name = name_in_graph(each.name, options_);
+      const bool is_of_file = fits(each.name, selection_.tensors);
+      if (!selection_.is_of_all && !is_of_file && !fits(name, selection_.variables)) {
+        not_selected_.push_back(each.name);
+        continue;
+      }
+      if (is_of_file) selected_by_file_.insert(name);
+      const auto [found, is_new] = by_name_.emplace(name, &each);
       if (!is_new)
         differs(shown_name(each.name), " and ", shown_name(found->second->name), " would both be ",
                 shown_name(found->first));
@@ -90,7 +122,9 @@ class Matcher {
   void take(Value variable, LoadReport& report) {
     const std::string& name = variable.name();
     const auto found = by_name_.find(name);
-    const bool is_wanted = is_among(name, options_.only) && !(options_.weights_only && is_slot(variable));
+    const bool is_selected =
+        selection_.is_of_all || fits(name, selection_.variables) || selected_by_file_.contains(name);
+    const bool is_wanted = is_selected && !(options_.weights_only && is_slot(variable));
     if (!is_wanted || found == by_name_.end()) {
       report.kept.push_back(name);
       if (is_wanted && !options_.allow_missing) {
@@ -113,8 +147,7 @@ class Matcher {
   void leave(const std::string& name, const NamedTensor& tensor, LoadReport& report) {
     if (taken_.contains(name)) return;
     report.unused.push_back(tensor.name);
-    const bool is_left_out = !is_among(name, options_.only) ||
-                             (options_.weights_only && (file_.slots.contains(tensor.name) || is_kept(name, report)));
+    const bool is_left_out = options_.weights_only && (file_.slots.contains(tensor.name) || is_kept(name, report));
     if (is_left_out || options_.allow_extra) return;
     num_of_slots_ += file_.slots.contains(tensor.name) ? 1 : 0;
     differs(shown_name(name), " is no variable of the graph");
@@ -149,7 +182,10 @@ class Matcher {
   const Graph& graph_;
   const VariableFile& file_;
   const LoadOptions& options_;
+  Selection selection_;
   std::map<std::string, const NamedTensor*> by_name_;  // by the names in the graph
+  std::set<std::string> selected_by_file_;             // of these: selected by the names in the file
+  std::vector<std::string> not_selected_;              // by the names in the file
   std::set<std::string> taken_;
   std::vector<VariableMatch> matches_;
   std::size_t num_different_ = 0;

@@ -1,5 +1,7 @@
 #include "train/saved_numbers.h"
 
+#include <glog/logging.h>
+
 #include <bit>
 #include <charconv>
 #include <system_error>
@@ -10,6 +12,8 @@ namespace sectionflow {
 namespace {
 
 constexpr std::size_t kDigits = 16;
+/// Begins what is no digit.
+constexpr char kWatched = '|';
 
 }  // namespace
 
@@ -36,6 +40,23 @@ std::vector<double> read_numbers(const std::string& text, std::size_t count, con
                 ": what it is to go on from is not what it has saved",
                 hint("give positions to trainings with the same callbacks"));
   return numbers;
+}
+
+std::string watched_text(const std::string& monitor, bool higher_is_better) {
+  return std::string(1, kWatched) + (higher_is_better ? "the largest '" : "the smallest '") + monitor + "'";
+}
+
+std::optional<std::string> take_watched(std::string& saved) {
+  const std::size_t begin = saved.find(kWatched);
+  if (begin == std::string::npos) return std::nullopt;
+  std::string watched = saved.substr(begin);
+  saved.resize(begin);
+  return watched;
+}
+
+void warn_of_watched(const char* who, const std::string& then, const std::string& now) {
+  LOG(WARNING) << who << ": what the training goes on from has watched for " << then.substr(1)
+               << ", which says nothing of " << now.substr(1) << ": it begins anew";
 }
 
 std::int64_t count_from(double number) {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/whole_file.h"
-#include "runtime/engine.h"
 #include "runtime/session.h"
+#include "runtime/trace.h"
 #include "sections/graph_section_manager.h"
 
 namespace sectionflow {
@@ -68,11 +68,7 @@ void TensorBoard::on_begin(const TrainerState& state) {
 }
 
 void TensorBoard::on_step_begin(const TrainerState& state, Feeds&) {
-  if (options_.profile_step == 0 || state.step + 1 != options_.profile_step) return;
-  trace_.clear();
-  others_trace_ = engine(state.session).trace();
-  state.session.set_trace(&trace_);
-  is_tracing_ = true;
+  if (options_.profile_step != 0 && state.step + 1 == options_.profile_step) state.trace_step();
 }
 
 void TensorBoard::write_step(const TrainerState& state) {
@@ -90,12 +86,10 @@ void TensorBoard::write_step(const TrainerState& state) {
 }
 
 void TensorBoard::on_step(const TrainerState& state) {
-  if (std::exchange(is_tracing_, false)) {
-    state.session.set_trace(others_trace_);
+  if (options_.profile_step == state.step && state.trace != nullptr) {
     write([&](EventWriter& events) {
-      events.run_metadata(text_of("step ", state.step), trace_, state.session.graph(), state.step);
+      events.run_metadata(text_of("step ", state.step), *state.trace, state.session.graph(), state.step);
     });
-    trace_.clear();
   }
   // Some callbacks edit the graph before the first step.
   if (std::exchange(wants_graph_, false)) {
@@ -130,8 +124,6 @@ void TensorBoard::on_epoch(const TrainerState& state) {
 }
 
 void TensorBoard::on_end(const TrainerState& state) {
-  // A step that has thrown leaves its trace behind.
-  if (std::exchange(is_tracing_, false)) state.session.set_trace(others_trace_);
   if (options_.every_steps > 0 && last_step_ != written_step_) write_step(state);
   if (writer_) write([](EventWriter& events) { events.flush(); });
 }

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/export.h"
-#include "runtime/trace.h"
 #include "train/callback.h"
 #include "train/event_writer.h"
 
@@ -36,7 +35,7 @@ struct TensorBoardOptions {
 /// The folder is made as a training begins, which is refused where none can be made there. What a disk refuses later is
 /// no error of the training: the first time is a warning, failures() counts. A training that goes on from a checkpoint
 /// writes a new file into the same folder; what it trains again has the same numbers.
-/// Session::set_trace is this callback's in the step that is profiled.
+/// The step that is profiled is traced as TrainerState::trace_step says.
 class TensorBoard final : public Callback {
  public:
   /// Touches no file. Throws: ArgumentError for negative numbers.
@@ -68,9 +67,6 @@ class TensorBoard final : public Callback {
   bool has_graph_ = false, wants_graph_ = false;
   bool is_to_open_ = false;   // by this fit, as far as there is no file
   bool is_to_start_ = false;  // an event that tells from which step on earlier ones are dropped
-  bool is_tracing_ = false;
-  Trace trace_{};
-  Trace* others_trace_ = nullptr;  // that the session had before the step that is profiled
   std::int64_t num_examples_ = 0;  // since the last numbers of steps, and
   double seconds_ = 0, data_seconds_ = 0;
   std::int64_t first_step_ = 0;                    // of the fit

@@ -59,6 +59,10 @@ void TrainerState::log(const std::string& name, double value) const {
   if (run != nullptr) run->log(name, value);
 }
 
+void TrainerState::trace_step() const {
+  if (run != nullptr) run->trace_step();
+}
+
 std::string TrainerState::position() const {
   SF_CHECK(run != nullptr, ArgumentError, "position(): this is an evaluation outside of fit",
            hint("ask Trainer::position()"));

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <limits>
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/engine.h"
 #include "train/fit_options.h"
 
 namespace sectionflow {
@@ -18,16 +18,18 @@ double seconds_from(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// The smaller of two limits, of which 0 is none.
-std::int64_t smaller_limit(std::int64_t a, std::int64_t b) {
-  return a == 0 || (b != 0 && b < a) ? b : a;
-}
+/// The session traces to one trace for a while.
+class SetTrace {
+ public:
+  SetTrace(Engine& engine, Trace& trace) : engine_(engine), others_(engine.trace()) { engine_.set_trace(&trace); }
+  SetTrace(const SetTrace&) = delete;
+  SetTrace& operator=(const SetTrace&) = delete;
+  ~SetTrace() { engine_.set_trace(others_); }
 
-/// The limit on counts over all fits that lets this one do `limit` more from `begin` on; 0 is none.
-std::int64_t limit_from(std::int64_t begin, std::int64_t limit) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  return limit == 0 ? 0 : limit > kMost - begin ? kMost : begin + limit;
-}
+ private:
+  Engine& engine_;
+  Trace* const others_;
+};
 
 }  // namespace
 
@@ -157,6 +159,7 @@ bool TrainingRun::train_step() {
   BatchFeeds::Bound bound = core_.training_feeds(*batch);
   data_seconds_ = seconds_from(data_begun);
   batch_size_ = bound.num_examples;
+  wants_trace_ = false;
   each_callback([&](Callback& callback, const TrainerState& state) { callback.on_step_begin(state, bound.feeds); });
 
   // Behind the callbacks, which may change the graph before the first step.
@@ -166,9 +169,7 @@ bool TrainingRun::train_step() {
   }
   // The source stands behind the batch already; once the step is done, nothing may keep it from being counted.
   auto position = source_.position_later();
-  const auto step_begun = Clock::now();
-  core_.train(bound.feeds, logs_, where_);
-  step_seconds_ = seconds_from(step_begun);
+  run_step(bound.feeds);
   // The step is done. From here on counts, sums and the source's position tell of it, and what is still to follow it,
   // whatever throws.
   progress_.data.set_later(std::move(position));
@@ -192,6 +193,14 @@ bool TrainingRun::train_step() {
   history_.last_step = logs_;
   if (progress_.is_to_evaluate) validate();
   return true;
+}
+
+void TrainingRun::run_step(const Feeds& feeds) {
+  std::optional<SetTrace> tracing;
+  if (wants_trace_) tracing.emplace(engine(core_.session()), step_trace_);
+  const auto begun = Clock::now();
+  core_.train(feeds, logs_, where_);
+  step_seconds_ = seconds_from(begun);
 }
 
 /// Once a fit: of weights that are not finite no later loss is.
@@ -244,11 +253,11 @@ void TrainingRun::end_epoch() {
     return;
   }
   Logs logs = progress_.means();
-  if (options_.validation != nullptr) {
-    for (const auto& [name, value] : progress_.evaluation) logs["val_" + name] = value;
-  }
   for (const Logs& numbers : {added(), extras_}) {
     for (const auto& [name, value] : numbers) logs[name] = value;
+  }
+  if (options_.validation != nullptr) {
+    for (const auto& [name, value] : progress_.evaluation) logs["val_" + name] = value;
   }
   auto position = source_.position_later();
   history_.epochs.push_back({.epoch = epoch,
@@ -302,7 +311,7 @@ void TrainingRun::end(StopReason reason, std::string why) {
 
 void TrainingRun::finish() {
   history_.seconds = seconds_from(begun_);
-  call_on_end();
+  const std::exception_ptr error = call_on_end();
   progress_.callbacks = callback_states(options_.callbacks);
   progress_.added = added();
   // Told while the source lives: of what it holds nothing is kept beyond the fit.
@@ -311,15 +320,24 @@ void TrainingRun::finish() {
     history_.why += text_of("; ended behind step ", progress_.step,
                             notes_.empty() ? "; no CheckpointCallback has saved it" : notes_);
   }
+  if (error != nullptr) std::rethrow_exception(error);
   // A signal that has come after the last step ends the program as well.
   if (signals_ && history_.signal == 0) history_.signal = signals_->received();
 }
 
-void TrainingRun::call_on_end() {
+/// Of every callback that takes part: the training has ended as it has, and what is thrown first, which comes back,
+/// keeps no other from saving it.
+std::exception_ptr TrainingRun::call_on_end() {
+  std::exception_ptr first_error;
   while (num_ended_ < num_begun_) {
     Callback& callback = *options_.callbacks[num_ended_++];
-    callback.on_end(state());
+    try {
+      callback.on_end(state());
+    } catch (...) {
+      if (first_error == nullptr) first_error = std::current_exception();
+    }
   }
+  return first_error;
 }
 
 /// An error is on its way: whatever else is thrown must neither hide it nor keep what follows from being done.
@@ -339,58 +357,13 @@ void TrainingRun::fail() noexcept {
     const std::string& position = progress_.data.text();
     if (source_.position() != position) source_.restore(position);
   });
-  while (num_ended_ < num_begun_) attempt("on_end after an error has thrown", [&] { call_on_end(); });
+  attempt("on_end after an error has thrown", [&] {
+    if (const auto error = call_on_end(); error != nullptr) std::rethrow_exception(error);
+  });
   attempt("what a callback keeps is not known", [&] {
     progress_.added = added();
     progress_.callbacks = callback_states(options_.callbacks);
   });
-}
-
-TrainerState TrainingRun::state() {
-  return {.session = core_.session(),
-          .logs = logs_,
-          .epoch = state_epoch_ > 0 ? state_epoch_ : progress_.epoch + 1,
-          .last_epoch = smaller_limit(limit_from(progress_.epoch - num_epochs_, options_.epochs), options_.max_epochs),
-          .step = progress_.step,
-          .last_step = smaller_limit(limit_from(first_step_, options_.steps), options_.max_steps),
-          .step_in_epoch = state_epoch_ > 0 ? state_steps_ : progress_.step_in_epoch,
-          .steps_per_epoch = options_.steps_per_epoch > 0 ? options_.steps_per_epoch : known_per_pass_,
-          .batch_size = batch_size_,
-          .num_examples = history_.num_examples,
-          .step_seconds = step_seconds_,
-          .data_seconds = data_seconds_,
-          .in_sections = core_.in_sections(),
-          .validates = validates(options_),
-          .reason = history_.reason,
-          .run = this,
-          .manager = core_.manager()};
-}
-
-void TrainingRun::stop(const std::string& why) {
-  if (!stop_why_) stop_why_ = why;
-}
-
-void TrainingRun::note(const std::string& text) {
-  notes_ += "; " + text;
-}
-
-void TrainingRun::log(const std::string& name, double value) {
-  extras_[name] = value;
-  logs_[name] = value;
-}
-
-std::optional<Logs> TrainingRun::known_names(LogsOf of) const {
-  auto known = core_.known_names(options_, of);
-  if (known) known->merge(Logs(added()));
-  return known;
-}
-
-std::string TrainingRun::position() const {
-  (void)progress_.data.text();  // once, whoever asks next
-  TrainingProgress progress = progress_;
-  progress.callbacks = callback_states(options_.callbacks);
-  progress.added = added();
-  return progress.text();
 }
 
 }  // namespace sectionflow

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 
+#include "runtime/trace.h"
 #include "train/stop_signals.h"
 #include "train/trainer_core.h"
 
@@ -22,6 +24,7 @@ class TrainingRun {
   void stop(const std::string& why);
   void note(const std::string& text);
   void log(const std::string& name, double value);
+  void trace_step();
   std::string position() const;
   /// The names that the logs of its steps or epochs will have, with no numbers yet; nothing where a callback's are not
   /// known.
@@ -34,6 +37,7 @@ class TrainingRun {
   void forget_pass();
   void train_epoch();
   bool train_step();
+  void run_step(const Feeds& feeds);
   void warn_of_loss();
   std::optional<Example> next_batch();
   void end_epoch();
@@ -44,7 +48,7 @@ class TrainingRun {
   bool pass_is_over();
   void finish();
   void fail() noexcept;
-  void call_on_end();
+  std::exception_ptr call_on_end();
   TrainerState state();
   template <class Call>
   void each_callback(const Call& call);
@@ -70,6 +74,8 @@ class TrainingRun {
   bool counts_pass_ = true;          // whether the epoch began with the source
   std::int64_t batch_size_ = 0;
   double step_seconds_ = 0, data_seconds_ = 0;
+  Trace step_trace_;
+  bool wants_trace_ = false;  // of the step that begins or is done
   double epoch_data_seconds_ = 0;
   Clock::time_point begun_ = Clock::now(), epoch_begun_ = begun_;
   std::size_t num_begun_ = 0, num_ended_ = 0;  // callbacks

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "runtime/engine.h"
 #include "train/match_variables.h"
+#include "train/update_settings.h"
 #include "train/variable_snapshot.h"
 
 namespace sectionflow {
@@ -21,6 +22,7 @@ constexpr const char* kProfile = "profile";
 constexpr const char* kAlgorithms = "algorithms";
 constexpr const char* kCycles = "completed_cycles";
 constexpr const char* kSlots = "slots";
+constexpr const char* kUpdates = "updates";
 
 AlgorithmChoices choices_of(const Metadata& metadata, const std::string& path) {
   const auto choices = metadata.find(kAlgorithms);
@@ -61,10 +63,25 @@ std::set<std::string> slots_of(const Metadata& metadata, const std::string& path
   return names;
 }
 
+std::vector<std::string> updates_of(const Metadata& metadata) {
+  const auto updates = metadata.find(kUpdates);
+  return updates == metadata.end() ? std::vector<std::string>() : read_update_settings(updates->second);
+}
+
+/// The other settings may be meant, as the rate may.
+void warn_of_updates(const Session& session, const VariableFile& file) {
+  const std::string differ = differences_of_settings(file.updates, update_settings(session.graph()));
+  LOG_IF(WARNING, !differ.empty()) << "'" << file.path
+                                   << "' was saved by a training with other updates, which goes on otherwise than it "
+                                      "would have: "
+                                   << differ;
+}
+
 VariableFile variable_file(SafetensorsFile file, const std::string& path) {
   return {.path = path,
           .tensors = std::move(file.tensors),
           .slots = slots_of(file.metadata, path),
+          .updates = updates_of(file.metadata),
           .profile = profile_of(file.metadata, path),
           .choices = choices_of(file.metadata, path),
           .cycles = cycles_of(file.metadata, path)};
@@ -77,6 +94,8 @@ Metadata metadata_of(const CheckpointNotes& notes, const Session& session) {
   if (notes.profile) metadata[kProfile] = notes.profile->json();
   const AlgorithmChoices& choices = session.algorithm_choices();
   if (!choices.algorithms.empty()) metadata[kAlgorithms] = choices.json();
+  const std::vector<std::string> updates = update_settings(session.graph());
+  if (!updates.empty()) metadata[kUpdates] = update_settings_text(updates);
   const std::vector<std::string> slots = slot_names(session.graph());
   if (slots.empty()) return metadata;
   try {
@@ -134,6 +153,7 @@ LoadReport load_file(Session& session, const VariableFile& file, const LoadOptio
               << session.completed_cycles();
   }
   report.profile = file.profile;
+  if (goes_on) warn_of_updates(session, file);
   LOG_IF(WARNING, report.loaded.empty()) << "load_variables: '" << file.path
                                          << "' has set no variable: " << report.text();
   return report;

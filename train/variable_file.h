@@ -18,7 +18,8 @@ namespace sectionflow {
 struct VariableFile {
   std::string path;  ///< for errors
   std::vector<NamedTensor> tensors;
-  std::set<std::string> slots{};  ///< the names of those that training had added
+  std::set<std::string> slots{};       ///< the names of those that training had added
+  std::vector<std::string> updates{};  ///< update_settings of the graph that has saved it; empty: not known
   std::optional<Profile> profile{};
   AlgorithmChoices choices{};
   std::optional<std::uint64_t> cycles{};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -282,11 +283,17 @@ TEST(Trace, NothingIsTracedUnlessAsked) {
 TEST(Trace, AFileThatCannotBeWrittenIsADataError) {
   const Graph graph;
   try {
-    Trace().write("/no/such/folder/trace.json", graph);
+    Trace().write("/dev/null/trace.json", graph);
     FAIL() << "no error";
   } catch (const DataError& error) {
     EXPECT_EQ(error.fact("where"), text_of("trace.cpp:", __LINE__ - 3));
   }
+}
+
+TEST(Trace, MakesTheFolderOfItsFile) {
+  const TemporaryFolder folder;
+  Trace().write((folder.path() / "a/b/trace.json").string(), Graph());
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "a/b/trace.json"));
 }
 
 }  // namespace

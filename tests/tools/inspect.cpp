@@ -157,7 +157,8 @@ TEST(Inspect, CheckpointsAndTheirFolder) {
   session.initialize();
   const fs::path run = folder.path() / "run";
   Checkpoints checkpoints(run.string());
-  ASSERT_TRUE(checkpoints.save(session, {.step = 3, .metrics = {{"loss", 1.5}}, .strategy = "whole"}));
+  ASSERT_TRUE(
+      checkpoints.save(session, {.step = 3, .metrics = {{"loss", 1.5}, {"rate", 3.6e-05}}, .strategy = "whole"}));
   ASSERT_TRUE(checkpoints.save(session, {.step = 9}));
   const auto all = inspected(run);
   EXPECT_EQ(all.at("kind"), "checkpoints");
@@ -176,7 +177,8 @@ TEST(Inspect, CheckpointsAndTheirFolder) {
   EXPECT_EQ(all.at("best").at("loss").at("lowest_step"), 3);
   EXPECT_EQ(all.at("latest_holds").at("tensors").get<std::size_t>(), inspected(run / "step-9").at("tensors").size());
   EXPECT_THAT(run_tool("inspect " + run.string()).text,
-              AllOf(HasSubstr("loss: lowest 1.5000 at step-3"), HasSubstr("step-9 holds ")));
+              AllOf(HasSubstr("loss: lowest 1.5000 at step-3"), HasSubstr("loss 1.5000  rate 3.6e-05"),
+                    HasSubstr("rate: lowest 3.6e-05 at step-3"), HasSubstr("step-9 holds ")));
   const auto one = inspected(run / "step-3");
   EXPECT_EQ(one.at("kind"), "checkpoint");
   EXPECT_EQ(one.at("step"), 3);

@@ -106,6 +106,57 @@ TEST(AveragedWeights, AreTakenAlongByFiles) {
   EXPECT_TRUE(bitwise_equal(trained.of(trained.by_averages), loaded.of(loaded.by_averages)));
 }
 
+/// The net of Averaged, that nothing trains.
+struct ForInference {
+  ForInference() {
+    const auto shared = net.scope();
+    y = dense(relu(dense(x, {.features = 3})), {.features = 1});
+    session = std::make_unique<Session>(graph, SessionOptions{.threads = 1});
+    session->initialize();
+  }
+  HostTensor of(const HostTensor& rows) { return std::move(session->run({y}, {{x, rows}})[0]); }
+
+  Graph graph;
+  SharedVariables net{graph, "net"};
+  Value x = placeholder(graph, "x", {2, 2}), y;
+  std::unique_ptr<Session> session;
+};
+
+TEST(AveragedWeights, OfAFileAreLoadedByTheNamesOfTheWeights) {
+  Averaged trained;
+  trained.train(3);
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "weights.safetensors").string();
+  save_variables(*trained.session, path);
+  ForInference inference;
+  const LoadReport report =
+      load_variables(*inference.session, path, {.only = {"*/average"}, .rename = {{"*/average", "*"}}});
+  EXPECT_EQ(report.loaded.size(), trained.averages().size());
+  EXPECT_EQ(report.unused.size(), read_variables(*trained.session).size() - report.loaded.size());
+  EXPECT_TRUE(bitwise_equal(inference.of(trained.rows), trained.of(trained.by_averages)));
+  // As docs/training.md does it.
+  ForInference predicting;
+  Session& session = *predicting.session;
+  load_variables(session, path, {.weights_only = true});
+  EXPECT_TRUE(bitwise_equal(predicting.of(trained.rows), trained.of(trained.y)));
+  load_variables(session, path, {.weights_only = true});
+  load_variables(session, path, {.only = {"*/average"}, .rename = {{"*/average", "*"}}, .weights_only = true});
+  EXPECT_TRUE(bitwise_equal(predicting.of(trained.rows), trained.of(trained.by_averages)));
+  // In a graph that has averages, too.
+  Averaged other;
+  (void)load_variables(*other.session, path,
+                       {.only = {"*/average"}, .rename = {{"*/average", "*"}}, .weights_only = true});
+  EXPECT_TRUE(bitwise_equal(other.of(other.y), trained.of(trained.by_averages)));
+  // Without a choice two tensors would have one name.
+  EXPECT_THAT(
+      [&] {
+        (void)load_variables(*inference.session, path, {.rename = {{"*/average", "*"}}});
+      },
+      ThrowsMessage<DataError>(HasSubstr("would both be")));
+  EXPECT_THAT([&] { (void)load_variables(*inference.session, path, {.only = {"*/averages"}}); },
+              ThrowsMessage<ArgumentError>(HasSubstr("fits no variable of the graph")));
+}
+
 TEST(AveragedWeights, TrainingIsRefusedWhileTheyStandInAndGoesOnBehindThem) {
   Averaged averaged;
   averaged.train(1);

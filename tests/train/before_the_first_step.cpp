@@ -49,6 +49,34 @@ TEST(BeforeTheFirstStep, AnOutlierGuardKnowsWhetherStepsGiveItsMonitors) {
   EXPECT_EQ(begun.trainer.fit(begun.source, {.epochs = 1, .callbacks = {&begun.rate, &known}}).steps, 3);
 }
 
+TEST(BeforeTheFirstStep, ACallbackThatKeepsSomethingBehindTheOneThatSavesIsRefused) {
+  const TemporaryFolder folder;
+  Checkpoints checkpoints((folder.path() / "run").string());
+  CheckpointCallback saving(checkpoints);
+  EarlyStopping stopping({.monitor = "loss", .patience = 9});
+  Begun begun;
+  EXPECT_THAT(begun.error_of({.callbacks = {&saving, &stopping}}),
+              AllOf(HasSubstr("ArgumentError"), HasSubstr("'EarlyStopping' stands behind CheckpointCallback")));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "run"));
+  // What keeps nothing, and what shows what others log, may stand there.
+  Hooks hooks;
+  Progress progress;
+  EXPECT_EQ(
+      begun.trainer.fit(begun.source, {.epochs = 1, .callbacks = {&begun.rate, &stopping, &saving, &hooks, &progress}})
+          .steps,
+      3);
+}
+
+TEST(BeforeTheFirstStep, ACallbackThatIsGivenTwiceIsRefused) {
+  Begun begun;
+  EarlyStopping stopping({.monitor = "loss", .patience = 9}), other({.monitor = "loss", .patience = 9});
+  Hooks hooks;
+  EXPECT_THAT(begun.error_of({.callbacks = {&stopping, &hooks, &stopping}}),
+              AllOf(HasSubstr("ArgumentError"), HasSubstr("'EarlyStopping' is given twice")));
+  EXPECT_THAT(begun.error_of({.callbacks = {&hooks, &hooks}}), HasSubstr("the callback is given twice"));
+  EXPECT_EQ(begun.trainer.fit(begun.source, {.epochs = 1, .callbacks = {&begun.rate, &stopping, &other}}).steps, 3);
+}
+
 TEST(BeforeTheFirstStep, EvaluationsThatAreNeverMadeGiveNoNames) {
   Begun begun;
   FunctionBatches validation(small_batch);

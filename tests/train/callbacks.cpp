@@ -14,6 +14,7 @@
 #include "tests/support/log_lines.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/small_training.h"
+#include "train/saved_numbers.h"
 
 namespace sectionflow {
 namespace {
@@ -27,6 +28,7 @@ using testing_support::Scored;
 using testing_support::small_batch;
 using testing_support::small_session;
 using testing_support::SmallModel;
+using testing_support::SmallTraining;
 
 TEST(RateSchedules, AreTheFunctionsOfTheStepThatTheyAreNamedAfter) {
   EXPECT_EQ(constant_rate(0.5)(1000), 0.5);
@@ -206,6 +208,28 @@ TEST(OutlierGuard, GoesOnWithItsWindowBehindAnErrorAndNotInAnotherTraining) {
   EXPECT_EQ(other.fit({&guard}, 3).steps, 9) << "what it knew was of another training";
 }
 
+TEST(OutlierGuard, WithASmallerWindowThanItWasSavedWithKeepsThat) {
+  Scored scored;
+  scored.scores = {1, 2};
+  OutlierGuard wide({.monitors = {"score"}, .window = 20, .least = 2, .z_score = 100});
+  scored.fit({&wide}, 12);
+  OutlierGuard narrow({.monitors = {"score"}, .window = 4, .least = 2, .z_score = 100});
+  scored.fit({&narrow}, 12);
+  const std::size_t length = narrow.save().size();
+  ASSERT_LT(length, wide.save().size());
+  narrow.restore(wide.save());
+  EXPECT_EQ(narrow.save().size(), length);
+}
+
+TEST(PlateauLearningRate, GoesOnFromNoRateThatNobodyCouldHaveSaved) {
+  SmallModel model(false);
+  for (const double rate : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    PlateauLearningRate plateau(model.rate, {.rate = 0.5});
+    EXPECT_THROW(plateau.restore(saved_numbers({rate, 0, 0, 0, 0})), DataError) << rate;
+    EXPECT_EQ(plateau.rate(), 0.5);
+  }
+}
+
 TEST(SavedCallbacks, OtherTextsAreRefused) {
   SmallModel model(false);
   OutlierGuard guard;
@@ -304,6 +328,37 @@ TEST(FiniteCheck, NamesTheFirstOperationWhoseResultIsNoNumber) {
     session.initialize();
     EXPECT_EQ(trainer.fit(source, {.max_epochs = 2, .callbacks = {&rate, &check}}).steps, 2);
   }
+}
+
+TEST(FiniteCheck, LooksWhereAnyOfThemIsToLook) {
+  for (const bool is_reversed : {false, true}) {
+    SmallTraining training(false);
+    FunctionBatches source(small_batch);
+    FiniteCheck early({.infinity = false, .last_step = 2}), late({.nan = false, .first_step = 1, .last_step = 4});
+    std::vector<std::string> looked_for;
+    Hooks hooks;
+    hooks.step = [&](const TrainerState& state) {
+      const ValueChecks& checks = state.session.value_checks();
+      looked_for.push_back(text_of(checks.nan ? "n" : "", checks.infinity ? "i" : ""));
+    };
+    // Before them: on_step of a check that looks no more has put back what was there.
+    std::vector<Callback*> callbacks{&training.rate, &hooks, &early, &late};
+    if (is_reversed) std::swap(callbacks[2], callbacks[3]);
+    training.trainer.fit(source, {.steps = 7, .callbacks = callbacks});
+    EXPECT_THAT(looked_for, testing::ElementsAre("n", "ni", "ni", "i", "i", "", "")) << is_reversed;
+    EXPECT_FALSE(training.session.value_checks().any());
+  }
+}
+
+TEST(LoggedNumbers, OfTheNameOfAnEvaluationsGiveWayToIts) {
+  SmallTraining training(false);
+  FunctionBatches source(small_batch), test(small_batch);
+  Hooks hooks;
+  hooks.step = [](const TrainerState& state) { state.log("val_loss", -1); };
+  const History history =
+      training.trainer.fit(source, {.epochs = 2, .validation = &test, .callbacks = {&training.rate, &hooks}});
+  EXPECT_THAT(history.of("val_loss"), testing::Each(testing::Gt(0)));
+  EXPECT_EQ(history.last_step.at("val_loss"), -1);
 }
 
 }  // namespace

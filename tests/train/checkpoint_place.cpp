@@ -78,6 +78,35 @@ TEST(CheckpointPlace, AFolderOfPicturesByClassIsRefused) {
   }
   fs::remove_all(run.path() / "step-1.tmp");
   EXPECT_EQ(Checkpoints(run.path().string()).list().size(), 1U) << "one with a checkpoint stays one";
+  fs::remove_all(run.path() / "step-1");
+  EXPECT_NO_THROW(check_takes_checkpoints(run.path())) << "one whose file `latest` names a checkpoint was one";
+  run.file("latest", "the latest news");
+  EXPECT_THROW(check_takes_checkpoints(run.path()), ArgumentError);
+}
+
+TEST(CheckpointPlace, WhatHasTheNameOfACheckpointAndIsNoneIsSetAside) {
+  const TemporaryFolder folder;
+  const fs::path step = folder.path() / "step-3";
+  SmallTraining training(false);
+  Checkpoints checkpoints(folder.path().string());
+  const LogLines log;
+  for (const std::string aside : {"step-3.set-aside", "step-3.set-aside-2"}) {
+    ASSERT_TRUE(checkpoints.save(training.session, {.step = 3}));
+    fs::remove(step / "manifest.json");
+    folder.file("step-3/notes.txt", aside);
+    const std::string tensors = bytes_of_file(step / "variables.safetensors");
+    EXPECT_TRUE(checkpoints.save(training.session, {.step = 3})) << checkpoints.statistics().last_failure;
+    EXPECT_EQ(bytes_of_file(folder.path() / aside / "notes.txt"), aside);
+    EXPECT_EQ(bytes_of_file(folder.path() / aside / "variables.safetensors"), tensors);
+    EXPECT_THAT(log.lines, Contains(HasSubstr("it is '" + aside + "' from now on")));
+  }
+  fs::remove_all(step);
+  folder.file("step-3", "a file");
+  EXPECT_TRUE(checkpoints.save(training.session, {.step = 3}));
+  EXPECT_EQ(bytes_of_file(folder.path() / "step-3.set-aside-3"), "a file");
+  // They are in nobody's way.
+  EXPECT_EQ(Checkpoints(folder.path().string()).list().size(), 1U);
+  EXPECT_EQ(Checkpoints(folder.path().string()).restore_latest(training.session)->checkpoint.step, 3);
 }
 
 TEST(CheckpointPlace, WhereTheFolderWithinHasTheCheckpointsAWarningNamesIt) {

@@ -260,16 +260,6 @@ TEST_F(CheckpointsTest, OfWhatAKilledProcessHasLeftNothingStays) {
   }
 }
 
-TEST_F(CheckpointsTest, AFolderOfSomebodyElseIsNotReplaced) {
-  fs::create_directories(file("step-3"));
-  std::ofstream(file("step-3") / "notes.txt") << "a user's own";
-  Checkpoints checkpoints(path());
-  EXPECT_FALSE(checkpoints.save(*training_.session, {.step = 3}));
-  EXPECT_THAT(checkpoints.statistics().last_failure, HasSubstr("is no checkpoint that could be replaced"));
-  EXPECT_EQ(bytes_of_file((file("step-3") / "notes.txt").string()), "a user's own");
-  EXPECT_TRUE(checkpoints.save(*training_.session, {.step = 4}));
-}
-
 TEST_F(CheckpointsTest, OfAFolderWithoutExchangeAreFoundWhereTheProcessWasKilledBetween) {
   {
     Checkpoints checkpoints(path());

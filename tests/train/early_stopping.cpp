@@ -77,6 +77,41 @@ TEST(EarlyStopping, WhatItHasEndedIsEndedAtOnceWhereItGoesOn) {
   }
 }
 
+TEST(EarlyStopping, WhatWasWatchedForAnotherNumberIsForgotten) {
+  Scored first;
+  first.scores = {2};
+  EarlyStopping stopping({.monitor = "score", .patience = 1});
+  PlateauLearningRate plateau(first.model.rate, {.rate = 0.01, .monitor = "score", .factor = 0.5});
+  ASSERT_EQ(first.fit({&stopping}, 100).reason, StopReason::callback);
+  const std::string of_early = stopping.save();
+  for (const EarlyStoppingOptions& options :
+       {EarlyStoppingOptions{.monitor = "loss", .patience = 1},
+        EarlyStoppingOptions{.monitor = "score", .higher_is_better = true, .patience = 1}}) {
+    Scored next;
+    next.scores = {1};
+    EarlyStopping other(options);
+    next.trainer->restore(first.trainer->position());
+    const LogLines log;
+    const History history = next.fit({&other}, 1);
+    EXPECT_EQ(history.steps, 3) << "the other number has decided nothing";
+    EXPECT_EQ(other.best_epoch(), 4);
+    EXPECT_THAT(log.lines,
+                Contains(AllOf(HasSubstr("EarlyStopping"), HasSubstr("the smallest 'score'"),
+                               HasSubstr(options.monitor == "loss" ? "the smallest 'loss'" : "the largest 'score'"))));
+  }
+  // What an earlier version has saved tells no name, and is taken.
+  EarlyStopping earlier({.monitor = "loss"});
+  earlier.restore(of_early.substr(0, of_early.find('|')));
+  EXPECT_EQ(earlier.best(), 2);
+  EXPECT_THROW(earlier.restore("|"), DataError);
+  // The rate of a plateau stays, and what it counts is forgotten.
+  const LogLines log;
+  PlateauLearningRate of_loss(first.model.rate, {.rate = 1, .monitor = "loss"});
+  of_loss.restore(plateau.save());
+  EXPECT_THAT(log.lines, Contains(HasSubstr("PlateauLearningRate: what the training goes on from")));
+  EXPECT_EQ(of_loss.save().substr(0, 16), plateau.save().substr(0, 16));
+}
+
 TEST(EarlyStopping, SetsTheVariablesOfTheBestEpochAgainButNotAfterAnError) {
   for (const bool fails : {false, true}) {
     Scored scored;

@@ -233,6 +233,38 @@ TEST(TensorBoardCallback, TheStepToBeProfiledIsTimedAndNoOther) {
   }
 }
 
+TEST(TensorBoardCallback, SeveralHaveTheTimesOfTheSameStepAndOfNoEvaluationBesideIt) {
+  const TemporaryFolder folder;
+  Watched watched(true);
+  const auto num_executions = [&](const char* name) {
+    std::size_t count = 0;
+    for (const LoggedEvent& event : events_of(folder.path() / name)) {
+      for (const auto& device : event.run ? event.run->devices : decltype(event.run->devices){}) {
+        count += device.executions.size();
+      }
+    }
+    return count;
+  };
+  TensorBoard alone((folder.path() / "alone").string(), {.profile_step = 2});
+  watched.fit(&alone, {.steps = 3});
+  ASSERT_GT(num_executions("alone"), 10U);
+  {
+    TensorBoard first((folder.path() / "first").string(), {.profile_step = 5});
+    TensorBoard second((folder.path() / "second").string(), {.profile_step = 5});
+    Hooks evaluates;
+    evaluates.step = [&](const TrainerState& state) {
+      EXPECT_EQ(state.trace != nullptr, state.step == 5);
+      watched.trainer.evaluate(watched.test);
+    };
+    watched.trainer.fit(watched.source, {.steps = 3, .callbacks = {&watched.rate, &evaluates, &first, &second}});
+  }
+  EXPECT_EQ(num_executions("first"), num_executions("alone"));
+  EXPECT_EQ(num_executions("second"), num_executions("alone"));
+  // Nobody writes into a trace that is gone.
+  EXPECT_EQ(engine(watched.session).trace(), nullptr);
+  EXPECT_EQ(watched.fit(nullptr, {.steps = 3}).steps, 3);
+}
+
 TEST(TensorBoardCallback, AProfiledStepThatThrowsLeavesNoTraceBehind) {
   const TemporaryFolder folder;
   Watched watched(true);
