@@ -27,6 +27,7 @@
 #include "fit/budget_frontier.h"
 #include "fit/explain.h"
 #include "fit/fit_budget.h"
+#include "fit/plan_file.h"
 #include "graph/graph.h"
 #include "graph/graph_file.h"
 #include "graph/layers.h"

@@ -23,6 +23,7 @@ enum class ErrorCode : int {
   averages_in_place = 35,
   // Planning.
   budget = 101,
+  plan_file = 102,
   // Whole-graph swapping.
   lms_parameter = 110,
   lms_scope = 111,

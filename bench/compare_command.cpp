@@ -29,7 +29,8 @@ std::vector<Strategy> strategies_of(const Arguments& arguments, const ZooArgumen
   const StrategySource source{.model = model,
                               .cut_of_whole = first_cut(arguments.strategies),
                               .profile = profile,
-                              .on_planning = tell_planning()};
+                              .on_planning = tell_planning(),
+                              .plan = arguments.plan.empty() ? FitPlan() : load_plan(arguments.plan)};
   std::vector<Strategy> strategies;
   for (const std::string& name : arguments.strategies) {
     strategies.push_back(strategy_named(name, source));
@@ -158,7 +159,8 @@ void check_files(const Arguments& arguments) {
   const std::filesystem::path page = report.empty() ? "" : report / "index.html";
   const NamedPath profile{"--profile", arguments.profile};
   const bool is_measured = std::filesystem::exists(profile.path);
-  std::vector<NamedPath> read, written = {{"--json", arguments.json}, {"--report", page}};
+  std::vector<NamedPath> read = {{"--plan", arguments.plan}};
+  std::vector<NamedPath> written = {{"--json", arguments.json}, {"--report", page}};
   (is_measured ? read : written).push_back(profile);
   check_apart(read, written);
   check_json(arguments.json);
@@ -177,6 +179,7 @@ void check(const Arguments& arguments) {
            "--max-side: ", arguments.zoo.model,
            " has images of one side; wanted a model whose images have a side to choose",
            hint("take one, such as resnet50, or leave --max-side out"));
+  if (!arguments.plan.empty()) check_plans_by_search("--plan", arguments.strategies);
   check_files(arguments);
 }
 
@@ -256,8 +259,15 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
   app.add_option("--frontier", arguments.frontier,
                  "also the time of the whole graph under fit_budget, predicted, in so many budgets")
       ->check(number_argument(2, 1000));
-  app.add_flag("--max-batch", arguments.max_batch, "also the largest batch of each strategy within the budgets");
-  app.add_flag("--max-side", arguments.max_side, "also the largest images, for models whose size may be chosen");
+  CLI::Option* const max_batch =
+      app.add_flag("--max-batch", arguments.max_batch, "also the largest batch of each strategy within the budgets");
+  CLI::Option* const max_side =
+      app.add_flag("--max-side", arguments.max_side, "also the largest images, for models whose size may be chosen");
+  app.add_option("--plan", arguments.plan,
+                 "a file of sectionflow plan --save-plan, by which auto plans without a search")
+      ->check(not_empty())
+      ->excludes(max_batch)
+      ->excludes(max_side);
 }
 
 }  // namespace sectionflow

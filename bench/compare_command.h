@@ -15,7 +15,7 @@ struct CompareArguments {
   std::vector<std::string> strategies;  ///< none: whole, and those of sections:2, :4, :blocks that the model can have
   std::int64_t steps = 20;
   DeviceArguments device{};
-  std::string device_memory, host_memory, disk, swap_directory, link, profile;
+  std::string device_memory, host_memory, disk, swap_directory, link, profile, plan;
   bool copy_threads = false;
   int threads = 0;
   std::uint64_t seed = 0;

@@ -82,7 +82,8 @@ Strategy automatic(const Asked& asked) {
   strategy.fit = {.profile = asked.source.profile,
                   .may_recompute = only != "swap",
                   .may_swap = only != "recompute",
-                  .progress = asked.source.on_planning};
+                  .progress = asked.source.on_planning,
+                  .plan = asked.source.plan};
   strategy.edit_session = [fit = *strategy.fit](Session& session) { fit_budget(session, fit); };
   return strategy;
 }
@@ -173,6 +174,16 @@ Strategy strategy_named(const std::string& name, const StrategySource& source) {
            "' is no strategy; wanted ", known->form,
            known->argument == nullptr ? "" : ", as in " + writable(*known, ""), hint("strategies are ", all_forms()));
   return known->make({name, argument, source});
+}
+
+void check_plans_by_search(const std::string& option, const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) {
+    if (name.substr(0, name.find(':')) == "auto") return;
+    all.append(all.empty() ? "" : ", ").append(name);
+  }
+  throw ArgumentError(error_text_of(option, " is of plans that are searched for, and ", all, " takes none",
+                                    hint("take the strategy auto, auto:recompute or auto:swap, or leave it out")));
 }
 
 std::string first_cut(const std::vector<std::string>& names) {

@@ -23,11 +23,16 @@ struct StrategySource {
   std::string cut_of_whole = "1";
   std::optional<Profile> profile{};  ///< what swap, auto and sections+swap plan by; absent: the nominal machine
   OnPlanning on_planning{};          ///< whom auto tells of its progress
+  FitPlan plan{};                    ///< what auto plans by, where it has the program
 };
 
 /// The strategy of that name.
 /// Throws: ArgumentError naming the nearest spelling and all forms; what the model throws.
 Strategy strategy_named(const std::string& name, const StrategySource& source);
+
+/// Refuses `option`, which is about plans in files, where fit_budget plans for none of these strategies. Throws:
+/// ArgumentError.
+void check_plans_by_search(const std::string& option, const std::vector<std::string>& names);
 
 /// The cut of the first of these strategies that has one; "1" without.
 std::string first_cut(const std::vector<std::string>& names);

@@ -108,7 +108,7 @@ struct ExplainOptions {
 /// frontier are those of fit_budget for the same operations: the same for all strategies of the whole graph; a cycle
 /// over sections keeps the order of its halves. There are none for graphs that Lms has edited and for backward halves.
 /// Throws: ArgumentError for a session that has planned and run nothing, for a number of budgets that is none, and
-/// (SF-E060) for what fit_budget refuses.
+/// (SF-E010) for what fit_budget refuses.
 Explanation explain(Session& session, const ExplainOptions& options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

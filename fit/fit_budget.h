@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/export.h"
+#include "fit/plan_file.h"
 #include "runtime/session.h"
 #include "swap/profile.h"
 
@@ -30,13 +31,17 @@ struct FitBudgetOptions {
   /// hundreds of operations to minutes for thousands. Planned is once, when a program is compiled.
   std::int64_t effort = 0;
   OnPlanning progress{};  ///< none: what takes long is logged
+  /// Of load_plan: programs that it has are planned as it says, without a search; what is said above is for all others.
+  FitPlan plan{};
 };
 
 /// Has every program that the session compiles from here on do what its budgets demand, with the least predicted time:
 /// of the values that an operation leaves for later some stay, some are dropped and computed again, some are offloaded.
 /// Whatever is chosen, not one bit of the results changes. Programs that fit as they are stay so. Takes the place of
-/// insert_swaps and of an earlier fit_budget. Throws: ArgumentError (SF-E060) for an effort below 0, or where
-/// neither recomputing nor swapping is allowed.
+/// insert_swaps and of an earlier fit_budget. Throws: ArgumentError (SF-E010) for an effort below 0, or where
+/// neither recomputing nor swapping is allowed. With a plan, what compiles a program throws DataError (SF-E102) where
+/// the plan is of another model, is for other feeds or another graph than those of the first program that asks for the
+/// same, or cannot be executed.
 void fit_budget(Session& session, const FitBudgetOptions& options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -324,11 +324,11 @@ const FittedList& ListFitter::as_it_is() const {
   return fitting_->as_it_is();
 }
 
-InstructionList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request) {
+FittedList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request) {
   ListFitter fitter(list, tools, request);
   FittedList fitted = fitter.fitted();
   tools.predicted_seconds = fitted.seconds;
-  for (std::string& note : fitted.notes) tools.notes.push_back(std::move(note));
+  tools.notes.insert(tools.notes.end(), fitted.notes.begin(), fitted.notes.end());
   if (!fitter.fits(fitted)) {
     tools.advice = !request.may_swap        ? "let values be offloaded too (FitBudgetOptions::may_swap)"
                    : !request.may_recompute ? "let values be computed again too (FitBudgetOptions::may_recompute)"
@@ -336,7 +336,7 @@ InstructionList fit_list(const InstructionList& list, PlanningTools& tools, cons
     tools.least_device_bytes = fitter.least_device_bytes();
     tools.minimum_is_exact = false;
   }
-  return std::move(fitted.list);
+  return fitted;
 }
 
 }  // namespace sectionflow

@@ -63,6 +63,6 @@ class ListFitter {
 /// going to take.
 ///
 /// Deterministic: list, budgets, profile and effort decide. More device or host memory is never predicted to be slower.
-InstructionList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request = {});
+FittedList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request = {});
 
 }  // namespace sectionflow

@@ -166,6 +166,7 @@ class Engine {
   /// decide (PlanningTools::is_fitted_later).
   using InstructionEditor = std::function<InstructionList(InstructionList, PlanningTools&)>;
   void set_instruction_editor(std::string key, InstructionEditor editor, bool fits = false);
+  const InstructionEditor& instruction_editor() const { return edit_instructions_; }
   /// For tests that let the disk fail: calls of the operating system that a swap file made from here on uses.
   void set_disk_calls(const DiskCalls& calls);
   /// For tests that plant faults: programs compiled from here on are edited before they are planned.

@@ -78,6 +78,8 @@ class PlanningTools {
   CopyCarrier carrier() const { return carrier_; }
   /// Bytes a second and direction that copies are held to; 0: unlimited.
   double link_bandwidth() const { return link_bandwidth_; }
+  /// Behind every storage in device memory.
+  std::size_t guard_bytes() const { return guard_bytes_; }
   /// By Step::slot of any draft.
   const std::vector<std::unique_ptr<Kernel>>& kernels() const { return kernels_.kernels(); }
   std::vector<std::unique_ptr<Kernel>> take_kernels() { return kernels_.take(); }

@@ -99,6 +99,8 @@ const std::vector<std::pair<std::regex, std::string>>& advice_for_the_shell() {
   static const std::vector<std::pair<std::regex, std::string>> advice = {
       {std::regex(R"(\(fit_budget\(session\)\))"), "(--strategy auto)"},
       {std::regex(R"(\(FitBudgetOptions::may_(swap|recompute)\))"), "(--strategy auto)"},
+      {std::regex(R"(\bFitBudgetOptions::plan\b)"), "--plan"},
+      {std::regex(R"( \(save_plan\))"), ""},
       {std::regex(R"(\(SectionOptions\{\.(borders|interior) = (Border|Interior)Policy::automatic\}\))"),
        "(--strategy sections+swap:N)"},
       {std::regex(R"(\(BorderPolicy::automatic, InteriorPolicy::automatic\))"), "(--strategy sections+swap:N)"},

@@ -24,7 +24,7 @@ struct PlanArguments {
   DeviceArguments device{};
   std::string device_memory, host_memory, disk, profile;
   int threads = 0;
-  std::string json, dot, trace, memory_snapshot;
+  std::string json, dot, trace, memory_snapshot, save_plan;
   bool explain = false;
   int frontier = 0;  // budgets; 0: none
 };
@@ -135,6 +135,13 @@ void draw(const PlanArguments& arguments, PlannedModel& model) {
   }
 }
 
+/// The plan that the strategy has searched for, if that is asked for and it fits.
+void save(const PlanArguments& arguments, PlannedModel& model) {
+  if (arguments.save_plan.empty() || !model.report().fits) return;
+  make_folder_of(arguments.save_plan, "--save-plan");
+  save_plan(model.session(), arguments.save_plan);
+}
+
 /// What --explain and --frontier ask for, of the model that was planned last.
 void explain_step(const PlanArguments& arguments, const Strategy& strategy, PlannedModel& model, PlannedStep& planned) {
   if (!arguments.explain && arguments.frontier == 0) return;
@@ -162,6 +169,7 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
     if (!planned.fits) planned.misfit = misfit_text(model.report());
     planned.sections = section_memory(timeline_of(model.session()));
     draw(arguments, model);
+    save(arguments, model);
     explain_step(arguments, strategy, model, planned);
   } catch (Error& error) {
     if (!is_misfit(error)) {
@@ -180,6 +188,11 @@ int run_plan(const PlanArguments& arguments) {
   for (const auto& [name, path] : pictures_of(arguments)) {
     if (!path.empty()) check_output(path, name);
     written.push_back({name, path});
+  }
+  if (!arguments.save_plan.empty()) {
+    check_plans_by_search("--save-plan", {arguments.strategy});
+    check_output(arguments.save_plan, "--save-plan");
+    written.push_back({"--save-plan", arguments.save_plan});
   }
   check_apart({{"--graph", arguments.subject.graph_file}, {"--profile", arguments.profile}}, written);
   const PlanSubject subject = plan_subject(arguments.subject);
@@ -231,6 +244,9 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
       ->check(not_empty());
   app->add_option("--memory-snapshot", arguments->memory_snapshot,
                   "write the planned memory for pytorch.org/memory_viz into this file")
+      ->check(not_empty());
+  app->add_option("--save-plan", arguments->save_plan,
+                  "write what --strategy auto has planned, where it fits, into this file, for compare --plan")
       ->check(not_empty());
   app->callback([arguments, &run] { run = [arguments] { return run_plan(*arguments); }; });
 }

@@ -43,6 +43,10 @@ void add_memory_arguments(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made")->check(not_empty());
   app.add_option("--profile", arguments.profile, "a file with this machine's speeds; a nominal machine's if absent")
       ->check(not_empty());
+  app.add_option("--plan", arguments.plan,
+                 "a file of what --strategy auto has planned: read, so that nothing is searched for, and written where "
+                 "there is none yet")
+      ->check(not_empty());
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")
       ->check(number_argument(0, 1024))
       ->capture_default_str();
@@ -104,12 +108,18 @@ void check(const TrainArguments& arguments) {
            "--on-error ", arguments.data.on_error, ": synthetic data are never damaged", hint("leave it out"));
   std::vector<NamedPath> read = places_of_data("--data", data);
   read.push_back({"--profile", arguments.profile});
-  check_apart(read, {{"--checkpoints", arguments.checkpoints, Extent::checkpoints},
-                     {"--tensorboard", arguments.tensorboard, Extent::own_names},
-                     {"--statistics", arguments.statistics},
-                     {"--json", arguments.json}});
+  std::vector<NamedPath> written = {{"--checkpoints", arguments.checkpoints, Extent::checkpoints},
+                                    {"--tensorboard", arguments.tensorboard, Extent::own_names},
+                                    {"--statistics", arguments.statistics},
+                                    {"--json", arguments.json}};
+  (fs::exists(arguments.plan) ? read : written).push_back({"--plan", arguments.plan});
+  check_apart(read, written);
   check_json(arguments.json);
   if (!arguments.statistics.empty()) check_output(arguments.statistics, "--statistics");
+  if (!arguments.plan.empty()) {
+    check_plans_by_search("--plan", {arguments.strategy});
+    if (!fs::exists(arguments.plan)) check_output(arguments.plan, "--plan");
+  }
   if (!arguments.tensorboard.empty()) check_output(fs::path(arguments.tensorboard) / "events.out", "--tensorboard");
 }
 

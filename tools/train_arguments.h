@@ -18,7 +18,7 @@ struct TrainArguments {
   std::string strategy = "sections:blocks";
   std::optional<std::int64_t> epochs, steps;
   DeviceArguments device{};
-  std::string device_memory, host_memory, disk, swap_directory, profile;
+  std::string device_memory, host_memory, disk, swap_directory, profile, plan;
   int threads = 0;
   std::string checkpoints, tensorboard, statistics, json;
   std::int64_t checkpoint_every = 0, tensorboard_every = 10;

@@ -73,7 +73,9 @@ Strategy strategy_of(const TrainArguments& arguments, TrainedModel& trained, con
   };
   std::optional<Profile> profile;
   if (!arguments.profile.empty()) profile = Profile::load(arguments.profile);
-  return strategy_named(arguments.strategy, {.model = cut_model, .profile = profile});
+  FitPlan plan;
+  if (!arguments.plan.empty() && std::filesystem::exists(arguments.plan)) plan = load_plan(arguments.plan);
+  return strategy_named(arguments.strategy, {.model = cut_model, .profile = profile, .plan = plan});
 }
 
 SessionOptions session_of(const TrainArguments& arguments) {
@@ -173,6 +175,24 @@ History fit(const TrainArguments& arguments, Trainer& trainer, const TrainingDat
   }
 }
 
+/// Saves what was planned: behind the first step, so that it outlives whatever ends the training, and at its end, when
+/// evaluations are planned too.
+class PlanSaver final : public Callback {
+ public:
+  explicit PlanSaver(std::string path) : path_(std::move(path)), folders_(path_, "--plan") {}
+  void on_step(const TrainerState& state) override {
+    if (!std::exchange(is_saved_, true)) save_plan(state.session, path_);
+  }
+  void on_end(const TrainerState& state) override {
+    if (is_saved_) save_plan(state.session, path_);
+  }
+
+ private:
+  std::string path_;
+  FoldersOfFile folders_;
+  bool is_saved_ = false;
+};
+
 /// The callbacks that are asked for. A folder is made when there is something to write.
 class Outputs {
  public:
@@ -181,18 +201,21 @@ class Outputs {
       folders_.emplace(arguments.statistics, "--statistics");
       statistics_.emplace(arguments.statistics, Where::here());
     }
+    if (!arguments.plan.empty() && !std::filesystem::exists(arguments.plan)) plan_.emplace(arguments.plan);
     if (arguments.tensorboard.empty()) return;
     const TensorBoardOptions board{.every_steps = arguments.tensorboard_every};
     tensorboard_.emplace(arguments.tensorboard, board, Where::here());
   }
   void add_to(std::vector<Callback*>& callbacks) {
     if (statistics_) callbacks.push_back(&*statistics_);
+    if (plan_) callbacks.push_back(&*plan_);
     if (tensorboard_) callbacks.push_back(&*tensorboard_);
   }
 
  private:
   std::optional<FoldersOfFile> folders_;
   std::optional<StatisticsCsv> statistics_;
+  std::optional<PlanSaver> plan_;
   std::optional<TensorBoard> tensorboard_;
 };
 

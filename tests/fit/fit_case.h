@@ -40,11 +40,26 @@ class Fitted {
     FeedStore store;
     return manager_.plan(session_, {net_.loss}, types_of(net_.feeds(0, store)));
   }
+  /// Of a cycle that is run by halves. Needs session().initialize().
+  ProgramReport plan_halves() {
+    FeedStore store;
+    (void)manager_.run_forward(session_, {net_.loss}, net_.feeds(0, store));
+    ProgramReport report = engine(session_).pending()->report;
+    manager_.discard_forward(session_);
+    return report;
+  }
   /// One step. Needs session().initialize().
   HostTensor run(std::int64_t step) {
     FeedStore store;
     const Feeds feeds = net_.feeds(step, store);
     return session_.run(net_.loss, feeds, {.targets = manager_.training_operations()});
+  }
+  /// The same by halves.
+  HostTensor run_halves(std::int64_t step) {
+    FeedStore store;
+    auto fetched = manager_.run_forward(session_, {net_.loss}, net_.feeds(step, store));
+    manager_.run_backward(session_);
+    return std::move(fetched[0]);
   }
   Session& session() { return session_; }
   Graph& graph() { return graph_; }

@@ -10,6 +10,8 @@
 #include "data/tensor_hashes.h"
 #include "data/tfrecord.h"
 #include "device/algorithm_choices.h"
+#include "fit/plan_content.h"
+#include "fit/plan_file.h"
 #include "graph/graph_file.h"
 #include "graph/layers.h"
 #include "graph/ops/basic.h"
@@ -35,6 +37,28 @@ Profile some_profile() {
 }
 AlgorithmChoices some_choices() {
   return {.algorithms = {{"cudnn 9 conv", "17"}, {"cublas", "3 a"}}};
+}
+
+PlanContent some_plan() {
+  ProgramPlan program{.facts = {.fingerprint = "0123456789abcdef",
+                                .fetches = {"loss", "accuracy"},
+                                .updates = 1,
+                                .nodes = 3,
+                                .operations = "fedcba9876543210",
+                                .feeds = {{"images", "f32[6,8,8,3]"}}},
+                      .device_peak = 1 << 20,
+                      .notes = {"fit_budget: 1 executions again"},
+                      .half = 4};
+  for (int i = 0; i < 3; ++i) program.instructions.push_back({.written = i});
+  program.instructions.push_back({.kind = StepKind::copy_out, .value = 1, .offload = 0});
+  program.instructions.push_back({.kind = StepKind::hold, .value = 1});
+  program.instructions.push_back({.kind = StepKind::copy_in, .value = 1, .offload = 0});
+  program.instructions.push_back({.written = 0, .pass = 1, .replay = true});
+  return {.device = "cpu (2 threads)",
+          .budgets = {1 << 21, 1 << 22, 0},
+          .profile = "nominal",
+          .model = {1, 12, "0011223344556677"},
+          .programs = {program}};
 }
 
 /// An event of each kind that event files hold, the version first.
@@ -158,6 +182,17 @@ void read_argument(const Read& read) {
   }
 }
 
+/// A text whose hash is another's is refused before anything of it is looked at: it gets its own.
+template <class Read>
+void read_hashed(const std::string& bytes, const Read& read) {
+  const std::string body = bytes.substr(0, bytes.rfind(",\n \"xxh3\""));
+  try {
+    read(bytes);
+  } catch (const DataError&) {
+    read(body + ",\n \"xxh3\": \"" + text_hash(body) + "\"\n}\n");
+  }
+}
+
 }  // namespace
 
 Reader manifest_reader() {
@@ -171,14 +206,8 @@ Reader manifest_reader() {
   const std::string small = manifest_text(manifest);
   manifest.profile = some_profile();
   manifest.algorithms = some_choices();
-  // A text whose hash is another's is refused before anything of it is looked at: it gets its own.
   const auto read = [](const std::string& bytes) {
-    const std::string body = bytes.substr(0, bytes.rfind(",\n \"xxh3\""));
-    try {
-      parse_manifest(bytes, "");
-    } catch (const DataError&) {
-      parse_manifest(body + ",\n \"xxh3\": \"" + text_hash(body) + "\"\n}\n", "");
-    }
+    read_hashed(bytes, [](const std::string& text) { parse_manifest(text, ""); });
   };
   return {"manifest", read, {small, manifest_text(manifest)}, 45, 64_KiB};
 }
@@ -210,6 +239,14 @@ Reader profile_reader() {
           {some_profile().json(), Profile::nominal().json()},
           64,
           64_KiB};
+}
+
+Reader plan_reader() {
+  const auto read = [](const std::string& bytes) {
+    // What is read can be written, and is read as the same.
+    read_hashed(bytes, [](const std::string& text) { (void)FitPlan::from_text(text, "").text(); });
+  };
+  return {"plan", read, {some_plan().text(), PlanContent{}.text()}, 100, 64_KiB};
 }
 
 Reader algorithms_reader() {

@@ -30,7 +30,7 @@ const std::map<std::string, std::set<std::string>>& may_include() {
       {"schedule", {"kernels", "device", "graph", "base"}},
       {"runtime", {"schedule", "kernels", "device", "graph", "base"}},
       {"swap", {"runtime", "schedule", "device", "graph", "base"}},
-      {"fit", {"planning", "swap", "runtime", "schedule", "device", "graph", "base"}},
+      {"fit", {"planning", "swap", "runtime", "schedule", "device", "graph", "data", "base"}},
       {"sections", {"planning", "swap", "runtime", "schedule", "autodiff", "graph", "base"}},
       {"train", {"sections", "swap", "runtime", "schedule", "autodiff", "graph", "data", "base"}},
       {"compare", {"train", "sections", "fit", "swap", "runtime", "schedule", "data", "graph", "base"}},

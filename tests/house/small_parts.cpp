@@ -18,9 +18,9 @@ constexpr std::size_t kLeastLines = 40;
 constexpr std::size_t kLeastLinesOfFamily = 5 * kLeastLines;  // a room each
 
 /// Folders that keep to the rule.
-const std::set<std::string> kFolders = {"base",    "planning", "graph",   "autodiff", "device",   "kernels",
-                                        "extend",  "schedule", "runtime", "swap",     "fit",      "sections", "data",
-                                        "sources", "train",    "compare", "op_case"};
+const std::set<std::string> kFolders = {"base",   "planning", "graph",   "autodiff", "device", "kernels",
+                                        "extend", "schedule", "runtime", "swap",     "fit",    "sections",
+                                        "data",   "sources",  "train",   "compare",  "op_case"};
 
 /// Small parts that stand alone all the same, and why.
 using Reasons = std::map<std::string, std::string>;
@@ -33,6 +33,7 @@ const Reasons kReasons = {
     {"base/log", "the one place that knows glog's start"},
     {"compare/compare", "all that users of the library include"},
     {"device/cuda/cuda_check", "every call of CUDA goes through it"},
+    {"fit/plan_content", "what the file of a plan and who plans have in common, and no header for users may declare"},
     {"graph/graph_file_format", "what the writer and the reader of graphs must have in common"},
     {"graph/json_members", "the one header of fields that knows the JSON library"},
     {"graph/ops/data_format", "operations and kernels of images share it"},

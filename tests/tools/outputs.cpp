@@ -125,6 +125,19 @@ TEST_F(Outputs, LeaveTheProfileThatIsRead) {
               "page/index.html", HasSubstr("is that of --"));
 }
 
+TEST_F(Outputs, LeaveThePlanThatIsReadOrMade) {
+  const std::string by_search = small + "--strategy auto ";
+  for (const std::string& command :
+       {"train --threads 1 --steps 1" + by_search + "--plan ", "plan" + by_search + "--save-plan "}) {
+    expect_kept(command + at("plan") + " --json " + at("plan"), "plan", HasSubstr("is that of --"));
+  }
+  ASSERT_EQ(run_tool("plan" + by_search + "--save-plan " + at("plan")).status, 0);
+  for (const std::string& command :
+       {"train --threads 1 --steps 1" + by_search, "compare --steps 1 --strategies auto" + small}) {
+    expect_kept(command + "--plan " + at("plan") + " --json " + at("plan"), "plan", HasSubstr("is that of --plan too"));
+  }
+}
+
 TEST_F(Outputs, HaveNoNameOfTheCheckpointsBesideThem) {
   const std::string train = train_small + "--data synthetic --checkpoints " + at("run");
   for (const std::string file : {"run/latest", "run/step-2", "run/step-2/results"}) {

@@ -1,0 +1,167 @@
+// Plans in files: what was searched for once is planned again without a search.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/fit/plan_case.h"
+#include "tests/support/log_lines.h"
+#include "tests/support/temporary_folder.h"
+
+namespace sectionflow::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
+
+class SavedPlans : public ::testing::TestWithParam<PlanWay> {};
+
+TEST_P(SavedPlans, GiveTheBytesAndPeaksOfTheSearchWithoutOne) {
+  const TrainingCase net = case_of({});
+  const SessionOptions budgets = tight(net, GetParam());
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "step.plan").string(), again = (folder.path() / "again.plan").string();
+  const TrainingRecord plain = record_training(net, How::whole, {.steps = 3, .threads = 1});
+  for (const How how : {How::whole, How::sections, How::halves}) {
+    SCOPED_TRACE(name_of(how));
+    const auto trained = [&](const FitBudgetOptions& fit) {
+      TrainOptions options{.steps = 3, .threads = 1, .session = budgets};
+      options.on_session = [&](How, const Graph&, Session& session) { fit_budget(session, fit); };
+      return record_training(net, how, options);
+    };
+    const auto planned = [&](Fitted& fitted) {
+      fitted.session().initialize();
+      (void)fitted.plan_evaluation();
+      return how == How::whole ? fitted.plan() : how == How::sections ? fitted.plan_cycle() : fitted.plan_halves();
+    };
+    Fitted searched(net, budgets, few(GetParam().fit));
+    const ProgramReport found = planned(searched);
+    ASSERT_TRUE(found.fits);
+    ASSERT_GT(found.recomputed_operations + static_cast<int>(found.bytes_out), 0);
+    save_plan(searched.session(), path);
+
+    const FitPlan plan = load_plan(path);
+    Fitted loaded(net, budgets, without_search(GetParam().fit, plan));
+    const ProgramReport report = planned(loaded);
+    EXPECT_TRUE(report.fits);
+    EXPECT_EQ(report.planned_peak_bytes, found.planned_peak_bytes);
+    EXPECT_EQ(report.host_peak_bytes, found.host_peak_bytes);
+    EXPECT_EQ(report.disk_peak_bytes, found.disk_peak_bytes);
+    EXPECT_EQ(report.recomputed_operations, found.recomputed_operations);
+    EXPECT_EQ(report.bytes_out, found.bytes_out);
+    EXPECT_EQ(report.num_steps, found.num_steps);
+    EXPECT_THAT(report.notes, Contains(HasSubstr("by a plan that was given")));
+    for (const std::string& note : found.notes) EXPECT_THAT(report.notes, Contains(note));
+    save_plan(loaded.session(), again);
+    EXPECT_EQ(bytes_of_file(again), bytes_of_file(path));
+
+    const TrainingRecord by_plan = trained(without_search(GetParam().fit, plan));
+    EXPECT_EQ(first_difference(plain, by_plan), "");
+    EXPECT_THAT(by_plan.complaints, IsEmpty());
+    EXPECT_EQ(first_difference(trained(few(GetParam().fit)), by_plan), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, SavedPlans, ::testing::ValuesIn(plan_ways()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+const std::string& text_of_plan() {
+  return whole_plan().text;
+}
+const SessionOptions& budgets_of_plan() {
+  return whole_plan().budgets;
+}
+
+FitBudgetOptions by_text(const std::string& text) {
+  return without_search(way_of_both().fit, FitPlan::from_text(text, "the plan: "));
+}
+
+/// What is handed to a session of another net, options for a search included.
+void expect_refused(const PlannedNet& net, const ::testing::Matcher<std::string>& text) {
+  Fitted fitted(case_of(net), budgets_of_plan(), by_text(text_of_plan()));
+  EXPECT_THAT([&] { fitted.plan(); }, ThrowsMessage<DataError>(AllOf(HasSubstr("SF-E102"), text)));
+}
+
+TEST(SavedPlan, OfAnotherModelIsRefused) {
+  expect_refused({.features = 16}, AllOf(HasSubstr("the plan is of a model with"), HasSubstr("trained variables")));
+  expect_refused({.layers = 3}, HasSubstr("the plan is of a model with"));
+}
+
+TEST(SavedPlan, OfAnotherGraphWithTheSameVariablesIsRefused) {
+  expect_refused({.drops = false}, AllOf(HasSubstr("operations; this session's is of"), HasSubstr("another graph")));
+}
+
+TEST(SavedPlan, OfOtherFeedsIsRefusedWithBoth) {
+  expect_refused({.batch = 4}, AllOf(HasSubstr("images f32[6,8,8,3]"), HasSubstr("images f32[4,8,8,3]")));
+}
+
+TEST(SavedPlan, LeavesABatchOfAnotherSizeToTheSearchOnceItsOwnHasBeenThere) {
+  FitBudgetOptions fit = few(way_of_both().fit);
+  fit.plan = FitPlan::from_text(text_of_plan(), "the plan: ");
+  Fitted fitted(case_of({.later_batch = 5}), budgets_of_plan(), fit);
+  fitted.session().initialize();
+  fitted.run(0);
+  testing_support::LogLines log;
+  fitted.run(1);
+  EXPECT_THAT(log.lines, Contains(AllOf(HasSubstr("the plan that was given has none for"),
+                                        HasSubstr("images f32[5,8,8,3]"), HasSubstr("it is searched for"))));
+}
+
+TEST(SavedPlan, LeavesOtherFetchesToTheSearch) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainingNet net = case_of({}).build(graph, manager);
+  Session session(graph, budgets_of_plan());
+  FitBudgetOptions fit = few(way_of_both().fit);
+  fit.plan = FitPlan::from_text(text_of_plan(), "the plan: ");
+  fit_budget(session, fit);
+  FeedStore store;
+  const Feeds feeds = net.feeds(0, store);
+  testing_support::LogLines log;
+  const Value other = net.loss.node().inputs()[0];
+  EXPECT_TRUE(session.plan({net.loss, other}, types_of(feeds), {.targets = manager.training_operations()}).fits);
+  EXPECT_THAT(log.lines, Contains(AllOf(HasSubstr("has none for"), HasSubstr("'" + other.name() + "'"))));
+}
+
+TEST(SavedPlan, IsHeldAgainstTheBudgetOfTheSessionThatTakesIt) {
+  Fitted more(case_of({}), checked(way_of_both().session, 1_GiB), by_text(text_of_plan()));
+  const ProgramReport roomy = more.plan();
+  EXPECT_TRUE(roomy.fits);
+  EXPECT_GT(roomy.recomputed_operations + static_cast<int>(roomy.bytes_out), 0);
+
+  Fitted less(case_of({}), checked(way_of_both().session, roomy.planned_peak_bytes - 1), by_text(text_of_plan()));
+  less.session().initialize();
+  EXPECT_FALSE(less.plan().fits);
+  try {
+    less.run(0);
+    FAIL() << "a plan runs in less than it takes";
+  } catch (const BudgetError& error) {
+    EXPECT_EQ(error.minimum_bytes, roomy.planned_peak_bytes);
+    EXPECT_THAT(error.fact("hint"), HasSubstr("plan anew, without the plan that was given"));
+  }
+}
+
+TEST(SavedPlan, IsNoneBeforeAnythingIsPlanned) {
+  Graph graph;
+  Session session(graph);
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "step.plan").string();
+  EXPECT_THAT([&] { save_plan(session, path); }, ThrowsMessage<ArgumentError>(HasSubstr("call fit_budget(session)")));
+  fit_budget(session);
+  EXPECT_THAT([&] { save_plan(session, path); }, ThrowsMessage<ArgumentError>(HasSubstr("nothing has been planned")));
+  EXPECT_EQ(folder.num_files(), 0U);
+  EXPECT_EQ(plan_of(session).num_programs(), 0);
+  EXPECT_THAT([&] { load_plan(path); }, ThrowsMessage<DataError>(HasSubstr(path)));
+}
+
+TEST(SavedPlan, OfAProgramThatNothingFitsIsNotSaved) {
+  Fitted fitted(case_of({}), checked({}, 1), few({.may_swap = false}));
+  EXPECT_FALSE(fitted.plan().fits);
+  EXPECT_EQ(plan_of(fitted.session()).num_programs(), 0);
+}
+
+}  // namespace
+}  // namespace sectionflow::testing
