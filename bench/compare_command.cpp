@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <vector>
 
+#include "bench/named_paths.h"
 #include "compare/compare.h"
 #include "examples/models/command_line.h"
 #include "sectionflow.h"
@@ -151,6 +153,21 @@ std::vector<std::string> default_strategies(const ZooArguments& zoo) {
   return strategies;
 }
 
+/// The files that are written can be, and take the place of nothing.
+void check_files(const Arguments& arguments) {
+  const std::filesystem::path report = arguments.report;
+  const std::filesystem::path page = report.empty() ? "" : report / "index.html";
+  const NamedPath profile{"--profile", arguments.profile};
+  const bool is_measured = std::filesystem::exists(profile.path);
+  std::vector<NamedPath> read = {{"--plan", arguments.plan}};
+  std::vector<NamedPath> written = {{"--json", arguments.json}, {"--report", page}};
+  (is_measured ? read : written).push_back(profile);
+  check_apart(read, written);
+  check_json(arguments.json);
+  if (!page.empty()) check_output(page, "--report");
+  if (!arguments.profile.empty() && !is_measured) check_output(profile.path, "--profile");
+}
+
 /// What would only show after training is refused before it.
 void check(const Arguments& arguments) {
   const bool searches = arguments.max_batch || arguments.max_side;
@@ -163,11 +180,7 @@ void check(const Arguments& arguments) {
            " has images of one side; wanted a model whose images have a side to choose",
            hint("take one, such as resnet50, or leave --max-side out"));
   if (!arguments.plan.empty()) check_plans_by_search("--plan", arguments.strategies);
-  check_json(arguments.json);
-  if (!arguments.report.empty()) check_output(std::filesystem::path(arguments.report) / "index.html", "--report");
-  if (!arguments.profile.empty() && !std::filesystem::exists(arguments.profile)) {
-    check_output(arguments.profile, "--profile");
-  }
+  check_files(arguments);
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #include "bench/program.h"
 
-#include <algorithm>
 #include <iostream>
-#include <map>
 #include <system_error>
 
 #include "base/error.h"
@@ -45,28 +43,6 @@ void check_output(const std::filesystem::path& file, const std::string& option) 
 
 void make_folder_of(const std::filesystem::path& file, const std::string& option) {
   make_folder(file.parent_path(), option);
-}
-
-std::filesystem::path plain_path(const std::filesystem::path& path) {
-  std::error_code failed;
-  const std::filesystem::path found = std::filesystem::weakly_canonical(std::filesystem::absolute(path), failed);
-  const std::filesystem::path plain = failed ? std::filesystem::absolute(path).lexically_normal() : found;
-  return plain.has_filename() ? plain : plain.parent_path();
-}
-
-bool lies_in(const std::filesystem::path& inner, const std::filesystem::path& outer) {
-  const std::filesystem::path in = plain_path(inner), out = plain_path(outer);
-  return std::mismatch(out.begin(), out.end(), in.begin(), in.end()).first == out.end();
-}
-
-void check_apart(const std::vector<NamedPath>& named) {
-  std::map<std::filesystem::path, const NamedPath*> known;
-  for (const NamedPath& each : named) {
-    if (each.second.empty() || is_standard_output(each.second.string())) continue;
-    const auto [other, is_new] = known.try_emplace(plain_path(each.second), &each);
-    SF_CHECK(is_new, ArgumentError, each.first, ": '", each.second.string(), "' is that of ", other->second->first,
-             " too, which it would replace", hint("give it another name"));
-  }
 }
 
 OnPlanning tell_planning() {

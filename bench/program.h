@@ -4,8 +4,6 @@
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "device/device.h"
 #include "fit/fit_budget.h"
@@ -32,17 +30,6 @@ CLI::Validator not_empty();
 void check_output(const std::filesystem::path& file, const std::string& option);
 /// Makes the folders that a file's path names and that are not there. Throws: DataError, which `option` begins.
 void make_folder_of(const std::filesystem::path& file, const std::string& option);
-
-/// Without links and "..", as far as the path is there.
-std::filesystem::path plain_path(const std::filesystem::path& path);
-/// Whether a path is that of a folder or of something below it.
-bool lies_in(const std::filesystem::path& inner, const std::filesystem::path& outer);
-
-/// What a command line names: an option and a file or folder, or none where the path is empty.
-using NamedPath = std::pair<std::string, std::filesystem::path>;
-/// Fails where two of them are the same file or folder, of which the one would replace the other. Throws:
-/// ArgumentError.
-void check_apart(const std::vector<NamedPath>& named);
 
 /// --json: a file that gets the results too, or "-" for standard output, which then gets nothing else.
 void add_json_argument(CLI::App& app, std::string& json);

@@ -5,11 +5,13 @@
 #ifdef SF_HAS_LMDB
 #include <fcntl.h>
 #include <lmdb.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -65,13 +67,26 @@ struct LmdbDatabase {
   std::int64_t num_records = 0;
   Environment environment;
   MDB_dbi records = 0;  // opened once: liblmdb forbids that beside other transactions, of which streams have some
+  std::uint64_t num_bytes = 0;  // of the pages that it says it has
+
+  /// liblmdb maps the file, and to read what has gone of it would end the process.
+  void want_whole() const {
+    mdb_filehandle_t opened = -1;
+    struct stat status {};
+    want_lmdb(mdb_env_get_fd(environment.get(), &opened), where, "it cannot be read");
+    SF_CHECK_CODE(fstat(opened, &status) == 0, DataError, ErrorCode::unreadable_now, where, "it cannot be examined (",
+                  std::strerror(errno), ")");
+    SF_CHECK_CODE(static_cast<std::uint64_t>(status.st_size) >= num_bytes, DataError, ErrorCode::unreadable_now, where,
+                  "its pages take ", num_bytes, " bytes, and of these it has ", status.st_size, " now",
+                  hint("leave a file that is read as it is; give another one its name by renaming, as convert does"));
+  }
 };
 
 class LmdbStream final : public ExampleStream {
  public:
-  explicit LmdbStream(std::shared_ptr<const LmdbDatabase> database)
-      : database_(std::move(database)),
-        transaction_(begin(database_->environment.get(), MDB_RDONLY, database_->where)) {
+  explicit LmdbStream(std::shared_ptr<const LmdbDatabase> database) : database_(std::move(database)) {
+    database_->want_whole();
+    transaction_ = begin(database_->environment.get(), MDB_RDONLY, database_->where);
     MDB_cursor* cursor = nullptr;
     want_lmdb(mdb_cursor_open(transaction_.get(), database_->records, &cursor), database_->where, "it cannot be read");
     cursor_.reset(cursor);
@@ -102,6 +117,7 @@ class LmdbStream final : public ExampleStream {
  private:
   bool advance(MDB_val& key, MDB_val& value) {
     if (has_ended_) return false;
+    database_->want_whole();
     const int code = mdb_cursor_get(cursor_.get(), &key, &value, index_ < 0 ? MDB_FIRST : MDB_NEXT);
     has_ended_ = code != MDB_SUCCESS;
     if (code == MDB_NOTFOUND) return false;
@@ -251,6 +267,12 @@ std::shared_ptr<const StreamSource> lmdb_source(const fs::path& path, LmdbOption
   constexpr unsigned kFlags = MDB_RDONLY | MDB_NOLOCK | MDB_NOSUBDIR | MDB_NOTLS;
   want_lmdb(mdb_env_open(database->environment.get(), database->file.c_str(), kFlags, 0644), database->where,
             "it cannot be opened");
+  MDB_envinfo info{};
+  MDB_stat pages{};
+  want_lmdb(mdb_env_info(database->environment.get(), &info), database->where, "it cannot be read");
+  want_lmdb(mdb_env_stat(database->environment.get(), &pages), database->where, "it cannot be read");
+  database->num_bytes = (std::uint64_t{info.me_last_pgno} + 1) * pages.ms_psize;
+  database->want_whole();
   Transaction first = begin(database->environment.get(), MDB_RDONLY, database->where);
   want_lmdb(mdb_dbi_open(first.get(), nullptr, 0, &database->records), database->where, "it has no records");
   want_lmdb(mdb_txn_commit(first.release()), database->where, "it cannot be read");

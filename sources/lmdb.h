@@ -24,8 +24,10 @@ struct LmdbOptions {
 /// The records (Datum) of an LMDB database by their keys: {"image": u8 or f32 [H,W,C], "label": i32 []}. `path` is the
 /// folder with data.mdb, or the file itself. The file is not trusted: before liblmdb reads it, its pages are checked to
 /// lie within the file and to hold what they say, so that damage is an error; it must then stay as it is. Nothing is
-/// written, nor locked: nobody may write it at the same time. A stream that has thrown goes on with the next record.
-/// Throws: DataError (SF-E407) naming file, record and key; (SF-E408) where liblmdb is absent.
+/// written, nor locked: nobody may write it at the same time. A file that has been cut off since is refused before each
+/// walk and record; where that happens amid one, the system ends the process (SIGBUS), since liblmdb maps the file. A
+/// stream that has thrown goes on with the next record. Throws: DataError (SF-E407) naming file, record and key;
+/// (SF-E411) where pages have gone; (SF-E408) where liblmdb is absent.
 /// Source: BVLC/caffe, tools/convert_imageset.cpp; OpenLDAP, libraries/liblmdb/mdb.c.
 std::shared_ptr<const StreamSource> lmdb_source(const std::filesystem::path& path, LmdbOptions options = {});
 

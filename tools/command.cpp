@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <functional>
 #include <iostream>
 #include <regex>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -121,29 +121,77 @@ const std::vector<std::pair<std::regex, std::string>>& advice_for_the_shell() {
   return advice;
 }
 
-/// A text, what stands between quotes, such as somebody's paths, as it is, and the parts between changed.
-std::string outside_of_quotes(std::string_view text, const std::function<std::string(std::string)>& changed) {
-  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  std::string all;
-  std::size_t begin = 0;
+bool is_letter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0;
+}
+
+std::string with_advice(std::string text) {
+  for (const auto& [call, option] : advice_for_the_shell()) text = std::regex_replace(text, call, option);
+  return text;
+}
+
+/// Marks what stands between quotes. Those with letters on both sides are apostrophes, as in "model's".
+void keep_quoted(std::string_view text, std::vector<bool>& is_kept) {
   for (std::size_t open = text.find('\''); open != std::string_view::npos; open = text.find('\'', open)) {
-    const std::size_t close = text.find('\'', open + 1);
-    // As in "model's".
-    const bool is_apostrophe = open > 0 && is_letter(text[open - 1]);
-    if (is_apostrophe || close == std::string_view::npos) {
-      ++open;
-      continue;
+    std::size_t close = open > 0 && is_letter(text[open - 1]) ? std::string_view::npos : text.find('\'', open + 1);
+    while (close != std::string_view::npos && close + 1 < text.size() && is_letter(text[close + 1])) {
+      close = text.find('\'', close + 1);
     }
-    all += changed(std::string(text.substr(begin, open - begin)));
-    all += text.substr(open, close + 1 - open);
-    begin = open = close + 1;
+    if (close != std::string_view::npos) {
+      std::fill(is_kept.begin() + static_cast<std::ptrdiff_t>(open),
+                is_kept.begin() + static_cast<std::ptrdiff_t>(close + 1), true);
+      open = close;
+    }
+    ++open;
   }
-  return all + changed(std::string(text.substr(begin)));
+}
+
+/// The parts of a word of the command line that errors may show, and that would be changed: of KIND:PATH and
+/// --option=PATH the path, and the names in it that have an apostrophe. One that reads as the name of an option of the
+/// library is not told from that.
+std::vector<std::string> parts_to_keep(const std::string& word) {
+  constexpr std::size_t kLongestPath = 4096;
+  if (word.size() > kLongestPath) return {};
+  std::vector<std::string> parts = {word};
+  for (const char separator : {'=', ':'}) {
+    const std::size_t found = word.find(separator);
+    if (found != std::string::npos) parts.push_back(word.substr(found + 1));
+  }
+  std::istringstream names(word);
+  for (std::string name; std::getline(names, name, '/');) {
+    if (name.find('\'') != std::string::npos) parts.push_back(name);
+  }
+  static const std::regex name_of_library(R"((\w+::)?\w+)");
+  std::erase_if(parts, [](const std::string& part) {
+    return part.empty() || std::regex_match(part, name_of_library) || with_advice(part) == part;
+  });
+  return parts;
+}
+
+void keep_word(const std::string& word, std::string_view text, std::vector<bool>& is_kept) {
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    const bool is_whole = (at == 0 || !is_letter(text[at - 1])) && (end == text.size() || !is_letter(text[end]));
+    if (!is_whole) continue;
+    std::fill(is_kept.begin() + static_cast<std::ptrdiff_t>(at), is_kept.begin() + static_cast<std::ptrdiff_t>(end),
+              true);
+  }
+}
+
+/// A text with what is advised as one does it here, except in what is somebody's own.
+std::string advised_outside(std::string_view text, const std::vector<bool>& is_kept) {
+  std::string all;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    while (end < text.size() && is_kept[end] == is_kept[begin]) ++end;
+    const std::string part(text.substr(begin, end - begin));
+    all += is_kept[begin] ? part : with_advice(part);
+  }
+  return all;
 }
 
 }  // namespace
 
-std::string shell_text(const Error& error) {
+std::string shell_text(const Error& error, std::span<const std::string> words) {
   std::string text;
   std::string_view left = error.what();
   for (bool is_first = true; !left.empty(); is_first = false) {
@@ -152,10 +200,41 @@ std::string shell_text(const Error& error) {
     if (!shown.empty() || line.empty()) text += text_of(is_first ? "" : "\n", shown);
     left.remove_prefix(std::min(end + 1, left.size()));
   }
-  return outside_of_quotes(text, [](std::string part) {
-    for (const auto& [call, option] : advice_for_the_shell()) part = std::regex_replace(part, call, option);
-    return part;
-  });
+  std::vector<bool> is_kept(text.size());
+  keep_quoted(text, is_kept);
+  for (const std::string& word : words) {
+    for (const std::string& part : parts_to_keep(word)) keep_word(part, text, is_kept);
+  }
+  return advised_outside(text, is_kept);
+}
+
+std::string shell_word(const std::string& word) {
+  const auto is_plain = [](char c) {
+    return is_letter(c) || std::string_view("_@%+=:,./-").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
+  // What steers a terminal, U+0080 to U+009F too, is written as its bytes.
+  const auto is_control = [&](std::size_t i) {
+    const auto at = [&](std::size_t place) {
+      return static_cast<unsigned char>(place < word.size() ? word[place] : 0);
+    };
+    const bool is_second = i > 0 && at(i - 1) == 0xC2 && at(i) >= 0x80 && at(i) < 0xA0;
+    return at(i) < 0x20 || at(i) == 0x7f || is_second || (at(i) == 0xC2 && at(i + 1) >= 0x80 && at(i + 1) < 0xA0);
+  };
+  bool has_control = false;
+  for (std::size_t i = 0; i < word.size(); ++i) has_control = has_control || is_control(i);
+  std::string quoted = has_control ? "$'" : "'";
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(word[i]);
+    if (is_control(i)) {
+      for (const int shift : {6, 3, 0}) quoted += text_of(shift == 6 ? "\\" : "", byte >> shift & 7);
+    } else if (has_control) {
+      quoted += (word[i] == '\'' || word[i] == '\\' ? "\\" : "") + std::string(1, word[i]);
+    } else {
+      quoted += word[i] == '\'' ? "'\\''" : std::string(1, word[i]);
+    }
+  }
+  return quoted + "'";
 }
 
 std::string did_you_mean(const std::string& word, std::span<const std::string> candidates) {
@@ -191,7 +270,8 @@ int run_commands(CLI::App& program, const RunCommand& run, int argc, char** argv
     if (!unknown_words(program).empty()) return refuse_unknown(program);
     return refuse(program, parse_text(error));
   } catch (const Error& error) {
-    std::cerr << shell_text(error) << "\n";
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    std::cerr << shell_text(error, words) << "\n";
     return 2;
   } catch (const std::bad_alloc&) {
     std::cerr << "sectionflow: the machine's memory is exhausted\n";

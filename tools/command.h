@@ -25,8 +25,12 @@ void add_train_command(CLI::App& program, RunCommand& run);
 int run_commands(CLI::App& program, const RunCommand& run, int argc, char** argv);
 
 /// What an error says to somebody at a shell: its text without the lines of this program's source, which are where a
-/// library's user would look, and with options where it advises calls of the library.
-std::string shell_text(const Error& error);
+/// library's user would look, and with options where it advises calls of the library. What stands between quotes stays
+/// as it is, and so do the user's own `words`, in which quotes may be that look as if they ended there.
+std::string shell_text(const Error& error, std::span<const std::string> words = {});
+
+/// A word as one writes it at a shell, which takes it back as it is: "'it'\''s here'"; a plain one as it is.
+std::string shell_word(const std::string& word);
 
 /// "; did you mean 'plan'?", or nothing where no candidate is near.
 std::string did_you_mean(const std::string& word, std::span<const std::string> candidates);

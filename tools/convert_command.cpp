@@ -76,17 +76,6 @@ struct Skipped {
   std::string last{};
 };
 
-/// In a folder of pictures each folder is a class for its next reader.
-void check_beside(const DataArgument& from, const DataArgument& to, const std::string& json) {
-  if (from.kind != "images" || from.path.empty()) return;
-  const NamedPath outputs[] = {{"TO", to.path}, {"--json", is_standard_output(json) ? "" : json}};
-  for (const auto& [name, path] : outputs) {
-    SF_CHECK(path.empty() || !lies_in(path, from.path), ArgumentError, name, ": '", path.string(), "' lies in '",
-             from.path.string(), "', the pictures of FROM, and would be taken for some of them the next time",
-             hint("give a folder beside it, as in ", plain_path(from.path).string(), "-converted"));
-  }
-}
-
 Converted convert(const ConvertArguments& arguments, Skipped& skipped) {
   const DataArgument from = data_argument(arguments.from, kinds_to_read(), "FROM");
   const bool is_tensor = from.kind == "npy" || from.kind == "safetensors";
@@ -95,8 +84,9 @@ Converted convert(const ConvertArguments& arguments, Skipped& skipped) {
   const DataArgument to = data_argument(arguments.to, kinds_to_write(), "TO");
   SF_CHECK(!to.path.empty(), ArgumentError, "TO: ", to.kind, " is written to a file or folder; got none",
            hint("write ", to.kind, ":PATH"));
-  check_apart({{"FROM", from.path}, {"TO", to.path}, {"--json", arguments.json}});
-  check_beside(from, to, arguments.json);
+  std::vector<NamedPath> written = places_of_data("TO", to);
+  written.push_back({"--json", arguments.json});
+  check_apart(places_of_data("FROM", from), written);
   const bool becomes_tensor = to.kind == "npy" || to.kind == "safetensors";
   SF_CHECK(is_tensor == becomes_tensor && from.kind != to.kind, ArgumentError, from.kind, " cannot become ", to.kind,
            hint("mnist, cifar10, cifar100 and images become tfrecord or lmdb; npy and safetensors each other"));

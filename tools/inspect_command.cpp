@@ -5,12 +5,12 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "bench/named_paths.h"
 #include "bench/program.h"
 #include "graph/graph_file.h"
 #include "graph/op_def.h"
 #include "tools/command.h"
 #include "tools/inspection.h"
-#include "train/checkpoint_place.h"
 #include "train/summary.h"
 
 namespace sectionflow {
@@ -20,14 +20,19 @@ struct InspectArguments {
   std::string file, kind, json;
 };
 
+/// What of a path is looked at.
+Extent extent_of(FileKind kind, const std::filesystem::path& path) {
+  std::error_code failed;
+  if (!std::filesystem::is_directory(path, failed)) return Extent::file;
+  if (kind == FileKind::checkpoint_folder) return Extent::checkpoints;
+  const bool is_flat = kind == FileKind::tfrecord_files || kind == FileKind::lmdb;
+  return is_flat ? Extent::files : Extent::everything;
+}
+
 int run_inspect(const InspectArguments& arguments) {
   check_json(arguments.json);
-  check_apart({{"FILE", arguments.file}, {"--json", arguments.json}});
-  const std::filesystem::path json_file = arguments.json;
-  std::error_code failed;
-  SF_CHECK(!std::filesystem::exists(json_file, failed) || !is_checkpoint(json_file.parent_path()), ArgumentError,
-           "--json: '", arguments.json, "' is a file of a checkpoint", hint("give it another name"));
   const FileKind kind = arguments.kind.empty() ? kind_of(arguments.file) : kind_named(arguments.kind);
+  check_apart({{"FILE", arguments.file, extent_of(kind, arguments.file)}}, {{"--json", arguments.json}});
   Inspection inspection = inspect(kind, arguments.file);
   Json json = {{"file", arguments.file}, {"kind", kind_name(kind)}};
   json.update(inspection.json);

@@ -135,6 +135,10 @@ void check_same_classes(const std::filesystem::path& path, const LabelledPart& o
   }
 }
 
+std::filesystem::path folder_of(const DataArgument& data) {
+  return data.kind == "mnist" && data.path.empty() ? std::filesystem::path(kFashionMnistFolder) : data.path;
+}
+
 /// Says which folders with pictures are none of the parts.
 void warn_of_folders_beside(const std::filesystem::path& path, const std::vector<PictureFolder>& parts) {
   std::vector<std::string> beside;
@@ -232,6 +236,19 @@ DataArgument data_argument(const std::string& text, const std::vector<std::strin
   return data;
 }
 
+std::vector<NamedPath> places_of_data(const std::string& option, const DataArgument& data) {
+  const std::filesystem::path path = folder_of(data);
+  std::error_code ignored;
+  const bool is_file =
+      data.kind == "npy" || data.kind == "safetensors" || std::filesystem::is_regular_file(path, ignored);
+  if (path.empty() || is_file) return {{option, path}};
+  if (data.kind == "images") return {{option, path, Extent::everything}};
+  std::vector<NamedPath> places = {{option, path, Extent::files}};
+  if (data.kind != "lmdb") return places;
+  for (const char* part : {"train", "validation", "test"}) places.push_back({option, path / part, Extent::everything});
+  return places;
+}
+
 const std::vector<std::string>& labelled_kinds() {
   static const std::vector<std::string> kinds = {"mnist", "cifar10", "cifar100", "images"};
   return kinds;
@@ -241,7 +258,7 @@ std::vector<LabelledPart> labelled_parts(const DataArgument& data, int channels)
   SF_CHECK(!data.path.empty() || data.kind == "mnist", ArgumentError, data.kind, " lies in a folder; got none",
            hint("write ", data.kind, ":FOLDER"));
   if (data.kind == "mnist") {
-    TrainTest parts = load_mnist(data.path.empty() ? std::filesystem::path(kFashionMnistFolder) : data.path);
+    TrainTest parts = load_mnist(folder_of(data));
     return {{"train", std::make_shared<ImagesInMemory>(std::move(parts.train)), {}},
             {"test", std::make_shared<ImagesInMemory>(std::move(parts.test)), {}}};
   }

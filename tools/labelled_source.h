@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/named_paths.h"
 #include "data/dataset.h"
 #include "data/source.h"
 #include "sources/class_names.h"
@@ -29,6 +30,10 @@ struct DataArgument {
 /// "cifar10:/data/cifar-10-batches-bin". A kind alone has an empty path. Throws: ArgumentError, which `what` begins,
 /// for a kind that is none of `kinds`, with the nearest.
 DataArgument data_argument(const std::string& text, const std::vector<std::string>& kinds, const std::string& what);
+
+/// What of its path belongs to data that are read, or written, there: of pictures, and of databases of parts, all that
+/// is below it, of other folders the files in it. Of an empty path of mnist it is where labelled_parts reads that.
+std::vector<NamedPath> places_of_data(const std::string& option, const DataArgument& data);
 
 /// 0.1 of "10%". Throws: ArgumentError for anything else than a share above 0% and below 100%.
 double share_named(const std::string& text);

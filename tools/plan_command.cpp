@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bench/named_paths.h"
 #include "compare/contender.h"
 #include "examples/models/command_line.h"
 #include "runtime/memory_snapshot.h"
@@ -183,17 +184,17 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
 
 int run_plan(const PlanArguments& arguments) {
   check_json(arguments.json);
-  std::vector<NamedPath> named = {{"--graph", arguments.subject.graph_file}, {"--json", arguments.json}};
+  std::vector<NamedPath> written = {{"--json", arguments.json}};
   for (const auto& [name, path] : pictures_of(arguments)) {
     if (!path.empty()) check_output(path, name);
-    named.emplace_back(name, path);
+    written.push_back({name, path});
   }
   if (!arguments.save_plan.empty()) {
     check_plans_by_search("--save-plan", {arguments.strategy});
     check_output(arguments.save_plan, "--save-plan");
-    named.emplace_back("--save-plan", arguments.save_plan);
+    written.push_back({"--save-plan", arguments.save_plan});
   }
-  check_apart(named);
+  check_apart({{"--graph", arguments.subject.graph_file}, {"--profile", arguments.profile}}, written);
   const PlanSubject subject = plan_subject(arguments.subject);
   const PlannedStep planned = plan_step(arguments, subject, session_of(arguments, subject));
   if (!is_standard_output(arguments.json)) std::cout << planned.text();

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "graph/graph_file.h"
+#include "tools/command.h"
 #include "train/checkpoint_callback.h"
 #include "train/training_progress.h"
 
@@ -17,8 +19,11 @@ namespace {
 
 using Options = std::map<std::string, std::string>;
 
+/// Of the options that a checkpoint is bound to those that make no other model.
+const std::set<std::string> kNotOfTheModel = {"--data", "--batch", "--validation", "--on-error", "--seed"};
+
 std::string option_text(const std::string& name, const std::string& value) {
-  return value.empty() ? name : name + " " + value;
+  return value.empty() ? name : name + " " + shell_word(value);
 }
 
 /// "--batch 4 then, --batch 5 now; --validation 10% then, none now": empty without a difference.
@@ -38,6 +43,45 @@ std::string differences(const Options& then, const Options& now, const std::set<
     text += text_of(text.empty() ? "" : "; ", shown(before, then), " then, ", shown(after, now), " now");
   }
   return text;
+}
+
+/// Empty where it cannot be told.
+std::string graph_of(const ZooArguments& zoo) {
+  try {
+    Graph graph;
+    GraphSectionManager manager(graph);
+    (void)model_of(zoo, {}).build(graph, manager);
+    return graph_text(graph);
+  } catch (const ArgumentError&) {
+    return {};
+  }
+}
+
+/// "give --heads 2, leave --bf16 out"
+std::string advice_of(const Options& then, const Options& now) {
+  std::string advice;
+  const auto add = [&](const std::string& what) { advice += (advice.empty() ? "" : ", ") + what; };
+  for (const auto& [name, value] : then) {
+    const auto given = now.find(name);
+    const bool is_alike = given != now.end() && given->second == value;
+    if (!is_alike && !kNotOfTheModel.contains(name)) add("give " + option_text(name, value));
+  }
+  for (const auto& [name, value] : now) {
+    if (!then.contains(name) && !kNotOfTheModel.contains(name)) add("leave " + name + " out");
+  }
+  return advice;
+}
+
+/// Variables of the same names and shapes need not be those of the same model: heads, precision and the size of images
+/// do not show in them. An option that says what is so without it makes no other model.
+void check_same_model(const Options& then, const TrainArguments& arguments) {
+  const Options now = binding_options(arguments);
+  const std::string differ = differences(then, now, kNotOfTheModel);
+  if (then.empty() || differ.empty()) return;
+  const std::string before = graph_of(zoo_of(then, arguments.zoo));
+  SF_CHECK(!before.empty() && before == graph_of(arguments.zoo), ArgumentError,
+           "--resume: the checkpoint is of another model, as it was trained: ", differ,
+           hint(advice_of(then, now), ", or another folder of --checkpoints, to begin anew"));
 }
 
 /// The options of the newest checkpoint that tells them.
@@ -68,8 +112,7 @@ std::optional<RestoredCheckpoint> resume_or_throw(const TrainArguments& argument
   } catch (const DataError& error) {
     if (error.code() != ErrorCode::other_variables) throw;
     // What of the command makes no other variables.
-    const std::string differ = differences(options_of(checkpoints), binding_options(arguments),
-                                           {"--data", "--batch", "--validation", "--on-error", "--seed"});
+    const std::string differ = differences(options_of(checkpoints), binding_options(arguments), kNotOfTheModel);
     throw DataError(
         error_text_of("--resume: ", error.message(),
                       hint(differ.empty() ? "give --model, its sizes and --optimizer as the checkpoint was trained with"
@@ -151,8 +194,10 @@ Options begin_or_resume(const TrainArguments& arguments, Checkpoints& checkpoint
   SF_CHECK(found.seed == arguments.data.seed, ArgumentError, "--resume: the checkpoint was trained with --seed ",
            found.seed, ", got ", arguments.data.seed,
            hint("give --seed ", found.seed, ", or another folder of --checkpoints, to begin anew"));
+  const Options then = noted_options(found.data_position);
+  check_same_model(then, arguments);
   note.set_resumed(found.step);
-  return noted_options(found.data_position);
+  return then;
 }
 
 bool is_other_data(const Error& error) {

@@ -52,12 +52,12 @@ class RateNote final : public Callback {
 std::map<std::string, std::string> noted_options(const std::string& position);
 /// The same of the rate that a RateNote has kept; empty: none.
 std::string noted_rate(const std::string& position);
-/// "--model mnist_cnn --width 2", as one writes them.
+/// "--model mnist_cnn --width 2", as a shell takes them.
 std::string command_text(const std::map<std::string, std::string>& options);
 
 /// Goes on from the last checkpoint, where --resume says so and there is one. The options that it was trained with;
 /// none where the training begins. Throws: ArgumentError for a folder that has checkpoints without --resume, and for
-/// another --seed; DataError, for a checkpoint of other variables with the options that differ.
+/// another --seed or another model; DataError, for a checkpoint of other variables with the options that differ.
 std::map<std::string, std::string> begin_or_resume(const TrainArguments& arguments, Checkpoints& checkpoints,
                                                    Trainer& trainer, CommandNote& note);
 

@@ -1,12 +1,11 @@
 #include "tools/train_arguments.h"
 
-#include <algorithm>
-#include <array>
+#include <charconv>
 #include <filesystem>
-#include <system_error>
-#include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "bench/named_paths.h"
 #include "compare/strategy_names.h"
 #include "examples/models/command_line.h"
 #include "tools/command.h"
@@ -16,43 +15,6 @@ namespace sectionflow {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Output {
-  const char* option;
-  const std::string& path;
-  bool is_folder;
-};
-
-/// What is written among the data is data at the next training: a folder among those of pictures is a class, a file
-/// among texts a text. In the place of the data it would replace them.
-void check_beside_data(const TrainArguments& arguments, const DataArgument& data) {
-  if (data.path.empty()) return;
-  std::error_code failed;
-  const fs::path there = plain_path(data.path);
-  const std::string json = is_standard_output(arguments.json) ? "" : arguments.json;
-  const std::array<Output, 5> outputs = {{{"--checkpoints", arguments.checkpoints, true},
-                                          {"--tensorboard", arguments.tensorboard, true},
-                                          {"--statistics", arguments.statistics, false},
-                                          {"--plan", arguments.plan, false},
-                                          {"--json", json, false}}};
-  if (!fs::is_directory(data.path, failed)) {
-    for (const Output& output : outputs) {
-      SF_CHECK(output.path.empty() || plain_path(output.path) != there, ArgumentError, output.option, ": '",
-               output.path, "' is what --data reads, and would be replaced", hint("give it another name"));
-    }
-    return;
-  }
-  for (const auto& [option, path, is_folder] : outputs) {
-    if (path.empty()) continue;
-    const bool is_there = plain_path(path) == there;
-    const bool is_among = data.kind == "images"
-                              ? lies_in(path, there)
-                              : data.kind == "text" && !is_folder && plain_path(path).parent_path() == there;
-    SF_CHECK(!is_there && !is_among, ArgumentError, option, ": '", path, is_there ? "' is '" : "' lies in '",
-             data.path.string(), "', the folder of --data, and would be taken for data by the next training",
-             hint("give a folder beside it, as in ", option, " ", there.parent_path().string(), "/run"));
-  }
-}
 
 void add_data_arguments(CLI::App& app, TrainingDataArguments& data) {
   app.add_option("--data", data.data,
@@ -144,12 +106,14 @@ void check(const TrainArguments& arguments) {
   // A training that goes on is told how its checkpoint was trained.
   SF_CHECK(data.kind != "synthetic" || arguments.resume || arguments.data.on_error == "fail", ArgumentError,
            "--on-error ", arguments.data.on_error, ": synthetic data are never damaged", hint("leave it out"));
-  check_beside_data(arguments, data);
-  check_apart({{"--checkpoints", arguments.checkpoints},
-               {"--tensorboard", arguments.tensorboard},
-               {"--statistics", arguments.statistics},
-               {"--plan", arguments.plan},
-               {"--json", arguments.json}});
+  std::vector<NamedPath> read = places_of_data("--data", data);
+  read.push_back({"--profile", arguments.profile});
+  std::vector<NamedPath> written = {{"--checkpoints", arguments.checkpoints, Extent::checkpoints},
+                                    {"--tensorboard", arguments.tensorboard, Extent::own_names},
+                                    {"--statistics", arguments.statistics},
+                                    {"--json", arguments.json}};
+  (fs::exists(arguments.plan) ? read : written).push_back({"--plan", arguments.plan});
+  check_apart(read, written);
   check_json(arguments.json);
   if (!arguments.statistics.empty()) check_output(arguments.statistics, "--statistics");
   if (!arguments.plan.empty()) {
@@ -172,6 +136,19 @@ std::map<std::string, std::string> binding_options(const TrainArguments& argumen
   }
   if (zoo.options.precision == Dtype::bf16) options["--bf16"] = "";
   return options;
+}
+
+ZooArguments zoo_of(const std::map<std::string, std::string>& options, const ZooArguments& now) {
+  ZooArguments zoo{.learning_rate = now.learning_rate};
+  for (const auto& [name, value] : options) {
+    if (name == "--model") zoo.model = value;
+    if (name == "--optimizer") zoo.optimizer = value;
+    if (name == "--bf16") zoo.options.precision = Dtype::bf16;
+    for (const ZooSize& size : zoo_sizes()) {
+      if (name == size.option) std::from_chars(value.data(), value.data() + value.size(), zoo.options.*size.number);
+    }
+  }
+  return zoo;
 }
 
 }  // namespace sectionflow

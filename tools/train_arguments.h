@@ -36,5 +36,7 @@ void check(const TrainArguments& arguments);
 /// The options that a checkpoint is bound to, by name, as they are written on a command line. Those that are absent,
 /// and have no default, are not there.
 std::map<std::string, std::string> binding_options(const TrainArguments& arguments);
+/// The model that such options say, as far as they are known here, with the learning rate of `now`.
+ZooArguments zoo_of(const std::map<std::string, std::string>& options, const ZooArguments& now);
 
 }  // namespace sectionflow

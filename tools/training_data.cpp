@@ -318,7 +318,7 @@ TrainingData training_data(const TrainingDataArguments& arguments, const ModelIn
   TrainingData result;
   for (const Part& part : with_validation(parts_of(data, inputs), arguments, data)) {
     check_classes(part.classes, inputs);
-    result.classes = part.classes;
+    if (result.classes.empty()) result.classes = part.classes;
     const bool trains = part.name != "test";
     // A training that has failed at a damaged record may go on without it: nothing was left out so far.
     const Dataset readable = policy == ErrorPolicy::fail ? part.examples : part.examples.on_error(policy);

@@ -110,5 +110,37 @@ TEST(DamagedDatabases, LeaveOutAndCountWhatCannotBeReadUnderEveryPolicyWhichever
   EXPECT_GT(unnoticed, kRecords * 12) << "pixels";
 }
 
+TEST(DamagedDatabases, OfOneThatIsCutOffWhileItIsReadNoPolicyReadsOnOrLeavesItOut) {
+  const TemporaryFolder folder;
+  try {
+    (void)database_bytes(folder);
+  } catch (const DataError& error) {
+    if (error.code() == ErrorCode::missing_library) GTEST_SKIP() << "built without liblmdb";
+    throw;
+  }
+  const std::filesystem::path file = folder.path() / "sound" / "data.mdb";
+  const std::string bytes = bytes_of_file(file);
+  for (const ErrorPolicy policy : {ErrorPolicy::fail, ErrorPolicy::skip_record, ErrorPolicy::skip_file}) {
+    const std::shared_ptr<const StreamSource> source = lmdb_source(file);
+    DatasetIterator iterator = Dataset::from(source).on_error(policy).iterate();
+    ASSERT_TRUE(iterator.next());
+    const std::size_t left = bytes.size() / 2;
+    std::filesystem::resize_file(file, left);
+    const auto expect_error = [&](const auto& read) {
+      try {
+        read();
+        ADD_FAILURE() << "read on behind the end";
+      } catch (const DataError& error) {
+        EXPECT_TRUE(contains(error.what(), "SF-E411")) << error.what();
+        EXPECT_TRUE(contains(error.what(), text_of("of these it has ", left, " now"))) << error.what();
+      }
+    };
+    expect_error([&] { (void)iterator.next(); });
+    expect_error([&] { (void)source->open(); });
+    std::filesystem::remove(file);  // what is open stays the old one
+    folder.file("sound/data.mdb", bytes);
+  }
+}
+
 }  // namespace
 }  // namespace sectionflow

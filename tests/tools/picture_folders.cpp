@@ -144,6 +144,10 @@ TEST(Databases, APartForValidationIsEvaluatedAndATrainingGoesOn) {
   EXPECT_EQ(json_of_tool("train --model mnist_cnn --width 2 --batch 2 --threads 1 --epochs 3 --data " + data + run)
                 .at("step"),
             3);
+  // The names of classes beside what is trained on are those of the training.
+  ASSERT_EQ(json.at("classes").size(), 2U);
+  fs::remove(folder.path() / "parts/validation/labels.txt");
+  EXPECT_EQ(json_of_tool(kTrainOn + data).at("classes"), json.at("classes"));
   expect_refused(kTrainOn + data + " --validation 10%",
                  AllOf(HasSubstr("a database 'test' or 'validation'"), HasSubstr("convert --validation 10%")));
 }

@@ -114,6 +114,11 @@ TEST(Commands, WhatIsWrittenReplacesNothingElseThatIsNamed) {
 TEST(Commands, ErrorsLeaveTheWordsOfTheUserAsTheyAre) {
   EXPECT_THAT(run_tool("inspect host_memory/SessionOptions::disk.npy").text,
               AllOf(HasSubstr("'host_memory/SessionOptions::disk.npy'"), Not(HasSubstr("--host-memory"))));
+  for (const std::string path : {"it's host_memory dir", "the dogs' host_memory FitOptions::validation",
+                                 "q host_memory's FitOptions::validation", "'host_memory' 'x'y'"}) {
+    EXPECT_THAT(run_tool("inspect \"" + path + ".npy\"").text, HasSubstr("'" + path + ".npy'"));
+    EXPECT_THAT(run_tool("train" + kSmall + " --data \"tfrecord:" + path + "\"").text, HasSubstr("'" + path + "'"));
+  }
   const std::string word(50'000, 'a');
   expect_refused("train --model " + word, HasSubstr(word));
 }

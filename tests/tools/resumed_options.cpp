@@ -87,6 +87,55 @@ TEST_F(ResumedOptions, OfAnotherModelTheOptionsAreNamedThatDiffer) {
   expect_refused(command("--model mnist_cnn --width 2 --batch 2 --steps 2 --seed 7"), HasSubstr("give --seed 0"));
 }
 
+TEST_F(ResumedOptions, AnotherModelOfTheSameVariablesIsRefused) {
+  const std::string gpt = "--model gpt --layers 1 --width 8 --sequence 8 --vocabulary 16 --batch 2 --data synthetic ";
+  begin(gpt + "--heads 2 --steps 1");
+  expect_refused(command(gpt + "--heads 4 --steps 2"),
+                 AllOf(HasSubstr("--heads 2 then, --heads 4 now"), HasSubstr("give --heads 2"),
+                       HasSubstr("another folder of --checkpoints"), Not(HasSubstr("goes on"))));
+  expect_refused(
+      command(gpt + "--heads 2 --bf16 --steps 2"),
+      AllOf(HasSubstr("no --bf16 then, --bf16 now"), HasSubstr("leave --bf16 out"), Not(HasSubstr("goes on"))));
+  const auto checkpoints = inspected(folder.path() / "run").at("checkpoints");
+  ASSERT_EQ(checkpoints.size(), 1U) << "nothing was trained";
+  EXPECT_EQ(run_tool(command(gpt + "--heads 2 --steps 2")).status, 0);
+}
+
+TEST_F(ResumedOptions, PicturesOfAnotherSizeAreThoseOfAnotherModel) {
+  const std::string resnet = "--model resnet18 --width 4 --classes 4 --batch 2 --data synthetic ";
+  begin(resnet + "--image 32 --steps 1");
+  expect_refused(command(resnet + "--image 64 --steps 2"),
+                 AllOf(HasSubstr("--image 32 then, --image 64 now"), HasSubstr("give --image 32")));
+}
+
+TEST_F(ResumedOptions, WhatMakesNoOtherModelMayBeSaidOrLeftOut) {
+  begin(small + "--batch 2 --steps 1");
+  for (const std::string& options :
+       {small + "--classes 10 --image 28 --steps 2", small + "--steps 3 --strategy whole --learning-rate 0.5",
+        small + "--steps 4 --device-memory 1GiB --host-memory 1GiB --optimizer adam"}) {
+    const Outcome outcome = run_tool(command("--batch 2 " + options));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("goes on from step"));
+  }
+}
+
+TEST_F(ResumedOptions, TheCommandThatInspectTellsIsOneThatAShellTakes) {
+  const fs::path images = folder.path() / "it's (mine) $HOME  \\ too";
+  (void)pictures();
+  fs::rename(folder.path() / "pictures", images);
+  const std::string at = (folder.path() / "run").string();
+  std::string quoted = images.string();
+  quoted.replace(quoted.find('\''), 1, "'\\''");
+  begin(small + "--batch 2 --steps 1 --on-error skip_record --data 'images:" + quoted + "'");
+  const std::string text = run_tool("inspect " + at).text, before = "trained as by: sectionflow ";
+  ASSERT_THAT(text, HasSubstr(before));
+  const std::size_t begins = text.find(before) + before.size();
+  const std::string told = text.substr(begins, text.find('\n', begins) - begins);
+  const Outcome outcome = run_tool(told + " --steps 2 --threads 1 --resume --checkpoints " + at);
+  EXPECT_EQ(outcome.status, 0) << told << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("goes on from step 1"));
+}
+
 TEST_F(ResumedOptions, InspectTellsTheCommandOfACheckpoint) {
   begin("--model mnist_cnn --width 2 --classes 7 --batch 2 --steps 1 --learning-rate 0.5");
   const std::string run = (folder.path() / "run").string();

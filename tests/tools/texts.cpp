@@ -73,7 +73,7 @@ TEST_F(Texts, AreNotReplacedByWhatIsWritten) {
   const std::string before = bytes_of_file((folder.path() / "one").string());
   for (const char* const option : {"--json", "--statistics", "--checkpoints", "--tensorboard"}) {
     expect_refused(kGpt + data("one") + " --steps 1 " + option + " " + (folder.path() / "one").string(),
-                   AllOf(HasSubstr(option), HasSubstr("is what --data reads")));
+                   AllOf(HasSubstr(option), HasSubstr("is that of --data too, which it would replace")));
   }
   EXPECT_EQ(bytes_of_file((folder.path() / "one").string()), before);
 }

@@ -122,7 +122,7 @@ TEST_F(Pictures, AreNotConvertedIntoTheirOwnFolder) {
     for (const std::string where : {"/new", "/cat", "/cat/new", "/../pictures/new"}) {
       expect_refused("convert " + images + " " + to + pictures.string() + where,
                      AllOf(HasSubstr("ArgumentError"), HasSubstr(pictures.string() + where + "' lies in '"),
-                           HasSubstr("'" + pictures.string() + "', the pictures of FROM")));
+                           HasSubstr("'" + pictures.string() + "', the folder of FROM")));
     }
   }
   expect_refused("convert " + images + " lmdb:" + folder.path().string() + "/new --json " + pictures.string() +
