@@ -104,7 +104,9 @@ std::vector<Place> places_of(const std::vector<NamedPath>& named, bool are_read)
   std::vector<Place> places;
   for (const NamedPath& each : named) {
     const bool is_stream = each.option == "--json" && is_standard_output(each.path.string());
-    if (each.path.empty() || is_stream) continue;
+    std::error_code failed;
+    // Devices, as /dev/null, take any number of files.
+    if (each.path.empty() || is_stream || fs::is_character_file(each.path, failed)) continue;
     const Place place{&each, plain_path(each.path), each.extent, are_read};
     places.push_back(place);
     if (are_read && (each.extent == Extent::files || each.extent == Extent::everything)) add_links(place, places);

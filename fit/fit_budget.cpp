@@ -22,11 +22,19 @@ namespace {
 /// Fits the lists of a session's programs, and keeps what it has made of them. Copies are of the same.
 class BudgetEditor {
  public:
-  BudgetEditor(FitRequest request, Profile profile, FitPlan given)
-      : state_(std::make_shared<State>(State{std::move(request), std::move(profile), std::move(given), {}, {}})) {
+  BudgetEditor(std::string key, FitRequest request, Profile profile, FitPlan given)
+      : state_(std::make_shared<State>(
+            State{std::move(key), std::move(request), std::move(profile), std::move(given), {}, {}})) {
     if (!state_->given.empty()) state_->planned = *state_->given.content();
     state_->request.profile = &state_->profile;
   }
+
+  /// Goes on with what it has made, for who asks for the same again.
+  void renew(FitRequest request) const {
+    request.profile = &state_->profile;
+    state_->request = std::move(request);
+  }
+  const std::string& key() const { return state_->key; }
 
   InstructionList operator()(const InstructionList& list, PlanningTools& tools) const {
     const WrittenList written(list, tools.graph());
@@ -38,8 +46,12 @@ class BudgetEditor {
     }
     // Where it fits as it is there is nothing to search for.
     if (!state_->given.empty() && !tools.draft(list).fits) {
-      LOG(INFO) << "fit_budget: the plan that was given has none for " << program.facts.name() << " of "
-                << program.facts.feeds_text() << ": it is searched for";
+      const std::string text =
+          text_of("fit_budget: the plan that was given has none for ", program.facts.name(), " of ",
+                  program.facts.feeds_text(), nearest_text(program.facts), ": it is searched for");
+      // A small last batch is no news where the plan has been of use.
+      LOG_IF(INFO, !state_->served.empty()) << text;
+      LOG_IF(WARNING, state_->served.empty()) << text;
     }
     FittedList fitted = fit_list(list, tools, state_->request);
     program.device_peak = fitted.device_peak;
@@ -68,6 +80,7 @@ class BudgetEditor {
 
  private:
   struct State {
+    std::string key;  // of what was asked for
     FitRequest request;
     Profile profile;
     FitPlan given;
@@ -84,31 +97,19 @@ class BudgetEditor {
     SF_CHECK_CODE(model == given.model, DataError, ErrorCode::plan_file, "fit_budget: the plan is of a model with ",
                   given.model.text(), "; this one has ", model.text(),
                   model.text() == given.model.text() ? " of other types" : "", plan_anew());
-    check_feeds_and_graph(given, wanted);
     return nullptr;
   }
 
-  /// Refuses a plan that is for the same fetches and updates, of other feeds or another graph. Where the plan has
-  /// served these before, it is for this graph, and what is asked for now is a batch of another size; where it has the
-  /// same operations, these are run in another way, as by halves.
-  void check_feeds_and_graph(const PlanContent& given, const ProgramFacts& wanted) const {
-    const auto asks_the_same = [&](const ProgramFacts& facts) { return facts.asks_for_the_same(wanted); };
-    if (std::ranges::any_of(state_->served, asks_the_same)) return;
-    const ProgramFacts* other = nullptr;
-    for (const ProgramPlan& program : given.programs) {
-      if (!asks_the_same(program.facts)) continue;
-      if (program.facts.operations == wanted.operations) return;
-      other = &program.facts;
+  /// What the plan that was given has for the same fetches and updates; empty where it has nothing.
+  std::string nearest_text(const ProgramFacts& wanted) const {
+    for (const ProgramPlan& program : state_->given.content()->programs) {
+      const ProgramFacts& known = program.facts;
+      if (!known.asks_for_the_same(wanted)) continue;
+      if (known.feeds != wanted.feeds) return ", only of " + known.feeds_text();
+      if (known.operations == wanted.operations) return ", only run in another way";
+      return text_of(", only for another graph, of ", known.nodes, " operations");
     }
-    if (other == nullptr) return;
-    const bool same_feeds = other->feeds == wanted.feeds;
-    const auto described = [&](const ProgramFacts& facts) {
-      return same_feeds ? text_of(facts.nodes, " operations") : facts.feeds_text();
-    };
-    throw DataError(error_text_of("fit_budget: the plan that was given has ", other->name(), " of ", described(*other),
-                                  "; this session's is of ", described(wanted),
-                                  same_feeds ? ", or of other ones or other types: another graph" : "", plan_anew()),
-                    ErrorCode::plan_file);
+    return {};
   }
 
   static Fact plan_anew() { return hint("leave FitBudgetOptions::plan out, plan, and save that plan (save_plan)"); }
@@ -156,7 +157,13 @@ void fit_budget(Session& session, const FitBudgetOptions& options, Where where) 
   const Profile profile = options.profile.value_or(Profile::nominal());
   const std::string key = text_of("fit_budget ", options.may_recompute, options.may_swap, " ", options.effort, " ",
                                   digest_of(profile), " ", text_hash(options.plan.text()));
-  engine(session).set_instruction_editor(key, BudgetEditor(request, profile, options.plan), true);
+  const BudgetEditor* const before = engine(session).instruction_editor().target<BudgetEditor>();
+  if (before != nullptr && before->key() == key) {
+    // The programs that it has compiled stay, and so does what it knows of them.
+    before->renew(request);
+    return;
+  }
+  engine(session).set_instruction_editor(key, BudgetEditor(key, request, profile, options.plan), true);
 }
 
 FitPlan plan_of(const Session& session, Where where) {

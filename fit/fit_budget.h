@@ -40,8 +40,8 @@ struct FitBudgetOptions {
 /// Whatever is chosen, not one bit of the results changes. Programs that fit as they are stay so. Takes the place of
 /// insert_swaps and of an earlier fit_budget. Throws: ArgumentError (SF-E010) for an effort below 0, or where
 /// neither recomputing nor swapping is allowed. With a plan, what compiles a program throws DataError (SF-E102) where
-/// the plan is of another model, is for other feeds or another graph than those of the first program that asks for the
-/// same, or cannot be executed.
+/// the plan is of a model with other trained variables, or cannot be executed. What it has no program for, as for
+/// batches of other sizes, is searched for, which the log tells.
 void fit_budget(Session& session, const FitBudgetOptions& options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -149,8 +149,8 @@ std::vector<std::string> classes_in(const fs::path& folder) {
 
 /// Endings of pictures that are none of JPEG or PNG.
 bool is_foreign_image_name(const fs::path& path) {
-  static constexpr std::array<std::string_view, 7> kEndings = {".gif",  ".bmp",  ".webp", ".tif",
-                                                               ".tiff", ".heic", ".avif"};
+  static constexpr std::array<std::string_view, 11> kEndings = {".gif",  ".bmp", ".webp", ".tif", ".tiff", ".heic",
+                                                                ".avif", ".ppm", ".pgm",  ".pbm", ".pnm"};
   return std::find(kEndings.begin(), kEndings.end(), ending_of(path)) != kEndings.end();
 }
 

@@ -95,6 +95,11 @@ void add_train_arguments(CLI::App& app, TrainArguments& arguments) {
   add_output_arguments(app, arguments);
 }
 
+bool has_plan_file(const TrainArguments& arguments) {
+  std::error_code failed;
+  return !arguments.plan.empty() && fs::exists(arguments.plan, failed);
+}
+
 void check(const TrainArguments& arguments) {
   check_known(arguments.zoo.model, zoo_names(), "--model: '" + arguments.zoo.model + "' is no model");
   (void)error_policy_named(arguments.data.on_error);
@@ -112,13 +117,13 @@ void check(const TrainArguments& arguments) {
                                     {"--tensorboard", arguments.tensorboard, Extent::own_names},
                                     {"--statistics", arguments.statistics},
                                     {"--json", arguments.json}};
-  (fs::exists(arguments.plan) ? read : written).push_back({"--plan", arguments.plan});
+  (has_plan_file(arguments) ? read : written).push_back({"--plan", arguments.plan});
   check_apart(read, written);
   check_json(arguments.json);
   if (!arguments.statistics.empty()) check_output(arguments.statistics, "--statistics");
   if (!arguments.plan.empty()) {
     check_plans_by_search("--plan", {arguments.strategy});
-    if (!fs::exists(arguments.plan)) check_output(arguments.plan, "--plan");
+    if (!has_plan_file(arguments)) check_output(arguments.plan, "--plan");
   }
   if (!arguments.tensorboard.empty()) check_output(fs::path(arguments.tensorboard) / "events.out", "--tensorboard");
 }

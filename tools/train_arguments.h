@@ -32,6 +32,8 @@ void add_train_arguments(CLI::App& app, TrainArguments& arguments);
 /// files that cannot be written, and folders that the next training would take for data. Throws: ArgumentError;
 /// DataError.
 void check(const TrainArguments& arguments);
+/// Whether --plan names a file that is there, to be read.
+bool has_plan_file(const TrainArguments& arguments);
 
 /// The options that a checkpoint is bound to, by name, as they are written on a command line. Those that are absent,
 /// and have no default, are not there.

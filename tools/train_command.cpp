@@ -1,3 +1,5 @@
+#include <glog/logging.h>
+
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -74,7 +76,7 @@ Strategy strategy_of(const TrainArguments& arguments, TrainedModel& trained, con
   std::optional<Profile> profile;
   if (!arguments.profile.empty()) profile = Profile::load(arguments.profile);
   FitPlan plan;
-  if (!arguments.plan.empty() && std::filesystem::exists(arguments.plan)) plan = load_plan(arguments.plan);
+  if (has_plan_file(arguments)) plan = load_plan(arguments.plan);
   return strategy_named(arguments.strategy, {.model = cut_model, .profile = profile, .plan = plan});
 }
 
@@ -181,13 +183,22 @@ class PlanSaver final : public Callback {
  public:
   explicit PlanSaver(std::string path) : path_(std::move(path)), folders_(path_, "--plan") {}
   void on_step(const TrainerState& state) override {
-    if (!std::exchange(is_saved_, true)) save_plan(state.session, path_);
+    if (!std::exchange(is_saved_, true)) save(state);
   }
   void on_end(const TrainerState& state) override {
-    if (is_saved_) save_plan(state.session, path_);
+    if (is_saved_) save(state);
   }
 
  private:
+  /// A plan is worth less than the training.
+  void save(const TrainerState& state) const {
+    try {
+      save_plan(state.session, path_);
+    } catch (const DataError& error) {
+      LOG(WARNING) << "--plan: the training goes on without the file: " << error.message();
+    }
+  }
+
   std::string path_;
   FoldersOfFile folders_;
   bool is_saved_ = false;
@@ -201,7 +212,7 @@ class Outputs {
       folders_.emplace(arguments.statistics, "--statistics");
       statistics_.emplace(arguments.statistics, Where::here());
     }
-    if (!arguments.plan.empty() && !std::filesystem::exists(arguments.plan)) plan_.emplace(arguments.plan);
+    if (!arguments.plan.empty() && !has_plan_file(arguments)) plan_.emplace(arguments.plan);
     if (arguments.tensorboard.empty()) return;
     const TensorBoardOptions board{.every_steps = arguments.tensorboard_every};
     tensorboard_.emplace(arguments.tensorboard, board, Where::here());
@@ -259,7 +270,7 @@ int run_train(const TrainArguments& asked) {
   UnsavedNote unsaved;
   if (!saver) callbacks.push_back(&unsaved);
   History history = fit(arguments, trainer, data, then, callbacks);
-  add_kept_evaluation(history, trainer);
+  if (checkpoints) add_kept_evaluation(history, trainer, *checkpoints);
   const auto problems = problems_of(history, trainer, checkpoints ? &*checkpoints : nullptr, loss);
   if (!is_standard_output(arguments.json)) std::cout << results_text(history, trainer, data) << std::flush;
   write_json(arguments.json, results_json(arguments, history, trainer, data, problems));

@@ -71,18 +71,31 @@ std::vector<std::string> problems_of(const History& history, const Trainer& trai
   }
   const auto last = history.last_step.find("loss");
   if (loss.first_not_finite() && last != history.last_step.end() && !std::isfinite(last->second)) {
-    problems.push_back(text_of("the loss is ", std::isnan(last->second) ? "nan" : "infinite", " at the end, step ",
-                               trainer.step(), "; the first that was not finite was that of step ",
-                               *loss.first_not_finite(), "; a smaller --learning-rate may help"));
+    problems.push_back(
+        text_of("the loss is ", std::isnan(last->second) ? "nan" : "infinite", " at the end, step ", trainer.step(),
+                "; the first that was not finite was that of step ", *loss.first_not_finite(),
+                *loss.first_not_finite() > trainer.step() - history.steps + 1
+                    ? "; a smaller --learning-rate may help"
+                    : ", the first of this start: look at the data, and at the weights that it began with"));
   }
   return problems;
 }
 
-void add_kept_evaluation(History& history, const Trainer& trainer) {
+void add_kept_evaluation(History& history, const Trainer& trainer, const Checkpoints& checkpoints) {
   if (history.steps > 0 || history.evaluated_step >= 0 || trainer.step() == 0) return;
   const TrainingProgress kept = TrainingProgress::read(trainer.position());
-  if (kept.evaluated_step != kept.step || kept.evaluation.empty()) return;
-  history.evaluation = kept.evaluation;
+  if (kept.evaluated_step != kept.step) return;
+  Logs evaluation = kept.evaluation;
+  // Where an epoch ended with it, it is among what the checkpoint tells of that.
+  const auto saved = evaluation.empty() ? checkpoints.list() : std::vector<CheckpointInfo>();
+  for (const CheckpointInfo& info : saved) {
+    if (info.step != trainer.step() || !info.problem.empty()) continue;
+    for (const auto& [name, value] : info.metrics) {
+      if (name.starts_with("val_")) evaluation[name.substr(4)] = value;
+    }
+  }
+  if (evaluation.empty()) return;
+  history.evaluation = std::move(evaluation);
   history.evaluated_step = kept.evaluated_step;
 }
 

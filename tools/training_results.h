@@ -28,7 +28,7 @@ std::vector<std::string> problems_of(const History& history, const Trainer& trai
                                      const LossNote& loss);
 
 /// Where nothing was left to train: the evaluation of the last step that the checkpoint has kept.
-void add_kept_evaluation(History& history, const Trainer& trainer);
+void add_kept_evaluation(History& history, const Trainer& trainer, const Checkpoints& checkpoints);
 
 /// The last line of a training: why it ended, where it stands, and its numbers. Lines for what was left out of the data
 /// follow.

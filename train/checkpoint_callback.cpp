@@ -29,14 +29,34 @@ bool CheckpointCallback::are_logs_of(const TrainerState& state) const {
   return engine(state.session).last_write() == logged_write_;
 }
 
+/// The logs, with the evaluation of this step where there is one; and where nothing but an evaluation has come to what
+/// is saved already, what that has.
+Logs CheckpointCallback::metrics_of(const TrainerState& state) {
+  if (!are_logs_of(state)) return {};
+  Logs metrics = state.logs;
+  const TrainingProgress& progress = state.run->core().progress();
+  if (progress.evaluated_step == state.step) {
+    for (const auto& [name, value] : progress.evaluation) metrics.emplace("val_" + name, value);
+  }
+  std::optional<TrainingMoment> saved = saved_of(state);
+  const TrainingMoment now = state.run->core().moment();
+  if (saved) saved->evaluated_step = now.evaluated_step;
+  if (saved != now) return metrics;
+  for (const CheckpointInfo& info : checkpoints_.list(where_)) {
+    if (info.step == state.step && info.problem.empty()) metrics.insert(info.metrics.begin(), info.metrics.end());
+  }
+  return metrics;
+}
+
 void CheckpointCallback::save_at(const TrainerState& state) {
   std::optional<TrainingMoment>& saved = saved_of(state);
+  const Logs metrics = metrics_of(state);
   // A save that has failed is tried again when the next one is due.
   saved.reset();
   if (checkpoints_.save(state.session,
                         {.step = state.step,
                          .data_position = state.position(),
-                         .metrics = are_logs_of(state) ? state.logs : Logs(),
+                         .metrics = metrics,
                          .profile = options_.profile,
                          .strategy = options_.strategy},
                         where_)) {
@@ -45,7 +65,7 @@ void CheckpointCallback::save_at(const TrainerState& state) {
 }
 
 std::optional<TrainingMoment>& CheckpointCallback::saved_of(const TrainerState& state) {
-  return state.run->core().saved()[checkpoints_.folder()];
+  return state.run->core().saved()[checkpoints_.identity()];
 }
 
 void CheckpointCallback::on_begin(const TrainerState& state) {
@@ -59,8 +79,9 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
   checkpoints_.open(where_);
   logged_write_ = engine(state.session).last_write();
   TrainerCore& core = state.run->core();
-  // One that goes on from a position by hand may have it from any folder.
-  const bool is_known = core.saved().contains(checkpoints_.folder()), may_be_its = is_known || core.goes_on();
+  const bool is_known = core.saved().contains(checkpoints_.identity());
+  // A position that was restored by hand may be from any folder, and checkpoints may have been saved by hand.
+  const bool may_be_its = is_known || core.is_restored_by_hand() || checkpoints_.statistics().saved > 0;
   std::int64_t latest = 0;
   bool has_step = false;
   for (const CheckpointInfo& info : checkpoints_.list(where_)) {
@@ -70,13 +91,13 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
              state.step > 0 ? text_of("is at step ", state.step, " of its own") : std::string("begins"), ", and '",
              checkpoints_.folder(), "' has checkpoints of another, that of step ", info.step, " among them",
              hint("resume(trainer, checkpoints) goes on with it; another folder begins anew"));
-    has_step |= info.step == state.step;
+    has_step |= info.step == state.step && (is_known || info.data_position == state.position());
     latest = std::max(latest, info.step);
   }
   std::optional<TrainingMoment>& saved = saved_of(state);
   if (!has_step) {
     saved.reset();
-  } else if (!is_known && (core.goes_on() || state.step == 0)) {
+  } else if (!is_known) {
     saved = core.moment();
   }
   LOG_IF(WARNING, latest > state.step) << "CheckpointCallback: this training goes on from step " << state.step
@@ -141,7 +162,7 @@ std::optional<RestoredCheckpoint> resume(Trainer& trainer, Checkpoints& checkpoi
     auto restored = checkpoints.restore_latest(trainer.session(), {}, where);
     if (!restored) return std::nullopt;
     trainer.restore(restored->checkpoint.data_position);
-    trainer.core_->saved()[checkpoints.folder()] = trainer.core_->moment();
+    trainer.core_->note_resumed(checkpoints.identity());
     LOG(INFO) << "resumed '" << restored->checkpoint.path << "': " << trainer.step() << " steps, " << trainer.epoch()
               << " epochs";
     return restored;

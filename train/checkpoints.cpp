@@ -1,6 +1,7 @@
 #include "train/checkpoints.h"
 
 #include <glog/logging.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -85,6 +86,12 @@ class Checkpoints::Impl {
   }
 
   const std::string& folder() const { return folder_; }
+  std::string identity() const {
+    const std::string path = writer_.folder().path().string();
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) return path;
+    return text_of(status.st_dev, ":", status.st_ino);
+  }
   const CheckpointOptions& options() const { return options_; }
   const CheckpointStatistics& statistics() const { return statistics_; }
 
@@ -355,6 +362,10 @@ RestoredCheckpoint Checkpoints::restore(Session& session, std::int64_t step, con
 std::vector<CheckpointInfo> Checkpoints::list(Where where) const {
   return call_at(where, [&] { return impl_->list(); });
 }
+std::string Checkpoints::identity() const {
+  return impl_->identity();
+}
+
 const std::string& Checkpoints::folder() const {
   return impl_->folder();
 }

@@ -15,6 +15,8 @@
 
 namespace SF_API sectionflow {
 
+class Trainer;
+
 /// Which checkpoints stay, and how they are written.
 struct CheckpointOptions {
   /// So many of the last ones stay; older ones are deleted once a new one is complete.
@@ -138,6 +140,11 @@ class Checkpoints {
   const CheckpointStatistics& statistics() const;
 
  private:
+  friend class CheckpointCallback;
+  friend std::optional<RestoredCheckpoint> resume(Trainer& trainer, Checkpoints& checkpoints, Where where);
+  /// Tells the folder, once it is there, from all others, however it is spelt and wherever it is moved.
+  std::string identity() const;
+
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

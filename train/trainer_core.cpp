@@ -261,7 +261,12 @@ void TrainerCore::check_not_fitting(const char* call) const {
 void TrainerCore::restore(const std::string& position) {
   check_not_fitting("restore");
   progress_ = TrainingProgress::read(position);
-  restored_ = goes_on_ = true;
+  restored_ = is_by_hand_ = true;
+}
+
+void TrainerCore::note_resumed(const std::string& folder) {
+  is_by_hand_ = false;
+  saved_[folder] = moment();
 }
 
 TrainingMoment TrainerCore::moment() const {

@@ -77,10 +77,13 @@ class TrainerCore {
   /// Whether the progress is one that restore() has read, and the next fit has to take its source there. Asked once.
   bool take_restored() { return std::exchange(restored_, false); }
   void set_restored() { restored_ = true; }
-  /// Whether it has ever gone on from a position that it was given.
-  bool goes_on() const { return goes_on_; }
+  /// Whether it goes on from a position that restore() was given by somebody who knows where it is from.
+  bool is_restored_by_hand() const { return is_by_hand_; }
+  /// It goes on from the newest checkpoint of that folder.
+  void note_resumed(const std::string& folder);
   TrainingMoment moment() const;
-  /// By the folders that have checkpoints of this training, what the newest is of; nothing where that is not known.
+  /// By the folders that have checkpoints of this training, as Checkpoints::identity() names them, what the newest is
+  /// of; nothing where that is not known.
   std::map<std::string, std::optional<TrainingMoment>>& saved() { return saved_; }
 
   /// What a step is fed from a batch, and from TrainerOptions.
@@ -123,7 +126,7 @@ class TrainerCore {
   const BatchSource* trained_on_ = nullptr;      // by the last fit; to be compared alone
   const BatchSource* checked_to_fit_ = nullptr;  // the source of evaluations; to be compared alone
   std::map<std::string, std::optional<TrainingMoment>> saved_;
-  bool restored_ = false, goes_on_ = false;
+  bool restored_ = false, is_by_hand_ = false;
   bool is_fitting_ = false;
 };
 

@@ -146,7 +146,7 @@ HostTensor stacked(const std::string& name, const std::vector<Example>& examples
   if (value != options.pad_values.end()) {
     // Filled for its checks too: a value that does not fit is found in the first batch, not in the first uneven one.
     fill_with(batch, value->second, name);
-  } else if (memory != nullptr && !same_shape && batch.num_bytes() > 0) {
+  } else if (!same_shape && batch.num_bytes() > 0) {
     std::memset(batch.bytes(), 0, batch.num_bytes());
   }
   std::byte* target = batch.bytes();

@@ -3,6 +3,7 @@
 #include "tests/support/batch_memory.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <optional>
 #include <stdexcept>
@@ -45,6 +46,24 @@ TEST(BatchMemory, HoldsTheSameBatchesPaddedOrNot) {
       EXPECT_EQ(memory->out(), 0) << "every batch has ended";
     }
   }
+}
+
+TEST(BatchMemory, OfItsOwnIsPaddedWithZerosWhateverLayThere) {
+  mallopt(M_PERTURB, 0x55);
+  DatasetIterator iterator = numbers(7).batch({.size = 7, .pad = true}).iterate();
+  const auto batch = iterator.next();
+  mallopt(M_PERTURB, 0);
+  ASSERT_TRUE(batch.has_value());
+  const HostTensor& rows = batch->at("row");
+  const std::int64_t width = rows.shape()[1];
+  std::int64_t zeros = 0;
+  for (std::int64_t i = 0; i < 7; ++i) {
+    const std::int64_t length = numbered_example(i).at("row").shape()[0];
+    for (std::int64_t at = length; at < width; ++at, ++zeros) {
+      EXPECT_EQ(rows.values<std::uint8_t>()[static_cast<std::size_t>(i * width + at)], 0) << i << " " << at;
+    }
+  }
+  EXPECT_GT(zeros, 5);
 }
 
 TEST(BatchMemory, IsAskedForDeliveredBatchesAlone) {

@@ -90,15 +90,49 @@ TEST(SavedPlan, OfAnotherModelIsRefused) {
   expect_refused({.layers = 3}, HasSubstr("the plan is of a model with"));
 }
 
-TEST(SavedPlan, OfAnotherGraphWithTheSameVariablesIsRefused) {
-  expect_refused({.drops = false}, AllOf(HasSubstr("operations; this session's is of"), HasSubstr("another graph")));
+TEST(SavedPlan, LeavesAnotherGraphWithTheSameVariablesToTheSearchWithAWarning) {
+  FitBudgetOptions fit = few(way_of_both().fit);
+  fit.plan = FitPlan::from_text(text_of_plan(), "the plan: ");
+  Fitted fitted(case_of({.drops = false}), budgets_of_plan(), fit);
+  testing_support::LogLines log;
+  fitted.plan();
+  EXPECT_THAT(log.lines, Contains(AllOf(HasSubstr("has none for"), HasSubstr("only for another graph"))));
 }
 
-TEST(SavedPlan, OfOtherFeedsIsRefusedWithBoth) {
-  expect_refused({.batch = 4}, AllOf(HasSubstr("images f32[6,8,8,3]"), HasSubstr("images f32[4,8,8,3]")));
+TEST(SavedPlan, WithoutFetchesLeavesInitializingToItself) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainingNet net = case_of({}).build(graph, manager);
+  FeedStore store;
+  const Feeds feeds = net.feeds(0, store);
+  Session first(graph, budgets_of_plan());
+  fit_budget(first, few(way_of_both().fit));
+  EXPECT_TRUE(first.plan({}, types_of(feeds), {.targets = manager.training_operations()}).fits);
+  Session second(graph, budgets_of_plan());
+  FitBudgetOptions fit = few(way_of_both().fit);
+  fit.plan = plan_of(first);
+  ASSERT_EQ(fit.plan.num_programs(), 1);
+  fit_budget(second, fit);
+  second.initialize();
+  // Asked for the same again, it knows what it has planned.
+  EXPECT_TRUE(second.plan({}, types_of(feeds), {.targets = manager.training_operations()}).fits);
+  const int num_programs = plan_of(second).num_programs();
+  fit_budget(second, fit);
+  EXPECT_EQ(plan_of(second).num_programs(), num_programs);
 }
 
-TEST(SavedPlan, LeavesABatchOfAnotherSizeToTheSearchOnceItsOwnHasBeenThere) {
+TEST(SavedPlan, LeavesAFirstBatchOfAnotherSizeToTheSearchWithAWarning) {
+  FitBudgetOptions fit = few(way_of_both().fit);
+  fit.plan = FitPlan::from_text(text_of_plan(), "the plan: ");
+  Fitted fitted(case_of({.batch = 12}), budgets_of_plan(), fit);
+  testing_support::LogLines log;
+  fitted.plan();
+  EXPECT_THAT(log.lines,
+              Contains(AllOf(HasSubstr("the plan that was given has none for"), HasSubstr("images f32[12,8,8,3]"),
+                             HasSubstr("only of images f32[6,8,8,3]"), HasSubstr("it is searched for"))));
+}
+
+TEST(SavedPlan, LeavesALaterBatchOfAnotherSizeToTheSearch) {
   FitBudgetOptions fit = few(way_of_both().fit);
   fit.plan = FitPlan::from_text(text_of_plan(), "the plan: ");
   Fitted fitted(case_of({.later_batch = 5}), budgets_of_plan(), fit);

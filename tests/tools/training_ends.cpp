@@ -75,6 +75,16 @@ TEST(TrainingEnds, WhereNothingWasLeftToTrainTheKeptEvaluationIsShownAndNotMadeA
   }
 }
 
+TEST(TrainingEnds, WhereNothingWasLeftBehindAnEpochItsEvaluationIsShown) {
+  const TemporaryFolder folder;
+  const std::string train = kTrain + "--resume --epochs 1 --checkpoints " + (folder.path() / "run").string();
+  const auto first = json_of_tool(train);
+  ASSERT_FALSE(first.at("evaluation").empty());
+  const auto again = json_of_tool(train);
+  EXPECT_EQ(again.at("evaluation"), first.at("evaluation"));
+  EXPECT_EQ(again.at("evaluated_step"), first.at("evaluated_step"));
+}
+
 TEST(TrainingEnds, FoldersThatCannotAllBeMadeAreNotLeftHalfWay) {
   const TemporaryFolder folder;
   expect_refused(kTrain + "--steps 1 --statistics " + (folder.path() / "a/b").string() + "/" + std::string(300, 'c') +

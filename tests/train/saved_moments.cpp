@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tests/support/temporary_folder.h"
 #include "tests/train/small_training.h"
@@ -52,6 +53,44 @@ TEST_F(SavedMoments, ATrainingOnItsWayTakesNoFolderOfAnotherAndKeepsItsOwn) {
   EXPECT_EQ(fit_saved(third, 9).steps, 1);
 }
 
+TEST_F(SavedMoments, AFolderIsTheSameHoweverItIsSpeltAndWhereverItIsMoved) {
+  SmallTraining training(true);
+  const auto fit_into = [&](const std::string& path, std::int64_t steps) {
+    Checkpoints checkpoints(path);
+    CheckpointCallback saving(checkpoints);
+    return training.trainer.fit(source, {.max_steps = steps, .callbacks = {&training.rate, &saving}}).steps;
+  };
+  EXPECT_EQ(fit_into(run, 4), 4);
+  EXPECT_EQ(fit_into(run + "/", 5), 1);
+  EXPECT_EQ(fit_into((folder.path() / "." / "run").string(), 6), 1);
+  std::filesystem::rename(run, run + "2");
+  EXPECT_EQ(fit_into(run + "2", 7), 1);
+}
+
+TEST_F(SavedMoments, WhatTheSameCheckpointsHaveSavedByHandIsItsOwn) {
+  SmallTraining training(true);
+  training.trainer.fit(source, {.steps = 3, .callbacks = {&training.rate}});
+  Checkpoints checkpoints(run);
+  checkpoints.save(training.session, {.step = 3, .data_position = training.trainer.position()});
+  CheckpointCallback saving(checkpoints);
+  EXPECT_EQ(training.trainer.fit(source, {.steps = 3, .callbacks = {&training.rate, &saving}}).steps, 3);
+}
+
+TEST_F(SavedMoments, AResumedTrainingTakesNoOtherFolderThanItsOwnOrAnEmptyOne) {
+  SmallTraining first(true), second(true), third(true);
+  fit_saved(first, 5);
+  const auto fit_into = [&](SmallTraining& training, const char* name, std::int64_t steps) {
+    Checkpoints checkpoints((folder.path() / name).string());
+    CheckpointCallback saving(checkpoints);
+    return training.trainer.fit(source, {.max_steps = steps, .callbacks = {&training.rate, &saving}}).steps;
+  };
+  EXPECT_EQ(fit_into(second, "others", 5), 5);
+  Checkpoints own(run);
+  ASSERT_TRUE(resume(third.trainer, own).has_value());
+  for (const std::int64_t steps : {5, 6}) EXPECT_THROW(fit_into(third, "others", steps), ArgumentError);
+  EXPECT_EQ(fit_into(third, "empty", 6), 1);
+}
+
 TEST_F(SavedMoments, WhatWasWrittenBetweenTwoFitsIsSavedWhereNothingIsLeftToTrain) {
   SmallTraining training(true);
   fit_saved(training, 4);
@@ -73,6 +112,35 @@ TEST_F(SavedMoments, AResumedTrainingWithNothingLeftIsNotSavedAgain) {
   CheckpointCallback saving(checkpoints);
   EXPECT_EQ(again.trainer.fit(source, {.max_steps = 4, .callbacks = {&again.rate, &saving}}).steps, 0);
   EXPECT_EQ(std::filesystem::last_write_time(checkpoints.list().at(0).path + "/manifest.json"), time);
+}
+
+TEST_F(SavedMoments, AnEvaluationBehindTheLastStepIsSavedBesideTheNumbersThatAreThere) {
+  SmallTraining training(true);
+  FunctionBatches test(small_batch);
+  Checkpoints checkpoints(run, {.keep = 1, .best_metric = "loss"});
+  CheckpointCallback saving(checkpoints);
+  const std::vector<Callback*> callbacks = {&training.rate, &saving};
+  training.trainer.fit(source, {.max_epochs = 2, .callbacks = callbacks});
+  const Logs before = checkpoints.list().back().metrics;
+  ASSERT_TRUE(before.contains("loss"));
+  EXPECT_EQ(training.trainer
+                .fit(source, {.max_epochs = 2, .validation = &test, .validate_at_end = true, .callbacks = callbacks})
+                .steps,
+            0);
+  const CheckpointInfo behind = checkpoints.list().back();
+  EXPECT_EQ(behind.step, 6);
+  EXPECT_EQ(behind.metrics.at("loss"), before.at("loss"));
+  EXPECT_TRUE(behind.metrics.contains("val_loss"));
+}
+
+TEST_F(SavedMoments, AnEvaluationAtTheEndAmidAnEpochIsAmongTheNumbers) {
+  SmallTraining training(true);
+  FunctionBatches test(small_batch);
+  Checkpoints checkpoints(run, {.best_metric = "val_loss"});
+  CheckpointCallback saving(checkpoints);
+  training.trainer.fit(
+      source, {.steps = 4, .validation = &test, .validate_at_end = true, .callbacks = {&training.rate, &saving}});
+  EXPECT_TRUE(checkpoints.list().back().metrics.contains("val_loss"));
 }
 
 TEST_F(SavedMoments, AveragesThatStoodInForTheWeightsForAWhileAreNoNewState) {
