@@ -30,6 +30,7 @@ constexpr NamedKind kKinds[] = {{FileKind::checkpoint, "checkpoint"},
                                 {FileKind::safetensors, "safetensors"},
                                 {FileKind::graph, "graph"},
                                 {FileKind::profile, "profile"},
+                                {FileKind::plan, "plan"},
                                 {FileKind::events, "events"},
                                 {FileKind::tfrecord, "tfrecord"},
                                 {FileKind::npy, "npy"},
@@ -255,6 +256,7 @@ FileKind kind_of(const fs::path& path) {
   if (is_safetensors(bytes, fs::file_size(path))) return FileKind::safetensors;
   if (format == "sectionflow-graph") return FileKind::graph;
   if (format == "sectionflow profile") return FileKind::profile;
+  if (format == "sectionflow-plan") return FileKind::plan;
   if (format == "sectionflow-checkpoint") {
     refuse(path, "is the manifest of a checkpoint", "inspect its folder: " + path.parent_path().string());
   }

@@ -13,6 +13,7 @@ enum class FileKind {
   safetensors,
   graph,
   profile,
+  plan,  ///< of fit_budget
   events,
   tfrecord,
   npy,

@@ -133,6 +133,8 @@ Inspection inspect(FileKind kind, const std::filesystem::path& path) {
       return inspect_graph(path);
     case FileKind::profile:
       return inspect_profile(path);
+    case FileKind::plan:
+      return inspect_plan(path);
     case FileKind::events:
       return inspect_events(path);
     case FileKind::tfrecord:

@@ -27,6 +27,7 @@ Inspection inspect_checkpoint(const std::filesystem::path& path);
 Inspection inspect_checkpoint_folder(const std::filesystem::path& path);
 Inspection inspect_graph(const std::filesystem::path& path);
 Inspection inspect_profile(const std::filesystem::path& path);
+Inspection inspect_plan(const std::filesystem::path& path);
 Inspection inspect_events(const std::filesystem::path& path);
 Inspection inspect_tfrecord(const std::filesystem::path& path);
 Inspection inspect_npy(const std::filesystem::path& path);

@@ -65,8 +65,8 @@ class TensorBoard final : public Callback {
   TensorBoardOptions options_;
   std::optional<EventWriter> writer_{};
   bool has_graph_ = false, wants_graph_ = false;
-  bool is_to_open_ = false;   // by this fit, as far as there is no file
-  bool is_to_start_ = false;  // an event that tells from which step on earlier ones are dropped
+  bool is_to_open_ = false;        // by this fit, as far as there is no file
+  bool is_to_start_ = false;       // an event that tells from which step on earlier ones are dropped
   std::int64_t num_examples_ = 0;  // since the last numbers of steps, and
   double seconds_ = 0, data_seconds_ = 0;
   std::int64_t first_step_ = 0;                    // of the fit

@@ -300,6 +300,11 @@ TEST(SavedPlans, OfOneProcessAreTakenByAnother) {
   EXPECT_EQ(row["measured_peak_bytes"], row["planned_peak_bytes"]);
   EXPECT_GT(row["bytes_out"], 0);
   EXPECT_EQ(row["identical"], true);
+  const nlohmann::json inspected = json_of_tool("inspect " + plan);
+  EXPECT_EQ(inspected.at("kind"), "plan");
+  ASSERT_EQ(inspected.at("programs").size(), 1U);
+  EXPECT_EQ(inspected.at("programs")[0].at("device_peak_bytes"), row["planned_peak_bytes"]);
+  EXPECT_THAT(run_tool("inspect " + plan).text, HasSubstr("by a nominal profile"));
   expect_refused(
       "compare --strategies auto --steps 2 --batch 64 --model mnist_cnn --width 3 --threads 1 --plan " + plan,
       AllOf(HasSubstr("SF-E102"), HasSubstr("the plan is of a model with"), HasSubstr("leave --plan out")));
