@@ -270,7 +270,8 @@ void TrainerCore::note_resumed(const std::string& folder) {
 }
 
 TrainingMoment TrainerCore::moment() const {
-  return {progress_.step, progress_.epoch, progress_.evaluated_step, engine(session_).last_write()};
+  return {progress_.step, progress_.epoch, progress_.evaluated_step, engine(session_).last_write(),
+          session_.completed_cycles()};
 }
 
 bool TrainerCore::trains_on(const BatchSource& source) const {

@@ -41,10 +41,11 @@ class FetchedNumbers {
 /// Whose logs: those of epochs have the results of evaluations too.
 enum class LogsOf { steps, epochs };
 
-/// Which state of a training a checkpoint has: completed counts, and the last write to variables beside steps.
+/// Which state of a training a checkpoint has: completed counts, and what was done to variables beside its steps.
 struct TrainingMoment {
   std::int64_t step = 0, epochs = 0, evaluated_step = -1;
-  std::uint64_t write = 0;
+  std::uint64_t write = 0;   ///< the session's last
+  std::uint64_t cycles = 0;  ///< that the session has completed
   bool operator==(const TrainingMoment&) const = default;
 };
 

@@ -102,6 +102,19 @@ TEST_F(SavedMoments, WhatWasWrittenBetweenTwoFitsIsSavedWhereNothingIsLeftToTrai
   EXPECT_TRUE(bitwise_equal(saved_variable(), written));
 }
 
+TEST_F(SavedMoments, WhatCyclesByHandHaveTrainedBetweenTwoFitsIsSavedToo) {
+  SmallTraining training(true);
+  fit_saved(training, 4);
+  const Example batch = *small_batch(9, 0);
+  (void)training.model.manager->run_full_cycle(
+      training.session, {training.model.loss},
+      {{training.model.x, batch.at("x")}, {training.model.label, batch.at("label")}, {training.model.rate, 0.1F}});
+  const HostTensor trained = training.session.read(training.model.graph.values(kVariables)[0]);
+  EXPECT_FALSE(bitwise_equal(saved_variable(), trained));
+  EXPECT_EQ(fit_saved(training, 4).steps, 0);
+  EXPECT_TRUE(bitwise_equal(saved_variable(), trained));
+}
+
 TEST_F(SavedMoments, AResumedTrainingWithNothingLeftIsNotSavedAgain) {
   SmallTraining training(true);
   fit_saved(training, 4);
