@@ -10,6 +10,9 @@
 
 namespace sectionflow {
 
+/// The text without what is no UTF-8 and what moves a terminal's cursor.
+std::string plain_text(const std::string& text);
+
 /// What tells models apart before anything of them is executed: their trained variables.
 struct ModelFacts {
   std::int64_t variables = 0, bytes = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/utf8.h"
 #include "base/whole_file.h"
 #include "data/tensor_hashes.h"
 #include "fit/plan_content.h"
@@ -181,6 +182,13 @@ class PlanReader {
 };
 
 }  // namespace
+
+std::string plain_text(const std::string& text) {
+  std::string plain = valid_utf8(text);
+  std::replace_if(
+      plain.begin(), plain.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  return plain;
+}
 
 ModelFacts ModelFacts::of(const Graph& graph) {
   ModelFacts facts;

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/utf8.h"
 #include "data/tensor_hashes.h"
+#include "fit/plan_content.h"
 #include "fit/same_results.h"
 #include "graph/ops/basic.h"
 
@@ -40,13 +40,6 @@ struct IdentityLess {
 };
 
 }  // namespace
-
-std::string plain_text(const std::string& text) {
-  std::string plain = valid_utf8(text);
-  std::replace_if(
-      plain.begin(), plain.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return plain;
-}
 
 std::string ProgramFacts::name() const {
   constexpr std::size_t kMostNames = 3;

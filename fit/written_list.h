@@ -55,9 +55,6 @@ inline std::size_t as_index(int number) {
   return static_cast<std::size_t>(number);
 }
 
-/// The text without what is no UTF-8 and what moves a terminal's cursor.
-std::string plain_text(const std::string& text);
-
 /// The list that was written for a program, as plans of it refer to it: instructions by their places, values by
 /// numbers, in the order in which the list makes them. So a plan knows no numbers of nodes, and fits every graph of
 /// which the same operations on the same types are executed for the program.

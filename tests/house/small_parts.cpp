@@ -33,7 +33,6 @@ const Reasons kReasons = {
     {"base/log", "the one place that knows glog's start"},
     {"compare/compare", "all that users of the library include"},
     {"device/cuda/cuda_check", "every call of CUDA goes through it"},
-    {"fit/plan_content", "what the file of a plan and who plans have in common, and no header for users may declare"},
     {"graph/graph_file_format", "what the writer and the reader of graphs must have in common"},
     {"graph/json_members", "the one header of fields that knows the JSON library"},
     {"graph/ops/data_format", "operations and kernels of images share it"},
