@@ -126,6 +126,12 @@ void check_path(const std::filesystem::path& path, const std::string& what) {
            " of the name is zero, where the system would end it", hint("choose a name without it"));
 }
 
+std::filesystem::path absolute_path(const std::filesystem::path& path) {
+  std::error_code failed;  // where the working directory is gone
+  std::filesystem::path whole = path.empty() ? path : std::filesystem::absolute(path, failed);
+  return failed ? path : whole;
+}
+
 void check_writable(const std::filesystem::path& path, const std::string& what) {
   const AtomicFile probe(path, what);
 }

@@ -39,6 +39,9 @@ void flush_folder(const std::filesystem::path& folder, const std::string& what, 
 /// one that is meant. Throws: DataError, which `what` begins, for such a path and for an empty one.
 void check_path(const std::filesystem::path& path, const std::string& what);
 
+/// The same place wherever the process goes from here; what is empty stays so, for who refuses it.
+std::filesystem::path absolute_path(const std::filesystem::path& path);
+
 /// Fail at once where a file of that name could not be written later; nothing is left but the folder, which is made.
 /// Throws: DataError.
 void check_writable(const std::filesystem::path& path, const std::string& what);

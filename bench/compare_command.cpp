@@ -38,15 +38,6 @@ std::vector<Strategy> strategies_of(const Arguments& arguments, const ZooArgumen
   return strategies;
 }
 
-/// The plan of training the whole graph.
-ProgramReport plan_whole(const Arguments& arguments, const Batch& batch) {
-  Graph graph;
-  GraphSectionManager manager(graph);
-  const TrainableModel model = model_of(arguments.zoo, {}).build(graph, manager);
-  Session session(graph, {.device = device_of(arguments.device), .threads = arguments.threads});
-  return session.plan({model.loss}, types_of(model.feeds(batch)), {.targets = manager.training_operations()});
-}
-
 SessionOptions session_of(const Arguments& arguments, const Batch& batch) {
   SessionOptions session{.device = device_of(arguments.device),
                          .host_memory = bytes_or_none(arguments.host_memory),
@@ -56,8 +47,7 @@ SessionOptions session_of(const Arguments& arguments, const Batch& batch) {
                          .link_bandwidth = static_cast<double>(bytes_or_none(arguments.link)),
                          .threads = arguments.threads,
                          .seed = arguments.seed};
-  const std::string& memory = arguments.device_memory;
-  session.device_memory = is_share(memory) ? memory_share(memory, plan_whole(arguments, batch)) : bytes_or_none(memory);
+  session.device_memory = device_memory_of(arguments.device_memory, arguments.zoo, batch, session);
   return session;
 }
 
@@ -232,7 +222,7 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
   app.add_option("--device-memory", arguments.device_memory,
                  "budget of each: a size, as in 512MiB, or a share, as in 50%, of the whole graph's transient peak, "
                  "with its variables on top; all of the device if absent")
-      ->check(budget_argument(true));
+      ->check(budget_argument());
   app.add_option("--host-memory", arguments.host_memory,
                  "budget of host memory for what is offloaded, as in 1GiB; all of it if absent")
       ->check(size_argument());

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "examples/models/command_line.h"
+#include "train/memory_share.h"
 
 namespace sectionflow {
 namespace {
@@ -104,6 +105,20 @@ ZooModel model_of(const ZooArguments& arguments, const Cut& cut) {
   options.cut = cut;
   options.optimizer = optimizer_of(arguments);
   return zoo_model(arguments.model, options);
+}
+
+std::size_t device_memory_of(const std::string& text, const ZooArguments& arguments, const Batch& batch,
+                             const SessionOptions& session,
+                             const std::function<std::vector<Value>(const TrainableModel&)>& also) {
+  if (text.empty() || !is_share(text)) return text.empty() ? 0 : parse_bytes(text);
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainableModel model = model_of(arguments, {}).build(graph, manager);
+  std::vector<Value> fetches = also ? also(model) : std::vector<Value>{};
+  fetches.insert(fetches.begin(), model.loss);
+  Session whole(graph, {.device = session.device, .threads = session.threads});
+  return memory_share(text,
+                      whole.plan(fetches, types_of(model.feeds(batch)), {.targets = manager.training_operations()}));
 }
 
 }  // namespace sectionflow

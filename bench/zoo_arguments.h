@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bench/program.h"
 #include "examples/models/zoo.h"
@@ -34,5 +36,11 @@ float learning_rate_of(const ZooArguments& arguments);
 
 /// The model with the optimiser that was asked for. Throws: ArgumentError.
 ZooModel model_of(const ZooArguments& arguments, const Cut& cut);
+
+/// What --device-memory gives: a size, or a share of the transient peak of training the whole model by one batch; 0,
+/// all of the device, where it is empty. `also`: what is fetched besides the loss. Throws: ArgumentError.
+std::size_t device_memory_of(const std::string& text, const ZooArguments& arguments, const Batch& batch,
+                             const SessionOptions& session,
+                             const std::function<std::vector<Value>(const TrainableModel&)>& also = {});
 
 }  // namespace sectionflow

@@ -224,7 +224,7 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
   app->add_option("--device-memory", arguments->device_memory,
                   "budget: a size, as in 512MiB, or a share, as in 50%, of what the whole graph takes beside its "
                   "variables; all of the device if absent")
-      ->check(budget_argument(true));
+      ->check(budget_argument());
   app->add_option("--host-memory", arguments->host_memory, "budget of host memory for what is offloaded")
       ->check(size_argument());
   app->add_option("--disk", arguments->disk, "size of the swap file")->check(size_argument());

@@ -196,6 +196,11 @@ Options begin_or_resume(const TrainArguments& arguments, Checkpoints& checkpoint
            hint("give --seed ", found.seed, ", or another folder of --checkpoints, to begin anew"));
   const Options then = noted_options(found.data_position);
   check_same_model(then, arguments);
+  const auto data = then.find("--data");
+  if (data != then.end() && data->second != arguments.data.data) {
+    // What of them is trained on is known again by itself; what is evaluated, and where they lie, may be another.
+    std::cerr << "--data: " << arguments.data.data << " from here on; it was " << data->second << " before\n";
+  }
   note.set_resumed(found.step);
   return then;
 }

@@ -35,7 +35,10 @@ void add_data_arguments(CLI::App& app, TrainingDataArguments& data) {
 
 void add_memory_arguments(CLI::App& app, TrainArguments& arguments) {
   add_device_arguments(app, arguments.device);
-  app.add_option("--device-memory", arguments.device_memory, "hard budget, as in 512MiB; all of it if absent")
+  app.add_option(
+         "--device-memory", arguments.device_memory,
+         "hard budget, as in 512MiB, or a share, as in 50%, of what the whole graph takes beside its variables; "
+         "all of the device if absent")
       ->check(budget_argument());
   app.add_option("--host-memory", arguments.host_memory, "budget of host memory for what is offloaded")
       ->check(size_argument());

@@ -80,15 +80,20 @@ Strategy strategy_of(const TrainArguments& arguments, TrainedModel& trained, con
   return strategy_named(arguments.strategy, {.model = cut_model, .profile = profile, .plan = plan});
 }
 
-SessionOptions session_of(const TrainArguments& arguments) {
+SessionOptions session_of(const TrainArguments& arguments, const ZooModel& zoo) {
   const auto bytes = [](const std::string& text) { return text.empty() ? 0 : parse_bytes(text); };
-  return {.device = device_of(arguments.device),
-          .device_memory = bytes(arguments.device_memory),
-          .host_memory = bytes(arguments.host_memory),
-          .disk = bytes(arguments.disk),
-          .swap_directory = arguments.swap_directory,
-          .threads = arguments.threads,
-          .seed = arguments.data.seed};
+  SessionOptions session{.device = device_of(arguments.device),
+                         .host_memory = bytes(arguments.host_memory),
+                         .disk = bytes(arguments.disk),
+                         .swap_directory = arguments.swap_directory,
+                         .threads = arguments.threads,
+                         .seed = arguments.data.seed};
+  const Batch batch = zoo.batch({.batch = arguments.data.batch});
+  session.device_memory = device_memory_of(arguments.device_memory, arguments.zoo, batch, session,
+                                           [&](const TrainableModel& model) -> std::vector<Value> {
+                                             return {accuracy_of(model.logits, inputs_of(model, batch).inputs.label)};
+                                           });
+  return session;
 }
 
 Trainer trainer_of(Contender& contender, const TrainedModel& trained) {
@@ -246,7 +251,7 @@ int run_train(const TrainArguments& asked) {
   const ZooModel zoo = model_of(arguments.zoo, {});
   const Batch one = zoo.batch({.batch = 1});
   TrainedModel trained;
-  Contender contender(strategy_of(arguments, trained, one), session_of(arguments), arguments.data.batch);
+  Contender contender(strategy_of(arguments, trained, one), session_of(arguments, zoo), arguments.data.batch);
   TrainingData data = training_data(arguments.data, trained.inputs, zoo);
   Trainer trainer = trainer_of(contender, trained);
 

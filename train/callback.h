@@ -58,6 +58,7 @@ struct TrainerState {
   void log(const std::string& name, double value) const;
   /// In on_step_begin: the operations of the step that begins are timed, for any callback to read `trace` in on_step.
   /// Session::set_trace is the trainer's in that step, and the caller's again behind it, whatever it throws.
+  /// Throws: ArgumentError anywhere else.
   void trace_step() const;
   /// What Trainer::restore goes on from: counts, data, sums of the epoch, the evaluation of the last step or that it is
   /// still to come, and what callbacks keep. Throws: ArgumentError in an evaluation outside of fit, and (SF-E609) for

@@ -201,10 +201,10 @@ class StatisticsCsv::Table {
   std::int64_t failures_ = 0;
 };
 
-StatisticsCsv::StatisticsCsv(std::string path, Where where) {
+StatisticsCsv::StatisticsCsv(const std::string& path, Where where) {
   call_at(where, [&] {
     check_place(path, kCsv);
-    table_ = std::make_unique<Table>(std::move(path));
+    table_ = std::make_unique<Table>(absolute_path(path).string());
   });
 }
 
@@ -247,8 +247,8 @@ void StatisticsCsv::on_end(const TrainerState&) {
   table_->write(true);
 }
 
-StatisticsAverages::StatisticsAverages(std::string path, StatisticsAveragesOptions options, Where where)
-    : path_(std::move(path)), options_(options) {
+StatisticsAverages::StatisticsAverages(const std::string& path, StatisticsAveragesOptions options, Where where)
+    : path_(absolute_path(path).string()), options_(options) {
   call_at(where, [&] {
     SF_CHECK(options_.image_size >= 1 && (options_.dims == 2 || options_.dims == 3), ArgumentError,
              "StatisticsAverages: image_size is ", options_.image_size, " and dims ", options_.dims,

@@ -48,7 +48,7 @@ class StatisticsDifferences {
 class StatisticsCsv final : public Callback {
  public:
   /// Makes the folder of the file. Throws: DataError where a file of that name cannot be written.
-  explicit StatisticsCsv(std::string path, Where where = Where::here());
+  explicit StatisticsCsv(const std::string& path, Where where = Where::here());
   ~StatisticsCsv() override;
   StatisticsCsv(const StatisticsCsv&) = delete;
   StatisticsCsv& operator=(const StatisticsCsv&) = delete;
@@ -90,7 +90,7 @@ class StatisticsAverages final : public Callback {
  public:
   /// Makes the folder of the file. Throws: ArgumentError for an image_size below 1, dims other than 2 and 3, or
   /// negative starts; DataError where the file cannot be written.
-  StatisticsAverages(std::string path, StatisticsAveragesOptions options, Where where = Where::here());
+  StatisticsAverages(const std::string& path, StatisticsAveragesOptions options, Where where = Where::here());
   void on_begin(const TrainerState& state) override;
   void on_step_begin(const TrainerState& state, Feeds& feeds) override;
   void on_step(const TrainerState& state) override;

@@ -11,8 +11,8 @@
 
 namespace sectionflow {
 
-TensorBoard::TensorBoard(std::string folder, TensorBoardOptions options, Where where)
-    : folder_(std::move(folder)), options_(std::move(options)) {
+TensorBoard::TensorBoard(const std::string& folder, TensorBoardOptions options, Where where)
+    : folder_(absolute_path(folder).string()), options_(std::move(options)) {
   call_at(where, [&] {
     SF_CHECK(options_.every_steps >= 0 && options_.histogram_steps >= 0 && options_.profile_step >= 0, ArgumentError,
              "TensorBoard: every_steps is ", options_.every_steps, ", histogram_steps ", options_.histogram_steps,

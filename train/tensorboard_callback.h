@@ -39,7 +39,7 @@ struct TensorBoardOptions {
 class TensorBoard final : public Callback {
  public:
   /// Touches no file. Throws: ArgumentError for negative numbers.
-  explicit TensorBoard(std::string folder, TensorBoardOptions options = {}, Where where = Where::here());
+  explicit TensorBoard(const std::string& folder, TensorBoardOptions options = {}, Where where = Where::here());
   /// Makes the folder; the file is made when there is something to write. Throws: DataError where files cannot be made
   /// there.
   void on_begin(const TrainerState& state) override;

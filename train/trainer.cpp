@@ -60,7 +60,9 @@ void TrainerState::log(const std::string& name, double value) const {
 }
 
 void TrainerState::trace_step() const {
-  if (run != nullptr) run->trace_step();
+  SF_CHECK(run != nullptr, ArgumentError, "trace_step(): this is an evaluation outside of fit",
+           hint("call it in on_step_begin"));
+  run->trace_step();
 }
 
 std::string TrainerState::position() const {

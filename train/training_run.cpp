@@ -160,7 +160,9 @@ bool TrainingRun::train_step() {
   data_seconds_ = seconds_from(data_begun);
   batch_size_ = bound.num_examples;
   wants_trace_ = false;
+  step_begins_ = true;
   each_callback([&](Callback& callback, const TrainerState& state) { callback.on_step_begin(state, bound.feeds); });
+  step_begins_ = false;
 
   // Behind the callbacks, which may change the graph before the first step.
   if (history_.steps == 0) {

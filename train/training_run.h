@@ -77,6 +77,7 @@ class TrainingRun {
   std::int64_t batch_size_ = 0;
   double step_seconds_ = 0, data_seconds_ = 0;
   Trace step_trace_;
+  bool step_begins_ = false;  // callbacks are told so
   bool wants_trace_ = false;  // of the step that begins or is done
   double epoch_data_seconds_ = 0;
   Clock::time_point begun_ = Clock::now(), epoch_begun_ = begun_;

@@ -57,6 +57,7 @@ void TrainingRun::log(const std::string& name, double value) {
 }
 
 void TrainingRun::trace_step() {
+  SF_CHECK(step_begins_, ArgumentError, "trace_step(): no step begins here", hint("call it in on_step_begin"));
   if (!std::exchange(wants_trace_, true)) step_trace_.clear();
 }
 

@@ -32,13 +32,13 @@ inline CLI::Validator size_argument(bool or_share = false) {
 }
 
 /// The same of a budget, of which 0 would be taken for none at all, which is what leaving it out means.
-inline CLI::Validator budget_argument(bool or_share = false) {
-  const auto check = [size = size_argument(or_share), or_share](std::string& text) -> std::string {
+inline CLI::Validator budget_argument() {
+  const auto check = [size = size_argument(true)](std::string& text) -> std::string {
     const std::string wrong = size(text);
-    if (!wrong.empty() || (or_share && is_share(text)) || parse_bytes(text) > 0) return wrong;
+    if (!wrong.empty() || is_share(text) || parse_bytes(text) > 0) return wrong;
     return "'" + text + "' would be no budget; leave it out where there is to be none";
   };
-  return CLI::Validator(check, or_share ? "SIZE or SHARE" : "SIZE");
+  return CLI::Validator(check, "SIZE or SHARE");
 }
 
 /// Checks an option of a command line before anything is done: a whole number from `least` to `most`. The parser by

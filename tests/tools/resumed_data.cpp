@@ -53,6 +53,14 @@ TEST_F(ResumedData, TheSamePicturesUnderAnotherSpellingOfTheirPathGoOn) {
   EXPECT_EQ(train("images:" + moved.string(), 4).status, 0);
 }
 
+TEST_F(ResumedData, AnotherDataOptionThatIsTakenIsTold) {
+  const fs::path pictures = pictures_in(folder);
+  begin("images:" + pictures.string());
+  EXPECT_THAT(train("images:" + pictures.string(), 2).text, testing::Not(HasSubstr("from here on")));
+  EXPECT_THAT(train("images:" + pictures.string() + "/", 3).text,
+              HasSubstr("--data: images:" + pictures.string() + "/ from here on; it was images:" + pictures.string()));
+}
+
 TEST_F(ResumedData, OtherPicturesAreRefused) {
   const fs::path pictures = pictures_in(folder);
   const std::string data = "images:" + pictures.string();

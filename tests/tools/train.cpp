@@ -63,6 +63,14 @@ TEST(Train, LeavesCheckpointsCurvesAndStatistics) {
   EXPECT_EQ(board.at("scalars").at(1).at("last_step"), 6);
 }
 
+TEST(Train, ABudgetMayBeAShareOfWhatTheWholeGraphTakes) {
+  const std::string whole = kTiny + " --steps 1 --strategy whole --device-memory ";
+  EXPECT_EQ(run_tool(whole + "100%").status, 0);
+  const Outcome refused = run_tool(whole + "99%");
+  EXPECT_NE(refused.status, 0);
+  EXPECT_THAT(refused.text, HasSubstr("SF-E101"));
+}
+
 TEST(Train, ATrainingThatGoesOnGivesTheBitsOfOneThatWasNotInterrupted) {
   const TemporaryFolder folder;
   const std::string data = mnist_in(folder, 10).string();

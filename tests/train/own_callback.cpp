@@ -33,5 +33,27 @@ TEST(OwnCallback, ThatSaysWhatItLogsHasNamesCheckedBeforeTheFirstStep) {
   EXPECT_GT(history.of("milliseconds").at(0), 0);
 }
 
+/// Asks for times where nothing is timed.
+struct AsksTooLate : Callback {
+  void on_step(const TrainerState& state) override {
+    EXPECT_THROW(state.trace_step(), ArgumentError);
+    ++num_asked;
+  }
+  void on_evaluation_step(const TrainerState& state) override {
+    EXPECT_THROW(state.trace_step(), ArgumentError);
+    ++num_asked;
+  }
+  int num_asked = 0;
+};
+
+TEST(OwnCallback, ThatAsksForTimesWhereNoStepBeginsIsRefused) {
+  SmallTraining training(true);
+  FunctionBatches source(small_batch);
+  AsksTooLate own;
+  training.trainer.fit(source, {.steps = 2, .callbacks = {&training.rate, &own}});
+  training.trainer.evaluate(source, {.callbacks = {&own}});
+  EXPECT_GT(own.num_asked, 2);
+}
+
 }  // namespace
 }  // namespace sectionflow
