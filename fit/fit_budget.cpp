@@ -22,9 +22,8 @@ namespace {
 /// Fits the lists of a session's programs, and keeps what it has made of them. Copies are of the same.
 class BudgetEditor {
  public:
-  BudgetEditor(std::string key, FitRequest request, Profile profile, FitPlan given)
-      : state_(std::make_shared<State>(
-            State{std::move(key), std::move(request), std::move(profile), std::move(given), {}, {}})) {
+  BudgetEditor(FitRequest request, Profile profile, FitPlan given)
+      : state_(std::make_shared<State>(State{std::move(request), std::move(profile), std::move(given), {}, {}})) {
     if (!state_->given.empty()) state_->planned = *state_->given.content();
     state_->request.profile = &state_->profile;
   }
@@ -34,7 +33,6 @@ class BudgetEditor {
     request.profile = &state_->profile;
     state_->request = std::move(request);
   }
-  const std::string& key() const { return state_->key; }
 
   InstructionList operator()(const InstructionList& list, PlanningTools& tools) const {
     const WrittenList written(list, tools.graph());
@@ -80,7 +78,6 @@ class BudgetEditor {
 
  private:
   struct State {
-    std::string key;  // of what was asked for
     FitRequest request;
     Profile profile;
     FitPlan given;
@@ -157,13 +154,15 @@ void fit_budget(Session& session, const FitBudgetOptions& options, Where where) 
   const Profile profile = options.profile.value_or(Profile::nominal());
   const std::string key = text_of("fit_budget ", options.may_recompute, options.may_swap, " ", options.effort, " ",
                                   digest_of(profile), " ", text_hash(options.plan.text()));
-  const BudgetEditor* const before = engine(session).instruction_editor().target<BudgetEditor>();
-  if (before != nullptr && before->key() == key) {
+  const auto* const before = engine(session).fitting_editor(key);
+  if (before != nullptr) {
     // The programs that it has compiled stay, and so does what it knows of them.
-    before->renew(request);
+    const auto known = *before;
+    known.target<BudgetEditor>()->renew(request);
+    engine(session).set_instruction_editor(key, known, true);
     return;
   }
-  engine(session).set_instruction_editor(key, BudgetEditor(key, request, profile, options.plan), true);
+  engine(session).set_instruction_editor(key, BudgetEditor(request, profile, options.plan), true);
 }
 
 FitPlan plan_of(const Session& session, Where where) {

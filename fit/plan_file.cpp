@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -21,7 +22,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "sectionflow-plan";
 constexpr int kVersion = 1;
-constexpr std::size_t kMostBytes = 64'000'000, kMostText = 8192;
+constexpr std::size_t kMostBytes = 64'000'000, kMostText = 1'000'000;
 constexpr int kMostDepth = 6;
 
 // The end of a file: what stands before it has the hash.
@@ -222,11 +223,21 @@ void PlanContent::put(ProgramPlan program) {
   }
 }
 
+namespace {
+
+/// Of what is no limit any more, as much as a reader takes.
+std::size_t whole(std::size_t bytes) {
+  return std::min<std::size_t>(bytes, std::numeric_limits<std::int64_t>::max());
+}
+
+}  // namespace
+
 /// A line for each member and each program.
 std::string PlanContent::text() const {
-  const ordered_json members = {{"format", kFormat},  {"version", kVersion},
-                                {"device", device},   {"budgets", {budgets.device, budgets.host, budgets.disk}},
-                                {"profile", profile}, {"model", {model.variables, model.bytes, model.types}}};
+  const ordered_json members = {
+      {"format", kFormat},  {"version", kVersion},
+      {"device", device},   {"budgets", {whole(budgets.device), whole(budgets.host), whole(budgets.disk)}},
+      {"profile", profile}, {"model", {model.variables, model.bytes, model.types}}};
   std::string text = "{\n";
   for (const auto& [name, value] : members.items()) text += " \"" + name + "\": " + value.dump() + ",\n";
   text += " \"programs\": [";

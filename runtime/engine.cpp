@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -47,8 +48,17 @@ struct Engine::Pending {
   bool is_measured = false;       ///< the canaries were there before it began
 };
 
+namespace {
+
+std::uint64_t next_serial() {
+  static std::atomic<std::uint64_t> serials = 0;
+  return ++serials;
+}
+
+}  // namespace
+
 Engine::Engine(Graph& graph, SessionOptions options, Where where)
-    : graph_(&graph), options_(std::move(options)), programs_(options_.program_memory) {
+    : graph_(&graph), options_(std::move(options)), serial_(next_serial()), programs_(options_.program_memory) {
   device_ = call_at(where, [&] { return make_device(options_.device, options_.threads); });
   threads_ = device_->threads();
   call_at(where, [&] {
@@ -318,9 +328,11 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
     sectionflow::execute(program, first, last, context);
   } catch (...) {
     torn_ = context.updates_started;
+    if (context.updates_started) last_write_ = ++num_writes_;
     pending_.reset();
     throw;
   }
+  if (context.updates_started) last_write_ = ++num_writes_;
   const bool is_recorded = program.queue && program.queue->num_recordings() != recordings;
   if (program.queue && (first_time || is_recorded)) note_context(program);
   if (!is_bound || is_recorded) {

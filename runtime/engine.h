@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,7 +57,7 @@ class Engine {
   ProgramReport plan(const std::vector<Value>& fetches, const FeedTypes& feeds, const RunOptions& options, Where where);
   HostTensor read(Value variable, Where where);
   void write(Value variable, const HostTensor& tensor, Where where);
-  /// Of the last call of write: what changes variables beside cycles. 0: there was none.
+  /// Grows whenever variables may have changed: by write, and by programs that update any. 0: there are no values yet.
   std::uint64_t last_write() const { return last_write_; }
   /// Every variable has the values again that it had behind that write.
   void set_back_to_write(std::uint64_t write) { last_write_ = write; }
@@ -64,6 +65,8 @@ class Engine {
   /// soon.
   void read_to(std::byte* bytes, Value variable, Where where);
 
+  /// No other engine of this process has it, nor will.
+  std::uint64_t serial() const { return serial_; }
   const Graph& graph() const { return *graph_; }
   const SessionOptions& options() const { return options_; }
   const TierBudgets& budgets() const { return budgets_; }
@@ -169,6 +172,9 @@ class Engine {
   using InstructionEditor = std::function<InstructionList(InstructionList, PlanningTools&)>;
   void set_instruction_editor(std::string key, InstructionEditor editor, bool fits = false);
   const InstructionEditor& instruction_editor() const { return edit_instructions_; }
+  /// That of an earlier call with that key whose programs fit; its programs may still be there. nullptr: there was
+  /// none.
+  const InstructionEditor* fitting_editor(const std::string& key) const;
   /// For tests that let the disk fail: calls of the operating system that a swap file made from here on uses.
   void set_disk_calls(const DiskCalls& calls);
   /// For tests that plant faults: programs compiled from here on are edited before they are planned.
@@ -223,6 +229,7 @@ class Engine {
   bool torn_ = false;
   std::uint64_t cycle_ = 0;
   std::uint64_t num_writes_ = 0, last_write_ = 0;
+  const std::uint64_t serial_;
   const char* training_refused_ = nullptr;
   ProgramCache programs_;
   const Executable* latest_ = nullptr;
@@ -238,6 +245,7 @@ class Engine {
   std::function<void(Schedule&)> edit_schedule_;
   std::string editor_key_;
   InstructionEditor edit_instructions_;
+  std::map<std::string, InstructionEditor> fitting_editors_;  // by their keys
   bool editor_fits_ = false;
   std::unique_ptr<SwapEngine> swaps_;
   std::shared_ptr<HostHolds> holds_;  // shared with what is lent, which may live longer

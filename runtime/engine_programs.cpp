@@ -215,6 +215,12 @@ void Engine::set_instruction_editor(std::string key, InstructionEditor editor, b
   editor_key_ = key.empty() ? std::string() : " | " + key;
   edit_instructions_ = std::move(editor);
   editor_fits_ = fits;
+  if (fits) fitting_editors_[key] = edit_instructions_;
+}
+
+const Engine::InstructionEditor* Engine::fitting_editor(const std::string& key) const {
+  const auto known = fitting_editors_.find(key);
+  return known == fitting_editors_.end() ? nullptr : &known->second;
 }
 
 Executable& Engine::program(const std::string& wanted, const Signature& signature,

@@ -179,6 +179,22 @@ bool has_images(const fs::path& folder) {
   return false;
 }
 
+/// Pictures that are no files of a class's folder itself: beside the folders of classes, further down, and links to
+/// nothing.
+std::vector<std::string> misplaced_in(const fs::path& folder, const std::vector<std::string>& classes) {
+  std::error_code ignored;
+  std::vector<std::string> misplaced =
+      names_in(folder, [](const fs::directory_entry& entry) { return is_image_name(entry.path()); });
+  for (const std::string& name : classes) {
+    const auto found = names_in(folder / name, [&](const fs::directory_entry& entry) {
+      if (entry.is_directory(ignored)) return has_images(entry.path());
+      return is_image_name(entry.path()) && !entry.is_regular_file(ignored);
+    });
+    for (const std::string& inner : found) misplaced.push_back((fs::path(name) / inner).string());
+  }
+  return misplaced;
+}
+
 /// Where the folders have no pictures and folders in them have: which of them are perhaps meant, the first two.
 std::string meant_folders(const fs::path& folder, const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 2;
@@ -244,6 +260,10 @@ ImageFolder image_folder(const fs::path& folder, ImageFolderOptions options) {
            hint(foreign.empty() ? "names that begin with a dot are passed over" : kConvert));
   if (!foreign.empty()) {
     warn_of_data(text_of("image_folder: '", folder.string(), "': left out ", foreign, "; ", kConvert));
+  }
+  if (const auto misplaced = misplaced_in(folder, found.classes); !misplaced.empty()) {
+    warn_of_data(text_of("image_folder: '", folder.string(), "': left out, as no pictures in a folder of a class: ",
+                         identity_of_names(misplaced), "; move them into one"));
   }
   if (!empty.empty()) {
     warn_of_data(text_of("image_folder: '", folder.string(), "': classes without a picture: ", identity_of_names(empty),

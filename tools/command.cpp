@@ -109,7 +109,9 @@ const std::vector<std::pair<std::regex, std::string>>& advice_for_the_shell() {
       {std::regex(R"(take \{\.device = cpu\(\)\})"), "take --device cpu"},
       {std::regex(R"(make the session with \{\.threads = (\d+)\})"), "give --threads $1"},
       {std::regex(R"(leave link_bandwidth at 0)"), "leave --link out"},
-      {std::regex(R"(\bFitOptions::validation\b)"), "--validation"},
+      // Most data have a part for it that nobody has asked for.
+      {std::regex(R"( of FitOptions::validation\b)"), ""},
+      {std::regex(R"(\bFitOptions::validation\b)"), "what is evaluated on"},
       {std::regex(R"(\bDataset::on_error\b)"), "--on-error"},
       {std::regex(R"(\b(SessionOptions::)?(device|host)_memory\b)"), "--$2-memory"},
       {std::regex(R"(\bSessionOptions::disk\b)"), "--disk"},

@@ -100,8 +100,11 @@ std::vector<std::string> picture_folders_in(const std::filesystem::path& folder)
 }
 
 std::vector<PictureFolder> picture_parts(const std::filesystem::path& path) {
-  // Folders of these names that have pictures themselves are classes.
-  const auto is_part = [&](const char* name) { return is_folder(path / name) && !has_pictures(path / name); };
+  // Folders of these names that have pictures and no folders of them are classes.
+  const auto is_part = [&](const char* name) {
+    const std::filesystem::path part = path / name;
+    return is_folder(part) && (!has_pictures(part) || !picture_folders_in(part).empty());
+  };
   const char* const validation = is_part("validation") ? "validation" : "val";
   if (!is_part("train") || (!is_part(validation) && !is_part("test"))) return {{"all", path}};
   std::vector<PictureFolder> parts = {{"train", path / "train"}};
@@ -232,7 +235,11 @@ DataArgument data_argument(const std::string& text, const std::vector<std::strin
   const std::size_t colon = text.find(':');
   DataArgument data{.kind = text.substr(0, colon)};
   if (colon != std::string::npos) data.path = text.substr(colon + 1);
-  check_known(data.kind, kinds, what + ": '" + data.kind + "' is no kind of data");
+  const std::string wrong = what + ": '" + data.kind + "' is no kind of data";
+  const bool is_kind = std::find(kinds.begin(), kinds.end(), data.kind) != kinds.end();
+  SF_CHECK(is_kind || colon != std::string::npos || text.empty() || !is_folder(text), ArgumentError, wrong,
+           "; it is a folder", hint("say of what, as in images:", text, "; there are ", joined(kinds)));
+  check_known(data.kind, kinds, wrong);
   return data;
 }
 

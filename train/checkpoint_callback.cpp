@@ -34,12 +34,12 @@ bool CheckpointCallback::are_logs_of(const TrainerState& state) const {
 Logs CheckpointCallback::metrics_of(const TrainerState& state) {
   if (!are_logs_of(state)) return {};
   Logs metrics = state.logs;
-  const TrainingProgress& progress = state.run->core().progress();
-  if (progress.evaluated_step == state.step) {
-    for (const auto& [name, value] : progress.evaluation) metrics.emplace("val_" + name, value);
+  const TrainerCore& core = state.run->core();
+  if (core.is_evaluated()) {
+    for (const auto& [name, value] : core.progress().evaluation) metrics.emplace("val_" + name, value);
   }
   std::optional<TrainingMoment> saved = saved_of(state);
-  const TrainingMoment now = state.run->core().moment();
+  const TrainingMoment now = core.moment();
   if (saved) saved->evaluated_step = now.evaluated_step;
   if (saved != now) return metrics;
   for (const CheckpointInfo& info : checkpoints_.list(where_)) {
@@ -81,7 +81,7 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
   TrainerCore& core = state.run->core();
   const bool is_known = core.saved().contains(checkpoints_.identity());
   // A position that was restored by hand may be from any folder, and checkpoints may have been saved by hand.
-  const bool may_be_its = is_known || core.is_restored_by_hand() || checkpoints_.statistics().saved > 0;
+  const bool may_be_its = is_known || core.is_restored_by_hand() || checkpoints_.has_saved(state.session);
   std::int64_t latest = 0;
   bool has_step = false;
   for (const CheckpointInfo& info : checkpoints_.list(where_)) {
@@ -91,15 +91,11 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
              state.step > 0 ? text_of("is at step ", state.step, " of its own") : std::string("begins"), ", and '",
              checkpoints_.folder(), "' has checkpoints of another, that of step ", info.step, " among them",
              hint("resume(trainer, checkpoints) goes on with it; another folder begins anew"));
-    has_step |= info.step == state.step && (is_known || info.data_position == state.position());
+    has_step |= info.step == state.step;
     latest = std::max(latest, info.step);
   }
-  std::optional<TrainingMoment>& saved = saved_of(state);
-  if (!has_step) {
-    saved.reset();
-  } else if (!is_known) {
-    saved = core.moment();
-  }
+  // Of what neither this trainer has saved nor resume() has loaded nobody knows whose variables it has.
+  if (!has_step) saved_of(state).reset();
   LOG_IF(WARNING, latest > state.step) << "CheckpointCallback: this training goes on from step " << state.step
                                        << ", and '" << checkpoints_.folder() << "' has checkpoints up to step "
                                        << latest << ", which go as new ones come";

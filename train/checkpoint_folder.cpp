@@ -315,8 +315,8 @@ void CheckpointFolder::remove(std::int64_t step) {
   const std::string name = step_name(step), removed = name + kRemoved;
   remove_leftover(removed);
   // A folder is not removed at once: half of one must not look like a checkpoint.
-  if (renameat(folder_.number(), name.c_str(), folder_.number(), removed.c_str()) != 0)
-    fail(name, "it cannot be removed", errno);
+  const bool is_there = renameat(folder_.number(), name.c_str(), folder_.number(), removed.c_str()) == 0;
+  if (!is_there && errno != ENOENT) fail(name, "it cannot be removed", errno);
   remove_leftover(removed);
 }
 

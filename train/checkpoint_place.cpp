@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "data/file_at.h"
 #include "train/checkpoint_folder.h"
 
@@ -82,7 +83,7 @@ bool has_classes_of_pictures(const std::vector<fs::path>& entries) {
 
 /// The folder around one, however its path is written: "run/step-3/", ".".
 fs::path folder_around(const fs::path& folder) {
-  const fs::path normal = fs::absolute(folder).lexically_normal();
+  const fs::path normal = absolute_path(folder).lexically_normal();
   return normal.has_filename() ? normal.parent_path() : normal.parent_path().parent_path();
 }
 

@@ -1,5 +1,6 @@
 #include "train/checkpoints.h"
 
+#include <fcntl.h>
 #include <glog/logging.h>
 #include <sys/stat.h>
 
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/whole_file.h"
 #include "runtime/engine.h"
 #include "train/checkpoint_choice.h"
 #include "train/checkpoint_place.h"
@@ -71,7 +73,7 @@ class Checkpoints::Impl {
       : folder_(std::move(folder)),
         options_(std::move(options)),
         // Where the process goes later, the folder stays.
-        writer_(std::filesystem::absolute(folder_), options_) {}
+        writer_(absolute_path(folder_), options_) {}
   /// Nobody asks any more what has become of the last save: the log tells.
   ~Impl() {
     try {
@@ -88,9 +90,16 @@ class Checkpoints::Impl {
   const std::string& folder() const { return folder_; }
   std::string identity() const {
     const std::string path = writer_.folder().path().string();
-    struct stat status {};
-    if (stat(path.c_str(), &status) != 0) return path;
-    return text_of(status.st_dev, ":", status.st_ino);
+    struct statx status {};
+    if (statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &status) != 0) return path;
+    // Numbers of folders that are gone are given to others.
+    const bool tells_birth = (status.stx_mask & STATX_BTIME) != 0;
+    return text_of(status.stx_dev_major, ":", status.stx_dev_minor, ":", status.stx_ino, ":",
+                   tells_birth ? status.stx_btime.tv_sec : 0, ":", tells_birth ? status.stx_btime.tv_nsec : 0);
+  }
+  /// Whether what is in the folder may be that session's.
+  bool has_saved(const Session& session) const {
+    return statistics_.saved > 0 && saver_ == engine(session).serial() && saved_in_ == identity();
   }
   const CheckpointOptions& options() const { return options_; }
   const CheckpointStatistics& statistics() const { return statistics_; }
@@ -108,6 +117,7 @@ class Checkpoints::Impl {
                   "checkpoint would go on from them",
                   hint("end the scope of AveragedWeights first; save_variables writes a file to give them away"));
     const bool went_well = finish();
+    saver_ = engine(session).serial();
     const auto begin = Clock::now();
     CheckpointJob job{.manifest = manifest_of(session, options),
                       .metadata = metadata_of({.profile = options.profile}, session),
@@ -130,6 +140,7 @@ class Checkpoints::Impl {
     is_pending_ = false;
     if (failure_) return note_failure(std::exchange(failure_, nullptr));
     ++statistics_.saved;
+    saved_in_ = identity();
     statistics_.failures_in_a_row = 0;
     statistics_.num_bytes = outcome_.num_bytes;
     statistics_.blocked_seconds = blocked_seconds_;
@@ -322,6 +333,8 @@ class Checkpoints::Impl {
   CheckpointOptions options_;
   CheckpointWriter writer_;
   CheckpointStatistics statistics_;
+  std::uint64_t saver_ = 0;  // serial of the session that was saved last
+  std::string saved_in_;     // identity of the folder that it was saved in
   bool is_pending_ = false;  // a save whose outcome has not been taken
   Outcome outcome_;
   double blocked_seconds_ = 0;
@@ -364,6 +377,10 @@ std::vector<CheckpointInfo> Checkpoints::list(Where where) const {
 }
 std::string Checkpoints::identity() const {
   return impl_->identity();
+}
+
+bool Checkpoints::has_saved(const Session& session) const {
+  return impl_->has_saved(session);
 }
 
 const std::string& Checkpoints::folder() const {

@@ -144,6 +144,7 @@ class Checkpoints {
   friend std::optional<RestoredCheckpoint> resume(Trainer& trainer, Checkpoints& checkpoints, Where where);
   /// Tells the folder, once it is there, from all others, however it is spelt and wherever it is moved.
   std::string identity() const;
+  bool has_saved(const Session& session) const;
 
   class Impl;
   std::unique_ptr<Impl> impl_;

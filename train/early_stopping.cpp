@@ -140,6 +140,10 @@ void EarlyStopping::on_end(const TrainerState& state) {
       const auto kept = variables_.find(variable.name());
       if (kept != variables_.end()) state.session.write(variable, kept->second);
     }
+    // Who gives more epochs later goes on from here.
+    LOG_IF(WARNING, !is_over_) << "EarlyStopping: the session has the variables of the best again, of epoch "
+                               << counts_.best_epoch << ": more epochs would go on from these, not from those of step "
+                               << state.step;
     counts_.best_step = state.step;
   }
   variables_.clear();

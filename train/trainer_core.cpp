@@ -262,6 +262,15 @@ void TrainerCore::restore(const std::string& position) {
   check_not_fitting("restore");
   progress_ = TrainingProgress::read(position);
   restored_ = is_by_hand_ = true;
+  note_evaluated();
+}
+
+void TrainerCore::note_evaluated() {
+  evaluated_write_ = engine(session_).last_write();
+}
+
+bool TrainerCore::is_evaluated() const {
+  return progress_.evaluated_step == progress_.step && evaluated_write_ == engine(session_).last_write();
 }
 
 void TrainerCore::note_resumed(const std::string& folder) {
@@ -270,8 +279,7 @@ void TrainerCore::note_resumed(const std::string& folder) {
 }
 
 TrainingMoment TrainerCore::moment() const {
-  return {progress_.step, progress_.epoch, progress_.evaluated_step, engine(session_).last_write(),
-          session_.completed_cycles()};
+  return {progress_.step, progress_.epoch, progress_.evaluated_step, engine(session_).last_write()};
 }
 
 bool TrainerCore::trains_on(const BatchSource& source) const {

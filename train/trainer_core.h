@@ -44,8 +44,7 @@ enum class LogsOf { steps, epochs };
 /// Which state of a training a checkpoint has: completed counts, and what was done to variables beside its steps.
 struct TrainingMoment {
   std::int64_t step = 0, epochs = 0, evaluated_step = -1;
-  std::uint64_t write = 0;   ///< the session's last
-  std::uint64_t cycles = 0;  ///< that the session has completed
+  std::uint64_t write = 0;  ///< the session's last
   bool operator==(const TrainingMoment&) const = default;
 };
 
@@ -80,6 +79,10 @@ class TrainerCore {
   void set_restored() { restored_ = true; }
   /// Whether it goes on from a position that restore() was given by somebody who knows where it is from.
   bool is_restored_by_hand() const { return is_by_hand_; }
+  /// Variables are from now on those of which the evaluation is that comes next, or that a position tells.
+  void note_evaluated();
+  /// Whether the last evaluation is of this step and of the variables as they are.
+  bool is_evaluated() const;
   /// It goes on from the newest checkpoint of that folder.
   void note_resumed(const std::string& folder);
   TrainingMoment moment() const;
@@ -128,6 +131,7 @@ class TrainerCore {
   const BatchSource* checked_to_fit_ = nullptr;  // the source of evaluations; to be compared alone
   std::map<std::string, std::optional<TrainingMoment>> saved_;
   bool restored_ = false, is_by_hand_ = false;
+  std::uint64_t evaluated_write_ = 0;  // Engine::last_write at the last evaluation
   bool is_fitting_ = false;
 };
 

@@ -148,7 +148,8 @@ std::optional<Example> TrainingRun::next_batch() {
   SF_CHECK_CODE(batch.has_value(), ArgumentError, ErrorCode::nothing_to_train_on,
                 "fit: the source gives no batch: a "
                 "pass of it is empty",
-                hint("look at its data, at drop_remainder, and at what it filters"));
+                hint("look at its data, at drop_remainder, and at what it filters or leaves out as damaged "
+                     "(DatasetBatches::statistics)"));
   return batch;
 }
 
@@ -226,6 +227,7 @@ bool TrainingRun::validate() {
     is_broken_off_ = !evaluation;
     if (is_broken_off_) return false;
     history_.evaluation = *std::move(evaluation);
+    core_.note_evaluated();
   } catch (Error& error) {
     error.add_fact("during", text_of("the evaluation of FitOptions::validation behind step ", progress_.step));
     throw;
@@ -242,7 +244,7 @@ bool TrainingRun::validate() {
 
 bool TrainingRun::is_to_evaluate_at_end() const {
   return evaluates_at_end(options_) && history_.reason != StopReason::signal && progress_.step > 0 &&
-         progress_.evaluated_step != progress_.step;
+         !core_.is_evaluated();
 }
 
 void TrainingRun::end_epoch() {

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/error.h"
+#include "swap/swap_session.h"
 #include "tests/fit/plan_case.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/temporary_folder.h"
@@ -189,6 +192,30 @@ TEST(SavedPlan, IsNoneBeforeAnythingIsPlanned) {
   EXPECT_EQ(folder.num_files(), 0U);
   EXPECT_EQ(plan_of(session).num_programs(), 0);
   EXPECT_THAT([&] { load_plan(path); }, ThrowsMessage<DataError>(HasSubstr(path)));
+}
+
+TEST(SavedPlan, HasWhatWasPlannedBeforeOtherOptionsCameAndWent) {
+  Fitted fitted(case_of({}), budgets_of_plan(), few(way_of_both().fit));
+  fitted.session().initialize();
+  ASSERT_TRUE(fitted.plan().fits);
+  const std::string before = plan_of(fitted.session()).text();
+  FitBudgetOptions other = few(way_of_both().fit);
+  other.effort += 1;
+  fit_budget(fitted.session(), other);
+  EXPECT_EQ(plan_of(fitted.session()).num_programs(), 0);
+  insert_swaps(fitted.session());
+  fit_budget(fitted.session(), few(way_of_both().fit));
+  EXPECT_TRUE(fitted.plan().fits);
+  EXPECT_EQ(plan_of(fitted.session()).text(), before);
+}
+
+TEST(SavedPlan, OfAHostMemoryWithoutEndIsReadAgain) {
+  SessionOptions budgets = budgets_of_plan();
+  budgets.host_memory = std::numeric_limits<std::size_t>::max();
+  Fitted fitted(case_of({}), budgets, few(way_of_both().fit));
+  EXPECT_TRUE(fitted.plan().fits);
+  const FitPlan plan = plan_of(fitted.session());
+  EXPECT_EQ(FitPlan::from_text(plan.text(), "the plan: ").num_programs(), plan.num_programs());
 }
 
 TEST(SavedPlan, OfAProgramThatNothingFitsIsNotSaved) {

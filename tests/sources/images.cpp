@@ -351,6 +351,18 @@ TEST(ImageFolder, PicturesOfOtherKindsAreCountedAndNamed) {
   EXPECT_TRUE(contains(log.lines[0], "left out 3 of other kinds")) << log.lines[0];
 }
 
+TEST(ImageFolder, PicturesThatAreInNoFolderOfAClassAreNamed) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "cat" / "more");
+  const std::string picture = png_of(some_picture(2, 2, 3));
+  for (const char* name : {"top.png", "cat/0.png", "cat/more/1.png"}) folder.file(name, picture);
+  std::filesystem::create_symlink("gone.png", folder.path() / "cat" / "2.png");
+  const testing_support::LogLines log;
+  EXPECT_EQ(image_folder(folder.path()).files, std::vector<std::string>{"cat/0.png"});
+  ASSERT_EQ(log.lines.size(), 1U);
+  EXPECT_TRUE(contains(log.lines[0], "'top.png', 'cat/2.png', 'cat/more'")) << log.lines[0];
+}
+
 TEST(ImageFolder, CheckpointsOfATrainingAreNoClasses) {
   const TemporaryFolder folder;
   const std::string picture = png_of(some_picture(2, 2, 3));

@@ -146,6 +146,12 @@ TEST_F(Outputs, HaveNoNameOfTheCheckpointsBesideThem) {
   expect_refused(train + " --tensorboard " + at("run/step-2"), HasSubstr("a name of the checkpoints in"));
   ASSERT_EQ(run_tool(train + " --statistics " + at("run/step-times.csv") + " --json " + at("run/results.json")).status,
             0);
+  // Nor what is read, which would give way to theirs.
+  Profile::nominal().save(at("other/latest"));
+  const std::string before = bytes_of_file(at("other/latest"));
+  expect_refused(train_small + "--data synthetic --checkpoints " + at("other") + " --profile " + at("other/latest"),
+                 HasSubstr("a name of the checkpoints in"));
+  EXPECT_EQ(bytes_of_file(at("other/latest")), before);
   // Of another command's, too.
   expect_kept("plan" + small + "--json " + at("run/latest"), "run/latest", HasSubstr("the latest"));
   expect_kept("plan" + small + "--json " + at("run/step-2/manifest.json"), "run/step-2/manifest.json",

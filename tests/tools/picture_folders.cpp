@@ -59,6 +59,25 @@ TEST(PictureFolders, PartsWithFoldersOfClassesAreTrainedOnAndEvaluated) {
                                           HasSubstr("a folder of the same name for each class")));
 }
 
+TEST(PictureFolders, APictureBesideTheClassesMakesNoClassOfAPartAndIsWarnedOf) {
+  const TemporaryFolder folder;
+  for (const std::string part : {"train", "test"}) {
+    for (const std::string name : {"cat", "dog"}) write_pictures(folder.path() / part / name);
+  }
+  write_png(folder.path() / "train" / "stray.png", HostTensor(Dtype::u8, {28, 28, 1}));
+  const Outcome trained = run_tool(kTrainOn + "images:" + folder.path().string());
+  EXPECT_EQ(trained.status, 0) << trained.text;
+  EXPECT_THAT(trained.text, AllOf(HasSubstr("left out, as no pictures in a folder of a class: 'stray.png'"),
+                                  HasSubstr("epoch 1/1  step 2/2"), HasSubstr("val_accuracy")));
+}
+
+TEST(PictureFolders, AFolderWithoutAKindIsAskedForOne) {
+  const TemporaryFolder folder;
+  write_pictures(folder.path() / "cat");
+  expect_refused(kTrainOn + folder.path().string(),
+                 AllOf(HasSubstr("it is a folder"), HasSubstr("as in images:" + folder.path().string())));
+}
+
 TEST(PictureFolders, AClassWithoutAPictureIsWarnedOf) {
   const TemporaryFolder folder;
   write_pictures(folder.path() / "cat");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/log_lines.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/small_training.h"
 #include "train/averaged_weights.h"
@@ -173,6 +174,87 @@ TEST_F(SavedMoments, AveragesThatStoodInForTheWeightsForAWhileAreNoNewState) {
   const CheckpointInfo newest = checkpoints.list().back();
   EXPECT_EQ(newest.step, 6);
   EXPECT_TRUE(newest.metrics.contains("loss")) << "it was saved as the epoch ended, and not again without its numbers";
+}
+
+TEST_F(SavedMoments, WhatARunByHandHasAssignedIsSavedToo) {
+  SmallTraining training(true);
+  const Value variable = training.model.graph.values(kTrainableVariables)[0];
+  const Operation tripled = assign(variable, variable * 3.0F);
+  fit_saved(training, 4);
+  training.session.run(std::vector<Value>{}, {}, {.targets = {tripled}});
+  EXPECT_EQ(fit_saved(training, 4).steps, 0);
+  SmallTraining again(true);
+  Checkpoints checkpoints(run);
+  ASSERT_TRUE(resume(again.trainer, checkpoints).has_value());
+  EXPECT_EQ(difference_of(variables_of(again.session), variables_of(training.session)), "");
+}
+
+TEST_F(SavedMoments, OfAPositionThatWasRestoredByHandNobodyKnowsWhatTheFolderHas) {
+  SmallTraining first(true), second(true, 9);
+  fit_saved(first, 4);
+  second.trainer.restore(first.trainer.position());
+  EXPECT_EQ(fit_saved(second, 4).steps, 0);
+  EXPECT_TRUE(bitwise_equal(saved_variable(), second.session.read(second.model.graph.values(kVariables)[0])));
+}
+
+TEST_F(SavedMoments, TheCheckpointsOfAnotherTrainerAreAnothersThoughTheObjectIsTheSame) {
+  SmallTraining first(true), second(true, 9);
+  Checkpoints checkpoints(run);
+  CheckpointCallback saving(checkpoints);
+  first.trainer.fit(source, {.steps = 3, .callbacks = {&first.rate, &saving}});
+  second.trainer.fit(source, {.steps = 3, .callbacks = {&second.rate}});
+  for (const std::int64_t steps : {3, 4}) {
+    EXPECT_THROW(second.trainer.fit(source, {.max_steps = steps, .callbacks = {&second.rate, &saving}}), ArgumentError);
+  }
+  std::filesystem::rename(run, run + "2");
+  EXPECT_EQ(second.trainer.fit(source, {.steps = 1, .callbacks = {&second.rate, &saving}}).steps, 1);
+}
+
+TEST_F(SavedMoments, AFolderThatHasTheNumberOfOneThatIsGoneIsNotTakenForIt) {
+  SmallTraining first(true), second(true, 9);
+  fit_saved(first, 3);
+  for (int i = 0; i < 3; ++i) {
+    std::filesystem::remove_all(run);
+    SmallTraining other(true, 9);
+    fit_saved(other, 5);
+    EXPECT_THROW(fit_saved(first, 4), ArgumentError);
+  }
+}
+
+TEST_F(SavedMoments, AnEvaluationIsNoLongerThatOfVariablesThatWereWrittenSince) {
+  SmallTraining training(true);
+  FunctionBatches test(small_batch);
+  Checkpoints checkpoints(run, {.best_metric = "val_loss"});
+  CheckpointCallback saving(checkpoints);
+  const auto fit = [&] {
+    return training.trainer.fit(
+        source, {.max_steps = 3, .validation = &test, .validate_at_end = true, .callbacks = {&training.rate, &saving}});
+  };
+  fit();
+  const double before = checkpoints.list().back().metrics.at("val_loss");
+  EXPECT_EQ(fit().evaluated_step, -1) << "nothing has changed";
+  for (Value variable : training.model.graph.values(kTrainableVariables)) {
+    HostTensor written = training.session.read(variable);
+    for (float& number : written.values<float>()) number *= 50;
+    training.session.write(variable, written);
+  }
+  EXPECT_EQ(fit().evaluated_step, 3);
+  const double after = checkpoints.list().back().metrics.at("val_loss");
+  EXPECT_NE(after, before);
+  EXPECT_EQ(after, training.trainer.evaluate(test).at("loss"));
+}
+
+TEST_F(SavedMoments, ACheckpointThatSomebodyHasRemovedIsNotMissed) {
+  SmallTraining training(true);
+  Checkpoints checkpoints(run, {.keep = 1});
+  CheckpointCallback saving(checkpoints, {.every_steps = 1});
+  Hooks hooks;
+  hooks.step = [&](const TrainerState& state) {
+    std::filesystem::remove_all(run + "/step-" + std::to_string(state.step));
+  };
+  const testing_support::LogLines log;
+  training.trainer.fit(source, {.steps = 4, .callbacks = {&training.rate, &saving, &hooks}});
+  for (const std::string& line : log.lines) EXPECT_THAT(line, testing::Not(HasSubstr("an old checkpoint stays")));
 }
 
 }  // namespace
