@@ -46,6 +46,7 @@ void Engine::set_completed_cycles(std::uint64_t cycles, Where where) {
                   "set_completed_cycles: the session's variables have no values yet",
                   hint("call session.initialize() first: it sets the count to 0"));
     cycle_ = cycles;
+    last_write_ = ++num_writes_;  // what is saved of the session has another count
   });
 }
 

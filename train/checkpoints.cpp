@@ -117,7 +117,7 @@ class Checkpoints::Impl {
                   "checkpoint would go on from them",
                   hint("end the scope of AveragedWeights first; save_variables writes a file to give them away"));
     const bool went_well = finish();
-    saver_ = engine(session).serial();
+    saving_ = engine(session).serial();
     const auto begin = Clock::now();
     CheckpointJob job{.manifest = manifest_of(session, options),
                       .metadata = metadata_of({.profile = options.profile}, session),
@@ -140,6 +140,7 @@ class Checkpoints::Impl {
     is_pending_ = false;
     if (failure_) return note_failure(std::exchange(failure_, nullptr));
     ++statistics_.saved;
+    saver_ = saving_;
     saved_in_ = identity();
     statistics_.failures_in_a_row = 0;
     statistics_.num_bytes = outcome_.num_bytes;
@@ -333,9 +334,9 @@ class Checkpoints::Impl {
   CheckpointOptions options_;
   CheckpointWriter writer_;
   CheckpointStatistics statistics_;
-  std::uint64_t saver_ = 0;  // serial of the session that was saved last
-  std::string saved_in_;     // identity of the folder that it was saved in
-  bool is_pending_ = false;  // a save whose outcome has not been taken
+  std::uint64_t saving_ = 0, saver_ = 0;  // serials of the sessions of the save under way and of the last that is whole
+  std::string saved_in_;                  // identity of the folder that it was saved in
+  bool is_pending_ = false;               // a save whose outcome has not been taken
   Outcome outcome_;
   double blocked_seconds_ = 0;
   std::exception_ptr failure_;

@@ -147,6 +147,7 @@ TEST_F(Outputs, HaveNoNameOfTheCheckpointsBesideThem) {
   ASSERT_EQ(run_tool(train + " --statistics " + at("run/step-times.csv") + " --json " + at("run/results.json")).status,
             0);
   // Nor what is read, which would give way to theirs.
+  fs::create_directories(folder.path() / "other");
   Profile::nominal().save(at("other/latest"));
   const std::string before = bytes_of_file(at("other/latest"));
   expect_refused(train_small + "--data synthetic --checkpoints " + at("other") + " --profile " + at("other/latest"),
