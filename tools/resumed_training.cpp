@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bench/named_paths.h"
 #include "graph/graph_file.h"
 #include "tools/command.h"
+#include "tools/labelled_source.h"
 #include "train/checkpoint_callback.h"
 #include "train/training_progress.h"
 
@@ -84,6 +86,19 @@ void check_same_model(const Options& then, const TrainArguments& arguments) {
            hint(advice_of(then, now), ", or another folder of --checkpoints, to begin anew"));
 }
 
+/// A line where the data are another option than before. What is trained on is known again by itself; what is
+/// evaluated, and where they lie, may be another.
+std::string other_data(const Options& then, const std::string& now) {
+  const auto before = then.find("--data");
+  if (before == then.end()) return {};
+  const auto place = [](const std::string& text) {
+    const DataArgument data = data_argument(text, training_data_kinds(), "--data");
+    return std::pair(data.kind, data.path.empty() ? data.path : plain_path(data.path));
+  };
+  if (place(before->second) == place(now)) return {};
+  return text_of("--data: ", now, " from here on; it was ", before->second, " before\n");
+}
+
 /// The options of the newest checkpoint that tells them.
 Options options_of(const Checkpoints& checkpoints) {
   const std::vector<CheckpointInfo> infos = checkpoints.list();
@@ -129,7 +144,7 @@ std::string CommandNote::save() const {
 }
 
 void CommandNote::tell() {
-  if (resumed_) std::cerr << "goes on from step " << *resumed_ << "\n";
+  if (resumed_) std::cerr << "goes on from step " << *resumed_ << "\n" << besides_;
   resumed_.reset();
 }
 
@@ -196,12 +211,7 @@ Options begin_or_resume(const TrainArguments& arguments, Checkpoints& checkpoint
            hint("give --seed ", found.seed, ", or another folder of --checkpoints, to begin anew"));
   const Options then = noted_options(found.data_position);
   check_same_model(then, arguments);
-  const auto data = then.find("--data");
-  if (data != then.end() && data->second != arguments.data.data) {
-    // What of them is trained on is known again by itself; what is evaluated, and where they lie, may be another.
-    std::cerr << "--data: " << arguments.data.data << " from here on; it was " << data->second << " before\n";
-  }
-  note.set_resumed(found.step);
+  note.set_resumed(found.step, other_data(then, arguments.data.data));
   return then;
 }
 

@@ -18,7 +18,11 @@ namespace sectionflow {
 class CommandNote final : public Callback {
  public:
   explicit CommandNote(std::map<std::string, std::string> options) : options_(std::move(options)) {}
-  void set_resumed(std::int64_t step) { resumed_ = step; }
+  /// `besides`: a line more, or nothing.
+  void set_resumed(std::int64_t step, std::string besides) {
+    resumed_ = step;
+    besides_ = std::move(besides);
+  }
   std::string name() const override { return "command line"; }
   std::optional<std::vector<std::string>> logged_names() const override { return std::vector<std::string>{}; }
   std::string save() const override;
@@ -30,6 +34,7 @@ class CommandNote final : public Callback {
 
   std::map<std::string, std::string> options_;
   std::optional<std::int64_t> resumed_;
+  std::string besides_;
 };
 
 /// Keeps the learning rate in checkpoints. A training that goes on takes the rate of its own command, as one wants who

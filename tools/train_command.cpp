@@ -24,6 +24,7 @@
 #include "tools/train_arguments.h"
 #include "tools/training_data.h"
 #include "tools/training_results.h"
+#include "train/memory_share.h"
 
 namespace sectionflow {
 namespace {
@@ -88,7 +89,7 @@ SessionOptions session_of(const TrainArguments& arguments, const ZooModel& zoo) 
                          .swap_directory = arguments.swap_directory,
                          .threads = arguments.threads,
                          .seed = arguments.data.seed};
-  const Batch batch = zoo.batch({.batch = arguments.data.batch});
+  const Batch batch = is_share(arguments.device_memory) ? zoo.batch({.batch = arguments.data.batch}) : Batch{};
   session.device_memory = device_memory_of(arguments.device_memory, arguments.zoo, batch, session,
                                            [&](const TrainableModel& model) -> std::vector<Value> {
                                              return {accuracy_of(model.logits, inputs_of(model, batch).inputs.label)};

@@ -45,6 +45,7 @@ AveragedWeights::AveragedWeights(Session& session, std::vector<AveragedVariable>
       for (; done < averages_.size(); ++done) exchange(session_, averages_[done]);
     } catch (...) {
       while (done-- > 0) exchange(session_, averages_[done]);
+      engine(session_).set_back_to_write(write_before_);
       throw;
     }
   });

@@ -80,6 +80,7 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
   logged_write_ = engine(state.session).last_write();
   TrainerCore& core = state.run->core();
   const bool is_known = core.saved().contains(checkpoints_.identity());
+  (void)checkpoints_.wait(where_);  // of what was saved by hand
   // A position that was restored by hand may be from any folder, and checkpoints may have been saved by hand.
   const bool may_be_its = is_known || core.is_restored_by_hand() || checkpoints_.has_saved(state.session);
   std::int64_t latest = 0;

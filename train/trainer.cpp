@@ -117,12 +117,22 @@ std::int64_t Trainer::step() const {
   return core_->progress().step;
 }
 
+TrainingProgress TrainerCore::progress_to_keep() const {
+  TrainingProgress progress = progress_;
+  progress.evaluated_step = evaluated_step_to_keep();
+  return progress;
+}
+
+std::int64_t TrainerCore::evaluated_step_to_keep() const {
+  return progress_.evaluated_step != progress_.step || is_evaluated() ? progress_.evaluated_step : 0;
+}
+
 std::int64_t Trainer::epoch() const {
   return core_->progress().epoch;
 }
 
 std::string Trainer::position() const {
-  return core_->progress().text();
+  return core_->progress_to_keep().text();
 }
 
 void Trainer::restore(const std::string& position, Where where) {

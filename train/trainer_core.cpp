@@ -279,7 +279,7 @@ void TrainerCore::note_resumed(const std::string& folder) {
 }
 
 TrainingMoment TrainerCore::moment() const {
-  return {progress_.step, progress_.epoch, progress_.evaluated_step, engine(session_).last_write()};
+  return {progress_.step, progress_.epoch, evaluated_step_to_keep(), engine(session_).last_write()};
 }
 
 bool TrainerCore::trains_on(const BatchSource& source) const {

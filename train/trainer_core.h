@@ -83,6 +83,9 @@ class TrainerCore {
   void note_evaluated();
   /// Whether the last evaluation is of this step and of the variables as they are.
   bool is_evaluated() const;
+  /// Of who goes on from here, and has the variables as they are: without an evaluation that is not of these.
+  TrainingProgress progress_to_keep() const;
+  std::int64_t evaluated_step_to_keep() const;
   /// It goes on from the newest checkpoint of that folder.
   void note_resumed(const std::string& folder);
   TrainingMoment moment() const;

@@ -69,7 +69,7 @@ std::optional<Logs> TrainingRun::known_names(LogsOf of) const {
 
 std::string TrainingRun::position() const {
   (void)progress_.data.text();  // once, whoever asks next
-  TrainingProgress progress = progress_;
+  TrainingProgress progress = core_.progress_to_keep();
   progress.callbacks = callback_states(options_.callbacks);
   progress.added = added();
   return progress.text();

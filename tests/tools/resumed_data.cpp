@@ -57,8 +57,11 @@ TEST_F(ResumedData, AnotherDataOptionThatIsTakenIsTold) {
   const fs::path pictures = pictures_in(folder);
   begin("images:" + pictures.string());
   EXPECT_THAT(train("images:" + pictures.string(), 2).text, testing::Not(HasSubstr("from here on")));
-  EXPECT_THAT(train("images:" + pictures.string() + "/", 3).text,
-              HasSubstr("--data: images:" + pictures.string() + "/ from here on; it was images:" + pictures.string()));
+  EXPECT_THAT(train("images:" + pictures.string() + "/", 3).text, testing::Not(HasSubstr("from here on")));
+  const fs::path moved = folder.path() / "moved";
+  fs::rename(pictures, moved);
+  EXPECT_THAT(train("images:" + moved.string(), 4).text,
+              HasSubstr("--data: images:" + moved.string() + " from here on; it was images:" + pictures.string()));
 }
 
 TEST_F(ResumedData, OtherPicturesAreRefused) {

@@ -224,7 +224,7 @@ TEST_F(SavedMoments, AFolderThatHasTheNumberOfOneThatIsGoneIsNotTakenForIt) {
 TEST_F(SavedMoments, AnEvaluationIsNoLongerThatOfVariablesThatWereWrittenSince) {
   SmallTraining training(true);
   FunctionBatches test(small_batch);
-  Checkpoints checkpoints(run, {.best_metric = "val_loss"});
+  Checkpoints checkpoints(run);
   CheckpointCallback saving(checkpoints);
   const auto fit = [&] {
     return training.trainer.fit(
@@ -238,6 +238,14 @@ TEST_F(SavedMoments, AnEvaluationIsNoLongerThatOfVariablesThatWereWrittenSince) 
     for (float& number : written.values<float>()) number *= 50;
     training.session.write(variable, written);
   }
+  // Nor that of who goes on from a checkpoint of these.
+  training.trainer.fit(source, {.max_steps = 3, .callbacks = {&training.rate, &saving}});
+  SmallTraining again(true);
+  ASSERT_TRUE(resume(again.trainer, checkpoints).has_value());
+  EXPECT_EQ(again.trainer
+                .fit(source, {.max_steps = 3, .validation = &test, .validate_at_end = true, .callbacks = {&again.rate}})
+                .evaluated_step,
+            3);
   EXPECT_EQ(fit().evaluated_step, 3);
   const double after = checkpoints.list().back().metrics.at("val_loss");
   EXPECT_NE(after, before);
