@@ -79,7 +79,7 @@ class TrainerCore {
   void set_restored() { restored_ = true; }
   /// Whether it goes on from a position that restore() was given by somebody who knows where it is from.
   bool is_restored_by_hand() const { return is_by_hand_; }
-  /// Variables are from now on those of which the evaluation is that comes next, or that a position tells.
+  /// The evaluation that was just made, or that a restored position has, is of the variables as they are.
   void note_evaluated();
   /// Whether the last evaluation is of this step and of the variables as they are.
   bool is_evaluated() const;
