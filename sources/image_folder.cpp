@@ -184,7 +184,9 @@ bool has_images(const fs::path& folder) {
 std::vector<std::string> misplaced_in(const fs::path& folder, const std::vector<std::string>& classes) {
   std::error_code ignored;
   std::vector<std::string> misplaced =
-      names_in(folder, [](const fs::directory_entry& entry) { return is_image_name(entry.path()); });
+      names_in(folder, [&](const fs::directory_entry& entry) {
+        return is_image_name(entry.path()) && !entry.is_directory(ignored);
+      });
   for (const std::string& name : classes) {
     const auto found = names_in(folder / name, [&](const fs::directory_entry& entry) {
       if (entry.is_directory(ignored)) return has_images(entry.path());

@@ -64,6 +64,11 @@ void CheckpointCallback::save_at(const TrainerState& state) {
   }
 }
 
+/// Whoever has merely opened a folder, or failed to save into it, has nothing there.
+void CheckpointCallback::note_owner(const TrainerState& state) {
+  if (checkpoints_.has_saved(state.session)) state.run->core().note_owner_of(checkpoints_.identity());
+}
+
 std::optional<TrainingMoment>& CheckpointCallback::saved_of(const TrainerState& state) {
   return state.run->core().saved()[checkpoints_.identity()];
 }
@@ -79,7 +84,7 @@ void CheckpointCallback::on_begin(const TrainerState& state) {
   checkpoints_.open(where_);
   logged_write_ = engine(state.session).last_write();
   TrainerCore& core = state.run->core();
-  const bool is_known = core.saved().contains(checkpoints_.identity());
+  const bool is_known = core.is_owner_of(checkpoints_.identity());
   (void)checkpoints_.wait(where_);  // of what was saved by hand
   // A position that was restored by hand may be from any folder, and checkpoints may have been saved by hand.
   const bool may_be_its = is_known || core.is_restored_by_hand() || checkpoints_.has_saved(state.session);
@@ -126,6 +131,7 @@ void CheckpointCallback::on_end(const TrainerState& state) {
   // What an asynchronous save has come to is known only now.
   std::optional<TrainingMoment>& saved = saved_of(state);
   if (!checkpoints_.wait(where_)) saved.reset();
+  note_owner(state);
   if (state.reason == StopReason::error) return;
   const auto is_saved = [&] { return saved == state.run->core().moment(); };
   if (state.step == 0 && !is_saved()) {
@@ -135,6 +141,7 @@ void CheckpointCallback::on_end(const TrainerState& state) {
   if (options_.at_end && !is_saved()) {
     save_at(state);
     if (!checkpoints_.wait(where_)) saved.reset();
+    note_owner(state);
   }
   state.note(is_saved() ? text_of("'", checkpoints_.folder(), "' has a checkpoint of it")
                         : text_of("'", checkpoints_.folder(), "' has no checkpoint of it"));

@@ -52,6 +52,7 @@ class CheckpointCallback final : public Callback {
  private:
   /// What the folder has of this training.
   std::optional<TrainingMoment>& saved_of(const TrainerState& state);
+  void note_owner(const TrainerState& state);
   bool are_logs_of(const TrainerState& state) const;
   Logs metrics_of(const TrainerState& state);
   void save_at(const TrainerState& state);

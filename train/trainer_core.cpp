@@ -276,6 +276,7 @@ bool TrainerCore::is_evaluated() const {
 void TrainerCore::note_resumed(const std::string& folder) {
   is_by_hand_ = false;
   saved_[folder] = moment();
+  note_owner_of(folder);
 }
 
 TrainingMoment TrainerCore::moment() const {

@@ -89,9 +89,12 @@ class TrainerCore {
   /// It goes on from the newest checkpoint of that folder.
   void note_resumed(const std::string& folder);
   TrainingMoment moment() const;
-  /// By the folders that have checkpoints of this training, as Checkpoints::identity() names them, what the newest is
-  /// of; nothing where that is not known.
+  /// By the folders into which this training saves, as Checkpoints::identity() names them, what the newest checkpoint
+  /// is of; nothing where that is not known.
   std::map<std::string, std::optional<TrainingMoment>>& saved() { return saved_; }
+  /// Whether a folder has checkpoints that this training has saved, or goes on from.
+  bool is_owner_of(const std::string& folder) const { return owned_.contains(folder); }
+  void note_owner_of(const std::string& folder) { owned_.insert(folder); }
 
   /// What a step is fed from a batch, and from TrainerOptions.
   BatchFeeds::Bound training_feeds(const Example& batch);
@@ -133,6 +136,7 @@ class TrainerCore {
   const BatchSource* trained_on_ = nullptr;      // by the last fit; to be compared alone
   const BatchSource* checked_to_fit_ = nullptr;  // the source of evaluations; to be compared alone
   std::map<std::string, std::optional<TrainingMoment>> saved_;
+  std::set<std::string> owned_;  // folders
   bool restored_ = false, is_by_hand_ = false;
   std::uint64_t evaluated_write_ = 0;  // Engine::last_write at the last evaluation
   bool is_fitting_ = false;

@@ -250,7 +250,9 @@ bool TrainingRun::is_to_evaluate_at_end() const {
 void TrainingRun::end_epoch() {
   const std::int64_t epoch = progress_.epoch + 1;
   const bool is_due = options_.validate_every > 0 && epoch % options_.validate_every == 0;
-  const bool lacks_evaluation = progress_.is_to_evaluate || (is_due && progress_.evaluation.empty());
+  // An evaluation of an earlier step of the epoch is none of its end, nor is one of variables that are gone.
+  const auto is_evaluated = [&] { return !progress_.evaluation.empty() && core_.is_evaluated(); };
+  const bool lacks_evaluation = progress_.is_to_evaluate || (is_due && !is_evaluated());
   if (options_.validation != nullptr && lacks_evaluation && !validate()) {
     // The epoch ends where the training goes on; until then the source stands behind its last batch.
     source_.restore(progress_.data.text());
@@ -260,7 +262,7 @@ void TrainingRun::end_epoch() {
   for (const Logs& numbers : {added(), extras_}) {
     for (const auto& [name, value] : numbers) logs[name] = value;
   }
-  if (options_.validation != nullptr) {
+  if (options_.validation != nullptr && is_evaluated()) {
     for (const auto& [name, value] : progress_.evaluation) logs["val_" + name] = value;
   }
   auto position = source_.position_later();

@@ -221,6 +221,35 @@ TEST_F(SavedMoments, AFolderThatHasTheNumberOfOneThatIsGoneIsNotTakenForIt) {
   }
 }
 
+TEST_F(SavedMoments, WhoHasMerelyOpenedAFolderTakesNothingOfWhatAnotherSavesThere) {
+  const CheckpointCallbackOptions seldom{.every_steps = 100, .every_epochs = 0, .at_end = false};
+  SmallTraining first(true), second(true);
+  fit_saved(first, 2, seldom);
+  fit_saved(second, 9);
+  EXPECT_THAT(whole_error_text<ArgumentError>([&] { fit_saved(first, 3); }),
+              AllOf(HasSubstr("is at step 2 of its own"), HasSubstr("another folder")));
+  EXPECT_TRUE(bitwise_equal(saved_variable(), second.session.read(second.model.graph.values(kVariables)[0])));
+}
+
+TEST_F(SavedMoments, AnEvaluationOfVariablesThatWereWrittenSinceIsNoneOfTheEpochsEnd) {
+  SmallTraining training(true);
+  FunctionBatches test(small_batch);
+  training.trainer.fit(source,
+                       {.steps = 3, .validation = &test, .validate_at_end = true, .callbacks = {&training.rate}});
+  ASSERT_EQ(training.trainer.epoch(), 0) << "the epoch's end is not known yet";
+  for (const Value& variable : training.model.graph.values(kTrainableVariables)) {
+    HostTensor scaled = training.session.read(variable);
+    for (float& number : scaled.values<float>()) number *= 50;
+    training.session.write(variable, scaled);
+  }
+  const Logs now = training.trainer.evaluate(test);
+  const History history =
+      training.trainer.fit(source, {.steps = 1, .validation = &test, .callbacks = {&training.rate}});
+  ASSERT_FALSE(history.epochs.empty());
+  EXPECT_EQ(history.epochs[0].step, 3);
+  EXPECT_EQ(history.epochs[0].logs.at("val_loss"), now.at("loss"));
+}
+
 TEST_F(SavedMoments, AnEvaluationIsNoLongerThatOfVariablesThatWereWrittenSince) {
   SmallTraining training(true);
   FunctionBatches test(small_batch);
