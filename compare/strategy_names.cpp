@@ -83,7 +83,8 @@ Strategy automatic(const Asked& asked) {
                   .may_recompute = only != "swap",
                   .may_swap = only != "recompute",
                   .progress = asked.source.on_planning,
-                  .plan = asked.source.plan};
+                  .plan = asked.source.plan,
+                  .replan = asked.source.replan};
   strategy.edit_session = [fit = *strategy.fit](Session& session) { fit_budget(session, fit); };
   return strategy;
 }

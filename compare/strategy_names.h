@@ -24,13 +24,14 @@ struct StrategySource {
   std::optional<Profile> profile{};  ///< what swap, auto and sections+swap plan by; absent: the nominal machine
   OnPlanning on_planning{};          ///< whom auto tells of its progress
   FitPlan plan{};                    ///< what auto plans by, where it has the program
+  Replan replan = Replan::never;     ///< when auto plans again
 };
 
 /// The strategy of that name.
 /// Throws: ArgumentError naming the nearest spelling and all forms; what the model throws.
 Strategy strategy_named(const std::string& name, const StrategySource& source);
 
-/// Refuses `option`, which is about plans in files, where fit_budget plans for none of these strategies. Throws:
+/// Refuses `option`, which is about plans of fit_budget, where that plans for none of these strategies. Throws:
 /// ArgumentError.
 void check_plans_by_search(const std::string& option, const std::vector<std::string>& names);
 

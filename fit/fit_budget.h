@@ -22,9 +22,19 @@ struct PlanningProgress {
 /// Called once planning has taken a second, and then once a second at most.
 using OnPlanning = std::function<void(const PlanningProgress&)>;
 
+/// When a program that has a plan is planned again.
+enum class Replan {
+  never,
+  /// Once its steps take over 10 % longer than is expected of them, 20 times in a row: the next one is timed operation
+  /// by operation, and between two cycles what is quicker by the speeds that it shows takes the old plan's place. After
+  /// that it takes twice as many each time, and six times it is done at most. docs/planning.md tells what is expected.
+  on_drift,
+};
+
 /// How a session fits its programs into its budgets.
 struct FitBudgetOptions {
-  std::optional<Profile> profile{};  ///< absent: Profile::nominal()
+  /// Absent: that of the checkpoint that the session goes on from, or else Profile::nominal().
+  std::optional<Profile> profile{};
   bool may_recompute = true;         ///< values may be dropped and computed again
   bool may_swap = true;              ///< values may be offloaded to host memory and disk
   /// How many changes of a plan are tried, the same on every machine; 0: what is worth its time, from some seconds for
@@ -33,6 +43,8 @@ struct FitBudgetOptions {
   OnPlanning progress{};  ///< none: what takes long is logged
   /// Of load_plan: programs that it has are planned as it says, without a search; what is said above is for all others.
   FitPlan plan{};
+  /// Not one bit of the results changes, and budgets hold. Statistics::programs_replanned counts.
+  Replan replan = Replan::never;
 };
 
 /// Has every program that the session compiles from here on do what its budgets demand, with the least predicted time:
@@ -41,7 +53,9 @@ struct FitBudgetOptions {
 /// insert_swaps and of an earlier fit_budget. Throws: ArgumentError (SF-E010) for an effort below 0, or where
 /// neither recomputing nor swapping is allowed. With a plan, what compiles a program throws DataError (SF-E102) where
 /// the plan is of a model with other trained variables, or cannot be executed. What it has no program for, as for
-/// batches of other sizes, is searched for, which the log tells.
+/// batches of other sizes, is searched for, which the log tells. Checkpoints of the session have its plan, and the
+/// profile where that is not the nominal one; where it goes on from such a checkpoint, before this call or behind it,
+/// the plan serves as far as it is for these budgets, which never is an error.
 void fit_budget(Session& session, const FitBudgetOptions& options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

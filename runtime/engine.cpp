@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -46,6 +47,7 @@ struct Engine::Pending {
   std::any note;
   std::vector<HostTensor> feeds;  ///< copies, one an entry of Schedule::feeds
   bool is_measured = false;       ///< the canaries were there before it began
+  std::optional<ExecutionTimes> times{};  ///< so far
 };
 
 namespace {
@@ -197,9 +199,11 @@ std::vector<HostTensor> Engine::execute(Executable& program, const Feeds& feeds,
   check_ready(program);
   check_feeds(feeds);
   if (measuring_) begin_measurement(program);
+  std::optional<ExecutionTimes> times = times_wanted(program);
   auto fetched = execute_range(program, 0, static_cast<StepIndex>(program.schedule.steps.size()),
-                               feed_pointers(program, feeds), options);
+                               feed_pointers(program, feeds), options, times ? &*times : nullptr);
   finish(program, program.advances_cycle, measuring_);
+  tell_times(program, std::move(times));
   return fetched;
 }
 
@@ -215,13 +219,15 @@ std::vector<HostTensor> Engine::execute_forward_half(Executable& program, const 
   pending->program = &program;
   pending->note = std::move(note);
   pending->is_measured = measuring_;
+  pending->times = times_wanted(program);
   for (std::size_t i = 0; i < pointers.size(); ++i) {
     const NodeId placeholder = program.schedule.feeds[i];
     HostTensor copy(graph_->node(placeholder).output_types()[0].dtype, program.signature.shapes.at(placeholder));
     if (copy.num_bytes() > 0) std::memcpy(copy.bytes(), pointers[i], copy.num_bytes());
     pending->feeds.push_back(std::move(copy));
   }
-  auto fetched = execute_range(program, 0, program.schedule.half, pointers, options);
+  auto fetched = execute_range(program, 0, program.schedule.half, pointers, options,
+                               pending->times ? &*pending->times : nullptr);
   pending_ = std::move(pending);
   statistics_.bytes_in_use = layout_.end_bytes + program.digest.forward.waiting_device_bytes;
   statistics_.bytes_active = statistics_.bytes_in_use;
@@ -250,11 +256,16 @@ std::vector<HostTensor> Engine::execute_backward_half(Executable* instead, const
   // Canaries that are written now would take the place of what the forward half has left.
   const bool is_measured = measuring_ && pending_->is_measured;
   if (is_measured && instead != nullptr) extend_measurement(program);
+  // What begins and ends as two programs is none that anybody has predicted.
+  std::optional<ExecutionTimes> times;
+  if (instead == nullptr && pending_->times && times_wanted(program)) times = std::move(pending_->times);
   auto fetched = execute_range(program, instead != nullptr ? 0 : program.schedule.half,
-                               static_cast<StepIndex>(program.schedule.steps.size()), pointers, options);
+                               static_cast<StepIndex>(program.schedule.steps.size()), pointers, options,
+                               times ? &*times : nullptr);
   const Program& forward = *pending_->program;
   pending_.reset();
   finish(program, program.advances_cycle, is_measured);
+  tell_times(program, std::move(times));
   if (instead != nullptr) add_forward_half(forward);
   return fetched;
 }
@@ -275,7 +286,7 @@ const std::any* Engine::pending_note() const {
 
 std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex first, StepIndex last,
                                               const std::vector<const std::byte*>& feeds,
-                                              const ExecuteOptions& options) {
+                                              const ExecuteOptions& options, ExecutionTimes* times) {
   // First: where the device cannot be entered nothing has changed.
   const auto entered = device_->enter();
   std::byte* base = arena().data();
@@ -298,10 +309,12 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
   meet_graph();
   pass_seconds_.assign(program.schedule.passes.size(), 0.0);
   std::optional<StepEvents> events;
-  if (trace_ != nullptr) {
+  Trace timed;
+  Trace* const trace = times != nullptr && !times->steps.empty() ? &timed : trace_;
+  if (trace != nullptr) {
     events.emplace(program);
-    trace_->reserve(static_cast<std::size_t>(last - first));
-    trace_->set_machine(machine());
+    trace->reserve(static_cast<std::size_t>(last - first));
+    trace->set_machine(machine());
   }
 
   ExecutionContext context{.device = *device_,
@@ -317,13 +330,14 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
                            .cycle = cycle_,
                            .executions = executions_,
                            .pass_seconds = pass_seconds_,
-                           .trace = trace_,
+                           .trace = trace,
                            .events = events ? &*events : nullptr,
                            .log_passes = options.log_passes,
                            .log_pass_times = options.log_pass_times,
                            .poison = options_.poison,
                            .measuring = measuring_,
                            .checks = value_checks_};
+  const auto begun = std::chrono::steady_clock::now();
   try {
     sectionflow::execute(program, first, last, context);
   } catch (...) {
@@ -331,6 +345,11 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
     if (context.updates_started) last_write_ = ++num_writes_;
     pending_.reset();
     throw;
+  }
+  if (times != nullptr) {
+    times->seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    for (const Trace::Event& event : timed.events())
+      times->steps[static_cast<std::size_t>(event.step)] += 1e-6 * event.duration_us;
   }
   if (context.updates_started) last_write_ = ++num_writes_;
   const bool is_recorded = program.queue && program.queue->num_recordings() != recordings;

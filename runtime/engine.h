@@ -21,6 +21,7 @@
 #include "runtime/feeds.h"
 #include "runtime/host_hold.h"
 #include "runtime/program_cache.h"
+#include "runtime/program_planner.h"
 #include "runtime/session.h"
 #include "runtime/trace.h"
 #include "schedule/build_schedule.h"
@@ -167,14 +168,23 @@ class Engine {
   /// Whether a hold is one of this session's.
   bool has_hold(const HostHold& hold) const { return holds_->has(hold); }
   /// Has the instruction list of every program compiled from here on changed by `editor` before it is final; `key`
-  /// tells programs of different editors apart. An empty editor: none. With `fits` writers leave to it what budgets
-  /// decide (PlanningTools::is_fitted_later).
+  /// tells programs of different editors apart. An empty editor: none, and no planner either.
   using InstructionEditor = std::function<InstructionList(InstructionList, PlanningTools&)>;
-  void set_instruction_editor(std::string key, InstructionEditor editor, bool fits = false);
-  const InstructionEditor& instruction_editor() const { return edit_instructions_; }
-  /// That of an earlier call with that key whose programs fit; its programs may still be there. nullptr: there was
-  /// none.
-  const InstructionEditor* fitting_editor(const std::string& key) const;
+  void set_instruction_editor(std::string key, InstructionEditor editor);
+  /// Has every program compiled from here on planned by `planner`, in the place of an editor: writers leave to it what
+  /// budgets decide (PlanningTools::is_fitted_later). It is given what give_back() was called with last.
+  void set_planner(const std::string& key, std::shared_ptr<ProgramPlanner> planner);
+  /// nullptr: there is none now.
+  const ProgramPlanner* planner() const { return planner_ != nullptr ? planner_->planner.get() : nullptr; }
+  /// That of an earlier call with that key; its programs may still be there. nullptr: there was none.
+  std::shared_ptr<ProgramPlanner> earlier_planner(const std::string& key) const;
+  /// What checkpoints keep beside the variables: what the planner says, if there is one.
+  KeptTexts kept_texts() const;
+  /// Gives it back, to the planner that there is and to those that come; `from`: the checkpoint's path.
+  void give_back(KeptTexts texts, std::string from);
+  /// For tests, which go by no clock: changes what was measured of an execution before the planner is told.
+  using TimesEditor = std::function<void(const Program&, ExecutionTimes&)>;
+  void set_times_editor(TimesEditor editor) { edit_times_ = std::move(editor); }
   /// For tests that let the disk fail: calls of the operating system that a swap file made from here on uses.
   void set_disk_calls(const DiskCalls& calls);
   /// For tests that plant faults: programs compiled from here on are edited before they are planned.
@@ -196,7 +206,10 @@ class Engine {
                                   const RunOptions& options);
   Executable& whole_program_now(const std::vector<Value>& fetches, const Signature& fed, const RunOptions& options);
   std::vector<HostTensor> execute_range(Executable& program, StepIndex first, StepIndex last,
-                                        const std::vector<const std::byte*>& feeds, const ExecuteOptions& options);
+                                        const std::vector<const std::byte*>& feeds, const ExecuteOptions& options,
+                                        ExecutionTimes* times);
+  std::optional<ExecutionTimes> times_wanted(Executable& program) const;
+  void tell_times(Executable& program, std::optional<ExecutionTimes> times);
   void lay_out_variables();
   void meet_graph();
   bool knows(const Node& node) const;
@@ -245,8 +258,16 @@ class Engine {
   std::function<void(Schedule&)> edit_schedule_;
   std::string editor_key_;
   InstructionEditor edit_instructions_;
-  std::map<std::string, InstructionEditor> fitting_editors_;  // by their keys
-  bool editor_fits_ = false;
+  struct KnownPlanner {
+    std::shared_ptr<ProgramPlanner> planner;
+    std::uint64_t told = 0;  // num_given_back_ when it was given what had been kept
+  };
+  std::map<std::string, KnownPlanner> planners_;  // by their keys
+  KnownPlanner* planner_ = nullptr;               // that of them which plans now
+  KeptTexts given_;
+  std::string given_from_;
+  std::uint64_t num_given_back_ = 0;
+  TimesEditor edit_times_;
   std::unique_ptr<SwapEngine> swaps_;
   std::shared_ptr<HostHolds> holds_;  // shared with what is lent, which may live longer
   std::shared_ptr<LentMemory> lent_;  // made when it is first asked for

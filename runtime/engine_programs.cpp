@@ -211,18 +211,6 @@ Executable& Engine::whole_graph_program(const std::vector<Value>& fetches, const
                  [&](PlanningTools& tools) { return build_schedule(tools.graph(), request()); });
 }
 
-void Engine::set_instruction_editor(std::string key, InstructionEditor editor, bool fits) {
-  editor_key_ = key.empty() ? std::string() : " | " + key;
-  edit_instructions_ = std::move(editor);
-  editor_fits_ = fits;
-  if (fits) fitting_editors_[key] = edit_instructions_;
-}
-
-const Engine::InstructionEditor* Engine::fitting_editor(const std::string& key) const {
-  const auto known = fitting_editors_.find(key);
-  return known == fitting_editors_.end() ? nullptr : &known->second;
-}
-
 Executable& Engine::program(const std::string& wanted, const Signature& signature,
                             const std::function<RunRequest()>& request, const InstructionWriter& writer) {
   const auto inside = enter();
@@ -232,21 +220,28 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   std::string key = ProgramKey(wanted).add(" | generation ", graph_->generation()).add(editor_key_).text();
   // Before initialize() the variables have no places that a kept program could rely on.
   Executable* found = initialized_ ? programs_.find(key) : nullptr;
-  if (found != nullptr) {
+  ProgramPlanner* const planner = planner_ != nullptr ? planner_->planner.get() : nullptr;
+  const bool is_due = found != nullptr && planner != nullptr && pending_ == nullptr && planner->is_due(*found);
+  if (found != nullptr && !is_due) {
     latest_ = found;
     return *found;
   }
   const auto entered = device_->enter();
+  const LentTrialMemory lent(device_->choices(), trial_memory());
+  if (is_due && !planner->plan_again(*found)) {
+    latest_ = found;
+    return *found;
+  }
   const RunRequest requested = request();
   const Signature decided = with_training_flag(*graph_, signature, requested);
   const ConcreteGraph concrete(*graph_, decided);
   InstructionList written;
   const auto write = [&](PlanningTools& tools) {
-    tools.is_fitted_later = editor_fits_;
+    tools.is_fitted_later = planner != nullptr;
     written = writer(tools);
+    if (planner != nullptr) return planner->planned(written, tools);
     return edit_instructions_ ? edit_instructions_(written, tools) : written;
   };
-  const LentTrialMemory lent(device_->choices(), trial_memory());
   auto compiled =
       std::make_unique<Executable>(compile_program(concrete, write, requested.fetches.size(), layout_, *device_,
                                                    {.budgets = budgets_,
@@ -259,11 +254,12 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   compiled->written = std::move(written);
   compiled->number = num_compiled_++;
   compiled->generation = graph_->generation();
-  compiled->report.may_swap = edit_instructions_ != nullptr;
+  compiled->report.may_swap = planner != nullptr || edit_instructions_ != nullptr;
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);
   Executable& kept = programs_.insert(std::move(key), graph_->generation(), std::move(compiled), {pending()});
   latest_ = &kept;
+  if (is_due) ++statistics_.programs_replanned;
   count_programs();
   return kept;
 }

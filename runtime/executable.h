@@ -1,5 +1,6 @@
 #pragma once
 
+#include <any>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,6 +38,7 @@ struct Executable : Program {
   std::vector<BoundStep> bound;         ///< one a step, once the program is bound to an arena
   std::unique_ptr<QueueProgram> queue;  ///< on a device with queues, once it is executed
   bool update_can_end = false;          ///< the programs of the other micro-batches of an update are known to fit
+  std::any planner_note;                ///< of its session's planner
 };
 
 /// Works out every pointer of the program in an arena that starts at `base`, and a pool of host memory at `host`.

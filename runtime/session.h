@@ -115,6 +115,7 @@ struct Statistics {
   std::int64_t programs_kept = 0;     ///< compiled, one for each fetches and signature, and still there
   std::size_t program_bytes = 0;      ///< host memory that these take: see SessionOptions::program_memory
   std::int64_t programs_evicted = 0;  ///< that had to go to make room for others
+  std::int64_t programs_replanned = 0;  ///< in the place of others, by FitBudgetOptions::replan
 };
 
 /// A device, its memory budget and the variables' values; runs programs of one graph.

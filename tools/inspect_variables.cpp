@@ -66,6 +66,17 @@ std::string noted_command(const std::string& position, Json& json) {
   return "sectionflow train " + printable(command_text(options));
 }
 
+/// What the session has kept besides variables; empty: nothing.
+std::string kept_text(const CheckpointManifest& manifest, Json& json) {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : manifest.kept) names.push_back(name);
+  if (manifest.profile) names.emplace_back("profile");
+  json["kept"] = names;
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + printable(name);
+  return text;
+}
+
 /// What a checkpoint holds, as its manifest tells.
 void add_latest(const CheckpointInfo& latest, const CheckpointManifest& manifest, Inspection& inspection) {
   std::string updates;
@@ -83,6 +94,8 @@ void add_latest(const CheckpointInfo& latest, const CheckpointManifest& manifest
                                      {"optimizers", latest.optimizers},
                                      {"strategy", latest.strategy},
                                      {"has_data_position", !latest.data_position.empty()}};
+  const std::string kept = kept_text(manifest, inspection.json["latest_holds"]);
+  if (!kept.empty()) text += "kept besides: " + kept + "\n";
   const std::string command = noted_command(latest.data_position, inspection.json["latest_holds"]);
   if (!command.empty()) text += "trained as by: " + command + "\n";
 }
@@ -207,6 +220,8 @@ Inspection inspect_checkpoint(const std::filesystem::path& path) {
                      {"optimizers", manifest.optimizers},
                      {"data_position", manifest.data_position}};
   inspection.json.update(command);
+  const std::string kept = kept_text(manifest, inspection.json);
+  if (!kept.empty()) text += "kept besides: " + kept + "\n";
   add_tensors(content.file.tensors, inspection);
   text += "every hash is right\n";
   return inspection;

@@ -50,6 +50,8 @@ void add_memory_arguments(CLI::App& app, TrainArguments& arguments) {
                  "a file of what --strategy auto has planned: read, so that nothing is searched for, and written where "
                  "there is none yet")
       ->check(not_empty());
+  app.add_flag("--replan", arguments.replan,
+               "have --strategy auto plan again where steps come to take over 10 % longer than expected");
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")
       ->check(number_argument(0, 1024))
       ->capture_default_str();
@@ -124,6 +126,7 @@ void check(const TrainArguments& arguments) {
   check_apart(read, written);
   check_json(arguments.json);
   if (!arguments.statistics.empty()) check_output(arguments.statistics, "--statistics");
+  if (arguments.replan) check_plans_by_search("--replan", {arguments.strategy});
   if (!arguments.plan.empty()) {
     check_plans_by_search("--plan", {arguments.strategy});
     if (!has_plan_file(arguments)) check_output(arguments.plan, "--plan");

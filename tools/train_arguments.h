@@ -23,7 +23,7 @@ struct TrainArguments {
   std::string checkpoints, tensorboard, statistics, json;
   std::int64_t checkpoint_every = 0, tensorboard_every = 10;
   int keep = 3;
-  bool resume = false;
+  bool resume = false, replan = false;
 };
 
 void add_train_arguments(CLI::App& app, TrainArguments& arguments);

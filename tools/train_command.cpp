@@ -78,7 +78,9 @@ Strategy strategy_of(const TrainArguments& arguments, TrainedModel& trained, con
   if (!arguments.profile.empty()) profile = Profile::load(arguments.profile);
   FitPlan plan;
   if (has_plan_file(arguments)) plan = load_plan(arguments.plan);
-  return strategy_named(arguments.strategy, {.model = cut_model, .profile = profile, .plan = plan});
+  const Replan replan = arguments.replan ? Replan::on_drift : Replan::never;
+  return strategy_named(arguments.strategy,
+                        {.model = cut_model, .profile = profile, .plan = plan, .replan = replan});
 }
 
 SessionOptions session_of(const TrainArguments& arguments, const ZooModel& zoo) {
@@ -270,7 +272,12 @@ int run_train(const TrainArguments& asked) {
   if (!arguments.checkpoints.empty()) {
     checkpoints.emplace(arguments.checkpoints, CheckpointOptions{.keep = arguments.keep}, Where::here());
     then = begin_or_resume(arguments, *checkpoints, trainer, command);
-    const CheckpointCallbackOptions saving{.every_steps = arguments.checkpoint_every, .strategy = arguments.strategy};
+    const bool fits_budget = contender.strategy().fit.has_value();
+    const CheckpointCallbackOptions saving{
+        .every_steps = arguments.checkpoint_every,
+        // What fit_budget plans by may change on the way: the session keeps it by itself.
+        .profile = fits_budget ? std::nullopt : contender.strategy().profile,
+        .strategy = arguments.strategy};
     callbacks.push_back(&saver.emplace(*checkpoints, saving, Where::here()));
   }
   UnsavedNote unsaved;

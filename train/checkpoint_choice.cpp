@@ -31,6 +31,8 @@ bool list_once(const CheckpointFolder& folder, Listed& found) {
 }  // namespace
 
 CheckpointInfo info_of(const CheckpointManifest& manifest, const std::filesystem::path& path) {
+  std::vector<std::string> kept;
+  for (const auto& [name, text] : manifest.kept) kept.push_back(name);
   return {.step = manifest.step,
           .path = path.string(),
           .data_position = manifest.data_position,
@@ -41,7 +43,8 @@ CheckpointInfo info_of(const CheckpointManifest& manifest, const std::filesystem
           .strategy = manifest.strategy,
           .device = manifest.device,
           .num_bytes = manifest.file_bytes,
-          .profile = manifest.profile};
+          .profile = manifest.profile,
+          .kept = std::move(kept)};
 }
 
 std::vector<CheckpointInfo> list_checkpoints(const CheckpointFolder& folder) {

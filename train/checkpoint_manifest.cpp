@@ -27,7 +27,8 @@ constexpr std::string_view kBehindHash = "\"\n}\n";
 const std::vector<std::string>& members() {
   static const std::vector<std::string> names = {
       "format",     "version",  "step",   "sequence", "completed_cycles", "seed",       "data_position", "metrics",
-      "optimizers", "strategy", "device", "tiers",    "profile",          "algorithms", "file",          "xxh3"};
+      "optimizers", "strategy", "device", "tiers",    "profile",          "algorithms", "kept",          "file",
+      "xxh3"};
   return names;
 }
 
@@ -168,6 +169,7 @@ std::string manifest_text(const CheckpointManifest& manifest) {
                             {"disk", json_of(manifest.disk)}}}};
   if (manifest.profile) content["profile"] = manifest.profile->json();
   if (!manifest.algorithms.algorithms.empty()) content["algorithms"] = manifest.algorithms.json();
+  if (!manifest.kept.empty()) content["kept"] = manifest.kept;
   content["file"] = {{"name", manifest.file}, {"bytes", manifest.file_bytes}, {"tensors", std::move(hashes)}};
   std::string text;
   try {
@@ -227,6 +229,10 @@ CheckpointManifest parse_manifest(const std::string& text, const std::string& wh
   if (top.has("profile")) manifest.profile = Profile::from_json(top.member("profile").text(), where + "the profile: ");
   if (top.has("algorithms"))
     manifest.algorithms = AlgorithmChoices::from_json(top.member("algorithms").text(), where + "the algorithms: ");
+  if (top.has("kept")) {
+    top.member("kept").each_member(
+        [&](const std::string& name, const ManifestReader& text) { manifest.kept[name] = text.text(); });
+  }
   read_file_member(top.member("file"), manifest, where);
   return manifest;
 }

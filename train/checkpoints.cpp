@@ -20,6 +20,7 @@
 #include "train/checkpoint_choice.h"
 #include "train/checkpoint_place.h"
 #include "train/checkpoint_writer.h"
+#include "train/session_manifest.h"
 #include "train/variable_file.h"
 #include "train/variable_snapshot.h"
 
@@ -35,34 +36,6 @@ constexpr const char* kHashToCome = "0000000000000000";
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// What applies gradients reads a variable, its gradient and a rate at least; other updates count steps.
-std::vector<std::string> optimizers_of(const Graph& graph) {
-  std::set<std::string> names;
-  for (Operation operation : graph.operations(kTrainingOperations)) {
-    const Node& node = operation.node();
-    if (node.op().inputs.least > 2) names.insert(node.op().name);
-  }
-  return {names.begin(), names.end()};
-}
-
-CheckpointManifest manifest_of(const Session& session, const SaveOptions& options) {
-  const Statistics& figures = session.statistics();
-  const TierBudgets& budgets = session.budgets();
-  return {.step = options.step,
-          .completed_cycles = session.completed_cycles(),
-          .seed = session.options().seed,
-          .data_position = options.data_position,
-          .metrics = options.metrics,
-          .optimizers = optimizers_of(session.graph()),
-          .strategy = options.strategy,
-          .device = session.device_name(),
-          .device_memory = {budgets.device, figures.planned_peak_bytes},
-          .host_memory = {budgets.host, figures.planned_host_peak_bytes},
-          .disk = {budgets.disk, figures.planned_disk_peak_bytes},
-          .profile = options.profile,
-          .algorithms = session.algorithm_choices()};
 }
 
 }  // namespace
@@ -120,9 +93,10 @@ class Checkpoints::Impl {
     saving_ = engine(session).serial();
     const auto begin = Clock::now();
     CheckpointJob job{.manifest = manifest_of(session, options),
-                      .metadata = metadata_of({.profile = options.profile}, session),
+                      .metadata = {},
                       .types = variable_types(session.graph()),
                       .tensor_of = {}};
+    job.metadata = metadata_of({.profile = job.manifest.profile}, session);
     for (const NamedType& each : job.types) {
       job.num_bytes += each.type.bytes();
       job.manifest.hashes[each.name] = kHashToCome;

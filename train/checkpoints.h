@@ -37,7 +37,8 @@ struct SaveOptions {
   /// Where the data go on, as DatasetIterator::position tells; any text in UTF-8.
   std::string data_position{};
   std::map<std::string, double> metrics{};  ///< "loss", "accuracy"
-  /// The speeds that plans were made by: the same plans are made where training goes on.
+  /// The speeds that plans were made by: the same plans are made where training goes on. Absent: those that fit_budget
+  /// plans by for the session, if they are not the nominal ones.
   std::optional<Profile> profile{};
   /// How it was trained, as a note: any other strategy may go on.
   std::string strategy{};
@@ -58,6 +59,7 @@ struct CheckpointInfo {
   std::string device{};         ///< "cpu (2 threads)"
   std::uint64_t num_bytes = 0;  ///< of the file of variables
   std::optional<Profile> profile{};
+  std::vector<std::string> kept{};  ///< names of what parts of the session have kept: "plan" of fit_budget
 };
 
 /// What restoring has done.
@@ -93,7 +95,8 @@ struct CheckpointStatistics {
 ///
 /// A checkpoint is a folder `step-N` of a safetensors file and a manifest with a hash of each tensor and of itself. It
 /// appears whole or not at all; `latest` names the last one. Kills, loss of power and full disks leave the one before.
-/// docs/checkpoints.md describes the format. One process at a time writes to a folder.
+/// docs/checkpoints.md describes the format. A plan of fit_budget is kept with it, and serves where the training goes
+/// on. One process at a time writes to a folder.
 ///
 /// Threads: one at a time, that of the session. The end of a Checkpoints waits for what is being written; where that
 /// fails, the log says so.

@@ -22,7 +22,7 @@ constexpr double kNotablePlanning = 1;
 /// Programs that a session has planned so far.
 std::int64_t num_planned(const Session& session) {
   const Statistics& figures = session.statistics();
-  return figures.programs_kept + figures.programs_evicted;
+  return figures.programs_kept + figures.programs_evicted + figures.programs_replanned;
 }
 
 std::string short_number(const char* format, double number) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,6 +23,7 @@ struct VariableFile {
   std::vector<std::string> updates{};  ///< update_settings of the graph that has saved it; empty: not known
   std::optional<Profile> profile{};
   AlgorithmChoices choices{};
+  std::map<std::string, std::string> kept{};  ///< of a checkpoint
   std::optional<std::uint64_t> cycles{};
 };
 

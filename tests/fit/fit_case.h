@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "base/bytes.h"
 #include "fit/fit_budget.h"
@@ -54,10 +56,16 @@ class Fitted {
     const Feeds feeds = net_.feeds(step, store);
     return session_.run(net_.loss, feeds, {.targets = manager_.training_operations()});
   }
-  /// The same by halves.
-  HostTensor run_halves(std::int64_t step) {
+  /// The same in sections.
+  HostTensor run_cycle(std::int64_t step) {
+    FeedStore store;
+    return manager_.run_full_cycle(session_, net_.loss, net_.feeds(step, store));
+  }
+  /// The same by halves; `between`, where there is something, is called between them.
+  HostTensor run_halves(std::int64_t step, const std::function<void()>& between = {}) {
     FeedStore store;
     auto fetched = manager_.run_forward(session_, {net_.loss}, net_.feeds(step, store));
+    if (between) between();
     manager_.run_backward(session_);
     return std::move(fetched[0]);
   }

@@ -206,6 +206,7 @@ Reader manifest_reader() {
   const std::string small = manifest_text(manifest);
   manifest.profile = some_profile();
   manifest.algorithms = some_choices();
+  manifest.kept = {{"plan", some_plan().text()}};
   const auto read = [](const std::string& bytes) {
     read_hashed(bytes, [](const std::string& text) { parse_manifest(text, ""); });
   };

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fit/drift_watch.h"
+#include "fit/fit_budget.h"
+#include "fit/fit_list.h"
+#include "fit/plan_content.h"
+#include "fit/plan_file.h"
+#include "runtime/engine.h"
+#include "runtime/program_planner.h"
+#include "schedule/planning_tools.h"
+#include "swap/profile.h"
+#include "swap/step_profile.h"
+
+namespace sectionflow {
+
+/// The name of a plan's text among those that a session keeps with its checkpoints.
+inline constexpr const char* kKeptPlan = "plan";
+
+/// Who plans the programs of a session that fit_budget was called for: by the plan that was given, by what this session
+/// has planned before, by the plan of the checkpoint that it goes on from, or else by a search. Plans again what has
+/// come to take longer. docs/planning.md says when.
+class ProgramFitter final : public ProgramPlanner {
+ public:
+  /// How often programs of a session are planned again at most, and after how many steps in a row the first time; each
+  /// time it takes twice as many.
+  static constexpr int kMostReplans = 6, kStepsInARow = 20;
+
+  /// The engine must outlive it. Throws: ArgumentError as fit_budget.
+  ProgramFitter(Engine& engine, const FitBudgetOptions& options);
+
+  /// For a call with options that ask for the same plans: goes on with what it has made.
+  void renew(const FitBudgetOptions& options);
+  /// All that is known for this session.
+  FitPlan plan() const;
+
+  InstructionList planned(const InstructionList& written, PlanningTools& tools) override;
+  KeptTexts kept() const override;
+  void take(const KeptTexts& texts, const std::string& from) override;
+  TimesWanted times_wanted(Executable& program) override;
+  void note_times(Executable& program, const ExecutionTimes& times) override;
+  bool is_due(const Executable& program) const override;
+  bool plan_again(Executable& program) override;
+
+ private:
+  /// Where plans come from that nobody has asked for.
+  struct Origin {
+    std::string name;  ///< "the plan in 'run/step-100'"
+    PlanContent content;
+  };
+  /// Of a program, as long as that is there.
+  struct Watched {
+    const ProgramFitter* by = nullptr;
+    std::string fingerprint, name;
+    std::optional<DriftWatch> watch;  ///< none: it would be executed as it is by any plan
+    bool wants_steps = false, is_due = false;
+  };
+
+  const ProgramPlan* given_plan(const ProgramFacts& wanted, const PlanningTools& tools) const;
+  InstructionList by_given(const ProgramPlan& plan, const WrittenList& written, PlanningTools& tools) const;
+  void tell_given(const ProgramPlan& plan, const Draft& draft, PlanningTools& tools) const;
+  std::optional<InstructionList> by_known(ProgramPlan& plan, const WrittenList& written, PlanningTools& tools,
+                                          const std::string& whose, std::string& why_not) const;
+  std::optional<InstructionList> by_restored(const InstructionList& list, const WrittenList& written,
+                                             const ProgramFacts& facts, PlanningTools& tools, std::string& why_not);
+  void tell_search(const InstructionList& list, const ProgramFacts& facts, const std::string& why_not,
+                   PlanningTools& tools) const;
+  std::optional<ProgramPlan> described(const FittedList& fitted, const WrittenList& written, ProgramFacts facts) const;
+  void take_profile(const std::string& text, const std::string& from);
+  void take_plan(const std::string& text, const std::string& from);
+
+  Watched watched(const Executable& program) const;
+  ExecutedSchedule executed(const Executable& program, const ConcreteGraph& graph) const;
+  double predicted_seconds(const Executable& program, const ConcreteGraph& graph) const;
+
+  Engine& engine_;
+  FitRequest request_;
+  Profile profile_;
+  bool has_own_profile_;  // that was given or measured here: that of a checkpoint does not take its place
+  FitPlan given_;
+  PlanContent planned_;               // what was given, and what was planned here
+  std::vector<ProgramFacts> served_;  // by the plan that was given
+  std::optional<Origin> restored_;    // of a checkpoint
+  Replan replan_;
+  int num_replans_ = 0;
+  std::set<std::string> again_;  // fingerprints of programs that were planned again, whatever was given
+};
+
+}  // namespace sectionflow

@@ -1,0 +1,122 @@
+// When the programs of a session are planned again, since they have come to take longer, and by which speeds.
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <any>
+#include <cstdio>
+#include <utility>
+
+#include "base/error.h"
+#include "fit/program_fitter.h"
+#include "swap/simulate.h"
+
+namespace sectionflow {
+namespace {
+
+/// Of what a profile predicts, so much at least it must have measured for its seconds to be this machine's.
+constexpr double kShareOfOwnSeconds = 0.9;
+
+std::string duration(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof(text), seconds < 1 ? "%.3g ms" : "%.3g s", seconds < 1 ? 1e3 * seconds : seconds);
+  return text;
+}
+
+/// Whether it is more than the written list's instructions once: only then another plan may be quicker.
+bool does_more(const ProgramPlan& plan) {
+  return std::ranges::any_of(plan.instructions, [](const PlannedInstruction& each) {
+    return each.replay || (each.written < 0 && is_transfer(each.kind));
+  });
+}
+
+}  // namespace
+
+ExecutedSchedule ProgramFitter::executed(const Executable& program, const ConcreteGraph& graph) const {
+  return {program.schedule, graph, program.kernels, engine_.carrier(), engine_.options().link_bandwidth};
+}
+
+/// By the profile as it is now.
+double ProgramFitter::predicted_seconds(const Executable& program, const ConcreteGraph& graph) const {
+  StepTimes times(graph, program.kernels, engine_.carrier(), engine_.options().link_bandwidth, profile_);
+  return simulate(program.schedule, times.of(program.schedule)).seconds;
+}
+
+ProgramFitter::Watched ProgramFitter::watched(const Executable& program) const {
+  const ConcreteGraph graph(engine_.graph(), program.signature);
+  const ProgramFacts facts = WrittenList(program.written, graph).facts();
+  Watched watched{.by = this, .fingerprint = facts.fingerprint, .name = facts.name(), .watch = {}};
+  const ProgramPlan* const plan = planned_.find(facts.fingerprint);
+  if (program.report.initializes || plan == nullptr || !does_more(*plan)) return watched;
+  const bool is_own = measured_share(executed(program, graph), profile_) >= kShareOfOwnSeconds;
+  const double predicted = is_own ? predicted_seconds(program, graph) : 0;
+  watched.watch = is_own && !again_.contains(facts.fingerprint) ? DriftWatch::by_prediction(predicted)
+                                                                 : DriftWatch::by_first(predicted);
+  return watched;
+}
+
+TimesWanted ProgramFitter::times_wanted(Executable& program) {
+  if (replan_ == Replan::never || num_replans_ >= kMostReplans) return TimesWanted::none;
+  const Watched* known = std::any_cast<Watched>(&program.planner_note);
+  if (known == nullptr || known->by != this) {
+    program.planner_note = watched(program);
+    known = std::any_cast<Watched>(&program.planner_note);
+  }
+  if (!known->watch) return TimesWanted::none;
+  return known->wants_steps ? TimesWanted::steps : TimesWanted::whole;
+}
+
+void ProgramFitter::note_times(Executable& program, const ExecutionTimes& times) {
+  Watched* const known = std::any_cast<Watched>(&program.planner_note);
+  if (known == nullptr || known->by != this || !known->watch || known->is_due) return;
+  if (known->wants_steps) {
+    if (times.steps.empty()) return;
+    const ConcreteGraph graph(engine_.graph(), program.signature);
+    profile_ = corrected_profile(executed(program, graph), times.steps, profile_);
+    has_own_profile_ = true;
+    known->wants_steps = false;
+    known->is_due = true;
+    return;
+  }
+  DriftWatch& watch = *known->watch;
+  const int in_a_row = kStepsInARow << num_replans_;
+  if (!watch.add(times.seconds, in_a_row)) return;
+  known->wants_steps = true;
+  LOG(INFO) << "fit_budget: " << known->name << " has taken " << duration(watch.measured_seconds()) << ", where "
+            << duration(watch.expected_seconds()) << " were expected, " << in_a_row
+            << " times in a row: its next step is timed, and then it is planned again";
+}
+
+bool ProgramFitter::is_due(const Executable& program) const {
+  const Watched* const known = std::any_cast<Watched>(&program.planner_note);
+  return known != nullptr && known->by == this && known->is_due;
+}
+
+bool ProgramFitter::plan_again(Executable& program) {
+  Watched& known = std::any_cast<Watched&>(program.planner_note);
+  known.is_due = false;
+  ++num_replans_;
+  const ConcreteGraph graph(engine_.graph(), program.signature);
+  const WrittenList written(program.written, graph);
+  const double now = predicted_seconds(program, graph);
+  PlanningTools tools = engine_.tools_for(program, graph);
+  const FittedList fitted = fit_list(program.written, tools, request_);
+  std::optional<ProgramPlan> plan = described(fitted, written, written.facts());
+  const ProgramPlan* const before = planned_.find(known.fingerprint);
+  const bool is_other = plan && (before == nullptr || plan->instructions != before->instructions);
+  const bool is_taken = is_other && fitted.seconds < now;
+  const std::string text = text_of(
+      "planned again after ", duration(known.watch->measured_seconds()), " in place of ",
+      duration(known.watch->expected_seconds()), ": by the speeds that were measured it takes ", duration(now),
+      is_taken ? text_of(" as it was, and ", duration(fitted.seconds), " from here on") : " and no plan is quicker");
+  LOG(INFO) << "fit_budget: " << known.name << ": " << text << "; " << num_replans_ << " of at most " << kMostReplans;
+  // As slow as it is now is what is expected: only what gets slower still is worth another look.
+  known.watch = DriftWatch::by_first(now);
+  if (!is_taken) return false;
+  plan->notes.insert(plan->notes.begin(), "fit_budget: " + text);
+  again_.insert(known.fingerprint);
+  planned_.put(*std::move(plan));
+  return true;
+}
+
+}  // namespace sectionflow
