@@ -35,8 +35,8 @@ enum class Replan {
 struct FitBudgetOptions {
   /// Absent: that of the checkpoint that the session goes on from, or else Profile::nominal().
   std::optional<Profile> profile{};
-  bool may_recompute = true;         ///< values may be dropped and computed again
-  bool may_swap = true;              ///< values may be offloaded to host memory and disk
+  bool may_recompute = true;  ///< values may be dropped and computed again
+  bool may_swap = true;       ///< values may be offloaded to host memory and disk
   /// How many changes of a plan are tried, the same on every machine; 0: what is worth its time, from some seconds for
   /// hundreds of operations to minutes for thousands. Planned is once, when a program is compiled.
   std::int64_t effort = 0;

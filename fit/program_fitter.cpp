@@ -158,8 +158,8 @@ void ProgramFitter::tell_search(const InstructionList& list, const ProgramFacts&
     tools.notes.push_back(text);
   }
   if (given_.empty()) return;
-  const std::string text = text_of("fit_budget: the plan that was given", has_none_text(*given_.content(), facts),
-                                   ": it is searched for");
+  const std::string text =
+      text_of("fit_budget: the plan that was given", has_none_text(*given_.content(), facts), ": it is searched for");
   // A small last batch is no news where the plan has been of use.
   LOG_IF(INFO, !served_.empty()) << text;
   LOG_IF(WARNING, served_.empty()) << text;

@@ -51,7 +51,7 @@ ProgramFitter::Watched ProgramFitter::watched(const Executable& program) const {
   const bool is_own = measured_share(executed(program, graph), profile_) >= kShareOfOwnSeconds;
   const double predicted = is_own ? predicted_seconds(program, graph) : 0;
   watched.watch = is_own && !again_.contains(facts.fingerprint) ? DriftWatch::by_prediction(predicted)
-                                                                 : DriftWatch::by_first(predicted);
+                                                                : DriftWatch::by_first(predicted);
   return watched;
 }
 

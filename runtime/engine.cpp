@@ -45,8 +45,8 @@ std::vector<const std::byte*> feed_pointers(const Program& program, const Feeds&
 struct Engine::Pending {
   Executable* program = nullptr;
   std::any note;
-  std::vector<HostTensor> feeds;  ///< copies, one an entry of Schedule::feeds
-  bool is_measured = false;       ///< the canaries were there before it began
+  std::vector<HostTensor> feeds;          ///< copies, one an entry of Schedule::feeds
+  bool is_measured = false;               ///< the canaries were there before it began
   std::optional<ExecutionTimes> times{};  ///< so far
 };
 
@@ -226,8 +226,8 @@ std::vector<HostTensor> Engine::execute_forward_half(Executable& program, const 
     if (copy.num_bytes() > 0) std::memcpy(copy.bytes(), pointers[i], copy.num_bytes());
     pending->feeds.push_back(std::move(copy));
   }
-  auto fetched = execute_range(program, 0, program.schedule.half, pointers, options,
-                               pending->times ? &*pending->times : nullptr);
+  auto fetched =
+      execute_range(program, 0, program.schedule.half, pointers, options, pending->times ? &*pending->times : nullptr);
   pending_ = std::move(pending);
   statistics_.bytes_in_use = layout_.end_bytes + program.digest.forward.waiting_device_bytes;
   statistics_.bytes_active = statistics_.bytes_in_use;
@@ -285,8 +285,8 @@ const std::any* Engine::pending_note() const {
 }
 
 std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex first, StepIndex last,
-                                              const std::vector<const std::byte*>& feeds,
-                                              const ExecuteOptions& options, ExecutionTimes* times) {
+                                              const std::vector<const std::byte*>& feeds, const ExecuteOptions& options,
+                                              ExecutionTimes* times) {
   // First: where the device cannot be entered nothing has changed.
   const auto entered = device_->enter();
   std::byte* base = arena().data();

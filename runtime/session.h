@@ -112,9 +112,9 @@ struct Statistics {
   std::size_t measured_host_peak_bytes = 0;
   std::size_t planned_disk_peak_bytes = 0;  ///< and on disk
   std::size_t measured_disk_peak_bytes = 0;
-  std::int64_t programs_kept = 0;     ///< compiled, one for each fetches and signature, and still there
-  std::size_t program_bytes = 0;      ///< host memory that these take: see SessionOptions::program_memory
-  std::int64_t programs_evicted = 0;  ///< that had to go to make room for others
+  std::int64_t programs_kept = 0;       ///< compiled, one for each fetches and signature, and still there
+  std::size_t program_bytes = 0;        ///< host memory that these take: see SessionOptions::program_memory
+  std::int64_t programs_evicted = 0;    ///< that had to go to make room for others
   std::int64_t programs_replanned = 0;  ///< in the place of others, by FitBudgetOptions::replan
 };
 

@@ -26,9 +26,8 @@ constexpr std::string_view kBehindHash = "\"\n}\n";
 
 const std::vector<std::string>& members() {
   static const std::vector<std::string> names = {
-      "format",     "version",  "step",   "sequence", "completed_cycles", "seed",       "data_position", "metrics",
-      "optimizers", "strategy", "device", "tiers",    "profile",          "algorithms", "kept",          "file",
-      "xxh3"};
+      "format",   "version", "step",  "sequence", "completed_cycles", "seed", "data_position", "metrics", "optimizers",
+      "strategy", "device",  "tiers", "profile",  "algorithms",       "kept", "file",          "xxh3"};
   return names;
 }
 

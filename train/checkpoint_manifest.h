@@ -41,7 +41,7 @@ struct CheckpointManifest {
   std::optional<Profile> profile{};
   AlgorithmChoices algorithms{};
   std::map<std::string, std::string> kept{};  ///< by parts of the session, which alone read it
-  std::string file = kVariablesName;  ///< of the tensors, in the folder of the manifest
+  std::string file = kVariablesName;          ///< of the tensors, in the folder of the manifest
   std::uint64_t file_bytes = 0;
   TensorHashes hashes{};
 };

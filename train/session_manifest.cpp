@@ -2,12 +2,14 @@
 
 #include <glog/logging.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "runtime/engine.h"
 
 namespace sectionflow {
@@ -39,15 +41,24 @@ void limit(KeptTexts& kept) {
   }
 }
 
+/// What a reader would refuse makes no checkpoint that nobody can read.
+std::optional<Profile> readable_profile(const std::string& text) {
+  try {
+    return Profile::from_json(text, "Checkpoints::save: the profile that the session plans by is not kept: ");
+  } catch (const DataError& error) {
+    LOG(WARNING) << error.message();
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 CheckpointManifest manifest_of(const Session& session, const SaveOptions& options) {
   const Statistics& figures = session.statistics();
   const TierBudgets& budgets = session.budgets();
   KeptTexts kept = engine(session).kept_texts();
-  std::optional<Profile> profile = options.profile;
   const auto own = kept.extract(kKeptProfile);
-  if (!profile && !own.empty()) profile = Profile::from_json(own.mapped(), "Checkpoints::save: ");
+  std::optional<Profile> profile = options.profile || own.empty() ? options.profile : readable_profile(own.mapped());
   limit(kept);
   return {.step = options.step,
           .completed_cycles = session.completed_cycles(),

@@ -154,12 +154,12 @@ LoadReport load_file(Session& session, const VariableFile& file, const LoadOptio
               << session.completed_cycles();
   }
   report.profile = file.profile;
-  if (goes_on) {
-    KeptTexts kept = file.kept;
+  if (goes_on && file.kept) {
+    KeptTexts kept = *file.kept;
     if (file.profile) kept[kKeptProfile] = file.profile->json();
     engine(session).give_back(std::move(kept), file.path);
-    warn_of_updates(session, file);
   }
+  if (goes_on) warn_of_updates(session, file);
   LOG_IF(WARNING, report.loaded.empty()) << "load_variables: '" << file.path
                                          << "' has set no variable: " << report.text();
   return report;

@@ -23,7 +23,8 @@ struct VariableFile {
   std::vector<std::string> updates{};  ///< update_settings of the graph that has saved it; empty: not known
   std::optional<Profile> profile{};
   AlgorithmChoices choices{};
-  std::map<std::string, std::string> kept{};  ///< of a checkpoint
+  /// What a checkpoint has kept for parts of its session; nothing: it is none.
+  std::optional<std::map<std::string, std::string>> kept{};
   std::optional<std::uint64_t> cycles{};
 };
 

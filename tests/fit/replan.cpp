@@ -19,12 +19,12 @@
 namespace sectionflow::testing {
 namespace {
 
-using testing_support::LogLines;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing_support::LogLines;
 
 /// Executions until what is expected is known, until that has been too long often enough, and that which is timed.
 constexpr int kBegun = DriftWatch::kNotCounted + DriftWatch::kFirst;
@@ -54,7 +54,7 @@ struct Pace {
       }
     });
   }
-  double seconds = 1;               ///< of an execution
+  double seconds = 1;                ///< of an execution
   double kernels = 1, copies = 1e6;  ///< of one that is timed step by step
   int told = 0;
 };
@@ -79,7 +79,8 @@ std::int64_t replanned(Fitted& fitted) {
 
 const SessionOptions& budgets_here() {
   static const SessionOptions budgets = [] {
-    SessionOptions options = tight(case_of({}), {"", {.host_memory = 16_MiB}, {.profile = quick_link(), .effort = 50'000}});
+    SessionOptions options =
+        tight(case_of({}), {"", {.host_memory = 16_MiB}, {.profile = quick_link(), .effort = 50'000}});
     options.check_schedules = true;
     return options;
   }();

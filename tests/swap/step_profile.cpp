@@ -92,7 +92,8 @@ TEST(StepProfile, TakesWhatTheStepDoesNotShowToHaveChangedAsWhatItShows) {
 TEST(StepProfile, CountsTheFirstExecutionOfAKernelForItsReplays) {
   const TimedStep step;
   Profile corrected = corrected_profile(*step.executed, step.times(other_machine()), other_machine());
-  const auto largest = std::ranges::max_element(corrected.kernel_seconds, {}, [](const auto& each) { return each.second; });
+  const auto largest =
+      std::ranges::max_element(corrected.kernel_seconds, {}, [](const auto& each) { return each.second; });
   const double seconds = largest->second;
   corrected.kernel_seconds.erase(largest);
   EXPECT_LT(measured_share(*step.executed, corrected), 1);

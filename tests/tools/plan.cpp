@@ -342,5 +342,27 @@ TEST(SavedPlans, OfATrainingAreWrittenWhereThereIsNoneAndTakenWhereItGoesOn) {
   EXPECT_EQ(bytes_of_file(plan), saved);
 }
 
+TEST(SavedPlans, OfACheckpointAreTakenWhereTheTrainingGoesOn) {
+  const TemporaryFolder folder;
+  const std::string at = folder.path().string();
+  const std::string train = "train --data synthetic --strategy auto:swap --device-memory 7200KiB --resume" + kTight;
+  const std::string first = train + " --checkpoints " + at + "/run --steps ";
+  ASSERT_EQ(run_tool(first + "2").status, 0);
+  EXPECT_EQ(inspected(folder.path() / "run" / "step-2").at("kept"), nlohmann::json({"plan"}));
+  EXPECT_THAT(run_tool("inspect " + at + "/run").text, HasSubstr("kept besides: plan"));
+  const Outcome then = run_tool(first + "4 --replan");
+  EXPECT_EQ(then.status, 0) << then.text;
+  EXPECT_THAT(then.text, AllOf(HasSubstr("goes on from step 2"), HasSubstr("run/step-2' is gone on by"),
+                               HasSubstr("fit_budget: by the plan in '"), Not(HasSubstr("searched for"))));
+  ASSERT_EQ(run_tool(train + " --checkpoints " + at + "/whole --steps 4").status, 0);
+  EXPECT_EQ(bytes_of_file(folder.path() / "run" / "step-4" / "variables.safetensors"),
+            bytes_of_file(folder.path() / "whole" / "step-4" / "variables.safetensors"));
+}
+
+TEST(SavedPlans, AreMadeAgainOfStrategiesThatSearch) {
+  expect_refused("train --data synthetic --strategy sections:2 --replan" + kTight,
+                 AllOf(HasSubstr("--replan"), HasSubstr("take the strategy auto")));
+}
+
 }  // namespace
 }  // namespace sectionflow::tools

@@ -82,6 +82,7 @@ TEST(CheckpointManifest, OfRandomContentComesBack) {
     for (std::uint32_t i = word() % 9; i > 0; --i) manifest.hashes[text()] = text_hash(text());
     if (word() % 2 == 0) manifest.profile = Profile::nominal();
     if (word() % 2 == 0) manifest.algorithms.algorithms[text_of("problem ", word())] = "an algorithm";
+    for (std::uint32_t i = word() % 4; i > 0; --i) manifest.kept[text()] = text();
     const std::string written = manifest_text(manifest);
     const CheckpointManifest read = parse_manifest(written, "test: ");
     EXPECT_EQ(manifest_text(read), written);
@@ -89,6 +90,7 @@ TEST(CheckpointManifest, OfRandomContentComesBack) {
     EXPECT_EQ(read.hashes, manifest.hashes);
     EXPECT_EQ(read.profile, manifest.profile);
     EXPECT_EQ(read.algorithms, manifest.algorithms);
+    EXPECT_EQ(read.kept, manifest.kept);
     EXPECT_EQ(read.completed_cycles, manifest.completed_cycles);
   }
 }
@@ -142,6 +144,9 @@ TEST(CheckpointManifest, ThatIsForgedIsRefused) {
   expect_changed_refused("\"loss\": 0.25", "\"loss\": [1]", "wanted a text");
   expect_changed_refused("0123456789abcdef", "012345678", "wanted 16 digits");
   expect_changed_refused("\"apply_sgd\"", "7", "wanted a text");
+  const std::string file = " \"file\": {";
+  expect_changed_refused(file, " \"kept\": {\"plan\": 7}," + file, "the manifest.kept.'plan' is number; wanted a text");
+  expect_changed_refused(file, " \"kept\": \"plan\"," + file, "the manifest.kept is string; wanted an object");
   for (const char* name : {"../x", "/x", "a/b", "..", ".", "", "a\\\\b", "a\\u0000b"})
     expect_changed_refused("variables.safetensors", name, "wanted a name in its own folder");
   expect_refused("{\n \"format\": " + std::string(100'000, '['), "");
