@@ -54,12 +54,12 @@ double middle_of(std::vector<double> samples) {
   return *middle;
 }
 
+/// All but what every step takes, which copies are counted with.
 void scale(Profile& profile, double factor) {
   for (double* rate : {&profile.flops, &profile.memory_bandwidth, &profile.link_out, &profile.link_in,
                        &profile.disk_out, &profile.disk_in}) {
     *rate = std::clamp(*rate / factor, kSlowest, kFastest);
   }
-  profile.launch_seconds = std::min(profile.launch_seconds * factor, kLongest);
   for (auto& [key, seconds] : profile.kernel_seconds) seconds = std::min(seconds * factor, kLongest);
 }
 

@@ -23,7 +23,8 @@ double measured_share(const ExecutedSchedule& executed, const Profile& profile);
 
 /// The profile of the machine that has executed each step in `seconds`, one a step: its kernels as long as they took,
 /// in the median where several steps execute one, the link and the disk as fast as its copies went, throttle aside.
-/// What the schedule does not show has changed since `before` by the factor by which its kernels have.
+/// Other speeds and kernels, which the schedule does not show, have changed since `before` by the factor by which its
+/// kernels have.
 Profile corrected_profile(const ExecutedSchedule& executed, const std::vector<double>& seconds, const Profile& before);
 
 }  // namespace sectionflow

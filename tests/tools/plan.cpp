@@ -353,7 +353,7 @@ TEST(SavedPlans, OfACheckpointAreTakenWhereTheTrainingGoesOn) {
   const Outcome then = run_tool(first + "4 --replan");
   EXPECT_EQ(then.status, 0) << then.text;
   EXPECT_THAT(then.text, AllOf(HasSubstr("goes on from step 2"), HasSubstr("run/step-2' is gone on by"),
-                               HasSubstr("fit_budget: by the plan in '"), Not(HasSubstr("searched for"))));
+                               HasSubstr("swapped"), Not(HasSubstr("searched for"))));
   ASSERT_EQ(run_tool(train + " --checkpoints " + at + "/whole --steps 4").status, 0);
   EXPECT_EQ(bytes_of_file(folder.path() / "run" / "step-4" / "variables.safetensors"),
             bytes_of_file(folder.path() / "whole" / "step-4" / "variables.safetensors"));
