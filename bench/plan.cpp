@@ -29,7 +29,7 @@ using Json = nlohmann::ordered_json;
 
 struct Arguments {
   std::string instance, budget = "50%", link, json;
-  bool order_fixed = false;
+  bool order_fixed = false, never_slower = false;
   std::int64_t effort = 0;
   std::uint64_t seed = 1;
   std::string generate, out;
@@ -196,6 +196,7 @@ int plan(const Arguments& arguments) {
   outcome.search = search_plan(problem, {.budget = outcome.budget,
                                          .link = link,
                                          .order_fixed = arguments.order_fixed,
+                                         .never_slower = arguments.never_slower,
                                          .effort = arguments.effort,
                                          .seed = arguments.seed});
   outcome.bound = lower_bound(problem, outcome.budget, {.link = link});
@@ -246,6 +247,8 @@ int main(int argc, char** argv) {
       app.add_option("--instance", arguments.instance, "the graph: a file in node-link form (docs/planning.md)");
   app.add_option("--budget", arguments.budget, "memory: a share, as in 50%, or a size")->capture_default_str();
   app.add_flag("--order-fixed", arguments.order_fixed, "first executions stay in the given order");
+  app.add_flag("--never-slower", arguments.never_slower,
+               "the quickest of the plans for all whole percents within the budget, so that more is never slower");
   app.add_option("--link", arguments.link,
                  "a link to host memory, as in 50GB/s or in sizes a unit of time; by itself none");
   app.add_option("--effort", arguments.effort, "moves of the search; 0: as many as are worth their time")

@@ -9,6 +9,7 @@
 #include "planning/crossing.h"
 #include "planning/evaluate.h"
 #include "planning/min_cut.h"
+#include "planning/whole_copies.h"
 
 namespace sectionflow::planning {
 namespace {
@@ -154,6 +155,7 @@ Peak highest(const std::vector<Line>& lines, double capacity, double most) {
 /// copy's.
 struct Capacity {
   double bytes = 0, most_price = kInfinity;
+  Capacity(double of_bytes, double price) : bytes(of_bytes), most_price(price) {}
   Capacity(const Crossing& crossing, std::int64_t budget, const Link& link)
       : bytes(static_cast<double>(budget) - crossing.forced) {
     if (link.bytes_per_second <= 0) return;
@@ -245,6 +247,41 @@ void raise_by_least(const Problem& problem, const Crossing& crossing, const std:
   }
 }
 
+/// The bound at a crossing as copies take whole values: nothing more than `capacity` leaves, or at least a unit more
+/// does.
+double bound_of_whole(const Problem& late, Crossing crossing, const WholeCopies::Capacity& capacity, const Link& link,
+                      MinCut& cut) {
+  crossing.bytes_of_wanted = 0;
+  for (const int value : crossing.wanted) crossing.bytes_of_wanted += static_cast<double>(late.values[at(value)].bytes);
+  CrossingBound bound(late, crossing, cut);
+  LowerBound in_time, later;
+  bound.raise(Capacity(capacity.bytes, kInfinity), crossing.operation, in_time);
+  bound.raise(Capacity(capacity.bytes + capacity.unit, 1 / link.bytes_per_second), crossing.operation, later);
+  return std::min(in_time.extra_seconds, later.extra_seconds + capacity.seconds_of_unit);
+}
+
+/// Raises bounds at the crossings that they are of.
+void raise_by_whole_copies(const Problem& problem, const std::vector<std::int64_t>& budgets, const Link& link,
+                           MinCut& cut, const std::vector<std::size_t>& open, std::vector<LowerBound>& bounds) {
+  const WholeCopies copies(problem, link);
+  Crossings crossings(problem);
+  Crossing crossing;
+  for (const double moment : copies.moments()) {
+    const Problem late = copies.without_earlier(moment);
+    for (const std::size_t i : open) {
+      LowerBound& best = bounds[i];
+      if (best.operation < 0 || best.extra_seconds == kInfinity) continue;
+      crossings.find(best.operation, crossing);
+      double least = kInfinity;
+      for (int variant = 0; variant < num_variants(crossing) && least > best.extra_seconds; ++variant) {
+        const Crossing crossed = variant_of(problem, crossing, variant);
+        least = std::min(least, bound_of_whole(late, crossed, copies.capacity(crossed, budgets[i], moment), link, cut));
+      }
+      best.extra_seconds = std::max(best.extra_seconds, least);
+    }
+  }
+}
+
 /// Where nothing can be done: an operation, or the end, that needs more than the budget by itself.
 bool is_too_large(const WorkingSet& largest, std::int64_t budget) {
   return largest.bytes > budget;
@@ -327,6 +364,9 @@ std::vector<LowerBound> lower_bounds(const Problem& problem, const std::vector<s
     best.repeated = std::move(selection.repeated);
     std::sort(best.kept.begin(), best.kept.end());
     std::sort(best.repeated.begin(), best.repeated.end());
+  }
+  if (options.link.bytes_per_second > 0) {
+    raise_by_whole_copies(problem, budgets, options.link, cut, open, bounds);
   }
   return bounds;
 }

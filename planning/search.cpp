@@ -12,6 +12,7 @@
 #include "planning/lower_bound.h"
 #include "planning/offload.h"
 #include "planning/sequence.h"
+#include "planning/shares.h"
 
 namespace sectionflow::planning {
 namespace {
@@ -366,7 +367,9 @@ SearchResult search_plan(const Problem& problem, const SearchOptions& options) {
   SF_CHECK(options.budget >= 0, ArgumentError, "a budget of ", options.budget, " bytes, wanted at least 0");
   SF_CHECK(options.effort >= 0, ArgumentError, "an effort of ", options.effort, " moves, wanted at least 0",
            hint("0 is the default"));
-  return Search(problem, options).search();
+  SF_CHECK(!options.never_slower || options.starts.empty(), ArgumentError, "never_slower beside ",
+           options.starts.size(), " starts, wanted none", hint("what is given would not be there for other budgets"));
+  return options.never_slower ? search_shares(problem, options) : Search(problem, options).search();
 }
 
 }  // namespace sectionflow::planning

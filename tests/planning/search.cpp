@@ -12,70 +12,13 @@
 #include "planning/generate.h"
 #include "planning/lower_bound.h"
 #include "tests/planning/every_plan.h"
+#include "tests/planning/residual_network.h"
 #include "tests/planning/simple_evaluator.h"
 
 namespace sectionflow::planning {
 namespace {
 
 using testing::HasSubstr;
-
-/// A training graph built operation by operation, one output each.
-class TrainingGraph {
- public:
-  int add(double seconds, std::vector<int> inputs, std::int64_t bytes) {
-    const int id = static_cast<int>(problem_.operations.size());
-    problem_.operations.push_back({"f" + std::to_string(id), seconds, 0, std::move(inputs), {id}});
-    problem_.values.push_back({"v" + std::to_string(id), bytes, id});
-    return id;
-  }
-
-  /// A backward operation for each input of each operation so far; where gradients meet, their sum.
-  Problem with_gradients(int loss) {
-    const int forward = static_cast<int>(problem_.operations.size());
-    std::vector<int> gradient(static_cast<std::size_t>(forward), -1);
-    gradient[static_cast<std::size_t>(loss)] = loss;
-    for (int v = forward; v-- > 0;) {
-      const Operation operation = problem_.operations[static_cast<std::size_t>(v)];
-      const int incoming = gradient[static_cast<std::size_t>(v)];
-      for (const int input : operation.inputs) {
-        const std::int64_t bytes = problem_.values[static_cast<std::size_t>(input)].bytes;
-        std::vector<int> reads = {input};
-        if (incoming != input) reads.push_back(incoming);
-        const int made = add(1.5 * operation.seconds, reads, bytes);
-        int& known = gradient[static_cast<std::size_t>(input)];
-        known = known < 0 ? made : add(static_cast<double>(bytes) * 2e-10, {known, made}, bytes);
-      }
-    }
-    return problem_;
-  }
-
- private:
-  Problem problem_;
-};
-
-/// Residual blocks of three convolutions, each with a normalisation and an activation, in stages that halve the bytes.
-Problem residual_network(const std::vector<int>& blocks) {
-  TrainingGraph graph;
-  double bytes = 6.4e6;
-  const auto cheap = [&](std::vector<int> inputs, double size) {
-    return graph.add(size * 2e-10, std::move(inputs), static_cast<std::int64_t>(size));
-  };
-  const auto convolution = [&](int input, double size, double dearness) {
-    return graph.add(size * dearness * 1e-9, {input}, static_cast<std::int64_t>(size));
-  };
-  int x = cheap({graph.add(bytes * 1e-9, {}, static_cast<std::int64_t>(bytes))}, bytes);
-  for (const int count : blocks) {
-    for (int block = 0; block < count; ++block) {
-      int y = cheap({cheap({convolution(x, bytes / 4, 1.5)}, bytes / 4)}, bytes / 4);
-      y = cheap({cheap({convolution(y, bytes / 4, 3)}, bytes / 4)}, bytes / 4);
-      y = cheap({convolution(y, bytes, 1.5)}, bytes);
-      if (block == 0) x = cheap({convolution(x, bytes, 1.2)}, bytes);
-      x = cheap({cheap({y, x}, bytes)}, bytes);
-    }
-    bytes /= 2;
-  }
-  return graph.with_gradients(graph.add(1e-5, {x}, 1000));
-}
 
 std::int64_t share_of_peak(const Problem& problem, double share) {
   return static_cast<std::int64_t>(share * static_cast<double>(default_peak(problem)));
@@ -152,35 +95,6 @@ TEST(ManySearches, SmallProblemsAreMostlySolvedBest) {
     const SearchTally tally = compare_to_all_plans(kSearchSeed + 1, 2000, {.plain = plain}, 0);
     EXPECT_GE(tally.optimal, tally.possible * 95 / 100);
   }
-}
-
-/// More budget, never more seconds.
-void expect_monotone(const Problem& problem, int num_budgets, std::int64_t effort, const Link& link = {}) {
-  const std::int64_t low = largest_working_set(problem, link).bytes, high = default_peak(problem);
-  double before = std::numeric_limits<double>::infinity();
-  int found = 0;
-  for (int i = 0; i <= num_budgets; ++i) {
-    const std::int64_t budget = low + (high - low) * i / num_budgets;
-    const SearchResult result = search_plan(problem, {.budget = budget, .link = link, .effort = effort});
-    const double seconds = result.plan ? result.evaluation.seconds : std::numeric_limits<double>::infinity();
-    EXPECT_LE(seconds, before * (1 + 1e-12)) << "budget " << budget << ", number " << i;
-    before = std::min(before, seconds);
-    found += result.plan ? 1 : 0;
-  }
-  EXPECT_GE(found, num_budgets * 9 / 10);
-}
-
-TEST(SearchPlan, MoreBudgetIsNeverSlower) {
-  expect_monotone(residual_network({1, 1}), 8, 300'000);
-  expect_monotone(generate_chain(12, 3).problem, 8, 300'000);
-  expect_monotone(generate_gpt({.layers = 2}).problem, 8, 300'000);
-}
-
-TEST(ManySearches, MoreBudgetIsNeverSlowerInAFineGrid) {
-  expect_monotone(residual_network({2, 2, 2}), 50, 4'000'000);
-  expect_monotone(generate_chain(20, 3).problem, 50, 4'000'000);
-  expect_monotone(generate_unet(4, 3).problem, 50, 4'000'000);
-  expect_monotone(generate_gpt({.layers = 6}).problem, 50, 4'000'000);
 }
 
 TEST(SearchPlan, TheSameQuestionGivesTheSamePlan) {
@@ -265,6 +179,8 @@ TEST(SearchPlan, RefusalsNameTheOperationThatDoesNotFit) {
   EXPECT_THROW(search_plan(problem, {.budget = -1}), ArgumentError);
   EXPECT_THROW(search_plan(problem, {.budget = 1, .effort = -1}), ArgumentError);
   EXPECT_THROW(search_plan(problem, {.budget = 1, .link = {NAN, 0}}), ArgumentError);
+  EXPECT_THROW(search_plan(problem, {.budget = largest.bytes, .never_slower = true, .starts = {default_plan(problem)}}),
+               ArgumentError);
 }
 
 TEST(SearchPlan, WhatIsGivenAndWhatTheEndNeedsAreProofsToo) {
