@@ -14,12 +14,11 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "fit/fit_notes.h"
+#include "fit/list_drafts.h"
 #include "fit/make_problem.h"
 #include "planning/frontier.h"
 #include "schedule/budget_advice.h"
 #include "swap/simulate.h"
-#include "swap/swap_notes.h"
-#include "swap/swap_planner.h"
 
 namespace sectionflow {
 namespace {
@@ -38,51 +37,38 @@ class ListFitter::Fitting {
       : tools_(tools),
         request_(request),
         profile_(request.profile != nullptr ? *request.profile : nominal_),
-        times_(tools, profile_),
+        drafts_(tools, request_.policies, profile_),
         begun_(std::chrono::steady_clock::now()),
         given_(list),
-        once_(is_planned_elsewhere() || !request.may_recompute ? list : without_repeats(list)) {}
+        once_(plans_repeats() && request.least == nullptr ? without_repeats(list) : list) {}
 
   FittedList fitted() {
     best_.reset();
     least_ = 0;
     others_refuse_ = false;
     offer(as_it_is());
-    if (fits(*best_)) return *std::move(best_);
-    // Sections as they are cut are one list among others: what needs less may be quicker still.
-    if (once_.instructions.size() < given_.instructions.size()) offer(as_given());
-    const std::size_t proved = least_of_any();
-    if (proved > tools_.budgets().device) {
-      least_ = proved;
-    } else {
-      if (request_.may_recompute && !is_planned_elsewhere()) recompute();
-      if (request_.may_swap) swap();
-      // With more device memory less would be off it: all that is known is that neither this budget nor less will do.
-      if (!fits(*best_) && others_refuse_) least_ = std::max(proved, tools_.budgets().device + 1);
-    }
+    if (fits(*best_) && best_->seconds <= least_seconds()) return *std::move(best_);
+    request_.least != nullptr ? fit_between_ends() : fit_freely();
     return *std::move(best_);
   }
 
   const FittedList& as_it_is() {
-    if (!as_it_is_) {
-      draft_.emplace(tools_.draft(once_));
-      as_it_is_.emplace(drafted(once_, *draft_));
-    }
+    if (!as_it_is_) as_it_is_.emplace(drafts_.plain(once_));
     return *as_it_is_;
   }
 
   const planning::Problem& problem() {
-    (void)as_it_is();
-    if (!problem_) problem_.emplace(make_list_problem(once_, *draft_, tools_, times_));
+    if (!problem_) {
+      const InstructionList list = drafts_.with_forced(once_);
+      problem_.emplace(make_list_problem(list, tools_.draft(list), tools_, drafts_.times(), InPlaceRuns::joined,
+                                         request_.policies.may_repeat));
+    }
     return problem_->problem();
   }
 
-  bool fits(const Candidate& candidate) const {
-    const TierBudgets& budgets = tools_.budgets();
-    return candidate.device_peak <= budgets.device && is_within_other_tiers(candidate);
-  }
-
+  bool fits(const Candidate& candidate) const { return drafts_.fits(candidate); }
   std::size_t least_device_bytes() const { return least_; }
+  bool least_is_exact() const { return !others_refuse_ && (!request_.may_recompute || request_.least != nullptr); }
 
  private:
   /// Whether somebody else has decided where values of the list go.
@@ -91,35 +77,62 @@ class ListFitter::Fitting {
                                                   [](const Instruction& i) { return is_transfer(i.kind); });
   }
 
+  bool plans_repeats() const { return request_.may_recompute && !is_planned_elsewhere(); }
+
+  /// What no list counts as faster than. Plans of copies are rounded up: where the list as it is waits for none, others
+  /// are not looked at.
+  double least_seconds() {
+    if (!drafts_.has_forced() || !plans_repeats()) return std::numeric_limits<double>::infinity();
+    if (!least_seconds_) {
+      constexpr double kRounding = 1e-9;
+      least_seconds_ = drafts_.counted(once_, planning::default_cost(problem())) * (1 + kRounding);
+    }
+    return *least_seconds_;
+  }
+
+  void fit_freely() {
+    // Sections as they are cut are one list among others: what needs less may be quicker still.
+    if (once_.instructions.size() < given_.instructions.size()) offer(as_given());
+    const std::size_t proved = request_.tells_exact_least ? 0 : least_of_any();
+    if (proved > tools_.budgets().device) {
+      least_ = proved;
+      return;
+    }
+    if (plans_repeats()) recompute();
+    if (request_.may_swap) swap();
+    // With more device memory less would be off it: all that is known is that neither this budget nor less will do.
+    if (!fits(*best_) && others_refuse_) least_ = std::max(proved, tools_.budgets().device + 1);
+  }
+
+  /// Where neither the list nor the one with the most again fits, nothing else is looked for.
+  void fit_between_ends() {
+    offer(drafts_.plain(*request_.least));
+    swap(*request_.least, {});
+    if (!fits(*best_)) return;
+    recompute();
+    swap(once_, {});
+    swap_rungs();
+  }
+
   /// What no list needs less than: the variables, and one operation with its operands. Where that is too much there is
   /// nothing to search for.
   std::size_t least_of_any() {
-    (void)as_it_is();
-    return round_up(tools_.variables().end_bytes) + largest_operand_bytes(*draft_, tools_.kernels());
-  }
-
-  Candidate drafted(InstructionList list, Draft& draft) {
-    Candidate candidate{.list = std::move(list),
-                        .device_peak = draft.device_peak_bytes,
-                        .host_peak = draft.host_peak_bytes,
-                        .disk_peak = draft.plan.disk.peak_bytes};
-    candidate.seconds = predict(draft, times_).seconds;
-    return candidate;
+    const Draft draft = tools_.draft(once_);
+    return round_up(tools_.variables().end_bytes) + largest_operand_bytes(draft, tools_.kernels());
   }
 
   const FittedList& as_given() {
-    if (!as_given_) {
-      Draft draft = tools_.draft(given_);
-      as_given_.emplace(drafted(given_, draft));
-    }
+    if (!as_given_) as_given_.emplace(drafts_.plain(given_));
     return *as_given_;
   }
 
   void make_frontier() {
     if (frontier_) return;
     planning::FrontierOptions options;
-    options.order_fixed = request_.order_fixed || once_.half < static_cast<int>(once_.instructions.size());
+    const bool has_halves = once_.half < static_cast<int>(once_.instructions.size());
+    options.order_fixed = request_.order_fixed || has_halves || drafts_.has_forced();
     options.effort = request_.effort;
+    options.num_rungs = request_.num_rungs;
     options.progress = [this](int rungs) { tell("budgets searched", rungs, frontier_->num_rungs()); };
     frontier_.emplace(problem(), options);
   }
@@ -130,9 +143,10 @@ class ListFitter::Fitting {
     // Kernels of replays may write in place where first executions do not.
     const std::size_t variables = round_up(tools_.variables().end_bytes);
     const std::size_t capacity = tools_.budgets().device - std::min(variables, tools_.budgets().device);
+    if (drafts_.has_forced() || request_.least != nullptr) return recompute_each(capacity);
     const int highest = std::max(frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / 50)), 0);
     // What a little more memory would do is told too.
-    frontier_->rung(std::min(highest + 1, frontier_->num_rungs() - 1));
+    (void)frontier_->rung(std::min(highest + 1, frontier_->num_rungs() - 1));
     bool found = false;
     int fitting = highest;  // the highest rung whose own plan finds a place, or -1
     for (; fitting >= 0; --fitting) {
@@ -152,6 +166,18 @@ class ListFitter::Fitting {
       if (!candidate) continue;
       found = true;
       offer(std::move(*candidate));
+    }
+  }
+
+  /// Where the problem knows a list less well, as one that offloads or has what is fed twice, the rungs above are asked
+  /// too, and each for itself.
+  void recompute_each(std::size_t capacity) {
+    constexpr std::size_t kShare = 8;
+    const int highest = std::max(frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / kShare)), 0);
+    for (int rung = highest; rung >= 0; --rung) {
+      const planning::Frontier::Rung& found = frontier_->rung(rung);
+      if (!found.plan || (fits(*best_) && found.evaluation.cost >= best_->seconds)) continue;
+      offer(*candidate_of(found, rung));
     }
   }
 
@@ -181,17 +207,12 @@ class ListFitter::Fitting {
     }
   }
 
-  bool copies_variables() const { return tools_.variables().host_end_bytes > 0; }
-
   /// What the list of a plan is predicted to take. Where variables are copied that is more than its executions.
   double seconds_of(const planning::Frontier::Rung& found) {
     if (!found.plan) return std::numeric_limits<double>::infinity();
-    if (!copies_variables()) return found.evaluation.cost;
+    if (!drafts_.copies_variables()) return found.evaluation.cost;
     const auto [known, is_new] = seconds_.try_emplace(executions_of(*found.plan), 0);
-    if (is_new) {
-      Draft draft = tools_.draft(problem_->list_of(known->first));
-      known->second = predict(draft, times_).seconds;
-    }
+    if (is_new) known->second = drafts_.plain(list_of(known->first)).seconds;
     return known->second;
   }
 
@@ -209,19 +230,26 @@ class ListFitter::Fitting {
   std::optional<Candidate> candidate_of(const planning::Frontier::Rung& found, int rung) {
     if (!found.plan) return std::nullopt;
     const std::vector<int> order = executions_of(*found.plan);
-    InstructionList list = problem_->list_of(order);
-    Draft draft = tools_.draft(list);
-    Candidate candidate = drafted(std::move(list), draft);
-    if (!copies_variables()) candidate.seconds = found.evaluation.cost;  // the same but for rounding
-    candidate.notes = fit_notes(problem_->problem(), *frontier_, rung, order);
+    Candidate candidate = drafts_.plain(list_of(order));
+    if (!drafts_.must_be_simulated()) candidate.seconds = found.evaluation.cost;  // the same but for rounding
+    std::vector<std::string> notes = fit_notes(problem_->problem(), *frontier_, rung, order, request_.name);
+    candidate.notes.insert(candidate.notes.begin(), notes.begin(), notes.end());
     return candidate;
+  }
+
+  /// As the executions of a plan are written: without what policies offload, which is where a list of its own wants it.
+  InstructionList list_of(const std::vector<int>& order) const {
+    return drafts_.has_forced() ? without_offloads(problem_->list_of(order)) : problem_->list_of(order);
   }
 
   /// Lists in which more or less is computed again, with what the budgets still demand offloaded.
   void swap() {
     swap(once_, {});
-    if (!frontier_) return;
-    const double once = planning::default_cost(problem_->problem());
+    if (frontier_) swap_rungs();
+  }
+
+  void swap_rungs() {
+    const double once = planning::default_cost(problem());
     for (int start = kStartsOfSwaps - 1; start >= 0; --start) {
       tell("starts of offloading", kStartsOfSwaps - 1 - start, kStartsOfSwaps);
       swap_rung((frontier_->num_rungs() - 1) * start / kStartsOfSwaps, once);
@@ -234,35 +262,33 @@ class ListFitter::Fitting {
     if (found.evaluation.cost <= once) return;  // as without
     std::optional<Candidate> candidate = candidate_of(found, rung);
     if (!candidate) return;
-    if (!fits(*candidate) || copies_variables()) swap(candidate->list, candidate->notes);
+    if (!fits(*candidate) || drafts_.must_be_simulated()) {
+      const std::vector<int> order = executions_of(*found.plan);
+      swap(list_of(order), fit_notes(problem_->problem(), *frontier_, rung, order, request_.name));
+    }
     if (fits(*candidate)) offer(std::move(*candidate));
   }
 
   void swap(const InstructionList& list, std::vector<std::string> notes) {
-    const SwapRequest request{.placement = {}, .earliest_return = {}, .profile = &profile_};
-    SwapPlanner planner(list, tools_, request, profile_);
-    SwapPlan plan = planner.plan();
-    for (std::string& note : swap_notes(planner.problem(), plan.decisions, plan.prediction)) {
-      notes.push_back(std::move(note));
+    if (best_ && fits(*best_)) {
+      std::optional<FittedList> quicker = drafts_.swapped_within(list, best_->seconds);
+      if (!quicker || !fits(*quicker)) return;
+      quicker->notes.insert(quicker->notes.begin(), notes.begin(), notes.end());
+      return offer(*std::move(quicker));
     }
-    if (planner.smallest_budget() > 0) note_least(planner.smallest_budget());
-    others_refuse_ = others_refuse_ || !planner.smallest_is_exact();
-    offer({.list = std::move(plan.list),
-           .device_peak = plan.device_peak,
-           .host_peak = plan.host_peak,
-           .disk_peak = plan.disk_peak,
-           .seconds = plan.prediction.seconds,
-           .notes = std::move(notes)});
-  }
-
-  bool is_within_other_tiers(const Candidate& candidate) const {
-    return candidate.host_peak <= tools_.budgets().host && candidate.disk_peak <= tools_.budgets().disk;
+    ListDrafts::Swapped swapped = drafts_.swapped(list);
+    if (swapped.least_device_bytes > 0) note_least(swapped.least_device_bytes);
+    others_refuse_ = others_refuse_ || !swapped.least_is_exact;
+    std::vector<std::string>& all = swapped.list.notes;
+    all.insert(all.begin(), notes.begin(), notes.end());
+    offer(std::move(swapped.list));
   }
 
   void note_least(std::size_t bytes) { least_ = least_ == 0 ? bytes : std::min(least_, bytes); }
 
   void offer(Candidate candidate) {
-    if (is_within_other_tiers(candidate)) {
+    if (drafts_.has_forced() && plans_repeats()) candidate.seconds = std::max(candidate.seconds, least_seconds());
+    if (drafts_.is_within_other_tiers(candidate)) {
       note_least(candidate.device_peak);
     } else {
       others_refuse_ = true;
@@ -273,7 +299,8 @@ class ListFitter::Fitting {
   bool is_better(const Candidate& a, const Candidate& b) const {
     if (fits(a) != fits(b)) return fits(a);
     if (fits(a)) return a.seconds < b.seconds;
-    if (is_within_other_tiers(a) != is_within_other_tiers(b)) return is_within_other_tiers(a);
+    const bool is_within = drafts_.is_within_other_tiers(a);
+    if (is_within != drafts_.is_within_other_tiers(b)) return is_within;
     return a.device_peak < b.device_peak;
   }
 
@@ -283,7 +310,7 @@ class ListFitter::Fitting {
     if (passed.count() < next_told_) return;
     next_told_ = request_.progress ? passed.count() + 1 : 2 * std::max(next_told_, passed.count());
     if (request_.progress) return request_.progress(what, done, of, passed.count());
-    LOG(INFO) << "fit_budget: " << what << ": " << done << " of at most " << of << ", "
+    LOG(INFO) << request_.name << ": " << what << ": " << done << " of at most " << of << ", "
               << static_cast<int>(passed.count()) << " s";
   }
 
@@ -291,17 +318,17 @@ class ListFitter::Fitting {
   const FitRequest request_;
   const Profile nominal_ = Profile::nominal();
   const Profile& profile_;
-  StepTimes times_;
+  ListDrafts drafts_;
   const std::chrono::steady_clock::time_point begun_;  // for what is told alone
   double next_told_ = 1;                               // seconds
   const InstructionList& given_;
   const InstructionList once_;
-  std::optional<Draft> draft_;  // of once_
   std::optional<FittedList> as_it_is_, as_given_;
   std::optional<ListProblem> problem_;
   std::optional<planning::Frontier> frontier_;
   std::map<std::vector<int>, double> seconds_;  // of lists, by their executions
   std::vector<int> quickest_;                   // of rungs
+  std::optional<double> least_seconds_;
   std::optional<Candidate> best_;
   std::size_t least_ = 0;
   bool others_refuse_ = false;  // host memory or the disk, of what was tried, what may take less device memory
@@ -320,6 +347,9 @@ bool ListFitter::fits(const FittedList& list) const {
 std::size_t ListFitter::least_device_bytes() const {
   return fitting_->least_device_bytes();
 }
+bool ListFitter::least_is_exact() const {
+  return fitting_->least_is_exact();
+}
 const FittedList& ListFitter::as_it_is() const {
   return fitting_->as_it_is();
 }
@@ -329,13 +359,9 @@ FittedList fit_list(const InstructionList& list, PlanningTools& tools, const Fit
   FittedList fitted = fitter.fitted();
   tools.predicted_seconds = fitted.seconds;
   tools.notes.insert(tools.notes.end(), fitted.notes.begin(), fitted.notes.end());
-  if (!fitter.fits(fitted)) {
-    tools.advice = !request.may_swap        ? "let values be offloaded too (FitBudgetOptions::may_swap)"
-                   : !request.may_recompute ? "let values be computed again too (FitBudgetOptions::may_recompute)"
-                                            : "give more device_memory";
-    tools.least_device_bytes = fitter.least_device_bytes();
-    tools.minimum_is_exact = false;
-  }
+  const bool fits = fitter.fits(fitted);
+  tools.least_device_bytes = fits ? 0 : fitter.least_device_bytes();
+  tools.minimum_is_exact = tools.minimum_is_exact && (fits || fitter.least_is_exact());
   return fitted;
 }
 

@@ -18,6 +18,14 @@ struct FitRequest {
   bool may_swap = true;
   bool order_fixed = false;  ///< first executions stay in the list's order
   std::int64_t effort = 0;   ///< moves of the search for what is computed again; 0: default_frontier_effort
+  int num_rungs = 0;         ///< budgets that it is searched for; 0: default_rungs
+  ListPolicies policies{};   ///< what may be computed again and offloaded, and what is offloaded in any case
+  /// A list of the same results that has most of it again. Where one is given, budgets are accepted in which this list
+  /// or the other fits, with what is offloaded of it, and no others: so the least does not depend on the search.
+  const InstructionList* least = nullptr;
+  /// What no list can do with less than is looked into all the same: what it takes where it is offloaded is told.
+  bool tells_exact_least = false;
+  const char* name = "fit_budget";  ///< of who plans, for notes
   /// What is counted, how many are done, of how many, and seconds since the planner was made: once these are more than
   /// one, and then once a second at most.
   std::function<void(const char* what, int done, int of, double seconds)> progress{};
@@ -48,6 +56,8 @@ class ListFitter {
   /// Where the last one is not: the least device memory that any list it tried came to. Where host memory or the disk
   /// has no room for some of these, the least that is not known to be too little.
   std::size_t least_device_bytes() const;
+  /// Whether that will do, and no less: nothing depended on a search of what is computed again, nor on other tiers.
+  bool least_is_exact() const;
   /// The list with everything once, as it would be with all memory.
   const FittedList& as_it_is() const;
 
@@ -57,10 +67,11 @@ class ListFitter {
 };
 
 /// The list with what the budgets demand, and no more: values are dropped and computed again, or offloaded to host
-/// memory and disk, as is predicted to take the least time. A list that fits stays as it is, and so does one that
-/// begins with values that were there before, or that offloads by itself, but for more offloads. Where nothing fits,
-/// the result is what comes closest. The tools' notes tell what was chosen, and their predicted_seconds how long it is
-/// going to take.
+/// memory and disk, as is predicted to take the least time, and as the request's policies allow: what these offload in
+/// any case is offloaded. A list that fits stays as it is, and so does one that begins with values that were there
+/// before, or that has offloads of its own, but for more of them. Where nothing fits, the result is what comes closest.
+/// The tools' notes tell what was chosen, their predicted_seconds how long it is going to take, and, where it does not
+/// fit, their least_device_bytes what would do.
 ///
 /// Deterministic: list, budgets, profile and effort decide. More device or host memory is never predicted to be slower.
 FittedList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request = {});

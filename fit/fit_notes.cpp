@@ -57,13 +57,13 @@ std::vector<Absent> absent_values(const planning::Problem& problem, std::span<co
   return absent;
 }
 
-std::string line(const planning::Problem& problem, const Absent& absent) {
+std::string line(const planning::Problem& problem, const Absent& absent, const std::string& who) {
   const auto name = [&](int operation) { return problem.operations[static_cast<std::size_t>(operation)].name; };
   const planning::PlannedValue& value = problem.values[static_cast<std::size_t>(absent.value)];
   const double seconds = planning::seconds_again(problem.operations[static_cast<std::size_t>(absent.maker)]);
-  return text_of("fit_budget: '", value.name, "' (", bytes_of(value.bytes), ") is dropped behind '",
-                 name(absent.last_user), "' and computed again for '", name(absent.next_user), "', in ",
-                 milliseconds(seconds), ": not there for ", absent.idle, " steps");
+  return text_of(who, ": '", value.name, "' (", bytes_of(value.bytes), ") is dropped behind '", name(absent.last_user),
+                 "' and computed again for '", name(absent.next_user), "', in ", milliseconds(seconds),
+                 ": not there for ", absent.idle, " steps");
 }
 
 /// "16.9 MiB more would save 0.4 %", of the time of every operation once.
@@ -87,15 +87,15 @@ std::string beside(const planning::Frontier& frontier, int rung, double once) {
 }  // namespace
 
 std::vector<std::string> fit_notes(const planning::Problem& problem, const planning::Frontier& frontier, int rung,
-                                   std::span<const int> order) {
+                                   std::span<const int> order, const std::string& name) {
   const double once = planning::default_cost(problem);
   const double cost = planning::cost_of(problem, order);
-  std::vector<std::string> notes = {text_of("fit_budget: ", order.size() - problem.operations.size(),
+  std::vector<std::string> notes = {text_of(name, ": ", order.size() - problem.operations.size(),
                                             " executions again, of ", problem.operations.size(),
                                             " operations: ", percent(cost - once, once), " more time")};
   if (order.size() == problem.operations.size()) return notes;
   const std::string prices = beside(frontier, rung, once);
-  if (!prices.empty()) notes.push_back("fit_budget: by computing again alone " + prices);
+  if (!prices.empty()) notes.push_back(name + ": by computing again alone " + prices);
   std::vector<Absent> largest = absent_values(problem, order);
   const auto bytes = [&](const Absent& absent) { return problem.values[static_cast<std::size_t>(absent.value)].bytes; };
   std::stable_sort(largest.begin(), largest.end(),
@@ -103,13 +103,13 @@ std::vector<std::string> fit_notes(const planning::Problem& problem, const plann
   std::int64_t others = 0;
   for (std::size_t i = 0; i < largest.size(); ++i) {
     if (i < kMostLines) {
-      notes.push_back(line(problem, largest[i]));
+      notes.push_back(line(problem, largest[i], name));
     } else {
       others += bytes(largest[i]);
     }
   }
   if (largest.size() > kMostLines) {
-    notes.push_back(text_of("fit_budget: and ", largest.size() - kMostLines, " more, ", bytes_of(others)));
+    notes.push_back(text_of(name, ": and ", largest.size() - kMostLines, " more, ", bytes_of(others)));
   }
   return notes;
 }

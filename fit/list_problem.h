@@ -3,18 +3,21 @@
 #include <span>
 #include <vector>
 
+#include "fit/list_units.h"
 #include "planning/problem.h"
 #include "schedule/planning_tools.h"
 
 namespace sectionflow {
 
-/// Instructions side by side, of which each writes over what the one before it leaves: joined they are one operation of
-/// the problem, so that a search has less to look at. Apart, what they read may be away between them: what is proved of
-/// the problem then holds for every list.
-enum class InPlaceRuns { joined, apart };
-
-/// An instruction list in which everything stands once, as a problem for the planner. An operation of the problem is an
-/// instruction; or several that stand side by side, where a kernel writes over what the one before it leaves. Bytes are
+/// An instruction list as a problem for the planner. An operation of the problem is an instruction; or several that
+/// stand side by side, where a kernel writes over what the one before it leaves. What stands twice are two operations
+/// with a value of their own each, which the list's order tells apart: such a list's first executions must stay in it.
+///
+/// Offloads of the list stay as they are: its copies are operations that take the compute team's time, or none where
+/// threads carry them. The value has no bytes of its own; where it is on the device, they are counted with what each
+/// operation takes beside its values, and where it is not, they are free.
+///
+/// Bytes are
 /// those of storages. What a kernel may write in place is written over its last reader's input, as in a schedule, but
 /// for kernels of replays that write in other places than those of first executions; and the small values that replays
 /// read (OpDef::kept_outputs) are not counted between their readers: only a draft of a list tells what it takes.
@@ -22,10 +25,10 @@ enum class InPlaceRuns { joined, apart };
 class ListProblem {
  public:
   /// `draft` is of `list`, by `tools`; `seconds` and `seconds_again` of its steps: their first execution, and each
-  /// further one. Only the tools' graph must outlive this. REQUIRES: everything stands once, and nothing is offloaded
-  /// or was there before.
+  /// further one. Only the tools' graph must outlive this. REQUIRES: nothing was there before.
   ListProblem(InstructionList list, const Draft& draft, const PlanningTools& tools, const std::vector<double>& seconds,
-              const std::vector<double>& seconds_again, InPlaceRuns runs = InPlaceRuns::joined);
+              const std::vector<double>& seconds_again, InPlaceRuns runs = InPlaceRuns::joined,
+              const MayRepeat& may_repeat = {});
 
   const planning::Problem& problem() const { return problem_; }
 
@@ -34,13 +37,10 @@ class ListProblem {
   InstructionList list_of(std::span<const int> order) const;
 
  private:
-  struct Unit;
-  class UnitWriter;
-
-  void add_operations(const Draft& draft, const std::vector<Unit>& units);
-  void add_overwrites(const Draft& draft, const Unit& unit, const std::vector<int>& value_of,
+  void add_operations(const Draft& draft, const std::vector<ListUnit>& units);
+  void add_overwrites(const Draft& draft, const ListUnit& unit, const std::vector<int>& value_of,
                       planning::Operation& operation) const;
-  void add_order(const std::vector<Unit>& units);
+  void add_order(const std::vector<ListUnit>& units);
 
   InstructionList list_;
   const ConcreteGraph* graph_;

@@ -37,26 +37,49 @@ std::vector<double> seconds_again(const InstructionList& list, const Draft& draf
   return seconds;
 }
 
+InstructionList only(const InstructionList& list, const std::function<bool(const Instruction&)>& is_wanted) {
+  InstructionList wanted = list;
+  wanted.instructions.clear();
+  for (std::size_t i = 0; i < list.instructions.size(); ++i) {
+    if (static_cast<int>(i) == list.half) wanted.half = static_cast<int>(wanted.instructions.size());
+    if (is_wanted(list.instructions[i])) wanted.instructions.push_back(list.instructions[i]);
+  }
+  if (list.half >= static_cast<int>(list.instructions.size()))
+    wanted.half = static_cast<int>(wanted.instructions.size());
+  return wanted;
+}
+
 }  // namespace
 
 InstructionList without_repeats(const InstructionList& list) {
-  InstructionList once = list;
-  once.instructions.clear();
   std::set<NodeId> there;
-  for (std::size_t i = 0; i < list.instructions.size(); ++i) {
-    if (static_cast<int>(i) == list.half) once.half = static_cast<int>(once.instructions.size());
-    const Instruction& instruction = list.instructions[i];
+  InstructionList once = only(list, [&](const Instruction& instruction) {
     const bool brings = instruction.kind == StepKind::compute || instruction.kind == StepKind::feed;
-    if (!brings || there.insert(instruction.node).second) once.instructions.push_back(instruction);
-  }
-  if (list.half >= static_cast<int>(list.instructions.size())) once.half = static_cast<int>(once.instructions.size());
+    return !brings || there.insert(instruction.node).second;
+  });
   for (Instruction& instruction : once.instructions) instruction.replay = false;
   return once;
 }
 
+InstructionList without_offloads(const InstructionList& list) {
+  std::set<Value> offloaded;
+  for (const Instruction& instruction : list.instructions) {
+    if (instruction.kind == StepKind::copy_out) offloaded.insert(instruction.fetched);
+  }
+  return only(list, [&](const Instruction& instruction) {
+    const bool is_hold = instruction.kind == StepKind::hold && offloaded.contains(instruction.fetched);
+    return !is_transfer(instruction.kind) && !is_hold;
+  });
+}
+
 ListProblem make_list_problem(const InstructionList& list, const Draft& draft, PlanningTools& tools, StepTimes& times,
-                              InPlaceRuns runs) {
-  return {list, draft, tools, times.of(draft.schedule), seconds_again(list, draft, tools, times), runs};
+                              InPlaceRuns runs, const MayRepeat& may_repeat) {
+  // Copies that threads carry take no time of the compute team's, which is all that the planner counts.
+  std::vector<double> seconds = times.of(draft.schedule);
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    if (draft.schedule.steps[i].lane != Lane::compute) seconds[i] = 0;
+  }
+  return {list, draft, tools, seconds, seconds_again(list, draft, tools, times), runs, may_repeat};
 }
 
 planning::Problem problem_of(const InstructionList& list, PlanningTools& tools, const Profile& profile,

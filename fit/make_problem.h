@@ -9,13 +9,16 @@ namespace sectionflow {
 /// first one.
 InstructionList without_repeats(const InstructionList& list);
 
-/// The problem of a list in which everything stands once, by the times of a profile. `draft` is of that list, of these
-/// tools.
-ListProblem make_list_problem(const InstructionList& list, const Draft& draft, PlanningTools& tools, StepTimes& times,
-                              InPlaceRuns runs = InPlaceRuns::joined);
+/// The list without what is offloaded, and without holds of it, of which some say no more than when a copy is expected
+/// to be over.
+InstructionList without_offloads(const InstructionList& list);
 
-/// What the list is to the planner: see ListProblem. Throws: InternalError for a list that offloads, or begins with
-/// values that were there before.
+/// The problem of a list, by the times of a profile. `draft` is of that list, of these tools.
+ListProblem make_list_problem(const InstructionList& list, const Draft& draft, PlanningTools& tools, StepTimes& times,
+                              InPlaceRuns runs = InPlaceRuns::joined, const MayRepeat& may_repeat = {});
+
+/// What the list is to the planner, with everything once: see ListProblem. Throws: InternalError for a list that begins
+/// with values that were there before.
 planning::Problem problem_of(const InstructionList& list, PlanningTools& tools, const Profile& profile,
                              InPlaceRuns runs = InPlaceRuns::joined);
 

@@ -1,7 +1,6 @@
 #include "fit/plan_budgets.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/bytes.h"
@@ -12,26 +11,6 @@
 
 namespace sectionflow {
 namespace {
-
-/// Without what is offloaded, be it by policies: fit_budget decides that anew. Nor with holds of it, of which some say
-/// no more than when a copy is expected to be over.
-InstructionList without_offloads(const InstructionList& list) {
-  std::set<Value> offloaded;
-  for (const Instruction& instruction : list.instructions) {
-    if (instruction.kind == StepKind::copy_out) offloaded.insert(instruction.fetched);
-  }
-  InstructionList without;
-  without.passes = list.passes;
-  for (std::size_t i = 0; i < list.instructions.size(); ++i) {
-    if (static_cast<int>(i) == list.half) without.half = static_cast<int>(without.instructions.size());
-    const Instruction& instruction = list.instructions[i];
-    const bool is_hold = instruction.kind == StepKind::hold && offloaded.contains(instruction.fetched);
-    if (!is_transfer(instruction.kind) && !is_hold) without.instructions.push_back(instruction);
-  }
-  if (list.half >= static_cast<int>(list.instructions.size()))
-    without.half = static_cast<int>(without.instructions.size());
-  return without;
-}
 
 /// What the fastest copy takes: a bound may count no more.
 planning::Link link_of(const PlanningTools& tools, const FitBudgetOptions& options, const Profile& profile) {

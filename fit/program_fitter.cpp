@@ -122,14 +122,30 @@ InstructionList ProgramFitter::planned(const InstructionList& list, PlanningTool
     return by_plan;
   }
   std::string why_not;
-  if (const ProgramPlan* const known = planned_.find(facts.fingerprint)) {
-    ProgramPlan before = *known;
-    if (auto found = by_known(before, written, tools, "what was planned before", why_not)) return *std::move(found);
+  FitRequest request = request_;
+  request.policies = tools.policies;
+  // By its fingerprint alone nobody can tell that a plan keeps to policies.
+  const bool has_policies = request.policies.may_repeat || request.policies.offloads;
+  if (has_policies) {
+    with_policies_.insert(facts.fingerprint);
+  } else {
+    with_policies_.erase(facts.fingerprint);
+    if (const ProgramPlan* const known = planned_.find(facts.fingerprint)) {
+      ProgramPlan before = *known;
+      if (auto found = by_known(before, written, tools, "what was planned before", why_not)) return *std::move(found);
+    }
+    if (auto found = by_restored(list, written, facts, tools, why_not)) return *std::move(found);
   }
-  if (auto found = by_restored(list, written, facts, tools, why_not)) return *std::move(found);
   tell_search(list, facts, why_not, tools);
-  FittedList fitted = fit_list(list, tools, request_);
-  if (auto plan = described(fitted, written, facts)) planned_.put(*std::move(plan));
+  FittedList fitted = fit_list(list, tools, request);
+  if (auto plan = described(fitted, written, facts)) {
+    planned_.put(*std::move(plan));
+  } else {
+    tools.advice = !request.may_swap        ? "let values be offloaded too (FitBudgetOptions::may_swap)"
+                   : !request.may_recompute ? "let values be computed again too (FitBudgetOptions::may_recompute)"
+                                            : "give more device_memory";
+    tools.minimum_is_exact = false;
+  }
   return std::move(fitted.list);
 }
 

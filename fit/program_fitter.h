@@ -88,7 +88,8 @@ class ProgramFitter final : public ProgramPlanner {
   std::optional<Origin> restored_;    // of a checkpoint
   Replan replan_;
   int num_replans_ = 0;
-  std::set<std::string> again_;  // fingerprints of programs that were planned again, whatever was given
+  std::set<std::string> again_;          // fingerprints of programs that were planned again, whatever was given
+  std::set<std::string> with_policies_;  // fingerprints of programs that were planned last with policies of sections
 };
 
 }  // namespace sectionflow

@@ -48,6 +48,8 @@ ProgramFitter::Watched ProgramFitter::watched(const Executable& program) const {
   Watched watched{.by = this, .fingerprint = facts.fingerprint, .name = facts.name(), .watch = {}};
   const ProgramPlan* const plan = planned_.find(facts.fingerprint);
   if (program.report.initializes || plan == nullptr || !does_more(*plan)) return watched;
+  // What sections say of a list only their writer knows.
+  if (with_policies_.contains(facts.fingerprint)) return watched;
   const bool is_own = measured_share(executed(program, graph), profile_) >= kShareOfOwnSeconds;
   const double predicted = is_own ? predicted_seconds(program, graph) : 0;
   watched.watch = is_own && !again_.contains(facts.fingerprint) ? DriftWatch::by_prediction(predicted)

@@ -45,6 +45,28 @@ struct Draft {
 /// The peak of a tier whose planned region lies behind its variables.
 std::size_t peak_behind(std::size_t variables_end, const TierPeak& planned, Tier tier);
 
+struct IdleStretch;
+
+/// Where a value spends an idle stretch: wherever the planner finds best, or on the device, or in host memory, or on
+/// disk.
+enum class Placement { automatic, keep, host, disk };
+
+/// What is wanted of the values of one instruction list while they lie idle.
+struct OffloadPolicies {
+  std::function<Placement(const IdleStretch&)> placement{};  ///< absent: automatic for all
+  /// The first instruction before which the value may come back to the device; absent: the planner's choice. Where it
+  /// is asked, instructions before the stretch count as its first, and instructions behind it as its last.
+  std::function<int(const IdleStretch&)> earliest_return{};
+};
+
+/// What the options of a writer's user say of its list, to whoever decides what the budgets demand.
+struct ListPolicies {
+  /// Whether a node may be executed again; absent: whatever gives the same bits.
+  std::function<bool(const Node&)> may_repeat{};
+  /// Of a list that executes the same, in the same order, and more or less of it again; absent: nothing is said.
+  std::function<OffloadPolicies(const InstructionList&)> offloads{};
+};
+
 /// What a writer of instruction lists may ask while it decides: what a list would need. Made for one program; the
 /// kernels that its drafts need are made once.
 class PlanningTools {
@@ -92,8 +114,10 @@ class PlanningTools {
   /// what it takes.
   std::size_t least_device_bytes = 0;
   bool minimum_is_exact = true;  ///< whether no smaller device memory would do, and that much does
-  bool forces_offloads = false;  ///< whether the writer offloads tensors whatever the budgets are
-  /// Asked of the writer: what it would decide by budgets is decided behind it, from the list that it writes without.
+  bool forces_offloads = false;  ///< whether tensors are offloaded whatever the budgets are
+  ListPolicies policies{};       ///< of the list, where the writer has been told any
+  /// Asked of the writer: what it would decide by budgets is decided behind it, from the list that it writes without,
+  /// and so is what `policies` offload in any case.
   bool is_fitted_later = false;
 
  private:

@@ -1,14 +1,19 @@
 #include "sections/section_policies.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "fit/fit_list.h"
 #include "schedule/insert_offloads.h"
-#include "sections/interior_search.h"
-#include "swap/insert_swaps.h"
 
 namespace sectionflow {
 namespace {
+
+/// Of the search for what automatic interiors compute again. It serves whoever trains in sections for want of time to
+/// plan: plans are those of walks alone.
+constexpr int kInteriorRungs = 48;
+constexpr std::int64_t kInteriorEffort = 1;
 
 bool moves_nothing(const SectionOptions& options) {
   const bool still = options.interior == InteriorPolicy::recompute || options.interior == InteriorPolicy::keep;
@@ -62,6 +67,17 @@ bool forces_offloads(const CyclePolicies& policies) {
                      [&](const auto& named) { return leaves(named.second); });
 }
 
+/// Whether the user has said anything of where tensors are kept.
+bool says_something(const CyclePolicies& policies) {
+  const auto says = [](const SectionOptions& options) {
+    const SectionOptions nothing;
+    return options.borders != nothing.borders || options.interior != nothing.interior ||
+           options.prefetch != nothing.prefetch || !options.tensors.empty();
+  };
+  return says(policies.outside) || std::any_of(policies.sections.begin(), policies.sections.end(), says) ||
+         !policies.tensors.empty();
+}
+
 /// The instruction list with the instructions that copy offloaded entries back to the device: with `prefetch` as early
 /// as the policies say, or else just before the first instruction that reads them or gives them another name.
 InstructionList with_returns(const InstructionList& list, const CycleView& view, const OffloadRules& rules,
@@ -111,12 +127,8 @@ Placement OffloadRules::placement(const IdleStretch& stretch) const {
   if (own_policy != nullptr && *own_policy == BorderPolicy::keep) return Placement::keep;
   if (crosses(stretch) && !tensor.node().op().is_brought_in()) {
     if (own_policy != nullptr) return placement_of(*own_policy);
-    const auto names = view_.names_of(tensor);
-    if (std::any_of(names.begin(), names.end(), [&](const Value& v) { return offloaded_.contains(v); })) {
-      return Placement::host;
-    }
     const SectionOptions& maker = policies_.of(view_.section_of(tensor));
-    if (view_.is_border(tensor)) return placement_of(maker.borders);
+    if (written_.is_border(tensor)) return placement_of(maker.borders);
     if (maker.interior == InteriorPolicy::keep) return Placement::keep;
     if (maker.interior == InteriorPolicy::swap && !is_statistic(tensor)) return Placement::host;
   }
@@ -130,40 +142,141 @@ int OffloadRules::earliest_return(int begin, int reader) const {
   return std::max(begin, view_.runs()[static_cast<std::size_t>(std::max(0, run - ahead))].first_instruction);
 }
 
-InstructionList with_offloads(const InstructionList& list, PlanningTools& tools, const CycleRequest& request,
-                              const CyclePolicies& policies, const std::set<Value>& offloaded, bool only_forced) {
+namespace {
+
+/// What the policies of a cycle say of one list of it.
+struct ListView {
+  ListView(const InstructionList& list, const ConcreteGraph& graph, const std::vector<GroupId>& groups,
+           std::shared_ptr<const CyclePolicies> policies, std::shared_ptr<const CycleView> written)
+      : policies(std::move(policies)),
+        written(std::move(written)),
+        view(list, graph, groups),
+        rules(view, *this->written, *this->policies) {}
+  std::shared_ptr<const CyclePolicies> policies;
+  std::shared_ptr<const CycleView> written;
+  CycleView view;
+  OffloadRules rules;
+};
+
+/// Which forward tensors may be computed again.
+class Droppable {
+ public:
+  /// Of interiors what no policy keeps, and border tensors that are not `kept` where all of that is computed again:
+  /// their own section alone reads them in the backward pass.
+  Droppable(const CycleView& written, const CyclePolicies& policies, const std::set<Value>& kept)
+      : written_(written), policies_(policies), kept_(kept) {}
+
+  bool contains(Value tensor) const {
+    const std::vector<Value> names = written_.names_of(tensor);
+    const SectionOptions& maker = policies_.of(written_.section_of(tensor));
+    return maker.interior == InteriorPolicy::automatic && !is_named(names) &&
+           (!written_.is_border(tensor) ||
+            std::none_of(names.begin(), names.end(), [&](const Value& name) { return kept_.contains(name); }));
+  }
+  /// Where all is decided anew behind the list, whatever its sections compute again by themselves: then also the
+  /// interiors that these compute again, and all border tensors that may go.
+  bool contains_anew(Value tensor) const {
+    const SectionOptions& maker = policies_.of(written_.section_of(tensor));
+    const bool is_free = written_.is_border(tensor) ? maker.borders == BorderPolicy::automatic
+                                                    : maker.interior == InteriorPolicy::automatic ||
+                                                          maker.interior == InteriorPolicy::recompute;
+    return is_free && !is_named(written_.names_of(tensor));
+  }
+
+ private:
+  bool is_named(const std::vector<Value>& names) const {
+    return std::any_of(names.begin(), names.end(), [&](const Value& name) {
+      const auto named = policies_.tensors.find(name);
+      return named != policies_.tensors.end() && named->second != BorderPolicy::automatic;
+    });
+  }
+
+  const CycleView& written_;
+  const CyclePolicies& policies_;
+  const std::set<Value>& kept_;
+};
+
+/// What the policies say of the list that is written for a cycle, and of others that execute the same. `kept`: what is
+/// kept where all of the automatic interiors is computed again; nullptr where all is decided anew behind the list.
+ListPolicies list_policies(const InstructionList& list, const ConcreteGraph& graph, const std::vector<GroupId>& groups,
+                           const CyclePolicies& cycle, const std::set<Value>* kept) {
+  const auto policies = std::make_shared<const CyclePolicies>(cycle);
+  const auto written = std::make_shared<const CycleView>(list, graph, groups);
+  const std::set<Value> nothing;
+  const Droppable droppable(*written, *policies, kept != nullptr ? *kept : nothing);
+  std::map<NodeId, bool> may_repeat;  // of forward nodes
+  for (const Instruction& instruction : list.instructions) {
+    const Pass& pass = list.passes[static_cast<std::size_t>(instruction.pass)];
+    if (instruction.kind != StepKind::compute || pass.kind != Pass::Kind::forward) continue;
+    Node& node = graph.graph().node(instruction.node);
+    bool& may = may_repeat.try_emplace(instruction.node, true).first->second;
+    for (int output = 0; output < static_cast<int>(node.output_types().size()); ++output) {
+      const Value tensor = written->tensor_of(node.output(output));
+      // Replays keep statistics in any case.
+      if (!is_statistic(tensor))
+        may = may && (kept != nullptr ? droppable.contains(tensor) : droppable.contains_anew(tensor));
+    }
+  }
+  ListPolicies said;
+  said.may_repeat = [may_repeat = std::move(may_repeat), otherwise = kept == nullptr](const Node& node) {
+    const auto known = may_repeat.find(node.id());
+    return known == may_repeat.end() ? otherwise : known->second;
+  };
+  said.offloads = [=, &graph](const InstructionList& of) {
+    const auto view = std::make_shared<const ListView>(of, graph, groups, policies, written);
+    return OffloadPolicies{[view](const IdleStretch& stretch) { return view->rules.placement(stretch); },
+                           [view](const IdleStretch& stretch) { return view->rules.earliest_return(stretch); }};
+  };
+  return said;
+}
+
+/// Of the list alone, with nothing computed again.
+InstructionList offloaded(const InstructionList& list, PlanningTools& tools, const CycleRequest& request,
+                          const CyclePolicies& policies) {
   tools.least_device_bytes = 0;
   if (keeps_everything(policies)) return list;
-  const CycleView view(list, tools.graph(), request.groups);
-  const OffloadRules rules(view, policies, offloaded);
-  SwapRequest swaps{.profile = policies.profile};
-  swaps.placement = [&](const IdleStretch& stretch) {
-    const Placement placement = rules.placement(stretch);
-    return only_forced && placement == Placement::automatic ? Placement::keep : placement;
-  };
-  swaps.earliest_return = [&](const IdleStretch& stretch) { return rules.earliest_return(stretch); };
-  return insert_swaps(list, tools, swaps);
+  return fit_list(list, tools,
+                  {.profile = policies.profile,
+                   .may_recompute = false,
+                   .policies = list_policies(list, tools.graph(), request.groups, policies, nullptr),
+                   .tells_exact_least = true,
+                   .name = "sections"})
+      .list;
 }
+
+}  // namespace
 
 InstructionList write_cycle(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies) {
   tools.advice = advice_for(policies);
   tools.forces_offloads = forces_offloads(policies);
   CycleRequest asked = request;
-  bool searches = false;
+  std::set<SectionIndex> automatic;
   for (SectionIndex k = 0; k < static_cast<SectionIndex>(policies.sections.size()); ++k) {
     const InteriorPolicy interior = policies.of(k).interior;
     if (interior == InteriorPolicy::keep || interior == InteriorPolicy::swap) asked.keeps_interior.insert(k);
-    searches = searches || interior == InteriorPolicy::automatic;
+    if (interior == InteriorPolicy::automatic) automatic.insert(k);
   }
   for (const auto& named : policies.tensors) {
     if (named.second != BorderPolicy::automatic) asked.kept_interior.insert(named.first);
   }
+  const CycleInstructions least = write_section_schedule(tools.graph(), asked);
   if (tools.is_fitted_later) {
-    InstructionList list = write_section_schedule(tools.graph(), asked).list;
-    return tools.forces_offloads ? with_offloads(list, tools, asked, policies, {}, true) : list;
+    if (says_something(policies))
+      tools.policies = list_policies(least.list, tools.graph(), request.groups, policies, nullptr);
+    return least.list;
   }
-  if (searches) return search_interior(tools, asked, policies);
-  return with_offloads(write_section_schedule(tools.graph(), asked).list, tools, asked, policies);
+  if (automatic.empty()) return offloaded(least.list, tools, request, policies);
+  asked.keeps_interior.merge(automatic);
+  const InstructionList most = write_section_schedule(tools.graph(), asked).list;
+  return fit_list(most, tools,
+                  {.profile = policies.profile,
+                   .effort = kInteriorEffort,
+                   .num_rungs = kInteriorRungs,
+                   .policies = list_policies(most, tools.graph(), request.groups, policies, &least.kept),
+                   .least = &least.list,
+                   .tells_exact_least = true,
+                   .name = "sections"})
+      .list;
 }
 
 InstructionList write_second_half(PlanningTools& tools, const CycleRequest& request,
@@ -174,11 +287,10 @@ InstructionList write_second_half(PlanningTools& tools, const CycleRequest& requ
   tools.minimum_is_exact = false;
   const InstructionList plain = write_backward_half(tools.graph(), request, entries);
   const CycleView view(plain, tools.graph(), request.groups);
-  const std::set<Value> nothing;
-  const OffloadRules rules(view, policies, nothing);
+  const OffloadRules rules(view, view, policies);
   InstructionList list = with_returns(plain, view, rules, true);
   if (!tools.draft(list).fits) list = with_returns(plain, view, rules, false);
-  return with_offloads(list, tools, request, policies);
+  return offloaded(list, tools, request, policies);
 }
 
 }  // namespace sectionflow

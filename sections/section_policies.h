@@ -1,14 +1,14 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <vector>
 
+#include "schedule/idle_stretches.h"
 #include "schedule/planning_tools.h"
 #include "sections/cycle_view.h"
 #include "sections/section_options.h"
 #include "sections/section_schedule.h"
-#include "swap/insert_swaps.h"
+#include "swap/profile.h"
 
 namespace sectionflow {
 
@@ -30,10 +30,10 @@ bool keeps_everything(const CyclePolicies& policies);
 /// Says for each idle stretch of one instruction list of a cycle where the tensor is kept.
 class OffloadRules {
  public:
-  /// `offloaded`: tensors, by any name, that are offloaded to host memory between forward pass and backward run though
-  /// no policy of the user forces them to be. All must outlive it.
-  OffloadRules(const CycleView& view, const CyclePolicies& policies, const std::set<Value>& offloaded)
-      : view_(view), policies_(policies), offloaded_(offloaded) {}
+  /// `view`: of that list. `written`: of the list that was written for the cycle, which says what border tensors are.
+  /// All must outlive it.
+  OffloadRules(const CycleView& view, const CycleView& written, const CyclePolicies& policies)
+      : view_(view), written_(written), policies_(policies) {}
 
   Placement placement(const IdleStretch& stretch) const;
   /// The first instruction before which the tensor may come back for its reader.
@@ -46,14 +46,9 @@ class OffloadRules {
   const BorderPolicy* named(Value tensor) const;
 
   const CycleView& view_;
+  const CycleView& written_;
   const CyclePolicies& policies_;
-  const std::set<Value>& offloaded_;
 };
-
-/// The instruction list with offloads as the policies say; `only_forced`: without those that the budgets alone ask for.
-InstructionList with_offloads(const InstructionList& list, PlanningTools& tools, const CycleRequest& request,
-                              const CyclePolicies& policies, const std::set<Value>& offloaded = {},
-                              bool only_forced = false);
 
 /// Writes the instruction list of a full cycle whose tensors are kept as the policies say.
 InstructionList write_cycle(PlanningTools& tools, const CycleRequest& request, const CyclePolicies& policies);

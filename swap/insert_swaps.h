@@ -8,10 +8,6 @@
 
 namespace sectionflow {
 
-/// Where a value spends an idle stretch: wherever the planner finds best, or on the device, or in host memory, or on
-/// disk.
-enum class Placement { automatic, keep, host, disk };
-
 /// What insert_swaps is asked for.
 struct SwapRequest {
   std::function<Placement(const IdleStretch&)> placement{};  ///< absent: automatic for all

@@ -46,21 +46,34 @@ void SwapPlanner::make_ladders(std::size_t top) {
 }
 
 SwapPlan SwapPlanner::plan() {
-  const auto reached = std::upper_bound(rungs_.begin(), rungs_.end(), tools_.budgets().device);
-  const std::size_t highest = reached == rungs_.begin() ? 0 : static_cast<std::size_t>(reached - rungs_.begin()) - 1;
-  for (std::size_t rung = highest + 1; rung-- > 0 && may_help(bound_of(rung));) try_rung(rung);
-  if (!best_) {
-    // By whole pages the host has no room, whatever the device has; a plan whose last buffer ends within a page may fit
-    // all the same. Each rung is asked, so that more of the device has all the plans of less.
-    for (std::size_t rung = highest + 1; rung-- > 0;) {
-      const Proposal free = free_proposal(rung);
-      if (!may_help(free.bound)) continue;
-      offer(free_plan(free));
-      if (problem_.has_disk) offer(made_of(tight_proposal(free, 0)));
-    }
-  }
-  if (!fits(*best_)) find_least(highest + 1);
+  try_all();
+  if (!fits(*best_)) find_least(highest_rung() + 1);
   return std::move(*best_);
+}
+
+std::optional<SwapPlan> SwapPlanner::plan_within(double seconds) {
+  limit_ = seconds;
+  try_all();
+  return std::move(best_);
+}
+
+std::size_t SwapPlanner::highest_rung() const {
+  const auto reached = std::upper_bound(rungs_.begin(), rungs_.end(), tools_.budgets().device);
+  return reached == rungs_.begin() ? 0 : static_cast<std::size_t>(reached - rungs_.begin()) - 1;
+}
+
+void SwapPlanner::try_all() {
+  const std::size_t highest = highest_rung();
+  for (std::size_t rung = highest + 1; rung-- > 0 && may_help(bound_of(rung));) try_rung(rung);
+  if (best_) return;
+  // By whole pages the host has no room, whatever the device has; a plan whose last buffer ends within a page may fit
+  // all the same. Each rung is asked, so that more of the device has all the plans of less.
+  for (std::size_t rung = highest + 1; rung-- > 0 && may_help(bound_of(rung));) {
+    const Proposal free = free_proposal(rung);
+    if (!may_help(free.bound)) continue;
+    offer(free_plan(free));
+    if (problem_.has_disk) offer(made_of(tight_proposal(free, 0)));
+  }
 }
 
 /// Of rungs above the budget some may have plans that take less than all below: the least that is asked for is the
@@ -169,7 +182,7 @@ SwapPlan SwapPlanner::drafted(const Proposal& proposal) {
   plan.host_peak = draft.host_peak_bytes;
   plan.disk_peak = draft.plan.disk.peak_bytes;
   plan.prediction = predict(draft, times_);
-  plan.prediction.seconds = cost(std::max(plan.prediction.seconds, proposal.bound));
+  plan.prediction.seconds = counted(std::max(plan.prediction.seconds, proposal.bound));
   return plan;
 }
 
@@ -185,11 +198,11 @@ bool SwapPlanner::host_holds(std::size_t bytes) {
 }
 
 bool SwapPlanner::may_help(double bound) const {
-  return !best_ || !fits(*best_) || cost(bound) < best_->prediction.seconds;
+  const double seconds = counted(bound);
+  return seconds < limit_ && (!best_ || !fits(*best_) || seconds < best_->prediction.seconds);
 }
 
-/// What plans are compared by: seconds in steps of next to nothing, upwards.
-double SwapPlanner::cost(double seconds) const {
+double SwapPlanner::counted(double seconds) const {
   const double step = kSmallestGain * compute_seconds_;
   return step > 0 ? std::ceil(seconds / step - 1e-6) * step : seconds;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
@@ -36,12 +37,18 @@ class SwapPlanner {
   /// The best for the budgets of the tools; where none fits, the one that comes closest.
   SwapPlan plan();
 
+  /// The best of those that are quicker than that; none, or one that does not fit, where no such plan fits.
+  std::optional<SwapPlan> plan_within(double seconds);
+
   /// Where nothing fits for want of device memory: the smallest budget for which plan() finds what does, if
   /// smallest_is_exact(), and else the least that is known of; otherwise 0.
   std::size_t smallest_budget() const { return smallest_budget_; }
 
   /// Whether that is so: host memory has ruled out no plan.
   bool smallest_is_exact() const { return !host_decides_; }
+
+  /// What plans are compared by: seconds in steps of next to nothing, upwards.
+  double counted(double seconds) const;
 
   const SwapProblem& problem() const { return problem_; }
 
@@ -55,6 +62,8 @@ class SwapPlanner {
   };
 
   void make_ladders(std::size_t top);
+  std::size_t highest_rung() const;
+  void try_all();
   void find_least(std::size_t rung);
   void try_rung(std::size_t rung);
   void try_tight(const Proposal& free);
@@ -68,7 +77,6 @@ class SwapPlanner {
 
   bool host_holds(std::size_t bytes);
   bool may_help(double bound) const;
-  double cost(double seconds) const;
   bool fits(const SwapPlan& plan) const;
   bool better(const SwapPlan& a, const SwapPlan& b) const;
   std::size_t excess(const SwapPlan& plan) const;
@@ -87,6 +95,7 @@ class SwapPlanner {
   std::vector<std::size_t> rungs_;              // device budgets, ascending
   std::map<std::size_t, SwapPlan> free_plans_;  // by rung
   std::optional<SwapPlan> best_;
+  double limit_ = std::numeric_limits<double>::infinity();  // no plan that is as slow is looked for
   std::size_t smallest_budget_ = 0;
   bool host_decides_ = false;
 };

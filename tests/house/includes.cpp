@@ -31,7 +31,7 @@ const std::map<std::string, std::set<std::string>>& may_include() {
       {"runtime", {"schedule", "kernels", "device", "graph", "base"}},
       {"swap", {"runtime", "schedule", "device", "graph", "base"}},
       {"fit", {"planning", "swap", "runtime", "schedule", "device", "graph", "data", "base"}},
-      {"sections", {"planning", "swap", "runtime", "schedule", "autodiff", "graph", "base"}},
+      {"sections", {"planning", "fit", "swap", "runtime", "schedule", "autodiff", "graph", "base"}},
       {"train", {"sections", "swap", "runtime", "schedule", "autodiff", "graph", "data", "base"}},
       {"compare", {"train", "sections", "fit", "swap", "runtime", "schedule", "data", "graph", "base"}},
   };
@@ -131,6 +131,14 @@ Texts onednn_outside_its_folders(const Files& files) {
 }
 Texts boost_graph_outside_its_folder(const Files& files) {
   return strangers_outside(files, {"boost/graph/", "boost/property_map/"}, {"graph"});
+}
+
+/// What stays, is computed again or is offloaded, `fit` decides, by the planners of `planning` and `swap`. `bench`
+/// looks at these by themselves.
+Texts other_planners(const Files& files) {
+  const Texts planners = {"planning/frontier", "planning/search", "planning/evict",       "planning/offload",
+                          "swap/insert_swaps", "swap/swap_pl",    "swap/search_offloads", "swap/choose_offloads"};
+  return strangers_outside(files, planners, {"planning", "swap", "fit", "tests", "bench"});
 }
 
 /// Everything that `root` includes of ours, directly or not, and itself.
@@ -268,6 +276,14 @@ TEST(OneDnn, HeadersStandInDeviceAndKernelsAlone) {
   EXPECT_EQ(onednn_outside_its_folders({{"graph/a.h", "#include \"dnnl.hpp\"\n"}}).size(), 1U);
   EXPECT_EQ(onednn_outside_its_folders({{"kernels/cpu/a.cpp", "#include <oneapi/dnnl/dnnl.hpp>\n"}}), kNone);
   EXPECT_EQ(onednn_outside_its_folders(code()), kNone);
+}
+
+TEST(Planners, AreAskedByFitAlone) {
+  EXPECT_EQ(other_planners({{"sections/a.cpp", "#include \"swap/insert_swaps.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(other_planners({{"sections/a.cpp", "#include \"planning/frontier.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(other_planners({{"fit/a.cpp", "#include \"planning/frontier.h\"\n"}}), kNone);
+  EXPECT_EQ(other_planners({{"sections/a.cpp", "#include \"planning/cuts.h\"\n"}}), kNone);
+  EXPECT_EQ(other_planners(code()), kNone);
 }
 
 TEST(BoostGraph, HeadersStandInGraphAlone) {

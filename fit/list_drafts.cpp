@@ -1,0 +1,85 @@
+#include "fit/list_drafts.h"
+
+#include <limits>
+#include <utility>
+
+#include "swap/simulate.h"
+#include "swap/swap_notes.h"
+
+namespace sectionflow {
+namespace {
+
+/// More than any list takes.
+constexpr std::size_t kAllMemory = std::numeric_limits<std::size_t>::max() / 8;
+
+FittedList told(SwapPlan plan, const SwapPlanner& planner) {
+  return {.list = std::move(plan.list),
+          .device_peak = plan.device_peak,
+          .host_peak = plan.host_peak,
+          .disk_peak = plan.disk_peak,
+          .seconds = plan.prediction.seconds,
+          .notes = swap_notes(planner.problem(), plan.decisions, plan.prediction)};
+}
+
+}  // namespace
+
+FittedList ListDrafts::plain(const InstructionList& list) {
+  if (has_forced()) return planned(list, true).list;
+  Draft draft = tools_.draft(list);
+  FittedList drafted{.list = list,
+                     .device_peak = draft.device_peak_bytes,
+                     .host_peak = draft.host_peak_bytes,
+                     .disk_peak = draft.plan.disk.peak_bytes};
+  drafted.seconds = predict(draft, times_).seconds;
+  return drafted;
+}
+
+ListDrafts::Swapped ListDrafts::swapped(const InstructionList& list) {
+  return planned(list, false);
+}
+
+InstructionList ListDrafts::with_forced(const InstructionList& list) {
+  if (!has_forced()) return list;
+  const TierBudgets budgets = tools_.budgets();
+  tools_.set_budgets({.device = kAllMemory, .host = kAllMemory, .disk = budgets.disk > 0 ? kAllMemory : 0});
+  InstructionList forced = planned(list, true).list.list;
+  tools_.set_budgets(budgets);
+  return forced;
+}
+
+bool ListDrafts::fits(const FittedList& list) const {
+  return list.device_peak <= tools_.budgets().device && is_within_other_tiers(list);
+}
+
+bool ListDrafts::is_within_other_tiers(const FittedList& list) const {
+  return list.host_peak <= tools_.budgets().host && list.disk_peak <= tools_.budgets().disk;
+}
+
+SwapRequest ListDrafts::request(const InstructionList& list, bool only_forced) const {
+  SwapRequest request{.placement = {}, .earliest_return = {}, .profile = &profile_};
+  if (!policies_.offloads) return request;
+  OffloadPolicies said = policies_.offloads(list);
+  request.earliest_return = std::move(said.earliest_return);
+  request.placement = std::move(said.placement);
+  if (!only_forced) return request;
+  request.placement = [any = std::move(request.placement)](const IdleStretch& stretch) {
+    const Placement placement = any(stretch);
+    return placement == Placement::automatic ? Placement::keep : placement;
+  };
+  return request;
+}
+
+std::optional<FittedList> ListDrafts::swapped_within(const InstructionList& list, double seconds) {
+  SwapPlanner planner(list, tools_, request(list, false), profile_);
+  std::optional<SwapPlan> plan = planner.plan_within(seconds);
+  if (!plan) return std::nullopt;
+  return told(*std::move(plan), planner);
+}
+
+ListDrafts::Swapped ListDrafts::planned(const InstructionList& list, bool only_forced) {
+  SwapPlanner planner(list, tools_, request(list, only_forced), profile_);
+  FittedList swapped = told(planner.plan(), planner);
+  return {std::move(swapped), planner.smallest_budget(), planner.smallest_is_exact()};
+}
+
+}  // namespace sectionflow

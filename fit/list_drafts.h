@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "fit/fit_list.h"
+#include "swap/insert_swaps.h"
+#include "swap/step_times.h"
+#include "swap/swap_planner.h"
+
+namespace sectionflow {
+
+/// Drafts lists as the policies of a request want them, for the budgets of the tools as they are.
+class ListDrafts {
+ public:
+  /// All must outlive this.
+  ListDrafts(PlanningTools& tools, const ListPolicies& policies, const Profile& profile)
+      : tools_(tools), policies_(policies), profile_(profile), times_(tools, profile) {}
+
+  /// The list with what is offloaded in any case, and nothing else.
+  FittedList plain(const InstructionList& list);
+
+  /// What a list comes to where the rest is offloaded as the budgets demand.
+  struct Swapped {
+    FittedList list{};
+    std::size_t least_device_bytes = 0;  ///< where it does not fit the device: SwapPlanner::smallest_budget
+    bool least_is_exact = true;
+  };
+  Swapped swapped(const InstructionList& list);
+  /// The same, where it is quicker than that; none, or one that does not fit, where it is not.
+  std::optional<FittedList> swapped_within(const InstructionList& list, double seconds);
+
+  /// With what is offloaded in any case as it would be with all memory, so that no budget decides.
+  InstructionList with_forced(const InstructionList& list);
+
+  /// What seconds of a plan of copies for the list count as: SwapPlanner::counted.
+  double counted(const InstructionList& list, double seconds) {
+    return SwapPlanner(list, tools_, request(list, true), profile_).counted(seconds);
+  }
+
+  /// Whether policies offload whatever the budgets are.
+  bool has_forced() const { return tools_.forces_offloads && policies_.offloads; }
+  bool copies_variables() const { return tools_.variables().host_end_bytes > 0; }
+  /// Whether a list takes more than its executions: copies.
+  bool must_be_simulated() const { return has_forced() || copies_variables(); }
+
+  bool fits(const FittedList& list) const;
+  /// Host memory's and the disk's.
+  bool is_within_other_tiers(const FittedList& list) const;
+
+  StepTimes& times() { return times_; }
+
+ private:
+  SwapRequest request(const InstructionList& list, bool only_forced) const;
+  Swapped planned(const InstructionList& list, bool only_forced);
+
+  PlanningTools& tools_;
+  const ListPolicies& policies_;
+  const Profile& profile_;
+  StepTimes times_;
+};
+
+}  // namespace sectionflow
