@@ -56,11 +56,11 @@ std::int64_t round_of_moves(const Problem& problem);
 
 /// A plan within the budget, as quick as could be found. The same for the same problem and options, as far as the
 /// machine's logarithms are the same to the last bit. More budget is not by construction never slower: where that
-/// matters, ask for `never_slower`, or for a whole ladder (planning/frontier.h). Finds plans by walks that evict values (planning/evict.h) at this
-/// and at smaller budgets, improves orders of executions by annealing (planning/anneal.h), and with a link copies out
-/// what is idle for long (planning/offload.h) and anneals executions and copies together. Throws: ArgumentError of
-/// check_problem, for a budget or an effort below 0, for `never_slower` beside starts, and for a link with numbers that
-/// are negative or not finite.
+/// matters, ask for `never_slower`, or for a whole ladder (planning/frontier.h). Finds plans by walks that evict values
+/// (planning/evict.h) at this and at smaller budgets, improves orders of executions by annealing (planning/anneal.h),
+/// and with a link copies out what is idle for long (planning/offload.h) and anneals executions and copies together.
+/// Throws: ArgumentError of check_problem, for a budget or an effort below 0, for `never_slower` beside starts, and for
+/// a link with numbers that are negative or not finite.
 SearchResult search_plan(const Problem& problem, const SearchOptions& options);
 
 }  // namespace sectionflow::planning
