@@ -272,7 +272,7 @@ class ListFitter::Fitting {
   void swap(const InstructionList& list, std::vector<std::string> notes) {
     if (best_ && fits(*best_)) {
       std::optional<FittedList> quicker = drafts_.swapped_within(list, best_->seconds);
-      if (!quicker || !fits(*quicker)) return;
+      if (!quicker) return;
       quicker->notes.insert(quicker->notes.begin(), notes.begin(), notes.end());
       return offer(*std::move(quicker));
     }

@@ -27,7 +27,7 @@ class ListDrafts {
     bool least_is_exact = true;
   };
   Swapped swapped(const InstructionList& list);
-  /// The same, where it is quicker than that; none, or one that does not fit, where it is not.
+  /// The same, where it fits and is quicker than that (SwapPlanner::plan_within).
   std::optional<FittedList> swapped_within(const InstructionList& list, double seconds);
 
   /// With what is offloaded in any case as it would be with all memory, so that no budget decides.
