@@ -10,8 +10,8 @@
 namespace sectionflow {
 namespace {
 
-/// Of the search for what automatic interiors compute again. It serves whoever trains in sections for want of time to
-/// plan: plans are those of walks alone.
+/// Of the search for what automatic interiors compute again: plans of walks alone, for whoever trains in sections for
+/// want of time to plan.
 constexpr int kInteriorRungs = 48;
 constexpr std::int64_t kInteriorEffort = 1;
 
