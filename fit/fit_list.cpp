@@ -104,11 +104,12 @@ class ListFitter::Fitting {
     if (!fits(*best_) && others_refuse_) least_ = std::max(proved, tools_.budgets().device + 1);
   }
 
-  /// Where neither the list nor the one with the most again fits, nothing else is looked for.
+  /// Where neither the list nor the one with the most again fits, nothing else is looked for, unless it is host memory
+  /// or the disk that is short: lists between them may need less there.
   void fit_between_ends() {
     offer(drafts_.plain(*request_.least));
     swap(*request_.least, {});
-    if (!fits(*best_)) return;
+    if (!fits(*best_) && !others_refuse_) return;
     recompute();
     swap(once_, {});
     swap_rungs();

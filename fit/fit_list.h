@@ -21,7 +21,8 @@ struct FitRequest {
   int num_rungs = 0;         ///< budgets that it is searched for; 0: default_rungs
   ListPolicies policies{};   ///< what may be computed again and offloaded, and what is offloaded in any case
   /// A list of the same results that has most of it again. Where one is given, budgets are accepted in which this list
-  /// or the other fits, with what is offloaded of it, and no others: so the least does not depend on the search.
+  /// or the other fits, with what is offloaded of it, and no others: so the least does not depend on the search. Where
+  /// it is host memory or the disk that is short, what lies between them is looked for all the same.
   const InstructionList* least = nullptr;
   /// What no list can do with less than is looked into all the same: what it takes where it is offloaded is told.
   bool tells_exact_least = false;
