@@ -2,6 +2,7 @@
 
 #include <any>
 #include <climits>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -72,8 +73,22 @@ struct ShapeRequest {
   }
 };
 
-/// What decides whether a node is an identity.
-struct IdentityRequest {
+/// What one part of an operation has of an input or of an output, where the operation runs in parts. A part is a
+/// stretch of rows: of entries along the first dimension.
+enum class PartUse {
+  rows,   ///< the part's own rows
+  whole,  ///< of an input: all of it, or nothing where it is not read
+  sum     ///< of an output: all of it; the first part writes it, each further one adds what its rows give
+};
+
+/// How an operation runs in parts, with the bits that it has as a whole.
+struct RowParts {
+  std::vector<PartUse> inputs{}, outputs{};  ///< one an input, one an output
+  std::int64_t block = 1;                    ///< every part has a multiple of so many rows
+};
+
+/// What is known of a node in one program: what decides whether it is an identity, and how it runs in parts.
+struct ConcreteRequest {
   std::span<const TensorType> inputs;   ///< concrete types
   std::span<const TensorType> outputs;  ///< concrete types
   HostBooleans booleans;
@@ -83,7 +98,7 @@ struct IdentityRequest {
   template <class Options>
   const Options& get() const {
     const auto* found = std::any_cast<Options>(&options);
-    if (found == nullptr) throw_other_options("is_identity");
+    if (found == nullptr) throw_other_options("concrete node");
     return *found;
   }
 };
@@ -128,7 +143,11 @@ struct OpDef {
   std::function<bool(HostBooleans)> has_effect{};
   /// Whether output 0, the only one, has the elements of input 0 in the same order. Such a node is not executed: both
   /// are names of one buffer. It needs a kernel all the same, for an input that is a variable. Absent: never.
-  std::function<bool(const IdentityRequest&)> is_identity{};
+  std::function<bool(const ConcreteRequest&)> is_identity{};
+  /// How it may run in parts under these types, in whatever rows its inputs with PartUse::rows have in common. Its
+  /// kernels then give the same bits in parts of equal size as at once (KernelRequest::part). Absent, or an empty
+  /// result: not at all. Only of operations that are neither seeded nor updates.
+  std::function<std::optional<RowParts>(const ConcreteRequest&)> parts{};
   /// Small outputs that are kept from the first execution to spare a recomputation a pass; its kernel then reads them.
   std::vector<int> kept_outputs{};
   /// Inputs that are variables which the operation changes in place.

@@ -14,15 +14,24 @@
 
 namespace SF_API sectionflow {
 
+/// One of the parts in which a node runs (OpDef::parts).
+struct NodePart {
+  std::int64_t rows = 0;  ///< of the whole; decides, with the other dimensions, by which blocks a kernel computes
+  bool adds = false;      ///< what the op gives as PartUse::sum is added to what is there, instead of written
+
+  friend auto operator<=>(const NodePart&, const NodePart&) = default;
+};
+
 /// What a kernel is made for: one node under one feed signature.
 struct KernelRequest {
   const Node& node;
-  std::vector<TensorType> inputs;                  ///< concrete types
-  std::vector<TensorType> outputs;                 ///< concrete types
+  std::vector<TensorType> inputs;                  ///< concrete types; of the part, where there is one
+  std::vector<TensorType> outputs;                 ///< concrete types; of the part, where there is one
   std::vector<std::optional<bool>> host_booleans;  ///< one an input; set for inputs used as host booleans
   /// A repeated execution within a cycle: outputs that the op keeps (OpDef::kept_outputs) hold their first values and
   /// must be read instead of computed; the other outputs must get the same bits as the first time.
   bool replay = false;
+  std::optional<NodePart> part{};  ///< absent: the whole node
   Device& device;
 };
 

@@ -41,7 +41,7 @@ NodeCall make_call(Node& node, std::vector<TensorType> inputs, const Feeds& feed
 }
 
 std::unique_ptr<Kernel> make_kernel(const NodeCall& call, bool replay, Device& device, bool widens_bf16) {
-  const KernelRequest request{call.node, call.inputs, call.outputs, call.booleans, replay, device};
+  const KernelRequest request{call.node, call.inputs, call.outputs, call.booleans, replay, {}, device};
   const KernelRegistry& registry = kernel_registry(device.kind());
   // What has no input is made of its own options.
   if (widens_bf16 && has_bf16(call) && !request.inputs.empty()) {

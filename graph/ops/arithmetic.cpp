@@ -116,7 +116,7 @@ void define_arithmetic_ops(OpRegistry& registry) {
                 .inputs = 2,
                 .infer = infer_reduce_to_like,
                 .uses = shape_of_last_alone,
-                .is_identity = [](const IdentityRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
+                .is_identity = [](const ConcreteRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
   for (const char* name : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}) {
     registry.add({.name = name, .inputs = 2, .infer = infer_comparison});
   }

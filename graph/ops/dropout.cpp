@@ -29,7 +29,7 @@ std::vector<InputUse> dropout_uses(std::size_t, HostBooleans) {
 
 void define_dropout_ops(OpRegistry& registry) {
   // The gradient is seeded as well, though its numbers are those of another node.
-  const auto is_identity = [](const IdentityRequest& r) { return r.booleans[1] == false; };
+  const auto is_identity = [](const ConcreteRequest& r) { return r.booleans[1] == false; };
   registry.add(
       {.name = "dropout",
        .inputs = 2,

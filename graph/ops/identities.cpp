@@ -16,7 +16,7 @@ void check_offloaded(Value value, Movement wanted, const char* call, const char*
 void define_identities_ops(OpRegistry& registry) {
   const auto like_input = [](const ShapeRequest& r) { return std::vector{r.inputs[0]}; };
   registry.add(
-      {.name = "stop_gradient", .infer = like_input, .is_identity = [](const IdentityRequest&) { return true; }});
+      {.name = "stop_gradient", .infer = like_input, .is_identity = [](const ConcreteRequest&) { return true; }});
   registry.add({.name = "print",
                 .options = described_by<PrintOptions>([](auto& fields, auto& options) {
                   fields("label", options.label);

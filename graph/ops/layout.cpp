@@ -84,7 +84,7 @@ std::vector<TensorType> infer_broadcast_like(const ShapeRequest& request) {
 }  // namespace
 
 void define_layout_ops(OpRegistry& registry) {
-  const auto is_identity = [](const IdentityRequest&) { return true; };
+  const auto is_identity = [](const ConcreteRequest&) { return true; };
   registry.add(
       {.name = "reshape",
        .options = described_by<ReshapeOptions>([](auto& fields, auto& options) { fields("shape", options.shape); }),
@@ -112,12 +112,12 @@ void define_layout_ops(OpRegistry& registry) {
       {.name = "broadcast_to",
        .options = described_by<BroadcastToOptions>([](auto& fields, auto& options) { fields("shape", options.shape); }),
        .infer = infer_broadcast_to,
-       .is_identity = [](const IdentityRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
+       .is_identity = [](const ConcreteRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
   registry.add({.name = "broadcast_like",
                 .inputs = 2,
                 .infer = infer_broadcast_like,
                 .uses = shape_of_last_alone,
-                .is_identity = [](const IdentityRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
+                .is_identity = [](const ConcreteRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
 }
 
 Value reshape(Value x, Shape shape, Where where) {

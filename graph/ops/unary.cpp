@@ -56,7 +56,7 @@ void define_unary_ops(OpRegistry& registry) {
            [](const ShapeRequest& r) {
              return std::vector<TensorType>{{r.get<CastOptions>().dtype, r.inputs[0].shape}};
            },
-       .is_identity = [](const IdentityRequest& r) { return r.inputs[0].dtype == r.outputs[0].dtype; }});
+       .is_identity = [](const ConcreteRequest& r) { return r.inputs[0].dtype == r.outputs[0].dtype; }});
 }
 
 Value neg(Value x, Where where) {
