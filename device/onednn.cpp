@@ -38,9 +38,9 @@ auto first_wanted(WantedImplementation is_wanted, const Make& make) {
 
 /// The description of a `Primitive` of these words; `forward`: none, or that of the convolution itself.
 template <class Primitive, class Words, class... Forward>
-auto describe(const OneDnn& onednn, WantedImplementation is_wanted, const Words& words, const Forward&... forward) {
+auto describe(const OneDnn& onednn, WantedImplementation is_wanted, const dnnl::primitive_attr& attributes,
+              const Words& words, const Forward&... forward) {
   using Description = typename Primitive::primitive_desc;
-  const dnnl::primitive_attr attributes = user_scratchpad();
 #if SF_ONEDNN_HAS_OPERATION_DESCRIPTORS
   // Going on to the next implementation reads it again.
   const auto operation = words([](const auto&... word) { return typename Primitive::desc(word...); });
@@ -59,7 +59,7 @@ auto describe_backward(const OneDnn& onednn, const OneDnnConvolution& wanted,
     return say(dnnl::algorithm::convolution_direct, wanted.x, wanted.weights, wanted.y, wanted.stride, wanted.dilation,
                wanted.before, wanted.after);
   };
-  return describe<Primitive>(onednn, is_wanted, words, forward);
+  return describe<Primitive>(onednn, is_wanted, user_scratchpad(), words, forward);
 }
 
 /// What oneDNN takes by itself.
@@ -95,7 +95,7 @@ bool is_jit(std::string_view name) {
 
 dnnl::convolution_forward::primitive_desc describe_convolution(const OneDnn& onednn, const OneDnnConvolution& wanted,
                                                                WantedImplementation is_wanted) {
-  return describe<dnnl::convolution_forward>(onednn, is_wanted, [&wanted](const auto& say) {
+  return describe<dnnl::convolution_forward>(onednn, is_wanted, user_scratchpad(), [&wanted](const auto& say) {
     return say(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, wanted.x, wanted.weights,
                wanted.y, wanted.stride, wanted.dilation, wanted.before, wanted.after);
   });
@@ -114,9 +114,15 @@ dnnl::convolution_backward_weights::primitive_desc describe_backward_weights(
 }
 
 dnnl::matmul::primitive_desc describe_matmul(const OneDnn& onednn, const dnnl::memory::desc& a,
-                                             const dnnl::memory::desc& b, const dnnl::memory::desc& y,
+                                             const dnnl::memory::desc& b, const dnnl::memory::desc& y, bool adds,
                                              WantedImplementation is_wanted) {
-  return describe<dnnl::matmul>(onednn, is_wanted, [&](const auto& say) { return say(a, b, y); });
+  dnnl::primitive_attr attributes = user_scratchpad();
+  if (adds) {
+    dnnl::post_ops addition;
+    addition.append_sum();
+    attributes.set_post_ops(addition);
+  }
+  return describe<dnnl::matmul>(onednn, is_wanted, attributes, [&](const auto& say) { return say(a, b, y); });
 }
 
 void bound_primitive_cache() {

@@ -51,10 +51,10 @@ dnnl::convolution_backward_data::primitive_desc describe_backward_data(
 dnnl::convolution_backward_weights::primitive_desc describe_backward_weights(
     const OneDnn& onednn, const OneDnnConvolution& wanted, const dnnl::convolution_forward::primitive_desc& forward,
     WantedImplementation is_wanted = is_jit);
-/// y = a b
+/// y = a b, or y + a b where it `adds`.
 dnnl::matmul::primitive_desc describe_matmul(const OneDnn& onednn, const dnnl::memory::desc& a,
                                              const dnnl::memory::desc& b, const dnnl::memory::desc& y,
-                                             WantedImplementation is_wanted = is_jit);
+                                             bool adds = false, WantedImplementation is_wanted = is_jit);
 
 /// Lets oneDNN's own cache, one of the process, keep so many primitives and no more: enough for those of one program to
 /// be shared, and few enough (about 12 MiB) not to keep what dropped programs have given back. A number that the

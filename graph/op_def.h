@@ -145,8 +145,8 @@ struct OpDef {
   /// are names of one buffer. It needs a kernel all the same, for an input that is a variable. Absent: never.
   std::function<bool(const ConcreteRequest&)> is_identity{};
   /// How it may run in parts under these types, in whatever rows its inputs with PartUse::rows have in common. Its
-  /// kernels then give the same bits in parts of equal size as at once (KernelRequest::part). Absent, or an empty
-  /// result: not at all. Only of operations that are neither seeded nor updates.
+  /// kernels of the CPU then give the same bits in parts of equal size as at once (KernelRequest::part). Absent, or an
+  /// empty result: not at all. Only of operations that are neither seeded nor updates.
   std::function<std::optional<RowParts>(const ConcreteRequest&)> parts{};
   /// Small outputs that are kept from the first execution to spare a recomputation a pass; its kernel then reads them.
   std::vector<int> kept_outputs{};

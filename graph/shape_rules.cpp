@@ -75,6 +75,23 @@ std::vector<TensorType> infer_gradient_of_two(const ShapeRequest& request) {
   return {dy};
 }
 
+std::optional<RowParts> parts_of_elements(const ConcreteRequest& request) {
+  const Shape& y = request.outputs[0].shape;
+  if (y.rank() == 0) return std::nullopt;
+  RowParts parts{.outputs = std::vector(request.outputs.size(), PartUse::rows)};
+  for (const TensorType& input : request.inputs) {
+    const bool has_rows = input.shape.rank() == y.rank() && input.shape[0] == y[0];
+    parts.inputs.push_back(has_rows ? PartUse::rows : PartUse::whole);
+  }
+  return parts;
+}
+
+std::optional<RowParts> parts_of_rows(const ConcreteRequest& request) {
+  if (request.inputs[0].shape.rank() < 2) return std::nullopt;
+  return RowParts{.inputs = std::vector(request.inputs.size(), PartUse::rows),
+                  .outputs = std::vector(request.outputs.size(), PartUse::rows)};
+}
+
 std::vector<InputUse> shape_of_last_alone(std::size_t num_inputs, HostBooleans) {
   std::vector<InputUse> uses(num_inputs, InputUse::data);
   if (!uses.empty()) uses.back() = InputUse::shape_only;

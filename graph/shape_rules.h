@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,14 @@ std::vector<TensorType> infer_gradient_of_two(const ShapeRequest& request);
 
 /// OpDef::uses of what reads all of its inputs but the last, of which the shape alone counts.
 std::vector<InputUse> shape_of_last_alone(std::size_t num_inputs, HostBooleans booleans);
+
+/// OpDef::parts of what makes each element of its outputs of those at the same place in its inputs, or of those that
+/// are repeated there: inputs that have the rows of output 0 are taken by rows, the others whole.
+std::optional<RowParts> parts_of_elements(const ConcreteRequest& request);
+
+/// OpDef::parts of what makes each row of its outputs, along the last axis, of the same row in its inputs, which all
+/// have one number a row at least.
+std::optional<RowParts> parts_of_rows(const ConcreteRequest& request);
 
 /// The type of y from that of x under the options of the request; throws what the op's shape rule throws.
 using TypeRule = std::function<TensorType(const ShapeRequest& request, const TensorType& x)>;

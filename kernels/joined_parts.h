@@ -22,9 +22,10 @@ struct JoinedParts {
   std::vector<Part> parts{};
 
   /// `axis`: that of the parts' shapes from which on a part is one run of bytes. `is_there`: whether a tensor holds it.
-  JoinedParts(const std::vector<TensorType>& types, int axis, const std::vector<bool>& is_there) {
+  /// The rows are those of the joined tensor: types that nothing is read of may have others (KernelRequest::part).
+  JoinedParts(const Shape& joined, const std::vector<TensorType>& types, int axis, const std::vector<bool>& is_there) {
     int tensor = 0;
-    for (int i = 0; i < axis; ++i) num_rows *= types[0].shape[i];
+    for (int i = 0; i < axis; ++i) num_rows *= joined[i];
     for (std::size_t i = 0; i < types.size(); ++i) {
       auto bytes = static_cast<std::int64_t>(dtype_bytes(types[i].dtype));
       for (int k = axis; k < types[i].shape.rank(); ++k) bytes *= types[i].shape[k];
@@ -46,7 +47,7 @@ inline int axis_of(const KernelRequest& request, const ConcatOptions& options, c
 inline std::optional<JoinedParts> concat_parts(const KernelRequest& request) {
   if (request.inputs.size() == 1) return std::nullopt;
   const int axis = axis_of(request, request.node.options<ConcatOptions>(), request.inputs[0]);
-  return JoinedParts(request.inputs, axis, std::vector<bool>(request.inputs.size(), true));
+  return JoinedParts(request.outputs[0].shape, request.inputs, axis, std::vector<bool>(request.inputs.size(), true));
 }
 
 /// "concat_grad": the wanted parts are the outputs.
@@ -54,7 +55,7 @@ inline std::optional<JoinedParts> concat_grad_parts(const KernelRequest& request
   if (request.inputs.size() == 2) return std::nullopt;
   const auto& options = request.node.options<ConcatGradOptions>();
   const std::vector<TensorType> values(request.inputs.begin() + 1, request.inputs.end());
-  return JoinedParts(values, axis_of(request, options.concat, values[0]), options.wanted);
+  return JoinedParts(request.inputs[0].shape, values, axis_of(request, options.concat, values[0]), options.wanted);
 }
 
 /// "split": the parts are the outputs.
@@ -62,7 +63,7 @@ inline std::optional<JoinedParts> split_parts(const KernelRequest& request) {
   if (request.outputs.size() == 1) return std::nullopt;
   const TensorType& x = request.inputs[0];
   const int axis = normalized_axis(request.node.options<SplitOptions>().axis, x.shape.rank(), request.node.label());
-  return JoinedParts(request.outputs, axis, std::vector<bool>(request.outputs.size(), true));
+  return JoinedParts(x.shape, request.outputs, axis, std::vector<bool>(request.outputs.size(), true));
 }
 
 /// "split_grad": the given parts are the inputs from 1 on.
@@ -76,7 +77,7 @@ inline JoinedParts split_grad_parts(const KernelRequest& request) {
     dims[axis] = options.split.sizes.empty() ? dims[axis] / options.split.parts : options.split.sizes[i];
     parts.push_back({x.dtype, Shape(std::move(dims))});
   }
-  return JoinedParts(parts, axis, options.given);
+  return JoinedParts(request.outputs[0].shape, parts, axis, options.given);
 }
 
 }  // namespace joined

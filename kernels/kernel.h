@@ -35,8 +35,8 @@ struct KernelRequest {
   Device& device;
 };
 
-/// The bytes of one execution. Pointers are multiples of kBufferAlignment but for variables' parts; null where an input
-/// is not read (shape_only, host_boolean, unused) .
+/// The bytes of one execution. Pointers are multiples of kBufferAlignment but for those of variables, and of the rows
+/// of a part, which are multiples of an element; null where an input is not read (shape_only, host_boolean, unused).
 struct KernelArguments {
   std::span<const void* const> inputs;  ///< one an input
   std::span<void* const> outputs;       ///< one an output

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "graph/ops/matmul.h"
 #include "kernels/kernel.h"
@@ -34,6 +36,13 @@ inline MatmulProblem matmul_problem(const KernelRequest& request) {
           .columns = y[-1],
           .transpose_a = options.transpose_a,
           .transpose_b = options.transpose_b};
+}
+
+/// The shape of input `index` in the whole node, of which the request may be a part by its rows.
+inline Shape whole_shape(const KernelRequest& request, std::size_t index) {
+  std::vector<std::int64_t> dims = request.inputs[index].shape.dims();
+  if (request.part) dims[0] = request.part->rows;
+  return Shape(std::move(dims));
 }
 
 /// The problem of the op "matmul_over_rows".

@@ -14,6 +14,8 @@
 #include "graph/ops/basic.h"
 #include "kernels/kernel_registry.h"
 #include "op_case/node_call.h"
+#include "op_case/node_parts.h"
+#include "op_case/tolerance.h"
 
 namespace sectionflow::op_cases {
 namespace {
@@ -102,6 +104,13 @@ class Runner {
  private:
   using Tensors = std::vector<HostTensor>;
   Tensors launch(const NodeCall& call, const Tensors* kept);
+  struct Operands {
+    std::vector<const std::uint8_t*> inputs;
+    std::vector<std::uint8_t*> outputs;
+  };
+  Operands operands(const NodeCall& call, const Tensors* kept);
+  Tensors launch_parts(const NodeCall& call, const NodeParts& parts, std::int64_t count, const Tensors* kept);
+  void check_parts(const NodeCall& call, const Tensors& whole, const Tensors* kept);
   void launch_kernel(Kernel& kernel, KernelArguments arguments);
   std::vector<InPlace> chosen_pairs(const NodeCall& call, const Kernel& kernel) const;
   /// The device of a case, or the CPU for an op that has no kernels there.
@@ -157,7 +166,7 @@ Runner::Tensors Runner::launch(const NodeCall& call, const Tensors* kept) {
   const OpDef& op = call.node.op();
   const std::vector<Value>& input_values = call.node.inputs();
   Device& device = device_of(op);
-  const auto kernel = make_kernel(call, kept != nullptr, device, options_.widens_bf16);
+  const auto kernel = make_kernel(call, device, {.replay = kept != nullptr, .widens_bf16 = options_.widens_bf16});
   buffers_.clear();
 
   std::map<Value, GuardedBuffer*> by_value;  // one buffer a value: an op that reads a value twice gets one address
@@ -215,6 +224,80 @@ Runner::Tensors Runner::launch(const NodeCall& call, const Tensors* kept) {
   return results;
 }
 
+/// Buffers of the inputs that are read and of the outputs, each of its own; null for other inputs.
+Runner::Operands Runner::operands(const NodeCall& call, const Tensors* kept) {
+  Device& device = device_of(call.node.op());
+  const std::vector<int>& kept_outputs = call.node.op().kept_outputs;
+  Operands operands;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    operands.inputs.push_back(nullptr);
+    if (call.uses[i] != InputUse::data) continue;
+    GuardedBuffer& buffer = new_buffer(device, call.inputs[i].bytes());
+    buffer.fill_from(input_content(call, i));
+    operands.inputs[i] = buffer.data();
+  }
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    GuardedBuffer& buffer = new_buffer(device, call.outputs[i].bytes());
+    const bool is_kept = std::count(kept_outputs.begin(), kept_outputs.end(), static_cast<int>(i)) > 0;
+    if (kept != nullptr && is_kept) buffer.fill_from((*kept)[i]);
+    operands.outputs.push_back(buffer.data());
+  }
+  return operands;
+}
+
+/// What launch does, in `count` parts, one after the other: the workspace of one is as the one before has left it.
+Runner::Tensors Runner::launch_parts(const NodeCall& call, const NodeParts& parts, std::int64_t count,
+                                     const Tensors* kept) {
+  const auto& [of_inputs, of_outputs, block] = parts.uses;
+  const NodeCall part = part_call(call, parts, count);
+  Device& device = device_of(call.node.op());
+  const auto kernel = [&](bool adds) {
+    return make_kernel(part, device, {.replay = kept != nullptr, .part = NodePart{parts.rows, adds}});
+  };
+  const bool has_sum = std::count(of_outputs.begin(), of_outputs.end(), PartUse::sum) > 0;
+  const auto first = kernel(false), further = kernel(has_sum);
+  buffers_.clear();
+  const Operands whole = operands(call, kept);
+  GuardedBuffer& workspace = new_buffer(device, std::max(first->workspace_bytes(), further->workspace_bytes()));
+  for (std::int64_t index = 0; index < count; ++index) {
+    std::vector<const void*> inputs(call.inputs.size(), nullptr);
+    std::vector<void*> outputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (whole.inputs[i] == nullptr) continue;
+      inputs[i] = whole.inputs[i] + part_offset(call.inputs[i], of_inputs[i], index, count);
+    }
+    for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+      outputs.push_back(whole.outputs[i] + part_offset(call.outputs[i], of_outputs[i], index, count));
+    }
+    launch_kernel(*(index == 0 ? first : further), {inputs, outputs, {}, workspace.place(), {}});
+  }
+  for (const auto& buffer : buffers_) {
+    SF_CHECK(buffer->guards_hold(), InternalError, call.node.label(), " (", first->implementation(), ") in ", count,
+             " parts wrote outside of its buffers");
+  }
+  Tensors results;
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    results.emplace_back(call.outputs[i]);
+    if (results[i].num_bytes() > 0) std::memcpy(results[i].bytes(), whole.outputs[i], results[i].num_bytes());
+  }
+  return results;
+}
+
+/// Throws: InternalError where the node may run in parts and gives other bits than `whole` then.
+void Runner::check_parts(const NodeCall& call, const Tensors& whole, const Tensors* kept) {
+  if (device_of(call.node.op()).kind() != DeviceKind::cpu) return;
+  const std::optional<NodeParts> parts = node_parts(call);
+  if (!parts) return;
+  for (std::int64_t count : part_counts(*parts)) {
+    const Tensors found = launch_parts(call, *parts, count, kept);
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const std::string difference = bit_difference_of(whole[i], found[i]);
+      SF_CHECK(difference.empty(), InternalError, call.node.label(), ", ", kept == nullptr ? "" : "replayed, ",
+               "output ", i, " at once against ", count, " parts: ", difference);
+    }
+  }
+}
+
 /// One launch, to its end.
 void Runner::launch_kernel(Kernel& kernel, KernelArguments arguments) {
   DeviceQueues* queues = device_->queues();
@@ -240,8 +323,10 @@ void Runner::execute(Node& node) {
   const NodeCall call = make_call(node, std::move(inputs), feeds_);
   if (node.op().has_effect && !node.op().has_effect(call.booleans)) return;
   Tensors results = launch(call, nullptr);
+  if (options_.in_parts) check_parts(call, results, nullptr);
   if (options_.replay && node.op().recompute != Recompute::once) {
     Tensors again = launch(call, &results);
+    if (options_.in_parts) check_parts(call, again, &results);
     for (int kept : node.op().kept_outputs) {
       SF_CHECK(bitwise_equal(again[kept], results[kept]), InternalError, node.label(), ": the replay changed output ",
                kept, ", which is kept");

@@ -25,8 +25,10 @@ struct RunOptions {
   bool replay = false;             ///< every node that may be replayed is executed twice; the replay's outputs count
   std::uint8_t garbage = 0xFF;     ///< fills workspace and outputs before each launch (0xFF: NaN)
   std::uint32_t address_seed = 0;  ///< moves buffers to other multiples of kBufferAlignment, variables to others of 64
-  bool widens_bf16 = false;        ///< ops with bf16 run through f32 (kernels/widened_kernel.h), also where need not be
-  RandomAddress random{};          ///< seed and step of seeded ops; the node's ordinal is filled in
+  /// On the CPU each node that may (OpDef::parts) also runs in the fewest and the most equal parts of its rows.
+  bool in_parts = false;
+  bool widens_bf16 = false;  ///< ops with bf16 run through f32 (kernels/widened_kernel.h), also where need not be
+  RandomAddress random{};    ///< seed and step of seeded ops; the node's ordinal is filled in
 };
 
 struct RunResult {
@@ -38,7 +40,8 @@ struct RunResult {
 /// of the device's registry, on plain buffers and without schedule, planner or session. `feeds`: every placeholder
 /// and variable that is needed; they decide unknown dimensions, and boolean scalars among them choose kernels. Guards
 /// each buffer: Throws InternalError naming the node whose kernel wrote beside its outputs and workspace, changed an
-/// input or a kept output, or declares an impossible in-place pair; ArgumentError for a missing or unfit feed.
+/// input or a kept output, declares an impossible in-place pair, or gives other bits in parts; ArgumentError for a
+/// missing or unfit feed.
 RunResult run_kernels(const CaseDevice& device, const std::vector<Value>& fetches,
                       const std::vector<Operation>& operations, const Feeds& feeds, const RunOptions& options = {});
 

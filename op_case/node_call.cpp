@@ -40,11 +40,11 @@ NodeCall make_call(Node& node, std::vector<TensorType> inputs, const Feeds& feed
   return call;
 }
 
-std::unique_ptr<Kernel> make_kernel(const NodeCall& call, bool replay, Device& device, bool widens_bf16) {
-  const KernelRequest request{call.node, call.inputs, call.outputs, call.booleans, replay, {}, device};
+std::unique_ptr<Kernel> make_kernel(const NodeCall& call, Device& device, const KernelChoice& choice) {
+  const KernelRequest request{call.node, call.inputs, call.outputs, call.booleans, choice.replay, choice.part, device};
   const KernelRegistry& registry = kernel_registry(device.kind());
   // What has no input is made of its own options.
-  if (widens_bf16 && has_bf16(call) && !request.inputs.empty()) {
+  if (choice.widens_bf16 && has_bf16(call) && !request.inputs.empty()) {
     if (auto kernel = registry.make_widened(request)) return kernel;
   }
   return registry.make(request);

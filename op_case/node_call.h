@@ -28,7 +28,12 @@ NodeCall make_call(Node& node, std::vector<TensorType> inputs, const Feeds& feed
 /// The call of a node with inputs of the types that it was made with.
 NodeCall make_call(Node& node);
 
-/// The kernel of a call; with `widens_bf16` the one of f32 around which bf16 is widened, also where there is another.
-std::unique_ptr<Kernel> make_kernel(const NodeCall& call, bool replay, Device& device, bool widens_bf16 = false);
+/// How the kernel of a call is made.
+struct KernelChoice {
+  bool replay = false;
+  bool widens_bf16 = false;        ///< the one of f32 around which bf16 is widened, also where there is another
+  std::optional<NodePart> part{};  ///< the call is that of a part
+};
+std::unique_ptr<Kernel> make_kernel(const NodeCall& call, Device& device, const KernelChoice& choice = {});
 
 }  // namespace sectionflow::op_cases

@@ -210,10 +210,10 @@ bool has_bf16(const Built& built) {
 void check_bits(const Built& built, const std::vector<HostTensor>& first, int threads, const CaseDevice& device,
                 Report& report) {
   const std::pair<const char*, RunOptions> variants[] = {
-      {"repeated on other garbage and addresses", {.garbage = 0x3C, .address_seed = 17}},
+      {"repeated on other garbage and addresses", {.garbage = 0x3C, .address_seed = 17, .in_parts = true}},
       {"in place", {.in_place = InPlaceUse::first_pairs}},
       {"in place over the last inputs", {.in_place = InPlaceUse::last_pairs, .address_seed = 5}},
-      {"replayed", {.replay = true}},
+      {"replayed", {.replay = true, .in_parts = true}},
       {"replayed in place", {.in_place = InPlaceUse::first_pairs, .replay = true, .garbage = 0x00}},
   };
   const auto compare = [&](const char* what, RunOptions options) {

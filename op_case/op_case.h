@@ -72,7 +72,8 @@ OpCase in_bf16(OpCase op_case, std::vector<std::size_t> inputs = {}, double grad
 /// - Unless an output is empty, the gradient of loss = sum(y * r) for a random r, along one random direction of all
 ///   differentiable inputs, equals the central difference of the reference.
 /// - Outputs and gradients have the same bits when repeated, on dirty workspace, at other addresses, in place,
-///   executed again as by a recomputation, and where bf16 runs through f32.
+///   executed again as by a recomputation, and where bf16 runs through f32; on the CPU also in parts, in the fewest and
+///   the most that OpDef::parts of each node allows.
 /// - No kernel writes beside its outputs and workspace, nor changes an input or an output that is kept.
 /// - The graph, gradient included, is the same after it was saved and loaded.
 /// Throws: what build and reference throw; ArgumentError for a case that asks for what cannot be; DeviceError where

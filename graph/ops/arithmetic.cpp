@@ -100,27 +100,30 @@ std::vector<TensorType> infer_select(const ShapeRequest& request) {
 
 void define_arithmetic_ops(OpRegistry& registry) {
   for (const char* name : {"add", "sub", "mul", "maximum", "minimum"}) {
-    registry.add({.name = name, .inputs = 2, .infer = infer_binary});
+    registry.add({.name = name, .inputs = 2, .infer = infer_binary, .parts = parts_of_elements});
   }
-  for (const char* name : {"div", "pow"}) registry.add({.name = name, .inputs = 2, .infer = infer_float_binary});
+  for (const char* name : {"div", "pow"}) {
+    registry.add({.name = name, .inputs = 2, .infer = infer_float_binary, .parts = parts_of_elements});
+  }
   for (const char* name : {"maximum_grad", "minimum_grad", "pow_grad_base", "pow_grad_exponent"}) {
-    registry.add({.name = name, .inputs = 3, .infer = infer_gradient_of_two});
+    registry.add({.name = name, .inputs = 3, .infer = infer_gradient_of_two, .parts = parts_of_elements});
   }
-  registry.add({.name = "add_n", .inputs = {1, kAnyNumber}, .infer = infer_add_n});
+  registry.add({.name = "add_n", .inputs = {1, kAnyNumber}, .infer = infer_add_n, .parts = parts_of_elements});
   registry.add(
       {.name = "accumulate",
        .inputs = 2,
        .options = described_by<AccumulateOptions>([](auto& fields, auto& options) { fields("dtype", options.dtype); }),
-       .infer = infer_accumulate});
+       .infer = infer_accumulate,
+       .parts = parts_of_elements});
   registry.add({.name = "reduce_to_like",
                 .inputs = 2,
                 .infer = infer_reduce_to_like,
                 .uses = shape_of_last_alone,
                 .is_identity = [](const ConcreteRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
   for (const char* name : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}) {
-    registry.add({.name = name, .inputs = 2, .infer = infer_comparison});
+    registry.add({.name = name, .inputs = 2, .infer = infer_comparison, .parts = parts_of_elements});
   }
-  registry.add({.name = "select", .inputs = 3, .infer = infer_select});
+  registry.add({.name = "select", .inputs = 3, .infer = infer_select, .parts = parts_of_elements});
 }
 
 Value add(Value a, Value b, Where where) {

@@ -37,12 +37,18 @@ std::vector<TensorType> infer_bias_add_grad(const ShapeRequest& r) {
   return {{dy.dtype, {dy.shape[channel_axis(format)]}}};
 }
 
+/// A vector of channels has no rows beside them.
+std::optional<RowParts> bias_add_parts(const ConcreteRequest& r) {
+  if (r.inputs[0].shape.rank() < 2) return std::nullopt;
+  return RowParts{.inputs = {PartUse::rows, PartUse::whole}, .outputs = {PartUse::rows}};
+}
+
 }  // namespace
 
 void define_bias_add_ops(OpRegistry& registry) {
   const OptionsDescription options =
       described_by<BiasAddOptions>([](auto& fields, auto& described) { describe_format(fields, described.format); });
-  registry.add({.name = "bias_add", .inputs = 2, .options = options, .infer = infer_bias_add});
+  registry.add({.name = "bias_add", .inputs = 2, .options = options, .infer = infer_bias_add, .parts = bias_add_parts});
   registry.add({.name = "bias_add_grad", .options = options, .infer = infer_bias_add_grad});
 }
 

@@ -52,6 +52,13 @@ std::vector<TensorType> infer_layer_norm_grad(const ShapeRequest& request) {
   return {x, request.inputs[2], request.inputs[2]};
 }
 
+/// A vector is one row, of the channels alone.
+std::optional<RowParts> layer_norm_parts(const ConcreteRequest& request) {
+  if (request.inputs[0].shape.rank() < 2) return std::nullopt;
+  return RowParts{.inputs = {PartUse::rows, PartUse::whole, PartUse::whole},
+                  .outputs = {PartUse::rows, PartUse::rows, PartUse::rows}};
+}
+
 }  // namespace
 
 void define_layer_norm_ops(OpRegistry& registry) {
@@ -60,6 +67,7 @@ void define_layer_norm_ops(OpRegistry& registry) {
                 .options = described_by<LayerNormOptions>(
                     [](auto& fields, auto& options) { fields("epsilon", options.epsilon); }),
                 .infer = infer_layer_norm,
+                .parts = layer_norm_parts,
                 .kept_outputs = {1, 2}});
   registry.add({.name = "layer_norm_grad", .inputs = 5, .infer = infer_layer_norm_grad});
 }

@@ -51,6 +51,15 @@ std::vector<TensorType> infer_transpose(const ShapeRequest& request) {
   return {{x.dtype, Shape(std::move(dims))}};
 }
 
+/// Where the first axis stays the first.
+std::optional<RowParts> transpose_parts(const ConcreteRequest& request) {
+  const int rank = request.inputs[0].shape.rank();
+  if (rank == 0) return std::nullopt;
+  const int first = request.get<TransposeOptions>().permutation[0];
+  if (normalized_axis(first, rank, "transpose") != 0) return std::nullopt;
+  return RowParts{.inputs = {PartUse::rows}, .outputs = {PartUse::rows}};
+}
+
 std::vector<TensorType> infer_broadcast_to(const ShapeRequest& request) {
   const TensorType& x = request.inputs[0];
   const Shape& shape = request.get<BroadcastToOptions>().shape;
@@ -107,7 +116,8 @@ void define_layout_ops(OpRegistry& registry) {
   registry.add({.name = "transpose",
                 .options = described_by<TransposeOptions>(
                     [](auto& fields, auto& options) { fields("permutation", options.permutation); }),
-                .infer = infer_transpose});
+                .infer = infer_transpose,
+                .parts = transpose_parts});
   registry.add(
       {.name = "broadcast_to",
        .options = described_by<BroadcastToOptions>([](auto& fields, auto& options) { fields("shape", options.shape); }),

@@ -177,6 +177,46 @@ std::vector<TensorType> infer_split_grad(const ShapeRequest& request) {
   return {x};
 }
 
+/// All outputs by rows, and the inputs from `first` up to `end`; of the others the shape alone is read.
+RowParts by_rows(const ConcreteRequest& request, std::size_t first, std::size_t end) {
+  RowParts parts{.inputs = std::vector(request.inputs.size(), PartUse::whole),
+                 .outputs = std::vector(request.outputs.size(), PartUse::rows)};
+  std::fill(parts.inputs.begin() + static_cast<std::ptrdiff_t>(first),
+            parts.inputs.begin() + static_cast<std::ptrdiff_t>(end), PartUse::rows);
+  return parts;
+}
+
+/// Of a box and what it is cut from or put in, where it has all rows.
+std::optional<RowParts> box_parts(const ConcreteRequest& request) {
+  const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
+  if (x.rank() == 0 || x[0] != y[0]) return std::nullopt;
+  return by_rows(request, 0, 1);
+}
+
+/// Whether what is joined along `axis`, to something of `rank` axes, lies side by side in each row.
+bool joins_rows(int axis, int rank) {
+  return rank > 0 && normalized_axis(axis, rank, "joined parts") != 0;
+}
+
+std::optional<RowParts> concat_parts(const ConcreteRequest& request) {
+  if (!joins_rows(request.get<ConcatOptions>().axis, request.outputs[0].shape.rank())) return std::nullopt;
+  return by_rows(request, 0, request.inputs.size());
+}
+std::optional<RowParts> concat_grad_parts(const ConcreteRequest& request) {
+  const ConcatOptions& concat = request.get<ConcatGradOptions>().concat;
+  if (!joins_rows(concat.axis, request.inputs[0].shape.rank())) return std::nullopt;
+  return by_rows(request, 0, 1);
+}
+std::optional<RowParts> split_parts(const ConcreteRequest& request) {
+  if (!joins_rows(request.get<SplitOptions>().axis, request.inputs[0].shape.rank())) return std::nullopt;
+  return by_rows(request, 0, 1);
+}
+std::optional<RowParts> split_grad_parts(const ConcreteRequest& request) {
+  const SplitOptions& split = request.get<SplitGradOptions>().split;
+  if (!joins_rows(split.axis, request.outputs[0].shape.rank())) return std::nullopt;
+  return by_rows(request, 1, request.inputs.size());
+}
+
 /// The outputs of a node, all of them.
 std::vector<Value> outputs_of(Node& node) {
   std::vector<Value> outputs;
@@ -194,10 +234,13 @@ void define_slice(OpRegistry& registry) {
     fields("begin", described.begin);
     fields("size", described.size);
   });
-  registry.add({.name = "slice", .options = options, .infer = [](const ShapeRequest& r) {
-                  return std::vector{sliced_type(r, r.inputs[0])};
-                }});
-  registry.add(gradient_by_shape("slice_grad", options, sliced_type));
+  registry.add({.name = "slice",
+                .options = options,
+                .infer = [](const ShapeRequest& r) { return std::vector{sliced_type(r, r.inputs[0])}; },
+                .parts = box_parts});
+  OpDef gradient = gradient_by_shape("slice_grad", options, sliced_type);
+  gradient.parts = box_parts;
+  registry.add(std::move(gradient));
 }
 
 void define_pad(OpRegistry& registry) {
@@ -206,10 +249,13 @@ void define_pad(OpRegistry& registry) {
     fields("after", described.after);
     fields("value", described.value);
   });
-  registry.add({.name = "pad", .options = options, .infer = [](const ShapeRequest& r) {
-                  return std::vector{padded_type(r, r.inputs[0])};
-                }});
-  registry.add(gradient_by_shape("pad_grad", options, padded_type));
+  registry.add({.name = "pad",
+                .options = options,
+                .infer = [](const ShapeRequest& r) { return std::vector{padded_type(r, r.inputs[0])}; },
+                .parts = box_parts});
+  OpDef gradient = gradient_by_shape("pad_grad", options, padded_type);
+  gradient.parts = box_parts;
+  registry.add(std::move(gradient));
 }
 
 void define_concat(OpRegistry& registry) {
@@ -221,7 +267,8 @@ void define_concat(OpRegistry& registry) {
     registry.add({.name = name,
                   .inputs = {1, kAnyNumber},
                   .options = described_by<ConcatOptions>(describe_concat),
-                  .infer = infer_concat});
+                  .infer = infer_concat,
+                  .parts = concat_parts});
   }
   registry.add({.name = "concat_grad",
                 .inputs = {2, kAnyNumber},
@@ -230,11 +277,13 @@ void define_concat(OpRegistry& registry) {
                   fields("wanted", options.wanted);
                 }),
                 .infer = infer_concat_grad,
-                .uses = [](std::size_t num_inputs, HostBooleans) {
-                  std::vector<InputUse> uses(num_inputs, InputUse::shape_only);
-                  uses[0] = InputUse::data;
-                  return uses;
-                }});
+                .uses =
+                    [](std::size_t num_inputs, HostBooleans) {
+                      std::vector<InputUse> uses(num_inputs, InputUse::shape_only);
+                      uses[0] = InputUse::data;
+                      return uses;
+                    },
+                .parts = concat_grad_parts});
 }
 
 void define_split(OpRegistry& registry) {
@@ -243,7 +292,10 @@ void define_split(OpRegistry& registry) {
     fields("parts", options.parts);
     fields("sizes", options.sizes);
   };
-  registry.add({.name = "split", .options = described_by<SplitOptions>(describe_split), .infer = infer_split});
+  registry.add({.name = "split",
+                .options = described_by<SplitOptions>(describe_split),
+                .infer = infer_split,
+                .parts = split_parts});
   registry.add({.name = "split_grad",
                 .inputs = {1, kAnyNumber},
                 .options = described_by<SplitGradOptions>([=](auto& fields, auto& options) {
@@ -251,11 +303,13 @@ void define_split(OpRegistry& registry) {
                   fields("given", options.given);
                 }),
                 .infer = infer_split_grad,
-                .uses = [](std::size_t num_inputs, HostBooleans) {
-                  std::vector<InputUse> uses(num_inputs, InputUse::data);
-                  uses[0] = InputUse::shape_only;
-                  return uses;
-                }});
+                .uses =
+                    [](std::size_t num_inputs, HostBooleans) {
+                      std::vector<InputUse> uses(num_inputs, InputUse::data);
+                      uses[0] = InputUse::shape_only;
+                      return uses;
+                    },
+                .parts = split_grad_parts});
 }
 
 }  // namespace

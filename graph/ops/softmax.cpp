@@ -1,5 +1,6 @@
 #include "graph/ops/softmax.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -63,6 +64,14 @@ std::vector<TensorType> infer_cross_entropy_grad(const ShapeRequest& request) {
   return {logits};
 }
 
+/// The first `num_rows` inputs have their numbers row by row; class weights are for all.
+RowParts cross_entropy_parts(const ConcreteRequest& request, std::size_t num_rows) {
+  RowParts parts{.inputs = std::vector(request.inputs.size(), PartUse::whole),
+                 .outputs = std::vector(request.outputs.size(), PartUse::rows)};
+  std::fill_n(parts.inputs.begin(), num_rows, PartUse::rows);
+  return parts;
+}
+
 Value add_node(std::string_view op, std::vector<Value> inputs, const SoftmaxCrossEntropyOptions& options, Where where) {
   if (options.class_weights.valid()) inputs.push_back(options.class_weights);
   Graph& graph = inputs[0].graph();
@@ -76,8 +85,8 @@ Value add_node(std::string_view op, std::vector<Value> inputs, const SoftmaxCros
 
 void define_softmax_ops(OpRegistry& registry) {
   for (const std::string name : {"softmax", "log_softmax"}) {
-    registry.add({.name = name, .infer = infer_softmax});
-    registry.add({.name = name + "_grad", .inputs = 2, .infer = infer_gradient_of_one});
+    registry.add({.name = name, .infer = infer_softmax, .parts = parts_of_rows});
+    registry.add({.name = name + "_grad", .inputs = 2, .infer = infer_gradient_of_one, .parts = parts_of_rows});
   }
   const OptionsDescription options = described_by<SoftmaxCrossEntropyNodeOptions>(
       [](auto& fields, auto& described) { fields("label_smoothing", described.label_smoothing); });
@@ -85,9 +94,13 @@ void define_softmax_ops(OpRegistry& registry) {
                 .inputs = {2, 3},
                 .options = options,
                 .infer = infer_cross_entropy,
+                .parts = [](const ConcreteRequest& r) { return cross_entropy_parts(r, 2); },
                 .kept_outputs = {1}});
-  registry.add(
-      {.name = "softmax_cross_entropy_grad", .inputs = {4, 5}, .options = options, .infer = infer_cross_entropy_grad});
+  registry.add({.name = "softmax_cross_entropy_grad",
+                .inputs = {4, 5},
+                .options = options,
+                .infer = infer_cross_entropy_grad,
+                .parts = [](const ConcreteRequest& r) { return cross_entropy_parts(r, 4); }});
 }
 
 Value softmax(Value x, Where where) {

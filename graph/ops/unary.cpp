@@ -32,23 +32,27 @@ std::vector<TensorType> infer_clip(const ShapeRequest& request) {
 }  // namespace
 
 void define_unary_ops(OpRegistry& registry) {
-  registry.add({.name = "neg", .infer = infer_neg});
-  for (const char* name : {"exp", "log"}) registry.add({.name = name, .infer = infer_like_float});
+  registry.add({.name = "neg", .infer = infer_neg, .parts = parts_of_elements});
+  for (const char* name : {"exp", "log"}) {
+    registry.add({.name = name, .infer = infer_like_float, .parts = parts_of_elements});
+  }
   for (const std::string name : {"square", "sqrt", "rsqrt", "relu", "tanh", "sigmoid", "silu"}) {
-    registry.add({.name = name, .infer = infer_like_float});
-    registry.add({.name = name + "_grad", .inputs = 2, .infer = infer_gradient_of_one});
+    registry.add({.name = name, .infer = infer_like_float, .parts = parts_of_elements});
+    registry.add({.name = name + "_grad", .inputs = 2, .infer = infer_gradient_of_one, .parts = parts_of_elements});
   }
   const OptionsDescription gelu = described_by<GeluOptions>([](auto& fields, auto& options) {
     fields.choice("approximation", options.approximation, {{Gelu::exact, "exact"}, {Gelu::tanh, "tanh"}});
   });
-  registry.add({.name = "gelu", .options = gelu, .infer = infer_like_float});
-  registry.add({.name = "gelu_grad", .inputs = 2, .options = gelu, .infer = infer_gradient_of_one});
+  registry.add({.name = "gelu", .options = gelu, .infer = infer_like_float, .parts = parts_of_elements});
+  registry.add(
+      {.name = "gelu_grad", .inputs = 2, .options = gelu, .infer = infer_gradient_of_one, .parts = parts_of_elements});
   const OptionsDescription clip = described_by<ClipOptions>([](auto& fields, auto& options) {
     fields("low", options.low);
     fields("high", options.high);
   });
-  registry.add({.name = "clip", .options = clip, .infer = infer_clip});
-  registry.add({.name = "clip_grad", .inputs = 2, .options = clip, .infer = infer_gradient_of_one});
+  registry.add({.name = "clip", .options = clip, .infer = infer_clip, .parts = parts_of_elements});
+  registry.add(
+      {.name = "clip_grad", .inputs = 2, .options = clip, .infer = infer_gradient_of_one, .parts = parts_of_elements});
   registry.add(
       {.name = "cast",
        .options = described_by<CastOptions>([](auto& fields, auto& options) { fields("dtype", options.dtype); }),
@@ -56,7 +60,8 @@ void define_unary_ops(OpRegistry& registry) {
            [](const ShapeRequest& r) {
              return std::vector<TensorType>{{r.get<CastOptions>().dtype, r.inputs[0].shape}};
            },
-       .is_identity = [](const ConcreteRequest& r) { return r.inputs[0].dtype == r.outputs[0].dtype; }});
+       .is_identity = [](const ConcreteRequest& r) { return r.inputs[0].dtype == r.outputs[0].dtype; },
+       .parts = parts_of_elements});
 }
 
 Value neg(Value x, Where where) {

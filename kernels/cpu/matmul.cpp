@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "graph/nodes/matmul.h"
+#include "kernels/cpu/blocked_matmul.h"
 #include "kernels/cpu/onednn_call.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "kernels/function_kernel.h"
@@ -53,7 +55,7 @@ bool wants_reordered_b(const MatmulProblem& p) {
   return p.batch == 1 && !p.transpose_b && p.columns >= 768 && p.rows >= 128 && p.inner * p.columns <= kMostElements;
 }
 
-std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulProblem& p) {
+std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulProblem& p, const ProductBlocks& blocks) {
   const std::size_t num_bytes = request.outputs[0].bytes();
   if (p.inner == 0 || num_bytes == 0) {
     return function_kernel([num_bytes](const KernelArguments& arguments) {
@@ -61,6 +63,8 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulPr
     });
   }
   OneDnn& onednn = onednn_of(request);
+  if (blocks.sums) return blocked_sum_kernel(onednn, p, blocks.rows, request.part && request.part->adds);
+  if (blocks) return blocked_rows_kernel(onednn, p, blocks.rows);
   const auto [a, b, y] = matmul_layout(p);
   const memory::desc wanted_b =
       wants_reordered_b(p) ? memory::desc({p.inner, p.columns}, memory::data_type::f32, memory::format_tag::any) : b;
@@ -72,11 +76,14 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulPr
 }
 
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {
-  return make_kernel(request, matmul_problem(request));
+  return make_kernel(
+      request, matmul_problem(request),
+      matmul_blocks(whole_shape(request, 0), request.inputs[1].shape, request.node.options<MatmulOptions>()));
 }
 
 std::unique_ptr<Kernel> make_over_rows(const KernelRequest& request) {
-  return make_kernel(request, matmul_over_rows_problem(request));
+  return make_kernel(request, matmul_over_rows_problem(request),
+                     over_rows_blocks(whole_shape(request, 0), request.inputs[1].shape));
 }
 
 }  // namespace

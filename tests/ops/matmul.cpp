@@ -6,6 +6,7 @@
 #include "graph/nodes/matmul.h"
 #include "graph/ops/basic.h"
 #include "tests/graph/description.h"
+#include "tests/support/kernel_runner.h"
 #include "tests/support/op_case.h"
 #include "tests/support/temporary_folder.h"
 
@@ -148,6 +149,32 @@ TEST(Matmul, OfNoRowsHasAZeroGradientOfAMatrixThatAllShare) {
          .gradient_outputs = {},
          .dynamic_batch = true,
          .same_bits_for_any_threads = true});
+}
+
+/// As long as the rows of products in blocks are; 256 of them are two blocks. One gradient is as wide, one a sum over
+/// the rows.
+constexpr std::int64_t kWide = 24576;
+
+class WideMatmulCases : public testing::TestWithParam<OpCase> {};
+TEST_P(WideMatmulCases, EqualTheReferenceAndKeepTheirBits) {
+  if (!tests_run_on_cpu()) GTEST_SKIP() << "blocks and parts are for the CPU";
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Cases, WideMatmulCases,
+                         testing::Values(to_case({256, kWide, 1}, false, false),
+                                         to_batched_case({64, kWide, 1}, {{4}, true}, false, false),
+                                         in_bf16(to_case({256, kWide, 1}, false, true))),
+                         case_name);
+
+TEST(WideMatmul, IsComputedInBlocks) {
+  if (!tests_run_on_cpu()) GTEST_SKIP() << "blocks and parts are for the CPU";
+  Graph graph;
+  const auto in = [&](Shape shape) { return placeholder(graph, "x", std::move(shape)); };
+  for (const Value& y :
+       {matmul(in({256, 1}), in({1, kWide})), matmul(in({256, 1}), in({256, kWide}), {.transpose_a = true}),
+        matmul_over_rows(in({4, 64, kWide}), in({4, 64, 1}))}) {
+    EXPECT_TRUE(implementation_of(y).ends_with("in blocks of 128 rows")) << implementation_of(y);
+  }
 }
 
 TEST(Matmul, InfersTheShapesOfBatches) {

@@ -21,14 +21,14 @@ op_cases::CaseDevice test_case_device() {
 std::string implementation_of(Value value, int threads) {
   const std::shared_ptr<Device> device = test_case_device().make(threads, 0);
   const auto scope = device->enter();
-  return op_cases::make_kernel(op_cases::make_call(value.node()), false, *device)->implementation();
+  return op_cases::make_kernel(op_cases::make_call(value.node()), *device)->implementation();
 }
 
 double launch_ms(Value value, int threads, int repeats) {
   CpuDevice device(threads);
   const auto scope = device.enter();
   const op_cases::NodeCall call = op_cases::make_call(value.node());
-  const auto kernel = op_cases::make_kernel(call, false, device);
+  const auto kernel = op_cases::make_kernel(call, device);
   std::mt19937 random(1);
   std::vector<HostTensor> tensors;
   std::vector<const void*> inputs;

@@ -23,7 +23,8 @@ class QueuedKernel final : public Kernel {
   explicit QueuedKernel(const KernelRequest& request) {
     // As where it is launched: oneDNN cuts its work by the team that is there when it makes it.
     const auto entered = cpu_->enter();
-    KernelRequest on_cpu{request.node, request.inputs, request.outputs, request.host_booleans, request.replay, *cpu_};
+    KernelRequest on_cpu{request.node, request.inputs, request.outputs, request.host_booleans, request.replay,
+                         request.part, *cpu_};
     kernel_ = kernel_registry(DeviceKind::cpu).make(on_cpu);
     is_update_ = !request.node.op().updated_inputs.empty() && kernel_->workspace_bytes() == 0;
     name_ = request.node.op().name;
