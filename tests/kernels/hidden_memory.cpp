@@ -146,6 +146,18 @@ TEST_F(HiddenMemory, NoneInProducts) {
   }
 }
 
+TEST_F(HiddenMemory, NoneInProductsInBlocks) {
+  if (!has(dnnl_cpu_isa_avx512_core)) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
+  Graph graph;
+  const auto in = [&](Shape shape) { return placeholder(graph, "x", std::move(shape)); };
+  // Wide enough for blocks of rows, and for a table of several tiles.
+  const Value rows = in({256, 100}), table = in({24576, 100}), logits = in({256, 24576});
+  expect_none("wide y", matmul(rows, table, {.transpose_b = true}));
+  expect_none("wide a", matmul(logits, table));
+  expect_none("wide a, summed", matmul_over_rows(logits, rows));
+  expect_none("wide b, summed", matmul(rows, logits, {.transpose_a = true}));
+}
+
 TEST_F(HiddenMemory, NoneInProductsOfBatchesAndAttention) {
   if (!has(dnnl_cpu_isa_avx512_core)) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
   for (std::int64_t length : {17, 128}) {
