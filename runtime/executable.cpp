@@ -17,10 +17,11 @@ void bind_program(Executable& program, const Graph& graph, const VariableLayout&
     if (operand.kind == Operand::Kind::none) return nullptr;
     const auto index = static_cast<std::size_t>(operand.index);
     if (operand.kind == Operand::Kind::variable) {
-      return variables.has_host_home(operand.index) ? host + variables.host_offsets[index]
-                                                    : base + variables.offsets[index];
+      return operand.offset + (variables.has_host_home(operand.index) ? host + variables.host_offsets[index]
+                                                                      : base + variables.offsets[index]);
     }
-    const std::size_t offset = program.plan.offsets[static_cast<std::size_t>(program.storage.storage_of_buffer[index])];
+    const std::size_t offset =
+        program.plan.offsets[static_cast<std::size_t>(program.storage.storage_of_buffer[index])] + operand.offset;
     const Tier tier = program.schedule.buffers[index].tier;
     if (tier == Tier::disk) return nullptr;
     return tier == Tier::host ? host + program.host_offset + offset : base + program.transient_offset + offset;

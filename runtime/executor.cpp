@@ -20,7 +20,9 @@ constexpr int kScratchGuard = 0x5A;
 
 /// Copying a feed in once more draws nothing new.
 void count_execution(const Step& step, ExecutionContext& context) {
-  const bool counts = step.kind == StepKind::compute || (step.kind == StepKind::feed && !step.replay);
+  // All parts of a node are one execution.
+  const bool counts =
+      (step.kind == StepKind::compute && step.part == 0) || (step.kind == StepKind::feed && !step.replay);
   if (counts) ++context.executions[static_cast<std::size_t>(step.node)];
 }
 

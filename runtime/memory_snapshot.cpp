@@ -85,6 +85,12 @@ std::vector<ArenaBlock> variable_blocks(const Engine& engine) {
   return blocks;
 }
 
+/// "logits", "logits, part 3 of 8".
+std::string name_of(const Buffer& buffer, const Step& begins) {
+  const std::string name = buffer.value.name();
+  return buffer.parts > 1 ? text_of(name, ", part ", begins.part + 1, " of ", buffer.parts) : name;
+}
+
 /// One a storage; of no bytes for what lies elsewhere.
 std::vector<ArenaBlock> storage_blocks(const Program& program, const Graph& graph) {
   std::vector<ArenaBlock> blocks(program.storage.storages.size());
@@ -100,7 +106,7 @@ std::vector<ArenaBlock> storage_blocks(const Program& program, const Graph& grap
     const std::string section = section_name(graph, section_of(program, graph, buffer));
     if (block.frames.empty()) block.category = section;
     block.frames.push_back(
-        {buffer.value.valid() ? buffer.value.name() : text_of("scratch of ", graph.node(step.node).label()),
+        {buffer.value.valid() ? name_of(buffer, step) : text_of("scratch of ", graph.node(step.node).label()),
          text_of(section, ", ", program.schedule.passes[static_cast<std::size_t>(step.pass)].text()),
          buffer.life.first});
   }

@@ -31,7 +31,9 @@ Trace::Event StepEvents::event(StepIndex index) const {
                      .offload = step.offload,
                      .step = index,
                      .program = program_.number,
-                     .variable_bytes = program_.report.persistent_bytes};
+                     .variable_bytes = program_.report.persistent_bytes,
+                     .part = step.part,
+                     .parts = step.parts};
   const auto alive = [&](Tier tier) { return alive_[static_cast<std::size_t>(tier)][static_cast<std::size_t>(index)]; };
   event.live_bytes = alive(Tier::device);
   event.host_bytes = alive(Tier::host);
@@ -40,7 +42,7 @@ Trace::Event StepEvents::event(StepIndex index) const {
   if (step.kind == StepKind::compute) {
     for (const Operand& output : step.outputs) {
       if (output.kind != Operand::Kind::buffer) continue;
-      event.output_bytes += schedule.buffers[static_cast<std::size_t>(output.index)].bytes;
+      event.output_bytes += operand_bytes(schedule, output);
     }
     if (step.workspace.kind == Operand::Kind::buffer) {
       event.workspace_bytes = schedule.buffers[static_cast<std::size_t>(step.workspace.index)].bytes;

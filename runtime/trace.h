@@ -37,6 +37,7 @@ class Trace {
     std::size_t disk_bytes = 0;       ///< as live_bytes, on disk
     std::size_t output_bytes = 0;     ///< computing: what it writes
     std::size_t workspace_bytes = 0;  ///< computing: its scratch
+    int part = 0, parts = 1;          ///< computing: which of so many parts of its node
   };
   /// Where the steps ran, or are going to.
   struct Machine {

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/error.h"
 #include "graph/op_def.h"
 
 namespace sectionflow {
@@ -51,6 +52,7 @@ json step_slice(const Trace::Event& event, const Graph& graph) {
                     event.start_us, event.duration_us);
   step["args"] = {
       {"op", node.op().name}, {"pass", event.pass.text()}, {"replay", event.replay}, {"cycle", event.cycle}};
+  if (event.parts > 1) step["args"]["part"] = text_of(event.part + 1, " of ", event.parts);
   if (transfer) {
     step["args"]["bytes"] = event.bytes;
     step["args"]["offload"] = event.offload;

@@ -95,7 +95,19 @@ struct LookedAt {
   std::int64_t count = 0;
   const std::byte* bytes = nullptr;
   std::vector<std::byte> copy{};
+  int part = 0, parts = 1;  ///< which of so many equal parts of the value it is
+
+  std::int64_t whole_count() const { return parts * count; }
 };
+
+/// Says of a tensor which part it is, where the operand is one.
+void note_part(const Program& program, const Step& step, const Operand& operand, LookedAt& tensor) {
+  const bool is_buffer_of_part = operand.kind == Operand::Kind::buffer &&
+                                 program.schedule.buffers[static_cast<std::size_t>(operand.index)].parts > 1;
+  if (!is_buffer_of_part && operand.bytes == 0) return;
+  tensor.part = step.part;
+  tensor.parts = step.parts;
+}
 
 /// Brings a tensor to where it can be read. The step is over.
 LookedAt look_at(const TensorType& type, const void* place, std::size_t num_bytes, ExecutionContext& context) {
@@ -114,9 +126,10 @@ LookedAt look_at(const TensorType& type, const void* place, std::size_t num_byte
 /// Bytes of an operand; 0 where there is none.
 std::size_t bytes_of(const Program& program, const Operand& operand, const TensorType& type) {
   if (operand.kind == Operand::Kind::buffer) {
-    return program.schedule.buffers[static_cast<std::size_t>(operand.index)].bytes;
+    return operand_bytes(program.schedule, operand);
   }
-  return operand.kind == Operand::Kind::variable ? type.bytes() : 0;
+  if (operand.kind == Operand::Kind::none) return 0;
+  return operand.bytes > 0 ? operand.bytes : type.bytes();
 }
 
 /// The shape as it is known: an only unknown dimension follows from the number of elements.
@@ -128,12 +141,12 @@ std::vector<std::int64_t> dims_of(const LookedAt& tensor) {
     if (dims[i] != kDynamic) {
       known *= dims[i];
     } else if (unknown != dims.size()) {
-      return {tensor.count};
+      return {tensor.whole_count()};
     } else {
       unknown = i;
     }
   }
-  if (unknown != dims.size() && known > 0) dims[unknown] = tensor.count / known;
+  if (unknown != dims.size() && known > 0) dims[unknown] = tensor.whole_count() / known;
   return dims;
 }
 
@@ -145,6 +158,7 @@ std::string type_text(const LookedAt& tensor) {
 std::string element_text(const LookedAt& tensor, std::int64_t element) {
   const std::vector<std::int64_t> dims = dims_of(tensor);
   std::vector<std::int64_t> position(dims.size(), 0);
+  element += tensor.part * tensor.count;
   for (std::size_t i = dims.size(); i-- > 0;) {
     position[i] = element % dims[i];
     element /= dims[i];
@@ -212,8 +226,13 @@ std::string inputs_text(const Executable& program, const Step& step, const Bound
     const bool is_overwritten =
         std::find(bound.outputs.begin(), bound.outputs.end(), bound.inputs[i]) != bound.outputs.end() ||
         std::find(bound.updated.begin(), bound.updated.end(), bound.inputs[i]) != bound.updated.end();
-    text += is_overwritten ? text_of("'", value.name(), "': overwritten by the result")
-                           : input_text(value, look_at(value.type(), bound.inputs[i], num_bytes, context));
+    if (is_overwritten) {
+      text += text_of("'", value.name(), "': overwritten by the result");
+      continue;
+    }
+    LookedAt tensor = look_at(value.type(), bound.inputs[i], num_bytes, context);
+    note_part(program, step, step.inputs[i], tensor);
+    text += input_text(value, tensor);
   }
   return text;
 }
@@ -263,7 +282,9 @@ void check_step_values(const Executable& program, StepIndex index, ExecutionCont
     if (place == nullptr || !is_floating(type.dtype)) return;
     const std::size_t num_bytes = bytes_of(program, operand, type);
     if (num_bytes == 0) return;
-    check_tensor(program, index, {value, what}, look_at(type, place, num_bytes, context), context);
+    LookedAt tensor = look_at(type, place, num_bytes, context);
+    note_part(program, step, operand, tensor);
+    check_tensor(program, index, {value, what}, tensor, context);
   };
   for (std::size_t i = 0; i < step.outputs.size(); ++i) {
     check(node.output(static_cast<int>(i)), "result", step.outputs[i], bound.outputs[i]);

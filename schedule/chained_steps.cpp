@@ -85,8 +85,8 @@ class Chaining {
   }
   Access place_of(const Operand& operand) const {
     const auto storage = static_cast<std::size_t>(storage_.storage_of_buffer[static_cast<std::size_t>(operand.index)]);
-    const std::size_t begin = plan_.offsets[storage];
-    return {buffer(operand).tier, begin, begin + buffer(operand).bytes, false};
+    const std::size_t begin = plan_.offsets[storage] + operand.offset;
+    return {buffer(operand).tier, begin, begin + operand_bytes(schedule_, operand), false};
   }
 
   const Schedule& schedule_;

@@ -29,14 +29,13 @@ class Simulation {
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       if (step.outputs[i].kind != Operand::Kind::buffer) continue;
       const int buffer = step.outputs[i].index;
-      const bool kept = schedule_.buffers[static_cast<std::size_t>(buffer)].life.first < index;
-      if (kept) {
-        SF_CHECK(step.replay, InternalError, where(), " writes a buffer that began earlier");
+      const bool is_there = schedule_.buffers[static_cast<std::size_t>(buffer)].life.first < index;
+      if (is_there) {
+        SF_CHECK(step.replay || step.part > 0, InternalError, where(), " writes a buffer that began earlier");
         read(step.outputs[i]);
-        continue;
       }
-      check_overlap(step, static_cast<int>(i), in_place);
-      write(buffer);
+      if (!is_there || step.part > 0) check_overlap(step, static_cast<int>(i), in_place);
+      if (!is_there) write(buffer);
     }
     if (step.workspace.kind == Operand::Kind::buffer) write_scratch(step);
     note_accesses(step);
@@ -85,6 +84,13 @@ class Simulation {
   };
   using Clock = std::array<StepIndex, kNumLanes>;
 
+  Range range_of(const Operand& operand) const {
+    const std::size_t begin = range_of(operand.index).begin + operand.offset;
+    const std::size_t end = begin + operand_bytes(schedule_, operand);
+    SF_CHECK(end <= range_of(operand.index).end, InternalError, where(), " has a part beyond the end of buffer ",
+             operand.index);
+    return {begin, end};
+  }
   Range range_of(int buffer) const {
     const auto index = static_cast<std::size_t>(buffer);
     const std::size_t begin = plan_.offsets[static_cast<std::size_t>(storage_.storage_of_buffer[index])];
@@ -95,12 +101,12 @@ class Simulation {
   void note_accesses(const Step& step) {
     const auto note = [&](const Operand& operand, bool writes) {
       if (operand.kind != Operand::Kind::buffer) return;
-      accesses_.push_back({tier_of(operand.index), range_of(operand.index), now_, writes});
+      accesses_.push_back({tier_of(operand.index), range_of(operand), now_, writes});
     };
     for (const Operand& input : step.inputs) note(input, false);
     for (const Operand& output : step.outputs) {
       if (output.kind != Operand::Kind::buffer) continue;
-      note(output, schedule_.buffers[static_cast<std::size_t>(output.index)].life.first == now_);
+      note(output, schedule_.buffers[static_cast<std::size_t>(output.index)].life.first == now_ || step.parts > 1);
     }
     for (const Operand& updated : step.updated) note(updated, true);
     note(step.workspace, true);
@@ -173,7 +179,7 @@ class Simulation {
     const Range scratch = range_of(step.workspace.index);
     for (const Operand& input : step.inputs) {
       if (input.kind != Operand::Kind::buffer) continue;
-      const Range from = range_of(input.index);
+      const Range from = range_of(input);
       SF_CHECK(from.begin >= scratch.end || scratch.begin >= from.end, InternalError, where(),
                " has its scratch over an input");
     }
@@ -183,10 +189,10 @@ class Simulation {
   /// An output may overlap an input of its own step only as a pair that the kernel allows, and then wholly.
   void check_overlap(const Step& step, int output, const std::vector<InPlace>& in_place) const {
     if (is_transfer(step.kind)) return;  // between tiers
-    const Range to = range_of(step.outputs[static_cast<std::size_t>(output)].index);
+    const Range to = range_of(step.outputs[static_cast<std::size_t>(output)]);
     for (std::size_t input = 0; input < step.inputs.size(); ++input) {
       if (step.inputs[input].kind != Operand::Kind::buffer) continue;
-      const Range from = range_of(step.inputs[input].index);
+      const Range from = range_of(step.inputs[input]);
       if (from.begin >= to.end || to.begin >= from.end) continue;
       const bool allowed = std::any_of(in_place.begin(), in_place.end(), [&](const InPlace& pair) {
         return pair.input == static_cast<int>(input) && pair.output == output;

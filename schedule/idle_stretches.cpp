@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/ops/basic.h"
+#include "schedule/node_parts.h"
 
 namespace sectionflow {
 namespace {
@@ -44,6 +45,11 @@ std::vector<int> instructions_of_steps(const Schedule& schedule) {
 std::vector<IdleStretch> idle_stretches(const Draft& draft) {
   std::vector<IdleStretch> stretches;
   const std::vector<int> instruction_of_step = instructions_of_steps(draft.schedule);
+  const std::vector<int> strips = strips_of(draft.schedule.steps);
+  const auto is_within_strip = [&](StepIndex after, StepIndex before) {
+    const int strip = after < 0 ? -1 : strips[static_cast<std::size_t>(after)];
+    return strip >= 0 && strip == strips[static_cast<std::size_t>(before)];
+  };
   const auto uses = uses_of_buffers(draft.schedule);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const Buffer& buffer = draft.schedule.buffers[i];
@@ -54,7 +60,8 @@ std::vector<IdleStretch> idle_stretches(const Draft& draft) {
       const StepIndex after = uses[i][k - 1], before = uses[i][k];
       const int begin = after < 0 ? 0 : instruction_of_step[static_cast<std::size_t>(after)] + 1;
       const int end = instruction_of_step[static_cast<std::size_t>(before)];
-      if (begin >= end) continue;
+      // Between two parts of one strip nothing leaves: the one writes on what the other has begun, or reads on.
+      if (begin >= end || is_within_strip(after, before)) continue;
       stretches.push_back({.value = buffer.value,
                            .begin = begin,
                            .end = end,

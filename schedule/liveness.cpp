@@ -13,6 +13,8 @@ bool can_take_over(const Schedule& schedule, const Step& step, StepIndex now, in
   if (from.kind != Operand::Kind::buffer || to.kind != Operand::Kind::buffer) return false;
   const Buffer& source = schedule.buffers[static_cast<std::size_t>(from.index)];
   const Buffer& target = schedule.buffers[static_cast<std::size_t>(to.index)];
+  // What a part has of something whole others have, too: parts lie over parts alone.
+  if (step.parts > 1 && (source.parts == 1 || target.parts == 1)) return false;
   return target.life.first == now && source.life.last == now && source.bytes == target.bytes && source.bytes > 0 &&
          std::count(step.inputs.begin(), step.inputs.end(), from) == 1;
 }

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,8 +17,8 @@ namespace SF_API sectionflow {
 /// the scratch it asked for is found out at once.
 inline constexpr std::size_t kScratchGuardBytes = 64;
 
-/// The kernels of one program, one a node and mode, shared by repeated executions. Several drafts of a program's
-/// schedule share them too, so that each kernel is made once. All must outlive it.
+/// The kernels of one program, one a node, mode and kind of part, shared by repeated executions. Several drafts of a
+/// program's schedule share them too, so that each kernel is made once. All must outlive it.
 class KernelCache {
  public:
   KernelCache(const ConcreteGraph& graph, Device& device) : graph_(graph), device_(device) {}
@@ -33,7 +34,7 @@ class KernelCache {
   const ConcreteGraph& graph_;
   Device& device_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
-  std::map<std::pair<NodeId, bool>, int> slots_;  // by node and whether it is a replay
+  std::map<std::tuple<NodeId, bool, int, bool>, int> slots_;  // by node, whether a replay, parts, whether it adds
 };
 
 }  // namespace sectionflow

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "schedule/budget_advice.h"
 #include "schedule/check_schedule.h"
 #include "schedule/micro_batches.h"
@@ -17,7 +18,8 @@ std::string step_text(const Schedule& schedule, StepIndex index, const Graph& gr
   if (schedule.steps.empty()) return "no step at all";
   const Step& step = schedule.steps[static_cast<std::size_t>(index)];
   const Node& node = graph.node(step.node);
-  std::string text = node.label();
+  std::string text =
+      step.parts > 1 ? text_of("part ", step.part + 1, " of ", step.parts, " of ", node.label()) : node.label();
   if (step.kind == StepKind::feed) text = "feed of " + text;
   if (step.kind == StepKind::fetch) text = "fetch of " + text;
   if (node.group() != kNoGroup) {
@@ -80,7 +82,7 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
   std::set<NodeId> executed;
   for (const Step& step : program.schedule.steps) {
     if (is_transfer(step.kind)) count_transfer(step, program.schedule, report);
-    if (step.kind != StepKind::compute) continue;
+    if (step.kind != StepKind::compute || step.part > 0) continue;
     ++report.num_operations;
     const bool again = !executed.insert(step.node).second;
     if (again && !graph.graph().node(step.node).op().is_constant()) ++report.recomputed_operations;

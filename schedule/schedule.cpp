@@ -1,22 +1,28 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
 #include "graph/ops/basic.h"
+#include "schedule/node_parts.h"
+#include "schedule/values_in_parts.h"
 #include "schedule/variable_transfers.h"
 
 namespace sectionflow {
 namespace {
 
+constexpr int kLastPart = std::numeric_limits<int>::max();
+
 /// Lowers instruction by instruction, knowing where each value was written last.
 class Lowering {
  public:
-  Lowering(const ConcreteGraph& graph, Schedule& schedule, CopyCarrier carrier)
-      : graph_(graph), schedule_(schedule), carrier_(carrier) {}
+  Lowering(const InstructionList& list, const ConcreteGraph& graph, Schedule& schedule, CopyCarrier carrier)
+      : graph_(graph), schedule_(schedule), carrier_(carrier), in_parts_(list, graph) {}
 
   void enter(const EntryValue& entry) {
     const int buffer = add_buffer(entry.value, 0, entry.tier);
@@ -34,8 +40,12 @@ class Lowering {
   void add(const Instruction& instruction) {
     step_ = static_cast<StepIndex>(schedule_.steps.size());
     if (instruction.kind == StepKind::compute && graph_.is_identity(instruction.node)) return rename(instruction.node);
-    Step step{
-        .kind = instruction.kind, .node = instruction.node, .pass = instruction.pass, .replay = instruction.replay};
+    Step step{.kind = instruction.kind,
+              .node = instruction.node,
+              .pass = instruction.pass,
+              .replay = instruction.replay,
+              .part = instruction.part,
+              .parts = instruction.parts};
     switch (instruction.kind) {
       case StepKind::feed:
         step.slot = feed_slot(instruction.node);
@@ -74,7 +84,10 @@ class Lowering {
   void rename(NodeId id) {
     Node& node = graph_.graph().node(id);
     const int buffer = buffer_of(node.inputs()[0]);
-    schedule_.buffers[buffer].other_names.push_back(node.output());
+    auto& names = schedule_.buffers[buffer].other_names;
+    // Of a whole value every part says the same.
+    const bool is_known = std::find(names.begin(), names.end(), node.output()) != names.end();
+    if (!is_known) names.push_back(node.output());
     current_[node.output()] = buffer;
   }
 
@@ -151,21 +164,78 @@ class Lowering {
   void add_operands(Step& step) {
     Node& node = graph_.graph().node(step.node);
     const OpDef& op = node.op();
+    const std::optional<NodeParts> parts = step.parts > 1 ? parts_of_node(graph_, step.node) : std::nullopt;
     for (std::size_t i = 0; i < node.inputs().size(); ++i) {
       const bool is_read = graph_.uses(step.node)[i] == InputUse::data;
-      step.inputs.push_back(is_read ? read(node.inputs()[i]) : Operand{});
+      const bool has_rows = parts && parts->uses.inputs[i] == PartUse::rows;
+      step.inputs.push_back(!is_read   ? Operand{}
+                            : has_rows ? part_of(read(node.inputs()[i], step.part), node.inputs()[i], step)
+                                       : read(node.inputs()[i]));
     }
     for (int index : op.updated_inputs) step.updated.push_back(read(node.inputs()[index]));
     for (int output = 0; output < static_cast<int>(node.output_types().size()); ++output) {
       const bool kept = std::find(op.kept_outputs.begin(), op.kept_outputs.end(), output) != op.kept_outputs.end();
-      step.outputs.push_back(step.replay && kept ? read(node.output(output)) : write(node.output(output)));
+      const Value value = node.output(output);
+      const bool has_rows = parts && parts->uses.outputs[static_cast<std::size_t>(output)] == PartUse::rows;
+      if (has_rows && in_parts_.contains(value)) {
+        step.outputs.push_back(write_part(value, step));
+        continue;
+      }
+      const Operand all = step.replay && kept ? read(value, has_rows ? step.part : kLastPart)
+                          : step.part > 0     ? write_on(value, step)
+                                              : write(value);
+      if (step.parts > 1 && !(step.replay && kept)) written_[all.index] = {step.part + 1, step.parts};
+      step.outputs.push_back(has_rows ? part_of(all, value, step) : all);
     }
   }
 
-  Operand read(Value value) {
+  /// The part of a value that a step has, where `all` is all of it, or a buffer of that part alone.
+  Operand part_of(Operand all, Value value, const Step& step) const {
+    if (all.kind == Operand::Kind::buffer && schedule_.buffers[static_cast<std::size_t>(all.index)].parts > 1) {
+      const int there = part_of_buffer_.at(all.index);
+      SF_CHECK(there == step.part, InternalError, "schedule: step ", step_, " reads part ", step.part, " of '",
+               value.name(), "', and there is part ", there);
+      return all;
+    }
+    all.bytes = graph_.type(value).bytes() / static_cast<std::size_t>(step.parts);
+    all.offset = all.bytes * static_cast<std::size_t>(step.part);
+    return all;
+  }
+
+  Operand write_part(Value value, const Step& step) {
+    const int index = add_buffer(value, step_);
+    Buffer& buffer = schedule_.buffers[static_cast<std::size_t>(index)];
+    buffer.bytes /= static_cast<std::size_t>(step.parts);
+    buffer.parts = step.parts;
+    part_of_buffer_[index] = step.part;
+    return {Operand::Kind::buffer, index};
+  }
+
+  /// What an earlier part of the node has begun to write.
+  Operand write_on(Value value, const Step& step) {
+    const int buffer = buffer_of(value);
+    const auto written = written_.find(buffer);
+    SF_CHECK(written != written_.end() && written->second == std::pair(step.part, step.parts), InternalError,
+             "schedule: step ", step_, " writes part ", step.part, " of '", value.name(),
+             "', and the part before it is not written");
+    schedule_.buffers[static_cast<std::size_t>(buffer)].life.last = step_;
+    return {Operand::Kind::buffer, buffer};
+  }
+
+  /// All of a value.
+  Operand read(Value value) { return read(value, kLastPart); }
+
+  /// Of what is written in parts no further one than this.
+  Operand read(Value value, int last_part) {
     if (is_variable(value) && !current_.contains(value)) return {Operand::Kind::variable, value.node().id()};
     const int buffer = buffer_of(value);
-    schedule_.buffers[buffer].life.last = step_;
+    const auto written = written_.find(buffer);
+    if (written != written_.end()) {
+      const auto [there, of] = written->second;
+      SF_CHECK(std::min(last_part, of - 1) < there, InternalError, "schedule: step ", step_, " reads '", value.name(),
+               "', of which ", there, " of ", of, " parts are written");
+    }
+    schedule_.buffers[static_cast<std::size_t>(buffer)].life.last = step_;
     return {Operand::Kind::buffer, buffer};
   }
 
@@ -201,9 +271,12 @@ class Lowering {
   const ConcreteGraph& graph_;
   Schedule& schedule_;
   CopyCarrier carrier_;
+  ValuesInParts in_parts_;
   StepIndex step_ = 0;
-  std::unordered_map<Value, int> current_;        // the device buffer in which each value was written last
-  std::map<std::pair<int, Tier>, int> offloads_;  // the buffer of each offload in each tier off the device
+  std::unordered_map<Value, int> current_;                // the device buffer in which each value was written last
+  std::unordered_map<int, int> part_of_buffer_;           // of buffers that are parts: which
+  std::unordered_map<int, std::pair<int, int>> written_;  // of whole buffers: so many of the parts that write it
+  std::map<std::pair<int, Tier>, int> offloads_;          // the buffer of each offload in each tier off the device
 };
 
 }  // namespace
@@ -218,7 +291,7 @@ Schedule lower_instructions(const InstructionList& list, const ConcreteGraph& gr
   Schedule schedule;
   schedule.passes = list.passes;
   schedule.fetches.resize(num_fetches);
-  Lowering lowering(graph, schedule, carrier);
+  Lowering lowering(list, graph, schedule, carrier);
   for (const EntryValue& entry : list.entries) lowering.enter(entry);
   const auto num_steps = [&] { return static_cast<StepIndex>(schedule.steps.size()); };
   for (std::size_t i = 0; i < list.instructions.size(); ++i) {

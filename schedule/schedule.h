@@ -20,6 +20,8 @@ struct Instruction {
   int pass = 0;         ///< index into InstructionList::passes
   bool replay = false;  ///< compute: the node has been executed before in this cycle, and its kept outputs are alive
   int offload = -1;     ///< copies: the number of the offload, which all its copies share; -1: a variable's copy
+  int part = 0;         ///< compute: which part of the node, where it runs in several
+  int parts = 1;        ///< compute: how many equal parts the node runs in (OpDef::parts); 1: it runs as a whole
 };
 
 /// A value that is in memory when an instruction list begins, left there by an earlier one.
@@ -40,6 +42,10 @@ struct EntryValue {
 /// instruction behind a copy_out says when the copy is expected to be over: until then the plan gives its bytes to
 /// nobody, who would have to wait.
 ///
+/// A node may run in several equal parts, instruction by instruction, the first part first. A value that the parts make
+/// is whole, and each part writes its own stretch of one buffer, unless only parts of its own number read it, of nodes
+/// of the same strip (strips_of): then each part of it is a buffer of its own, which ends with its last reader.
+///
 /// Copies of a variable whose home tier is the host have no number of an offload: insert_variable_transfers writes them
 /// into the list that a writer has finished.
 struct InstructionList {
@@ -54,7 +60,9 @@ struct Operand {
   /// In a buffer, or in a variable's place; `none`: it is not needed.
   enum class Kind { none, buffer, variable };
   Kind kind = Kind::none;
-  int index = 0;  ///< a buffer, or the node of a variable
+  int index = 0;           ///< a buffer, or the node of a variable
+  std::size_t offset = 0;  ///< where the operand begins in it
+  std::size_t bytes = 0;   ///< of a part, less than the whole; 0: all of it
 
   friend bool operator==(const Operand&, const Operand&) = default;
 };
@@ -73,10 +81,11 @@ struct Step {
   Lane lane = Lane::compute;
   /// Steps of other lanes that must be over before this one starts. Those of its own lane always are.
   std::vector<StepIndex> waits{};
-  int offload = -1;  ///< copies: the number of the offload
+  int offload = -1;         ///< copies: the number of the offload
+  int part = 0, parts = 1;  ///< compute: as Instruction's
 };
 
-/// One stay of one value, or of a kernel's scratch, in the memory of one tier.
+/// One stay of one value, of a part of it, or of a kernel's scratch, in the memory of one tier.
 struct Buffer {
   Value value;  ///< invalid for scratch
   std::size_t bytes = 0;
@@ -85,6 +94,7 @@ struct Buffer {
   std::vector<Value> other_names{};  ///< values with the same elements, made by nodes that are identities
   Tier tier = Tier::device;
   int offload = -1;  ///< off the device: the number of the offload
+  int parts = 1;     ///< of how many equal parts of the value it is one
 };
 
 /// What is fetched where.
@@ -117,6 +127,11 @@ enum class CopyCarrier { team, threads };
 /// fetch is left out.
 Schedule lower_instructions(const InstructionList& list, const ConcreteGraph& graph, std::size_t num_fetches,
                             CopyCarrier carrier = CopyCarrier::team);
+
+/// The bytes of an operand in a buffer.
+inline std::size_t operand_bytes(const Schedule& schedule, const Operand& operand) {
+  return operand.bytes > 0 ? operand.bytes : schedule.buffers[static_cast<std::size_t>(operand.index)].bytes;
+}
 
 /// The buffer that a step which carries bytes between tiers begins; where a variable is copied back to the host, the
 /// one that it leaves.

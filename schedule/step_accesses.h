@@ -23,16 +23,17 @@ void for_each_access(const Schedule& schedule, const StorageAssignment& storage,
     if (operand.kind != Operand::Kind::buffer) return;
     const auto number = static_cast<std::size_t>(operand.index);
     const Buffer& buffer = schedule.buffers[number];
-    const std::size_t begin = plan.offsets[static_cast<std::size_t>(storage.storage_of_buffer[number])];
-    visit(Access{buffer.tier, begin, begin + buffer.bytes, writes});
+    const std::size_t begin =
+        plan.offsets[static_cast<std::size_t>(storage.storage_of_buffer[number])] + operand.offset;
+    visit(Access{buffer.tier, begin, begin + operand_bytes(schedule, operand), writes});
   };
   const Step& step = schedule.steps[static_cast<std::size_t>(index)];
   for (const Operand& input : step.inputs) visit_operand(input, false);
   for (const Operand& output : step.outputs) {
-    // An output that began earlier is a kept one, which a replay reads.
+    // An output that began earlier is a kept one, which a replay reads, or one that parts of a node write in turn.
     const bool begins = output.kind == Operand::Kind::buffer &&
                         schedule.buffers[static_cast<std::size_t>(output.index)].life.first == index;
-    visit_operand(output, begins);
+    visit_operand(output, begins || step.parts > 1);
   }
   for (const Operand& updated : step.updated) visit_operand(updated, true);
   visit_operand(step.workspace, true);

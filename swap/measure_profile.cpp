@@ -86,13 +86,13 @@ class Places {
     if (operand.kind == Operand::Kind::variable) {
       const auto copied = begun_.find(-1 - operand.index);
       if (copied != begun_.end()) return copied->second;
-      return bench_.base + bench_.variables.offsets[static_cast<std::size_t>(operand.index)];
+      return bench_.base + bench_.variables.offsets[static_cast<std::size_t>(operand.index)] + operand.offset;
     }
     void* bytes = buffer_of(operand);
     if (bytes == nullptr) return bytes;
     const Buffer& buffer = program_.schedule.buffers[static_cast<std::size_t>(operand.index)];
     if (buffer.value.valid() && !is_floating(buffer.value.dtype())) {
-      placed.indices.push_back({static_cast<std::byte*>(bytes), buffer.bytes});
+      placed.indices.push_back({static_cast<std::byte*>(bytes), operand_bytes(program_.schedule, operand)});
     }
     return bytes;
   }
@@ -101,8 +101,11 @@ class Places {
     if (operand.kind != Operand::Kind::buffer) return nullptr;
     const auto index = static_cast<std::size_t>(operand.index);
     const int storage = program_.storage.storage_of_buffer[index];
-    if (as_planned_) return bench_.region.data() + program_.plan.offsets[static_cast<std::size_t>(storage)];
-    return begin(storage, program_.schedule.buffers[index].bytes);
+    if (as_planned_) {
+      return bench_.region.data() + program_.plan.offsets[static_cast<std::size_t>(storage)] + operand.offset;
+    }
+    auto* const whole = static_cast<std::byte*>(begin(storage, program_.schedule.buffers[index].bytes));
+    return whole == nullptr ? whole : whole + operand.offset;
   }
 
   /// An update may write to a copy of its variable alone; one that lives on the device as a buffer is scratch already.

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
+#include "schedule/node_parts.h"
 
 namespace sectionflow {
 namespace {
@@ -17,8 +18,26 @@ double carried_seconds(double bytes, double rate, double throttle, CopyCarrier c
   return carrier == CopyCarrier::threads ? std::max(copied, bytes / throttle) : copied + bytes / throttle;
 }
 
-double estimated_seconds(const ConcreteGraph& graph, NodeId id, const Profile& profile) {
-  const Work work = work_of(graph, id);
+/// Of one part of a node. What all parts read is read by each, and so is a sum that they add to.
+Work work_of_part(const ConcreteGraph& graph, const Step& step) {
+  Work work = work_of(graph, step.node);
+  const NodeParts parts = parts_of_node(graph, step.node).value();
+  work.flops /= step.parts;
+  work.bytes = 0;
+  const auto add = [&](const TensorType& type, PartUse use) {
+    const double share = use == PartUse::rows ? step.parts : use == PartUse::sum && step.part > 0 ? 0.5 : 1;
+    work.bytes += static_cast<double>(type.bytes()) / share;
+  };
+  const Node& node = graph.graph().node(step.node);
+  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+    if (graph.uses(step.node)[i] == InputUse::data) add(graph.type(node.inputs()[i]), parts.uses.inputs[i]);
+  }
+  for (std::size_t i = 0; i < graph.types(step.node).size(); ++i) add(graph.types(step.node)[i], parts.uses.outputs[i]);
+  return work;
+}
+
+double estimated_seconds(const ConcreteGraph& graph, const Step& step, const Profile& profile) {
+  const Work work = step.parts > 1 ? work_of_part(graph, step) : work_of(graph, step.node);
   return profile.launch_seconds + std::max(work.flops / profile.flops, work.bytes / profile.memory_bandwidth);
 }
 
@@ -34,6 +53,8 @@ std::string kernel_key(const ConcreteGraph& graph, const Step& step, const Kerne
   }
   key += " ->";
   for (const TensorType& output : graph.types(step.node)) key += text_of(" ", output.text());
+  if (step.parts > 1)
+    key += text_of(", one of ", step.parts, " parts", adds_to_sums(graph, step.node, step.part) ? " that adds" : "");
   return key;
 }
 
@@ -66,9 +87,20 @@ double StepTimes::of_kernel(const Step& step) {
       first.replay = false;
       known = seconds.find(kernel_key(graph_, first, kernel));
     }
-    by_slot_[slot] = known != seconds.end() ? known->second : estimated_seconds(graph_, step.node, profile_);
+    by_slot_[slot] = known != seconds.end() ? known->second : unmeasured(step, kernel);
   }
   return by_slot_[slot];
+}
+
+/// Of a part as much as its share is of the whole, where that was measured: both are then told apart by one clock.
+double StepTimes::unmeasured(const Step& step, const Kernel& kernel) const {
+  const double estimated = estimated_seconds(graph_, step, profile_);
+  if (step.parts == 1) return estimated;
+  Step whole = step;
+  whole.part = 0, whole.parts = 1;
+  const auto known = profile_.kernel_seconds.find(kernel_key(graph_, whole, kernel));
+  if (known == profile_.kernel_seconds.end()) return estimated;
+  return known->second * (estimated / estimated_seconds(graph_, whole, profile_));
 }
 
 double StepTimes::again(const Step& step) {

@@ -11,7 +11,8 @@
 
 namespace sectionflow {
 
-/// What a kernel is known by from one process to the next: op, node, whether it is a replay, implementation, types.
+/// What a kernel is known by from one process to the next: op, node, whether it is a replay, implementation, types; of
+/// a part in how many parts its node runs.
 std::string kernel_key(const ConcreteGraph& graph, const Step& step, const Kernel& kernel);
 
 /// How long the steps of one program, or of its drafts, take by themselves. Copies count the throttle of the link.
@@ -38,6 +39,7 @@ class StepTimes {
 
  private:
   double of_kernel(const Step& step);
+  double unmeasured(const Step& step, const Kernel& kernel) const;
 
   const ConcreteGraph& graph_;
   const Kernels& kernels_;

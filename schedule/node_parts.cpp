@@ -1,0 +1,50 @@
+#include "schedule/node_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace sectionflow {
+
+std::optional<NodeParts> parts_of_node(const ConcreteGraph& graph, NodeId id) {
+  const Node& node = graph.graph().node(id);
+  if (!node.op().parts) return std::nullopt;
+  std::vector<TensorType> inputs;
+  for (const Value& input : node.inputs()) inputs.push_back(graph.type(input));
+  const std::vector<TensorType>& outputs = graph.types(id);
+  std::optional<RowParts> uses = node.op().parts({inputs, outputs, graph.booleans(id), node.any_options()});
+  if (!uses) return std::nullopt;
+  SF_CHECK(uses->inputs.size() == inputs.size() && uses->outputs.size() == outputs.size() && uses->block > 0,
+           InternalError, node.label(), ": its parts are not of ", inputs.size(), " inputs and ", outputs.size(),
+           " outputs");
+  std::int64_t rows = -1;
+  const auto has_rows = [&](const TensorType& type) {
+    const bool fits = type.shape.rank() > 0 && (rows < 0 || type.shape[0] == rows);
+    if (fits) rows = type.shape[0];
+    return fits;
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (graph.uses(id)[i] != InputUse::data) uses->inputs[i] = PartUse::whole;
+    if (uses->inputs[i] == PartUse::rows && !has_rows(inputs[i])) return std::nullopt;
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (uses->outputs[i] == PartUse::rows && !has_rows(outputs[i])) return std::nullopt;
+  }
+  if (rows <= 0) return std::nullopt;
+  return NodeParts{*std::move(uses), rows};
+}
+
+TensorType type_of_part(const TensorType& type, int parts) {
+  std::vector<std::int64_t> dims = type.shape.dims();
+  dims.at(0) /= parts;
+  return {type.dtype, Shape(std::move(dims))};
+}
+
+bool adds_to_sums(const ConcreteGraph& graph, NodeId id, int part) {
+  if (part == 0) return false;
+  const std::vector<PartUse> outputs = parts_of_node(graph, id).value().uses.outputs;
+  return std::find(outputs.begin(), outputs.end(), PartUse::sum) != outputs.end();
+}
+
+}  // namespace sectionflow
