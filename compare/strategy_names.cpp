@@ -73,15 +73,16 @@ Strategy swap(const Asked& asked) {
   return strategy;
 }
 
-/// Whatever the planner chooses, or of one kind alone.
+/// Whatever the planner chooses, or without one of its ways.
 Strategy automatic(const Asked& asked) {
   const std::string only = asked.argument.value_or("");
-  SF_CHECK(!asked.argument || only == "recompute" || only == "swap", ArgumentError, "'", asked.name,
-           "' is no strategy; wanted auto, auto:recompute or auto:swap");
+  SF_CHECK(!asked.argument || only == "recompute" || only == "swap" || only == "unsplit", ArgumentError, "'",
+           asked.name, "' is no strategy; wanted auto, auto:recompute, auto:swap or auto:unsplit");
   Strategy strategy = whole(asked);
   strategy.fit = {.profile = asked.source.profile,
                   .may_recompute = only != "swap",
                   .may_swap = only != "recompute",
+                  .may_split = only != "unsplit",
                   .progress = asked.source.on_planning,
                   .plan = asked.source.plan,
                   .replan = asked.source.replan};
@@ -121,7 +122,7 @@ Strategy lms(const Asked& asked) {
 
 constexpr Kind kKinds[] = {
     {"whole", "whole", nullptr, whole},
-    {"auto", "auto, auto:recompute, auto:swap", "recompute", automatic, true},
+    {"auto", "auto, auto:recompute, auto:swap, auto:unsplit", "recompute", automatic, true},
     {"swap", "swap", nullptr, swap},
     {"lms", "lms:auto, lms:THRESHOLD/AHEAD/GROUPBY/SYNC", "auto", lms},
     {"cuts", "cuts:N, cuts:auto", "auto", cuts},
@@ -183,8 +184,9 @@ void check_plans_by_search(const std::string& option, const std::vector<std::str
     if (name.substr(0, name.find(':')) == "auto") return;
     all.append(all.empty() ? "" : ", ").append(name);
   }
-  throw ArgumentError(error_text_of(option, " is of plans that are searched for, and ", all, " takes none",
-                                    hint("take the strategy auto, auto:recompute or auto:swap, or leave it out")));
+  throw ArgumentError(
+      error_text_of(option, " is of plans that are searched for, and ", all, " takes none",
+                    hint("take the strategy auto, auto:recompute, auto:swap or auto:unsplit, or leave it out")));
 }
 
 std::string first_cut(const std::vector<std::string>& names) {

@@ -33,7 +33,8 @@ struct BudgetFrontier {
   double whole_seconds = 0;          ///< with all memory
   std::size_t whole_peak_bytes = 0;  ///< what that takes
   std::size_t variables_bytes = 0;   ///< of it, whatever is planned
-  /// What the operation takes that needs most at once, with the variables: nothing runs below it.
+  /// What the operation takes that needs most at once, with the variables: nothing runs below it. Of what may run in
+  /// parts it is one of them.
   std::size_t working_set_bytes = 0;
   std::string working_set_of{};  ///< that operation: "conv2d 'stem'"
   std::vector<BudgetPoint> points{};

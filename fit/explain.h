@@ -16,6 +16,7 @@ namespace SF_API sectionflow {
 enum class Fate {
   scratch,         ///< a kernel's workspace: there for one step
   passing,         ///< read at once, then dropped
+  in_parts,        ///< never there as a whole: one part after the other is
   kept,            ///< stays in device memory until somebody reads it later
   computed_again,  ///< dropped and written again, by its operation or as a feed or constant
   on_host,         ///< copied to host memory and back

@@ -147,11 +147,22 @@ class Explainer {
       tensor.seconds += seconds_[as_index(maker)];
       if (kind == StepKind::copy_out) ++tensor.times_to_host;
       if (kind == StepKind::disk_write) ++tensor.times_to_disk;
-    } else if (!written_.insert(buffer(index).value).second) {
+    } else if (step(maker).part == 0 && !written_.insert(buffer(index).value).second) {
       ++tensor.times_again;
-      tensor.seconds += seconds_[as_index(maker)] * share_of(index, maker);
-      writes_anew_.insert(maker);
+      for (const StepIndex part : execution_begun_at(maker)) {
+        tensor.seconds += seconds_[as_index(part)] * share_of(index, maker);
+        writes_anew_.insert(part);
+      }
     }
+  }
+
+  /// The step, or all parts of its node that follow the first.
+  std::vector<StepIndex> execution_begun_at(StepIndex first) const {
+    std::vector<StepIndex> steps = {first};
+    for (StepIndex i = first + 1; static_cast<int>(steps.size()) < step(first).parts; ++i) {
+      if (step(i).kind == StepKind::compute && step(i).node == step(first).node) steps.push_back(i);
+    }
+    return steps;
   }
 
   double share_of(int index, StepIndex maker) const {
@@ -167,6 +178,7 @@ class Explainer {
 
   /// Where device memory is free of it between two stays.
   void add_absences(const std::vector<int>& on_device, ExplainedTensor& tensor) const {
+    if (!on_device.empty() && buffer(on_device.front()).parts > 1) return;
     for (std::size_t i = 0; i + 1 < on_device.size(); ++i) {
       const StepIndex left = buffer(on_device[i]).life.last, back = buffer(on_device[i + 1]).life.first;
       const double away = prediction_.steps[as_index(back)].start - prediction_.steps[as_index(left)].end;
@@ -181,6 +193,13 @@ class Explainer {
     if (facts.is_scratch) return facts;
     const Node& node = value.node();
     facts.has_host_home = is_variable(value);
+    if (!on_device.empty() && buffer(on_device.front()).parts > 1) {
+      const Buffer& part = buffer(on_device.front());
+      facts.parts = part.parts;
+      facts.from = name_of(part.life.first);
+      facts.until = name_of(part.life.last);
+      return facts;
+    }
     facts.add_alternatives(node.op(), tensor.bytes, times_);
     const StepIndex maker = on_device.empty() ? Touches::kNobody : touches_.maker[as_index(on_device.front())];
     if (maker == Touches::kNobody || is_transfer(step(maker).kind)) {

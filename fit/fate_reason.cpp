@@ -44,6 +44,8 @@ const char* fate_name(Fate fate) {
       return "scratch";
     case Fate::passing:
       return "passing";
+    case Fate::in_parts:
+      return "in parts";
     case Fate::kept:
       return "kept";
     case Fate::computed_again:
@@ -58,6 +60,7 @@ const char* fate_name(Fate fate) {
 
 Fate fate_of(const TensorFacts& facts, const ExplainedTensor& tensor) {
   if (facts.is_scratch) return Fate::scratch;
+  if (facts.parts > 1) return Fate::in_parts;
   if (tensor.times_to_disk > 0) return Fate::on_disk;
   if (tensor.times_to_host > 0 || facts.has_host_home) return Fate::on_host;
   if (tensor.times_again > 0) return Fate::computed_again;
@@ -70,6 +73,9 @@ std::string reason_of(const TensorFacts& facts, const ExplainedTensor& tensor) {
       return "workspace of a kernel, there for one step at a time";
     case Fate::passing:
       return "read at once and dropped";
+    case Fate::in_parts:
+      return text_of("never there as a whole: one of ", facts.parts, " parts at a time, from ", facts.from, " until ",
+                     facts.until);
     case Fate::kept:
       return kept_reason(facts, tensor);
     case Fate::computed_again:
@@ -93,7 +99,7 @@ std::string step_name(const Step& step, const Graph& graph) {
     case StepKind::feed:
       return "the feed of " + name;
     case StepKind::compute:
-      return name;
+      return step.parts > 1 ? text_of("part ", step.part + 1, " of ", step.parts, " of ", name) : name;
     case StepKind::fetch:
       return "the fetch of " + name;
     case StepKind::hold:

@@ -17,6 +17,7 @@ struct TensorFacts {
   bool may_be_again = false;    ///< its operation may be executed again, or it is fed
   double again_seconds = 0;     ///< what that operation takes
   double copy_seconds = 0;      ///< out to the host and back
+  int parts = 1;                ///< it is there in so many, one after the other
   int steps = 0;                ///< of the longest stretch without it, or without a use of it
   double seconds = 0;           ///< how long that stretch is predicted to take
   std::string from{}, until{};  ///< the steps at its ends

@@ -14,8 +14,8 @@ void fit_budget(Session& session, const FitBudgetOptions& options, Where where) 
   call_at(where, [&] {
     auto made = std::make_shared<ProgramFitter>(engine(session), options);
     const Profile profile = options.profile.value_or(Profile::nominal());
-    const std::string key = text_of("fit_budget ", options.may_recompute, options.may_swap, " ", options.effort, " ",
-                                    digest_of(profile), " ", text_hash(options.plan.text()));
+    const std::string key = text_of("fit_budget ", options.may_recompute, options.may_swap, options.may_split, " ",
+                                    options.effort, " ", digest_of(profile), " ", text_hash(options.plan.text()));
     // The programs that an earlier call's has planned stay, and so does what it knows of them.
     const auto before = std::dynamic_pointer_cast<ProgramFitter>(engine(session).earlier_planner(key));
     if (before != nullptr) before->renew(options);

@@ -37,6 +37,10 @@ struct FitBudgetOptions {
   std::optional<Profile> profile{};
   bool may_recompute = true;  ///< values may be dropped and computed again
   bool may_swap = true;       ///< values may be offloaded to host memory and disk
+  /// Chains of operations may run in parts, one part of all of them after the other, so that what they hand on is never
+  /// there as a whole: the logits of a large vocabulary, for one. On the CPU, of programs that run as a whole and keep
+  /// to no options of sections.
+  bool may_split = true;
   /// How many changes of a plan are tried, the same on every machine; 0: what is worth its time, from some seconds for
   /// hundreds of operations to minutes for thousands. Planned is once, when a program is compiled.
   std::int64_t effort = 0;

@@ -119,7 +119,8 @@ class ListFitter::Fitting {
   /// nothing to search for.
   std::size_t least_of_any() {
     const Draft draft = tools_.draft(once_);
-    return round_up(tools_.variables().end_bytes) + largest_operand_bytes(draft, tools_.kernels());
+    return round_up(tools_.variables().end_bytes) +
+           largest_operation(draft, tools_.kernels(), tools_.graph().graph()).bytes;
   }
 
   const FittedList& as_given() {
@@ -353,17 +354,6 @@ bool ListFitter::least_is_exact() const {
 }
 const FittedList& ListFitter::as_it_is() const {
   return fitting_->as_it_is();
-}
-
-FittedList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request) {
-  ListFitter fitter(list, tools, request);
-  FittedList fitted = fitter.fitted();
-  tools.predicted_seconds = fitted.seconds;
-  tools.notes.insert(tools.notes.end(), fitted.notes.begin(), fitted.notes.end());
-  const bool fits = fitter.fits(fitted);
-  tools.least_device_bytes = fits ? 0 : fitter.least_device_bytes();
-  tools.minimum_is_exact = tools.minimum_is_exact && (fits || fitter.least_is_exact());
-  return fitted;
 }
 
 }  // namespace sectionflow

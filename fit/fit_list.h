@@ -16,6 +16,7 @@ struct FitRequest {
   const Profile* profile = nullptr;  ///< nullptr: Profile::nominal()
   bool may_recompute = true;
   bool may_swap = true;
+  bool may_split = true;     ///< chains of operations may run in parts (PartsFitter)
   bool order_fixed = false;  ///< first executions stay in the list's order
   std::int64_t effort = 0;   ///< moves of the search for what is computed again; 0: default_frontier_effort
   int num_rungs = 0;         ///< budgets that it is searched for; 0: default_rungs
@@ -68,7 +69,8 @@ class ListFitter {
 };
 
 /// The list with what the budgets demand, and no more: values are dropped and computed again, or offloaded to host
-/// memory and disk, as is predicted to take the least time, and as the request's policies allow: what these offload in
+/// memory and disk, or chains of operations run in parts (PartsFitter), as is predicted to take the least time, and as
+/// the request's policies allow: what these offload in
 /// any case is offloaded. A list that fits stays as it is, and so does one that begins with values that were there
 /// before, or that has offloads of its own, but for more of them. Where nothing fits, the result is what comes closest.
 /// The tools' notes tell what was chosen, their predicted_seconds how long it is going to take, and, where it does not

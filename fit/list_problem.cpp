@@ -56,9 +56,9 @@ void ListProblem::add_operations(const Draft& draft, const std::vector<ListUnit>
   };
   std::vector<int> maker(buffers.size(), -1), last_reader(buffers.size(), -1), value_of(buffers.size(), -1);
   for (std::size_t u = 0; u < units.size(); ++u) {
-    for (const ListUnit::Part& part : units[u].parts) {
-      for (const int output : part.outputs) maker[at(output)] = static_cast<int>(u);
-      for (const int input : part.inputs) last_reader[at(input)] = static_cast<int>(u);
+    for (const ListUnit::Execution& execution : units[u].executions) {
+      for (const int output : execution.outputs) maker[at(output)] = static_cast<int>(u);
+      for (const int input : execution.inputs) last_reader[at(input)] = static_cast<int>(u);
     }
   }
   for (std::size_t u = 0; u < units.size(); ++u) {
@@ -72,19 +72,20 @@ void ListProblem::add_operations(const Draft& draft, const std::vector<ListUnit>
     operation.seconds_again = unit.seconds_again;
     operation.repeatable = unit.repeatable;
     std::int64_t outputs = 0, most = 0;
-    std::set<int> there;  // storages of what the unit has written
-    for (const ListUnit::Part& part : unit.parts) {
-      for (const int input : part.inputs) {
+    std::set<int> there;  // storages of what the unit has written, as long as they live
+    for (const ListUnit::Execution& execution : unit.executions) {
+      for (const int input : execution.inputs) {
         const bool own = maker[at(input)] == static_cast<int>(u);
         const bool known =
             std::find(operation.inputs.begin(), operation.inputs.end(), value_of[at(input)]) != operation.inputs.end();
         if (!own && !known) operation.inputs.push_back(value_of[at(input)]);
       }
-      std::int64_t bytes = part.workspace;
-      for (const int output : part.outputs) there.insert(storage_of(output));
+      std::int64_t bytes = execution.workspace;
+      std::erase_if(there, [&](int storage) { return draft.storage.storages[at(storage)].life.last < execution.step; });
+      for (const int output : execution.outputs) there.insert(storage_of(output));
       for (const int storage : there) bytes += storage_bytes(storage);
       most = std::max(most, bytes);
-      for (const int output : part.outputs) {
+      for (const int output : execution.outputs) {
         if (last_reader[at(output)] == static_cast<int>(u)) continue;  // nobody else sees it
         if (const auto stay = earlier.find(output); stay != earlier.end()) {
           value_of[at(output)] = value_of[at(stay->second)];
@@ -111,20 +112,22 @@ void ListProblem::add_operations(const Draft& draft, const std::vector<ListUnit>
   }
 }
 
-/// A part's output has another name at the unit's end where a later part writes over it.
+/// An output has another name at the unit's end where a later execution writes over it.
 void ListProblem::add_overwrites(const Draft& draft, const ListUnit& unit, const std::vector<int>& value_of,
                                  planning::Operation& operation) const {
   const std::vector<int>& storages = draft.storage.storage_of_buffer;
-  for (auto part = unit.parts.begin(); part != unit.parts.end(); ++part) {
-    for (const auto& [input, output] : part->overwrites) {
+  const auto& all = unit.executions;
+  for (auto execution = all.begin(); execution != all.end(); ++execution) {
+    for (const auto& [input, output] : execution->overwrites) {
       const int from = value_of[at(input)];
       const bool is_outside =
           std::find(operation.inputs.begin(), operation.inputs.end(), from) != operation.inputs.end();
-      const bool is_read_later = std::any_of(part + 1, unit.parts.end(), [buffer = input](const ListUnit::Part& later) {
-        return std::find(later.inputs.begin(), later.inputs.end(), buffer) != later.inputs.end();
-      });
+      const bool is_read_later =
+          std::any_of(execution + 1, all.end(), [buffer = input](const ListUnit::Execution& later) {
+            return std::find(later.inputs.begin(), later.inputs.end(), buffer) != later.inputs.end();
+          });
       if (!is_outside || is_read_later) continue;
-      for (const ListUnit::Part& later : unit.parts) {
+      for (const ListUnit::Execution& later : all) {
         for (const int buffer : later.outputs) {
           const int to = value_of[at(buffer)];
           if (to < 0 || storages[at(buffer)] != storages[at(output)]) continue;

@@ -10,7 +10,8 @@
 namespace sectionflow {
 
 /// An instruction list as a problem for the planner. An operation of the problem is an instruction; or several that
-/// stand side by side, where a kernel writes over what the one before it leaves. What stands twice are two operations
+/// stand side by side, where a kernel writes over what the one before it leaves; or a strip, all parts of a chain of
+/// nodes, which is executed as a whole and takes what its fullest part takes. What stands twice are two operations
 /// with a value of their own each, which the list's order tells apart: such a list's first executions must stay in it.
 ///
 /// Offloads of the list stay as they are: its copies are operations that take the compute team's time, or none where

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/ops/basic.h"
+#include "schedule/node_parts.h"
 
 namespace sectionflow {
 namespace {
@@ -35,7 +36,8 @@ class UnitWriter {
         seconds_(seconds.first),
         seconds_again_(seconds.again),
         maker_(buffers().size(), -1),
-        num_readers_(buffers().size(), 0) {
+        num_readers_(buffers().size(), 0),
+        strips_(strips_of(draft.schedule.steps)) {
     for (std::size_t i = 0; i < buffers().size(); ++i) {
       for (const Value& name : buffers()[i].other_names) named_[name].push_back(i);
     }
@@ -105,9 +107,10 @@ class UnitWriter {
     unit.seconds = seconds_[index];
     unit.seconds_again = seconds_again_[index];
     unit.repeatable = is_repeatable(list_.instructions[at(instruction)], graph_, may_repeat_);
-    ListUnit::Part part;
+    ListUnit::Execution execution{.step = static_cast<StepIndex>(index), .inputs = {}, .outputs = {}, .overwrites = {}};
     const auto add_input = [&](int buffer) {
-      if (std::find(part.inputs.begin(), part.inputs.end(), buffer) == part.inputs.end()) part.inputs.push_back(buffer);
+      if (std::find(execution.inputs.begin(), execution.inputs.end(), buffer) == execution.inputs.end())
+        execution.inputs.push_back(buffer);
     };
     for (const Operand& input : step.inputs) {
       if (is_planned(input)) add_input(input.index);
@@ -115,39 +118,43 @@ class UnitWriter {
     }
     for (const Operand& changed : step.updated) unit.changes.push_back(variable_of(changed));
     if (step.workspace.kind == Operand::Kind::buffer)
-      part.workspace = static_cast<std::int64_t>(round_up(buffers()[at(step.workspace.index)].bytes));
+      execution.workspace = static_cast<std::int64_t>(round_up(buffers()[at(step.workspace.index)].bytes));
     for (const Operand& output : step.outputs) {
       if (!is_planned(output)) continue;
       // What a replay finds kept it only reads.
-      maker_[at(output.index)] >= 0 ? add_input(output.index) : part.outputs.push_back(output.index);
+      maker_[at(output.index)] >= 0 ? add_input(output.index) : execution.outputs.push_back(output.index);
     }
-    add_overwrites(step, part);
+    add_overwrites(step, execution);
+    const int strip = strips_[index];
+    const bool writes_over = runs_ == InPlaceRuns::joined && writes_over_last(execution);
     const bool joins =
-        runs_ == InPlaceRuns::joined && writes_over_last(part) && unit.repeatable == units_.back().repeatable;
+        (strip >= 0 && strip == last_strip_) || (writes_over && unit.repeatable == units_.back().repeatable);
+    last_strip_ = strip;
     if (!joins) units_.emplace_back();
-    for (const int output : part.outputs) maker_[at(output)] = static_cast<int>(units_.size()) - 1;
-    unit.parts.push_back(std::move(part));
+    for (const int output : execution.outputs) maker_[at(output)] = static_cast<int>(units_.size()) - 1;
+    unit.executions.push_back(std::move(execution));
     joins ? units_.back().join(std::move(unit)) : void(units_.back() = std::move(unit));
   }
 
   /// As assign_storages lays outputs over inputs that nobody reads afterwards.
-  void add_overwrites(const Step& step, ListUnit::Part& part) const {
-    if (step.kind != StepKind::compute) return;
+  void add_overwrites(const Step& step, ListUnit::Execution& execution) const {
+    // Within a strip parts lie over each other, which its storages tell; over what is whole no part is written.
+    if (step.kind != StepKind::compute || step.parts > 1) return;
     for (const InPlace& pair : kernels_[at(step.slot)]->in_place()) {
       const Operand& from = step.inputs[at(pair.input)];
       const Operand& to = step.outputs[at(pair.output)];
       if (!is_planned(from) || !is_planned(to)) continue;
       const bool is_same_size = buffers()[at(from.index)].bytes == buffers()[at(to.index)].bytes;
       const bool is_read_once = std::count(step.inputs.begin(), step.inputs.end(), from) == 1;
-      if (is_same_size && is_read_once) part.overwrites.push_back({from.index, to.index});
+      if (is_same_size && is_read_once) execution.overwrites.push_back({from.index, to.index});
     }
   }
 
   /// Whether an output lies over what the last unit makes and nobody else reads.
-  bool writes_over_last(const ListUnit::Part& part) const {
+  bool writes_over_last(const ListUnit::Execution& execution) const {
     const std::vector<int>& storages = draft_.storage.storage_of_buffer;
-    return std::any_of(part.inputs.begin(), part.inputs.end(), [&](int input) {
-      const bool lies_under = std::any_of(part.outputs.begin(), part.outputs.end(),
+    return std::any_of(execution.inputs.begin(), execution.inputs.end(), [&](int input) {
+      const bool lies_under = std::any_of(execution.outputs.begin(), execution.outputs.end(),
                                           [&](int output) { return storages[at(output)] == storages[at(input)]; });
       return lies_under && num_readers_[at(input)] == 1 && !units_.empty() &&
              maker_[at(input)] == static_cast<int>(units_.size()) - 1;
@@ -163,6 +170,8 @@ class UnitWriter {
   const std::vector<double>&seconds_, &seconds_again_;
   std::map<Value, std::vector<std::size_t>> named_;  // buffers by their other names
   std::vector<int> maker_, num_readers_;             // of each buffer: the unit; steps
+  const std::vector<int> strips_;                    // of the steps
+  int last_strip_ = -1;                              // of the step that was added last
   std::vector<ListUnit> units_;
 };
 

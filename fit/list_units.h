@@ -18,15 +18,17 @@ enum class InPlaceRuns { joined, apart };
 /// Whether a node may be executed again; absent: whatever gives the same bits.
 using MayRepeat = std::function<bool(const Node&)>;
 
-/// One step with the instructions that it comes from, or steps that are executed together.
+/// One step with the instructions that it comes from, or steps that are executed together: those that write over what
+/// the one before leaves, and all of a strip (strips_of).
 struct ListUnit {
-  struct Part {
+  struct Execution {
+    StepIndex step = 0;                           // of the draft
     std::vector<int> inputs, outputs;             // buffers, each once
     std::vector<planning::Overwrite> overwrites;  // buffers of equal bytes
     std::int64_t workspace = 0;
   };
   std::vector<int> instructions;
-  std::vector<Part> parts;
+  std::vector<Execution> executions;
   std::vector<NodeId> reads, changes;  // variables
   double seconds = 0, seconds_again = 0;
   bool repeatable = false;
@@ -34,7 +36,7 @@ struct ListUnit {
   void join(ListUnit after) {
     const auto append = [](auto& all, auto& more) { all.insert(all.end(), more.begin(), more.end()); };
     append(instructions, after.instructions);
-    append(parts, after.parts);
+    append(executions, after.executions);
     append(reads, after.reads);
     append(changes, after.changes);
     seconds += after.seconds;

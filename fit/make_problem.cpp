@@ -1,10 +1,13 @@
 #include "fit/make_problem.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
+#include "schedule/node_parts.h"
 
 namespace sectionflow {
 namespace {
@@ -15,23 +18,37 @@ std::vector<double> seconds_again(const InstructionList& list, const Draft& draf
   InstructionList twice = list;
   twice.instructions.clear();
   const Graph& graph = tools.graph().graph();
-  for (const Instruction& instruction : list.instructions) {
-    twice.instructions.push_back(instruction);
-    if (instruction.kind != StepKind::compute || graph.node(instruction.node).op().kept_outputs.empty()) continue;
-    twice.instructions.push_back(instruction);
-    twice.instructions.back().replay = true;
+  const std::vector<int> strips = strips_of(list.instructions);
+  const auto again = [&](std::size_t first, std::size_t end) {
+    const auto has_kept = [&](const Instruction& instruction) {
+      return instruction.kind == StepKind::compute && !graph.node(instruction.node).op().kept_outputs.empty();
+    };
+    const auto begin = list.instructions.begin();
+    if (std::none_of(begin + first, begin + end, has_kept)) return;
+    for (std::size_t i = first; i < end; ++i) {
+      twice.instructions.push_back(list.instructions[i]);
+      twice.instructions.back().replay = makes_step(list.instructions[i], tools.graph());
+    }
+  };
+  // A strip is repeated as a whole.
+  for (std::size_t first = 0, i = 0; i < list.instructions.size(); ++i) {
+    twice.instructions.push_back(list.instructions[i]);
+    if (i + 1 < strips.size() && strips[i] >= 0 && strips[i + 1] == strips[i]) continue;
+    again(first, i + 1);
+    first = i + 1;
   }
   twice.half = static_cast<int>(twice.instructions.size());
   const Schedule schedule = tools.prepared(twice);
   const std::vector<double> of_twice = times.of(schedule);
-  std::map<NodeId, double> replays;
+  std::map<std::pair<NodeId, int>, double> replays;  // by nodes and parts
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-    if (schedule.steps[i].replay) replays[schedule.steps[i].node] = of_twice[i];
+    const Step& step = schedule.steps[i];
+    if (step.replay) replays[{step.node, step.part}] = of_twice[i];
   }
   std::vector<double> seconds = times.of(draft.schedule);
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     const Step& step = draft.schedule.steps[i];
-    const auto found = replays.find(step.node);
+    const auto found = replays.find({step.node, step.part});
     if (step.kind == StepKind::compute) seconds[i] = found != replays.end() ? found->second : times.again(step);
   }
   return seconds;
@@ -52,10 +69,10 @@ InstructionList only(const InstructionList& list, const std::function<bool(const
 }  // namespace
 
 InstructionList without_repeats(const InstructionList& list) {
-  std::set<NodeId> there;
+  std::set<std::pair<NodeId, int>> there;  // and parts
   InstructionList once = only(list, [&](const Instruction& instruction) {
     const bool brings = instruction.kind == StepKind::compute || instruction.kind == StepKind::feed;
-    return !brings || there.insert(instruction.node).second;
+    return !brings || there.emplace(instruction.node, instruction.part).second;
   });
   for (Instruction& instruction : once.instructions) instruction.replay = false;
   return once;

@@ -26,7 +26,10 @@ FitRequest request_of(const FitBudgetOptions& options, const char* what) {
            hint("0 is the default"));
   SF_CHECK(options.may_recompute || options.may_swap, ArgumentError, what,
            ": neither recomputing nor swapping is allowed", hint("allow one of them"));
-  FitRequest request{.may_recompute = options.may_recompute, .may_swap = options.may_swap, .effort = options.effort};
+  FitRequest request{.may_recompute = options.may_recompute,
+                     .may_swap = options.may_swap,
+                     .may_split = options.may_split,
+                     .effort = options.effort};
   if (options.progress) {
     request.progress = [tell = options.progress](const char* counted, int done, int of, double seconds) {
       tell({counted, done, of, seconds});
@@ -62,7 +65,28 @@ FitRequest BudgetPlanner::request() {
 }
 
 const planning::Problem& BudgetPlanner::problem() {
-  if (!problem_) problem_ = problem_of(list_, tools_, profile_, InPlaceRuns::apart);
+  if (problem_) return *problem_;
+  problem_ = problem_of(list_, tools_, profile_, InPlaceRuns::apart);
+  // The bound is one of plans in parts, too.
+  const PartsFitter::Least& least = fitter_.least_in_parts();
+  std::set<std::string> never_whole;
+  for (const Value& value : least.values) never_whole.insert(value.name());
+  for (planning::PlannedValue& value : problem_->values) {
+    if (never_whole.contains(value.name)) value.bytes = 0;
+  }
+  std::map<std::string, double> seconds;
+  for (const auto& [node, of_parts] : least.seconds) seconds[tools_.graph().graph().node(node).name()] = of_parts;
+  for (planning::Operation& operation : problem_->operations) {
+    const auto in_parts = seconds.find(operation.name);
+    if (in_parts == seconds.end()) continue;
+    operation.workspace = 0;
+    operation.seconds_again = std::min(planning::seconds_again(operation), in_parts->second);
+    operation.seconds = std::min(operation.seconds, in_parts->second);
+    std::erase_if(operation.overwrites, [&](const planning::Overwrite& pair) {
+      const auto bytes_of = [&](int value) { return problem_->values[static_cast<std::size_t>(value)].bytes; };
+      return bytes_of(pair.input) != bytes_of(pair.output);
+    });
+  }
   return *problem_;
 }
 
@@ -94,7 +118,10 @@ std::size_t BudgetPlanner::smallest_budget() {
   const std::size_t whole = fitter_.as_it_is().device_peak;
   // Below what one operation alone needs nothing is searched for: the first call tells where the search begins.
   const std::size_t working_set = std::min(planned(1).least_bytes, whole);
-  const std::size_t least = std::min(planned(working_set).least_bytes, whole);
+  std::size_t least = std::min(planned(working_set).least_bytes, whole);
+  // What one operation needs as a whole is no list's least where others run in parts: the next call knows of both.
+  const bool may_split = !fitter_.least_in_parts().values.empty();
+  if (may_split && !planned(least).point.fits) least = std::min(planned(least).least_bytes, whole);
   const bool is_told = least < whole || working_set == whole;
   if (is_told && planned(least).point.fits) return least;
   // Where host memory or the disk is short, the least may have no room for what has to be off the device.
@@ -138,8 +165,11 @@ BudgetFrontier BudgetPlanner::frontier(int num_budgets) {
   BudgetFrontier frontier{.whole_seconds = whole.seconds,
                           .whole_peak_bytes = whole.device_peak,
                           .variables_bytes = tools_.variables().end_bytes};
-  frontier.working_set_bytes = report_.persistent_bytes + report_.largest_operation.bytes;
-  frontier.working_set_of = report_.largest_operation.name;
+  const std::optional<LiveTensor>& in_parts = fitter_.least_in_parts().largest;
+  const bool needs_less = in_parts && in_parts->bytes < report_.largest_operation.bytes;
+  const LiveTensor& largest = needs_less ? *in_parts : report_.largest_operation;
+  frontier.working_set_bytes = report_.persistent_bytes + largest.bytes;
+  frontier.working_set_of = largest.name;
   const std::size_t least = smallest_budget();
   std::vector<std::size_t> budgets;
   const std::size_t parts = static_cast<std::size_t>(num_budgets) - 1, span = whole.device_peak - least;

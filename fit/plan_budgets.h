@@ -8,7 +8,7 @@
 
 #include "fit/budget_frontier.h"
 #include "fit/explain.h"
-#include "fit/fit_list.h"
+#include "fit/parts_fitter.h"
 #include "planning/problem.h"
 #include "schedule/program.h"
 
@@ -53,7 +53,7 @@ class BudgetPlanner {
   const InstructionList list_;
   std::map<std::size_t, Planned> planned_;
   std::string stage_;  // which budget is planned, for who is told
-  ListFitter fitter_;
+  PartsFitter fitter_;
   std::optional<planning::Problem> problem_;  // that bounds what any plan takes
 };
 

@@ -38,8 +38,12 @@ constexpr std::array kKinds = {KindName{StepKind::hold, "hold"}, KindName{StepKi
                                KindName{StepKind::disk_write, "disk_write"}, KindName{StepKind::disk_read, "disk_read"},
                                KindName{StepKind::copy_in, "copy_in"}};
 
-/// One of the program is [place, pass, replay], any other [kind, value, offload, pass].
+/// One of the program is [place, pass, replay], with [part, parts] where its node runs in several, any other [kind,
+/// value, offload, pass].
 ordered_json json_of(const PlannedInstruction& instruction) {
+  if (instruction.written >= 0 && instruction.parts > 1) {
+    return {instruction.written, instruction.pass, instruction.replay ? 1 : 0, instruction.part, instruction.parts};
+  }
   if (instruction.written >= 0) return {instruction.written, instruction.pass, instruction.replay ? 1 : 0};
   const auto kind = std::ranges::find(kKinds, instruction.kind, &KindName::kind);
   SF_CHECK(kind != kKinds.end(), InternalError, "save_plan: an instruction is neither the program's nor a copy");
@@ -169,10 +173,15 @@ class PlanReader {
   }
 
   PlannedInstruction instruction_of(const json& value) const {
-    if (!value.is_array() || (value.size() != 3 && value.size() != 4))
+    if (!value.is_array() || value.size() < 3 || value.size() > 5)
       refuse("has ", value.type_name(), " in place of an instruction");
-    if (value.size() == 3) {
-      return {.written = small(value[0]), .pass = small(value[1]), .replay = integer(value[2], 0, 1) == 1};
+    if (value.size() != 4) {
+      PlannedInstruction planned{
+          .written = small(value[0]), .pass = small(value[1]), .replay = integer(value[2], 0, 1) == 1};
+      if (value.size() == 3) return planned;
+      planned.part = small(value[3]);
+      planned.parts = small(value[4], 2);
+      return planned;
     }
     const auto kind = std::ranges::find_if(kKinds, [&](const KindName& known) { return value[0] == known.name; });
     if (kind == kKinds.end()) refuse("has an instruction of an unknown kind");

@@ -57,6 +57,9 @@ std::string other_budgets(const ProgramPlan& plan, const TierBudgets& then, cons
 std::string forbidden(const ProgramPlan& plan, const InstructionList& written, const FitRequest& request) {
   const auto is_copy = [](const PlannedInstruction& each) { return each.written < 0 && is_transfer(each.kind); };
   if (!request.may_swap && std::ranges::any_of(plan.instructions, is_copy)) return " offloads, which is not allowed";
+  const auto is_part = [](const PlannedInstruction& each) { return each.parts > 1; };
+  if (!request.may_split && std::ranges::any_of(plan.instructions, is_part))
+    return " runs in parts, which is not allowed";
   const bool computes_again = std::ranges::count(plan.instructions, true, &PlannedInstruction::replay) >
                               std::ranges::count(written.instructions, true, &Instruction::replay);
   return !request.may_recompute && computes_again ? " computes again, which is not allowed" : "";

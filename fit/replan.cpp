@@ -26,7 +26,7 @@ std::string duration(double seconds) {
 /// Whether it is more than the written list's instructions once: only then another plan may be quicker.
 bool does_more(const ProgramPlan& plan) {
   return std::ranges::any_of(plan.instructions, [](const PlannedInstruction& each) {
-    return each.replay || (each.written < 0 && is_transfer(each.kind));
+    return each.replay || each.parts > 1 || (each.written < 0 && is_transfer(each.kind));
   });
 }
 

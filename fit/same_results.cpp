@@ -1,12 +1,14 @@
 #include "fit/same_results.h"
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "fit/nodes_before.h"
 #include "graph/op_def.h"
 #include "graph/ops/basic.h"
+#include "schedule/node_parts.h"
 
 namespace sectionflow {
 namespace {
@@ -59,6 +61,9 @@ class Comparison {
       if (planned[i].written < 0) continue;
       check_execution(planned[i], found, static_cast<int>(i) < list.half);
     }
+    for (const auto& [place, under_way] : under_way_) {
+      if (under_way.next > 0) refuse(place, "runs in parts of which one is missing");
+    }
     for (std::size_t i = 0; i < instructions().size(); ++i) {
       const bool is_first = !is_node(instructions()[i]) || first_of_.at(instructions()[i].node) == static_cast<int>(i);
       if (is_first && instructions()[i].kind != StepKind::hold && executions_[i] == 0)
@@ -84,6 +89,13 @@ class Comparison {
     // All executions of a node count as those of its first instruction.
     const Instruction& instruction = instructions()[as_index(planned.written)];
     const int place = is_node(instruction) ? first_of_.at(instruction.node) : planned.written;
+    check_part(planned, place);
+    // All parts are one execution, which begins with the first.
+    if (planned.part > 0) {
+      if (found != versions_[as_index(place)])
+        refuse(place, "finds a variable as it is behind another update than in the program");
+      return;
+    }
     const bool again = executions_[as_index(place)]++ > 0;
     if (again && !may_repeat(instruction)) refuse(place, "is executed twice");
     if (found != versions_[as_index(place)])
@@ -98,6 +110,28 @@ class Comparison {
     }
   }
 
+  /// An execution of which parts are still to come.
+  struct UnderWay {
+    int next = 0, parts = 1;
+    bool is_replay = false;
+  };
+
+  /// Parts of an execution follow each other in their order, and as many as there are, of what may run in so many.
+  void check_part(const PlannedInstruction& planned, int place) {
+    UnderWay& under_way = under_way_[place];
+    const bool goes_on = under_way.parts == planned.parts && under_way.is_replay == planned.replay;
+    if (planned.part != under_way.next || (planned.part > 0 && !goes_on))
+      refuse(place, "runs in parts of which one is missing");
+    const bool is_over = planned.part + 1 >= planned.parts;
+    under_way = {is_over ? 0 : planned.part + 1, planned.parts, planned.replay};
+    if (planned.parts == 1) return;
+    const Instruction& instruction = instructions()[as_index(place)];
+    if (instruction.kind != StepKind::compute) refuse(place, "is nothing that runs in parts");
+    if (wanted_.graph.is_identity(instruction.node)) return;
+    const std::optional<NodeParts> parts = parts_of_node(wanted_.graph, instruction.node);
+    if (!parts || !parts->may_be(planned.parts)) refuse(place, "does not run in so many parts");
+  }
+
   [[noreturn]] void refuse(int place, const char* what) const {
     const Instruction& instruction = instructions()[as_index(place)];
     const Node& node = is_node(instruction) ? wanted_.graph.graph().node(instruction.node) : instruction.fetched.node();
@@ -110,6 +144,7 @@ class Comparison {
   NodesBefore before_;
   std::vector<Versions> versions_;  // of each instruction
   std::vector<int> executions_;
+  std::map<int, UnderWay> under_way_;  // by place
 };
 
 }  // namespace

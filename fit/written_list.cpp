@@ -153,7 +153,8 @@ void WrittenList::describe(const InstructionList& planned, ProgramPlan& plan) co
   plan.instructions.clear();
   plan.instructions.reserve(planned.instructions.size());
   for (const Instruction& instruction : planned.instructions) {
-    PlannedInstruction described{.pass = instruction.pass, .replay = instruction.replay};
+    PlannedInstruction described{
+        .pass = instruction.pass, .replay = instruction.replay, .part = instruction.part, .parts = instruction.parts};
     if (const auto place = places.find(identity_of(instruction)); place != places.end()) {
       described.written = place->second;
     } else {
@@ -179,6 +180,8 @@ Instruction WrittenList::instruction_of(const PlannedInstruction& planned) const
   }
   instruction.pass = planned.pass;
   instruction.replay = planned.replay;
+  instruction.part = planned.part;
+  instruction.parts = planned.parts;
   return instruction;
 }
 
@@ -199,6 +202,7 @@ InstructionList WrittenList::list_of(const ProgramPlan& plan, const std::string&
     within("the pass", planned.pass, 0, count(list_.passes));
     if (planned.written >= 0) {
       within("the place", planned.written, 0, count(list_.instructions));
+      if (planned.parts > 1) within("the part", planned.part, 0, planned.parts);
     } else {
       within("the value", planned.value, 0, count(values_));
       const bool copies = is_transfer(planned.kind);

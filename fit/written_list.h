@@ -37,6 +37,7 @@ struct PlannedInstruction {
   int offload = -1;                ///< copies: as Instruction::offload
   int pass = 0;
   bool replay = false;
+  int part = 0, parts = 1;  ///< as Instruction's
 
   friend bool operator==(const PlannedInstruction&, const PlannedInstruction&) = default;
 };

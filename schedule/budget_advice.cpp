@@ -40,9 +40,14 @@ int storage_of(const Operand& operand, const Lowered& program) {
 /// What another plan would save in which the step's outputs lie over its inputs, as far as its kernel lets them.
 std::size_t in_place_bytes(const Step& step, const Lowered& program) {
   std::vector<std::pair<int, int>> pairs;
+  const auto may_share = [&](const Operand& operand) {
+    return step.parts == 1 || (operand.kind == Operand::Kind::buffer &&
+                               program.schedule.buffers[static_cast<std::size_t>(operand.index)].parts > 1);
+  };
   for (const InPlace& pair : program.kernels[static_cast<std::size_t>(step.slot)]->in_place()) {
-    pairs.emplace_back(storage_of(step.inputs[static_cast<std::size_t>(pair.input)], program),
-                       storage_of(step.outputs[static_cast<std::size_t>(pair.output)], program));
+    const Operand& from = step.inputs[static_cast<std::size_t>(pair.input)];
+    const Operand& to = step.outputs[static_cast<std::size_t>(pair.output)];
+    if (may_share(from) && may_share(to)) pairs.emplace_back(storage_of(from, program), storage_of(to, program));
   }
   std::set<int> taken = {kNowhere};
   for (const auto& [input, output] : pairs) {
@@ -254,11 +259,14 @@ std::string fewer_offloads(const ProgramReport& report) {
 
 }  // namespace
 
-std::size_t largest_operand_bytes(const Draft& draft, const std::vector<std::unique_ptr<Kernel>>& kernels) {
+LiveTensor largest_operation(const Draft& draft, const std::vector<std::unique_ptr<Kernel>>& kernels,
+                             const Graph& graph) {
   const Lowered list{draft.schedule, draft.storage, kernels};
-  std::size_t largest = 0;
+  LiveTensor largest;
   for (const Step& step : draft.schedule.steps) {
-    if (step.kind == StepKind::compute) largest = std::max(largest, operand_bytes(step, list));
+    if (step.kind != StepKind::compute) continue;
+    const std::size_t bytes = operand_bytes(step, list);
+    if (bytes > largest.bytes) largest = {graph.node(step.node).label(), "", bytes};
   }
   return largest;
 }

@@ -11,9 +11,11 @@
 
 namespace sectionflow {
 
-/// The most device memory that the operands and scratch of one operation take, variables not counted. No list of the
-/// same operations needs less, whatever is computed again or offloaded. `kernels` are those of the draft's tools.
-std::size_t largest_operand_bytes(const Draft& draft, const std::vector<std::unique_ptr<Kernel>>& kernels);
+/// The operation, or part of one, whose operands and scratch take the most device memory, variables not counted. No
+/// list of the same operations in the same parts needs less, whatever is computed again or offloaded. `kernels` are
+/// those of the draft's tools.
+LiveTensor largest_operation(const Draft& draft, const std::vector<std::unique_ptr<Kernel>>& kernels,
+                             const Graph& graph);
 
 /// Fills in what advice needs to know: the operation whose own operands are the most, and the largest tensor of the
 /// host's tier.

@@ -78,13 +78,16 @@ TEST(StrategyNames, CutsArePlacedInAModelThatIsBuiltWithoutSections) {
 
 TEST(StrategyNames, AutoStandsAloneOrSaysOfWhichKind) {
   Cuts cuts;
-  for (const char* name : {"auto", "auto:recompute", "auto:swap"}) {
+  for (const char* name : {"auto", "auto:recompute", "auto:swap", "auto:unsplit"}) {
     const Strategy strategy = strategy_named(name, {.model = cuts.model});
     EXPECT_EQ(strategy.name, name);
     EXPECT_TRUE(strategy.whole_graph);
     EXPECT_TRUE(strategy.edit_session);
+    EXPECT_EQ(strategy.fit->may_recompute, strategy.name != "auto:swap");
+    EXPECT_EQ(strategy.fit->may_swap, strategy.name != "auto:recompute");
+    EXPECT_EQ(strategy.fit->may_split, strategy.name != "auto:unsplit");
   }
-  EXPECT_THAT(message_for("auto:both"), HasSubstr("auto:recompute or auto:swap"));
+  EXPECT_THAT(message_for("auto:both"), HasSubstr("auto:recompute, auto:swap or auto:unsplit"));
   EXPECT_THAT(message_for("auto:"), HasSubstr("'auto:' is no strategy"));
   EXPECT_THAT(message_for("autos"), HasSubstr("did you mean 'auto'?"));
 }

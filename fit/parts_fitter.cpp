@@ -1,0 +1,134 @@
+#include "fit/parts_fitter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fit/make_problem.h"
+#include "schedule/budget_advice.h"
+#include "swap/simulate.h"
+#include "swap/step_times.h"
+
+namespace sectionflow {
+namespace {
+
+/// More parts are tried as long as each doubling saves this share of the memory.
+constexpr double kLeastGain = 0.01;
+
+bool may_split(const FitRequest& request) {
+  const bool has_policies = request.policies.may_repeat || request.policies.offloads;
+  return request.may_split && !has_policies && request.least == nullptr && !request.order_fixed;
+}
+
+}  // namespace
+
+PartsFitter::PartsFitter(const InstructionList& list, PlanningTools& tools, const FitRequest& request)
+    : tools_(tools),
+      request_(request),
+      nominal_(Profile::nominal()),
+      profile_(request.profile != nullptr ? *request.profile : nominal_),
+      once_(request.may_recompute ? without_repeats(list) : list),
+      whole_(list, tools, request) {}
+
+FittedList PartsFitter::fitted() {
+  has_tried_parts_ = false;
+  FittedList best = whole_.as_it_is();
+  if (fits(best)) return best;
+  const double least_seconds = best.seconds;
+  find_parts();
+  best = whole_.fitted();
+  if (in_parts_.empty()) return best;
+  has_tried_parts_ = true;
+  const auto offer = [&](FittedList other) {
+    // With more memory the list is taken as it is: nothing in less may count as quicker.
+    other.seconds = std::max(other.seconds, least_seconds);
+    const bool is_better = fits(best) != fits(other) ? fits(other)
+                           : fits(best)              ? other.seconds < best.seconds
+                                                     : other.device_peak < best.device_peak;
+    if (is_better) best = std::move(other);
+  };
+  for (const InParts& split : in_parts_) offer(split.drafted);
+  FittedList fitted = fitter_in_parts().fitted();
+  for (std::string& note : chains_->notes(in_parts_.back().parts, request_.name))
+    fitted.notes.push_back(std::move(note));
+  offer(std::move(fitted));
+  return best;
+}
+
+std::size_t PartsFitter::least_device_bytes() const {
+  const std::size_t whole = whole_.least_device_bytes();
+  return has_tried_parts_ ? std::min(whole, least_parts_->least_device_bytes()) : whole;
+}
+
+bool PartsFitter::least_is_exact() const {
+  return whole_.least_is_exact() && (!has_tried_parts_ || least_parts_->least_is_exact());
+}
+
+const PartsFitter::Least& PartsFitter::least_in_parts() {
+  if (least_) return *least_;
+  find_parts();
+  Least& least = least_.emplace();
+  if (in_parts_.empty()) return least;
+  least.values = chains_->values();
+  StepTimes times(tools_, profile_);
+  for (const InParts& split : in_parts_) {
+    const Draft draft = tools_.draft(split.list);
+    std::map<NodeId, double> seconds;
+    for (const Step& step : draft.schedule.steps) {
+      if (step.parts > 1) seconds[step.node] += times.again(step);
+    }
+    for (const auto& [node, of_parts] : seconds) {
+      double& known = least.seconds.try_emplace(node, of_parts).first->second;
+      known = std::min(known, of_parts);
+    }
+    least.largest = largest_operation(draft, tools_.kernels(), tools_.graph().graph());
+  }
+  return least;
+}
+
+/// What the list takes in more and more parts.
+void PartsFitter::find_parts() {
+  if (std::exchange(has_looked_, true) || !may_split(request_)) return;
+  const Draft draft = tools_.draft(once_);
+  chains_ = std::make_unique<PartChains>(once_, draft, tools_);
+  auto last = static_cast<double>(draft.device_peak_bytes);
+  for (int parts = 2; !chains_->empty() && parts <= chains_->most(); parts *= 2) {
+    make_parts(parts);
+    const auto peak = static_cast<double>(in_parts_.back().drafted.device_peak);
+    if (peak > last * (1 - kLeastGain)) {
+      in_parts_.pop_back();
+      break;
+    }
+    last = peak;
+  }
+}
+
+void PartsFitter::make_parts(int parts) {
+  StepTimes times(tools_, profile_);
+  InstructionList list = chains_->list_in(parts);
+  Draft draft = tools_.draft(list);
+  FittedList drafted{.list = list,
+                     .device_peak = draft.device_peak_bytes,
+                     .host_peak = draft.host_peak_bytes,
+                     .disk_peak = draft.plan.disk.peak_bytes,
+                     .seconds = predict(draft, times).seconds,
+                     .notes = chains_->notes(parts, request_.name)};
+  in_parts_.push_back({parts, std::move(list), std::move(drafted)});
+}
+
+ListFitter& PartsFitter::fitter_in_parts() {
+  if (!least_parts_) least_parts_ = std::make_unique<ListFitter>(in_parts_.back().list, tools_, request_);
+  return *least_parts_;
+}
+
+FittedList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request) {
+  PartsFitter fitter(list, tools, request);
+  FittedList fitted = fitter.fitted();
+  tools.predicted_seconds = fitted.seconds;
+  tools.notes.insert(tools.notes.end(), fitted.notes.begin(), fitted.notes.end());
+  const bool fits = fitter.fits(fitted);
+  tools.least_device_bytes = fits ? 0 : fitter.least_device_bytes();
+  tools.minimum_is_exact = tools.minimum_is_exact && (fits || fitter.least_is_exact());
+  return fitted;
+}
+
+}  // namespace sectionflow

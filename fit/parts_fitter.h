@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "fit/fit_list.h"
+#include "fit/part_chains.h"
+#include "schedule/report.h"
+
+namespace sectionflow {
+
+/// ListFitter of a list and of the same list with its chains in parts (FitRequest::may_split): whichever is quicker.
+/// In how many parts does not depend on the budgets, so that a larger one chooses among the same and more. Nothing runs
+/// in parts where policies or a list with the most again say what is done, nor where the order is fixed.
+class PartsFitter {
+ public:
+  /// List, tools, and the profile of the request must outlive this.
+  PartsFitter(const InstructionList& list, PlanningTools& tools, const FitRequest& request);
+
+  /// As ListFitter's.
+  FittedList fitted();
+  bool fits(const FittedList& list) const { return whole_.fits(list); }
+  std::size_t least_device_bytes() const;
+  bool least_is_exact() const;
+  const FittedList& as_it_is() { return whole_.as_it_is(); }
+
+  /// What any list, in whatever parts it is, takes at least of what the same list takes as a whole.
+  struct Least {
+    std::set<Value> values{};             ///< that are never whole in some list
+    std::map<NodeId, double> seconds{};   ///< of operations that run in parts: all parts of one together
+    std::optional<LiveTensor> largest{};  ///< the operation whose operands are the most, in the most parts
+  };
+  const Least& least_in_parts();
+
+ private:
+  struct InParts {
+    int parts = 1;
+    InstructionList list{};
+    FittedList drafted{};
+  };
+
+  void find_parts();
+  void make_parts(int parts);
+  ListFitter& fitter_in_parts();
+
+  PlanningTools& tools_;
+  const FitRequest request_;
+  const Profile nominal_;
+  const Profile& profile_;
+  const InstructionList once_;
+  ListFitter whole_;
+  bool has_looked_ = false, has_tried_parts_ = false;
+  std::unique_ptr<PartChains> chains_;
+  std::vector<InParts> in_parts_;            // in more and more parts, as long as that takes less memory
+  std::unique_ptr<ListFitter> least_parts_;  // of the last of them
+  std::optional<Least> least_;
+};
+
+}  // namespace sectionflow

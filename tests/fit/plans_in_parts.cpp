@@ -1,0 +1,149 @@
+// Plans in files and checkpoints whose operations run in parts: who has written them changes no bit.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/error.h"
+#include "data/tensor_hashes.h"
+#include "fit/program_fitter.h"
+#include "tests/fit/parts_case.h"
+
+namespace sectionflow::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
+using Json = nlohmann::ordered_json;
+
+/// Trains by a plan in the memory that it was made for.
+TrainingRecord trained_by(const std::string& plan) {
+  static const std::size_t least = least_in_parts(concatenation(), by_recomputing());
+  FitBudgetOptions fit = by_recomputing();
+  fit.effort = std::int64_t{1} << 40;
+  fit.plan = FitPlan::from_text(plan, "the plan: ");
+  return record_training(concatenation(), How::whole, training_in(least, fit));
+}
+
+TEST(PlansInParts, ThatAreSavedGiveTheSameBits) {
+  const Json plan = Json::parse(plan_in_parts());
+  EXPECT_THAT(plan["programs"].dump(), HasSubstr("run in "));
+  const TrainingRecord plain = record_training(concatenation(), How::whole, {.steps = 3, .threads = 1});
+  const TrainingRecord planned = trained_by(plan_in_parts());
+  EXPECT_EQ(first_difference(plain, planned), "");
+  EXPECT_THAT(planned.complaints, IsEmpty());
+}
+
+/// The plan as a text with a hash of its own.
+std::string sealed_plan(Json plan) {
+  plan.erase("xxh3");
+  std::string body = plan.dump();
+  body.pop_back();
+  return body + ",\n \"xxh3\": \"" + text_hash(body) + "\"\n}\n";
+}
+
+/// The plan with each of its instructions in parts as `change` makes it.
+std::string with_parts(const std::function<void(Json& instruction)>& change) {
+  Json plan = Json::parse(plan_in_parts());
+  int changed = 0;
+  for (Json& program : plan["programs"]) {
+    for (Json& instruction : program["instructions"]) {
+      if (instruction.size() != 5) continue;
+      change(instruction);
+      ++changed;
+    }
+  }
+  EXPECT_GT(changed, 10);
+  return sealed_plan(std::move(plan));
+}
+
+TEST(PlansInParts, ThatCannotBeAreRefused) {
+  const auto expect_none = [](const std::function<void(Json & instruction)>& change, const std::string& why) {
+    const std::string text = with_parts(change);
+    EXPECT_THAT([&] { trained_by(text); }, ThrowsMessage<DataError>(AllOf(HasSubstr("SF-E102"), HasSubstr(why))))
+        << why;
+  };
+  expect_none([](Json& each) { each[4] = 1; }, "where a whole number");
+  expect_none([](Json& each) { each[4] = -2; }, "where a whole number");
+  expect_none([](Json& each) { each[3] = 1 << 20; }, "the part");
+  expect_none([](Json& each) { each[4] = 1 << 20; }, "part");
+  expect_none([](Json& each) { each[4] = each[4].get<int>() + 1; }, "part");
+  expect_none([](Json& each) { each[3] = 0; }, "part");
+  expect_none([](Json& each) { each[3] = each[4].get<int>() - 1; }, "runs in parts of which one is missing");
+}
+
+/// Changes one instruction of the training step at random, or its place.
+void edit_parts_at_random(Json& list, std::mt19937_64& random) {
+  const auto below = [&](std::size_t end) { return static_cast<std::size_t>(random() % end); };
+  const std::size_t at = below(list.size()), other = below(list.size());
+  const Json copy = list[at];
+  switch (below(5)) {
+    case 0:
+      list.erase(at);
+      break;
+    case 1:
+      list.insert(list.begin() + static_cast<std::ptrdiff_t>(other), copy);
+      break;
+    case 2:
+      std::swap(list[at], list[other]);
+      break;
+    case 3:
+      std::swap(list[at], list[std::min(at + 1, list.size() - 1)]);
+      break;
+    default: {
+      Json& number = list[at][below(copy.size())];
+      if (number.is_number()) number = std::max(0, number.get<int>() + static_cast<int>(below(5)) - 2);
+    }
+  }
+}
+
+TEST(PlansInParts, ThatAreEditedAtRandomAreRefusedOrChangeNoBit) {
+  const TrainingRecord plain = record_training(concatenation(), How::whole, {.steps = 3, .threads = 1});
+  int refused = 0, taken = 0;
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    SCOPED_TRACE(text_of("seed ", seed));
+    std::mt19937_64 random(seed);
+    Json plan = Json::parse(plan_in_parts());
+    for (Json& program : plan["programs"]) {
+      if (program["updates"] > 0 && !program["fetches"].empty()) edit_parts_at_random(program["instructions"], random);
+    }
+    try {
+      EXPECT_EQ(first_difference(plain, trained_by(sealed_plan(std::move(plan)))), "");
+      ++taken;
+    } catch (const DataError&) {
+      ++refused;
+    } catch (const BudgetError&) {
+      ++refused;
+    }
+  }
+  std::cout << refused << " refused, " << taken << " taken\n";
+  EXPECT_GT(refused, 30);
+  EXPECT_GT(taken, 3);
+}
+
+TEST(PlansInParts, OfCheckpointsAreNotGoneOnByWherePartsAreNotAllowed) {
+  const std::size_t least = least_in_parts(concatenation(), by_recomputing());
+  const auto restored = [&](const FitBudgetOptions& fit) {
+    auto fitted = std::make_unique<Fitted>(concatenation(), checked({}, least), fit);
+    fitted->session().initialize();
+    engine(fitted->session()).give_back({{kKeptPlan, plan_in_parts()}}, "a checkpoint");
+    return fitted;
+  };
+  const auto allowed = restored(by_recomputing());
+  EXPECT_THAT(allowed->plan().notes, Contains(HasSubstr("fit_budget: by the plan in 'a checkpoint'")));
+  EXPECT_GT(parts_of(allowed->session()), 1);
+  const auto forbidden = restored(whole_only());
+  EXPECT_THAT(forbidden->plan().notes, Contains(HasSubstr("runs in parts, which is not allowed")));
+  EXPECT_EQ(parts_of(forbidden->session()), 1);
+}
+
+}  // namespace
+}  // namespace sectionflow::testing
