@@ -139,6 +139,8 @@ class CycleWriter {
     for (const CycleFetch& fetch : request_.fetches) {
       if (run_of(fetch) == run) ask(fetch.value);
     }
+    // Held to the end may be what waits for an update: in a micro-batch that updates nothing it is a forward value.
+    if (run == 0) std::for_each(request_.held.until_end.begin(), request_.held.until_end.end(), ask);
     result.recomputed.assign(recomputed.begin(), recomputed.end());
     std::sort(result.recomputed.begin(), result.recomputed.end(),
               [&](NodeId a, NodeId b) { return place_[a] < place_[b]; });
