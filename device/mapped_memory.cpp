@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "base/bytes.h"
@@ -30,15 +31,12 @@ struct WordBlock {
 class MappedMemory final : public DeviceMemory {
  public:
   MappedMemory(std::size_t num_bytes, const MappingUse& use) : num_bytes_(num_bytes), tier_(use.tier) {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (use.must_be_there ? 0 : MAP_NORESERVE);
-    void* mapped = mmap(nullptr, mapped_bytes(), PROT_READ | PROT_WRITE, flags, -1, 0);
-    SF_CHECK(mapped != MAP_FAILED, DeviceError, use.tier, ": ", bytes_text(num_bytes),
+    SF_CHECK(reserve() && take(use.must_be_there), DeviceError, use.tier, ": ", bytes_text(num_bytes),
              " of memory were refused: ", std::strerror(errno), "; try a smaller ", use.option);
-    data_ = static_cast<std::byte*>(mapped);
     // Advice only: large pages spare page faults, and their absence changes nothing else.
-    (void)madvise(mapped, mapped_bytes(), MADV_HUGEPAGE);
+    (void)madvise(data_, mapped_bytes(), MADV_HUGEPAGE);
   }
-  ~MappedMemory() override { munmap(data_, mapped_bytes()); }
+  ~MappedMemory() override { munmap(data_, reserved_bytes()); }
   MappedMemory(const MappedMemory&) = delete;
   MappedMemory& operator=(const MappedMemory&) = delete;
 
@@ -92,8 +90,29 @@ class MappedMemory final : public DeviceMemory {
  private:
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kLargePage = std::size_t{2} << 20;
+  static constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / 2;
 
-  std::size_t mapped_bytes() const { return num_bytes_ > 0 ? num_bytes_ : 1; }
+  /// Addresses for the pages, and for one behind them that stays nobody's: the kernel joins neighbours, and one large
+  /// page would lie in two blocks, of which who touches one touches the other.
+  bool reserve() {
+    errno = ENOMEM;
+    if (num_bytes_ > kMost) return false;
+    void* reserved = mmap(nullptr, reserved_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED) return false;
+    data_ = static_cast<std::byte*>(reserved);
+    return true;
+  }
+  bool take(bool must_be_there) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | (must_be_there ? 0 : MAP_NORESERVE);
+    if (mmap(data_, mapped_bytes(), PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED) return true;
+    const int why = errno;
+    munmap(data_, reserved_bytes());
+    errno = why;
+    return false;
+  }
+
+  std::size_t mapped_bytes() const { return round_up(num_bytes_ > 0 ? num_bytes_ : 1, kPage); }
+  std::size_t reserved_bytes() const { return mapped_bytes() + kPage; }
   std::size_t num_bytes_;
   const char* tier_;
   std::byte* data_ = nullptr;
