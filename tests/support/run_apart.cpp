@@ -163,21 +163,27 @@ bool run_smallest(ProgramRun& run, const CallSpec& call) {
     Session session(run.subject.graph(), options);
     run.plant(run.subject.graph(), session);
     session.initialize();
-    const std::size_t for_initial_values = session.statistics().planned_host_peak_bytes;
+    std::size_t peak = session.statistics().planned_host_peak_bytes;  // for initial values
     session.set_measuring(true);
     FeedStore store;
     const Feeds feeds = run.subject.net().feeds(kFirstStep, store);
     Outcome outcome;
-    if (halves) {
-      outcome.fetched = manager.run_forward(session, fetches, feeds);
-      manager.run_backward(session);
-    } else {
-      outcome.fetched = manager.run_full_cycle(session, fetches, feeds);
-    }
-    expect_planned_memory(who, session);
-    host_bytes = std::max(for_initial_values, session.statistics().planned_host_peak_bytes);
+    const auto cycle = [&] {
+      if (halves) {
+        outcome.fetched = manager.run_forward(session, fetches, feeds);
+        manager.run_backward(session);
+      } else {
+        outcome.fetched = manager.run_full_cycle(session, fetches, feeds);
+      }
+      expect_planned_memory(who, session);
+      peak = std::max(peak, session.statistics().planned_host_peak_bytes);
+    };
+    cycle();
     outcome.variables = read_variables(session);
     expect_same(who, outcome, wanted, fetches);
+    // Every micro-batch of an update has to fit, before the first is run.
+    for (int i = 1; i < run.spec.model.micro_batches; ++i) cycle();
+    host_bytes = peak;
   };
   std::size_t least = 0;
   run_in_smallest_budget(who, [&](std::size_t budget) {
