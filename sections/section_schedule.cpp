@@ -1,6 +1,7 @@
 #include "sections/section_schedule.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -20,8 +21,8 @@ class CycleWriter {
   CycleWriter(const ConcreteGraph& graph, const CycleRequest& request) : graph_(graph), request_(request) {
     std::vector<Value> fetched;
     for (const CycleFetch& fetch : request.fetches) fetched.push_back(fetch.value);
-    fetched.insert(fetched.end(), request.held.until_backward.begin(), request.held.until_backward.end());
-    fetched.insert(fetched.end(), request.held.until_end.begin(), request.held.until_end.end());
+    std::ranges::copy(request.held.until_backward, std::back_inserter(fetched));
+    std::ranges::copy(request.held.until_end, std::back_inserter(fetched));
     needed_ = graph.needed(fetched, request.training);
     order_ = execution_order(graph, needed_);
     place_.assign(needed_.size(), 0);
@@ -139,11 +140,10 @@ class CycleWriter {
     for (const CycleFetch& fetch : request_.fetches) {
       if (run_of(fetch) == run) ask(fetch.value);
     }
-    // Held to the end may be what waits for an update: in a micro-batch that updates nothing it is a forward value.
-    if (run == 0) std::for_each(request_.held.until_end.begin(), request_.held.until_end.end(), ask);
+    // What waits for an update may be held to the end, and is a forward value in a micro-batch that updates nothing.
+    if (run == 0) std::ranges::for_each(request_.held.until_end, ask);
     result.recomputed.assign(recomputed.begin(), recomputed.end());
-    std::sort(result.recomputed.begin(), result.recomputed.end(),
-              [&](NodeId a, NodeId b) { return place_[a] < place_[b]; });
+    std::ranges::sort(result.recomputed, {}, [&](NodeId id) { return place_[id]; });
     return result;
   }
 
@@ -320,13 +320,11 @@ class CycleWriter {
     for (const Value& value : graph_.reads(update.id())) {
       if (value.node().id() == instruction.node) return true;
     }
-    const auto& controls = update.control_inputs();
-    if (std::any_of(controls.begin(), controls.end(), [&](const Node* n) { return n->id() == instruction.node; }))
-      return true;
+    const auto waits_for = [&](const Node* node) { return node->id() == instruction.node; };
+    if (std::ranges::any_of(update.control_inputs(), waits_for)) return true;
     if (instruction.kind != StepKind::compute) return false;
-    const auto& reads = graph_.reads(instruction.node);
-    if (std::any_of(reads.begin(), reads.end(), [&](const Value& v) { return changed.contains(v.node().id()); }))
-      return true;
+    const auto is_changed = [&](const Value& value) { return changed.contains(value.node().id()); };
+    if (std::ranges::any_of(graph_.reads(instruction.node), is_changed)) return true;
     const Node& other = graph_.graph().node(instruction.node);
     return std::any_of(other.op().updated_inputs.begin(), other.op().updated_inputs.end(),
                        [&](int index) { return changed.contains(other.inputs()[index].node().id()); });
