@@ -84,7 +84,7 @@ class UnitWriter {
   }
 
   /// The instruction goes wherever goes what makes the buffer that it gives another name: of several the latest. Where
-  /// it stands there already, once is enough.
+  /// it stands there already, once is enough, of each part.
   void name_again(NodeId node, int instruction) {
     const Value name = graph_.graph().node(node).output();
     int maker = -1;
@@ -95,7 +95,8 @@ class UnitWriter {
     std::vector<int>& instructions = units_[at(maker)].instructions;
     const bool is_there = std::any_of(instructions.begin(), instructions.end(), [&](int other) {
       const Instruction& there = list_.instructions[at(other)];
-      return there.kind == StepKind::compute && there.node == node;
+      return there.kind == StepKind::compute && there.node == node &&
+             there.part == list_.instructions[at(instruction)].part;
     });
     if (!is_there) instructions.push_back(instruction);
   }

@@ -31,6 +31,7 @@ struct WideHead {
   bool tied = true;
   Optimizer optimizer = Adam{.learning_rate = 1e-2F};
   std::int64_t rows = kWideRows;
+  bool is_capped = false;  ///< logits within -10 and 10, whose gradients have other names beside
 };
 
 /// Tokens, an embedding, a layer with dropout, and the logits of the next token; these are the first of `values`.
@@ -48,7 +49,8 @@ inline TrainingCase wide_head(const WideHead& head = {}) {
             const Value words = table("words");
             Value x = dropout(gather(words, tokens), is_training, {.rate = 0.2F});
             x = layer_norm(x + relu(dense(x, {.features = kFeatures})));
-            const Value logits = matmul(x, head.tied ? words : table("head"), {.transpose_b = true});
+            Value logits = matmul(x, head.tied ? words : table("head"), {.transpose_b = true});
+            if (head.is_capped) logits = tanh(logits * 0.1F) * 10.0F;
             const Value loss = mean(softmax_cross_entropy(logits, targets));
             section.reset();
             finish(manager, loss, head.optimizer);
