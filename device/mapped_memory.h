@@ -14,9 +14,9 @@ struct MappingUse {
   bool must_be_there = false;  ///< more than the machine has at all is refused now, and not when it is touched
 };
 
-/// An anonymous mapping of `num_bytes`, rounded up to pages only, and of a page behind them that nobody can touch: pages
-/// come when they are first touched, as zeros, and no large page is one of two blocks.
-/// Throws: DeviceError when the machine refuses, naming the tier and the bytes.
+/// An anonymous mapping of `num_bytes`, rounded up to pages only, and of a page behind them that nobody can touch:
+/// pages come when they are first touched, as zeros, and no large page is one of two blocks. Throws: DeviceError when
+/// the machine refuses, naming the tier and the bytes.
 std::unique_ptr<DeviceMemory> map_memory(std::size_t num_bytes, const MappingUse& use);
 
 /// The same, pinned for the queues, which must outlive it. No page of it is given back before it ends. Throws: as
