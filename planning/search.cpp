@@ -236,7 +236,9 @@ class Search {
     for (int level = 0; level < kLevels; ++level) {
       if (tried_ + 5 * moves > effort_ || is_done()) return false;
       const std::int64_t budget = options_.budget + (peak - options_.budget) / kLevels * level;
-      FoundOrder found = level == 0 ? best_ : annealed(evicted(budget), budget, moves, kHot[cycle % 3], 1);
+      FoundOrder found = level == 0 ? best_ : evicted(budget);
+      if (found.order.empty()) continue;  // no walk may do what it would have to
+      if (level > 0) found = annealed(found, budget, moves, kHot[cycle % 3], 1);
       found = fitted(std::move(found), 4 * moves);
       if (is_better(found, least, options_.budget)) least = std::move(found);
     }
