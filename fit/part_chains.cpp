@@ -169,7 +169,7 @@ class PartChains::Finder {
         return std::any_of(group.begin(), group.end(), [&](int member) { return waits_for(member, others); });
       };
       const bool is_outside = group_waits_for(behind);
-      if (chain.contains(i) && (!taken_out.empty() || is_outside)) {
+      if (chain.contains(i) && (!taken_out.empty() || is_outside || needs_all_parts(i, chain))) {
         taken_out.push_back(i);
         chain.erase(i);
       } else if (group.size() == 1 && !chain.contains(i) && is_identity(i) && !is_outside && waits_for(i, chain)) {
@@ -181,6 +181,18 @@ class PartChains::Finder {
     together_.assign(chain.begin(), chain.end());
     behind_ = std::move(behind);
     return taken_out;
+  }
+
+  /// Whether it reads what is there only behind the last part of one of them: a sum, or rows that it takes whole.
+  bool needs_all_parts(int i, const std::set<int>& chain) const {
+    return std::any_of(readers_.begin(), readers_.end(), [&](const auto& of_maker) {
+      const auto& [maker, readers] = of_maker;
+      return chain.contains(maker) &&
+             std::any_of(readers.begin(), readers.end(), [&, maker = maker](const Reader& reader) {
+               return reader.place == i &&
+                      (!reader.takes_rows || parts_[at(maker)]->uses.outputs[at(reader.output)] != PartUse::rows);
+             });
+    });
   }
 
   Chain chain_of(const std::vector<int>& operations) {

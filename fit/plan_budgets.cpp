@@ -105,7 +105,8 @@ const BudgetPlanner::Planned& BudgetPlanner::planned(std::size_t budget_bytes) {
                     .disk_peak_bytes = fitted.disk_peak};
   for (const Instruction& instruction : fitted.list.instructions) {
     const bool is_again = instruction.kind == StepKind::compute && instruction.replay;
-    if (is_again && !tools_.graph().graph().node(instruction.node).op().is_constant()) ++point.recomputed_operations;
+    if (is_again && instruction.part == 0 && !tools_.graph().graph().node(instruction.node).op().is_constant())
+      ++point.recomputed_operations;
     if (instruction.kind == StepKind::copy_out) point.bytes_out += tools_.graph().type(instruction.fetched).bytes();
   }
   tools_.set_budgets(budgets_);
