@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "fit/fit_notes.h"
+#include "fit/joint_lists.h"
 #include "fit/list_drafts.h"
 #include "fit/make_problem.h"
 #include "planning/frontier.h"
@@ -26,6 +27,10 @@ namespace {
 /// Of the ladder of budgets that swapping may begin with. They do not depend on the budget that is asked for, so that a
 /// larger one chooses among more.
 constexpr int kStartsOfSwaps = 8;
+
+/// The share of a budget by which a list may take less than its plan: kernels of replays may write in place where first
+/// executions do not.
+constexpr std::size_t kBetterPacked = 50;
 
 using Candidate = FittedList;
 
@@ -100,6 +105,7 @@ class ListFitter::Fitting {
     }
     if (plans_repeats()) recompute();
     if (request_.may_swap) swap();
+    if (may_join()) join();
     // With more device memory less would be off it: all that is known is that neither this budget nor less will do.
     if (!fits(*best_) && others_refuse_) least_ = std::max(proved, tools_.budgets().device + 1);
   }
@@ -139,14 +145,18 @@ class ListFitter::Fitting {
     frontier_.emplace(problem(), options);
   }
 
+  /// Of the device, for what is no variable.
+  std::size_t device_capacity() const {
+    return tools_.budgets().device - std::min(round_up(tools_.variables().end_bytes), tools_.budgets().device);
+  }
+
   /// What the search finds without copies: the quickest list that fits.
   void recompute() {
     make_frontier();
-    // Kernels of replays may write in place where first executions do not.
-    const std::size_t variables = round_up(tools_.variables().end_bytes);
-    const std::size_t capacity = tools_.budgets().device - std::min(variables, tools_.budgets().device);
+    const std::size_t capacity = device_capacity();
     if (drafts_.has_forced() || request_.least != nullptr) return recompute_each(capacity);
-    const int highest = std::max(frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / 50)), 0);
+    const int highest =
+        std::max(frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / kBetterPacked)), 0);
     // What a little more memory would do is told too.
     (void)frontier_->rung(std::min(highest + 1, frontier_->num_rungs() - 1));
     bool found = false;
@@ -271,6 +281,34 @@ class ListFitter::Fitting {
     if (fits(*candidate)) offer(std::move(*candidate));
   }
 
+  /// Whether what is computed again and what is offloaded can be chosen together.
+  bool may_join() const {
+    return plans_repeats() && request_.may_swap && !request_.policies.offloads &&
+           tools_.carrier() == CopyCarrier::threads && tools_.budgets().host > 0 &&
+           once_.half == static_cast<int>(once_.instructions.size());
+  }
+
+  /// Rungs from the budget down, until none below can be quicker than what is there.
+  void join() {
+    if (!joint_) {
+      make_frontier();
+      joint_.emplace(
+          JointLists::Source{*problem_, drafts_, *frontier_, request_.order_fixed, request_.effort, request_.name});
+    }
+    const std::size_t capacity = device_capacity();
+    const int highest =
+        std::max(joint_->last_within(static_cast<std::int64_t>(capacity + capacity / kBetterPacked)), 0);
+    for (int rung = highest; rung >= 0; --rung) {
+      if (fits(*best_) && best_->seconds <= joint_->least_seconds(rung)) return;
+      tell("budgets searched with copies", highest - rung, highest + 1);
+      const FittedList* list = joint_->list(rung);
+      if (list == nullptr) continue;
+      Candidate candidate = *list;
+      candidate.seconds = std::max(candidate.seconds, as_it_is().seconds);
+      offer(std::move(candidate));
+    }
+  }
+
   void swap(const InstructionList& list, std::vector<std::string> notes) {
     if (best_ && fits(*best_)) {
       std::optional<FittedList> quicker = drafts_.swapped_within(list, best_->seconds);
@@ -328,6 +366,7 @@ class ListFitter::Fitting {
   std::optional<FittedList> as_it_is_, as_given_;
   std::optional<ListProblem> problem_;
   std::optional<planning::Frontier> frontier_;
+  std::optional<JointLists> joint_;
   std::map<std::vector<int>, double> seconds_;  // of lists, by their executions
   std::vector<int> quickest_;                   // of rungs
   std::optional<double> least_seconds_;

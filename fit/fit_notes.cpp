@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -84,18 +85,9 @@ std::string beside(const planning::Frontier& frontier, int rung, double once) {
   return text;
 }
 
-}  // namespace
-
-std::vector<std::string> fit_notes(const planning::Problem& problem, const planning::Frontier& frontier, int rung,
-                                   std::span<const int> order, const std::string& name) {
-  const double once = planning::default_cost(problem);
-  const double cost = planning::cost_of(problem, order);
-  std::vector<std::string> notes = {text_of(name, ": ", order.size() - problem.operations.size(),
-                                            " executions again, of ", problem.operations.size(),
-                                            " operations: ", percent(cost - once, once), " more time")};
-  if (order.size() == problem.operations.size()) return notes;
-  const std::string prices = beside(frontier, rung, once);
-  if (!prices.empty()) notes.push_back(name + ": by computing again alone " + prices);
+/// One line each of the largest, and one of how many more.
+void add_largest_absent(const planning::Problem& problem, std::span<const int> order, const std::string& name,
+                        std::vector<std::string>& notes) {
   std::vector<Absent> largest = absent_values(problem, order);
   const auto bytes = [&](const Absent& absent) { return problem.values[static_cast<std::size_t>(absent.value)].bytes; };
   std::stable_sort(largest.begin(), largest.end(),
@@ -111,6 +103,45 @@ std::vector<std::string> fit_notes(const planning::Problem& problem, const plann
   if (largest.size() > kMostLines) {
     notes.push_back(text_of(name, ": and ", largest.size() - kMostLines, " more, ", bytes_of(others)));
   }
+}
+
+}  // namespace
+
+std::vector<std::string> fit_notes(const planning::Problem& problem, const planning::Frontier& frontier, int rung,
+                                   std::span<const int> order, const std::string& name) {
+  const double once = planning::default_cost(problem);
+  const double cost = planning::cost_of(problem, order);
+  std::vector<std::string> notes = {text_of(name, ": ", order.size() - problem.operations.size(),
+                                            " executions again, of ", problem.operations.size(),
+                                            " operations: ", percent(cost - once, once), " more time")};
+  if (order.size() == problem.operations.size()) return notes;
+  const std::string prices = beside(frontier, rung, once);
+  if (!prices.empty()) notes.push_back(name + ": by computing again alone " + prices);
+  add_largest_absent(problem, order, name, notes);
+  return notes;
+}
+
+std::vector<std::string> joint_notes(const planning::Problem& problem, const planning::Plan& plan,
+                                     const planning::Evaluation& evaluation, const std::string& name) {
+  std::vector<int> order, left;  // operations; values, each once
+  for (const planning::PlanStep& step : plan.steps) {
+    if (step.kind == planning::PlanStep::Kind::compute) order.push_back(step.id);
+    if (step.kind == planning::PlanStep::Kind::out) left.push_back(step.id);
+  }
+  const double once = planning::default_cost(problem);
+  std::vector<std::string> notes = {
+      text_of(name, ": ", order.size() - problem.operations.size(), " executions again, of ", problem.operations.size(),
+              " operations, and ", left.size(), " values offloaded, ", bytes_of(evaluation.bytes_out), " out and ",
+              bytes_of(evaluation.bytes_in), " back: ", percent(evaluation.seconds - once, once),
+              " more time, of which ", percent(evaluation.stall_seconds, once), " waits for copies")};
+  add_largest_absent(problem, order, name, notes);
+  const auto value = [&](int id) -> const planning::PlannedValue& {
+    return problem.values[static_cast<std::size_t>(id)];
+  };
+  std::ranges::stable_sort(left, std::greater{}, [&](int id) { return value(id).bytes; });
+  for (std::size_t i = 0; i < std::min(left.size(), kMostLines); ++i)
+    notes.push_back(text_of(name, ": '", value(left[i]).name, "' (", bytes_of(value(left[i]).bytes), ") is offloaded"));
+  if (left.size() > kMostLines) notes.push_back(text_of(name, ": and ", left.size() - kMostLines, " more"));
   return notes;
 }
 

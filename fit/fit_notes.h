@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "planning/evaluate.h"
 #include "planning/frontier.h"
+#include "planning/problem.h"
 
 namespace sectionflow {
 
@@ -13,5 +15,10 @@ namespace sectionflow {
 /// Rungs beside it are looked at where they have been searched for.
 std::vector<std::string> fit_notes(const planning::Problem& problem, const planning::Frontier& frontier, int rung,
                                    std::span<const int> order, const std::string& name);
+
+/// The same of a plan that offloads too: a summary, and a line for each of the largest values that are computed again,
+/// and of those that are offloaded.
+std::vector<std::string> joint_notes(const planning::Problem& problem, const planning::Plan& plan,
+                                     const planning::Evaluation& evaluation, const std::string& name);
 
 }  // namespace sectionflow

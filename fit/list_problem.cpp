@@ -98,6 +98,7 @@ void ListProblem::add_operations(const Draft& draft, const std::vector<ListUnit>
                                    .producer = static_cast<int>(u),
                                    .movable = true,
                                    .needed_at_end = false});
+        values_.push_back(buffers[at(output)].value);
         outputs += bytes_of(output);
       }
     }
@@ -179,42 +180,6 @@ void ListProblem::add_order(const std::vector<ListUnit>& units) {
   }
   problem_.order.assign(order.begin(), order.end());
   problem_.ends.assign(ends.begin(), ends.end());
-}
-
-InstructionList ListProblem::list_of(std::span<const int> order) const {
-  InstructionList planned;
-  planned.passes = list_.passes;
-  std::vector<bool> executed(instructions_.size(), false);
-  std::vector<std::size_t> repeats;  // of which the pass is not known yet
-  const int num_forward = list_.half;
-  const bool has_halves = num_forward < static_cast<int>(list_.instructions.size());
-  for (const int operation : order) {
-    const bool again = executed[at(operation)];
-    executed[at(operation)] = true;
-    for (const int index : instructions_[at(operation)]) {
-      Instruction instruction = list_.instructions[at(index)];
-      const bool is_step = makes_step(instruction, *graph_);
-      if (again) {
-        instruction.replay = is_step;
-        repeats.push_back(planned.instructions.size());
-      } else {
-        for (const std::size_t repeat : repeats) planned.instructions[repeat].pass = instruction.pass;
-        repeats.clear();
-        if (index < num_forward) planned.half = static_cast<int>(planned.instructions.size()) + 1;
-      }
-      planned.instructions.push_back(instruction);
-    }
-  }
-  if (!has_halves) planned.half = static_cast<int>(planned.instructions.size());
-  return planned;
-}
-
-std::vector<int> executions_of(const planning::Plan& plan) {
-  std::vector<int> order;
-  for (const planning::PlanStep& step : plan.steps) {
-    if (step.kind == planning::PlanStep::Kind::compute) order.push_back(step.id);
-  }
-  return order;
 }
 
 }  // namespace sectionflow

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "fit/list_units.h"
+#include "planning/evaluate.h"
 #include "planning/problem.h"
 #include "schedule/planning_tools.h"
 
@@ -37,7 +38,15 @@ class ListProblem {
   /// has been written before it. The forward half of a cycle ends behind the last of its operations.
   InstructionList list_of(std::span<const int> order) const;
 
+  /// The list of a plan with its copies, each where it begins by the clock of evaluate(): behind what is over then, and
+  /// before all else. So memory is planned for what is under way at once, as that clock counts it: what a copy out
+  /// leaves is held until it is over, and so is what a copy in has read in host memory. What comes back before the copy
+  /// on the device is out of use stays there. REQUIRES: threads carry copies, the list has no offloads and no halves,
+  /// and evaluate(problem(), plan, limits) has no fault.
+  InstructionList list_of(const planning::Plan& plan, const planning::Limits& limits) const;
+
  private:
+  class Writer;
   void add_operations(const Draft& draft, const std::vector<ListUnit>& units);
   void add_overwrites(const Draft& draft, const ListUnit& unit, const std::vector<int>& value_of,
                       planning::Operation& operation) const;
@@ -46,6 +55,7 @@ class ListProblem {
   InstructionList list_;
   const ConcreteGraph* graph_;
   planning::Problem problem_;
+  std::vector<Value> values_;                   // of each value of the problem
   std::vector<std::vector<int>> instructions_;  // of each operation, numbers of the list's
 };
 

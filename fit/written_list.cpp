@@ -11,6 +11,7 @@
 #include "fit/plan_content.h"
 #include "fit/same_results.h"
 #include "graph/ops/basic.h"
+#include "schedule/insert_offloads.h"
 
 namespace sectionflow {
 namespace {
@@ -138,13 +139,6 @@ std::string WrittenList::fingerprint() const {
   return text_hash(text);
 }
 
-int WrittenList::first_offload() const {
-  int first = 0;
-  for (const Instruction& instruction : list_.instructions) first = std::max(first, instruction.offload + 1);
-  for (const EntryValue& entry : list_.entries) first = std::max(first, entry.offload + 1);
-  return first;
-}
-
 void WrittenList::describe(const InstructionList& planned, ProgramPlan& plan) const {
   std::map<decltype(identity_of(Instruction())), int, IdentityLess> places;
   for (std::size_t i = 0; i < list_.instructions.size(); ++i)
@@ -193,6 +187,7 @@ InstructionList WrittenList::list_of(const ProgramPlan& plan, const std::string&
                                   "; wanted ", least, " to ", below - 1),
                     ErrorCode::plan_file);
   };
+  const int first_offload = unused_offload(list_);
   std::map<int, int> value_of_offload;
   for (std::size_t i = 0; i < plan.instructions.size(); ++i) {
     const PlannedInstruction& planned = plan.instructions[i];
@@ -206,12 +201,16 @@ InstructionList WrittenList::list_of(const ProgramPlan& plan, const std::string&
     } else {
       within("the value", planned.value, 0, count(values_));
       const bool copies = is_transfer(planned.kind);
-      if (copies) within("the offload", planned.offload, first_offload(), first_offload() + count(plan.instructions));
-      const int offloaded = copies ? value_of_offload.try_emplace(planned.offload, planned.value).first->second : 0;
-      const bool is_hold = planned.kind == StepKind::hold && planned.offload < 0;
-      const bool is_copy = copies && offloaded == planned.value && !is_variable(values_[as_index(planned.value)]);
-      SF_CHECK_CODE((is_hold || is_copy) && !planned.replay, DataError, ErrorCode::plan_file, where, "instruction ", i,
-                    " of ", plan.facts.name(), " is neither one of the program nor a copy of an offload of its own");
+      const bool is_hold = planned.kind == StepKind::hold, names_offload = copies || planned.offload >= 0;
+      if (names_offload)
+        within("the offload", planned.offload, first_offload, first_offload + count(plan.instructions));
+      const int offloaded =
+          names_offload ? value_of_offload.try_emplace(planned.offload, planned.value).first->second : planned.value;
+      const bool is_its_own = offloaded == planned.value;
+      const bool is_copy = copies && !is_variable(values_[as_index(planned.value)]);
+      SF_CHECK_CODE((is_hold || is_copy) && is_its_own && !planned.replay, DataError, ErrorCode::plan_file, where,
+                    "instruction ", i, " of ", plan.facts.name(),
+                    " is neither one of the program nor a copy of an offload of its own");
     }
     list.instructions.push_back(instruction_of(planned));
   }

@@ -34,7 +34,7 @@ struct PlannedInstruction {
   int written = -1;                ///< which of the written list it executes; -1: none
   StepKind kind = StepKind::hold;  ///< of none: a hold, or a copy of an offload that the planner has added
   int value = -1;                  ///< that it holds or copies: a number of WrittenList
-  int offload = -1;                ///< copies: as Instruction::offload
+  int offload = -1;                ///< as Instruction::offload
   int pass = 0;
   bool replay = false;
   int part = 0, parts = 1;  ///< as Instruction's
@@ -80,7 +80,6 @@ class WrittenList {
   std::string fingerprint() const;
   void add_values(const Value& first, const std::vector<Value>& others);
   Instruction instruction_of(const PlannedInstruction& planned) const;
-  int first_offload() const;
 
   const InstructionList& list_;
   const ConcreteGraph& graph_;

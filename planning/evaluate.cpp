@@ -55,13 +55,18 @@ class Evaluator {
 
   Evaluation evaluate(const Plan& plan) {
     if (resident_ > limits_.budget) fault(0, "given values take ", resident_, " bytes, the budget is ", limits_.budget);
-    for (std::size_t i = 0; i < plan.steps.size() && result_.fault.empty(); ++i) step(i, plan);
+    for (std::size_t i = 0; i < plan.steps.size() && result_.fault.empty(); ++i) {
+      step(i, plan);
+      spans_.push_back(span_);
+    }
     if (result_.fault.empty()) check_end(plan.steps.size());
     result_.ok = result_.fault.empty();
     result_.seconds = std::max({compute_free_, out_free_, in_free_});
     result_.stall_seconds = result_.seconds - result_.cost;
     return std::move(result_);
   }
+  /// Of the steps that have been evaluated.
+  std::vector<StepSpan> spans() { return std::move(spans_); }
 
  private:
   struct State {
@@ -148,6 +153,7 @@ class Evaluator {
     }
     resident_ += outputs;
     held_.add(end, operation.workspace);
+    span_ = {begin, end};
   }
 
   /// Bytes of the outputs that are written over inputs which the plan drops before its next execution or copy in. A
@@ -179,10 +185,13 @@ class Evaluator {
     if (!state.resident) return fault(index, value_text(id), " is dropped and not resident");
     state.resident = false;
     // Its bytes are those of an output.
+    span_ = {state.last_use, state.last_use};
     if (std::exchange(state.overwritten, false)) return;
     resident_ -= bytes_of(id);
     // A copy in host memory that is still being written reads the copy in device memory.
-    held_.add(std::max({state.ready, state.last_use, state.in_host ? state.copied_out : 0.0}), bytes_of(id));
+    const double until = std::max({state.ready, state.last_use, state.in_host ? state.copied_out : 0.0});
+    held_.add(until, bytes_of(id));
+    span_ = {until, until};
   }
 
   void copy_out(std::size_t index, int id) {
@@ -193,7 +202,8 @@ class Evaluator {
       return fault(index, value_text(id), " is copied out and must stay in device memory");
     }
     if (limits_.link.bytes_per_second <= 0) return fault(index, value_text(id), " is copied out and there is no link");
-    out_free_ = std::max(out_free_, state.ready) + copy_seconds(limits_.link, bytes_of(id));
+    span_.begin = std::max(out_free_, state.ready);
+    span_.end = out_free_ = span_.begin + copy_seconds(limits_.link, bytes_of(id));
     state.copied_out = out_free_;
     state.in_host = true;
     result_.bytes_out += bytes_of(id);
@@ -207,6 +217,7 @@ class Evaluator {
     const double begin =
         held_.when_at_most(limits_.budget - resident_ - bytes_of(id), std::max(in_free_, state.copied_out));
     in_free_ = begin + copy_seconds(limits_.link, bytes_of(id));
+    span_ = {begin, in_free_};
     state.ready = state.last_use = in_free_;
     state.resident = true;
     resident_ += bytes_of(id);
@@ -245,6 +256,8 @@ class Evaluator {
   HeldBytes held_;
   std::int64_t resident_ = 0;
   double compute_free_ = 0, out_free_ = 0, in_free_ = 0;
+  StepSpan span_;  // of the latest step
+  std::vector<StepSpan> spans_;
   Evaluation result_;
 };
 
@@ -254,6 +267,16 @@ Evaluation evaluate(const Problem& problem, const Plan& plan, const Limits& limi
   check_problem(problem);
   check_link(limits.link);
   return Evaluator(problem, limits).evaluate(plan);
+}
+
+std::vector<StepSpan> spans_of(const Problem& problem, const Plan& plan, const Limits& limits) {
+  check_problem(problem);
+  check_link(limits.link);
+  Evaluator evaluator(problem, limits);
+  const Evaluation evaluation = evaluator.evaluate(plan);
+  SF_CHECK(evaluation.ok, ArgumentError, "the plan has no times: at step ", evaluation.fault_step, " ",
+           evaluation.fault);
+  return evaluator.spans();
 }
 
 Plan default_plan(const Problem& problem) {

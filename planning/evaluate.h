@@ -52,6 +52,15 @@ struct Evaluation {
 /// negative or not finite.
 Evaluation evaluate(const Problem& problem, const Plan& plan, const Limits& limits = {});
 
+/// When a step is carried out, in seconds.
+struct StepSpan {
+  double begin = 0, end = 0;
+};
+
+/// Of each step of a plan, as evaluate times them. Both of a drop: when its bytes are given back. Throws: as evaluate,
+/// and ArgumentError with the fault of a plan that has one.
+std::vector<StepSpan> spans_of(const Problem& problem, const Plan& plan, const Limits& limits);
+
 /// Every operation once, in the given order; a value is dropped as soon as nothing reads it any more.
 Plan default_plan(const Problem& problem);
 

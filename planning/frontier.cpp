@@ -9,28 +9,17 @@
 #include "planning/search.h"
 
 namespace sectionflow::planning {
-namespace {
-/// More are never worth their time, and shares of a budget stay within 64 bits.
-constexpr int kMostRungs = 1000;
-}  // namespace
 
 Frontier::Frontier(const Problem& problem, FrontierOptions options) : problem_(problem), options_(std::move(options)) {
   check_problem(problem);
   if (options_.num_rungs == 0) options_.num_rungs = default_rungs(problem);
-  SF_CHECK(options_.num_rungs >= 2 && options_.num_rungs <= kMostRungs, ArgumentError, "a ladder of ",
-           options_.num_rungs, " rungs, wanted 2 to ", kMostRungs);
+  SF_CHECK(options_.num_rungs >= 2 && options_.num_rungs <= Ladder::kMostRungs, ArgumentError, "a ladder of ",
+           options_.num_rungs, " rungs, wanted 2 to ", Ladder::kMostRungs);
   SF_CHECK(options_.effort >= 0, ArgumentError, "an effort of ", options_.effort, " moves, wanted at least 0",
            hint("0 is the default"));
   if (options_.effort == 0) options_.effort = default_frontier_effort(problem, options_.num_rungs);
-  most_ = default_peak(problem);
-  least_ = std::min(largest_working_set(problem).bytes, most_);
-}
-
-std::int64_t Frontier::budget_of(int rung) const {
-  // The step to the next rung grows linearly, threefold from the lowest to the highest.
-  const std::int64_t steps = options_.num_rungs - 1, parts = 2 * steps * steps;
-  const std::int64_t span = most_ - least_, share = static_cast<std::int64_t>(rung) * (rung + steps);
-  return least_ + span / parts * share + span % parts * share / parts;
+  const std::int64_t most = default_peak(problem);
+  ladder_ = {options_.num_rungs, std::min(largest_working_set(problem).bytes, most), most};
 }
 
 SearchOptions Frontier::search_options(std::int64_t budget, std::int64_t effort, const Rung* start) const {
@@ -89,12 +78,6 @@ const Frontier::Rung& Frontier::with_slack(int index, int manner) {
   if (!evaluation.ok || evaluation.cost < own.evaluation.cost) return rung;
   rung.plan = std::move(found.plan);
   rung.evaluation = std::move(evaluation);
-  return rung;
-}
-
-int Frontier::last_within(std::int64_t bytes) const {
-  int rung = options_.num_rungs - 1;
-  while (rung >= 0 && budget_of(rung) > bytes) --rung;
   return rung;
 }
 

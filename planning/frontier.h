@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planning/evaluate.h"
+#include "planning/ladder.h"
 #include "planning/problem.h"
 #include "planning/search.h"
 
@@ -24,10 +25,9 @@ struct FrontierOptions {
   std::function<void(int rungs_done)> progress{};
 };
 
-/// Plans without copies for a ladder of budgets, from the largest working set to the peak of the default plan. Where
-/// memory is short and each byte of it dear, rungs are closer together. Each is the best of the one below and of what a
-/// search finds, so that a greater budget is never slower. What a plan is depends on nothing but problem, options and
-/// its rung.
+/// Plans without copies for a ladder of budgets, from the largest working set to the peak of the default plan. Each is
+/// the best of the one below and of what a search finds, so that a greater budget is never slower. What a plan is
+/// depends on nothing but problem, options and its rung.
 class Frontier {
  public:
   struct Rung {
@@ -40,9 +40,9 @@ class Frontier {
   /// effort below 0.
   Frontier(const Problem& problem, FrontierOptions options);
 
-  int num_rungs() const { return options_.num_rungs; }
+  int num_rungs() const { return ladder_.num_rungs; }
   /// Bytes; ascending, the last one is the default plan's peak.
-  std::int64_t budget_of(int rung) const;
+  std::int64_t budget_of(int rung) const { return ladder_.budget_of(rung); }
   /// Searched for when it is first asked for, with all below it.
   const Rung& rung(int index);
   /// Plans that, away from the operation at whose execution memory is dearest (lower_bound), leave a share of the
@@ -55,7 +55,7 @@ class Frontier {
   /// Those that have been searched for, from the lowest up.
   std::span<const Rung> known() const { return rungs_; }
   /// The last rung whose budget is at most so many bytes; -1: none.
-  int last_within(std::int64_t bytes) const;
+  int last_within(std::int64_t bytes) const { return ladder_.last_within(bytes); }
 
  private:
   SearchOptions search_options(std::int64_t budget, std::int64_t effort, const Rung* start) const;
@@ -63,7 +63,7 @@ class Frontier {
 
   const Problem& problem_;
   FrontierOptions options_;
-  std::int64_t least_ = 0, most_ = 0;
+  Ladder ladder_;
   std::vector<Rung> rungs_;
   std::map<int, int> dearest_;  // operations, of rungs
   std::map<std::pair<int, int>, Rung> with_slack_;

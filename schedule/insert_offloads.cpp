@@ -11,13 +11,6 @@ bool leaves(StepKind kind) {
   return kind == StepKind::copy_out || kind == StepKind::disk_write;
 }
 
-int unused_number(const InstructionList& list) {
-  int number = 0;
-  for (const Instruction& instruction : list.instructions) number = std::max(number, instruction.offload + 1);
-  for (const EntryValue& entry : list.entries) number = std::max(number, entry.offload + 1);
-  return number;
-}
-
 void check(const Offload& offload, int num_instructions) {
   const bool disk = !offload.on_disk || (offload.out <= offload.disk_out && offload.disk_out <= offload.disk_in &&
                                          offload.disk_in <= offload.in);
@@ -64,9 +57,16 @@ int turn_of(StepKind kind, bool both_moves_here) {
   }
 }
 
+int unused_offload(const InstructionList& list) {
+  int number = 0;
+  for (const Instruction& instruction : list.instructions) number = std::max(number, instruction.offload + 1);
+  for (const EntryValue& entry : list.entries) number = std::max(number, entry.offload + 1);
+  return number;
+}
+
 InstructionList insert_offloads(const InstructionList& list, const std::vector<Offload>& offloads) {
   return with_insertions(list,
-                         insertions_of(offloads, unused_number(list), static_cast<int>(list.instructions.size())));
+                         insertions_of(offloads, unused_offload(list), static_cast<int>(list.instructions.size())));
 }
 
 InstructionList with_insertions(const InstructionList& list, std::vector<Insertion> insertions) {

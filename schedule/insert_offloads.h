@@ -19,6 +19,9 @@ struct Offload {
   int disk_in = 0;       ///< on_disk: read back before this instruction
 };
 
+/// The first number of offloads that the list does not use.
+int unused_offload(const InstructionList& list);
+
 /// The instruction list with the instructions that offload the values. Nobody may read a value between `out` and `in`.
 /// Offloads are numbered in their order, from the first number that the list does not use. Throws: InternalError unless
 /// out <= disk_out <= disk_in <= in and out <= hold <= in, within the list.

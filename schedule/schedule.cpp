@@ -60,7 +60,8 @@ class Lowering {
         break;
       case StepKind::hold:
         step.node = instruction.fetched.node().id();
-        step.inputs = {read(instruction.fetched)};
+        step.inputs = {instruction.offload >= 0 ? read_offload(instruction.offload, Tier::host)
+                                                : read(instruction.fetched)};
         break;
       case StepKind::compute:
         add_operands(step);

@@ -19,9 +19,11 @@ struct Instruction {
   int fetch_slot = 0;   ///< for fetch: which fetch of the caller
   int pass = 0;         ///< index into InstructionList::passes
   bool replay = false;  ///< compute: the node has been executed before in this cycle, and its kept outputs are alive
-  int offload = -1;     ///< copies: the number of the offload, which all its copies share; -1: a variable's copy
-  int part = 0;         ///< compute: which part of the node, where it runs in several
-  int parts = 1;        ///< compute: how many equal parts the node runs in (OpDef::parts); 1: it runs as a whole
+  /// Copies: the number of the offload, which all its copies share; -1: a variable's copy. Of a hold, the offload whose
+  /// bytes in host memory it keeps; -1: it keeps the value.
+  int offload = -1;
+  int part = 0;   ///< compute: which part of the node, where it runs in several
+  int parts = 1;  ///< compute: how many equal parts the node runs in (OpDef::parts); 1: it runs as a whole
 };
 
 /// A value that is in memory when an instruction list begins, left there by an earlier one.
@@ -40,7 +42,8 @@ struct EntryValue {
 /// instruction, which begins a new buffer of it, or of another value of that type, with the same bytes. `disk_write`
 /// and `disk_read` instructions between the two move the offload on to the disk and back to the host. A `hold`
 /// instruction behind a copy_out says when the copy is expected to be over: until then the plan gives its bytes to
-/// nobody, who would have to wait.
+/// nobody, who would have to wait. One with the number of an offload, behind its last copy_in, says the same of its
+/// bytes in host memory.
 ///
 /// A node may run in several equal parts, instruction by instruction, the first part first. A value that the parts make
 /// is whole, and each part writes its own stretch of one buffer, unless only parts of its own number read it, of nodes

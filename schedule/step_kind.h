@@ -17,8 +17,8 @@ struct Pass {
   std::string text() const;
 };
 
-/// `hold` does nothing but keep a value alive up to its instruction. The last four carry bytes between tiers: device to
-/// host, host to disk, disk to host, host to device.
+/// `hold` does nothing but keep a value, or its copy in host memory, alive up to its instruction. The last four carry
+/// bytes between tiers: device to host, host to disk, disk to host, host to device.
 enum class StepKind { feed, compute, fetch, hold, copy_out, disk_write, disk_read, copy_in };
 
 /// A queue of steps that are executed one after the other; lanes run beside each other.

@@ -168,6 +168,28 @@ TEST(Evaluate, CopiesRunBesideExecutions) {
   EXPECT_EQ(evaluate(problem, plan, {.budget = 30, .link = {5, 0.5}}).seconds, 7);
 }
 
+TEST(Evaluate, EachStepHasItsTimes) {
+  Problem problem;
+  problem.operations = {{"a", 1, 0, {}, {0}}, {"b", 2, 0, {}, {1}}, {"c", 1, 0, {0, 1}, {2}}};
+  problem.values = {{"x", 10, 0}, {"y", 10, 1}, {"z", 10, 2}};
+  const Plan plan = plan_of_steps({{StepKind::compute, 0},
+                                   {StepKind::out, 0},
+                                   {StepKind::drop, 0},
+                                   {StepKind::compute, 1},
+                                   {StepKind::in, 0},
+                                   {StepKind::compute, 2}});
+  const Limits limits{.budget = 30, .link = {5, 0}};
+  const std::vector<StepSpan> spans = spans_of(problem, plan, limits);
+  const std::vector<std::pair<double, double>> wanted = {{0, 1}, {1, 3}, {3, 3}, {1, 3}, {3, 5}, {5, 6}};
+  ASSERT_EQ(spans.size(), wanted.size());
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    EXPECT_EQ(spans[i].begin, wanted[i].first) << "step " << i;
+    EXPECT_EQ(spans[i].end, wanted[i].second) << "step " << i;
+  }
+  EXPECT_EQ(evaluate(problem, plan, limits).seconds, 6);
+  EXPECT_THROW(spans_of(problem, plan, {.budget = 15, .link = {5, 0}}), ArgumentError);
+}
+
 // A step that needs the bytes of a value that is still being copied out waits for that copy.
 TEST(Evaluate, BytesAreThereWhenTheCopyOutIsDone) {
   Problem problem;

@@ -1,0 +1,87 @@
+#include "fit/joint_lists.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "fit/fit_notes.h"
+#include "planning/lower_bound.h"
+#include "planning/search.h"
+
+namespace sectionflow {
+namespace {
+
+constexpr int kRungs = 64;
+/// Of moves, for each rung: a search that is worth its time.
+constexpr std::int64_t kRounds = 100;
+/// What is less than such a share of the peak is not worth a copy, and makes the search longer.
+constexpr std::int64_t kSmallShare = 1000;
+
+/// As fast as the slower direction.
+planning::Link link_of(const StepTimes& times) {
+  constexpr std::size_t kMany = std::size_t{1} << 30;
+  const auto latency = [&](StepKind kind) { return times.transfer(kind, 0); };
+  const auto rate = [&](StepKind kind) {
+    return static_cast<double>(kMany) / (times.transfer(kind, kMany) - latency(kind));
+  };
+  return {.bytes_per_second = std::min(rate(StepKind::copy_out), rate(StepKind::copy_in)),
+          .latency = std::max(latency(StepKind::copy_out), latency(StepKind::copy_in))};
+}
+
+planning::Problem without_small_copies(planning::Problem problem) {
+  const std::int64_t small = planning::default_peak(problem) / kSmallShare;
+  for (planning::PlannedValue& value : problem.values) value.movable = value.movable && value.bytes >= small;
+  return problem;
+}
+
+}  // namespace
+
+JointLists::JointLists(Source source)
+    : source_(std::move(source)),
+      problem_(without_small_copies(source_.problem.problem())),
+      link_(link_of(source_.drafts.times())) {
+  const std::int64_t most = planning::default_peak(problem_);
+  ladder_ = {kRungs, std::min(planning::largest_working_set(problem_, link_).bytes, most), most};
+}
+
+double JointLists::least_seconds(int rung) {
+  const auto [known, is_new] = least_seconds_.try_emplace(rung, 0);
+  if (!is_new) return known->second;
+  // What costs more to prove than to search for is not worth it.
+  constexpr std::int64_t kLooks = 300'000'000;
+  constexpr double kRounding = 1e-9;  // bounds and plans add up seconds in other orders
+  const double extra =
+      planning::lower_bound(problem_, ladder_.budget_of(rung), {.link = link_, .effort = kLooks}).extra_seconds;
+  known->second = planning::default_cost(problem_) + extra * (1 - kRounding);
+  return known->second;
+}
+
+const FittedList* JointLists::list(int rung) {
+  const auto [known, is_new] = lists_.try_emplace(rung);
+  if (is_new) {
+    planning::SearchOptions search;
+    search.budget = ladder_.budget_of(rung);
+    search.link = link_;
+    search.order_fixed = source_.order_fixed;
+    search.effort = source_.effort > 0 ? std::max<std::int64_t>(source_.effort / kRungs, 1)
+                                       : kRounds * planning::round_of_moves(problem_);
+    search.looks = std::min(search.looks, 100 * search.effort);
+    const int start = source_.alone.last_within(search.budget);
+    if (start >= 0 && source_.alone.rung(start).plan) search.starts = {*source_.alone.rung(start).plan};
+    const planning::SearchResult found = search_plan(problem_, search);
+    if (found.plan) known->second = drafted(*found.plan, found.evaluation, search.budget);
+  }
+  return known->second ? &*known->second : nullptr;
+}
+
+FittedList JointLists::drafted(const planning::Plan& plan, const planning::Evaluation& evaluation,
+                               std::int64_t budget) {
+  FittedList list = source_.drafts.plain(source_.problem.list_of(plan, {.budget = budget, .link = link_}));
+  list.seconds = std::max(list.seconds, evaluation.seconds);
+  list.notes = joint_notes(problem_, plan, evaluation, source_.name);
+  return list;
+}
+
+}  // namespace sectionflow
