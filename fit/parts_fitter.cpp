@@ -11,8 +11,10 @@
 namespace sectionflow {
 namespace {
 
-/// More parts are tried as long as each doubling saves this share of the memory.
+/// What a doubling of parts has to save of the memory to be worth its while, and how many may save less before no more
+/// are tried: another chain may begin to count only where the first has become small.
 constexpr double kLeastGain = 0.01;
+constexpr int kMostIdle = 2;
 
 bool may_split(const FitRequest& request) {
   const bool has_policies = request.policies.may_repeat || request.policies.offloads;
@@ -91,14 +93,13 @@ void PartsFitter::find_parts() {
   const Draft draft = tools_.draft(once_);
   chains_ = std::make_unique<PartChains>(once_, draft, tools_);
   auto last = static_cast<double>(draft.device_peak_bytes);
-  for (int parts = 2; !chains_->empty() && parts <= chains_->most(); parts *= 2) {
+  int idle = 0;
+  for (int parts = 2; !chains_->empty() && parts <= chains_->most() && idle < kMostIdle; parts *= 2) {
     make_parts(parts);
     const auto peak = static_cast<double>(in_parts_.back().drafted.device_peak);
-    if (peak > last * (1 - kLeastGain)) {
-      in_parts_.pop_back();
-      break;
-    }
-    last = peak;
+    const bool saves = peak <= last * (1 - kLeastGain);
+    saves ? void(last = peak) : in_parts_.pop_back();
+    idle = saves ? 0 : idle + 1;
   }
 }
 

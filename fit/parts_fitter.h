@@ -55,7 +55,7 @@ class PartsFitter {
   ListFitter whole_;
   bool has_looked_ = false, has_tried_parts_ = false;
   std::unique_ptr<PartChains> chains_;
-  std::vector<InParts> in_parts_;            // in more and more parts, as long as that takes less memory
+  std::vector<InParts> in_parts_;            // in more and more parts, each of less memory than the one before
   std::unique_ptr<ListFitter> least_parts_;  // of the last of them
   std::optional<Least> least_;
 };

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "data/tensor_hashes.h"
+#include "fit/make_problem.h"
 #include "fit/plan_budgets.h"
 #include "schedule/check_schedule.h"
 #include "swap/simulate.h"
@@ -69,12 +70,18 @@ std::string first_line(const Error& error) {
   return error.message().substr(0, error.message().find('\n'));
 }
 
-/// Of a list by anybody, within the budgets or not, with what it is predicted to take. Throws: InternalError for one
-/// whose values are not where they are read.
-Draft checked_draft(const InstructionList& list, PlanningTools& tools, const Profile& profile) {
+/// Of a list by anybody for the program that was written, within the budgets or not, with what it is predicted to take:
+/// in parts no less than as a whole, as PartsFitter counts it. Throws: InternalError for a list whose values are not
+/// where they are read.
+Draft checked_draft(const InstructionList& list, const WrittenList& written, PlanningTools& tools,
+                    const Profile& profile) {
   Draft draft = tools.draft(list);
   StepTimes times(tools, profile);
   tools.predicted_seconds = predict(draft, times).seconds;
+  if (std::ranges::any_of(list.instructions, [](const Instruction& each) { return each.parts > 1; })) {
+    Draft whole = tools.draft(without_repeats(written.list()));
+    tools.predicted_seconds = std::max(tools.predicted_seconds, predict(whole, times).seconds);
+  }
   check_schedule(draft.schedule, tools.kernels(), draft.storage, draft.plan, tools.graph().graph(),
                  tools.guard_bytes());
   return draft;
@@ -202,7 +209,7 @@ InstructionList ProgramFitter::by_given(const ProgramPlan& plan, const WrittenLi
   const std::string where = "fit_budget: the plan that was given: ";
   InstructionList list = written.list_of(plan, where);
   try {
-    tell_given(plan, checked_draft(list, tools, profile_), tools);
+    tell_given(plan, checked_draft(list, written, tools, profile_), tools);
   } catch (const InternalError& error) {
     throw DataError(error_text_of(where, plan.facts.name(), " cannot be executed: ", error.message(), plan_anew()),
                     ErrorCode::plan_file);
@@ -232,7 +239,7 @@ std::optional<InstructionList> ProgramFitter::by_known(ProgramPlan& plan, const 
                                                        std::string& why_not) const {
   try {
     InstructionList list = written.list_of(plan, text_of("fit_budget: ", whose, ": "));
-    const Draft draft = checked_draft(list, tools, profile_);
+    const Draft draft = checked_draft(list, written, tools, profile_);
     if (!draft.fits) {
       why_not = text_of("by ", whose, " ", plan.facts.name(), " takes ", bytes_text(draft.device_peak_bytes),
                         " of device memory, ", bytes_text(draft.host_peak_bytes), " of host memory and ",

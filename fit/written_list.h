@@ -65,6 +65,7 @@ class WrittenList {
   WrittenList(const InstructionList& list, const ConcreteGraph& graph);
 
   ProgramFacts facts() const;
+  const InstructionList& list() const { return list_; }
 
   /// Says `planned`, a planner's list for the program, by this one. Throws: InternalError for what it cannot say.
   void describe(const InstructionList& planned, ProgramPlan& plan) const;

@@ -26,10 +26,7 @@ std::int64_t common_rows(const NodeCall& call, const std::vector<TensorType>& ty
 std::vector<TensorType> part_types(std::vector<TensorType> types, const std::vector<PartUse>& uses,
                                    std::int64_t count) {
   for (std::size_t i = 0; i < types.size(); ++i) {
-    if (uses[i] != PartUse::rows) continue;
-    std::vector<std::int64_t> dims = types[i].shape.dims();
-    dims[0] /= count;
-    types[i].shape = Shape(std::move(dims));
+    if (uses[i] == PartUse::rows) types[i] = type_of_part(types[i], count);
   }
   return types;
 }
@@ -53,9 +50,8 @@ std::optional<NodeParts> node_parts(const NodeCall& call) {
 std::vector<std::int64_t> part_counts(const NodeParts& parts) {
   constexpr std::int64_t kMost = 64;
   std::vector<std::int64_t> counts;
-  const std::int64_t num_blocks = parts.rows % parts.uses.block == 0 ? parts.rows / parts.uses.block : 0;
-  for (std::int64_t count = 2; count <= std::min(kMost, num_blocks); ++count) {
-    if (num_blocks % count == 0) counts.push_back(count);
+  for (std::int64_t count = 2; count <= std::min(kMost, parts.most()); ++count) {
+    if (parts.may_be(count)) counts.push_back(count);
   }
   if (counts.size() > 2) counts = {counts.front(), counts.back()};
   return counts;

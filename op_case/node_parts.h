@@ -4,16 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "graph/op_def.h"
+#include "graph/node_parts.h"
 #include "op_case/node_call.h"
 
 namespace sectionflow::op_cases {
-
-/// How a call runs in parts of its rows.
-struct NodeParts {
-  RowParts uses;
-  std::int64_t rows = 0;  ///< of the whole
-};
 
 /// What the op says of the call (OpDef::parts). Throws: InternalError for parts that the types cannot have.
 std::optional<NodeParts> node_parts(const NodeCall& call);

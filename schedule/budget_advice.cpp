@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "schedule/node_parts.h"
 #include "schedule/plan_memory.h"
 
 namespace sectionflow {
@@ -224,7 +225,7 @@ std::string operation_advice(const ProgramReport& report) {
   return text_of(
       operation.name, " alone needs ", bytes_text(operation.bytes), " for its operands and scratch",
       report.persistent_bytes > 0 ? text_of(", beside ", bytes_text(report.persistent_bytes), " of variables") : "",
-      batch_helps ? ": " + smaller + ", or compute it in parts"
+      batch_helps ? ": " + smaller + (report.largest_in_parts ? "" : ", or compute it in parts")
                   : ": give more device_memory, or make the tensors of the model that it works on smaller",
       swaps_help ? ", or keep variables in host memory (SessionOptions::swap_variables)" : "",
       batch_helps ? "" : "; no other batch helps", "; no cut into sections helps");
@@ -266,7 +267,7 @@ LiveTensor largest_operation(const Draft& draft, const std::vector<std::unique_p
   for (const Step& step : draft.schedule.steps) {
     if (step.kind != StepKind::compute) continue;
     const std::size_t bytes = operand_bytes(step, list);
-    if (bytes > largest.bytes) largest = {graph.node(step.node).label(), "", bytes};
+    if (bytes > largest.bytes) largest = {label_of(step, graph), "", bytes};
   }
   return largest;
 }
@@ -285,10 +286,11 @@ void report_largest(const Program& program, const ConcreteGraph& graph, ProgramR
     const std::size_t bytes = operand_bytes(step, lowered(program)),
                       with_variables = bytes + variable_bytes(step, graph);
     if (with_variables > report.largest_with_variables.bytes) {
-      report.largest_with_variables = {node.label(), "", with_variables};
+      report.largest_with_variables = {label_of(step, graph.graph()), "", with_variables};
     }
     if (bytes <= report.largest_operation.bytes) continue;
-    report.largest_operation = {node.label(), "", bytes};
+    report.largest_operation = {label_of(step, graph.graph()), "", bytes};
+    report.largest_in_parts = step.parts > 1;
     report.batch_changes_largest = changes_with_batch(step, schedule, graph.graph());
     report.largest_fixed_bytes = fixed_bytes(step, program, graph.graph());
   }

@@ -35,16 +35,15 @@ std::optional<NodeParts> parts_of_node(const ConcreteGraph& graph, NodeId id) {
   return NodeParts{*std::move(uses), rows};
 }
 
-TensorType type_of_part(const TensorType& type, int parts) {
-  std::vector<std::int64_t> dims = type.shape.dims();
-  dims.at(0) /= parts;
-  return {type.dtype, Shape(std::move(dims))};
-}
-
 bool adds_to_sums(const ConcreteGraph& graph, NodeId id, int part) {
   if (part == 0) return false;
   const std::vector<PartUse> outputs = parts_of_node(graph, id).value().uses.outputs;
   return std::find(outputs.begin(), outputs.end(), PartUse::sum) != outputs.end();
+}
+
+std::string label_of(const Step& step, const Graph& graph) {
+  const std::string label = graph.node(step.node).label();
+  return step.parts > 1 ? text_of("part ", step.part + 1, " of ", step.parts, " of ", label) : label;
 }
 
 }  // namespace sectionflow

@@ -8,6 +8,7 @@
 #include "schedule/budget_advice.h"
 #include "schedule/check_schedule.h"
 #include "schedule/micro_batches.h"
+#include "schedule/node_parts.h"
 #include "schedule/transient_split.h"
 #include "schedule/waits.h"
 
@@ -18,8 +19,7 @@ std::string step_text(const Schedule& schedule, StepIndex index, const Graph& gr
   if (schedule.steps.empty()) return "no step at all";
   const Step& step = schedule.steps[static_cast<std::size_t>(index)];
   const Node& node = graph.node(step.node);
-  std::string text =
-      step.parts > 1 ? text_of("part ", step.part + 1, " of ", step.parts, " of ", node.label()) : node.label();
+  std::string text = label_of(step, graph);
   if (step.kind == StepKind::feed) text = "feed of " + text;
   if (step.kind == StepKind::fetch) text = "fetch of " + text;
   if (node.group() != kNoGroup) {
@@ -27,6 +27,13 @@ std::string step_text(const Schedule& schedule, StepIndex index, const Graph& gr
     text += ", " + (name.empty() ? "group " + std::to_string(node.group()) : name);
   }
   return text + ", " + schedule.passes[static_cast<std::size_t>(step.pass)].text();
+}
+
+/// Of what the buffer has of its value.
+std::string type_text(const Buffer& buffer, const ConcreteGraph& graph) {
+  const TensorType& type = graph.type(buffer.value);
+  return buffer.parts == 1 ? type.text()
+                           : text_of(type_of_part(type, buffer.parts).text(), ", one of ", buffer.parts, " parts");
 }
 
 void report_fullest(const Program& program, const ConcreteGraph& graph, ProgramReport& report) {
@@ -42,7 +49,7 @@ void report_fullest(const Program& program, const ConcreteGraph& graph, ProgramR
     if (!alive || !life.overlaps({step, step}) || !seen.insert(storage).second) continue;
     const bool scratch = !buffer.value.valid();
     report.largest_live.push_back({scratch ? "of this operation" : buffer.value.name(),
-                                   scratch ? "scratch" : graph.type(buffer.value).text(), buffer.bytes});
+                                   scratch ? "scratch" : type_text(buffer, graph), buffer.bytes});
   }
   report.num_live = static_cast<int>(report.largest_live.size());
   std::stable_sort(report.largest_live.begin(), report.largest_live.end(),

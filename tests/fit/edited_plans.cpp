@@ -5,14 +5,12 @@
 
 #include <functional>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
-#include <stdexcept>
 
 #include "base/error.h"
-#include "data/tensor_hashes.h"
 #include "tests/fit/plan_case.h"
+#include "tests/fit/plan_edits.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow::testing {
@@ -22,32 +20,14 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
-using Json = nlohmann::ordered_json;
 
 const std::string& good_plan() {
   return whole_plan().text;
 }
 
-std::string sealed(const std::string& body) {
-  return body + ",\n \"xxh3\": \"" + text_hash(body) + "\"\n}\n";
-}
-
-/// The plan with its members changed, and the hash that belongs to that.
-std::string edited(const std::function<void(Json& plan)>& edit, const std::string& text = good_plan()) {
-  Json plan = Json::parse(text);
-  plan.erase("xxh3");
-  edit(plan);
-  std::string body = plan.dump();
-  body.pop_back();
-  return sealed(body);
-}
-
-/// The program of the training step.
-Json& step_of(Json& plan) {
-  for (Json& program : plan["programs"]) {
-    if (program["updates"] > 0 && !program["fetches"].empty()) return program;
-  }
-  throw std::runtime_error("no training step in the plan");
+/// Of the good one.
+std::string edited_good(const std::function<void(PlanJson& plan)>& edit) {
+  return edited(good_plan(), edit);
 }
 
 TEST(EditedPlan, IsRefusedWhereAByteIsAnother) {
@@ -72,18 +52,18 @@ TEST(EditedPlan, OfAnotherFormIsRefusedWithTheReason) {
     EXPECT_THAT([&] { FitPlan::from_text(text, "the plan: "); },
                 ThrowsMessage<DataError>(AllOf(HasSubstr("SF-E102"), HasSubstr("the plan: "), HasSubstr(why))));
   };
-  expect_none(edited([](Json& plan) { plan["version"] = 2; }),
+  expect_none(edited_good([](PlanJson& plan) { plan["version"] = 2; }),
               "version 2; this SectionFlow reads version 1; try a newer");
-  expect_none(edited([](Json& plan) { plan["format"] = "sectionflow profile"; }), "is no plan");
-  expect_none(edited([](Json& plan) { plan.erase("budgets"); }), "lacks 'budgets'");
-  expect_none(edited([](Json& plan) { plan["budgets"] = {1, 2}; }), "'budgets' is a list of 2; wanted a list of 3");
-  expect_none(edited([](Json& plan) { plan["budgets"][0] = -1; }), "has -1 where a whole number");
-  expect_none(edited([](Json& plan) { plan["budgets"][0] = UINT64_MAX; }), "has 18446744073709551615");
-  expect_none(edited([](Json& plan) { step_of(plan)["half"] = 1e9; }), "where a whole number");
-  expect_none(edited([](Json& plan) { step_of(plan)["half"] = 1LL << 40; }), "has 1099511627776");
-  expect_none(edited([](Json& plan) { step_of(plan)["notes"] = {"\x1b[2J"}; }), "where a text of one line");
-  expect_none(edited([](Json& plan) { step_of(plan)["instructions"][0] = {1, 2}; }), "in place of an instruction");
-  expect_none(edited([](Json& plan) { step_of(plan)["instructions"][0] = {"feed", 1, 2, 3}; }), "an unknown kind");
+  expect_none(edited_good([](PlanJson& plan) { plan["format"] = "sectionflow profile"; }), "is no plan");
+  expect_none(edited_good([](PlanJson& plan) { plan.erase("budgets"); }), "lacks 'budgets'");
+  expect_none(edited_good([](PlanJson& plan) { plan["budgets"] = {1, 2}; }), "'budgets' is a list of 2; wanted a list of 3");
+  expect_none(edited_good([](PlanJson& plan) { plan["budgets"][0] = -1; }), "has -1 where a whole number");
+  expect_none(edited_good([](PlanJson& plan) { plan["budgets"][0] = UINT64_MAX; }), "has 18446744073709551615");
+  expect_none(edited_good([](PlanJson& plan) { step_of(plan)["half"] = 1e9; }), "where a whole number");
+  expect_none(edited_good([](PlanJson& plan) { step_of(plan)["half"] = 1LL << 40; }), "has 1099511627776");
+  expect_none(edited_good([](PlanJson& plan) { step_of(plan)["notes"] = {"\x1b[2J"}; }), "where a text of one line");
+  expect_none(edited_good([](PlanJson& plan) { step_of(plan)["instructions"][0] = {1, 2}; }), "in place of an instruction");
+  expect_none(edited_good([](PlanJson& plan) { step_of(plan)["instructions"][0] = {"feed", 1, 2, 3}; }), "an unknown kind");
   expect_none(sealed("{" + std::string(100'000, '[')), "is no plan");
   expect_none(sealed("[]"), "is no plan");
 }
@@ -100,36 +80,17 @@ std::vector<std::string> bytes_after_a_step(Fitted& fitted, How how) {
 }
 
 /// Changes one or two things of a program at random.
-void edit_at_random(Json& program, std::mt19937& random) {
-  Json& list = program["instructions"];
+void edit_at_random(PlanJson& program, std::mt19937_64& random) {
+  PlanJson& list = program["instructions"];
   const auto below = [&](std::size_t end) { return static_cast<std::size_t>(random() % end); };
   for (std::size_t edits = 1 + below(2); edits > 0; --edits) {
-    const std::size_t at = below(list.size()), other = below(list.size());
-    const auto spot = list.begin() + static_cast<std::ptrdiff_t>(at);
-    const Json copy = list[at];
-    switch (below(7)) {
-      case 0:
-        list.erase(spot);
-        break;
-      case 1:
-        list.insert(list.begin() + static_cast<std::ptrdiff_t>(other), copy);
-        break;
-      case 2:
-        std::swap(list[at], list[other]);
-        break;
-      case 3:
-        std::swap(list[at], list[std::min(at + 1, list.size() - 1)]);
-        break;
-      case 4:
-        program["half"] = below(list.size() + 2);
-        break;
-      case 5: {  // a number of it
-        Json& number = list[at][copy.size() - 1 - below(copy.size() - (copy[0].is_string() ? 1 : 0))];
-        number = std::max(0, number.get<int>() + static_cast<int>(below(5)) - 2);
-        break;
-      }
-      default:
-        list[at] = {below(2) == 0 ? "copy_out" : "copy_in", below(60), below(12), 0};
+    const std::size_t kind = below(7);
+    if (kind == 0) {
+      program["half"] = below(list.size() + 2);
+    } else if (kind == 1) {
+      list[below(list.size())] = {below(2) == 0 ? "copy_out" : "copy_in", below(60), below(12), 0};
+    } else {
+      edit_instruction_at_random(list, random);
     }
   }
 }
@@ -146,8 +107,8 @@ void expect_no_bit_changed(const TextOfPlan& plan, How how, std::set<std::string
   int taken = 0;
   for (std::uint32_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(text_of("seed ", seed));
-    std::mt19937 random(seed);
-    const std::string text = edited([&](Json& edited) { edit_at_random(step_of(edited), random); }, plan.text);
+    std::mt19937_64 random(seed);
+    const std::string text = edited(plan.text, [&](PlanJson& edited) { edit_at_random(step_of(edited), random); });
     try {
       fit_budget(fitted.session(), options(text));
       EXPECT_TRUE(bytes_after_a_step(fitted, how) == wanted) << text;

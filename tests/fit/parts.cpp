@@ -145,6 +145,42 @@ TEST(Parts, OfAConcatenationAndItsReadersAreNeverWhole) {
   EXPECT_THAT(in_parts.complaints, IsEmpty());
 }
 
+/// Of as many rows as columns, weighted column by column with what its rows have lost: all of that is read by each
+/// part.
+TrainingCase weighted_columns() {
+  return {"weighted columns", [](Graph& graph, GraphSectionManager& manager) {
+            constexpr std::int64_t kRows = 96;
+            std::optional section(manager.new_section());
+            const Value data = placeholder(graph, "data", {kRows, kRows}),
+                        labels = placeholder(graph, "labels", {kRows}, Dtype::i32);
+            const Value x = data * variable("scales", fill(graph, {kRows, kRows}, 0.5));
+            const Value wide = silu(concat({tanh(x), sigmoid(x), square(x), exp(x)}, 1));
+            const Value rows = slice(wide, {.begin = {0, 7}, .size = {kRows, kRows}});
+            const Value loss = mean(square(rows * softmax_cross_entropy(rows, labels)));
+            section.reset();
+            finish(manager, loss);
+            const auto feeds = [=](std::int64_t step, FeedStore& store) {
+              store.reserve(store.size() + 2);
+              store.push_back(random_images({kRows, kRows}, 5, step));
+              store.push_back(random_classes(kRows, int{kRows}, 6, step));
+              return Feeds{{data, store[store.size() - 2]}, {labels, store.back()}};
+            };
+            return TrainingNet{loss, feeds, {}, {}, {wide}};
+          }};
+}
+
+TEST(Parts, OfWhatReadsAllOfAnothersOutputAreNotOfThatsChain) {
+  const TrainingCase net = weighted_columns();
+  const TrainingRecord plain = record_training(net, How::whole, {.steps = 3, .threads = 1});
+  for (const FitBudgetOptions& fit : {by_recomputing(), FitBudgetOptions{.effort = kPartsEffort}}) {
+    const std::size_t least = least_in_parts(net, fit);
+    EXPECT_LT(least, least_in_parts(net, whole_only(fit)));
+    const TrainingRecord in_parts = record_training(net, How::whole, training_in(least, fit));
+    EXPECT_EQ(first_difference(plain, in_parts), "");
+    EXPECT_THAT(in_parts.complaints, IsEmpty());
+  }
+}
+
 TEST(Parts, ChangeNoBitOfRandomChains) {
   int in_parts = 0;
   for (std::uint64_t seed = 1; seed <= 16; ++seed) {

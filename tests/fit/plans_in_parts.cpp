@@ -6,13 +6,12 @@
 #include <functional>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "base/error.h"
-#include "data/tensor_hashes.h"
 #include "fit/program_fitter.h"
 #include "tests/fit/parts_case.h"
+#include "tests/fit/plan_edits.h"
 
 namespace sectionflow::testing {
 namespace {
@@ -22,7 +21,6 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
-using Json = nlohmann::ordered_json;
 
 /// Trains by a plan in the memory that it was made for.
 TrainingRecord trained_by(const std::string& plan) {
@@ -34,7 +32,7 @@ TrainingRecord trained_by(const std::string& plan) {
 }
 
 TEST(PlansInParts, ThatAreSavedGiveTheSameBits) {
-  const Json plan = Json::parse(plan_in_parts());
+  PlanJson plan = PlanJson::parse(plan_in_parts());
   EXPECT_THAT(plan["programs"].dump(), HasSubstr("run in "));
   const TrainingRecord plain = record_training(concatenation(), How::whole, {.steps = 3, .threads = 1});
   const TrainingRecord planned = trained_by(plan_in_parts());
@@ -42,67 +40,35 @@ TEST(PlansInParts, ThatAreSavedGiveTheSameBits) {
   EXPECT_THAT(planned.complaints, IsEmpty());
 }
 
-/// The plan as a text with a hash of its own.
-std::string sealed_plan(Json plan) {
-  plan.erase("xxh3");
-  std::string body = plan.dump();
-  body.pop_back();
-  return body + ",\n \"xxh3\": \"" + text_hash(body) + "\"\n}\n";
-}
-
 /// The plan with each of its instructions in parts as `change` makes it.
-std::string with_parts(const std::function<void(Json& instruction)>& change) {
-  Json plan = Json::parse(plan_in_parts());
+std::string with_parts(const std::function<void(PlanJson& instruction)>& change) {
   int changed = 0;
-  for (Json& program : plan["programs"]) {
-    for (Json& instruction : program["instructions"]) {
-      if (instruction.size() != 5) continue;
-      change(instruction);
-      ++changed;
+  const std::string text = edited(plan_in_parts(), [&](PlanJson& plan) {
+    for (PlanJson& program : plan["programs"]) {
+      for (PlanJson& instruction : program["instructions"]) {
+        if (instruction.size() != 5) continue;
+        change(instruction);
+        ++changed;
+      }
     }
-  }
+  });
   EXPECT_GT(changed, 10);
-  return sealed_plan(std::move(plan));
+  return text;
 }
 
 TEST(PlansInParts, ThatCannotBeAreRefused) {
-  const auto expect_none = [](const std::function<void(Json & instruction)>& change, const std::string& why) {
+  const auto expect_none = [](const std::function<void(PlanJson & instruction)>& change, const std::string& why) {
     const std::string text = with_parts(change);
     EXPECT_THAT([&] { trained_by(text); }, ThrowsMessage<DataError>(AllOf(HasSubstr("SF-E102"), HasSubstr(why))))
         << why;
   };
-  expect_none([](Json& each) { each[4] = 1; }, "where a whole number");
-  expect_none([](Json& each) { each[4] = -2; }, "where a whole number");
-  expect_none([](Json& each) { each[3] = 1 << 20; }, "the part");
-  expect_none([](Json& each) { each[4] = 1 << 20; }, "part");
-  expect_none([](Json& each) { each[4] = each[4].get<int>() + 1; }, "part");
-  expect_none([](Json& each) { each[3] = 0; }, "part");
-  expect_none([](Json& each) { each[3] = each[4].get<int>() - 1; }, "runs in parts of which one is missing");
-}
-
-/// Changes one instruction of the training step at random, or its place.
-void edit_parts_at_random(Json& list, std::mt19937_64& random) {
-  const auto below = [&](std::size_t end) { return static_cast<std::size_t>(random() % end); };
-  const std::size_t at = below(list.size()), other = below(list.size());
-  const Json copy = list[at];
-  switch (below(5)) {
-    case 0:
-      list.erase(at);
-      break;
-    case 1:
-      list.insert(list.begin() + static_cast<std::ptrdiff_t>(other), copy);
-      break;
-    case 2:
-      std::swap(list[at], list[other]);
-      break;
-    case 3:
-      std::swap(list[at], list[std::min(at + 1, list.size() - 1)]);
-      break;
-    default: {
-      Json& number = list[at][below(copy.size())];
-      if (number.is_number()) number = std::max(0, number.get<int>() + static_cast<int>(below(5)) - 2);
-    }
-  }
+  expect_none([](PlanJson& each) { each[4] = 1; }, "where a whole number");
+  expect_none([](PlanJson& each) { each[4] = -2; }, "where a whole number");
+  expect_none([](PlanJson& each) { each[3] = 1 << 20; }, "the part");
+  expect_none([](PlanJson& each) { each[4] = 1 << 20; }, "part");
+  expect_none([](PlanJson& each) { each[4] = each[4].get<int>() + 1; }, "part");
+  expect_none([](PlanJson& each) { each[3] = 0; }, "part");
+  expect_none([](PlanJson& each) { each[3] = each[4].get<int>() - 1; }, "runs in parts of which one is missing");
 }
 
 TEST(PlansInParts, ThatAreEditedAtRandomAreRefusedOrChangeNoBit) {
@@ -111,12 +77,10 @@ TEST(PlansInParts, ThatAreEditedAtRandomAreRefusedOrChangeNoBit) {
   for (std::uint64_t seed = 1; seed <= 120; ++seed) {
     SCOPED_TRACE(text_of("seed ", seed));
     std::mt19937_64 random(seed);
-    Json plan = Json::parse(plan_in_parts());
-    for (Json& program : plan["programs"]) {
-      if (program["updates"] > 0 && !program["fetches"].empty()) edit_parts_at_random(program["instructions"], random);
-    }
+    const std::string text = edited(
+        plan_in_parts(), [&](PlanJson& plan) { edit_instruction_at_random(step_of(plan)["instructions"], random); });
     try {
-      EXPECT_EQ(first_difference(plain, trained_by(sealed_plan(std::move(plan)))), "");
+      EXPECT_EQ(first_difference(plain, trained_by(text)), "");
       ++taken;
     } catch (const DataError&) {
       ++refused;
@@ -127,6 +91,17 @@ TEST(PlansInParts, ThatAreEditedAtRandomAreRefusedOrChangeNoBit) {
   std::cout << refused << " refused, " << taken << " taken\n";
   EXPECT_GT(refused, 30);
   EXPECT_GT(taken, 3);
+}
+
+TEST(PlansInParts, ThatWereSearchedForOrGivenArePredictedTheSame) {
+  const std::size_t least = least_in_parts(concatenation(), by_recomputing());
+  FitBudgetOptions by_plan = by_recomputing();
+  by_plan.plan = FitPlan::from_text(plan_in_parts(), "the plan: ");
+  const double searched = Fitted(concatenation(), checked({}, least), by_recomputing()).plan().predicted_seconds;
+  const double given = Fitted(concatenation(), checked({}, least), by_plan).plan().predicted_seconds;
+  const double whole = Fitted(concatenation(), checked({}, 1_GiB), by_recomputing()).plan().predicted_seconds;
+  EXPECT_GE(given, whole);
+  EXPECT_NEAR(given, searched, 1e-9 * searched);
 }
 
 TEST(PlansInParts, OfCheckpointsAreNotGoneOnByWherePartsAreNotAllowed) {
