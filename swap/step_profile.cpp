@@ -63,19 +63,26 @@ void scale(Profile& profile, double factor) {
   for (auto& [key, seconds] : profile.kernel_seconds) seconds = std::min(seconds * factor, kLongest);
 }
 
+/// By itself, or by its first execution, or by that of the whole, from which StepTimes has the others.
+bool is_measured(const ExecutedSchedule& executed, Step step, const Profile& profile) {
+  const auto is_known = [&] { return profile.kernel_seconds.contains(key_of(executed, step)); };
+  if (is_known()) return true;
+  step.replay = false;
+  if (is_known()) return true;
+  step.part = 0, step.parts = 1;
+  return is_known();
+}
+
 }  // namespace
 
 double measured_share(const ExecutedSchedule& executed, const Profile& profile) {
   const std::vector<double> seconds = times_of(executed, profile).of(executed.schedule);
   double all = 0, measured = 0;
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    Step step = executed.schedule.steps[i];
+    const Step& step = executed.schedule.steps[i];
     if (step.kind != StepKind::compute) continue;
-    bool is_known = profile.kernel_seconds.contains(key_of(executed, step));
-    step.replay = false;
-    is_known = is_known || profile.kernel_seconds.contains(key_of(executed, step));
     all += seconds[i];
-    if (is_known) measured += seconds[i];
+    if (is_measured(executed, step, profile)) measured += seconds[i];
   }
   return all > 0 ? measured / all : 1;
 }

@@ -18,7 +18,7 @@ struct ExecutedSchedule {
 };
 
 /// The share of what `profile` predicts for the kernels of the schedule that it has measured, the kernels of their
-/// first executions counting for replays; from 0 to 1, and 1 without kernels.
+/// first executions counting for replays, and those of whole operations for parts; from 0 to 1, and 1 without kernels.
 double measured_share(const ExecutedSchedule& executed, const Profile& profile);
 
 /// The profile of the machine that has executed each step in `seconds`, one a step: its kernels as long as they took,

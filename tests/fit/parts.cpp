@@ -10,6 +10,7 @@
 #include "fit/explain.h"
 #include "fit/plan_file.h"
 #include "swap/measure_profile.h"
+#include "swap/step_profile.h"
 #include "tests/fit/parts_case.h"
 #include "tests/support/budget_grid.h"
 #include "tests/support/emulated_device.h"
@@ -277,6 +278,28 @@ TEST(Parts, OfAMeasuredProfileArePlannedByItsSeconds) {
   EXPECT_EQ(first_difference(record_training(net, How::whole, {.steps = 3, .threads = 1}),
                              record_training(net, How::whole, training_in(least, fit))),
             "");
+}
+
+TEST(Parts, CountAsMeasuredWhereTheirWholesAre) {
+  const TrainingCase net = concatenation();
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainingNet built = net.build(graph, manager);
+  FeedStore store;
+  const FeedTypes types = types_of(built.feeds(0, store));
+  const auto targets = manager.training_operations();
+  Session whole(graph, checked({}, 1_GiB));
+  whole.initialize();
+  const Profile profile = measure_profile(whole, {built.loss}, types, {.targets = targets});
+  Session session(graph, checked({}, least_in_parts(net, by_recomputing())));
+  fit_budget(session, by_recomputing());
+  (void)session.plan({built.loss}, types, {.targets = targets});
+  const auto program = engine(session).latest_program();
+  EXPECT_GT(parts_of(session), 1);
+  const ConcreteGraph concrete(graph, program->signature);
+  const ExecutedSchedule executed{program->schedule, concrete, program->kernels, CopyCarrier::team, 0};
+  EXPECT_EQ(measured_share(executed, profile), 1);
+  EXPECT_EQ(measured_share(executed, Profile::nominal()), 0);
 }
 
 TEST(Parts, AValueThatIsNoNumberIsFoundAtItsPlaceInTheWhole) {
