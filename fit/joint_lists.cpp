@@ -65,8 +65,7 @@ const FittedList* JointLists::list(int rung) {
     search.budget = ladder_.budget_of(rung);
     search.link = link_;
     search.order_fixed = source_.order_fixed;
-    search.effort = source_.effort > 0 ? std::max<std::int64_t>(source_.effort / kRungs, 1)
-                                       : kRounds * planning::round_of_moves(problem_);
+    search.effort = effort_of_a_rung();
     search.looks = std::min(search.looks, 100 * search.effort);
     const int start = source_.alone.last_within(search.budget);
     if (start >= 0 && source_.alone.rung(start).plan) search.starts = {*source_.alone.rung(start).plan};
@@ -74,6 +73,16 @@ const FittedList* JointLists::list(int rung) {
     if (found.plan) known->second = drafted(*found.plan, found.evaluation, search.budget);
   }
   return known->second ? &*known->second : nullptr;
+}
+
+/// As much more or less than what is worth its time as it is for the frontier without copies.
+std::int64_t JointLists::effort_of_a_rung() const {
+  constexpr double kMost = 1e15;
+  const auto usual = static_cast<double>(kRounds * planning::round_of_moves(problem_));
+  if (source_.effort == 0) return static_cast<std::int64_t>(usual);
+  const auto of_frontier = static_cast<double>(planning::default_frontier_effort(problem_, source_.alone.num_rungs()));
+  const double scaled = usual * (static_cast<double>(source_.effort) / of_frontier);
+  return static_cast<std::int64_t>(std::clamp(scaled, 1.0, kMost));
 }
 
 FittedList JointLists::drafted(const planning::Plan& plan, const planning::Evaluation& evaluation,

@@ -29,7 +29,7 @@ class JointLists {
     ListDrafts& drafts;
     planning::Frontier& alone;  ///< plans of the problem without copies
     bool order_fixed = false;
-    std::int64_t effort = 0;  ///< moves for all rungs together; 0: what is worth its time
+    std::int64_t effort = 0;  ///< moves for the frontier without copies; 0: what is worth its time
     std::string name{};       ///< of who plans, for notes
   };
   /// What it refers to must outlive this. REQUIRES: threads carry copies; a list without offloads and halves.
@@ -45,6 +45,7 @@ class JointLists {
   const FittedList* list(int rung);
 
  private:
+  std::int64_t effort_of_a_rung() const;
   FittedList drafted(const planning::Plan& plan, const planning::Evaluation& evaluation, std::int64_t budget);
 
   const Source source_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <iostream>
 #include <random>
 
@@ -146,40 +147,39 @@ TEST(Parts, OfAConcatenationAndItsReadersAreNeverWhole) {
   EXPECT_THAT(in_parts.complaints, IsEmpty());
 }
 
-/// Of as many rows as columns, weighted column by column with what its rows have lost: all of that is read by each
-/// part.
-TrainingCase weighted_columns() {
-  return {"weighted columns", [](Graph& graph, GraphSectionManager& manager) {
-            constexpr std::int64_t kRows = 96;
-            std::optional section(manager.new_section());
-            const Value data = placeholder(graph, "data", {kRows, kRows}),
-                        labels = placeholder(graph, "labels", {kRows}, Dtype::i32);
-            const Value x = data * variable("scales", fill(graph, {kRows, kRows}, 0.5));
-            const Value wide = silu(concat({tanh(x), sigmoid(x), square(x), exp(x)}, 1));
-            const Value rows = slice(wide, {.begin = {0, 7}, .size = {kRows, kRows}});
-            const Value loss = mean(square(rows * softmax_cross_entropy(rows, labels)));
-            section.reset();
-            finish(manager, loss);
-            const auto feeds = [=](std::int64_t step, FeedStore& store) {
-              store.reserve(store.size() + 2);
-              store.push_back(random_images({kRows, kRows}, 5, step));
-              store.push_back(random_classes(kRows, int{kRows}, 6, step));
-              return Feeds{{data, store[store.size() - 2]}, {labels, store.back()}};
-            };
-            return TrainingNet{loss, feeds, {}, {}, {wide}};
-          }};
-}
-
+// Rows that are weighted column by column with what they have lost: each part of that reads all losses.
 TEST(Parts, OfWhatReadsAllOfAnothersOutputAreNotOfThatsChain) {
-  const TrainingCase net = weighted_columns();
-  const TrainingRecord plain = record_training(net, How::whole, {.steps = 3, .threads = 1});
-  for (const FitBudgetOptions& fit : {by_recomputing(), FitBudgetOptions{.effort = kPartsEffort}}) {
-    const std::size_t least = least_in_parts(net, fit);
-    EXPECT_LT(least, least_in_parts(net, whole_only(fit)));
-    const TrainingRecord in_parts = record_training(net, How::whole, training_in(least, fit));
-    EXPECT_EQ(first_difference(plain, in_parts), "");
-    EXPECT_THAT(in_parts.complaints, IsEmpty());
-  }
+  constexpr std::int64_t kRows = 96;
+  Graph graph;
+  const Value data = placeholder(graph, "data", {kRows, kRows}),
+              labels = placeholder(graph, "labels", {kRows}, Dtype::i32);
+  const Value wide = silu(concat({tanh(data), sigmoid(data), square(data), exp(data)}, 1));
+  const Value rows = slice(wide, {.begin = {0, 7}, .size = {kRows, kRows}});
+  const Value sum = reduce_sum(square(rows * softmax_cross_entropy(rows, labels)));
+  FeedStore store;
+  store.push_back(random_images({kRows, kRows}, 5, 0));
+  store.push_back(random_classes(kRows, int{kRows}, 6, 0));
+  const Feeds feeds{{data, store[0]}, {labels, store[1]}};
+  const auto least = [&](const FitBudgetOptions& fit) {
+    std::size_t needed = 1;
+    for (int i = 0; i < 4; ++i) {
+      Session session(graph, checked({}, needed));
+      fit_budget(session, fit);
+      needed = std::max(needed, session.plan({sum}, types_of(feeds)).planned_peak_bytes);
+    }
+    return needed;
+  };
+  Session whole(graph, checked({}, 1_GiB));
+  whole.initialize();
+  const HostTensor wanted = whole.run(sum, feeds);
+  const std::size_t in_parts = least(by_recomputing());
+  EXPECT_LT(in_parts, least(whole_only()));
+  Session session(graph, checked({}, in_parts));
+  fit_budget(session, by_recomputing());
+  session.initialize();
+  const HostTensor found = session.run(sum, feeds);
+  EXPECT_EQ(std::memcmp(found.bytes(), wanted.bytes(), wanted.num_bytes()), 0);
+  EXPECT_GT(parts_of(session), 1);
 }
 
 TEST(Parts, ChangeNoBitOfRandomChains) {
