@@ -11,6 +11,7 @@
 #include "fit/fate_reason.h"
 #include "graph/ops/basic.h"
 #include "runtime/step_events.h"
+#include "schedule/node_parts.h"
 #include "swap/simulate.h"
 
 namespace sectionflow {
@@ -257,7 +258,7 @@ class Explainer {
       live += bytes;
       const bool is_scratch = !part.value.valid();
       peak.parts.push_back({.name = is_scratch ? graph_.graph().node(step(peak_step_).node).name() : part.value.name(),
-                            .type = is_scratch ? "scratch" : graph_.type(part.value).text(),
+                            .type = is_scratch ? "scratch" : type_text(part, graph_),
                             .bytes = bytes,
                             .why = why_live(i)});
     }

@@ -19,17 +19,6 @@ constexpr std::int64_t kRounds = 100;
 /// What is less than such a share of the peak is not worth a copy, and makes the search longer.
 constexpr std::int64_t kSmallShare = 1000;
 
-/// As fast as the slower direction.
-planning::Link link_of(const StepTimes& times) {
-  constexpr std::size_t kMany = std::size_t{1} << 30;
-  const auto latency = [&](StepKind kind) { return times.transfer(kind, 0); };
-  const auto rate = [&](StepKind kind) {
-    return static_cast<double>(kMany) / (times.transfer(kind, kMany) - latency(kind));
-  };
-  return {.bytes_per_second = std::min(rate(StepKind::copy_out), rate(StepKind::copy_in)),
-          .latency = std::max(latency(StepKind::copy_out), latency(StepKind::copy_in))};
-}
-
 planning::Problem without_small_copies(planning::Problem problem) {
   const std::int64_t small = planning::default_peak(problem) / kSmallShare;
   for (planning::PlannedValue& value : problem.values) value.movable = value.movable && value.bytes >= small;
@@ -41,7 +30,7 @@ planning::Problem without_small_copies(planning::Problem problem) {
 JointLists::JointLists(Source source)
     : source_(std::move(source)),
       problem_(without_small_copies(source_.problem.problem())),
-      link_(link_of(source_.drafts.times())) {
+      link_{source_.drafts.times().link_rate(), source_.drafts.times().transfer(StepKind::copy_out, 0)} {
   const std::int64_t most = planning::default_peak(problem_);
   ladder_ = {kRungs, std::min(planning::largest_working_set(problem_, link_).bytes, most), most};
 }

@@ -253,10 +253,14 @@ PartChains::PartChains(const InstructionList& list, const Draft& draft, const Pl
   order_ = finder.order();
 }
 
-int PartChains::most() const {
-  int most = 1;
-  for (const Chain& chain : chains_) most = std::max(most, chain.most);
-  return most;
+int PartChains::next_number(int least) const {
+  int next = 0;
+  for (const Chain& chain : chains_) {
+    int parts = least;
+    while (parts < chain.most && chain.most % parts != 0) ++parts;
+    if (parts <= chain.most && (next == 0 || parts < next)) next = parts;
+  }
+  return next;
 }
 
 /// The greatest number of parts that divides the chain's, and is no more than asked for.

@@ -19,8 +19,8 @@ class PartChains {
   PartChains(const InstructionList& list, const Draft& draft, const PlanningTools& tools);
 
   bool empty() const { return chains_.empty(); }
-  /// In how many parts the chain of the most may run.
-  int most() const;
+  /// The least number of parts, from so many on, in which one of the chains may run; 0: none.
+  int next_number(int least) const;
   /// The list with each chain in as many parts as it may run in, but no more than so many.
   InstructionList list_in(int parts) const;
   /// The operations of the chains, and what of their outputs is not whole in it.

@@ -94,7 +94,7 @@ void PartsFitter::find_parts() {
   chains_ = std::make_unique<PartChains>(once_, draft, tools_);
   auto last = static_cast<double>(draft.device_peak_bytes);
   int idle = 0;
-  for (int parts = 2; !chains_->empty() && parts <= chains_->most() && idle < kMostIdle; parts *= 2) {
+  for (int parts = chains_->next_number(2); parts > 0 && idle < kMostIdle; parts = chains_->next_number(2 * parts)) {
     make_parts(parts);
     const auto peak = static_cast<double>(in_parts_.back().drafted.device_peak);
     const bool saves = peak <= last * (1 - kLeastGain);

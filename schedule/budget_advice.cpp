@@ -225,8 +225,9 @@ std::string operation_advice(const ProgramReport& report) {
   return text_of(
       operation.name, " alone needs ", bytes_text(operation.bytes), " for its operands and scratch",
       report.persistent_bytes > 0 ? text_of(", beside ", bytes_text(report.persistent_bytes), " of variables") : "",
-      batch_helps ? ": " + smaller + (report.largest_in_parts ? "" : ", or compute it in parts")
-                  : ": give more device_memory, or make the tensors of the model that it works on smaller",
+      batch_helps
+          ? ": " + smaller + (report.may_swap ? "" : ", or let it run in parts, if it may (fit_budget(session))")
+          : ": give more device_memory, or make the tensors of the model that it works on smaller",
       swaps_help ? ", or keep variables in host memory (SessionOptions::swap_variables)" : "",
       batch_helps ? "" : "; no other batch helps", "; no cut into sections helps");
 }
@@ -290,7 +291,6 @@ void report_largest(const Program& program, const ConcreteGraph& graph, ProgramR
     }
     if (bytes <= report.largest_operation.bytes) continue;
     report.largest_operation = {label_of(step, graph.graph()), "", bytes};
-    report.largest_in_parts = step.parts > 1;
     report.batch_changes_largest = changes_with_batch(step, schedule, graph.graph());
     report.largest_fixed_bytes = fixed_bytes(step, program, graph.graph());
   }

@@ -41,6 +41,12 @@ bool adds_to_sums(const ConcreteGraph& graph, NodeId id, int part) {
   return std::find(outputs.begin(), outputs.end(), PartUse::sum) != outputs.end();
 }
 
+std::string type_text(const Buffer& buffer, const ConcreteGraph& graph) {
+  const TensorType& type = graph.type(buffer.value);
+  return buffer.parts == 1 ? type.text()
+                           : text_of(type_of_part(type, buffer.parts).text(), ", one of ", buffer.parts, " parts");
+}
+
 std::string label_of(const Step& step, const Graph& graph) {
   const std::string label = graph.node(step.node).label();
   return step.parts > 1 ? text_of("part ", step.part + 1, " of ", step.parts, " of ", label) : label;

@@ -22,6 +22,9 @@ bool adds_to_sums(const ConcreteGraph& graph, NodeId id, int part);
 /// The node's label, and of a part which one it is: "part 2 of 4 of softmax 'head/softmax'".
 std::string label_of(const Step& step, const Graph& graph);
 
+/// The type of what a buffer has of its value: "f32[256,50257], one of 4 parts". REQUIRES: it is no scratch.
+std::string type_text(const Buffer& buffer, const ConcreteGraph& graph);
+
 /// Strips of a list of instructions or steps: all parts of some nodes, the first parts of all of them, then the second
 /// ones, and so on. By place: the number of the strip, and -1 for what is a whole. Copies between tiers may stand in
 /// between.

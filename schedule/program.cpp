@@ -29,13 +29,6 @@ std::string step_text(const Schedule& schedule, StepIndex index, const Graph& gr
   return text + ", " + schedule.passes[static_cast<std::size_t>(step.pass)].text();
 }
 
-/// Of what the buffer has of its value.
-std::string type_text(const Buffer& buffer, const ConcreteGraph& graph) {
-  const TensorType& type = graph.type(buffer.value);
-  return buffer.parts == 1 ? type.text()
-                           : text_of(type_of_part(type, buffer.parts).text(), ", one of ", buffer.parts, " parts");
-}
-
 void report_fullest(const Program& program, const ConcreteGraph& graph, ProgramReport& report) {
   const StepIndex step = program.plan.fullest_step;
   report.fullest_step = step_text(program.schedule, step, graph.graph());

@@ -55,7 +55,6 @@ struct ProgramReport {
   /// name. With persistent_bytes, no plan of any kind needs less.
   LiveTensor largest_operation;
   bool batch_changes_largest = true;  ///< whether a batch of another size changes those bytes
-  bool largest_in_parts = false;      ///< whether it runs in parts: the bytes are those of one
   /// The most that the operands and scratch of one operation take with the variables that it reads and changes: no
   /// SessionOptions::swap_variables needs less.
   LiveTensor largest_with_variables;

@@ -147,6 +147,16 @@ FoundCut SectionTrainer::tried_cuts(const CutRequest& request, const FeedTypes& 
   return *found;
 }
 
+std::string SectionTrainer::other_way(const TrainingOptions& options) const {
+  const SectionOptions& sections = options.sections;
+  if (!cuts_->options.may_swap) return "allow what is too much to be offloaded (PlaceCutsOptions::may_swap)";
+  if (sections.borders != BorderPolicy::automatic || !sections.tensors.empty() ||
+      sections.interior == InteriorPolicy::keep) {
+    return "let what is too much be offloaded (SectionOptions{.borders = BorderPolicy::automatic})";
+  }
+  return "have what the budget demands computed again and offloaded without sections (fit_budget(session))";
+}
+
 void SectionTrainer::check_fits(Engine& engine, const Signature& signature, const CutRequest& request,
                                 const FoundCut& found, const TrainingOptions& options) const {
   graph_->set_groups(groups_of_cut(request.place_of, found.borders, request.first_group));
@@ -171,8 +181,7 @@ void SectionTrainer::check_fits(Engine& engine, const Signature& signature, cons
   throw BudgetError(error_text_of("place_cuts: no cut was found that fits device_memory of ", budget, " bytes (",
                                   bytes_text(budget), "); the lowest peak, ", lowest, " bytes (", bytes_text(lowest),
                                   "), is of ", num_sections, " sections", earlier(cuts_->at.text()),
-                                  hint("give that much, take a smaller batch, or offload: ",
-                                       "SectionOptions{.borders = BorderPolicy::automatic} with host_memory")),
+                                  hint("give that much, take a smaller batch, or ", other_way(options))),
                     budget, lowest, ErrorCode::cuts_misfit);
 }
 

@@ -267,7 +267,9 @@ std::vector<std::string> SectionTrainer::notes(const Program& program) const {
 void SectionTrainer::prepare_training(Where where) {
   user_call(where, [&] {
     SF_CHECK_CODE(!sections_.empty(), ArgumentError, ErrorCode::nothing_to_train,
-                  "prepare_training: there is no section", hint("open one with new_section()"));
+                  "prepare_training: there is no section",
+                  hint(cuts_ ? "call add_training_ops first: it makes those that place_cuts was asked for"
+                             : "open one with new_section()"));
     SF_CHECK_CODE(open_ == nullptr, ArgumentError, ErrorCode::open_section, "prepare_training: section '",
                   open_->name(), "' is still open", earlier(open_->place()), hint("end its scope first"));
     check_whole("prepare_training");

@@ -144,6 +144,8 @@ class SectionTrainer {
   FoundCut found_cut(const ForwardPlaces& places, const UpdatesOf& updates, Value loss,
                      const TrainingOptions& options) const;
   FoundCut tried_cuts(const CutRequest& request, const FeedTypes& feeds, const TrainingOptions& options) const;
+  /// What else helps where no cut fits.
+  std::string other_way(const TrainingOptions& options) const;
   void check_fits(Engine& engine, const Signature& signature, const CutRequest& request, const FoundCut& found,
                   const TrainingOptions& options) const;
   FeedTypes feeds_of_cycles() const;

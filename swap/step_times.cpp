@@ -75,6 +75,11 @@ double StepTimes::transfer(StepKind kind, std::size_t bytes) const {
   }
 }
 
+double StepTimes::link_rate() const {
+  const double slower = std::min(profile_.link_out, profile_.link_in);
+  return link_bandwidth_ > 0 ? std::min(slower, link_bandwidth_) : slower;
+}
+
 double StepTimes::of_kernel(const Step& step) {
   const auto slot = static_cast<std::size_t>(step.slot);
   if (by_slot_.size() <= slot) by_slot_.resize(slot + 1, -1);

@@ -36,6 +36,8 @@ class StepTimes {
   double again(const Step& step);
   /// Of a transfer of so many bytes.
   double transfer(StepKind kind, std::size_t bytes) const;
+  /// Bytes a second of copies in the slower direction, where threads carry them: the throttle of the link, or less.
+  double link_rate() const;
 
  private:
   double of_kernel(const Step& step);

@@ -56,14 +56,23 @@ TEST(EditedPlan, OfAnotherFormIsRefusedWithTheReason) {
               "version 2; this SectionFlow reads version 1; try a newer");
   expect_none(edited_good([](PlanJson& plan) { plan["format"] = "sectionflow profile"; }), "is no plan");
   expect_none(edited_good([](PlanJson& plan) { plan.erase("budgets"); }), "lacks 'budgets'");
-  expect_none(edited_good([](PlanJson& plan) { plan["budgets"] = {1, 2}; }), "'budgets' is a list of 2; wanted a list of 3");
+  expect_none(edited_good([](PlanJson& plan) {
+                plan["budgets"] = {1, 2};
+              }),
+              "'budgets' is a list of 2; wanted a list of 3");
   expect_none(edited_good([](PlanJson& plan) { plan["budgets"][0] = -1; }), "has -1 where a whole number");
   expect_none(edited_good([](PlanJson& plan) { plan["budgets"][0] = UINT64_MAX; }), "has 18446744073709551615");
   expect_none(edited_good([](PlanJson& plan) { step_of(plan)["half"] = 1e9; }), "where a whole number");
   expect_none(edited_good([](PlanJson& plan) { step_of(plan)["half"] = 1LL << 40; }), "has 1099511627776");
   expect_none(edited_good([](PlanJson& plan) { step_of(plan)["notes"] = {"\x1b[2J"}; }), "where a text of one line");
-  expect_none(edited_good([](PlanJson& plan) { step_of(plan)["instructions"][0] = {1, 2}; }), "in place of an instruction");
-  expect_none(edited_good([](PlanJson& plan) { step_of(plan)["instructions"][0] = {"feed", 1, 2, 3}; }), "an unknown kind");
+  expect_none(edited_good([](PlanJson& plan) {
+                step_of(plan)["instructions"][0] = {1, 2};
+              }),
+              "in place of an instruction");
+  expect_none(edited_good([](PlanJson& plan) {
+                step_of(plan)["instructions"][0] = {"feed", 1, 2, 3};
+              }),
+              "an unknown kind");
   expect_none(sealed("{" + std::string(100'000, '[')), "is no plan");
   expect_none(sealed("[]"), "is no plan");
 }

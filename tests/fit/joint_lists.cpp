@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "fit/make_problem.h"
 #include "fit/plan_file.h"
 #include "graph/ops/dropout.h"
@@ -129,6 +131,17 @@ TEST(JointLists, ListsOfPlansTakeTheTimeAndTheBytesOfThePlans) {
   }
   EXPECT_GT(copies, 10);
   EXPECT_GT(holds, 0);
+}
+
+TEST(JointLists, OfALinkThatTakesNoTimeAreFound) {
+  const double fastest = std::numeric_limits<double>::max();
+  const auto planned = [&](std::size_t device) {
+    return Fitted(blocks(2), checked({.copy_threads = true}, device), few({.profile = slow_link(fastest)})).plan();
+  };
+  const ProgramReport whole = planned(1_GiB);
+  const ProgramReport report = planned(whole.planned_peak_bytes * 9 / 10);
+  EXPECT_TRUE(report.fits);
+  EXPECT_LT(report.predicted_seconds, 1.1 * whole.predicted_seconds);
 }
 
 }  // namespace

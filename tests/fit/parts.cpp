@@ -50,6 +50,18 @@ TEST(Parts, TrainAWideHeadInLessThanItsLogitsToTheSameBits) {
   }
 }
 
+TEST(Parts, AreAsManyAsTheRowsHaveBlocksWhereTheseAreOdd) {
+  for (const std::int64_t blocks : {3, 5}) {
+    WideHead head;
+    head.rows = 256 * blocks;
+    SCOPED_TRACE(head.rows);
+    const TrainingCase net = wide_head(head);
+    const std::size_t logits = static_cast<std::size_t>(head.rows * kWideClasses) * sizeof(float);
+    EXPECT_LT(least_in_parts(net, by_recomputing()), logits);
+    EXPECT_GT(least_in_parts(net, whole_only()), logits);
+  }
+}
+
 TEST(Parts, TouchNothingThatIsNotTheirs) {
   const TrainingCase net = wide_head();
   const TrainingRecord plain = record_training(net, How::whole, {.steps = 2, .threads = 2});
