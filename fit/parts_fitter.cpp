@@ -68,7 +68,8 @@ bool PartsFitter::least_is_exact() const {
 const PartsFitter::Least& PartsFitter::least_in_parts() {
   if (least_) return *least_;
   find_parts();
-  Least& least = least_.emplace();
+  least_ = Least{};
+  Least& least = *least_;
   if (in_parts_.empty()) return least;
   least.values = chains_->values();
   StepTimes times(tools_, profile_);

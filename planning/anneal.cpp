@@ -14,8 +14,7 @@ namespace {
 class Annealer {
  public:
   Annealer(const FlatProblem& problem, const FoundOrder& start, const AnnealOptions& options)
-      : problem_(problem),
-        options_(options),
+      : options_(options),
         random_(options.seed),
         sequence_(problem, start.order, start.absences),
         moves_(problem, options.order_fixed, sequence_, random_),
@@ -90,7 +89,6 @@ class Annealer {
       best_ = {sequence_.order(), cost, peak, sequence_.absences()};
   }
 
-  const FlatProblem& problem_;
   const AnnealOptions options_;
   SplitMix random_;
   Sequence sequence_;

@@ -107,7 +107,7 @@ inline double least_seconds(const Problem& problem, std::int64_t budget) {
   const SmallProblem small(problem);
   using State = std::pair<unsigned, unsigned>;  // done, resident
   const auto expand = [&](const State& state, const auto& reach) {
-    const auto [done, resident] = state;
+    const unsigned done = state.first, resident = state.second;
     for (std::size_t i = 0; i < problem.values.size(); ++i) {
       if ((resident & SmallProblem::bit(i)) != 0) reach({done, resident & ~SmallProblem::bit(i)}, 0);
     }
