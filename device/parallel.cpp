@@ -4,6 +4,7 @@
 #include <xmmintrin.h>
 
 #include "base/error.h"
+#include "device/idle_team.h"
 
 namespace sectionflow {
 namespace {
@@ -44,6 +45,7 @@ ComputeTeam::Settings::~Settings() {
 
 ComputeTeam::ComputeTeam(int threads) {
   check_call(threads);
+  keep_idle_team(threads);
   omp_set_num_threads(threads);
   // A team that may be cut by the load of the machine is none to make kernels for.
   if (previous_.dynamic != 0) omp_set_dynamic(0);
