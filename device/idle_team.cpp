@@ -32,17 +32,17 @@ bool is_waiting_settled() {
   while (true) pause();
 }
 
-/// So many besides the one that begins them.
-bool start_idle_threads(int more) {
+/// So many besides the one that begins them; none where that one cannot be had.
+void start_idle_threads(int more) {
   // The program's handlers run on the program's threads.
   sigset_t all, before;
   sigfillset(&all);
-  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
+  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
   pthread_t thread{};
   const bool has_begun =
       pthread_create(&thread, nullptr, idle, reinterpret_cast<void*>(static_cast<std::intptr_t>(more) + 1)) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return has_begun && pthread_detach(thread) == 0;
+  if (has_begun) pthread_detach(thread);
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ void keep_idle_team(int threads) {
   const std::lock_guard lock(mutex);
   const int missing = wanted - idle_threads.load(std::memory_order_relaxed);
   if (missing <= 0) return;
-  (void)start_idle_threads(missing);
+  start_idle_threads(missing);
   idle_threads = wanted;  // where there are none to be had, nobody asks again
 }
 

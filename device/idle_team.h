@@ -8,8 +8,8 @@ namespace sectionflow {
 /// (its manual, GOMP_SPINCOUNT). So there come to be more: a team that nobody gives work to, which sleeps as long as
 /// the process lives.
 ///
-/// Does nothing where OMP_WAIT_POLICY or GOMP_SPINCOUNT says how threads are to wait, for a team of one thread or fewer
-/// than the team before, and where OpenMP is not libgomp. Where the thread that begins them cannot be had, threads spin
+/// Does nothing where OMP_WAIT_POLICY or GOMP_SPINCOUNT says how threads are to wait, for a team of one thread, and
+/// where OpenMP is not libgomp. Where the thread that begins them cannot be had, threads spin
 /// on. Changes no bit.
 void keep_idle_team(int threads);
 

@@ -35,7 +35,6 @@ class JointLists {
   /// What it refers to must outlive this. REQUIRES: threads carry copies; a list without offloads and halves.
   explicit JointLists(Source source);
 
-  int num_rungs() const { return ladder_.num_rungs; }
   /// The last rung whose budget is at most so many bytes; -1: none.
   int last_within(std::int64_t bytes) const { return ladder_.last_within(bytes); }
   /// No list of this rung, nor of any below it, is predicted to take less.
