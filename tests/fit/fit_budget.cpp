@@ -55,10 +55,10 @@ const std::vector<Way>& ways() {
       {"Both",
        {.copy_threads = true},
        // Of three ways at once: less of each. JointLists have tests of their own with more.
-       {.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e8, .link_out = 2e8, .link_in = 2e8}, .effort = 150'000}},
+       {.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e8, .link_out = 2e8, .link_in = 2e8}, .effort = 100'000}},
       {"BothByTheTeamWithADisk",
        {.disk = 64_MiB},
-       {.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e9, .disk_out = 2e8, .disk_in = 2e8}}},
+       {.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e9, .disk_out = 2e8, .disk_in = 2e8}, .effort = 100'000}},
   };
   return all;
 }

@@ -14,7 +14,7 @@ namespace sectionflow::testing {
 
 /// Options with an effort for tests.
 inline FitBudgetOptions few(FitBudgetOptions options = {}) {
-  if (options.effort == 0) options.effort = 1'200'000;
+  if (options.effort == 0) options.effort = 300'000;
   return options;
 }
 
