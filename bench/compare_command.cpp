@@ -43,6 +43,7 @@ SessionOptions session_of(const Arguments& arguments, const Batch& batch) {
                          .host_memory = bytes_or_none(arguments.host_memory),
                          .disk = bytes_or_none(arguments.disk),
                          .swap_directory = arguments.swap_directory,
+                         .swap_variables = arguments.swap_variables,
                          .copy_threads = arguments.copy_threads,
                          .link_bandwidth = static_cast<double>(bytes_or_none(arguments.link)),
                          .threads = arguments.threads,
@@ -229,6 +230,9 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
   app.add_option("--disk", arguments.disk, "size of the swap file, as in 1GiB; nothing is offloaded to disk if absent")
       ->check(size_argument());
   app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made")->check(not_empty());
+  app.add_flag("--swap-variables", arguments.swap_variables,
+               "variables and optimiser slots live in host memory, as SessionOptions::swap_variables, in all but the "
+               "unlimited reference");
   app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB")
       ->check(size_argument());
   app.add_option(

@@ -16,7 +16,7 @@ struct CompareArguments {
   std::int64_t steps = 20;
   DeviceArguments device{};
   std::string device_memory, host_memory, disk, swap_directory, link, profile, plan;
-  bool copy_threads = false;
+  bool swap_variables = false, copy_threads = false;
   int threads = 0;
   std::uint64_t seed = 0;
   std::string json, report;

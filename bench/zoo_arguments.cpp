@@ -117,8 +117,9 @@ std::size_t device_memory_of(const std::string& text, const ZooArguments& argume
   std::vector<Value> fetches = also ? also(model) : std::vector<Value>{};
   fetches.insert(fetches.begin(), model.loss);
   Session whole(graph, {.device = session.device, .threads = session.threads});
-  return memory_share(text,
-                      whole.plan(fetches, types_of(model.feeds(batch)), {.targets = manager.training_operations()}));
+  ProgramReport report = whole.plan(fetches, types_of(model.feeds(batch)), {.targets = manager.training_operations()});
+  if (session.swap_variables) report.persistent_bytes = 0;  // they are not there
+  return memory_share(text, report);
 }
 
 }  // namespace sectionflow

@@ -160,6 +160,7 @@ std::vector<std::unique_ptr<Runner>> line_up(const std::vector<Strategy>& strate
   if (options.reference) {
     SessionOptions unlimited = options.session;
     unlimited.device_memory = unlimited.host_memory = 0;
+    unlimited.swap_variables = false;
     runners.push_back(prepare(*options.reference, options, unlimited, batch));
   }
   for (const Strategy& strategy : strategies) runners.push_back(prepare(strategy, options, options.session, batch));
@@ -230,6 +231,7 @@ Comparison compare_strategies(const std::vector<Strategy>& strategies, const Com
                         .budgets = session.budgets(),
                         .context_bytes = context_bytes,
                         .device_limited = options.session.device_memory.is_limited(),
+                        .swap_variables = options.session.swap_variables,
                         .copy_threads = options.session.copy_threads,
                         .link_bandwidth = options.session.link_bandwidth,
                         .reference = {},

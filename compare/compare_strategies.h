@@ -26,8 +26,8 @@ struct CompareOptions {
   SessionOptions session{};
   /// The batch of a step; every strategy gets the same.
   std::function<Batch(std::int64_t step)> batch{};
-  /// A strategy that is trained too, under no budget: what all others are held against, in bytes and in time. Without
-  /// one, and where it exceeds the machine, the first strategy that fits is.
+  /// A strategy that is trained too, under no budget and with its variables on the device: what all others are held
+  /// against, in bytes and in time. Without one, and where it exceeds the machine, the first strategy that fits is.
   std::optional<Strategy> reference{};
   /// Traces one more step of each strategy, for StrategyResult::swaps and timeline. It counts for no time.
   bool traced = true;
@@ -88,6 +88,7 @@ struct Comparison {
   /// recordings of all strategies, and by other programs; 0 on the CPU.
   std::size_t context_bytes = 0;
   bool device_limited = false;  ///< whether a budget of device memory was given
+  bool swap_variables = false;  ///< of every strategy but the reference
   bool copy_threads = false;
   double link_bandwidth = 0;                ///< bytes a second and direction; 0: unlimited
   std::optional<StrategyResult> reference;  ///< if one was asked for

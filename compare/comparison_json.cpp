@@ -71,6 +71,7 @@ std::string Comparison::json() const {
                {"host_memory_bytes", budgets.host},
                {"disk_bytes", budgets.disk},
                {"link_bytes_per_second", link_bandwidth},
+               {"swap_variables", swap_variables},
                {"copy_threads", copy_threads}};
   if (context_bytes > 0) json["context_bytes"] = context_bytes;
   if (reference) json["reference"] = json_of(*reference);

@@ -72,7 +72,8 @@ std::string Comparison::limits() const {
                  budgets.disk > 0 ? text_of("disk ", bytes_text(budgets.disk)) : std::string("no disk"), ", link ",
                  link_bandwidth > 0 ? text_of(bytes_text(static_cast<std::size_t>(link_bandwidth)), "/s each way")
                                     : std::string("as fast as it goes"),
-                 ", copies by ", copy_threads ? "threads of their own" : "the compute team");
+                 ", copies by ", copy_threads ? "threads of their own" : "the compute team",
+                 swap_variables ? ", variables in host memory" : "");
 }
 
 TextTable largest_table(const LargestSizes& sizes) {

@@ -246,6 +246,21 @@ TEST(CompareStrategies, SwappingIsMeasured) {
   EXPECT_THAT(comparison.text(), AllOf(HasSubstr("host peak"), HasSubstr("hidden"), HasSubstr("to disk")));
 }
 
+TEST(CompareStrategies, VariablesOnTheHostAreThoseOfAllButTheReference) {
+  CompareOptions options = options_of(3);
+  options.reference = tiny_strategy("whole", 0);
+  options.session.swap_variables = true;
+  const Comparison comparison = compare_strategies({tiny_strategy("whole", 0)}, options);
+  const StrategyResult &reference = *comparison.reference, &away = comparison.strategies[0];
+  EXPECT_EQ(reference.bytes_in + reference.host.planned_bytes, 0u);
+  EXPECT_GT(away.bytes_in, 0u);
+  EXPECT_GT(away.host.planned_bytes, 0u);
+  EXPECT_LT(away.planned_peak_bytes, reference.planned_peak_bytes);
+  EXPECT_TRUE(away.identical) << away.difference;
+  EXPECT_TRUE(comparison.swap_variables);
+  EXPECT_THAT(comparison.limits(), HasSubstr(", variables in host memory"));
+}
+
 TEST(CompareStrategies, AStrategyThatCannotBeMadeDoesNotFit) {
   Strategy refusing = tiny_strategy("refusing", 0), failing = refusing;
   refusing.edit_graph = [](Graph&, const StrategySetting& setting) {
@@ -273,6 +288,7 @@ TEST(CompareStrategies, JsonHasEveryField) {
   EXPECT_EQ(json.at("model"), "tiny");
   EXPECT_EQ(json.at("batch"), 6);
   EXPECT_EQ(json.at("threads"), 1);
+  EXPECT_EQ(json.at("swap_variables"), false);
   ASSERT_EQ(json.at("strategies").size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) {
     const auto& row = json.at("strategies").at(i);
