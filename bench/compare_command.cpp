@@ -15,11 +15,6 @@ namespace {
 
 using Arguments = CompareArguments;
 
-/// Bytes, or 0 where nothing is said.
-std::size_t bytes_or_none(const std::string& text) {
-  return text.empty() ? 0 : parse_bytes(text);
-}
-
 /// What planners take for this machine's speeds.
 using MachineProfile = std::optional<Profile>;
 
@@ -39,16 +34,9 @@ std::vector<Strategy> strategies_of(const Arguments& arguments, const ZooArgumen
 }
 
 SessionOptions session_of(const Arguments& arguments, const Batch& batch) {
-  SessionOptions session{.device = device_of(arguments.device),
-                         .host_memory = bytes_or_none(arguments.host_memory),
-                         .disk = bytes_or_none(arguments.disk),
-                         .swap_directory = arguments.swap_directory,
-                         .swap_variables = arguments.swap_variables,
-                         .copy_threads = arguments.copy_threads,
-                         .link_bandwidth = static_cast<double>(bytes_or_none(arguments.link)),
-                         .threads = arguments.threads,
-                         .seed = arguments.seed};
-  session.device_memory = device_memory_of(arguments.device_memory, arguments.zoo, batch, session);
+  SessionOptions session = session_options(arguments.session);
+  session.seed = arguments.seed;
+  session.device_memory = device_memory_of(arguments.session.device_memory, arguments.zoo, batch, session);
   return session;
 }
 
@@ -162,7 +150,7 @@ void check_files(const Arguments& arguments) {
 /// What would only show after training is refused before it.
 void check(const Arguments& arguments) {
   const bool searches = arguments.max_batch || arguments.max_side;
-  SF_CHECK(!searches || !arguments.device_memory.empty(), ArgumentError,
+  SF_CHECK(!searches || !arguments.session.device_memory.empty(), ArgumentError,
            "--max-batch and --max-side look for what fits a budget; say which by --device-memory");
   (void)strategies_of(arguments, arguments.zoo, {});
   (void)model_of(arguments.zoo, {});  // what is wrong with the model itself is told first
@@ -219,31 +207,12 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
   app.add_option("--steps", arguments.steps, "training steps of each strategy")
       ->check(number_argument<std::int64_t>(1))
       ->capture_default_str();
-  add_device_arguments(app, arguments.device);
-  app.add_option("--device-memory", arguments.device_memory,
-                 "budget of each: a size, as in 512MiB, or a share, as in 50%, of the whole graph's transient peak, "
-                 "with its variables on top; all of the device if absent")
-      ->check(budget_argument());
-  app.add_option("--host-memory", arguments.host_memory,
-                 "budget of host memory for what is offloaded, as in 1GiB; all of it if absent")
-      ->check(size_argument());
-  app.add_option("--disk", arguments.disk, "size of the swap file, as in 1GiB; nothing is offloaded to disk if absent")
-      ->check(size_argument());
-  app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made")->check(not_empty());
-  app.add_flag("--swap-variables", arguments.swap_variables,
-               "variables and optimiser slots live in host memory, as SessionOptions::swap_variables, in all but the "
-               "unlimited reference");
-  app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB")
-      ->check(size_argument());
+  add_session_arguments(app, arguments.session, "budget of each strategy");
   app.add_option(
          "--profile", arguments.profile,
          "a file with this machine's speeds, for planners that ask; measured and written where there is none yet; "
          "those of a nominal machine if absent")
       ->check(not_empty());
-  app.add_flag("--copy-threads", arguments.copy_threads, "copies by threads of their own, beside the compute team");
-  app.add_option("--threads", arguments.threads, "compute threads; 0: every core")
-      ->check(number_argument(0, 1024))
-      ->capture_default_str();
   app.add_option("--seed", arguments.seed, "seed of data and initial values")
       ->check(number_argument<std::uint64_t>(0))
       ->capture_default_str();

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/session_arguments.h"
 #include "bench/zoo_arguments.h"
 
 namespace sectionflow {
@@ -14,10 +15,8 @@ struct CompareArguments {
   std::int64_t batch = 250;
   std::vector<std::string> strategies;  ///< none: whole, and those of sections:2, :4, :blocks that the model can have
   std::int64_t steps = 20;
-  DeviceArguments device{};
-  std::string device_memory, host_memory, disk, swap_directory, link, profile, plan;
-  bool swap_variables = false, copy_threads = false;
-  int threads = 0;
+  SessionArguments session{};
+  std::string profile, plan;
   std::uint64_t seed = 0;
   std::string json, report;
   bool max_batch = false, max_side = false;

@@ -116,6 +116,7 @@ const std::vector<std::pair<std::regex, std::string>>& advice_for_the_shell() {
       {std::regex(R"(\b(SessionOptions::)?(device|host)_memory\b)"), "--$2-memory"},
       {std::regex(R"(\bSessionOptions::disk\b)"), "--disk"},
       {std::regex(R"(\b(SessionOptions::)?swap_directory\b)"), "--swap-directory"},
+      {std::regex(R"(\b(SessionOptions::)?swap_variables\b)"), "--swap-variables"},
       {std::regex(R"(take a smaller window)"), "give a smaller --sequence"},
       // What no option of ours does. Words of any length would take as much of the stack.
       {std::regex(R"(\b\w{1,60}(Options|Policy)::\w{1,60}\b)"), "in C++ $&"},

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "bench/named_paths.h"
+#include "bench/session_arguments.h"
 #include "compare/contender.h"
 #include "examples/models/command_line.h"
 #include "runtime/memory_snapshot.h"
@@ -21,9 +22,8 @@ namespace {
 struct PlanArguments {
   SubjectArguments subject;
   std::string strategy = "whole";
-  DeviceArguments device{};
-  std::string device_memory, host_memory, disk, profile;
-  int threads = 0;
+  SessionArguments session{};
+  std::string profile;
   std::string json, dot, trace, memory_snapshot, save_plan;
   bool explain = false;
   int frontier = 0;  // budgets; 0: none
@@ -55,10 +55,6 @@ class PlannedModel {
   ProgramReport report_;
 };
 
-std::size_t bytes_or_all(const std::string& text) {
-  return text.empty() ? 0 : parse_bytes(text);
-}
-
 std::optional<Profile> profile_of(const PlanArguments& arguments) {
   if (arguments.profile.empty()) return std::nullopt;
   return Profile::load(arguments.profile);
@@ -74,17 +70,18 @@ Strategy strategy_of(const PlanArguments& arguments, const PlanSubject& subject,
 }
 
 SessionOptions session_of(const PlanArguments& arguments, const PlanSubject& subject) {
-  SessionOptions options{.device = device_of(arguments.device),
-                         .host_memory = bytes_or_all(arguments.host_memory),
-                         .disk = bytes_or_all(arguments.disk),
-                         .threads = arguments.threads};
-  const std::string& memory = arguments.device_memory;
-  if (is_share(memory)) {
-    const PlannedModel whole(subject, strategy_of(arguments, subject, "whole"), options, arguments.subject.batch);
-    options.device_memory = memory_share(memory, whole.report());
-  } else {
-    options.device_memory = bytes_or_all(memory);
+  SessionOptions options = session_options(arguments.session);
+  const std::string& memory = arguments.session.device_memory;
+  if (!is_share(memory)) {
+    options.device_memory = memory.empty() ? 0 : parse_bytes(memory);
+    return options;
   }
+  SessionOptions at_home = options;
+  at_home.swap_variables = false;
+  const PlannedModel whole(subject, strategy_of(arguments, subject, "whole"), at_home, arguments.subject.batch);
+  ProgramReport report = whole.report();
+  if (options.swap_variables) report.persistent_bytes = 0;  // they are not there
+  options.device_memory = memory_share(memory, report);
   return options;
 }
 
@@ -159,6 +156,9 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
   PlannedStep planned{.model = subject.name,
                       .strategy = arguments.strategy,
                       .batch = arguments.subject.batch,
+                      .link_bandwidth = options.link_bandwidth,
+                      .copy_threads = options.copy_threads,
+                      .swap_variables = options.swap_variables,
                       .is_limited = options.device_memory.is_limited()};
   const Strategy strategy = strategy_of(arguments, subject, arguments.strategy);
   try {
@@ -220,19 +220,9 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
   app->add_option("--strategy", arguments->strategy,
                   joined(strategy_forms()) + "; N: 1, 2, 4, ... or blocks, of a graph: file")
       ->capture_default_str();
-  add_device_arguments(*app, arguments->device);
-  app->add_option("--device-memory", arguments->device_memory,
-                  "budget: a size, as in 512MiB, or a share, as in 50%, of what the whole graph takes beside its "
-                  "variables; all of the device if absent")
-      ->check(budget_argument());
-  app->add_option("--host-memory", arguments->host_memory, "budget of host memory for what is offloaded")
-      ->check(size_argument());
-  app->add_option("--disk", arguments->disk, "size of the swap file")->check(size_argument());
+  add_session_arguments(*app, arguments->session, "budget");
   app->add_option("--profile", arguments->profile, "a file with this machine's speeds; a nominal machine's if absent")
       ->check(not_empty());
-  app->add_option("--threads", arguments->threads, "compute threads; 0: every core")
-      ->check(number_argument(0, 1024))
-      ->capture_default_str();
   app->add_flag("--explain", arguments->explain,
                 "tell what becomes of each tensor and why, what the peak is made of, and what more and less device "
                 "memory would do");

@@ -74,7 +74,11 @@ std::vector<SectionMemory> section_memory(const MemoryTimeline& timeline) {
 
 std::string PlannedStep::text() const {
   std::string text =
-      model + ", batch " + std::to_string(batch) + ", " + strategy + (device.empty() ? "" : ", " + device) + "\n";
+      model + ", batch " + std::to_string(batch) + ", " + strategy + (device.empty() ? "" : ", " + device);
+  if (link_bandwidth > 0) text += ", link " + bytes_text(static_cast<std::size_t>(link_bandwidth)) + "/s each way";
+  if (copy_threads) text += ", copies by threads of their own";
+  if (swap_variables) text += ", variables in host memory";
+  text += "\n";
   if (report) text += report->text();
   if (!sections.empty()) text += sections_text(sections);
   if (smallest_budget) {
@@ -88,7 +92,14 @@ std::string PlannedStep::text() const {
 }
 
 std::string PlannedStep::json() const {
-  Json json = {{"model", model}, {"batch", batch}, {"strategy", strategy}, {"device", device}, {"fits", fits}};
+  Json json = {{"model", model},
+               {"batch", batch},
+               {"strategy", strategy},
+               {"device", device},
+               {"link_bytes_per_second", link_bandwidth},
+               {"copy_threads", copy_threads},
+               {"swap_variables", swap_variables},
+               {"fits", fits}};
   if (!misfit.empty()) json["misfit"] = misfit;
   if (smallest_budget) {
     json["smallest_budget_bytes"] = *smallest_budget;

@@ -21,6 +21,8 @@ struct SectionMemory {
 struct PlannedStep {
   std::string model{}, strategy{}, device{};
   std::int64_t batch = 0;
+  double link_bandwidth = 0;  ///< bytes a second and direction; 0: unlimited
+  bool copy_threads = false, swap_variables = false;
   bool is_limited = false;  ///< whether a budget of device memory was given
   bool fits = false;
   std::string misfit{};                   ///< why it does not fit, in full

@@ -34,16 +34,7 @@ void add_data_arguments(CLI::App& app, TrainingDataArguments& data) {
 }
 
 void add_memory_arguments(CLI::App& app, TrainArguments& arguments) {
-  add_device_arguments(app, arguments.device);
-  app.add_option(
-         "--device-memory", arguments.device_memory,
-         "hard budget, as in 512MiB, or a share, as in 50%, of what the whole graph takes beside its variables; "
-         "all of the device if absent")
-      ->check(budget_argument());
-  app.add_option("--host-memory", arguments.host_memory, "budget of host memory for what is offloaded")
-      ->check(size_argument());
-  app.add_option("--disk", arguments.disk, "size of the swap file")->check(size_argument());
-  app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made")->check(not_empty());
+  add_session_arguments(app, arguments.session, "hard budget");
   app.add_option("--profile", arguments.profile, "a file with this machine's speeds; a nominal machine's if absent")
       ->check(not_empty());
   app.add_option("--plan", arguments.plan,
@@ -52,9 +43,6 @@ void add_memory_arguments(CLI::App& app, TrainArguments& arguments) {
       ->check(not_empty());
   app.add_flag("--replan", arguments.replan,
                "have --strategy auto plan again where steps come to take over 10 % longer than expected");
-  app.add_option("--threads", arguments.threads, "compute threads; 0: every core")
-      ->check(number_argument(0, 1024))
-      ->capture_default_str();
 }
 
 void add_output_arguments(CLI::App& app, TrainArguments& arguments) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "bench/session_arguments.h"
 #include "bench/zoo_arguments.h"
 #include "tools/training_data.h"
 
@@ -17,9 +18,8 @@ struct TrainArguments {
   TrainingDataArguments data{};
   std::string strategy = "sections:blocks";
   std::optional<std::int64_t> epochs, steps;
-  DeviceArguments device{};
-  std::string device_memory, host_memory, disk, swap_directory, profile, plan;
-  int threads = 0;
+  SessionArguments session{};
+  std::string profile, plan;
   std::string checkpoints, tensorboard, statistics, json;
   std::int64_t checkpoint_every = 0, tensorboard_every = 10;
   int keep = 3;

@@ -83,15 +83,10 @@ Strategy strategy_of(const TrainArguments& arguments, TrainedModel& trained, con
 }
 
 SessionOptions session_of(const TrainArguments& arguments, const ZooModel& zoo) {
-  const auto bytes = [](const std::string& text) { return text.empty() ? 0 : parse_bytes(text); };
-  SessionOptions session{.device = device_of(arguments.device),
-                         .host_memory = bytes(arguments.host_memory),
-                         .disk = bytes(arguments.disk),
-                         .swap_directory = arguments.swap_directory,
-                         .threads = arguments.threads,
-                         .seed = arguments.data.seed};
-  const Batch batch = is_share(arguments.device_memory) ? zoo.batch({.batch = arguments.data.batch}) : Batch{};
-  session.device_memory = device_memory_of(arguments.device_memory, arguments.zoo, batch, session,
+  SessionOptions session = session_options(arguments.session);
+  session.seed = arguments.data.seed;
+  const Batch batch = is_share(arguments.session.device_memory) ? zoo.batch({.batch = arguments.data.batch}) : Batch{};
+  session.device_memory = device_memory_of(arguments.session.device_memory, arguments.zoo, batch, session,
                                            [&](const TrainableModel& model) -> std::vector<Value> {
                                              return {accuracy_of(model.logits, inputs_of(model, batch).inputs.label)};
                                            });
@@ -190,15 +185,15 @@ class PlanSaver final : public Callback {
  public:
   explicit PlanSaver(std::string path) : path_(std::move(path)), folders_(path_, "--plan") {}
   void on_step(const TrainerState& state) override {
-    if (!std::exchange(is_saved_, true)) save(state);
+    if (!std::exchange(is_saved_, true)) write(state);
   }
   void on_end(const TrainerState& state) override {
-    if (is_saved_) save(state);
+    if (is_saved_) write(state);
   }
 
  private:
   /// A plan is worth less than the training.
-  void save(const TrainerState& state) const {
+  void write(const TrainerState& state) const {
     try {
       save_plan(state.session, path_);
     } catch (const DataError& error) {

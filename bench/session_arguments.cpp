@@ -1,0 +1,47 @@
+#include "bench/session_arguments.h"
+
+#include "examples/models/command_line.h"
+
+namespace sectionflow {
+namespace {
+
+std::size_t bytes_or_none(const std::string& text) {
+  return text.empty() ? 0 : parse_bytes(text);
+}
+
+}  // namespace
+
+void add_session_arguments(CLI::App& app, SessionArguments& arguments, const std::string& device_memory) {
+  add_device_arguments(app, arguments.device);
+  app.add_option("--device-memory", arguments.device_memory,
+                 device_memory +
+                     ": a size, as in 512MiB, or a share, as in 50%, of the whole graph's transient peak, with the "
+                     "variables that stay there on top; all of the device if absent")
+      ->check(budget_argument());
+  app.add_option("--host-memory", arguments.host_memory,
+                 "budget of host memory for what is offloaded, as in 1GiB; all of it if absent")
+      ->check(size_argument());
+  app.add_option("--disk", arguments.disk, "size of the swap file, as in 1GiB; nothing is offloaded to disk if absent")
+      ->check(size_argument());
+  app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made")->check(not_empty());
+  app.add_flag("--swap-variables", arguments.swap_variables, "variables and optimiser slots live in host memory");
+  app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB")
+      ->check(size_argument());
+  app.add_flag("--copy-threads", arguments.copy_threads, "copies by threads of their own, beside the compute team");
+  app.add_option("--threads", arguments.threads, "compute threads; 0: every core")
+      ->check(number_argument(0, 1024))
+      ->capture_default_str();
+}
+
+SessionOptions session_options(const SessionArguments& arguments) {
+  return {.device = device_of(arguments.device),
+          .host_memory = bytes_or_none(arguments.host_memory),
+          .disk = bytes_or_none(arguments.disk),
+          .swap_directory = arguments.swap_directory,
+          .swap_variables = arguments.swap_variables,
+          .copy_threads = arguments.copy_threads,
+          .link_bandwidth = static_cast<double>(bytes_or_none(arguments.link)),
+          .threads = arguments.threads};
+}
+
+}  // namespace sectionflow
