@@ -1,6 +1,7 @@
 // What to keep, what to compute again and what to copy out so that a graph of a file, or a training step of a model,
 // fits a budget; how far that is from the best, at most; and such graphs, generated.
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -130,7 +131,10 @@ struct Outcome {
   double percent(double extra_seconds) const {
     return extra_seconds == 0 ? 0 : cost_default > 0 ? 100 * extra_seconds / cost_default : HUGE_VAL;
   }
-  double overhead() const { return search.plan ? percent(search.evaluation.seconds - cost_default) : HUGE_VAL; }
+  // Seconds are added up in other orders, so that no overhead may come out as a little less than none.
+  double overhead() const {
+    return search.plan ? percent(std::max(0.0, search.evaluation.seconds - cost_default)) : HUGE_VAL;
+  }
   double gap() const { return search.plan ? overhead() - percent(bound.extra_seconds) : HUGE_VAL; }
 };
 
@@ -270,6 +274,12 @@ int main(int argc, char** argv) {
   add_json_argument(app, arguments.json);
   instance->excludes(kind)->excludes(model);
   kind->excludes(model);
+  for (const char* name : {"--batch", "--profile"}) app.get_option(name)->needs(model);
+  for (const char* name :
+       {"--operations", "--hidden", "--tokens", "--element-bytes", "--flops", "--memory-rate", "--launch"})
+    app.get_option(name)->needs(kind);
+  for (const char* name : {"--budget", "--order-fixed", "--never-slower", "--link", "--effort", "--json"})
+    app.get_option(name)->excludes(kind);
   return run_program(app, argc, argv, [&] {
     SF_CHECK(!arguments.instance.empty() || !arguments.generate.empty() || model->count() > 0, ArgumentError,
              "nothing to do: wanted --instance FILE, --model NAME, or --generate KIND --out FILE");

@@ -83,6 +83,7 @@ class InstanceReader {
 
   void read_nodes() {
     const json& nodes = array(graph_, "nodes", nullptr, kMostNodes);
+    if (nodes.empty()) refuse("'nodes' is empty: there is nothing to plan");
     std::int64_t sum = 0;
     double seconds = 0;
     for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -122,6 +122,10 @@ Program compile_program(const ConcreteGraph& graph, const InstructionWriter& wri
   program.report.notes = std::move(tools.notes);
   program.report.predicted_seconds = tools.predicted_seconds;
   if (program.report.planned_peak_bytes > options.budgets.device && tools.least_device_bytes > 0) {
+    // The step and its tensors are those of the program at hand, not of what would take the least.
+    if (program.report.planned_peak_bytes != tools.least_device_bytes) {
+      program.report.fullest_step += text_of(", of a plan that takes ", bytes_text(program.report.planned_peak_bytes));
+    }
     program.report.planned_peak_bytes = tools.least_device_bytes;
     program.report.transient_bytes = tools.least_device_bytes - program.report.persistent_bytes;
   }

@@ -124,10 +124,11 @@ TEST_F(BenchPlan, OptionsThatAreNoneAreRefused) {
   generate("layered --operations 20");
   const std::string instance = "--instance " + path("g");
   for (const std::string arguments : {" --budget 5MiB", " --budget -3", " --budget nan", " --link 0", " --link 5GB",
-                                      " --effort -1", " --generate gpt --out x"}) {
+                                      " --effort -1", " --generate gpt --out x", " --operations 5", " --batch 4"}) {
     EXPECT_EQ(bench_plan(instance + arguments).status, 2) << arguments;
   }
   EXPECT_EQ(bench_plan("--generate layered --operations 0 --out " + path("h")).status, 2);
+  EXPECT_EQ(bench_plan("--generate layered --budget 50% --out " + path("h")).status, 2);
   EXPECT_FALSE(std::filesystem::exists(path("h")));
 }
 

@@ -146,7 +146,7 @@ TEST(ReadInstance, RefusesWhatIsNoGraph) {
   Files files;
   for (const std::string text :
        {"", "{", "[]", "7", "{}", R"({"nodes": 3, "links": []})", R"({"nodes": []})", R"({"nodes": [3], "links": []})",
-        R"({"nodes": [], "links": [], "directed": false})",
+        R"({"nodes": [], "links": []})", R"({"nodes": [], "links": [], "directed": false})",
         R"({"nodes": [{"id": 1, "cost_cpu": NaN, "cost_ram": 1}], "links": []})",
         R"({"nodes": [{"id": 1, "cost_cpu": 1e999, "cost_ram": 1}], "links": []})", "\"\xff\""}) {
     EXPECT_NE(files.refusal_of(text), "") << text;
