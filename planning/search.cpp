@@ -350,7 +350,7 @@ std::int64_t round_of_moves(const Problem& problem) {
 
 std::int64_t effort_of_one_in_many(const Problem& problem) {
   // A move takes longer where there are more operations; beyond a thousand each of them still wants its share.
-  constexpr std::int64_t kEach = 100'000, kFew = 400, kMany = 1000, kEachOfMany = 8'000;
+  constexpr std::int64_t kEach = 100'000, kFew = 400, kMany = 1000, kEachOfMany = 4'000;
   const auto count = std::max<std::int64_t>(static_cast<std::int64_t>(problem.operations.size()), 1);
   return kEach * std::min(count, kFew * kFew / count) + kEachOfMany * std::max<std::int64_t>(count - kMany, 0);
 }
