@@ -17,20 +17,29 @@
 namespace sectionflow {
 namespace {
 
-template <class Formula>
-std::unique_ptr<Kernel> make_f32(const KernelRequest& request) {
-  if (request.outputs[0].dtype != Dtype::f32) return nullptr;
-  return broadcast_kernel<float, float, float>(request, Formula());
+/// A formula of as many floats as there are inputs, all of which are f32 or all bf16.
+template <class Formula, class... Float>
+std::unique_ptr<Kernel> make_of_floats(const KernelRequest& request) {
+  const Dtype dtype = request.outputs[0].dtype;
+  if (dtype != Dtype::f32 && dtype != Dtype::bf16) return nullptr;
+  return with_stored_type(dtype, [&](auto element) {
+    using T = decltype(element);
+    return broadcast_kernel<T, std::conditional_t<true, T, Float>...>(request, OfStored<T, Formula>{});
+  });
 }
-/// The same for f32 and i64, which is `Integer` here.
+template <class Formula>
+std::unique_ptr<Kernel> make_of_two(const KernelRequest& request) {
+  return make_of_floats<Formula, float, float>(request);
+}
+template <class Formula>
+std::unique_ptr<Kernel> make_of_three(const KernelRequest& request) {
+  return make_of_floats<Formula, float, float, float>(request);
+}
+/// The same for floats and i64, which is `Integer` here.
 template <class Formula, class Integer>
 std::unique_ptr<Kernel> make_number(const KernelRequest& request) {
-  if (request.outputs[0].dtype != Dtype::i64) return make_f32<Formula>(request);
+  if (request.outputs[0].dtype != Dtype::i64) return make_of_two<Formula>(request);
   return broadcast_kernel<Integer, Integer, Integer>(request, Formula());
-}
-template <class Formula>
-std::unique_ptr<Kernel> make_f32_of_three(const KernelRequest& request) {
-  return broadcast_kernel<float, float, float, float>(request, Formula());
 }
 
 /// y = ((v0 + v1) + v2) + ..., for `count` elements from `begin` on, all stored as T. The sum grows in f32 beside the
@@ -104,7 +113,9 @@ std::unique_ptr<Kernel> make_accumulate(const KernelRequest& request) {
   return make_accumulate_of<float, BFloat16, float>(request);
 }
 
-std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
+/// x and y are stored as T.
+template <class T>
+std::unique_ptr<Kernel> make_reduce_to_like_of(const KernelRequest& request) {
   const Shape& x_shape = request.inputs[0].shape;
   const Shape& like = request.outputs[0].shape;
   if (x_shape.num_elements() == like.num_elements()) {
@@ -115,12 +126,17 @@ std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
   const ReducePlan plan(x_shape, repeated);
   return function_kernel(
       [plan](const KernelArguments& arguments) {
-        float* y = static_cast<float*>(arguments.outputs[0]);
-        plan.run(static_cast<const float*>(arguments.inputs[0]), static_cast<double*>(arguments.workspace),
+        T* y = static_cast<T*>(arguments.outputs[0]);
+        plan.run(static_cast<const T*>(arguments.inputs[0]), static_cast<double*>(arguments.workspace),
                  formulas::SumReducer(),
-                 [=](std::int64_t result, double total) { y[result] = static_cast<float>(total); });
+                 [=](std::int64_t result, double total) { y[result] = static_cast<T>(static_cast<float>(total)); });
       },
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(double)});
+}
+
+std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
+  return with_stored_type(request.outputs[0].dtype,
+                          [&](auto element) { return make_reduce_to_like_of<decltype(element)>(request); });
 }
 
 template <class Comparison>
@@ -141,20 +157,20 @@ std::unique_ptr<Kernel> make_select(const KernelRequest& request) {
 }  // namespace
 
 void add_arithmetic_cpu_kernels(KernelRegistry& registry) {
-  registry.add("add", make_number<formulas::Add, std::uint64_t>);
-  registry.add("sub", make_number<formulas::Subtract, std::uint64_t>);
-  registry.add("mul", make_number<formulas::Multiply, std::uint64_t>);
-  registry.add("div", make_f32<formulas::Divide>);
-  registry.add("maximum", make_number<formulas::Maximum, std::int64_t>);
-  registry.add("minimum", make_number<formulas::Minimum, std::int64_t>);
-  registry.add("maximum_grad", make_f32_of_three<formulas::MaximumGrad>);
-  registry.add("minimum_grad", make_f32_of_three<formulas::MinimumGrad>);
-  registry.add("pow", make_f32<formulas::Power>);
-  registry.add("pow_grad_base", make_f32_of_three<formulas::PowerGradBase>);
-  registry.add("pow_grad_exponent", make_f32_of_three<formulas::PowerGradExponent>);
+  registry.add("add", make_number<formulas::Add, std::uint64_t>, Bf16::native);
+  registry.add("sub", make_number<formulas::Subtract, std::uint64_t>, Bf16::native);
+  registry.add("mul", make_number<formulas::Multiply, std::uint64_t>, Bf16::native);
+  registry.add("div", make_of_two<formulas::Divide>, Bf16::native);
+  registry.add("maximum", make_number<formulas::Maximum, std::int64_t>, Bf16::native);
+  registry.add("minimum", make_number<formulas::Minimum, std::int64_t>, Bf16::native);
+  registry.add("maximum_grad", make_of_three<formulas::MaximumGrad>, Bf16::native);
+  registry.add("minimum_grad", make_of_three<formulas::MinimumGrad>, Bf16::native);
+  registry.add("pow", make_of_two<formulas::Power>, Bf16::native);
+  registry.add("pow_grad_base", make_of_three<formulas::PowerGradBase>, Bf16::native);
+  registry.add("pow_grad_exponent", make_of_three<formulas::PowerGradExponent>, Bf16::native);
   registry.add("add_n", make_add_n, Bf16::native);
   registry.add("accumulate", make_accumulate, Bf16::native);
-  registry.add("reduce_to_like", make_reduce_to_like);
+  registry.add("reduce_to_like", make_reduce_to_like, Bf16::native);
   registry.add("equal", make_comparison<formulas::Equal>, Bf16::native);
   registry.add("not_equal", make_comparison<formulas::NotEqual>, Bf16::native);
   registry.add("less", make_comparison<formulas::Less>, Bf16::native);

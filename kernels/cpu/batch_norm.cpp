@@ -8,11 +8,13 @@
 #include "kernels/formulas/batch_norm.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/stored_element.h"
 
 // Own loops: oneDNN's statistics depend on the thread count, and it passes over x three times in a training forward
 // where two do (a tile is still in cache when its variance is taken).
 //
-// The kernels are templates on `Loops`: Columns or Planes, by the place of the channels.
+// The kernels are templates on `Loops`, Columns or Planes by the place of the channels, and on T, what x, y and their
+// gradients are stored as.
 
 namespace sectionflow {
 namespace {
@@ -38,14 +40,15 @@ struct Statistics {
         means_at(workspace.add(loops.partial_bytes())),
         squares_at(workspace.add(loops.partial_bytes())) {}
 
-  void run(const float* x, void* workspace, float* mean, float* variance) const {
+  template <class T>
+  void run(const T* x, void* workspace, float* mean, float* variance) const {
     auto* means = static_cast<float*>(workspace_part(workspace, means_at));
     auto* squares = static_cast<float*>(workspace_part(workspace, squares_at));
     const std::int64_t channels = loops.channels();
     const auto count_of = [&](std::int64_t block) { return static_cast<double>(loops.count_of(block)); };
     loops.for_each_tile([&](const auto& tile) {
       float* tile_means = means + tile.block * channels;
-      loops.sum(tile, {tile_means}, [x](std::int64_t i, std::int64_t) { return x[i]; });
+      loops.sum(tile, {tile_means}, [x](std::int64_t i, std::int64_t) { return static_cast<float>(x[i]); });
       for (std::int64_t c = tile.first; c < tile.first + tile.width; ++c) {
         tile_means[c] = static_cast<float>(tile_means[c] / count_of(tile.block));
       }
@@ -69,9 +72,8 @@ struct Statistics {
 };
 
 /// y = batch_normalized(x), or with `relu` the positive part of it. y may be x.
-template <bool relu, class Loops>
-void normalize(const Loops& loops, const float* x, const float* mean, const float* factor, const float* shift,
-               float* y) {
+template <bool relu, class Loops, class T>
+void normalize(const Loops& loops, const T* x, const float* mean, const float* factor, const float* shift, T* y) {
   const typename Loops::Values lane_means(loops, mean), lane_factors(loops, factor), lane_shifts(loops, shift);
   const float *means = lane_means.data(), *factors = lane_factors.data(), *shifts = lane_shifts.data();
   loops.for_each_run([=](auto step, std::int64_t element, std::int64_t lane, std::int64_t count) {
@@ -80,12 +82,12 @@ void normalize(const Loops& loops, const float* x, const float* mean, const floa
       const std::int64_t l = lane + i * step;
       const float value = formulas::batch_normalized(x[element + i], means[l], factors[l], shifts[l]);
       // NaN passes, since it is not <= 0.
-      y[element + i] = relu && value <= 0.0F ? 0.0F : value;
+      y[element + i] = static_cast<T>(relu && value <= 0.0F ? 0.0F : value);
     }
   });
 }
 
-template <class Loops>
+template <class T, class Loops>
 std::unique_ptr<Kernel> make_batch_norm_of(const KernelRequest& request, const Loops& loops) {
   const auto options = request.node.options<BatchNormOptions>();
   const bool training = host_boolean(request, batch_norm_input::is_training);
@@ -95,10 +97,10 @@ std::unique_ptr<Kernel> make_batch_norm_of(const KernelRequest& request, const L
   const std::size_t factors_at = add_per_channel(workspace, loops.channels());
   return function_kernel(
       [=](const KernelArguments& arguments) {
-        const auto* x = static_cast<const float*>(arguments.inputs[batch_norm_input::x]);  // [..., C], [N, C, ...]
+        const auto* x = static_cast<const T*>(arguments.inputs[batch_norm_input::x]);  // [..., C], [N, C, ...]
         const auto* scale = static_cast<const float*>(arguments.inputs[batch_norm_input::scale]);  // [C]
         const auto* shift = static_cast<const float*>(arguments.inputs[batch_norm_input::shift]);  // [C]
-        auto* y = static_cast<float*>(arguments.outputs[0]);                                       // like x
+        auto* y = static_cast<T*>(arguments.outputs[0]);                                           // like x
         auto* mean = static_cast<float*>(arguments.outputs[1]);                                    // [C]
         auto* variance = static_cast<float*>(arguments.outputs[2]);                                // [C]
         auto* factor = static_cast<float*>(workspace_part(arguments.workspace, factors_at));       // [C]
@@ -122,9 +124,9 @@ std::unique_ptr<Kernel> make_batch_norm_of(const KernelRequest& request, const L
 
 /// The gradient that reaches batch norm itself: all of dy, or with `relu` where y is positive. Reads x alone, with one
 /// number a lane for all else.
-template <bool relu>
+template <bool relu, class T>
 struct Arriving {
-  const float *dy, *x;                    // like y
+  const T *dy, *x;                        // like y
   const float *means, *factors, *shifts;  // by lane
   float operator()(std::int64_t i, std::int64_t lane) const {
     const float passed = dy[i];  // loaded whatever y is: a conditional load would be a branch
@@ -139,23 +141,24 @@ struct GradientFactors {
 };
 
 /// dx may be dy or x.
-template <bool relu, class Loops>
-void write_dx(const Loops& loops, const Arriving<relu>& arriving, const GradientFactors& factors, float* dx) {
+template <bool relu, class Loops, class T>
+void write_dx(const Loops& loops, const Arriving<relu, T>& arriving, const GradientFactors& factors, T* dx) {
   const typename Loops::Values lane_mean_dys(loops, factors.mean_dy), lane_x_factors(loops, factors.x_factor);
   const float *mean_dys = lane_mean_dys.data(), *x_factors = lane_x_factors.data();
   loops.for_each_run([=](auto step, std::int64_t element, std::int64_t lane, std::int64_t count) {
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t l = lane + i * step;
-      dx[element + i] = formulas::batch_norm_dx(arriving(element + i, l), arriving.x[element + i], arriving.means[l],
-                                                arriving.factors[l], {mean_dys[l], x_factors[l]});
+      dx[element + i] =
+          static_cast<T>(formulas::batch_norm_dx(arriving(element + i, l), arriving.x[element + i], arriving.means[l],
+                                                 arriving.factors[l], {mean_dys[l], x_factors[l]}));
     }
   });
 }
 
 /// The gradient of a forward pass with the given statistics: of this batch if `training`, constants otherwise. Two
 /// passes over dy and x: sums, then dx.
-template <class Loops>
+template <class T, class Loops>
 struct Gradient {
   Loops loops;
   BatchNormOptions options;
@@ -177,8 +180,8 @@ struct Gradient {
   void run(const KernelArguments& arguments) const {
     const auto part = [&](std::size_t at) { return static_cast<float*>(workspace_part(arguments.workspace, at)); };
     const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
-    const float *dy = input(batch_norm_grad_input::dy),
-                *x = input(batch_norm_grad_input::x);  // [..., C] or [N, C, ...]
+    const auto* dy = static_cast<const T*>(arguments.inputs[batch_norm_grad_input::dy]);  // [..., C] or [N, C, ...]
+    const auto* x = static_cast<const T*>(arguments.inputs[batch_norm_grad_input::x]);    // like dy
     const float *scale = input(batch_norm_grad_input::scale), *mean = input(batch_norm_grad_input::mean),
                 *variance = input(batch_norm_grad_input::variance);          // [C]
     const float* shift = relu ? input(batch_norm_grad_input::shift) : mean;  // [C]; not read without relu
@@ -187,7 +190,7 @@ struct Gradient {
     float* factor = part(factors_at);
     write_factors(loops.channels(), scale, variance, options.epsilon, factor);
     const typename Loops::Values lane_means(loops, mean), lane_factors(loops, factor), lane_shifts(loops, shift);
-    const Arriving<relu> arriving{dy, x, lane_means.data(), lane_factors.data(), lane_shifts.data()};
+    const Arriving<relu, T> arriving{dy, x, lane_means.data(), lane_factors.data(), lane_shifts.data()};
     sum(arriving, part(dy_sums_at), part(product_sums_at), dscale, dshift);
     const GradientFactors factors{part(mean_dys_at), part(x_factors_at)};
     const float through_statistics = training && loops.count() > 0 ? 1.0F / static_cast<float>(loops.count()) : 0.0F;
@@ -197,12 +200,12 @@ struct Gradient {
       factors.x_factor[c] = r * r * dscale[c] * through_statistics;
       dscale[c] *= r;  // until here the sum of dy * (x - mean)
     }
-    write_dx(loops, arriving, factors, static_cast<float*>(arguments.outputs[0]));
+    write_dx(loops, arriving, factors, static_cast<T*>(arguments.outputs[0]));
   }
 
   /// dshift = sum of dy; product_sum = sum of dy * (x - mean).
   template <bool relu>
-  void sum(const Arriving<relu>& arriving, float* dy_sums, float* product_sums, float* product_sum,
+  void sum(const Arriving<relu, T>& arriving, float* dy_sums, float* product_sums, float* product_sum,
            float* dshift) const {
     const std::int64_t channels = loops.channels();
     loops.for_each_tile([&](const auto& tile) {
@@ -218,10 +221,10 @@ struct Gradient {
   }
 };
 
-template <class Loops>
+template <class T, class Loops>
 std::unique_ptr<Kernel> make_batch_norm_grad_of(const KernelRequest& request, const Loops& loops) {
   WorkspaceLayout workspace;
-  const Gradient gradient(request, loops, workspace);
+  const Gradient<T, Loops> gradient(request, loops, workspace);
   return function_kernel(
       [gradient](const KernelArguments& arguments) {
         if (gradient.options.relu) {
@@ -236,21 +239,26 @@ std::unique_ptr<Kernel> make_batch_norm_grad_of(const KernelRequest& request, co
 }
 
 std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request) {
-  return with_channel_loops(request.inputs[batch_norm_input::x].shape, request.node.options<BatchNormOptions>().format,
-                            [&](const auto& loops) { return make_batch_norm_of(request, loops); });
+  const TensorType& x = request.inputs[batch_norm_input::x];
+  return with_channel_loops(x.shape, request.node.options<BatchNormOptions>().format, [&](const auto& loops) {
+    return with_stored_type(x.dtype,
+                            [&](auto element) { return make_batch_norm_of<decltype(element)>(request, loops); });
+  });
 }
 
 std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
-  return with_channel_loops(request.inputs[batch_norm_grad_input::x].shape,
-                            request.node.options<BatchNormOptions>().format,
-                            [&](const auto& loops) { return make_batch_norm_grad_of(request, loops); });
+  const TensorType& x = request.inputs[batch_norm_grad_input::x];
+  return with_channel_loops(x.shape, request.node.options<BatchNormOptions>().format, [&](const auto& loops) {
+    return with_stored_type(x.dtype,
+                            [&](auto element) { return make_batch_norm_grad_of<decltype(element)>(request, loops); });
+  });
 }
 
 }  // namespace
 
 void add_batch_norm_cpu_kernels(KernelRegistry& registry) {
-  registry.add("batch_norm", make_batch_norm);
-  registry.add("batch_norm_grad", make_batch_norm_grad);
+  registry.add("batch_norm", make_batch_norm, Bf16::native);
+  registry.add("batch_norm_grad", make_batch_norm_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -1,62 +1,84 @@
 #include "graph/ops/bias_add.h"
 
+#include <algorithm>
+#include <type_traits>
+
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/planes.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/stored_element.h"
 
 namespace sectionflow {
 namespace {
 
-template <class Loops>
+/// All tensors are stored as T.
+template <class T, class Loops>
 std::unique_ptr<Kernel> make_bias_add_of(const Loops& loops) {
+  WorkspaceLayout workspace;
+  const std::size_t bias_at =
+      std::is_same_v<T, float> ? 0 : workspace.add(static_cast<std::size_t>(loops.channels()) * sizeof(float));
   return function_kernel(
-      [loops](const KernelArguments& arguments) {
-        const auto* x = static_cast<const float*>(arguments.inputs[0]);  // [..., C] or [N, C, ...]
-        auto* y = static_cast<float*>(arguments.outputs[0]);             // like x
-        const typename Loops::Values bias(loops, static_cast<const float*>(arguments.inputs[1]));
+      [loops, bias_at](const KernelArguments& arguments) {
+        const auto* x = static_cast<const T*>(arguments.inputs[0]);  // [..., C] or [N, C, ...]
+        auto* y = static_cast<T*>(arguments.outputs[0]);             // like x
+        const float* channels = nullptr;
+        if constexpr (std::is_same_v<T, float>) {
+          channels = static_cast<const float*>(arguments.inputs[1]);
+        } else {
+          auto* widened = static_cast<float*>(workspace_part(arguments.workspace, bias_at));
+          std::copy_n(static_cast<const T*>(arguments.inputs[1]), loops.channels(), widened);
+          channels = widened;
+        }
+        const typename Loops::Values bias(loops, channels);
         const float* b = bias.data();
         loops.for_each_run([=](auto step, std::int64_t element, std::int64_t lane, std::int64_t count) {
 #pragma omp simd
-          for (std::int64_t i = 0; i < count; ++i) y[element + i] = x[element + i] + b[lane + i * step];
+          for (std::int64_t i = 0; i < count; ++i) {
+            y[element + i] = static_cast<T>(static_cast<float>(x[element + i]) + b[lane + i * step]);
+          }
         });
       },
-      {.in_place = {{.input = 0, .output = 0}}});
+      {.workspace_bytes = workspace.num_bytes(), .in_place = {{.input = 0, .output = 0}}});
 }
 
-template <class Loops>
+template <class T, class Loops>
 std::unique_ptr<Kernel> make_bias_add_grad_of(const Loops& loops) {
   return function_kernel(
       [loops](const KernelArguments& arguments) {
-        const auto* dy = static_cast<const float*>(arguments.inputs[0]);  // [..., C] or [N, C, ...]
-        auto* db = static_cast<float*>(arguments.outputs[0]);             // [C]
-        auto* partial = static_cast<float*>(arguments.workspace);         // [blocks, C]
+        const auto* dy = static_cast<const T*>(arguments.inputs[0]);  // [..., C] or [N, C, ...]
+        auto* db = static_cast<T*>(arguments.outputs[0]);             // [C]
+        auto* partial = static_cast<float*>(arguments.workspace);     // [blocks, C]
         const std::int64_t channels = loops.channels();
         loops.for_each_tile([&](const auto& tile) {
           loops.sum(tile, {partial + tile.block * channels},
-                    [dy](std::int64_t element, std::int64_t) { return dy[element]; });
+                    [dy](std::int64_t element, std::int64_t) { return static_cast<float>(dy[element]); });
         });
         loops.combine([&](std::int64_t block, std::int64_t c) { return partial[block * channels + c]; },
-                      [&](std::int64_t c, double sum) { db[c] = static_cast<float>(sum); });
+                      [&](std::int64_t c, double sum) { db[c] = static_cast<T>(static_cast<float>(sum)); });
       },
       {.workspace_bytes = loops.partial_bytes()});
 }
 
 std::unique_ptr<Kernel> make_bias_add(const KernelRequest& request) {
-  return with_channel_loops(request.outputs[0].shape, request.node.options<BiasAddOptions>().format,
-                            [](const auto& loops) { return make_bias_add_of(loops); });
+  const TensorType& y = request.outputs[0];
+  return with_channel_loops(y.shape, request.node.options<BiasAddOptions>().format, [&](const auto& loops) {
+    return with_stored_type(y.dtype, [&](auto element) { return make_bias_add_of<decltype(element)>(loops); });
+  });
 }
 
 std::unique_ptr<Kernel> make_bias_add_grad(const KernelRequest& request) {
-  return with_channel_loops(request.inputs[0].shape, request.node.options<BiasAddOptions>().format,
-                            [](const auto& loops) { return make_bias_add_grad_of(loops); });
+  const TensorType& dy = request.inputs[0];
+  return with_channel_loops(dy.shape, request.node.options<BiasAddOptions>().format, [&](const auto& loops) {
+    return with_stored_type(dy.dtype, [&](auto element) { return make_bias_add_grad_of<decltype(element)>(loops); });
+  });
 }
 
 }  // namespace
 
 void add_bias_add_cpu_kernels(KernelRegistry& registry) {
-  registry.add("bias_add", make_bias_add);
-  registry.add("bias_add_grad", make_bias_add_grad);
+  registry.add("bias_add", make_bias_add, Bf16::native);
+  registry.add("bias_add_grad", make_bias_add_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -8,13 +8,14 @@
 #include "kernels/formulas/random.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/stored_element.h"
 
 namespace sectionflow {
 namespace {
 
 /// y = x where kept, else 0. Element e reads word e % 4 of block e / 4; y may be x.
-void drop_elements(const formulas::Drop& drop, const RandomAddress& address, const float* x, float* y,
-                   std::int64_t count) {
+template <class T>
+void drop_elements(const formulas::Drop& drop, const RandomAddress& address, const T* x, T* y, std::int64_t count) {
   constexpr std::int64_t kPiece = 1024;  // elements whose words lie on the stack
   parallel_for(count, kPiece, [=](std::int64_t begin, std::int64_t end) {
     std::uint32_t words[kPiece];
@@ -22,22 +23,29 @@ void drop_elements(const formulas::Drop& drop, const RandomAddress& address, con
       const std::int64_t length = std::min(kPiece, end - first);
       fill_random_words(address, static_cast<std::uint64_t>(first) / 4, (length + 3) / 4, words);
 #pragma omp simd
-      for (std::int64_t i = 0; i < length; ++i) y[first + i] = drop(x[first + i], words[i]);
+      for (std::int64_t i = 0; i < length; ++i) y[first + i] = static_cast<T>(drop(x[first + i], words[i]));
     }
   });
 }
 
-std::unique_ptr<Kernel> make_of(const KernelRequest& request, float rate, std::uint32_t ordinal) {
-  if (!host_boolean(request, 1)) return copy_kernel(request.outputs[0].bytes());
+/// x and y are stored as T.
+template <class T>
+std::unique_ptr<Kernel> drop_kernel(float rate, std::uint32_t ordinal, std::int64_t count) {
   return function_kernel(
-      [drop = formulas::Drop(rate), ordinal,
-       count = request.outputs[0].shape.num_elements()](const KernelArguments& arguments) {
+      [drop = formulas::Drop(rate), ordinal, count](const KernelArguments& arguments) {
         RandomAddress address = arguments.random;
         address.node = ordinal;
-        drop_elements(drop, address, static_cast<const float*>(arguments.inputs[0]),
-                      static_cast<float*>(arguments.outputs[0]), count);
+        drop_elements(drop, address, static_cast<const T*>(arguments.inputs[0]), static_cast<T*>(arguments.outputs[0]),
+                      count);
       },
       {.in_place = {{.input = 0, .output = 0}}});
+}
+
+std::unique_ptr<Kernel> make_of(const KernelRequest& request, float rate, std::uint32_t ordinal) {
+  const TensorType& y = request.outputs[0];
+  if (!host_boolean(request, 1)) return copy_kernel(y.bytes());
+  return with_stored_type(
+      y.dtype, [&](auto element) { return drop_kernel<decltype(element)>(rate, ordinal, y.shape.num_elements()); });
 }
 
 std::unique_ptr<Kernel> make_dropout(const KernelRequest& request) {
@@ -52,8 +60,8 @@ std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request) {
 }  // namespace
 
 void add_dropout_cpu_kernels(KernelRegistry& registry) {
-  registry.add("dropout", make_dropout);
-  registry.add("dropout_grad", make_dropout_grad);
+  registry.add("dropout", make_dropout, Bf16::native);
+  registry.add("dropout_grad", make_dropout_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

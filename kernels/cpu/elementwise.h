@@ -10,18 +10,20 @@
 #include "device/parallel.h"
 #include "kernels/cpu/broadcast_loop.h"
 #include "kernels/function_kernel.h"
+#include "kernels/stored_element.h"
 
 namespace sectionflow {
 
-/// y[i] = function(x[i]...) for f32 tensors of one shape, one x an input. `function` is arithmetic that vectorises (no
-/// branches, no library calls but std::sqrt); y may lie over any of the inputs.
-template <class Function, std::size_t... k>
-std::unique_ptr<Kernel> map_kernel(const KernelRequest& request, Function function, std::index_sequence<k...>) {
-  const std::int64_t num_elements = request.outputs[0].shape.num_elements();
+/// y[i] = function(x[i]...), a function of floats, for tensors of one shape that are stored as T, one x an input.
+/// `function` is arithmetic that vectorises (no branches, no library calls but std::sqrt); y may lie over any of the
+/// inputs.
+template <class T, class Function, std::size_t... k>
+std::unique_ptr<Kernel> map_kernel_of(std::int64_t num_elements, const Function& floats, std::index_sequence<k...>) {
+  const OfStored<T, Function> function{floats};
   return function_kernel(
       [=](const KernelArguments& arguments) {
-        const std::array<const float*, sizeof...(k)> inputs = {static_cast<const float*>(arguments.inputs[k])...};
-        float* y = static_cast<float*>(arguments.outputs[0]);
+        const std::array<const T*, sizeof...(k)> inputs = {static_cast<const T*>(arguments.inputs[k])...};
+        T* y = static_cast<T*>(arguments.outputs[0]);
         parallel_for(num_elements, kParallelGrain, [&](std::int64_t begin, std::int64_t end) {
           [=](auto... x) {
 #pragma omp simd
@@ -31,13 +33,14 @@ std::unique_ptr<Kernel> map_kernel(const KernelRequest& request, Function functi
       },
       {.in_place = {{.input = static_cast<int>(k), .output = 0}...}});
 }
+/// For f32 and bf16.
 template <class Function>
-std::unique_ptr<Kernel> map_kernel(const KernelRequest& request, Function function) {
-  if constexpr (std::is_invocable_v<Function, float>) {
-    return map_kernel(request, function, std::make_index_sequence<1>());
-  } else {
-    return map_kernel(request, function, std::make_index_sequence<2>());
-  }
+std::unique_ptr<Kernel> map_kernel(const KernelRequest& request, const Function& function) {
+  constexpr std::size_t kOperands = std::is_invocable_v<Function, float> ? 1 : 2;
+  const std::int64_t num_elements = request.outputs[0].shape.num_elements();
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
+    return map_kernel_of<decltype(element)>(num_elements, function, std::make_index_sequence<kOperands>());
+  });
 }
 
 /// The elements of one operand along a row: one after the other, or the first again and again.

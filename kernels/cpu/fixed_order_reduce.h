@@ -28,8 +28,9 @@ class ReducePlan {
 
   /// Calls `finish(result, total)` for each result. `Reducer` has the type `Accumulator` and the functions `start()`,
   /// `term(x, result)` and `combine(accumulator, accumulator or term)`; `partials`: room for num_partials().
-  template <class Reducer, class Finish>
-  void run(const float* x, typename Reducer::Accumulator* partials, const Reducer& reducer, const Finish& finish) const;
+  /// x is stored as T, f32 or bf16.
+  template <class T, class Reducer, class Finish>
+  void run(const T* x, typename Reducer::Accumulator* partials, const Reducer& reducer, const Finish& finish) const;
 
  private:
   /// What one thread reduces at a time: a piece of some rows, all of one kept position.
@@ -41,10 +42,10 @@ class ReducePlan {
 
   void cut(std::int64_t max_piece, std::int64_t max_block_rows);
   Task task(std::int64_t number) const;
-  template <class Reducer>
-  typename Reducer::Accumulator reduce_rows(const float* x, const Task& task, const Reducer& reducer) const;
-  template <class Reducer, class Store>
-  void reduce_columns(const float* x, const Task& task, const Reducer& reducer, const Store& store) const;
+  template <class T, class Reducer>
+  typename Reducer::Accumulator reduce_rows(const T* x, const Task& task, const Reducer& reducer) const;
+  template <class T, class Reducer, class Store>
+  void reduce_columns(const T* x, const Task& task, const Reducer& reducer, const Store& store) const;
 
   // 8 KiB of double accumulators for columns stay in the first-level cache; 16 lanes fill the pipeline of an adder.
   static constexpr std::int64_t kColumns = 1024;
@@ -56,8 +57,8 @@ class ReducePlan {
   std::int64_t num_blocks_ = 1;  // a result
 };
 
-template <class Reducer, class Finish>
-void ReducePlan::run(const float* x, typename Reducer::Accumulator* partials, const Reducer& reducer,
+template <class T, class Reducer, class Finish>
+void ReducePlan::run(const T* x, typename Reducer::Accumulator* partials, const Reducer& reducer,
                      const Finish& finish) const {
   using Accumulator = typename Reducer::Accumulator;
   const std::int64_t num_results = axes_.num_results();
@@ -92,15 +93,15 @@ void ReducePlan::run(const float* x, typename Reducer::Accumulator* partials, co
                });
 }
 
-template <class Reducer>
-typename Reducer::Accumulator ReducePlan::reduce_rows(const float* x, const Task& task, const Reducer& reducer) const {
+template <class T, class Reducer>
+typename Reducer::Accumulator ReducePlan::reduce_rows(const T* x, const Task& task, const Reducer& reducer) const {
   typename Reducer::Accumulator lanes[kLanes];
   std::fill(lanes, lanes + kLanes, reducer.start());
-  const float* first = x + axes_.kept.offset_of(task.kept) + task.begin;
+  const T* first = x + axes_.kept.offset_of(task.kept) + task.begin;
   const std::int64_t length = task.end - task.begin;
   const std::int64_t whole = length / kLanes * kLanes;
   for (std::int64_t r = task.first_row; r < task.last_row; ++r) {
-    const float* elements = first + axes_.reduced.offset_of(r);
+    const T* elements = first + axes_.reduced.offset_of(r);
     for (std::int64_t i = 0; i < whole; i += kLanes) {
 #pragma omp simd
       for (std::int64_t lane = 0; lane < kLanes; ++lane) {
@@ -118,20 +119,20 @@ typename Reducer::Accumulator ReducePlan::reduce_rows(const float* x, const Task
   return lanes[0];
 }
 
-template <class Reducer, class Store>
-void ReducePlan::reduce_columns(const float* x, const Task& task, const Reducer& reducer, const Store& store) const {
+template <class T, class Reducer, class Store>
+void ReducePlan::reduce_columns(const T* x, const Task& task, const Reducer& reducer, const Store& store) const {
   typename Reducer::Accumulator totals[kColumns];
-  const float* first = x + axes_.kept.offset_of(task.kept) + task.begin;
+  const T* first = x + axes_.kept.offset_of(task.kept) + task.begin;
   const std::int64_t width = task.end - task.begin;
   const std::int64_t first_result = task.kept * axes_.row_length + task.begin;
   std::fill(totals, totals + width, reducer.start());
   std::int64_t r = task.first_row;
   // Four rows at a time spare loads and stores of the totals; the order within a column stays that of the rows.
   for (; r + 4 <= task.last_row; r += 4) {
-    const float* row0 = first + axes_.reduced.offset_of(r);
-    const float* row1 = first + axes_.reduced.offset_of(r + 1);
-    const float* row2 = first + axes_.reduced.offset_of(r + 2);
-    const float* row3 = first + axes_.reduced.offset_of(r + 3);
+    const T* row0 = first + axes_.reduced.offset_of(r);
+    const T* row1 = first + axes_.reduced.offset_of(r + 1);
+    const T* row2 = first + axes_.reduced.offset_of(r + 2);
+    const T* row3 = first + axes_.reduced.offset_of(r + 3);
 #pragma omp simd
     for (std::int64_t c = 0; c < width; ++c) {
       auto total = reducer.combine(totals[c], reducer.term(row0[c], first_result + c));
@@ -141,7 +142,7 @@ void ReducePlan::reduce_columns(const float* x, const Task& task, const Reducer&
     }
   }
   for (; r < task.last_row; ++r) {
-    const float* elements = first + axes_.reduced.offset_of(r);
+    const T* elements = first + axes_.reduced.offset_of(r);
 #pragma omp simd
     for (std::int64_t c = 0; c < width; ++c) {
       totals[c] = reducer.combine(totals[c], reducer.term(elements[c], first_result + c));

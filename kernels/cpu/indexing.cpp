@@ -9,6 +9,7 @@
 #include "kernels/function_kernel.h"
 #include "kernels/gather_family.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/stored_element.h"
 
 namespace sectionflow {
 namespace {
@@ -122,20 +123,23 @@ std::unique_ptr<Kernel> make_one_hot(const KernelRequest& request) {
                                                : make_one_hot_of<std::int64_t>(request);
 }
 
-std::int32_t argmax_of_row(const float* x, std::int64_t num_classes) {
+template <class T>
+std::int32_t argmax_of_row(const T* x, std::int64_t num_classes) {
   std::int64_t best = 0;
-  for (std::int64_t c = 1; c < num_classes && !std::isnan(x[best]); ++c) {
+  for (std::int64_t c = 1; c < num_classes && !std::isnan(static_cast<float>(x[best])); ++c) {
     // "Not <=" holds for a NaN too; from then on nothing is larger.
     if (!(x[c] <= x[best])) best = c;
   }
   return static_cast<std::int32_t>(best);
 }
 
-std::unique_ptr<Kernel> make_argmax(const KernelRequest& request) {
+/// x is stored as T.
+template <class T>
+std::unique_ptr<Kernel> make_argmax_of(const KernelRequest& request) {
   const std::int64_t num_rows = request.outputs[0].shape.num_elements();
   const std::int64_t num_classes = request.inputs[0].shape[-1];
   return function_kernel([=](const KernelArguments& arguments) {
-    const float* x = static_cast<const float*>(arguments.inputs[0]);     // [N, C]
+    const T* x = static_cast<const T*>(arguments.inputs[0]);             // [N, C]
     std::int32_t* y = static_cast<std::int32_t*>(arguments.outputs[0]);  // [N]
     const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / num_classes);
     parallel_for(num_rows, grain, [=](std::int64_t begin, std::int64_t end) {
@@ -144,12 +148,17 @@ std::unique_ptr<Kernel> make_argmax(const KernelRequest& request) {
   });
 }
 
+std::unique_ptr<Kernel> make_argmax(const KernelRequest& request) {
+  return with_stored_type(request.inputs[0].dtype,
+                          [&](auto element) { return make_argmax_of<decltype(element)>(request); });
+}
+
 }  // namespace
 
 void add_indexing_cpu_kernels(KernelRegistry& registry) {
   GatherFamily<LoopGathers>::add_to(registry);
   registry.add("one_hot", make_one_hot);
-  registry.add("argmax", make_argmax);
+  registry.add("argmax", make_argmax, Bf16::native);
 }
 
 }  // namespace sectionflow

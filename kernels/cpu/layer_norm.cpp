@@ -8,6 +8,7 @@
 #include "kernels/formulas/layer_norm.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/stored_element.h"
 
 namespace sectionflow {
 namespace {
@@ -43,39 +44,44 @@ struct RowBlocks {
 };
 
 /// Two passes over a row, which is then in cache: E[x^2] - E[x]^2 cancels badly for rows with a large mean.
-void row_statistics(const float* x, std::int64_t channels, float epsilon, float& mean, float& rstd) {
+template <class T>
+void row_statistics(const T* x, std::int64_t channels, float epsilon, float& mean, float& rstd) {
   const auto count = static_cast<double>(channels);
-  const auto m = static_cast<float>(row_sum(channels, [x](std::int64_t c) { return x[c]; }) / count);
+  const auto m =
+      static_cast<float>(row_sum(channels, [x](std::int64_t c) { return static_cast<float>(x[c]); }) / count);
   const double squares = row_sum(channels, [x, m](std::int64_t c) { return (x[c] - m) * (x[c] - m); });
   mean = m;
   rstd = formulas::layer_norm_rstd(squares, count, epsilon);
 }
 
 /// y may be x.
-void normalize_row(const float* x, const float* scale, const float* shift, float mean, float rstd,
-                   std::int64_t channels, float* y) {
+template <class T>
+void normalize_row(const T* x, const float* scale, const float* shift, float mean, float rstd, std::int64_t channels,
+                   T* y) {
 #pragma omp simd
   for (std::int64_t c = 0; c < channels; ++c) {
-    y[c] = formulas::layer_normalized(x[c], mean, rstd, scale[c], shift[c]);
+    y[c] = static_cast<T>(formulas::layer_normalized(x[c], mean, rstd, scale[c], shift[c]));
   }
 }
 
-std::unique_ptr<Kernel> make_layer_norm(const KernelRequest& request) {
+/// x and y are stored as T.
+template <class T>
+std::unique_ptr<Kernel> make_layer_norm_of(const KernelRequest& request) {
   const RowBlocks blocks(request.inputs[0].shape);
   const float epsilon = request.node.options<LayerNormOptions>().epsilon;
   const bool has_statistics = request.replay;  // outputs 1 and 2 are already there
   return function_kernel(
       [=](const KernelArguments& arguments) {
-        const auto* x = static_cast<const float*>(arguments.inputs[0]);      // [rows, C]
+        const auto* x = static_cast<const T*>(arguments.inputs[0]);          // [rows, C]
         const auto* scale = static_cast<const float*>(arguments.inputs[1]);  // [C]
         const auto* shift = static_cast<const float*>(arguments.inputs[2]);  // [C]
-        auto* y = static_cast<float*>(arguments.outputs[0]);                 // [rows, C]
+        auto* y = static_cast<T*>(arguments.outputs[0]);                     // [rows, C]
         auto* mean = static_cast<float*>(arguments.outputs[1]);              // [rows]
         auto* rstd = static_cast<float*>(arguments.outputs[2]);              // [rows]
         const std::int64_t channels = blocks.channels;
         blocks.for_each([&](std::int64_t, std::int64_t first, std::int64_t end) {
           for (std::int64_t row = first; row < end; ++row) {
-            const float* x_row = x + row * channels;
+            const T* x_row = x + row * channels;
             if (!has_statistics) row_statistics(x_row, channels, epsilon, mean[row], rstd[row]);
             normalize_row(x_row, scale, shift, mean[row], rstd[row], channels, y + row * channels);
           }
@@ -84,14 +90,16 @@ std::unique_ptr<Kernel> make_layer_norm(const KernelRequest& request) {
       {.in_place = {{.input = 0, .output = 0}}});
 }
 
-/// What a row of the gradient reads; dx may lie over dy or x.
+/// What a row of the gradient reads; dx may lie over dy or x, which are stored as T like it.
+template <class T>
 struct GradientRow {
-  const float *dy, *x, *scale;  // [C]
+  const T *dy, *x;     // [C]
+  const float* scale;  // [C]
   formulas::LayerNormGradient at;
   std::int64_t channels;
 
   /// Writes dx. Adds dy n and dy to the block's sums.
-  void run(float* dx, float* dscale, float* dshift) const {
+  void run(T* dx, float* dscale, float* dshift) const {
     const auto count = static_cast<double>(channels);
     const auto g_mean =
         static_cast<float>(row_sum(channels, [this](std::int64_t c) { return at.g(dy[c], scale[c]); }) / count);
@@ -102,22 +110,24 @@ struct GradientRow {
       const float x_c = x[c], dy_c = dy[c];
       dscale[c] += dy_c * at.n(x_c);
       dshift[c] += dy_c;
-      dx[c] = at.dx(dy_c, scale[c], x_c, g_mean, gn_mean);
+      dx[c] = static_cast<T>(at.dx(dy_c, scale[c], x_c, g_mean, gn_mean));
     }
   }
 };
 
 /// One pass over dy and x: a row is in cache from its sums on, and a block of rows adds to sums of its own, which are
 /// combined in the order of the blocks.
+template <class T>
 struct Gradient {
   RowBlocks blocks;
   std::size_t dscales_at, dshifts_at;  // f32 [blocks, C] each
 
   void run(const KernelArguments& arguments) const {
     const auto part = [&](std::size_t at) { return static_cast<float*>(workspace_part(arguments.workspace, at)); };
-    const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
+    const auto numbers = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
+    const auto input = [&](int index) { return static_cast<const T*>(arguments.inputs[index]); };
     const std::int64_t channels = blocks.channels;
-    auto* dx = static_cast<float*>(arguments.outputs[0]);      // [rows, C]
+    auto* dx = static_cast<T*>(arguments.outputs[0]);          // [rows, C]
     auto* dscale = static_cast<float*>(arguments.outputs[1]);  // [C]
     auto* dshift = static_cast<float*>(arguments.outputs[2]);  // [C]
     float *dscales = part(dscales_at), *dshifts = part(dshifts_at);
@@ -127,11 +137,12 @@ struct Gradient {
       std::fill_n(block_dshift, channels, 0.0F);
       for (std::int64_t row = first_row; row < end_row; ++row) {
         const std::int64_t first = row * channels;
-        const GradientRow gradient{input(layer_norm_grad_input::dy) + first,
-                                   input(layer_norm_grad_input::x) + first,
-                                   input(layer_norm_grad_input::scale),
-                                   {input(layer_norm_grad_input::mean)[row], input(layer_norm_grad_input::rstd)[row]},
-                                   channels};
+        const GradientRow<T> gradient{
+            input(layer_norm_grad_input::dy) + first,
+            input(layer_norm_grad_input::x) + first,
+            numbers(layer_norm_grad_input::scale),
+            {numbers(layer_norm_grad_input::mean)[row], numbers(layer_norm_grad_input::rstd)[row]},
+            channels};
         gradient.run(dx + first, block_dscale, block_dshift);
       }
     });
@@ -146,23 +157,34 @@ struct Gradient {
   }
 };
 
-std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request) {
+template <class T>
+std::unique_ptr<Kernel> make_layer_norm_grad_of(const KernelRequest& request) {
   const RowBlocks blocks(request.outputs[0].shape);
   WorkspaceLayout workspace;
   const std::size_t dscales_at = workspace.add(blocks.partial_bytes());
   const std::size_t dshifts_at = workspace.add(blocks.partial_bytes());
-  return function_kernel([gradient = Gradient{blocks, dscales_at, dshifts_at}](
+  return function_kernel([gradient = Gradient<T>{blocks, dscales_at, dshifts_at}](
                              const KernelArguments& arguments) { gradient.run(arguments); },
                          {.workspace_bytes = workspace.num_bytes(),
                           .in_place = {{.input = layer_norm_grad_input::dy, .output = 0},
                                        {.input = layer_norm_grad_input::x, .output = 0}}});
 }
 
+std::unique_ptr<Kernel> make_layer_norm(const KernelRequest& request) {
+  return with_stored_type(request.inputs[0].dtype,
+                          [&](auto element) { return make_layer_norm_of<decltype(element)>(request); });
+}
+
+std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request) {
+  return with_stored_type(request.inputs[layer_norm_grad_input::x].dtype,
+                          [&](auto element) { return make_layer_norm_grad_of<decltype(element)>(request); });
+}
+
 }  // namespace
 
 void add_layer_norm_cpu_kernels(KernelRegistry& registry) {
-  registry.add("layer_norm", make_layer_norm);
-  registry.add("layer_norm_grad", make_layer_norm_grad);
+  registry.add("layer_norm", make_layer_norm, Bf16::native);
+  registry.add("layer_norm_grad", make_layer_norm_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -10,6 +10,7 @@
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/pool_loop.h"
+#include "kernels/stored_element.h"
 
 namespace sectionflow {
 namespace {
@@ -138,11 +139,20 @@ Pool pool_of(const KernelRequest& request, const Shape& x) {
   return Pool({pool_geometry(x, options, request.node.label()), options});
 }
 
-template <class Index>
+/// The lanes' numbers, each rounded once where T is bf16.
+template <class T>
+void store(const float* lanes, std::int64_t count, T* to) {
+#pragma omp simd
+  for (std::int64_t c = 0; c < count; ++c) to[c] = static_cast<T>(lanes[c]);
+}
+
+// Kernels of x, y and their gradients stored as T, with indices of the element in the window stored as Index.
+
+template <class T, class Index>
 std::unique_ptr<Kernel> max_pool_kernel(const Pool& pool) {
   return function_kernel([pool](const KernelArguments& arguments) {
-    const auto* x = static_cast<const float*>(arguments.inputs[0]);
-    auto* y = static_cast<float*>(arguments.outputs[0]);
+    const auto* x = static_cast<const T*>(arguments.inputs[0]);
+    auto* y = static_cast<T*>(arguments.outputs[0]);
     auto* index = static_cast<Index*>(arguments.outputs[1]);
     pool.for_each_output([=](std::int64_t out, std::int64_t lanes, const auto&, const auto& for_each_tap) {
       float best[Pool::kMaxLanes];
@@ -164,18 +174,18 @@ std::unique_ptr<Kernel> max_pool_kernel(const Pool& pool) {
           best_tap[c] = larger ? tap32 : best_tap[c];
         }
       });
-      std::copy(best, best + lanes, y + out);
+      store(best, lanes, y + out);
       for (std::int64_t c = 0; c < lanes; ++c) index[out + c] = static_cast<Index>(best_tap[c]);
     });
   });
 }
 
-template <class Index>
+template <class T, class Index>
 std::unique_ptr<Kernel> max_pool_grad_kernel(const Pool& pool) {
   return function_kernel([pool](const KernelArguments& arguments) {
-    const auto* dy = static_cast<const float*>(arguments.inputs[0]);
+    const auto* dy = static_cast<const T*>(arguments.inputs[0]);
     const auto* index = static_cast<const Index*>(arguments.inputs[1]);
-    auto* dx = static_cast<float*>(arguments.outputs[0]);
+    auto* dx = static_cast<T*>(arguments.outputs[0]);
     pool.for_each_input([=](std::int64_t in, std::int64_t lanes, const auto& for_each_window) {
       float sum[Pool::kMaxLanes];
       std::fill(sum, sum + lanes, 0.0F);
@@ -187,28 +197,16 @@ std::unique_ptr<Kernel> max_pool_grad_kernel(const Pool& pool) {
           sum[c] += static_cast<std::int32_t>(index[out + c]) == wanted ? passed : 0.0F;
         }
       });
-      std::copy(sum, sum + lanes, dx + in);
+      store(sum, lanes, dx + in);
     });
   });
 }
 
-std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request) {
-  const Pool pool = pool_of(request, request.inputs[0].shape);
-  if (request.outputs[1].dtype == Dtype::u8) return max_pool_kernel<std::uint8_t>(pool);
-  return max_pool_kernel<std::int32_t>(pool);
-}
-
-std::unique_ptr<Kernel> make_max_pool_grad(const KernelRequest& request) {
-  const Pool pool = pool_of(request, request.outputs[0].shape);
-  if (request.inputs[1].dtype == Dtype::u8) return max_pool_grad_kernel<std::uint8_t>(pool);
-  return max_pool_grad_kernel<std::int32_t>(pool);
-}
-
-std::unique_ptr<Kernel> make_average_pool(const KernelRequest& request) {
-  const Pool pool = pool_of(request, request.inputs[0].shape);
+template <class T>
+std::unique_ptr<Kernel> average_pool_kernel(const Pool& pool) {
   return function_kernel([pool](const KernelArguments& arguments) {
-    const auto* x = static_cast<const float*>(arguments.inputs[0]);
-    auto* y = static_cast<float*>(arguments.outputs[0]);
+    const auto* x = static_cast<const T*>(arguments.inputs[0]);
+    auto* y = static_cast<T*>(arguments.outputs[0]);
     pool.for_each_output([=, &pool](std::int64_t out, std::int64_t lanes, const auto& at, const auto& for_each_tap) {
       float sum[Pool::kMaxLanes];
       std::fill(sum, sum + lanes, 0.0F);
@@ -218,16 +216,16 @@ std::unique_ptr<Kernel> make_average_pool(const KernelRequest& request) {
       });
       const float divisor = pool.divisor(at);
 #pragma omp simd
-      for (std::int64_t c = 0; c < lanes; ++c) y[out + c] = sum[c] / divisor;
+      for (std::int64_t c = 0; c < lanes; ++c) y[out + c] = static_cast<T>(sum[c] / divisor);
     });
   });
 }
 
-std::unique_ptr<Kernel> make_average_pool_grad(const KernelRequest& request) {
-  const Pool pool = pool_of(request, request.outputs[0].shape);
+template <class T>
+std::unique_ptr<Kernel> average_pool_grad_kernel(const Pool& pool) {
   return function_kernel([pool](const KernelArguments& arguments) {
-    const auto* dy = static_cast<const float*>(arguments.inputs[0]);
-    auto* dx = static_cast<float*>(arguments.outputs[0]);
+    const auto* dy = static_cast<const T*>(arguments.inputs[0]);
+    auto* dx = static_cast<T*>(arguments.outputs[0]);
     pool.for_each_input([=, &pool](std::int64_t in, std::int64_t lanes, const auto& for_each_window) {
       float sum[Pool::kMaxLanes];
       std::fill(sum, sum + lanes, 0.0F);
@@ -236,19 +234,49 @@ std::unique_ptr<Kernel> make_average_pool_grad(const KernelRequest& request) {
 #pragma omp simd
         for (std::int64_t c = 0; c < lanes; ++c) sum[c] += dy[out + c] / divisor;
       });
-      std::copy(sum, sum + lanes, dx + in);
+      store(sum, lanes, dx + in);
     });
   });
+}
+
+std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request) {
+  const Pool pool = pool_of(request, request.inputs[0].shape);
+  return with_stored_type(request.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    const bool is_short = request.outputs[1].dtype == Dtype::u8;
+    return is_short ? max_pool_kernel<T, std::uint8_t>(pool) : max_pool_kernel<T, std::int32_t>(pool);
+  });
+}
+
+std::unique_ptr<Kernel> make_max_pool_grad(const KernelRequest& request) {
+  const Pool pool = pool_of(request, request.outputs[0].shape);
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    const bool is_short = request.inputs[1].dtype == Dtype::u8;
+    return is_short ? max_pool_grad_kernel<T, std::uint8_t>(pool) : max_pool_grad_kernel<T, std::int32_t>(pool);
+  });
+}
+
+std::unique_ptr<Kernel> make_average_pool(const KernelRequest& request) {
+  const TensorType& x = request.inputs[0];
+  return with_stored_type(
+      x.dtype, [&](auto element) { return average_pool_kernel<decltype(element)>(pool_of(request, x.shape)); });
+}
+
+std::unique_ptr<Kernel> make_average_pool_grad(const KernelRequest& request) {
+  const TensorType& dx = request.outputs[0];
+  return with_stored_type(
+      dx.dtype, [&](auto element) { return average_pool_grad_kernel<decltype(element)>(pool_of(request, dx.shape)); });
 }
 
 }  // namespace
 
 void add_pool_cpu_kernels(KernelRegistry& registry) {
   for (const std::string dimensions : {"2d", "3d"}) {
-    registry.add("max_pool" + dimensions, make_max_pool);
-    registry.add("max_pool" + dimensions + "_grad", make_max_pool_grad);
-    registry.add("average_pool" + dimensions, make_average_pool);
-    registry.add("average_pool" + dimensions + "_grad", make_average_pool_grad);
+    registry.add("max_pool" + dimensions, make_max_pool, Bf16::native);
+    registry.add("max_pool" + dimensions + "_grad", make_max_pool_grad, Bf16::native);
+    registry.add("average_pool" + dimensions, make_average_pool, Bf16::native);
+    registry.add("average_pool" + dimensions + "_grad", make_average_pool_grad, Bf16::native);
   }
 }
 

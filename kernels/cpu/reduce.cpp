@@ -10,44 +10,58 @@
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/reduce_axes.h"
+#include "kernels/stored_element.h"
 
 namespace sectionflow {
 namespace {
 
+template <class T>
 std::unique_ptr<Kernel> make_sum(const ReducePlan& plan, double divisor) {
   return function_kernel(
       [plan, divisor](const KernelArguments& arguments) {
-        float* y = static_cast<float*>(arguments.outputs[0]);
-        plan.run(static_cast<const float*>(arguments.inputs[0]), static_cast<double*>(arguments.workspace),
-                 formulas::SumReducer(),
-                 [=](std::int64_t result, double total) { y[result] = static_cast<float>(total / divisor); });
+        T* y = static_cast<T*>(arguments.outputs[0]);
+        plan.run(static_cast<const T*>(arguments.inputs[0]), static_cast<double*>(arguments.workspace),
+                 formulas::SumReducer(), [=](std::int64_t result, double total) {
+                   y[result] = static_cast<T>(static_cast<float>(total / divisor));
+                 });
       },
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(double)});
 }
 
+template <class T>
 std::unique_ptr<Kernel> make_max(const ReducePlan& plan) {
   return function_kernel(
       [plan](const KernelArguments& arguments) {
-        float* y = static_cast<float*>(arguments.outputs[0]);
-        plan.run(static_cast<const float*>(arguments.inputs[0]), static_cast<float*>(arguments.workspace),
-                 formulas::MaxReducer(), [=](std::int64_t result, float total) { y[result] = total; });
+        T* y = static_cast<T*>(arguments.outputs[0]);
+        plan.run(static_cast<const T*>(arguments.inputs[0]), static_cast<float*>(arguments.workspace),
+                 formulas::MaxReducer(), [=](std::int64_t result, float total) { y[result] = static_cast<T>(total); });
       },
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(float)});
 }
 
-std::unique_ptr<Kernel> make_reduce_grad(const KernelRequest& request) {
+// Kernels of x, y and their gradients stored as T.
+
+std::unique_ptr<Kernel> make_reduce_of_stored(const KernelRequest& request) {
+  return with_stored_type(request.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return make_reduce<ReducePlan, make_sum<T>, make_max<T>>(request);
+  });
+}
+
+template <class T>
+std::unique_ptr<Kernel> make_reduce_grad_of(const KernelRequest& request) {
   const Shape& x = request.inputs[1].shape;
   const std::vector<bool> reduced = reduced_axes_of(request, x);
   const bool is_mean = request.node.options<ReduceNodeOptions>().reduction == Reduction::mean;
   const float divisor = is_mean ? static_cast<float>(ReducePlan(x, reduced).num_reduced()) : 1.0F;
   const BroadcastLoop<1> loop(x, {kept_strides(x, reduced)});
   return function_kernel([loop, divisor](const KernelArguments& arguments) {
-    const float* dy = static_cast<const float*>(arguments.inputs[0]);
-    float* dx = static_cast<float*>(arguments.outputs[0]);
-    const formulas::DivideBy divide{divisor};
+    const T* dy = static_cast<const T*>(arguments.inputs[0]);
+    T* dx = static_cast<T*>(arguments.outputs[0]);
+    const OfStored<T, formulas::DivideBy> divide{{divisor}};
     loop.for_each_row([&](std::int64_t begin, std::int64_t count, const std::array<std::int64_t, 1>& offsets) {
-      float* to = dx + begin;
-      const float* from = dy + offsets[0];
+      T* to = dx + begin;
+      const T* from = dy + offsets[0];
       if (loop.repeats_in_row(0)) {
         std::fill(to, to + count, divide(*from));
         return;
@@ -59,19 +73,21 @@ std::unique_ptr<Kernel> make_reduce_grad(const KernelRequest& request) {
 }
 
 /// dx = share where x is the maximum; may lie over x.
-void give_shares(float* dx, const float* x, const float* y, const float* share, std::int64_t count, bool repeats) {
+template <class T>
+void give_shares(T* dx, const T* x, const T* y, const float* share, std::int64_t count, bool repeats) {
   constexpr formulas::ShareOfMaximum give;
   if (repeats) {
     const float maximum = *y, its_share = *share;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) dx[i] = give(x[i], maximum, its_share);
+    for (std::int64_t i = 0; i < count; ++i) dx[i] = static_cast<T>(give(x[i], maximum, its_share));
   } else {
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) dx[i] = give(x[i], y[i], share[i]);
+    for (std::int64_t i = 0; i < count; ++i) dx[i] = static_cast<T>(give(x[i], y[i], share[i]));
   }
 }
 
-std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
+template <class T>
+std::unique_ptr<Kernel> make_reduce_max_grad_of(const KernelRequest& request) {
   const Shape& shape = request.inputs[1].shape;
   const std::vector<bool> reduced = reduced_axes_of(request, shape);
   const ReducePlan plan(shape, reduced);
@@ -80,19 +96,29 @@ std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
   const std::size_t share_bytes = static_cast<std::size_t>(plan.num_results()) * sizeof(float);
   return function_kernel(
       [=](const KernelArguments& arguments) {
-        const float* dy = static_cast<const float*>(arguments.inputs[0]);
-        const float* x = static_cast<const float*>(arguments.inputs[1]);
-        const float* y = static_cast<const float*>(arguments.inputs[2]);
-        float* dx = static_cast<float*>(arguments.outputs[0]);
+        const T* dy = static_cast<const T*>(arguments.inputs[0]);
+        const T* x = static_cast<const T*>(arguments.inputs[1]);
+        const T* y = static_cast<const T*>(arguments.inputs[2]);
+        T* dx = static_cast<T*>(arguments.outputs[0]);
         double* partials = static_cast<double*>(arguments.workspace);
         float* shares = reinterpret_cast<float*>(static_cast<std::byte*>(arguments.workspace) + partial_bytes);
-        plan.run(x, partials, formulas::MaximaReducer<float>{y},
+        plan.run(x, partials, formulas::MaximaReducer<T>{y},
                  [=](std::int64_t result, double count) { shares[result] = static_cast<float>(dy[result] / count); });
         loop.for_each_row([&](std::int64_t begin, std::int64_t count, const std::array<std::int64_t, 1>& offsets) {
           give_shares(dx + begin, x + begin, y + offsets[0], shares + offsets[0], count, loop.repeats_in_row(0));
         });
       },
       {.workspace_bytes = partial_bytes + share_bytes, .in_place = {{1, 0}}});
+}
+
+std::unique_ptr<Kernel> make_reduce_grad(const KernelRequest& request) {
+  return with_stored_type(request.outputs[0].dtype,
+                          [&](auto element) { return make_reduce_grad_of<decltype(element)>(request); });
+}
+
+std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
+  return with_stored_type(request.outputs[0].dtype,
+                          [&](auto element) { return make_reduce_max_grad_of<decltype(element)>(request); });
 }
 
 std::unique_ptr<Kernel> make_global_norm(const KernelRequest& request) {
@@ -131,9 +157,9 @@ std::unique_ptr<Kernel> make_clip_scale(const KernelRequest& request) {
 }  // namespace
 
 void add_reduce_cpu_kernels(KernelRegistry& registry) {
-  registry.add("reduce", make_reduce<ReducePlan, make_sum, make_max>);
-  registry.add("reduce_grad", make_reduce_grad);
-  registry.add("reduce_max_grad", make_reduce_max_grad);
+  registry.add("reduce", make_reduce_of_stored, Bf16::native);
+  registry.add("reduce_grad", make_reduce_grad, Bf16::native);
+  registry.add("reduce_max_grad", make_reduce_max_grad, Bf16::native);
   registry.add("global_norm", make_global_norm);
   registry.add("global_norm_grad", make_global_norm_grad);
   registry.add("clip_scale", make_clip_scale);

@@ -20,7 +20,8 @@ void for_each_row(std::int64_t num_rows, std::int64_t length, const Row& row) {
 }
 
 /// The largest of `count` elements, passing over NaN; -infinity where there is none.
-inline float row_max(const float* x, std::int64_t count) {
+template <class T>
+float row_max(const T* x, std::int64_t count) {
   constexpr std::int64_t kLanes = 16;
   float lanes[kLanes];
   std::fill(lanes, lanes + kLanes, -std::numeric_limits<float>::infinity());
@@ -28,10 +29,11 @@ inline float row_max(const float* x, std::int64_t count) {
   for (std::int64_t i = 0; i < whole; i += kLanes) {
 #pragma omp simd
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
+      const float value = x[i + lane];
+      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
     }
   }
-  for (std::int64_t i = whole; i < count; ++i) lanes[0] = std::max(lanes[0], x[i]);
+  for (std::int64_t i = whole; i < count; ++i) lanes[0] = std::max(lanes[0], static_cast<float>(x[i]));
   return *std::max_element(lanes, lanes + kLanes);
 }
 

@@ -18,32 +18,47 @@ namespace {
 
 // A row is read from memory once: the later passes over it find it in the cache.
 
-void softmax_row(float* y, const float* x, std::int64_t length) {
+// Rows are stored as T; a result may lie over what it is made of.
+
+template <class T>
+void softmax_row(T* y, const T* x, std::int64_t length) {
   const float shift = row_max(x, length);  // keeps exp finite
-  const double sum = row_sum(length, [=](std::int64_t i) { return y[i] = vector_math::exp(x[i] - shift); });
-  const float scale = static_cast<float>(1.0 / sum);
+  if constexpr (std::is_same_v<T, float>) {
+    const double sum = row_sum(length, [=](std::int64_t i) { return y[i] = vector_math::exp(x[i] - shift); });
+    const float scale = static_cast<float>(1.0 / sum);
 #pragma omp simd
-  for (std::int64_t i = 0; i < length; ++i) y[i] = y[i] * scale;
+    for (std::int64_t i = 0; i < length; ++i) y[i] = y[i] * scale;
+  } else {
+    // Powers that were stored would be rounded twice: they are taken again.
+    const double sum = row_sum(length, [=](std::int64_t i) { return vector_math::exp(x[i] - shift); });
+    const float scale = static_cast<float>(1.0 / sum);
+#pragma omp simd
+    for (std::int64_t i = 0; i < length; ++i) y[i] = static_cast<T>(vector_math::exp(x[i] - shift) * scale);
+  }
 }
 
-void log_softmax_row(float* y, const float* x, std::int64_t length) {
+template <class T>
+void log_softmax_row(T* y, const T* x, std::int64_t length) {
   const float shift = row_max(x, length);
   const double sum = row_sum(length, [=](std::int64_t i) { return vector_math::exp(x[i] - shift); });
   const float log_sum = static_cast<float>(std::log(sum));
 #pragma omp simd
-  for (std::int64_t i = 0; i < length; ++i) y[i] = (x[i] - shift) - log_sum;
+  for (std::int64_t i = 0; i < length; ++i) y[i] = static_cast<T>((x[i] - shift) - log_sum);
 }
 
-void softmax_grad_row(float* dx, const float* dy, const float* y, std::int64_t length) {
-  const float mean = static_cast<float>(row_sum(length, [=](std::int64_t i) { return dy[i] * y[i]; }));
+template <class T>
+void softmax_grad_row(T* dx, const T* dy, const T* y, std::int64_t length) {
+  const float mean = static_cast<float>(
+      row_sum(length, [=](std::int64_t i) { return static_cast<float>(dy[i]) * static_cast<float>(y[i]); }));
 #pragma omp simd
-  for (std::int64_t i = 0; i < length; ++i) dx[i] = y[i] * (dy[i] - mean);
+  for (std::int64_t i = 0; i < length; ++i) dx[i] = static_cast<T>(y[i] * (dy[i] - mean));
 }
 
-void log_softmax_grad_row(float* dx, const float* dy, const float* y, std::int64_t length) {
-  const float sum = static_cast<float>(row_sum(length, [=](std::int64_t i) { return dy[i]; }));
+template <class T>
+void log_softmax_grad_row(T* dx, const T* dy, const T* y, std::int64_t length) {
+  const float sum = static_cast<float>(row_sum(length, [=](std::int64_t i) { return static_cast<float>(dy[i]); }));
 #pragma omp simd
-  for (std::int64_t i = 0; i < length; ++i) dx[i] = dy[i] - vector_math::exp(y[i]) * sum;
+  for (std::int64_t i = 0; i < length; ++i) dx[i] = static_cast<T>(dy[i] - vector_math::exp(y[i]) * sum);
 }
 
 /// The rows of a tensor [..., C].
@@ -53,30 +68,47 @@ struct SoftmaxRows {
   std::int64_t length, count;
 };
 
-template <void (*kRow)(float*, const float*, std::int64_t)>
-std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
+template <class T>
+using OfOneRow = void (*)(T* y, const T* x, std::int64_t length);
+template <class T>
+using OfTwoRows = void (*)(T* dx, const T* dy, const T* y, std::int64_t length);
+
+template <class T, OfOneRow<T> kRow>
+std::unique_ptr<Kernel> rows_kernel(const SoftmaxRows& rows) {
   return function_kernel(
-      [rows = SoftmaxRows(request.outputs[0].shape)](const KernelArguments& arguments) {
-        const auto* x = static_cast<const float*>(arguments.inputs[0]);
-        auto* y = static_cast<float*>(arguments.outputs[0]);
+      [rows](const KernelArguments& arguments) {
+        const auto* x = static_cast<const T*>(arguments.inputs[0]);
+        auto* y = static_cast<T*>(arguments.outputs[0]);
         for_each_row(rows.count, rows.length,
                      [=, length = rows.length](std::int64_t n) { kRow(y + n * length, x + n * length, length); });
       },
       {.in_place = {{0, 0}}});
 }
+template <OfOneRow<float> kRow, OfOneRow<BFloat16> kRowOfBf16>
+std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
+  const SoftmaxRows rows(request.outputs[0].shape);
+  const bool is_bf16 = request.outputs[0].dtype == Dtype::bf16;
+  return is_bf16 ? rows_kernel<BFloat16, kRowOfBf16>(rows) : rows_kernel<float, kRow>(rows);
+}
 
-template <void (*kRow)(float*, const float*, const float*, std::int64_t)>
-std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
+template <class T, OfTwoRows<T> kRow>
+std::unique_ptr<Kernel> gradient_kernel(const SoftmaxRows& rows) {
   return function_kernel(
-      [rows = SoftmaxRows(request.outputs[0].shape)](const KernelArguments& arguments) {
-        const auto* dy = static_cast<const float*>(arguments.inputs[0]);
-        const auto* y = static_cast<const float*>(arguments.inputs[1]);
-        auto* dx = static_cast<float*>(arguments.outputs[0]);
+      [rows](const KernelArguments& arguments) {
+        const auto* dy = static_cast<const T*>(arguments.inputs[0]);
+        const auto* y = static_cast<const T*>(arguments.inputs[1]);
+        auto* dx = static_cast<T*>(arguments.outputs[0]);
         for_each_row(rows.count, rows.length, [=, length = rows.length](std::int64_t n) {
           kRow(dx + n * length, dy + n * length, y + n * length, length);
         });
       },
       {.in_place = {{0, 0}, {1, 0}}});
+}
+template <OfTwoRows<float> kRow, OfTwoRows<BFloat16> kRowOfBf16>
+std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
+  const SoftmaxRows rows(request.outputs[0].shape);
+  const bool is_bf16 = request.outputs[0].dtype == Dtype::bf16;
+  return is_bf16 ? gradient_kernel<BFloat16, kRowOfBf16>(rows) : gradient_kernel<float, kRow>(rows);
 }
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -224,10 +256,11 @@ struct LoopPasses {
 }  // namespace
 
 void add_softmax_cpu_kernels(KernelRegistry& registry) {
-  registry.add("softmax", make_softmax<softmax_row>);
-  registry.add("softmax_grad", make_gradient<softmax_grad_row>);
-  registry.add("log_softmax", make_softmax<log_softmax_row>);
-  registry.add("log_softmax_grad", make_gradient<log_softmax_grad_row>);
+  registry.add("softmax", make_softmax<softmax_row<float>, softmax_row<BFloat16>>, Bf16::native);
+  registry.add("softmax_grad", make_gradient<softmax_grad_row<float>, softmax_grad_row<BFloat16>>, Bf16::native);
+  registry.add("log_softmax", make_softmax<log_softmax_row<float>, log_softmax_row<BFloat16>>, Bf16::native);
+  registry.add("log_softmax_grad", make_gradient<log_softmax_grad_row<float>, log_softmax_grad_row<BFloat16>>,
+               Bf16::native);
   SoftmaxCrossEntropyFamily<LoopPasses>::add_to(registry);
 }
 

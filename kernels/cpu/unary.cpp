@@ -18,7 +18,7 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_neg(const KernelRequest& request) {
-  if (request.inputs[0].dtype == Dtype::f32) return make<formulas::Negate>(request);
+  if (is_floating(request.inputs[0].dtype)) return make<formulas::Negate>(request);
   return broadcast_kernel<std::uint64_t, std::uint64_t>(request, formulas::Negate());
 }
 
@@ -61,27 +61,27 @@ std::unique_ptr<Kernel> make_cast(const KernelRequest& request) {
 }  // namespace
 
 void add_unary_cpu_kernels(KernelRegistry& registry) {
-  registry.add("neg", make_neg);
-  registry.add("square", make<formulas::Square>);
-  registry.add("square_grad", make<formulas::SquareGrad>);
-  registry.add("sqrt", make<formulas::Sqrt>);
-  registry.add("sqrt_grad", make<formulas::SqrtGrad>);
-  registry.add("rsqrt", make<formulas::Rsqrt>);
-  registry.add("rsqrt_grad", make<formulas::RsqrtGrad>);
-  registry.add("exp", make<formulas::Exp>);
-  registry.add("log", make<formulas::Log>);
-  registry.add("relu", make<formulas::Relu>);
-  registry.add("relu_grad", make<formulas::ReluGrad>);
-  registry.add("tanh", make<formulas::Tanh>);
-  registry.add("tanh_grad", make<formulas::TanhGrad>);
-  registry.add("sigmoid", make<formulas::Sigmoid>);
-  registry.add("sigmoid_grad", make<formulas::SigmoidGrad>);
-  registry.add("silu", make<formulas::Silu>);
-  registry.add("silu_grad", make<formulas::SiluGrad>);
-  registry.add("gelu", make_gelu<formulas::Gelu, formulas::GeluOfTanh>);
-  registry.add("gelu_grad", make_gelu<formulas::GeluGrad, formulas::GeluOfTanhGrad>);
-  registry.add("clip", make_clip<formulas::Clip>);
-  registry.add("clip_grad", make_clip<formulas::ClipGrad>);
+  registry.add("neg", make_neg, Bf16::native);
+  registry.add("square", make<formulas::Square>, Bf16::native);
+  registry.add("square_grad", make<formulas::SquareGrad>, Bf16::native);
+  registry.add("sqrt", make<formulas::Sqrt>, Bf16::native);
+  registry.add("sqrt_grad", make<formulas::SqrtGrad>, Bf16::native);
+  registry.add("rsqrt", make<formulas::Rsqrt>, Bf16::native);
+  registry.add("rsqrt_grad", make<formulas::RsqrtGrad>, Bf16::native);
+  registry.add("exp", make<formulas::Exp>, Bf16::native);
+  registry.add("log", make<formulas::Log>, Bf16::native);
+  registry.add("relu", make<formulas::Relu>, Bf16::native);
+  registry.add("relu_grad", make<formulas::ReluGrad>, Bf16::native);
+  registry.add("tanh", make<formulas::Tanh>, Bf16::native);
+  registry.add("tanh_grad", make<formulas::TanhGrad>, Bf16::native);
+  registry.add("sigmoid", make<formulas::Sigmoid>, Bf16::native);
+  registry.add("sigmoid_grad", make<formulas::SigmoidGrad>, Bf16::native);
+  registry.add("silu", make<formulas::Silu>, Bf16::native);
+  registry.add("silu_grad", make<formulas::SiluGrad>, Bf16::native);
+  registry.add("gelu", make_gelu<formulas::Gelu, formulas::GeluOfTanh>, Bf16::native);
+  registry.add("gelu_grad", make_gelu<formulas::GeluGrad, formulas::GeluOfTanhGrad>, Bf16::native);
+  registry.add("clip", make_clip<formulas::Clip>, Bf16::native);
+  registry.add("clip_grad", make_clip<formulas::ClipGrad>, Bf16::native);
   registry.add("cast", make_cast, Bf16::native);
 }
 

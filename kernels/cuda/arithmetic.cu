@@ -20,9 +20,9 @@ namespace {
 template <class Formula>
 std::unique_ptr<Kernel> make_real(const KernelRequest& request) {
   if (!is_f32_or_bf16(request.outputs[0].dtype)) return nullptr;
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
-    return gpu::linked<Formula>(request, gpu::broadcast_kernel<T, T, T>(request, gpu::OfStored<T, Formula>()));
+    return gpu::linked<Formula>(request, gpu::broadcast_kernel<T, T, T>(request, OfStored<T, Formula>()));
   });
 }
 /// The same, and i64, which is `Integer` here.
@@ -42,9 +42,9 @@ std::unique_ptr<Kernel> make_power_grad(const KernelRequest& request) {
 }
 template <class Formula>
 std::unique_ptr<Kernel> make_real_of_three(const KernelRequest& request) {
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
-    return gpu::broadcast_kernel<T, T, T, T>(request, gpu::OfStored<T, Formula>());
+    return gpu::broadcast_kernel<T, T, T, T>(request, OfStored<T, Formula>());
   });
 }
 
@@ -109,7 +109,7 @@ std::unique_ptr<Kernel> make_add_n(const KernelRequest& request) {
   constexpr int kMost = 256;
   const std::size_t num_inputs = request.inputs.size();
   if (request.outputs[0].dtype == Dtype::bf16 && num_inputs > kMost) return nullptr;
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
     // A table of fewer than 32 addresses, the compiler would copy to the stack of each thread.
     if (num_inputs > 32) return make_add_n_of<T, kMost>(request);
@@ -144,8 +144,8 @@ std::unique_ptr<Kernel> make_accumulate_of(const KernelRequest& request) {
 std::unique_ptr<Kernel> make_accumulate(const KernelRequest& request) {
   // Between widened copies.
   if (request.inputs[1].dtype == Dtype::f32) return make_accumulate_of<float, float, float>(request);
-  return gpu::with_stored_type(request.inputs[0].dtype, [&](auto sum) {
-    return gpu::with_stored_type(request.outputs[0].dtype, [&](auto result) {
+  return with_stored_type(request.inputs[0].dtype, [&](auto sum) {
+    return with_stored_type(request.outputs[0].dtype, [&](auto result) {
       return make_accumulate_of<decltype(sum), BFloat16, decltype(result)>(request);
     });
   });

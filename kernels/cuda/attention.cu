@@ -303,7 +303,7 @@ void differentiate(const AttentionGeometry& g, const KernelArguments& arguments)
 
 std::unique_ptr<Kernel> make_attention(const KernelRequest& request) {
   const AttentionGeometry g(request.inputs[0].shape, request.inputs[1].shape, request.node.options<AttentionOptions>());
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel(
         [g, replay = request.replay](const KernelArguments& arguments) {
@@ -315,7 +315,7 @@ std::unique_ptr<Kernel> make_attention(const KernelRequest& request) {
 
 std::unique_ptr<Kernel> make_attention_grad(const KernelRequest& request) {
   const AttentionGeometry g(request.inputs[1].shape, request.inputs[2].shape, request.node.options<AttentionOptions>());
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel(
         [g](const KernelArguments& arguments) {

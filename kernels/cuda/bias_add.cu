@@ -33,12 +33,12 @@ std::unique_ptr<Kernel> make_bias_add(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
   const std::vector<bool> repeated = all_but_channel(request, y);
   const std::vector<std::int64_t> dense = kept_strides(y, std::vector<bool>(repeated.size(), false));
-  auto kernel = gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  auto kernel = with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     const gpu::Broadcast<T, T, T> add(y, {dense, kept_strides(y, repeated)});
     return function_kernel(
         [add](const KernelArguments& arguments) {
-          add.launch(arguments.queue, gpu::OfStored<T, formulas::Add>(), arguments.outputs[0],
+          add.launch(arguments.queue, OfStored<T, formulas::Add>(), arguments.outputs[0],
                      {arguments.inputs[0], arguments.inputs[1]});
         },
         {.in_place = {{.input = 0, .output = 0}}});

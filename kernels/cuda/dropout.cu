@@ -36,7 +36,7 @@ struct DropFour {
 std::unique_ptr<Kernel> make_of(const KernelRequest& request, float rate, std::uint32_t ordinal) {
   if (!host_boolean(request, 1)) return gpu::copy_kernel(request.outputs[0].bytes());
   const std::int64_t count = request.outputs[0].shape.num_elements();
-  return gpu::with_stored_type(request.outputs[0].dtype, [=](auto element) -> std::unique_ptr<Kernel> {
+  return with_stored_type(request.outputs[0].dtype, [=](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel(
         [=](const KernelArguments& arguments) {

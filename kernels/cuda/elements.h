@@ -9,27 +9,9 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/host_device.h"
+#include "kernels/stored_element.h"
 
-/// Kernels for f32 and bf16 alike: what differs is how elements lie in memory, never the arithmetic. A body loads T,
-/// computes in float, and stores `static_cast<T>(result)`, which rounds to bf16 once. So a kernel for bf16 gives the
-/// bits of the one for f32 between copies (kernels/widened_kernel.h).
 namespace sectionflow::gpu {
-
-/// `visit(T{})` for the C++ type of f32, or of bf16.
-template <class Visit>
-auto with_stored_type(Dtype dtype, const Visit& visit) {
-  return dtype == Dtype::bf16 ? visit(BFloat16{}) : visit(float{});
-}
-
-/// A function of floats for elements that are stored as T.
-template <class T, class Function>
-struct OfStored {
-  Function function;
-  template <class... X>
-  SF_HOST_DEVICE T operator()(X... x) const {
-    return static_cast<T>(function(static_cast<float>(x)...));
-  }
-};
 
 /// The Words that lie at `place`, for one instruction each. A GPU takes them at multiples of their alignment alone; a
 /// kernel that is emulated on the host throws InternalError for others.

@@ -269,8 +269,8 @@ struct SortedGathers {
   }
   template <class Index>
   static std::unique_ptr<Kernel> gather_grad(const KernelRequest& request) {
-    return gpu::with_stored_type(request.outputs[0].dtype,
-                                 [&](auto element) { return make_gather_grad_of<decltype(element), Index>(request); });
+    return with_stored_type(request.outputs[0].dtype,
+                            [&](auto element) { return make_gather_grad_of<decltype(element), Index>(request); });
   }
 };
 
@@ -342,7 +342,7 @@ std::unique_ptr<Kernel> make_argmax(const KernelRequest& request) {
   const std::int64_t num_rows = request.outputs[0].shape.num_elements();
   const std::int64_t num_classes = request.inputs[0].shape[-1];
   const int group = gpu::group_for(num_classes, kThreads);
-  return gpu::with_stored_type(request.inputs[0].dtype, [=](auto element) -> std::unique_ptr<Kernel> {
+  return with_stored_type(request.inputs[0].dtype, [=](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel([=](const KernelArguments& arguments) {
       gpu::launch_blocks(arguments.queue,

@@ -142,12 +142,12 @@ std::unique_ptr<Kernel> make_layer_norm_grad_of(const KernelRequest& request) {
 
 // x, y and their gradients are f32 or bf16; all else is f32.
 std::unique_ptr<Kernel> make_layer_norm(const KernelRequest& request) {
-  return gpu::with_stored_type(request.outputs[0].dtype,
-                               [&](auto element) { return make_layer_norm_of<decltype(element)>(request); });
+  return with_stored_type(request.outputs[0].dtype,
+                          [&](auto element) { return make_layer_norm_of<decltype(element)>(request); });
 }
 std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request) {
-  return gpu::with_stored_type(request.outputs[0].dtype,
-                               [&](auto element) { return make_layer_norm_grad_of<decltype(element)>(request); });
+  return with_stored_type(request.outputs[0].dtype,
+                          [&](auto element) { return make_layer_norm_grad_of<decltype(element)>(request); });
 }
 
 }  // namespace

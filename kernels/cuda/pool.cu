@@ -185,7 +185,7 @@ std::unique_ptr<Kernel> max_pool_grad_kernel(const Pool& pool) {
 
 std::unique_ptr<Kernel> make_cuda_max_pool(const KernelRequest& request) {
   const Pool pool = pool_of(request, request.inputs[0].shape);
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
     return request.outputs[1].dtype == Dtype::u8 ? max_pool_kernel<T, std::uint8_t>(pool)
                                                  : max_pool_kernel<T, std::int32_t>(pool);
@@ -194,7 +194,7 @@ std::unique_ptr<Kernel> make_cuda_max_pool(const KernelRequest& request) {
 
 std::unique_ptr<Kernel> make_cuda_max_pool_grad(const KernelRequest& request) {
   const Pool pool = pool_of(request, request.outputs[0].shape);
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
     return request.inputs[1].dtype == Dtype::u8 ? max_pool_grad_kernel<T, std::uint8_t>(pool)
                                                 : max_pool_grad_kernel<T, std::int32_t>(pool);
@@ -203,7 +203,7 @@ std::unique_ptr<Kernel> make_cuda_max_pool_grad(const KernelRequest& request) {
 
 std::unique_ptr<Kernel> make_cuda_average_pool(const KernelRequest& request) {
   const Pool pool = pool_of(request, request.inputs[0].shape);
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel([pool](const KernelArguments& arguments) {
       gpu::launch_each(
@@ -215,7 +215,7 @@ std::unique_ptr<Kernel> make_cuda_average_pool(const KernelRequest& request) {
 
 std::unique_ptr<Kernel> make_cuda_average_pool_grad(const KernelRequest& request) {
   const Pool pool = pool_of(request, request.outputs[0].shape);
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel([pool](const KernelArguments& arguments) {
       gpu::launch_each(

@@ -29,7 +29,7 @@ std::unique_ptr<Kernel> make_max(const gpu::ReducePlan& plan) {
 }
 
 std::unique_ptr<Kernel> make_stored_reduce(const KernelRequest& request) {
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
     return make_reduce<gpu::ReducePlan, gpu::sum_kernel_of<T>, make_max<T>>(request);
   });
@@ -40,11 +40,11 @@ std::unique_ptr<Kernel> make_reduce_grad(const KernelRequest& request) {
   const std::vector<bool> reduced = reduced_axes_of(request, x);
   const bool is_mean = request.node.options<ReduceNodeOptions>().reduction == Reduction::mean;
   const float divisor = is_mean ? static_cast<float>(gpu::ReducePlan(x, reduced).num_reduced()) : 1.0F;
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     const gpu::Broadcast<T, T> repeated(x, {kept_strides(x, reduced)});
     return function_kernel([repeated, divisor](const KernelArguments& arguments) {
-      repeated.launch(arguments.queue, gpu::OfStored<T, formulas::DivideBy>{{divisor}}, arguments.outputs[0],
+      repeated.launch(arguments.queue, OfStored<T, formulas::DivideBy>{{divisor}}, arguments.outputs[0],
                       {arguments.inputs[0]});
     });
   });
@@ -78,15 +78,15 @@ std::unique_ptr<Kernel> make_reduce_max_grad_of(const KernelRequest& request) {
         auto* shares = reinterpret_cast<float*>(static_cast<std::byte*>(arguments.workspace) + partial_bytes);
         plan.run(arguments.queue, static_cast<const T*>(arguments.inputs[1]), arguments.workspace, Reducer{y},
                  StoreShare<T>{dy, shares});
-        give.launch(arguments.queue, gpu::OfStored<T, formulas::ShareOfMaximum>(), arguments.outputs[0],
+        give.launch(arguments.queue, OfStored<T, formulas::ShareOfMaximum>(), arguments.outputs[0],
                     {arguments.inputs[1], y, shares});
       },
       {.workspace_bytes = partial_bytes + share_bytes, .in_place = {{1, 0}}});
 }
 
 std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
-  return gpu::with_stored_type(request.outputs[0].dtype,
-                               [&](auto element) { return make_reduce_max_grad_of<decltype(element)>(request); });
+  return with_stored_type(request.outputs[0].dtype,
+                          [&](auto element) { return make_reduce_max_grad_of<decltype(element)>(request); });
 }
 
 constexpr int kNormThreads = 256;

@@ -169,7 +169,7 @@ std::unique_ptr<Kernel> make_resize2d(const KernelRequest& request) {
       return make_each<Nearest<T>, T>(resizing);
     });
   }
-  return gpu::with_stored_type(y.dtype, [&](auto element) {
+  return with_stored_type(y.dtype, [&](auto element) {
     using T = decltype(element);
     return make_each<Bilinear<T>, T>(resizing);
   });
@@ -179,7 +179,7 @@ std::unique_ptr<Kernel> make_resize2d_grad(const KernelRequest& request) {
   const auto& options = request.node.options<Resize2dOptions>();
   const Resizing resizing({request.outputs[0].shape, request.inputs[0].shape, options.format}, options);
   if (resizing.images.are_alike()) return make_equal_copy(request);
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel(
         [resizing](const KernelArguments& arguments) {

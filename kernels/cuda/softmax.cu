@@ -62,7 +62,7 @@ struct SoftmaxGrad {
 
 template <bool kLog>
 std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel(
         [rows = gpu::RowTeams(request.outputs[0].shape)](const KernelArguments& arguments) {
@@ -76,7 +76,7 @@ std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
 
 template <bool kLog>
 std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request) {
-  return gpu::with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel(
         [rows = gpu::RowTeams(request.outputs[0].shape)](const KernelArguments& arguments) {
