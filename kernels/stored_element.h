@@ -14,13 +14,20 @@ auto with_stored_type(Dtype dtype, const Visit& visit) {
   return dtype == Dtype::bf16 ? visit(BFloat16{}) : visit(float{});
 }
 
+/// What x is stored as, f32 or rounded to bf16. A function, since g++ makes no vectors of a loop in which objects are
+/// made by their constructor.
+template <class T>
+SF_HOST_DEVICE T stored(float x) {
+  return static_cast<T>(x);
+}
+
 /// A function of floats for elements that are stored as T.
 template <class T, class Function>
 struct OfStored {
   Function function;
   template <class... X>
   SF_HOST_DEVICE T operator()(X... x) const {
-    return static_cast<T>(function(static_cast<float>(x)...));
+    return stored<T>(function(static_cast<float>(x)...));
   }
 };
 

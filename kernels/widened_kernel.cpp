@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "device/parallel.h"
 #include "graph/op_def.h"
+#include "kernels/convert_element.h"
 
 namespace sectionflow {
 namespace {
@@ -110,7 +111,7 @@ void convert(void*, std::int64_t count, const void* from, void* to) {
   To* y = static_cast<To*>(to);
   parallel_for(count, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) y[i] = To(x[i]);
+    for (std::int64_t i = begin; i < end; ++i) y[i] = convert_element<To>(x[i]);
   });
 }
 

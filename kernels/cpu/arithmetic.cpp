@@ -13,6 +13,7 @@
 #include "kernels/formulas/arithmetic.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/stored_element.h"
 
 namespace sectionflow {
 namespace {
@@ -47,7 +48,8 @@ std::unique_ptr<Kernel> make_number(const KernelRequest& request) {
 template <class T>
 void add_values(T* y, std::span<const void* const> values, std::int64_t begin, std::int64_t count, float* sum) {
   const T* first = static_cast<const T*>(values[0]) + begin;
-  std::copy(first, first + count, sum);
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) sum[i] = static_cast<float>(first[i]);
   for (const void* value : values.subspan(1)) {
     const T* addend = static_cast<const T*>(value) + begin;
 #pragma omp simd
@@ -55,7 +57,7 @@ void add_values(T* y, std::span<const void* const> values, std::int64_t begin, s
   }
   T* result = y + begin;
 #pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) result[i] = static_cast<T>(sum[i]);
+  for (std::int64_t i = 0; i < count; ++i) result[i] = stored<T>(sum[i]);
 }
 
 template <class T>
@@ -96,7 +98,7 @@ std::unique_ptr<Kernel> make_accumulate_of(const KernelRequest& request) {
         parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
           for (std::int64_t i = begin; i < end; ++i) {
-            y[i] = static_cast<Result>(static_cast<float>(sum[i]) + static_cast<float>(part[i]));
+            y[i] = stored<Result>(static_cast<float>(sum[i]) + static_cast<float>(part[i]));
           }
         });
       },
@@ -129,7 +131,7 @@ std::unique_ptr<Kernel> make_reduce_to_like_of(const KernelRequest& request) {
         T* y = static_cast<T*>(arguments.outputs[0]);
         plan.run(static_cast<const T*>(arguments.inputs[0]), static_cast<double*>(arguments.workspace),
                  formulas::SumReducer(),
-                 [=](std::int64_t result, double total) { y[result] = static_cast<T>(static_cast<float>(total)); });
+                 [=](std::int64_t result, double total) { y[result] = stored<T>(static_cast<float>(total)); });
       },
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(double)});
 }

@@ -82,7 +82,7 @@ void normalize(const Loops& loops, const T* x, const float* mean, const float* f
       const std::int64_t l = lane + i * step;
       const float value = formulas::batch_normalized(x[element + i], means[l], factors[l], shifts[l]);
       // NaN passes, since it is not <= 0.
-      y[element + i] = static_cast<T>(relu && value <= 0.0F ? 0.0F : value);
+      y[element + i] = stored<T>(relu && value <= 0.0F ? 0.0F : value);
     }
   });
 }
@@ -150,8 +150,8 @@ void write_dx(const Loops& loops, const Arriving<relu, T>& arriving, const Gradi
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t l = lane + i * step;
       dx[element + i] =
-          static_cast<T>(formulas::batch_norm_dx(arriving(element + i, l), arriving.x[element + i], arriving.means[l],
-                                                 arriving.factors[l], {mean_dys[l], x_factors[l]}));
+          stored<T>(formulas::batch_norm_dx(arriving(element + i, l), arriving.x[element + i], arriving.means[l],
+                                            arriving.factors[l], {mean_dys[l], x_factors[l]}));
     }
   });
 }

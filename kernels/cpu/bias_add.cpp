@@ -35,7 +35,7 @@ std::unique_ptr<Kernel> make_bias_add_of(const Loops& loops) {
         loops.for_each_run([=](auto step, std::int64_t element, std::int64_t lane, std::int64_t count) {
 #pragma omp simd
           for (std::int64_t i = 0; i < count; ++i) {
-            y[element + i] = static_cast<T>(static_cast<float>(x[element + i]) + b[lane + i * step]);
+            y[element + i] = stored<T>(static_cast<float>(x[element + i]) + b[lane + i * step]);
           }
         });
       },
@@ -55,7 +55,7 @@ std::unique_ptr<Kernel> make_bias_add_grad_of(const Loops& loops) {
                     [dy](std::int64_t element, std::int64_t) { return static_cast<float>(dy[element]); });
         });
         loops.combine([&](std::int64_t block, std::int64_t c) { return partial[block * channels + c]; },
-                      [&](std::int64_t c, double sum) { db[c] = static_cast<T>(static_cast<float>(sum)); });
+                      [&](std::int64_t c, double sum) { db[c] = stored<T>(static_cast<float>(sum)); });
       },
       {.workspace_bytes = loops.partial_bytes()});
 }

@@ -23,7 +23,7 @@ void drop_elements(const formulas::Drop& drop, const RandomAddress& address, con
       const std::int64_t length = std::min(kPiece, end - first);
       fill_random_words(address, static_cast<std::uint64_t>(first) / 4, (length + 3) / 4, words);
 #pragma omp simd
-      for (std::int64_t i = 0; i < length; ++i) y[first + i] = static_cast<T>(drop(x[first + i], words[i]));
+      for (std::int64_t i = 0; i < length; ++i) y[first + i] = stored<T>(drop(x[first + i], words[i]));
     }
   });
 }

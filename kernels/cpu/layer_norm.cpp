@@ -60,7 +60,7 @@ void normalize_row(const T* x, const float* scale, const float* shift, float mea
                    T* y) {
 #pragma omp simd
   for (std::int64_t c = 0; c < channels; ++c) {
-    y[c] = static_cast<T>(formulas::layer_normalized(x[c], mean, rstd, scale[c], shift[c]));
+    y[c] = stored<T>(formulas::layer_normalized(x[c], mean, rstd, scale[c], shift[c]));
   }
 }
 
@@ -110,7 +110,7 @@ struct GradientRow {
       const float x_c = x[c], dy_c = dy[c];
       dscale[c] += dy_c * at.n(x_c);
       dshift[c] += dy_c;
-      dx[c] = static_cast<T>(at.dx(dy_c, scale[c], x_c, g_mean, gn_mean));
+      dx[c] = stored<T>(at.dx(dy_c, scale[c], x_c, g_mean, gn_mean));
     }
   }
 };

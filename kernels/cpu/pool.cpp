@@ -143,7 +143,7 @@ Pool pool_of(const KernelRequest& request, const Shape& x) {
 template <class T>
 void store(const float* lanes, std::int64_t count, T* to) {
 #pragma omp simd
-  for (std::int64_t c = 0; c < count; ++c) to[c] = static_cast<T>(lanes[c]);
+  for (std::int64_t c = 0; c < count; ++c) to[c] = stored<T>(lanes[c]);
 }
 
 // Kernels of x, y and their gradients stored as T, with indices of the element in the window stored as Index.
@@ -216,7 +216,7 @@ std::unique_ptr<Kernel> average_pool_kernel(const Pool& pool) {
       });
       const float divisor = pool.divisor(at);
 #pragma omp simd
-      for (std::int64_t c = 0; c < lanes; ++c) y[out + c] = static_cast<T>(sum[c] / divisor);
+      for (std::int64_t c = 0; c < lanes; ++c) y[out + c] = stored<T>(sum[c] / divisor);
     });
   });
 }

@@ -22,7 +22,7 @@ std::unique_ptr<Kernel> make_sum(const ReducePlan& plan, double divisor) {
         T* y = static_cast<T*>(arguments.outputs[0]);
         plan.run(static_cast<const T*>(arguments.inputs[0]), static_cast<double*>(arguments.workspace),
                  formulas::SumReducer(), [=](std::int64_t result, double total) {
-                   y[result] = static_cast<T>(static_cast<float>(total / divisor));
+                   y[result] = stored<T>(static_cast<float>(total / divisor));
                  });
       },
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(double)});
@@ -34,7 +34,7 @@ std::unique_ptr<Kernel> make_max(const ReducePlan& plan) {
       [plan](const KernelArguments& arguments) {
         T* y = static_cast<T*>(arguments.outputs[0]);
         plan.run(static_cast<const T*>(arguments.inputs[0]), static_cast<float*>(arguments.workspace),
-                 formulas::MaxReducer(), [=](std::int64_t result, float total) { y[result] = static_cast<T>(total); });
+                 formulas::MaxReducer(), [=](std::int64_t result, float total) { y[result] = stored<T>(total); });
       },
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(float)});
 }
@@ -79,10 +79,10 @@ void give_shares(T* dx, const T* x, const T* y, const float* share, std::int64_t
   if (repeats) {
     const float maximum = *y, its_share = *share;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) dx[i] = static_cast<T>(give(x[i], maximum, its_share));
+    for (std::int64_t i = 0; i < count; ++i) dx[i] = stored<T>(give(x[i], maximum, its_share));
   } else {
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) dx[i] = static_cast<T>(give(x[i], y[i], share[i]));
+    for (std::int64_t i = 0; i < count; ++i) dx[i] = stored<T>(give(x[i], y[i], share[i]));
   }
 }
 

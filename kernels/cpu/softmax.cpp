@@ -33,7 +33,7 @@ void softmax_row(T* y, const T* x, std::int64_t length) {
     const double sum = row_sum(length, [=](std::int64_t i) { return vector_math::exp(x[i] - shift); });
     const float scale = static_cast<float>(1.0 / sum);
 #pragma omp simd
-    for (std::int64_t i = 0; i < length; ++i) y[i] = static_cast<T>(vector_math::exp(x[i] - shift) * scale);
+    for (std::int64_t i = 0; i < length; ++i) y[i] = stored<T>(vector_math::exp(x[i] - shift) * scale);
   }
 }
 
@@ -43,7 +43,7 @@ void log_softmax_row(T* y, const T* x, std::int64_t length) {
   const double sum = row_sum(length, [=](std::int64_t i) { return vector_math::exp(x[i] - shift); });
   const float log_sum = static_cast<float>(std::log(sum));
 #pragma omp simd
-  for (std::int64_t i = 0; i < length; ++i) y[i] = static_cast<T>((x[i] - shift) - log_sum);
+  for (std::int64_t i = 0; i < length; ++i) y[i] = stored<T>((x[i] - shift) - log_sum);
 }
 
 template <class T>
@@ -51,14 +51,14 @@ void softmax_grad_row(T* dx, const T* dy, const T* y, std::int64_t length) {
   const float mean = static_cast<float>(
       row_sum(length, [=](std::int64_t i) { return static_cast<float>(dy[i]) * static_cast<float>(y[i]); }));
 #pragma omp simd
-  for (std::int64_t i = 0; i < length; ++i) dx[i] = static_cast<T>(y[i] * (dy[i] - mean));
+  for (std::int64_t i = 0; i < length; ++i) dx[i] = stored<T>(y[i] * (dy[i] - mean));
 }
 
 template <class T>
 void log_softmax_grad_row(T* dx, const T* dy, const T* y, std::int64_t length) {
   const float sum = static_cast<float>(row_sum(length, [=](std::int64_t i) { return static_cast<float>(dy[i]); }));
 #pragma omp simd
-  for (std::int64_t i = 0; i < length; ++i) dx[i] = static_cast<T>(dy[i] - vector_math::exp(y[i]) * sum);
+  for (std::int64_t i = 0; i < length; ++i) dx[i] = stored<T>(dy[i] - vector_math::exp(y[i]) * sum);
 }
 
 /// The rows of a tensor [..., C].
