@@ -9,22 +9,13 @@
 #include <vector>
 
 #include "device/parallel.h"
-#include "kernels/cpu/onednn_call.h"
+#include "kernels/cpu/block_calls.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow {
 namespace {
 
 using dnnl::memory;
-
-/// A dimension in tiles of one size, but for the last, which may be shorter.
-struct Tiles {
-  std::int64_t dim, size;
-
-  bool is_cut() const { return size < dim; }
-  std::int64_t length(std::int64_t begin) const { return std::min(size, dim - begin); }
-  std::int64_t rest() const { return dim % size; }
-};
 
 /// The longer of two dimensions is cut, so that a tile has about `tile_elements`; the other is one tile.
 std::pair<Tiles, Tiles> tiles_of(std::int64_t first, std::int64_t second, std::int64_t tile_elements) {
@@ -33,11 +24,6 @@ std::pair<Tiles, Tiles> tiles_of(std::int64_t first, std::int64_t second, std::i
   const std::int64_t size = std::min(longer, std::max(kShortest, tile_elements / shorter / kStep * kStep));
   return first > second ? std::pair(Tiles{first, size}, Tiles{second, second})
                         : std::pair(Tiles{first, first}, Tiles{second, size});
-}
-
-/// `rows` x `columns` elements within a matrix whose rows, or columns if it is transposed, lie `step` apart.
-memory::desc within(std::int64_t rows, std::int64_t columns, std::int64_t step, bool is_transposed = false) {
-  return {{rows, columns}, memory::data_type::f32, is_transposed ? memory::dims{1, step} : memory::dims{step, 1}};
 }
 
 /// Rows of `length` floats, from where they lie `from_step` apart to where they lie `to_step` apart.
@@ -50,15 +36,6 @@ void copy_matrix(float* to, std::int64_t to_step, const float* from, std::int64_
   });
 }
 
-/// The product of a block, written to y or added to it, and the copies that bring its factors into oneDNN's order; what
-/// lies in order already needs none.
-struct BlockCalls {
-  OneDnnCall write, add, order_a{}, order_b;
-  std::size_t b_bytes = 0;  ///< of b in order
-
-  std::array<const OneDnnCall*, 4> all() const { return {&write, &add, &order_a, &order_b}; }
-};
-
 /// Both kernels: calls for whole tiles and for the shorter one at the end, with workspace for any of them.
 class BlockedMatmul : public Kernel {
  public:
@@ -70,9 +47,7 @@ class BlockedMatmul : public Kernel {
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
   std::size_t library_bytes() const override {
     std::size_t sum = 0;
-    for (const BlockCalls& calls : calls_) {
-      for (const OneDnnCall* call : calls.all()) sum += call->library_bytes();
-    }
+    for (const BlockCalls& calls : calls_) sum += calls.library_bytes();
     return sum;
   }
 
@@ -82,9 +57,7 @@ class BlockedMatmul : public Kernel {
     std::size_t b_bytes = 0, scratchpad_bytes = 0;
     for (const BlockCalls& calls : calls_) {
       b_bytes = std::max(b_bytes, calls.b_bytes);
-      for (const OneDnnCall* call : calls.all()) {
-        scratchpad_bytes = std::max(scratchpad_bytes, call->scratchpad_bytes());
-      }
+      scratchpad_bytes = std::max(scratchpad_bytes, calls.scratchpad_bytes());
     }
     b_at_ = workspace_.add(b_bytes);
     a_at_ = workspace_.add(static_cast<std::size_t>(a_elements) * sizeof(float));
@@ -120,20 +93,6 @@ class BlockedMatmul : public Kernel {
   WorkspaceLayout workspace_;
 };
 
-/// Calls for y = a b or y += a b with these layouts; b is ordered as oneDNN likes it, from how it lies.
-BlockCalls block_calls(OneDnn& onednn, const memory::desc& a, const memory::desc& b, const memory::desc& y) {
-  const memory::desc any(b.dims(), memory::data_type::f32, memory::format_tag::any);
-  const auto writing = describe_matmul(onednn, a, any, y);
-  const memory::desc ordered_b = writing.weights_desc();
-  const auto call = [&](const dnnl::matmul::primitive_desc& description) {
-    return OneDnnCall(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, ordered_b}, {DNNL_ARG_DST, y}});
-  };
-  return {.write = call(writing),
-          .add = call(describe_matmul(onednn, a, ordered_b, y, true)),
-          .order_b = make_reorder(onednn, b, ordered_b),
-          .b_bytes = ordered_b.get_size()};
-}
-
 class BlockedRows final : public BlockedMatmul {
  public:
   BlockedRows(OneDnn& onednn, const MatmulProblem& p, std::int64_t block, std::int64_t tile_elements)
@@ -156,13 +115,12 @@ class BlockedRows final : public BlockedMatmul {
         const std::int64_t length = inner_.length(k), width = columns_.length(column);
         BlockCalls& calls = calls_[length < inner_.size || width < columns_.size ? 1 : 0];
         const float* b = at.b + (p_.transpose_b ? column * p_.inner + k : k * p_.columns + column);
-        calls.order_b.launch({b, at.ordered_b}, at.scratchpad);
+        const void* ordered_b = calls.in_order(b, at.ordered_b, at.scratchpad);
         for (std::int64_t row = 0; row < p_.rows; row += block_) {
           const float* a = at.a + row * p_.inner + k;
           if (inner_.is_cut()) copy_matrix(at.a_tile, length, std::exchange(a, at.a_tile), p_.inner, block_, length);
           float* y = at.y + row * p_.columns + column;
-          (k == 0 ? calls.write : calls.add)
-              .launch({a, at.ordered_b, columns_.is_cut() ? at.y_tile : y}, at.scratchpad);
+          (k == 0 ? calls.write : calls.add).launch({a, ordered_b, columns_.is_cut() ? at.y_tile : y}, at.scratchpad);
           if (columns_.is_cut()) copy_matrix(y, p_.columns, at.y_tile, width, block_, width);
         }
       }
@@ -208,8 +166,8 @@ class BlockedSum final : public BlockedMatmul {
     for (std::int64_t k = 0; k < p_.inner; k += block_) {
       const float* a = at.a + k * p_.rows + row;
       if (rows_.is_cut()) calls.order_a.launch({std::exchange(a, at.a_tile), at.a_tile}, at.scratchpad);
-      calls.order_b.launch({at.b + k * p_.columns + column, at.ordered_b}, at.scratchpad);
-      (k == 0 && !adds_ ? calls.write : calls.add).launch({a, at.ordered_b, sum}, at.scratchpad);
+      const void* ordered_b = calls.in_order(at.b + k * p_.columns + column, at.ordered_b, at.scratchpad);
+      (k == 0 && !adds_ ? calls.write : calls.add).launch({a, ordered_b, sum}, at.scratchpad);
     }
     if (columns_.is_cut()) copy_matrix(y, p_.columns, sum, width, height, width);
   }

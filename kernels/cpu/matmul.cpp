@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "graph/nodes/matmul.h"
+#include "kernels/cpu/bf16_matmul.h"
 #include "kernels/cpu/blocked_matmul.h"
 #include "kernels/cpu/onednn_call.h"
 #include "kernels/cpu/onednn_matmul.h"
@@ -63,6 +64,10 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulPr
     });
   }
   OneDnn& onednn = onednn_of(request);
+  if (request.outputs[0].dtype == Dtype::bf16) {
+    // Many small products are quicker at once, between widened copies.
+    return p.batch > 1 ? nullptr : bf16_matmul_kernel(onednn, p, blocks.sums ? 0 : blocks.rows);
+  }
   if (blocks.sums) return blocked_sum_kernel(onednn, p, blocks.rows, request.part && request.part->adds);
   if (blocks) return blocked_rows_kernel(onednn, p, blocks.rows);
   const auto [a, b, y] = matmul_layout(p);
@@ -89,8 +94,8 @@ std::unique_ptr<Kernel> make_over_rows(const KernelRequest& request) {
 }  // namespace
 
 void add_matmul_cpu_kernels(KernelRegistry& registry) {
-  registry.add("matmul", onednn_factory<make_matmul>);
-  registry.add("matmul_over_rows", onednn_factory<make_over_rows>);
+  registry.add("matmul", onednn_factory<make_matmul>, Bf16::native);
+  registry.add("matmul_over_rows", onednn_factory<make_over_rows>, Bf16::native);
 }
 
 }  // namespace sectionflow

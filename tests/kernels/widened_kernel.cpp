@@ -16,24 +16,26 @@
 namespace sectionflow {
 namespace {
 
-std::unique_ptr<Kernel> cpu_kernel(Value y, std::vector<std::optional<bool>> booleans = {}) {
+std::unique_ptr<Kernel> cpu_kernel(Value y, Bf16 choice = Bf16::native) {
   static CpuDevice device(1);
-  KernelRequest request{.node = y.node(),
-                        .inputs = {},
-                        .outputs = y.node().output_types(),
-                        .host_booleans = std::move(booleans),
-                        .device = device};
+  KernelRequest request{
+      .node = y.node(), .inputs = {}, .outputs = y.node().output_types(), .host_booleans = {}, .device = device};
   for (const Value& input : y.node().inputs()) request.inputs.push_back(input.type());
   request.host_booleans.resize(request.inputs.size());
-  return kernel_registry(DeviceKind::cpu).make(request);
+  const KernelRegistry& registry = kernel_registry(DeviceKind::cpu);
+  return choice == Bf16::widened ? registry.make_widened(request) : registry.make(request);
+}
+std::unique_ptr<Kernel> widened_cpu_kernel(const Value& y) {
+  return cpu_kernel(y, Bf16::widened);
 }
 
-TEST(WidenedKernel, ServesArithmeticAndLeavesMovementToItsOwnKernels) {
+TEST(WidenedKernel, ServesWhatHasNoKernelOfItsOwn) {
   Graph graph;
   const Value x = placeholder(graph, "x", {300, 300}, Dtype::bf16);
-  EXPECT_EQ(cpu_kernel(relu(x))->implementation(), "f32 for bf16: loop");
-  EXPECT_EQ(cpu_kernel(matmul(x, x))->implementation().find("f32 for bf16: "), 0U);
-  for (const Value& y : {transpose(x, {1, 0}), add_n({x, x, x}), cast(x, Dtype::f32),
+  EXPECT_EQ(widened_cpu_kernel(relu(x))->implementation(), "f32 for bf16: loop");
+  const Value batch = placeholder(graph, "batch", {2, 30, 30}, Dtype::bf16);
+  EXPECT_EQ(cpu_kernel(matmul(batch, batch))->implementation().find("f32 for bf16: "), 0U);
+  for (const Value& y : {relu(x), matmul(x, x), transpose(x, {1, 0}), add_n({x, x, x}), cast(x, Dtype::f32),
                          cast(placeholder(graph, "y", {5}), Dtype::bf16), fill(graph, {3}, 1, Dtype::bf16)}) {
     EXPECT_EQ(cpu_kernel(y)->implementation().find("f32 for bf16"), std::string::npos) << y.name();
   }
@@ -43,19 +45,20 @@ TEST(WidenedKernel, TakesACopyOfEachOperandThatTheF32KernelDoesNotWriteOver) {
   Graph graph;
   const Value x = placeholder(graph, "x", {64, 64}, Dtype::bf16), z = placeholder(graph, "z", {64, 64}, Dtype::bf16);
   constexpr std::size_t kCopy = 64 * 64 * sizeof(float);
-  EXPECT_EQ(cpu_kernel(relu(x))->workspace_bytes(), kCopy);
-  EXPECT_EQ(cpu_kernel(x + z)->workspace_bytes(), 2 * kCopy);
-  EXPECT_EQ(cpu_kernel(reduce_grad(reduce_sum(x), x, {}))->workspace_bytes() / kCopy, 1U);  // x for its shape alone
+  EXPECT_EQ(widened_cpu_kernel(relu(x))->workspace_bytes(), kCopy);
+  EXPECT_EQ(widened_cpu_kernel(x + z)->workspace_bytes(), 2 * kCopy);
+  EXPECT_EQ(widened_cpu_kernel(reduce_grad(reduce_sum(x), x, {}))->workspace_bytes() / kCopy,
+            1U);  // x for its shape alone
 }
 
 TEST(WidenedKernel, OffersEveryBf16InputOfTheBytesOfABf16Output) {
   Graph graph;
   const Value x = placeholder(graph, "x", {7, 5}, Dtype::bf16), bias = placeholder(graph, "bias", {5}, Dtype::bf16);
-  const auto pairs = cpu_kernel(x + bias)->in_place();
+  const auto pairs = widened_cpu_kernel(x + bias)->in_place();
   ASSERT_EQ(pairs.size(), 1U);
   EXPECT_EQ(pairs[0].input, 0);
   EXPECT_EQ(pairs[0].output, 0);
-  EXPECT_EQ(cpu_kernel(maximum(x, placeholder(graph, "z", {7, 5}, Dtype::bf16)))->in_place().size(), 2U);
+  EXPECT_EQ(widened_cpu_kernel(maximum(x, placeholder(graph, "z", {7, 5}, Dtype::bf16)))->in_place().size(), 2U);
 }
 
 TEST(WidenedKernel, NeedsConversions) {
