@@ -14,15 +14,10 @@
 namespace sectionflow {
 namespace {
 
-/// Elements of the tile of a factor or of y, at most: 8 MiB.
-constexpr std::int64_t kTileElements = std::int64_t{1} << 21;
-/// So long sides of a tile keep a product near its peak; a shorter tile has a longer other side.
-constexpr std::int64_t kLongSide = 1024;
-
 /// Tiles of nearly one size, of `most` at most.
 Tiles even_tiles(std::int64_t dim, std::int64_t most) {
   constexpr std::int64_t kStep = 64;
-  most = most / kStep * kStep;
+  most = std::max(most / kStep * kStep, kStep);
   if (dim <= most) return {dim, dim};
   const std::int64_t count = (dim + most - 1) / most;
   return {dim, ((dim + count - 1) / count + kStep - 1) / kStep * kStep};
@@ -60,11 +55,13 @@ struct Factor {
 
 class Bf16Matmul final : public Kernel {
  public:
-  Bf16Matmul(OneDnn& onednn, const MatmulProblem& p, std::int64_t block)
+  Bf16Matmul(OneDnn& onednn, const MatmulProblem& p, std::int64_t block, const Bf16Tiles& tiles)
       : p_(p),
-        rows_(block > 0 ? Tiles{p.rows, block} : even_tiles(p.rows, kLongSide)),
-        inner_(even_tiles(p.inner, p.columns > kLongSide ? kLongSide : kTileElements / std::max(kLongSide, p.columns))),
-        columns_(even_tiles(p.columns, kTileElements / std::max({kLongSide / 2, inner_.size, rows_.size}))),
+        rows_(block > 0 ? Tiles{p.rows, block} : even_tiles(p.rows, tiles.long_side)),
+        inner_(even_tiles(p.inner, p.columns > tiles.long_side
+                                       ? tiles.long_side
+                                       : tiles.elements / std::max(tiles.long_side, p.columns))),
+        columns_(even_tiles(p.columns, tiles.elements / std::max({tiles.long_side / 2, inner_.size, rows_.size}))),
         a_{p.transpose_a ? p.rows : p.inner, p.transpose_a},
         b_{p.transpose_b ? p.inner : p.columns, p.transpose_b} {
     std::size_t b_bytes = 0, scratchpad_bytes = 0;
@@ -176,8 +173,9 @@ class Bf16Matmul final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> bf16_matmul_kernel(OneDnn& onednn, const MatmulProblem& problem, std::int64_t block) {
-  return std::make_unique<Bf16Matmul>(onednn, problem, block);
+std::unique_ptr<Kernel> bf16_matmul_kernel(OneDnn& onednn, const MatmulProblem& problem, std::int64_t block,
+                                           const Bf16Tiles& tiles) {
+  return std::make_unique<Bf16Matmul>(onednn, problem, block, tiles);
 }
 
 }  // namespace sectionflow

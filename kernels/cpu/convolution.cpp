@@ -9,6 +9,7 @@
 #include "graph/nodes/convolution.h"
 #include "graph/nodes/window.h"
 #include "kernels/cpu/convolution_kernel.h"
+#include "kernels/cpu/sliced_convolution.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
@@ -288,6 +289,16 @@ std::unique_ptr<Kernel> backward_filter(const KernelRequest& request) {
 
 }  // namespace
 
+namespace {
+
+/// oneDNN's kernel; of bf16 by slices.
+template <KernelFactory make, SlicedUse use>
+std::unique_ptr<Kernel> of_either(const KernelRequest& request) {
+  return request.outputs[0].dtype == Dtype::bf16 ? sliced_convolution(request, make, use) : make(request);
+}
+
+}  // namespace
+
 std::unique_ptr<Kernel> make_convolution(const KernelRequest& request) {
   return onednn_factory<forward>(request);
 }
@@ -300,15 +311,15 @@ std::unique_ptr<Kernel> make_convolution_backward_filter(const KernelRequest& re
 
 void add_convolution_cpu_kernels(KernelRegistry& registry) {
   for (const std::string name : {"conv2d", "conv3d"}) {
-    registry.add(name, make_convolution);
+    registry.add(name, of_either<make_convolution, SlicedUse::each>, Bf16::native);
     registry.add(name, make_convolution_loop);
-    registry.add(name + "_backward_input", make_convolution_backward_input);
+    registry.add(name + "_backward_input", of_either<make_convolution_backward_input, SlicedUse::each>, Bf16::native);
     registry.add(name + "_backward_input", make_convolution_backward_input_loop);
-    registry.add(name + "_backward_filter", make_convolution_backward_filter);
+    registry.add(name + "_backward_filter", of_either<make_convolution_backward_filter, SlicedUse::sum>, Bf16::native);
     registry.add(name + "_backward_filter", make_convolution_backward_filter_loop);
   }
   for (const char* name : {"conv_transpose2d", "conv_transpose3d"}) {
-    registry.add(name, make_convolution_backward_input);
+    registry.add(name, of_either<make_convolution_backward_input, SlicedUse::each>, Bf16::native);
     registry.add(name, make_convolution_backward_input_loop);
   }
 }

@@ -117,6 +117,7 @@ std::vector<OpCase> bf16_cases() {
       {"halved", {2, 14, 14, 16}, {3, 3, 16, 8}, {.stride = {2, 2}}},
       {"pointwise", {2, 7, 6, 16}, {1, 1, 16, 24}},
       {"nchw_groups", {2, 6, 8, 7}, {3, 3, 3, 4}, {.groups = 2, .format = DataFormat::nchw}},
+      {"in_slices_of_2_images", {3, 160, 160, 8}, {1, 1, 8, 56}},
   };
   std::vector<OpCase> all;
   for (const ConvolutionLine<2>& line : lines) all.push_back(in_bf16(convolution_case(line, convolve_flat)));
