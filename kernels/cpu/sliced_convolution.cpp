@@ -46,21 +46,21 @@ TensorType with_images(const TensorType& type, std::int64_t images) {
 class SlicedConvolution final : public Kernel {
  public:
   SlicedConvolution(const KernelRequest& request, SlicedUse use, std::int64_t images, std::int64_t slice,
-                    std::unique_ptr<Kernel> of_slice, std::unique_ptr<Kernel> of_rest)
-      : images_(images), slice_(slice), of_slice_(std::move(of_slice)), of_rest_(std::move(of_rest)) {
+                    std::unique_ptr<Kernel> of_slice, std::unique_ptr<Kernel> of_remainder)
+      : images_(images), slice_(slice), of_slice_(std::move(of_slice)), of_remainder_(std::move(of_remainder)) {
     inputs_[0] = place(request.inputs[0], true);
     inputs_[1] = place(request.inputs[1], use == SlicedUse::sum);
     output_ = place(request.outputs[0], use == SlicedUse::each);
     if (!output_.is_sliced && slice < images) part_at_ = workspace_.add(bytes(output_.image));
-    inner_at_ = workspace_.add(
-        std::max(of_slice_->workspace_bytes(), of_rest_ != nullptr ? of_rest_->workspace_bytes() : std::size_t{0}));
+    inner_at_ = workspace_.add(std::max(of_slice_->workspace_bytes(),
+                                        of_remainder_ != nullptr ? of_remainder_->workspace_bytes() : std::size_t{0}));
     input_places_.resize(request.inputs.size());
   }
 
   std::string implementation() const override { return "f32 for slices of bf16: " + of_slice_->implementation(); }
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
   std::size_t library_bytes() const override {
-    return of_slice_->library_bytes() + (of_rest_ != nullptr ? of_rest_->library_bytes() : 0);
+    return of_slice_->library_bytes() + (of_remainder_ != nullptr ? of_remainder_->library_bytes() : 0);
   }
 
   void launch(const KernelArguments& arguments) override {
@@ -100,14 +100,14 @@ class SlicedConvolution final : public Kernel {
     inner.inputs = input_places_;
     inner.outputs = outputs;
     inner.workspace = workspace_part(arguments.workspace, inner_at_);
-    (count == slice_ ? *of_slice_ : *of_rest_).launch(inner);
+    (count == slice_ ? *of_slice_ : *of_remainder_).launch(inner);
     if (is_added) add(output_.image, result, part(arguments, output_.at));
     if (!output_.is_sliced) return;
     convert(count * output_.image, result, static_cast<BFloat16*>(arguments.outputs[0]) + first * output_.image);
   }
 
   std::int64_t images_, slice_;
-  std::unique_ptr<Kernel> of_slice_, of_rest_;
+  std::unique_ptr<Kernel> of_slice_, of_remainder_;
   std::array<Operand, 2> inputs_;
   Operand output_;
   WorkspaceLayout workspace_;
@@ -146,9 +146,10 @@ std::unique_ptr<Kernel> sliced_convolution(const KernelRequest& request, KernelF
   const std::int64_t slice = images_of_a_slice(images, elements);
   auto of_slice = kernel_of_images(request, make, use, slice);
   if (of_slice == nullptr) return nullptr;
-  std::unique_ptr<Kernel> of_rest;
-  if (images % slice > 0 && (of_rest = kernel_of_images(request, make, use, images % slice)) == nullptr) return nullptr;
-  return std::make_unique<SlicedConvolution>(request, use, images, slice, std::move(of_slice), std::move(of_rest));
+  std::unique_ptr<Kernel> of_remainder;
+  if (images % slice > 0 && (of_remainder = kernel_of_images(request, make, use, images % slice)) == nullptr)
+    return nullptr;
+  return std::make_unique<SlicedConvolution>(request, use, images, slice, std::move(of_slice), std::move(of_remainder));
 }
 
 }  // namespace sectionflow
