@@ -116,10 +116,10 @@ std::size_t device_memory_of(const std::string& text, const ZooArguments& argume
   const TrainableModel model = model_of(arguments, {}).build(graph, manager);
   std::vector<Value> fetches = also ? also(model) : std::vector<Value>{};
   fetches.insert(fetches.begin(), model.loss);
-  Session whole(graph, {.device = session.device, .threads = session.threads});
-  ProgramReport report = whole.plan(fetches, types_of(model.feeds(batch)), {.targets = manager.training_operations()});
-  if (session.swap_variables) report.persistent_bytes = 0;  // they are not there
-  return memory_share(text, report);
+  Session whole(graph,
+                {.device = session.device, .swap_variables = session.swap_variables, .threads = session.threads});
+  return memory_share(text,
+                      whole.plan(fetches, types_of(model.feeds(batch)), {.targets = manager.training_operations()}));
 }
 
 }  // namespace sectionflow

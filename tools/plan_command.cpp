@@ -76,12 +76,8 @@ SessionOptions session_of(const PlanArguments& arguments, const PlanSubject& sub
     options.device_memory = memory.empty() ? 0 : parse_bytes(memory);
     return options;
   }
-  SessionOptions at_home = options;
-  at_home.swap_variables = false;
-  const PlannedModel whole(subject, strategy_of(arguments, subject, "whole"), at_home, arguments.subject.batch);
-  ProgramReport report = whole.report();
-  if (options.swap_variables) report.persistent_bytes = 0;  // they are not there
-  options.device_memory = memory_share(memory, report);
+  const PlannedModel whole(subject, strategy_of(arguments, subject, "whole"), options, arguments.subject.batch);
+  options.device_memory = memory_share(memory, whole.report());
   return options;
 }
 
