@@ -11,6 +11,7 @@
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/softmax_cross_entropy_family.h"
+#include "kernels/stored_element.h"
 #include "kernels/vector_math.h"
 
 namespace sectionflow {
