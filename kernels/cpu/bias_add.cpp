@@ -12,25 +12,30 @@
 namespace sectionflow {
 namespace {
 
+/// The bias as floats: where it lies, or widened into workspace.
+template <class T>
+const float* bias_of(const KernelArguments& arguments, [[maybe_unused]] std::size_t widened_at,
+                     [[maybe_unused]] std::int64_t channels) {
+  if constexpr (std::is_same_v<T, float>) {
+    return static_cast<const float*>(arguments.inputs[1]);
+  } else {
+    auto* widened = static_cast<float*>(workspace_part(arguments.workspace, widened_at));
+    std::copy_n(static_cast<const T*>(arguments.inputs[1]), channels, widened);
+    return widened;
+  }
+}
+
 /// All tensors are stored as T.
 template <class T, class Loops>
 std::unique_ptr<Kernel> make_bias_add_of(const Loops& loops) {
   WorkspaceLayout workspace;
-  const std::size_t bias_at =
-      std::is_same_v<T, float> ? 0 : workspace.add(static_cast<std::size_t>(loops.channels()) * sizeof(float));
+  std::size_t bias_at = 0;
+  if (!std::is_same_v<T, float>) bias_at = workspace.add(static_cast<std::size_t>(loops.channels()) * sizeof(float));
   return function_kernel(
       [loops, bias_at](const KernelArguments& arguments) {
         const auto* x = static_cast<const T*>(arguments.inputs[0]);  // [..., C] or [N, C, ...]
         auto* y = static_cast<T*>(arguments.outputs[0]);             // like x
-        const float* channels = nullptr;
-        if constexpr (std::is_same_v<T, float>) {
-          channels = static_cast<const float*>(arguments.inputs[1]);
-        } else {
-          auto* widened = static_cast<float*>(workspace_part(arguments.workspace, bias_at));
-          std::copy_n(static_cast<const T*>(arguments.inputs[1]), loops.channels(), widened);
-          channels = widened;
-        }
-        const typename Loops::Values bias(loops, channels);
+        const typename Loops::Values bias(loops, bias_of<T>(arguments, bias_at, loops.channels()));
         const float* b = bias.data();
         loops.for_each_run([=](auto step, std::int64_t element, std::int64_t lane, std::int64_t count) {
 #pragma omp simd
