@@ -9,19 +9,10 @@
 #include "base/dtype.h"
 #include "device/parallel.h"
 #include "kernels/function_kernel.h"
-#include "kernels/stored_element.h"
 #include "kernels/widened_kernel.h"
 
 namespace sectionflow {
 namespace {
-
-template <class To, class From>
-void convert(std::int64_t count, const From* from, To* to) {
-  parallel_for(count, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
-#pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) to[i] = stored<To>(from[i]);
-  });
-}
 
 void add(std::int64_t count, const float* from, float* to) {
   parallel_for(count, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
@@ -66,7 +57,7 @@ class SlicedConvolution final : public Kernel {
   void launch(const KernelArguments& arguments) override {
     for (std::int64_t first = 0; first < images_; first += slice_) run(arguments, first);
     if (output_.is_sliced) return;
-    convert(output_.image, part(arguments, output_.at), static_cast<BFloat16*>(arguments.outputs[0]));
+    conversions_.round(nullptr, output_.image, part(arguments, output_.at), arguments.outputs[0]);
   }
 
  private:
@@ -91,7 +82,7 @@ class SlicedConvolution final : public Kernel {
       if (!input.is_sliced && first > 0) continue;
       const auto* from = static_cast<const BFloat16*>(arguments.inputs[i]);
       if (input.is_sliced) from += first * input.image;
-      convert(input.is_sliced ? count * input.image : input.image, from, widened);
+      conversions_.widen(nullptr, input.is_sliced ? count * input.image : input.image, from, widened);
     }
     const bool is_added = !output_.is_sliced && first > 0;
     float* result = part(arguments, is_added ? part_at_ : output_.at);
@@ -103,9 +94,11 @@ class SlicedConvolution final : public Kernel {
     (count == slice_ ? *of_slice_ : *of_remainder_).launch(inner);
     if (is_added) add(output_.image, result, part(arguments, output_.at));
     if (!output_.is_sliced) return;
-    convert(count * output_.image, result, static_cast<BFloat16*>(arguments.outputs[0]) + first * output_.image);
+    conversions_.round(nullptr, count * output_.image, result,
+                       static_cast<BFloat16*>(arguments.outputs[0]) + first * output_.image);
   }
 
+  const Bf16Conversions conversions_ = cpu_bf16_conversions();
   std::int64_t images_, slice_;
   std::unique_ptr<Kernel> of_slice_, of_remainder_;
   std::array<Operand, 2> inputs_;
