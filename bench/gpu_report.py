@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import re
+import statistics
 
 
 def parse_arguments():
@@ -29,12 +30,60 @@ def read_results(work, stages):
     """What each stage measured; a stage that was stopped may have left half a file."""
     results = {}
     for stage in stages:
+        path = os.path.join(work, stage["name"])
         try:
-            with open(os.path.join(work, stage["name"] + ".json")) as file:
+            with open(path + ".json") as file:
                 results[stage["name"]] = json.load(file)
         except (FileNotFoundError, json.JSONDecodeError):
-            pass
+            rounds = read_rounds(path + ".rounds")
+            if rounds:
+                results[stage["name"]] = rounds
     return results
+
+
+def quartiles(samples):
+    return statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else [samples[0]] * 3
+
+
+def read_rounds(path):
+    """What compare_speed.py had measured when it was stopped, in the form of its results; nothing without a round."""
+    try:
+        with open(path) as file:
+            head, *rounds = [json.loads(line) for line in file if line.endswith("\n")]
+    except (FileNotFoundError, ValueError):
+        return None
+    if not rounds:
+        return None
+    times = {name: [r["step_ms"][name] for r in rounds] for name in rounds[0]["step_ms"]}
+    ours = [name for name in times if name.startswith("sectionflow ")]
+    rows = [{"name": name, "step_ms": quartiles(samples), "last_loss": rounds[-1]["loss"][name]} for name, samples in times.items()]
+    for row in rows:
+        if row["name"] not in ours:
+            row["ratio_ours_to_theirs"] = {
+                our: quartiles([a / b for a, b in zip(times[our], times[row["name"]])]) for our in ours}
+    return {**head, "rounds": len(rounds), "results": rows}
+
+
+def read_choices(work):
+    """By model and precision: the problems of libraries, and those for which none of their algorithms is taken."""
+    choices = {}
+    for name in sorted(os.listdir(work)):
+        found = re.fullmatch(r"choices_(\w+)\.json", name)
+        if found:
+            with open(os.path.join(work, name)) as file:
+                algorithms = json.load(file)["algorithms"]
+            choices[found[1]] = {"problems": len(algorithms),
+                                 "none": sorted(problem for problem, algorithm in algorithms.items() if algorithm == "none")}
+    return choices
+
+
+def choice_tables(choices):
+    lines = []
+    if choices:
+        lines += ["", "## Algorithms of libraries", "", "| model and precision | problems | left to our own kernels |", "| --- | --- | --- |"]
+        lines += [f"| {name} | {c['problems']} | {len(c['none'])} |" for name, c in choices.items()]
+        lines += [f"- {name}: {problem}" for name, c in choices.items() for problem in c["none"]]
+    return lines
 
 
 def precision(name):
@@ -44,7 +93,7 @@ def precision(name):
 def speed_tables(results):
     lines = []
     for stage, result in results.items():
-        if not stage.startswith("speed_"):
+        if not stage.startswith(("speed_", "compiled_")):
             continue
         arguments = result["arguments"]
         lines += ["", f"## {arguments['model']}, batch {arguments['batch']}", "",
@@ -62,7 +111,7 @@ def speed_tables(results):
 def strategy_tables(results):
     lines = []
     for stage, result in results.items():
-        if not stage.startswith("strategies_"):
+        if not stage.startswith(("exactness_", "smoke_mnist")):
             continue
         lines += ["", f"## Strategies: {result['model']}, batch {result['batch']}, {result['steps']} steps", "",
                   "| strategy | fits | planned MiB | measured MiB | step ms | ratio | identical |",
@@ -85,11 +134,12 @@ def main():
     lines = [f"# {date}, GPU: {arguments.device}, commit {arguments.commit}", "",
              "| stage | outcome | seconds | |", "| --- | --- | --- | --- |"]
     lines += [f"| {s['name']} | {s['outcome']} | {s['seconds']} | {s['remark'].replace('|', '/')} |" for s in stages]
-    lines += speed_tables(results) + strategy_tables(results)
+    choices = read_choices(arguments.work)
+    lines += speed_tables(results) + strategy_tables(results) + choice_tables(choices)
     name = re.sub(r"[^A-Za-z0-9]+", "_", arguments.device).strip("_").lower()
     path = os.path.join(arguments.results, f"{date}_gpu_{name}")
     with open(path + ".json", "w") as file:
-        json.dump({**head, "stages": stages, "results": results}, file, indent=1)
+        json.dump({**head, "stages": stages, "choices": choices, "results": results}, file, indent=1)
         file.write("\n")
     with open(path + ".md", "w") as file:
         file.write("\n".join(lines) + "\n")

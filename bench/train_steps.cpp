@@ -6,9 +6,12 @@
 //   peak           {"planned_peak_bytes": ..., ...}
 //   export FILE    {"file": ...}                 every variable, as safetensors
 //   batch FILE     {"file": ...}                 the batches, as safetensors: images/0, labels/0, images/1, ...
-//   quit
+//   choices FILE   {"file": ...}                 the algorithms of libraries that run, as JSON
+//   (device/algorithm_choices.h) timeline FILE  the same as trace, with its timeline in the file, for chrome://tracing
+//   and Perfetto quit
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -33,6 +36,7 @@ struct Arguments {
   std::int64_t batches = 1;
   std::string cut = "whole";
   std::int64_t steps = 0;
+  std::string choices, timeline;
   DeviceArguments device{};
   std::string device_memory;
   int threads = 0;
@@ -72,11 +76,12 @@ class Training {
   }
 
   /// A step with the time in kernels and the time between them.
-  Json traced_step() {
+  Json traced_step(const std::string& file = "") {
     Trace trace;
     session_.set_trace(&trace);
     Json answer = step();
     session_.set_trace(nullptr);
+    if (!file.empty()) trace.write(file, graph_);
     double kernel_ms = 0;
     std::map<std::string, double> by_operation;
     for (const Trace::Event& event : trace.events()) {
@@ -103,6 +108,11 @@ class Training {
   Json save_variables_to(const std::string& path) {
     save_variables(session_, path);
     return {{"file", path}};
+  }
+
+  Json save_choices_to(const std::string& path) const {
+    session_.algorithm_choices().save(path);
+    return {{"file", path}, {"problems", session_.algorithm_choices().algorithms.size()}};
   }
 
   Json save_batches_to(const std::string& path) const {
@@ -145,14 +155,19 @@ Json answer_to(const std::string& line, Training& training) {
   const auto space = line.find(' ');
   const std::string command = line.substr(0, space);
   const std::string file = space == std::string::npos ? "" : line.substr(space + 1);
-  const bool wants_file = command == "export" || command == "batch";
+  constexpr std::array kWithFile = {"export", "batch", "choices", "timeline"};
+  const bool wants_file = std::find(kWithFile.begin(), kWithFile.end(), command) != kWithFile.end();
   SF_CHECK(wants_file == !file.empty(), ArgumentError, "'", line, "': ", wants_file ? "wanted a file" : "no command");
   if (command == "step") return training.step();
   if (command == "trace") return training.traced_step();
   if (command == "peak") return training.peak();
   if (command == "export") return training.save_variables_to(file);
   if (command == "batch") return training.save_batches_to(file);
-  throw ArgumentError(text_of("'", line, "' is no command; wanted step, trace, peak, export FILE, batch FILE or quit"));
+  if (command == "choices") return training.save_choices_to(file);
+  if (command == "timeline") return training.traced_step(file);
+  throw ArgumentError(text_of("'", line,
+                              "' is no command; wanted step, trace, peak, export FILE, batch FILE, choices FILE, ",
+                              "timeline FILE or quit"));
 }
 
 int serve(Training& training, const Arguments& arguments) {
@@ -186,6 +201,7 @@ void print_operations(const std::map<std::string, std::vector<double>>& by_opera
 int measure(Training& training, const Arguments& arguments) {
   // The first step compiles the program and touches the memory for the first time.
   double loss = training.step()["loss"].get<double>();
+  if (!arguments.choices.empty()) (void)training.save_choices_to(arguments.choices);
   std::vector<double> step_ms, outside_ms;
   std::map<std::string, std::vector<double>> by_operation;
   for (std::int64_t step = 0; step < arguments.steps; ++step) {
@@ -198,6 +214,7 @@ int measure(Training& training, const Arguments& arguments) {
       by_operation[operation].push_back(ms.get<double>());
     }
   }
+  if (!arguments.timeline.empty()) (void)training.traced_step(arguments.timeline);
   const Json peak = training.peak();
   std::cout << arguments.zoo.model << ", batch " << arguments.batch << ", cut " << arguments.cut << ", "
             << training.device_name() << "\n"
@@ -222,12 +239,19 @@ int main(int argc, char** argv) {
   app.add_option("--cut", arguments.cut, "whole, a number of sections, or blocks")->capture_default_str();
   app.add_option("--steps", arguments.steps, "train this many steps and print medians; 0: take commands")
       ->check(CLI::Range(0, 1000000000));
+  app.add_option("--choices", arguments.choices,
+                 "with --steps: write the algorithms of libraries that ran to this file");
+  app.add_option("--timeline", arguments.timeline,
+                 "with --steps: write one more step's timeline to this file, for Perfetto");
   add_device_arguments(app, arguments.device);
   app.add_option("--device-memory", arguments.device_memory, "budget, as in 512MiB; all of the device if absent")
       ->check(size_argument());
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")->capture_default_str();
   app.add_option("--seed", arguments.seed, "of data and initial values")->capture_default_str();
   return sectionflow::run_program(app, argc, argv, [&] {
+    SF_CHECK(
+        arguments.steps > 0 || (arguments.choices.empty() && arguments.timeline.empty()), ArgumentError,
+        "--choices and --timeline belong to --steps; without it say 'choices FILE' or 'timeline FILE' as a command");
     Training training(arguments);
     return arguments.steps > 0 ? measure(training, arguments) : serve(training, arguments);
   });

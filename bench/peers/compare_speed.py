@@ -63,6 +63,8 @@ def parse_arguments():
     parser.add_argument("--cache", help="folder of the virtual environment of `newest`; by itself below the user's cache")
     parser.add_argument("--no-peak", action="store_true", help="do not measure PyTorch's peak of tensors")
     parser.add_argument("--json", help="write the results to this file too")
+    parser.add_argument("--rounds", help="write a line of JSON to this file after each round that counts: what is there "
+                                         "when the run is cut off")
     arguments = parser.parse_args()
     arguments.ours = arguments.ours or ["whole"]
     arguments.peer = arguments.peer or ["debian:channels_last", "debian:channels_last:malloc"]
@@ -152,6 +154,9 @@ def run_rounds(arguments, workers):
     """Milliseconds of each counted step, and the last loss, by name. Who begins changes from round to round."""
     times, losses = {name: [] for name in workers}, {}
     names = list(workers)
+    if arguments.rounds:
+        with open(arguments.rounds, "w") as file:
+            file.write(json.dumps({"arguments": vars(arguments)}) + "\n")
     for number in range(arguments.warm_up + arguments.steps):
         first = number % len(names)
         for name in names[first:] + names[:first]:
@@ -160,6 +165,9 @@ def run_rounds(arguments, workers):
             losses[name] = answers[-1]["loss"]
             if number >= arguments.warm_up:
                 times[name].append(statistics.median(answer["ms"] for answer in answers))
+        if arguments.rounds and number >= arguments.warm_up:
+            with open(arguments.rounds, "a") as file:
+                file.write(json.dumps({"step_ms": {name: times[name][-1] for name in names}, "loss": losses}) + "\n")
     return times, losses
 
 

@@ -118,6 +118,10 @@ void read_words(const std::string& text, std::span<std::uint64_t> words) {
   SF_CHECK(text_of_words(words) == text, InternalError, "'", text, "' is no algorithm of ", words.size(), " numbers");
 }
 
+void warn_of_none(const std::string& problem) {
+  LOG(WARNING) << "no algorithm of a library is taken, our own kernel runs: " << problem;
+}
+
 std::optional<std::size_t> fastest_of(Device& device, const Trial& trial) {
   Bench bench(device, trial);
   if (!bench.has_memory()) {

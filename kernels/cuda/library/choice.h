@@ -30,6 +30,9 @@ void read_words(const std::string& text, std::span<std::uint64_t> words);
 /// The choice of a problem for which a library offers nothing that we take: it is left to the kernels behind it.
 inline constexpr const char* kNoAlgorithm = "none";
 
+/// A line of the log: our own kernels may be many times slower than a library's, which whoever waits should know.
+void warn_of_none(const std::string& problem);
+
 /// Algorithms to be timed on operands of the request's sizes.
 struct Trial {
   const std::string& problem;
@@ -65,7 +68,10 @@ class LibraryChooser final : public AlgorithmChooser {
   }
   std::string choose() override {
     ask();
-    if (candidates_.empty()) return kNoAlgorithm;
+    if (candidates_.empty()) {
+      warn_of_none(problem_);
+      return kNoAlgorithm;
+    }
     const bool wants_trial = request_.device.choices().autotune() && candidates_.size() > 1;
     const std::size_t number = wants_trial ? fastest().value_or(0) : 0;
     return text_of_words(Library::words(candidates_[number]));

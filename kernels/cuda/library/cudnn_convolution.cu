@@ -3,6 +3,7 @@
 
 #if defined(SF_HAS_CUDNN)
 #include <cudnn.h>
+#include <glog/logging.h>
 
 #include <array>
 #include <tuple>
@@ -224,8 +225,13 @@ class CudnnConvolution {
       select(choice);
       const cudnnStatus_t asked = Direction::kScratch(handle_, first, second, descriptors_.convolution.get(), third,
                                                       choice.algorithm, &choice.workspace_bytes);
-      if (is_refusal(asked)) continue;
-      check_cudnn(asked, "size of the workspace");
+      if (asked != CUDNN_STATUS_SUCCESS) {
+        if (!is_refusal(asked)) {
+          LOG(WARNING) << "cudnn: algorithm " << static_cast<int>(choice.algorithm) << " of a " << Direction::kName
+                       << " is left out, its workspace cannot be had: " << cudnnGetErrorString(asked);
+        }
+        continue;
+      }
       if (choice.workspace_bytes <= gpu::kMostLibraryWorkspace) sound.push_back(choice);
     }
     return sound;
