@@ -40,20 +40,18 @@ SessionOptions session_of(const Arguments& arguments, const Batch& batch) {
   return session;
 }
 
-/// Read from --profile, or measured on the whole graph and written there.
+/// Read from --profile, with what it does not know of the whole graph measured and written there.
 MachineProfile profile_of(const Arguments& arguments, const SessionOptions& options, const Batch& batch) {
   if (arguments.profile.empty()) return std::nullopt;
-  return Profile::load_or_measure(arguments.profile, [&] {
-    std::cerr << "measuring this machine for " << arguments.profile << "\n";
-    make_folder_of(arguments.profile, "--profile");
-    Graph graph;
-    GraphSectionManager manager(graph);
-    const TrainableModel model = model_of(arguments.zoo, {}).build(graph, manager);
-    Session session(graph, options);
-    session.initialize();
-    return measure_profile(session, {model.loss}, types_of(model.feeds(batch)),
-                           {.targets = manager.training_operations()});
-  });
+  std::cerr << "the machine's speeds are those of " << arguments.profile << "; what it does not know is measured\n";
+  make_folder_of(arguments.profile, "--profile");
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainableModel model = model_of(arguments.zoo, {}).build(graph, manager);
+  Session session(graph, options);
+  session.initialize();
+  return load_or_measure_profile(arguments.profile, session, {model.loss}, types_of(model.feeds(batch)),
+                                 {.targets = manager.training_operations()});
 }
 
 /// What fit_budget makes of the whole graph in any device memory.

@@ -69,8 +69,9 @@ int run(const Arguments& arguments) {
   SwapOptions options;
   if (!arguments.nominal) {
     const auto start = std::chrono::steady_clock::now();
-    const auto measure = [&] { return measure_profile(session, {built.loss}, types_of(feeds), targets); };
-    options.profile = arguments.profile.empty() ? measure() : Profile::load_or_measure(arguments.profile, measure);
+    options.profile = arguments.profile.empty()
+                          ? measure_profile(session, {built.loss}, types_of(feeds), targets)
+                          : load_or_measure_profile(arguments.profile, session, {built.loss}, types_of(feeds), targets);
     std::printf("profile:     there in %.0f ms, link %.1f / %.1f GB/s\n", milliseconds_since(start),
                 options.profile->link_out / 1e9, options.profile->link_in / 1e9);
   }

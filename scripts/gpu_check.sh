@@ -2,7 +2,7 @@
 # All that wants a GPU, in one call of under nine minutes, without a network: tests on the GPU, strategies, sanitizers, and
 # steps against PyTorch where python3 has it. Builds first, or takes programs that were built and packed elsewhere. On a
 # machine without a GPU it builds, and says of each stage that it is skipped.
-# Usage: scripts/gpu_check.sh [--unpack FILE] [--build-dir DIR] [--results DIR] [--minutes N] [--jobs N] [--stages A,B,...]
+# Usage: scripts/gpu_check.sh [--unpack FILE] [--build-dir DIR] [--results DIR] [--minutes N] [--jobs N] [--contexts N] [--stages A,B,...]
 #        scripts/gpu_check.sh --pack FILE [--build-dir DIR] [--jobs N]
 #        scripts/gpu_check.sh --list
 #   --pack FILE      build here for GPUs of kind 90, which needs no GPU, and pack programs and libraries into this .tar.xz
@@ -11,6 +11,7 @@
 #   --results DIR    where results are written (default: bench/results)
 #   --minutes N      how long it may take in all (default: 8.7)
 #   --jobs N         how many compilers run side by side (default: one a core)
+#   --contexts N     how many tests have the GPU at a time (default: 2)
 #   --stages A,B     these stages alone, in this order; all of them if absent
 #   --list           show the stages with their limits, and do nothing
 # Writes DATE_gpu_DEVICE.json and .md and, of all that was printed, DATE_gpu_DEVICE_logs.tar.xz into the folder of results,
@@ -18,21 +19,22 @@
 # A folder .gpu-deps/ with an unpack.sh that prints CMake arguments is used if there is one. See docs/cuda.md.
 set -uo pipefail
 
-build=build-gpu results=bench/results minutes=8.7 jobs=$(nproc) stages="" pack="" unpack="" list=0
+build=build-gpu results=bench/results minutes=8.7 jobs=$(nproc) contexts=2 stages="" pack="" unpack="" list=0
 fail() {
-  echo "gpu_check.sh: $*; wanted --pack FILE, --unpack FILE, --build-dir DIR, --results DIR, --minutes N, --jobs N, --stages A,B, --list or --help" >&2
+  echo "gpu_check.sh: $*; wanted --pack FILE, --unpack FILE, --build-dir DIR, --results DIR, --minutes N, --jobs N, --contexts N, --stages A,B, --list or --help" >&2
   exit 2
 }
 while [ "$#" -gt 0 ]; do
   case "$1" in
     --help | -h) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-    --build-dir | --results | --minutes | --jobs | --stages | --pack | --unpack)
+    --build-dir | --results | --minutes | --jobs | --contexts | --stages | --pack | --unpack)
       [ "$#" -gt 1 ] || fail "$1 wants a value"
       case "$1" in
         --build-dir) build=$2 ;;
         --results) results=$2 ;;
         --minutes) minutes=$2 ;;
         --jobs) jobs=$2 ;;
+        --contexts) contexts=$2 ;;
         --stages) stages=$2 ;;
         --pack) pack=$(realpath -m "$2") ;;
         --unpack) unpack=$(realpath -m "$2") ;;

@@ -5,12 +5,12 @@ readonly stage_table="\
 smoke 110 the device opens; small cycles whole, in sections and recorded: the same bytes, the planned peak
 choices 130 which algorithm of a library runs each problem of resnet50 and gpt in f32, TF32, bf16; a timeline of each
 operations 200 every kernel against its reference in double precision
-strategies 150 the suites of strategies, launches joined and chained against one by one
-exactness 150 50 steps of sections, swapping and both: every byte, peaks, times; by a profile that is measured first
-kernels 60 single operations: what share of the GPU's bandwidth and arithmetic each reaches
+strategies 300 the suites of strategies, launches joined and chained against one by one
+exactness 250 50 steps of sections, swapping and both: every byte, peaks, times; by a profile that is measured first
+kernels 85 single operations: what share of the GPU's bandwidth and arithmetic each reaches
 speed_mnist 90 steps against PyTorch: mnist_resnet, batch 250
-speed_resnet50 120 steps against PyTorch: resnet50, batch 64
-speed_gpt 120 steps against PyTorch: gpt of 12 layers, batch 8
+speed_resnet50 90 steps against PyTorch: resnet50, batch 64
+speed_gpt 90 steps against PyTorch: gpt of 12 layers, batch 8
 compiled 280 the same three against compiled PyTorch, a peer a row
 sanitizers 200 memcheck, racecheck and initcheck of a small full cycle
 calls 40 what a cycle tells CUDA, watched through CUPTI"
@@ -18,13 +18,13 @@ calls 40 what a cycle tells CUDA, watched through CUPTI"
 list_stages() { awk '{printf "%-15s %4d s  ", $1, $2; $1 = $2 = ""; sub(/^ */, ""); print}' <<<"$stage_table"; }
 stage_names() { cut -d ' ' -f 1 <<<"$stage_table"; }
 
-# tests PROGRAM FILTER SHARDS: tests on the GPU, two processes at a time; the names of what failed are at the end.
+# tests PROGRAM FILTER SHARDS: tests on the GPU, --contexts processes at a time; the names of what failed are at the end.
 # What is skipped on a machine with a GPU was not shown, and is named.
 tests() {
   local program=$1 filter=$2 shards=$3 logs
   logs=$(mktemp -d)
-  seq 0 $((shards - 1)) | xargs -P 2 -I '{}' env SECTIONFLOW_TEST_DEVICE=cuda GTEST_TOTAL_SHARDS="$shards" GTEST_SHARD_INDEX='{}' \
-    OMP_NUM_THREADS=$(((jobs + 1) / 2)) bash -c '"$0" "--gtest_filter=$1" --gtest_brief=1 >"$2" 2>&1' "$programs/$program" "$filter" "$logs/{}"
+  seq 0 $((shards - 1)) | xargs -P "$contexts" -I '{}' env SECTIONFLOW_TEST_DEVICE=cuda GTEST_TOTAL_SHARDS="$shards" GTEST_SHARD_INDEX='{}' \
+    OMP_NUM_THREADS=$((1 + jobs / contexts)) bash -c '"$0" "--gtest_filter=$1" --gtest_brief=1 >"$2" 2>&1' "$programs/$program" "$filter" "$logs/{}"
   local status=$?
   cat "$logs"/*
   grep -h '^\[  FAILED  \].*ms)$' "$logs"/* | sed 's/ (.*//' | sort -u
@@ -34,7 +34,7 @@ tests() {
 }
 # For the children of `timeout`, which run commands and no functions.
 tests_row() { # NAME SECONDS PROGRAM FILTER SHARDS
-  row "$1" "$2" bash -c "jobs=$jobs programs=$programs; $(declare -f tests); tests \"\$@\"" tests "$3" "$4" "$5"
+  row "$1" "$2" bash -c "jobs=$jobs contexts=$contexts programs=$programs; $(declare -f tests); tests \"\$@\"" tests "$3" "$4" "$5"
 }
 train() { echo "$programs/bench/bench_train_steps --device cuda --threads 4"; }
 compare() { echo "$programs/bench/bench_compare --device cuda"; }
@@ -71,25 +71,28 @@ stage_operations() {
 
 stage_strategies() {
   tests_row launches 40 tests/test_cuda 'JointUpdates.*:Chains.*' 1
-  tests_row strategies 90 tests/test_sections 'Exactness.*:ExactNetworks.*' 4
+  tests_row strategies 240 tests/test_sections 'Exactness.*:ExactNetworks.*' 4
   tests_row measured_cases 20 tests/test_bench 'MeasureCase.*' 1
 }
 
+# Planning is the host's work and takes longer than the steps, so that one budget is planned for by search.
 # shellcheck disable=SC2046
 stage_exactness() {
-  local profile=(--profile "$work/profile.json")
-  row exactness_mnist 40 $(compare) --model mnist_resnet --batch 250 --steps 50 "${profile[@]}" --device-memory 4GiB \
+  row exactness_mnist 40 $(compare) --model mnist_resnet --batch 250 --steps 50 --device-memory 4GiB \
     --strategies whole,sections:2,sections:4,sections:blocks --json "$work/exactness_mnist.json"
-  row exactness_resnet50_50 60 $(compare) --model resnet50 --batch 64 --steps 12 "${profile[@]}" \
-    --device-memory 50% --strategies auto,sections+swap:blocks,swap --json "$work/exactness_resnet50_50.json"
-  row exactness_resnet50_25 60 $(compare) --model resnet50 --batch 64 --steps 12 "${profile[@]}" \
-    --device-memory 25% --strategies auto,sections+swap:blocks --json "$work/exactness_resnet50_25.json"
+  local resnet50=($(compare) --model resnet50 --batch 64 --tf32 --steps 12 --profile "$work/profile_resnet50.json")
+  row exactness_resnet50_50 60 "${resnet50[@]}" --device-memory 50% --strategies sections:blocks,sections+swap:blocks,swap \
+    --json "$work/exactness_resnet50_50.json"
+  row exactness_resnet50_25 60 "${resnet50[@]}" --device-memory 25% --strategies sections+swap:blocks \
+    --json "$work/exactness_resnet50_25.json"
+  row exactness_resnet50_auto 90 "${resnet50[@]}" --device-memory 50% --strategies auto,auto:recompute \
+    --json "$work/exactness_resnet50_auto.json"
 }
 
 # shellcheck disable=SC2046
 stage_kernels() {
-  row kernels_f32 30 "$programs/bench/bench_ops" --device cuda --all --gradient --json "$work/kernels_f32.json"
-  row kernels_bf16 30 "$programs/bench/bench_ops" --device cuda --all --gradient --dtype bf16 --json "$work/kernels_bf16.json"
+  row kernels_f32 45 "$programs/bench/bench_ops" --device cuda --all --gradient --json "$work/kernels_f32.json"
+  row kernels_bf16 40 "$programs/bench/bench_ops" --device cuda --all --gradient --dtype bf16 --json "$work/kernels_bf16.json"
 }
 
 # speed NAME SECONDS ARGUMENT...: the same weights and batches, steps in turn. TF32 is off unless a peer says so.
@@ -105,19 +108,19 @@ speed() {
   missing=$kept
 }
 readonly mnist=(--model mnist_resnet --batch 250 --device-memory 4GiB --steps 15 --burst 5)
-readonly resnet50=(--model resnet50 --batch 64 --device-memory 24GiB --steps 10 --burst 3)
-readonly gpt=(--model gpt --batch 8 --device-memory 24GiB --steps 8 --burst 2)
+readonly resnet50=(--model resnet50 --batch 64 --device-memory 7GiB --steps 10 --burst 3)
+readonly gpt=(--model gpt --batch 8 --device-memory 10GiB --steps 8 --burst 2)
 readonly images=python3:channels_last:fused
 
 stage_speed_mnist() {
   speed speed_mnist 90 "${mnist[@]}" --ours whole --ours whole:tf32 --ours whole:tf32:autotune --peer $images --peer $images:tf32
 }
 stage_speed_resnet50() {
-  speed speed_resnet50 120 "${resnet50[@]}" --ours whole --ours whole:tf32:autotune --ours whole:bf16:autotune \
+  speed speed_resnet50 90 "${resnet50[@]}" --ours whole --ours whole:tf32:autotune --ours whole:bf16:autotune \
     --peer $images --peer $images:tf32 --peer $images:bf16
 }
 stage_speed_gpt() {
-  speed speed_gpt 120 "${gpt[@]}" --ours whole --ours whole:tf32:autotune --ours whole:bf16:autotune \
+  speed speed_gpt 90 "${gpt[@]}" --ours whole --ours whole:tf32:autotune --ours whole:bf16:autotune \
     --peer python3:fused --peer python3:fused:tf32 --peer python3:fused:bf16
 }
 stage_compiled() {

@@ -125,6 +125,15 @@ TEST_P(CudaConvolutions, WithoutAPromiseAreLeft) {
   EXPECT_TRUE(is_taken(uneven));
 }
 
+TEST_P(CudaConvolutions, MayHaveAsMuchScratchAsTheirOperandsWhereNoneNeedsLess) {
+  const Value x = tensor({1, 3000, 3000, 2}, GetParam()), y = conv2d(x, tensor({1, 3, 2, 4}, GetParam()));
+  const std::size_t operands = x.type().bytes() + y.type().bytes();
+  use({.workspace_bytes = operands});
+  EXPECT_TRUE(is_taken(y));
+  use({.workspace_bytes = operands + (std::size_t{2} << 20)});
+  EXPECT_FALSE(is_taken(y));
+}
+
 TEST_P(CudaConvolutions, WithMoreZerosOnOneSideAreTheCpus) {
   for (DataFormat format : {DataFormat::nhwc, DataFormat::nchw}) {
     const bool last = format == DataFormat::nhwc;

@@ -118,8 +118,9 @@ void read_words(const std::string& text, std::span<std::uint64_t> words) {
   SF_CHECK(text_of_words(words) == text, InternalError, "'", text, "' is no algorithm of ", words.size(), " numbers");
 }
 
-void warn_of_none(const std::string& problem) {
-  LOG(WARNING) << "no algorithm of a library is taken, our own kernel runs: " << problem;
+void warn_of_none(const std::string& problem, const LeftOut& left_out) {
+  LOG(WARNING) << "no algorithm of a library is taken, another kernel runs: " << problem << "; "
+               << (left_out.text().empty() ? "the library offers none" : left_out.text());
 }
 
 std::optional<std::size_t> fastest_of(Device& device, const Trial& trial) {

@@ -30,8 +30,20 @@ void read_words(const std::string& text, std::span<std::uint64_t> words);
 /// The choice of a problem for which a library offers nothing that we take: it is left to the kernels behind it.
 inline constexpr const char* kNoAlgorithm = "none";
 
+/// Why algorithms that a library offers are not taken, each with its number.
+class LeftOut {
+ public:
+  void add(std::int64_t algorithm, const std::string& why) {
+    text_ += text_of(text_.empty() ? "" : "; ", "algorithm ", algorithm, " ", why);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
 /// A line of the log: our own kernels may be many times slower than a library's, which whoever waits should know.
-void warn_of_none(const std::string& problem);
+void warn_of_none(const std::string& problem, const LeftOut& left_out);
 
 /// Algorithms to be timed on operands of the request's sizes.
 struct Trial {
@@ -52,7 +64,7 @@ inline constexpr std::size_t kMostTimed = 10;
 
 /// Chooses among what a library offers for one problem. `Library` has
 ///   Candidate                                       an algorithm with its `workspace_bytes`
-///   std::vector<Candidate> candidates()             those that we take, best first by the library's guess
+///   std::vector<Candidate> candidates(LeftOut&)     those that we take, best first by the library's guess
 ///   static Words<n> words(Candidate), static Candidate from(Words<n>)
 ///   bool launch(Candidate, KernelArguments)         false when the library refuses it
 template <class Library>
@@ -69,7 +81,7 @@ class LibraryChooser final : public AlgorithmChooser {
   std::string choose() override {
     ask();
     if (candidates_.empty()) {
-      warn_of_none(problem_);
+      warn_of_none(problem_, left_out_);
       return kNoAlgorithm;
     }
     const bool wants_trial = request_.device.choices().autotune() && candidates_.size() > 1;
@@ -79,7 +91,7 @@ class LibraryChooser final : public AlgorithmChooser {
 
  private:
   void ask() {
-    if (!asked_) candidates_ = library_.candidates();
+    if (!asked_) candidates_ = library_.candidates(left_out_);
     asked_ = true;
   }
   std::optional<std::size_t> fastest() {
@@ -101,6 +113,7 @@ class LibraryChooser final : public AlgorithmChooser {
   const std::string& problem_;
   Library& library_;
   std::vector<typename Library::Candidate> candidates_;
+  LeftOut left_out_;
   bool asked_ = false;
 };
 

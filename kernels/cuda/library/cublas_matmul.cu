@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "device/cuda/cuda_device.h"
 #include "graph/nodes/convolution.h"
 #include "kernels/cuda/library/choice.h"
@@ -34,16 +37,18 @@ struct Numbers {
   cublasComputeType_t compute_type() const {
     return allow_tf32 && !is_bf16 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   }
-  /// What an algorithm must not do (CUBLASLT_NUMERICAL_IMPL_FLAGS): take the factors for other numbers than they are,
-  /// unless that is allowed, or sum in less than f32.
-  std::uint64_t forbidden() const {
-    if (is_bf16) {
-      return CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 |
-             CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
+  /// Whether an algorithm, by its own account (CUBLASLT_NUMERICAL_IMPL_FLAGS), takes the factors for what they are and
+  /// sums in f32. An algorithm may name several kinds that it can take; it takes those of the matrices. f32 factors may
+  /// be rounded to kinds that are named as well, and must not be unless that is allowed.
+  bool takes(std::uint64_t numerics) const {
+    const auto names = [numerics](std::uint64_t flags) { return (numerics & flags) != 0; };
+    if (names(CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F) && !names(CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F)) {
+      return false;
     }
-    if (allow_tf32) return 0;
-    return CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
-           CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
+    if (is_bf16 && names(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF)) return true;
+    if (is_bf16) return !names(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32);
+    return allow_tf32 || !names(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
+                                CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32);
   }
 };
 
@@ -112,9 +117,10 @@ PreferenceDescriptor make_preference() {
   return preference;
 }
 
-/// Whether an algorithm keeps what the preference asked for, by its own account: no sum in the order of arrival, and no
-/// factors of fewer bits (environment variables of cuBLAS may offer such) unless they are allowed.
-bool is_sound(const cublasLtMatmulAlgo_t& algorithm, const Numbers& numbers) {
+/// Why an algorithm does not keep what the preference asked for, by its own account; empty where it does: no sum in the
+/// order of arrival, and no factors of fewer bits (environment variables of cuBLAS may offer such) unless they are
+/// allowed.
+std::string fault_of(const cublasLtMatmulAlgo_t& algorithm, const Numbers& numbers) {
   std::uint32_t scheme = 0;
   std::uint64_t numerics = 0;
   std::size_t written = 0;
@@ -122,9 +128,18 @@ bool is_sound(const cublasLtMatmulAlgo_t& algorithm, const Numbers& numbers) {
                                            &written) != CUBLAS_STATUS_SUCCESS ||
       cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &numerics, sizeof(numerics),
                                         &written) != CUBLAS_STATUS_SUCCESS) {
-    return false;
+    return "does not say how it sums";
   }
-  return (scheme & CUBLASLT_REDUCTION_SCHEME_INPLACE) == 0 && (numerics & numbers.forbidden()) == 0;
+  if ((scheme & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0) return "sums in the order of arrival";
+  if (numbers.takes(numerics)) return {};
+  return text_of("takes other numbers (flags ", gpu::text_of_words(std::span(&numerics, 1)), ")");
+}
+
+std::int32_t id_of(const cublasLtMatmulAlgo_t& algorithm) {
+  std::int32_t id = -1;
+  std::size_t written = 0;
+  (void)cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_ID, &id, sizeof(id), &written);
+  return id;
 }
 
 /// Whether the library says that it has no such product: what follows from the question alone. All else is a failure of
@@ -149,7 +164,7 @@ class CublasProduct {
       : handle_(handle), descriptors_(describe(gemm, numbers)), numbers_(numbers), a_(a), b_(b) {}
 
   /// Those of the heuristic's that may be taken.
-  std::vector<Candidate> candidates() const {
+  std::vector<Candidate> candidates(gpu::LeftOut& left_out) const {
     const PreferenceDescriptor preference = make_preference();
     std::array<cublasLtMatmulHeuristicResult_t, 32> found{};
     int num_found = 0;
@@ -157,14 +172,26 @@ class CublasProduct {
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle_, d.product.get(), d.first.get(), d.second.get(), d.result.get(), d.result.get(), preference.get(),
         static_cast<int>(found.size()), found.data(), &num_found);
-    if (is_refusal(status)) return {};
+    if (is_refusal(status)) {
+      left_out.add(-1, text_of("of any kind: ", cublasLtGetStatusString(status)));
+      return {};
+    }
     check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     std::vector<Candidate> sound;
     for (int i = 0; i < num_found; ++i) {
       const cublasLtMatmulHeuristicResult_t& result = found[static_cast<std::size_t>(i)];
-      if (result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= gpu::kMostLibraryWorkspace &&
-          is_sound(result.algo, numbers_)) {
+      std::string fault;
+      if (result.state != CUBLAS_STATUS_SUCCESS) {
+        fault = cublasLtGetStatusString(result.state);
+      } else if (result.workspaceSize > gpu::kMostLibraryWorkspace) {
+        fault = text_of("wants ", bytes_text(result.workspaceSize));
+      } else {
+        fault = fault_of(result.algo, numbers_);
+      }
+      if (fault.empty()) {
         sound.push_back({result.algo, result.workspaceSize});
+      } else {
+        left_out.add(id_of(result.algo), fault);
       }
     }
     return sound;
@@ -216,9 +243,9 @@ std::string problem_of(const Gemm& gemm, const Numbers& numbers, const CudaDevic
 }
 
 std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
-  std::int32_t id = -1, pieces = 1;
+  const std::int32_t id = id_of(algorithm);
+  std::int32_t pieces = 1;
   std::size_t written = 0;
-  (void)cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_ID, &id, sizeof(id), &written);
   (void)cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &pieces, sizeof(pieces),
                                              &written);
   return pieces > 1 ? text_of("cublaslt algorithm ", id, ", sums in ", pieces, " pieces")

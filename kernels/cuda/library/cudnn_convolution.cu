@@ -3,17 +3,19 @@
 
 #if defined(SF_HAS_CUDNN)
 #include <cudnn.h>
-#include <glog/logging.h>
 
 #include <array>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/dtype.h"
 #include "device/cuda/cuda_device.h"
 #include "kernels/cuda/library/choice.h"
 #include "kernels/cuda/library/convolution_numbers.h"
+#include "kernels/cuda/library/cudnn_directions.h"
 #include "kernels/cuda/library/padded_convolution.h"
 
 // All calls go through the handle of the device, whose stream is the compute queue: the kernels of a device are made
@@ -23,14 +25,7 @@ namespace sectionflow {
 namespace {
 
 using gpu::ConvolutionNumbers;
-
-using TensorDescriptor = gpu::Descriptor<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
-using FilterDescriptor = gpu::Descriptor<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor>;
-using ConvolutionDescriptor = gpu::Descriptor<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor>;
-
-void check_cudnn(cudnnStatus_t status, const char* what) {
-  SF_CHECK(status == CUDNN_STATUS_SUCCESS, DeviceError, "cudnn: ", what, ": ", cudnnGetErrorString(status));
-}
+using namespace gpu::cudnn;
 
 /// Whether the library says that it has no such convolution: what follows from the question alone. All else is a
 /// failure of the moment, and throws: another algorithm would give other bits.
@@ -61,28 +56,6 @@ struct Arithmetic {
   const char* text() const { return is_bf16 ? "bf16" : allow_tf32 ? "f32 as tf32" : "f32"; }
 };
 
-struct Descriptors {
-  TensorDescriptor x, y;
-  FilterDescriptor filter;
-  ConvolutionDescriptor convolution;
-};
-
-Descriptors make_descriptors() {
-  cudnnTensorDescriptor_t x = nullptr, y = nullptr;
-  cudnnFilterDescriptor_t filter = nullptr;
-  cudnnConvolutionDescriptor_t convolution = nullptr;
-  Descriptors d;
-  check_cudnn(cudnnCreateTensorDescriptor(&x), "cudnnCreateTensorDescriptor");
-  d.x.reset(x);
-  check_cudnn(cudnnCreateTensorDescriptor(&y), "cudnnCreateTensorDescriptor");
-  d.y.reset(y);
-  check_cudnn(cudnnCreateFilterDescriptor(&filter), "cudnnCreateFilterDescriptor");
-  d.filter.reset(filter);
-  check_cudnn(cudnnCreateConvolutionDescriptor(&convolution), "cudnnCreateConvolutionDescriptor");
-  d.convolution.reset(convolution);
-  return d;
-}
-
 /// Fills in the numbers. Dimensions stand in the order N, C, sizes whatever the format says of the memory. For bf16 it
 /// is the configuration that the library calls PSEUDO_BFLOAT16: tensors and filter of bf16, computed in f32.
 cudnnStatus_t describe(const ConvolutionNumbers& n, const Arithmetic& arithmetic, const Descriptors& d) {
@@ -105,89 +78,6 @@ cudnnStatus_t describe(const ConvolutionNumbers& n, const Arithmetic& arithmetic
 
 constexpr float kOne = 1, kZero = 0;  // y = one result + zero y, which is not read then
 
-// The three convolutions compute a third tensor from two others. Each says: its algorithms; which of them sum products
-// as they are (Fourier's and Winograd's transforms err more, and let one infinity reach its neighbours), and each sum
-// in one piece or in pieces of f32: without scratch for them, pieces are added up in the output, and so rounded to bf16
-// each; the library's calls; and which tensors are the first, second and third, for descriptors and for operands.
-// `filter` is in cuDNN's layout.
-struct Operands {
-  const void *first, *second;
-  void* third;
-};
-
-/// Inputs: x, w.
-struct Forward {
-  using Algorithm = cudnnConvolutionFwdAlgo_t;
-  using Candidate = cudnnConvolutionFwdAlgoPerf_t;
-  static constexpr const char* kName = "convolution";
-  static constexpr int kNumAlgorithms = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
-  static constexpr bool kWritesFilter = false;
-  static constexpr auto kImage = gpu::ImagePlace::input0;
-  static constexpr auto kFind = cudnnGetConvolutionForwardAlgorithm_v7;
-  static constexpr auto kScratch = cudnnGetConvolutionForwardWorkspaceSize;
-  static constexpr auto kRun = cudnnConvolutionForward;
-
-  static bool sums_products(Algorithm algorithm, bool /*of_bf16*/) {
-    return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM ||
-           algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM ||
-           algorithm == CUDNN_CONVOLUTION_FWD_ALGO_GEMM || algorithm == CUDNN_CONVOLUTION_FWD_ALGO_DIRECT;
-  }
-  static auto descriptors(const Descriptors& d) { return std::tuple(d.x.get(), d.filter.get(), d.y.get()); }
-  /// In our layout. The library does not write to an input.
-  static void* filter_of(const KernelArguments& arguments) { return const_cast<void*>(arguments.inputs[1]); }
-  static Operands operands(const KernelArguments& arguments, void* filter) {
-    return {arguments.inputs[0], filter, arguments.outputs[0]};
-  }
-};
-
-/// Inputs: dy, w.
-struct BackwardInput {
-  using Algorithm = cudnnConvolutionBwdDataAlgo_t;
-  using Candidate = cudnnConvolutionBwdDataAlgoPerf_t;
-  static constexpr const char* kName = "gradient of a convolution's input";
-  static constexpr int kNumAlgorithms = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
-  static constexpr bool kWritesFilter = false;
-  static constexpr auto kImage = gpu::ImagePlace::output;
-  static constexpr auto kFind = cudnnGetConvolutionBackwardDataAlgorithm_v7;
-  static constexpr auto kScratch = cudnnGetConvolutionBackwardDataWorkspaceSize;
-  static constexpr auto kRun = cudnnConvolutionBackwardData;
-
-  static bool sums_products(Algorithm algorithm, bool of_bf16) {
-    return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 ||
-           (algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 && !of_bf16);
-  }
-  static auto descriptors(const Descriptors& d) { return std::tuple(d.filter.get(), d.y.get(), d.x.get()); }
-  /// In our layout. The library does not write to an input.
-  static void* filter_of(const KernelArguments& arguments) { return const_cast<void*>(arguments.inputs[1]); }
-  static Operands operands(const KernelArguments& arguments, void* filter) {
-    return {filter, arguments.inputs[0], arguments.outputs[0]};
-  }
-};
-
-/// Inputs: dy, x. The output is the filter.
-struct BackwardFilter {
-  using Algorithm = cudnnConvolutionBwdFilterAlgo_t;
-  using Candidate = cudnnConvolutionBwdFilterAlgoPerf_t;
-  static constexpr const char* kName = "gradient of a convolution's filter";
-  static constexpr int kNumAlgorithms = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
-  static constexpr bool kWritesFilter = true;
-  static constexpr auto kImage = gpu::ImagePlace::input1;
-  static constexpr auto kFind = cudnnGetConvolutionBackwardFilterAlgorithm_v7;
-  static constexpr auto kScratch = cudnnGetConvolutionBackwardFilterWorkspaceSize;
-  static constexpr auto kRun = cudnnConvolutionBackwardFilter;
-
-  static bool sums_products(Algorithm algorithm, bool of_bf16) {
-    if (algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1) return true;
-    return !of_bf16 &&
-           (algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 || algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3);
-  }
-  static auto descriptors(const Descriptors& d) { return std::tuple(d.x.get(), d.y.get(), d.filter.get()); }
-  static void* filter_of(const KernelArguments& arguments) { return arguments.outputs[0]; }
-  static Operands operands(const KernelArguments& arguments, void* filter) {
-    return {arguments.inputs[1], arguments.inputs[0], filter};
-  }
-};
-
 /// An algorithm with its arithmetic and scratch.
 template <class Direction>
 struct Choice {
@@ -202,39 +92,45 @@ class CudnnConvolution {
  public:
   using Candidate = Choice<Direction>;
 
-  CudnnConvolution(cudnnHandle_t handle, Descriptors descriptors, const Arithmetic& arithmetic)
-      : handle_(handle), descriptors_(std::move(descriptors)), arithmetic_(arithmetic) {}
+  CudnnConvolution(cudnnHandle_t handle, Descriptors descriptors, const Arithmetic& arithmetic,
+                   std::size_t most_workspace)
+      : handle_(handle),
+        descriptors_(std::move(descriptors)),
+        arithmetic_(arithmetic),
+        most_workspace_(most_workspace) {}
 
-  /// Those of the heuristic's, fastest first, that sum alike every time, exactly, and in little memory.
-  std::vector<Candidate> candidates() const {
+  /// Those of the heuristic's, fastest first, that sum alike every time, exactly, and in little memory; where there is
+  /// none of these, those that need as much as the operands have: f32 without TF32 of channels-last images runs on
+  /// copies with channels first, and our own kernel is ten times as slow. A rule of shapes alone, as algorithms that
+  /// followed a budget would give other bits under another.
+  std::vector<Candidate> candidates(gpu::LeftOut& left_out) const {
     std::array<typename Direction::Candidate, Direction::kNumAlgorithms> found{};
     int num_found = 0;
     const auto [first, second, third] = Direction::descriptors(descriptors_);
     const cudnnStatus_t status = Direction::kFind(handle_, first, second, descriptors_.convolution.get(), third,
                                                   Direction::kNumAlgorithms, &num_found, found.data());
-    if (is_refusal(status)) return {};
-    check_cudnn(status, "choice of an algorithm");
-    std::vector<Candidate> sound;
-    for (int i = 0; i < num_found; ++i) {
-      const auto& candidate = found[static_cast<std::size_t>(i)];
-      if (candidate.status != CUDNN_STATUS_SUCCESS || candidate.determinism != CUDNN_DETERMINISTIC ||
-          !Direction::sums_products(candidate.algo, arithmetic_.is_bf16) || !arithmetic_.takes(candidate.mathType)) {
-        continue;
-      }
-      Candidate choice{.algorithm = candidate.algo, .math = candidate.mathType};
-      select(choice);
-      const cudnnStatus_t asked = Direction::kScratch(handle_, first, second, descriptors_.convolution.get(), third,
-                                                      choice.algorithm, &choice.workspace_bytes);
-      if (asked != CUDNN_STATUS_SUCCESS) {
-        if (!is_refusal(asked)) {
-          LOG(WARNING) << "cudnn: algorithm " << static_cast<int>(choice.algorithm) << " of a " << Direction::kName
-                       << " is left out, its workspace cannot be had: " << cudnnGetErrorString(asked);
-        }
-        continue;
-      }
-      if (choice.workspace_bytes <= gpu::kMostLibraryWorkspace) sound.push_back(choice);
+    if (is_refusal(status)) {
+      left_out.add(-1, text_of("of any kind: ", cudnnGetErrorString(status)));
+      return {};
     }
-    return sound;
+    check_cudnn(status, "choice of an algorithm");
+    std::vector<Candidate> sound, large;
+    for (int i = 0; i < num_found; ++i) {
+      const auto& offered = found[static_cast<std::size_t>(i)];
+      Candidate choice{.algorithm = offered.algo, .math = offered.mathType};
+      std::string fault = fault_of(offered);
+      if (fault.empty()) fault = ask_workspace(choice);
+      if (!fault.empty()) {
+        left_out.add(static_cast<std::int64_t>(offered.algo), fault);
+      } else if (choice.workspace_bytes <= gpu::kMostLibraryWorkspace) {
+        sound.push_back(choice);
+      } else if (choice.workspace_bytes <= most_workspace_) {
+        large.push_back(choice);
+      } else {
+        left_out.add(static_cast<std::int64_t>(offered.algo), text_of("wants ", bytes_text(choice.workspace_bytes)));
+      }
+    }
+    return sound.empty() ? large : sound;
   }
 
   static gpu::Words<3> words(const Candidate& candidate) {
@@ -272,9 +168,32 @@ class CudnnConvolution {
   }
 
  private:
+  /// Why an algorithm is not taken; empty where it may be.
+  std::string fault_of(const typename Direction::Candidate& offered) const {
+    if (offered.status != CUDNN_STATUS_SUCCESS) return cudnnGetErrorString(offered.status);
+    if (offered.determinism != CUDNN_DETERMINISTIC) return "sums in the order of arrival";
+    if (!Direction::sums_products(offered.algo, arithmetic_.is_bf16)) return "does not sum products as they are";
+    if (!arithmetic_.takes(offered.mathType)) return "takes other numbers";
+    // 25 times as slow as on copies in f32, for ResNet's first convolution by cuDNN 9.19 on an H100.
+    if (Direction::kWritesFilter && arithmetic_.is_bf16 && offered.mathType != CUDNN_TENSOR_OP_MATH) {
+      return "has no tensor cores";
+    }
+    return {};
+  }
+  /// Fills in the candidate's workspace; returned is why that cannot be had, empty where it can. The question moves
+  /// nothing, so that any failure is the algorithm's.
+  std::string ask_workspace(Candidate& candidate) const {
+    const auto [first, second, third] = Direction::descriptors(descriptors_);
+    select(candidate);
+    const cudnnStatus_t asked = Direction::kScratch(handle_, first, second, descriptors_.convolution.get(), third,
+                                                    candidate.algorithm, &candidate.workspace_bytes);
+    return asked == CUDNN_STATUS_SUCCESS ? std::string() : text_of("has no workspace: ", cudnnGetErrorString(asked));
+  }
+
   cudnnHandle_t handle_;
   Descriptors descriptors_;
   Arithmetic arithmetic_;
+  std::size_t most_workspace_;
 };
 
 template <class Direction>
@@ -323,7 +242,7 @@ class CudnnKernel final : public Kernel {
 
 /// All that the choice depends on.
 std::string problem_of(const char* what, const ConvolutionNumbers& n, const Arithmetic& arithmetic,
-                       const CudaDevice& device) {
+                       std::size_t most_workspace, const CudaDevice& device) {
   const auto listed = [](const std::vector<int>& numbers) {
     std::string text;
     for (int number : numbers) text += text_of(text.empty() ? "" : "x", number);
@@ -332,7 +251,14 @@ std::string problem_of(const char* what, const ConvolutionNumbers& n, const Arit
   return text_of(device.cudnn_problem(), what, " of ", arithmetic.text(), ", channels ",
                  n.channels_last ? "last" : "first", ", x ", listed(n.x), ", y ", listed(n.y), ", filter ",
                  listed(n.filter), ", padding ", listed(n.padding), ", stride ", listed(n.stride), ", dilation ",
-                 listed(n.dilation), ", ", n.groups, " groups, scratch up to ", gpu::kMostLibraryWorkspace);
+                 listed(n.dilation), ", ", n.groups, " groups, scratch up to ", gpu::kMostLibraryWorkspace, " or else ",
+                 most_workspace);
+}
+
+/// Copies of all operands, and a little that algorithms need besides.
+std::size_t most_workspace(const KernelRequest& request) {
+  constexpr std::size_t kBesides = std::size_t{1} << 20;
+  return request.inputs[0].bytes() + request.inputs[1].bytes() + request.outputs[0].bytes() + kBesides;
 }
 
 template <class Direction>
@@ -345,8 +271,9 @@ std::unique_ptr<Kernel> make_evenly_padded(const KernelRequest& request, const C
   const cudnnStatus_t described = describe(*numbers, arithmetic, descriptors);
   if (is_refusal(described)) return nullptr;
   check_cudnn(described, "description of a convolution");
-  CudnnConvolution<Direction> convolution(device.cudnn(), std::move(descriptors), arithmetic);
-  const std::string problem = problem_of(Direction::kName, *numbers, arithmetic, device);
+  const std::size_t most = most_workspace(request);
+  CudnnConvolution<Direction> convolution(device.cudnn(), std::move(descriptors), arithmetic, most);
+  const std::string problem = problem_of(Direction::kName, *numbers, arithmetic, most, device);
   const auto choice = gpu::choose_algorithm(request, problem, convolution);
   if (!choice) return nullptr;
   return std::make_unique<CudnnKernel<Direction>>(std::move(convolution), *choice, *numbers,

@@ -28,8 +28,9 @@ void add_cudnn_kernels(KernelRegistry& registry);
 
 namespace sectionflow::gpu {
 
-/// How much scratch a library's algorithm may ask for. A constant: an algorithm that followed the budget would give
-/// other bits under another budget. It is what cuBLAS recommends for GPUs from Hopper on.
+/// How much scratch a library's algorithm may ask for, where one does with that little. A constant: an algorithm that
+/// followed the budget would give other bits under another budget. It is what cuBLAS recommends for GPUs from Hopper
+/// on.
 inline constexpr std::size_t kMostLibraryWorkspace = std::size_t{32} << 20;
 
 template <auto destroy>
