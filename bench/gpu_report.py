@@ -13,7 +13,6 @@ def parse_arguments():
     parser.add_argument("--work", required=True, help="folder with stages.tsv and the JSON files of the stages")
     parser.add_argument("--results", required=True, help="folder to write to")
     parser.add_argument("--device", required=True, help="name of the GPU, or none")
-    parser.add_argument("--commit", required=True)
     return parser.parse_args()
 
 
@@ -21,15 +20,15 @@ def read_stages(work):
     stages = []
     with open(os.path.join(work, "stages.tsv")) as file:
         for line in file:
-            name, outcome, seconds, remark = line.rstrip("\n").split("\t")
-            stages.append({"name": name, "outcome": outcome, "seconds": int(seconds), "remark": remark})
+            name, outcome, seconds, remark, commit = line.rstrip("\n").split("\t")
+            stages.append({"name": name, "outcome": outcome, "seconds": int(seconds), "remark": remark, "commit": commit})
     return stages
 
 
 def read_results(work, stages):
     """What each stage measured; a stage that was stopped may have left half a file."""
     results = {}
-    for stage in stages:
+    for stage in stages:  # of rows of one name the last one's files are there
         path = os.path.join(work, stage["name"])
         try:
             with open(path + ".json") as file:
@@ -38,6 +37,10 @@ def read_results(work, stages):
             rounds = read_rounds(path + ".rounds")
             if rounds:
                 results[stage["name"]] = rounds
+    for result in results.values():
+        if "arguments" in result:  # without what is a path on that machine
+            result["arguments"] = {name: value for name, value in result["arguments"].items()
+                                   if name not in ("program", "json", "rounds", "cache", "debian_python")}
     return results
 
 
@@ -82,7 +85,8 @@ def choice_tables(choices):
     if choices:
         lines += ["", "## Algorithms of libraries", "", "| model and precision | problems | left to our own kernels |", "| --- | --- | --- |"]
         lines += [f"| {name} | {c['problems']} | {len(c['none'])} |" for name, c in choices.items()]
-        lines += [f"- {name}: {problem}" for name, c in choices.items() for problem in c["none"]]
+        # Who made the library and the GPU is said once, at the top.
+        lines += [f"- {name}: {problem.split('multiprocessors: ')[-1]}" for name, c in choices.items() for problem in c["none"]]
     return lines
 
 
@@ -113,14 +117,19 @@ def strategy_tables(results):
     for stage, result in results.items():
         if not stage.startswith(("exactness_", "smoke_mnist")):
             continue
-        lines += ["", f"## Strategies: {result['model']}, batch {result['batch']}, {result['steps']} steps", "",
-                  "| strategy | fits | planned MiB | measured MiB | step ms | ratio | identical |",
-                  "| --- | --- | --- | --- | --- | --- | --- |"]
-        for row in result["strategies"]:
+        reference = result["reference"]
+        lines += ["", f"## Strategies: {result['model']}, batch {result['batch']}, {result['steps']} steps, budget "
+                      f"{result['device_memory_bytes'] / 2**20:.0f} MiB ({stage})", "",
+                  "Ratios are to the whole graph without a budget, steps in turn. Hidden: of the time of copies.", "",
+                  "| strategy | fits | planned MiB | measured MiB | step ms | ratio | predicted ms | copied MiB | hidden | identical |",
+                  "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+        for row in [reference, *result["strategies"]]:
             step = row.get("step_ms")
             middle = step["median"] if isinstance(step, dict) else step
             lines.append(f"| {row['name']} | {'yes' if row['fits'] else 'no'} | {row['planned_peak_bytes'] / 2**20:.1f} | "
                          f"{row['measured_peak_bytes'] / 2**20:.1f} | {middle:.3f} | {row['ratio']:.3f} | "
+                         f"{1000 * row['predicted_seconds']:.1f} | {(row['bytes_out'] + row['bytes_in']) / 2**20:.0f} | "
+                         f"{row['hidden_share']:.2f} | "
                          f"{'yes' if row['identical'] else 'no'} |")
     return lines
 
@@ -130,10 +139,10 @@ def main():
     stages = read_stages(arguments.work)
     results = read_results(arguments.work, stages)
     date = datetime.date.today().isoformat()
-    head = {"date": date, "device": arguments.device, "commit": arguments.commit}
-    lines = [f"# {date}, GPU: {arguments.device}, commit {arguments.commit}", "",
-             "| stage | outcome | seconds | |", "| --- | --- | --- | --- |"]
-    lines += [f"| {s['name']} | {s['outcome']} | {s['seconds']} | {s['remark'].replace('|', '/')} |" for s in stages]
+    head = {"date": date, "device": arguments.device}
+    lines = [f"# {date}, GPU: {arguments.device}", "",
+             "| row | outcome | seconds | | commit |", "| --- | --- | --- | --- | --- |"]
+    lines += [f"| {s['name']} | {s['outcome']} | {s['seconds']} | {s['remark'].replace('|', '/')} | {s['commit']} |" for s in stages]
     choices = read_choices(arguments.work)
     lines += speed_tables(results) + strategy_tables(results) + choice_tables(choices)
     name = re.sub(r"[^A-Za-z0-9]+", "_", arguments.device).strip("_").lower()

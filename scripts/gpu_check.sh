@@ -74,9 +74,9 @@ rm -rf "$work"
 mkdir -p "$work"
 deadline=$(($(date +%s) + $(awk "BEGIN {print int(60 * $minutes)}")))
 
-# What each row did, one line each: name, "passed", "failed" or "skipped", seconds, a word about it.
+# What each row did, one line each: name, "passed", "failed" or "skipped", seconds, a word about it, the programs' commit.
 note() {
-  printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >>"$work/stages.tsv"
+  printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$commit" >>"$work/stages.tsv"
   printf '%-28s %-8s %4s s  %s\n' "$1" "$2" "$3" "$4"
   write_results
 }
@@ -84,7 +84,7 @@ note() {
 # The results so far; a run that is cut off leaves those of its rows that have ended.
 write_results() {
   [ -n "$gpu" ] || return 0
-  python3 bench/gpu_report.py --work "$work" --results "$results" --device "$gpu" --commit "$commit" >"$work/report.out" 2>&1 ||
+  python3 bench/gpu_report.py --work "$work" --results "$results" --device "$gpu" >"$work/report.out" 2>&1 ||
     cat "$work/report.out"
   local logs
   logs=$results/$(date +%F)_gpu_$(tr -cs 'A-Za-z0-9\n' '_' <<<"$gpu" | tr 'A-Z' 'a-z' | sed 's/^_*//; s/_*$//')_logs.tar.xz

@@ -3,7 +3,7 @@
 # Name, most seconds of all its rows, what it does.
 readonly stage_table="\
 smoke 110 the device opens; small cycles whole, in sections and recorded: the same bytes, the planned peak
-choices 130 which algorithm of a library runs each problem of resnet50 and gpt in f32, TF32, bf16; a timeline of each
+choices 130 which algorithm of a library runs each problem of mnist_resnet, resnet50 and gpt in f32, TF32, bf16; a timeline of each
 operations 200 every kernel against its reference in double precision
 strategies 300 the suites of strategies, launches joined and chained against one by one
 exactness 250 50 steps of sections, swapping and both: every byte, peaks, times; by a profile that is measured first
@@ -57,6 +57,8 @@ stage_choices() {
   for precision in f32 tf32 bf16; do
     flag=--$precision
     [ "$precision" != f32 ] || flag=""
+    row "choices_mnist_$precision" 15 $(train) --model mnist_resnet --batch 250 --device-memory 4GiB --steps 3 $flag \
+      --choices "$work/choices_mnist_$precision.json" --timeline "$work/timeline_mnist_$precision.json"
     row "choices_resnet50_$precision" 25 $(train) --model resnet50 --batch 64 --device-memory 24GiB --steps 3 $flag \
       --choices "$work/choices_resnet50_$precision.json" --timeline "$work/timeline_resnet50_$precision.json"
     row "choices_gpt_$precision" 25 $(train) --model gpt --batch 8 --device-memory 32GiB --steps 3 $flag \
@@ -71,7 +73,7 @@ stage_operations() {
 
 stage_strategies() {
   tests_row launches 40 tests/test_cuda 'JointUpdates.*:Chains.*' 1
-  tests_row strategies 240 tests/test_sections 'Exactness.*:ExactNetworks.*' 4
+  tests_row strategies 240 tests/test_sections 'Exactness.*:ExactNetworks.*' 24
   tests_row measured_cases 20 tests/test_bench 'MeasureCase.*' 1
 }
 
