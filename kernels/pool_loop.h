@@ -10,23 +10,27 @@
 
 namespace sectionflow {
 
-/// [begin, end)
-struct PoolSpan {
-  std::int64_t begin = 0, end = 0;
-  SF_HOST_DEVICE std::int64_t count() const { return end - begin; }
+/// [begin, end), in numbers of some signed type.
+template <class Int>
+struct BasicPoolSpan {
+  Int begin = 0, end = 0;
+  SF_HOST_DEVICE Int count() const { return end - begin; }
 };
+using PoolSpan = BasicPoolSpan<std::int64_t>;
 
-/// The elements of window `o` that lie on the image, as indices within the window.
-SF_HOST_DEVICE inline PoolSpan taps_of(const WindowAxis& axis, std::int64_t o) {
-  const std::int64_t start = o * axis.stride - axis.before, fitting = axis.size - start;
+/// The elements of window `o` that lie on the image, as indices within the window. `axis`: a WindowAxis, or its numbers
+/// as another type.
+template <class Axis, class Int = decltype(Axis::size)>
+SF_HOST_DEVICE BasicPoolSpan<Int> taps_of(const Axis& axis, Int o) {
+  const Int start = o * axis.stride - axis.before, fitting = axis.size - start;
   return {start < 0 ? -start : 0, fitting < axis.window ? fitting : axis.window};
 }
 
 /// The windows that cover element `i` of the image. `by_stride(n)`: n / axis.stride.
-template <class Divide>
-SF_HOST_DEVICE PoolSpan windows_over(const WindowAxis& axis, std::int64_t i, const Divide& by_stride) {
-  const std::int64_t at = i + axis.before, after_last = by_stride(at) + 1;
-  const std::int64_t begin = at < axis.window ? 0 : by_stride(at - axis.window) + 1;
+template <class Axis, class Divide, class Int = decltype(Axis::size)>
+SF_HOST_DEVICE BasicPoolSpan<Int> windows_over(const Axis& axis, Int i, const Divide& by_stride) {
+  const Int at = i + axis.before, after_last = by_stride(at) + 1;
+  const Int begin = at < axis.window ? 0 : by_stride(at - axis.window) + 1;
   return {begin, after_last < axis.out ? after_last : axis.out};
 }
 

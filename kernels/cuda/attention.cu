@@ -3,6 +3,8 @@
 
 #include "graph/ops/attention.h"
 #include "kernels/attention_geometry.h"
+#include "kernels/cuda/attention_tensor_core.h"
+#include "kernels/cuda/attention_tensor_core_grad.h"
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elements.h"
@@ -17,6 +19,7 @@ namespace sectionflow {
 namespace {
 
 using namespace gpu::row_products;
+namespace on_tensor_cores = gpu::attention_tensor_core;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -303,26 +306,45 @@ void differentiate(const AttentionGeometry& g, const KernelArguments& arguments)
 
 std::unique_ptr<Kernel> make_attention(const KernelRequest& request) {
   const AttentionGeometry g(request.inputs[0].shape, request.inputs[1].shape, request.node.options<AttentionOptions>());
+  const FunctionKernelOptions options{.in_place = pairs_of(request, g, {0}, 1)};
+  const bool replay = request.replay;
+  if (request.outputs[0].dtype == Dtype::bf16 && on_tensor_cores::serves(g)) {
+    return function_kernel(
+        [g, replay](const KernelArguments& arguments) {
+          columns_of(g) == 64 ? on_tensor_cores::attend<64>(g, replay, arguments)
+                              : on_tensor_cores::attend<kWidest>(g, replay, arguments);
+        },
+        options);
+  }
   return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel(
-        [g, replay = request.replay](const KernelArguments& arguments) {
+        [g, replay](const KernelArguments& arguments) {
           columns_of(g) == 64 ? attend<T, 64>(g, replay, arguments) : attend<T, kWidest>(g, replay, arguments);
         },
-        {.in_place = pairs_of(request, g, {0}, 1)});
+        options);
   });
 }
 
 std::unique_ptr<Kernel> make_attention_grad(const KernelRequest& request) {
   const AttentionGeometry g(request.inputs[1].shape, request.inputs[2].shape, request.node.options<AttentionOptions>());
+  const FunctionKernelOptions options{.workspace_bytes = static_cast<std::size_t>(g.heads * g.queries) * sizeof(float),
+                                      .in_place = pairs_of(request, g, {0, 1}, 2)};
+  if (request.outputs[0].dtype == Dtype::bf16 && on_tensor_cores::serves(g)) {
+    return function_kernel(
+        [g](const KernelArguments& arguments) {
+          columns_of(g) == 64 ? on_tensor_cores::differentiate<64>(g, arguments)
+                              : on_tensor_cores::differentiate<kWidest>(g, arguments);
+        },
+        options);
+  }
   return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return function_kernel(
         [g](const KernelArguments& arguments) {
           columns_of(g) == 64 ? differentiate<T, 64>(g, arguments) : differentiate<T, kWidest>(g, arguments);
         },
-        {.workspace_bytes = static_cast<std::size_t>(g.heads * g.queries) * sizeof(float),
-         .in_place = pairs_of(request, g, {0, 1}, 2)});
+        options);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/shape.h"
 #include "graph/ops/data_format.h"
@@ -28,83 +29,69 @@ struct Channels {
   std::int64_t images = 1, channels, plane = 1;
 };
 
-/// Walks over neighbouring elements with their channels: one division for all.
-class ChannelWalk {
- public:
-  SF_HOST_DEVICE ChannelWalk(const Channels& of, std::int64_t element) : of_(of) {
-    if (of.num_elements() <= 0xFFFFFFFFLL) {  // divisions of 64 bits take several times as long
-      const auto at = static_cast<std::uint32_t>(element), plane = static_cast<std::uint32_t>(of.plane);
-      const std::uint32_t number = at / plane;
-      in_plane_ = at - number * plane;
-      channel_ = number % static_cast<std::uint32_t>(of.channels);
-    } else {
-      in_plane_ = element % of.plane;
-      channel_ = element / of.plane % of.channels;
-    }
-  }
-  SF_HOST_DEVICE std::int64_t channel() const { return channel_; }
-  SF_HOST_DEVICE void next() {
-    if (++in_plane_ < of_.plane) return;
-    in_plane_ = 0;
-    if (++channel_ == of_.channels) channel_ = 0;
-  }
-
- private:
-  const Channels& of_;
-  std::int64_t channel_, in_plane_;
+/// The numbers of some neighbouring channels, in registers.
+template <int kWidth>
+struct Floats {
+  float values[kWidth];
+  SF_HOST_DEVICE float operator[](int i) const { return values[i]; }
 };
-
-/// y[i] = function(channel of i, {inputs[k][i]...}), a function of floats, for elements stored as T, a pack a thread; y
-/// may lie over any of the inputs. For launch_map_channels.
-template <class T, int kInputs, class Function>
-struct MapChannels {
-  static constexpr int kWidth = pack_width<T>();
-  Channels of;
-  const T* inputs[kInputs];
-  T* y;
-  Function function;
-
-  SF_HOST_DEVICE void operator()(std::int64_t group) const {
-    const std::int64_t first = kWidth * group, count = of.num_elements();
-    ChannelWalk walk(of, first);
-    float values[kInputs];
-    if (first + kWidth > count) {
-      for (std::int64_t i = first; i < count; ++i, walk.next()) {
-        for (int k = 0; k < kInputs; ++k) values[k] = inputs[k][i];
-        y[i] = static_cast<T>(function(walk.channel(), values));
-      }
-      return;
-    }
-    Pack<T, kWidth> packs[kInputs], result;
-    for (int k = 0; k < kInputs; ++k) packs[k] = load_pack<kWidth>(inputs[k] + first);
-    for (int i = 0; i < kWidth; ++i, walk.next()) {
-      for (int k = 0; k < kInputs; ++k) values[k] = packs[k].values[i];
-      result.values[i] = static_cast<T>(function(walk.channel(), values));
-    }
-    store_pack(y + first, result);
+/// From `place` on, a multiple of their bytes, or of 16.
+template <int kWidth>
+SF_HOST_DEVICE Floats<kWidth> load_floats(const float* place) {
+  constexpr int kPart = kWidth < 4 ? kWidth : 4;
+  Floats<kWidth> all;
+  for (int begin = 0; begin < kWidth; begin += kPart) {
+    const Pack<float, kPart> part = load_pack<kPart>(place + begin);
+    for (int i = 0; i < kPart; ++i) all.values[begin + i] = part.values[i];
   }
-};
-template <class T, int kInputs, class Function>
-void launch_map_channels(void* queue, const MapChannels<T, kInputs, Function>& body) {
-  launch_each(queue, blocks_for(body.of.num_elements(), body.kWidth), body);
+  return all;
 }
 
-/// How sums over the elements of each channel are cut, by shape alone. A block sums a piece of some channels: of
-/// neighbouring ones where channels come last, so that neighbouring threads read neighbouring elements, else of one.
-struct ChannelCut {
+/// `units` of neighbouring elements side by side in tiles, one a block: neighbouring threads have neighbouring units of
+/// a row, and the block's threads some rows. All tiles of a piece of the rows come before the next piece.
+struct Tiles {
   static constexpr int kThreads = 256;
-  static constexpr std::int64_t kWidth = 32;           // channels that fill a warp
+
+  Tiles(std::int64_t units, int most_width)
+      : units(units),
+        count(std::max<std::int64_t>(1, blocks_for(units, most_width))),
+        width(static_cast<int>(std::max<std::int64_t>(1, (units + count - 1) / count))),
+        rows(kThreads / width) {}
+
+  struct Place {
+    std::int64_t unit, piece;
+    int row;
+    bool is_one;  // threads that fill no row, or stand behind the last unit, have none
+  };
+  template <class Thread>
+  SF_HOST_DEVICE Place place_of(const Thread& thread) const {
+    const auto block = static_cast<std::uint32_t>(thread.block()), tiles = static_cast<std::uint32_t>(count);
+    const std::uint32_t piece = block / tiles, tile = block - piece * tiles;
+    const int row = thread.index() / width;
+    const std::int64_t unit = static_cast<std::int64_t>(tile) * width + (thread.index() - row * width);
+    return {unit, piece, row, row < rows && unit < units};
+  }
+
+  std::int64_t units, count;
+  int width, rows;
+};
+
+/// How sums over the elements of each channel are cut, by shape alone, so that f32 and bf16 are summed in one order. A
+/// block sums a piece of some channels: of neighbouring ones where channels come last, of which a thread has a pack if
+/// they are whole packs; else of one.
+struct ChannelCut {
+  static constexpr int kPack = 4;
   static constexpr std::int64_t kEnoughBlocks = 1056;  // eight for each of 132 multiprocessors
   static constexpr std::int64_t kEnoughTerms = 8;      // of a thread
+  static constexpr std::int64_t kAtATime = 4;          // terms whose loads are on the way together
 
-  explicit ChannelCut(const Channels& of) : of(of) {
-    const std::int64_t neighbours = of.plane == 1 ? std::clamp<std::int64_t>(of.channels, 1, kWidth) : 1;
-    width = static_cast<int>(neighbours);
-    rows = kThreads / width;
-    tiles = (of.channels + width - 1) / width;
-    const std::int64_t most = std::max<std::int64_t>(1, kEnoughBlocks / std::max<std::int64_t>(1, tiles));
-    const std::int64_t terms = std::max(kEnoughTerms, (of.count() + rows * most - 1) / (rows * most));
-    piece = terms * rows;
+  explicit ChannelCut(const Channels& of)
+      : of(of),
+        pack(of.plane == 1 && of.channels % kPack == 0 ? kPack : 1),
+        tiles(of.channels / pack, of.plane == 1 ? kWarp : 1) {
+    const std::int64_t most = std::max<std::int64_t>(1, kEnoughBlocks / std::max<std::int64_t>(1, tiles.count));
+    const std::int64_t terms = std::max(kEnoughTerms, (of.count() + tiles.rows * most - 1) / (tiles.rows * most));
+    piece = (terms + kAtATime - 1) / kAtATime * kAtATime * tiles.rows;
     pieces = std::max<std::int64_t>(1, (of.count() + piece - 1) / piece);
   }
   /// Bytes of `num_sums` partial sums a channel and piece.
@@ -113,70 +100,136 @@ struct ChannelCut {
   }
 
   Channels of;
-  int width, rows;             // channels of a block; threads that share one
-  std::int64_t tiles, pieces;  // blocks side by side; along a channel
-  std::int64_t piece;          // elements of a channel in a block
+  int pack;  // channels of a thread
+  Tiles tiles;
+  std::int64_t pieces;  // along a channel
+  std::int64_t piece;   // elements of a channel in a block
 };
 
-/// The sums of a block: partials[k, c, piece]. `term.of_channel(c)` gives a function (element, number within the
-/// channel, sums) that adds an element's terms to the double sums[kSums].
-template <int kSums, class Term>
+/// Where the elements of a channel lie, from the `number`th on in steps of `step`.
+template <bool kChannelsLast>
+class ChannelElements {
+ public:
+  SF_HOST_DEVICE ChannelElements(const Channels& of, std::int64_t channel, std::int64_t number, std::int64_t step)
+      : of_(of), channel_(channel), image_(number / of.plane), in_plane_(number % of.plane) {
+    step_images_ = step / of.plane;
+    step_ = step % of.plane;
+  }
+  SF_HOST_DEVICE std::int64_t next() {
+    const std::int64_t element = (image_ * of_.channels + channel_) * of_.plane + in_plane_;
+    image_ += step_images_;
+    in_plane_ += step_;
+    if (in_plane_ >= of_.plane) {
+      in_plane_ -= of_.plane;
+      ++image_;
+    }
+    return element;
+  }
+
+ private:
+  const Channels& of_;
+  std::int64_t channel_, image_, in_plane_, step_images_, step_;
+};
+template <>
+class ChannelElements<true> {
+ public:
+  SF_HOST_DEVICE ChannelElements(const Channels& of, std::int64_t channel, std::int64_t number, std::int64_t step)
+      : element_(number * of.channels + channel), step_(step * of.channels) {}
+  SF_HOST_DEVICE std::int64_t next() {
+    const std::int64_t element = element_;
+    element_ += step_;
+    return element;
+  }
+
+ private:
+  std::int64_t element_, step_;
+};
+
+/// What the terms of a row share, where they share nothing.
+struct NoRow {};
+
+/// The sums of a block: partials[k, c, piece]. `Term` has `Element`, the type of what is summed, and
+/// - `inputs[kInputs]`, where it lies;
+/// - `of_channels<n>(c)`: what is known of the channels from c on. A function (i, row, values, sums) that adds the
+/// terms
+///   of an element of channel c + i, of which values[k] is inputs[k]'s, to the double sums[kSums];
+/// - `of_row(number)`: what is known of all elements that have this number within their channels.
+template <int kPack, int kSums, class Term>
 struct PartialChannelSums {
+  static constexpr int kInputs = Term::kInputs;
   ChannelCut cut;
   Term term;
   double* partials;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
-    const std::int64_t tile = thread.block() / cut.pieces, piece = thread.block() % cut.pieces;
-    const int row = thread.index() / cut.width;
-    const std::int64_t channel = tile * cut.width + thread.index() % cut.width;
-    const bool has_channel = row < cut.rows && channel < cut.of.channels;
-    double sums[kSums] = {};
-    if (has_channel) add_piece(channel, piece * cut.piece, row, sums);
-    add_rows(thread, row, sums);
-    if (row != 0 || !has_channel) return;
-    for (int k = 0; k < kSums; ++k) partials[(k * cut.of.channels + channel) * cut.pieces + piece] = sums[k];
+    const auto place = cut.tiles.place_of(thread);
+    const std::int64_t channel = place.unit * kPack;
+    double sums[kPack][kSums] = {};
+    if (place.is_one) add_piece(channel, place.piece * cut.piece, place.row, sums);
+    add_rows(thread, place.row, sums);
+    if (place.row != 0 || !place.is_one) return;
+    for (int i = 0; i < kPack; ++i) {
+      for (int k = 0; k < kSums; ++k) {
+        partials[(k * cut.of.channels + channel + i) * cut.pieces + place.piece] = sums[i][k];
+      }
+    }
   }
 
-  SF_HOST_DEVICE void add_piece(std::int64_t channel, std::int64_t begin, int row, double (&sums)[kSums]) const {
-    const std::int64_t count = cut.of.count(), plane = cut.of.plane;
+ private:
+  struct Loaded {
+    Pack<typename Term::Element, kPack> packs[kInputs];
+    decltype(std::declval<const Term&>().of_row(0)) row;
+  };
+
+  SF_HOST_DEVICE void add_piece(std::int64_t channel, std::int64_t begin, int row, double (&sums)[kPack][kSums]) const {
+    const std::int64_t count = cut.of.count(), end = begin + cut.piece < count ? begin + cut.piece : count;
     if (count == 0) return;
-    const std::int64_t end = begin + cut.piece < count ? begin + cut.piece : count;
-    const std::int64_t step_images = cut.rows / plane, step = cut.rows % plane;
-    const auto add = term.of_channel(channel);
-    std::int64_t number = begin + row, image = number / plane, in_plane = number % plane;
-    const auto next = [&] {
-      const std::int64_t element = (image * cut.of.channels + channel) * plane + in_plane;
-      image += step_images;
-      in_plane += step;
-      if (in_plane >= plane) {
-        in_plane -= plane;
-        ++image;
-      }
-      return element;
+    const auto of_channels = term.template of_channels<kPack>(channel);
+    ChannelElements<(kPack > 1)> elements(cut.of, channel, begin + row, cut.tiles.rows);
+    std::int64_t number = begin + row;
+    const auto load = [&] {
+      Loaded loaded;
+      const std::int64_t at = elements.next();
+      for (int k = 0; k < kInputs; ++k) loaded.packs[k] = load_pack<kPack>(term.inputs[k] + at);
+      loaded.row = term.of_row(number);
+      number += cut.tiles.rows;
+      return loaded;
     };
-    constexpr int kAtATime = 4;  // without a branch between them, so that their loads are on the way together
-    for (; number + (kAtATime - 1) * cut.rows < end; number += kAtATime * cut.rows) {
-      for (int ahead = 0; ahead < kAtATime; ++ahead) add(next(), number + ahead * cut.rows, sums);
+    const auto add = [&](const Loaded& loaded) {
+      for (int i = 0; i < kPack; ++i) {
+        float values[kInputs];
+        for (int k = 0; k < kInputs; ++k) values[k] = loaded.packs[k].values[i];
+        of_channels(i, loaded.row, values, sums[i]);
+      }
+    };
+    constexpr int kAtATime = ChannelCut::kAtATime;
+    while (number + (kAtATime - 1) * cut.tiles.rows < end) {
+      Loaded loaded[kAtATime];
+      for (int ahead = 0; ahead < kAtATime; ++ahead) loaded[ahead] = load();
+      for (int ahead = 0; ahead < kAtATime; ++ahead) add(loaded[ahead]);
     }
-    for (; number < end; number += cut.rows) add(next(), number, sums);
+    while (number < end) add(load());
   }
 
   /// Gives row 0 the sums of all rows.
   template <class Thread>
-  SF_HOST_DEVICE void add_rows(Thread& thread, int row, double (&sums)[kSums]) const {
-    auto shared = thread.template shared<double>(0, kSums * ChannelCut::kThreads);
-    for (int k = 0; k < kSums; ++k) shared[k * ChannelCut::kThreads + thread.index()] = sums[k];
-    for (int rows = cut.rows; rows > 1;) {
+  SF_HOST_DEVICE void add_rows(Thread& thread, int row, double (&sums)[kPack][kSums]) const {
+    auto shared = thread.template shared<double>(0, kPack * kSums * Tiles::kThreads);
+    const auto slot = [&](int i, int k) { return (i * kSums + k) * Tiles::kThreads + thread.index(); };
+    for (int i = 0; i < kPack; ++i) {
+      for (int k = 0; k < kSums; ++k) shared[slot(i, k)] = sums[i][k];
+    }
+    for (int rows = cut.tiles.rows; rows > 1;) {
       thread.barrier();
       const int half = (rows + 1) / 2;  // row r takes row r + half
       if (row + half < rows) {
-        for (int k = 0; k < kSums; ++k) {
-          const int at = k * ChannelCut::kThreads + thread.index();
-          const double other = shared[at + half * cut.width];
-          sums[k] += other;
-          shared[at] = sums[k];
+        for (int i = 0; i < kPack; ++i) {
+          for (int k = 0; k < kSums; ++k) {
+            const double other = shared[slot(i, k) + half * cut.tiles.width];
+            sums[i][k] += other;
+            shared[slot(i, k)] = sums[i][k];
+          }
         }
       }
       rows = half;
@@ -195,28 +248,35 @@ struct CombineFewChannelSums {
 
   SF_HOST_DEVICE void operator()(std::int64_t channel) const {
     double sums[kSums] = {};
-    for (int k = 0; k < kSums; ++k) {
-      const double* of_pieces = partials + (k * channels + channel) * pieces;
-      for (std::int64_t piece = 0; piece < pieces; ++piece) sums[k] += of_pieces[piece];
+    for (std::int64_t piece = 0; piece < pieces; ++piece) {
+      for (int k = 0; k < kSums; ++k) sums[k] += partials[(k * channels + channel) * pieces + piece];
     }
     finish(channel, sums);
   }
 };
 
-/// The same with a warp a channel.
+/// The same with a block a channel.
 template <int kSums, class Finish>
 struct CombineChannelSums {
   std::int64_t channels, pieces;
   const double* partials;
   Finish finish;
 
+  LaunchShape launch_shape() const {
+    constexpr std::int64_t kTermsOfLane = 2;
+    const auto warps = static_cast<int>(std::clamp<std::int64_t>(pieces / (kTermsOfLane * kWarp), 1, 8));
+    return {.blocks = channels, .threads = warps * kWarp, .shared_bytes = kSums * reduce_bytes<double>()};
+  }
+
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     const std::int64_t channel = thread.block();
+    const double* of_channel = partials + channel * pieces;
     double sums[kSums] = {};
+    for (std::int64_t piece = thread.index(); piece < pieces; piece += thread.block_size()) {
+      for (int k = 0; k < kSums; ++k) sums[k] += of_channel[k * channels * pieces + piece];
+    }
     for (int k = 0; k < kSums; ++k) {
-      const double* of_pieces = partials + (k * channels + channel) * pieces;
-      for (std::int64_t piece = thread.index(); piece < pieces; piece += kWarp) sums[k] += of_pieces[piece];
       sums[k] = block_reduce(thread, sums[k], static_cast<std::size_t>(k) * reduce_bytes<double>(), Sum());
     }
     if (thread.index() == 0) finish(channel, sums);
@@ -228,17 +288,21 @@ struct CombineChannelSums {
 template <int kSums, class Term, class Finish>
 void sum_channels(void* queue, const ChannelCut& cut, void* partials, const Term& term, const Finish& finish) {
   auto* sums = static_cast<double*>(partials);
-  launch_blocks(queue,
-                {.blocks = cut.tiles * cut.pieces,
-                 .threads = ChannelCut::kThreads,
-                 .shared_bytes = kSums * ChannelCut::kThreads * sizeof(double)},
-                PartialChannelSums<kSums, Term>{cut, term, sums});
-  using Few = CombineFewChannelSums<kSums, Finish>;
-  if (cut.pieces <= Few::kMost) {
-    launch_each(queue, cut.of.channels, Few{cut.of.channels, cut.pieces, sums, finish});
+  const LaunchShape shape{
+      .blocks = cut.tiles.count * cut.pieces,
+      .threads = Tiles::kThreads,
+      .shared_bytes = static_cast<std::size_t>(cut.pack) * kSums * Tiles::kThreads * sizeof(double)};
+  if (cut.pack == 1) {
+    launch_blocks(queue, shape, PartialChannelSums<1, kSums, Term>{cut, term, sums});
   } else {
-    launch_blocks(queue, {.blocks = cut.of.channels, .threads = kWarp, .shared_bytes = kSums * reduce_bytes<double>()},
-                  CombineChannelSums<kSums, Finish>{cut.of.channels, cut.pieces, sums, finish});
+    launch_blocks(queue, shape, PartialChannelSums<ChannelCut::kPack, kSums, Term>{cut, term, sums});
+  }
+  if (cut.pieces <= CombineFewChannelSums<kSums, Finish>::kMost) {
+    launch_each(queue, cut.of.channels,
+                CombineFewChannelSums<kSums, Finish>{cut.of.channels, cut.pieces, sums, finish});
+  } else {
+    const CombineChannelSums<kSums, Finish> combine{cut.of.channels, cut.pieces, sums, finish};
+    launch_blocks(queue, combine.launch_shape(), combine);
   }
 }
 

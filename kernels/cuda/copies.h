@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -89,14 +91,43 @@ struct BorderedWrite {
   }
 };
 
-/// The kernel that computes output 0 from input 0 so; in place where x is all of y.
+/// Some bytes that begin with any number of whole elements of one value.
+struct RepeatedValue {
+  alignas(16) std::byte bytes[16];
+
+  template <class T>
+  explicit RepeatedValue(T value) {
+    for (std::size_t at = 0; at < sizeof(bytes); at += sizeof(T)) std::memcpy(bytes + at, &value, sizeof(T));
+  }
+  template <class Wide>
+  Wide as() const {
+    Wide wide;
+    std::memcpy(&wide, bytes, sizeof(Wide));
+    return wide;
+  }
+};
+
+/// The kernel that computes output 0 from input 0 so; in place where x is all of y. Rows whose border begins and ends
+/// at whole ones are written in elements of up to 16 bytes.
 inline std::unique_ptr<Kernel> bordered_copy_kernel(const BorderedCopy& copy) {
   if (copy.x == copy.y.shape) return copy_kernel(copy.y.bytes());
-  return with_element_type(copy.y.dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  const auto value = with_element_type(copy.y.dtype, [&](auto element) -> RepeatedValue {
+    return RepeatedValue(convert_element<decltype(element)>(copy.value));
+  });
+  BorderedAxes axes(copy);
+  BorderedAxes::Axis& row = axes.axes[axes.rank - 1];
+  std::size_t element_bytes = dtype_bytes(copy.y.dtype);
+  std::int64_t count = copy.y.shape.num_elements();
+  while (element_bytes < 16 && row.y_dim % 2 == 0 && row.x_dim % 2 == 0 && row.before % 2 == 0) {
+    element_bytes *= 2;
+    count /= 2;
+    row = {row.y_dim / 2, row.x_dim / 2, row.before / 2};
+  }
+  return with_element_of(element_bytes, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
-    BorderedWrite<T> body{nullptr, nullptr, convert_element<T>(copy.value), BorderedAxes(copy), {}};
-    for (int i = 0; i < body.axes.rank; ++i) body.dims[i] = Divisor(body.axes.axes[i].y_dim);
-    return function_kernel([body, count = copy.y.shape.num_elements()](const KernelArguments& arguments) {
+    BorderedWrite<T> body{nullptr, nullptr, value.template as<T>(), axes, {}};
+    for (int i = 0; i < axes.rank; ++i) body.dims[i] = Divisor(axes.axes[i].y_dim);
+    return function_kernel([body, count](const KernelArguments& arguments) {
       BorderedWrite<T> placed = body;
       placed.y = static_cast<T*>(arguments.outputs[0]);
       placed.x = static_cast<const T*>(arguments.inputs[0]);

@@ -50,13 +50,26 @@ SF_HOST_DEVICE Pack<T, kWidth> load_pack(const T* place) {
 #endif
 }
 
+#if defined(__CUDACC__)
+/// What is stored with one instruction for a pack of so many bytes.
+template <std::size_t kBytes>
+using StoredWord = std::conditional_t<
+    kBytes == 16, uint4,
+    std::conditional_t<
+        kBytes == 8, uint2,
+        std::conditional_t<kBytes == 4, unsigned, std::conditional_t<kBytes == 2, unsigned short, unsigned char>>>>;
+#endif
+
 template <class T, int kWidth>
 SF_HOST_DEVICE void store_pack(T* place, const Pack<T, kWidth>& pack) {
-  auto* packs = aligned<Pack<T, kWidth>>(place);
 #if defined(__CUDA_ARCH__)
-  *packs = pack;
+  // Said outright: in loops the compiler makes a store for each element of `*packs = pack`.
+  using Word = StoredWord<sizeof(pack)>;
+  Word word;
+  std::memcpy(&word, &pack, sizeof(pack));
+  __stwb(aligned<Word>(place), word);
 #else
-  std::memcpy(packs, &pack, sizeof(pack));
+  std::memcpy(aligned<Pack<T, kWidth>>(place), &pack, sizeof(pack));
 #endif
 }
 

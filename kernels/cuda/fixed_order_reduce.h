@@ -56,47 +56,57 @@ struct Pieces {
   std::int64_t count = 1, length = 1;
 };
 
+/// Elements that a thread takes together where rows are whole packs of them: as many of f32 as of bf16, which are
+/// reduced in one order. Totals of pieces are taken one by one.
+inline constexpr int kReducedPack = 4;
+/// Packs whose loads are on the way together.
+inline constexpr int kPacksAtATime = 4;
+
+/// Packs of `count` places: place(0), place(1), ...
+template <int kPack, int kCount, class Element, class Place>
+SF_HOST_DEVICE void load_packs(Pack<Element, kPack> (&packs)[kCount], const Element* x, const Place& place) {
+  for (int i = 0; i < kCount; ++i) packs[i] = load_pack<kPack>(x + place(i));
+}
+
 /// A group of threads a piece of a result: its elements lie along rows.
-template <class Element, class Reducer, class Finish>
+template <int kPack, class Element, class Reducer, class Finish>
 struct ReduceRows {
   using Accumulator = typename Reducer::Accumulator;
   const Element* x;
   Positions<1> kept, reduced;
-  Divisor row_length;
-  std::int64_t num_reduced, num_results;
-  Pieces pieces;
+  Divisor row_length, num_pieces;
+  std::int64_t num_reduced, num_results, piece_length;
   int group;
   Reducer reducer;
   Finish finish;  // (piece num_results + result, total)
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
-    const std::int64_t task = thread.block() * (thread.block_size() / group) + thread.index() / group;
-    const std::int64_t result = task / pieces.count, piece = task - result * pieces.count;
+    std::int64_t result = thread.block() * (thread.block_size() / group) + thread.index() / group;
+    const std::int64_t piece = num_pieces.cut(result);
     const bool is_one = result < num_results;
     const int lane = thread.index() % group;
     Accumulator total = reducer.start();
-    if (is_one) total = total_of(result, piece * pieces.length, lane);
+    if (is_one) total = total_of(result, piece * piece_length, lane);
     total = group_reduce(thread, total, group, 0, CombineOf<Reducer>{reducer});
     if (is_one && lane == 0) finish(piece * num_results + result, total);
   }
 
   SF_HOST_DEVICE Accumulator total_of(std::int64_t result, std::int64_t begin, int lane) const {
     const Element* first = x + kept.offset_of(result);
-    std::int64_t end = begin + pieces.length;
-    if (end > num_reduced) end = num_reduced;
+    const std::int64_t end = begin + piece_length < num_reduced ? begin + piece_length : num_reduced;
+    const std::int64_t step = kPack * group;
     Accumulator total = reducer.start();
-    std::int64_t e = begin + lane;
-    // Four loads are on their way together; the order within a lane stays that of the elements.
-    for (; e + 3 * group < end; e += 4 * group) {
-      const Element x0 = first[offset_of(e)], x1 = first[offset_of(e + group)];
-      const Element x2 = first[offset_of(e + 2 * group)], x3 = first[offset_of(e + 3 * group)];
-      total = reducer.combine(total, reducer.term(x0, result));
-      total = reducer.combine(total, reducer.term(x1, result));
-      total = reducer.combine(total, reducer.term(x2, result));
-      total = reducer.combine(total, reducer.term(x3, result));
+    const auto add = [&](const Pack<Element, kPack>& pack) {
+      for (int i = 0; i < kPack; ++i) total = reducer.combine(total, reducer.term(pack.values[i], result));
+    };
+    std::int64_t e = begin + kPack * lane;
+    for (; e + (kPacksAtATime - 1) * step < end; e += kPacksAtATime * step) {
+      Pack<Element, kPack> packs[kPacksAtATime];
+      load_packs(packs, first, [&](int i) { return offset_of(e + i * step); });
+      for (int i = 0; i < kPacksAtATime; ++i) add(packs[i]);
     }
-    for (; e < end; e += group) total = reducer.combine(total, reducer.term(first[offset_of(e)], result));
+    for (; e < end; e += step) add(load_pack<kPack>(first + offset_of(e)));
     return total;
   }
   SF_HOST_DEVICE std::int64_t offset_of(std::int64_t element) const {
@@ -106,82 +116,95 @@ struct ReduceRows {
   }
 };
 
-/// Some neighbouring columns of a piece of rows a block, each by several threads that take every so many-th row.
-template <class Element, class Reducer, class Finish>
+/// Some neighbouring columns of a piece of rows a block, a pack of them by several threads that take every so many-th
+/// row. All columns of a piece come before the next piece.
+template <int kPack, class Element, class Reducer, class Finish>
 struct ReduceColumns {
   using Accumulator = typename Reducer::Accumulator;
   const Element* x;
   Positions<1> kept, reduced;
-  std::int64_t row_length, num_rows, num_results;
-  std::int64_t tiles;  // that the columns of a row make
-  int width;           // columns of a tile, a power of two
-  Pieces pieces;
+  std::int64_t row_length, num_rows, num_results, piece_length;
+  Divisor row_tiles, all_tiles;  // tiles that the columns of a row make; and those of all kept positions
+  int width;                     // packs of a tile, a power of two
   Reducer reducer;
   Finish finish;  // (piece num_results + result, total)
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
-    const std::int64_t tile = thread.block() / pieces.count, piece = thread.block() - tile * pieces.count;
-    const std::int64_t kept_position = tile / tiles;
-    const std::int64_t column = (tile - kept_position * tiles) * width + thread.index() % width;
+    std::int64_t piece = thread.block();
+    std::int64_t kept_position = all_tiles.cut(piece);
+    const std::int64_t tile = row_tiles.cut(kept_position);
+    const std::int64_t column = (tile * width + thread.index() % width) * kPack;
     const int lane = thread.index() / width, lanes = thread.block_size() / width;
     const std::int64_t result = kept_position * row_length + column;
-    Accumulator total = reducer.start();
+    Accumulator totals[kPack];
+    for (int i = 0; i < kPack; ++i) totals[i] = reducer.start();
     if (column < row_length) {
-      total = total_of(x + kept.offset_of(kept_position) + column, result, piece * pieces.length, lane, lanes);
+      add_rows(x + kept.offset_of(kept_position) + column, result, piece * piece_length, lane, lanes, totals);
     }
-    auto totals = thread.template shared<Accumulator>(0, thread.block_size());
-    totals[thread.index()] = total;
+    combine_lanes(thread, lane, lanes, totals);
+    if (lane != 0 || column >= row_length) return;
+    for (int i = 0; i < kPack; ++i) finish(piece * num_results + result + i, totals[i]);
+  }
+
+ private:
+  SF_HOST_DEVICE void add_rows(const Element* first, std::int64_t result, std::int64_t begin, int lane, int lanes,
+                               Accumulator (&totals)[kPack]) const {
+    const std::int64_t end = begin + piece_length < num_rows ? begin + piece_length : num_rows;
+    const auto add = [&](const Pack<Element, kPack>& pack) {
+      for (int i = 0; i < kPack; ++i) totals[i] = reducer.combine(totals[i], reducer.term(pack.values[i], result + i));
+    };
+    std::int64_t r = begin + lane;
+    for (; r + (kPacksAtATime - 1) * lanes < end; r += kPacksAtATime * lanes) {
+      Pack<Element, kPack> packs[kPacksAtATime];
+      load_packs(packs, first, [&](int i) { return reduced.offset_of(r + i * lanes); });
+      for (int i = 0; i < kPacksAtATime; ++i) add(packs[i]);
+    }
+    for (; r < end; r += lanes) add(load_pack<kPack>(first + reduced.offset_of(r)));
+  }
+
+  /// Gives lane 0 the totals of all lanes, a power of two.
+  template <class Thread>
+  SF_HOST_DEVICE void combine_lanes(Thread& thread, int lane, int lanes, Accumulator (&totals)[kPack]) const {
+    const int threads = thread.block_size();
+    auto shared = thread.template shared<Accumulator>(0, kPack * threads);
+    for (int i = 0; i < kPack; ++i) shared[i * threads + thread.index()] = totals[i];
     thread.barrier();
     for (int half = lanes / 2; half > 0; half /= 2) {
       if (lane < half) {
-        const Accumulator other = totals[thread.index() + half * width];
-        total = reducer.combine(total, other);
-        totals[thread.index()] = total;
+        for (int i = 0; i < kPack; ++i) {
+          const Accumulator other = shared[i * threads + thread.index() + half * width];
+          totals[i] = reducer.combine(totals[i], other);
+          shared[i * threads + thread.index()] = totals[i];
+        }
       }
       thread.barrier();
     }
-    if (lane == 0 && column < row_length) finish(piece * num_results + result, total);
-  }
-
-  SF_HOST_DEVICE Accumulator total_of(const Element* first, std::int64_t result, std::int64_t begin, int lane,
-                                      int lanes) const {
-    std::int64_t end = begin + pieces.length;
-    if (end > num_rows) end = num_rows;
-    Accumulator total = reducer.start();
-    std::int64_t r = begin + lane;
-    for (; r + 3 * lanes < end; r += 4 * lanes) {
-      const Element x0 = first[reduced.offset_of(r)], x1 = first[reduced.offset_of(r + lanes)];
-      const Element x2 = first[reduced.offset_of(r + 2 * lanes)], x3 = first[reduced.offset_of(r + 3 * lanes)];
-      total = reducer.combine(total, reducer.term(x0, result));
-      total = reducer.combine(total, reducer.term(x1, result));
-      total = reducer.combine(total, reducer.term(x2, result));
-      total = reducer.combine(total, reducer.term(x3, result));
-    }
-    for (; r < end; r += lanes) total = reducer.combine(total, reducer.term(first[reduced.offset_of(r)], result));
-    return total;
   }
 };
 
-/// A result a thread, which goes down its column: for few rows, or so many results that all threads have one.
-template <class Element, class Reducer, class Finish>
+/// A pack of results a thread, which goes down their columns: for few rows, or so many results that all threads have
+/// some.
+template <int kPack, class Element, class Reducer, class Finish>
 struct ReduceColumn {
   const Element* x;
   Positions<1> kept, reduced;
-  Divisor row_length;
+  Divisor row_packs;
   std::int64_t num_rows;
   Reducer reducer;
   Finish finish;
 
-  SF_HOST_DEVICE void operator()(std::int64_t result) const {
-    std::int64_t position = result;
-    const std::int64_t column = row_length.cut(position);
-    const Element* first = x + kept.offset_of(position) + column;
-    typename Reducer::Accumulator total = reducer.start();
+  SF_HOST_DEVICE void operator()(std::int64_t number) const {
+    const std::int64_t result = kPack * number;
+    const std::int64_t column = kPack * row_packs.cut(number);
+    const Element* first = x + kept.offset_of(number) + column;
+    typename Reducer::Accumulator totals[kPack];
+    for (int i = 0; i < kPack; ++i) totals[i] = reducer.start();
     for (std::int64_t r = 0; r < num_rows; ++r) {
-      total = reducer.combine(total, reducer.term(first[reduced.offset_of(r)], result));
+      const Pack<Element, kPack> pack = load_pack<kPack>(first + reduced.offset_of(r));
+      for (int i = 0; i < kPack; ++i) totals[i] = reducer.combine(totals[i], reducer.term(pack.values[i], result + i));
     }
-    finish(result, total);
+    for (int i = 0; i < kPack; ++i) finish(result + i, totals[i]);
   }
 };
 
@@ -192,15 +215,18 @@ class ReducePlan {
  public:
   ReducePlan(const Shape& x, const std::vector<bool>& reduced) : axes_(x, reduced) {
     const std::int64_t results = std::max<std::int64_t>(1, axes_.num_results());
+    if (axes_.row_length % kReducedPack == 0) pack_ = kReducedPack;
     if (axes_.row_is_reduced) {
-      group_ = group_for(axes_.num_reduced(), kThreads);
-      pieces_ = group_ == kThreads ? cut(axes_.num_reduced(), results, kPieceElements)
-                                   : Pieces{1, std::max<std::int64_t>(1, axes_.num_reduced())};
+      const std::int64_t packs = axes_.num_reduced() / pack_;
+      group_ = group_for(packs, kThreads);
+      pieces_ = group_ == kThreads ? cut(packs, results, kPacksAtATime * kThreads)
+                                   : Pieces{1, std::max<std::int64_t>(1, packs)};
+      pieces_.length *= pack_;
     } else {
-      while (width_ < kWarp && width_ < axes_.row_length) width_ *= 2;
+      while (width_ < kWarp && width_ < axes_.row_length / pack_) width_ *= 2;
       column_a_thread_ = axes_.reduced.count <= kFewRows || results >= kManyResults;
-      const std::int64_t blocks = std::max<std::int64_t>(1, axes_.kept.count * tiles_of(axes_.row_length, width_));
-      pieces_ = column_a_thread_ ? Pieces() : cut(axes_.reduced.count, blocks, kPieceElements / width_);
+      const std::int64_t blocks = std::max<std::int64_t>(1, axes_.kept.count * row_tiles());
+      pieces_ = column_a_thread_ ? Pieces() : cut(axes_.reduced.count, blocks, kPacksAtATime * (kThreads / width_));
     }
   }
 
@@ -225,19 +251,20 @@ class ReducePlan {
     auto* partials = static_cast<Accumulator*>(workspace);  // [pieces, results]
     reduce(queue, x, reducer, StoreTotal<Accumulator>{partials});
     int width = 1;
-    while (width < kWarp && width < num_results()) width *= 2;
+    while (width < kWidthOfPartials && 2 * width * kMultiprocessors <= num_results()) width *= 2;
     const std::int64_t tiles = tiles_of(num_results(), width);
     using Partial = PartialReducer<Reducer>;
     launch_blocks(queue, {.blocks = tiles, .threads = kThreads, .shared_bytes = kThreads * sizeof(Accumulator)},
-                  ReduceColumns<Accumulator, Partial, Finish>{
+                  ReduceColumns<1, Accumulator, Partial, Finish>{
                       partials, Positions<1>(), rows_of(pieces_.count, num_results()), num_results(), pieces_.count,
-                      num_results(), tiles, width, Pieces{1, pieces_.count}, Partial{reducer}, finish});
+                      num_results(), pieces_.count, Divisor(tiles), Divisor(tiles), width, Partial{reducer}, finish});
   }
 
  private:
   static constexpr int kThreads = 256;
-  static constexpr std::int64_t kPieceElements = 4096;  ///< the least that is worth a block
-  static constexpr std::int64_t kEnoughBlocks = 1024;   ///< keep every multiprocessor of a large GPU busy
+  static constexpr std::int64_t kMultiprocessors = 132;
+  static constexpr std::int64_t kEnoughBlocks = 8 * kMultiprocessors;
+  static constexpr int kWidthOfPartials = 8;  ///< of 64 bytes; fewer where that gives multiprocessors something to do
   static constexpr std::int64_t kFewRows = 16;
   static constexpr std::int64_t kManyResults = std::int64_t{1} << 18;
 
@@ -250,44 +277,57 @@ class ReducePlan {
     index.strides[0] = length;
     return Positions<1>(index);
   }
-  /// `count` elements of each result, of which `tasks` are there anyway.
-  static Pieces cut(std::int64_t count, std::int64_t tasks, std::int64_t least) {
+  /// `count` packs or rows of each result, of which `tasks` are there anyway, in pieces of whole turns: what a block
+  /// loads at once.
+  static Pieces cut(std::int64_t count, std::int64_t tasks, std::int64_t turn) {
     const std::int64_t wanted = (kEnoughBlocks + tasks - 1) / tasks;
-    const std::int64_t most = std::max<std::int64_t>(1, (count + least - 1) / least);
-    const std::int64_t pieces = std::min(wanted, most);
-    const std::int64_t length = std::max<std::int64_t>(1, (count + pieces - 1) / pieces);
+    const std::int64_t turns = std::max<std::int64_t>(1, (count + turn - 1) / turn);
+    const std::int64_t length = (turns + wanted - 1) / wanted * turn;
     return {std::max<std::int64_t>(1, (count + length - 1) / length), length};
   }
 
+  std::int64_t row_tiles() const { return tiles_of(axes_.row_length / pack_, width_); }
+
   template <class Element, class Reducer, class Finish>
   void reduce(void* queue, const Element* x, const Reducer& reducer, const Finish& finish) const {
+    if (pack_ == 1) {
+      reduce_packs<1>(queue, x, reducer, finish);
+    } else {
+      reduce_packs<kReducedPack>(queue, x, reducer, finish);
+    }
+  }
+  template <int kPack, class Element, class Reducer, class Finish>
+  void reduce_packs(void* queue, const Element* x, const Reducer& reducer, const Finish& finish) const {
+    using Accumulator = typename Reducer::Accumulator;
     const Positions<1> kept(axes_.kept), reduced(axes_.reduced);
-    const std::int64_t results = num_results();
+    const std::int64_t results = num_results(), row_length = axes_.row_length;
     if (axes_.row_is_reduced) {
       const std::int64_t blocks = blocks_for(results * pieces_.count, kThreads / group_);
       launch_blocks(
-          queue, {.blocks = blocks, .threads = kThreads, .shared_bytes = reduce_bytes<typename Reducer::Accumulator>()},
-          ReduceRows<Element, Reducer, Finish>{x, kept, reduced, Divisor(axes_.row_length), num_reduced(), results,
-                                               pieces_, group_, reducer, finish});
+          queue, {.blocks = blocks, .threads = kThreads, .shared_bytes = reduce_bytes<Accumulator>()},
+          ReduceRows<kPack, Element, Reducer, Finish>{x, kept, reduced, Divisor(row_length), Divisor(pieces_.count),
+                                                      num_reduced(), results, pieces_.length, group_, reducer, finish});
     } else if (column_a_thread_) {
-      launch_each(queue, results,
-                  ReduceColumn<Element, Reducer, Finish>{x, kept, reduced, Divisor(axes_.row_length),
-                                                         axes_.reduced.count, reducer, finish});
+      launch_each(queue, results / kPack,
+                  ReduceColumn<kPack, Element, Reducer, Finish>{x, kept, reduced, Divisor(row_length / kPack),
+                                                                axes_.reduced.count, reducer, finish});
     } else {
-      const std::int64_t tiles = tiles_of(axes_.row_length, width_);
+      const std::int64_t tiles = axes_.kept.count * row_tiles();
       launch_blocks(queue,
-                    {.blocks = axes_.kept.count * tiles * pieces_.count,
+                    {.blocks = tiles * pieces_.count,
                      .threads = kThreads,
-                     .shared_bytes = kThreads * sizeof(typename Reducer::Accumulator)},
-                    ReduceColumns<Element, Reducer, Finish>{x, kept, reduced, axes_.row_length, axes_.reduced.count,
-                                                            results, tiles, width_, pieces_, reducer, finish});
+                     .shared_bytes = kPack * kThreads * sizeof(Accumulator)},
+                    ReduceColumns<kPack, Element, Reducer, Finish>{x, kept, reduced, row_length, axes_.reduced.count,
+                                                                   results, pieces_.length, Divisor(row_tiles()),
+                                                                   Divisor(tiles), width_, reducer, finish});
     }
   }
 
   ReduceAxes axes_;
   Pieces pieces_;
   int group_ = 1;  // rows are reduced: threads a piece
-  int width_ = 1;  // rows are kept: columns a block
+  int width_ = 1;  // rows are kept: packs of columns a block
+  int pack_ = 1;   // elements of a row that a thread takes together
   bool column_a_thread_ = false;
 };
 

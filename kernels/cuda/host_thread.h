@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -34,6 +35,14 @@ class HostThread {
     T other{};
     exchange(&value, &other, sizeof(T), lane_mask);
     return other;
+  }
+  /// What each lane of this thread's warp gave; all lanes must call.
+  template <class T>
+  std::array<T, 32> of_warp(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::array<T, 32> all;
+    gather(&value, all.data(), sizeof(T));
+    return all;
   }
 
   /// An element of shared memory: reads and writes are checked.
@@ -85,6 +94,7 @@ class HostThread {
 
  private:
   virtual void exchange(const void* value, void* other, std::size_t bytes, int lane_mask) = 0;
+  virtual void gather(const void* value, void* all, std::size_t bytes) = 0;
   virtual void read_shared(std::size_t offset, void* value, std::size_t bytes) = 0;
   virtual void write_shared(std::size_t offset, const void* value, std::size_t bytes) = 0;
   virtual void check_shared_range(std::size_t offset, std::size_t bytes, std::size_t alignment) = 0;

@@ -183,19 +183,22 @@ struct SumRows {
 
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
     const RowAndColumn at(i, columns, is_small);
-    const Part* parts = gpu::aligned<Part>(dy) + at.column;
+    const T* first = dy + at.column * kColumns;
+    const auto load = [&](std::int64_t key) {
+      return gpu::load_pack<kColumns>(first + keys.place(key) * columns * kColumns);
+    };
     float sums[kColumns] = {};
     std::int64_t k = begins[at.row];
     const std::int64_t end = begins[at.row + 1];
     for (; k + kAtATime <= end; k += kAtATime) {
       Part next[kAtATime];
-      for (int ahead = 0; ahead < kAtATime; ++ahead) next[ahead] = parts[keys.place(sorted[k + ahead]) * columns];
+      for (int ahead = 0; ahead < kAtATime; ++ahead) next[ahead] = load(sorted[k + ahead]);
       for (int ahead = 0; ahead < kAtATime; ++ahead) add(sums, next[ahead]);
     }
-    for (; k < end; ++k) add(sums, parts[keys.place(sorted[k]) * columns]);
+    for (; k < end; ++k) add(sums, load(sorted[k]));
     Part rounded;
     for (int c = 0; c < kColumns; ++c) rounded.values[c] = static_cast<T>(sums[c]);
-    gpu::aligned<Part>(dtable)[i] = rounded;
+    gpu::store_pack(dtable + i * kColumns, rounded);
   }
   SF_HOST_DEVICE static void add(float (&sums)[kColumns], const Part& part) {
     for (int c = 0; c < kColumns; ++c) sums[c] += static_cast<float>(part.values[c]);

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "graph/ops/layer_norm.h"
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/cuda_kernels.h"
@@ -35,9 +37,12 @@ struct Normalize {
         mean[row] = statistics.mean;
         rstd[row] = statistics.rstd;
       }
-      team.map(y + row * rows.length, [=, scales = scale, shifts = shift](std::int64_t c) {
-        return formulas::layer_normalized(of_row[c], statistics.mean, statistics.rstd, scales[c], shifts[c]);
-      });
+      team.map(
+          y + row * rows.length,
+          [=](std::int64_t, float x_c, float scale_c, float shift_c) {
+            return formulas::layer_normalized(x_c, statistics.mean, statistics.rstd, scale_c, shift_c);
+          },
+          of_row, scale, shift);
     }
   }
 
@@ -49,8 +54,8 @@ struct Normalize {
   template <class Team>
   SF_HOST_DEVICE Statistics statistics_of(Team& team, const T* of_row) const {
     const auto count = static_cast<double>(rows.length);
-    const auto m = static_cast<float>(team.sum([=](std::int64_t c) { return static_cast<float>(of_row[c]); }) / count);
-    const double squares = team.sum([=](std::int64_t c) { return (of_row[c] - m) * (of_row[c] - m); });
+    const auto m = static_cast<float>(team.sum([](std::int64_t, float x_c) { return x_c; }, of_row) / count);
+    const double squares = team.sum([=](std::int64_t, float x_c) { return (x_c - m) * (x_c - m); }, of_row);
     return {m, formulas::layer_norm_rstd(squares, count, epsilon)};
   }
 };
@@ -70,12 +75,16 @@ struct InputGradient {
     for (std::int64_t row = team.first_row(); row < rows.count; row += team.row_step()) {
       const formulas::LayerNormGradient at{mean[row], rstd[row]};
       const T *dys = dy + row * rows.length, *xs = x + row * rows.length;
-      const float* scales = scale;
-      const auto g_mean = static_cast<float>(team.sum([=](std::int64_t c) { return at.g(dys[c], scales[c]); }) / count);
-      const auto gn_mean =
-          static_cast<float>(team.sum([=](std::int64_t c) { return at.gn(dys[c], scales[c], xs[c]); }) / count);
-      team.map(dx + row * rows.length,
-               [=](std::int64_t c) { return at.dx(dys[c], scales[c], xs[c], g_mean, gn_mean); });
+      const auto g = [=](std::int64_t, float dy_c, float scale_c) { return at.g(dy_c, scale_c); };
+      const auto gn = [=](std::int64_t, float dy_c, float scale_c, float x_c) { return at.gn(dy_c, scale_c, x_c); };
+      const auto g_mean = static_cast<float>(team.sum(g, dys, scale) / count);
+      const auto gn_mean = static_cast<float>(team.sum(gn, dys, scale, xs) / count);
+      team.map(
+          dx + row * rows.length,
+          [=](std::int64_t, float dy_c, float scale_c, float x_c) {
+            return at.dx(dy_c, scale_c, x_c, g_mean, gn_mean);
+          },
+          dys, scale, xs);
     }
   }
 };
@@ -83,14 +92,21 @@ struct InputGradient {
 /// The terms of dscale and dshift.
 template <class T>
 struct ParameterTerms {
-  const T *dy, *x;
+  using Element = T;
+  static constexpr int kInputs = 2;
+  const T* inputs[2];  // dy, x
   const float *mean, *rstd;
 
-  SF_HOST_DEVICE const ParameterTerms& of_channel(std::int64_t) const { return *this; }
-  SF_HOST_DEVICE void operator()(std::int64_t i, std::int64_t row, double (&sums)[2]) const {
-    const formulas::LayerNormGradient at{mean[row], rstd[row]};
-    const float slope = dy[i];
-    sums[0] += static_cast<double>(slope) * static_cast<double>(at.n(x[i]));
+  SF_HOST_DEVICE formulas::LayerNormGradient of_row(std::int64_t row) const { return {mean[row], rstd[row]}; }
+  template <int kWidth>
+  SF_HOST_DEVICE const ParameterTerms& of_channels(std::int64_t) const {
+    return *this;
+  }
+  SF_HOST_DEVICE void operator()(int, const formulas::LayerNormGradient& at, const float (&values)[2],
+                                 double (&sums)[2]) const {
+    const double slope = values[0];
+    // The product of two floats is a double without being rounded.
+    sums[0] = std::fma(slope, static_cast<double>(at.n(values[1])), sums[0]);
     sums[1] += slope;
   }
 };
@@ -130,7 +146,7 @@ std::unique_ptr<Kernel> make_layer_norm_grad_of(const KernelRequest& request) {
         const auto* x = static_cast<const T*>(arguments.inputs[backward_input::x]);
         const float *mean = input(backward_input::mean), *rstd = input(backward_input::rstd);
         // First, as dx may be written over what is summed.
-        gpu::sum_channels<2>(arguments.queue, cut, arguments.workspace, ParameterTerms<T>{dy, x, mean, rstd},
+        gpu::sum_channels<2>(arguments.queue, cut, arguments.workspace, ParameterTerms<T>{{dy, x}, mean, rstd},
                              WriteParameterGradients{output(1), output(2)});
         gpu::launch_blocks(arguments.queue, rows.launch_shape(),
                            InputGradient<T>{rows, dy, x, input(backward_input::scale), mean, rstd,

@@ -21,9 +21,9 @@ std::unique_ptr<Kernel> make_copy(const KernelRequest& request) {
 using gpu::Divisor;
 
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
-constexpr int kTile = 32, kThreads = 256, kPitch = kTile + 1;  // neighbours of a column lie in different banks
+constexpr int kThreads = 256;
 
-/// Planes in which x runs along columns and y along rows, in tiles: a block reads rows of a tile and writes its
+/// Planes in which x runs along columns and y along rows, in square tiles: a block reads rows of a tile and writes its
 /// columns, so that neighbouring threads both read and write side by side.
 struct TransposePlan {
   std::int64_t rows, columns, row_step, column_step;  // row_step in x, column_step in y
@@ -33,8 +33,10 @@ struct TransposePlan {
   Divisor outer_dims[Shape::kMaxRank];
   std::int64_t outer_x_steps[Shape::kMaxRank], outer_y_steps[Shape::kMaxRank];
 
+  int tile;  // its rows and columns
+
   /// The last of `axes` is not the one along which x runs.
-  explicit TransposePlan(const std::vector<TransposedAxis>& axes)
+  TransposePlan(const std::vector<TransposedAxis>& axes, std::size_t element_bytes)
       : rows(axes.back().dim), columns(1), row_step(axes.back().x_step), column_step(1) {
     num_tiles = 1;
     for (std::size_t i = 0; i + 1 < axes.size(); ++i) {
@@ -48,17 +50,27 @@ struct TransposePlan {
         num_tiles *= axes[i].dim;
       }
     }
-    row_tiles = Divisor(gpu::blocks_for(rows, kTile));
-    column_tiles = Divisor(gpu::blocks_for(columns, kTile));
+    tile = element_bytes <= 4 && std::min(rows, columns) >= 64 ? 64 : 32;
+    row_tiles = Divisor(gpu::blocks_for(rows, tile));
+    column_tiles = Divisor(gpu::blocks_for(columns, tile));
     num_tiles *= row_tiles.divisor() * column_tiles.divisor();
   }
 };
 
-template <class T>
+template <class T, int kTile>
 struct TransposeBlocks {
+  static constexpr int kDown = kThreads / kTile, kEach = kTile / kDown;  // rows at once; elements of a thread
+  // Neighbours of a column lie in different banks.
+  static constexpr int kPitch = kTile + (sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1);
   TransposePlan plan;
   const T* x;
   T* y;
+
+  gpu::LaunchShape launch_shape() const {
+    return {.blocks = std::min(plan.num_tiles, kMostBlocks),
+            .threads = kThreads,
+            .shared_bytes = kTile * kPitch * sizeof(T)};
+  }
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
@@ -67,43 +79,64 @@ struct TransposeBlocks {
     for (std::int64_t number = thread.block(); number < plan.num_tiles; number += thread.num_blocks()) {
       std::int64_t plane = number;
       const std::int64_t column = plan.column_tiles.cut(plane) * kTile, row = plan.row_tiles.cut(plane) * kTile;
-      std::int64_t from = 0, to = 0;
+      std::int64_t from = row * plan.row_step + column, to = column * plan.column_step + row;
       for (int i = plan.rank - 1; i >= 0; --i) {
         const std::int64_t at = plan.outer_dims[i].cut(plane);
         from += at * plan.outer_x_steps[i];
         to += at * plan.outer_y_steps[i];
       }
-      for (int r = down; r < kTile && row + r < plan.rows; r += kThreads / kTile) {
-        if (column + across < plan.columns)
-          tile[r * kPitch + across] = x[from + (row + r) * plan.row_step + column + across];
-      }
+      const std::int64_t rows = plan.rows - row, columns = plan.columns - column;
+      read(tile, x + from, rows, columns, across, down);
       thread.barrier();
-      for (int c = down; c < kTile && column + c < plan.columns; c += kThreads / kTile) {
-        if (row + across < plan.rows)
-          y[to + (column + c) * plan.column_step + row + across] = tile[across * kPitch + c];
+      for (int each = 0; each < kEach; ++each) {
+        const int c = down + each * kDown;
+        if (across >= rows || c >= columns) continue;
+        const T element = tile[across * kPitch + c];
+        y[to + c * plan.column_step + across] = element;
       }
       thread.barrier();  // the next tile lies in the same place
     }
   }
+
+ private:
+  /// The tile from `first` on, of which `rows` and `columns` are left.
+  template <class Tile>
+  SF_HOST_DEVICE void read(Tile& tile, const T* first, std::int64_t rows, std::int64_t columns, int across,
+                           int down) const {
+    if (rows < kTile || columns < kTile) {
+      for (int r = down; r < kTile && r < rows; r += kDown) {
+        if (across < columns) tile[r * kPitch + across] = first[r * plan.row_step + across];
+      }
+      return;
+    }
+    T elements[kEach];  // all are on the way before the first is needed
+    for (int each = 0; each < kEach; ++each) elements[each] = first[(down + each * kDown) * plan.row_step + across];
+    for (int each = 0; each < kEach; ++each) tile[(down + each * kDown) * kPitch + across] = elements[each];
+  }
 };
+
+template <class T, int kTile>
+std::unique_ptr<Kernel> transpose_kernel(const TransposePlan& plan) {
+  return function_kernel([plan](const KernelArguments& arguments) {
+    const TransposeBlocks<T, kTile> body{plan, static_cast<const T*>(arguments.inputs[0]),
+                                         static_cast<T*>(arguments.outputs[0])};
+    gpu::launch_blocks(arguments.queue, body.launch_shape(), body);
+  });
+}
 
 std::unique_ptr<Kernel> make_transpose(const KernelRequest& request) {
   if (request.inputs[0].shape.num_elements() == 0) return function_kernel([](const KernelArguments&) {});
   const Transposition moved = transposition(request);
   if (moved.axes.empty()) return gpu::strided_copy_kernel(moved.copy);
-  const TransposePlan plan(moved.axes);
+  const TransposePlan plan(moved.axes, moved.element_bytes);
   // A few rows or columns leave tiles empty; their lines stay in cache until all of them is used.
   if (std::min(plan.rows, plan.columns) < 8) return gpu::strided_copy_kernel(moved.copy);
-  return with_element_of(moved.element_bytes, [&](auto element) -> std::unique_ptr<Kernel> {
+  return with_element_of(moved.element_bytes, [&](auto element) {
     using T = decltype(element);
-    return function_kernel([plan](const KernelArguments& arguments) {
-      gpu::launch_blocks(
-          arguments.queue,
-          {.blocks = std::min(plan.num_tiles, kMostBlocks),
-           .threads = kThreads,
-           .shared_bytes = kTile * kPitch * sizeof(T)},
-          TransposeBlocks<T>{plan, static_cast<const T*>(arguments.inputs[0]), static_cast<T*>(arguments.outputs[0])});
-    });
+    if constexpr (sizeof(T) <= 4) {
+      if (plan.tile == 64) return transpose_kernel<T, 64>(plan);
+    }
+    return transpose_kernel<T, 32>(plan);
   });
 }
 

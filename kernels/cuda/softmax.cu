@@ -28,12 +28,13 @@ struct Softmax {
     for (std::int64_t n = team.first_row(); n < rows.count; n += team.row_step()) {
       const T* row = x + n * rows.length;
       T* result = y + n * rows.length;
-      const float shift = team.max(row);
-      const double sum = team.sum([=](std::int64_t i) { return vector_math::exp(row[i] - shift); });
-      const float scale = static_cast<float>(1.0 / sum), log_sum = static_cast<float>(std::log(sum));
-      team.map(result, [=](std::int64_t i) {
-        return kLog ? (row[i] - shift) - log_sum : vector_math::exp(row[i] - shift) * scale;
-      });
+      const auto of_row = team.exponentials(row);
+      const float shift = of_row.shift;
+      const float scale = static_cast<float>(1.0 / of_row.sum), log_sum = static_cast<float>(std::log(of_row.sum));
+      const auto value = [=](std::int64_t, float x_c) {
+        return kLog ? (x_c - shift) - log_sum : vector_math::exp(x_c - shift) * scale;
+      };
+      team.map(result, value, row);
     }
   }
 };
@@ -51,11 +52,12 @@ struct SoftmaxGrad {
     for (std::int64_t n = team.first_row(); n < rows.count; n += team.row_step()) {
       const T *slope = dy + n * rows.length, *row = y + n * rows.length;
       T* result = dx + n * rows.length;
-      const auto sum = static_cast<float>(
-          team.sum([=](std::int64_t i) { return kLog ? static_cast<float>(slope[i]) : slope[i] * row[i]; }));
-      team.map(result, [=](std::int64_t i) {
-        return kLog ? slope[i] - vector_math::exp(row[i]) * sum : row[i] * (slope[i] - sum);
-      });
+      const auto term = [](std::int64_t, float dy_c, float y_c) { return kLog ? dy_c : dy_c * y_c; };
+      const auto sum = static_cast<float>(team.sum(term, slope, row));
+      const auto value = [=](std::int64_t, float dy_c, float y_c) {
+        return kLog ? dy_c - vector_math::exp(y_c) * sum : y_c * (dy_c - sum);
+      };
+      team.map(result, value, slope, row);
     }
   }
 };
@@ -148,8 +150,7 @@ struct CrossEntropy {
  private:
   template <class Team>
   SF_HOST_DEVICE EntropyRow statistics_of(Team& team, const float* x) const {
-    const float shift = team.max(x);  // keeps exp finite
-    const double sum = team.sum([=](std::int64_t c) { return vector_math::exp(x[c] - shift); });
+    const auto [shift, sum] = team.exponentials(x);
     return {shift, static_cast<float>(std::log(sum))};
   }
 
@@ -161,14 +162,14 @@ struct CrossEntropy {
       const float q = targets.at_label(n);
       double expected = weighted(q, x[targets.labels[n]] - row.shift);
       if (counts.spread > 0)
-        expected +=
-            counts.spread * team.sum([=](std::int64_t c) { return weighted(counts.weight(c), x[c] - row.shift); });
+        expected += counts.spread *
+                    team.sum([=](std::int64_t c, float x_c) { return weighted(counts.weight(c), x_c - row.shift); }, x);
       return static_cast<float>((q + targets.total_spread(team)) * row.log_sum - expected);
     } else {
       const float* p = targets.labels + n * rows.length;
       const double total = targets.total(team, p);
-      const double expected =
-          team.sum([=](std::int64_t c) { return weighted(counts.of_probability(p, c), x[c] - row.shift); });
+      const double expected = team.sum(
+          [=](std::int64_t c, float x_c) { return weighted(counts.of_probability(p, c), x_c - row.shift); }, x);
       return static_cast<float>(total * row.log_sum - expected);
     }
   }
@@ -203,15 +204,18 @@ struct CrossEntropyGrad {
       const std::int64_t label = is_valid ? static_cast<std::int64_t>(targets.labels[n]) : 0;
       const float q = counts.kept * counts.weight(label);
       const float scale = static_cast<float>(q + targets.total_spread(team)) * reciprocal;
-      team.map(result, [=](std::int64_t c) {
-        const float part = counts.slope(x[c], row.shift, scale, c);
+      const auto value = [=](std::int64_t c, float x_c) {
+        const float part = counts.slope(x_c, row.shift, scale, c);
         return !is_valid ? std::numeric_limits<float>::quiet_NaN() : slope * (c == label ? part - q : part);
-      });
+      };
+      team.map(result, value, x);
     } else {
       const float* p = targets.labels + n * rows.length;
       const float scale = static_cast<float>(targets.total(team, p)) * reciprocal;
-      team.map(result,
-               [=](std::int64_t c) { return slope * counts.slope_of_probability(x[c], row.shift, scale, p, c); });
+      const auto value = [=](std::int64_t c, float x_c) {
+        return slope * counts.slope_of_probability(x_c, row.shift, scale, p, c);
+      };
+      team.map(result, value, x);
     }
   }
 };

@@ -174,6 +174,22 @@ TEST(Emulator, AShuffleThatSomeLanesPassByIsCaught) {
       "for their warp");
 }
 
+TEST(Emulator, LanesOfAWarpSeeWhatEachGave) {
+  std::vector<int> sums(64);
+  const auto body = [&](HostThread& thread) {
+    for (int index : thread.of_warp(thread.index())) sums[static_cast<std::size_t>(thread.index())] += index;
+  };
+  emulate_blocks(kOneBlock, body, 3);
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(sums[static_cast<std::size_t>(i)], i < 32 ? 496 : 496 + 32 * 32);
+  expect_caught(
+      kOneBlock,
+      [](HostThread& thread) {
+        if (thread.index() % 2 == 0) (void)thread.shuffle_xor(1, 1);
+        if (thread.index() % 2 == 1) (void)thread.of_warp(1);
+      },
+      "lanes of a warp exchange");
+}
+
 TEST(Emulator, LaunchesThatNoGpuTakesAreCaught) {
   const auto nothing = [](HostThread&) {};
   expect_caught({.blocks = 1, .threads = 48}, nothing, "48 threads a block");
@@ -248,7 +264,7 @@ TEST(RowTeams, ATeamTakesAsManyRowsAsThereAre) {
       gpu::RowTeam<HostThread> team(thread, rows);
       for (std::int64_t row = team.first_row(); row < rows.count; row += team.row_step()) {
         const float* of_row = x.data() + row * length;
-        const float largest = team.max(of_row);
+        const float largest = team.exponentials(of_row).shift;
         const double sum = team.sum([=](std::int64_t i) { return largest - of_row[i]; });
         if (team.lane() == 0) sums[static_cast<std::size_t>(row)] = sum;
       }

@@ -5,9 +5,11 @@
 #include <string>
 
 #include "autodiff/gradients.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/parts.h"
 #include "graph/ops/reduce.h"
+#include "op_case/case_device.h"
 #include "tests/graph/description.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/op_case.h"
@@ -126,9 +128,81 @@ TEST_P(AttentionCases, EqualTheReferenceAndKeepTheirBits) {
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionCases, testing::ValuesIn(cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(
     Bf16, AttentionCases,
-    testing::Values(in_bf16(to_case({2, 3, 5, 7, 3}, {})), in_bf16(to_case({1, 2, 130, 130, 8}, {.causal = true})),
-                    in_bf16(to_case({1, 2, 70, 135, 8}, {.causal = true, .alignment = CausalAlignment::last_key}))),
+    testing::Values(in_bf16(to_case({2, 3, 5, 7, 3}, {})), in_bf16(to_case({1, 2, 130, 130, 6}, {.causal = true})),
+                    in_bf16(to_case({1, 2, 70, 135, 6}, {.causal = true, .alignment = CausalAlignment::last_key}))),
     case_name);
+
+/// Heads of up to 128 channels in eights, which a GPU multiplies on tensor cores: probabilities and their gradients are
+/// rounded to bf16 there, by up to 2^-9 of each, and so err sums of probabilities times values of up to 2. Of sums in a
+/// gradient's direction most of it cancels.
+OpCase on_tensor_cores(const Sizes& n, const AttentionOptions& options) {
+  OpCase rounded = in_bf16(to_case(n, options), {}, 0.25);
+  rounded.tolerance.absolute = 2 * 0x1p-9 / op_cases::kF32Epsilon;
+  return rounded;
+}
+
+std::vector<OpCase> cases_on_tensor_cores() {
+  const AttentionOptions full{}, causal{.causal = true}, first{.causal = true, .alignment = CausalAlignment::first_key},
+      last{.causal = true, .alignment = CausalAlignment::last_key};
+  return {on_tensor_cores({1, 1, 1, 1, 8}, full),
+          on_tensor_cores({2, 2, 33, 33, 16}, causal),
+          on_tensor_cores({1, 2, 130, 130, 8}, causal),
+          on_tensor_cores({1, 2, 70, 135, 8}, last),
+          on_tensor_cores({1, 2, 64, 128, 64}, full),  // whole tiles
+          on_tensor_cores({1, 1, 192, 192, 64}, causal),
+          on_tensor_cores({1, 2, 1, 70, 64}, last),     // one query behind a cache
+          on_tensor_cores({1, 1, 20, 200, 64}, first),  // keys that nobody sees
+          on_tensor_cores({1, 1, 140, 70, 40}, first),  // queries that see all keys
+          on_tensor_cores({1, 2, 64, 64, 128}, causal),
+          on_tensor_cores({1, 1, 150, 193, 128}, last),
+          on_tensor_cores({1, 1, 67, 35, 72}, full),
+          on_tensor_cores({1, 1, 70, 70, 64}, {.causal = true, .scale = 0.3F}),
+          on_tensor_cores({1, 1, 70, 70, 64}, {.causal = true, .scale = -0.2F}),  // by the other kernels
+          on_tensor_cores({1, 1, 9, 9, 8}, {.scale = 0.0F}),
+          on_tensor_cores({2, 1, 0, 3, 8}, full),
+          on_tensor_cores({0, 2, 3, 3, 8}, full)};
+}
+
+class AttentionOnTensorCores : public testing::TestWithParam<OpCase> {};
+TEST_P(AttentionOnTensorCores, EqualsTheReferenceAndKeepsItsBits) {
+  op_cases::CaseDevice device = test_case_device();
+  // As a library's, these sums are not those of f32 between copies.
+  device.has_library_bf16 = !tests_run_on_cpu();
+  for (const std::string& failure : op_cases::failures_on(GetParam(), device)) ADD_FAILURE() << failure;
+}
+INSTANTIATE_TEST_SUITE_P(Cases, AttentionOnTensorCores, testing::ValuesIn(cases_on_tensor_cores()), case_name);
+
+TEST(AttentionOfBf16, HasGradientsAndSumsThatDifferFromThoseOfF32ByRoundings) {
+  for (const auto& [queries, keys, width, scale] :
+       {std::tuple(130, 130, 64, 0.125F), {70, 200, 128, 0.09F}, {66, 66, 24, 0.3F}}) {
+    Graph graph;
+    const Shape q_shape{1, 2, queries, width}, k_shape{1, 2, keys, width};
+    const Value q = placeholder(graph, "q", q_shape, Dtype::bf16), k = placeholder(graph, "k", k_shape, Dtype::bf16),
+                v = placeholder(graph, "v", k_shape, Dtype::bf16), w = placeholder(graph, "w", q_shape, Dtype::bf16);
+    testing_support::Feeds feeds;
+    double number = 0;
+    for (Value value : {q, k, v, w}) {
+      HostTensor& tensor = feeds.emplace(value, HostTensor(value.type())).first->second;
+      for (BFloat16& x : tensor.values<BFloat16>())
+        x = BFloat16(static_cast<float>(2 * std::sin(number += 1.7 + 1e-3 * number)));
+    }
+    const Value y = attention(q, k, v, {.causal = true, .alignment = CausalAlignment::last_key, .scale = scale});
+    std::vector<Value> fetches = gradients(reduce_sum(cast(mul(y, w), Dtype::f32)), {q, k, v});
+    fetches.push_back(y.node().output(1));
+    const std::vector<HostTensor> found = run_kernels(fetches, feeds),
+                                  of_f32 = run_kernels(fetches, feeds, {.widens_bf16 = true});
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const Doubles a = op_cases::doubles_of(found[i]), b = op_cases::doubles_of(of_f32[i]);
+      double most = 0, most_apart = 0;
+      for (std::size_t j = 0; j < a.size(); ++j) {
+        most = std::max(most, std::abs(b[j]));
+        most_apart = std::max(most_apart, std::abs(a[j] - b[j]));
+      }
+      // Gradients are rounded to bf16, and on tensor cores each part of them; the sums' logarithms are f32.
+      EXPECT_LE(most_apart, most * (i < 3 ? 0x1p-7 : 0x1p-20)) << "result " << i << " of width " << width;
+    }
+  }
+}
 
 TEST(Attention, BehindACacheOfKeysIsTheEndOfAttentionOverAll) {
   // Queries 5 to 8 of nine, given the nine keys, are what they are among all nine queries.

@@ -94,6 +94,7 @@ std::vector<OpCase> cases() {
     all.push_back(to_case("sequences", input({5, 6, 10}), training));
     all.push_back(to_case("images", input({7, 9, 8, 16}), training));
     all.push_back(to_case("many_blocks_of_images", input({7, 28, 28, 17}), training));
+    all.push_back(to_case("many_blocks_of_packs", input({3, 60, 61, 16}), training));
     all.push_back(to_case("many_blocks_of_one_channel", input({70000, 1}), training));
     all.push_back(to_case("one_row", input({1, 10}), training));
     all.push_back(to_case("no_rows", input({0, 10}), training));

@@ -5,6 +5,7 @@
 
 #include "graph/nodes/matmul.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/unary.h"
 #include "tests/graph/description.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/op_case.h"
@@ -140,6 +141,15 @@ INSTANTIATE_TEST_SUITE_P(Bf16, BatchedMatmulCases,
                          testing::Values(in_bf16(to_batched_case({7, 13, 5}, {{3}}, false, true)),
                                          in_bf16(to_batched_case({17, 40, 18}, {{2}, true}, false, false))),
                          case_name);
+
+TEST(Matmul, OfBf16HasTheRangeOfBf16WhichHalfFloatsHaveNot) {
+  for (const float number : {0x1p40F, 0x1p-40F}) {
+    Graph graph;
+    const Value a = cast(fill(graph, {64, 64}, number), Dtype::bf16);
+    const std::vector<HostTensor> results = run_kernels({cast(matmul(a, a), Dtype::f32)}, Feeds{});
+    for (const float sum : results[0].values<float>()) ASSERT_EQ(sum, 64 * number * number);
+  }
+}
 
 TEST(Matmul, OfNoRowsHasAZeroGradientOfAMatrixThatAllShare) {
   check({.name = "over_no_rows",

@@ -139,6 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
                     pad_case("columns", {3, 4}, {0, 1}, {0, 2}, 2), pad_case("before_alone", {3, 4}, {2, 1}, {0, 0}),
                     pad_case("after_alone", {3, 4}, {0, 0}, {1, 2}),
                     pad_case("image", {2, 5, 6, 3}, {0, 1, 1, 0}, {0, 1, 2, 0}),
+                    pad_case("image_of_packs", {2, 5, 6, 8}, {0, 1, 1, 0}, {0, 1, 2, 0}, 0.5),
                     pad_case("planes", {2, 3, 5, 6}, {0, 0, 1, 1}, {0, 0, 2, 1}, -0.25),
                     pad_case("every_axis", {2, 3, 2, 3}, {1, 2, 0, 1}, {2, 0, 1, 1}, 3),
                     pad_case("around_nothing", {0, 3}, {1, 1}, {2, 0}, 4), pad_case("empty", {0, 3}, {0, 1}, {0, 1}),

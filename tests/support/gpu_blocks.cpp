@@ -106,7 +106,10 @@ class Thread final : public gpu::HostThread {
   void barrier() override { pause(Waits::at_barrier); }
 
   Waits waits = Waits::ended;
-  std::uint64_t given = 0, taken = 0;  // what an exchange brings and gets
+  // What an exchange brings and gets, which lies on the fiber's stack, and of which lane; 0: of all.
+  const void* given = nullptr;
+  void* taken = nullptr;
+  std::size_t given_bytes = 0;
   int lane_mask = 0;
 
  private:
@@ -116,11 +119,15 @@ class Thread final : public gpu::HostThread {
   }
   void exchange(const void* value, void* other, std::size_t bytes, int mask) override {
     SF_CHECK(mask > 0 && mask < gpu::kWarp, InternalError, "shuffle_xor: mask ", mask);
-    given = 0;
-    std::memcpy(&given, value, bytes);
+    meet_warp(value, other, bytes, mask);
+  }
+  void gather(const void* value, void* all, std::size_t bytes) override { meet_warp(value, all, bytes, 0); }
+  void meet_warp(const void* value, void* others, std::size_t bytes, int mask) {
+    given = value;
+    taken = others;
+    given_bytes = bytes;
     lane_mask = mask;
     pause(Waits::for_warp);
-    std::memcpy(other, &taken, bytes);
   }
   void read_shared(std::size_t offset, void* value, std::size_t bytes) override {
     memory_.read(index_, offset, value, bytes);
@@ -183,9 +190,18 @@ class BlockEmulator {
     const auto first = threads_.begin() + warp * gpu::kWarp;
     const auto last = first + gpu::kWarp;
     if (std::any_of(first, last, [](const Thread& thread) { return thread.waits != Waits::for_warp; })) return;
+    const std::size_t bytes = first->given_bytes;
     for (auto thread = first; thread != last; ++thread) {
-      SF_CHECK(thread->lane_mask == first->lane_mask, InternalError, "shuffle_xor: masks differ within a warp");
-      thread->taken = first[(thread - first) ^ thread->lane_mask].given;
+      SF_CHECK(thread->lane_mask == first->lane_mask && thread->given_bytes == bytes, InternalError,
+               "the lanes of a warp exchange what they have in different ways");
+    }
+    for (auto thread = first; thread != last; ++thread) {
+      if (first->lane_mask > 0) {
+        std::memcpy(thread->taken, first[(thread - first) ^ thread->lane_mask].given, bytes);
+        continue;
+      }
+      auto* all = static_cast<std::byte*>(thread->taken);
+      for (auto lane = first; lane != last; ++lane, all += bytes) std::memcpy(all, lane->given, bytes);
     }
     for (auto thread = first; thread != last; ++thread) thread->waits = Waits::no;
   }
