@@ -82,12 +82,12 @@ stage_strategies() {
 stage_exactness() {
   row exactness_mnist 40 $(compare) --model mnist_resnet --batch 250 --steps 50 --device-memory 4GiB \
     --strategies whole,sections:2,sections:4,sections:blocks --json "$work/exactness_mnist.json"
-  local resnet50=($(compare) --model resnet50 --batch 64 --tf32 --steps 12 --profile "$work/profile_resnet50.json")
-  row exactness_resnet50_50 60 "${resnet50[@]}" --device-memory 50% --strategies sections:blocks,sections+swap:blocks,swap \
+  local training=($(compare) --model resnet50 --batch 64 --tf32 --steps 12 --profile "$work/profile_resnet50.json")
+  row exactness_resnet50_50 60 "${training[@]}" --device-memory 50% --strategies sections:blocks,sections+swap:blocks,swap \
     --json "$work/exactness_resnet50_50.json"
-  row exactness_resnet50_25 60 "${resnet50[@]}" --device-memory 25% --strategies sections+swap:blocks \
+  row exactness_resnet50_25 60 "${training[@]}" --device-memory 25% --strategies sections+swap:blocks \
     --json "$work/exactness_resnet50_25.json"
-  row exactness_resnet50_auto 90 "${resnet50[@]}" --device-memory 50% --strategies auto,auto:recompute \
+  row exactness_resnet50_auto 90 "${training[@]}" --device-memory 50% --strategies auto,auto:recompute \
     --json "$work/exactness_resnet50_auto.json"
 }
 

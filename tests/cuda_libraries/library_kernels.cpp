@@ -130,7 +130,7 @@ TEST_P(CudaConvolutions, MayHaveAsMuchScratchAsTheirOperandsWhereNoneNeedsLess) 
   const std::size_t operands = x.type().bytes() + y.type().bytes();
   use({.workspace_bytes = operands});
   EXPECT_TRUE(is_taken(y));
-  use({.workspace_bytes = operands + (std::size_t{2} << 20)});
+  use({.workspace_bytes = operands + operands / 2});
   EXPECT_FALSE(is_taken(y));
 }
 

@@ -49,6 +49,15 @@ for line in "demo.sh --steps" "gpu_check.sh --jobs" "check_distributions.sh --wo
   [ "$status" -eq 2 ] || complain "$line: exit status $status"
   grep -q -e "$option wants a value" <<<"$output" || complain "$line: $output"
 done
+# Stages of the GPU's check: their names are known before anything is built.
+call gpu_check.sh --list
+[ "$status" -eq 0 ] || complain "gpu_check.sh --list: exit status $status"
+grep -q '^smoke ' <<<"$output" || complain "gpu_check.sh --list: $output"
+for line in "--stages smoke,nosuch" "--unpack /no/such/file" "--pack a --unpack b"; do
+  # shellcheck disable=SC2086
+  call gpu_check.sh $line
+  [ "$status" -eq 2 ] || complain "gpu_check.sh $line: exit status $status"
+done
 call demo.sh --help
 for option in $(grep -oE '"--[a-z-]+"' "$folder/tree/examples/03_mnist_sections.cpp" | sort -u | tr -d '"'); do
   grep -q -e " $option\b" <<<"$output" || complain "demo.sh --help does not know $option"

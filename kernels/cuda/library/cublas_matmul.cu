@@ -38,15 +38,17 @@ struct Numbers {
     return allow_tf32 && !is_bf16 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   }
   /// Whether an algorithm, by its own account (CUBLASLT_NUMERICAL_IMPL_FLAGS), takes the factors for what they are and
-  /// sums in f32. An algorithm may name several kinds that it can take; it takes those of the matrices. f32 factors may
-  /// be rounded to kinds that are named as well, and must not be unless that is allowed.
+  /// sums in f32. Of 16 bits an algorithm may name one kind for both: all that cuBLASLt 13 offers for bf16 on Hopper
+  /// say f16. They take the kind of the matrices, whose range f16 has not. f32 factors may be rounded to what is named,
+  /// and must not be unless that is allowed.
   bool takes(std::uint64_t numerics) const {
     const auto names = [numerics](std::uint64_t flags) { return (numerics & flags) != 0; };
     if (names(CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F) && !names(CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F)) {
       return false;
     }
-    if (is_bf16 && names(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF)) return true;
-    if (is_bf16) return !names(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32);
+    if (is_bf16)
+      return names(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF) ||
+             !names(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32);
     return allow_tf32 || !names(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
                                 CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32);
   }
