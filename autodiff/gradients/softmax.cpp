@@ -11,6 +11,7 @@
 #include "graph/ops/indexing.h"
 #include "graph/ops/layout.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 
 namespace sectionflow {
 namespace {
@@ -78,15 +79,18 @@ Value label_sums(Value labels, const SoftmaxCrossEntropyOptions& options, Value 
 std::vector<Value> softmax_cross_entropy_grad_gradient(const GradientRequest& r) {
   check_own_statistics(r, 1, "softmax_cross_entropy", 2);
   refuse_labels(r, 3);
-  const Value g = r.dy(), dloss = r.input(0), logits = r.input(2), labels = r.input(3);
+  // The loss is f32 whatever the logits are.
+  const auto exact = [](Value x) { return x.dtype() == Dtype::bf16 ? cast(x, Dtype::f32) : x; };
+  const Value g = exact(r.dy()), dloss = r.input(0), logits = exact(r.input(2)), labels = r.input(3);
   const SoftmaxCrossEntropyOptions options = options_of(r, 4);
-  const Value unit = softmax_cross_entropy_grad(full_like(dloss, 1), r.input(1), logits, labels, options);
+  const Value unit = exact(softmax_cross_entropy_grad(full_like(dloss, 1), r.input(1), r.input(2), labels, options));
   std::vector<Value> gradients(r.wanted.size());
   if (r.wanted[0]) gradients[0] = reduce_sum(g * unit, {.axes = {-1}});
   if (r.wanted[2]) {
     // The labels may know the number of rows, and the logits not.
     const Value per_row = dloss * reshape_like(label_sums(labels, options, unit), dloss);
     gradients[2] = softmax_grad(g, softmax(logits)) * reduce_grad(per_row, logits, {Reduction::sum, {.axes = {-1}}});
+    if (r.input(2).dtype() == Dtype::bf16) gradients[2] = cast(gradients[2], Dtype::bf16);
   }
   return gradients;
 }

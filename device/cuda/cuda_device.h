@@ -10,6 +10,7 @@
 #include <string>
 
 #include "device/device_queues.h"
+#include "device/tf32.h"
 #if defined(SF_HAS_CUDNN)
 #include <cudnn.h>
 #endif
@@ -19,7 +20,7 @@ namespace sectionflow {
 /// A GPU: one block of memory, three streams, the handles of the libraries. What context, handles and the code of our
 /// own kernels take of the GPU's memory is there when the constructor returns; code of the libraries comes with its
 /// first use.
-class CudaDevice final : public Device, public DeviceQueues {
+class CudaDevice final : public Device, public DeviceQueues, public Tf32Choice {
  public:
   /// Throws: DeviceError.
   explicit CudaDevice(int ordinal);
@@ -62,10 +63,10 @@ class CudaDevice final : public Device, public DeviceQueues {
   void set_feeds(DeviceGraph& graph, std::span<const std::byte* const> hosts) override;
   void launch(DeviceGraph& graph) override;
 
-  /// Whether the libraries may round the factors of f32 products to TF32 (10 bits of fraction): some eight times as
-  /// fast, and no longer f32. Kernels read it when they are made: set it before the first one.
+  /// Whether the libraries and attention may round the factors of f32 products to TF32 (10 bits of fraction): some
+  /// eight times as fast, and no longer f32. Kernels read it when they are made: set it before the first one.
   void set_allow_tf32(bool allow) { allow_tf32_ = allow; }
-  bool allow_tf32() const { return allow_tf32_; }
+  bool allow_tf32() const override { return allow_tf32_; }
 
   cublasLtHandle_t cublas() { return cublas_; }
   /// How problems of each library begin (AlgorithmChoices): all that an algorithm's bits depend on besides the

@@ -6,7 +6,6 @@
 
 #include "graph/nodes/softmax.h"
 #include "graph/op_registry.h"
-#include "graph/ops/unary.h"
 #include "graph/option_fields.h"
 #include "graph/shape_rules.h"
 
@@ -21,13 +20,13 @@ std::vector<TensorType> infer_softmax(const ShapeRequest& request) {
 
 void check_labels(const ShapeRequest& request, const TensorType& logits, const TensorType& labels) {
   SF_CHECK(
-      logits.dtype == Dtype::f32 && logits.shape.rank() == 2, ShapeError, request.label, " got logits ", logits.text(),
-      "; wanted f32 [N, C]",
+      is_floating(logits.dtype) && logits.shape.rank() == 2, ShapeError, request.label, " got logits ", logits.text(),
+      "; wanted f32 or bf16 [N, C]",
       hint(logits.shape.rank() > 2 ? "lay the rows of all axes below each other: reshape(logits, {kDynamic, C}), and "
                                      "reshape(labels, {kDynamic}) for class numbers"
                                    : ""));
   SF_CHECK(logits.shape[1] != 0, ShapeError, request.label, " got logits ", logits.text(), "; wanted a class at least");
-  const bool one_hot = may_agree(labels, logits);
+  const bool one_hot = may_agree(labels, {Dtype::f32, logits.shape});
   const Shape per_row{logits.shape[0]};
   const bool classes = may_agree(labels, {Dtype::i32, per_row}) || may_agree(labels, {Dtype::i64, per_row});
   SF_CHECK(one_hot || classes, ShapeError, request.label, " got logits ", logits.text(), " and labels ", labels.text(),
@@ -117,10 +116,7 @@ Value log_softmax_grad(Value dy, Value y) {
 }
 
 Value softmax_cross_entropy(Value logits, Value labels, SoftmaxCrossEntropyOptions options, Where where) {
-  return logits.graph().build_at(where, [&] {
-    const Value exact = logits.dtype() == Dtype::bf16 ? cast(logits, Dtype::f32) : logits;
-    return add_node("softmax_cross_entropy", {exact, labels}, options, {});
-  });
+  return add_node("softmax_cross_entropy", {logits, labels}, options, where);
 }
 Value softmax_cross_entropy_grad(Value dloss, Value statistics, Value logits, Value labels,
                                  const SoftmaxCrossEntropyOptions& options) {

@@ -23,9 +23,9 @@ struct SoftmaxCrossEntropyOptions {
 /// loss[n] = -sum_c q[n, c] log softmax(logits)[n, c] with q[n, c] = w[c] ((1 - s) p[n, c] + s / C), where p is one-hot
 /// at labels[n] or given in full, w are the class weights and s is the label smoothing. These are the losses of
 /// PyTorch's cross_entropy without reduction; mean(loss) divides their sum by N, not by the sum of the rows' weights.
-/// Shapes: logits [N, C] f32, or bf16, which is cast to it; labels [N] i32 or i64 with classes in [0, C), or [N, C]
-/// f32; result [N]. Logits of more axes are made rows by reshape(logits, {-1, C}). A class outside [0, C) gives a NaN
-/// loss and NaN gradients for its row. Throws: ShapeError, ArgumentError.
+/// Shapes: logits [N, C] f32, or bf16, of which it computes in f32; labels [N] i32 or i64 with classes in [0, C), or
+/// [N, C] f32; result [N]. Logits of more axes are made rows by reshape(logits, {-1, C}). A class outside [0, C) gives
+/// a NaN loss and NaN gradients for its row. Throws: ShapeError, ArgumentError.
 ///
 /// The gradient goes to the logits alone. It computes the probabilities again, from the logits and two numbers a row
 /// that the op leaves as its second output [N, 2] and keeps: max_c logits[n, c] and ln sum_c e^(logits[n, c] - max).

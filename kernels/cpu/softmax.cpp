@@ -125,7 +125,8 @@ Sizes sizes_of(const KernelRequest& request, const Shape& logits) {
 using RowStatistics = formulas::EntropyRow;
 using formulas::weighted;
 
-RowStatistics statistics_of(const float* x, std::int64_t num_classes) {
+template <class T>
+RowStatistics statistics_of(const T* x, std::int64_t num_classes) {
   const float shift = row_max(x, num_classes);  // keeps exp finite
   const double sum = row_sum(num_classes, [=](std::int64_t c) { return vector_math::exp(x[c] - shift); });
   return {shift, static_cast<float>(std::log(sum))};
@@ -147,7 +148,8 @@ class Targets {
         counts_.spread * row_sum(num_classes_, [counts = counts_](std::int64_t c) { return counts.weight(c); });
   }
 
-  float loss(const float* x, RowStatistics row, std::int64_t n) const {
+  template <class T>
+  float loss(const T* x, RowStatistics row, std::int64_t n) const {
     const formulas::ClassCounts<kHasWeights> counts = counts_;
     if constexpr (kIsClass) {
       if (!is_valid(n)) return kNaN;
@@ -166,13 +168,14 @@ class Targets {
   }
 
   /// dx = dloss (sum_k q_k softmax(x) - q), which may lie over x or the labels.
-  void gradient(float* dx, const float* x, RowStatistics row, float dloss, std::int64_t n) const {
+  template <class T>
+  void gradient(T* dx, const T* x, RowStatistics row, float dloss, std::int64_t n) const {
     const formulas::ClassCounts<kHasWeights> counts = counts_;
     const std::int64_t num_classes = num_classes_;
     const float reciprocal = static_cast<float>(std::exp(-static_cast<double>(row.log_sum)));
     if constexpr (kIsClass) {
       if (!is_valid(n)) {
-        std::fill(dx, dx + num_classes, kNaN);
+        std::fill(dx, dx + num_classes, stored<T>(kNaN));
         return;
       }
       const float q = at_label(n);
@@ -180,14 +183,14 @@ class Targets {
       const auto at = [=](std::int64_t c) { return counts.slope(x[c], row.shift, scale, c); };
       const float dx_of_label = dloss * (at(labels_[n]) - q);  // before x is overwritten
 #pragma omp simd
-      for (std::int64_t c = 0; c < num_classes; ++c) dx[c] = dloss * at(c);
-      dx[labels_[n]] = dx_of_label;
+      for (std::int64_t c = 0; c < num_classes; ++c) dx[c] = stored<T>(dloss * at(c));
+      dx[labels_[n]] = stored<T>(dx_of_label);
     } else {
       const float* p = labels_ + n * num_classes_;
       const float scale = static_cast<float>(total(p)) * reciprocal;
 #pragma omp simd
       for (std::int64_t c = 0; c < num_classes; ++c) {
-        dx[c] = dloss * counts.slope_of_probability(x[c], row.shift, scale, p, c);
+        dx[c] = stored<T>(dloss * counts.slope_of_probability(x[c], row.shift, scale, p, c));
       }
     }
   }
@@ -212,16 +215,16 @@ class Targets {
 
 /// The kernels as loops over rows.
 struct LoopPasses {
-  template <class Label, bool kHasWeights>
+  template <class T, class Label, bool kHasWeights>
   static std::unique_ptr<Kernel> forward(const KernelRequest& request) {
     const Sizes sizes = sizes_of(request, request.inputs[0].shape);
     return function_kernel([sizes, replay = request.replay](const KernelArguments& arguments) {
-      const auto* logits = static_cast<const float*>(arguments.inputs[0]);  // [N, C]
+      const auto* logits = static_cast<const T*>(arguments.inputs[0]);  // [N, C]
       const Targets<Label, kHasWeights> target(sizes, arguments.inputs[1], kHasWeights ? arguments.inputs[2] : nullptr);
       auto* loss = static_cast<float*>(arguments.outputs[0]);        // [N]
       auto* statistics = static_cast<float*>(arguments.outputs[1]);  // [N, 2]
       for_each_row(sizes.num_rows, sizes.num_classes, [&](std::int64_t n) {
-        const float* x = logits + n * sizes.num_classes;
+        const T* x = logits + n * sizes.num_classes;
         if (!replay) {
           const RowStatistics row = statistics_of(x, sizes.num_classes);
           statistics[2 * n] = row.shift;
@@ -232,7 +235,7 @@ struct LoopPasses {
     });
   }
 
-  template <class Label, bool kHasWeights>
+  template <class T, class Label, bool kHasWeights>
   static std::unique_ptr<Kernel> gradient(const KernelRequest& request) {
     const Sizes sizes = sizes_of(request, request.inputs[2].shape);
     std::vector<InPlace> in_place = {{2, 0}};
@@ -241,10 +244,10 @@ struct LoopPasses {
         [sizes](const KernelArguments& arguments) {
           const auto* dloss = static_cast<const float*>(arguments.inputs[0]);       // [N]
           const auto* statistics = static_cast<const float*>(arguments.inputs[1]);  // [N, 2]
-          const auto* logits = static_cast<const float*>(arguments.inputs[2]);      // [N, C]
+          const auto* logits = static_cast<const T*>(arguments.inputs[2]);          // [N, C]
           const Targets<Label, kHasWeights> target(sizes, arguments.inputs[3],
                                                    kHasWeights ? arguments.inputs[4] : nullptr);
-          auto* dx = static_cast<float*>(arguments.outputs[0]);  // [N, C]
+          auto* dx = static_cast<T*>(arguments.outputs[0]);  // [N, C]
           for_each_row(sizes.num_rows, sizes.num_classes, [&](std::int64_t n) {
             const std::int64_t first = n * sizes.num_classes;
             target.gradient(dx + first, logits + first, {statistics[2 * n], statistics[2 * n + 1]}, dloss[n], n);

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "device/tf32.h"
 #include "graph/ops/attention.h"
 #include "kernels/attention_geometry.h"
 #include "kernels/cuda/attention_tensor_core.h"
@@ -9,6 +10,7 @@
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/row_products.h"
+#include "kernels/cuda/tensor_core_tf32.h"
 #include "kernels/function_kernel.h"
 #include "kernels/vector_math.h"
 
@@ -304,6 +306,14 @@ void differentiate(const AttentionGeometry& g, const KernelArguments& arguments)
   gpu::launch_blocks(arguments.queue, shape_of(of_queries), QueryGradient<T, kColumns>{in, of_queries, output(0)});
 }
 
+/// Whether it runs on tensor cores as TF32. Heads of more than 64 channels would want more shared memory or registers
+/// than there are.
+bool takes_tf32(const KernelRequest& request, const AttentionGeometry& g) {
+  const auto* choice = dynamic_cast<const Tf32Choice*>(&request.device);
+  return choice != nullptr && choice->allow_tf32() && request.outputs[0].dtype == Dtype::f32 &&
+         on_tensor_cores::serves(g) && columns_of(g) == 64;
+}
+
 std::unique_ptr<Kernel> make_attention(const KernelRequest& request) {
   const AttentionGeometry g(request.inputs[0].shape, request.inputs[1].shape, request.node.options<AttentionOptions>());
   const FunctionKernelOptions options{.in_place = pairs_of(request, g, {0}, 1)};
@@ -311,8 +321,15 @@ std::unique_ptr<Kernel> make_attention(const KernelRequest& request) {
   if (request.outputs[0].dtype == Dtype::bf16 && on_tensor_cores::serves(g)) {
     return function_kernel(
         [g, replay](const KernelArguments& arguments) {
-          columns_of(g) == 64 ? on_tensor_cores::attend<64>(g, replay, arguments)
-                              : on_tensor_cores::attend<kWidest>(g, replay, arguments);
+          columns_of(g) == 64 ? on_tensor_cores::attend<gpu::Bf16Factors, 64>(g, replay, arguments)
+                              : on_tensor_cores::attend<gpu::Bf16Factors, kWidest>(g, replay, arguments);
+        },
+        options);
+  }
+  if (takes_tf32(request, g)) {
+    return function_kernel(
+        [g, replay](const KernelArguments& arguments) {
+          on_tensor_cores::attend<gpu::Tf32Factors, 64>(g, replay, arguments);
         },
         options);
   }
@@ -333,9 +350,14 @@ std::unique_ptr<Kernel> make_attention_grad(const KernelRequest& request) {
   if (request.outputs[0].dtype == Dtype::bf16 && on_tensor_cores::serves(g)) {
     return function_kernel(
         [g](const KernelArguments& arguments) {
-          columns_of(g) == 64 ? on_tensor_cores::differentiate<64>(g, arguments)
-                              : on_tensor_cores::differentiate<kWidest>(g, arguments);
+          columns_of(g) == 64 ? on_tensor_cores::differentiate<gpu::Bf16Factors, 64>(g, arguments)
+                              : on_tensor_cores::differentiate<gpu::Bf16Factors, kWidest>(g, arguments);
         },
+        options);
+  }
+  if (takes_tf32(request, g)) {
+    return function_kernel(
+        [g](const KernelArguments& arguments) { on_tensor_cores::differentiate<gpu::Tf32Factors, 64>(g, arguments); },
         options);
   }
   return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {

@@ -7,10 +7,11 @@
 #include "kernels/attention_geometry.h"
 #include "kernels/cuda/tensor_core.h"
 
-/// Attention of bf16 with heads of up to 128 channels, in eights, on tensor cores. Sums, exponentials and what they are
-/// shifted by are f32; probabilities and their gradients are rounded to bf16 where they are factors of a second
-/// product. A block of four warps owns 64 rows of a head, queries or keys, of which each warp has 16 in registers; it
-/// goes through tiles of the other kind, two tensors' at a time, in shared memory. Channels up to kColumns are 0.
+/// Attention on tensor cores with heads of up to 128 channels, in eights. `Factors` are those of bf16 (Bf16Factors) or,
+/// with f32 in memory and heads of up to 64 channels, of TF32 (Tf32Factors). Sums, exponentials and what they are
+/// shifted by are f32; probabilities and their gradients are rounded where they are factors of a second product. A
+/// block of four warps owns 64 rows of a head, queries or keys, of which each warp has 16 in registers; it goes through
+/// tiles of the other kind, two tensors' at a time, in shared memory. Channels up to kColumns are 0.
 ///
 /// Source: Dao 2023, FlashAttention-2. The gradients of queries and of keys have a kernel each, so that each block adds
 /// up what it alone writes.
@@ -58,11 +59,11 @@ inline LaunchShape shape_of(std::int64_t heads, std::int64_t rows, int shared_by
 }
 
 /// Two tensors' tiles of the same rows of a head; where there are two buffers, the next are on their way.
-template <int kRows, int kColumns, int kBuffers>
+template <class TileOfBoth, int kBuffers>
 struct Stream {
-  using Tile = SharedTile<kRows, kColumns>;
-  static constexpr int kBytes = 2 * kBuffers * Tile::kBytes;
-  const BFloat16 *first, *second;  // of the head
+  using Tile = TileOfBoth;
+  static constexpr int kBytes = 2 * kBuffers * Tile::kBytes, kRows = Tile::kRows;
+  const typename Tile::Stored *first, *second;  // of the head
   int num_rows, width;
   int offset;  // in shared memory
 
@@ -82,6 +83,8 @@ struct Stream {
     int number = 0;
     for (int row = begin; row < end; row += kRows, ++number) {
       finish_copies();
+      tile(number, 0).template finish<kThreads>(thread);
+      tile(number, 1).template finish<kThreads>(thread);
       thread.barrier();  // this tile is there, and the one before is read no more
       if (kBuffers == 2 && row + kRows < end) copy(thread, number + 1, row + kRows);
       body(row, tile(number, 0), tile(number, 1));
@@ -94,29 +97,22 @@ struct Stream {
 };
 
 /// The fragments of a warp's rows of a head, 0 beyond the last.
-template <int kColumns>
+template <class Factors, int kColumns>
 struct HeldRows {
-  LeftFragment fragments[kColumns / 16];
+  typename Factors::Left fragments[kColumns / 16];
 
   template <class Thread>
-  SF_HOST_DEVICE HeldRows(Thread& thread, const BFloat16* head, int first_row, int num_rows, int width) {
+  SF_HOST_DEVICE HeldRows(Thread& thread, const typename Factors::Stored* head, int first_row, int num_rows,
+                          int width) {
     SF_UNROLL
-    for (int step = 0; step < kColumns / 16; ++step) {
-      SF_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int row = first_row + row_of(thread) + i % 2 * 8, column = 16 * step + column_of(thread) + i / 2 * 8;
-        fragments[step].pairs[i] =
-            row < num_rows && column < width
-                ? std::bit_cast<Bf16Pair>(load_pack<2>(head + static_cast<std::int64_t>(row) * width + column))
-                : 0;
-      }
-    }
+    for (int step = 0; step < kColumns / 16; ++step)
+      fragments[step] = Factors::load_left(thread, head, first_row, num_rows, 16 * step, width);
   }
-  SF_HOST_DEVICE const LeftFragment& operator()(int step) const { return fragments[step]; }
+  SF_HOST_DEVICE const typename Factors::Left& operator()(int step) const { return fragments[step]; }
 };
 
 /// products = a warp's rows, whose fragments `left(step)` gives, times the rows of the tile.
-template <class Thread, class Left, class Tile>
+template <class Factors, class Thread, class Left, class Tile>
 SF_HOST_DEVICE void multiply_rows(Thread& thread, const Left& left, const Tile& tile,
                                   Sums (&products)[Tile::kRows / 8]) {
   SF_UNROLL
@@ -126,10 +122,10 @@ SF_HOST_DEVICE void multiply_rows(Thread& thread, const Left& left, const Tile& 
   }
   SF_UNROLL
   for (int step = 0; step < Tile::kColumns / 16; ++step) {
-    const LeftFragment of_left = left(step);
+    const typename Factors::Left of_left = left(step);
     SF_UNROLL
     for (int two = 0; two < Tile::kRows / 16; ++two) {
-      RightFragment rights[2];
+      typename Factors::Right rights[2];
       tile.rights_of_rows(thread, 16 * two, 16 * step, rights);
       add_product(thread, of_left, rights[0], products[2 * two]);
       add_product(thread, of_left, rights[1], products[2 * two + 1]);
@@ -137,16 +133,16 @@ SF_HOST_DEVICE void multiply_rows(Thread& thread, const Left& left, const Tile& 
   }
 }
 
-/// sums += weights, rounded to bf16, times the tile.
-template <class Thread, class Tile>
+/// sums += weights, rounded to factors, times the tile.
+template <class Factors, class Thread, class Tile>
 SF_HOST_DEVICE void add_weighted_rows(Thread& thread, const Sums (&weights)[Tile::kRows / 8], const Tile& tile,
                                       Sums (&sums)[Tile::kColumns / 8]) {
   SF_UNROLL
   for (int step = 0; step < Tile::kRows / 16; ++step) {
-    const LeftFragment left = left_of(weights[2 * step], weights[2 * step + 1]);
+    const typename Factors::Left left = Factors::left_of(weights[2 * step], weights[2 * step + 1]);
     SF_UNROLL
     for (int two = 0; two < Tile::kColumns / 16; ++two) {
-      RightFragment rights[2];
+      typename Factors::Right rights[2];
       tile.rights_of_columns(thread, 16 * step, 16 * two, rights);
       add_product(thread, left, rights[0], sums[2 * two]);
       add_product(thread, left, rights[1], sums[2 * two + 1]);
@@ -155,9 +151,9 @@ SF_HOST_DEVICE void add_weighted_rows(Thread& thread, const Sums (&weights)[Tile
 }
 
 /// Writes a warp's sums, each of a lane's rows times its factor, to their places in a head.
-template <class Thread, int kEights>
+template <class Factors, class Thread, int kEights>
 SF_HOST_DEVICE void write_rows(Thread& thread, const Sums (&sums)[kEights], float factor, float factor_of_second,
-                               BFloat16* head, int first_row, int num_rows, int width) {
+                               typename Factors::Stored* head, int first_row, int num_rows, int width) {
   SF_UNROLL
   for (int half = 0; half < 2; ++half) {
     const int row = first_row + row_of(thread) + 8 * half;
@@ -166,9 +162,8 @@ SF_HOST_DEVICE void write_rows(Thread& thread, const Sums (&sums)[kEights], floa
     SF_UNROLL
     for (int eight = 0; eight < kEights; ++eight) {
       if (8 * eight >= width) continue;
-      const Bf16Pair pair = pair_of(sums[eight][2 * half] * by, sums[eight][2 * half + 1] * by);
-      store_pack(head + static_cast<std::int64_t>(row) * width + 8 * eight + column_of(thread),
-                 std::bit_cast<Pack<BFloat16, 2>>(pair));
+      Factors::store_pair(head + static_cast<std::int64_t>(row) * width + 8 * eight + column_of(thread),
+                          sums[eight][2 * half] * by, sums[eight][2 * half + 1] * by);
     }
   }
 }
@@ -211,13 +206,14 @@ SF_HOST_DEVICE void hide_keys(Thread& thread, const AttentionGeometry& g, int fi
 }
 
 /// y of queries and, but for a replay, the logarithms of their sums.
-template <int kColumns>
+template <class Factors, int kColumns>
 struct Attend {
-  static constexpr int kKeys = kColumns == 64 ? 64 : 32;
-  using Keys = Stream<kKeys, kColumns, 2>;
+  using Stored = typename Factors::Stored;
+  static constexpr int kKeys = 8192 / static_cast<int>(kColumns * sizeof(Stored));
+  using Keys = Stream<typename Factors::template Tile<kKeys, kColumns>, 2>;
   AttentionGeometry g;
-  const BFloat16 *q, *k, *v;
-  BFloat16* y;
+  const Stored *q, *k, *v;
+  Stored* y;
   float* log_sums;
   bool has_log_sums;
 
@@ -226,8 +222,8 @@ struct Attend {
     const int queries = static_cast<int>(g.queries), keys = static_cast<int>(g.keys), width = static_cast<int>(g.width);
     // With `causal` the last queries see the most: they begin first.
     const Place place = place_of(thread, g.heads, queries, true);
-    const BFloat16* of_head = q + place.head * queries * width;
-    const HeldRows<kColumns> rows(thread, of_head, place.of_warp, queries, width);
+    const Stored* of_head = q + place.head * queries * width;
+    const HeldRows<Factors, kColumns> rows(thread, of_head, place.of_warp, queries, width);
     const float scale_of_two = g.scale * kLog2E;
     float most[2] = {-kInfinity, -kInfinity}, total[2] = {0, 0};
     Sums sums[kColumns / 8] = {};
@@ -235,17 +231,17 @@ struct Attend {
     const auto add_tile = [&](int first_key, const auto& of_keys, const auto& of_values) {
       if (first_key >= seen) return;
       Sums scores[kKeys / 8];
-      multiply_rows(thread, rows, of_keys, scores);
+      multiply_rows<Factors>(thread, rows, of_keys, scores);
       if (first_key + kKeys > seen - kRowsOfWarp + 1) hide_keys(thread, g, place.of_warp, first_key, scores);
       exponentials(thread, scale_of_two, scores, most, total, sums);
-      add_weighted_rows(thread, scores, of_values, sums);
+      add_weighted_rows<Factors>(thread, scores, of_values, sums);
     };
     const std::int64_t from = place.head * keys * width;
     const Keys stream{k + from, v + from, keys, width, 0};
     stream.for_each(thread, 0, seen_by(g, place.of_block, kRowsOfBlock), add_tile);
     for (float& of_row : total) of_row = combine_lanes(thread, of_row, Add());
-    write_rows(thread, sums, 1.0F / total[0], 1.0F / total[1], y + place.head * queries * width, place.of_warp, queries,
-               width);
+    write_rows<Factors>(thread, sums, 1.0F / total[0], 1.0F / total[1], y + place.head * queries * width, place.of_warp,
+                        queries, width);
     if (has_log_sums || column_of(thread) > 0) return;
     SF_UNROLL
     for (int half = 0; half < 2; ++half) {
@@ -287,12 +283,14 @@ struct Attend {
   }
 };
 
-template <int kColumns>
+template <class Factors, int kColumns>
 void attend(const AttentionGeometry& g, bool has_log_sums, const KernelArguments& arguments) {
-  const auto input = [&](int index) { return static_cast<const BFloat16*>(arguments.inputs[index]); };
-  launch_blocks(arguments.queue, shape_of(g.heads, g.queries, Attend<kColumns>::Keys::kBytes),
-                Attend<kColumns>{g, input(0), input(1), input(2), static_cast<BFloat16*>(arguments.outputs[0]),
-                                 static_cast<float*>(arguments.outputs[1]), has_log_sums});
+  using Body = Attend<Factors, kColumns>;
+  using Stored = typename Factors::Stored;
+  const auto input = [&](int index) { return static_cast<const Stored*>(arguments.inputs[index]); };
+  launch_blocks(arguments.queue, shape_of(g.heads, g.queries, Body::Keys::kBytes),
+                Body{g, input(0), input(1), input(2), static_cast<Stored*>(arguments.outputs[0]),
+                     static_cast<float*>(arguments.outputs[1]), has_log_sums});
 }
 
 }  // namespace sectionflow::gpu::attention_tensor_core

@@ -9,9 +9,10 @@
 /// keys of P dP: dS = P (dP - mean) scale, dv = P^T dy, dk = dS^T q, dq = dS k.
 namespace sectionflow::gpu::attention_tensor_core {
 
+template <class Stored>
 struct GradientInputs {
   AttentionGeometry g;
-  const BFloat16 *dy, *q, *k, *v;
+  const Stored *dy, *q, *k, *v;
   const float* log_sums;
   float* means;  // [heads, queries]
 
@@ -30,19 +31,20 @@ struct GradientInputs {
 };
 
 /// For each 16 queries of a warp: their means, or dq.
-template <int kColumns, bool kWritesMeans>
+template <class Factors, int kColumns, bool kWritesMeans>
 struct QueryGradient {
+  using Stored = typename Factors::Stored;
   static constexpr int kKeys = 32;
-  using Keys = Stream<kKeys, kColumns, 2>;
-  GradientInputs in;
-  BFloat16* dq;
+  using Keys = Stream<typename Factors::template Tile<kKeys, kColumns>, 2>;
+  GradientInputs<Stored> in;
+  Stored* dq;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     const int queries = in.queries(), keys = in.keys(), width = in.width();
     // With `causal` the last queries see the most: they begin first.
     const Place place = place_of(thread, in.g.heads, queries, true);
-    const HeldRows<kColumns> of_q(thread, in.q + in.queries_of(place.head), place.of_warp, queries, width),
+    const HeldRows<Factors, kColumns> of_q(thread, in.q + in.queries_of(place.head), place.of_warp, queries, width),
         of_dy(thread, in.dy + in.queries_of(place.head), place.of_warp, queries, width);
     const float scale_of_two = in.g.scale * kLog2E;
     float shift[2], mean[2];
@@ -57,14 +59,14 @@ struct QueryGradient {
     const auto add_tile = [&](int first_key, const auto& of_keys, const auto& of_values) {
       if (first_key >= seen) return;
       Sums p[kKeys / 8], dp[kKeys / 8];
-      multiply_rows(thread, of_q, of_keys, p);
+      multiply_rows<Factors>(thread, of_q, of_keys, p);
       if (first_key + kKeys > seen - kRowsOfWarp + 1) hide_keys(thread, in.g, place.of_warp, first_key, p);
       SF_UNROLL
       for (Sums& of_eight : p) {
         SF_UNROLL
         for (int i = 0; i < 4; ++i) of_eight[i] = fast_exp2(fmaf(of_eight[i], scale_of_two, -shift[i / 2]));
       }
-      multiply_rows(thread, of_dy, of_values, dp);
+      multiply_rows<Factors>(thread, of_dy, of_values, dp);
       SF_UNROLL
       for (int eight = 0; eight < kKeys / 8; ++eight) {
         SF_UNROLL
@@ -76,7 +78,7 @@ struct QueryGradient {
           }
         }
       }
-      if constexpr (!kWritesMeans) add_weighted_rows(thread, dp, of_keys, sums);
+      if constexpr (!kWritesMeans) add_weighted_rows<Factors>(thread, dp, of_keys, sums);
     };
     const Keys stream{in.k + in.keys_of(place.head), in.v + in.keys_of(place.head), keys, width, 0};
     stream.for_each(thread, 0, seen_by(in.g, place.of_block, kRowsOfBlock), add_tile);
@@ -88,22 +90,25 @@ struct QueryGradient {
         if (column_of(thread) == 0 && query < queries) in.means[place.head * queries + query] = sum;
       }
     } else {
-      write_rows(thread, sums, in.g.scale, in.g.scale, dq + in.queries_of(place.head), place.of_warp, queries, width);
+      write_rows<Factors>(thread, sums, in.g.scale, in.g.scale, dq + in.queries_of(place.head), place.of_warp, queries,
+                          width);
     }
   }
 };
 
 /// dk and dv of each 16 keys of a warp.
-template <int kColumns>
+template <class Factors, int kColumns>
 struct KeyGradient {
+  using Stored = typename Factors::Stored;
   static constexpr int kQueries = 32;
   static_assert(kQueries == kWarp, "each lane brings what the probabilities of one query need");
-  using Queries = Stream<kQueries, kColumns, kColumns == 64 ? 2 : 1>;
-  using Keys = Stream<kRowsOfBlock, kColumns, 1>;
+  using Queries =
+      Stream<typename Factors::template Tile<kQueries, kColumns, true>, kColumns * sizeof(Stored) <= 128 ? 2 : 1>;
+  using Keys = Stream<typename Factors::template Tile<kRowsOfBlock, kColumns>, 1>;
   static constexpr int kSharedBytes = Keys::kBytes + Queries::kBytes;
   static_assert(kSharedBytes <= 48 * 1024);
-  GradientInputs in;
-  BFloat16 *dk, *dv;
+  GradientInputs<Stored> in;
+  Stored *dk, *dv;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
@@ -124,21 +129,21 @@ struct KeyGradient {
       const float shift = in.shift_of(place.head, first_query + lane_of(thread)),
                   mean = in.mean_of(place.head, first_query + lane_of(thread));
       Sums p[kQueries / 8], dp[kQueries / 8];
-      multiply_rows(
+      multiply_rows<Factors>(
           thread, [&](int step) { return own.tile(0, 0).left(thread, first_row, 16 * step); }, of_q, p);
       if (first_query < begin_of_warp + kRowsOfWarp - 1) hide_queries(thread, place.of_warp, first_query, p);
       exponentials(thread, scale_of_two, shift, p);
-      add_weighted_rows(thread, p, of_dy, dv_sums);
-      multiply_rows(
+      add_weighted_rows<Factors>(thread, p, of_dy, dv_sums);
+      multiply_rows<Factors>(
           thread, [&](int step) { return own.tile(0, 1).left(thread, first_row, 16 * step); }, of_dy, dp);
       subtract_means(thread, mean, p, dp);
-      add_weighted_rows(thread, dp, of_q, dk_sums);
+      add_weighted_rows<Factors>(thread, dp, of_q, dk_sums);
     };
     const Queries stream{in.q + in.queries_of(place.head), in.dy + in.queries_of(place.head), queries, width,
                          Keys::kBytes};
     stream.for_each(thread, begin < queries ? begin / kQueries * kQueries : queries, queries, add_tile);
-    write_rows(thread, dk_sums, in.g.scale, in.g.scale, dk + at, place.of_warp, keys, width);
-    write_rows(thread, dv_sums, 1, 1, dv + at, place.of_warp, keys, width);
+    write_rows<Factors>(thread, dk_sums, in.g.scale, in.g.scale, dk + at, place.of_warp, keys, width);
+    write_rows<Factors>(thread, dv_sums, 1, 1, dv + at, place.of_warp, keys, width);
   }
 
  private:
@@ -195,20 +200,21 @@ struct KeyGradient {
   }
 };
 
-template <int kColumns>
+template <class Factors, int kColumns>
 void differentiate(const AttentionGeometry& g, const KernelArguments& arguments) {
-  const auto input = [&](int index) { return static_cast<const BFloat16*>(arguments.inputs[index]); };
-  const auto output = [&](int index) { return static_cast<BFloat16*>(arguments.outputs[index]); };
-  const GradientInputs in{g,
-                          input(0),
-                          input(1),
-                          input(2),
-                          input(3),
-                          static_cast<const float*>(arguments.inputs[4]),
-                          static_cast<float*>(arguments.workspace)};
-  using Means = QueryGradient<kColumns, true>;
-  using Queries = QueryGradient<kColumns, false>;
-  using Keys = KeyGradient<kColumns>;
+  using Stored = typename Factors::Stored;
+  const auto input = [&](int index) { return static_cast<const Stored*>(arguments.inputs[index]); };
+  const auto output = [&](int index) { return static_cast<Stored*>(arguments.outputs[index]); };
+  const GradientInputs<Stored> in{g,
+                                  input(0),
+                                  input(1),
+                                  input(2),
+                                  input(3),
+                                  static_cast<const float*>(arguments.inputs[4]),
+                                  static_cast<float*>(arguments.workspace)};
+  using Means = QueryGradient<Factors, kColumns, true>;
+  using Queries = QueryGradient<Factors, kColumns, false>;
+  using Keys = KeyGradient<Factors, kColumns>;
   launch_blocks(arguments.queue, shape_of(g.heads, g.queries, Means::Keys::kBytes), Means{in, nullptr});
   launch_blocks(arguments.queue, shape_of(g.heads, g.keys, Keys::kSharedBytes), Keys{in, output(1), output(2)});
   // Last, as dq may lie over dy or q: each block has read its rows of both before it writes them.

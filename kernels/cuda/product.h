@@ -6,13 +6,7 @@
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/positions.h"
-
-// Arrays stay in registers only where all loops over them are unrolled.
-#if defined(__CUDA_ARCH__)
-#define SF_UNROLL _Pragma("unroll")
-#else
-#define SF_UNROLL
-#endif
+#include "kernels/cuda/unroll.h"
 
 /// Matrix products in tiles: y[z][m][n] = sum over k of a(z, m, k) b(z, n, k), each z a product of its own.
 ///

@@ -123,11 +123,11 @@ struct Targets {
 };
 
 /// A block or a warp a row: its loss and, but for a replay, its statistics.
-template <class Label, bool kHasWeights>
+template <class T, class Label, bool kHasWeights>
 struct CrossEntropy {
   gpu::RowTeams rows;
   Targets<Label, kHasWeights> targets;
-  const float* logits;
+  const T* logits;
   float *loss, *statistics;  // [N], [N, 2]
   bool has_statistics;
 
@@ -135,7 +135,7 @@ struct CrossEntropy {
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     gpu::RowTeam<Thread> team(thread, rows);
     for (std::int64_t n = team.first_row(); n < rows.count; n += team.row_step()) {
-      const float* x = logits + n * rows.length;
+      const T* x = logits + n * rows.length;
       const EntropyRow row =
           has_statistics ? EntropyRow{statistics[2 * n], statistics[2 * n + 1]} : statistics_of(team, x);
       const float value = loss_of(team, x, row, n);
@@ -149,13 +149,13 @@ struct CrossEntropy {
 
  private:
   template <class Team>
-  SF_HOST_DEVICE EntropyRow statistics_of(Team& team, const float* x) const {
+  SF_HOST_DEVICE EntropyRow statistics_of(Team& team, const T* x) const {
     const auto [shift, sum] = team.exponentials(x);
     return {shift, static_cast<float>(std::log(sum))};
   }
 
   template <class Team>
-  SF_HOST_DEVICE float loss_of(Team& team, const float* x, EntropyRow row, std::int64_t n) const {
+  SF_HOST_DEVICE float loss_of(Team& team, const T* x, EntropyRow row, std::int64_t n) const {
     const auto counts = targets.counts;
     if constexpr (Targets<Label, kHasWeights>::kIsClass) {
       if (!targets.is_valid(n)) return std::numeric_limits<float>::quiet_NaN();
@@ -176,12 +176,13 @@ struct CrossEntropy {
 };
 
 /// dx = dloss (sum_k q_k softmax(x) - q), which may lie over x or the labels.
-template <class Label, bool kHasWeights>
+template <class T, class Label, bool kHasWeights>
 struct CrossEntropyGrad {
   gpu::RowTeams rows;
   Targets<Label, kHasWeights> targets;
-  const float *dloss, *statistics, *logits;
-  float* dx;
+  const float *dloss, *statistics;
+  const T* logits;
+  T* dx;
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
@@ -194,8 +195,8 @@ struct CrossEntropyGrad {
  private:
   template <class Team>
   SF_HOST_DEVICE void run(Team& team, EntropyRow row, std::int64_t n) const {
-    const float* x = logits + n * rows.length;
-    float* result = dx + n * rows.length;
+    const T* x = logits + n * rows.length;
+    T* result = dx + n * rows.length;
     const float slope = dloss[n];
     const float reciprocal = static_cast<float>(std::exp(-static_cast<double>(row.log_sum)));
     const auto counts = targets.counts;
@@ -234,20 +235,20 @@ float smoothing_of(const KernelRequest& request) {
 
 /// The kernels with a team of threads a row.
 struct TeamPasses {
-  template <class Label, bool kHasWeights>
+  template <class T, class Label, bool kHasWeights>
   static std::unique_ptr<Kernel> forward(const KernelRequest& request) {
     return function_kernel([rows = gpu::RowTeams(request.inputs[0].shape), smoothing = smoothing_of(request),
                             replay = request.replay](const KernelArguments& arguments) {
       const auto targets = targets_of<Label, kHasWeights>(rows, smoothing, arguments.inputs[1],
                                                           kHasWeights ? arguments.inputs[2] : nullptr);
       gpu::launch_blocks(arguments.queue, rows.launch_shape(),
-                         CrossEntropy<Label, kHasWeights>{rows, targets, static_cast<const float*>(arguments.inputs[0]),
-                                                          static_cast<float*>(arguments.outputs[0]),
-                                                          static_cast<float*>(arguments.outputs[1]), replay});
+                         CrossEntropy<T, Label, kHasWeights>{rows, targets, static_cast<const T*>(arguments.inputs[0]),
+                                                             static_cast<float*>(arguments.outputs[0]),
+                                                             static_cast<float*>(arguments.outputs[1]), replay});
     });
   }
 
-  template <class Label, bool kHasWeights>
+  template <class T, class Label, bool kHasWeights>
   static std::unique_ptr<Kernel> gradient(const KernelRequest& request) {
     std::vector<InPlace> in_place = {{2, 0}};
     if constexpr (!Targets<Label, kHasWeights>::kIsClass) in_place.push_back({3, 0});
@@ -258,8 +259,9 @@ struct TeamPasses {
           const auto targets = targets_of<Label, kHasWeights>(rows, smoothing, arguments.inputs[3],
                                                               kHasWeights ? arguments.inputs[4] : nullptr);
           gpu::launch_blocks(arguments.queue, rows.launch_shape(),
-                             CrossEntropyGrad<Label, kHasWeights>{rows, targets, input(0), input(1), input(2),
-                                                                  static_cast<float*>(arguments.outputs[0])});
+                             CrossEntropyGrad<T, Label, kHasWeights>{rows, targets, input(0), input(1),
+                                                                     static_cast<const T*>(arguments.inputs[2]),
+                                                                     static_cast<T*>(arguments.outputs[0])});
         },
         {.in_place = std::move(in_place)});
   }

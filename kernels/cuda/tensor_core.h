@@ -31,9 +31,9 @@ struct RightFragment {
   Bf16Pair pairs[2];
 };
 
-/// Eight numbers, which are copied at once.
-struct alignas(16) Bf16Eight {
-  Bf16Pair pairs[4];
+/// Neighbours in shared memory that are copied at once.
+struct alignas(16) SharedWord {
+  std::uint32_t quarters[4];
 };
 
 SF_HOST_DEVICE inline Bf16Pair pair_of(float first, float second) {
@@ -46,7 +46,7 @@ SF_HOST_DEVICE inline Bf16Pair pair_of(float first, float second) {
 #endif
 }
 
-/// 2^x to what bf16 shows of it, by one instruction; 0 of -infinity.
+/// 2^x to what bf16 or TF32 shows of it, by one instruction; 0 of -infinity.
 SF_HOST_DEVICE inline float fast_exp2(float x) {
 #if defined(__CUDA_ARCH__)
   float y;
@@ -130,12 +130,6 @@ SF_HOST_DEVICE void add_product([[maybe_unused]] Thread& thread, const LeftFragm
 #endif
 }
 
-/// The left fragment of 16 x 16 products of before, rounded to bf16: those of columns 0 to 7 and of 8 to 15.
-SF_HOST_DEVICE inline LeftFragment left_of(const float (&first)[4], const float (&second)[4]) {
-  return {{pair_of(first[0], first[1]), pair_of(first[2], first[3]), pair_of(second[0], second[1]),
-           pair_of(second[2], second[3])}};
-}
-
 /// Waits for this thread's copies into shared memory; a barrier makes them everybody's.
 SF_HOST_DEVICE inline void finish_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -143,113 +137,172 @@ SF_HOST_DEVICE inline void finish_copies() {
 #endif
 }
 
-/// A tile of rows in shared memory from byte `offset` on. The eights of a row lie in an order of their own, so that the
-/// same eight of eight neighbouring rows lies in other banks each.
-template <int rows, int columns>
-struct SharedTile {
-  static constexpr int kRows = rows, kColumns = columns, kEights = columns / 8;
-  static constexpr int kBytes = rows * columns * 2;
-  static_assert(rows % 16 == 0 && kEights % 8 == 0);
+/// A tile of rows in shared memory from byte `offset` on. The words of a row lie in an order of their own, so that the
+/// same word of eight neighbouring rows lies in other banks each.
+template <class T, int rows, int columns>
+struct SharedRows {
+  using Stored = T;
+  static constexpr int kRows = rows, kColumns = columns, kOfWord = 16 / sizeof(T), kWords = columns / kOfWord;
+  static constexpr int kBytes = rows * kWords * 16;
+  static_assert(rows % 16 == 0 && kWords % 8 == 0);
   int offset;
 
   /// Begins to copy the rows from `from` on, of which there are `count` of `width` numbers; the rest becomes 0. Done
-  /// after finish_copies and a barrier. width: a multiple of 8.
+  /// after finish_copies and a barrier. width: whole words.
   template <int kThreads, class Thread>
-  SF_HOST_DEVICE void copy(Thread& thread, const BFloat16* from, int count, int width) const {
-    constexpr int kTogether = kThreads / kEights;  // rows
+  SF_HOST_DEVICE void copy(Thread& thread, const T* from, int count, int width) const {
+    constexpr int kTogether = kThreads / kWords;  // rows
     static_assert(kTogether % 8 == 0 && kRows % kTogether == 0);
-    const int row = thread.index() / kEights, eight = thread.index() % kEights, to = place(row, eight);
-    const BFloat16* source = from + row * width + 8 * eight;
-    auto eights = thread.template shared<Bf16Eight>(static_cast<std::size_t>(offset), kRows * kEights);
+    const int row = thread.index() / kWords, word = thread.index() % kWords, to = place(row, word);
+    const T* source = from + row * width + kOfWord * word;
+    auto words = thread.template shared<SharedWord>(static_cast<std::size_t>(offset), kRows * kWords);
     SF_UNROLL
     for (int i = 0; i < kRows / kTogether; ++i) {
-      const bool exists = row + i * kTogether < count && 8 * eight < width;
-      copy_eight(eights, to + i * kTogether * kEights, exists ? source + i * kTogether * width : from, exists);
+      const bool exists = row + i * kTogether < count && kOfWord * word < width;
+      copy_word(words, to + i * kTogether * kWords, exists ? source + i * kTogether * width : from, exists);
     }
   }
 
-  /// [16 x 16] from a row and a column on, multiples of 16, as the left of a product.
-  template <class Thread>
-  SF_HOST_DEVICE LeftFragment left(Thread& thread, int row, int column) const {
-    const FourPairs four = load<Order::down, false>(thread, row, column);
-    return {{four.pairs[0], four.pairs[1], four.pairs[2], four.pairs[3]}};
-  }
-  /// Two rights of products whose columns are 16 rows of the tile, each summed over 16 columns of it.
-  template <class Thread>
-  SF_HOST_DEVICE void rights_of_rows(Thread& thread, int row, int column, RightFragment (&rights)[2]) const {
-    const FourPairs four = load<Order::across, false>(thread, row, column);
-    rights[0] = {{four.pairs[0], four.pairs[1]}};
-    rights[1] = {{four.pairs[2], four.pairs[3]}};
-  }
-  /// Two rights of products whose columns are 16 columns of the tile, each summed over 16 rows of it.
-  template <class Thread>
-  SF_HOST_DEVICE void rights_of_columns(Thread& thread, int row, int column, RightFragment (&rights)[2]) const {
-    const FourPairs four = load<Order::down, true>(thread, row, column);
-    rights[0] = {{four.pairs[0], four.pairs[1]}};
-    rights[1] = {{four.pairs[2], four.pairs[3]}};
-  }
+  /// What a thread has to do with what it copied, once that is there and before the barrier.
+  template <int kThreads, class Thread>
+  SF_HOST_DEVICE void finish(Thread&) const {}
 
- private:
-  template <class Eights>
-  SF_HOST_DEVICE static void copy_eight(Eights& eights, int to, const BFloat16* from, bool exists) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(eights + to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(exists ? 16 : 0)
-                 : "memory");
-#else
-    eights[to] = exists ? std::bit_cast<Bf16Eight>(load_pack<8>(from)) : Bf16Eight{};
-#endif
+ protected:
+  /// word = change(word) for each word that this thread copied.
+  template <int kThreads, class Thread, class Change>
+  SF_HOST_DEVICE void change_copied(Thread& thread, const Change& change) const {
+    auto words = thread.template shared<SharedWord>(static_cast<std::size_t>(offset), kRows * kWords);
+    const int first = place(thread.index() / kWords, thread.index() % kWords);
+    SF_UNROLL
+    for (int i = 0; i < kRows * kWords / kThreads; ++i) {
+      const SharedWord word = words[first + i * kThreads];
+      words[first + i * kThreads] = change(word);
+    }
   }
+  /// Of a word.
+  SF_HOST_DEVICE static int place(int row, int word) { return row * kWords + (word ^ (row & 7)); }
 
-  /// Of an eight.
-  SF_HOST_DEVICE static int place(int row, int eight) {
-    return row * kEights + (eight ^ (row & 7));
-  }
-
-  /// A pair of each of the four matrices of 8 x 8 from [row, column] on, first those that stand below each other or
-  /// side by side: the pairs of a right fragment must come one after the other, or they are moved for each product. The
-  /// pair lies in line lane / 4 of a matrix, from its column 2 (lane % 4) on, or, transposed, in these lines of that
-  /// column.
-  enum class Order { down, across };
-  struct FourPairs {
-    Bf16Pair pairs[4];
+  /// A quarter of a word of each of four matrices of eight words, the lines. Line i of matrix m is word line_at(m, i);
+  /// a lane gets quarter lane % 4 of line lane / 4, or, transposed, of matrices of 16 bits, column lane / 4 of lines
+  /// 2 (lane % 4) and the one behind it.
+  struct Four {
+    std::uint32_t quarters[4];
   };
-  template <Order kOrder, bool kTransposed, class Thread>
-  SF_HOST_DEVICE FourPairs load(Thread& thread, int row, int column) const {
-    FourPairs four{};
+  template <bool kTransposed, class Thread, class LineAt>
+  SF_HOST_DEVICE Four load(Thread& thread, const LineAt& line_at) const {
+    Four four{};
     const int lane = lane_of(thread);
-    const auto line_at = [=](int matrix, int line) {  // rows of 16 do not change the order of eights
-      const int down = kOrder == Order::down ? matrix % 2 : matrix / 2, across = matrix / 2 + matrix % 2 - down;
-      return row * kEights + place(down * 8 + line, column / 8 + across);
-    };
 #if defined(__CUDA_ARCH__)
-    const auto* eights = thread.template shared<Bf16Eight>(static_cast<std::size_t>(offset), kRows * kEights);
-    const auto from = static_cast<unsigned>(__cvta_generic_to_shared(eights + line_at(lane / 8, lane % 8)));
+    const auto* words = thread.template shared<SharedWord>(static_cast<std::size_t>(offset), kRows * kWords);
+    const auto from = static_cast<unsigned>(__cvta_generic_to_shared(words + line_at(lane / 8, lane % 8)));
     if constexpr (kTransposed) {
       asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(four.pairs[0]), "=r"(four.pairs[1]), "=r"(four.pairs[2]), "=r"(four.pairs[3])
+                   : "=r"(four.quarters[0]), "=r"(four.quarters[1]), "=r"(four.quarters[2]), "=r"(four.quarters[3])
                    : "r"(from));
     } else {
       asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(four.pairs[0]), "=r"(four.pairs[1]), "=r"(four.pairs[2]), "=r"(four.pairs[3])
+                   : "=r"(four.quarters[0]), "=r"(four.quarters[1]), "=r"(four.quarters[2]), "=r"(four.quarters[3])
                    : "r"(from));
     }
 #else
-    const auto pairs = thread.template shared<Bf16Pair>(static_cast<std::size_t>(offset), kRows * kEights * 4);
+    const auto quarters = thread.template shared<std::uint32_t>(static_cast<std::size_t>(offset), kRows * kWords * 4);
     for (int matrix = 0; matrix < 4; ++matrix) {
       if constexpr (kTransposed) {
         const auto number = [&](int line) {
-          const Bf16Pair pair = pairs[4 * line_at(matrix, line) + lane / 8];
-          return lane / 4 % 2 == 0 ? pair & 0xFFFFU : pair >> 16;
+          const std::uint32_t two = quarters[4 * line_at(matrix, line) + lane / 8];
+          return lane / 4 % 2 == 0 ? two & 0xFFFFU : two >> 16;
         };
-        four.pairs[matrix] = number(lane % 4 * 2) | number(lane % 4 * 2 + 1) << 16;
+        four.quarters[matrix] = number(lane % 4 * 2) | number(lane % 4 * 2 + 1) << 16;
       } else {
-        four.pairs[matrix] = pairs[4 * line_at(matrix, lane / 4) + lane % 4];
+        four.quarters[matrix] = quarters[4 * line_at(matrix, lane / 4) + lane % 4];
       }
     }
 #endif
     return four;
   }
+
+ private:
+  template <class Words>
+  SF_HOST_DEVICE static void copy_word(Words& words, int to, const T* from, bool exists) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(words + to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(exists ? 16 : 0)
+                 : "memory");
+#else
+    words[to] = exists ? std::bit_cast<SharedWord>(load_pack<kOfWord>(from)) : SharedWord{};
+#endif
+  }
+};
+
+/// Factors of bf16, for kernels that serve several kinds: how they are stored, fragments, and tiles. Both fragments
+/// take 16 numbers of what is summed over.
+struct Bf16Factors {
+  using Stored = BFloat16;
+  using Left = LeftFragment;
+  using Right = RightFragment;
+
+  /// The left fragment of 16 rows and columns from row and column of `x` on, [num_rows, width]; 0 beyond.
+  template <class Thread>
+  SF_HOST_DEVICE static Left load_left(Thread& thread, const BFloat16* x, int first_row, int num_rows, int first_column,
+                                       int width) {
+    Left left;
+    SF_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int row = first_row + lane_of(thread) / 4 + i % 2 * 8,
+                column = first_column + lane_of(thread) % 4 * 2 + i / 2 * 8;
+      left.pairs[i] = row < num_rows && column < width
+                          ? std::bit_cast<Bf16Pair>(load_pack<2>(x + static_cast<std::int64_t>(row) * width + column))
+                          : 0;
+    }
+    return left;
+  }
+  /// The left fragment of 16 x 16 products of before, rounded: those of columns 0 to 7 and of 8 to 15.
+  SF_HOST_DEVICE static Left left_of(const float (&first)[4], const float (&second)[4]) {
+    return {{pair_of(first[0], first[1]), pair_of(first[2], first[3]), pair_of(second[0], second[1]),
+             pair_of(second[2], second[3])}};
+  }
+  SF_HOST_DEVICE static void store_pair(BFloat16* to, float first, float second) {
+    store_pack(to, std::bit_cast<Pack<BFloat16, 2>>(pair_of(first, second)));
+  }
+
+  /// `kOften`: its numbers become parts of a warp's fragments more than once.
+  template <int rows, int columns, bool kOften = false>
+  struct Tile : SharedRows<BFloat16, rows, columns> {
+    /// [16 x 16] from a row and a column on, multiples of 16, as the left of a product.
+    template <class Thread>
+    SF_HOST_DEVICE Left left(Thread& thread, int row, int column) const {
+      const auto four = load_four<Order::down, false>(thread, row, column);
+      return {{four.quarters[0], four.quarters[1], four.quarters[2], four.quarters[3]}};
+    }
+    /// Two rights of products whose columns are 16 rows of the tile, each summed over 16 columns of it.
+    template <class Thread>
+    SF_HOST_DEVICE void rights_of_rows(Thread& thread, int row, int column, Right (&rights)[2]) const {
+      const auto four = load_four<Order::across, false>(thread, row, column);
+      rights[0] = {{four.quarters[0], four.quarters[1]}};
+      rights[1] = {{four.quarters[2], four.quarters[3]}};
+    }
+    /// Two rights of products whose columns are 16 columns of the tile, each summed over 16 rows of it.
+    template <class Thread>
+    SF_HOST_DEVICE void rights_of_columns(Thread& thread, int row, int column, Right (&rights)[2]) const {
+      const auto four = load_four<Order::down, true>(thread, row, column);
+      rights[0] = {{four.quarters[0], four.quarters[1]}};
+      rights[1] = {{four.quarters[2], four.quarters[3]}};
+    }
+
+   private:
+    using Rows = SharedRows<BFloat16, rows, columns>;
+    /// Of the matrices of 8 x 8 from [row, column] on, first those that stand below each other or side by side: the
+    /// pairs of a right fragment must come one after the other, or they are moved for each product.
+    enum class Order { down, across };
+    template <Order kOrder, bool kTransposed, class Thread>
+    SF_HOST_DEVICE auto load_four(Thread& thread, int row, int column) const {
+      return this->template load<kTransposed>(thread, [=](int matrix, int line) {
+        // Rows of 16 do not change the order of words.
+        const int down = kOrder == Order::down ? matrix % 2 : matrix / 2, across = matrix / 2 + matrix % 2 - down;
+        return row * Rows::kWords + Rows::place(down * 8 + line, column / 8 + across);
+      });
+    }
+  };
 };
 
 }  // namespace sectionflow::gpu

@@ -203,6 +203,12 @@ TEST(SecondDerivativesInBf16, AreThoseOfF32UpToRounding) {
       {"gelu", {3, 5}, [](Value x) { return gelu(x); }},
       {"softmax", {3, 5}, [](Value x) { return square(softmax(x)); }},
       {"log softmax", {3, 5}, [](Value x) { return square(log_softmax(x)); }},
+      {"softmax cross entropy",
+       {3, 5},
+       [](Value x) {
+         const Value loss = softmax_cross_entropy(x, constant(x.graph(), HostTensor::of<std::int32_t>({3}, {0, 4, 2})));
+         return square(loss);
+       }},
       {"max pool", {2, 4, 4, 3}, [](Value x) { return square(max_pool2d(x)); }},
       {"attention", {1, 2, 3, 4}, [](Value x) { return attention(x, x, x); }},
       {"layer norm",

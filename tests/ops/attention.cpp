@@ -11,6 +11,7 @@
 #include "graph/ops/reduce.h"
 #include "op_case/case_device.h"
 #include "tests/graph/description.h"
+#include "tests/support/emulated_device.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/op_case.h"
 #include "tests/support/temporary_folder.h"
@@ -18,7 +19,7 @@
 namespace sectionflow::testing_support {
 namespace {
 
-struct Sizes {
+struct AttentionSizes {
   std::int64_t images, heads, queries, keys, width;
 };
 
@@ -37,7 +38,8 @@ void attend(const double* q, const double* k, const double* v, std::int64_t seen
     for (std::int64_t c = 0; c < width; ++c) y[c] += std::exp(scores[s] - log_sum) * v[s * width + c];
 }
 
-std::vector<Doubles> reference(const Sizes& n, const AttentionOptions& options, const std::vector<Doubles>& in) {
+std::vector<Doubles> attention_reference(const AttentionSizes& n, const AttentionOptions& options,
+                                         const std::vector<Doubles>& in) {
   const double scale = options.scale ? double{*options.scale} : 1 / std::sqrt(static_cast<double>(n.width));
   const std::int64_t rows = n.images * n.heads * n.queries;
   Doubles y(static_cast<std::size_t>(rows * n.width)), log_sums(static_cast<std::size_t>(rows));
@@ -51,7 +53,7 @@ std::vector<Doubles> reference(const Sizes& n, const AttentionOptions& options, 
   return {y, log_sums};
 }
 
-std::string name_of(const Sizes& n, const AttentionOptions& options) {
+std::string name_of(const AttentionSizes& n, const AttentionOptions& options) {
   std::string name = options.causal ? "causal" : "full";
   if (options.alignment == CausalAlignment::first_key) name += "_first_key";
   if (options.alignment == CausalAlignment::last_key) name += "_last_key";
@@ -60,7 +62,7 @@ std::string name_of(const Sizes& n, const AttentionOptions& options) {
   return name + (*options.scale < 0 ? "_negative_scale" : "_scaled");
 }
 
-OpCase to_case(const Sizes& n, const AttentionOptions& options) {
+OpCase attention_case(const AttentionSizes& n, const AttentionOptions& options) {
   const Shape keys{n.images, n.heads, n.keys, n.width};
   return {.name = name_of(n, options),
           .inputs = {input({n.images, n.heads, n.queries, n.width}, -2, 2), input(keys, -2, 2), input(keys, -2, 2)},
@@ -69,74 +71,76 @@ OpCase to_case(const Sizes& n, const AttentionOptions& options) {
                 Node& node = attention(in[0], in[1], in[2], options).node();
                 return std::vector{node.output(0), node.output(1)};
               },
-          .reference = [=](const std::vector<Doubles>& in) { return reference(n, options, in); },
+          .reference = [=](const std::vector<Doubles>& in) { return attention_reference(n, options, in); },
           .tolerance = {.relative = 16, .absolute = 32},
           .gradient_tolerance = {.relative = 64, .absolute = 64},
           .dynamic_batch = true};
 }
 
-std::vector<OpCase> cases() {
+std::vector<OpCase> attention_cases() {
   std::vector<OpCase> all;
   for (bool causal : {false, true}) {
-    for (const Sizes& n : {Sizes{1, 1, 1, 1, 1},
-                           {2, 3, 5, 7, 3},
-                           {2, 3, 7, 5, 3},
-                           {2, 2, 33, 33, 16},
-                           {1, 1, 150, 150, 5},  // causal: several tiles of one head
-                           {1, 2, 130, 130, 8},
-                           {1, 2, 9, 70, 66},  // more than 64 channels, in no whole fours
-                           {1, 1, 70, 9, 80},
-                           {1, 1, 12, 67, 200},  // channels of several blocks
-                           {1, 3, 140, 70, 4},   // queries that see all keys
-                           {1, 3, 20, 200, 4},   // causal: keys that nobody sees
-                           {1, 2, 70, 300, 4},
-                           {2, 1, 0, 3, 4},
-                           {0, 2, 3, 3, 4}}) {
+    for (const AttentionSizes& n : {AttentionSizes{1, 1, 1, 1, 1},
+                                    {2, 3, 5, 7, 3},
+                                    {2, 3, 7, 5, 3},
+                                    {2, 2, 33, 33, 16},
+                                    {1, 1, 150, 150, 5},  // causal: several tiles of one head
+                                    {1, 2, 130, 130, 8},
+                                    {1, 2, 9, 70, 66},  // more than 64 channels, in no whole fours
+                                    {1, 1, 70, 9, 80},
+                                    {1, 1, 12, 67, 200},  // channels of several blocks
+                                    {1, 3, 140, 70, 4},   // queries that see all keys
+                                    {1, 3, 20, 200, 4},   // causal: keys that nobody sees
+                                    {1, 2, 70, 300, 4},
+                                    {2, 1, 0, 3, 4},
+                                    {0, 2, 3, 3, 4}}) {
       const bool aligned = causal && n.queries != n.keys;
       const auto alignment = aligned ? CausalAlignment::first_key : CausalAlignment::equal;
-      all.push_back(to_case(n, {.causal = causal, .alignment = alignment}));
+      all.push_back(attention_case(n, {.causal = causal, .alignment = alignment}));
     }
-    all.push_back(to_case({1, 2, 9, 9, 6}, {.causal = causal, .scale = 0.7F}));
-    all.push_back(to_case({1, 2, 9, 9, 6}, {.causal = causal, .scale = -0.4F}));
+    all.push_back(attention_case({1, 2, 9, 9, 6}, {.causal = causal, .scale = 0.7F}));
+    all.push_back(attention_case({1, 2, 9, 9, 6}, {.causal = causal, .scale = -0.4F}));
   }
-  for (const Sizes& n : {Sizes{2, 3, 1, 7, 3},  // one query behind a cache
-                         {2, 3, 5, 7, 3},
-                         {2, 2, 33, 33, 16},
-                         {1, 2, 9, 70, 66},
-                         {1, 2, 64, 128, 8},  // whole tiles
-                         {1, 2, 70, 300, 4},
-                         {1, 2, 150, 193, 5},  // several tiles of queries
-                         {1, 1, 140, 270, 200},
-                         {2, 1, 0, 3, 4}}) {
-    all.push_back(to_case(n, {.causal = true, .alignment = CausalAlignment::last_key}));
+  for (const AttentionSizes& n : {AttentionSizes{2, 3, 1, 7, 3},  // one query behind a cache
+                                  {2, 3, 5, 7, 3},
+                                  {2, 2, 33, 33, 16},
+                                  {1, 2, 9, 70, 66},
+                                  {1, 2, 64, 128, 8},  // whole tiles
+                                  {1, 2, 70, 300, 4},
+                                  {1, 2, 150, 193, 5},  // several tiles of queries
+                                  {1, 1, 140, 270, 200},
+                                  {2, 1, 0, 3, 4}}) {
+    all.push_back(attention_case(n, {.causal = true, .alignment = CausalAlignment::last_key}));
   }
-  all.push_back(to_case({2, 2, 33, 33, 16}, {.causal = true, .alignment = CausalAlignment::first_key}));
+  all.push_back(attention_case({2, 2, 33, 33, 16}, {.causal = true, .alignment = CausalAlignment::first_key}));
   return all;
 }
 
 /// Sizes at which the CPU cuts its tiles otherwise.
 std::vector<OpCase> cases_of_cpu_tiles() {
-  return {to_case({3, 7, 130, 130, 8}, {}),  // two groups of heads, of 11 and 10
-          to_case({3, 7, 130, 130, 8}, {.causal = true}),
-          to_case({1, 16, 70, 2048, 2}, {})};  // tiles of 64 queries, each with all keys
+  return {attention_case({3, 7, 130, 130, 8}, {}),  // two groups of heads, of 11 and 10
+          attention_case({3, 7, 130, 130, 8}, {.causal = true}),
+          attention_case({1, 16, 70, 2048, 2}, {})};  // tiles of 64 queries, each with all keys
 }
 
 class AttentionCases : public testing::TestWithParam<OpCase> {};
 TEST_P(AttentionCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Cases, AttentionCases, testing::ValuesIn(cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(
-    Bf16, AttentionCases,
-    testing::Values(in_bf16(to_case({2, 3, 5, 7, 3}, {})), in_bf16(to_case({1, 2, 130, 130, 6}, {.causal = true})),
-                    in_bf16(to_case({1, 2, 70, 135, 6}, {.causal = true, .alignment = CausalAlignment::last_key}))),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, AttentionCases, testing::ValuesIn(attention_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Bf16, AttentionCases,
+                         testing::Values(in_bf16(attention_case({2, 3, 5, 7, 3}, {})),
+                                         in_bf16(attention_case({1, 2, 130, 130, 6}, {.causal = true})),
+                                         in_bf16(attention_case({1, 2, 70, 135, 6},
+                                                                {.causal = true,
+                                                                 .alignment = CausalAlignment::last_key}))),
+                         case_name);
 
 /// Heads of up to 128 channels in eights, which a GPU multiplies on tensor cores: probabilities and their gradients are
 /// rounded to bf16 there, by up to 2^-9 of each, and so err sums of probabilities times values of up to 2. Of sums in a
 /// gradient's direction most of it cancels.
-OpCase on_tensor_cores(const Sizes& n, const AttentionOptions& options) {
-  OpCase rounded = in_bf16(to_case(n, options), {}, 0.25);
+OpCase on_tensor_cores(const AttentionSizes& n, const AttentionOptions& options) {
+  OpCase rounded = in_bf16(attention_case(n, options), {}, 0.25);
   rounded.tolerance.absolute = 2 * 0x1p-9 / op_cases::kF32Epsilon;
   return rounded;
 }
@@ -172,35 +176,124 @@ TEST_P(AttentionOnTensorCores, EqualsTheReferenceAndKeepsItsBits) {
 }
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionOnTensorCores, testing::ValuesIn(cases_on_tensor_cores()), case_name);
 
+/// The test device with TF32 allowed.
+op_cases::CaseDevice device_with_tf32() {
+  if (tests_run_on_cpu()) return test_case_device();
+  if (tests_run_on_a_gpu()) {
+    // Not the one that all cases share, and like that one never closed.
+    static Device* const gpu = make_device(cuda(0, {.allow_tf32 = true}), 1).release();
+    return {.make = [](int, std::uint64_t) { return std::shared_ptr<Device>(gpu, [](Device*) {}); }};
+  }
+  return {.make = [](int, std::uint64_t order_seed) -> std::shared_ptr<Device> {
+    const EmulatedOrder order(order_seed);
+    return make_emulated_device({.seed = 1, .allow_tf32 = true});
+  }};
+}
+
+/// Heads of up to 64 channels in eights, whose factors are rounded by up to 2^-11 of each: those of scores, of which
+/// an error is one of the probability's exponent, probabilities, and values of up to 2.
+OpCase in_tf32(const AttentionSizes& n, const AttentionOptions& options) {
+  constexpr double kOneRounding = 0x1p-11 / op_cases::kF32Epsilon;
+  OpCase rounded = attention_case(n, options);
+  rounded.name += "_tf32";
+  rounded.tolerance = {.relative = 2 * kOneRounding, .absolute = 6 * kOneRounding};
+  rounded.gradient_tolerance = {.relative = kOneRounding, .absolute = 0.5 * kOneRounding};
+  return rounded;
+}
+
+std::vector<OpCase> cases_in_tf32() {
+  const AttentionOptions full{}, causal{.causal = true}, first{.causal = true, .alignment = CausalAlignment::first_key},
+      last{.causal = true, .alignment = CausalAlignment::last_key};
+  return {in_tf32({1, 1, 1, 1, 8}, full),        in_tf32({2, 2, 33, 33, 16}, causal),
+          in_tf32({1, 2, 130, 130, 8}, causal),  in_tf32({1, 2, 70, 135, 24}, last),
+          in_tf32({1, 2, 64, 128, 64}, full),                                       // whole tiles
+          in_tf32({1, 1, 192, 192, 64}, causal), in_tf32({1, 2, 1, 70, 64}, last),  // one query behind a cache
+          in_tf32({1, 1, 20, 200, 64}, first),                                      // keys that nobody sees
+          in_tf32({1, 1, 140, 70, 40}, first),                                      // queries that see all keys
+          in_tf32({1, 1, 67, 35, 56}, full),     in_tf32({1, 1, 70, 70, 64}, {.causal = true, .scale = 0.3F}),
+          in_tf32({2, 1, 0, 3, 8}, full),        in_tf32({0, 2, 3, 3, 8}, full)};
+}
+
+class AttentionInTf32 : public testing::TestWithParam<OpCase> {};
+TEST_P(AttentionInTf32, EqualsTheReferenceAndKeepsItsBits) {
+  if (tests_run_on_cpu()) GTEST_SKIP() << "a CPU has no TF32";
+  for (const std::string& failure : op_cases::failures_on(GetParam(), device_with_tf32())) ADD_FAILURE() << failure;
+}
+INSTANTIATE_TEST_SUITE_P(Cases, AttentionInTf32, testing::ValuesIn(cases_in_tf32()), case_name);
+
+/// Causal attention on waves: the gradients of q, k and v, then the logarithms of the sums.
+struct AttentionOnWaves {
+  Graph graph;
+  testing_support::Feeds feeds;
+  std::vector<Value> fetches;
+
+  AttentionOnWaves(Dtype dtype, std::int64_t queries, std::int64_t keys, std::int64_t width, float scale) {
+    const Shape q_shape{1, 2, queries, width}, k_shape{1, 2, keys, width};
+    const Value q = placeholder(graph, "q", q_shape, dtype), k = placeholder(graph, "k", k_shape, dtype),
+                v = placeholder(graph, "v", k_shape, dtype), w = placeholder(graph, "w", q_shape, dtype);
+    double number = 0;
+    const auto next = [&] { return static_cast<float>(2 * std::sin(number += 1.7 + 1e-3 * number)); };
+    for (Value value : {q, k, v, w}) {
+      HostTensor& tensor = feeds.emplace(value, HostTensor(value.type())).first->second;
+      if (dtype == Dtype::bf16) {
+        for (BFloat16& x : tensor.values<BFloat16>()) x = BFloat16(next());
+      } else {
+        for (float& x : tensor.values<float>()) x = next();
+      }
+    }
+    const Value y = attention(q, k, v, {.causal = true, .alignment = CausalAlignment::last_key, .scale = scale});
+    fetches = gradients(reduce_sum(cast(mul(y, w), Dtype::f32)), {q, k, v});
+    fetches.push_back(y.node().output(1));
+  }
+  std::vector<HostTensor> run(const op_cases::CaseDevice& device, const RunOptions& options = {}) const {
+    return op_cases::run_kernels(device, fetches, {}, feeds, options).fetched;
+  }
+};
+
+/// How far the elements of two tensors lie apart at most, as a part of the largest.
+double attention_error(const HostTensor& found, const HostTensor& wanted) {
+  const Doubles a = op_cases::doubles_of(found), b = op_cases::doubles_of(wanted);
+  double most = 0, most_apart = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, std::abs(b[i]));
+    most_apart = std::max(most_apart, std::abs(a[i] - b[i]));
+  }
+  return most_apart / most;
+}
+
 TEST(AttentionOfBf16, HasGradientsAndSumsThatDifferFromThoseOfF32ByRoundings) {
   for (const auto& [queries, keys, width, scale] :
        {std::tuple(130, 130, 64, 0.125F), {70, 200, 128, 0.09F}, {66, 66, 24, 0.3F}}) {
-    Graph graph;
-    const Shape q_shape{1, 2, queries, width}, k_shape{1, 2, keys, width};
-    const Value q = placeholder(graph, "q", q_shape, Dtype::bf16), k = placeholder(graph, "k", k_shape, Dtype::bf16),
-                v = placeholder(graph, "v", k_shape, Dtype::bf16), w = placeholder(graph, "w", q_shape, Dtype::bf16);
-    testing_support::Feeds feeds;
-    double number = 0;
-    for (Value value : {q, k, v, w}) {
-      HostTensor& tensor = feeds.emplace(value, HostTensor(value.type())).first->second;
-      for (BFloat16& x : tensor.values<BFloat16>())
-        x = BFloat16(static_cast<float>(2 * std::sin(number += 1.7 + 1e-3 * number)));
-    }
-    const Value y = attention(q, k, v, {.causal = true, .alignment = CausalAlignment::last_key, .scale = scale});
-    std::vector<Value> fetches = gradients(reduce_sum(cast(mul(y, w), Dtype::f32)), {q, k, v});
-    fetches.push_back(y.node().output(1));
-    const std::vector<HostTensor> found = run_kernels(fetches, feeds),
-                                  of_f32 = run_kernels(fetches, feeds, {.widens_bf16 = true});
+    const AttentionOnWaves waves(Dtype::bf16, queries, keys, width, scale);
+    const std::vector<HostTensor> found = waves.run(test_case_device()),
+                                  of_f32 = waves.run(test_case_device(), {.widens_bf16 = true});
+    // Gradients are rounded to bf16, and on tensor cores each part of them; the sums' logarithms are f32.
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_LE(attention_error(found[i], of_f32[i]), i < 3 ? 0x1p-7 : 0x1p-20) << "result " << i << " of " << width;
+  }
+}
+
+TEST(AttentionOfTf32, HasGradientsAndSumsThatDifferFromThoseOfF32ByRoundings) {
+  if (tests_run_on_cpu()) GTEST_SKIP() << "a CPU has no TF32";
+  for (const auto& [queries, keys, width, scale] :
+       {std::tuple(130, 130, 64, 0.125F), {70, 200, 40, 0.15F}, {66, 66, 24, 0.3F}}) {
+    const AttentionOnWaves waves(Dtype::f32, queries, keys, width, scale);
+    const std::vector<HostTensor> found = waves.run(device_with_tf32()), of_f32 = waves.run(test_case_device());
     for (std::size_t i = 0; i < found.size(); ++i) {
-      const Doubles a = op_cases::doubles_of(found[i]), b = op_cases::doubles_of(of_f32[i]);
-      double most = 0, most_apart = 0;
-      for (std::size_t j = 0; j < a.size(); ++j) {
-        most = std::max(most, std::abs(b[j]));
-        most_apart = std::max(most_apart, std::abs(a[j] - b[j]));
-      }
-      // Gradients are rounded to bf16, and on tensor cores each part of them; the sums' logarithms are f32.
-      EXPECT_LE(most_apart, most * (i < 3 ? 0x1p-7 : 0x1p-20)) << "result " << i << " of width " << width;
+      const double error = attention_error(found[i], of_f32[i]);
+      EXPECT_LE(error, 0x1p-9) << "result " << i << " of " << width;
+      EXPECT_GT(error, 0x1p-16) << "result " << i << " of " << width << " is that of f32";
     }
+  }
+}
+
+TEST(AttentionOfTf32, LeavesOtherHeadsAndScalesTheBitsOfF32) {
+  if (tests_run_on_cpu()) GTEST_SKIP() << "a CPU has no TF32";
+  for (const auto& [width, scale] : {std::tuple(12, 0.2F), {72, 0.1F}, {64, -0.1F}}) {
+    const AttentionOnWaves waves(Dtype::f32, 40, 70, width, scale);
+    const std::vector<HostTensor> found = waves.run(device_with_tf32()), of_f32 = waves.run(test_case_device());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_EQ(op_cases::bit_difference_of(found[i], of_f32[i]), "") << "result " << i << " of " << width;
   }
 }
 
@@ -248,21 +341,21 @@ TEST_P(AttentionCpuTiles, EqualTheReferenceAndKeepTheirBits) {
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionCpuTiles, testing::ValuesIn(cases_of_cpu_tiles()), case_name);
 
 TEST(Attention, OfOneTensorDoesNotWriteOverItsKeys) {
-  const Sizes n{1, 2, 150, 150, 4};
-  OpCase same = to_case(n, {.causal = true});
+  const AttentionSizes n{1, 2, 150, 150, 4};
+  OpCase same = attention_case(n, {.causal = true});
   same.name = "queries_are_keys_and_values";
   same.inputs.resize(1);
   same.build = [](Graph&, const std::vector<Value>& in) {
     return std::vector{attention(in[0], in[0], in[0], {.causal = true})};
   };
   same.reference = [=](const std::vector<Doubles>& in) {
-    return std::vector<Doubles>{reference(n, {.causal = true}, {in[0], in[0], in[0]})[0]};
+    return std::vector<Doubles>{attention_reference(n, {.causal = true}, {in[0], in[0], in[0]})[0]};
   };
   check(same);
 }
 
 TEST(Attention, OfLargeScoresStaysFinite) {
-  OpCase large = to_case({1, 2, 40, 40, 8}, {.causal = true});
+  OpCase large = attention_case({1, 2, 40, 40, 8}, {.causal = true});
   large.name = "large_scores";
   for (CaseInput& x : large.inputs) x.high = 30, x.low = -30;
   // Scores reach thousands, of which an epsilon moves a probability by its thousandfold.

@@ -193,6 +193,19 @@ INSTANTIATE_TEST_SUITE_P(
                                      {.smoothing = 0.3, .has_weights = true})),
     case_name);
 
+// Logits of bf16: the same numbers as of f32, with a gradient that is rounded.
+INSTANTIATE_TEST_SUITE_P(
+    Bf16, SoftmaxCrossEntropy,
+    testing::Values(in_bf16(class_case("ten_classes", 33, 10, Dtype::i32), {0}),
+                    in_bf16(class_case("thousand_classes", 61, 1000, Dtype::i64), {0}),
+                    in_bf16(class_case("vocabulary", 3, 5027, Dtype::i32), {0}),
+                    in_bf16(class_case("smoothed_and_weighted", 33, 10, Dtype::i32, 2,
+                                       {.smoothing = 0.2, .has_weights = true}),
+                            {0}),
+                    in_bf16(class_case("no_rows", 0, 10, Dtype::i32), {0}),
+                    in_bf16(probability_case("weighted_probabilities", 17, 10, {.has_weights = true}), {0})),
+    case_name);
+
 TEST(SoftmaxCrossEntropyExactly, SurvivesLogitsWhoseExponentialsDoNot) {
   Graph graph;
   const Value logits = constant(graph, HostTensor::of<float>({2, 3}, {1000, 999, -1000, -5000, -5000, -5000}));

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "device/device_queues.h"
 #include "device/mapped_memory.h"
+#include "device/tf32.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/launch.h"
 #include "tests/support/gpu_blocks.h"
@@ -227,7 +228,7 @@ Event& event_of(DeviceEvent& event) {
   return static_cast<Event&>(event);
 }
 
-class EmulatedDevice final : public Device, public DeviceQueues {
+class EmulatedDevice final : public Device, public DeviceQueues, public Tf32Choice {
  public:
   explicit EmulatedDevice(const EmulatedOptions& options)
       : options_(options),
@@ -262,6 +263,7 @@ class EmulatedDevice final : public Device, public DeviceQueues {
     return {nullptr, [](void*) {}};
   }
   DeviceQueues* queues() override { return this; }
+  bool allow_tf32() const override { return options_.allow_tf32; }
 
   void* native(Queue queue) override { return static_cast<gpu::HostQueue*>(&native_[static_cast<std::size_t>(queue)]); }
   const RandomState* random_state() const override { return &state_; }

@@ -21,6 +21,7 @@ struct EmulatedOptions {
   bool refuses_recordings = false;  ///< at their end, for want of memory
   bool refuses_feeds = false;       ///< to have a recording copy from elsewhere
   std::size_t pinnable = std::size_t{1} << 40;  ///< bytes of host memory in all
+  bool allow_tf32 = false;                      ///< as DeviceSpec::allow_tf32
 };
 
 /// A GPU that the host emulates: DeviceKind::cuda, with memory of its own, kernels, and three queues whose work is
