@@ -104,7 +104,7 @@ row() {
   timeout --kill-after=5 "$limit" "$@" >"$log" 2>&1 </dev/null || status=$?
   local took=$(($(date +%s) - begin))
   case "$status" in
-    0) note "$name" passed "$took" "$(grep -h '^\[  PASSED' "$log" | tail -n 1)"; return 0 ;;
+    0) note "$name" passed "$took" "$(awk '/^\[  PASSED/ {n += $4} END {if (n > 0) print n " tests"}' "$log")"; return 0 ;;
     77) note "$name" skipped "$took" "$(tail -n 1 "$log" | cut -c 1-200)"; return 0 ;;
     124 | 137) note "$name" failed "$took" "stopped after $limit s" ;;
     *) note "$name" failed "$took" "status $status" ;;

@@ -9,8 +9,8 @@ strategies 300 the suites of strategies, launches joined and chained against one
 exactness 250 50 steps of sections, swapping and both: every byte, peaks, times; by a profile that is measured first
 kernels 85 single operations: what share of the GPU's bandwidth and arithmetic each reaches
 speed_mnist 90 steps against PyTorch: mnist_resnet, batch 250
-speed_resnet50 90 steps against PyTorch: resnet50, batch 64
-speed_gpt 90 steps against PyTorch: gpt of 12 layers, batch 8
+speed_resnet50 150 steps against PyTorch: resnet50, batch 64
+speed_gpt 120 steps against PyTorch: gpt of 12 layers, batch 8
 compiled 280 the same three against compiled PyTorch, a peer a row
 sanitizers 200 memcheck, racecheck and initcheck of a small full cycle
 calls 40 what a cycle tells CUDA, watched through CUPTI"
@@ -18,23 +18,23 @@ calls 40 what a cycle tells CUDA, watched through CUPTI"
 list_stages() { awk '{printf "%-15s %4d s  ", $1, $2; $1 = $2 = ""; sub(/^ */, ""); print}' <<<"$stage_table"; }
 stage_names() { cut -d ' ' -f 1 <<<"$stage_table"; }
 
-# tests PROGRAM FILTER SHARDS: tests on the GPU, --contexts processes at a time; the names of what failed are at the end.
-# What is skipped on a machine with a GPU was not shown, and is named.
+# tests PROGRAM FILTER SHARDS LOGS: tests on the GPU, --contexts processes at a time; the names of what failed are at the
+# end. What is skipped on a machine with a GPU was not shown, and is named. LOGS: a folder for what each process says,
+# which is there when the row is cut off, too.
 tests() {
-  local program=$1 filter=$2 shards=$3 logs
-  logs=$(mktemp -d)
+  local program=$1 filter=$2 shards=$3 logs=$4
+  mkdir -p "$logs"
   seq 0 $((shards - 1)) | xargs -P "$contexts" -I '{}' env SECTIONFLOW_TEST_DEVICE=cuda GTEST_TOTAL_SHARDS="$shards" GTEST_SHARD_INDEX='{}' \
     OMP_NUM_THREADS=$((1 + jobs / contexts)) bash -c '"$0" "--gtest_filter=$1" --gtest_brief=1 >"$2" 2>&1' "$programs/$program" "$filter" "$logs/{}"
   local status=$?
   cat "$logs"/*
   grep -h '^\[  FAILED  \].*ms)$' "$logs"/* | sed 's/ (.*//' | sort -u
   grep -h '^\[  SKIPPED \].*[a-z]$' "$logs"/* | sort -u
-  rm -rf "$logs"
   return "$status"
 }
 # For the children of `timeout`, which run commands and no functions.
 tests_row() { # NAME SECONDS PROGRAM FILTER SHARDS
-  row "$1" "$2" bash -c "jobs=$jobs contexts=$contexts programs=$programs; $(declare -f tests); tests \"\$@\"" tests "$3" "$4" "$5"
+  row "$1" "$2" bash -c "jobs=$jobs contexts=$contexts programs=$programs; $(declare -f tests); tests \"\$@\"" tests "$3" "$4" "$5" "$work/$1.logs"
 }
 train() { echo "$programs/bench/bench_train_steps --device cuda --threads 4"; }
 compare() { echo "$programs/bench/bench_compare --device cuda"; }
@@ -118,11 +118,11 @@ stage_speed_mnist() {
   speed speed_mnist 90 "${mnist[@]}" --ours whole --ours whole:tf32 --ours whole:tf32:autotune --peer $images --peer $images:tf32
 }
 stage_speed_resnet50() {
-  speed speed_resnet50 90 "${resnet50[@]}" --ours whole --ours whole:tf32:autotune --ours whole:bf16:autotune \
+  speed speed_resnet50 150 "${resnet50[@]}" --ours whole --ours whole:tf32:autotune --ours whole:bf16:autotune \
     --peer $images --peer $images:tf32 --peer $images:bf16
 }
 stage_speed_gpt() {
-  speed speed_gpt 90 "${gpt[@]}" --ours whole --ours whole:tf32:autotune --ours whole:bf16:autotune \
+  speed speed_gpt 120 "${gpt[@]}" --ours whole --ours whole:tf32:autotune --ours whole:bf16:autotune \
     --peer python3:fused --peer python3:fused:tf32 --peer python3:fused:bf16
 }
 stage_compiled() {
