@@ -1,0 +1,90 @@
+// Profiles that are measured, kept in a file, and know what another program needs.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+
+#include "compare/contender.h"
+#include "swap/measure_profile.h"
+#include "tests/support/emulated_device.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace sectionflow {
+namespace {
+
+using namespace testing_support;
+
+/// A session of the tiny model, of whose training programs are measured.
+class MeasuredModel {
+ public:
+  explicit MeasuredModel(const SessionOptions& options) : session_(graph_, options), manager_(graph_) {
+    model_ = build_tiny(graph_, manager_, 0, Adam{});
+    session_.initialize();
+  }
+  Profile load_or_measure(const std::string& path, std::int64_t batch, int repeats = 1) {
+    return load_or_measure_profile(path, session_, {model_.loss}, types_of(model_.feeds(tiny_batch(0, batch))),
+                                   {.targets = manager_.training_operations()}, repeats);
+  }
+
+ private:
+  Graph graph_;
+  Session session_;
+  GraphSectionManager manager_;
+  TrainableModel model_;
+};
+
+class MeasuredProfile : public testing::TestWithParam<DeviceKind> {
+ protected:
+  MeasuredProfile() {
+    if (GetParam() == DeviceKind::cuda) emulated_.emplace(EmulatedOptions{.kernels = EmulatedKernels::cpu});
+  }
+  SessionOptions options() const { return {.device = {.kind = GetParam()}, .device_memory = 8_MiB}; }
+  std::string path() const { return (folder_.path() / "machine.json").string(); }
+  std::string content() const {
+    std::ifstream stream(path(), std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
+ private:
+  std::optional<EmulatedCuda> emulated_;
+  TemporaryFolder folder_;
+};
+
+TEST_P(MeasuredProfile, IsMeasuredOnceForAProgram) {
+  MeasuredModel model(options());
+  const Profile measured = model.load_or_measure(path(), 6);
+  EXPECT_FALSE(measured.kernel_seconds.empty());
+  for (const auto& [kernel, seconds] : measured.kernel_seconds) EXPECT_GE(seconds, 0) << kernel;
+  const std::string written = content();
+  EXPECT_EQ(model.load_or_measure(path(), 6), measured);
+  EXPECT_EQ(content(), written);
+}
+
+TEST_P(MeasuredProfile, LearnsTheKernelsOfAnotherProgramAndKeepsWhatItKnows) {
+  MeasuredModel model(options());
+  const Profile first = model.load_or_measure(path(), 6), second = model.load_or_measure(path(), 4);
+  EXPECT_GT(second.kernel_seconds.size(), first.kernel_seconds.size());
+  for (const auto& known : first.kernel_seconds) EXPECT_THAT(second.kernel_seconds, testing::Contains(known));
+  EXPECT_EQ(second.link_out, first.link_out);
+  EXPECT_EQ(second.link_in, first.link_in);
+  EXPECT_EQ(Profile::load(path()), second);
+}
+
+TEST_P(MeasuredProfile, IsRefusedWhereTheFileIsDamagedAndTheFileStays) {
+  MeasuredModel model(options());
+  std::ofstream(path()) << "damaged";
+  EXPECT_THROW(model.load_or_measure(path(), 6), DataError);
+  EXPECT_EQ(content(), "damaged");
+  EXPECT_THROW(model.load_or_measure(path() + ".new", 6, 0), ArgumentError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, MeasuredProfile, testing::Values(DeviceKind::cpu, DeviceKind::cuda),
+                         [](const auto& info) { return info.param == DeviceKind::cpu ? "cpu" : "emulated"; });
+
+}  // namespace
+}  // namespace sectionflow
