@@ -12,7 +12,7 @@
 namespace sectionflow {
 namespace {
 
-constexpr double kLargest = std::numeric_limits<double>::max();
+constexpr double kLargestDouble = std::numeric_limits<double>::max();
 
 /// The values that lie in (limit[i - 1], limit[i]], counted one bucket at a time.
 std::vector<double> counts_by_definition(const Histogram& histogram, const std::vector<float>& values) {
@@ -52,7 +52,7 @@ TEST(Histogram, BucketsCountTheValuesUpToTheirLimit) {
   EXPECT_EQ(histogram.bucket_counts, counts_by_definition(histogram, values));
   EXPECT_EQ(std::accumulate(histogram.bucket_counts.begin(), histogram.bucket_counts.end(), 0.0), histogram.num);
   EXPECT_TRUE(std::is_sorted(histogram.bucket_limits.begin(), histogram.bucket_limits.end()));
-  EXPECT_EQ(histogram.bucket_limits.back(), kLargest);
+  EXPECT_EQ(histogram.bucket_limits.back(), kLargestDouble);
 }
 
 TEST(Histogram, LimitsGrowByATenthAndAreMirrored) {
@@ -68,7 +68,7 @@ TEST(Histogram, LimitsGrowByATenthAndAreMirrored) {
 
 TEST(Histogram, ZeroHasABucketOfItsOwn) {
   const Histogram histogram = histogram_of(std::vector<float>(5, 0.0F));
-  EXPECT_EQ(histogram.bucket_limits, (std::vector<double>{-1e-12, 0, kLargest}));
+  EXPECT_EQ(histogram.bucket_limits, (std::vector<double>{-1e-12, 0, kLargestDouble}));
   EXPECT_EQ(histogram.bucket_counts, (std::vector<double>{0, 5, 0}));
 }
 
@@ -88,7 +88,7 @@ TEST(Histogram, WithoutFiniteValuesEverythingIsZero) {
     EXPECT_EQ(histogram.num, 0);
     EXPECT_EQ(histogram.min, 0);
     EXPECT_EQ(histogram.max, 0);
-    EXPECT_EQ(histogram.bucket_limits, std::vector<double>{kLargest});
+    EXPECT_EQ(histogram.bucket_limits, std::vector<double>{kLargestDouble});
     EXPECT_EQ(histogram.bucket_counts, std::vector<double>{0});
   }
 }

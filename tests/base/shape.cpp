@@ -11,7 +11,7 @@
 namespace sectionflow {
 namespace {
 
-constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kLargestDim = std::numeric_limits<std::int64_t>::max();
 
 TEST(Shape, DimensionsCountFromBothEnds) {
   const Shape shape{2, 3, 5};
@@ -30,8 +30,8 @@ TEST(Shape, ScalarHasOneElementAndAnEmptyTensorNone) {
 }
 
 TEST(Shape, OverflowOfElementsIsRefused) {
-  EXPECT_EQ((Shape{kLargest}).num_elements(), kLargest);
-  EXPECT_THROW((Shape{kLargest, 2}).num_elements(), ShapeError);
+  EXPECT_EQ((Shape{kLargestDim}).num_elements(), kLargestDim);
+  EXPECT_THROW((Shape{kLargestDim, 2}).num_elements(), ShapeError);
   EXPECT_THROW((Shape{1LL << 32, 1LL << 31}).num_elements(), ShapeError);
 }
 

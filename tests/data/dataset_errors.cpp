@@ -8,16 +8,12 @@
 #include <thread>
 
 #include "data/dataset.h"
+#include "tests/data/prefetched.h"
 #include "tests/support/data_examples.h"
 #include "tests/support/temporary_folder.h"
 
 namespace sectionflow {
 namespace {
-
-/// All pipelines of a test with and without threads.
-Dataset ahead(const Dataset& dataset, int threads) {
-  return threads > 1 ? dataset.prefetch({.batches = threads}) : dataset;
-}
 
 Example throws_at_13(Example example) {
   if (ids_of(example)[0] == 13) throw std::domain_error("thirteen");
@@ -32,7 +28,7 @@ TEST(DatasetErrors, WhatAMapThrowsComesBehindAllThatIsBeforeItAndAgain) {
   for (const Dataset& source : {numbers(40), number_stream(40)}) {
     for (int threads : {1, 2, 5}) {
       SCOPED_TRACE(threads);
-      const Dataset dataset = ahead(source.map(throws_at_13, {.threads = threads}), threads);
+      const Dataset dataset = prefetched(source.map(throws_at_13, {.threads = threads}), threads);
       DatasetIterator iterator = dataset.iterate();
       for (std::int64_t id = 0; id < 13; ++id) ASSERT_EQ(ids_of(*iterator.next())[0], id);
       const std::string position = iterator.position();
@@ -49,7 +45,8 @@ TEST(DatasetErrors, WhatAMapThrowsComesBehindAllThatIsBeforeItAndAgain) {
 TEST(DatasetErrors, WhatComesBehindABatchFailsWithIt) {
   for (int threads : {1, 3}) {
     DatasetIterator iterator =
-        ahead(numbers(40).map(throws_at_13, {.threads = threads}).batch({.size = 5, .pad = true}), threads).iterate();
+        prefetched(numbers(40).map(throws_at_13, {.threads = threads}).batch({.size = 5, .pad = true}), threads)
+            .iterate();
     EXPECT_TRUE(iterator.next().has_value());
     EXPECT_TRUE(iterator.next().has_value());
     EXPECT_THROW((void)iterator.next(), std::domain_error);
@@ -90,7 +87,8 @@ TEST(DatasetErrors, DamagedRecordsAreLeftOutAndCounted) {
   for (const Dataset& source : {numbers(20, {0, 7, 8, 19}), number_stream(20, {0, 7, 8, 19})}) {
     for (int threads : {1, 4}) {
       DatasetIterator iterator =
-          ahead(source.map(damaged_at_13, {.threads = threads}).repeat(2).on_error(ErrorPolicy::skip_record), threads)
+          prefetched(source.map(damaged_at_13, {.threads = threads}).repeat(2).on_error(ErrorPolicy::skip_record),
+                     threads)
               .iterate();
       EXPECT_EQ(drain(iterator).size(), 2U * 14);
       const DatasetStatistics statistics = iterator.statistics();

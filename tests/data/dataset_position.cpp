@@ -7,6 +7,7 @@
 
 #include "data/dataset.h"
 #include "data/maps.h"
+#include "tests/data/prefetched.h"
 #include "tests/support/data_examples.h"
 #include "tests/support/temporary_folder.h"
 
@@ -25,128 +26,124 @@ struct PipelineCase {
   friend void PrintTo(const PipelineCase& pipeline, std::ostream* stream) { *stream << pipeline.name; }
 };
 
-Dataset ahead(const Dataset& dataset, int threads) {
-  return threads > 1 ? dataset.prefetch({.batches = threads}) : dataset;
-}
-
 std::vector<PipelineCase> pipeline_cases() {
   const BatchOptions buckets{.size = 3, .pad = true, .bucket_boundaries = {2, 4}, .bucket_by = "row"};
   const ShuffleOptions buffer{.seed = 6, .buffer_bytes = 9 * 330};
   return {
       {"by number",
        [](int threads) {
-         return ahead(numbers(23)
-                          .shuffle({.seed = 3})
-                          .map(scrambled, {.threads = threads})
-                          .batch({.size = 4, .pad = true})
-                          .repeat(3),
-                      threads);
+         return prefetched(numbers(23)
+                               .shuffle({.seed = 3})
+                               .map(scrambled, {.threads = threads})
+                               .batch({.size = 4, .pad = true})
+                               .repeat(3),
+                           threads);
        }},
       {"by number, repeated before",
        [](int threads) {
-         return ahead(
+         return prefetched(
              numbers(11).map(scrambled, {.threads = threads}).shuffle({.seed = 3}).repeat(3).shard(2, 1).skip(2),
              threads);
        }},
       {"stream",
        [](int threads) {
-         return ahead(number_stream(23).map(scrambled, {.threads = threads}).repeat(2).batch({.size = 4, .pad = true}),
-                      threads);
+         return prefetched(
+             number_stream(23).map(scrambled, {.threads = threads}).repeat(2).batch({.size = 4, .pad = true}), threads);
        }},
       {"stream with a buffer",
        [buffer](int threads) {
-         return ahead(number_stream(40).shuffle(buffer).map(scrambled, {.threads = threads}).repeat(2), threads);
+         return prefetched(number_stream(40).shuffle(buffer).map(scrambled, {.threads = threads}).repeat(2), threads);
        }},
       {"buffer over epochs",
        [buffer](int threads) {
-         return ahead(number_stream(15)
-                          .map(scrambled, {.threads = threads})
-                          .repeat(3)
-                          .shuffle(buffer)
-                          .batch({.size = 2, .pad = true}),
-                      threads);
+         return prefetched(number_stream(15)
+                               .map(scrambled, {.threads = threads})
+                               .repeat(3)
+                               .shuffle(buffer)
+                               .batch({.size = 2, .pad = true}),
+                           threads);
        }},
       {"filter by number, then a buffer",
        [buffer](int threads) {
-         return ahead(
+         return prefetched(
              numbers(40).shuffle({.seed = 1}).filter(is_kept).map(scrambled, {.threads = threads}).shuffle(buffer),
              threads);
        }},
       {"buckets",
        [buckets](int threads) {
-         return ahead(number_stream(40).map(scrambled, {.threads = threads}).batch(buckets).repeat(2), threads);
+         return prefetched(number_stream(40).map(scrambled, {.threads = threads}).batch(buckets).repeat(2), threads);
        }},
       {"buckets over epochs behind a buffer",
        [buckets, buffer](int threads) {
-         return ahead(number_stream(17).shuffle(buffer).map(scrambled, {.threads = threads}).repeat(2).batch(buckets),
-                      threads);
+         return prefetched(
+             number_stream(17).shuffle(buffer).map(scrambled, {.threads = threads}).repeat(2).batch(buckets), threads);
        }},
       {"batches in a buffer",
        [buckets](int threads) {
-         return ahead(numbers(40)
-                          .filter(is_kept)
-                          .map(scrambled, {.threads = threads})
-                          .batch(buckets)
-                          .shuffle({.seed = 5, .buffer_bytes = 1500}),
-                      threads);
+         return prefetched(numbers(40)
+                               .filter(is_kept)
+                               .map(scrambled, {.threads = threads})
+                               .batch(buckets)
+                               .shuffle({.seed = 5, .buffer_bytes = 1500}),
+                           threads);
        }},
       {"batches in a buffer over epochs",
        [](int threads) {
-         return ahead(number_stream(13)
-                          .batch({.size = 2, .pad = true})
-                          .repeat(3)
-                          .shuffle({.seed = 5, .buffer_bytes = 1800})
-                          .prefetch()
-                          .map(scrambled, {.threads = threads}),
-                      threads);
+         return prefetched(number_stream(13)
+                               .batch({.size = 2, .pad = true})
+                               .repeat(3)
+                               .shuffle({.seed = 5, .buffer_bytes = 1800})
+                               .prefetch()
+                               .map(scrambled, {.threads = threads}),
+                           threads);
        }},
       {"buffer in a buffer",
        [buffer](int threads) {
-         return ahead(number_stream(30)
-                          .shuffle(buffer)
-                          .map(scrambled, {.threads = threads})
-                          .prefetch({.batches = 3})
-                          .shuffle({.seed = 8, .buffer_bytes = 1500})
-                          .take(25)
-                          .skip(1),
-                      threads);
+         return prefetched(number_stream(30)
+                               .shuffle(buffer)
+                               .map(scrambled, {.threads = threads})
+                               .prefetch({.batches = 3})
+                               .shuffle({.seed = 8, .buffer_bytes = 1500})
+                               .take(25)
+                               .skip(1),
+                           threads);
        }},
       {"damaged records of a stream",
        [buffer](int threads) {
-         return ahead(number_stream(30, {0, 7, 8, 29})
-                          .shuffle(buffer)
-                          .map(scrambled, {.threads = threads})
-                          .repeat(2)
-                          .on_error(ErrorPolicy::skip_record),
-                      threads);
+         return prefetched(number_stream(30, {0, 7, 8, 29})
+                               .shuffle(buffer)
+                               .map(scrambled, {.threads = threads})
+                               .repeat(2)
+                               .on_error(ErrorPolicy::skip_record),
+                           threads);
        }},
       {"damaged files of a stream",
        [buffer](int threads) {
-         return ahead(number_stream(40, {3, 15, 16, 38}, 10)
-                          .map(scrambled, {.threads = threads})
-                          .repeat(2)
-                          .shuffle(buffer)
-                          .on_error(ErrorPolicy::skip_file),
-                      threads);
+         return prefetched(number_stream(40, {3, 15, 16, 38}, 10)
+                               .map(scrambled, {.threads = threads})
+                               .repeat(2)
+                               .shuffle(buffer)
+                               .on_error(ErrorPolicy::skip_file),
+                           threads);
        }},
       {"damaged by number",
        [](int threads) {
-         return ahead(numbers(30, {0, 7, 8, 29})
-                          .shuffle({.seed = 4})
-                          .map(scrambled, {.threads = threads})
-                          .repeat(2)
-                          .on_error(ErrorPolicy::skip_record)
-                          .batch({.size = 4, .pad = true}),
-                      threads);
+         return prefetched(numbers(30, {0, 7, 8, 29})
+                               .shuffle({.seed = 4})
+                               .map(scrambled, {.threads = threads})
+                               .repeat(2)
+                               .on_error(ErrorPolicy::skip_record)
+                               .batch({.size = 4, .pad = true}),
+                           threads);
        }},
       {"shard of a stream of batches",
        [](int threads) {
-         return ahead(number_stream(40)
-                          .map(scrambled, {.threads = threads})
-                          .batch({.size = 3, .pad = true})
-                          .shard(3, 1)
-                          .repeat(2),
-                      threads);
+         return prefetched(number_stream(40)
+                               .map(scrambled, {.threads = threads})
+                               .batch({.size = 3, .pad = true})
+                               .shard(3, 1)
+                               .repeat(2),
+                           threads);
        }},
   };
 }
@@ -259,29 +256,33 @@ TEST(DatasetPosition, ALongerRunGoesOn) {
   EXPECT_EQ(drain(fewer).size(), 5U);
 }
 
-std::string refusal(const Dataset& dataset, const std::string& position) {
+std::string position_refusal(const Dataset& dataset, const std::string& position) {
   return whole_error_text<ArgumentError>([&] { (void)dataset.iterate(position); });
 }
 
 TEST(DatasetPosition, AnotherPipelineIsRefusedNamingTheDifference) {
   const std::string position = numbers(10).shuffle({.seed = 1}).batch({.size = 4}).iterate().position();
-  const std::string other_size = refusal(numbers(10).shuffle({.seed = 1}).batch({.size = 5}), position);
+  const std::string other_size = position_refusal(numbers(10).shuffle({.seed = 1}).batch({.size = 5}), position);
   EXPECT_NE(other_size.find("SF-E403"), std::string::npos) << other_size;
   EXPECT_NE(other_size.find("operation 2 of this one is 'batch(size 5)', of the position's 'batch(size 4)'"),
             std::string::npos)
       << other_size;
-  EXPECT_NE(refusal(numbers(10).shuffle({.seed = 2}).batch({.size = 4}), position).find("'shuffle(seed 1)'"),
+  EXPECT_NE(position_refusal(numbers(10).shuffle({.seed = 2}).batch({.size = 4}), position).find("'shuffle(seed 1)'"),
             std::string::npos);
-  EXPECT_NE(refusal(numbers(11).shuffle({.seed = 1}).batch({.size = 4}), position).find("'numbers: 11 examples'"),
+  EXPECT_NE(
+      position_refusal(numbers(11).shuffle({.seed = 1}).batch({.size = 4}), position).find("'numbers: 11 examples'"),
+      std::string::npos);
+  EXPECT_NE(position_refusal(numbers(10).shuffle({.seed = 1}), position).find("this one is its end"),
             std::string::npos);
-  EXPECT_NE(refusal(numbers(10).shuffle({.seed = 1}), position).find("this one is its end"), std::string::npos);
-  EXPECT_NE(refusal(numbers(10).shuffle({.seed = 1}).batch({.size = 4}).take(3), position).find("position's its end"),
+  EXPECT_NE(position_refusal(numbers(10).shuffle({.seed = 1}).batch({.size = 4}).take(3), position)
+                .find("position's its end"),
             std::string::npos);
   const std::string flips = numbers(10).map(maps::random_flip({.probability = 0.25F})).iterate().position();
-  EXPECT_NE(refusal(numbers(10).map(maps::random_flip()), flips).find("random_flip image with 0.5"), std::string::npos);
+  EXPECT_NE(position_refusal(numbers(10).map(maps::random_flip()), flips).find("random_flip image with 0.5"),
+            std::string::npos);
   // Where a shuffle mixes epochs, their number decides the order.
   const std::string mixed = numbers(10).repeat(2).shuffle().iterate().position();
-  EXPECT_NE(refusal(numbers(10).repeat(3).shuffle(), mixed).find("'repeat(3 epochs)'"), std::string::npos);
+  EXPECT_NE(position_refusal(numbers(10).repeat(3).shuffle(), mixed).find("'repeat(3 epochs)'"), std::string::npos);
 }
 
 TEST(DatasetPosition, WhatHasFailedAtADamagedRecordGoesOnWithoutItAndWhatHasSkippedOneGoesOnAsItWas) {
@@ -297,7 +298,7 @@ TEST(DatasetPosition, WhatHasFailedAtADamagedRecordGoesOnWithoutItAndWhatHasSkip
           dataset.on_error(policy).batch({.size = 2, .pad = true}).iterate(failing.iterate().position());
       (void)drain(other);
       EXPECT_EQ(other.statistics().skipped_records, 1);
-      EXPECT_NE(refusal(batches, skipping.position()).find("SF-E403"), std::string::npos);
+      EXPECT_NE(position_refusal(batches, skipping.position()).find("SF-E403"), std::string::npos);
     }
   }
 }

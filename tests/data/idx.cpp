@@ -25,7 +25,7 @@ std::string idx_header(int code, const std::vector<std::uint32_t>& dims) {
   return header;
 }
 
-const std::string& small_file() {
+const std::string& small_idx() {
   static const std::string bytes = idx_header(0x08, {2, 3}) + "\1\2\3\4\5\xff";
   return bytes;
 }
@@ -38,7 +38,7 @@ std::filesystem::path compressed(const TemporaryFolder& folder, const std::strin
   return path;
 }
 
-std::string refusal(const std::filesystem::path& path, std::size_t max_bytes = kIdxMaxBytes) {
+std::string idx_refusal(const std::filesystem::path& path, std::size_t max_bytes = kIdxMaxBytes) {
   const std::string text = error_text<DataError>([&] { read_idx(path, max_bytes); });
   EXPECT_NE(text.find(path.string()), std::string::npos) << text;
   return text;
@@ -46,9 +46,9 @@ std::string refusal(const std::filesystem::path& path, std::size_t max_bytes = k
 
 TEST(Idx, PlainAndCompressedFilesReadTheSame) {
   const TemporaryFolder folder;
-  const HostTensor plain = read_idx(folder.file("plain", small_file()));
+  const HostTensor plain = read_idx(folder.file("plain", small_idx()));
   EXPECT_TRUE(bitwise_equal(plain, HostTensor::of<std::uint8_t>({2, 3}, {1, 2, 3, 4, 5, 255})));
-  EXPECT_TRUE(bitwise_equal(plain, read_idx(compressed(folder, "small.gz", small_file()))));
+  EXPECT_TRUE(bitwise_equal(plain, read_idx(compressed(folder, "small.gz", small_idx()))));
 }
 
 TEST(Idx, WideElementsComeInHostOrder) {
@@ -70,23 +70,23 @@ TEST(Idx, ScalarsAndEmptyTensorsAreRead) {
 
 TEST(Idx, TruncatedFileIsRefusedNamingTheFile) {
   const TemporaryFolder folder;
-  for (std::size_t length = 0; length < small_file().size(); ++length) {
-    refusal(folder.file("cut", std::string_view(small_file()).substr(0, length)));
+  for (std::size_t length = 0; length < small_idx().size(); ++length) {
+    idx_refusal(folder.file("cut", std::string_view(small_idx()).substr(0, length)));
   }
 }
 
 TEST(Idx, TruncatedCompressedFileIsRefusedNamingTheFile) {
   const TemporaryFolder folder;
-  const std::string whole = bytes_of_file(compressed(folder, "whole.gz", small_file()));
+  const std::string whole = bytes_of_file(compressed(folder, "whole.gz", small_idx()));
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    refusal(folder.file("cut.gz", std::string_view(whole).substr(0, length)));
+    idx_refusal(folder.file("cut.gz", std::string_view(whole).substr(0, length)));
   }
 }
 
 TEST(Idx, FlippedBitOfCompressedDataIsRefusedOrChangesNothing) {
   const TemporaryFolder folder;
-  const std::string whole = bytes_of_file(compressed(folder, "whole.gz", small_file()));
-  const HostTensor wanted = read_idx(folder.file("plain", small_file()));
+  const std::string whole = bytes_of_file(compressed(folder, "whole.gz", small_idx()));
+  const HostTensor wanted = read_idx(folder.file("plain", small_idx()));
   int unchanged = 0;
   for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
     std::string damaged = whole;
@@ -104,51 +104,51 @@ TEST(Idx, FlippedBitOfCompressedDataIsRefusedOrChangesNothing) {
 
 TEST(Idx, TrailingBytesAreRefused) {
   const TemporaryFolder folder;
-  EXPECT_NE(refusal(folder.file("long", small_file() + "x")).find("more bytes follow"), std::string::npos);
-  refusal(compressed(folder, "long.gz", small_file() + "x"));
+  EXPECT_NE(idx_refusal(folder.file("long", small_idx() + "x")).find("more bytes follow"), std::string::npos);
+  idx_refusal(compressed(folder, "long.gz", small_idx() + "x"));
 }
 
 TEST(Idx, HugeDeclaredSizeIsRefusedBeforeAllocation) {
   const TemporaryFolder folder;
-  const std::string text = refusal(folder.file("huge", idx_header(0x08, {0x40000000, 2}) + "x"));
+  const std::string text = idx_refusal(folder.file("huge", idx_header(0x08, {0x40000000, 2}) + "x"));
   EXPECT_NE(text.find("declares u8[1073741824,2]"), std::string::npos) << text;
   EXPECT_NE(text.find("holds 1"), std::string::npos) << text;
 }
 
 TEST(Idx, OverflowOfTheDeclaredSizeIsRefused) {
   const TemporaryFolder folder;
-  const std::string text = refusal(folder.file("overflow", idx_header(0x0E, {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF})));
+  const std::string text = idx_refusal(folder.file("overflow", idx_header(0x0E, {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF})));
   EXPECT_NE(text.find("does not fit 64 bits"), std::string::npos) << text;
 }
 
 TEST(Idx, CapHoldsToTheByte) {
   const TemporaryFolder folder;
-  const auto path = folder.file("six", small_file());
+  const auto path = folder.file("six", small_idx());
   EXPECT_EQ(read_idx(path, 6).num_bytes(), 6U);
-  EXPECT_NE(refusal(path, 5).find("at most 5 B"), std::string::npos);
+  EXPECT_NE(idx_refusal(path, 5).find("at most 5 B"), std::string::npos);
 }
 
 TEST(Idx, CompressedBombIsReadNoFurtherThanDeclared) {
   const TemporaryFolder folder;
   const auto path = compressed(folder, "bomb.gz", idx_header(0x08, {1}) + std::string(64_MiB, '\0'));
-  EXPECT_NE(refusal(path).find("more bytes follow"), std::string::npos);
+  EXPECT_NE(idx_refusal(path).find("more bytes follow"), std::string::npos);
 }
 
 TEST(Idx, UnsupportedTypesAreRefusedByName) {
   const TemporaryFolder folder;
-  EXPECT_NE(refusal(folder.file("i8", idx_header(0x09, {1}) + "x")).find("i8"), std::string::npos);
-  EXPECT_NE(refusal(folder.file("i16", idx_header(0x0B, {1}) + "xx")).find("i16"), std::string::npos);
-  EXPECT_NE(refusal(folder.file("odd", idx_header(0x77, {1}) + "x")).find("code 119"), std::string::npos);
+  EXPECT_NE(idx_refusal(folder.file("i8", idx_header(0x09, {1}) + "x")).find("i8"), std::string::npos);
+  EXPECT_NE(idx_refusal(folder.file("i16", idx_header(0x0B, {1}) + "xx")).find("i16"), std::string::npos);
+  EXPECT_NE(idx_refusal(folder.file("odd", idx_header(0x77, {1}) + "x")).find("code 119"), std::string::npos);
 }
 
 TEST(Idx, OtherFilesAreRefused) {
   const TemporaryFolder folder;
-  EXPECT_NE(refusal(folder.file("text", "hello, world")).find("no IDX file"), std::string::npos);
+  EXPECT_NE(idx_refusal(folder.file("text", "hello, world")).find("no IDX file"), std::string::npos);
   EXPECT_NE(
-      refusal(folder.file("deep", idx_header(0x08, std::vector<std::uint32_t>(17, 1)) + "x")).find("17 dimensions"),
+      idx_refusal(folder.file("deep", idx_header(0x08, std::vector<std::uint32_t>(17, 1)) + "x")).find("17 dimensions"),
       std::string::npos);
-  EXPECT_NE(refusal(folder.path() / "absent").find("missing"), std::string::npos);
-  refusal(folder.path());
+  EXPECT_NE(idx_refusal(folder.path() / "absent").find("missing"), std::string::npos);
+  idx_refusal(folder.path());
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ void write_small_mnist(const TemporaryFolder& folder) {
   folder.file("t10k-labels-idx1-ubyte", label_file("\5\6"));
 }
 
-std::string refusal(const TemporaryFolder& folder) {
+std::string mnist_refusal(const TemporaryFolder& folder) {
   return error_text<DataError>([&] { load_mnist(folder.path()); });
 }
 
@@ -52,7 +52,7 @@ TEST(LabeledImages, EveryMissingFileIsNamed) {
   write_small_mnist(folder);
   std::filesystem::remove(folder.path() / "train-labels-idx1-ubyte");
   std::filesystem::remove(folder.path() / "t10k-images-idx3-ubyte");
-  const std::string text = refusal(folder);
+  const std::string text = mnist_refusal(folder);
   for (const std::string& wanted : {folder.path().string(), "train-labels-idx1-ubyte"s, "t10k-images-idx3-ubyte"s,
                                     "dataset-fashion-mnist"s, "synthetic_mnist()"s}) {
     EXPECT_NE(text.find(wanted), std::string::npos) << wanted << " in: " << text;
@@ -65,20 +65,20 @@ TEST(LabeledImages, LabelsThatDoNotFitTheImagesAreRefused) {
   const TemporaryFolder folder;
   write_small_mnist(folder);
   folder.file("train-labels-idx1-ubyte", label_file("\0\1"s));
-  EXPECT_NE(refusal(folder).find("wanted one label for each of the 3 images"), std::string::npos);
+  EXPECT_NE(mnist_refusal(folder).find("wanted one label for each of the 3 images"), std::string::npos);
   folder.file("train-labels-idx1-ubyte", label_file("\0\1\x0a"s));
-  EXPECT_NE(refusal(folder).find("the label 10 at image 2"), std::string::npos);
+  EXPECT_NE(mnist_refusal(folder).find("the label 10 at image 2"), std::string::npos);
 }
 
 TEST(LabeledImages, ImagesOfAnotherFormAreRefused) {
   const TemporaryFolder folder;
   write_small_mnist(folder);
   folder.file("t10k-images-idx3-ubyte", image_file(2, 5, 4, '\1'));
-  EXPECT_NE(refusal(folder).find("4 x 5"), std::string::npos);
+  EXPECT_NE(mnist_refusal(folder).find("4 x 5"), std::string::npos);
   folder.file("t10k-images-idx3-ubyte", label_file("\1\2"));
-  EXPECT_NE(refusal(folder).find("wanted images u8[N,H,W]"), std::string::npos);
+  EXPECT_NE(mnist_refusal(folder).find("wanted images u8[N,H,W]"), std::string::npos);
   folder.file("t10k-images-idx3-ubyte", image_file(0, 4, 5, '\1'));
-  EXPECT_NE(refusal(folder).find("u8[0,4,5]"), std::string::npos);
+  EXPECT_NE(mnist_refusal(folder).find("u8[0,4,5]"), std::string::npos);
 }
 
 TEST(LabeledImages, FashionMnistIsLoadedWhereItIsInstalled) {

@@ -22,7 +22,7 @@ std::string npy_file(const std::string& dictionary, const std::string& elements)
   return "\x93NUMPY\1\0"s + static_cast<char>(dictionary.size()) + '\0' + dictionary + elements;
 }
 
-std::string refusal(const std::string& bytes) {
+std::string npy_refusal(const std::string& bytes) {
   return error_text<DataError>([&] { parse_npy(bytes, "here: "); });
 }
 
@@ -64,7 +64,7 @@ TEST(Npy, OtherByteOrdersAndTheOrderOfFortranAreUndone) {
 }
 
 TEST(Npy, WhatIsNoArrayOfOursIsRefused) {
-  const auto with = [](const std::string& dictionary) { return refusal(npy_file(dictionary, "abcd")); };
+  const auto with = [](const std::string& dictionary) { return npy_refusal(npy_file(dictionary, "abcd")); };
   EXPECT_TRUE(contains(with("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}"), "elements '|O'"));
   EXPECT_TRUE(contains(with("{'descr': '<f2', 'fortran_order': False, 'shape': (2,)}"), "elements '<f2'"));
   EXPECT_TRUE(contains(with("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}"),
@@ -80,7 +80,7 @@ TEST(Npy, WhatIsNoArrayOfOursIsRefused) {
       contains(with("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} + exit()"), "behind its dictionary"));
   EXPECT_TRUE(contains(with("{'descr': '<f4', 'fortran_order': maybe, 'shape': (1,)}"), "True or False"));
   EXPECT_TRUE(contains(with("{'descr': '|b1', 'fortran_order': False, 'shape': (4,)}"), "boolean other than 0 and 1"));
-  EXPECT_TRUE(contains(refusal("PK\3\4 and so on"), "does not begin as files of NumPy's"));
+  EXPECT_TRUE(contains(npy_refusal("PK\3\4 and so on"), "does not begin as files of NumPy's"));
   EXPECT_THROW(npy_bytes(HostTensor(Dtype::bf16, {1})), ArgumentError);
 }
 

@@ -17,8 +17,8 @@
 namespace sectionflow {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 std::uint32_t big_endian_at(const std::string& bytes, std::size_t at) {
   std::uint32_t value = 0;

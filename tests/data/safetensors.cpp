@@ -25,16 +25,16 @@ std::string file_of(const std::string& header, const std::string& data) {
   return bytes + header + data;
 }
 
-std::string refusal(const TemporaryFolder& folder, const std::string& bytes) {
+std::string safetensors_refusal(const TemporaryFolder& folder, const std::string& bytes) {
   const auto path = folder.file("refused.safetensors", bytes);
   const std::string text = error_text<DataError>([&] { read_safetensors(path); });
   EXPECT_NE(text.find(path.string()), std::string::npos) << text;
   return text;
 }
 
-void expect_refusal(const std::string& header, const std::string& data, const std::string& reason) {
+void expect_safetensors_refusal(const std::string& header, const std::string& data, const std::string& reason) {
   const TemporaryFolder folder;
-  const std::string text = refusal(folder, file_of(header, data));
+  const std::string text = safetensors_refusal(folder, file_of(header, data));
   EXPECT_NE(text.find(reason), std::string::npos) << reason << " in: " << text;
 }
 
@@ -46,7 +46,7 @@ std::vector<NamedTensor> small_tensors() {
 }
 
 // Spelled byte by byte from the format's description: 8 + 136 bytes of header, 8 of "a", 3 of "b".
-const std::string& small_file() {
+const std::string& small_safetensors() {
   static const std::string bytes =
       "\x88\0\0\0\0\0\0\0"
       R"({"__metadata__":{"k":"v"},)"
@@ -90,7 +90,7 @@ TEST(Safetensors, BFloat16ComesBack) {
 
 TEST(Safetensors, SmallFileWrittenByHandIsRead) {
   const TemporaryFolder folder;
-  const auto [tensors, metadata] = read_safetensors(folder.file("small.safetensors", small_file()));
+  const auto [tensors, metadata] = read_safetensors(folder.file("small.safetensors", small_safetensors()));
   ASSERT_EQ(tensors.size(), 2U);
   EXPECT_EQ(tensors[0].name, "a");
   EXPECT_TRUE(bitwise_equal(tensors[0].tensor, HostTensor::of<float>({2}, {1.0F, -2.0F})));
@@ -168,12 +168,14 @@ TEST(Safetensors, RandomTensorsComeBackBitForBit) {
 
 TEST(Safetensors, EveryTruncationIsRefused) {
   const TemporaryFolder folder;
-  for (std::size_t length = 0; length < small_file().size(); ++length) refusal(folder, small_file().substr(0, length));
+  for (std::size_t length = 0; length < small_safetensors().size(); ++length)
+    safetensors_refusal(folder, small_safetensors().substr(0, length));
 }
 
 TEST(Safetensors, TrailingByteIsRefused) {
   const TemporaryFolder folder;
-  EXPECT_NE(refusal(folder, small_file() + "x").find("the tensors need 11 bytes but 12 follow"), std::string::npos);
+  EXPECT_NE(safetensors_refusal(folder, small_safetensors() + "x").find("the tensors need 11 bytes but 12 follow"),
+            std::string::npos);
 }
 
 // The format does not protect names and metadata: 27 of the 1,152 flips change a letter there and are read, with the
@@ -182,8 +184,8 @@ TEST(Safetensors, EveryFlippedBitOfTheHeaderIsRefusedOrChangesOnlyANameOrTheMeta
   const TemporaryFolder folder;
   const std::vector<NamedTensor> wanted = small_tensors();
   int num_read = 0;
-  for (std::size_t bit = 0; bit < 8 * (small_file().size() - 11); ++bit) {
-    std::string damaged = small_file();
+  for (std::size_t bit = 0; bit < 8 * (small_safetensors().size() - 11); ++bit) {
+    std::string damaged = small_safetensors();
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
     const auto path = folder.file("damaged.safetensors", damaged);
     try {
@@ -200,82 +202,89 @@ TEST(Safetensors, EveryFlippedBitOfTheHeaderIsRefusedOrChangesOnlyANameOrTheMeta
 
 TEST(Safetensors, HeaderLengthIsCheckedBeforeItIsBelieved) {
   const TemporaryFolder folder;
-  EXPECT_NE(refusal(folder, ""s).find("fewer than the length of a header"), std::string::npos);
-  EXPECT_NE(refusal(folder, std::string(8, '\0')).find("a header of 0 bytes"), std::string::npos);
-  EXPECT_NE(refusal(folder, "\xff\xff\xff\xff\xff\xff\xff\xff{}"s).find("wanted 1 to 100000000"), std::string::npos);
-  EXPECT_NE(refusal(folder, "\3\0\0\0\0\0\0\0{}"s).find("only 2 follow"), std::string::npos);
+  EXPECT_NE(safetensors_refusal(folder, ""s).find("fewer than the length of a header"), std::string::npos);
+  EXPECT_NE(safetensors_refusal(folder, std::string(8, '\0')).find("a header of 0 bytes"), std::string::npos);
+  EXPECT_NE(safetensors_refusal(folder, "\xff\xff\xff\xff\xff\xff\xff\xff{}"s).find("wanted 1 to 100000000"),
+            std::string::npos);
+  EXPECT_NE(safetensors_refusal(folder, "\3\0\0\0\0\0\0\0{}"s).find("only 2 follow"), std::string::npos);
 }
 
 TEST(Safetensors, HeaderThatIsNoObjectOfTensorsIsRefused) {
-  expect_refusal("[]", "", "does not begin with '{'");
-  expect_refusal(" {}", "", "does not begin with '{'");
-  expect_refusal("{}\0{}"s, "", "zero byte");
-  expect_refusal("{}{}", "", "damaged at byte");
-  expect_refusal("{\"a\":", "", "damaged at byte");
-  expect_refusal("{\"\xff\":{}}", "", "damaged at byte");
-  expect_refusal(R"({"a":1})", "", "a number near 'a'");
-  expect_refusal(R"({"a":null})", "", "null");
-  expect_refusal(R"({"a":true})", "", "a boolean");
-  expect_refusal(R"({"a":{"b":{}}})", "", "the field 'b'");
-  expect_refusal(R"({"a":{"dtype":{}}})", "", "wanted the name of a dtype");
-  expect_refusal(R"({"a":)" + std::string(100000, '[') + "}", "", "an array near 'a'");
-  expect_refusal(R"({"a":{"shape":)" + std::string(100000, '['), "", "an array near 'a'");
+  expect_safetensors_refusal("[]", "", "does not begin with '{'");
+  expect_safetensors_refusal(" {}", "", "does not begin with '{'");
+  expect_safetensors_refusal("{}\0{}"s, "", "zero byte");
+  expect_safetensors_refusal("{}{}", "", "damaged at byte");
+  expect_safetensors_refusal("{\"a\":", "", "damaged at byte");
+  expect_safetensors_refusal("{\"\xff\":{}}", "", "damaged at byte");
+  expect_safetensors_refusal(R"({"a":1})", "", "a number near 'a'");
+  expect_safetensors_refusal(R"({"a":null})", "", "null");
+  expect_safetensors_refusal(R"({"a":true})", "", "a boolean");
+  expect_safetensors_refusal(R"({"a":{"b":{}}})", "", "the field 'b'");
+  expect_safetensors_refusal(R"({"a":{"dtype":{}}})", "", "wanted the name of a dtype");
+  expect_safetensors_refusal(R"({"a":)" + std::string(100000, '[') + "}", "", "an array near 'a'");
+  expect_safetensors_refusal(R"({"a":{"shape":)" + std::string(100000, '['), "", "an array near 'a'");
 }
 
 TEST(Safetensors, FieldsOfATensorAreChecked) {
-  expect_refusal(R"({"a":{"shape":[],"data_offsets":[0,1]}})", "x", "'a' has no dtype");
-  expect_refusal(R"({"a":{"dtype":"U8","data_offsets":[0,1]}})", "x", "'a' has no shape");
-  expect_refusal(R"({"a":{"dtype":"U8","shape":[]}})", "x", "'a' has no data_offsets");
-  expect_refusal(R"({"a":{"dtype":"U8","shape":[],"data_offsets":[0]}})", "x", "1 data_offsets");
-  expect_refusal(R"({"a":{"dtype":"U8","shape":[],"data_offsets":[0,1,1]}})", "x", "more than two data_offsets");
-  expect_refusal(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", "x", "a negative number");
-  expect_refusal(R"({"a":{"dtype":"U8","shape":[1.5],"data_offsets":[0,1]}})", "x", "a fraction");
-  expect_refusal(R"({"a":{"dtype":"U8","shape":["1"],"data_offsets":[0,1]}})", "x", "a string");
-  expect_refusal(R"({"a":{"dtype":"U8","shape":[99999999999999999999],"data_offsets":[0,1]}})", "x", "beyond 64 bits");
-  expect_refusal(R"({"a":{"dtype":"U8","shape":[9999999999999999999],"data_offsets":[0,1]}})", "x",
-                 "does not fit 63 bits");
-  expect_refusal(R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]}})", "x",
-                 "more than 16 dimensions");
-  expect_refusal(R"({"a":{"dtype":"F64","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", "",
-                 "does not fit 64 bits");
-  expect_refusal("{\"" + std::string(4097, 'n') + R"(":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", "x",
-                 "a name of 4097 bytes");
+  expect_safetensors_refusal(R"({"a":{"shape":[],"data_offsets":[0,1]}})", "x", "'a' has no dtype");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","data_offsets":[0,1]}})", "x", "'a' has no shape");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","shape":[]}})", "x", "'a' has no data_offsets");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","shape":[],"data_offsets":[0]}})", "x", "1 data_offsets");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","shape":[],"data_offsets":[0,1,1]}})", "x",
+                             "more than two data_offsets");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", "x", "a negative number");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","shape":[1.5],"data_offsets":[0,1]}})", "x", "a fraction");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","shape":["1"],"data_offsets":[0,1]}})", "x", "a string");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","shape":[99999999999999999999],"data_offsets":[0,1]}})", "x",
+                             "beyond 64 bits");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","shape":[9999999999999999999],"data_offsets":[0,1]}})", "x",
+                             "does not fit 63 bits");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]}})",
+                             "x", "more than 16 dimensions");
+  expect_safetensors_refusal(R"({"a":{"dtype":"F64","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", "",
+                             "does not fit 64 bits");
+  expect_safetensors_refusal("{\"" + std::string(4097, 'n') + R"(":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})",
+                             "x", "a name of 4097 bytes");
 }
 
 TEST(Safetensors, DuplicateKeysAreRefused) {
   const std::string entry = R"("a":{"dtype":"U8","shape":[],"data_offsets":[0,1]})";
-  expect_refusal("{" + entry + "," + entry + "}", "x", "'a' twice");
-  expect_refusal(R"({"__metadata__":{},"__metadata__":{}})", "", "'__metadata__' twice");
-  expect_refusal(R"({"__metadata__":{"k":"1","k":"2"}})", "", "'k' twice");
-  expect_refusal(R"({"a":{"dtype":"U8","dtype":"U8","shape":[],"data_offsets":[0,1]}})", "x", "'dtype' twice");
-  expect_refusal(R"({"a":{"dtype":"U8","shape":[],"shape":[],"data_offsets":[0,1]}})", "x", "'shape' twice");
+  expect_safetensors_refusal("{" + entry + "," + entry + "}", "x", "'a' twice");
+  expect_safetensors_refusal(R"({"__metadata__":{},"__metadata__":{}})", "", "'__metadata__' twice");
+  expect_safetensors_refusal(R"({"__metadata__":{"k":"1","k":"2"}})", "", "'k' twice");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","dtype":"U8","shape":[],"data_offsets":[0,1]}})", "x",
+                             "'dtype' twice");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","shape":[],"shape":[],"data_offsets":[0,1]}})", "x",
+                             "'shape' twice");
 }
 
 TEST(Safetensors, HolesAndOverlapsAreRefused) {
   const std::string a =
       R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":)";
-  expect_refusal(a + "[3,5]}}", "xxxxx", "'b' begins at byte 3 of the data but the one before ends at 2");
-  expect_refusal(a + "[1,3]}}", "xxx", "'b' begins at byte 1");
-  expect_refusal(a + "[0,2]}}", "xx", "begins at byte 0");
-  expect_refusal(a + "[2,5]}}", "xxxxx", "needs 2 bytes but has 3");
-  expect_refusal(a + "[5,2]}}", "xxxxx", "ends at 2 before it begins at 5");
-  expect_refusal(a + "[2,4]}}", "xxx", "the tensors need 4 bytes but 3 follow");
-  expect_refusal(R"({"a":{"dtype":"U8","shape":[],"data_offsets":[18446744073709551615,0]}})", "x", "before it begins");
+  expect_safetensors_refusal(a + "[3,5]}}", "xxxxx", "'b' begins at byte 3 of the data but the one before ends at 2");
+  expect_safetensors_refusal(a + "[1,3]}}", "xxx", "'b' begins at byte 1");
+  expect_safetensors_refusal(a + "[0,2]}}", "xx", "begins at byte 0");
+  expect_safetensors_refusal(a + "[2,5]}}", "xxxxx", "needs 2 bytes but has 3");
+  expect_safetensors_refusal(a + "[5,2]}}", "xxxxx", "ends at 2 before it begins at 5");
+  expect_safetensors_refusal(a + "[2,4]}}", "xxx", "the tensors need 4 bytes but 3 follow");
+  expect_safetensors_refusal(R"({"a":{"dtype":"U8","shape":[],"data_offsets":[18446744073709551615,0]}})", "x",
+                             "before it begins");
 }
 
 TEST(Safetensors, MetadataIsOfStringsOnly) {
-  expect_refusal(R"({"__metadata__":{"k":1}})", "", "wanted a string as value of the metadata");
-  expect_refusal(R"({"__metadata__":{"k":{}}})", "", "an object near '__metadata__'");
-  expect_refusal(R"({"__metadata__":"k"})", "", "a string near '__metadata__'");
+  expect_safetensors_refusal(R"({"__metadata__":{"k":1}})", "", "wanted a string as value of the metadata");
+  expect_safetensors_refusal(R"({"__metadata__":{"k":{}}})", "", "an object near '__metadata__'");
+  expect_safetensors_refusal(R"({"__metadata__":"k"})", "", "a string near '__metadata__'");
 }
 
 TEST(Safetensors, UnsupportedDtypeIsRefusedByName) {
-  expect_refusal(R"({"w":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}})", "xx", "tensor 'w' has the dtype 'F16'");
+  expect_safetensors_refusal(R"({"w":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}})", "xx",
+                             "tensor 'w' has the dtype 'F16'");
 }
 
 TEST(Safetensors, BooleansOtherThanZeroAndOneAreRefused) {
   const std::string header = R"({"m":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}})";
-  expect_refusal(header, "\0\1\2"s, "tensor 'm' bool[3] has a byte other than 0 and 1");
+  expect_safetensors_refusal(header, "\0\1\2"s, "tensor 'm' bool[3] has a byte other than 0 and 1");
   const TemporaryFolder folder;
   const std::uint8_t bytes[] = {0, 1, 2};
   const NamedView view{"m", {{Dtype::boolean, {3}}, bytes}};

@@ -13,7 +13,7 @@
 namespace sectionflow {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::shared_ptr<const StreamSource> csv_of(const std::filesystem::path& path) {
   return csv_source(path, {{.name = "x", .columns = {"x"}}});

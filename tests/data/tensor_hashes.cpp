@@ -21,7 +21,7 @@ std::vector<NamedTensor> two_tensors() {
 }
 
 /// The bytes of a file of these, "a" first, 11 bytes of data.
-std::string written(const TemporaryFolder& folder) {
+std::string hashed_safetensors(const TemporaryFolder& folder) {
   const auto path = folder.path() / "good.safetensors";
   write_safetensors(path, views_of(two_tensors()), {{"k", "v"}});
   return bytes_of_file(path);
@@ -29,7 +29,7 @@ std::string written(const TemporaryFolder& folder) {
 
 TEST(TensorHashes, AnyFlippedBitIsRefused) {
   const TemporaryFolder folder;
-  const std::string good = written(folder);
+  const std::string good = hashed_safetensors(folder);
   for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
     std::string bytes = good;
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
@@ -58,7 +58,7 @@ TEST(TensorHashes, WithoutThatOfTheMetadataAreRefused) {
 
 TEST(TensorHashes, ADamagedTensorIsNamed) {
   const TemporaryFolder folder;
-  std::string bytes = written(folder);
+  std::string bytes = hashed_safetensors(folder);
   bytes.back() = '\7';
   const auto path = folder.file("damaged.safetensors", bytes);
   const std::string text = error_text<DataError>([&] { read_safetensors(path); });

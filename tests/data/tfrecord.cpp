@@ -16,7 +16,7 @@ namespace {
 using namespace std::string_literals;
 using Texts = std::vector<std::string>;
 
-std::string written(const Texts& records, Compression compression = Compression::none) {
+std::string tfrecord_bytes(const Texts& records, Compression compression = Compression::none) {
   std::string bytes;
   RecordWriter writer([&](const char* more, std::size_t count) { bytes.append(more, count); }, compression);
   for (const std::string& record : records) writer.write(record);
@@ -81,13 +81,13 @@ TEST(Tfrecord, FirstRecordOfAnEventFileHasTheKnownBytes) {
   const std::string golden = "\x18\0\0\0\0\0\0\0\xa3\x7f\x4b\x22\x09\0\0\0\x40\xfc\x54\xd9\x41\x1a\x0d"s +
                              "brain.Event:2" + "\xec\xed\x8f\x9d";
   EXPECT_EQ(golden.size(), 40U);
-  EXPECT_EQ(written({event}), golden);
+  EXPECT_EQ(tfrecord_bytes({event}), golden);
   EXPECT_EQ(read_all(golden).records, Texts{event});
 }
 
 TEST(Tfrecord, WhatIsWrittenIsReadInEveryCompression) {
   for (const Compression compression : {Compression::none, Compression::gzip, Compression::zlib}) {
-    const std::string bytes = written(some_records(), compression);
+    const std::string bytes = tfrecord_bytes(some_records(), compression);
     for (const Compression told : {compression, Compression::automatic}) {
       const Reading reading = read_all(bytes, {.compression = told});
       EXPECT_EQ(reading.records, some_records());
@@ -95,7 +95,7 @@ TEST(Tfrecord, WhatIsWrittenIsReadInEveryCompression) {
     }
     const TemporaryFolder folder;
     EXPECT_EQ(read_all(RecordReader(folder.file("records", bytes))).records, some_records());
-    EXPECT_EQ(read_all(written({}, compression)).records, Texts{});
+    EXPECT_EQ(read_all(tfrecord_bytes({}, compression)).records, Texts{});
   }
 }
 
@@ -115,27 +115,28 @@ TEST(Tfrecord, AnErrorOfTheSinkLeavesTheWriter) {
 }
 
 TEST(Tfrecord, OneFileOfSeveralGzipStreamsIsRead) {
-  const std::string bytes = written({"a", "b"}, Compression::gzip) + written({"c"}, Compression::gzip);
+  const std::string bytes = tfrecord_bytes({"a", "b"}, Compression::gzip) + tfrecord_bytes({"c"}, Compression::gzip);
   EXPECT_EQ(read_all(bytes).records, (Texts{"a", "b", "c"}));
-  const Reading foreign = read_all(written({"a"}, Compression::zlib) + "more");
+  const Reading foreign = read_all(tfrecord_bytes({"a"}, Compression::zlib) + "more");
   EXPECT_EQ(foreign.records, Texts{"a"});
   EXPECT_EQ(foreign.errors.size(), 1U);
 }
 
 TEST(Tfrecord, ZerosBehindGzipStreamsArePassedOver) {
   const std::string zeros(200'000, '\0');
-  const std::string bytes = written({"a"}, Compression::gzip) + zeros + written({"b"}, Compression::gzip) + zeros;
+  const std::string bytes =
+      tfrecord_bytes({"a"}, Compression::gzip) + zeros + tfrecord_bytes({"b"}, Compression::gzip) + zeros;
   const Reading reading = read_all(bytes);
   EXPECT_EQ(reading.records, (Texts{"a", "b"}));
   EXPECT_TRUE(reading.errors.empty());
   EXPECT_EQ(read_all(bytes + "x").errors.size(), 1U);
-  EXPECT_EQ(read_all(written({"a"}, Compression::zlib) + zeros).errors.size(), 1U);
+  EXPECT_EQ(read_all(tfrecord_bytes({"a"}, Compression::zlib) + zeros).errors.size(), 1U);
 }
 
 TEST(Tfrecord, EveryTruncationGivesTheWholeRecordsAndOneError) {
   const Texts records = {"first", "", "a third record"};
   for (const Compression compression : {Compression::none, Compression::gzip, Compression::zlib}) {
-    const std::string bytes = written(records, compression);
+    const std::string bytes = tfrecord_bytes(records, compression);
     for (std::size_t length = 0; length < bytes.size(); ++length) {
       const Reading reading = read_all(bytes.substr(0, length), {.compression = compression});
       ASSERT_LE(reading.records.size(), records.size());
@@ -154,7 +155,7 @@ TEST(Tfrecord, EveryTruncationGivesTheWholeRecordsAndOneError) {
 TEST(Tfrecord, EverySingleFlippedBitIsFoundAndNamesFileRecordAndOffset) {
   const Texts records = {"first", "second", "a third record"};
   for (const Compression compression : {Compression::none, Compression::gzip, Compression::zlib}) {
-    const std::string bytes = written(records, compression);
+    const std::string bytes = tfrecord_bytes(records, compression);
     for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
       std::string damaged = bytes;
       damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
@@ -177,7 +178,7 @@ TEST(Tfrecord, EverySingleFlippedBitIsFoundAndNamesFileRecordAndOffset) {
 }
 
 TEST(Tfrecord, DamagedBytesCostTheirRecordAlone) {
-  std::string bytes = written({"first", "second", "third"});
+  std::string bytes = tfrecord_bytes({"first", "second", "third"});
   bytes[12] ^= 1;
   bytes[21 + 22 + 12] ^= 1;
   const Reading reading = read_all(bytes);
@@ -199,12 +200,12 @@ TEST(Tfrecord, ALengthThatTheFileDoesNotHaveIsRefusedBeforeMemoryIsTaken) {
     ASSERT_EQ(read_all(bytes).errors.size(), 1U) << length;
     ASSERT_EQ(read_all(bytes, {.max_record_bytes = ~std::size_t{0}}).errors.size(), 1U) << length;
   }
-  EXPECT_EQ(read_all(written({std::string(101, 'x')}), {.max_record_bytes = 100}).errors.size(), 1U);
-  EXPECT_EQ(read_all(written({std::string(100, 'x')}), {.max_record_bytes = 100}).records.size(), 1U);
+  EXPECT_EQ(read_all(tfrecord_bytes({std::string(101, 'x')}), {.max_record_bytes = 100}).errors.size(), 1U);
+  EXPECT_EQ(read_all(tfrecord_bytes({std::string(100, 'x')}), {.max_record_bytes = 100}).records.size(), 1U);
 }
 
 TEST(Tfrecord, SkippedRecordsAreCounted) {
-  const std::string bytes = written({"a", "b", "c", "d"});
+  const std::string bytes = tfrecord_bytes({"a", "b", "c", "d"});
   RecordReader reader = RecordReader::of_bytes(bytes, "in memory");
   EXPECT_EQ(reader.skip(0), 0);
   EXPECT_EQ(reader.skip(2), 2);

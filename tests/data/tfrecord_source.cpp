@@ -41,7 +41,7 @@ bool are_equal(const Example& a, const Example& b) {
   return true;
 }
 
-std::string refusal(const std::string& record, const FeatureSchema& schema) {
+std::string tf_example_refusal(const std::string& record, const FeatureSchema& schema) {
   const std::string text = whole_error_text<DataError>([&] { parse_tf_example(record, schema, "here: "); });
   EXPECT_TRUE(text.starts_with("SF-E410 DataError: here: ")) << text;
   return text;
@@ -74,23 +74,25 @@ TEST(TfExample, VariableLengthsTakeWhatIsThereAndAbsenceIsNone) {
                                         "");
   EXPECT_TRUE(bitwise_equal(read.at("ids"), HostTensor::of<std::int32_t>({3, 2}, {1, 2, 3, 4, 5, 6})));
   EXPECT_EQ(read.at("other").type(), (TensorType{Dtype::f32, {0}}));
-  EXPECT_TRUE(
-      contains(refusal(bytes, {{.name = "ids", .dtype = Dtype::i32, .shape = {kDynamic, 4}}}), "has 6 elements"));
+  EXPECT_TRUE(contains(tf_example_refusal(bytes, {{.name = "ids", .dtype = Dtype::i32, .shape = {kDynamic, 4}}}),
+                       "has 6 elements"));
 }
 
 TEST(TfExample, WhatDoesNotFitTheSchemaIsRefusedByName) {
   const std::string bytes = serialize_tf_example(some_example(3));
-  EXPECT_TRUE(contains(refusal(bytes, {{.name = "absent"}}), "feature 'absent' f32[] is absent; the record has '"));
+  EXPECT_TRUE(
+      contains(tf_example_refusal(bytes, {{.name = "absent"}}), "feature 'absent' f32[] is absent; the record has '"));
   const std::string misspelt =
       whole_error_text<DataError>([&] { (void)parse_tf_example(bytes, {{.name = "lable"}}, ""); });
   EXPECT_TRUE(contains(misspelt, "'label'") && contains(misspelt, "is 'label' the one that is meant?")) << misspelt;
-  EXPECT_TRUE(contains(refusal(bytes, {{.name = "label"}}), "is a int64_list; wanted a float_list"));
-  EXPECT_TRUE(contains(refusal(bytes, {{.name = "label", .dtype = Dtype::u8}}), "has the number -3 at element 0"));
-  EXPECT_TRUE(contains(refusal(bytes, {{.name = "weights", .shape = {2}}}), "has 3 elements"));
+  EXPECT_TRUE(contains(tf_example_refusal(bytes, {{.name = "label"}}), "is a int64_list; wanted a float_list"));
   EXPECT_TRUE(
-      contains(refusal(bytes, {{.name = "image", .dtype = Dtype::i32, .shape = {2}, .kind = FeatureKind::bytes}}),
-               "has 1 elements"));
-  EXPECT_TRUE(contains(refusal("\xff\xff", {{.name = "x"}}), "no tf.train.Example"));
+      contains(tf_example_refusal(bytes, {{.name = "label", .dtype = Dtype::u8}}), "has the number -3 at element 0"));
+  EXPECT_TRUE(contains(tf_example_refusal(bytes, {{.name = "weights", .shape = {2}}}), "has 3 elements"));
+  EXPECT_TRUE(contains(
+      tf_example_refusal(bytes, {{.name = "image", .dtype = Dtype::i32, .shape = {2}, .kind = FeatureKind::bytes}}),
+      "has 1 elements"));
+  EXPECT_TRUE(contains(tf_example_refusal("\xff\xff", {{.name = "x"}}), "no tf.train.Example"));
 }
 
 TEST(TfExample, SchemasThatCannotBeAreRefused) {

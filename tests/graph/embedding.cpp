@@ -4,15 +4,16 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/random.h"
 #include "tests/graph/description.h"
-#include "tests/support/moved.h"
+#include "tests/graph/shapes.h"
 
 namespace sectionflow {
 namespace {
 
 using testing_support::description;
-using testing_support::expect_refused;
 
-TEST(Embedding, MakesATableAndGathersItsRows) {
+class Embedding : public testing_support::Shapes {};
+
+TEST_F(Embedding, MakesATableAndGathersItsRows) {
   Graph graph;
   const Value tokens = placeholder(graph, "tokens", {kDynamic, 16}, Dtype::i64);
   const Value y = embedding(tokens, {.vocabulary = 50, .width = 8, .name = "words"});
@@ -26,7 +27,7 @@ TEST(Embedding, MakesATableAndGathersItsRows) {
   EXPECT_EQ(initial.options<RandomOptions>().distribution, Distribution::truncated_normal);
 }
 
-TEST(Embedding, TakesTheInitialiserThatIsGiven) {
+TEST_F(Embedding, TakesTheInitialiserThatIsGiven) {
   Graph graph;
   const Value tokens = placeholder(graph, "tokens", {4}, Dtype::i32);
   const Value y = embedding(tokens, {.vocabulary = 5, .width = 3, .initializer = constant_initializer(0.5)});
@@ -34,7 +35,7 @@ TEST(Embedding, TakesTheInitialiserThatIsGiven) {
   EXPECT_EQ(initial.options<FillOptions>().value, 0.5);
 }
 
-TEST(Embedding, RefusedCallsLeaveNoTableBehind) {
+TEST_F(Embedding, RefusedCallsLeaveNoTableBehind) {
   Graph graph;
   const Value x = placeholder(graph, "x", {4}), tokens = placeholder(graph, "tokens", {4}, Dtype::i32);
   const auto before = description(graph);

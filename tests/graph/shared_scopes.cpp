@@ -11,33 +11,28 @@
 #include "graph/layers.h"
 #include "graph/ops/basic.h"
 #include "graph/shared_variables.h"
+#include "tests/graph/two_inputs.h"
 
 namespace sectionflow {
 namespace {
 
-void encode(SharedVariables& shared, Value x) {
+void encode_once(SharedVariables& shared, Value x) {
   const auto scope = shared.scope();
   dense(x, {.features = 2});
 }
 
-struct Two {
-  Graph graph;
-  Value x = placeholder(graph, "x", {3, 5}), z = placeholder(graph, "z", {7, 5});
-  SharedVariables shared{graph, "encoder"};
-};
-
 TEST(SharedVariables, CopiesShareTheVariables) {
-  Two t;
+  TwoInputs t;
   SharedVariables copy = t.shared, moved = std::move(copy);
-  encode(moved, t.x);
+  encode_once(moved, t.x);
   const auto made = t.shared.variables();
   EXPECT_EQ(made.size(), 2U);
-  encode(copy, t.z);
+  encode_once(copy, t.z);
   EXPECT_EQ(copy.variables(), made);
 }
 
 TEST(SharedVariables, AScopeThatEndsBeforeOneWithinLeavesThatOneOpen) {
-  Two t;
+  TwoInputs t;
   SharedVariables inner(t.graph, "inner");
   std::optional<SharedScope> first(t.shared.scope()), second(inner.scope());
   first.reset();
@@ -59,7 +54,7 @@ std::vector<std::string> kernels_of_two(SharedVariables& shared, Value x, std::s
 }
 
 TEST(SharedVariables, NamesOutsideThatBeginAlikeShiftNothing) {
-  Two t;
+  TwoInputs t;
   dense(t.x, {.features = 4, .name = "encoder/dense"});
   const std::vector<std::string> made = {"encoder_1/dense/kernel", "encoder_1/dense_1/kernel"};
   EXPECT_EQ(kernels_of_two(t.shared, t.x), made);
@@ -75,7 +70,7 @@ TEST(SharedVariables, NamesOutsideThatBeginAlikeShiftNothing) {
 }
 
 TEST(SharedVariables, NamesThatAreTakenOutAgainAreFreeForTheNextScope) {
-  Two t;
+  TwoInputs t;
   const auto fail = [&] {
     dense(t.x, {.features = 4, .name = "encoder/dense"});
     (void)kernels_of_two(t.shared, t.x);

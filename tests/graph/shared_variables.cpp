@@ -17,6 +17,7 @@
 #include "graph/ops/unary.h"
 #include "graph/parameter.h"
 #include "tests/graph/description.h"
+#include "tests/graph/two_inputs.h"
 #include "tests/support/graph_round_trip.h"
 
 namespace sectionflow {
@@ -48,14 +49,8 @@ std::vector<Value> kernels_below(Value y) {
   return {kernel(inner), kernel(y)};
 }
 
-struct Two {
-  Graph graph;
-  Value x = placeholder(graph, "x", {3, 5}), z = placeholder(graph, "z", {7, 5});
-  SharedVariables shared{graph, "encoder"};
-};
-
 TEST(SharedVariables, LaterScopesFindWhatTheFirstHasMade) {
-  Two t;
+  TwoInputs t;
   const Value a = encode(t.shared, t.x);
   const Names made = {"encoder/dense/kernel", "encoder/dense/bias", "encoder/dense_1/kernel", "encoder/dense_1/bias"};
   EXPECT_EQ(names_of(t.shared.variables()), made);
@@ -69,7 +64,7 @@ TEST(SharedVariables, LaterScopesFindWhatTheFirstHasMade) {
 }
 
 TEST(SharedVariables, LaterScopesCallNoInitialiserAndDrawNoOrdinal) {
-  Two t;
+  TwoInputs t;
   int calls = 0;
   const Initializer counted = [&](const InitializerRequest& r) {
     ++calls;
@@ -84,7 +79,7 @@ TEST(SharedVariables, LaterScopesCallNoInitialiserAndDrawNoOrdinal) {
 }
 
 TEST(SharedVariables, NamesCountAlikeInEveryScope) {
-  Two t;
+  TwoInputs t;
   std::vector<Value> first;
   for (int i = 0; i < 2; ++i) {
     const auto scope = t.shared.scope();
@@ -110,7 +105,7 @@ TEST(SharedVariables, NamesCountAlikeInEveryScope) {
 }
 
 TEST(SharedVariables, ALaterScopeMayAskForAPart) {
-  Two t;
+  TwoInputs t;
   (void)encode(t.shared, t.x);
   {
     const auto scope = t.shared.scope();
@@ -121,7 +116,7 @@ TEST(SharedVariables, ALaterScopeMayAskForAPart) {
 }
 
 TEST(SharedVariables, WhatIsNotThereOrOtherwiseIsRefused) {
-  Two t;
+  TwoInputs t;
   (void)encode(t.shared, t.x);
   const auto refused = [&](const std::function<void()>& call, const auto& text) {
     const auto before = description(t.graph);
@@ -160,7 +155,7 @@ TEST(SharedVariables, WhatIsNotThereOrOtherwiseIsRefused) {
 }
 
 TEST(SharedVariables, ARefusedLayerMayBeAskedForAgain) {
-  Two t;
+  TwoInputs t;
   const Value a = encode(t.shared, t.x);
   const auto scope = t.shared.scope();
   EXPECT_THROW((void)dense(t.x, {.features = 3}), ArgumentError);
@@ -175,7 +170,7 @@ TEST(SharedVariables, ARefusedLayerMayBeAskedForAgain) {
 }
 
 TEST(SharedVariables, ScopesOfOneDoNotNest) {
-  Two t;
+  TwoInputs t;
   const auto scope = t.shared.scope();
   const auto before = t.graph.scope_names();
   EXPECT_THAT(
@@ -187,7 +182,7 @@ TEST(SharedVariables, ScopesOfOneDoNotNest) {
 // ---- One within the other.
 
 TEST(SharedVariables, OneThatIsMadeInEveryScopeOfAnotherFindsWhatThatHas) {
-  Two t;
+  TwoInputs t;
   const auto tower = [&](Value x) {
     const auto scope = t.shared.scope();
     SharedVariables cell(t.graph, "cell");
@@ -207,7 +202,7 @@ TEST(SharedVariables, OneThatIsMadeInEveryScopeOfAnotherFindsWhatThatHas) {
 }
 
 TEST(SharedVariables, OneThatOutlivesTheScopesOfAnotherKeepsItsOwn) {
-  Two t;
+  TwoInputs t;
   SharedVariables cell(t.graph, "cell");
   const auto step = [&](Value x) {
     const auto inner = cell.scope();
@@ -226,7 +221,7 @@ TEST(SharedVariables, OneThatOutlivesTheScopesOfAnotherKeepsItsOwn) {
 // ---- Other values in their place.
 
 TEST(SharedVariables, OthersMayStandForThem) {
-  Two t;
+  TwoInputs t;
   (void)encode(t.shared, t.x);
   const Value kernel = t.shared.variables()[0];
   const Value half = kernel * 0.5F;
@@ -241,7 +236,7 @@ TEST(SharedVariables, OthersMayStandForThem) {
 }
 
 TEST(SharedVariables, TheInnermostScopeThatHasAVariableSaysWhatStandsForIt) {
-  Two t;
+  TwoInputs t;
   SharedVariables cell(t.graph, "cell");
   std::vector<Value> seen;
   const auto tower = [&](SharedScope scope, const SharedVariables::Instead& instead) {
@@ -260,7 +255,7 @@ TEST(SharedVariables, TheInnermostScopeThatHasAVariableSaysWhatStandsForIt) {
 }
 
 TEST(SharedVariables, WhatCannotStandForAVariableIsRefused) {
-  Two t;
+  TwoInputs t;
   const auto same = [](Value variable) { return variable; };
   EXPECT_THAT(([&] { (void)t.shared.scope(same); }),
               ThrowsMessage<ArgumentError>(AllOf(HasSubstr("SF-E015"), HasSubstr("there are none yet"))));
@@ -272,14 +267,14 @@ TEST(SharedVariables, WhatCannotStandForAVariableIsRefused) {
       {t.x, "got 'x' f32[3,5] instead of 'encoder/dense/kernel' f32[5,4]"},
       {foreign, "got 'foreign' of another graph"}};
   for (const auto& [value, text] : wrong) {
-    const auto scope = t.shared.scope([&](Value) { return value; });
+    const auto scope = t.shared.scope([value = value](Value) { return value; });
     EXPECT_THAT(([&] { (void)dense(t.x, {.features = 4}); }),
                 ThrowsMessage<ArgumentError>(AllOf(HasSubstr("SF-E015"), HasSubstr(text))));
   }
 }
 
 TEST(SharedVariables, NoMovingAverageIsUpdatedWhereOthersStandForVariables) {
-  Two t;
+  TwoInputs t;
   const auto norm = [&](SharedScope scope) {
     const SharedScope open = std::move(scope);
     return batch_norm(t.x, {.name = "bn"});
@@ -297,7 +292,7 @@ TEST(SharedVariables, NoMovingAverageIsUpdatedWhereOthersStandForVariables) {
 // ---- What goes wrong on the way.
 
 TEST(SharedVariables, AFirstScopeThatAnExceptionLeavesIsNotRemembered) {
-  Two t;
+  TwoInputs t;
   const auto fail = [&] {
     const auto scope = t.shared.scope();
     (void)dense(t.x, {.features = 9});
@@ -313,7 +308,7 @@ TEST(SharedVariables, AFirstScopeThatAnExceptionLeavesIsNotRemembered) {
 }
 
 TEST(SharedVariables, AFirstScopeThatIsTakenOutAgainIsNotRemembered) {
-  Two t;
+  TwoInputs t;
   const auto before = description(t.graph);
   const auto fail = [&] {
     (void)encode(t.shared, t.x);
@@ -334,7 +329,7 @@ TEST(SharedVariables, AFirstScopeThatIsTakenOutAgainIsNotRemembered) {
 }
 
 TEST(SharedVariables, ALayerThatIsTakenOutOfTheFirstScopeIsForgottenAlone) {
-  Two t;
+  TwoInputs t;
   {
     const auto scope = t.shared.scope();
     (void)dense(t.x, {.features = 4});
@@ -368,7 +363,7 @@ TEST(SharedVariables, MayGoBeforeTheChangeInWhichTheyWereMadeIsTakenBack) {
 // ---- With other parts of a graph.
 
 TEST(SharedVariables, StayF32WhereLayersComputeInBf16) {
-  Two t;
+  TwoInputs t;
   const Value a = encode(t.shared, t.x);
   const MixedPrecision precision(t.graph);
   EXPECT_EQ(encode(t.shared, t.x).dtype(), Dtype::bf16);
@@ -377,14 +372,14 @@ TEST(SharedVariables, StayF32WhereLayersComputeInBf16) {
 }
 
 TEST(SharedVariables, AreThereAgainInALoadedGraph) {
-  Two t;
+  TwoInputs t;
   (void)encode(t.shared, t.x);
   (void)encode(t.shared, t.z);
   expect_round_trip(t.graph);
 }
 
 TEST(SharedVariables, WithoutThemEachLayerMakesItsOwn) {
-  Two t;
+  TwoInputs t;
   (void)encode(t.shared, t.x);
   (void)dense(t.x, {.features = 4});
   EXPECT_EQ(t.graph.values(kVariables).size(), 6U);

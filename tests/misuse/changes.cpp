@@ -10,10 +10,6 @@ namespace {
 
 using testing_support::take_out_again;
 
-std::string line(int number) {
-  return "changes.cpp:" + std::to_string(number);
-}
-
 TEST(MisuseChanges, AnUnknownOpIsToldWithTheNearestThatIsThere) {
   SmallTraining t;
   expect_refused<ArgumentError>(

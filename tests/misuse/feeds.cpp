@@ -8,10 +8,6 @@
 namespace sectionflow::testing {
 namespace {
 
-std::string line(int number) {
-  return "feeds.cpp:" + std::to_string(number);
-}
-
 /// The small net, and calls with wrong feeds.
 struct Net : SmallTraining {
   using SmallTraining::SmallTraining;

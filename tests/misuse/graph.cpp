@@ -9,14 +9,6 @@
 namespace sectionflow::testing {
 namespace {
 
-std::string line(int number) {
-  return "graph.cpp:" + std::to_string(number);
-}
-
-State state_of(Graph& graph) {
-  return [&] { return StateHash().add(graph).value(); };
-}
-
 TEST(MisuseGraph, ACycleIsToldWithTheSectionsOfItsNodes) {
   Graph graph;
   GraphSectionManager manager(graph);
@@ -36,7 +28,7 @@ TEST(MisuseGraph, ACycleIsToldWithTheSectionsOfItsNodes) {
   graph.add_control_edge(Operation(c), Operation(a));
   const int prepared = __LINE__ + 2;
   expect_refused<ArgumentError>(
-      testing::state_of(graph, manager), [&] { manager.prepare_training(); },
+      state_of(graph, manager), [&] { manager.prepare_training(); },
       "SF-E011 ArgumentError: the graph has a cycle: relu -> relu_1 -> relu_2 -> relu"
       "\n  where:   " +
           line(prepared) +
@@ -167,7 +159,7 @@ TEST(MisuseGraph, AVariableThatTheLossDoesNotReachIsNamedAndNoGradientStays) {
   const Value lonely = variable("lonely", fill(graph, {3}, 0));
   const std::string loss = net.loss.node().place();
   expect_refused<ArgumentError>(
-      testing::state_of(graph, manager), [&] { manager.add_training_ops(Sgd{}, net.loss); },
+      state_of(graph, manager), [&] { manager.add_training_ops(Sgd{}, net.loss); },
       "SF-E030 ArgumentError: variable 'lonely' is not reached from the loss 'reduce_mean_1'"
       "\n  where:   " +
           line(__LINE__ - 3) + "\n  variable: " + line(made) + "\n  loss:    " + loss +

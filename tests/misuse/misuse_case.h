@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -69,11 +70,19 @@ class StateHash {
 
 using State = std::function<std::uint64_t()>;
 
+inline State state_of(Graph& graph) {
+  return [&] { return StateHash().add(graph).value(); };
+}
 inline State state_of(Graph& graph, GraphSectionManager& manager) {
   return [&] { return StateHash().add(graph).add(manager).value(); };
 }
 inline State state_of(SmallTraining& t) {
   return [&] { return StateHash().add(t.graph).add(t.manager).add(*t.session).value(); };
+}
+
+/// A line of the file that calls, as texts name it: "graph.cpp:12".
+inline std::string line(int number, const char* file = __builtin_FILE()) {
+  return std::filesystem::path(file).filename().string() + ":" + std::to_string(number);
 }
 
 /// Expects `call` to throw a Wanted with exactly this text, and the state to be the same afterwards.

@@ -8,10 +8,6 @@
 namespace sectionflow::testing {
 namespace {
 
-std::string line(int number) {
-  return "sections.cpp:" + std::to_string(number);
-}
-
 struct Empty {
   Graph graph;
   GraphSectionManager manager{graph};

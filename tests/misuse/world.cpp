@@ -12,10 +12,6 @@
 namespace sectionflow::testing {
 namespace {
 
-std::string line(int number) {
-  return "world.cpp:" + std::to_string(number);
-}
-
 std::string thread_text(std::thread::id id) {
   return text_of(id);
 }

@@ -16,17 +16,17 @@
 namespace sectionflow::testing_support {
 namespace {
 
-constexpr double kEpsilon = 1e-3F;
+constexpr double kBatchNormEpsilon = 1e-3F;
 
-struct Moments {
+struct ChannelMoments {
   Doubles mean, variance;
 };
 
 /// `channel_of(i)`: of the element i.
 template <class ChannelOf>
-Moments moments_of(const Doubles& x, std::size_t channels, const ChannelOf& channel_of) {
+ChannelMoments channel_moments(const Doubles& x, std::size_t channels, const ChannelOf& channel_of) {
   const std::size_t count = channels == 0 ? 0 : x.size() / channels;
-  Moments of{Doubles(channels), Doubles(channels)};
+  ChannelMoments of{Doubles(channels), Doubles(channels)};
   if (count == 0) return of;
   for (std::size_t i = 0; i < x.size(); ++i) of.mean[channel_of(i)] += x[i] / static_cast<double>(count);
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -44,20 +44,21 @@ std::size_t plane_of(const Shape& x, DataFormat format) {
 }
 
 // Inputs: x, scale, shift, running mean, running variance, is_training.
-std::vector<Doubles> reference(const std::vector<Doubles>& in, std::size_t plane, bool relu) {
+std::vector<Doubles> batch_norm_reference(const std::vector<Doubles>& in, std::size_t plane, bool relu) {
   const std::size_t channels = in[1].size();
   const auto channel_of = [&](std::size_t i) { return i / plane % channels; };
-  const Moments moments = in[5][0] != 0 ? moments_of(in[0], channels, channel_of) : Moments{in[3], in[4]};
+  const ChannelMoments moments =
+      in[5][0] != 0 ? channel_moments(in[0], channels, channel_of) : ChannelMoments{in[3], in[4]};
   Doubles y = in[0];
   for (std::size_t i = 0; i < y.size(); ++i) {
     const std::size_t c = channel_of(i);
-    y[i] = (y[i] - moments.mean[c]) / std::sqrt(moments.variance[c] + kEpsilon) * in[1][c] + in[2][c];
+    y[i] = (y[i] - moments.mean[c]) / std::sqrt(moments.variance[c] + kBatchNormEpsilon) * in[1][c] + in[2][c];
     if (relu && y[i] < 0) y[i] = 0;
   }
   return {y, moments.mean, moments.variance};
 }
 
-OpCase to_case(const std::string& name, CaseInput x, bool training, BatchNormOptions options = {}) {
+OpCase batch_norm_case(const std::string& name, CaseInput x, bool training, BatchNormOptions options = {}) {
   const Shape channels{x.type.shape[channel_axis(options.format)]};
   const std::size_t plane = plane_of(x.type.shape, options.format);
   CaseInput running_mean = parameter(channels), running_variance = parameter(channels, 0.5, 2);
@@ -70,7 +71,7 @@ OpCase to_case(const std::string& name, CaseInput x, bool training, BatchNormOpt
                 const auto [y, mean, variance] = batch_norm(in[0], in[1], in[2], in[3], in[4], in[5], options);
                 return std::vector{y, mean, variance};
               },
-          .reference = [=](const std::vector<Doubles>& in) { return reference(in, plane, options.relu); },
+          .reference = [=](const std::vector<Doubles>& in) { return batch_norm_reference(in, plane, options.relu); },
           .tolerance = {.relative = 8, .absolute = 16},
           .gradient_tolerance = {.relative = 64, .absolute = 64},
           .step = options.relu ? 1e-8 : 1e-5,  // a small one meets hardly any kink
@@ -82,37 +83,37 @@ const BatchNormOptions kNchw{.format = DataFormat::nchw};
 const BatchNormOptions kRelu{.relu = true};
 const BatchNormOptions kReluNchw{.relu = true, .format = DataFormat::nchw};
 
-std::vector<OpCase> cases() {
+std::vector<OpCase> batch_norm_cases() {
   std::vector<OpCase> all;
   for (bool training : {true, false}) {
     for (std::int64_t channels : {1, 3, 8, 10, 16, 17, 24, 32, 63, 64, 100, 257, 300}) {
       for (std::int64_t rows : {2, 7, 500}) {
         const std::string name = "rows_" + std::to_string(rows) + "_channels_" + std::to_string(channels);
-        all.push_back(to_case(name, input({rows, channels}), training));
+        all.push_back(batch_norm_case(name, input({rows, channels}), training));
       }
     }
-    all.push_back(to_case("sequences", input({5, 6, 10}), training));
-    all.push_back(to_case("images", input({7, 9, 8, 16}), training));
-    all.push_back(to_case("many_blocks_of_images", input({7, 28, 28, 17}), training));
-    all.push_back(to_case("many_blocks_of_packs", input({3, 60, 61, 16}), training));
-    all.push_back(to_case("many_blocks_of_one_channel", input({70000, 1}), training));
-    all.push_back(to_case("one_row", input({1, 10}), training));
-    all.push_back(to_case("no_rows", input({0, 10}), training));
-    all.push_back(to_case("many_channels", input({3, 50, 1030}), training));
-    all.push_back(to_case("relu_few_channels", input({70, 3}), training, kRelu));
-    all.push_back(to_case("relu_images", input({7, 9, 8, 16}), training, kRelu));
-    all.push_back(to_case("relu_many_channels", input({80, 300}), training, kRelu));
-    all.push_back(to_case("relu_no_rows", input({0, 10}), training, kRelu));
+    all.push_back(batch_norm_case("sequences", input({5, 6, 10}), training));
+    all.push_back(batch_norm_case("images", input({7, 9, 8, 16}), training));
+    all.push_back(batch_norm_case("many_blocks_of_images", input({7, 28, 28, 17}), training));
+    all.push_back(batch_norm_case("many_blocks_of_packs", input({3, 60, 61, 16}), training));
+    all.push_back(batch_norm_case("many_blocks_of_one_channel", input({70000, 1}), training));
+    all.push_back(batch_norm_case("one_row", input({1, 10}), training));
+    all.push_back(batch_norm_case("no_rows", input({0, 10}), training));
+    all.push_back(batch_norm_case("many_channels", input({3, 50, 1030}), training));
+    all.push_back(batch_norm_case("relu_few_channels", input({70, 3}), training, kRelu));
+    all.push_back(batch_norm_case("relu_images", input({7, 9, 8, 16}), training, kRelu));
+    all.push_back(batch_norm_case("relu_many_channels", input({80, 300}), training, kRelu));
+    all.push_back(batch_norm_case("relu_no_rows", input({0, 10}), training, kRelu));
     for (std::int64_t plane : {1, 2, 31, 33, 64, 300}) {
-      all.push_back(to_case("nchw_plane_" + std::to_string(plane), input({6, 5, plane}), training, kNchw));
+      all.push_back(batch_norm_case("nchw_plane_" + std::to_string(plane), input({6, 5, plane}), training, kNchw));
     }
-    all.push_back(to_case("nchw_vectors", input({6, 70}), training, kNchw));
-    all.push_back(to_case("nchw_images", input({7, 16, 9, 8}), training, kNchw));
-    all.push_back(to_case("nchw_many_blocks", input({1100, 17, 2, 3}), training, kNchw));
-    all.push_back(to_case("nchw_large_planes", input({2, 3, 150, 151}), training, kNchw));
-    all.push_back(to_case("nchw_volumes", input({2, 3, 4, 5, 6}), training, kNchw));
-    all.push_back(to_case("nchw_no_images", input({0, 3, 4, 4}), training, kNchw));
-    all.push_back(to_case("nchw_relu_images", input({7, 16, 9, 8}), training, kReluNchw));
+    all.push_back(batch_norm_case("nchw_vectors", input({6, 70}), training, kNchw));
+    all.push_back(batch_norm_case("nchw_images", input({7, 16, 9, 8}), training, kNchw));
+    all.push_back(batch_norm_case("nchw_many_blocks", input({1100, 17, 2, 3}), training, kNchw));
+    all.push_back(batch_norm_case("nchw_large_planes", input({2, 3, 150, 151}), training, kNchw));
+    all.push_back(batch_norm_case("nchw_volumes", input({2, 3, 4, 5, 6}), training, kNchw));
+    all.push_back(batch_norm_case("nchw_no_images", input({0, 3, 4, 4}), training, kNchw));
+    all.push_back(batch_norm_case("nchw_relu_images", input({7, 16, 9, 8}), training, kReluNchw));
   }
   return all;
 }
@@ -121,17 +122,17 @@ class BatchNormCases : public testing::TestWithParam<OpCase> {};
 TEST_P(BatchNormCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Cases, BatchNormCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, BatchNormCases, testing::ValuesIn(batch_norm_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Bf16, BatchNormCases,
-                         testing::Values(in_bf16(to_case("images", input({7, 9, 8, 16}), true), {0}),
-                                         in_bf16(to_case("relu", input({70, 3}), true, kRelu), {0}),
-                                         in_bf16(to_case("odd", input({5, 6, 10}), false), {0}),
-                                         in_bf16(to_case("nchw", input({7, 16, 9, 8}), true, kNchw), {0})),
+                         testing::Values(in_bf16(batch_norm_case("images", input({7, 9, 8, 16}), true), {0}),
+                                         in_bf16(batch_norm_case("relu", input({70, 3}), true, kRelu), {0}),
+                                         in_bf16(batch_norm_case("odd", input({5, 6, 10}), false), {0}),
+                                         in_bf16(batch_norm_case("nchw", input({7, 16, 9, 8}), true, kNchw), {0})),
                          case_name);
 
 TEST(BatchNorm, VarianceOfValuesFarFromZeroIsAccurate) {
   // E[x^2] - E[x]^2 in f32 would lose every digit of a variance of 1/3 beside a mean of 1000.
-  OpCase far = to_case("far_from_zero", input({20000, 3}, 999, 1001), true);
+  OpCase far = batch_norm_case("far_from_zero", input({20000, 3}, 999, 1001), true);
   // One rounding of the mean moves every y by 1000 / sqrt(1/3) / 2 epsilons.
   far.tolerance = {.relative = 8, .absolute = 2000};
   far.gradient_outputs = {};

@@ -8,7 +8,7 @@
 namespace sectionflow::testing_support {
 namespace {
 
-OpCase to_case(const std::string& name, const Shape& x, DataFormat format = DataFormat::nhwc) {
+OpCase bias_add_case(const std::string& name, const Shape& x, DataFormat format = DataFormat::nhwc) {
   const std::int64_t channels = x[channel_axis(format)];
   std::int64_t plane = 1;
   for (int axis = 2; format == DataFormat::nchw && axis < x.rank(); ++axis) plane *= x[axis];
@@ -31,28 +31,28 @@ OpCase to_case(const std::string& name, const Shape& x, DataFormat format = Data
           .same_bits_for_any_threads = true};
 }
 
-std::vector<OpCase> cases() {
+std::vector<OpCase> bias_add_cases() {
   std::vector<OpCase> all;
   for (std::int64_t channels : {1, 3, 8, 10, 16, 17, 32, 33, 63, 64, 65, 100, 256, 300, 600}) {
-    all.push_back(to_case("rows_77_channels_" + std::to_string(channels), {77, channels}));
+    all.push_back(bias_add_case("rows_77_channels_" + std::to_string(channels), {77, channels}));
   }
-  all.push_back(to_case("vector", {5}));
-  all.push_back(to_case("one_row", {1, 10}));
-  all.push_back(to_case("images", {7, 9, 8, 24}));
-  all.push_back(to_case("many_blocks", {7, 100, 100, 3}));
-  all.push_back(to_case("no_rows", {0, 4, 3}));
-  all.push_back(to_case("no_channels", {4, 0}));
+  all.push_back(bias_add_case("vector", {5}));
+  all.push_back(bias_add_case("one_row", {1, 10}));
+  all.push_back(bias_add_case("images", {7, 9, 8, 24}));
+  all.push_back(bias_add_case("many_blocks", {7, 100, 100, 3}));
+  all.push_back(bias_add_case("no_rows", {0, 4, 3}));
+  all.push_back(bias_add_case("no_channels", {4, 0}));
   for (std::int64_t plane : {1, 2, 31, 32, 33, 100, 300}) {
-    all.push_back(to_case("nchw_plane_" + std::to_string(plane), {9, 5, plane}, DataFormat::nchw));
+    all.push_back(bias_add_case("nchw_plane_" + std::to_string(plane), {9, 5, plane}, DataFormat::nchw));
   }
-  all.push_back(to_case("nchw_vectors", {9, 70}, DataFormat::nchw));
-  all.push_back(to_case("nchw_images", {7, 24, 9, 8}, DataFormat::nchw));
-  all.push_back(to_case("nchw_many_blocks", {1100, 17, 2, 3}, DataFormat::nchw));
-  all.push_back(to_case("nchw_large_planes", {2, 3, 150, 151}, DataFormat::nchw));
-  all.push_back(to_case("nchw_volumes", {2, 3, 4, 5, 6}, DataFormat::nchw));
-  all.push_back(to_case("nchw_no_images", {0, 3, 4, 4}, DataFormat::nchw));
-  all.push_back(to_case("nchw_no_channels", {2, 0, 4}, DataFormat::nchw));
-  all.push_back(to_case("nchw_no_elements", {2, 3, 0}, DataFormat::nchw));
+  all.push_back(bias_add_case("nchw_vectors", {9, 70}, DataFormat::nchw));
+  all.push_back(bias_add_case("nchw_images", {7, 24, 9, 8}, DataFormat::nchw));
+  all.push_back(bias_add_case("nchw_many_blocks", {1100, 17, 2, 3}, DataFormat::nchw));
+  all.push_back(bias_add_case("nchw_large_planes", {2, 3, 150, 151}, DataFormat::nchw));
+  all.push_back(bias_add_case("nchw_volumes", {2, 3, 4, 5, 6}, DataFormat::nchw));
+  all.push_back(bias_add_case("nchw_no_images", {0, 3, 4, 4}, DataFormat::nchw));
+  all.push_back(bias_add_case("nchw_no_channels", {2, 0, 4}, DataFormat::nchw));
+  all.push_back(bias_add_case("nchw_no_elements", {2, 3, 0}, DataFormat::nchw));
   return all;
 }
 
@@ -60,10 +60,10 @@ class BiasAddCases : public testing::TestWithParam<OpCase> {};
 TEST_P(BiasAddCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Cases, BiasAddCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, BiasAddCases, testing::ValuesIn(bias_add_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Bf16, BiasAddCases,
-                         testing::Values(in_bf16(to_case("rows", {77, 33})),
-                                         in_bf16(to_case("nchw", {7, 24, 9, 8}, DataFormat::nchw))),
+                         testing::Values(in_bf16(bias_add_case("rows", {77, 33})),
+                                         in_bf16(bias_add_case("nchw", {7, 24, 9, 8}, DataFormat::nchw))),
                          case_name);
 
 TEST(BiasAdd, ShapesThatDoNotFitTheFormatAreRefused) {

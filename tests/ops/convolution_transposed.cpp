@@ -18,7 +18,7 @@ Value transposed_deep(Value x, Value w, const Conv3dOptions& options) {
   return conv_transpose3d(x, w, options);
 }
 
-std::vector<OpCase> cases() {
+std::vector<OpCase> conv_transpose_cases() {
   const Padding valid = Padding::valid;
   const ConvolutionLine<2> flat[] = {
       {"doubling", {3, 7, 8, 16}, {4, 4, 32, 16}, {.stride = {2, 2}}, true},
@@ -64,7 +64,7 @@ class ConvTransposeCases : public testing::TestWithParam<OpCase> {};
 TEST_P(ConvTransposeCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Cases, ConvTransposeCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, ConvTransposeCases, testing::ValuesIn(conv_transpose_cases()), case_name);
 
 TEST(ConvTranspose, GivesTheShapesOfTheTable) {
   Graph graph;

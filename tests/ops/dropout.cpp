@@ -26,7 +26,7 @@ Doubles dropped(const Doubles& x, double rate) {
   return y;
 }
 
-OpCase to_case(const std::string& name, Shape shape, float rate, bool training) {
+OpCase dropout_case(const std::string& name, Shape shape, float rate, bool training) {
   return {
       .name = name + (training ? "_training" : "_evaluation"),
       .inputs = {input(std::move(shape)), boolean_input(training)},
@@ -40,16 +40,16 @@ OpCase to_case(const std::string& name, Shape shape, float rate, bool training) 
       .same_bits_for_any_threads = true};
 }
 
-std::vector<OpCase> cases() {
+std::vector<OpCase> dropout_cases() {
   std::vector<OpCase> all;
   for (bool training : {true, false}) {
-    all.push_back(to_case("odd", {3, 7, 5}, 0.5F, training));
-    all.push_back(to_case("three", {3}, 0.5F, training));
-    all.push_back(to_case("few_dropped", {30, 11}, 0.1F, training));
-    all.push_back(to_case("nearly_all_dropped", {100, 101}, 0.9999999F, training));
-    all.push_back(to_case("none_dropped", {5, 5}, 0, training));
-    all.push_back(to_case("large", {301, 1003}, 0.25F, training));
-    all.push_back(to_case("empty", {0, 4}, 0.5F, training));
+    all.push_back(dropout_case("odd", {3, 7, 5}, 0.5F, training));
+    all.push_back(dropout_case("three", {3}, 0.5F, training));
+    all.push_back(dropout_case("few_dropped", {30, 11}, 0.1F, training));
+    all.push_back(dropout_case("nearly_all_dropped", {100, 101}, 0.9999999F, training));
+    all.push_back(dropout_case("none_dropped", {5, 5}, 0, training));
+    all.push_back(dropout_case("large", {301, 1003}, 0.25F, training));
+    all.push_back(dropout_case("empty", {0, 4}, 0.5F, training));
   }
   return all;
 }
@@ -58,10 +58,10 @@ class DropoutCases : public testing::TestWithParam<OpCase> {};
 TEST_P(DropoutCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Cases, DropoutCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, DropoutCases, testing::ValuesIn(dropout_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Bf16, DropoutCases,
-                         testing::Values(in_bf16(to_case("odd", {3, 7, 5}, 0.5F, true)),
-                                         in_bf16(to_case("odd", {3, 7, 5}, 0.5F, false))),
+                         testing::Values(in_bf16(dropout_case("odd", {3, 7, 5}, 0.5F, true)),
+                                         in_bf16(dropout_case("odd", {3, 7, 5}, 0.5F, false))),
                          case_name);
 
 /// Dropout of ones, after another random node, and its gradient for dy = 1.

@@ -41,7 +41,7 @@ OpCase gather_case(const std::string& name, Shape table_shape, Shape indices, Dt
   return op_case;
 }
 
-std::vector<OpCase> dtype_cases() {
+std::vector<OpCase> gather_dtype_cases() {
   std::vector<OpCase> cases;
   for (Dtype dtype : kAllDtypes) {
     for (Dtype index : {Dtype::i32, Dtype::i64}) {
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
                     gather_case("wide", {31, 5003}, {29}), gather_case("large", {5003, 40}, {3001}, Dtype::i64),
                     gather_case("many_numbers", {100, 1}, {40009})),
     case_name);
-INSTANTIATE_TEST_SUITE_P(Dtypes, Gather, testing::ValuesIn(dtype_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Dtypes, Gather, testing::ValuesIn(gather_dtype_cases()), case_name);
 
 template <class Index>
 void expect_missing_rows(const std::vector<Index>& indices) {

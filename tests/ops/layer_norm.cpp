@@ -13,10 +13,10 @@
 namespace sectionflow::testing_support {
 namespace {
 
-constexpr float kEpsilon = 1e-3F;
+constexpr float kLayerNormEpsilon = 1e-3F;
 
 // Inputs: x, scale, shift.
-std::vector<Doubles> reference(const std::vector<Doubles>& in) {
+std::vector<Doubles> layer_norm_reference(const std::vector<Doubles>& in) {
   const std::size_t channels = in[1].size(), rows = in[0].size() / channels;
   const auto count = static_cast<double>(channels);
   Doubles y = in[0], means(rows), rstds(rows);
@@ -25,44 +25,44 @@ std::vector<Doubles> reference(const std::vector<Doubles>& in) {
     double squares = 0;
     for (std::size_t c = 0; c < channels; ++c) means[row] += values[c] / count;
     for (std::size_t c = 0; c < channels; ++c) squares += (values[c] - means[row]) * (values[c] - means[row]);
-    rstds[row] = 1 / std::sqrt(squares / count + static_cast<double>(kEpsilon));
+    rstds[row] = 1 / std::sqrt(squares / count + static_cast<double>(kLayerNormEpsilon));
     for (std::size_t c = 0; c < channels; ++c) values[c] = (values[c] - means[row]) * rstds[row] * in[1][c] + in[2][c];
   }
   return {y, means, rstds};
 }
 
-OpCase to_case(const std::string& name, CaseInput x) {
+OpCase layer_norm_case(const std::string& name, CaseInput x) {
   const Shape channels{x.type.shape[-1]};
   const bool dynamic = x.type.shape.rank() > 1;
   return {.name = name,
           .inputs = {std::move(x), parameter(channels, 0.5, 1.5), parameter(channels)},
           .build =
               [](Graph&, const std::vector<Value>& in) {
-                Node& node = layer_norm(in[0], in[1], in[2], {.epsilon = kEpsilon}).node();
+                Node& node = layer_norm(in[0], in[1], in[2], {.epsilon = kLayerNormEpsilon}).node();
                 return std::vector{node.output(0), node.output(1), node.output(2)};
               },
-          .reference = reference,
+          .reference = layer_norm_reference,
           .tolerance = {.relative = 8, .absolute = 16},
           .gradient_tolerance = {.relative = 64, .absolute = 64},
           .dynamic_batch = dynamic,
           .same_bits_for_any_threads = true};
 }
 
-std::vector<OpCase> cases() {
+std::vector<OpCase> layer_norm_cases() {
   std::vector<OpCase> all;
   for (std::int64_t channels : {2, 3, 8, 17, 31, 32, 33, 64, 100, 257, 768}) {
     for (std::int64_t rows : {1, 7, 130}) {
-      all.push_back(
-          to_case("rows_" + std::to_string(rows) + "_channels_" + std::to_string(channels), input({rows, channels})));
+      all.push_back(layer_norm_case("rows_" + std::to_string(rows) + "_channels_" + std::to_string(channels),
+                                    input({rows, channels})));
     }
   }
-  all.push_back(to_case("one_channel", input({5, 1})));
-  all.push_back(to_case("one_vector", input({10})));
-  all.push_back(to_case("sequences", input({5, 6, 10})));
-  all.push_back(to_case("many_blocks", input({4, 301, 65})));
-  all.push_back(to_case("many_short_rows", input({20011, 3})));
-  all.push_back(to_case("long_rows", input({3, 9001})));
-  all.push_back(to_case("no_rows", input({0, 10})));
+  all.push_back(layer_norm_case("one_channel", input({5, 1})));
+  all.push_back(layer_norm_case("one_vector", input({10})));
+  all.push_back(layer_norm_case("sequences", input({5, 6, 10})));
+  all.push_back(layer_norm_case("many_blocks", input({4, 301, 65})));
+  all.push_back(layer_norm_case("many_short_rows", input({20011, 3})));
+  all.push_back(layer_norm_case("long_rows", input({3, 9001})));
+  all.push_back(layer_norm_case("no_rows", input({0, 10})));
   return all;
 }
 
@@ -70,15 +70,15 @@ class LayerNormCases : public testing::TestWithParam<OpCase> {};
 TEST_P(LayerNormCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Cases, LayerNormCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, LayerNormCases, testing::ValuesIn(layer_norm_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Bf16, LayerNormCases,
-                         testing::Values(in_bf16(to_case("sequences", input({5, 6, 10})), {0}),
-                                         in_bf16(to_case("many_blocks", input({4, 301, 65})), {0})),
+                         testing::Values(in_bf16(layer_norm_case("sequences", input({5, 6, 10})), {0}),
+                                         in_bf16(layer_norm_case("many_blocks", input({4, 301, 65})), {0})),
                          case_name);
 
 TEST(LayerNorm, VarianceOfValuesFarFromZeroIsAccurate) {
   // E[x^2] - E[x]^2 in f32 would lose every digit of a variance of 1/3 beside a mean of 1000.
-  OpCase far = to_case("far_from_zero", input({20, 1000}, 999, 1001));
+  OpCase far = layer_norm_case("far_from_zero", input({20, 1000}, 999, 1001));
   // One rounding of the mean moves every y by 1000 / sqrt(1/3) / 2 epsilons.
   far.tolerance = {.relative = 8, .absolute = 2000};
   far.gradient_outputs = {};

@@ -14,11 +14,11 @@
 namespace sectionflow::testing_support {
 namespace {
 
-struct Sizes {
+struct MatmulSizes {
   std::int64_t rows, inner, columns;
 };
 
-OpCase to_case(const Sizes& s, bool transpose_a, bool transpose_b) {
+OpCase matmul_case(const MatmulSizes& s, bool transpose_a, bool transpose_b) {
   const std::string transposed = std::string(transpose_a ? "_at" : "") + (transpose_b ? "_bt" : "");
   return {.name = std::to_string(s.rows) + "x" + std::to_string(s.inner) + "x" + std::to_string(s.columns) + transposed,
           .inputs = {input(transpose_a ? Shape{s.inner, s.rows} : Shape{s.rows, s.inner}),
@@ -59,8 +59,8 @@ Doubles part(const Doubles& all, std::int64_t index, std::int64_t count) {
   return {all.begin() + index * count, all.begin() + (index + 1) * count};
 }
 
-OpCase to_batched_case(const Sizes& s, const Batch& batch, bool transpose_a, bool transpose_b) {
-  OpCase one = to_case(s, transpose_a, transpose_b);
+OpCase batched_matmul_case(const MatmulSizes& s, const Batch& batch, bool transpose_a, bool transpose_b) {
+  OpCase one = matmul_case(s, transpose_a, transpose_b);
   const std::int64_t count = batch.leading.num_elements();
   const Shape b_leading = batch.shared_b ? Shape{} : batch.leading;
   const Shape b = transpose_b ? with(b_leading, s.columns, s.inner) : with(b_leading, s.inner, s.columns);
@@ -82,40 +82,41 @@ OpCase to_batched_case(const Sizes& s, const Batch& batch, bool transpose_a, boo
           .dynamic_batch = true};
 }
 
-std::vector<OpCase> batched_cases() {
+std::vector<OpCase> batched_matmul_cases() {
   std::vector<OpCase> all;
   for (bool transpose_b : {false, true}) {
     for (bool transpose_a : {false, true}) {
-      all.push_back(to_batched_case({7, 13, 5}, {{3}}, transpose_a, transpose_b));
-      all.push_back(to_batched_case({33, 64, 17}, {{2, 3}}, transpose_a, transpose_b));
-      all.push_back(to_batched_case({4, 5, 6}, {{1}}, transpose_a, transpose_b));
-      all.push_back(to_batched_case({1, 9, 1}, {{4}}, transpose_a, transpose_b));
+      all.push_back(batched_matmul_case({7, 13, 5}, {{3}}, transpose_a, transpose_b));
+      all.push_back(batched_matmul_case({33, 64, 17}, {{2, 3}}, transpose_a, transpose_b));
+      all.push_back(batched_matmul_case({4, 5, 6}, {{1}}, transpose_a, transpose_b));
+      all.push_back(batched_matmul_case({1, 9, 1}, {{4}}, transpose_a, transpose_b));
     }
     for (const Shape& leading : {Shape{3}, Shape{2, 3}, Shape{1}}) {
-      all.push_back(to_batched_case({7, 13, 5}, {leading, true}, false, transpose_b));
+      all.push_back(batched_matmul_case({7, 13, 5}, {leading, true}, false, transpose_b));
     }
-    all.push_back(to_batched_case({0, 4, 3}, {{2}, true}, false, transpose_b));
-    all.push_back(to_batched_case({2, 4, 3}, {{0}, true}, false, transpose_b));
-    all.push_back(to_batched_case({2, 4, 3}, {{0}}, false, transpose_b));
-    all.push_back(to_batched_case({2, 0, 3}, {{2}}, false, transpose_b));
+    all.push_back(batched_matmul_case({0, 4, 3}, {{2}, true}, false, transpose_b));
+    all.push_back(batched_matmul_case({2, 4, 3}, {{0}, true}, false, transpose_b));
+    all.push_back(batched_matmul_case({2, 4, 3}, {{0}}, false, transpose_b));
+    all.push_back(batched_matmul_case({2, 0, 3}, {{2}}, false, transpose_b));
   }
-  all.push_back(to_batched_case({17, 600, 18}, {{2}}, false, true));         // long sums for few results
-  all.push_back(to_batched_case({60, 40, 800}, {{3}, true}, false, false));  // b is reordered first
+  all.push_back(batched_matmul_case({17, 600, 18}, {{2}}, false, true));         // long sums for few results
+  all.push_back(batched_matmul_case({60, 40, 800}, {{3}, true}, false, false));  // b is reordered first
   return all;
 }
 
-std::vector<OpCase> cases() {
+std::vector<OpCase> matmul_cases() {
   std::vector<OpCase> all;
-  for (const Sizes& sizes :
-       {Sizes{1, 1, 1}, {7, 13, 5}, {1, 100, 100}, {64, 64, 10}, {33, 1, 17}, {250, 300, 10}, {100, 257, 64}}) {
+  for (const MatmulSizes& sizes :
+       {MatmulSizes{1, 1, 1}, {7, 13, 5}, {1, 100, 100}, {64, 64, 10}, {33, 1, 17}, {250, 300, 10}, {100, 257, 64}}) {
     for (bool transpose_a : {false, true})
-      for (bool transpose_b : {false, true}) all.push_back(to_case(sizes, transpose_a, transpose_b));
+      for (bool transpose_b : {false, true}) all.push_back(matmul_case(sizes, transpose_a, transpose_b));
   }
-  all.push_back(to_case({150, 40, 800}, false, false));  // b is reordered first
+  all.push_back(matmul_case({150, 40, 800}, false, false));  // b is reordered first
   // Long sums for few results.
-  for (const Sizes& sizes : {Sizes{20, 1100, 24}, {3, 777, 130}, {130, 530, 9}})
-    all.push_back(to_case(sizes, true, false));
-  for (const Sizes& empty : {Sizes{0, 4, 3}, {4, 0, 3}, {4, 3, 0}}) all.push_back(to_case(empty, false, false));
+  for (const MatmulSizes& sizes : {MatmulSizes{20, 1100, 24}, {3, 777, 130}, {130, 530, 9}})
+    all.push_back(matmul_case(sizes, true, false));
+  for (const MatmulSizes& empty : {MatmulSizes{0, 4, 3}, {4, 0, 3}, {4, 3, 0}})
+    all.push_back(matmul_case(empty, false, false));
   return all;
 }
 
@@ -123,23 +124,23 @@ class MatmulCases : public testing::TestWithParam<OpCase> {};
 TEST_P(MatmulCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Cases, MatmulCases, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, MatmulCases, testing::ValuesIn(matmul_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Bf16, MatmulCases,
-                         testing::Values(in_bf16(to_case({7, 13, 5}, false, false)),
-                                         in_bf16(to_case({33, 1, 17}, true, true)),
-                                         in_bf16(to_case({100, 257, 64}, false, true)),
-                                         in_bf16(to_case({64, 64, 16}, true, false)),
-                                         in_bf16(to_case({4, 0, 3}, false, false))),
+                         testing::Values(in_bf16(matmul_case({7, 13, 5}, false, false)),
+                                         in_bf16(matmul_case({33, 1, 17}, true, true)),
+                                         in_bf16(matmul_case({100, 257, 64}, false, true)),
+                                         in_bf16(matmul_case({64, 64, 16}, true, false)),
+                                         in_bf16(matmul_case({4, 0, 3}, false, false))),
                          case_name);
 
 class BatchedMatmulCases : public testing::TestWithParam<OpCase> {};
 TEST_P(BatchedMatmulCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Cases, BatchedMatmulCases, testing::ValuesIn(batched_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, BatchedMatmulCases, testing::ValuesIn(batched_matmul_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Bf16, BatchedMatmulCases,
-                         testing::Values(in_bf16(to_batched_case({7, 13, 5}, {{3}}, false, true)),
-                                         in_bf16(to_batched_case({17, 40, 18}, {{2}, true}, false, false))),
+                         testing::Values(in_bf16(batched_matmul_case({7, 13, 5}, {{3}}, false, true)),
+                                         in_bf16(batched_matmul_case({17, 40, 18}, {{2}, true}, false, false))),
                          case_name);
 
 TEST(Matmul, OfBf16HasTheRangeOfBf16WhichHalfFloatsHaveNot) {
@@ -171,9 +172,9 @@ TEST_P(WideMatmulCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, WideMatmulCases,
-                         testing::Values(to_case({256, kWide, 1}, false, false),
-                                         to_batched_case({64, kWide, 1}, {{4}, true}, false, false),
-                                         in_bf16(to_case({256, kWide, 1}, false, true))),
+                         testing::Values(matmul_case({256, kWide, 1}, false, false),
+                                         batched_matmul_case({64, kWide, 1}, {{4}, true}, false, false),
+                                         in_bf16(matmul_case({256, kWide, 1}, false, true))),
                          case_name);
 
 TEST(WideMatmul, IsComputedInBlocks) {

@@ -105,7 +105,7 @@ OpCase split_case(const std::string& name, const Shape& shape, const std::vector
   return op_case;
 }
 
-std::vector<OpCase> dtype_cases() {
+std::vector<OpCase> concat_dtype_cases() {
   std::vector<OpCase> cases;
   for (Dtype dtype : kAllDtypes) {
     const std::string name(dtype_name(dtype));
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Split, Concat,
                                          split_case("split_large", {301, 303}, {101, 101, 101}, 1, {0, 2}, true),
                                          split_case("split_long_rows", {2, 90000}, {70001, 19999}, 1, {0})),
                          case_name);
-INSTANTIATE_TEST_SUITE_P(Dtypes, Concat, testing::ValuesIn(dtype_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Dtypes, Concat, testing::ValuesIn(concat_dtype_cases()), case_name);
 
 TEST(ConcatExactly, GradientsAreMadeOnlyForWhatIsTrained) {
   Graph graph;

@@ -25,7 +25,7 @@ struct Line {
 };
 
 template <std::size_t rank>
-PoolOptions plain(const PoolNdOptions<rank>& options) {
+PoolOptions plain_pool(const PoolNdOptions<rank>& options) {
   return {.window = {options.window.begin(), options.window.end()},
           .steps = window_steps<rank>(options.stride, 1, options.padding, options.format),
           .include_padding = options.include_padding};
@@ -45,17 +45,17 @@ Value average_pool_of(Value x, const Pool3dOptions& options) {
 }
 
 template <std::size_t rank>
-std::vector<OpCase> cases(const std::vector<Line<rank>>& lines) {
+std::vector<OpCase> pool_cases(const std::vector<Line<rank>>& lines) {
   std::vector<OpCase> all;
   for (const Line<rank>& line : lines) {
     const auto max = [o = line.options](Value x) { return max_pool_of(x, o); };
-    all.push_back(pool_case("max_" + line.name, line.x, plain(line.options), true, max, line.dynamic_batch));
+    all.push_back(pool_case("max_" + line.name, line.x, plain_pool(line.options), true, max, line.dynamic_batch));
     for (bool include_padding : {false, true}) {
       PoolNdOptions<rank> options = line.options;
       options.include_padding = include_padding;
       const auto average = [options](Value x) { return average_pool_of(x, options); };
       const std::string name = (include_padding ? "average_with_padding_" : "average_") + line.name;
-      all.push_back(pool_case(name, line.x, plain(options), false, average, line.dynamic_batch));
+      all.push_back(pool_case(name, line.x, plain_pool(options), false, average, line.dynamic_batch));
       if (rank == 2 && line.name == "unequal_sides") all.push_back(in_bf16(all.back()));
     }
   }
@@ -112,7 +112,8 @@ Value global_pool_of(Value x, std::size_t rank, DataFormat format, bool is_maxim
 OpCase global_case(const std::string& name, const Shape& shape, DataFormat format, bool is_maximum) {
   const ImageDims image = image_dims(shape, format);
   const std::size_t rank = image.sizes.size();
-  PoolOptions whole = rank == 2 ? plain(Pool2dOptions{.format = format}) : plain(Pool3dOptions{.format = format});
+  PoolOptions whole =
+      rank == 2 ? plain_pool(Pool2dOptions{.format = format}) : plain_pool(Pool3dOptions{.format = format});
   whole.window = image.sizes;
   OpCase result = pool_case(
       name, shape, whole, is_maximum, [](Value x) { return x; }, shape[0] > 1);
@@ -141,7 +142,7 @@ class Pool2dCases : public testing::TestWithParam<OpCase> {};
 TEST_P(Pool2dCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Cases, Pool2dCases, testing::ValuesIn(cases(flat_lines())), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, Pool2dCases, testing::ValuesIn(pool_cases(flat_lines())), case_name);
 INSTANTIATE_TEST_SUITE_P(Global, Pool2dCases, testing::ValuesIn(global_cases()), case_name);
 
 std::vector<float> values_of(const HostTensor& tensor) {
@@ -274,7 +275,7 @@ class Pool3dCases : public testing::TestWithParam<OpCase> {};
 TEST_P(Pool3dCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Cases, Pool3dCases, testing::ValuesIn(cases(deep_lines())), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, Pool3dCases, testing::ValuesIn(pool_cases(deep_lines())), case_name);
 INSTANTIATE_TEST_SUITE_P(Global, Pool3dCases,
                          testing::Values(global_case("global_max", {3, 4, 7, 5, 10}, DataFormat::nhwc, true),
                                          global_case("global_average", {3, 4, 7, 5, 10}, DataFormat::nhwc, false),

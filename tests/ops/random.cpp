@@ -23,12 +23,12 @@ std::vector<Value> one_of_each(Graph& graph, const Shape& shape) {
           random_uniform(graph, shape, {.low = -1, .high = 4})};
 }
 
-struct Moments {
+struct SampleMoments {
   double mean = 0, variance = 0, skew = 0;
 };
 
-Moments moments_of(const HostTensor& tensor) {
-  Moments moments;
+SampleMoments sample_moments(const HostTensor& tensor) {
+  SampleMoments moments;
   const double count = static_cast<double>(tensor.num_elements());
   for (float x : tensor.values<float>()) moments.mean += x / count;
   for (float x : tensor.values<float>()) {
@@ -43,7 +43,7 @@ constexpr std::int64_t kSample = 200'001;
 
 TEST(Random, NormalNumbersHaveTheirMoments) {
   Graph graph;
-  const Moments moments = moments_of(drawn(random_normal(graph, {kSample}, {.mean = 1, .stddev = 3})));
+  const SampleMoments moments = sample_moments(drawn(random_normal(graph, {kSample}, {.mean = 1, .stddev = 3})));
   EXPECT_NEAR(moments.mean, 1, 0.03);
   EXPECT_NEAR(moments.variance, 9, 0.15);
   EXPECT_NEAR(moments.skew, 0, 0.8);
@@ -54,7 +54,7 @@ TEST(Random, TruncatedNumbersHaveTheirMomentsAndStayWithinTwoDeviations) {
   const HostTensor x = drawn(truncated_normal(graph, {kSample}, {.mean = -2, .stddev = 0.5F}));
   // Of a standard normal within 2 deviations: 1 - 4 phi(2) / (2 Phi(2) - 1).
   constexpr double kVariance = 0.7737;
-  const Moments moments = moments_of(x);
+  const SampleMoments moments = sample_moments(x);
   EXPECT_NEAR(moments.mean, -2, 0.005);
   EXPECT_NEAR(moments.variance, 0.25 * kVariance, 0.003);
   EXPECT_NEAR(moments.skew, 0, 0.003);
@@ -68,7 +68,7 @@ TEST(Random, TruncatedNumbersHaveTheirMomentsAndStayWithinTwoDeviations) {
 TEST(Random, UniformNumbersHaveTheirMomentsAndStayInRange) {
   Graph graph;
   const HostTensor x = drawn(random_uniform(graph, {kSample}, {.low = -1, .high = 4}));
-  const Moments moments = moments_of(x);
+  const SampleMoments moments = sample_moments(x);
   EXPECT_NEAR(moments.mean, 1.5, 0.015);
   EXPECT_NEAR(moments.variance, 25.0 / 12, 0.03);
   EXPECT_NEAR(moments.skew, 0, 0.05);

@@ -62,7 +62,7 @@ struct ReduceShape {
   Shape x;
   ReduceOptions options;
 };
-const ReduceShape kShapes[] = {
+const ReduceShape kReduceShapes[] = {
     {"scalar", {}, {}},
     {"one_element", {1, 1}, {.axes = {0}}},
     {"all", {3, 5, 2}, {}},
@@ -94,7 +94,7 @@ const ReduceShape kShapes[] = {
 std::vector<OpCase> reduce_cases() {
   std::vector<OpCase> cases;
   for (const ReductionName& reduction : kReductions) {
-    for (const ReduceShape& shape : kShapes) {
+    for (const ReduceShape& shape : kReduceShapes) {
       CaseInput x = input(shape.x);
       // The step of the central difference must not change which element is the largest.
       x.distinct = reduction.reduction == Reduction::max;
@@ -205,7 +205,7 @@ TEST(ReduceExactly, ANaNTakesTheGradientOfItsMaximum) {
   EXPECT_TRUE(same_bits(dx[0], HostTensor::of<float>({3}, {0, 1, 0})));
 }
 
-OpCase to_case(const std::string& name, std::vector<CaseInput> inputs) {
+OpCase global_norm_case(const std::string& name, std::vector<CaseInput> inputs) {
   return {.name = name,
           .inputs = std::move(inputs),
           .build = [](Graph&, const std::vector<Value>& in) { return std::vector{global_norm(in)}; },
@@ -222,13 +222,14 @@ OpCase to_case(const std::string& name, std::vector<CaseInput> inputs) {
           .same_bits_for_any_threads = true};
 }
 
-std::vector<OpCase> norm_cases() {
-  return {to_case("scalar", {input({})}),
-          to_case("vector", {input({7})}),
-          to_case("several", {input({3, 3, 4, 5}), input({5}), input({17, 9}), input({}), input({3, 0}), input({31})}),
-          to_case("many_blocks", {input({40003}), input({200, 401})}),
-          to_case("squares_below_f32", {input({100}, -1e-30, 1e-30)}),
-          to_case("squares_beyond_f32", {input({100}, 1e30, 2e30), input({3})})};
+std::vector<OpCase> global_norm_cases() {
+  return {global_norm_case("scalar", {input({})}),
+          global_norm_case("vector", {input({7})}),
+          global_norm_case("several",
+                           {input({3, 3, 4, 5}), input({5}), input({17, 9}), input({}), input({3, 0}), input({31})}),
+          global_norm_case("many_blocks", {input({40003}), input({200, 401})}),
+          global_norm_case("squares_below_f32", {input({100}, -1e-30, 1e-30)}),
+          global_norm_case("squares_beyond_f32", {input({100}, 1e30, 2e30), input({3})})};
 }
 
 class GlobalNormCases : public testing::TestWithParam<OpCase> {};
@@ -238,7 +239,7 @@ TEST_P(GlobalNormCases, EqualTheReferenceAndKeepTheirBits) {
   if (op_case.name.starts_with("squares")) op_case.gradient_outputs = {};
   check(op_case);
 }
-INSTANTIATE_TEST_SUITE_P(Cases, GlobalNormCases, testing::ValuesIn(norm_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Cases, GlobalNormCases, testing::ValuesIn(global_norm_cases()), case_name);
 
 TEST(GlobalNorm, OfNoElementsIsZero) {
   Graph graph;

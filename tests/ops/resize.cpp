@@ -32,7 +32,7 @@ double weight_of(std::int64_t from, double place, std::int64_t in, ResizeMethod 
 }
 
 /// The pixels of x that may have a weight at `place`, last exclusive.
-std::pair<std::int64_t, std::int64_t> near(double place, std::int64_t in) {
+std::pair<std::int64_t, std::int64_t> pixels_near(double place, std::int64_t in) {
   const auto floor = static_cast<std::int64_t>(std::floor(place));
   return {std::max<std::int64_t>(0, floor - 1), std::min(in, floor + 3)};
 }
@@ -45,8 +45,8 @@ Doubles resized(const Doubles& x, const Shape& shape, const Resize2dOptions& opt
     Position position = position_of(static_cast<std::int64_t>(i), y_shape);
     const double row = place_of(position[axis], shape[axis], y_shape[axis], options.align_corners);
     const double column = place_of(position[axis + 1], shape[axis + 1], y_shape[axis + 1], options.align_corners);
-    const auto [first_row, last_row] = near(row, shape[axis]);
-    const auto [first_column, last_column] = near(column, shape[axis + 1]);
+    const auto [first_row, last_row] = pixels_near(row, shape[axis]);
+    const auto [first_column, last_column] = pixels_near(column, shape[axis + 1]);
     for (std::int64_t h = first_row; h < last_row; ++h) {
       const double row_weight = weight_of(h, row, shape[axis], options.method);
       for (std::int64_t w = first_column; w < last_column; ++w) {
@@ -60,11 +60,11 @@ Doubles resized(const Doubles& x, const Shape& shape, const Resize2dOptions& opt
   return y;
 }
 
-struct Sizes {
+struct ResizeSizes {
   const char* name;
   std::int64_t batch, height, width, channels, to_height, to_width;
 };
-const Sizes kSizes[] = {
+const ResizeSizes kResizeSizes[] = {
     {"as_it_is", 2, 3, 4, 3, 3, 4},    {"twice", 2, 3, 4, 3, 6, 8},       {"half", 2, 6, 8, 3, 3, 4},
     {"to_one", 2, 5, 4, 3, 1, 1},      {"of_one", 2, 1, 1, 3, 4, 5},      {"odd", 3, 5, 7, 5, 8, 3},
     {"other_odd", 1, 7, 5, 17, 3, 11}, {"one_channel", 2, 4, 5, 1, 7, 9}, {"no_batch", 0, 2, 2, 3, 4, 4},
@@ -77,7 +77,7 @@ std::vector<OpCase> resize_cases() {
   for (ResizeMethod method : {ResizeMethod::nearest, ResizeMethod::bilinear}) {
     for (bool align_corners : {false, true}) {
       for (DataFormat format : {DataFormat::nhwc, DataFormat::nchw}) {
-        for (const Sizes& s : kSizes) {
+        for (const ResizeSizes& s : kResizeSizes) {
           const bool is_nhwc = format == DataFormat::nhwc;
           const Shape x =
               is_nhwc ? Shape{s.batch, s.height, s.width, s.channels} : Shape{s.batch, s.channels, s.height, s.width};
@@ -106,7 +106,7 @@ TEST_P(Resize, MatchesTheReferenceWithItsGradient) {
 }
 INSTANTIATE_TEST_SUITE_P(Cases, Resize, testing::ValuesIn(resize_cases()), case_name);
 
-std::vector<OpCase> dtype_cases() {
+std::vector<OpCase> resize_dtype_cases() {
   std::vector<OpCase> cases;
   for (Dtype dtype : kAllDtypes) {
     for (std::int64_t channels : {1, 3}) {
@@ -120,7 +120,7 @@ std::vector<OpCase> dtype_cases() {
   }
   return cases;
 }
-INSTANTIATE_TEST_SUITE_P(Dtypes, Resize, testing::ValuesIn(dtype_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Dtypes, Resize, testing::ValuesIn(resize_dtype_cases()), case_name);
 
 std::vector<float> row_resized(const std::vector<float>& row, Resize2dOptions options) {
   Graph graph;

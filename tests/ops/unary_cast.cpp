@@ -92,26 +92,29 @@ TEST(Cast, DoublesGoToTheNearestFloatAndBeyondItsRangeToInfinity) {
 }
 
 /// The nearest of bf16.
-BFloat16 near(float x) {
+BFloat16 nearest_bf16(float x) {
   return BFloat16(x);
 }
 
 TEST(Cast, FloatsGoToTheNearestBFloat16) {
-  expect_cast<float, BFloat16>({1, 0x1.01p0F, 0x1.03p0F, -0x1.010002p0F, 0x1.FFp127F, -kInf, kNaN, -0.0F, 0x1p-133F},
-                               {near(1), near(1), near(0x1.04p0F), near(-0x1.02p0F), near(kInf), near(-kInf),
-                                near(kNaN), near(-0.0F), near(0x1p-133F)});
-  expect_cast<double, BFloat16>({0.1, 1e39, NAN}, {near(0.1F), near(kInf), near(kNaN)});
-  expect_cast<std::int32_t, BFloat16>({257, -3, 259}, {near(256), near(-3), near(260)});
-  expect_cast<bool, BFloat16>({true, false}, {near(1), near(0)});
+  expect_cast<float, BFloat16>(
+      {1, 0x1.01p0F, 0x1.03p0F, -0x1.010002p0F, 0x1.FFp127F, -kInf, kNaN, -0.0F, 0x1p-133F},
+      {nearest_bf16(1), nearest_bf16(1), nearest_bf16(0x1.04p0F), nearest_bf16(-0x1.02p0F), nearest_bf16(kInf),
+       nearest_bf16(-kInf), nearest_bf16(kNaN), nearest_bf16(-0.0F), nearest_bf16(0x1p-133F)});
+  expect_cast<double, BFloat16>({0.1, 1e39, NAN}, {nearest_bf16(0.1F), nearest_bf16(kInf), nearest_bf16(kNaN)});
+  expect_cast<std::int32_t, BFloat16>({257, -3, 259}, {nearest_bf16(256), nearest_bf16(-3), nearest_bf16(260)});
+  expect_cast<bool, BFloat16>({true, false}, {nearest_bf16(1), nearest_bf16(0)});
 }
 
 TEST(Cast, BFloat16GoesWhereItsFloatGoes) {
-  const std::vector<BFloat16> x = {near(1.9F), near(-2.5F), near(0x1p31F), near(kNaN), near(-kInf)};
+  const std::vector<BFloat16> x = {nearest_bf16(1.9F), nearest_bf16(-2.5F), nearest_bf16(0x1p31F), nearest_bf16(kNaN),
+                                   nearest_bf16(-kInf)};
   expect_cast<BFloat16, float>(x, {0x1.E6p0F, -2.5F, 0x1p31F, kNaN, -kInf});
   expect_cast<BFloat16, double>(x, {0x1.E6p0, -2.5, 0x1p31, NAN, -INFINITY});
   expect_cast<BFloat16, std::int32_t>(x, {1, -2, 0, 0, 0});
   expect_cast<BFloat16, std::uint8_t>(x, {1, 0, 0, 0, 0});
-  expect_cast<BFloat16, bool>({near(0), near(-0.0F), near(0.5F), near(kNaN)}, {false, false, true, true});
+  expect_cast<BFloat16, bool>({nearest_bf16(0), nearest_bf16(-0.0F), nearest_bf16(0.5F), nearest_bf16(kNaN)},
+                              {false, false, true, true});
   expect_cast<BFloat16, BFloat16>(x, x);
 }
 

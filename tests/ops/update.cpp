@@ -27,11 +27,11 @@ Value new_variable(Graph& graph, std::string_view name, const Shape& shape, Dtyp
   return variable(name, fill(graph, shape, 0, dtype));
 }
 
-const Shape kShapes[] = {{}, {7}, {0, 3}, {3, 5, 2}, {40003}};
+const Shape kVariableShapes[] = {{}, {7}, {0, 3}, {3, 5, 2}, {40003}};
 
 TEST(Assign, ReplacesTheContentInEveryDtype) {
   for (Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::i64, Dtype::u8, Dtype::boolean}) {
-    for (const Shape& shape : kShapes) {
+    for (const Shape& shape : kVariableShapes) {
       Graph graph;
       const Value v = new_variable(graph, "v", shape, dtype);
       Feeds feeds;
@@ -52,7 +52,7 @@ TEST(Assign, OfAVariableToItselfChangesNothing) {
 }
 
 TEST(AssignAdd, AddsF32) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kVariableShapes) {
     Graph graph;
     const Value v = new_variable(graph, "v", shape), x = placeholder(graph, "x", shape);
     Feeds feeds;
@@ -77,7 +77,7 @@ TEST(AssignAdd, CountsInI64AndDoublesAVariableAddedToItself) {
 }
 
 TEST(UpdateMovingAverage, MovesTowardsTheValueWhileTraining) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kVariableShapes) {
     Graph graph;
     const Value v = new_variable(graph, "v", shape), x = placeholder(graph, "x", shape);
     const Value is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
@@ -109,7 +109,7 @@ TEST(UpdateMovingAverage, DoesNothingWhenNotTraining) {
 }
 
 TEST(ApplySgd, StepsAgainstTheGradient) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kVariableShapes) {
     Graph graph;
     const Value v = new_variable(graph, "v", shape), gradient = placeholder(graph, "gradient", shape);
     Feeds feeds;
@@ -179,7 +179,7 @@ class AdamRun {
 };
 
 TEST(ApplyAdam, MatchesTheReferenceOverSeveralSteps) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kVariableShapes) {
     for (const AdamOptions& options : {AdamOptions{}, AdamOptions{.beta1 = 0.5F, .beta2 = 0.9F, .epsilon = 1e-3F}}) {
       AdamRun run(shape, options, 0.01F);
       for (std::int64_t steps = 0; steps < 6; ++steps) run.step(steps);
@@ -288,7 +288,7 @@ class UpdatesWithSlots : public testing::TestWithParam<UpdateCase> {
 };
 
 TEST_P(UpdatesWithSlots, MatchTheReferenceOverSeveralSteps) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kVariableShapes) {
     const auto state = train(shape, 2);
     std::vector<std::vector<double>> wanted(state.size(), std::vector<double>(state[0].values<float>().size()));
     wanted[0] = doubles_of(wavy(shape, 1));

@@ -50,24 +50,24 @@ Tally compare_to_every_plan(std::uint64_t seed, int count, const SmallSizes& siz
   return tally;
 }
 
-constexpr std::uint64_t kSeed = 20240611;
+constexpr std::uint64_t kLowerBoundSeed = 20240611;
 
 TEST(LowerBound, IsNeverAboveTheFastestOfAllPlans) {
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  const Tally plain = compare_to_every_plan(kSeed, 250, {.plain = true}, 0);
+  SCOPED_TRACE(testing::Message() << "seed " << kLowerBoundSeed);
+  const Tally plain = compare_to_every_plan(kLowerBoundSeed, 250, {.plain = true}, 0);
   EXPECT_GT(plain.above_zero, 20);
   EXPECT_GT(plain.exact, 5);
-  const Tally whole = compare_to_every_plan(kSeed + 1, 250, {}, 0);
+  const Tally whole = compare_to_every_plan(kLowerBoundSeed + 1, 250, {}, 0);
   EXPECT_GT(whole.feasible, 100);
   EXPECT_GT(whole.above_zero, 20);
 }
 
 TEST(LowerBound, IsNeverAboveTheFastestOfAllPlansWithCopies) {
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  const Tally slow = compare_to_every_plan(kSeed + 2, 30, {.operations = 5, .unit_of_bytes = 6}, 1);
+  SCOPED_TRACE(testing::Message() << "seed " << kLowerBoundSeed);
+  const Tally slow = compare_to_every_plan(kLowerBoundSeed + 2, 30, {.operations = 5, .unit_of_bytes = 6}, 1);
   EXPECT_GT(slow.feasible, 15);
   EXPECT_GT(slow.above_zero, 0);
-  const Tally fast = compare_to_every_plan(kSeed + 3, 30, {.operations = 5, .unit_of_bytes = 4}, 4);
+  const Tally fast = compare_to_every_plan(kLowerBoundSeed + 3, 30, {.operations = 5, .unit_of_bytes = 4}, 4);
   EXPECT_GT(fast.feasible, 15);
 }
 
@@ -81,14 +81,14 @@ void expect_many(std::uint64_t seed, int count, const SmallSizes& sizes, std::in
 }
 
 TEST(ManyLowerBounds, OfInstancesAreNeverAboveTheFastestOfAllPlans) {
-  expect_many(kSeed + 4, 6000, {.plain = true}, 0);
+  expect_many(kLowerBoundSeed + 4, 6000, {.plain = true}, 0);
 }
 TEST(ManyLowerBounds, OfProblemsAreNeverAboveTheFastestOfAllPlans) {
-  expect_many(kSeed + 5, 4000, {}, 0);
+  expect_many(kLowerBoundSeed + 5, 4000, {}, 0);
 }
 TEST(ManyLowerBounds, WithCopiesAreNeverAboveTheFastestOfAllPlans) {
-  expect_many(kSeed + 6, 500, {.operations = 5, .unit_of_bytes = 2}, 1);
-  expect_many(kSeed + 7, 500, {.operations = 5, .unit_of_bytes = 6}, 1);
+  expect_many(kLowerBoundSeed + 6, 500, {.operations = 5, .unit_of_bytes = 2}, 1);
+  expect_many(kLowerBoundSeed + 7, 500, {.operations = 5, .unit_of_bytes = 6}, 1);
 }
 
 std::vector<double> percent_of(const Instance& instance, const std::vector<int>& percents, double bytes_per_second) {

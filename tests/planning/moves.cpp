@@ -84,11 +84,11 @@ class Walk {
   int copies_ = 0, waits_ = 0, repeats_ = 0;
 };
 
-constexpr std::uint64_t kSeed = 17;
+constexpr std::uint64_t kMovesSeed = 17;
 
 TEST(Moves, OrdersWithCopiesCostWhatBothEvaluatorsSayOfTheirPlans) {
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  RandomProblems random(kSeed);
+  SCOPED_TRACE(testing::Message() << "seed " << kMovesSeed);
+  RandomProblems random(kMovesSeed);
   int copies = 0, waits = 0, repeats = 0, overwriting = 0;
   for (int i = 0; i < 200; ++i) {
     const Problem problem = random.next({.operations = 12});

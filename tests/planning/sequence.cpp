@@ -76,11 +76,11 @@ class Changes {
   bool changed_ = false;
 };
 
-constexpr std::uint64_t kSeed = 5;
+constexpr std::uint64_t kSequenceSeed = 5;
 
 TEST(Sequence, CountsWhatChangesAsIfItBeganAnew) {
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  RandomProblems random(kSeed);
+  SCOPED_TRACE(testing::Message() << "seed " << kSequenceSeed);
+  RandomProblems random(kSequenceSeed);
   int overwriting = 0, undone = 0;
   for (int i = 0; i < 300; ++i) {
     Problem problem = random.next({.operations = 12});

@@ -12,20 +12,20 @@
 namespace sectionflow {
 namespace {
 
-struct Fixture {
+struct CpuArena {
   CpuDevice device{1};
   Arena arena{device, 64_MiB};
 };
 
 TEST(Arena, AnUntouchedRegionMeasuresNothing) {
-  Fixture f;
+  CpuArena f;
   f.arena.data()[5_MiB] = std::byte{1};
   f.arena.begin_measurement(512, 1_MiB);
   EXPECT_EQ(f.arena.highest_touched(512), 512u);
 }
 
 TEST(Arena, TheEndIsFoundToTheByte) {
-  Fixture f;
+  CpuArena f;
   for (const std::size_t end : {512_KiB + 1, 512_KiB + 2, 512_KiB + 3, 512_KiB + 4, 512_KiB + 255, 600_KiB}) {
     f.arena.begin_measurement(256, 1_MiB);
     std::fill(f.arena.data() + 256, f.arena.data() + end, std::byte{0});
@@ -34,7 +34,7 @@ TEST(Arena, TheEndIsFoundToTheByte) {
 }
 
 TEST(Arena, OneByteBeyondIsSeen) {
-  Fixture f;
+  CpuArena f;
   f.arena.begin_measurement(0, 1_MiB);
   std::fill(f.arena.data(), f.arena.data() + 4096, std::byte{0});
   EXPECT_EQ(f.arena.highest_touched(0), 4096u);
@@ -43,7 +43,7 @@ TEST(Arena, OneByteBeyondIsSeen) {
 }
 
 TEST(Arena, FloatsChangeTheirLastByte) {
-  Fixture f;
+  CpuArena f;
   for (const float value : {0.0F, -0.0F, 1.0F, -1e-30F, -1e38F, 3e38F, NAN, -NAN, INFINITY, -INFINITY}) {
     f.arena.begin_measurement(0, 1_MiB);
     *reinterpret_cast<float*>(f.arena.data() + 1024) = value;
@@ -52,7 +52,7 @@ TEST(Arena, FloatsChangeTheirLastByte) {
 }
 
 TEST(Arena, SmallIntegersChangeTheirLastByte) {
-  Fixture f;
+  CpuArena f;
   for (const std::int32_t value : {0, 1, -1, 255, -1000}) {
     f.arena.begin_measurement(0, 1_MiB);
     *reinterpret_cast<std::int32_t*>(f.arena.data() + 1024) = value;
@@ -61,7 +61,7 @@ TEST(Arena, SmallIntegersChangeTheirLastByte) {
 }
 
 TEST(Arena, AWriteFarBehindTheWindowIsSeen) {
-  Fixture f;
+  CpuArena f;
   // The window is rounded up to whole large pages.
   for (const std::size_t offset : {8_MiB, 40_MiB, 64_MiB - 1}) {
     f.arena.begin_measurement(0, 1_MiB);
@@ -72,7 +72,7 @@ TEST(Arena, AWriteFarBehindTheWindowIsSeen) {
 }
 
 TEST(Arena, AnotherMeasurementForgetsTheLast) {
-  Fixture f;
+  CpuArena f;
   f.arena.begin_measurement(0, 1_MiB);
   f.arena.data()[700_KiB] = std::byte{0};
   f.arena.data()[50_MiB] = std::byte{0};
@@ -81,7 +81,7 @@ TEST(Arena, AnotherMeasurementForgetsTheLast) {
 }
 
 TEST(Arena, AWindowThatIsExtendedShowsToTheByteAndKeepsWhatWasWritten) {
-  Fixture f;
+  CpuArena f;
   for (const std::size_t end : {1_MiB + 1, 9_MiB + 17, 20_MiB - 3}) {
     f.arena.begin_measurement(256, 1_MiB);
     std::fill(f.arena.data() + 256, f.arena.data() + 1_MiB, std::byte{3});
@@ -98,7 +98,7 @@ TEST(Arena, AWindowThatIsExtendedShowsToTheByteAndKeepsWhatWasWritten) {
 }
 
 TEST(Arena, WhatWasWrittenBehindTheWindowBeforeItIsExtendedIsNotForgotten) {
-  Fixture f;
+  CpuArena f;
   f.arena.begin_measurement(0, 1_MiB);
   f.arena.data()[10_MiB] = std::byte{0};
   f.arena.extend_measurement(0, 30_MiB);
@@ -112,7 +112,7 @@ TEST(Arena, WhatWasWrittenBehindTheWindowBeforeItIsExtendedIsNotForgotten) {
 }
 
 TEST(Arena, WhatLiesBelowTheRegionIsLeftAlone) {
-  Fixture f;
+  CpuArena f;
   std::fill(f.arena.data(), f.arena.data() + 256, std::byte{42});
   f.arena.begin_measurement(256, 1_MiB);
   EXPECT_TRUE(std::all_of(f.arena.data(), f.arena.data() + 256, [](std::byte b) { return b == std::byte{42}; }));

@@ -11,6 +11,7 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/unary.h"
 #include "graph/ops/update.h"
+#include "tests/runtime/variables.h"
 #include "tests/support/random_graph.h"
 
 namespace sectionflow {
@@ -20,16 +21,6 @@ using namespace testing_support;
 using testing::HasSubstr;
 
 constexpr std::size_t kRoomy = 16_MiB;
-
-std::vector<HostTensor> variables_of(Session& session) {
-  std::vector<HostTensor> variables;
-  for (Value variable : session.graph().values(kVariables)) variables.push_back(session.read(variable));
-  return variables;
-}
-
-bool equal(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), bitwise_equal);
-}
 
 TEST(Budget, TrainingRunsAtThePlannedPeakAndGivesTheSameBits) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
@@ -46,7 +37,7 @@ TEST(Budget, TrainingRunsAtThePlannedPeakAndGivesTheSameBits) {
       const HostTensor b = tight.run(t.model.loss, batch.feeds(t.model), t.training);
       ASSERT_TRUE(bitwise_equal(a, b));
     }
-    ASSERT_TRUE(equal(variables_of(roomy), variables_of(tight)));
+    ASSERT_TRUE(differing(variables_of(roomy), variables_of(tight)).empty());
   }
 }
 
@@ -75,7 +66,7 @@ TEST(Budget, OneByteLessIsRefusedBeforeAnythingRuns) {
       EXPECT_THAT(text, HasSubstr(text_of("device_memory of ", report.planned_peak_bytes, " bytes")));
       EXPECT_THAT(text, HasSubstr("hint:"));
     }
-    EXPECT_TRUE(equal(before, variables_of(session)));
+    EXPECT_TRUE(differing(before, variables_of(session)).empty());
     EXPECT_EQ(session.completed_cycles(), 0u);
     EXPECT_EQ(session.executions(t.model.loss.node()), 0);
     // What fits still runs.

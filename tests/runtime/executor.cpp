@@ -19,6 +19,7 @@
 #include "graph/ops/reduce.h"
 #include "graph/ops/unary.h"
 #include "runtime/engine.h"
+#include "tests/runtime/variables.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/schedule_editing.h"
 
@@ -29,16 +30,6 @@ using namespace testing_support;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-std::vector<HostTensor> variables_of(Session& session) {
-  std::vector<HostTensor> variables;
-  for (Value variable : session.graph().values(kVariables)) variables.push_back(session.read(variable));
-  return variables;
-}
-
-bool equal(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), bitwise_equal);
-}
 
 /// A random model in a session, and the program of its training step, to exchange kernels in.
 struct Planted {
@@ -76,8 +67,8 @@ TEST(Poison, TrainingGivesTheSameBytes) {
       ASSERT_TRUE(bitwise_equal(a, b)) << "step " << step;
       ASSERT_TRUE(std::isfinite(a.item<float>()));
     }
-    ASSERT_TRUE(equal(variables_of(plain), variables_of(poisoned)));
-    for (const HostTensor& variable : variables_of(poisoned)) {
+    ASSERT_TRUE(differing(variables_of(plain), variables_of(poisoned)).empty());
+    for (const auto& [name, variable] : variables_of(poisoned)) {
       if (variable.dtype() != Dtype::f32) continue;
       for (const float element : variable.values<float>()) ASSERT_TRUE(std::isfinite(element)) << "poison has leaked";
     }
@@ -159,10 +150,10 @@ TEST(Executor, AFailureBeforeAnyUpdateLeavesTheSessionUsable) {
   wrap_kernel(p.program(), step, [](const KernelArguments&) { throw std::runtime_error("planted"); });
   EXPECT_THAT(([&] { engine(p.session).execute(p.program(), p.feeds()); }),
               ThrowsMessage<std::runtime_error>(HasSubstr("planted")));
-  EXPECT_TRUE(equal(before, variables_of(p.session)));
+  EXPECT_TRUE(differing(before, variables_of(p.session)).empty());
   EXPECT_EQ(p.session.completed_cycles(), 0u);
   EXPECT_TRUE(bitwise_equal(p.train(), reference.train())) << "as if nothing had happened";
-  EXPECT_TRUE(equal(variables_of(p.session), variables_of(reference.session)));
+  EXPECT_TRUE(differing(variables_of(p.session), variables_of(reference.session)).empty());
   EXPECT_EQ(p.session.completed_cycles(), 1u);
 }
 
@@ -181,7 +172,7 @@ TEST(Executor, AFailureAfterAnUpdateMarksTheSessionTorn) {
   EXPECT_THAT([&] { p.train(); }, complains);
   EXPECT_THAT([&] { p.session.run(p.trainable.model.logits, p.batch.feeds(p.trainable.model, false)); }, complains);
   p.session.initialize();
-  EXPECT_TRUE(equal(initial, variables_of(p.session)));
+  EXPECT_TRUE(differing(initial, variables_of(p.session)).empty());
   EXPECT_NO_THROW(p.train());
 }
 

@@ -28,7 +28,7 @@ using testing::Not;
 using testing::ThrowsMessage;
 
 /// y = relu(x) + bias over a batch of unknown size, with a boolean that nothing reads.
-struct Fixture {
+struct ScaledRelu {
   Graph graph;
   Value x = placeholder(graph, "x", {kDynamic, 3});
   Value scale = placeholder(graph, "scale", {});
@@ -37,7 +37,7 @@ struct Fixture {
   Value y = relu(x) * scale;
   Session session{graph, {.device_memory = 1_MiB, .threads = 1, .check_schedules = true}};
 
-  Fixture() { session.initialize(); }
+  ScaledRelu() { session.initialize(); }
   std::vector<float> run(const Feeds& feeds) {
     const HostTensor result = session.run(y, feeds);
     return {result.values<float>().begin(), result.values<float>().end()};
@@ -52,13 +52,13 @@ HostTensor rows(std::int64_t count) {
 }
 
 /// Feeds of a tensor that is gone when they are fed.
-Feeds made_elsewhere(const Fixture& f) {
+Feeds made_elsewhere(const ScaledRelu& f) {
   const HostTensor tensor = rows(2);
   return {{f.x, tensor}, {f.scale, HostTensor::scalar(2.0F)}};
 }
 
 TEST(Feeds, MayBeMadeByAFunctionFromTensorsOfItsOwn) {
-  Fixture f;
+  ScaledRelu f;
   const Feeds feeds = made_elsewhere(f);
   std::vector<HostTensor> others;  // of the same size: they would lie where the tensor was
   for (int i = 0; i < 8; ++i) others.push_back(HostTensor(Dtype::f32, {2, 3}));
@@ -66,7 +66,7 @@ TEST(Feeds, MayBeMadeByAFunctionFromTensorsOfItsOwn) {
 }
 
 TEST(Feeds, OfATensorThatWasMovedOrReplacedKeepItsBytes) {
-  Fixture f;
+  ScaledRelu f;
   HostTensor tensor = rows(2);
   const Feeds feeds = {{f.x, tensor}, {f.scale, 1.0F}};
   tensor = HostTensor(Dtype::f32, {2, 3});
@@ -74,7 +74,7 @@ TEST(Feeds, OfATensorThatWasMovedOrReplacedKeepItsBytes) {
 }
 
 TEST(Feeds, AreNotCopies) {
-  Fixture f;
+  ScaledRelu f;
   HostTensor tensor = rows(2);
   const Feeds feeds = {{f.x, tensor}, {f.scale, 1.0F}};
   EXPECT_EQ(feeds[0].data.bytes(), tensor.bytes());
@@ -181,7 +181,7 @@ static_assert(!std::is_constructible_v<FeedData, const float*>, "an address is n
 static_assert(!std::is_constructible_v<FeedData, const char*>);
 
 TEST(Feeds, ANumberForABooleanIsToBeWrittenAsOne) {
-  Fixture f;
+  ScaledRelu f;
   const HostTensor ones = HostTensor::of<std::int32_t>({1}, {1});
   const auto hint_for = [&](Value value, const FeedData& data) {
     try {
@@ -201,7 +201,7 @@ TEST(Feeds, ANumberForABooleanIsToBeWrittenAsOne) {
 }
 
 TEST(Feeds, MissingFeedNamesPlaceholderTypeReaderAndWhatWasFed) {
-  Fixture f;
+  ScaledRelu f;
   const HostTensor labels(Dtype::i32, {2});
   EXPECT_THAT(([&] {
                 f.session.run(f.y, {{f.scale, 2.0F}, {f.labels, labels}});
@@ -213,13 +213,13 @@ TEST(Feeds, MissingFeedNamesPlaceholderTypeReaderAndWhatWasFed) {
 }
 
 TEST(Feeds, AFetchedPlaceholderThatIsNotFedIsNamed) {
-  Fixture f;
+  ScaledRelu f;
   EXPECT_THAT([&] { f.session.run(f.scale); },
               ThrowsMessage<ArgumentError>(HasSubstr("placeholder 'scale' f32[] is not fed\n")));
 }
 
 TEST(Feeds, WrongShapeIsAShapeErrorWithBothShapes) {
-  Fixture f;
+  ScaledRelu f;
   const HostTensor wrong(Dtype::f32, {2, 4});
   EXPECT_THAT(([&] {
                 f.session.run(f.y, {{f.x, wrong}, {f.scale, 1.0F}});
@@ -230,7 +230,7 @@ TEST(Feeds, WrongShapeIsAShapeErrorWithBothShapes) {
 }
 
 TEST(Feeds, WrongDtypeIsAnArgumentErrorWithBothTypes) {
-  Fixture f;
+  ScaledRelu f;
   const HostTensor wrong(Dtype::i64, {2, 3});
   EXPECT_THAT(([&] {
                 f.session.run(f.y, {{f.x, wrong}, {f.scale, 1.0F}});
@@ -256,7 +256,7 @@ TEST(Feeds, BFloat16IsFedAndFetched) {
 }
 
 TEST(Feeds, FeedingTwiceIsRefused) {
-  Fixture f;
+  ScaledRelu f;
   EXPECT_THAT(([&] {
                 f.session.run(f.y, {{f.x, rows(1)}, {f.scale, 1.0F}, {f.x, rows(1)}});
               }),
@@ -264,7 +264,7 @@ TEST(Feeds, FeedingTwiceIsRefused) {
 }
 
 TEST(Feeds, OnlyPlaceholdersAreFed) {
-  Fixture f;
+  ScaledRelu f;
   EXPECT_THAT(([&] {
                 f.session.run(f.y, {{f.y, rows(1)}});
               }),
@@ -274,7 +274,7 @@ TEST(Feeds, OnlyPlaceholdersAreFed) {
 }
 
 TEST(Feeds, ValuesOfAnotherGraphAreRefused) {
-  Fixture f;
+  ScaledRelu f;
   Graph other;
   const Value stranger = placeholder(other, "stranger", {});
   EXPECT_THAT(
@@ -288,7 +288,7 @@ TEST(Feeds, ValuesOfAnotherGraphAreRefused) {
 }
 
 TEST(Feeds, NothingRunsWhenAFeedIsWrong) {
-  Fixture f;
+  ScaledRelu f;
   const HostTensor wrong(Dtype::f32, {2, 4});
   EXPECT_THROW((f.session.run(f.y, {{f.x, wrong}, {f.scale, 1.0F}})), ShapeError);
   EXPECT_EQ(f.session.executions(f.y.node()), 0);
@@ -296,7 +296,7 @@ TEST(Feeds, NothingRunsWhenAFeedIsWrong) {
 }
 
 TEST(Feeds, TheBatchSizeComesFromTheFeed) {
-  Fixture f;
+  ScaledRelu f;
   for (const std::int64_t batch : {2, 5, 1, 2, 0}) {
     const HostTensor input = rows(batch);
     const HostTensor result = f.session.run(f.y, {{f.x, input}, {f.scale, 3.0F}});
@@ -309,13 +309,13 @@ TEST(Feeds, TheBatchSizeComesFromTheFeed) {
 }
 
 TEST(Feeds, AScalarIsAValueAndNoPartOfTheSignature) {
-  Fixture f;
+  ScaledRelu f;
   const Feeds one = {{f.x, rows(1)}, {f.scale, 1.0F}}, two = {{f.x, rows(1)}, {f.scale, 2.0F}};
   EXPECT_EQ(signature_of(f.graph, one).text(), signature_of(f.graph, two).text());
 }
 
 TEST(Feeds, ShapesAndBooleansAreTheSignature) {
-  Fixture f;
+  ScaledRelu f;
   const HostTensor two = rows(2), three = rows(3);
   const auto text = [&](const HostTensor& x, bool flag) {
     return signature_of(f.graph, Feeds{{f.x, x}, {f.flag, flag}}).text();
@@ -327,7 +327,7 @@ TEST(Feeds, ShapesAndBooleansAreTheSignature) {
 }
 
 TEST(Feeds, FeedsThatNothingReadsAreAllowed) {
-  Fixture f;
+  ScaledRelu f;
   const HostTensor labels(Dtype::i32, {7});
   EXPECT_EQ(f.run({{f.flag, true}, {f.x, rows(1)}, {f.labels, labels}, {f.scale, 2.0F}}),
             (std::vector<float>{0, 0, 0}));
@@ -335,7 +335,7 @@ TEST(Feeds, FeedsThatNothingReadsAreAllowed) {
 }
 
 TEST(Feeds, FeedTypesOfAListOfDimensionsAreShapes) {
-  Fixture f;
+  ScaledRelu f;
   const std::int64_t batch = 2;
   const FeedTypes types = {{f.labels, {batch}}, {f.x, {batch, 3}}, {f.flag, true}};
   EXPECT_EQ(types[0].shape, Shape{2});
@@ -352,7 +352,7 @@ TEST(Feeds, FeedTypesOfAListOfDimensionsAreShapes) {
 }
 
 TEST(Feeds, FeedTypesOfBooleansNeedTheirValue) {
-  Fixture f;
+  ScaledRelu f;
   EXPECT_THAT(([&] {
                 signature_of(f.graph, FeedTypes{{f.flag, Shape{}}});
               }),

@@ -16,12 +16,12 @@ namespace sectionflow {
 namespace {
 
 /// Constants whose content tells which is which.
-struct Fixture {
+struct FourConstants {
   Graph graph;
   Value one = constant(graph, 1.0F), two = constant(graph, 2.0F), three = constant(graph, 3.0F),
         four = constant(graph, 4.0F);
   Session session{graph, {.device_memory = 1_MiB, .threads = 1}};
-  Fixture() { session.initialize(); }
+  FourConstants() { session.initialize(); }
 };
 
 float number(const HostTensor& tensor) {
@@ -29,20 +29,20 @@ float number(const HostTensor& tensor) {
 }
 
 TEST(FetchStructure, ABracedListBindsToNames) {
-  Fixture f;
+  FourConstants f;
   const auto [a, b] = f.session.run({f.two, f.one});
   EXPECT_EQ(number(a), 2);
   EXPECT_EQ(number(b), 1);
 }
 
 TEST(FetchStructure, OneValueGivesOneTensor) {
-  Fixture f;
+  FourConstants f;
   static_assert(std::is_same_v<Fetched<Value>, HostTensor>);
   EXPECT_EQ(number(f.session.run(f.three)), 3);
 }
 
 TEST(FetchStructure, VectorsKeepTheirOrderAndLength) {
-  Fixture f;
+  FourConstants f;
   static_assert(std::is_same_v<Fetched<std::vector<Value>>, std::vector<HostTensor>>);
   const auto tensors = f.session.run(std::vector{f.three, f.one, f.three});
   ASSERT_EQ(tensors.size(), 3u);
@@ -53,7 +53,7 @@ TEST(FetchStructure, VectorsKeepTheirOrderAndLength) {
 }
 
 TEST(FetchStructure, MapsKeepTheirKeys) {
-  Fixture f;
+  FourConstants f;
   const auto tensors = f.session.run(std::map<std::string, Value>{{"b", f.two}, {"a", f.four}});
   static_assert(std::is_same_v<decltype(tensors), const std::map<std::string, HostTensor>>);
   ASSERT_EQ(tensors.size(), 2u);
@@ -62,7 +62,7 @@ TEST(FetchStructure, MapsKeepTheirKeys) {
 }
 
 TEST(FetchStructure, PairsTuplesAndArraysComeBackInKind) {
-  Fixture f;
+  FourConstants f;
   const auto [first, second] = f.session.run(std::pair{f.one, f.two});
   EXPECT_EQ(number(first), 1);
   EXPECT_EQ(number(second), 2);
@@ -78,7 +78,7 @@ TEST(FetchStructure, PairsTuplesAndArraysComeBackInKind) {
 }
 
 TEST(FetchStructure, NestsToAnyDepth) {
-  Fixture f;
+  FourConstants f;
   using Inner = std::map<int, std::vector<Value>>;
   const std::tuple<Value, std::vector<std::pair<Value, Inner>>, std::array<std::vector<Value>, 2>> fetches = {
       f.one, {{f.two, {{7, {f.three, f.four}}, {5, {}}}}, {f.four, {}}}, {{{f.two}, {f.one, f.three}}}};
@@ -99,7 +99,7 @@ TEST(FetchStructure, NestsToAnyDepth) {
 }
 
 TEST(FetchStructure, FlatteningKeepsTheOrderOfReading) {
-  Fixture f;
+  FourConstants f;
   const auto flat =
       flatten_fetches(std::tuple{std::vector{f.two, f.one}, std::map<int, Value>{{2, f.three}, {1, f.four}}});
   EXPECT_EQ(flat, (std::vector<Value>{f.two, f.one, f.four, f.three}));

@@ -15,6 +15,7 @@
 #include "graph/ops/reduce.h"
 #include "graph/ops/unary.h"
 #include "graph/ops/update.h"
+#include "tests/runtime/variables.h"
 #include "tests/support/random_graph.h"
 
 namespace sectionflow {
@@ -26,22 +27,6 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 constexpr std::size_t kBudget = 8_MiB;
-
-std::map<std::string, HostTensor> variables_of(Session& session) {
-  std::map<std::string, HostTensor> variables;
-  for (Value variable : session.graph().values(kVariables)) variables.emplace(variable.name(), session.read(variable));
-  return variables;
-}
-
-/// The names of variables that differ in any byte.
-std::vector<std::string> differing(const std::map<std::string, HostTensor>& a,
-                                   const std::map<std::string, HostTensor>& b) {
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : a) {
-    if (!bitwise_equal(tensor, b.at(name))) names.push_back(name);
-  }
-  return names;
-}
 
 /// A session with a random model that has been trained for some steps.
 struct Trained {
@@ -109,7 +94,7 @@ TEST(Session, OneThreadCountGivesTheSameBitsInEverySession) {
 }
 
 /// w = w + x, trained or not.
-struct Fixture {
+struct OneVariable {
   Graph graph;
   Value x = placeholder(graph, "x", {2});
   Value w = variable("w", fill(graph, {2}, 1));
@@ -120,7 +105,7 @@ struct Fixture {
 };
 
 TEST(Session, ReadsAndWritesVariables) {
-  Fixture f;
+  OneVariable f;
   f.session.initialize();
   EXPECT_TRUE(bitwise_equal(f.session.read(f.w), HostTensor::of<float>({2}, {1, 1})));
   f.session.write(f.w, HostTensor::of<float>({2}, {5, 7}));
@@ -129,7 +114,7 @@ TEST(Session, ReadsAndWritesVariables) {
 }
 
 TEST(Session, ReadingAndWritingWrongThingsIsRefused) {
-  Fixture f;
+  OneVariable f;
   EXPECT_THAT(
       [&] { f.session.read(f.w); },
       ThrowsMessage<ArgumentError>(AllOf(HasSubstr("read of 'w'"), HasSubstr("call session.initialize() first"))));
@@ -144,7 +129,7 @@ TEST(Session, ReadingAndWritingWrongThingsIsRefused) {
 }
 
 TEST(Session, RunningBeforeInitializeIsAClearError) {
-  Fixture f;
+  OneVariable f;
   EXPECT_THAT(([&] {
                 f.session.run(f.y, {{f.x, f.two}});
               }),
@@ -154,7 +139,7 @@ TEST(Session, RunningBeforeInitializeIsAClearError) {
 }
 
 TEST(Session, AVariableThatIsMadeAfterInitializeIsNamed) {
-  Fixture f;
+  OneVariable f;
   f.session.initialize();
   const Value late = variable("late", fill(f.graph, {2}, 2));
   const Value product = late * f.x;
@@ -194,7 +179,7 @@ TEST(Session, OnlyTrainingCompletesCycles) {
 }
 
 TEST(Session, CountsExecutions) {
-  Fixture f;
+  OneVariable f;
   f.session.initialize();
   EXPECT_EQ(f.session.executions(f.y.node()), 0);
   for (int i = 0; i < 3; ++i) f.session.run(f.y, {{f.x, f.two}});
@@ -206,7 +191,7 @@ TEST(Session, CountsExecutions) {
 }
 
 TEST(Session, ProgramsShareTheVariables) {
-  Fixture f;
+  OneVariable f;
   f.session.initialize();
   const Value sum = reduce_sum(f.w);
   EXPECT_EQ(f.session.run(sum).item<float>(), 2);
@@ -242,7 +227,7 @@ TEST(Session, PlanningNeedsNeitherValuesNorBudget) {
 }
 
 TEST(Session, StatisticsTellWhatTheArenaHolds) {
-  Fixture f;
+  OneVariable f;
   EXPECT_EQ(f.session.statistics().bytes_limit, 1_MiB);
   EXPECT_EQ(f.session.statistics().bytes_in_use, 0u);
   f.session.initialize();
@@ -258,7 +243,7 @@ TEST(Session, StatisticsTellWhatTheArenaHolds) {
 }
 
 TEST(Session, ClearedStatisticsKeepWhatIsInUse) {
-  Fixture f;
+  OneVariable f;
   f.session.initialize();
   f.session.run(f.y, {{f.x, f.two}});
   f.session.clear_statistics();

@@ -278,7 +278,7 @@ TEST_F(ChainSteps, KernelsWithScratchUpdatesAndOutputsThatAreKeptAreNotChained) 
 
 /// Expects of each chain of a program what makes it right, worked out anew: nothing between the two touches what the
 /// first writes, or writes what it reads; what is not stored, no step behind reads.
-void expect_sound(const Program& program, int& num_chains) {
+void expect_sound_chains(const Program& program, int& num_chains) {
   const Schedule& schedule = program.schedule;
   std::vector<bool> chained(schedule.steps.size(), false);
   const auto touched = [&](StepIndex i) { return touched_by(schedule, program.storage, program.plan, i); };
@@ -306,7 +306,7 @@ void expect_sound(const Program& program, int& num_chains) {
 
 TEST(ChainStepsOfPrograms, NoSumIsPutOffBehindWhatItMustPrecede) {
   int num_chains = 0;
-  for_each_random_queue_program([&](const Program& program) { expect_sound(program, num_chains); });
+  for_each_random_queue_program([&](const Program& program) { expect_sound_chains(program, num_chains); });
   EXPECT_GT(num_chains, 50);
 }
 

@@ -229,7 +229,7 @@ class Addresses {
   const Program& program_;
 };
 
-void expect_sound(const Program& program, int& num_groups) {
+void expect_sound_groups(const Program& program, int& num_groups) {
   const Schedule& schedule = program.schedule;
   const Addresses addresses(program);
   std::vector<bool> awaited(schedule.steps.size(), false), joined(schedule.steps.size(), false);
@@ -255,7 +255,7 @@ void expect_sound(const Program& program, int& num_groups) {
 
 TEST(JoinStepsOfPrograms, NoUpdateIsPutOffBehindWhatItMustPrecede) {
   int num_groups = 0;
-  for_each_random_queue_program([&](const Program& program) { expect_sound(program, num_groups); });
+  for_each_random_queue_program([&](const Program& program) { expect_sound_groups(program, num_groups); });
   EXPECT_GT(num_groups, 50);
 }
 

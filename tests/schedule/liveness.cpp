@@ -24,7 +24,7 @@ Operand buffer(int index) {
 }
 
 /// A schedule of compute steps over buffers given by bytes and life.
-struct Fixture {
+struct BuffersOfSteps {
   Schedule schedule;
   std::vector<std::unique_ptr<Kernel>> kernels;
 
@@ -41,7 +41,7 @@ struct Fixture {
 };
 
 TEST(AssignStorages, AnOutputTakesOverAnInputThatDies) {
-  Fixture f;
+  BuffersOfSteps f;
   f.add_buffer(64, 0, 1), f.add_buffer(64, 1, 2);
   f.add_step({}, {buffer(0)}, {});
   f.add_step({buffer(0)}, {buffer(1)}, {{0, 0}});
@@ -54,7 +54,7 @@ TEST(AssignStorages, AnOutputTakesOverAnInputThatDies) {
 }
 
 TEST(AssignStorages, AChainOfTakeoversIsOneStorage) {
-  Fixture f;
+  BuffersOfSteps f;
   f.add_buffer(64, 0, 1), f.add_buffer(64, 1, 2), f.add_buffer(64, 2, 2);
   f.add_step({}, {buffer(0)}, {});
   f.add_step({buffer(0)}, {buffer(1)}, {{0, 0}});
@@ -65,7 +65,7 @@ TEST(AssignStorages, AChainOfTakeoversIsOneStorage) {
 }
 
 TEST(AssignStorages, AnInputThatIsReadLaterKeepsItsBytes) {
-  Fixture f;
+  BuffersOfSteps f;
   f.add_buffer(64, 0, 2), f.add_buffer(64, 1, 2);
   f.add_step({}, {buffer(0)}, {});
   f.add_step({buffer(0)}, {buffer(1)}, {{0, 0}});
@@ -74,7 +74,7 @@ TEST(AssignStorages, AnInputThatIsReadLaterKeepsItsBytes) {
 }
 
 TEST(AssignStorages, AnInputThatTheStepReadsTwiceKeepsItsBytes) {
-  Fixture f;
+  BuffersOfSteps f;
   f.add_buffer(64, 0, 1), f.add_buffer(64, 1, 1);
   f.add_step({}, {buffer(0)}, {});
   f.add_step({buffer(0), buffer(0)}, {buffer(1)}, {{0, 0}, {1, 0}});
@@ -82,7 +82,7 @@ TEST(AssignStorages, AnInputThatTheStepReadsTwiceKeepsItsBytes) {
 }
 
 TEST(AssignStorages, OtherSizesKeepTheirBytes) {
-  Fixture f;
+  BuffersOfSteps f;
   f.add_buffer(64, 0, 1), f.add_buffer(32, 1, 1);
   f.add_step({}, {buffer(0)}, {});
   f.add_step({buffer(0)}, {buffer(1)}, {{0, 0}});
@@ -90,7 +90,7 @@ TEST(AssignStorages, OtherSizesKeepTheirBytes) {
 }
 
 TEST(AssignStorages, OnlyPairsThatTheKernelAllowsShare) {
-  Fixture f;
+  BuffersOfSteps f;
   f.add_buffer(64, 0, 2), f.add_buffer(64, 1, 2), f.add_buffer(64, 2, 2);
   f.add_step({}, {buffer(0)}, {});
   f.add_step({}, {buffer(1)}, {});
@@ -101,7 +101,7 @@ TEST(AssignStorages, OnlyPairsThatTheKernelAllowsShare) {
 }
 
 TEST(AssignStorages, AnInputIsTakenOverByOneOutputOnly) {
-  Fixture f;
+  BuffersOfSteps f;
   f.add_buffer(64, 0, 1), f.add_buffer(64, 1, 1), f.add_buffer(64, 1, 1);
   f.add_step({}, {buffer(0)}, {});
   f.add_step({buffer(0)}, {buffer(1), buffer(2)}, {{0, 0}, {0, 1}});
@@ -111,7 +111,7 @@ TEST(AssignStorages, AnInputIsTakenOverByOneOutputOnly) {
 }
 
 TEST(AssignStorages, AnOutputTakesOverOneInputOnly) {
-  Fixture f;
+  BuffersOfSteps f;
   f.add_buffer(64, 0, 2), f.add_buffer(64, 1, 2), f.add_buffer(64, 2, 2);
   f.add_step({}, {buffer(0)}, {});
   f.add_step({}, {buffer(1)}, {});
@@ -122,14 +122,14 @@ TEST(AssignStorages, AnOutputTakesOverOneInputOnly) {
 }
 
 TEST(AssignStorages, VariablesAreNeverTakenOver) {
-  Fixture f;
+  BuffersOfSteps f;
   f.add_buffer(64, 0, 0);
   f.add_step({{Operand::Kind::variable, 0}}, {buffer(0)}, {{0, 0}});
   EXPECT_EQ(f.assign().storages.size(), 1u);
 }
 
 TEST(AssignStorages, AKeptOutputOfAReplayTakesNothingOver) {
-  Fixture f;
+  BuffersOfSteps f;
   f.add_buffer(64, 0, 1), f.add_buffer(64, 0, 1);
   f.add_step({}, {buffer(0), buffer(1)}, {});
   f.add_step({buffer(0)}, {buffer(1)}, {{0, 0}});  // buffer 1 has been written before
@@ -137,7 +137,7 @@ TEST(AssignStorages, AKeptOutputOfAReplayTakesNothingOver) {
 }
 
 TEST(AssignStorages, GuardsAreAddedOncePerStorageAndNotToEmptyOnes) {
-  Fixture f;
+  BuffersOfSteps f;
   f.add_buffer(64, 0, 1), f.add_buffer(64, 1, 1), f.add_buffer(0, 1, 1);
   f.add_step({}, {buffer(0)}, {});
   f.add_step({buffer(0)}, {buffer(1), buffer(2)}, {{0, 0}});

@@ -18,7 +18,7 @@ namespace sectionflow {
 namespace {
 
 /// x -> a -> b, of 4 numbers each.
-struct Fixture {
+struct ThreeValues {
   Graph graph;
   Value x = placeholder(graph, "x", {2, 2});
   Value a = relu(x), b = a + x;
@@ -38,7 +38,7 @@ struct Fixture {
 };
 
 TEST(LowerInstructions, ABufferLivesFromItsWriterToItsLastReader) {
-  Fixture f;
+  ThreeValues f;
   f.feed(f.x), f.compute(f.a), f.compute(f.b), f.fetch(f.b);
   const Schedule schedule = f.lower(1);
   ASSERT_EQ(schedule.buffers.size(), 3u);
@@ -52,7 +52,7 @@ TEST(LowerInstructions, ABufferLivesFromItsWriterToItsLastReader) {
 }
 
 TEST(LowerInstructions, EveryWriteBeginsANewBuffer) {
-  Fixture f;
+  ThreeValues f;
   f.feed(f.x), f.compute(f.a), f.fetch(f.a, 0);
   f.feed(f.x), f.compute(f.a), f.fetch(f.a, 1);
   const Schedule schedule = f.lower(2);
@@ -66,19 +66,19 @@ TEST(LowerInstructions, EveryWriteBeginsANewBuffer) {
 }
 
 TEST(LowerInstructions, AValueThatNobodyReadsLivesForItsOwnStep) {
-  Fixture f;
+  ThreeValues f;
   f.feed(f.x), f.compute(f.a);
   EXPECT_EQ(f.lower().buffers[1].life, (Life{1, 1}));
 }
 
 TEST(LowerInstructions, AHeldValueLivesUpToItsInstruction) {
-  Fixture f;
+  ThreeValues f;
   f.feed(f.x), f.compute(f.a), f.compute(f.b), f.hold(f.a);
   EXPECT_EQ(f.lower().buffers[1].life, (Life{1, 3}));
 }
 
 TEST(LowerInstructions, EntriesBeginBeforeTheFirstStepAtTheirPlace) {
-  Fixture f;
+  ThreeValues f;
   f.list.entries = {{f.x, 512}};
   f.compute(f.a), f.compute(f.b);
   const Schedule schedule = f.lower();
@@ -88,7 +88,7 @@ TEST(LowerInstructions, EntriesBeginBeforeTheFirstStepAtTheirPlace) {
 }
 
 TEST(LowerInstructions, AnIdentityIsAnotherNameOfTheBufferThatItsReadersKeepAlive) {
-  Fixture f;
+  ThreeValues f;
   const Value flat = reshape(f.a, {4});
   const Value c = relu(flat);
   f.renew();
@@ -103,7 +103,7 @@ TEST(LowerInstructions, AnIdentityIsAnotherNameOfTheBufferThatItsReadersKeepAliv
 }
 
 TEST(LowerInstructions, WhatChangesNothingUnderItsTypesAndBooleansIsAnIdentity) {
-  Fixture f;
+  ThreeValues f;
   const Value same = broadcast_to(f.a, {2, 2}), repeated = broadcast_to(f.a, {3, 2, 2});
   const Value no = constant(f.graph, HostTensor::scalar(false)), yes = constant(f.graph, HostTensor::scalar(true));
   const Value evaluated = dropout(same, no), trained = dropout(evaluated, yes);
@@ -117,7 +117,7 @@ TEST(LowerInstructions, WhatChangesNothingUnderItsTypesAndBooleansIsAnIdentity) 
 }
 
 TEST(LowerInstructions, AnIdentityOfAVariableIsCopiedSinceAnUpdateMayComeBeforeItsReaders) {
-  Fixture f;
+  ThreeValues f;
   const Value w = variable("w", fill(f.graph, {2, 2}, 1));
   const Value flat = reshape(w, {4});
   f.renew();
@@ -128,7 +128,7 @@ TEST(LowerInstructions, AnIdentityOfAVariableIsCopiedSinceAnUpdateMayComeBeforeI
 }
 
 TEST(LowerInstructions, TheHalfIsCountedInStepsNotInInstructions) {
-  Fixture f;
+  ThreeValues f;
   const Value flat = reshape(f.a, {4});
   f.renew();
   f.feed(f.x), f.compute(f.a), f.compute(flat);
@@ -140,7 +140,7 @@ TEST(LowerInstructions, TheHalfIsCountedInStepsNotInInstructions) {
 }
 
 TEST(LowerInstructions, AnEntryBringsItsOtherNames) {
-  Fixture f;
+  ThreeValues f;
   const Value flat = reshape(f.a, {4});
   const Value c = relu(flat);
   f.renew();
@@ -152,13 +152,13 @@ TEST(LowerInstructions, AnEntryBringsItsOtherNames) {
 }
 
 TEST(LowerInstructions, ReadingWhatNobodyHasWrittenIsRefused) {
-  Fixture f;
+  ThreeValues f;
   f.compute(f.a);
   EXPECT_THAT([&] { f.lower(); }, testing::ThrowsMessage<InternalError>(testing::HasSubstr("reads 'x'")));
 }
 
 TEST(LowerInstructions, VariablesAreReadAndUpdatedInTheirOwnPlace) {
-  Fixture f;
+  ThreeValues f;
   const Value w = variable("w", fill(f.graph, {2, 2}, 1));
   const Value sum = f.x + w;
   const Operation update = assign_add(w, sum);
@@ -172,7 +172,7 @@ TEST(LowerInstructions, VariablesAreReadAndUpdatedInTheirOwnPlace) {
 }
 
 TEST(LowerInstructions, AReplayReadsItsKeptOutputs) {
-  Fixture f;
+  ThreeValues f;
   const Value flag = constant(f.graph, HostTensor::scalar(true));
   const auto fill2 = [&](double value) { return fill(f.graph, {2}, value); };
   const Value scale = fill2(1), shift = fill2(0);
