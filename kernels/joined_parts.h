@@ -62,7 +62,7 @@ inline std::optional<JoinedParts> concat_grad_parts(const KernelRequest& request
 inline std::optional<JoinedParts> split_parts(const KernelRequest& request) {
   if (request.outputs.size() == 1) return std::nullopt;
   const TensorType& x = request.inputs[0];
-  const int axis = normalized_axis(request.node.options<SplitOptions>().axis, x.shape.rank(), request.node.label());
+  const int axis = normalized_axis(request.node.options<SplitNodeOptions>().axis, x.shape.rank(), request.node.label());
   return JoinedParts(x.shape, request.outputs, axis, std::vector<bool>(request.outputs.size(), true));
 }
 

@@ -67,7 +67,7 @@ void add_parts_gradients(GradientRegistry& registry) {
   registry.add("concat_grad", concat_grad_gradient);
   registry.add("split_grad", split_grad_gradient);
   registry.add("split", [](const GradientRequest& r) {
-    return std::vector{split_grad(r.input(0), r.output_gradients, r.node.options<SplitOptions>())};
+    return std::vector{split_grad(r.input(0), r.output_gradients, r.node.options<SplitNodeOptions>())};
   });
 }
 

@@ -23,14 +23,14 @@ std::vector<Value> concat_grad(Value dy, const std::vector<Value>& values, const
                                std::vector<bool> wanted);
 
 /// Options of the op "split".
-struct SplitOptions {
+struct SplitNodeOptions {
   int axis = 0;
   int parts = 0;                      ///< of equal size, where `sizes` are not given
   std::vector<std::int64_t> sizes{};  ///< one a part
 };
 /// dx of split from the gradients of its parts; a part without one (an invalid value) has zeros. Reads only the shape
 /// of x.
-Value split_grad(Value x, const std::vector<Value>& part_gradients, const SplitOptions& options);
+Value split_grad(Value x, const std::vector<Value>& part_gradients, const SplitNodeOptions& options);
 
 /// Options of the op "concat_grad".
 struct ConcatGradOptions {
@@ -39,7 +39,7 @@ struct ConcatGradOptions {
 };
 /// Options of the op "split_grad".
 struct SplitGradOptions {
-  SplitOptions split;
+  SplitNodeOptions split;
   std::vector<bool> given;  ///< one a part; the inputs behind x are the gradients of these
 };
 

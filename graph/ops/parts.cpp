@@ -122,7 +122,7 @@ std::vector<TensorType> infer_concat_grad(const ShapeRequest& request) {
   return types;
 }
 
-void check_parts(const ShapeRequest& request, const SplitOptions& options) {
+void check_parts(const ShapeRequest& request, const SplitNodeOptions& options) {
   constexpr int kMostParts = 1 << 16;
   SF_CHECK(options.parts >= 1 && options.parts <= kMostParts, ArgumentError, request.label, " got ", options.parts,
            " parts; wanted one at least, and at most ", kMostParts);
@@ -134,7 +134,7 @@ void check_parts(const ShapeRequest& request, const SplitOptions& options) {
   }
 }
 
-std::vector<TensorType> part_types(const ShapeRequest& request, const TensorType& x, const SplitOptions& options) {
+std::vector<TensorType> part_types(const ShapeRequest& request, const TensorType& x, const SplitNodeOptions& options) {
   check_parts(request, options);
   const int axis = normalized_axis(options.axis, x.shape.rank(), request.label);
   const std::int64_t dim = x.shape[axis];
@@ -156,7 +156,7 @@ std::vector<TensorType> part_types(const ShapeRequest& request, const TensorType
 }
 
 std::vector<TensorType> infer_split(const ShapeRequest& request) {
-  return part_types(request, request.inputs[0], request.get<SplitOptions>());
+  return part_types(request, request.inputs[0], request.get<SplitNodeOptions>());
 }
 
 std::vector<TensorType> infer_split_grad(const ShapeRequest& request) {
@@ -208,11 +208,11 @@ std::optional<RowParts> concat_grad_parts(const ConcreteRequest& request) {
   return by_rows(request, 0, 1);
 }
 std::optional<RowParts> split_parts(const ConcreteRequest& request) {
-  if (!joins_rows(request.get<SplitOptions>().axis, request.inputs[0].shape.rank())) return std::nullopt;
+  if (!joins_rows(request.get<SplitNodeOptions>().axis, request.inputs[0].shape.rank())) return std::nullopt;
   return by_rows(request, 0, 1);
 }
 std::optional<RowParts> split_grad_parts(const ConcreteRequest& request) {
-  const SplitOptions& split = request.get<SplitGradOptions>().split;
+  const SplitNodeOptions& split = request.get<SplitGradOptions>().split;
   if (!joins_rows(split.axis, request.outputs[0].shape.rank())) return std::nullopt;
   return by_rows(request, 1, request.inputs.size());
 }
@@ -293,7 +293,7 @@ void define_split(OpRegistry& registry) {
     fields("sizes", options.sizes);
   };
   registry.add({.name = "split",
-                .options = described_by<SplitOptions>(describe_split),
+                .options = described_by<SplitNodeOptions>(describe_split),
                 .infer = infer_split,
                 .parts = split_parts});
   registry.add({.name = "split_grad",
@@ -345,7 +345,7 @@ Value stack(const std::vector<Value>& values, int axis, Where where) {
 std::vector<Value> split(Value x, int parts, int axis, Where where) {
   return x.graph().build_at(where, [&] {
     SF_CHECK(parts >= 1, ArgumentError, "split of '", x.name(), "' got ", parts, " parts; wanted one at least");
-    return outputs_of(x.graph().add_node("split", {x}, SplitOptions{.axis = axis, .parts = parts}, "split"));
+    return outputs_of(x.graph().add_node("split", {x}, SplitNodeOptions{.axis = axis, .parts = parts}, "split"));
   });
 }
 std::vector<Value> split(Value x, std::vector<std::int64_t> sizes, int axis, Where where) {
@@ -355,7 +355,7 @@ std::vector<Value> split(Value x, std::vector<std::int64_t> sizes, int axis, Whe
       SF_CHECK(size >= 0, ArgumentError, "split of '", x.name(), "' got the size ", size, "; wanted >= 0");
     }
     const int parts = static_cast<int>(sizes.size());
-    SplitOptions options{.axis = axis, .parts = parts, .sizes = std::move(sizes)};
+    SplitNodeOptions options{.axis = axis, .parts = parts, .sizes = std::move(sizes)};
     return outputs_of(x.graph().add_node("split", {x}, std::move(options), "split"));
   });
 }
@@ -368,7 +368,7 @@ std::vector<Value> concat_grad(Value dy, const std::vector<Value>& values, const
       dy.graph().add_node("concat_grad", inputs, ConcatGradOptions{options, std::move(wanted)}, "concat_grad"));
 }
 
-Value split_grad(Value x, const std::vector<Value>& part_gradients, const SplitOptions& options) {
+Value split_grad(Value x, const std::vector<Value>& part_gradients, const SplitNodeOptions& options) {
   std::vector<Value> inputs = {x};
   std::vector<bool> given;
   for (const Value& gradient : part_gradients) {

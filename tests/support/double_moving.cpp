@@ -115,7 +115,7 @@ std::vector<Doubles> joined_in_double(const DoubleRequest& r) {
 }
 
 std::vector<Doubles> split_in_double(const DoubleRequest& r) {
-  const int axis = normalized_axis(r.node.options<SplitOptions>().axis, r.shape(0).rank(), "reference");
+  const int axis = normalized_axis(r.node.options<SplitNodeOptions>().axis, r.shape(0).rank(), "reference");
   std::vector<Doubles> parts;
   std::int64_t first = 0;
   for (const TensorType& type : r.node.output_types()) {
