@@ -164,6 +164,7 @@ class KernelClock {
   double seconds_of_launch(Kernel& kernel, KernelArguments arguments) {
     if (queues_ == nullptr) return seconds_of([&] { launch_and_wait(kernel, arguments, device_); });
     arguments.queue = queues_->native(Queue::compute);
+    arguments.random_state = queues_->random_state();
     queues_->record(*begin_, Queue::compute);
     kernel.launch(arguments);
     queues_->record(*end_, Queue::compute);

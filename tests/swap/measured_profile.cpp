@@ -9,6 +9,11 @@
 #include <string>
 
 #include "compare/contender.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/dropout.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/unary.h"
 #include "swap/measure_profile.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/temporary_folder.h"
@@ -81,6 +86,17 @@ TEST_P(MeasuredProfile, IsRefusedWhereTheFileIsDamagedAndTheFileStays) {
   EXPECT_THROW(model.load_or_measure(path(), 6), DataError);
   EXPECT_EQ(content(), "damaged");
   EXPECT_THROW(model.load_or_measure(path() + ".new", 6, 0), ArgumentError);
+}
+
+TEST(MeasuredKernels, OfAGpuDrawRandomNumbers) {
+  const EmulatedCuda emulated(EmulatedOptions{.kernels = EmulatedKernels::cuda});
+  Graph graph;
+  const Value training = constant(graph, HostTensor::scalar(true));
+  const Value loss = mean(square(dropout(fill(graph, {64}, 1.0F), training, {.rate = 0.5F})));
+  Session session(graph, {.device = cuda(), .device_memory = 1_MiB});
+  session.initialize();
+  const Profile profile = measure_profile(session, {loss}, {}, {}, 1);
+  EXPECT_THAT(profile.kernel_seconds, testing::Contains(testing::Key(testing::HasSubstr("dropout"))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, MeasuredProfile, testing::Values(DeviceKind::cpu, DeviceKind::cuda),
