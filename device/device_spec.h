@@ -11,8 +11,8 @@ enum class DeviceKind { cpu, cuda };
 struct DeviceSpec {
   DeviceKind kind = DeviceKind::cpu;
   int ordinal = 0;  ///< cuda: which of the machine's GPUs
-  /// cuda: products and convolutions of f32 may round their inputs to TF32 (10 bits of mantissa) for speed. All
-  /// strategies of one device still give the same bits.
+  /// cuda: products, convolutions and attention of f32 may round their inputs to TF32 (10 bits of mantissa) for speed.
+  /// All strategies of one device still give the same bits.
   bool allow_tf32 = false;
   /// cuda: of a library's algorithms that always give the same bits, the fastest is found by timing them when a kernel
   /// is made for which this process has no choice yet; otherwise the library's own guess is taken. See

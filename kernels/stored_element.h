@@ -5,7 +5,7 @@
 
 // Kernels for f32 and bf16 alike: what differs is how elements lie in memory, never the arithmetic. A body loads T,
 // computes in float, and stores `static_cast<T>(result)`, which rounds to bf16 once. So a kernel for bf16 gives the
-// bits of the one for f32 between copies (kernels/widened_kernel.h).
+// bits of the one for f32 between copies (kernels/widened_kernel.h). Attention on tensor cores is the exception.
 namespace sectionflow {
 
 /// `visit(T{})` for the C++ type of f32, or of bf16.

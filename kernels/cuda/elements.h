@@ -65,6 +65,7 @@ SF_HOST_DEVICE void store_pack(T* place, const Pack<T, kWidth>& pack) {
 #if defined(__CUDA_ARCH__)
   // Said outright: in loops the compiler makes a store for each element of `*packs = pack`.
   using Word = StoredWord<sizeof(pack)>;
+  static_assert(sizeof(Word) == sizeof(pack));
   Word word;
   std::memcpy(&word, &pack, sizeof(pack));
   __stwb(aligned<Word>(place), word);
