@@ -4,6 +4,7 @@
 #include <xmmintrin.h>
 
 #include "base/error.h"
+#include "device/held_signals.h"
 #include "device/idle_team.h"
 
 namespace sectionflow {
@@ -56,7 +57,11 @@ ComputeTeam::ComputeTeam(int threads) {
 #pragma omp parallel num_threads(threads)
   {
     flush_denormals();
-    if (omp_get_thread_num() == 0) size = omp_get_num_threads();
+    if (omp_get_thread_num() == 0) {
+      size = omp_get_num_threads();
+    } else {
+      hold_signals_of_worker();
+    }
   }
   SF_CHECK(size == threads, DeviceError, "cpu: the session computes on ", threads, " threads, and OpenMP gives ", size,
            hint("make the session with {.threads = ", size, "}, or see which settings of OpenMP hold threads back"));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "device/held_signals.h"
+
 namespace sectionflow {
 
 /// Calls `body(begin, end)` on contiguous parts of [0, count) that together cover it, on the compute team. Parts are
@@ -21,6 +23,7 @@ void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
 #pragma omp parallel num_threads(team)
   {
     const std::int64_t thread = omp_get_thread_num();
+    if (thread > 0) hold_signals_of_worker();  // OpenMP ends and begins workers with the size of teams
     const std::int64_t size = omp_get_num_threads();
     const std::int64_t begin = num_grains * thread / size * grain;
     const std::int64_t end = std::min(count, num_grains * (thread + 1) / size * grain);

@@ -1,7 +1,12 @@
 #include "kernels/cpu/onednn_call.h"
 
+#include <omp.h>
+
+#include <optional>
+
 #include "base/allocation_scope.h"
 #include "device/cpu_device.h"
+#include "device/held_signals.h"
 
 namespace sectionflow {
 
@@ -42,6 +47,9 @@ void OneDnnCall::launch(std::initializer_list<const void*> pointers, void* scrat
     memories_[index++].set_data_handle(const_cast<void*>(pointer));
   }
   memories_.back().set_data_handle(scratchpad);
+  // Threads that OpenMP begins for the call inherit what is held: gemm may be what they compute next.
+  std::optional<HeldSignals> held;
+  if (!is_jit(implementation_) || omp_get_max_threads() > 1) held.emplace();
   const dnnl_status_t status = dnnl_primitive_execute(
       primitive_.get(), stream_.get(), static_cast<int>(execute_arguments_.size()), execute_arguments_.data());
   SF_CHECK(status == dnnl_success, InternalError, "onednn ", implementation_, " failed with status ", status);
