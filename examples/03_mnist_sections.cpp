@@ -30,6 +30,7 @@ struct Arguments {
   float learning_rate = 1e-3F;
   float decay = 0.9F;
   std::string save_initial, save, losses;
+  bool bf16 = false;
   bool no_shuffle = false;
   bool no_compare = false;
   bool verbose = false;
@@ -49,6 +50,7 @@ MnistResnetOptions model_options(const Arguments& arguments) {
   return {.cut = cut_named(arguments.sections),
           .optimizer = Adam{.learning_rate = arguments.learning_rate},
           .decay = arguments.decay,
+          .precision = arguments.bf16 ? Dtype::bf16 : Dtype::f32,
           .verbose = arguments.verbose};
 }
 
@@ -210,7 +212,8 @@ int run(const Arguments& arguments) {
 
   std::cout << data.train.name << ": " << images << " images to train, " << data.test.images.shape()[0]
             << " to test; batch " << arguments.batch << ", Adam with rate " << arguments.learning_rate
-            << ", moving averages with decay " << arguments.decay << ", " << session.device_name() << "\n\n";
+            << ", moving averages with decay " << arguments.decay
+            << (arguments.bf16 ? ", activations and products in bf16, " : ", ") << session.device_name() << "\n\n";
   print_sections(manager, arguments.batch);
   const bool whole_fits = print_plan(manager, session, net, arguments.batch);
 
@@ -255,6 +258,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--decay", arguments.decay, "of batch norm's moving averages")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  app.add_flag("--bf16", arguments.bf16, "activations and products in bf16, variables in f32");
   app.add_option("--save-initial", arguments.save_initial, "write the initial variables to this safetensors file");
   app.add_option("--save", arguments.save, "write the trained variables to this safetensors file");
   app.add_option("--losses", arguments.losses, "write one loss a line to this file");

@@ -11,8 +11,9 @@ struct MnistResnetOptions {
   /// head with the last; other numbers evenly over those.
   Cut cut = {.sections = 4};
   Optimizer optimizer = Adam{.learning_rate = 1e-4};
-  float decay = 0.999F;  ///< of the moving averages
-  bool verbose = false;  ///< log the passes
+  float decay = 0.999F;          ///< of the moving averages
+  Dtype precision = Dtype::f32;  ///< bf16: of activations and products, as MixedPrecision says
+  bool verbose = false;          ///< log the passes
 };
 
 struct MnistResnet {

@@ -38,7 +38,8 @@ ZooModel mnist_resnet(const std::string& name, const ZooOptions& options) {
   refuse(name, {{"image", options.image}, {"classes", options.classes}, {"width", options.width}});
   refuse_text_options(name, options);
   return {[options](Graph& graph, GraphSectionManager& manager) {
-            return trainable_mnist_resnet(graph, manager, {.cut = options.cut, .optimizer = options.optimizer});
+            return trainable_mnist_resnet(
+                graph, manager, {.cut = options.cut, .optimizer = options.optimizer, .precision = options.precision});
           },
           [](const BatchAddress& address) {
             return synthetic_images({28, 28, 1}, 10, address);
