@@ -1,7 +1,6 @@
 #include "swap/search_offloads.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "swap/choose_offloads.h"
@@ -17,7 +16,7 @@ constexpr int kMostSlack = 2;
 constexpr int kRetimings = 3;
 /// The best starts are searched from.
 constexpr std::size_t kSearches = 2;
-/// The share of the computing time that is not worth a search.
+/// The share of the least time that is not worth a search.
 constexpr double kNothing = 1e-3;
 /// Changed plans that are looked at from each start.
 constexpr int kMostTrials = 1000;
@@ -92,6 +91,10 @@ bool is_better(const SwapProblem& problem, const TierCapacity& capacity, const O
   return cost(problem, a) < cost(problem, b) * (1 - 1e-9);
 }
 
+bool is_as_good(const TierCapacity& capacity, const OffloadPlan& plan, double seconds) {
+  return host_excess(capacity, plan) == 0 && plan.simulation.seconds <= seconds;
+}
+
 /// Goes from one plan to a better one as long as a small change makes it better.
 class OffloadSearch {
  public:
@@ -103,8 +106,9 @@ class OffloadSearch {
         most_device_bytes_(std::max(capacity.device, device_bytes_with(best_.offloaded))),
         least_bytes_(least_bytes) {}
 
-  OffloadPlan search() {
-    while (!best_.offloaded.empty() && trials_ > 0 && improve()) {
+  /// Until the plan is as good as that, or nothing makes it better.
+  OffloadPlan search(double good_enough) {
+    while (!best_.offloaded.empty() && trials_ > 0 && !is_as_good(capacity_, best_, good_enough) && improve()) {
     }
     return std::move(best_);
   }
@@ -218,12 +222,12 @@ OffloadPlan search_offloads(const SwapProblem& problem, const TierCapacity& capa
   std::stable_sort(starts.begin(), starts.end(),
                    [&](const OffloadPlan& a, const OffloadPlan& b) { return is_better(problem, capacity, a, b); });
   OffloadPlan best = starts[0];
-  const double compute = std::accumulate(problem.seconds.begin(), problem.seconds.end(), 0.0);
+  // Another plan is not worth a search then.
+  const double good_enough = least_seconds(problem, capacity.device) * (1 + kNothing);
   for (std::size_t i = 0; i < std::min(kSearches, starts.size()); ++i) {
-    // What nobody waits for is good enough.
-    if (host_excess(capacity, best) == 0 && best.simulation.seconds <= compute * (1 + kNothing)) break;
-    OffloadPlan plan =
-        OffloadSearch(problem, capacity, std::move(starts[i]), least_bytes(problem, capacity.device)).search();
+    if (is_as_good(capacity, best, good_enough)) break;
+    OffloadPlan plan = OffloadSearch(problem, capacity, std::move(starts[i]), least_bytes(problem, capacity.device))
+                           .search(good_enough);
     if (is_better(problem, capacity, plan, best)) best = std::move(plan);
   }
   return best;

@@ -154,7 +154,8 @@ case "$what" in
     # What is installed to be read can be built where it lies; one of them adds an operation of its own and checks it.
     folder=$work/examples-$(basename "$compiler")-$kind
     quietly cmake -S "$prefix/share/doc/sectionflow/examples" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
-      -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" -DBUILD_SHARED_LIBS="$([ "$kind" = shared ] && echo ON || echo OFF)"
+      -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" -DBUILD_SHARED_LIBS="$([ "$kind" = shared ] && echo ON || echo OFF)" \
+      -DEXAMPLES_CUDA="$([ "$kind" = shared ] && echo ON || echo OFF)"  # how SectionFlow is linked is nothing to a module's kernels
     programs=(01_linear_regression 06_own_operation 06_own_operation_check 11_own_images)
     quietly cmake --build "$folder" --target "${programs[@]}"
     for program in "${programs[@]}"; do
