@@ -55,8 +55,9 @@ struct Placed {
   bool fits = true;
 };
 
-/// Gives the operands of steps places in the region: those of the plan where the whole plan fits, otherwise one behind
-/// the other, going round, so that caches help no more than they do in a cycle.
+/// Gives the operands of steps places in the region: those of the plan where the whole plan fits. Otherwise what is
+/// written comes one behind the other, going round, and what is read is found where it was written as long as nothing
+/// else has come there: so caches help about as much as they do in a cycle.
 class Places {
  public:
   Places(const Program& program, const Engine::Workbench& bench)
@@ -68,8 +69,11 @@ class Places {
   Placed place(const Step& step, const Graph& graph, std::size_t workspace_bytes) {
     fits_ = true;
     begun_.clear();
-    if (!as_planned_) reserve_round(step, workspace_bytes);
+    const std::size_t wanted = wanted_bytes(step, graph, workspace_bytes);
+    // Goes back to the start of the region where the rest of it is too small for the step.
+    if (!as_planned_ && next_ + wanted > bench_.region.size()) next_ = 0;
     const std::size_t mark = next_;
+    if (!as_planned_) forget(mark, mark + wanted);
     Placed placed;
     for (const Operand& updated : step.updated) placed.updated.push_back(variable_copy(updated, graph));
     for (std::size_t i = 0; i < step.inputs.size(); ++i) placed.inputs.push_back(input(step.inputs[i], placed));
@@ -120,34 +124,50 @@ class Places {
   void* begin(int key, std::size_t bytes) {
     const auto known = begun_.find(key);
     if (known != begun_.end()) return known->second;
+    const auto there = there_.find(key);
+    if (there != there_.end() && there->second.begin + bytes <= there->second.end) {
+      return begun_[key] = bench_.region.data() + there->second.begin;
+    }
     if (next_ + round_up(bytes) > bench_.region.size()) {
       fits_ = false;
       return nullptr;
     }
     std::byte* place = bench_.region.data() + next_;
+    if (!as_planned_) there_[key] = {next_, next_ + bytes};
     next_ += round_up(bytes);
     begun_[key] = place;
     return place;
   }
 
-  /// Goes back to the start of the region where the rest of it is too small for the step.
-  void reserve_round(const Step& step, std::size_t workspace_bytes) {
+  /// What was written there is not there any more.
+  void forget(std::size_t begin, std::size_t end) {
+    std::erase_if(there_, [&](const auto& entry) { return entry.second.begin < end && begin < entry.second.end; });
+  }
+
+  /// What one launch may begin, at most.
+  std::size_t wanted_bytes(const Step& step, const Graph& graph, std::size_t workspace_bytes) const {
     std::size_t wanted = round_up(workspace_bytes) + kBufferAlignment;
     for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
       for (const Operand& operand : *operands) {
-        if (operand.kind == Operand::Kind::none) continue;
-        const auto index = static_cast<std::size_t>(operand.index);
-        wanted += round_up(operand.kind == Operand::Kind::buffer ? program_.schedule.buffers[index].bytes : 0);
+        if (operand.kind == Operand::Kind::buffer) {
+          wanted += round_up(program_.schedule.buffers[static_cast<std::size_t>(operand.index)].bytes);
+        } else if (operand.kind == Operand::Kind::variable && operands == &step.updated) {
+          wanted += round_up(graph.node(operand.index).output_types()[0].bytes());
+        }
       }
     }
-    if (next_ + wanted > bench_.region.size()) next_ = 0;
+    return wanted;
   }
 
+  struct Place {
+    std::size_t begin = 0, end = 0;
+  };
   const Program& program_;
   const Engine::Workbench& bench_;
   bool as_planned_;
   std::size_t next_;
   std::map<int, std::byte*> begun_;  // of one launch: by storage, or -1 - node of a variable
+  std::map<int, Place> there_;       // where the plan does not fit: what is still where it was written, by the same
   bool fits_ = true;
 };
 

@@ -17,13 +17,13 @@ namespace SF_API sectionflow {
 /// estimate. Throws: ArgumentError before initialize(), while a forward half is pending, and for a program that uses
 /// variables made after initialize(); DeviceError of the disk.
 Profile measure_profile(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,
-                        const RunOptions& options = {}, int repeats = 3);
+                        const RunOptions& options = {}, int repeats = 5);
 
 /// The profile of a file, where the kernels that it does not know of this program are measured and written to it as
 /// well; all is measured where there is no file yet. A profile of another model or batch knows next to none: its other
 /// kernels would be estimated, by the speeds of no machine in particular. Throws: as measure_profile, Profile::load and
 /// Profile::save.
 Profile load_or_measure_profile(const std::string& path, Session& session, const std::vector<Value>& fetches,
-                                const FeedTypes& feeds, const RunOptions& options = {}, int repeats = 3);
+                                const FeedTypes& feeds, const RunOptions& options = {}, int repeats = 5);
 
 }  // namespace sectionflow
