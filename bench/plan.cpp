@@ -9,8 +9,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
+#include "bench/named_paths.h"
 #include "bench/program.h"
 #include "bench/zoo_arguments.h"
 #include "examples/models/command_line.h"
@@ -83,14 +85,27 @@ std::pair<double, std::string> number_and_unit(const std::string& option, const 
   return {number, std::string(end, text.data() + text.size())};
 }
 
-/// "50%" of the peak of the default order, or a number in the instance's unit of size.
-std::int64_t budget_of(const std::string& text, std::int64_t peak) {
-  const auto [number, unit] = number_and_unit("--budget", text);
-  SF_CHECK(unit.empty() || unit == "%", ArgumentError, "--budget ", text,
-           ": wanted a share as in 50%, or a whole number", hint("numbers are in the unit of the instance's sizes"));
-  const double budget = unit == "%" ? static_cast<double>(peak) * (number / 100) : number;
-  SF_CHECK(budget < static_cast<double>(kMostProblemBytes), ArgumentError, "--budget ", text, " is more than 2^62");
-  return static_cast<std::int64_t>(budget);
+/// "50%" of the peak of the default order, or a size: of a model in bytes, of an instance in its own unit.
+std::int64_t budget_of(const Arguments& arguments, std::int64_t peak) {
+  const std::string& text = arguments.budget;
+  std::int64_t budget = kMostProblemBytes;
+  if (is_share(text)) {
+    const auto [percent, unit] = number_and_unit("--budget", text);
+    SF_CHECK(unit == "%", ArgumentError, "--budget ", text, ": wanted a share, as in 50%");
+    const double share = static_cast<double>(peak) * (percent / 100);
+    if (share < static_cast<double>(kMostProblemBytes)) budget = static_cast<std::int64_t>(share);
+  } else if (arguments.instance.empty()) {
+    const std::string wrong = size_argument(true)(text);
+    SF_CHECK(wrong.empty(), ArgumentError, "--budget: ", wrong);
+    budget = static_cast<std::int64_t>(parse_bytes(text));
+  } else {
+    const std::string wrong = number_argument<std::int64_t>(0)(text);
+    SF_CHECK(wrong.empty(), ArgumentError, "--budget: ", wrong, ", or a share, as in 50%",
+             hint("numbers are in the unit of the instance's sizes"));
+    budget = std::stoll(text);
+  }
+  SF_CHECK(budget < kMostProblemBytes, ArgumentError, "--budget ", text, " is more than 2^62");
+  return budget;
 }
 
 /// "50GB/s", or a number of the instance's sizes in its unit of time.
@@ -186,7 +201,9 @@ void print(const Outcome& outcome, const Subject& subject) {
 
 /// The exit status: 1 where there is no plan.
 int plan(const Arguments& arguments) {
+  check_apart({{"--instance", arguments.instance}, {"--profile", arguments.profile}}, {{"--json", arguments.json}});
   check_json(arguments.json);
+  (void)budget_of(arguments, 0);  // what is wrong with it is told before a model is built
   const Link link = link_of(arguments.link);
   const Subject subject =
       arguments.instance.empty() ? subject_of(arguments) : subject_of(read_instance(arguments.instance));
@@ -194,7 +211,7 @@ int plan(const Arguments& arguments) {
   Outcome outcome;
   outcome.peak_default = default_peak(problem);
   outcome.cost_default = default_cost(problem);
-  outcome.budget = budget_of(arguments.budget, outcome.peak_default);
+  outcome.budget = budget_of(arguments, outcome.peak_default);
   outcome.working_set = largest_working_set(problem, link);
   const auto begin = std::chrono::steady_clock::now();
   outcome.search = search_plan(problem, {.budget = outcome.budget,
@@ -228,6 +245,39 @@ int generate(const Arguments& arguments) {
   return 0;
 }
 
+/// What is planned or made, as the command line says it: "--model", "--generate gpt"; empty: nothing.
+std::string asked_for(const CLI::App& app, const Arguments& arguments) {
+  if (!arguments.instance.empty()) return "--instance";
+  if (!arguments.generate.empty()) return "--generate " + arguments.generate;
+  return app.get_option("--model")->count() > 0 ? "--model" : "";
+}
+
+/// Options that say something of one thing would say nothing of another. Throws: ArgumentError.
+void check_applies(const CLI::App& app, const std::string& asked) {
+  using Names = std::vector<std::string>;
+  const Names of_model = {"--batch",   "--profile", "--optimizer", "--learning-rate", "--image",
+                          "--classes", "--width",   "--heads",     "--vocabulary",    "--bf16"},
+              of_gpt = {"--hidden", "--tokens", "--element-bytes", "--flops", "--memory-rate", "--launch"},
+              of_plans = {"--budget", "--order-fixed", "--never-slower", "--link", "--effort", "--json"};
+  const std::vector<std::pair<Names, Names>> uses = {
+      {of_model, {"--model"}},
+      {of_gpt, {"--generate gpt"}},
+      {of_plans, {"--model", "--instance"}},
+      {{"--operations"}, {"--generate layered"}},
+      {{"--sequence"}, {"--model", "--generate gpt"}},
+      {{"--layers"}, {"--model", "--generate gpt", "--generate chain", "--generate unet"}},
+      {{"--seed"}, {"--model", "--instance", "--generate layered", "--generate chain", "--generate unet"}}};
+  for (const auto& [options, things] : uses) {
+    if (std::find(things.begin(), things.end(), asked) != things.end()) continue;
+    std::string wanted;
+    for (const std::string& thing : things) wanted += (wanted.empty() ? "" : " or ") + thing;
+    for (const std::string& option : options) {
+      SF_CHECK(app.get_option(option)->count() == 0, ArgumentError, option, " requires ", wanted,
+               hint("leave it out with ", asked));
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -235,10 +285,8 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Plans what of a graph is kept, computed again and copied out under a budget of memory, and says how much less "
       "any plan could cost. Sizes and times are in the units of the instance, of a model bytes and seconds, without "
-      "its "
-      "variables; percents of time are of all operations "
-      "once, percents of memory of the peak of the given order with each output dropped behind its last reader. Exit "
-      "status 1: there is no plan, or none was found.");
+      "its variables; percents of time are of all operations once, percents of memory of the peak of the given order "
+      "with each output dropped behind its last reader. Exit status 1: there is no plan, or none was found.");
   add_zoo_arguments(app, arguments.zoo);
   auto* model = app.get_option("--model");
   model->default_str("");
@@ -249,23 +297,32 @@ int main(int argc, char** argv) {
                  "of a model: a file with a machine's speeds; a nominal one's if absent");
   auto* instance =
       app.add_option("--instance", arguments.instance, "the graph: a file in node-link form (docs/planning.md)");
-  app.add_option("--budget", arguments.budget, "memory: a share, as in 50%, or a size")->capture_default_str();
+  app.add_option("--budget", arguments.budget, "memory: a share, as in 50%, or a size: of a model as in 512MiB")
+      ->capture_default_str();
   app.add_flag("--order-fixed", arguments.order_fixed, "first executions stay in the given order");
   app.add_flag("--never-slower", arguments.never_slower,
                "the quickest of the plans for all whole percents within the budget, so that more is never slower");
   app.add_option("--link", arguments.link,
                  "a link to host memory, as in 50GB/s or in sizes a unit of time; by itself none");
   app.add_option("--effort", arguments.effort, "moves of the search; 0: as many as are worth their time")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--seed", arguments.seed, "of the search, and of what is generated")->capture_default_str();
+      ->check(number_argument<std::int64_t>(0));
+  app.add_option("--seed", arguments.seed, "of the search, and of what is generated")
+      ->check(number_argument<std::uint64_t>(0))
+      ->capture_default_str();
   auto* kind = app.add_option("--generate", arguments.generate, "make an instance instead")
                    ->check(CLI::IsMember({"gpt", "layered", "chain", "unet"}));
   app.add_option("--out", arguments.out, "the file to write it to")->needs(kind);
   app.get_option("--layers")->description("layers of gpt, stages of chain, levels of unet; 12 where generated");
-  app.add_option("--operations", arguments.operations, "of layered")->capture_default_str();
-  app.add_option("--hidden", arguments.gpt.hidden, "of gpt: features")->capture_default_str();
-  app.add_option("--tokens", arguments.gpt.tokens, "of gpt: in a batch")->capture_default_str();
-  app.add_option("--element-bytes", arguments.gpt.bytes_per_element, "of gpt: of a number")->capture_default_str();
+  app.add_option("--operations", arguments.operations, "of layered")->check(number_argument(1))->capture_default_str();
+  app.add_option("--hidden", arguments.gpt.hidden, "of gpt: features")
+      ->check(number_argument<decltype(GptSize::hidden)>(1))
+      ->capture_default_str();
+  app.add_option("--tokens", arguments.gpt.tokens, "of gpt: in a batch")
+      ->check(number_argument<decltype(GptSize::tokens)>(1))
+      ->capture_default_str();
+  app.add_option("--element-bytes", arguments.gpt.bytes_per_element, "of gpt: of a number")
+      ->check(number_argument<decltype(GptSize::bytes_per_element)>(1))
+      ->capture_default_str();
   app.add_option("--flops", arguments.roofline.flops, "of gpt: the device's, a second")->capture_default_str();
   app.add_option("--memory-rate", arguments.roofline.bytes_per_second, "of gpt: the device's bytes a second")
       ->capture_default_str();
@@ -274,15 +331,11 @@ int main(int argc, char** argv) {
   add_json_argument(app, arguments.json);
   instance->excludes(kind)->excludes(model);
   kind->excludes(model);
-  for (const char* name : {"--batch", "--profile"}) app.get_option(name)->needs(model);
-  for (const char* name :
-       {"--operations", "--hidden", "--tokens", "--element-bytes", "--flops", "--memory-rate", "--launch"})
-    app.get_option(name)->needs(kind);
-  for (const char* name : {"--budget", "--order-fixed", "--never-slower", "--link", "--effort", "--json"})
-    app.get_option(name)->excludes(kind);
   return run_program(app, argc, argv, [&] {
-    SF_CHECK(!arguments.instance.empty() || !arguments.generate.empty() || model->count() > 0, ArgumentError,
+    const std::string asked = asked_for(app, arguments);
+    SF_CHECK(!asked.empty(), ArgumentError,
              "nothing to do: wanted --instance FILE, --model NAME, or --generate KIND --out FILE");
+    check_applies(app, asked);
     return arguments.generate.empty() ? plan(arguments) : generate(arguments);
   });
 }

@@ -123,13 +123,54 @@ TEST_F(BenchPlan, DamagedInstancesAreRefusedByTheNode) {
 TEST_F(BenchPlan, OptionsThatAreNoneAreRefused) {
   generate("layered --operations 20");
   const std::string instance = "--instance " + path("g");
-  for (const std::string arguments : {" --budget 5MiB", " --budget -3", " --budget nan", " --link 0", " --link 5GB",
-                                      " --effort -1", " --generate gpt --out x", " --operations 5", " --batch 4"}) {
+  for (const std::string arguments :
+       {" --budget 5MiB", " --budget -3", " --budget nan", " --budget 0.5", " --budget 1e3", " --budget nan%",
+        " --link 0", " --link 5GB", " --generate gpt --out x", " --seed -1"}) {
     EXPECT_EQ(bench_plan(instance + arguments).status, 2) << arguments;
   }
+  for (const std::string effort : {"-1", "abc", "1e3"}) {
+    EXPECT_THAT(bench_plan(instance + " --effort " + effort).text,
+                HasSubstr("--effort: '" + effort + "'; wanted a whole number from 0 to 2^63-1"));
+  }
   EXPECT_EQ(bench_plan("--generate layered --operations 0 --out " + path("h")).status, 2);
-  EXPECT_EQ(bench_plan("--generate layered --budget 50% --out " + path("h")).status, 2);
   EXPECT_FALSE(std::filesystem::exists(path("h")));
+}
+
+TEST_F(BenchPlan, OptionsThatSayNothingOfWhatIsAskedForAreRefused) {
+  generate("layered --operations 20");
+  const auto expect_of = [&](const std::string& arguments, const std::string& text) {
+    const Outcome outcome = bench_plan(arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments;
+    EXPECT_THAT(outcome.text, HasSubstr(text)) << arguments;
+  };
+  const std::string instance = "--instance " + path("g");
+  for (const std::string option : {"--batch 4", "--width 4", "--classes 3", "--optimizer foo", "--bf16"}) {
+    expect_of(instance + " " + option, option.substr(0, option.find(' ')) + " requires --model");
+  }
+  expect_of(instance + " --layers 4", "--layers requires --model or --generate gpt or --generate chain");
+  expect_of(instance + " --operations 5", "--operations requires --generate layered");
+  const std::string out = " --out " + path("h");
+  expect_of("--generate chain --hidden 64" + out, "--hidden requires --generate gpt");
+  expect_of("--generate layered --layers 4" + out, "--layers requires --model");
+  expect_of("--generate layered --budget 50%" + out, "--budget requires --model or --instance");
+  expect_of("--generate gpt --seed 2" + out, "--seed requires --model");
+  EXPECT_FALSE(std::filesystem::exists(path("h")));
+}
+
+TEST_F(BenchPlan, BudgetsOfModelsAreBytes) {
+  const std::string model = "--model mnist_cnn --width 2 --batch 2 --effort 100 --json - --budget ";
+  EXPECT_EQ(json::parse(bench_plan(model + "2GiB").text)["budget"], std::int64_t{2} << 30);
+  EXPECT_THAT(bench_plan(model + "50").text, HasSubstr("did you mean 50MiB"));
+  EXPECT_THAT(bench_plan(model + "0.5").text, HasSubstr("SF-E010"));
+}
+
+TEST_F(BenchPlan, WhatIsReadIsNotWrittenOver) {
+  generate("layered --operations 20");
+  const std::string before = bytes_of_file(path("g"));
+  const Outcome outcome = bench_plan("--instance " + path("g") + " --json " + path("g"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text, HasSubstr("is that of --instance too"));
+  EXPECT_EQ(bytes_of_file(path("g")), before);
 }
 
 }  // namespace
