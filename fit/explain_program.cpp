@@ -58,7 +58,7 @@ class Explainer {
         graph_(graph),
         times_(times),
         seconds_(times.of(program.schedule)),
-        prediction_(simulate(program.schedule, seconds_)),
+        prediction_(simulate(program.schedule, seconds_, times.drags_of(program.schedule))),
         touches_(program.schedule),
         peak_step_(program.plan.fullest_step) {}
 

@@ -16,6 +16,9 @@ namespace {
 constexpr int kRungs = 64;
 /// Of moves, for each rung: a search that is worth its time.
 constexpr std::int64_t kRounds = 100;
+/// Of the time that the link takes: steps that are a few percent quicker than their profile says would wait for copies
+/// that were planned to be over just in time.
+constexpr double kMarginOfCopies = 1.05;
 /// What is less than such a share of the peak is not worth a copy, and makes the search longer.
 constexpr std::int64_t kSmallShare = 1000;
 
@@ -30,7 +33,9 @@ planning::Problem without_small_copies(planning::Problem problem) {
 JointLists::JointLists(Source source)
     : source_(std::move(source)),
       problem_(without_small_copies(source_.problem.problem())),
-      link_{source_.drafts.times().link_rate(), source_.drafts.times().transfer(StepKind::copy_out, 0)} {
+      link_{.bytes_per_second = source_.drafts.times().link_rate() / kMarginOfCopies,
+            .latency = source_.drafts.times().transfer(StepKind::copy_out, 0),
+            .drag = source_.drafts.times().drag(1)} {
   const std::int64_t most = planning::default_peak(problem_);
   ladder_ = {kRungs, std::min(planning::largest_working_set(problem_, link_).bytes, most), most};
 }

@@ -39,7 +39,7 @@ ExecutedSchedule ProgramFitter::executed(const Executable& program, const Concre
 /// By the profile as it is now.
 double ProgramFitter::predicted_seconds(const Executable& program, const ConcreteGraph& graph) const {
   StepTimes times(graph, program.kernels, engine_.carrier(), engine_.options().link_bandwidth, profile_);
-  return simulate(program.schedule, times.of(program.schedule)).seconds;
+  return simulate(program.schedule, times.of(program.schedule), times.drags_of(program.schedule)).seconds;
 }
 
 ProgramFitter::Watched ProgramFitter::watched(const Executable& program) const {

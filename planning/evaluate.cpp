@@ -204,6 +204,7 @@ class Evaluator {
     if (limits_.link.bytes_per_second <= 0) return fault(index, value_text(id), " is copied out and there is no link");
     span_.begin = std::max(out_free_, state.ready);
     span_.end = out_free_ = span_.begin + copy_seconds(limits_.link, bytes_of(id));
+    compute_free_ += drag_seconds(limits_.link, bytes_of(id));
     state.copied_out = out_free_;
     state.in_host = true;
     result_.bytes_out += bytes_of(id);
@@ -217,6 +218,7 @@ class Evaluator {
     const double begin =
         held_.when_at_most(limits_.budget - resident_ - bytes_of(id), std::max(in_free_, state.copied_out));
     in_free_ = begin + copy_seconds(limits_.link, bytes_of(id));
+    compute_free_ += drag_seconds(limits_.link, bytes_of(id));
     span_ = {begin, in_free_};
     state.ready = state.last_use = in_free_;
     state.resident = true;
@@ -327,6 +329,10 @@ double cost_of(const Problem& problem, std::span<const int> order) {
 
 double copy_seconds(const Link& link, std::int64_t bytes) {
   return link.latency + static_cast<double>(bytes) / link.bytes_per_second;
+}
+
+double drag_seconds(const Link& link, std::int64_t bytes) {
+  return link.drag * static_cast<double>(bytes);
 }
 
 std::int64_t most_overwritten(const Problem& problem, const Operation& operation,

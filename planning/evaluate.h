@@ -39,11 +39,11 @@ struct Evaluation {
 /// else takes memory.
 ///
 /// Time. Three lanes: executions, copies out, copies in; each does its steps in the plan's order, one after the other.
-/// A copy takes the link's latency and its bytes' time. A step begins when its lane is free, when the values that it
-/// reads are there, and when it has its bytes: what is resident at its place in the plan, its own bytes, and what
-/// earlier steps still hold (dropped values whose last reader or copy out is not done, a workspace in use) fit the
-/// budget. A step may so begin before earlier ones of another lane, and more budget or a faster link never makes a plan
-/// slower.
+/// A copy takes the link's latency and its bytes' time, and delays the lane of executions by its drag. A step begins
+/// when its lane is free, when the values that it reads are there, and when it has its bytes: what is resident at its
+/// place in the plan, its own bytes, and what earlier steps still hold (dropped values whose last reader or copy out is
+/// not done, a workspace in use) fit the budget. A step may so begin before earlier ones of another lane, and more
+/// budget or a faster link never makes a plan slower.
 ///
 /// Faults: indices; a value read, dropped or copied out that is not resident, copied in that is resident or has no copy
 /// in host memory, copied out twice or although it must not move; a copy without a link; an operation that comes before
@@ -73,8 +73,9 @@ double default_cost(const Problem& problem);
 /// The seconds of executions in this order, each operation's first one and further ones.
 double cost_of(const Problem& problem, std::span<const int> order);
 
-/// Seconds of one copy of `bytes`.
+/// Seconds of one copy of `bytes`, and those by which it delays executions.
 double copy_seconds(const Link& link, std::int64_t bytes);
+double drag_seconds(const Link& link, std::int64_t bytes);
 
 /// What outputs may at most save by being written over inputs that `may_go`.
 std::int64_t most_overwritten(const Problem& problem, const Operation& operation,

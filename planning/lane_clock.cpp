@@ -9,7 +9,10 @@
 namespace sectionflow::planning {
 
 LaneClock::LaneClock(const FlatProblem& problem, const Link& link) : problem_(problem) {
-  for (const std::int64_t bytes : problem.bytes) copy_seconds_.push_back(copy_seconds(link, bytes));
+  for (const std::int64_t bytes : problem.bytes) {
+    copy_seconds_.push_back(copy_seconds(link, bytes));
+    drag_seconds_.push_back(drag_seconds(link, bytes));
+  }
 }
 
 double LaneClock::seconds(std::span<const int> order, std::int64_t memory, double cost, double most) {
@@ -113,6 +116,7 @@ std::int64_t LaneClock::overwrite(int operation) {
 void LaneClock::copy_out(int value) {
   State& state = states_[pos(value)];
   out_free_ = std::max(out_free_, state.ready) + copy_seconds_[pos(value)];
+  executions_free_ += drag_seconds_[pos(value)];
   state.copied_out = out_free_;
   state.in_host = true;
 }
@@ -122,6 +126,7 @@ void LaneClock::copy_in(int value) {
   resident_ += problem_.bytes[pos(value)];
   const double begin = when_at_most(memory_ - resident_, std::max(in_free_, state.copied_out));
   in_free_ = begin + copy_seconds_[pos(value)];
+  executions_free_ += drag_seconds_[pos(value)];
   state.ready = state.last_use = in_free_;
 }
 

@@ -40,8 +40,8 @@ class LaneClock {
   double when_at_most(std::int64_t most, double time) const;
 
   const FlatProblem& problem_;
-  std::vector<double> copy_seconds_;     // of each value
-  std::vector<std::uint8_t> is_wanted_;  // of each value, while drops are found
+  std::vector<double> copy_seconds_, drag_seconds_;  // of each value
+  std::vector<std::uint8_t> is_wanted_;              // of each value, while drops are found
   std::vector<int> drops_,
       drops_begin_;  // by step, in the end the given values that nothing reads; from the last step on
   std::vector<int> written_;

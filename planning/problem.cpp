@@ -113,9 +113,10 @@ void check_problem(const Problem& problem) {
 
 void check_link(const Link& link) {
   SF_CHECK(std::isfinite(link.bytes_per_second) && link.bytes_per_second >= 0 && std::isfinite(link.latency) &&
-               link.latency >= 0,
+               link.latency >= 0 && std::isfinite(link.drag) && link.drag >= 0,
            ArgumentError, "a link of ", link.bytes_per_second, " bytes a second with ", link.latency,
-           " seconds of latency, wanted numbers of at least 0", hint("0 bytes a second: no link"));
+           " seconds of latency and ", link.drag, " seconds of drag a byte, wanted numbers of at least 0",
+           hint("0 bytes a second: no link"));
 }
 
 std::vector<std::vector<int>> readers_of_values(const Problem& problem) {

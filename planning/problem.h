@@ -41,6 +41,8 @@ struct PlannedValue {
 struct Link {
   double bytes_per_second = 0;
   double latency = 0;  ///< seconds that each copy takes beside its bytes
+  /// Seconds for each byte by which a copy delays the executions beside it: both want the memory's bandwidth.
+  double drag = 0;
 };
 
 /// A training graph, forward and backward together. Its operations stand in an order in which they can be executed.

@@ -1,10 +1,12 @@
 #include "swap/measure_profile.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "base/bytes.h"
@@ -201,39 +203,116 @@ class KernelClock {
 /// Small numbers that are no zeros, in f32 and bf16: hardware is faster on zeros.
 constexpr int kFilling = 0x3C;
 
+/// Launches what a program executes, one kernel after the other, on scratch bytes.
+class KernelRounds {
+ public:
+  KernelRounds(const Engine& engine, const Engine::Workbench& bench, const Program& program)
+      : engine_(engine),
+        bench_(bench),
+        program_(program),
+        graph_(engine.graph(), program.signature),
+        places_(program, bench),
+        clock_(bench.device) {
+    fill_device_bytes(bench.device, bench.region.data(), places_.used_bytes(), kFilling);
+  }
+
+  std::string key_of(const Step& step) const { return kernel_key(graph_, step, kernel_of(step)); }
+
+  /// Those for whose operands there is room: `note(step, seconds)` of each step that is `wanted`.
+  template <class Wanted, class Note>
+  void launch(const Wanted& wanted, const Note& note) {
+    for (const Step& step : program_.schedule.steps) {
+      if (step.kind != StepKind::compute || engine_.graph().node(step.node).op().prints || !wanted(step)) continue;
+      Kernel& kernel = kernel_of(step);
+      const Placed placed = places_.place(step, engine_.graph(), kernel.workspace_bytes());
+      if (!placed.fits) continue;
+      for (const auto& bytes : placed.indices) fill_device_bytes(bench_.device, bytes.data(), bytes.size(), 0);
+      note(step, clock_.seconds_of_launch(kernel, {.inputs = placed.inputs,
+                                                   .outputs = placed.outputs,
+                                                   .updated = placed.updated,
+                                                   .workspace = placed.workspace,
+                                                   .random = {engine_.options().seed,
+                                                              engine_.graph().node(step.node).random_ordinal(), 0}}));
+    }
+  }
+
+ private:
+  Kernel& kernel_of(const Step& step) const { return *program_.kernels[static_cast<std::size_t>(step.slot)]; }
+
+  const Engine& engine_;
+  const Engine::Workbench& bench_;
+  const Program& program_;
+  const ConcreteGraph graph_;
+  Places places_;
+  KernelClock clock_;
+};
+
 /// Of the kernels that the profile does not know.
-void measure_kernels(const Engine& engine, const Engine::Workbench& bench, const Program& program, int repeats,
-                     Profile& profile) {
-  const ConcreteGraph graph(engine.graph(), program.signature);
-  Places places(program, bench);
-  fill_device_bytes(bench.device, bench.region.data(), places.used_bytes(), kFilling);
-  KernelClock clock(bench.device);
-  std::map<int, std::vector<double>> samples;  // by kernel
-  std::map<int, const Step*> steps;
+void measure_kernels(KernelRounds& kernels, int repeats, Profile& profile) {
+  std::map<std::string, std::vector<double>> samples;
   // Round after round, so that each launch finds the caches as the ones before it in a cycle leave them; the first
   // round only warms up.
   for (int round = 0; round <= repeats; ++round) {
-    for (const Step& step : program.schedule.steps) {
-      if (step.kind != StepKind::compute || engine.graph().node(step.node).op().prints) continue;
-      Kernel& kernel = *program.kernels[static_cast<std::size_t>(step.slot)];
-      if (profile.kernel_seconds.contains(kernel_key(graph, step, kernel))) continue;
-      const Placed placed = places.place(step, engine.graph(), kernel.workspace_bytes());
-      if (!placed.fits) continue;
-      for (const auto& bytes : placed.indices) fill_device_bytes(bench.device, bytes.data(), bytes.size(), 0);
-      const double seconds = clock.seconds_of_launch(
-          kernel, {.inputs = placed.inputs,
-                   .outputs = placed.outputs,
-                   .updated = placed.updated,
-                   .workspace = placed.workspace,
-                   .random = {engine.options().seed, engine.graph().node(step.node).random_ordinal(), 0}});
-      steps[step.slot] = &step;
-      if (round > 0) samples[step.slot].push_back(seconds);
+    kernels.launch([&](const Step& step) { return !profile.kernel_seconds.contains(kernels.key_of(step)); },
+                   [&](const Step& step, double seconds) {
+                     if (round > 0) samples[kernels.key_of(step)].push_back(seconds);
+                   });
+  }
+  for (auto& [key, of_kernel] : samples) profile.kernel_seconds[key] = median(std::move(of_kernel));
+}
+
+/// A thread that copies as fast as it can while this lives.
+class BusyCopies {
+ public:
+  explicit BusyCopies(std::span<std::byte> bytes)
+      : thread_([this, half = bytes.size() / 2, bytes] {
+          while (!ends_) {
+            for (std::size_t at = 0; at < half && !ends_; at += kPiece) {
+              const std::size_t piece = std::min(kPiece, half - at);
+              std::memcpy(bytes.data() + at, bytes.data() + half + at, piece);
+              copied_ += piece;
+            }
+          }
+        }) {}
+  ~BusyCopies() {
+    ends_ = true;
+    thread_.join();
+  }
+  BusyCopies(const BusyCopies&) = delete;
+  BusyCopies& operator=(const BusyCopies&) = delete;
+
+  std::size_t copied_bytes() const { return copied_; }
+
+ private:
+  static constexpr std::size_t kPiece = 256_KiB;
+  std::atomic<bool> ends_{false};
+  std::atomic<std::size_t> copied_{0};
+  std::thread thread_;
+};
+
+/// By how much longer the kernels take beside copies, quiet rounds and others in turns.
+void measure_drag(KernelRounds& kernels, int repeats, Profile& profile) {
+  constexpr double kLongEnough = 0.03;
+  constexpr int kMostRounds = 100;
+  const auto seconds_of_rounds = [&](int rounds) {
+    double seconds = 0;
+    for (int round = 0; round < rounds; ++round) {
+      kernels.launch([](const Step&) { return true; }, [&](const Step&, double took) { seconds += took; });
     }
+    return seconds;
+  };
+  const double once = seconds_of_rounds(1);
+  const int rounds = once > 0 ? static_cast<int>(std::clamp(kLongEnough / once, 1.0, 1.0 * kMostRounds)) : 1;
+  std::vector<std::byte> host(kLinkBlock);
+  std::vector<double> samples;
+  for (int i = 0; i < repeats; ++i) {
+    const double quiet = seconds_of_rounds(rounds);
+    const BusyCopies copies(host);
+    const double beside = seconds_of_rounds(rounds);
+    const std::size_t bytes = copies.copied_bytes();
+    samples.push_back(bytes > 0 ? std::max(beside - quiet, 0.0) / static_cast<double>(bytes) : 0);
   }
-  for (const auto& [slot, of_kernel] : samples) {
-    const Kernel& kernel = *program.kernels[static_cast<std::size_t>(slot)];
-    profile.kernel_seconds[kernel_key(graph, *steps.at(slot), kernel)] = median(of_kernel);
-  }
+  profile.copy_drag = median(std::move(samples));
 }
 
 void measure_links(const Engine& engine, const Engine::Workbench& bench, int repeats, Profile& profile) {
@@ -286,7 +365,10 @@ void measure(Engine& engine, const Program& program, int repeats, Measured what,
     measure_links(engine, bench, repeats, profile);
     measure_disk(engine, repeats, profile);
   }
-  measure_kernels(engine, bench, program, repeats, profile);
+  KernelRounds kernels(engine, bench, program);
+  measure_kernels(kernels, repeats, profile);
+  const bool has_copy_threads = engine.options().copy_threads && bench.device.queues() == nullptr;
+  if (what == Measured::everything && has_copy_threads) measure_drag(kernels, repeats, profile);
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ std::vector<Trace::Event> planned_events(const Engine& engine, const Program& pr
   });
   const CopyCarrier carrier = has_copy_lanes ? CopyCarrier::threads : CopyCarrier::team;
   StepTimes times(graph, program.kernels, carrier, engine.options().link_bandwidth, profile);
-  const Prediction prediction = simulate(program.schedule, times.of(program.schedule));
+  const Prediction prediction =
+      simulate(program.schedule, times.of(program.schedule), times.drags_of(program.schedule));
   const StepEvents step_events(program);
   std::vector<Trace::Event> events;
   for (std::size_t i = 0; i < steps.size(); ++i) {

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 constexpr const char* kFormat = "sectionflow profile";
 constexpr int kVersion = 1;
 /// No kernel takes longer, no machine is faster: what lies beyond is a damaged file.
-constexpr double kMostSeconds = 1e6, kMostRate = 1e18, kLeastRate = 1;
+constexpr double kMostSeconds = 1e6, kMostRate = 1e18, kLeastRate = 1, kMostDrag = 1;
 constexpr std::size_t kMostKernels = 1'000'000, kMostBytes = 256'000'000;
 
 struct Field {
@@ -52,6 +52,7 @@ Profile profile_of(const Json& json, const std::string& where) {
   }
   profile.launch_seconds =
       number_of(member_of(json, "launch_seconds", where), "launch_seconds", 0, kMostSeconds, where);
+  if (json.contains("copy_drag")) profile.copy_drag = number_of(json["copy_drag"], "copy_drag", 0, kMostDrag, where);
   const Json& kernels = member_of(json, "kernel_seconds", where);
   SF_CHECK(kernels.is_object() && kernels.size() <= kMostKernels, DataError, where,
            "'kernel_seconds' is no object of at most ", kMostKernels, " kernels");
@@ -86,7 +87,8 @@ Profile Profile::from_json(const std::string& text, const std::string& where) {
 }
 
 std::string Profile::json() const {
-  Json json = {{"format", kFormat}, {"version", kVersion}, {"launch_seconds", launch_seconds}};
+  Json json = {
+      {"format", kFormat}, {"version", kVersion}, {"launch_seconds", launch_seconds}, {"copy_drag", copy_drag}};
   for (const Field& field : kRates) json[field.name] = this->*field.member;
   json["kernel_seconds"] = kernel_seconds;
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
@@ -109,7 +111,7 @@ std::size_t digest_of(const Profile& profile) {
     add(std::hash<double>()(seconds));
   }
   for (double number : {profile.flops, profile.memory_bandwidth, profile.launch_seconds, profile.link_out,
-                        profile.link_in, profile.disk_out, profile.disk_in}) {
+                        profile.link_in, profile.copy_drag, profile.disk_out, profile.disk_in}) {
     add(std::hash<double>()(number));
   }
   return digest;

@@ -20,8 +20,10 @@ struct Profile {
   double launch_seconds = 2e-6;    ///< of every step, besides its work, where `kernel_seconds` does not know it
   double link_out = 10e9;  ///< bytes a second from device to host, by whoever carries copies; without a throttle
   double link_in = 10e9;   ///< bytes a second from host to device
-  double disk_out = 1e9;   ///< bytes a second written
-  double disk_in = 2e9;    ///< bytes a second read
+  /// Seconds for each byte that a copy thread moves by which kernels beside it take longer. Not of the disk's copies.
+  double copy_drag = 0;
+  double disk_out = 1e9;  ///< bytes a second written
+  double disk_in = 2e9;   ///< bytes a second read
 
   /// A fixed machine, the same everywhere.
   static Profile nominal() { return {}; }

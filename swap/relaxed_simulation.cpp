@@ -93,10 +93,12 @@ class Lanes {
       case StepKind::copy_out:
         there = carry(threads_ ? link_out_ : compute_, there, candidate.out_seconds);
         if (threads_) leaving_.add(candidate.bytes, there);
+        compute_ += candidate.drag_seconds;
         break;
       case StepKind::copy_in: {
         if (threads_) there = std::max(there, time_of_capacity(decision.in));
         there = carry(threads_ ? link_in_ : compute_, there, candidate.in_seconds);
+        compute_ += candidate.drag_seconds;
         double& wanted = wanted_[static_cast<std::size_t>(candidate.stretch.before)];
         wanted = std::max(wanted, there);
         break;

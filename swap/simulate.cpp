@@ -13,9 +13,10 @@ double Prediction::hidden_share() const {
   return std::clamp(1 - stall_seconds / copy_seconds, 0.0, 1.0);
 }
 
-Prediction simulate(const Schedule& schedule, const std::vector<double>& seconds) {
-  SF_CHECK(seconds.size() == schedule.steps.size(), InternalError, "simulate: got ", seconds.size(), " times for ",
-           schedule.steps.size(), " steps");
+Prediction simulate(const Schedule& schedule, const std::vector<double>& seconds, const std::vector<double>& drags) {
+  SF_CHECK(seconds.size() == schedule.steps.size() && (drags.empty() || drags.size() == seconds.size()), InternalError,
+           "simulate: got ", seconds.size(), " times and ", drags.size(), " drags for ", schedule.steps.size(),
+           " steps");
   Prediction prediction;
   std::array<double, kNumLanes> free{};
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
@@ -28,6 +29,9 @@ Prediction simulate(const Schedule& schedule, const std::vector<double>& seconds
     lane = start + seconds[i];
     prediction.steps.push_back({start, lane});
     (is_transfer(step.kind) ? prediction.copy_seconds : prediction.compute_seconds) += seconds[i];
+    if (drags.empty()) continue;
+    free[static_cast<std::size_t>(Lane::compute)] += drags[i];
+    prediction.compute_seconds += drags[i];
   }
   prediction.seconds = *std::max_element(free.begin(), free.end());
   prediction.stall_seconds = std::max(0.0, prediction.seconds - prediction.compute_seconds);
@@ -36,7 +40,7 @@ Prediction simulate(const Schedule& schedule, const std::vector<double>& seconds
 
 Prediction predict(Draft& draft, StepTimes& times) {
   add_waits(draft.schedule, draft.storage, draft.plan);
-  return simulate(draft.schedule, times.of(draft.schedule));
+  return simulate(draft.schedule, times.of(draft.schedule), times.drags_of(draft.schedule));
 }
 
 }  // namespace sectionflow

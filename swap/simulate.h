@@ -17,7 +17,7 @@ struct StepTime {
 /// How long a schedule is expected to take.
 struct Prediction {
   double seconds = 0;          ///< until the last lane is done
-  double compute_seconds = 0;  ///< of kernels, feeds and fetches
+  double compute_seconds = 0;  ///< of kernels, feeds and fetches, with what copies beside them add
   double copy_seconds = 0;     ///< of all steps that transfer bytes between tiers, whoever carries them
   /// What swapping costs: `seconds` less `compute_seconds`.
   double stall_seconds = 0;
@@ -28,8 +28,10 @@ struct Prediction {
 };
 
 /// Simulates a schedule whose waits are set: each lane executes its steps in the order of the list, each step when the
-/// lane is free and what it waits for is over. `seconds`: one a step.
-Prediction simulate(const Schedule& schedule, const std::vector<double>& seconds);
+/// lane is free and what it waits for is over. One a step: its `seconds`, and `drags`, by which it delays the
+/// executions beside it; empty: by none.
+Prediction simulate(const Schedule& schedule, const std::vector<double>& seconds,
+                    const std::vector<double>& drags = {});
 
 /// Sets the waits of the draft and simulates it by these times.
 Prediction predict(Draft& draft, StepTimes& times);

@@ -142,6 +142,15 @@ std::vector<double> StepTimes::of(const Schedule& schedule) {
   return seconds;
 }
 
+std::vector<double> StepTimes::drags_of(const Schedule& schedule) const {
+  std::vector<double> drags;
+  for (const Step& step : schedule.steps) {
+    const bool is_copy = step.kind == StepKind::copy_out || step.kind == StepKind::copy_in;
+    drags.push_back(is_copy ? drag(carried_buffer(step, schedule).bytes) : 0);
+  }
+  return drags;
+}
+
 Work work_of(const ConcreteGraph& graph, NodeId id) {
   Work work;
   const Node& node = graph.graph().node(id);

@@ -36,6 +36,12 @@ class StepTimes {
   double again(const Step& step);
   /// Of a transfer of so many bytes.
   double transfer(StepKind kind, std::size_t bytes) const;
+  /// By how many seconds each step of the schedule delays the executions beside it: those that threads copy.
+  std::vector<double> drags_of(const Schedule& schedule) const;
+  /// The same of a copy of so many bytes between device and host memory.
+  double drag(std::size_t bytes) const {
+    return carrier_ == CopyCarrier::threads ? profile_.copy_drag * static_cast<double>(bytes) : 0;
+  }
   /// Bytes a second of copies in the slower direction, where threads carry them: the throttle of the link, or less.
   double link_rate() const;
 

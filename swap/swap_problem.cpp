@@ -57,6 +57,7 @@ SwapProblem make_swap_problem(const InstructionList& list, const Draft& draft, c
                                .host_bytes = round_up(stretch.bytes, alignment_of(Tier::host)),
                                .out_seconds = times.transfer(StepKind::copy_out, stretch.bytes),
                                .in_seconds = times.transfer(StepKind::copy_in, stretch.bytes),
+                               .drag_seconds = times.drag(stretch.bytes),
                                .disk_out_seconds = times.transfer(StepKind::disk_write, stretch.bytes),
                                .disk_in_seconds = times.transfer(StepKind::disk_read, stretch.bytes),
                                .placement = placement,

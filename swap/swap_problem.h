@@ -17,6 +17,7 @@ struct OffloadCandidate {
   std::size_t bytes = 0;                   ///< of its storage on the device, as the plan counts them
   std::size_t host_bytes = 0;              ///< of its buffer on the host, as the plan counts them
   double out_seconds = 0, in_seconds = 0;  ///< of its copies
+  double drag_seconds = 0;                 ///< by which each of them delays the executions beside it
   double disk_out_seconds = 0, disk_in_seconds = 0;
   Placement placement = Placement::automatic;
   StepIndex earliest_in = 0;  ///< the first step before which it may come back

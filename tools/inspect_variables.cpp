@@ -282,10 +282,12 @@ Inspection inspect_profile(const std::filesystem::path& path) {
     inspection.json[name] = value;
   }
   inspection.text += "flops " + decimal_text(profile.flops / 1e9, 1) + " GFLOP/s\n" + "launch_seconds " +
-                     decimal_text(profile.launch_seconds * 1e6, 2) + " us\n" +
+                     decimal_text(profile.launch_seconds * 1e6, 2) + " us\n" + "copy_drag " +
+                     decimal_text(profile.copy_drag * 1e12, 1) + " ps a byte\n" +
                      counted(profile.kernel_seconds.size(), "kernel") + "\n";
   inspection.json["flops"] = profile.flops;
   inspection.json["launch_seconds"] = profile.launch_seconds;
+  inspection.json["copy_drag"] = profile.copy_drag;
   inspection.json["kernels"] = profile.kernel_seconds.size();
   return inspection;
 }

@@ -187,6 +187,9 @@ TEST(Evaluate, EachStepHasItsTimes) {
     EXPECT_EQ(spans[i].end, wanted[i].second) << "step " << i;
   }
   EXPECT_EQ(evaluate(problem, plan, limits).seconds, 6);
+  // Each copy delays the executions by 2: b from 3 to 5, c from 7 on.
+  EXPECT_EQ(evaluate(problem, plan, {.budget = 30, .link = {5, 0, 0.2}}).seconds, 8);
+  EXPECT_THROW(evaluate(problem, plan, {.budget = 30, .link = {5, 0, -0.2}}), ArgumentError);
   EXPECT_THROW(spans_of(problem, plan, {.budget = 15, .link = {5, 0}}), ArgumentError);
 }
 
@@ -263,7 +266,8 @@ TEST(Evaluate, AgreesWithASimplerEvaluatorOnRandomPlans) {
   int valid = 0, faulty = 0, waiting = 0, overwriting = 0;
   for (int i = 0; i < 4000; ++i) {
     const Problem problem = random.next({});
-    const Link link{random.draw(0, 3) > 0 ? random.draw(1, 6) * 0.5 : 0, random.draw(0, 1) * 0.25};
+    const Link link{random.draw(0, 3) > 0 ? random.draw(1, 6) * 0.5 : 0, random.draw(0, 1) * 0.25,
+                    random.draw(0, 1) * 0.125};
     const Plan plan = random_plan(problem, random, link.bytes_per_second > 0);
     const std::int64_t peak = evaluate(problem, plan, {.link = link}).peak;
     const Limits limits{peak + random.draw(-1, 6), link};
@@ -279,7 +283,7 @@ TEST(Evaluate, AgreesWithASimplerEvaluatorOnRandomPlans) {
     Problem apart = problem;
     for (Operation& operation : apart.operations) operation.overwrites.clear();
     overwriting += evaluate(apart, plan, {.link = link}).peak > evaluation.peak ? 1 : 0;
-    const Limits more{limits.budget + 3, {link.bytes_per_second * 1.5, link.latency}};
+    const Limits more{limits.budget + 3, {link.bytes_per_second * 1.5, link.latency, link.drag}};
     EXPECT_LE(evaluate(problem, plan, more).seconds, evaluation.seconds) << "problem " << i;
   }
   EXPECT_GT(valid, 500);

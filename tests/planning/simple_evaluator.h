@@ -178,6 +178,7 @@ class SimpleEvaluator {
     if (!host_.insert(value).second) return false;
     const double begin = std::max(end_of_lane(PlanStep::Kind::out), ready(value));
     past_.push_back({PlanStep::Kind::out, {value}, begin + copy_time(value), 0});
+    delay_executions(value);
     return true;
   }
 
@@ -186,8 +187,14 @@ class SimpleEvaluator {
     const double begin = std::max(end_of_lane(PlanStep::Kind::in), end_of(PlanStep::Kind::out, value));
     const double end = when_it_fits(begin, bytes(value)) + copy_time(value);
     past_.push_back({PlanStep::Kind::in, {value}, end, 0});
+    delay_executions(value);
     write(value, end);
     return true;
+  }
+
+  void delay_executions(int copied) {
+    const double by = limits_.link.drag * static_cast<double>(bytes(copied));
+    if (by > 0) past_.push_back({PlanStep::Kind::compute, {}, end_of_lane(PlanStep::Kind::compute) + by, 0});
   }
 
   void write(int value, double end) {

@@ -50,6 +50,12 @@ TEST(Simulate, CopiesBesideComputingAreHiddenUpToWaits) {
   EXPECT_EQ(prediction.compute_seconds, 4);
   EXPECT_EQ(prediction.stall_seconds, 3);
   EXPECT_DOUBLE_EQ(prediction.hidden_share(), 0.4);
+  // Where each copy takes a second of the executions: b [2, 4], and c is ready at 5.
+  const Prediction dragged = simulate(schedule, {1, 3, 2, 2, 1}, {0, 1, 0, 1, 0});
+  EXPECT_EQ(dragged.steps, (std::vector<StepTime>{{0, 1}, {1, 4}, {2, 4}, {4, 6}, {6, 7}}));
+  EXPECT_EQ(dragged.compute_seconds, 6);
+  EXPECT_EQ(dragged.stall_seconds, 1);
+  EXPECT_THROW(simulate(schedule, {1, 3, 2, 2, 1}, {0, 1}), InternalError);
 }
 
 TEST(Simulate, ALaneThatEndsLastCounts) {
@@ -148,10 +154,17 @@ TEST_F(ProfileFile, IsReadAsItWasWritten) {
                         .launch_seconds = 0,
                         .link_out = 1.5,
                         .link_in = 3,
+                        .copy_drag = 3e-10,
                         .disk_out = 4,
                         .disk_in = 5};
   profile.save(path());
   EXPECT_EQ(Profile::load(path()), profile);
+}
+
+TEST_F(ProfileFile, OneThatWasWrittenWithoutTheDragOfCopiesHasNone) {
+  std::string text = Profile{.copy_drag = 0.5}.json();
+  text.erase(text.find(" \"copy_drag\": 0.5,\n"), sizeof(" \"copy_drag\": 0.5,\n") - 1);
+  EXPECT_EQ(Profile::from_json(text, ""), Profile{});
 }
 
 TEST_F(ProfileFile, DamagedFilesAreRefusedWithTheirPath) {
