@@ -6,10 +6,9 @@
 #include <string>
 
 #include "base/dtype.h"
-#include "device/parallel.h"
 #include "kernels/cpu/block_calls.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/function_kernel.h"
-#include "kernels/stored_element.h"
 
 namespace sectionflow {
 namespace {
@@ -21,20 +20,6 @@ Tiles even_tiles(std::int64_t dim, std::int64_t most) {
   if (dim <= most) return {dim, dim};
   const std::int64_t count = (dim + most - 1) / most;
   return {dim, ((dim + count - 1) / count + kStep - 1) / kStep * kStep};
-}
-
-/// Rows of `length` numbers, from where they lie `from_step` apart to where they lie `to_step` apart.
-template <class To, class From>
-void convert_rows(To* to, std::int64_t to_step, const From* from, std::int64_t from_step, std::int64_t num_rows,
-                  std::int64_t length) {
-  parallel_for(num_rows, std::max<std::int64_t>(1, kParallelGrain / length), [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      To* y = to + row * to_step;
-      const From* x = from + row * from_step;
-#pragma omp simd
-      for (std::int64_t i = 0; i < length; ++i) y[i] = stored<To>(x[i]);
-    }
-  });
 }
 
 /// A factor as it lies in memory: a matrix of `columns` a row, of which tiles are widened, densely.

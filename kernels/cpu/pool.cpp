@@ -7,6 +7,7 @@
 
 #include "device/parallel.h"
 #include "graph/nodes/pool.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/pool_loop.h"
@@ -139,13 +140,6 @@ Pool pool_of(const KernelRequest& request, const Shape& x) {
   return Pool({pool_geometry(x, options, request.node.label()), options});
 }
 
-/// The lanes' numbers, each rounded once where T is bf16.
-template <class T>
-void store(const float* lanes, std::int64_t count, T* to) {
-#pragma omp simd
-  for (std::int64_t c = 0; c < count; ++c) to[c] = stored<T>(lanes[c]);
-}
-
 // Kernels of x, y and their gradients stored as T, with indices of the element in the window stored as Index.
 
 template <class T, class Index>
@@ -174,7 +168,7 @@ std::unique_ptr<Kernel> max_pool_kernel(const Pool& pool) {
           best_tap[c] = larger ? tap32 : best_tap[c];
         }
       });
-      store(best, lanes, y + out);
+      convert_row(y + out, best, lanes);
       for (std::int64_t c = 0; c < lanes; ++c) index[out + c] = static_cast<Index>(best_tap[c]);
     });
   });
@@ -197,7 +191,7 @@ std::unique_ptr<Kernel> max_pool_grad_kernel(const Pool& pool) {
           sum[c] += static_cast<std::int32_t>(index[out + c]) == wanted ? passed : 0.0F;
         }
       });
-      store(sum, lanes, dx + in);
+      convert_row(dx + in, sum, lanes);
     });
   });
 }
@@ -234,7 +228,7 @@ std::unique_ptr<Kernel> average_pool_grad_kernel(const Pool& pool) {
 #pragma omp simd
         for (std::int64_t c = 0; c < lanes; ++c) sum[c] += dy[out + c] / divisor;
       });
-      store(sum, lanes, dx + in);
+      convert_row(dx + in, sum, lanes);
     });
   });
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "device/parallel.h"
+#include "kernels/stored_element.h"
 
 namespace sectionflow {
 
@@ -55,6 +56,24 @@ double row_sum(std::int64_t count, const Term& term) {
     for (float lane : lanes) total += lane;
   }
   return total;
+}
+
+/// `count` elements, stored in another type or in the same: bf16 is widened, f32 is rounded once.
+template <class To, class From>
+void convert_row(To* to, const From* from, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) to[i] = stored<To>(from[i]);
+}
+
+/// The same for rows of `length` elements, from where they lie `from_step` apart to where they lie `to_step` apart, on
+/// the compute team.
+template <class To, class From>
+void convert_rows(To* to, std::int64_t to_step, const From* from, std::int64_t from_step, std::int64_t num_rows,
+                  std::int64_t length) {
+  const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / std::max<std::int64_t>(1, length));
+  parallel_for(num_rows, grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) convert_row(to + row * to_step, from + row * from_step, length);
+  });
 }
 
 }  // namespace sectionflow
