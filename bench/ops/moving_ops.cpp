@@ -77,8 +77,7 @@ void add_moving_ops(std::vector<BenchedOp>& ops) {
        .axes = "[N, H, W, C]",
        .shape = "16x56x56x64",
        .settings = {{"factor", "2"}},
-       .build = resize_case,
-       .takes_bf16 = false}};
+       .build = resize_case}};
   ops.insert(ops.end(), std::begin(all), std::end(all));
 }
 

@@ -1,13 +1,16 @@
 #include "graph/ops/resize.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "device/parallel.h"
 #include "kernels/copies.h"
 #include "kernels/cpu/copies.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/formulas/resize.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/stored_element.h"
 
 namespace sectionflow {
 namespace {
@@ -97,33 +100,36 @@ std::unique_ptr<Kernel> make_nearest(const KernelRequest& request, const Resizin
   });
 }
 
+// Kernels of x, y and their gradients stored as T.
+
 /// One pixel of y, of `depth` channels, between two rows of x.
-void blend_pixel(float* y, const float* above, const float* below, const Tap& row, const Tap& column,
-                 std::int64_t depth) {
-  const float* above_low = above + column.low * depth;
-  const float* above_high = above + column.high * depth;
-  const float* below_low = below + column.low * depth;
-  const float* below_high = below + column.high * depth;
+template <class T>
+void blend_pixel(T* y, const T* above, const T* below, const Tap& row, const Tap& column, std::int64_t depth) {
+  const T* above_low = above + column.low * depth;
+  const T* above_high = above + column.high * depth;
+  const T* below_low = below + column.low * depth;
+  const T* below_high = below + column.high * depth;
 #pragma omp simd
   for (std::int64_t c = 0; c < depth; ++c) {
-    y[c] = formulas::blend(row, column, above_low[c], above_high[c], below_low[c], below_high[c]);
+    y[c] = stored<T>(formulas::blend(row, column, above_low[c], above_high[c], below_low[c], below_high[c]));
   }
 }
 
+template <class T>
 std::unique_ptr<Kernel> make_bilinear(const Resizing& resizing) {
   return function_kernel(
       [resizing](const KernelArguments& arguments) {
-        const float* x = static_cast<const float*>(arguments.inputs[0]);
-        float* y = static_cast<float*>(arguments.outputs[0]);
+        const T* x = static_cast<const T*>(arguments.inputs[0]);
+        T* y = static_cast<T*>(arguments.outputs[0]);
         const auto [rows, columns] = resizing.fill_taps(arguments);
         const Images& images = resizing.images;
         const std::int64_t depth = images.depth;
         const std::int64_t x_row = images.x_width * depth, y_row = images.y_width * depth;
         for_each_image_row(images.planes, images.y_height, y_row,
                            [&, rows = rows, columns = columns](std::int64_t plane, std::int64_t h) {
-                             const float* above = x + (plane * images.x_height + rows[h].low) * x_row;
-                             const float* below = x + (plane * images.x_height + rows[h].high) * x_row;
-                             float* to = y + (plane * images.y_height + h) * y_row;
+                             const T* above = x + (plane * images.x_height + rows[h].low) * x_row;
+                             const T* below = x + (plane * images.x_height + rows[h].high) * x_row;
+                             T* to = y + (plane * images.y_height + h) * y_row;
                              for (std::int64_t w = 0; w < images.y_width; ++w) {
                                blend_pixel(to + w * depth, above, below, rows[h], columns[w], depth);
                              }
@@ -141,59 +147,92 @@ std::unique_ptr<Kernel> make_resize2d(const KernelRequest& request) {
   const auto& options = request.node.options<Resize2dOptions>();
   const Resizing resizing({request.inputs[0].shape, request.outputs[0].shape, options.format}, options);
   if (resizing.images.are_alike()) return make_equal_copy(request);
-  return options.method == ResizeMethod::nearest ? make_nearest(request, resizing) : make_bilinear(resizing);
+  if (options.method == ResizeMethod::nearest) return make_nearest(request, resizing);
+  return with_stored_type(request.inputs[0].dtype,
+                          [&](auto element) { return make_bilinear<decltype(element)>(resizing); });
 }
 
 /// dx of pixel [h, w] of one image: what it gave, gathered from a box of dy, row by row.
+template <class T>
 struct GatherPixel {
   const Images& images;
   const Resizing::Taps& taps;
   const Resizing::AllTakers& takers;
 
-  void operator()(const float* dy, std::int64_t h, std::int64_t w, float* dx) const {
+  void operator()(const T* dy, std::int64_t h, std::int64_t w, T* dx) const {
+    if constexpr (std::is_same_v<T, float>) {
+      std::fill(dx, dx + images.depth, 0.0F);
+      gather(dy, h, w, dx, images.depth);
+    } else {
+      constexpr std::int64_t kMaxLanes = 4 * kPack;
+      for (std::int64_t c = 0; c < images.depth; c += kMaxLanes) {
+        const std::int64_t lanes = std::min(kMaxLanes, images.depth - c);
+        float sums[kMaxLanes];
+        for (std::int64_t pack = 0; pack < lanes; pack += kPack) std::fill_n(sums + pack, kPack, 0.0F);
+        gather(dy + c, h, w, sums, lanes);
+        convert_row(dx + c, sums, lanes);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kPack = 16;
+
+  /// Adds to the sums of the first `count` channels.
+  void gather(const T* dy, std::int64_t h, std::int64_t w, float* sums, std::int64_t count) const {
     const std::int64_t depth = images.depth;
     const Takers of_row = takers.rows[h], of_column = takers.columns[w];
-    std::fill(dx, dx + depth, 0.0F);
     for (std::int64_t k = of_row.begin; k < of_row.end; ++k) {
       const float row_weight = taps.rows[k].weight_of(h);
-      const float* from = dy + (k * images.y_width + of_column.begin) * depth;
+      const T* from = dy + (k * images.y_width + of_column.begin) * depth;
       for (std::int64_t l = of_column.begin; l < of_column.end; ++l, from += depth) {
         const float weight = row_weight * taps.columns[l].weight_of(w);
+        // In packs and a rest, between which g++ does not mix channels of two pixels.
+        std::int64_t c = 0;
+        for (; c + kPack <= count; c += kPack) {
 #pragma omp simd
-        for (std::int64_t c = 0; c < depth; ++c) dx[c] += weight * from[c];
+          for (std::int64_t lane = 0; lane < kPack; ++lane) sums[c + lane] += weight * from[c + lane];
+        }
+        for (; c < count; ++c) sums[c] += weight * from[c];
       }
     }
   }
 };
 
-std::unique_ptr<Kernel> make_resize2d_grad(const KernelRequest& request) {
-  const auto& options = request.node.options<Resize2dOptions>();
-  const Resizing resizing({request.outputs[0].shape, request.inputs[0].shape, options.format}, options);
-  if (resizing.images.are_alike()) return make_equal_copy(request);
+template <class T>
+std::unique_ptr<Kernel> make_gradient(const Resizing& resizing) {
   return function_kernel(
       [resizing](const KernelArguments& arguments) {
-        const float* dy = static_cast<const float*>(arguments.inputs[0]);
-        float* dx = static_cast<float*>(arguments.outputs[0]);
+        const T* dy = static_cast<const T*>(arguments.inputs[0]);
+        T* dx = static_cast<T*>(arguments.outputs[0]);
         const Resizing::Taps taps = resizing.fill_taps(arguments);
         const Resizing::AllTakers takers = resizing.find_takers(arguments, taps);
         const Images& images = resizing.images;
         const std::int64_t depth = images.depth;
-        const GatherPixel gather{images, taps, takers};
+        const GatherPixel<T> gather{images, taps, takers};
         for_each_image_row(images.planes, images.x_height, images.x_width * depth,
                            [&](std::int64_t plane, std::int64_t h) {
-                             const float* from = dy + plane * images.y_height * images.y_width * depth;
-                             float* to = dx + (plane * images.x_height + h) * images.x_width * depth;
+                             const T* from = dy + plane * images.y_height * images.y_width * depth;
+                             T* to = dx + (plane * images.x_height + h) * images.x_width * depth;
                              for (std::int64_t w = 0; w < images.x_width; ++w) gather(from, h, w, to + w * depth);
                            });
       },
       {.workspace_bytes = resizing.tap_bytes() + resizing.taker_bytes()});
 }
 
+std::unique_ptr<Kernel> make_resize2d_grad(const KernelRequest& request) {
+  const auto& options = request.node.options<Resize2dOptions>();
+  const Resizing resizing({request.outputs[0].shape, request.inputs[0].shape, options.format}, options);
+  if (resizing.images.are_alike()) return make_equal_copy(request);
+  return with_stored_type(request.outputs[0].dtype,
+                          [&](auto element) { return make_gradient<decltype(element)>(resizing); });
+}
+
 }  // namespace
 
 void add_resize_cpu_kernels(KernelRegistry& registry) {
-  registry.add("resize2d", make_resize2d);
-  registry.add("resize2d_grad", make_resize2d_grad);
+  registry.add("resize2d", make_resize2d, Bf16::native);
+  registry.add("resize2d_grad", make_resize2d_grad, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -83,6 +83,18 @@ std::vector<Bf16Line> window_lines() {
       {"resize_nearest", [=](Bf16Inputs& in) { return resized(in, {.height = 13, .width = 5}); }},
       {"resize_bilinear",
        [=](Bf16Inputs& in) { return resized(in, {.height = 13, .width = 5, .method = ResizeMethod::bilinear}); }},
+      {"resize_bilinear_of_many_channels",
+       [=](Bf16Inputs& in) {
+         const Resize2dOptions smaller{.height = 3, .width = 2, .method = ResizeMethod::bilinear};
+         return in.with_gradients(resize2d(in.bf16({1, 5, 4, 70}), smaller));
+       }},
+      {"resize_bilinear_nchw",
+       [=](Bf16Inputs& in) {
+         Resize2dOptions options{.height = 4, .width = 9, .method = ResizeMethod::bilinear, .align_corners = true};
+         options.format = DataFormat::nchw;
+         return in.with_gradients(resize2d(in.bf16({2, 3, 5, 7}), options));
+       }},
+      {"resize_to_the_same", [=](Bf16Inputs& in) { return resized(in, {.height = 9, .width = 8}); }},
       {"gather", [](Bf16Inputs& in) { return gathered(in, 8); }},
       {"gather_of_odd_rows", [](Bf16Inputs& in) { return gathered(in, 5); }},
       {"reduce_rows",
