@@ -21,13 +21,13 @@ struct GatherTable {
 /// Gather and its gradient: the types that a request asks for. How a device computes is up to `Gathers`, whose static
 /// functions make a kernel each:
 /// - `gather<T, Index>(request)`, of elements that are moved as they are;
-/// - `gather_grad<Index>(request)`, for bf16 too where `kGradientOfBf16` is native.
+/// - `gather_grad<Index>(request)`, for bf16 too; nothing where it is left to f32 between copies.
 template <class Gathers>
 class GatherFamily {
  public:
   static void add_to(KernelRegistry& registry) {
     registry.add("gather", gather, Bf16::native);
-    registry.add("gather_grad", gather_grad, Gathers::kGradientOfBf16);
+    registry.add("gather_grad", gather_grad, Bf16::native);
   }
 
  private:

@@ -259,8 +259,6 @@ std::unique_ptr<Kernel> make_gather_grad_of(const KernelRequest& request) {
 
 /// The kernels as words that threads move, and as sums of rows that are sorted by index.
 struct SortedGathers {
-  static constexpr Bf16 kGradientOfBf16 = Bf16::native;
-
   template <class T, class Index>
   static std::unique_ptr<Kernel> gather(const KernelRequest& request) {
     const std::int64_t row_bytes =

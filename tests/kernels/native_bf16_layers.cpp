@@ -97,6 +97,8 @@ std::vector<Bf16Line> window_lines() {
       {"resize_to_the_same", [=](Bf16Inputs& in) { return resized(in, {.height = 9, .width = 8}); }},
       {"gather", [](Bf16Inputs& in) { return gathered(in, 8); }},
       {"gather_of_odd_rows", [](Bf16Inputs& in) { return gathered(in, 5); }},
+      {"gather_of_long_rows", [](Bf16Inputs& in) { return gathered(in, 130); }},
+      {"gather_of_numbers", [](Bf16Inputs& in) { return gathered(in, 1); }},
       {"reduce_rows",
        [](Bf16Inputs& in) {
          return reduced(in, {40, 77}, {1});
