@@ -210,16 +210,12 @@ TEST_P(NativeBf16, GivesTheBitsOfF32BetweenCopies) {
 
 TEST_P(NativeBf16, NeedsNoCopies) {
   if (GetParam().of_cpu_alone && !tests_run_on_cpu()) GTEST_SKIP() << "this line is for the CPU";
-  // What the CPU has in f32 alone.
-  std::set<std::string> by_copies;
-  if (tests_run_on_cpu()) by_copies = {"attention", "attention_grad"};
   Bf16Inputs in(7);
   std::vector<Value> open = GetParam().build(in);
   std::set<std::string> widened;
   for (std::size_t next = 0; next < open.size(); ++next) {
     const Node& node = open[next].node();
-    const bool may_copy = by_copies.count(node.op().name) > 0;
-    if (!may_copy && node.op().has_kernel && implementation_of(open[next]).find("f32 for bf16") != std::string::npos) {
+    if (node.op().has_kernel && implementation_of(open[next]).find("f32 for bf16") != std::string::npos) {
       widened.insert(node.op().name);
     }
     for (const Value& input : node.inputs()) {

@@ -34,6 +34,24 @@ std::vector<Bf16Line> attention_lines() {
        [](Bf16Inputs& in) {
          return attended(in, {1, 1, 9, 132}, {1, 1, 9, 132}, true);
        }},
+      {"attention_of_several_tiles",  // of 11 and 10 heads, with a part of the queries and of the keys
+       [](Bf16Inputs& in) {
+         return attended(in, {1, 21, 130, 6}, {1, 21, 130, 6}, true);
+       },
+       true},
+      {"attention_of_many_keys",  // each tile has a part of the queries and all keys
+       [](Bf16Inputs& in) {
+         return attended(in, {1, 16, 70, 2}, {1, 16, 2048, 2}, false);
+       },
+       true},
+      {"attention_of_one_value",  // as keys and values, and as queries and keys
+       [](Bf16Inputs& in) {
+         const Value q = in.bf16({1, 2, 9, 6}), k = in.bf16({1, 2, 9, 6});
+         std::vector<Value> all = in.with_gradients(attention(q, k, k, {.causal = true}));
+         in.differentiated = {q, k};
+         for (const Value& value : in.with_gradients(attention(k, k, q, {}))) all.push_back(value);
+         return all;
+       }},
   };
 }
 
