@@ -9,9 +9,10 @@
 #include "graph/nodes/convolution.h"
 #include "graph/nodes/window.h"
 #include "kernels/cpu/convolution_kernel.h"
-#include "kernels/cpu/sliced_convolution.h"
+#include "kernels/cpu/sliced_kernel.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/widened_kernel.h"
 
 namespace sectionflow {
 namespace {
@@ -291,10 +292,31 @@ std::unique_ptr<Kernel> backward_filter(const KernelRequest& request) {
 
 namespace {
 
-/// oneDNN's kernel; of bf16 by slices.
+TensorType with_images(const TensorType& type, std::int64_t num_images) {
+  std::vector<std::int64_t> dims = type.shape.dims();
+  dims[0] = num_images;
+  return {type.dtype, Shape(std::move(dims))};
+}
+
+/// The request for f32 and so many images.
+KernelRequest of_images(const KernelRequest& request, SlicedUse use, std::int64_t num_images) {
+  KernelRequest of_f32 = widened_request(request);
+  of_f32.inputs[0] = with_images(of_f32.inputs[0], num_images);
+  if (use == SlicedUse::sum) of_f32.inputs[1] = with_images(of_f32.inputs[1], num_images);
+  if (use == SlicedUse::each) {
+    of_f32.outputs[0] = with_images(of_f32.outputs[0], num_images);
+    // The gradient of x has x for its shape alone.
+    if (of_f32.inputs.size() > 2) of_f32.inputs[2] = with_images(of_f32.inputs[2], num_images);
+  }
+  return of_f32;
+}
+
+/// oneDNN's kernel; of bf16 by slices of the batch.
 template <KernelFactory make, SlicedUse use>
 std::unique_ptr<Kernel> of_either(const KernelRequest& request) {
-  return request.outputs[0].dtype == Dtype::bf16 ? sliced_convolution(request, make, use) : make(request);
+  if (request.outputs[0].dtype != Dtype::bf16) return make(request);
+  return sliced_kernel(request, use, request.inputs[0].shape[0],
+                       [&](std::int64_t num_images) { return make(of_images(request, use, num_images)); });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "kernels/cpu/blocked_matmul.h"
 #include "kernels/cpu/onednn_call.h"
 #include "kernels/cpu/onednn_matmul.h"
+#include "kernels/cpu/sliced_kernel.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 
@@ -56,6 +57,18 @@ bool wants_reordered_b(const MatmulProblem& p) {
   return p.batch == 1 && !p.transpose_b && p.columns >= 768 && p.rows >= 128 && p.inner * p.columns <= kMostElements;
 }
 
+/// The kernel of f32 that computes all at once.
+std::unique_ptr<Kernel> whole_product(OneDnn& onednn, const MatmulProblem& p) {
+  const auto [a, b, y] = matmul_layout(p);
+  const memory::desc wanted_b =
+      wants_reordered_b(p) ? memory::desc({p.inner, p.columns}, memory::data_type::f32, memory::format_tag::any) : b;
+  const auto description = describe_matmul(onednn, a, wanted_b, y);
+  const memory::desc chosen_b = description.weights_desc();
+  OneDnnCall multiply(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, chosen_b}, {DNNL_ARG_DST, y}});
+  if (chosen_b == b) return std::make_unique<MatmulKernel>(std::move(multiply), OneDnnCall(), 0);
+  return std::make_unique<MatmulKernel>(std::move(multiply), make_reorder(onednn, b, chosen_b), chosen_b.get_size());
+}
+
 std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulProblem& p, const ProductBlocks& blocks) {
   const std::size_t num_bytes = request.outputs[0].bytes();
   if (p.inner == 0 || num_bytes == 0) {
@@ -65,19 +78,16 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, const MatmulPr
   }
   OneDnn& onednn = onednn_of(request);
   if (request.outputs[0].dtype == Dtype::bf16) {
-    // Many small products are quicker at once, between widened copies.
-    return p.batch > 1 ? nullptr : bf16_matmul_kernel(onednn, p, blocks.sums ? 0 : blocks.rows);
+    if (p.batch == 1) return bf16_matmul_kernel(onednn, p, blocks.sums ? 0 : blocks.rows);
+    return sliced_kernel(request, SlicedUse::pairs, p.batch, [&](std::int64_t num_matrices) {
+      MatmulProblem of_slice = p;
+      of_slice.batch = num_matrices;
+      return whole_product(onednn, of_slice);
+    });
   }
   if (blocks.sums) return blocked_sum_kernel(onednn, p, blocks.rows, request.part && request.part->adds);
   if (blocks) return blocked_rows_kernel(onednn, p, blocks.rows);
-  const auto [a, b, y] = matmul_layout(p);
-  const memory::desc wanted_b =
-      wants_reordered_b(p) ? memory::desc({p.inner, p.columns}, memory::data_type::f32, memory::format_tag::any) : b;
-  const auto description = describe_matmul(onednn, a, wanted_b, y);
-  const memory::desc chosen_b = description.weights_desc();
-  OneDnnCall multiply(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, chosen_b}, {DNNL_ARG_DST, y}});
-  if (chosen_b == b) return std::make_unique<MatmulKernel>(std::move(multiply), OneDnnCall(), 0);
-  return std::make_unique<MatmulKernel>(std::move(multiply), make_reorder(onednn, b, chosen_b), chosen_b.get_size());
+  return whole_product(onednn, p);
 }
 
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {

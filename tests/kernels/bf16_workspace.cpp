@@ -13,6 +13,7 @@
 #include "graph/ops/attention.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/indexing.h"
+#include "graph/ops/matmul.h"
 #include "graph/ops/resize.h"
 #include "kernels/kernel_registry.h"
 
@@ -77,6 +78,14 @@ TEST_F(Bf16Workspace, OfAResizeDoesNotGrowWithTheBatch) {
     return std::vector{workspaces_of(y).native, workspaces_of(resize2d_grad(y, x, options)).native};
   };
   EXPECT_EQ(of_batch(64), of_batch(1));
+}
+
+TEST_F(Bf16Workspace, OfProductsDoesNotGrowWithTheBatch) {
+  const auto of_batch = [&](std::int64_t batch) {
+    return workspaces_of(matmul(bf16({batch, 256, 256}), bf16({batch, 256, 256})));
+  };
+  for (const std::int64_t batch : {200, 1000}) EXPECT_LT(of_batch(batch).native, std::size_t{20} << 20) << batch;
+  EXPECT_LE(of_batch(4).native, of_batch(4).widened);
 }
 
 }  // namespace

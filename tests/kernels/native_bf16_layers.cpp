@@ -1,4 +1,4 @@
-// Lines of NativeBf16 (native_bf16.h) for what attends, takes rows or goes over windows.
+// Lines of NativeBf16 (native_bf16.h) for what attends, takes rows, goes over windows or multiplies.
 
 #include <vector>
 
@@ -6,6 +6,7 @@
 #include "graph/nodes/arithmetic.h"
 #include "graph/ops/attention.h"
 #include "graph/ops/indexing.h"
+#include "graph/ops/matmul.h"
 #include "graph/ops/pool.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/resize.h"
@@ -144,7 +145,34 @@ std::vector<Bf16Line> window_lines() {
   };
 }
 
+/// The products of some matrices, and their gradients, which are such products too.
+std::vector<Value> multiplied(Bf16Inputs& in, const Shape& a, const Shape& b, const MatmulOptions& options = {}) {
+  const Value first = in.bf16(a), second = in.bf16(b);
+  return in.with_gradients(matmul(first, second, options));
+}
+
+std::vector<Bf16Line> product_lines() {
+  return {
+      {"products",
+       [](Bf16Inputs& in) {
+         return multiplied(in, {3, 7, 13}, {3, 13, 5});
+       },
+       true},
+      {"products_of_transposed",
+       [](Bf16Inputs& in) {
+         return multiplied(in, {2, 3, 40, 33}, {2, 3, 17, 40}, {.transpose_a = true, .transpose_b = true});
+       },
+       true},
+      {"products_in_slices",  // of 34 and 32 matrices
+       [](Bf16Inputs& in) {
+         return multiplied(in, {66, 128, 48}, {66, 48, 512});
+       },
+       true},
+  };
+}
+
 INSTANTIATE_TEST_SUITE_P(Attention, NativeBf16, testing::ValuesIn(attention_lines()), bf16_line_name);
+INSTANTIATE_TEST_SUITE_P(Products, NativeBf16, testing::ValuesIn(product_lines()), bf16_line_name);
 INSTANTIATE_TEST_SUITE_P(Windows, NativeBf16, testing::ValuesIn(window_lines()), bf16_line_name);
 
 }  // namespace
