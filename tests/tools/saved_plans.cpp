@@ -1,0 +1,97 @@
+// Plans of `sectionflow` in files and checkpoints: who makes them, and who takes them.
+
+#include <filesystem>
+#include <string>
+
+#include "tests/support/temporary_folder.h"
+#include "tests/tools/run_tool.h"
+
+namespace sectionflow::tools {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// A network that is to be planned in less than it takes, quickly.
+const std::string kTight = " --model mnist_cnn --width 4 --batch 64 --threads 1";
+
+TEST(SavedPlans, OfOneProcessAreTakenByAnother) {
+  const TemporaryFolder folder;
+  const std::string plan = (folder.path() / "plans" / "step.plan").string();
+  const nlohmann::json planned =
+      json_of_tool("plan" + kTight + " --device-memory 60% --strategy auto:swap --save-plan " + plan);
+  ASSERT_TRUE(std::filesystem::exists(plan));
+  const std::string compare = "compare --strategies auto --steps 2 --device-memory 60% --plan " + plan + kTight;
+  const nlohmann::json row = json_of_tool(compare)["strategies"][0];
+  EXPECT_EQ(row["name"], "auto");
+  EXPECT_EQ(row["planned_peak_bytes"], planned["plan"]["planned_peak_bytes"]);
+  EXPECT_EQ(row["measured_peak_bytes"], row["planned_peak_bytes"]);
+  EXPECT_GT(row["bytes_out"], 0);
+  EXPECT_EQ(row["identical"], true);
+  const nlohmann::json inspected = json_of_tool("inspect " + plan);
+  EXPECT_EQ(inspected.at("kind"), "plan");
+  ASSERT_EQ(inspected.at("programs").size(), 1U);
+  EXPECT_EQ(inspected.at("programs")[0].at("device_peak_bytes"), row["planned_peak_bytes"]);
+  EXPECT_THAT(run_tool("inspect " + plan).text, HasSubstr("by a nominal profile"));
+  expect_refused(
+      "compare --strategies auto --steps 2 --batch 64 --model mnist_cnn --width 3 --threads 1 --plan " + plan,
+      AllOf(HasSubstr("SF-E102"), HasSubstr("the plan is of a model with"), HasSubstr("leave --plan out")));
+}
+
+TEST(SavedPlans, AreForStrategiesThatSearch) {
+  const TemporaryFolder folder;
+  const std::string plan = (folder.path() / "step.plan").string();
+  expect_refused("plan --strategy whole --save-plan " + plan + kTight, HasSubstr("take the strategy auto"));
+  expect_refused("train --data synthetic --strategy sections:2 --plan " + plan + kTight,
+                 HasSubstr("take the strategy auto"));
+  expect_refused("compare --strategies auto --plan " + plan + kTight, HasSubstr(plan));
+  folder.file("step.plan", "{}");
+  expect_refused("compare --strategies whole,swap --plan " + plan + kTight, HasSubstr("SF-E102"));
+  expect_refused("train --data synthetic --strategy auto --plan " + plan + kTight, HasSubstr("SF-E102"));
+  expect_refused("compare --strategies auto --max-batch --plan " + plan + kTight, HasSubstr("--max-batch"));
+  // What does not fit has no plan.
+  EXPECT_EQ(run_tool("plan --strategy auto --device-memory 1KiB --save-plan " + plan + kTight).status, 1);
+  EXPECT_EQ(bytes_of_file(plan), "{}");
+}
+
+TEST(SavedPlans, OfATrainingAreWrittenWhereThereIsNoneAndTakenWhereItGoesOn) {
+  const TemporaryFolder folder;
+  const std::string at = folder.path().string(), plan = at + "/plans/step.plan";
+  const std::string train = "train --data synthetic --strategy auto:swap --device-memory 7200KiB --resume --plan " +
+                            plan + " --checkpoints " + at + "/run" + kTight + " --steps ";
+  const Outcome first = run_tool(train + "2");
+  EXPECT_EQ(first.status, 0) << first.text;
+  EXPECT_THAT(first.text, HasSubstr("swapped"));
+  const std::string saved = bytes_of_file(plan);
+  EXPECT_THAT(saved, HasSubstr("\"sectionflow-plan\""));
+  const Outcome then = run_tool(train + "4");
+  EXPECT_EQ(then.status, 0) << then.text;
+  EXPECT_THAT(then.text, AllOf(HasSubstr("goes on from step 2"), HasSubstr("swapped"), Not(HasSubstr("searched for"))));
+  EXPECT_EQ(bytes_of_file(plan), saved);
+}
+
+TEST(SavedPlans, OfACheckpointAreTakenWhereTheTrainingGoesOn) {
+  const TemporaryFolder folder;
+  const std::string at = folder.path().string();
+  const std::string train = "train --data synthetic --strategy auto:swap --device-memory 7200KiB --resume" + kTight;
+  const std::string first = train + " --checkpoints " + at + "/run --steps ";
+  ASSERT_EQ(run_tool(first + "2").status, 0);
+  EXPECT_EQ(inspected(folder.path() / "run" / "step-2").at("kept"), nlohmann::json({"plan"}));
+  EXPECT_THAT(run_tool("inspect " + at + "/run").text, HasSubstr("kept besides: plan"));
+  const Outcome then = run_tool(first + "4 --replan");
+  EXPECT_EQ(then.status, 0) << then.text;
+  EXPECT_THAT(then.text, AllOf(HasSubstr("goes on from step 2"), HasSubstr("run/step-2' is gone on by"),
+                               HasSubstr("swapped"), Not(HasSubstr("searched for"))));
+  ASSERT_EQ(run_tool(train + " --checkpoints " + at + "/whole --steps 4").status, 0);
+  EXPECT_EQ(bytes_of_file(folder.path() / "run" / "step-4" / "variables.safetensors"),
+            bytes_of_file(folder.path() / "whole" / "step-4" / "variables.safetensors"));
+}
+
+TEST(SavedPlans, AreMadeAgainOfStrategiesThatSearch) {
+  expect_refused("train --data synthetic --strategy sections:2 --replan" + kTight,
+                 AllOf(HasSubstr("--replan"), HasSubstr("take the strategy auto")));
+}
+
+}  // namespace
+}  // namespace sectionflow::tools
