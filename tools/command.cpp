@@ -62,11 +62,38 @@ std::string parse_text(const CLI::ParseError& error) {
   return text;
 }
 
+/// "'plan' and 'train'": the sub-commands that have the option; empty: none.
+std::string owners_of(const CLI::App& program, const std::string& option) {
+  std::vector<std::string> owners;
+  for (const CLI::App* command : program.get_subcommands(nullptr)) {
+    if (command->get_option_no_throw(option) != nullptr) owners.push_back("'" + command->get_name() + "'");
+  }
+  std::string text;
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == owners.size() ? " and " : ", ") + owners[i];
+  }
+  return text;
+}
+
+/// What does what somebody looks for under the name of a sub-command: "plan --explain"; empty: nothing.
+std::string other_call(const CLI::App& program, const std::string& word) {
+  if (word == "predict") return "plan";
+  for (const CLI::App* command : program.get_subcommands(nullptr)) {
+    const CLI::Option* const option = command->get_option_no_throw("--" + word);
+    if (option != nullptr && option->get_items_expected_max() == 0) return command->get_name() + " --" + word;
+  }
+  return {};
+}
+
 int refuse_unknown(const CLI::App& program) {
   const CLI::App& app = asked_for(program);
   const std::string word = unknown_words(program).front();
   const std::string name = word.substr(0, word.find('='));
   const bool is_option = name.starts_with("-");
+  const std::string owners = is_option && name.starts_with("--") ? owners_of(program, name) : "";
+  if (!owners.empty()) return refuse(program, text_of("'", name, "' is an option of ", owners));
+  const std::string other = !is_option && &app == &program ? other_call(program, name) : "";
+  if (!other.empty()) return refuse(program, text_of("'", name, "' is no sub-command; '", other, "' does that"));
   const std::string what = is_option ? "option" : &app == &program ? "sub-command" : "argument that is wanted";
   return refuse(program, text_of("'", word, "' is no ", what, did_you_mean(name, known_words(app, is_option))));
 }

@@ -35,6 +35,11 @@ TEST(Commands, WordsThatAreNoneAreRefusedWithTheNearest) {
   expect_refused("plam", HasSubstr("'plam' is no sub-command; did you mean 'plan'?"));
   expect_refused("plan --bacth 3", HasSubstr("'--bacth' is no option; did you mean '--batch'?"));
   expect_refused("plan --bacth=3", HasSubstr("did you mean '--batch'?"));
+  expect_refused("plan --replan", HasSubstr("'--replan' is an option of 'train'\n"));
+  expect_refused("train --save-plan=x", HasSubstr("'--save-plan' is an option of 'plan'\n"));
+  expect_refused("inspect --profile x", HasSubstr("'--profile' is an option of 'plan', 'compare' and 'train'\n"));
+  expect_refused("explain", HasSubstr("'explain' is no sub-command; 'plan --explain' does that"));
+  expect_refused("predict", HasSubstr("'predict' is no sub-command; 'plan' does that"));
   expect_refused("inspect a b", HasSubstr("'b' is no argument that is wanted"));
   expect_refused("inspect", HasSubstr("file is required"));
   expect_refused("plan --batch many", HasSubstr("many"));
