@@ -321,7 +321,8 @@ void ProgramFitter::take_plan(const std::string& text, const std::string& from) 
     SF_CHECK_CODE(model == then, DataError, ErrorCode::plan_file, "fit_budget: ", name, " is of a model with ",
                   then.text(), "; this one has ", model.text(), model.text() == then.text() ? " of other types" : "");
     restored_ = Origin{name, *plan.content()};
-    LOG(INFO) << "fit_budget: " << name << " is gone on by, of " << plan.num_programs()
+    LOG(INFO) << "fit_budget: " << name << " is gone on by"
+              << (given_.empty() ? "" : " where the plan that was given has nothing") << ", of " << plan.num_programs()
               << (plan.num_programs() == 1 ? " program" : " programs");
   } catch (const DataError& error) {
     LOG(WARNING) << first_line(error) << ": planned without it";

@@ -37,6 +37,7 @@ class PlannedModel {
     Session& session = contender_.session();
     std::vector<Value> fetches;
     if (contender_.model().loss.valid()) fetches.push_back(contender_.model().loss);
+    for (Value metric : subject.metrics(session.graph())) fetches.push_back(metric);
     if (strategy.whole_graph) {
       report_ = session.plan(fetches, feeds_, {.targets = subject.targets(session.graph(), contender_.manager())});
     } else {
@@ -155,6 +156,7 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
                       .link_bandwidth = options.link_bandwidth,
                       .copy_threads = options.copy_threads,
                       .swap_variables = options.swap_variables,
+                      .metrics = arguments.subject.metrics,
                       .is_limited = options.device_memory.is_limited()};
   const Strategy strategy = strategy_of(arguments, subject, arguments.strategy);
   try {
@@ -195,6 +197,9 @@ int run_plan(const PlanArguments& arguments) {
   const PlannedStep planned = plan_step(arguments, subject, session_of(arguments, subject));
   if (!is_standard_output(arguments.json)) std::cout << planned.text();
   write_json(arguments.json, planned.json());
+  if (!arguments.save_plan.empty() && !planned.fits) {
+    std::cerr << "--save-plan: nothing is written to '" << arguments.save_plan << "': what is planned does not fit\n";
+  }
   return planned.fits ? 0 : 1;
 }
 
@@ -213,6 +218,9 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
   app->add_option("--batch", subject.batch, "examples in a batch")
       ->check(number_argument<std::int64_t>(1))
       ->capture_default_str();
+  app->add_flag("--metrics", subject.metrics,
+                "of a model: with its accuracy, as train executes it, which may take some more; a plan for train "
+                "--plan is made so");
   app->add_option("--strategy", arguments->strategy,
                   joined(strategy_forms()) + "; N: 1, 2, 4, ... or blocks, of a graph: file")
       ->capture_default_str();
@@ -232,7 +240,8 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
                   "write the planned memory for pytorch.org/memory_viz into this file")
       ->check(not_empty());
   app->add_option("--save-plan", arguments->save_plan,
-                  "write what --strategy auto has planned, where it fits, into this file, for compare --plan")
+                  "write what --strategy auto has planned, where it fits, into this file, for compare --plan, or, "
+                  "with --metrics, for train --plan")
       ->check(not_empty());
   app->callback([arguments, &run] { run = [arguments] { return run_plan(*arguments); }; });
 }

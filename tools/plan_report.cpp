@@ -78,6 +78,7 @@ std::string PlannedStep::text() const {
   if (link_bandwidth > 0) text += ", link " + bytes_text(static_cast<std::size_t>(link_bandwidth)) + "/s each way";
   if (copy_threads) text += ", copies by threads of their own";
   if (swap_variables) text += ", variables in host memory";
+  if (metrics) text += ", with the accuracy";
   text += "\n";
   if (report) text += report->text();
   if (!sections.empty()) text += sections_text(sections);
@@ -99,6 +100,7 @@ std::string PlannedStep::json() const {
                {"link_bytes_per_second", link_bandwidth},
                {"copy_threads", copy_threads},
                {"swap_variables", swap_variables},
+               {"metrics", metrics},
                {"fits", fits}};
   if (!misfit.empty()) json["misfit"] = misfit;
   if (smallest_budget) {

@@ -9,9 +9,25 @@
 #include "graph/op_def.h"
 #include "sections/section_trainer.h"
 #include "tools/command.h"
+#include "tools/trained_model.h"
 
 namespace sectionflow {
 namespace {
+
+/// The collection of what is fetched besides the loss, in the graph of a model of the zoo.
+constexpr const char* kPlannedMetrics = "planned_metrics";
+
+/// A model with the metrics that train adds.
+ModelBuilder measured(const ModelBuilder& build, const std::function<Batch(std::int64_t)>& batch_of) {
+  return [build, batch_of](Graph& graph, GraphSectionManager& manager) {
+    TrainableModel model = build(graph, manager);
+    const Batch one = batch_of(1);
+    for (const auto& [name, value] : with_metrics(model, one, manager).metrics) {
+      graph.add_to_collection(kPlannedMetrics, value);
+    }
+    return model;
+  };
+}
 
 PlanSubject zoo_subject(const SubjectArguments& arguments) {
   const ZooArguments zoo = arguments.zoo;
@@ -19,9 +35,14 @@ PlanSubject zoo_subject(const SubjectArguments& arguments) {
   const ZooModel model = model_of(zoo, {});
   const auto batch_of = [batch = model.batch](std::int64_t size) { return batch({.batch = size}); };
   return {.name = zoo.model,
-          .model = [zoo](const std::string& cut) { return model_of(zoo, cut_named(cut)).build; },
+          .model =
+              [zoo, batch_of, metrics = arguments.metrics](const std::string& cut) {
+                const ModelBuilder build = model_of(zoo, cut_named(cut)).build;
+                return metrics ? measured(build, batch_of) : build;
+              },
           .feeds = [batch_of, size = arguments.batch](
                        const Graph&, const TrainableModel& built) { return types_of_size(built, batch_of, size); },
+          .metrics = [](const Graph& graph) { return graph.values(kPlannedMetrics); },
           .targets = [](const Graph&, const GraphSectionManager& manager) { return manager.training_operations(); }};
 }
 
@@ -129,12 +150,15 @@ PlanSubject graph_subject(const SubjectArguments& arguments) {
               },
           .feeds = [shapes, batch = arguments.batch](
                        const Graph& graph, const TrainableModel&) { return feeds_of_graph(graph, shapes, batch); },
+          .metrics = [](const Graph&) { return std::vector<Value>(); },
           .targets = [](const Graph& graph, const GraphSectionManager&) { return training_of_graph(graph); }};
 }
 
 }  // namespace
 
 PlanSubject plan_subject(const SubjectArguments& arguments) {
+  SF_CHECK(!arguments.metrics || arguments.graph_file.empty(), ArgumentError,
+           "--metrics is of models, and this is a graph of a file", hint("say what is to be computed: --fetch NAME"));
   if (!arguments.graph_file.empty()) return graph_subject(arguments);
   SF_CHECK(arguments.shapes.empty() && arguments.fetch.empty(), ArgumentError,
            arguments.fetch.empty() ? "--shape" : "--fetch", " is for graphs of files", hint("add --graph FILE"));

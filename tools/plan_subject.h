@@ -17,6 +17,7 @@ struct SubjectArguments {
   std::vector<std::string> shapes{};  ///< of placeholders of the graph: "image=32x28x28x1"
   std::string fetch{};                ///< of the graph
   std::int64_t batch = 32;
+  bool metrics = false;  ///< of a model: fetch what train fetches, its accuracy too
 };
 
 /// A model that strategies can be made for, and what its step is fed.
@@ -24,6 +25,8 @@ struct PlanSubject {
   std::string name{};
   CutModel model{};
   std::function<FeedTypes(const Graph&, const TrainableModel&)> feeds{};
+  /// Besides the loss, what its step gives.
+  std::function<std::vector<Value>(const Graph&)> metrics{};
   /// Of training it whole: the operations besides the fetch.
   std::function<std::vector<Operation>(const Graph&, const GraphSectionManager&)> targets{};
 };

@@ -1,5 +1,6 @@
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -13,15 +14,13 @@
 #include "base/error.h"
 #include "compare/contender.h"
 #include "compare/strategy_names.h"
-#include "graph/ops/basic.h"
-#include "graph/ops/indexing.h"
-#include "graph/ops/layout.h"
-#include "graph/ops/reduce.h"
+#include "fit/plan_content.h"
 #include "sectionflow.h"
 #include "tools/command.h"
 #include "tools/labelled_source.h"
 #include "tools/resumed_training.h"
 #include "tools/train_arguments.h"
+#include "tools/trained_model.h"
 #include "tools/training_data.h"
 #include "tools/training_results.h"
 #include "train/memory_share.h"
@@ -29,38 +28,21 @@
 namespace sectionflow {
 namespace {
 
-/// A model as it is trained here: with what it is fed, and the share of labels that it tells.
-struct TrainedModel {
-  ModelInputs inputs;
-  Feeds training_feeds, evaluation_feeds;  ///< besides the batch
-  std::map<std::string, Value> metrics;
-};
-
-/// The share of labels whose class has the largest logit.
-Value accuracy_of(Value logits, Value labels) {
-  const Value scores = logits.dtype() == Dtype::f32 ? logits : cast(logits, Dtype::f32);
-  const bool are_rows = logits.shape().rank() != labels.shape().rank() + 1;
-  return mean(cast(equal(argmax(scores), are_rows ? reshape(labels, {-1}) : labels), Dtype::f32));
-}
-
-/// Which placeholders a batch feeds shows in the feeds of one.
-TrainedModel inputs_of(const TrainableModel& model, const Batch& batch) {
-  TrainedModel trained;
-  for (const Feed& feed : model.feeds(batch)) {
-    if (feed.data.bytes() == batch.images.bytes()) {
-      trained.inputs.image = feed.value;
-    } else if (feed.data.bytes() == batch.labels.bytes()) {
-      trained.inputs.label = feed.value;
-    } else {
-      trained.training_feeds.push_back(feed);
-      const bool is_flag = feed.value.dtype() == Dtype::boolean && feed.value.shape().rank() == 0;
-      trained.evaluation_feeds.push_back(is_flag ? Feed(feed.value, false) : feed);
-    }
+/// The plan of a file, and what it is good for.
+FitPlan plan_of(const std::string& path) {
+  FitPlan plan = load_plan(path);
+  if (plan.empty()) return plan;
+  std::cerr << "--plan: '" << path << "' goes before any other plan, for the programs that it has\n";
+  const auto& programs = plan.content()->programs;
+  const auto trains = [](const ProgramPlan& program) { return program.facts.updates > 0; };
+  const auto has_metrics = [&](const ProgramPlan& program) {
+    return trains(program) && program.facts.fetches.size() > 1;
+  };
+  if (std::ranges::any_of(programs, trains) && std::ranges::none_of(programs, has_metrics)) {
+    std::cerr << "--plan: '" << path << "' has a training step of the loss alone; train tells the accuracy too, which "
+              << "sectionflow plan --metrics plans\n";
   }
-  SF_CHECK(trained.inputs.image.valid() && trained.inputs.label.valid() && model.logits.valid(), InternalError,
-           "train: a model of the zoo does not say what it is fed");
-  trained.inputs.classes = model.logits.shape()[-1];
-  return trained;
+  return plan;
 }
 
 Strategy strategy_of(const TrainArguments& arguments, TrainedModel& trained, const Batch& one) {
@@ -68,16 +50,14 @@ Strategy strategy_of(const TrainArguments& arguments, TrainedModel& trained, con
     return [build = model_of(arguments.zoo, cut_named(cut)).build, &trained, &one](Graph& graph,
                                                                                    GraphSectionManager& manager) {
       TrainableModel model = build(graph, manager);
-      trained = inputs_of(model, one);
-      trained.metrics = {{"accuracy", accuracy_of(model.logits, trained.inputs.label)}};
-      manager.prepare_training();
+      trained = with_metrics(model, one, manager);
       return model;
     };
   };
   std::optional<Profile> profile;
   if (!arguments.profile.empty()) profile = Profile::load(arguments.profile);
   FitPlan plan;
-  if (has_plan_file(arguments)) plan = load_plan(arguments.plan);
+  if (has_plan_file(arguments)) plan = plan_of(arguments.plan);
   const Replan replan = arguments.replan ? Replan::on_drift : Replan::never;
   return strategy_named(arguments.strategy, {.model = cut_model, .profile = profile, .plan = plan, .replan = replan});
 }
@@ -86,10 +66,9 @@ SessionOptions session_of(const TrainArguments& arguments, const ZooModel& zoo) 
   SessionOptions session = session_options(arguments.session);
   session.seed = arguments.data.seed;
   const Batch batch = is_share(arguments.session.device_memory) ? zoo.batch({.batch = arguments.data.batch}) : Batch{};
-  session.device_memory = device_memory_of(arguments.session.device_memory, arguments.zoo, batch, session,
-                                           [&](const TrainableModel& model) -> std::vector<Value> {
-                                             return {accuracy_of(model.logits, inputs_of(model, batch).inputs.label)};
-                                           });
+  session.device_memory =
+      device_memory_of(arguments.session.device_memory, arguments.zoo, batch, session,
+                       [&](const TrainableModel& model) -> std::vector<Value> { return {accuracy_of(model, batch)}; });
   return session;
 }
 

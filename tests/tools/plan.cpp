@@ -205,6 +205,16 @@ TEST(Plan, LargeBatchesTouchNoData) {
   EXPECT_GT(json.at("plan").at("planned_peak_bytes").get<double>(), 1e12);
 }
 
+TEST(Plan, WithMetricsWhatFitsIsWhatATrainingFits) {
+  const std::string strategy = " --strategy whole" + kSmall;
+  const std::size_t smallest = json_of_tool("plan --metrics" + strategy).at("smallest_budget_bytes");
+  EXPECT_GT(smallest, json_of_tool("plan" + strategy).at("smallest_budget_bytes").get<std::size_t>());
+  const std::string train = "train --data synthetic --steps 1" + strategy + " --device-memory ";
+  EXPECT_EQ(run_tool(train + std::to_string(smallest)).status, 0);
+  expect_refused(train + std::to_string(smallest - 1), HasSubstr("SF-E101"));
+  expect_refused("plan --metrics --graph x", HasSubstr("--metrics is of models"));
+}
+
 TEST(Plan, ABatchThatIsTooLargeToBeCountedIsNamed) {
   expect_refused("plan --model mnist_cnn --batch 99999999999999", HasSubstr("--batch 99999999999999\n"));
 }

@@ -51,7 +51,9 @@ TEST(SavedPlans, AreForStrategiesThatSearch) {
   expect_refused("train --data synthetic --strategy auto --plan " + plan + kTight, HasSubstr("SF-E102"));
   expect_refused("compare --strategies auto --max-batch --plan " + plan + kTight, HasSubstr("--max-batch"));
   // What does not fit has no plan.
-  EXPECT_EQ(run_tool("plan --strategy auto --device-memory 1KiB --save-plan " + plan + kTight).status, 1);
+  const Outcome misfit = run_tool("plan --strategy auto --device-memory 1KiB --save-plan " + plan + kTight);
+  EXPECT_EQ(misfit.status, 1);
+  EXPECT_THAT(misfit.text, HasSubstr("--save-plan: nothing is written to '" + plan + "'"));
   EXPECT_EQ(bytes_of_file(plan), "{}");
 }
 
@@ -68,7 +70,24 @@ TEST(SavedPlans, OfATrainingAreWrittenWhereThereIsNoneAndTakenWhereItGoesOn) {
   const Outcome then = run_tool(train + "4");
   EXPECT_EQ(then.status, 0) << then.text;
   EXPECT_THAT(then.text, AllOf(HasSubstr("goes on from step 2"), HasSubstr("swapped"), Not(HasSubstr("searched for"))));
+  EXPECT_THAT(then.text, AllOf(HasSubstr("--plan: '" + plan + "' goes before any other plan"),
+                               HasSubstr("is gone on by where the plan that was given has nothing"),
+                               Not(HasSubstr("plan --metrics"))));
   EXPECT_EQ(bytes_of_file(plan), saved);
+}
+
+TEST(SavedPlans, AreThoseOfATrainingWhereTheyAreMadeWithMetrics) {
+  const TemporaryFolder folder;
+  const std::string plan = (folder.path() / "step.plan").string();
+  const std::string options = " --strategy auto:swap --device-memory 7200KiB" + kTight;
+  const std::string make = "plan --save-plan " + plan + options;
+  const std::string train = "train --data synthetic --steps 1 --plan " + plan + options;
+  ASSERT_EQ(run_tool(make).status, 0);
+  EXPECT_THAT(run_tool(train).text,
+              AllOf(HasSubstr("which sectionflow plan --metrics plans"), HasSubstr("searched for")));
+  ASSERT_EQ(run_tool(make + " --metrics").status, 0);
+  EXPECT_THAT(run_tool(train).text,
+              AllOf(HasSubstr("swapped"), Not(HasSubstr("plan --metrics")), Not(HasSubstr("searched for"))));
 }
 
 TEST(SavedPlans, OfACheckpointAreTakenWhereTheTrainingGoesOn) {
