@@ -25,7 +25,8 @@ std::vector<Strategy> strategies_of(const Arguments& arguments, const ZooArgumen
                               .cut_of_whole = first_cut(arguments.strategies),
                               .profile = profile,
                               .on_planning = tell_planning(),
-                              .plan = arguments.plan.empty() ? FitPlan() : load_plan(arguments.plan)};
+                              .plan = arguments.plan.empty() ? FitPlan() : load_plan(arguments.plan),
+                              .effort = arguments.session.effort};
   std::vector<Strategy> strategies;
   for (const std::string& name : arguments.strategies) {
     strategies.push_back(strategy_named(name, source));
@@ -63,7 +64,8 @@ BudgetFrontier frontier_of(const Arguments& arguments, const SessionOptions& opt
   Session session(graph, options);
   session.plan({model.loss}, types_of(model.feeds(batch)), {.targets = manager.training_operations()});
   return *explain(session,
-                  {.fit = {.profile = profile, .progress = tell_planning()}, .num_budgets = arguments.frontier})
+                  {.fit = {.profile = profile, .effort = arguments.session.effort, .progress = tell_planning()},
+                   .num_budgets = arguments.frontier})
               .frontier;
 }
 
@@ -156,6 +158,7 @@ void check(const Arguments& arguments) {
            "--max-side: ", arguments.zoo.model,
            " has images of one side; wanted a model whose images have a side to choose",
            hint("take one, such as resnet50, or leave --max-side out"));
+  if (arguments.session.effort > 0 && arguments.frontier == 0) check_plans_by_search("--effort", arguments.strategies);
   if (!arguments.plan.empty()) check_plans_by_search("--plan", arguments.strategies);
   check_files(arguments);
 }

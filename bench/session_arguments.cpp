@@ -31,6 +31,12 @@ void add_session_arguments(CLI::App& app, SessionArguments& arguments, const std
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")
       ->check(number_argument(0, 1024))
       ->capture_default_str();
+  app.add_option(
+         "--effort", arguments.effort,
+         "changes of a plan that the search of auto tries, of which fewer take less time and give slower plans; "
+         "0: as many as are worth their time")
+      ->check(number_argument<std::int64_t>(0))
+      ->capture_default_str();
 }
 
 SessionOptions session_options(const SessionArguments& arguments) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 
 #include "bench/program.h"
@@ -15,6 +16,7 @@ struct SessionArguments {
   std::string host_memory, disk, swap_directory, link;
   bool swap_variables = false, copy_threads = false;
   int threads = 0;
+  std::int64_t effort = 0;  ///< of fit_budget's search
 };
 
 /// `device_memory` begins the help of --device-memory.

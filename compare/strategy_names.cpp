@@ -83,6 +83,7 @@ Strategy automatic(const Asked& asked) {
                   .may_recompute = only != "swap",
                   .may_swap = only != "recompute",
                   .may_split = only != "unsplit",
+                  .effort = asked.source.effort,
                   .progress = asked.source.on_planning,
                   .plan = asked.source.plan,
                   .replan = asked.source.replan};

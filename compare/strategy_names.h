@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@ struct StrategySource {
   OnPlanning on_planning{};          ///< whom auto tells of its progress
   FitPlan plan{};                    ///< what auto plans by, where it has the program
   Replan replan = Replan::never;     ///< when auto plans again
+  std::int64_t effort = 0;           ///< changes of a plan that auto tries; 0: what is worth its time
 };
 
 /// The strategy of that name.

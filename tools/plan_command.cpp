@@ -67,7 +67,8 @@ Strategy strategy_of(const PlanArguments& arguments, const PlanSubject& subject,
   return strategy_named(name, {.model = subject.model,
                                .cut_of_whole = is_zoo ? "1" : kSectionsOfFile,
                                .profile = profile_of(arguments),
-                               .on_planning = tell_planning()});
+                               .on_planning = tell_planning(),
+                               .effort = arguments.session.effort});
 }
 
 SessionOptions session_of(const PlanArguments& arguments, const PlanSubject& subject) {
@@ -139,8 +140,8 @@ void save(const PlanArguments& arguments, PlannedModel& model) {
 /// What --explain and --frontier ask for, of the model that was planned last.
 void explain_step(const PlanArguments& arguments, const Strategy& strategy, PlannedModel& model, PlannedStep& planned) {
   if (!arguments.explain && arguments.frontier == 0) return;
-  const FitBudgetOptions fit =
-      strategy.fit.value_or(FitBudgetOptions{.profile = profile_of(arguments), .progress = tell_planning()});
+  const FitBudgetOptions fit = strategy.fit.value_or(FitBudgetOptions{
+      .profile = profile_of(arguments), .effort = arguments.session.effort, .progress = tell_planning()});
   Explanation explanation =
       explain(model.session(), {.fit = fit, .price = arguments.explain, .num_budgets = arguments.frontier});
   planned.frontier = std::exchange(explanation.frontier, std::nullopt);
@@ -192,6 +193,8 @@ int run_plan(const PlanArguments& arguments) {
     check_output(arguments.save_plan, "--save-plan");
     written.push_back({"--save-plan", arguments.save_plan});
   }
+  const bool asks_in_any_case = arguments.explain || arguments.frontier > 0;
+  if (arguments.session.effort > 0 && !asks_in_any_case) check_plans_by_search("--effort", {arguments.strategy});
   check_apart({{"--graph", arguments.subject.graph_file}, {"--profile", arguments.profile}}, written);
   const PlanSubject subject = plan_subject(arguments.subject);
   const PlannedStep planned = plan_step(arguments, subject, session_of(arguments, subject));

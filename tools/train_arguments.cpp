@@ -114,6 +114,7 @@ void check(const TrainArguments& arguments) {
   check_apart(read, written);
   check_json(arguments.json);
   if (!arguments.statistics.empty()) check_output(arguments.statistics, "--statistics");
+  if (arguments.session.effort > 0) check_plans_by_search("--effort", {arguments.strategy});
   if (arguments.replan) check_plans_by_search("--replan", {arguments.strategy});
   if (!arguments.plan.empty()) {
     check_plans_by_search("--plan", {arguments.strategy});

@@ -59,7 +59,9 @@ Strategy strategy_of(const TrainArguments& arguments, TrainedModel& trained, con
   FitPlan plan;
   if (has_plan_file(arguments)) plan = plan_of(arguments.plan);
   const Replan replan = arguments.replan ? Replan::on_drift : Replan::never;
-  return strategy_named(arguments.strategy, {.model = cut_model, .profile = profile, .plan = plan, .replan = replan});
+  return strategy_named(
+      arguments.strategy,
+      {.model = cut_model, .profile = profile, .plan = plan, .replan = replan, .effort = arguments.session.effort});
 }
 
 SessionOptions session_of(const TrainArguments& arguments, const ZooModel& zoo) {

@@ -90,6 +90,16 @@ TEST(SavedPlans, AreThoseOfATrainingWhereTheyAreMadeWithMetrics) {
               AllOf(HasSubstr("swapped"), Not(HasSubstr("plan --metrics")), Not(HasSubstr("searched for"))));
 }
 
+TEST(SavedPlans, AreSearchedForByAsManyChangesAsAreAskedFor) {
+  const std::string plan = "plan --device-memory 60%" + kTight + " --effort ";
+  EXPECT_TRUE(json_of_tool(plan + "50 --strategy auto:swap").at("fits").get<bool>());
+  expect_refused(plan + "-1", HasSubstr("--effort: '-1'; wanted a whole number from 0 to 2^63-1"));
+  for (const std::string& refused :
+       {plan + "9", "train --data synthetic --effort 9" + kTight, "compare --effort 9 --strategies whole" + kTight}) {
+    expect_refused(refused, AllOf(HasSubstr("--effort"), HasSubstr("take the strategy auto")));
+  }
+}
+
 TEST(SavedPlans, OfACheckpointAreTakenWhereTheTrainingGoesOn) {
   const TemporaryFolder folder;
   const std::string at = folder.path().string();
