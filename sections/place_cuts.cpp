@@ -177,12 +177,18 @@ void SectionTrainer::check_fits(Engine& engine, const Signature& signature, cons
     });
   });
   if (fullest.report.fits) return;
-  const std::size_t budget = engine.budgets().device;
-  throw BudgetError(error_text_of("place_cuts: no cut was found that fits device_memory of ", budget, " bytes (",
-                                  bytes_text(budget), "); the lowest peak, ", lowest, " bytes (", bytes_text(lowest),
-                                  "), is of ", num_sections, " sections", earlier(cuts_->at.text()),
-                                  hint("give that much, take a smaller batch, or ", other_way(options))),
-                    budget, lowest, ErrorCode::cuts_misfit);
+  const std::size_t budget = engine.budgets().device, offloaded = fullest.report.planned_peak_bytes;
+  const auto exact = [](std::size_t bytes) { return text_of(bytes, " bytes (", bytes_text(bytes), ")"); };
+  // What is offloaded brings nothing down where it is too much for host memory, or is to stay.
+  const bool is_less = cuts_->options.may_swap && offloaded > budget && offloaded < lowest;
+  const std::string least = is_less ? text_of(fullest.report.minimum_is_exact ? "" : "at least ", exact(offloaded),
+                                              " with what can be offloaded and ", exact(lowest), " without")
+                                    : exact(lowest);
+  throw BudgetError(
+      error_text_of("place_cuts: no cut was found that fits device_memory of ", exact(budget), "; the lowest peak, ",
+                    least, ", is of ", num_sections, num_sections == 1 ? " section" : " sections",
+                    earlier(cuts_->at.text()), hint("give that much, take a smaller batch, or ", other_way(options))),
+      budget, is_less ? offloaded : lowest, ErrorCode::cuts_misfit);
 }
 
 /// Makes the sections that place_cuts was asked for, and has the nodes belong to them.

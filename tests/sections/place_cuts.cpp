@@ -168,6 +168,26 @@ TEST(PlacedCuts, WhatNoCutBringsDownIsOffloadedWhereTheOptionsAllowIt) {
   EXPECT_THROW(Placed(options, {.sections = {.borders = BorderPolicy::keep}}), BudgetError);
 }
 
+TEST(PlacedCuts, TheLowestPeakIsToldWithWhatCanBeOffloaded) {
+  const auto told = [](bool may_swap) {
+    PlaceCutsOptions options = within(20'000);
+    options.may_swap = may_swap;
+    try {
+      Placed placed(options);
+    } catch (const BudgetError& error) {
+      EXPECT_EQ(::testing::Value(std::string(error.what()), HasSubstr("with what can be offloaded")), may_swap);
+      return error.minimum_bytes;
+    }
+    ADD_FAILURE() << "20 kB do";
+    return std::size_t{0};
+  };
+  const std::size_t kept = told(false), offloaded = told(true);
+  EXPECT_LT(offloaded, kept);
+  PlaceCutsOptions options = within(offloaded);
+  options.may_swap = true;
+  EXPECT_GE(Placed(options).manager.sections().size(), 1U);
+}
+
 TEST(PlacedCuts, OfAnUpdateOverMicroBatchesWithClippingAndAveragesTrainExactly) {
   TrainingOptions training;
   training.clip_norm = 0.5F;
