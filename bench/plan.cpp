@@ -265,8 +265,7 @@ void check_applies(const CLI::App& app, const std::string& asked) {
       {of_plans, {"--model", "--instance"}},
       {{"--operations"}, {"--generate layered"}},
       {{"--sequence"}, {"--model", "--generate gpt"}},
-      {{"--layers"}, {"--model", "--generate gpt", "--generate chain", "--generate unet"}},
-      {{"--seed"}, {"--model", "--instance", "--generate layered", "--generate chain", "--generate unet"}}};
+      {{"--layers"}, {"--model", "--generate gpt", "--generate chain", "--generate unet"}}};
   for (const auto& [options, things] : uses) {
     if (std::find(things.begin(), things.end(), asked) != things.end()) continue;
     std::string wanted;
