@@ -2,13 +2,14 @@
 
 #include <omp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
+
+#include "base/held_signals.h"
 
 namespace sectionflow {
 namespace {
@@ -34,15 +35,11 @@ bool is_waiting_settled() {
 
 /// So many besides the one that begins them; none where that one cannot be had.
 void start_idle_threads(int more) {
-  // The program's handlers run on the program's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
   pthread_t thread{};
-  const bool has_begun =
-      pthread_create(&thread, nullptr, idle, reinterpret_cast<void*>(static_cast<std::intptr_t>(more) + 1)) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (has_begun) pthread_detach(thread);
+  const auto begin = [&] {
+    return pthread_create(&thread, nullptr, idle, reinterpret_cast<void*>(static_cast<std::intptr_t>(more) + 1));
+  };
+  if (with_held_signals(begin) == 0) pthread_detach(thread);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <xmmintrin.h>
 
 #include "base/error.h"
-#include "device/held_signals.h"
+#include "base/held_signals.h"
 #include "device/idle_team.h"
 
 namespace sectionflow {

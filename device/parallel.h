@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "device/held_signals.h"
+#include "base/held_signals.h"
 
 namespace sectionflow {
 

@@ -1,30 +1,24 @@
 #include "runtime/lane_team.h"
 
-#include <pthread.h>
-
-#include <csignal>
 #include <system_error>
 #include <utility>
 
 #include "base/allocation_scope.h"
 #include "base/error.h"
+#include "base/held_signals.h"
 
 namespace sectionflow {
 
 LaneTeam::LaneTeam(int threads) {
   SF_CHECK(threads >= 0, InternalError, "a team of ", threads, " lanes");
   threads_.reserve(static_cast<std::size_t>(threads));
-  sigset_t all, previous;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &previous);  // threads inherit the mask
   try {
+    const HeldSignals held;
     add_threads(threads);
   } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &previous, nullptr);
     close();
     throw;
   }
-  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
 }
 
 LaneTeam::~LaneTeam() {

@@ -11,11 +11,13 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/held_signals.h"
 #include "device/device_queues.h"
 #include "runtime/arena.h"
 #include "runtime/device_bytes.h"
 #include "runtime/disk_store.h"
 #include "runtime/engine.h"
+#include "swap/scratch_places.h"
 #include "swap/step_times.h"
 
 namespace sectionflow {
@@ -47,131 +49,6 @@ double rate_of(std::size_t bytes, int repeats, const Work& work) {
   constexpr double kShortest = 1e-7;
   return static_cast<double>(bytes) / std::max(median(samples), kShortest);
 }
-
-/// Pointers for one launch, on scratch bytes.
-struct Placed {
-  std::vector<const void*> inputs;
-  std::vector<void*> outputs, updated;
-  std::byte* workspace = nullptr;
-  std::vector<std::span<std::byte>> indices;  ///< inputs that must not hold chance numbers
-  bool fits = true;
-};
-
-/// Gives the operands of steps places in the region: those of the plan where the whole plan fits. Otherwise what is
-/// written comes one behind the other, going round, and what is read is found where it was written as long as nothing
-/// else has come there: so caches help about as much as they do in a cycle.
-class Places {
- public:
-  Places(const Program& program, const Engine::Workbench& bench)
-      : program_(program),
-        bench_(bench),
-        as_planned_(program.plan.peak_bytes <= bench.region.size()),
-        next_(as_planned_ ? round_up(program.plan.peak_bytes) : 0) {}
-
-  Placed place(const Step& step, const Graph& graph, std::size_t workspace_bytes) {
-    fits_ = true;
-    begun_.clear();
-    const std::size_t wanted = wanted_bytes(step, graph, workspace_bytes);
-    // Goes back to the start of the region where the rest of it is too small for the step.
-    if (!as_planned_ && next_ + wanted > bench_.region.size()) next_ = 0;
-    const std::size_t mark = next_;
-    if (!as_planned_) forget(mark, mark + wanted);
-    Placed placed;
-    for (const Operand& updated : step.updated) placed.updated.push_back(variable_copy(updated, graph));
-    for (std::size_t i = 0; i < step.inputs.size(); ++i) placed.inputs.push_back(input(step.inputs[i], placed));
-    for (const Operand& output : step.outputs) placed.outputs.push_back(buffer_of(output));
-    if (workspace_bytes > 0) placed.workspace = static_cast<std::byte*>(buffer_of(step.workspace));
-    placed.fits = fits_;
-    if (as_planned_) next_ = mark;
-    return placed;
-  }
-
-  /// The end of what the program's own buffers may touch.
-  std::size_t used_bytes() const { return as_planned_ ? round_up(program_.plan.peak_bytes) : bench_.region.size(); }
-
- private:
-  const void* input(const Operand& operand, Placed& placed) {
-    if (operand.kind == Operand::Kind::variable) {
-      const auto copied = begun_.find(-1 - operand.index);
-      if (copied != begun_.end()) return copied->second;
-      return bench_.base + bench_.variables.offsets[static_cast<std::size_t>(operand.index)] + operand.offset;
-    }
-    void* bytes = buffer_of(operand);
-    if (bytes == nullptr) return bytes;
-    const Buffer& buffer = program_.schedule.buffers[static_cast<std::size_t>(operand.index)];
-    if (buffer.value.valid() && !is_floating(buffer.value.dtype())) {
-      placed.indices.push_back({static_cast<std::byte*>(bytes), operand_bytes(program_.schedule, operand)});
-    }
-    return bytes;
-  }
-
-  void* buffer_of(const Operand& operand) {
-    if (operand.kind != Operand::Kind::buffer) return nullptr;
-    const auto index = static_cast<std::size_t>(operand.index);
-    const int storage = program_.storage.storage_of_buffer[index];
-    if (as_planned_) {
-      return bench_.region.data() + program_.plan.offsets[static_cast<std::size_t>(storage)] + operand.offset;
-    }
-    auto* const whole = static_cast<std::byte*>(begin(storage, program_.schedule.buffers[index].bytes));
-    return whole == nullptr ? whole : whole + operand.offset;
-  }
-
-  /// An update may write to a copy of its variable alone; one that lives on the device as a buffer is scratch already.
-  void* variable_copy(const Operand& operand, const Graph& graph) {
-    if (operand.kind == Operand::Kind::buffer) return buffer_of(operand);
-    return begin(-1 - operand.index, graph.node(operand.index).output_types()[0].bytes());
-  }
-
-  /// Bytes that one launch knows by `key`.
-  void* begin(int key, std::size_t bytes) {
-    const auto known = begun_.find(key);
-    if (known != begun_.end()) return known->second;
-    const auto there = there_.find(key);
-    if (there != there_.end() && there->second.begin + bytes <= there->second.end) {
-      return begun_[key] = bench_.region.data() + there->second.begin;
-    }
-    if (next_ + round_up(bytes) > bench_.region.size()) {
-      fits_ = false;
-      return nullptr;
-    }
-    std::byte* place = bench_.region.data() + next_;
-    if (!as_planned_) there_[key] = {next_, next_ + bytes};
-    next_ += round_up(bytes);
-    begun_[key] = place;
-    return place;
-  }
-
-  /// What was written there is not there any more.
-  void forget(std::size_t begin, std::size_t end) {
-    std::erase_if(there_, [&](const auto& entry) { return entry.second.begin < end && begin < entry.second.end; });
-  }
-
-  /// What one launch may begin, at most.
-  std::size_t wanted_bytes(const Step& step, const Graph& graph, std::size_t workspace_bytes) const {
-    std::size_t wanted = round_up(workspace_bytes) + kBufferAlignment;
-    for (const auto* operands : {&step.inputs, &step.outputs, &step.updated}) {
-      for (const Operand& operand : *operands) {
-        if (operand.kind == Operand::Kind::buffer) {
-          wanted += round_up(program_.schedule.buffers[static_cast<std::size_t>(operand.index)].bytes);
-        } else if (operand.kind == Operand::Kind::variable && operands == &step.updated) {
-          wanted += round_up(graph.node(operand.index).output_types()[0].bytes());
-        }
-      }
-    }
-    return wanted;
-  }
-
-  struct Place {
-    std::size_t begin = 0, end = 0;
-  };
-  const Program& program_;
-  const Engine::Workbench& bench_;
-  bool as_planned_;
-  std::size_t next_;
-  std::map<int, std::byte*> begun_;  // of one launch: by storage, or -1 - node of a variable
-  std::map<int, Place> there_;       // where the plan does not fit: what is still where it was written, by the same
-  bool fits_ = true;
-};
 
 /// How long kernels take: on a GPU by marks of its compute queue, since giving it one kernel and waiting for it takes
 /// longer than many kernels do.
@@ -211,7 +88,7 @@ class KernelRounds {
         bench_(bench),
         program_(program),
         graph_(engine.graph(), program.signature),
-        places_(program, bench),
+        places_(program, bench.variables, bench.base, bench.region),
         clock_(bench.device) {
     fill_device_bytes(bench.device, bench.region.data(), places_.used_bytes(), kFilling);
   }
@@ -224,7 +101,7 @@ class KernelRounds {
     for (const Step& step : program_.schedule.steps) {
       if (step.kind != StepKind::compute || engine_.graph().node(step.node).op().prints || !wanted(step)) continue;
       Kernel& kernel = kernel_of(step);
-      const Placed placed = places_.place(step, engine_.graph(), kernel.workspace_bytes());
+      const PlacedOperands placed = places_.place(step, engine_.graph(), kernel.workspace_bytes());
       if (!placed.fits) continue;
       for (const auto& bytes : placed.indices) fill_device_bytes(bench_.device, bytes.data(), bytes.size(), 0);
       note(step, clock_.seconds_of_launch(kernel, {.inputs = placed.inputs,
@@ -243,7 +120,7 @@ class KernelRounds {
   const Engine::Workbench& bench_;
   const Program& program_;
   const ConcreteGraph graph_;
-  Places places_;
+  ScratchPlaces places_;
   KernelClock clock_;
 };
 
@@ -265,15 +142,7 @@ void measure_kernels(KernelRounds& kernels, int repeats, Profile& profile) {
 class BusyCopies {
  public:
   explicit BusyCopies(std::span<std::byte> bytes)
-      : thread_([this, half = bytes.size() / 2, bytes] {
-          while (!ends_) {
-            for (std::size_t at = 0; at < half && !ends_; at += kPiece) {
-              const std::size_t piece = std::min(kPiece, half - at);
-              std::memcpy(bytes.data() + at, bytes.data() + half + at, piece);
-              copied_ += piece;
-            }
-          }
-        }) {}
+      : thread_(with_held_signals([&] { return std::thread([this, bytes] { copy(bytes); }); })) {}
   ~BusyCopies() {
     ends_ = true;
     thread_.join();
@@ -285,6 +154,17 @@ class BusyCopies {
 
  private:
   static constexpr std::size_t kPiece = 256_KiB;
+  void copy(std::span<std::byte> bytes) {
+    const std::size_t half = bytes.size() / 2;
+    while (!ends_) {
+      for (std::size_t at = 0; at < half && !ends_; at += kPiece) {
+        const std::size_t piece = std::min(kPiece, half - at);
+        std::memcpy(bytes.data() + at, bytes.data() + half + at, piece);
+        copied_ += piece;
+      }
+    }
+  }
+
   std::atomic<bool> ends_{false};
   std::atomic<std::size_t> copied_{0};
   std::thread thread_;
@@ -333,10 +213,11 @@ void measure_links(const Engine& engine, const Engine::Workbench& bench, int rep
   profile.link_in = profile.memory_bandwidth;
   profile.link_out = rate_of(bytes, repeats, [&] { machine.copy_to_host(host.data(), device, bytes); });
   if (!engine.options().copy_threads) return;
-  std::thread([&] {
+  const auto measure = [&] {
     profile.link_in = rate_of(bytes, repeats, [&] { std::memcpy(device, host.data(), bytes); });
     profile.link_out = rate_of(bytes, repeats, [&] { std::memcpy(host.data(), device, bytes); });
-  }).join();
+  };
+  with_held_signals([&] { return std::thread(measure); }).join();
 }
 
 void measure_disk(const Engine& engine, int repeats, Profile& profile) {

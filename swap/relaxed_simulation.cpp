@@ -1,6 +1,7 @@
 #include "swap/relaxed_simulation.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "schedule/insert_offloads.h"
@@ -93,12 +94,12 @@ class Lanes {
       case StepKind::copy_out:
         there = carry(threads_ ? link_out_ : compute_, there, candidate.out_seconds);
         if (threads_) leaving_.add(candidate.bytes, there);
-        compute_ += candidate.drag_seconds;
+        delay_ += candidate.drag_seconds;
         break;
       case StepKind::copy_in: {
         if (threads_) there = std::max(there, time_of_capacity(decision.in));
         there = carry(threads_ ? link_in_ : compute_, there, candidate.in_seconds);
-        compute_ += candidate.drag_seconds;
+        delay_ += candidate.drag_seconds;
         double& wanted = wanted_[static_cast<std::size_t>(candidate.stretch.before)];
         wanted = std::max(wanted, there);
         break;
@@ -112,12 +113,13 @@ class Lanes {
   }
 
   StepTime step(StepIndex step) {
-    const double start = std::max({compute_, wanted_[static_cast<std::size_t>(step)], time_of_capacity(step)});
+    const double start = std::max(
+        {compute_ + std::exchange(delay_, 0), wanted_[static_cast<std::size_t>(step)], time_of_capacity(step)});
     compute_ = start + problem_.seconds[static_cast<std::size_t>(step)];
     return {start, compute_};
   }
 
-  double end() const { return std::max({compute_, link_out_, link_in_, disk_out_, disk_in_}); }
+  double end() const { return std::max({compute_ + delay_, link_out_, link_in_, disk_out_, disk_in_}); }
 
  private:
   double carry(double& lane, double there, double seconds) {
@@ -132,6 +134,7 @@ class Lanes {
   std::vector<std::size_t> capacity_;  // for what is still leaving, by step
   Leaving leaving_;
   bool threads_;
+  double delay_ = 0;  // of the next step, by copies that have been issued since the last
   double compute_ = 0, link_out_ = 0, link_in_ = 0, disk_out_ = 0, disk_in_ = 0;
 };
 
@@ -155,11 +158,13 @@ RelaxedSimulation simulate_relaxed(const SwapProblem& problem, const std::vector
 double least_seconds(const SwapProblem& problem, std::size_t device_bytes) {
   double total = 0;
   for (double seconds : problem.seconds) total += seconds;
-  double begin = total, rate_out = 0, rate_in = 0, now = 0, least = total;
+  double begin = total, rate_out = 0, rate_in = 0, drag = std::numeric_limits<double>::infinity(), now = 0,
+         least = total;
   std::vector<double> start;
   for (double seconds : problem.seconds) start.push_back(std::exchange(now, now + seconds));
   for (const OffloadCandidate& candidate : problem.candidates) {
     const auto bytes = static_cast<double>(candidate.bytes);
+    drag = std::min(drag, candidate.drag_seconds / bytes);
     begin = std::min(begin, start[static_cast<std::size_t>(candidate.stretch.after + 1)]);
     rate_out = std::max(rate_out, bytes / candidate.out_seconds);
     rate_in = std::max(rate_in, bytes / candidate.in_seconds);
@@ -172,7 +177,7 @@ double least_seconds(const SwapProblem& problem, std::size_t device_bytes) {
     // Before the step all of it must have left, and behind it all of it must come back.
     const bool threads = problem.carrier == CopyCarrier::threads;
     const double with_threads = std::max(start[step], begin + out) + problem.seconds[step] + std::max(total - end, in);
-    least = std::max(least, threads ? with_threads : total + out + in);
+    least = std::max(least, threads ? std::max(with_threads, total + 2 * excess * drag) : total + out + in);
   }
   return least;
 }

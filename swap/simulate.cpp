@@ -29,9 +29,7 @@ Prediction simulate(const Schedule& schedule, const std::vector<double>& seconds
     lane = start + seconds[i];
     prediction.steps.push_back({start, lane});
     (is_transfer(step.kind) ? prediction.copy_seconds : prediction.compute_seconds) += seconds[i];
-    if (drags.empty()) continue;
-    free[static_cast<std::size_t>(Lane::compute)] += drags[i];
-    prediction.compute_seconds += drags[i];
+    if (!drags.empty()) free[static_cast<std::size_t>(Lane::compute)] += drags[i];
   }
   prediction.seconds = *std::max_element(free.begin(), free.end());
   prediction.stall_seconds = std::max(0.0, prediction.seconds - prediction.compute_seconds);

@@ -17,9 +17,9 @@ struct StepTime {
 /// How long a schedule is expected to take.
 struct Prediction {
   double seconds = 0;          ///< until the last lane is done
-  double compute_seconds = 0;  ///< of kernels, feeds and fetches, with what copies beside them add
+  double compute_seconds = 0;  ///< of kernels, feeds and fetches
   double copy_seconds = 0;     ///< of all steps that transfer bytes between tiers, whoever carries them
-  /// What swapping costs: `seconds` less `compute_seconds`.
+  /// What swapping costs: `seconds` less `compute_seconds`, with what copies delay kernels beside them.
   double stall_seconds = 0;
   std::vector<StepTime> steps;  ///< one a step
 

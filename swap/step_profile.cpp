@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string>
 
 #include "base/bytes.h"
@@ -63,6 +64,14 @@ void scale(Profile& profile, double factor) {
   for (auto& [key, seconds] : profile.kernel_seconds) seconds = std::min(seconds * factor, kLongest);
 }
 
+/// The share of the kernels' seconds that they would have taken without copies beside them, which planners count apart.
+double share_without_copies(const ExecutedSchedule& executed, const Profile& profile, double took) {
+  constexpr double kLeast = 0.5;
+  const std::vector<double> drags = times_of(executed, profile).drags_of(executed.schedule);
+  const double drag = std::accumulate(drags.begin(), drags.end(), 0.0);
+  return took > 0 ? std::max(1 - drag / took, kLeast) : 1;
+}
+
 /// By itself, or by its first execution, or by that of the whole, from which StepTimes has the others.
 bool is_measured(const ExecutedSchedule& executed, Step step, const Profile& profile) {
   const auto is_known = [&] { return profile.kernel_seconds.contains(key_of(executed, step)); };
@@ -106,8 +115,9 @@ Profile corrected_profile(const ExecutedSchedule& executed, const std::vector<do
     }
   }
   Profile profile = before;
-  if (took > 0 && was_to_take > 0) scale(profile, took / was_to_take);
-  for (auto& [key, samples] : kernels) profile.kernel_seconds[key] = middle_of(std::move(samples));
+  const double alone = share_without_copies(executed, before, took);
+  if (took > 0 && was_to_take > 0) scale(profile, alone * took / was_to_take);
+  for (auto& [key, samples] : kernels) profile.kernel_seconds[key] = alone * middle_of(std::move(samples));
   Moved feeds = moved[StepKind::feed];
   feeds.bytes += moved[StepKind::fetch].bytes;
   feeds.seconds += moved[StepKind::fetch].seconds;

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/held_signals.h"
 #include "base/whole_file.h"
 #include "runtime/engine.h"
 #include "train/checkpoint_choice.h"
@@ -230,9 +231,11 @@ class Checkpoints::Impl {
       auto moved = std::make_shared<CheckpointJob>(std::move(job));
       is_pending_ = true;
       try {
-        thread_ = std::thread([this, moved, begin]() mutable {
-          write(std::move(*moved), begin);
-          snapshot_.set_idle();
+        thread_ = with_held_signals([&] {
+          return std::thread([this, moved, begin] {
+            write(std::move(*moved), begin);
+            snapshot_.set_idle();
+          });
         });
       } catch (const std::system_error&) {
         write(std::move(*moved), begin);

@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/held_signals.h"
 #include "data/pipeline/cursor.h"
 
 namespace sectionflow {
 
 std::jthread start_thread(const std::string& what, const std::string& advice, std::function<void()> body) {
   try {
-    return std::jthread(std::move(body));
+    return with_held_signals([&] { return std::jthread(std::move(body)); });
   } catch (const std::system_error& error) {
     throw DeviceError(error_text_of("a thread for ", what, " was refused by the system: ", error.code().message(),
                                     "; wanted one more",

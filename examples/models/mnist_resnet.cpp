@@ -1,5 +1,7 @@
 #include "examples/models/mnist_resnet.h"
 
+#include <optional>
+
 #include "graph/layers.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
@@ -64,7 +66,8 @@ MnistResnet build_mnist_resnet(Graph& graph, GraphSectionManager& manager, const
   net.labels = placeholder(graph, "labels", {kDynamic}, Dtype::i32);
   net.is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
   const MnistResnetBuilder builder(net.is_training, options.decay);
-  const MixedPrecision precision(graph, options.precision);
+  std::optional<MixedPrecision> precision;
+  if (options.precision != Dtype::f32) precision.emplace(graph, options.precision);
 
   SectionCutter sections(manager, options.cut);
   Value x = builder.norm_relu(builder.conv(net.images, 16, 3, 1, "stem"), "stem_norm");

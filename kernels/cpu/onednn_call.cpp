@@ -6,7 +6,7 @@
 
 #include "base/allocation_scope.h"
 #include "device/cpu_device.h"
-#include "device/held_signals.h"
+#include "base/held_signals.h"
 
 namespace sectionflow {
 

@@ -31,6 +31,16 @@ class MeasuredModel {
     model_ = build_tiny(graph_, manager_, 0, Adam{});
     session_.initialize();
   }
+  /// Of a batch's training step, for which the session may have too little memory.
+  Profile measure(std::int64_t batch) {
+    return measure_profile(session_, {model_.loss}, types_of(model_.feeds(tiny_batch(0, batch))),
+                           {.targets = manager_.training_operations()}, 1);
+  }
+  std::size_t peak(std::int64_t batch) {
+    return session_
+        .plan({model_.loss}, types_of(model_.feeds(tiny_batch(0, batch))), {.targets = manager_.training_operations()})
+        .planned_peak_bytes;
+  }
   Profile load_or_measure(const std::string& path, std::int64_t batch, int repeats = 1) {
     return load_or_measure_profile(path, session_, {model_.loss}, types_of(model_.feeds(tiny_batch(0, batch))),
                                    {.targets = manager_.training_operations()}, repeats);
@@ -86,6 +96,23 @@ TEST_P(MeasuredProfile, IsRefusedWhereTheFileIsDamagedAndTheFileStays) {
   EXPECT_THROW(model.load_or_measure(path(), 6), DataError);
   EXPECT_EQ(content(), "damaged");
   EXPECT_THROW(model.load_or_measure(path() + ".new", 6, 0), ArgumentError);
+}
+
+TEST(MeasuredKernels, AreAllKnownInLessMemoryThanTheStepTakesAndSoIsTheDragOfCopyThreads) {
+  SessionOptions options{.device_memory = 8_MiB, .host_memory = 8_MiB, .copy_threads = true};
+  MeasuredModel whole(options);
+  const Profile of_whole = whole.measure(64);
+  EXPECT_GE(of_whole.copy_drag, 0);
+  EXPECT_LT(of_whole.copy_drag, 1e-6) << "seconds a byte";
+  const std::size_t peak = whole.peak(64);
+  for (const int percent : {95, 80}) {
+    options.device_memory = peak / 100 * static_cast<std::size_t>(percent);
+    const Profile tight = MeasuredModel(options).measure(64);
+    EXPECT_EQ(tight.kernel_seconds.size(), of_whole.kernel_seconds.size()) << percent << " %";
+    for (const auto& [kernel, seconds] : tight.kernel_seconds) EXPECT_TRUE(of_whole.kernel_seconds.contains(kernel));
+  }
+  options.copy_threads = false;
+  EXPECT_EQ(MeasuredModel(options).measure(64).copy_drag, 0);
 }
 
 TEST(MeasuredKernels, OfAGpuDrawRandomNumbers) {

@@ -115,6 +115,28 @@ TEST(StepProfile, OfTheLinkIsWithoutTheThrottle) {
   expect_near(same.link_in, other_machine().link_in);
 }
 
+TEST(StepProfile, OfKernelsIsWithoutWhatCopiesBesideThemAdded) {
+  const TimedStep step(CopyCarrier::threads, 0);
+  Profile before = other_machine();
+  const std::vector<double> alone = step.times(before);
+  const StepTimes times(*step.graph, step.program->kernels, CopyCarrier::threads, 0, before);
+  before.copy_drag = 1e-10;
+  const std::vector<double> drags = times.drags_of(step.program->schedule);
+  const double drag = std::accumulate(drags.begin(), drags.end(), 0.0);
+  const double kernels = step.seconds_of(alone, StepKind::compute);
+  ASSERT_GT(drag, 0.001 * kernels);
+  ASSERT_LT(drag, 0.4 * kernels);
+  // The kernels of this step took longer by all of it.
+  std::vector<double> beside = alone;
+  for (std::size_t i = 0; i < beside.size(); ++i) {
+    if (step.program->schedule.steps[i].kind == StepKind::compute) beside[i] *= 1 + drag / kernels;
+  }
+  const Profile corrected = corrected_profile(*step.executed, beside, before);
+  EXPECT_EQ(corrected.copy_drag, before.copy_drag);
+  expect_near(step.seconds_of(step.times(corrected), StepKind::compute), kernels);
+  expect_near(corrected.flops, before.flops);
+}
+
 TEST(StepProfile, OfTimesThatNoClockGivesIsAProfileAllTheSame) {
   const TimedStep step;
   const std::size_t num_steps = step.program->schedule.steps.size();

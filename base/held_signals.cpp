@@ -1,4 +1,4 @@
-#include "device/held_signals.h"
+#include "base/held_signals.h"
 
 #include <array>
 
