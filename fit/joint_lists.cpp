@@ -16,9 +16,15 @@ namespace {
 constexpr int kRungs = 64;
 /// Of moves, for each rung: a search that is worth its time.
 constexpr std::int64_t kRounds = 100;
-/// Of the time that the link takes: steps that are a few percent quicker than their profile says would wait for copies
-/// that were planned to be over just in time.
+/// Plans are searched for and written by a link that takes so much longer: steps that are a few percent quicker than
+/// their profile says would wait for copies that were planned to be over just in time.
 constexpr double kMarginOfCopies = 1.05;
+
+planning::Link with_margin(planning::Link link) {
+  link.bytes_per_second /= kMarginOfCopies;
+  return link;
+}
+
 /// What is less than such a share of the peak is not worth a copy, and makes the search longer.
 constexpr std::int64_t kSmallShare = 1000;
 
@@ -33,7 +39,7 @@ planning::Problem without_small_copies(planning::Problem problem) {
 JointLists::JointLists(Source source)
     : source_(std::move(source)),
       problem_(without_small_copies(source_.problem.problem())),
-      link_{.bytes_per_second = source_.drafts.times().link_rate() / kMarginOfCopies,
+      link_{.bytes_per_second = source_.drafts.times().link_rate(),
             .latency = source_.drafts.times().transfer(StepKind::copy_out, 0),
             .drag = source_.drafts.times().drag(1)} {
   const std::int64_t most = planning::default_peak(problem_);
@@ -57,14 +63,14 @@ const FittedList* JointLists::list(int rung) {
   if (is_new) {
     planning::SearchOptions search;
     search.budget = ladder_.budget_of(rung);
-    search.link = link_;
+    search.link = with_margin(link_);
     search.order_fixed = source_.order_fixed;
     search.effort = effort_of_a_rung();
     search.looks = std::min(search.looks, 100 * search.effort);
     const int start = source_.alone.last_within(search.budget);
     if (start >= 0 && source_.alone.rung(start).plan) search.starts = {*source_.alone.rung(start).plan};
     const planning::SearchResult found = search_plan(problem_, search);
-    if (found.plan) known->second = drafted(*found.plan, found.evaluation, search.budget);
+    if (found.plan) known->second = drafted(*found.plan, search.budget);
   }
   return known->second ? &*known->second : nullptr;
 }
@@ -79,9 +85,9 @@ std::int64_t JointLists::effort_of_a_rung() const {
   return static_cast<std::int64_t>(std::clamp(scaled, 1.0, kMost));
 }
 
-FittedList JointLists::drafted(const planning::Plan& plan, const planning::Evaluation& evaluation,
-                               std::int64_t budget) {
-  FittedList list = source_.drafts.plain(source_.problem.list_of(plan, {.budget = budget, .link = link_}));
+FittedList JointLists::drafted(const planning::Plan& plan, std::int64_t budget) {
+  const planning::Evaluation evaluation = evaluate(problem_, plan, {.budget = budget, .link = link_});
+  FittedList list = source_.drafts.plain(source_.problem.list_of(plan, {.budget = budget, .link = with_margin(link_)}));
   list.seconds = std::max(list.seconds, evaluation.seconds);
   list.notes = joint_notes(problem_, plan, evaluation, source_.name);
   return list;

@@ -45,7 +45,7 @@ class JointLists {
 
  private:
   std::int64_t effort_of_a_rung() const;
-  FittedList drafted(const planning::Plan& plan, const planning::Evaluation& evaluation, std::int64_t budget);
+  FittedList drafted(const planning::Plan& plan, std::int64_t budget);
 
   const Source source_;
   planning::Problem problem_;  // in which what is small stays

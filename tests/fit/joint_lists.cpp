@@ -38,7 +38,7 @@ Profile slow_link(double bytes_per_second) {
 
 TEST(JointLists, AreQuickerThanExecutionsOrCopiesAloneAndChangeNoBit) {
   const TrainingCase net = blocks(4);
-  const Profile profile = slow_link(1.2e7);
+  const Profile profile = slow_link(7e6);
   const auto planned = [&](std::size_t device, const FitBudgetOptions& fit) {
     return Fitted(net, checked({.copy_threads = true}, device), fit).plan();
   };
