@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "fit/fit_budget.h"
+#include "fit/insert_swaps.h"
 #include "swap/lms.h"
-#include "swap/swap_session.h"
 
 namespace sectionflow {
 namespace {

@@ -18,7 +18,6 @@
 #include "fit/list_drafts.h"
 #include "fit/make_problem.h"
 #include "planning/frontier.h"
-#include "schedule/budget_advice.h"
 #include "swap/simulate.h"
 
 namespace sectionflow {
@@ -76,13 +75,7 @@ class ListFitter::Fitting {
   bool least_is_exact() const { return !others_refuse_ && (!request_.may_recompute || request_.least != nullptr); }
 
  private:
-  /// Whether somebody else has decided where values of the list go.
-  bool is_planned_elsewhere() const {
-    return !given_.entries.empty() || std::any_of(given_.instructions.begin(), given_.instructions.end(),
-                                                  [](const Instruction& i) { return is_transfer(i.kind); });
-  }
-
-  bool plans_repeats() const { return request_.may_recompute && !is_planned_elsewhere(); }
+  bool plans_repeats() const { return request_.may_recompute && !is_planned_elsewhere(given_); }
 
   /// What no list counts as faster than. Plans of copies are rounded up: where the list as it is waits for none, others
   /// are not looked at.
@@ -98,7 +91,7 @@ class ListFitter::Fitting {
   void fit_freely() {
     // Sections as they are cut are one list among others: what needs less may be quicker still.
     if (once_.instructions.size() < given_.instructions.size()) offer(as_given());
-    const std::size_t proved = request_.tells_exact_least ? 0 : least_of_any();
+    const std::size_t proved = request_.tells_exact_least ? 0 : drafts_.least_of_any(once_);
     if (proved > tools_.budgets().device) {
       least_ = proved;
       return;
@@ -107,7 +100,8 @@ class ListFitter::Fitting {
     if (request_.may_swap) swap();
     if (may_join()) join();
     // With more device memory less would be off it: all that is known is that neither this budget nor less will do.
-    if (!fits(*best_) && others_refuse_) least_ = std::max(proved, tools_.budgets().device + 1);
+    if (!fits(*best_) && others_refuse_ && !request_.tells_short_tier)
+      least_ = std::max(proved, tools_.budgets().device + 1);
   }
 
   /// Where neither the list nor the one with the most again fits, nothing else is looked for, unless it is host memory
@@ -119,14 +113,6 @@ class ListFitter::Fitting {
     recompute();
     swap(once_, {});
     swap_rungs();
-  }
-
-  /// What no list needs less than: the variables, and one operation with its operands. Where that is too much there is
-  /// nothing to search for.
-  std::size_t least_of_any() {
-    const Draft draft = tools_.draft(once_);
-    return round_up(tools_.variables().end_bytes) +
-           largest_operation(draft, tools_.kernels(), tools_.graph().graph()).bytes;
   }
 
   const FittedList& as_given() {
@@ -321,6 +307,7 @@ class ListFitter::Fitting {
     others_refuse_ = others_refuse_ || !swapped.least_is_exact;
     std::vector<std::string>& all = swapped.list.notes;
     all.insert(all.begin(), notes.begin(), notes.end());
+    if (request_.tells_short_tier) best_.reset();
     offer(std::move(swapped.list));
   }
 

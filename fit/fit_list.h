@@ -27,6 +27,9 @@ struct FitRequest {
   const InstructionList* least = nullptr;
   /// What no list can do with less than is looked into all the same: what it takes where it is offloaded is told.
   bool tells_exact_least = false;
+  /// Where nothing fits, the list comes back that passes the budgets of all tiers by the least, so that whoever is told
+  /// hears of the tier that is short; without it, of what would do in device memory. Of requests that offload alone.
+  bool tells_short_tier = false;
   const char* name = "fit_budget";  ///< of who plans, for notes
   /// What is counted, how many are done, of how many, and seconds since the planner was made: once these are more than
   /// one, and then once a second at most.

@@ -1,8 +1,11 @@
 #include "fit/list_drafts.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
+#include "base/bytes.h"
+#include "schedule/budget_advice.h"
 #include "swap/simulate.h"
 #include "swap/swap_notes.h"
 
@@ -22,6 +25,11 @@ FittedList told(SwapPlan plan, const SwapPlanner& planner) {
 }
 
 }  // namespace
+
+bool is_planned_elsewhere(const InstructionList& list) {
+  return !list.entries.empty() ||
+         std::ranges::any_of(list.instructions, [](const Instruction& each) { return is_transfer(each.kind); });
+}
 
 FittedList ListDrafts::plain(const InstructionList& list) {
   if (has_forced()) return planned(list, true).list;
@@ -47,6 +55,12 @@ InstructionList ListDrafts::with_forced(const InstructionList& list) {
   return forced;
 }
 
+std::size_t ListDrafts::least_of_any(const InstructionList& list) {
+  const Draft draft = tools_.draft(list);
+  return round_up(tools_.variables().end_bytes) +
+         largest_operation(draft, tools_.kernels(), tools_.graph().graph()).bytes;
+}
+
 bool ListDrafts::fits(const FittedList& list) const {
   return list.device_peak <= tools_.budgets().device && is_within_other_tiers(list);
 }
@@ -55,12 +69,9 @@ bool ListDrafts::is_within_other_tiers(const FittedList& list) const {
   return list.host_peak <= tools_.budgets().host && list.disk_peak <= tools_.budgets().disk;
 }
 
-SwapRequest ListDrafts::request(const InstructionList& list, bool only_forced) const {
-  SwapRequest request{.placement = {}, .earliest_return = {}, .profile = &profile_};
-  if (!policies_.offloads) return request;
-  OffloadPolicies said = policies_.offloads(list);
-  request.earliest_return = std::move(said.earliest_return);
-  request.placement = std::move(said.placement);
+OffloadPolicies ListDrafts::request(const InstructionList& list, bool only_forced) const {
+  if (!policies_.offloads) return {};
+  OffloadPolicies request = policies_.offloads(list);
   if (!only_forced) return request;
   request.placement = [any = std::move(request.placement)](const IdleStretch& stretch) {
     const Placement placement = any(stretch);

@@ -4,11 +4,13 @@
 #include <optional>
 
 #include "fit/fit_list.h"
-#include "swap/insert_swaps.h"
 #include "swap/step_times.h"
 #include "swap/swap_planner.h"
 
 namespace sectionflow {
+
+/// Whether somebody else has decided where values of a list go.
+bool is_planned_elsewhere(const InstructionList& list);
 
 /// Drafts lists as the policies of a request want them, for the budgets of the tools as they are.
 class ListDrafts {
@@ -38,6 +40,10 @@ class ListDrafts {
     return SwapPlanner(list, tools_, request(list, true), profile_).counted(seconds);
   }
 
+  /// What no list that executes the same needs less than: the variables, and one operation with its operands. Where
+  /// that is too much there is nothing to search for.
+  std::size_t least_of_any(const InstructionList& list);
+
   /// Whether policies offload whatever the budgets are.
   bool has_forced() const { return tools_.forces_offloads && policies_.offloads; }
   bool copies_variables() const { return tools_.variables().host_end_bytes > 0; }
@@ -51,7 +57,7 @@ class ListDrafts {
   StepTimes& times() { return times_; }
 
  private:
-  SwapRequest request(const InstructionList& list, bool only_forced) const;
+  OffloadPolicies request(const InstructionList& list, bool only_forced) const;
   Swapped planned(const InstructionList& list, bool only_forced);
 
   PlanningTools& tools_;

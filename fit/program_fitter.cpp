@@ -221,6 +221,11 @@ void ProgramFitter::tell_given(const ProgramPlan& plan, const Draft& draft, Plan
   const PlanContent& given = *given_.content();
   tools.notes.push_back(text_of("fit_budget: by a plan that was given, of ", given.device, " with ",
                                 bytes_text(given.budgets.device), " of device memory"));
+  if (const std::string more = other_budgets(plan, given.budgets, tools.budgets()); draft.fits && !more.empty()) {
+    const std::string text = "fit_budget: the plan that was given" + more + ": a search may find a quicker one";
+    tools.notes.push_back(text);
+    LOG_IF(WARNING, served_.empty()) << text;
+  }
   if (draft.device_peak_bytes != plan.device_peak) {
     tools.notes.push_back(
         text_of("fit_budget: where it was saved it took ", bytes_text(plan.device_peak), " of device memory"));

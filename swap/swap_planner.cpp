@@ -29,7 +29,7 @@ std::size_t above(std::size_t bytes, std::size_t limit) {
 
 }  // namespace
 
-SwapPlanner::SwapPlanner(const InstructionList& list, PlanningTools& tools, const SwapRequest& request,
+SwapPlanner::SwapPlanner(const InstructionList& list, PlanningTools& tools, const OffloadPolicies& request,
                          const Profile& profile)
     : list_(list), tools_(tools), times_(tools, profile) {
   Draft draft = tools.draft(list);

@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "swap/insert_swaps.h"
 #include "swap/search_offloads.h"
 #include "swap/step_times.h"
 #include "swap/swap_problem.h"
@@ -32,7 +31,8 @@ struct SwapPlan {
 ///   than the plan for the same device rung without that limit.
 class SwapPlanner {
  public:
-  SwapPlanner(const InstructionList& list, PlanningTools& tools, const SwapRequest& request, const Profile& profile);
+  SwapPlanner(const InstructionList& list, PlanningTools& tools, const OffloadPolicies& request,
+              const Profile& profile);
 
   /// The best for the budgets of the tools; where none fits, the one that comes closest.
   SwapPlan plan();

@@ -30,7 +30,7 @@ StepIndex step_before_instruction(const SwapProblem& problem, int instruction) {
 }  // namespace
 
 SwapProblem make_swap_problem(const InstructionList& list, const Draft& draft, const PlanningTools& tools,
-                              const SwapRequest& request, StepTimes& times) {
+                              const OffloadPolicies& request, StepTimes& times) {
   SwapProblem problem{.carrier = tools.carrier(),
                       .has_disk = tools.budgets().disk > 0,
                       .seconds = times.of(draft.schedule),

@@ -5,7 +5,7 @@
 
 #include "schedule/idle_stretches.h"
 #include "schedule/insert_offloads.h"
-#include "swap/insert_swaps.h"
+#include "schedule/planning_tools.h"
 #include "swap/simulate.h"
 #include "swap/step_times.h"
 
@@ -51,7 +51,7 @@ struct Decision {
 };
 
 SwapProblem make_swap_problem(const InstructionList& list, const Draft& draft, const PlanningTools& tools,
-                              const SwapRequest& request, StepTimes& times);
+                              const OffloadPolicies& request, StepTimes& times);
 
 /// The decisions with places that are instructions of the list instead of steps.
 std::vector<Offload> offloads_of(const SwapProblem& problem, const std::vector<Decision>& decisions);

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "data/tensor_hashes.h"
+#include "fit/insert_swaps.h"
 #include "fit/plan_content.h"
 #include "fit/program_fitter.h"
-#include "swap/swap_session.h"
 #include "tests/fit/plan_case.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/temporary_folder.h"

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/error.h"
+#include "fit/insert_swaps.h"
 #include "fit/plan_content.h"
-#include "swap/swap_session.h"
 #include "tests/fit/plan_case.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/temporary_folder.h"
@@ -17,8 +17,10 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 class SavedPlans : public ::testing::TestWithParam<PlanWay> {};
@@ -169,6 +171,10 @@ TEST(SavedPlan, IsHeldAgainstTheBudgetOfTheSessionThatTakesIt) {
   const ProgramReport roomy = more.plan();
   EXPECT_TRUE(roomy.fits);
   EXPECT_GT(roomy.recomputed_operations + static_cast<int>(roomy.bytes_out), 0);
+  const std::string may_be_quicker = "a search may find a quicker one";
+  EXPECT_THAT(roomy.notes, Contains(AllOf(HasSubstr("and there are 1.00 GiB"), HasSubstr(may_be_quicker))));
+  Fitted same(case_of({}), budgets_of_plan(), by_text(text_of_plan()));
+  EXPECT_THAT(same.plan().notes, Each(Not(HasSubstr(may_be_quicker))));
 
   Fitted less(case_of({}), checked(way_of_both().session, roomy.planned_peak_bytes - 1), by_text(text_of_plan()));
   less.session().initialize();

@@ -88,8 +88,8 @@ Texts writers_that_execute(const Files& files) {
                                                        "swap/measure_profile.cpp",
                                                        "swap/planned_trace.h",
                                                        "swap/planned_trace.cpp",
-                                                       "swap/swap_session.h",
-                                                       "swap/swap_session.cpp",
+                                                       "fit/insert_swaps.h",
+                                                       "fit/insert_swaps.cpp",
                                                        "fit/fit_budget.h",
                                                        "fit/fit_budget.cpp",
                                                        "fit/program_fitter.h",
@@ -137,7 +137,7 @@ Texts boost_graph_outside_its_folder(const Files& files) {
 /// looks at these by themselves.
 Texts other_planners(const Files& files) {
   const Texts planners = {"planning/frontier", "planning/search", "planning/evict",       "planning/offload",
-                          "swap/insert_swaps", "swap/swap_pl",    "swap/search_offloads", "swap/choose_offloads"};
+                          "planning/rotor",    "swap/swap_pl",    "swap/search_offloads", "swap/choose_offloads"};
   return strangers_outside(files, planners, {"planning", "swap", "fit", "tests", "bench"});
 }
 
@@ -264,9 +264,9 @@ TEST(Folders, WritersOfInstructionListsKnowNoRuntime) {
   const auto complaints = [](const std::string& path) {
     return writers_that_execute({{path, "#include \"runtime/session.h\"\n#include \"schedule/schedule.h\"\n"}}).size();
   };
-  EXPECT_EQ(complaints("swap/insert_swaps.cpp"), 1U);
+  EXPECT_EQ(complaints("swap/swap_planner.cpp"), 1U);
   EXPECT_EQ(complaints("sections/section_schedule.h"), 1U);
-  EXPECT_EQ(complaints("swap/swap_session.h"), 0U);
+  EXPECT_EQ(complaints("fit/insert_swaps.h"), 0U);
   EXPECT_EQ(complaints("train/checkpoint.h"), 0U);
   EXPECT_EQ(writers_that_execute(code()), kNone);
 }
@@ -279,7 +279,7 @@ TEST(OneDnn, HeadersStandInDeviceAndKernelsAlone) {
 }
 
 TEST(Planners, AreAskedByFitAlone) {
-  EXPECT_EQ(other_planners({{"sections/a.cpp", "#include \"swap/insert_swaps.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(other_planners({{"sections/a.cpp", "#include \"swap/swap_planner.h\"\n"}}).size(), 1U);
   EXPECT_EQ(other_planners({{"sections/a.cpp", "#include \"planning/frontier.h\"\n"}}).size(), 1U);
   EXPECT_EQ(other_planners({{"fit/a.cpp", "#include \"planning/frontier.h\"\n"}}), kNone);
   EXPECT_EQ(other_planners({{"sections/a.cpp", "#include \"planning/cuts.h\"\n"}}), kNone);

@@ -47,7 +47,6 @@ const Reasons kReasons = {
     {"sources/codecs", "what decode_image and two files that know one library each have in common"},
     {"sources/missing_library", "every source that needs a library includes it, and no header for users may"},
     {"sources/sources", "all that users of the library include"},
-    {"swap/swap_session", "of the planner of swaps the one part that may meet a session"},
     {"schedule/signature", "what feeds decide: made by those who know feeds, read by those who know graphs"},
 };
 

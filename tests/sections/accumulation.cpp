@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "fit/insert_swaps.h"
 #include "graph/graph_file.h"
 #include "swap/lms.h"
-#include "swap/swap_session.h"
 #include "tests/sections/accumulated_net.h"
 
 namespace sectionflow::testing {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/insert_swaps.h"
 #include "graph/graph_file.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/dropout.h"
@@ -16,7 +17,6 @@
 #include "graph/ops/update.h"
 #include "sections/graph_section_manager.h"
 #include "swap/lms.h"
-#include "swap/swap_session.h"
 #include "tests/sections/image_nets.h"
 
 namespace sectionflow::testing {

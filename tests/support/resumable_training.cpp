@@ -6,13 +6,13 @@
 
 #include "base/bytes.h"
 #include "base/random.h"
+#include "fit/insert_swaps.h"
 #include "graph/layers.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/softmax.h"
 #include "swap/lms.h"
-#include "swap/swap_session.h"
 
 namespace sectionflow::testing_support {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "compare/compare_strategies.h"
+#include "fit/insert_swaps.h"
 #include "graph/graph_file.h"
 #include "swap/lms.h"
-#include "swap/swap_session.h"
 #include "tests/support/program_run.h"
 #include "train/checkpoint.h"
 

@@ -80,7 +80,7 @@ TEST_P(SwapRoads, SwapAlsoUnderSections) {
         const auto every = [](const IdleStretch& stretch) {
           return stretch.bytes % 3 == 0 ? Placement::keep : Placement::host;
         };
-        return insert_swaps(list, tools, {.placement = every});
+        return with_swaps(list, tools, {.placement = every});
       });
     };
     options.session.host_memory = 0;

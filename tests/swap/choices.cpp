@@ -1,4 +1,4 @@
-// What insert_swaps decides, and what it is asked for.
+// What SwapPlanner decides, and what it is asked for.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -110,10 +110,10 @@ TEST(TimeOffloads, DiskMovesLieBetweenTheCopies) {
 /// The net's program with every stretch of a kind placed as asked.
 class Placements : public ::testing::Test {
  protected:
-  ProgramReport plan(const SessionOptions& options, const SwapRequest& request) {
+  ProgramReport plan(const SessionOptions& options, const OffloadPolicies& request) {
     net_ = std::make_unique<Swapped>(deep_net(), with_memory(options, 1_GiB));
     engine(net_->session()).set_instruction_editor("request", [&](const InstructionList& list, PlanningTools& tools) {
-      const InstructionList edited = insert_swaps(list, tools, request);
+      const InstructionList edited = with_swaps(list, tools, request);
       instructions_ = edited.instructions;
       const Draft plain = tools.draft(list);
       stretches_ = idle_stretches(plain);

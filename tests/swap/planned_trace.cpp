@@ -10,9 +10,9 @@
 #include <tuple>
 
 #include "base/bytes.h"
+#include "fit/insert_swaps.h"
 #include "runtime/engine.h"
 #include "swap/measure_profile.h"
-#include "swap/swap_session.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_offloads.h"
 #include "tests/support/temporary_folder.h"

@@ -3,10 +3,10 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "fit/insert_swaps.h"
 #include "runtime/engine.h"
-#include "swap/insert_swaps.h"
 #include "swap/measure_profile.h"
-#include "swap/swap_session.h"
+#include "swap/swap_planner.h"
 #include "tests/sections/image_nets.h"
 
 // Networks whose whole-graph program swaps.
@@ -67,6 +67,12 @@ class Swapped {
   TrainingNet net_;
   Session session_;
 };
+
+/// What SwapPlanner makes of a list.
+inline InstructionList with_swaps(const InstructionList& list, PlanningTools& tools, const OffloadPolicies& request) {
+  const Profile nominal = Profile::nominal();
+  return SwapPlanner(list, tools, request, nominal).plan().list;
+}
 
 /// With `device_memory`, one thread, and every schedule checked.
 inline SessionOptions with_memory(SessionOptions options, std::size_t device_memory) {

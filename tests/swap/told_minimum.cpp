@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "fit/insert_swaps.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/unary.h"
 #include "runtime/session.h"
-#include "swap/swap_session.h"
 
 namespace sectionflow {
 namespace {
