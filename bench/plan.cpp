@@ -115,7 +115,7 @@ Link link_of(const std::string& text) {
                                                       {"MB/s", 1e6},     {"GB/s", 1e9},    {"KiB/s", 0x1p10},
                                                       {"MiB/s", 0x1p20}, {"GiB/s", 0x1p30}};
   const auto [number, unit] = number_and_unit("--link", text);
-  const auto found = units.find(unit);
+  const auto said = units.find(unit), found = said != units.end() ? said : units.find(unit + "/s");
   SF_CHECK(found != units.end() && number > 0, ArgumentError, "--link ", text,
            ": wanted a rate as in 50GB/s, 500MiB/s or 1000 (B/s)");
   return {number * found->second, 0};
@@ -191,8 +191,10 @@ void print(const Outcome& outcome, const Subject& subject) {
     std::printf("plan: overhead %.3f %%, peak %lld, %zu steps, from %s\n", outcome.overhead(),
                 static_cast<long long>(outcome.search.evaluation.peak), outcome.search.plan->steps.size(),
                 outcome.search.start.c_str());
+    constexpr double kRounding = 5e-4;  // no "-0.000"
     std::printf("no plan has less than %.3f %%: at most %.3f points to gain; another unit of size saves %g\n",
-                outcome.percent(outcome.bound.extra_seconds), outcome.gap(), outcome.bound.seconds_per_byte);
+                outcome.percent(outcome.bound.extra_seconds), std::abs(outcome.gap()) < kRounding ? 0.0 : outcome.gap(),
+                outcome.bound.seconds_per_byte);
   } else {
     std::printf("no plan: %s\n", outcome.search.reason.c_str());
   }

@@ -9,6 +9,12 @@ std::size_t bytes_or_none(const std::string& text) {
   return text.empty() ? 0 : parse_bytes(text);
 }
 
+/// "1GiB/s" as "1GiB".
+std::string without_per_second(std::string& text) {
+  if (text.ends_with("/s")) text.resize(text.size() - 2);
+  return {};
+}
+
 }  // namespace
 
 void add_session_arguments(CLI::App& app, SessionArguments& arguments, const std::string& device_memory) {
@@ -25,7 +31,8 @@ void add_session_arguments(CLI::App& app, SessionArguments& arguments, const std
       ->check(size_argument());
   app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made")->check(not_empty());
   app.add_flag("--swap-variables", arguments.swap_variables, "variables and optimiser slots live in host memory");
-  app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB")
+  app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB or 1GiB/s")
+      ->transform(CLI::Validator(without_per_second, ""))
       ->check(size_argument());
   app.add_flag("--copy-threads", arguments.copy_threads, "copies by threads of their own, beside the compute team");
   app.add_option("--threads", arguments.threads, "compute threads; 0: every core")

@@ -42,6 +42,9 @@ struct FittedList {
   std::size_t device_peak = 0, host_peak = 0, disk_peak = 0;  ///< variables included
   double seconds = 0;                                         ///< that it is predicted to take
   std::vector<std::string> notes{};                           ///< what was chosen, for people
+  /// Of a list that does not fit: others may do with less of the device, but host memory or the disk has no room for
+  /// what they offload.
+  bool others_want_room = false;
 };
 
 /// fit_list for one list under several budgets, one after the other: what does not depend on them is searched for once,

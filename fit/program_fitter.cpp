@@ -66,6 +66,12 @@ std::string forbidden(const ProgramPlan& plan, const InstructionList& written, c
   return !request.may_recompute && computes_again ? " computes again, which is not allowed" : "";
 }
 
+std::string room_for_offloads(const TierBudgets& budgets) {
+  return budgets.disk > 0 ? "give more host_memory or a larger disk, which have no room for what would be offloaded"
+                          : "give more host_memory, which has no room for what would be offloaded, or a disk "
+                            "(SessionOptions::disk)";
+}
+
 std::string first_line(const Error& error) {
   return error.message().substr(0, error.message().find('\n'));
 }
@@ -151,7 +157,8 @@ InstructionList ProgramFitter::planned(const InstructionList& list, PlanningTool
   if (auto plan = described(fitted, written, facts)) {
     planned_.put(*std::move(plan));
   } else {
-    tools.advice = !request.may_swap        ? "let values be offloaded too (FitBudgetOptions::may_swap)"
+    tools.advice = fitted.others_want_room  ? room_for_offloads(engine_.budgets())
+                   : !request.may_swap      ? "let values be offloaded too (FitBudgetOptions::may_swap)"
                    : !request.may_recompute ? "let values be computed again too (FitBudgetOptions::may_recompute)"
                                             : "give more device_memory";
     tools.minimum_is_exact = false;
@@ -209,7 +216,7 @@ InstructionList ProgramFitter::by_given(const ProgramPlan& plan, const WrittenLi
   const std::string where = "fit_budget: the plan that was given: ";
   InstructionList list = written.list_of(plan, where);
   try {
-    tell_given(plan, checked_draft(list, written, tools, profile_), tools);
+    tell_given(plan, written, checked_draft(list, written, tools, profile_), tools);
   } catch (const InternalError& error) {
     throw DataError(error_text_of(where, plan.facts.name(), " cannot be executed: ", error.message(), plan_anew()),
                     ErrorCode::plan_file);
@@ -217,12 +224,16 @@ InstructionList ProgramFitter::by_given(const ProgramPlan& plan, const WrittenLi
   return list;
 }
 
-void ProgramFitter::tell_given(const ProgramPlan& plan, const Draft& draft, PlanningTools& tools) const {
+void ProgramFitter::tell_given(const ProgramPlan& plan, const WrittenList& written, const Draft& draft,
+                               PlanningTools& tools) const {
   const PlanContent& given = *given_.content();
   tools.notes.push_back(text_of("fit_budget: by a plan that was given, of ", given.device, " with ",
                                 bytes_text(given.budgets.device), " of device memory"));
   if (const std::string more = other_budgets(plan, given.budgets, tools.budgets()); draft.fits && !more.empty()) {
-    const std::string text = "fit_budget: the plan that was given" + more + ": a search may find a quicker one";
+    const bool fits_whole = tools.draft(written.list()).fits;
+    const std::string text = text_of("fit_budget: the plan that was given", more, ": ",
+                                     fits_whole ? "the program fits them without a plan, and is quicker without one"
+                                                : "a search may find a quicker one");
     tools.notes.push_back(text);
     LOG_IF(WARNING, served_.empty()) << text;
   }

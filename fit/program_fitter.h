@@ -63,7 +63,7 @@ class ProgramFitter final : public ProgramPlanner {
 
   const ProgramPlan* given_plan(const ProgramFacts& wanted, const PlanningTools& tools) const;
   InstructionList by_given(const ProgramPlan& plan, const WrittenList& written, PlanningTools& tools) const;
-  void tell_given(const ProgramPlan& plan, const Draft& draft, PlanningTools& tools) const;
+  void tell_given(const ProgramPlan& plan, const WrittenList& written, const Draft& draft, PlanningTools& tools) const;
   std::optional<InstructionList> by_known(ProgramPlan& plan, const WrittenList& written, PlanningTools& tools,
                                           const std::string& whose, std::string& why_not) const;
   std::optional<InstructionList> by_restored(const InstructionList& list, const WrittenList& written,

@@ -200,6 +200,22 @@ TEST(Plan, WhatDoesNotFitIsToldInWordsAndByTheExitStatus) {
   EXPECT_EQ(run_tool("plan --device-memory 20%" + kSmall).status, 1);
 }
 
+TEST(Plan, WhereHostMemoryIsTooSmallForWhatIsOffloadedItIsNamed) {
+  const Outcome outcome = run_tool(
+      "plan --model mnist_resnet --batch 8 --threads 1 --strategy auto:swap --device-memory 8MiB --host-memory 1MiB");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(
+      outcome.text,
+      AllOf(HasSubstr("give more --host-memory, which has no room for what would be offloaded, or a disk (--disk)"),
+            Not(HasSubstr("be computed again too"))));
+}
+
+TEST(Plan, ALinkIsSoMuchASecondWhetherThatIsSaidOrNot) {
+  const std::string plan = "plan --copy-threads" + kSmall + " --link ";
+  EXPECT_EQ(json_of_tool(plan + "1GiB/s"), json_of_tool(plan + "1GiB"));
+  expect_refused(plan + "1GiB/h", HasSubstr("'1GiB/h'"));
+}
+
 TEST(Plan, LargeBatchesTouchNoData) {
   const auto json = json_of_tool("plan --model resnet18 --batch 1000000 --threads 1 --device-memory 1GiB", 1);
   EXPECT_GT(json.at("plan").at("planned_peak_bytes").get<double>(), 1e12);
