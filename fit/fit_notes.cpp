@@ -68,20 +68,19 @@ std::string line(const planning::Problem& problem, const Absent& absent, const s
 }
 
 /// "16.9 MiB more would save 0.4 %", of the time that the plan takes, as MemoryPrice::text counts.
-std::string beside(const planning::Frontier& frontier, int rung) {
+std::string beside(const planning::Frontier& frontier, int rung, double now) {
   const auto known = frontier.known();
   const planning::Frontier::Rung& here = known[static_cast<std::size_t>(rung)];
-  const double now = here.evaluation.cost;
   std::string text;
   if (static_cast<std::size_t>(rung) + 1 < known.size()) {
     const planning::Frontier::Rung& above = known[static_cast<std::size_t>(rung) + 1];
-    text +=
-        text_of(bytes_of(above.budget - here.budget), " more would save ", percent(now - above.evaluation.cost, now));
+    text += text_of(bytes_of(above.budget - here.budget), " more would save ",
+                    percent(here.evaluation.cost - above.evaluation.cost, now));
   }
   if (rung > 0 && known[static_cast<std::size_t>(rung) - 1].plan) {
     const planning::Frontier::Rung& below = known[static_cast<std::size_t>(rung) - 1];
     text += text_of(text.empty() ? "" : ", ", bytes_of(here.budget - below.budget), " less would cost ",
-                    percent(below.evaluation.cost - now, now));
+                    percent(below.evaluation.cost - here.evaluation.cost, now));
   }
   return text;
 }
@@ -112,10 +111,13 @@ std::vector<std::string> fit_notes(const planning::Problem& problem, const plann
                                    std::span<const int> order, const std::string& name) {
   const double once = planning::default_cost(problem);
   const double cost = planning::cost_of(problem, order);
-  if (order.size() == problem.operations.size()) return {name + ": nothing is computed again"};
+  if (order.size() == problem.operations.size()) {
+    return {name + (std::ranges::is_sorted(order) ? ": nothing is computed again"
+                                                  : ": nothing is computed again, operations run in another order")};
+  }
   std::vector<std::string> notes = {
-      text_of(name, ": computing again takes ", percent(cost - once, once), " more time than the step as it is")};
-  const std::string prices = beside(frontier, rung);
+      text_of(name, ": computing again takes ", percent(cost - once, once), " more time than everything once")};
+  const std::string prices = beside(frontier, rung, cost);
   if (!prices.empty()) notes.push_back(name + ": by computing again alone " + prices);
   add_largest_absent(problem, order, name, notes);
   return notes;
@@ -129,11 +131,13 @@ std::vector<std::string> joint_notes(const planning::Problem& problem, const pla
     if (step.kind == planning::PlanStep::Kind::out) left.push_back(step.id);
   }
   const double once = planning::default_cost(problem);
+  const std::size_t again = order.size() - problem.operations.size();
   std::vector<std::string> notes = {
-      text_of(name, ": computing again and offloading ", left.size(), left.size() == 1 ? " value, " : " values, ",
-              bytes_of(evaluation.bytes_out), " out and ", bytes_of(evaluation.bytes_in), " back, take ",
-              percent(evaluation.seconds - once, once), " more time than the step as it is, of which ",
-              percent(evaluation.stall_seconds, once), " waits for copies")};
+      text_of(name, ": ", again > 0 ? "some is computed again, " : "nothing is computed again, ", left.size(),
+              left.size() == 1 ? " value is offloaded, " : " values are offloaded, ", bytes_of(evaluation.bytes_out),
+              " out and ", bytes_of(evaluation.bytes_in), " back: ", percent(evaluation.seconds - once, once),
+              " more time than everything once without copies, of which ", percent(evaluation.stall_seconds, once),
+              " waits for copies")};
   add_largest_absent(problem, order, name, notes);
   const auto value = [&](int id) -> const planning::PlannedValue& {
     return problem.values[static_cast<std::size_t>(id)];

@@ -54,16 +54,24 @@ std::string other_budgets(const ProgramPlan& plan, const TierBudgets& then, cons
   return {};
 }
 
+bool offloads(const ProgramPlan& plan) {
+  return std::ranges::any_of(plan.instructions,
+                             [](const PlannedInstruction& each) { return each.written < 0 && is_transfer(each.kind); });
+}
+bool runs_in_parts(const ProgramPlan& plan) {
+  return std::ranges::any_of(plan.instructions, [](const PlannedInstruction& each) { return each.parts > 1; });
+}
+/// More than the program does as it was written.
+bool computes_again(const ProgramPlan& plan, const InstructionList& written) {
+  return std::ranges::count(plan.instructions, true, &PlannedInstruction::replay) >
+         std::ranges::count(written.instructions, true, &Instruction::replay);
+}
+
 /// Why it is not what the options ask for.
 std::string forbidden(const ProgramPlan& plan, const InstructionList& written, const FitRequest& request) {
-  const auto is_copy = [](const PlannedInstruction& each) { return each.written < 0 && is_transfer(each.kind); };
-  if (!request.may_swap && std::ranges::any_of(plan.instructions, is_copy)) return " offloads, which is not allowed";
-  const auto is_part = [](const PlannedInstruction& each) { return each.parts > 1; };
-  if (!request.may_split && std::ranges::any_of(plan.instructions, is_part))
-    return " runs in parts, which is not allowed";
-  const bool computes_again = std::ranges::count(plan.instructions, true, &PlannedInstruction::replay) >
-                              std::ranges::count(written.instructions, true, &Instruction::replay);
-  return !request.may_recompute && computes_again ? " computes again, which is not allowed" : "";
+  if (!request.may_swap && offloads(plan)) return " offloads, which is not allowed";
+  if (!request.may_split && runs_in_parts(plan)) return " runs in parts, which is not allowed";
+  return !request.may_recompute && computes_again(plan, written) ? " computes again, which is not allowed" : "";
 }
 
 std::string room_for_offloads(const TierBudgets& budgets) {
@@ -229,7 +237,9 @@ void ProgramFitter::tell_given(const ProgramPlan& plan, const WrittenList& writt
   const PlanContent& given = *given_.content();
   tools.notes.push_back(text_of("fit_budget: by a plan that was given, of ", given.device, " with ",
                                 bytes_text(given.budgets.device), " of device memory"));
-  if (const std::string more = other_budgets(plan, given.budgets, tools.budgets()); draft.fits && !more.empty()) {
+  const bool costs_time = offloads(plan) || runs_in_parts(plan) || computes_again(plan, written.list());
+  const std::string more = costs_time ? other_budgets(plan, given.budgets, tools.budgets()) : std::string();
+  if (draft.fits && !more.empty()) {
     const bool fits_whole = tools.draft(written.list()).fits;
     const std::string text = text_of("fit_budget: the plan that was given", more, ": ",
                                      fits_whole ? "the program fits them without a plan, and is quicker without one"

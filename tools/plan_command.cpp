@@ -101,7 +101,9 @@ void find_smallest_budget(const PlanSubject& subject, const Strategy& strategy, 
       const PlannedModel model(subject, strategy, options, planned.batch);
       const ProgramReport& report = model.report();
       planned.smallest_budget = budget = report.planned_peak_bytes;
-      planned.smallest_is_exact = report.minimum_is_exact;
+      // What fits in what was told is the least where that was exact, or where nothing could be below.
+      const bool is_floor = report.persistent_bytes + report.largest_operation.bytes >= budget;
+      planned.smallest_is_exact = report.fits ? planned.smallest_is_exact || is_floor : report.minimum_is_exact;
       if (report.fits || report.persistent_bytes + report.largest_operation.bytes <= asked) break;
     }
   } catch (const BudgetError& error) {

@@ -179,7 +179,7 @@ TEST(FitBudget, SaysWhatItHasChosen) {
   const ProgramReport report = fitted.plan();
   ASSERT_GE(report.notes.size(), 3U);
   EXPECT_THAT(report.notes[0], HasSubstr(text_of("fit_budget: ")));
-  EXPECT_THAT(report.notes[0], HasSubstr("more time than the step as it is"));
+  EXPECT_THAT(report.notes[0], HasSubstr("more time than everything once"));
   EXPECT_THAT(report.notes[1], HasSubstr("more would save"));
   EXPECT_THAT(report.notes[2],
               AllOf(HasSubstr("is dropped behind"), HasSubstr("and computed again for"), HasSubstr("not there for")));

@@ -191,6 +191,16 @@ TEST(SavedPlan, IsHeldAgainstTheBudgetOfTheSessionThatTakesIt) {
   }
 }
 
+TEST(SavedPlan, OfAProgramThatFitsAsItIsHasNothingToSayOfMoreMemory) {
+  Fitted fitting(case_of({}), checked(way_of_both().session, 100_MiB), few(way_of_both().fit));
+  ASSERT_TRUE(fitting.plan().fits);
+  const FitBudgetOptions by_plan = without_search(way_of_both().fit, plan_of(fitting.session()));
+  Fitted more(case_of({}), checked(way_of_both().session, 1_GiB), by_plan);
+  testing_support::LogLines log;
+  EXPECT_THAT(more.plan().notes, Each(Not(HasSubstr("there are 1.00 GiB"))));
+  EXPECT_THAT(log.lines, Each(Not(HasSubstr("there are 1.00 GiB"))));
+}
+
 TEST(SavedPlan, IsNoneBeforeAnythingIsPlanned) {
   Graph graph;
   Session session(graph);

@@ -47,7 +47,7 @@ PlanContent some_plan() {
                                 .operations = "fedcba9876543210",
                                 .feeds = {{"images", "f32[6,8,8,3]"}}},
                       .device_peak = 1 << 20,
-                      .notes = {"fit_budget: 1 executions again"},
+                      .notes = {"fit_budget: nothing is computed again"},
                       .half = 4};
   for (int i = 0; i < 3; ++i) program.instructions.push_back({.written = i});
   program.instructions.push_back({.kind = StepKind::copy_out, .value = 1, .offload = 0});
