@@ -53,7 +53,7 @@ class ListFitter::Fitting {
     offer(as_it_is());
     if (fits(*best_) && best_->seconds <= least_seconds()) return *std::move(best_);
     request_.least != nullptr ? fit_between_ends() : fit_freely();
-    best_->others_want_room = !fits(*best_) && others_refuse_;
+    best_->others_lack_capacity = !fits(*best_) && others_refuse_;
     return *std::move(best_);
   }
 

@@ -44,7 +44,7 @@ struct FittedList {
   std::vector<std::string> notes{};                           ///< what was chosen, for people
   /// Of a list that does not fit: others may do with less of the device, but host memory or the disk has no room for
   /// what they offload.
-  bool others_want_room = false;
+  bool others_lack_capacity = false;
 };
 
 /// fit_list for one list under several budgets, one after the other: what does not depend on them is searched for once,

@@ -74,7 +74,7 @@ std::string forbidden(const ProgramPlan& plan, const InstructionList& written, c
   return !request.may_recompute && computes_again(plan, written) ? " computes again, which is not allowed" : "";
 }
 
-std::string room_for_offloads(const TierBudgets& budgets) {
+std::string advice_for_other_tiers(const TierBudgets& budgets) {
   return budgets.disk > 0 ? "give more host_memory or a larger disk, which have no room for what would be offloaded"
                           : "give more host_memory, which has no room for what would be offloaded, or a disk "
                             "(SessionOptions::disk)";
@@ -165,10 +165,10 @@ InstructionList ProgramFitter::planned(const InstructionList& list, PlanningTool
   if (auto plan = described(fitted, written, facts)) {
     planned_.put(*std::move(plan));
   } else {
-    tools.advice = fitted.others_want_room  ? room_for_offloads(engine_.budgets())
-                   : !request.may_swap      ? "let values be offloaded too (FitBudgetOptions::may_swap)"
-                   : !request.may_recompute ? "let values be computed again too (FitBudgetOptions::may_recompute)"
-                                            : "give more device_memory";
+    tools.advice = fitted.others_lack_capacity ? advice_for_other_tiers(engine_.budgets())
+                   : !request.may_swap         ? "let values be offloaded too (FitBudgetOptions::may_swap)"
+                   : !request.may_recompute    ? "let values be computed again too (FitBudgetOptions::may_recompute)"
+                                               : "give more device_memory";
     tools.minimum_is_exact = false;
   }
   return std::move(fitted.list);
