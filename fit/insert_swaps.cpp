@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "base/error.h"
 #include "fit/fit_list.h"
@@ -20,7 +19,7 @@ void insert_swaps(Session& session, const SwapOptions& options) {
                                                                     .tells_exact_least = true,
                                                                     .tells_short_tier = true,
                                                                     .name = "insert_swaps"};
-                                           return std::move(fit_list(list, tools, request).list);
+                                           return fit_list(list, tools, request).list;
                                          });
 }
 
