@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/split_mix.h"
+#include "schedule/ejection.h"
 #include "schedule/first_fit.h"
 #include "schedule/placement_memory.h"
 #include "schedule/skyline.h"
@@ -16,11 +18,21 @@
 namespace sectionflow {
 namespace {
 
-// In looks at a block, each about a nanosecond. No further order is begun once this much has been done.
-constexpr std::int64_t kWorkLimit = 250'000'000;
+// In looks at a block, each a nanosecond to three. No further order is begun once this much has been done.
+constexpr std::int64_t kWorkLimit = 300'000'000;
 
-// Changed orders tried in a row without a lower peak before the search gives up.
+// Changed orders tried in a row without a lower peak before the search goes on to ejection, and work at which it does.
 constexpr int kPatience = 2000;
+constexpr std::int64_t kWorkOfOrders = 50'000'000;
+
+// By what share of the way down to the bound a placement is to come lower at once; after a failure by less.
+constexpr double kShare = 0.2;
+constexpr double kShareAfterFailure = 0.7;
+
+// Failures in a row before the search gives up, and moves of a block before one is a failure, for each block; the
+// second time twice as many.
+constexpr int kMostFailures = 6;
+constexpr std::int64_t kMovesOfBlock = 20;
 
 // What is found sooner is not worth keeping.
 constexpr std::int64_t kWorkWorthKeeping = 100'000;
@@ -29,21 +41,6 @@ constexpr std::int64_t kWorkWorthKeeping = 100'000;
 constexpr std::size_t kMemoryBytes = std::size_t{4} << 20;
 
 using Order = std::vector<int>;
-
-// SplitMix64 from a fixed seed: the same moves on every machine, which std::uniform_int_distribution does not promise.
-class FixedRandom {
- public:
-  int below(int bound) {
-    state_ += 0x9e3779b97f4a7c15ull;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return static_cast<int>((z ^ (z >> 31)) % static_cast<std::uint64_t>(bound));
-  }
-
- private:
-  std::uint64_t state_ = 0;
-};
 
 double width(const Block& block) {
   return static_cast<double>(block.last - block.first + 1);
@@ -87,10 +84,10 @@ Order ordered_by_offset(const BlockOffsets& placement) {
 class Search {
  public:
   Search(const PlacementProblem& problem, std::int64_t lower_bound)
-      : problem_(problem), lower_bound_(lower_bound), skyline_(problem), first_fit_(problem) {}
+      : problem_(problem), lower_bound_(lower_bound), skyline_(problem), first_fit_(problem), ejection_(problem) {}
 
   BlockOffsets run();
-  std::int64_t work() const { return skyline_.work() + first_fit_.work() + own_work_; }
+  std::int64_t work() const { return skyline_.work() + first_fit_.work() + ejection_.work() + own_work_; }
 
  private:
   enum class Method { skyline, first_fit };
@@ -101,14 +98,16 @@ class Search {
   void try_equal_sizes();
   void try_skylines();
   void try_around_fixed();
-  void improve();
+  void change_order();
   Order changed(const Order& order);
+  void eject();
 
   const PlacementProblem& problem_;
   const std::int64_t lower_bound_;
   Skyline skyline_;
   FirstFit first_fit_;
-  FixedRandom random_;
+  Ejection ejection_;
+  SplitMix random_{0};
   std::int64_t own_work_ = 0;
 
   BlockOffsets best_ = {.offsets = {}, .peak = std::numeric_limits<std::int64_t>::max()};
@@ -123,7 +122,8 @@ BlockOffsets Search::run() {
   } else {
     try_around_fixed();
   }
-  improve();
+  change_order();
+  eject();
   return std::move(best_);
 }
 
@@ -172,8 +172,8 @@ void Search::try_around_fixed() {
 }
 
 // Local search: small changes of the best order, kept when the peak does not grow.
-void Search::improve() {
-  for (int patience = kPatience; patience > 0 && !finished(); --patience) {
+void Search::change_order() {
+  for (int patience = kPatience; patience > 0 && !finished() && work() <= kWorkOfOrders; --patience) {
     const Order order = changed(best_order_);
     auto placement = place(best_method_, order, best_.peak);
     if (!placement) {
@@ -209,6 +209,24 @@ Order Search::changed(const Order& order) {
     std::swap(result[a], result[b]);
   }
   return result;
+}
+
+// Ejection, by which blocks come lower together.
+void Search::eject() {
+  double share = kShare;
+  for (int failures = 0; failures < kMostFailures && !finished();) {
+    const double step = share * static_cast<double>(best_.peak - lower_bound_);
+    const std::int64_t limit = best_.peak - std::max<std::int64_t>(1, static_cast<std::int64_t>(step));
+    const std::int64_t moves = kMovesOfBlock * std::ssize(problem_.blocks) * (1 + failures);
+    if (auto lower = ejection_.lower(best_, limit, moves, ejection_.work() + kWorkLimit - work())) {
+      best_ = *std::move(lower);
+      failures = 0;
+      share = kShare;
+    } else {
+      ++failures;
+      share *= kShareAfterFailure;
+    }
+  }
 }
 
 }  // namespace

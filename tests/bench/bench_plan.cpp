@@ -125,7 +125,7 @@ TEST_F(BenchPlan, OptionsThatAreNoneAreRefused) {
   const std::string instance = "--instance " + path("g");
   for (const std::string arguments :
        {" --budget 5MiB", " --budget -3", " --budget nan", " --budget 0.5", " --budget 1e3", " --budget nan%",
-        " --link 0", " --link 5GB", " --generate gpt --out x", " --seed -1"}) {
+        " --link 0", " --link 5GB/h", " --generate gpt --out x", " --seed -1"}) {
     EXPECT_EQ(bench_plan(instance + arguments).status, 2) << arguments;
   }
   for (const std::string effort : {"-1", "abc", "1e3"}) {

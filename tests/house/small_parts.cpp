@@ -31,6 +31,7 @@ const Reasons kReasons = {
     {"base/export", "every header for users includes this macro"},
     {"base/host_device", "every header that GPUs share includes this macro"},
     {"base/log", "the one place that knows glog's start"},
+    {"base/split_mix", "searches of folders that know nothing of each other take their random numbers from it"},
     {"compare/compare", "all that users of the library include"},
     {"device/cuda/cuda_check", "every call of CUDA goes through it"},
     {"device/tf32", "kernels that the host emulates ask it, and may include nothing of CUDA's"},
