@@ -3,7 +3,8 @@
 # Usage: scripts/test.sh [--all] [release|clang|cuda|asan|tsan ...]
 # Presets are those of CMakePresets.json; release if none is named. Tests of the label `long`, random programs and fine
 # grids that take hours, are left out; --all runs them too.
-# Where nvcc is found the CUDA folders are built too, for one kind of GPU, or those that CUDAARCHS names.
+# Where nvcc is found the CUDA folders are built too, for one kind of GPU, or those that CUDAARCHS names; where there is
+# no GPU to run them, without optimising kernels (configure with -DSECTIONFLOW_CUDA_OPTIMIZE=ON before installing).
 set -euo pipefail
 
 presets=()
@@ -24,13 +25,15 @@ for preset in "${presets[@]}"; do
 done
 cd "$(dirname "$0")/.."
 
+# Where there is no GPU, kernels are compiled and not run.
+if nvidia-smi -L >/dev/null 2>&1; then optimize=ON; else optimize=OFF; fi
 export CUDAARCHS=${CUDAARCHS:-90-real}
 # Many tests run on one thread: two at a time use two cores better than one by one.
 export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-2}
 if [ "${presets[*]}" = release ]; then scripts/setup.sh; else scripts/setup.sh --checks; fi
 for preset in "${presets[@]}"; do
   echo "== $preset =="
-  cmake --preset "$preset" >/dev/null
+  cmake --preset "$preset" -DSECTIONFLOW_CUDA_OPTIMIZE="$optimize" >/dev/null
   cmake --build --preset "$preset"
   if ! ctest --preset "$preset" --output-on-failure "${chosen[@]}"; then
     echo "== $preset: those that failed, once more, so that what they say stands last ==" >&2
