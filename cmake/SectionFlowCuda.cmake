@@ -3,7 +3,7 @@
 # SECTIONFLOW_CUDA  AUTO: built where a CUDA compiler is found; ON: it must be; OFF: never.
 # CMAKE_CUDA_ARCHITECTURES, or CUDAARCHS in the environment of the first configuration, decides for which GPUs; the
 # default is 80, 90 and code that newer ones translate.
-# SECTIONFLOW_CUDA_OPTIMIZE  OFF: kernels are compiled in half the time, for a machine that cannot run them.
+# SECTIONFLOW_CUDA_OPTIMIZE  OFF: kernels are compiled in less time, for a machine that cannot run them.
 set(SECTIONFLOW_CUDA AUTO CACHE STRING "Build the CUDA folders: AUTO, ON or OFF")
 set_property(CACHE SECTIONFLOW_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT SECTIONFLOW_CUDA MATCHES "^(AUTO|ON|OFF)$")
@@ -45,5 +45,5 @@ find_package(CuDNN 9)
 message(STATUS "SectionFlow: with CUDA ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, cuDNN ${CuDNN_VERSION}")
 if(NOT SECTIONFLOW_CUDA_OPTIMIZE AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
   message(STATUS "SectionFlow: CUDA kernels are not optimised (SECTIONFLOW_CUDA_OPTIMIZE is OFF): build anew for a GPU")
-  set(CMAKE_CUDA_FLAGS_RELEASE "-Ofc max -DNDEBUG")
+  set(CMAKE_CUDA_FLAGS_RELEASE "-Ofc mid -DNDEBUG")
 endif()
