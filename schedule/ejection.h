@@ -11,7 +11,7 @@ namespace sectionflow {
 
 /// Lowers a placement by ejection. The blocks above a limit look for places below it, the largest area first. One that
 /// finds none takes the place whose blocks weigh least, and these look for places next. A block weighs what its area
-/// is, and the more the oftener it found no place, so that no two blocks take each other's place for ever.
+/// is, and more the more often it found no place, so that no two blocks take each other's place for ever.
 ///
 /// Source: the weights and the pool are those of the ejection search of Nagata and Bräysy 2009, "A powerful route
 /// minimization heuristic for the vehicle routing problem with time windows".
@@ -20,8 +20,8 @@ class Ejection {
   /// Keeps a reference: the problem must outlive it.
   explicit Ejection(const PlacementProblem& problem);
 
-  /// A placement with a peak of at most `limit`, which no fixed block ends above, changed from one of the same problem.
-  /// Nothing if `most_moves` moves of a block find none, or once work() is above `most_work`.
+  /// A placement with a peak of at most `limit`, changed from one of the same problem. No fixed block may end above the
+  /// limit. Nothing if `most_moves` moves of a block find none, or work() comes above `most_work` before they do.
   std::optional<BlockOffsets> lower(const BlockOffsets& from, std::int64_t limit, std::int64_t most_moves,
                                     std::int64_t most_work);
 
@@ -34,8 +34,25 @@ class Ejection {
     int first, last;
     int block;
   };
+  /// What is lost with a place: the blocks that lie there. Fixed ones cannot be.
+  struct Loss {
+    int fixed = 0;
+    std::int64_t weight = 0;
+
+    Loss& operator+=(const Loss& other) {
+      fixed += other.fixed;
+      weight += other.weight;
+      return *this;
+    }
+    Loss& operator-=(const Loss& other) {
+      fixed -= other.fixed;
+      weight -= other.weight;
+      return *this;
+    }
+  };
   struct End {
-    std::int64_t end, weight;
+    std::int64_t end;
+    Loss loss;
   };
 
   void start(const BlockOffsets& from, std::int64_t limit);
@@ -46,8 +63,8 @@ class Ejection {
   void list_places(std::int64_t size, std::int64_t limit);
   void eject(int block, std::int64_t offset);
   void insert(int block, std::int64_t offset);
-  BlockOffsets settled();
-  std::int64_t weight(const Placed& placed) const;
+  BlockOffsets settled(std::int64_t most_work);
+  Loss loss_of(const Placed& placed) const;
 
   const PlacementProblem& problem_;
   std::vector<std::int64_t> area_weight_;  // [blocks]

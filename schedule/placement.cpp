@@ -18,7 +18,8 @@
 namespace sectionflow {
 namespace {
 
-// In looks at a block, each a nanosecond to three. No further order is begun once this much has been done.
+// In looks at a block, each a nanosecond to three. Once this much has been done, no further order is begun and ejection
+// ends.
 constexpr std::int64_t kWorkLimit = 300'000'000;
 
 // Changed orders tried in a row without a lower peak before the search goes on to ejection, and work at which it does.
@@ -29,8 +30,8 @@ constexpr std::int64_t kWorkOfOrders = 50'000'000;
 constexpr double kShare = 0.2;
 constexpr double kShareAfterFailure = 0.7;
 
-// Failures in a row before the search gives up, and moves of a block before one is a failure, for each block; the
-// second time twice as many.
+// Failures in a row before the search gives up, and moves of a block before one is a failure, for each block: the n-th
+// in a row is one after n times as many.
 constexpr int kMostFailures = 6;
 constexpr std::int64_t kMovesOfBlock = 20;
 
@@ -81,10 +82,20 @@ Order ordered_by_offset(const BlockOffsets& placement) {
   return order;
 }
 
+std::int64_t highest_fixed_end(const PlacementProblem& problem) {
+  std::int64_t highest = 0;
+  for (const auto& [block, offset] : problem.fixed) highest = std::max(highest, offset + block.size);
+  return highest;
+}
+
 class Search {
  public:
   Search(const PlacementProblem& problem, std::int64_t lower_bound)
-      : problem_(problem), lower_bound_(lower_bound), skyline_(problem), first_fit_(problem), ejection_(problem) {}
+      : problem_(problem),
+        lower_bound_(std::max(lower_bound, highest_fixed_end(problem))),
+        skyline_(problem),
+        first_fit_(problem),
+        ejection_(problem) {}
 
   BlockOffsets run();
   std::int64_t work() const { return skyline_.work() + first_fit_.work() + ejection_.work() + own_work_; }
@@ -116,6 +127,7 @@ class Search {
 };
 
 BlockOffsets Search::run() {
+  if (problem_.blocks.empty()) return {.offsets = {}, .peak = highest_fixed_end(problem_)};
   try_equal_sizes();
   if (problem_.fixed.empty()) {
     try_skylines();

@@ -21,7 +21,7 @@ struct FixedBlock {
 };
 
 /// Memory planning with time reduced to columns (the steps at which something begins) and bytes to whole units. Blocks
-/// have a size above zero; the sum of all sizes and the highest end of a fixed block together fit an int64.
+/// have a size above zero; the sum of all sizes and the highest end of a fixed block together are below 2^62.
 struct PlacementProblem {
   int num_columns = 0;
   std::vector<Block> blocks;
@@ -34,7 +34,8 @@ struct BlockOffsets {
   std::int64_t peak = 0;
 };
 
-/// A placement with as low a peak as can be found with bounded effort; it ends as soon as `lower_bound` is reached.
+/// A placement with as low a peak as can be found with bounded effort; it ends as soon as `lower_bound` is reached,
+/// or the highest end of a fixed block.
 /// The effort is counted, not timed: the result depends on the arguments alone. Results that took long are kept for
 /// the next one who asks (schedule/placement_memory.h). Any thread may call.
 BlockOffsets search_placement(const PlacementProblem& problem, std::int64_t lower_bound);

@@ -96,14 +96,15 @@ TEST(Ejection, BlocksGoBelowAndAboveFixedOnesWhichStay) {
     }
     const BlockOffsets from = placed_by_skyline(problem);
     expect_sound(problem, from);
-    if (const auto lower = Ejection(problem).lower(from, from.peak - (from.peak - kHeight) / 4, 20'000, kAll)) {
+    const std::int64_t limit = from.peak - (from.peak - kHeight) / 4;
+    if (const auto lower = Ejection(problem).lower(from, limit, 20'000, kAll)) {
       expect_sound(problem, *lower);
-      EXPECT_LT(lower->peak, from.peak);
+      EXPECT_LE(lower->peak, limit);
       ++lowered;
     }
   }
   // In the others a block is too high to go below or above a fixed one.
-  EXPECT_GE(lowered, 10);
+  EXPECT_GE(lowered, 17);
 }
 
 TEST(Ejection, WhatCannotBeIsNotFound) {
@@ -115,6 +116,51 @@ TEST(Ejection, WhatCannotBeIsNotFound) {
   EXPECT_EQ(ejection.lower(from, 7, 10'000, kAll)->peak, 7);
   const PlacementProblem below_fixed{.num_columns = 1, .blocks = {{5, 0, 0}}, .fixed = {{{1, 0, 0}, 4}}};
   EXPECT_FALSE(Ejection(below_fixed).lower({.offsets = {5}, .peak = 10}, 9, 10'000, kAll));
+}
+
+TEST(Ejection, BlocksFallAsFarAsThoseBelowThemLet) {
+  const PlacementProblem problem{.num_columns = 2, .blocks = {{2, 0, 1}, {3, 1, 1}}, .fixed = {{{1, 1, 1}, 2}}};
+  const BlockOffsets high{.offsets = {10, 20}, .peak = 23};
+  const auto fallen = Ejection(problem).lower(high, 30, 10, kAll);
+  ASSERT_TRUE(fallen);
+  EXPECT_EQ(fallen->offsets, (std::vector<std::int64_t>{0, 3}));
+  EXPECT_EQ(fallen->peak, 6);
+  const auto untouched = Ejection(problem).lower(high, 30, 10, 0);
+  ASSERT_TRUE(untouched);
+  EXPECT_EQ(untouched->offsets, high.offsets) << "there was no work left to fall by";
+  EXPECT_EQ(untouched->peak, high.peak);
+}
+
+TEST(SearchPlacement, EndsAtOnceWhereNothingCanBeLower) {
+  EXPECT_EQ(search_placement({.num_columns = 0, .blocks = {}, .fixed = {}}, -1).peak, 0);
+  EXPECT_EQ(search_placement({.num_columns = 1, .blocks = {}, .fixed = {{{1, 0, 0}, 4}}}, 0).peak, 5);
+  // A bound below the end of a fixed block is none.
+  const PlacementProblem below{.num_columns = 1, .blocks = {{1, 0, 0}}, .fixed = {{{1, 0, 0}, 1000}}};
+  EXPECT_EQ(search_placement(below, 2).peak, 1001);
+  EXPECT_EQ(search_placement(below, 1001).offsets, search_placement(below, 2).offsets);
+}
+
+TEST(SearchPlacement, LargeSizesAreAdded) {
+  constexpr std::int64_t kUnit = std::int64_t{1} << 56;
+  const PlacementProblem large{
+      .num_columns = 4, .blocks = {{33 * kUnit, 0, 1}, {2 * kUnit, 0, 1}}, .fixed = {{{21 * kUnit, 1, 2}, kUnit}}};
+  const BlockOffsets placement = search_placement(large, 56 * kUnit);
+  expect_sound(large, placement);
+  EXPECT_LE(placement.peak, 57 * kUnit);
+}
+
+TEST(SearchPlacement, FillsPlanesInWhichOrdersAloneLeaveGaps) {
+  double above = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const PlacementProblem problem = cut_plane(random, 300);
+    const BlockOffsets placement = search_placement(problem, kHeight);
+    expect_sound(problem, placement);
+    above += static_cast<double>(placement.peak - kHeight) / (10.0 * kHeight);
+  }
+  // Changes of orders alone end 1.6 % above.
+  EXPECT_LE(above, 0.005);
 }
 
 TEST(Ejection, EndsWhereMovesOrWorkDo) {
