@@ -26,9 +26,10 @@ constexpr std::int64_t kWorkLimit = 300'000'000;
 constexpr int kPatience = 2000;
 constexpr std::int64_t kWorkOfOrders = 50'000'000;
 
-// By what share of the way down to the bound a placement is to come lower at once; after a failure by less.
-constexpr double kShare = 0.2;
-constexpr double kShareAfterFailure = 0.7;
+// By what share of the gap above the bound a placement is to come lower at once, and by what part of that after a
+// failure.
+constexpr double kShareOfGap = 0.2;
+constexpr double kLessAfterFailure = 0.7;
 
 // Failures in a row before the search gives up, and moves of a block before one is a failure, for each block: the n-th
 // in a row is one after n times as many.
@@ -225,7 +226,7 @@ Order Search::changed(const Order& order) {
 
 // Ejection, by which blocks come lower together.
 void Search::eject() {
-  double share = kShare;
+  double share = kShareOfGap;
   for (int failures = 0; failures < kMostFailures && !finished();) {
     const double step = share * static_cast<double>(best_.peak - lower_bound_);
     const std::int64_t limit = best_.peak - std::max<std::int64_t>(1, static_cast<std::int64_t>(step));
@@ -233,10 +234,10 @@ void Search::eject() {
     if (auto lower = ejection_.lower(best_, limit, moves, ejection_.work() + kWorkLimit - work())) {
       best_ = *std::move(lower);
       failures = 0;
-      share = kShare;
+      share = kShareOfGap;
     } else {
       ++failures;
-      share *= kShareAfterFailure;
+      share *= kLessAfterFailure;
     }
   }
 }

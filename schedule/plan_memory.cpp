@@ -127,15 +127,6 @@ Fullest fullest_column(const PlacementProblem& problem) {
   return fullest;
 }
 
-// No placement has a peak below the fullest column or below the end of a fixed block.
-std::int64_t lowest_peak(const PlacementProblem& problem, const Fullest& fullest) {
-  std::int64_t lowest = fullest.load;
-  for (const auto& [block, offset] : problem.fixed) {
-    lowest = std::max(lowest, offset + block.size);
-  }
-  return lowest;
-}
-
 /// Storages of one tier.
 MemoryPlan plan_tier(std::span<const Storage> storages, std::size_t alignment) {
   check_lives(storages);
@@ -168,7 +159,7 @@ MemoryPlan plan_tier(std::span<const Storage> storages, std::size_t alignment) {
     plan.fullest_step = begins[fullest.column];
   }
   if (!movable.empty()) {
-    const BlockOffsets placement = search_placement(problem, lowest_peak(problem, fullest));
+    const BlockOffsets placement = search_placement(problem, fullest.load);
     for (std::size_t i = 0; i < movable.size(); ++i) {
       plan.offsets[movable[i]] = static_cast<std::size_t>(placement.offsets[i]) * alignment;
     }

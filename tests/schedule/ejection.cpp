@@ -43,6 +43,15 @@ PlacementProblem cut_plane(std::mt19937_64& random, int cuts) {
   return problem;
 }
 
+template <class Body>
+void for_cut_planes(std::uint64_t count, int cuts, Body body) {
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    body(cut_plane(random, cuts));
+  }
+}
+
 void expect_sound(const PlacementProblem& problem, const BlockOffsets& placement) {
   ASSERT_EQ(placement.offsets.size(), problem.blocks.size());
   std::vector<FixedBlock> all = problem.fixed;
@@ -66,12 +75,9 @@ BlockOffsets placed_by_skyline(const PlacementProblem& problem) {
   return *Skyline(problem).place(order, kAll);
 }
 
-TEST(Ejection, FindsHalfOfWhatThePlaneIsAbovePlanesWithoutAGap) {
+TEST(Ejection, HalvesWhatTheSkylineLeavesAbovePlanesWithoutGaps) {
   int lowered = 0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
-    const PlacementProblem problem = cut_plane(random, 150);
+  for_cut_planes(20, 150, [&](const PlacementProblem& problem) {
     const BlockOffsets from = placed_by_skyline(problem);
     const std::int64_t limit = kHeight + (from.peak - kHeight) / 2;
     Ejection ejection(problem);
@@ -80,16 +86,13 @@ TEST(Ejection, FindsHalfOfWhatThePlaneIsAbovePlanesWithoutAGap) {
       EXPECT_LE(lower->peak, limit);
       ++lowered;
     }
-  }
+  });
   EXPECT_GE(lowered, 18);
 }
 
 TEST(Ejection, BlocksGoBelowAndAboveFixedOnesWhichStay) {
   int lowered = 0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
-    PlacementProblem problem = cut_plane(random, 300);
+  for_cut_planes(20, 300, [&](PlacementProblem problem) {
     // In the middle of the height: the skyline leaves what is below them empty.
     for (int i = 0; i < 3; ++i) {
       problem.fixed.push_back({{.size = 50, .first = 20 * i, .last = 20 * i + 9}, kHeight / 2 + 10 * i});
@@ -102,7 +105,7 @@ TEST(Ejection, BlocksGoBelowAndAboveFixedOnesWhichStay) {
       EXPECT_LE(lower->peak, limit);
       ++lowered;
     }
-  }
+  });
   // In the others a block is too high to go below or above a fixed one.
   EXPECT_GE(lowered, 17);
 }
@@ -151,14 +154,11 @@ TEST(SearchPlacement, LargeSizesAreAdded) {
 
 TEST(SearchPlacement, FillsPlanesInWhichOrdersAloneLeaveGaps) {
   double above = 0;
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
-    const PlacementProblem problem = cut_plane(random, 300);
+  for_cut_planes(10, 300, [&](const PlacementProblem& problem) {
     const BlockOffsets placement = search_placement(problem, kHeight);
     expect_sound(problem, placement);
     above += static_cast<double>(placement.peak - kHeight) / (10.0 * kHeight);
-  }
+  });
   // Changes of orders alone end 1.6 % above.
   EXPECT_LE(above, 0.005);
 }
