@@ -4,6 +4,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "base/error.h"
+#include "device/instruction_set.h"
 
 #if DNNL_VERSION_MAJOR == 2
 #define SF_ONEDNN_HAS_OPERATION_DESCRIPTORS 1
@@ -17,6 +18,7 @@ namespace {
 
 /// Made once: oneDNN 3 ends the process where it is refused memory while it makes one.
 const dnnl::engine& engine_of_process() {
+  (void)instruction_set();  // holds oneDNN down, which it takes before its first use alone
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;
 }
@@ -74,13 +76,25 @@ OneDnn::OneDnn() try : engine(engine_of_process()), stream(engine) {
                                   hint("is there memory left? ONEDNN_VERBOSE=1 has oneDNN tell more")));
 }
 
-dnnl::memory::desc image_layout(const Shape& shape, bool channels_last) {
+dnnl::memory::desc image_layout(const Shape& shape, bool channels_last, dnnl::memory::data_type type) {
   using tag = dnnl::memory::format_tag;
   const bool is_flat = shape.rank() == 4;
   dnnl::memory::dims dims = shape.dims();
   if (channels_last) std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
   const tag format = channels_last ? (is_flat ? tag::nhwc : tag::ndhwc) : (is_flat ? tag::nchw : tag::ncdhw);
-  return {dims, dnnl::memory::data_type::f32, format};
+  return {dims, type, format};
+}
+
+dnnl::memory::data_type onednn_type(Dtype dtype) {
+  return dtype == Dtype::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+dnnl::memory::data_type type_of(const dnnl::memory::desc& layout) {
+#if SF_ONEDNN_HAS_OPERATION_DESCRIPTORS
+  return layout.data_type();
+#else
+  return layout.get_data_type();
+#endif
 }
 
 dnnl::primitive_attr user_scratchpad() {

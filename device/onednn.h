@@ -3,6 +3,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string_view>
 
+#include "base/dtype.h"
 #include "base/shape.h"
 
 namespace sectionflow {
@@ -18,7 +19,12 @@ struct OneDnn {
 /// The layout of image activations, in one place: dense, as the tensors lie. `shape` is [N, H, W, C] or [N, D, H, W,
 /// C], or, where channels stand behind the batch, [N, C, H, W] or [N, C, D, H, W]; oneDNN counts dimensions in the
 /// latter order.
-dnnl::memory::desc image_layout(const Shape& shape, bool channels_last = true);
+dnnl::memory::desc image_layout(const Shape& shape, bool channels_last = true,
+                                dnnl::memory::data_type type = dnnl::memory::data_type::f32);
+
+/// bf16 and f32 in oneDNN's words.
+dnnl::memory::data_type onednn_type(Dtype dtype);
+dnnl::memory::data_type type_of(const dnnl::memory::desc& layout);
 
 /// Attributes of every primitive: the scratchpad is ours, so that its bytes are planned.
 dnnl::primitive_attr user_scratchpad();

@@ -27,8 +27,10 @@ struct RunOptions {
   std::uint32_t address_seed = 0;  ///< moves buffers to other multiples of kBufferAlignment, variables to others of 64
   /// On the CPU each node that may (OpDef::parts) also runs in the fewest and the most equal parts of its rows.
   bool in_parts = false;
-  bool widens_bf16 = false;  ///< ops with bf16 run through f32 (kernels/widened_kernel.h), also where need not be
-  RandomAddress random{};    ///< seed and step of seeded ops; the node's ordinal is filled in
+  /// Ops with bf16 run through f32 (kernels/widened_kernel.h), also where need not be, but for products that a library
+  /// of the CPU takes as bf16.
+  bool widens_bf16 = false;
+  RandomAddress random{};  ///< seed and step of seeded ops; the node's ordinal is filled in
 };
 
 struct RunResult {

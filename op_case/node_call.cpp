@@ -28,6 +28,11 @@ bool has_bf16(const NodeCall& call) {
          std::any_of(call.outputs.begin(), call.outputs.end(), is_bf16);
 }
 
+/// Whether the kernel, of bf16, is a library's: what multiplies bf16 adds up in an order of its own.
+bool multiplies_by_itself(const Kernel& kernel) {
+  return kernel.implementation().starts_with("onednn");
+}
+
 }  // namespace
 
 NodeCall make_call(Node& node, std::vector<TensorType> inputs, const Feeds& feeds) {
@@ -44,10 +49,11 @@ std::unique_ptr<Kernel> make_kernel(const NodeCall& call, Device& device, const 
   const KernelRequest request{call.node, call.inputs, call.outputs, call.booleans, choice.replay, choice.part, device};
   const KernelRegistry& registry = kernel_registry(device.kind());
   // What has no input is made of its own options.
-  if (choice.widens_bf16 && has_bf16(call) && !request.inputs.empty()) {
-    if (auto kernel = registry.make_widened(request)) return kernel;
+  auto kernel = registry.make(request);
+  if (choice.widens_bf16 && has_bf16(call) && !request.inputs.empty() && !multiplies_by_itself(*kernel)) {
+    if (auto widened = registry.make_widened(request)) return widened;
   }
-  return registry.make(request);
+  return kernel;
 }
 
 NodeCall make_call(Node& node) {

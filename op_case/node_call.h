@@ -31,7 +31,9 @@ NodeCall make_call(Node& node);
 /// How the kernel of a call is made.
 struct KernelChoice {
   bool replay = false;
-  bool widens_bf16 = false;        ///< the one of f32 around which bf16 is widened, also where there is another
+  /// The one of f32 around which bf16 is widened, also where there is another; but for products that oneDNN takes as
+  /// bf16.
+  bool widens_bf16 = false;
   std::optional<NodePart> part{};  ///< the call is that of a part
 };
 std::unique_ptr<Kernel> make_kernel(const NodeCall& call, Device& device, const KernelChoice& choice = {});

@@ -6,8 +6,8 @@ namespace sectionflow {
 
 using dnnl::memory;
 
-memory::desc within(std::int64_t rows, std::int64_t columns, std::int64_t step, bool is_transposed) {
-  return {{rows, columns}, memory::data_type::f32, is_transposed ? memory::dims{1, step} : memory::dims{step, 1}};
+memory::desc within(std::int64_t rows, std::int64_t columns, std::int64_t step, bool is_transposed, Dtype dtype) {
+  return {{rows, columns}, onednn_type(dtype), is_transposed ? memory::dims{1, step} : memory::dims{step, 1}};
 }
 
 std::size_t BlockCalls::scratchpad_bytes() const {
@@ -23,7 +23,7 @@ std::size_t BlockCalls::library_bytes() const {
 }
 
 BlockCalls block_calls(OneDnn& onednn, const memory::desc& a, const memory::desc& b, const memory::desc& y) {
-  const memory::desc any(b.dims(), memory::data_type::f32, memory::format_tag::any);
+  const memory::desc any(b.dims(), type_of(b), memory::format_tag::any);
   const auto writing = describe_matmul(onednn, a, any, y);
   const memory::desc ordered_b = writing.weights_desc();
   const auto call = [&](const dnnl::matmul::primitive_desc& description) {

@@ -17,8 +17,9 @@ struct Tiles {
   std::int64_t rest() const { return dim % size; }
 };
 
-/// `rows` x `columns` floats within a matrix whose rows, or columns if it is transposed, lie `step` apart.
-dnnl::memory::desc within(std::int64_t rows, std::int64_t columns, std::int64_t step, bool is_transposed = false);
+/// `rows` x `columns` elements within a matrix whose rows, or columns if it is transposed, lie `step` apart.
+dnnl::memory::desc within(std::int64_t rows, std::int64_t columns, std::int64_t step, bool is_transposed = false,
+                          Dtype dtype = Dtype::f32);
 
 /// The product of a block, written to y or added to it, and the copies that bring its factors into oneDNN's order; what
 /// lies in order already needs none.

@@ -30,10 +30,11 @@ std::unique_ptr<Kernel> make_convolution_backward_filter_loop(const KernelReques
 /// One convolution in oneDNN's words.
 struct ConvolutionProblem {
   ConvolutionGeometry geometry;
-  dnnl::memory::desc our_x, our_y;  // images, as they are stored
-  dnnl::memory::desc x, y;          // the same with channels last
-  dnnl::memory::dims weights;       // {F, C, K...}, with groups {G, F / G, C / G, K...}
-  dnnl::memory::desc our_weights;   // [K..., C / G, F], as they are stored
+  dnnl::memory::desc our_x, our_y;                              // images, as they are stored
+  dnnl::memory::desc x, y;                                      // the same with channels last
+  dnnl::memory::dims weights;                                   // {F, C, K...}, with groups {G, F / G, C / G, K...}
+  dnnl::memory::data_type type = dnnl::memory::data_type::f32;  // of all
+  dnnl::memory::desc our_weights;                               // [K..., C / G, F], as they are stored
 
   /// Whether there is nothing to multiply (an empty batch, no channels): then sums are zero.
   bool is_empty() const { return x.get_size() == 0 || y.get_size() == 0; }

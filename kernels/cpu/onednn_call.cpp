@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "base/allocation_scope.h"
-#include "device/cpu_device.h"
 #include "base/held_signals.h"
+#include "device/cpu_device.h"
 
 namespace sectionflow {
 

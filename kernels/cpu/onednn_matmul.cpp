@@ -1,28 +1,94 @@
 #include "kernels/cpu/onednn_matmul.h"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "kernels/function_kernel.h"
+
 namespace sectionflow {
 namespace {
 
 using dnnl::memory;
 
 /// Matrices of `rows` x `columns` that are stored row by row, or column by column if they are given transposed.
-memory::desc matrix_layout(std::int64_t batch, std::int64_t rows, std::int64_t columns, bool is_transposed) {
+memory::desc matrix_layout(std::int64_t batch, std::int64_t rows, std::int64_t columns, bool is_transposed,
+                           memory::data_type type) {
   using tag = memory::format_tag;
-  if (batch == 1) return {{rows, columns}, memory::data_type::f32, is_transposed ? tag::ba : tag::ab};
-  return {{batch, rows, columns}, memory::data_type::f32, is_transposed ? tag::acb : tag::abc};
+  if (batch == 1) return {{rows, columns}, type, is_transposed ? tag::ba : tag::ab};
+  return {{batch, rows, columns}, type, is_transposed ? tag::acb : tag::abc};
 }
 
 }  // namespace
 
-MatmulLayout matmul_layout(const MatmulProblem& p) {
-  return {matrix_layout(p.batch, p.rows, p.inner, p.transpose_a),
-          matrix_layout(p.batch, p.inner, p.columns, p.transpose_b), matrix_layout(p.batch, p.rows, p.columns, false)};
+MatmulLayout matmul_layout(const MatmulProblem& p, Dtype dtype) {
+  const memory::data_type type = onednn_type(dtype);
+  return {matrix_layout(p.batch, p.rows, p.inner, p.transpose_a, type),
+          matrix_layout(p.batch, p.inner, p.columns, p.transpose_b, type),
+          matrix_layout(p.batch, p.rows, p.columns, false, type)};
 }
 
 OneDnnCall make_matmul_call(OneDnn& onednn, const MatmulProblem& problem) {
   const auto [a, b, y] = matmul_layout(problem);
   const auto description = describe_matmul(onednn, a, b, y);
   return {onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, y}}};
+}
+
+namespace {
+
+/// oneDNN's matmul, with b reordered into workspace first where `reorder` is valid.
+class MatmulKernel final : public Kernel {
+ public:
+  MatmulKernel(OneDnnCall multiply, OneDnnCall reorder, std::size_t reordered_bytes)
+      : multiply_(std::move(multiply)), reorder_(std::move(reorder)) {
+    reordered_at_ = workspace_.add(reordered_bytes);
+    scratchpad_at_ = workspace_.add(std::max(multiply_.scratchpad_bytes(), reorder_.scratchpad_bytes()));
+  }
+
+  std::string implementation() const override { return "onednn " + multiply_.implementation(); }
+  std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
+  std::size_t library_bytes() const override { return multiply_.library_bytes() + reorder_.library_bytes(); }
+
+  void launch(const KernelArguments& arguments) override {
+    void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);
+    const void* b = arguments.inputs[1];
+    if (reorder_.valid()) {
+      void* reordered = workspace_part(arguments.workspace, reordered_at_);
+      reorder_.launch({b, reordered}, scratchpad);
+      b = reordered;
+    }
+    multiply_.launch({arguments.inputs[0], b, arguments.outputs[0]}, scratchpad);
+  }
+
+ private:
+  OneDnnCall multiply_, reorder_;
+  std::size_t reordered_at_ = 0, scratchpad_at_ = 0;
+  WorkspaceLayout workspace_;
+};
+
+/// With long rows brgemm reads a row-major b in place, which costs up to half of its speed: then, if there are enough
+/// rows of y to pay for it, b is reordered as oneDNN likes it; bf16, of which instructions take pairs of rows, gains up
+/// to a third. In other cases oneDNN copies b itself, into its scratchpad. A table of a large vocabulary is read in
+/// place: a second copy of it would cost more memory than it is worth in time, 15 % where rows are that short.
+bool wants_reordered_b(const MatmulProblem& p, Dtype dtype) {
+  constexpr std::int64_t kMostElements = 1 << 24;  // 64 MiB
+  const std::int64_t fewest_rows = p.transpose_a && dtype == Dtype::bf16 ? 768 : 128;
+  return p.batch == 1 && !p.transpose_b && p.columns >= 768 && p.rows >= fewest_rows &&
+         p.inner * p.columns <= kMostElements;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> whole_product_kernel(OneDnn& onednn, const MatmulProblem& p, Dtype dtype) {
+  const auto [a, b, y] = matmul_layout(p, dtype);
+  const memory::desc wanted_b =
+      wants_reordered_b(p, dtype) ? memory::desc({p.inner, p.columns}, onednn_type(dtype), memory::format_tag::any) : b;
+  const auto description = describe_matmul(onednn, a, wanted_b, y);
+  const memory::desc chosen_b = description.weights_desc();
+  OneDnnCall multiply(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, chosen_b}, {DNNL_ARG_DST, y}});
+  if (dtype == Dtype::bf16 && !is_jit(multiply.implementation())) return nullptr;
+  if (chosen_b == b) return std::make_unique<MatmulKernel>(std::move(multiply), OneDnnCall(), 0);
+  return std::make_unique<MatmulKernel>(std::move(multiply), make_reorder(onednn, b, chosen_b), chosen_b.get_size());
 }
 
 }  // namespace sectionflow

@@ -1,17 +1,23 @@
 #pragma once
 
+#include <memory>
+
 #include "kernels/cpu/onednn_call.h"
 #include "kernels/matmul_problem.h"
 
 namespace sectionflow {
 
-/// How oneDNN sees the tensors of a problem: densely, as they lie, since other strides make it fall back to gemm.
+/// How oneDNN sees the tensors of a problem, all of one dtype: densely, as they lie, since other strides make it fall
+/// back to gemm.
 struct MatmulLayout {
   dnnl::memory::desc a, b, y;
 };
-MatmulLayout matmul_layout(const MatmulProblem& problem);
+MatmulLayout matmul_layout(const MatmulProblem& problem, Dtype dtype = Dtype::f32);
 
 /// A call with the arguments a, b, y.
 OneDnnCall make_matmul_call(OneDnn& onednn, const MatmulProblem& problem);
+
+/// y = a b of tensors of one dtype, all at once. Of bf16 the sums are f32; nullptr where oneDNN has no code for them.
+std::unique_ptr<Kernel> whole_product_kernel(OneDnn& onednn, const MatmulProblem& problem, Dtype dtype = Dtype::f32);
 
 }  // namespace sectionflow

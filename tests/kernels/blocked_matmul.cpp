@@ -79,7 +79,7 @@ class BlockedMatmul : public testing::TestWithParam<Problem> {
     auto [name, p, block] = GetParam();
     (p.transpose_a ? p.inner : p.rows) = rows;
     return p.transpose_a ? blocked_sum_kernel(device.onednn(), p, block, adds, tile_elements)
-                         : blocked_rows_kernel(device.onednn(), p, block, tile_elements);
+                         : blocked_rows_kernel(device.onednn(), p, block, Dtype::f32, tile_elements);
   }
   std::int64_t rows() const {
     const MatmulProblem& p = GetParam().problem;

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
-#include <oneapi/dnnl/dnnl.h>
 
 #include <cstdio>
 #include <string>
 
+#include "device/instruction_set.h"
 #include "graph/nodes/attention.h"
 #include "graph/nodes/convolution.h"
 #include "graph/nodes/matmul.h"
@@ -29,9 +29,8 @@ constexpr Layer kLayers[] = {
     {"shortcut to 7", 14, 32, 64, 1, 2},  {"7x7", 7, 64, 64, 3, 1},
 };
 
-/// Whether oneDNN may use these instructions: those of the machine, less what ONEDNN_MAX_CPU_ISA forbids.
-bool has(dnnl_cpu_isa_t wanted) {
-  return (dnnl_get_effective_cpu_isa() & wanted) == wanted;
+bool has(InstructionSet wanted) {
+  return instruction_set() >= wanted;
 }
 
 /// Lists what computes `value`, and refuses oneDNN's plain and gemm implementations: slow, and with hidden memory.
@@ -43,7 +42,7 @@ void expect_jit(const std::string& name, Value value) {
 }
 
 TEST(Implementations, ConvolutionsOfTheMnistNetAreJit) {
-  if (!has(dnnl_cpu_isa_avx2)) GTEST_SKIP() << "oneDNN has JIT kernels for AVX2 and better";
+  if (!has(InstructionSet::avx2)) GTEST_SKIP() << "oneDNN has JIT kernels for AVX2 and better";
   for (std::int64_t batch : {64, 250}) {
     for (const Layer& layer : kLayers) {
       Graph graph;
@@ -68,7 +67,7 @@ struct Convolution {
 };
 
 TEST(Implementations, ConvolutionsWithGroupsAndDilationAreJit) {
-  if (!has(dnnl_cpu_isa_avx512_core)) GTEST_SKIP() << "oneDNN has JIT kernels for all of these for AVX-512 only";
+  if (!has(InstructionSet::avx512)) GTEST_SKIP() << "oneDNN has JIT kernels for all of these for AVX-512 only";
   const DataFormat nchw = DataFormat::nchw;
   const Convolution table[] = {
       {"dilation 2", {4, 14, 14, 32}, {3, 3, 32, 32}, {.dilation = {2, 2}}},
@@ -94,7 +93,7 @@ TEST(Implementations, ConvolutionsWithGroupsAndDilationAreJit) {
 }
 
 TEST(Implementations, DeepAndTransposedConvolutionsAreJit) {
-  if (!has(dnnl_cpu_isa_avx512_core)) GTEST_SKIP() << "oneDNN has JIT kernels for all of these for AVX-512 only";
+  if (!has(InstructionSet::avx512)) GTEST_SKIP() << "oneDNN has JIT kernels for all of these for AVX-512 only";
   for_deep_and_transposed_convolutions(expect_jit);
 }
 
@@ -113,7 +112,7 @@ TEST(Implementations, NeverGemm) {
 }
 
 TEST(Implementations, MatmulsOfTheMnistNetAreJit) {
-  if (!has(dnnl_cpu_isa_avx512_core)) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
+  if (!has(InstructionSet::avx512)) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
   for (std::int64_t batch : {64, 250}) {
     Graph graph;
     const Value x = placeholder(graph, "x", {batch, 3136}), w = placeholder(graph, "w", {3136, 10});
@@ -126,7 +125,7 @@ TEST(Implementations, MatmulsOfTheMnistNetAreJit) {
 }
 
 TEST(Implementations, MatmulsAndAttentionOfAGptAreJit) {
-  if (!has(dnnl_cpu_isa_avx512_core)) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
+  if (!has(InstructionSet::avx512)) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
   Graph graph;
   const std::int64_t images = 4, length = 256, heads = 12, width = 768, vocabulary = 50257;
   const auto in = [&](Shape shape) { return placeholder(graph, "x", std::move(shape)); };
