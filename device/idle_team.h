@@ -1,16 +1,29 @@
 #pragma once
 
+#include <pthread.h>
+#include <semaphore.h>
+
 namespace sectionflow {
 
-/// Has threads that wait for parallel regions of a team of so many sleep almost at once, from then on and in the whole
-/// process. libgomp's spin for milliseconds, which on a machine that is busy with other work are taken from whoever
-/// they wait for; but where OpenMP has more threads than the process has cores they give up after some microseconds
-/// (its manual, GOMP_SPINCOUNT). So there come to be more: a team that nobody gives work to, which sleeps as long as
-/// the process lives.
-///
-/// Does nothing where OMP_WAIT_POLICY or GOMP_SPINCOUNT says how threads are to wait, for a team of one thread, and
-/// where OpenMP is not libgomp. Where the thread that begins them cannot be had, threads spin
-/// on. Changes no bit.
-void keep_idle_team(int threads);
+/// A team of OpenMP that nobody gives work to. libgomp's threads that wait for a parallel region spin for milliseconds;
+/// but where OpenMP has more threads than the process has cores they give up after some microseconds and sleep (its
+/// manual, GOMP_SPINCOUNT). While this team lives it has. Changes no bit.
+class IdleTeam {
+ public:
+  /// As many threads as a team of `threads` leaves cores, and one more. Where they cannot be had there are none.
+  explicit IdleTeam(int threads);
+  /// Gives them back to the system.
+  ~IdleTeam();
+  IdleTeam(const IdleTeam&) = delete;
+  IdleTeam& operator=(const IdleTeam&) = delete;
+
+ private:
+  static void* idle(void* team);
+
+  int size_ = 0;  // with the thread that begins it
+  bool exists_ = false;
+  pthread_t thread_{};
+  sem_t begun_, end_;
+};
 
 }  // namespace sectionflow

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/held_signals.h"
-#include "device/idle_team.h"
 
 namespace sectionflow {
 namespace {
@@ -29,6 +28,12 @@ void check_call(int threads) {
                 "}"));
 }
 
+/// `threads`, where a team of so many can be had from here.
+int checked(int threads) {
+  check_call(threads);
+  return threads;
+}
+
 }  // namespace
 
 ComputeTeam::Settings::Settings()
@@ -44,9 +49,7 @@ ComputeTeam::Settings::~Settings() {
   _mm_setcsr(control);
 }
 
-ComputeTeam::ComputeTeam(int threads) {
-  check_call(threads);
-  keep_idle_team(threads);
+ComputeTeam::ComputeTeam(int threads) : waiting_(checked(threads)) {
   omp_set_num_threads(threads);
   // A team that may be cut by the load of the machine is none to make kernels for.
   if (previous_.dynamic != 0) omp_set_dynamic(0);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/held_signals.h"
+#include "device/team_waiting.h"
 
 namespace sectionflow {
 
@@ -58,6 +59,7 @@ class ComputeTeam {
     unsigned control;  // of SSE arithmetic
   };
 
+  TeamWaiting waiting_;
   Settings previous_;
 };
 

@@ -15,12 +15,13 @@ std::int64_t rounded_up(std::int64_t a, std::int64_t multiple) {
 
 }  // namespace
 
-AttentionTiling::AttentionTiling(const AttentionGeometry& g) : geometry(g) {
+AttentionTiling::AttentionTiling(const AttentionGeometry& g, Dtype factors) : geometry(g) {
   if (g.heads == 0 || g.queries == 0) return;
-  constexpr std::int64_t kMaxHeads = 16;          // enough for the team to share
+  // Enough for the team to share; of bf16 half as many, whose weights are kept beside scores.
+  const std::int64_t most_heads = factors == Dtype::bf16 ? 8 : 16;
   constexpr std::int64_t kMaxScores = 1 << 21;    // 8 MiB
   constexpr std::int64_t kRows = 16, kStep = 64;  // what matrix kernels take at a time, and what is worth a product
-  max_heads = divided_up(g.heads, divided_up(g.heads, kMaxHeads));
+  max_heads = divided_up(g.heads, divided_up(g.heads, most_heads));
   std::int64_t wanted = g.queries;
   // A fourth of the queries: 5/8 of the square remain, and copying the keys of each tile stays cheap beside products.
   if (g.causal) wanted = std::max(kStep, rounded_up(divided_up(g.queries, 4), kRows));
@@ -43,18 +44,18 @@ AttentionTile AttentionTiling::tile(std::int64_t number) const {
 }
 
 AttentionCalls::AttentionCalls(OneDnn& onednn, const AttentionGeometry& g, const AttentionTiling& tiling,
-                               bool for_gradient) {
+                               bool for_gradient, Dtype factors) {
   const auto add = [&](const AttentionTile& tile) {
     const auto [entry, is_new] = products_.try_emplace(key(tile));
     if (!is_new) return;
     const auto [heads, queries, keys] = key(tile);
-    entry->second.by_keys = make_matmul_call(
-        onednn, {.batch = heads, .rows = queries, .inner = g.width, .columns = keys, .transpose_b = true});
-    entry->second.times_keys =
-        make_matmul_call(onednn, {.batch = heads, .rows = queries, .inner = keys, .columns = g.width});
+    const auto call = [&](const MatmulProblem& problem) { return make_matmul_call(onednn, problem, factors); };
+    entry->second.by_keys =
+        call({.batch = heads, .rows = queries, .inner = g.width, .columns = keys, .transpose_b = true});
+    entry->second.times_keys = call({.batch = heads, .rows = queries, .inner = keys, .columns = g.width});
     if (for_gradient) {
-      entry->second.by_queries = make_matmul_call(
-          onednn, {.batch = heads, .rows = keys, .inner = queries, .columns = g.width, .transpose_a = true});
+      entry->second.by_queries =
+          call({.batch = heads, .rows = keys, .inner = queries, .columns = g.width, .transpose_a = true});
     }
   };
   // Blocks of heads are of one size, but perhaps for the last.
@@ -65,33 +66,27 @@ AttentionCalls::AttentionCalls(OneDnn& onednn, const AttentionGeometry& g, const
   }
 }
 
+bool AttentionCalls::are_jit() const {
+  bool all = true;
+  for_each([&](const OneDnnCall& call) { all = all && is_jit(call.implementation()); });
+  return all;
+}
+
 std::size_t AttentionCalls::library_bytes() const {
   std::size_t bytes = 0;
-  for (const auto& [key, products] : products_) {
-    for (const OneDnnCall* call : {&products.by_keys, &products.times_keys, &products.by_queries}) {
-      bytes += call->library_bytes();
-    }
-  }
+  for_each([&](const OneDnnCall& call) { bytes += call.library_bytes(); });
   return bytes;
 }
 
 std::size_t AttentionCalls::scratchpad_bytes() const {
   std::size_t most = 0;
-  for (const auto& [key, products] : products_) {
-    for (const OneDnnCall* call : {&products.by_keys, &products.times_keys, &products.by_queries}) {
-      most = std::max(most, call->scratchpad_bytes());
-    }
-  }
+  for_each([&](const OneDnnCall& call) { most = std::max(most, call.scratchpad_bytes()); });
   return most;
 }
 
 std::string AttentionCalls::implementation() const {
   std::set<std::string> used;
-  for (const auto& [key, products] : products_) {
-    for (const OneDnnCall* call : {&products.by_keys, &products.times_keys, &products.by_queries}) {
-      if (call->valid()) used.insert(call->implementation());
-    }
-  }
+  for_each([&](const OneDnnCall& call) { used.insert(call.implementation()); });
   std::string text = "onednn";
   for (const std::string& name : used) text += " " + name;
   return text;

@@ -23,7 +23,8 @@ struct AttentionTile {
 /// Cuts attention into tiles, by shape alone. A tile's scores [heads, queries, keys] stay small, and several tiles for
 /// the queries let causal attention leave out most of what no query sees. Tiles of the same heads follow one another.
 struct AttentionTiling {
-  explicit AttentionTiling(const AttentionGeometry& geometry);
+  /// `factors`: of the products.
+  AttentionTiling(const AttentionGeometry& geometry, Dtype factors);
 
   /// The tile of that number, in the order in which they are computed. No list is held: with many short heads it would
   /// grow with the tensors.
@@ -48,7 +49,12 @@ struct AttentionProducts {
 /// The products of each tile. Tiles of one size share theirs.
 class AttentionCalls {
  public:
-  AttentionCalls(OneDnn& onednn, const AttentionGeometry& geometry, const AttentionTiling& tiling, bool for_gradient);
+  /// `factors`: of the products, whose results are f32.
+  AttentionCalls(OneDnn& onednn, const AttentionGeometry& geometry, const AttentionTiling& tiling, bool for_gradient,
+                 Dtype factors);
+
+  /// Whether each has code made for the machine.
+  bool are_jit() const;
 
   AttentionProducts& of(const AttentionTile& tile) { return products_.at(key(tile)); }
   std::size_t scratchpad_bytes() const;
@@ -57,6 +63,16 @@ class AttentionCalls {
   std::string implementation() const;
 
  private:
+  /// visit(call) for all that are used.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& [key, products] : products_) {
+      for (const OneDnnCall* call : {&products.by_keys, &products.times_keys, &products.by_queries}) {
+        if (call->valid()) visit(*call);
+      }
+    }
+  }
+
   using Key = std::array<std::int64_t, 3>;
   static Key key(const AttentionTile& tile) { return {tile.num_heads, tile.num_queries, tile.num_keys}; }
   std::map<Key, AttentionProducts> products_;

@@ -21,15 +21,15 @@ memory::desc matrix_layout(std::int64_t batch, std::int64_t rows, std::int64_t c
 
 }  // namespace
 
-MatmulLayout matmul_layout(const MatmulProblem& p, Dtype dtype) {
-  const memory::data_type type = onednn_type(dtype);
+MatmulLayout matmul_layout(const MatmulProblem& p, Dtype factors, Dtype y) {
+  const memory::data_type type = onednn_type(factors);
   return {matrix_layout(p.batch, p.rows, p.inner, p.transpose_a, type),
           matrix_layout(p.batch, p.inner, p.columns, p.transpose_b, type),
-          matrix_layout(p.batch, p.rows, p.columns, false, type)};
+          matrix_layout(p.batch, p.rows, p.columns, false, onednn_type(y))};
 }
 
-OneDnnCall make_matmul_call(OneDnn& onednn, const MatmulProblem& problem) {
-  const auto [a, b, y] = matmul_layout(problem);
+OneDnnCall make_matmul_call(OneDnn& onednn, const MatmulProblem& problem, Dtype factors) {
+  const auto [a, b, y] = matmul_layout(problem, factors);
   const auto description = describe_matmul(onednn, a, b, y);
   return {onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, y}}};
 }
@@ -80,7 +80,7 @@ bool wants_reordered_b(const MatmulProblem& p, Dtype dtype) {
 }  // namespace
 
 std::unique_ptr<Kernel> whole_product_kernel(OneDnn& onednn, const MatmulProblem& p, Dtype dtype) {
-  const auto [a, b, y] = matmul_layout(p, dtype);
+  const auto [a, b, y] = matmul_layout(p, dtype, dtype);
   const memory::desc wanted_b =
       wants_reordered_b(p, dtype) ? memory::desc({p.inner, p.columns}, onednn_type(dtype), memory::format_tag::any) : b;
   const auto description = describe_matmul(onednn, a, wanted_b, y);

@@ -7,15 +7,15 @@
 
 namespace sectionflow {
 
-/// How oneDNN sees the tensors of a problem, all of one dtype: densely, as they lie, since other strides make it fall
+/// How oneDNN sees the tensors of a problem, factors of one dtype and y of another or the same: densely, as they lie, since other strides make it fall
 /// back to gemm.
 struct MatmulLayout {
   dnnl::memory::desc a, b, y;
 };
-MatmulLayout matmul_layout(const MatmulProblem& problem, Dtype dtype = Dtype::f32);
+MatmulLayout matmul_layout(const MatmulProblem& problem, Dtype factors = Dtype::f32, Dtype y = Dtype::f32);
 
-/// A call with the arguments a, b, y.
-OneDnnCall make_matmul_call(OneDnn& onednn, const MatmulProblem& problem);
+/// A call with the arguments a, b, y; y is f32.
+OneDnnCall make_matmul_call(OneDnn& onednn, const MatmulProblem& problem, Dtype factors = Dtype::f32);
 
 /// y = a b of tensors of one dtype, all at once. Of bf16 the sums are f32; nullptr where oneDNN has no code for them.
 std::unique_ptr<Kernel> whole_product_kernel(OneDnn& onednn, const MatmulProblem& problem, Dtype dtype = Dtype::f32);

@@ -10,7 +10,9 @@
 
 #include "base/dtype.h"
 #include "device/cpu_device.h"
+#include "device/instruction_set.h"
 #include "device/parallel.h"
+#include "kernels/cpu/blocked_matmul.h"
 
 namespace sectionflow {
 namespace {
@@ -94,6 +96,33 @@ TEST_F(Bf16Matmul, HasTheBitsOfARowInAnyNumberOfBlocks) {
     const Bf16Numbers rows(a.begin() + block * kBlock * whole.inner, a.begin() + (block + 1) * kBlock * whole.inner);
     const Bf16Numbers y = result_of(*bf16_matmul_kernel(device.onednn(), part, kBlock, tiles), part, rows, b);
     EXPECT_EQ(std::memcmp(y.data(), all.data() + block * kBlock * whole.columns, y.size() * sizeof(BFloat16)), 0);
+  }
+}
+
+/// Tiles of the other factor, of which columns or inner dimension are cut: then sums of several products are rounded.
+TEST_F(Bf16Matmul, IsTheProductInBlocksOfRowsAndHasTheirBitsInAnyNumber) {
+  if (!multiplies_bf16()) GTEST_SKIP() << "no instructions for products of bf16";
+  constexpr std::int64_t kBlock = 64, kTile = 256 * 64;
+  for (const auto& [inner, columns] :
+       {std::pair<std::int64_t, std::int64_t>{130, 700}, {700, 130}, {64, 65}, {1, 300}}) {
+    for (const bool transposed : {false, true}) {
+      SCOPED_TRACE(testing::Message() << inner << " x " << columns << ", transposed " << transposed);
+      MatmulProblem whole{.rows = 3 * kBlock, .inner = inner, .columns = columns, .transpose_b = transposed};
+      MatmulProblem part = whole;
+      part.rows = kBlock;
+      const Bf16Numbers a = drawn_bf16(whole.rows * inner, random), b = drawn_bf16(inner * columns, random);
+      const auto kernel = [&](const MatmulProblem& p) {
+        return blocked_rows_kernel(device.onednn(), p, kBlock, Dtype::bf16, kTile);
+      };
+      ASSERT_NE(kernel(whole), nullptr);
+      const Bf16Numbers all = result_of(*kernel(whole), whole, a, b);
+      expect_product(whole, a, b, all);
+      for (std::int64_t block = 0; block < 3; ++block) {
+        const auto row = a.begin() + block * kBlock * inner;
+        const Bf16Numbers y = result_of(*kernel(part), part, {row, row + kBlock * inner}, b);
+        EXPECT_EQ(std::memcmp(y.data(), all.data() + block * kBlock * columns, y.size() * sizeof(BFloat16)), 0);
+      }
+    }
   }
 }
 

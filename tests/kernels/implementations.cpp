@@ -111,6 +111,67 @@ TEST(Implementations, NeverGemm) {
   }
 }
 
+/// What computes products of bf16 on this instruction set: a part of its name.
+std::string of_bf16() {
+  if (instruction_set() == InstructionSet::amx) return "amx";
+  return multiplies_bf16() ? "bf16" : "f32 for";
+}
+
+/// Lists what computes `value`, of bf16, and wants it to be made for the instructions that there are.
+void expect_bf16(const std::string& name, Value value) {
+  const std::string implementation = implementation_of(value);
+  std::printf("%-24s %-24s %s\n", name.c_str(), value.node().op().name.c_str(), implementation.c_str());
+  EXPECT_NE(implementation.find(of_bf16()), std::string::npos) << name << ": " << implementation;
+  EXPECT_EQ(implementation.find("gemm:"), std::string::npos) << name << ": " << implementation;
+  EXPECT_EQ(implementation.find("ref"), std::string::npos) << name << ": " << implementation;
+}
+
+TEST(Implementations, ProductsOfBf16AreMadeForTheInstructionsThatThereAre) {
+  if (!has(InstructionSet::avx512)) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
+  Graph graph;
+  const auto in = [&](Shape shape) { return placeholder(graph, "x", std::move(shape), Dtype::bf16); };
+  const Value x = in({4, 256, 768}), w = in({768, 3072}), dy = in({4, 256, 3072});
+  expect_bf16("hidden", matmul(x, w));
+  expect_bf16("hidden, dx", matmul(dy, w, {.transpose_b = true}));
+  expect_bf16("hidden, dw", matmul_over_rows(x, dy));
+  const Value rows = in({1024, 768}), table = in({50257, 768}), dlogits = in({1024, 50257});
+  expect_bf16("head", matmul(rows, table, {.transpose_b = true}));
+  expect_bf16("head, dx", matmul(dlogits, table));
+  expect_bf16("head, dw", matmul(dlogits, rows, {.transpose_a = true}));
+  expect_bf16("matrices", matmul(in({3, 40, 33}), in({3, 33, 17})));
+  const Value q = in({4, 12, 256, 64});
+  const Value y = attention(q, q, q, {.causal = true});
+  expect_bf16("attention", y);
+  expect_bf16("attention", attention_grad(q, q, q, q, y.node().output(1), {.causal = true}).dq);
+}
+
+TEST(Implementations, ConvolutionsOfBf16AreMadeForTheInstructionsThatThereAre) {
+  if (!has(InstructionSet::avx512)) GTEST_SKIP() << "oneDNN has JIT kernels for all of these for AVX-512 only";
+  for (const Layer& layer : kLayers) {
+    if (layer.channels == 1) continue;  // oneDNN takes another for so few
+    Graph graph;
+    const Conv2dOptions options{.stride = {layer.stride, layer.stride}};
+    const Value x = placeholder(graph, "x", {64, layer.size, layer.size, layer.channels}, Dtype::bf16);
+    const Value w = placeholder(graph, "w", {layer.kernel, layer.kernel, layer.channels, layer.filters}, Dtype::bf16);
+    const Value y = conv2d(x, w, options);
+    const Value dy = placeholder(graph, "dy", y.shape(), Dtype::bf16);
+    expect_bf16(layer.name, y);
+    expect_bf16(layer.name, conv2d_backward_input(dy, w, x, options));
+    expect_bf16(layer.name, conv2d_backward_filter(dy, x, w, options));
+  }
+  Graph graph;
+  const Value x = placeholder(graph, "x", {8, 14, 14, 1024}, Dtype::bf16);
+  const Value w = placeholder(graph, "w", {1, 1, 1024, 256}, Dtype::bf16);
+  for (const std::int64_t stride : {1, 2}) {
+    const Value y = conv2d(x, w, {.stride = {stride, stride}});
+    const Value dy = placeholder(graph, "dy", y.shape(), Dtype::bf16);
+    const Value dw = conv2d_backward_filter(dy, x, w, {.stride = {stride, stride}});
+    expect_bf16("pixels", dw);
+    const bool is_product = implementation_of(dw).find("pixels") != std::string::npos;
+    EXPECT_EQ(is_product, multiplies_bf16());
+  }
+}
+
 TEST(Implementations, MatmulsOfTheMnistNetAreJit) {
   if (!has(InstructionSet::avx512)) GTEST_SKIP() << "oneDNN's matmul has JIT kernels for AVX-512 only";
   for (std::int64_t batch : {64, 250}) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "autodiff/gradients.h"
+#include "device/instruction_set.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/parts.h"
@@ -128,43 +129,49 @@ TEST_P(AttentionCases, EqualTheReferenceAndKeepTheirBits) {
   check(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionCases, testing::ValuesIn(attention_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Bf16, AttentionCases,
-                         testing::Values(in_bf16(attention_case({2, 3, 5, 7, 3}, {})),
-                                         in_bf16(attention_case({1, 2, 130, 130, 6}, {.causal = true})),
-                                         in_bf16(attention_case({1, 2, 70, 135, 6},
-                                                                {.causal = true,
-                                                                 .alignment = CausalAlignment::last_key}))),
-                         case_name);
 
-/// Heads of up to 128 channels in eights, which a GPU multiplies on tensor cores: probabilities and their gradients are
-/// rounded to bf16 there, by up to 2^-9 of each, and so err sums of probabilities times values of up to 2. Of sums in a
-/// gradient's direction most of it cancels.
-OpCase on_tensor_cores(const AttentionSizes& n, const AttentionOptions& options) {
+/// Where products take bf16, probabilities and their gradients are rounded to it, by up to 2^-9 of each, and so err
+/// sums of probabilities times values of up to 2. Of sums in a gradient's direction most of it cancels.
+OpCase in_bf16_products(const AttentionSizes& n, const AttentionOptions& options) {
   OpCase rounded = in_bf16(attention_case(n, options), {}, 0.25);
   rounded.tolerance.absolute = 2 * 0x1p-9 / op_cases::kF32Epsilon;
   return rounded;
 }
 
+std::vector<OpCase> attention_cases_in_bf16() {
+  const AttentionOptions causal{.causal = true}, last{.causal = true, .alignment = CausalAlignment::last_key};
+  const std::pair<AttentionSizes, AttentionOptions> lines[] = {
+      {{2, 3, 5, 7, 3}, {}}, {{1, 2, 130, 130, 6}, causal}, {{1, 2, 70, 135, 6}, last}};
+  const bool multiplies = tests_run_on_cpu() && multiplies_bf16();
+  std::vector<OpCase> all;
+  for (const auto& [n, options] : lines) {
+    all.push_back(multiplies ? in_bf16_products(n, options) : in_bf16(attention_case(n, options)));
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Bf16, AttentionCases, testing::ValuesIn(attention_cases_in_bf16()), case_name);
+
+/// Heads of up to 128 channels in eights, which a GPU multiplies on tensor cores.
 std::vector<OpCase> cases_on_tensor_cores() {
   const AttentionOptions full{}, causal{.causal = true}, first{.causal = true, .alignment = CausalAlignment::first_key},
       last{.causal = true, .alignment = CausalAlignment::last_key};
-  return {on_tensor_cores({1, 1, 1, 1, 8}, full),
-          on_tensor_cores({2, 2, 33, 33, 16}, causal),
-          on_tensor_cores({1, 2, 130, 130, 8}, causal),
-          on_tensor_cores({1, 2, 70, 135, 8}, last),
-          on_tensor_cores({1, 2, 64, 128, 64}, full),  // whole tiles
-          on_tensor_cores({1, 1, 192, 192, 64}, causal),
-          on_tensor_cores({1, 2, 1, 70, 64}, last),     // one query behind a cache
-          on_tensor_cores({1, 1, 20, 200, 64}, first),  // keys that nobody sees
-          on_tensor_cores({1, 1, 140, 70, 40}, first),  // queries that see all keys
-          on_tensor_cores({1, 2, 64, 64, 128}, causal),
-          on_tensor_cores({1, 1, 150, 193, 128}, last),
-          on_tensor_cores({1, 1, 67, 35, 72}, full),
-          on_tensor_cores({1, 1, 70, 70, 64}, {.causal = true, .scale = 0.3F}),
-          on_tensor_cores({1, 1, 70, 70, 64}, {.causal = true, .scale = -0.2F}),  // by the other kernels
-          on_tensor_cores({1, 1, 9, 9, 8}, {.scale = 0.0F}),
-          on_tensor_cores({2, 1, 0, 3, 8}, full),
-          on_tensor_cores({0, 2, 3, 3, 8}, full)};
+  return {in_bf16_products({1, 1, 1, 1, 8}, full),
+          in_bf16_products({2, 2, 33, 33, 16}, causal),
+          in_bf16_products({1, 2, 130, 130, 8}, causal),
+          in_bf16_products({1, 2, 70, 135, 8}, last),
+          in_bf16_products({1, 2, 64, 128, 64}, full),  // whole tiles
+          in_bf16_products({1, 1, 192, 192, 64}, causal),
+          in_bf16_products({1, 2, 1, 70, 64}, last),     // one query behind a cache
+          in_bf16_products({1, 1, 20, 200, 64}, first),  // keys that nobody sees
+          in_bf16_products({1, 1, 140, 70, 40}, first),  // queries that see all keys
+          in_bf16_products({1, 2, 64, 64, 128}, causal),
+          in_bf16_products({1, 1, 150, 193, 128}, last),
+          in_bf16_products({1, 1, 67, 35, 72}, full),
+          in_bf16_products({1, 1, 70, 70, 64}, {.causal = true, .scale = 0.3F}),
+          in_bf16_products({1, 1, 70, 70, 64}, {.causal = true, .scale = -0.2F}),  // by the other kernels
+          in_bf16_products({1, 1, 9, 9, 8}, {.scale = 0.0F}),
+          in_bf16_products({2, 1, 0, 3, 8}, full),
+          in_bf16_products({0, 2, 3, 3, 8}, full)};
 }
 
 class AttentionOnTensorCores : public testing::TestWithParam<OpCase> {};

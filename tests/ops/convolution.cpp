@@ -118,6 +118,9 @@ std::vector<OpCase> bf16_cases() {
       {"pointwise", {2, 7, 6, 16}, {1, 1, 16, 24}},
       {"nchw_groups", {2, 6, 8, 7}, {3, 3, 3, 4}, {.groups = 2, .format = DataFormat::nchw}},
       {"in_slices_of_2_images", {3, 160, 160, 8}, {1, 1, 8, 56}},
+      {"of_pixels", {2, 6, 5, 96}, {1, 1, 96, 104}},
+      {"of_every_third_pixel", {2, 8, 7, 104}, {1, 1, 104, 96}, {.stride = {3, 2}}},
+      {"of_pixels_beside_zeros", {2, 5, 5, 96}, {1, 1, 96, 104}, {.padding = Padding({1, 1}, {1, 1})}},
   };
   std::vector<OpCase> all;
   for (const ConvolutionLine<2>& line : lines) all.push_back(in_bf16(convolution_case(line, convolve_flat)));

@@ -1,0 +1,172 @@
+#include "device/team_waiting.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/held_signals.h"
+#include "device/idle_team.h"
+
+namespace sectionflow {
+namespace {
+
+#if defined(__clang__)
+constexpr bool kIsLibgomp = false;
+#else
+constexpr bool kIsLibgomp = true;
+#endif
+
+bool is_waiting_settled() {
+  return std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr;
+}
+
+/// The process's look at its cores. Never destroyed: its thread outlives all that is.
+class Watch {
+ public:
+  static Watch& of_process() {
+    static Watch* const watch = new Watch;
+    return *watch;
+  }
+
+  void enter(int threads) {
+    threads_.store(std::max(threads, threads_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+    computing_.fetch_add(1);
+    entries_.fetch_add(1, std::memory_order_relaxed);
+    if (!is_asleep_.load()) return;
+    const std::lock_guard lock(mutex_);
+    if (!has_thread_) has_thread_ = begin();
+    wakes_.notify_one();
+  }
+  void leave() { computing_.fetch_sub(1); }
+
+  bool sleeps() const { return sleeps_.load(); }
+
+ private:
+  static constexpr std::chrono::milliseconds kTick{50};
+  static constexpr int kIdleTicks = 20;
+
+  bool begin() {
+    pthread_t thread{};
+    const auto run = [](void* watch) -> void* { static_cast<Watch*>(watch)->run(); };
+    const bool begins = with_held_signals([&] { return pthread_create(&thread, nullptr, run, this); }) == 0;
+    if (begins) pthread_detach(thread);
+    return begins;
+  }
+
+  [[noreturn]] void run() {
+    while (true) {
+      wait_for_work();
+      look_while_computing();
+    }
+  }
+
+  void wait_for_work() {
+    std::unique_lock lock(mutex_);
+    is_asleep_.store(true);
+    wakes_.wait(lock, [&] { return computing_.load() > 0; });
+    is_asleep_.store(false);
+  }
+
+  /// Until nothing has been computed for a second.
+  void look_while_computing() {
+    CorePressure pressure;
+    auto before = std::chrono::steady_clock::now();
+    auto waited_before = seconds_waited_for_cores();
+    long entries_before = entries_.load();
+    for (int idle = 0; idle < kIdleTicks;) {
+      std::this_thread::sleep_for(kTick);
+      const auto now = std::chrono::steady_clock::now();
+      const auto waited = seconds_waited_for_cores();
+      if (waited && waited_before) {
+        pressure.add(*waited - *waited_before, std::chrono::duration<double>(now - before).count());
+      }
+      have_threads_sleep(!waited || pressure.is_high());
+      const long entries = entries_.load();
+      idle = computing_.load() == 0 && entries == entries_before ? idle + 1 : 0;
+      before = now;
+      waited_before = waited;
+      entries_before = entries;
+    }
+  }
+
+  void have_threads_sleep(bool sleeps) {
+    if (sleeps == sleeps_.load()) return;
+    idle_team_ = sleeps ? std::make_unique<IdleTeam>(threads_.load()) : nullptr;
+    sleeps_.store(sleeps);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wakes_;
+  std::atomic<int> threads_{0}, computing_{0};
+  std::atomic<long> entries_{0};
+  std::atomic<bool> is_asleep_{true}, sleeps_{false};
+  bool has_thread_ = false;              // under mutex_
+  std::unique_ptr<IdleTeam> idle_team_;  // of the watching thread
+};
+
+/// The second number of a thread's schedstat: how long it could have run and did not, in nanoseconds.
+std::optional<double> seconds_waited_by(const char* thread) {
+  const std::string path = std::string("/proc/self/task/") + thread + "/schedstat";
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  char text[96];
+  const ssize_t length = ::read(file, text, sizeof text - 1);
+  ::close(file);
+  if (length <= 0) return std::nullopt;
+  text[length] = '\0';
+  unsigned long long ran = 0, waited = 0;
+  if (std::sscanf(text, "%llu %llu", &ran, &waited) != 2 || ran == 0) return std::nullopt;
+  return static_cast<double>(waited) * 1e-9;
+}
+
+}  // namespace
+
+TeamWaiting::TeamWaiting(int threads) {
+  static const bool is_settled = is_waiting_settled();
+  is_watched_ = kIsLibgomp && !is_settled && threads > 1;
+  if (is_watched_) Watch::of_process().enter(threads);
+}
+
+TeamWaiting::~TeamWaiting() {
+  if (is_watched_) Watch::of_process().leave();
+}
+
+void CorePressure::add(double waited, double elapsed) {
+  constexpr double kHigh = 0.25, kLow = 0.1, kQuietSeconds = 0.5;
+  if (elapsed <= 0) return;
+  const double share = waited / elapsed;
+  quiet_seconds_ = share < kLow ? quiet_seconds_ + elapsed : 0;
+  if (share > kHigh) is_high_ = true;
+  if (quiet_seconds_ >= kQuietSeconds) is_high_ = false;
+}
+
+std::optional<double> seconds_waited_for_cores() {
+  DIR* const threads = opendir("/proc/self/task");
+  if (threads == nullptr) return std::nullopt;
+  std::optional<double> sum;
+  while (const dirent* entry = readdir(threads)) {
+    if (entry->d_name[0] == '.') continue;
+    // A thread that has just ended or not yet run tells nothing.
+    if (const auto waited = seconds_waited_by(entry->d_name)) sum = sum.value_or(0) + *waited;
+  }
+  closedir(threads);
+  return sum;
+}
+
+bool waiting_threads_sleep() {
+  return Watch::of_process().sleeps();
+}
+
+}  // namespace sectionflow
