@@ -10,7 +10,8 @@ namespace sectionflow {
 /// manual, GOMP_SPINCOUNT). While this team lives it has. Changes no bit.
 class IdleTeam {
  public:
-  /// As many threads as a team of `threads` leaves cores, and one more. Where they cannot be had there are none.
+  /// As many threads as a team of `threads` leaves cores, and one more. Where the first cannot be had there are none;
+  /// where the others cannot, libgomp ends the process, as it does for any team.
   explicit IdleTeam(int threads);
   /// Gives them back to the system.
   ~IdleTeam();

@@ -60,6 +60,7 @@ ComputeTeam::ComputeTeam(int threads) : waiting_(checked(threads)) {
 #pragma omp parallel num_threads(threads)
   {
     flush_denormals();
+    waiting_.place_thread(omp_get_thread_num());
     if (omp_get_thread_num() == 0) {
       size = omp_get_num_threads();
     } else {

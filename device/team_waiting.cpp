@@ -3,14 +3,15 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -41,7 +42,8 @@ class Watch {
   }
 
   void enter(int threads) {
-    threads_.store(std::max(threads, threads_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+    int smallest = threads_.load(std::memory_order_relaxed);
+    while (threads < smallest && !threads_.compare_exchange_weak(smallest, threads)) continue;
     computing_.fetch_add(1);
     entries_.fetch_add(1, std::memory_order_relaxed);
     if (!is_asleep_.load()) return;
@@ -51,7 +53,9 @@ class Watch {
   }
   void leave() { computing_.fetch_sub(1); }
 
-  bool sleeps() const { return sleeps_.load(); }
+  bool sleeps() const { return sleeps_.load(std::memory_order_relaxed); }
+  /// Whether one team computes and no other, of which each would take the same cores.
+  bool computes_alone() const { return computing_.load() == 1; }
 
  private:
   static constexpr std::chrono::milliseconds kTick{50};
@@ -109,7 +113,8 @@ class Watch {
 
   std::mutex mutex_;
   std::condition_variable wakes_;
-  std::atomic<int> threads_{0}, computing_{0};
+  std::atomic<int> threads_{std::numeric_limits<int>::max()};  // of the smallest team, which leaves most cores
+  std::atomic<int> computing_{0};
   std::atomic<long> entries_{0};
   std::atomic<bool> is_asleep_{true}, sleeps_{false};
   bool has_thread_ = false;              // under mutex_
@@ -131,16 +136,62 @@ std::optional<double> seconds_waited_by(const char* thread) {
   return static_cast<double>(waited) * 1e-9;
 }
 
+/// The cores that a thread may run on, while it is kept on one of them.
+struct Placement {
+  bool is_kept = false;
+  cpu_set_t before{};
+
+  void keep(int index, int threads) {
+    if (sched_getaffinity(0, sizeof before, &before) != 0 || CPU_COUNT(&before) != threads) return;
+    int core = 0;
+    for (int passed = -1; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &before) && ++passed == index) break;
+    }
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    is_kept = sched_setaffinity(0, sizeof one, &one) == 0;
+  }
+  void let_go() {
+    (void)sched_setaffinity(0, sizeof before, &before);
+    is_kept = false;
+  }
+};
+thread_local Placement placement;
+
+/// Those that a process begins with.
+const cpu_set_t& cores_of_process() {
+  static const cpu_set_t cores = [] {
+    cpu_set_t found{};
+    (void)sched_getaffinity(getpid(), sizeof found, &found);
+    return found;
+  }();
+  return cores;
+}
+
 }  // namespace
 
-TeamWaiting::TeamWaiting(int threads) {
+void TeamWaiting::place_thread(int index) const {
+  const bool keeps = is_watched_ && Watch::of_process().sleeps() && Watch::of_process().computes_alone();
+  if (keeps == placement.is_kept) return;
+  keeps ? placement.keep(index, threads_) : placement.let_go();
+}
+
+void leave_core_of_team() {
+  (void)sched_setaffinity(0, sizeof(cpu_set_t), &cores_of_process());
+}
+
+TeamWaiting::TeamWaiting(int threads) : threads_(threads) {
+  (void)cores_of_process();  // before any thread is kept on one
   static const bool is_settled = is_waiting_settled();
   is_watched_ = kIsLibgomp && !is_settled && threads > 1;
   if (is_watched_) Watch::of_process().enter(threads);
 }
 
 TeamWaiting::~TeamWaiting() {
-  if (is_watched_) Watch::of_process().leave();
+  if (!is_watched_) return;
+  if (placement.is_kept) placement.let_go();
+  Watch::of_process().leave();
 }
 
 void CorePressure::add(double waited, double elapsed) {

@@ -6,6 +6,7 @@
 #include "base/allocation_scope.h"
 #include "base/error.h"
 #include "base/held_signals.h"
+#include "device/team_waiting.h"
 
 namespace sectionflow {
 
@@ -28,7 +29,10 @@ LaneTeam::~LaneTeam() {
 void LaneTeam::add_threads(int threads) {
   try {
     for (int worker = 0; worker < threads; ++worker) {
-      threads_.emplace_back([this, worker] { work(worker); });
+      threads_.emplace_back([this, worker] {
+        leave_core_of_team();
+        work(worker);
+      });
     }
   } catch (const std::system_error& error) {
     throw DeviceError(text_of("cpu: thread ", threads_.size() + 1, " of ", threads,

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/held_signals.h"
 #include "device/device_queues.h"
+#include "device/team_waiting.h"
 #include "runtime/arena.h"
 #include "runtime/device_bytes.h"
 #include "runtime/disk_store.h"
@@ -155,6 +156,7 @@ class BusyCopies {
  private:
   static constexpr std::size_t kPiece = 256_KiB;
   void copy(std::span<std::byte> bytes) {
+    leave_core_of_team();
     const std::size_t half = bytes.size() / 2;
     while (!ends_) {
       for (std::size_t at = 0; at < half && !ends_; at += kPiece) {
@@ -214,6 +216,7 @@ void measure_links(const Engine& engine, const Engine::Workbench& bench, int rep
   profile.link_out = rate_of(bytes, repeats, [&] { machine.copy_to_host(host.data(), device, bytes); });
   if (!engine.options().copy_threads) return;
   const auto measure = [&] {
+    leave_core_of_team();
     profile.link_in = rate_of(bytes, repeats, [&] { std::memcpy(device, host.data(), bytes); });
     profile.link_out = rate_of(bytes, repeats, [&] { std::memcpy(host.data(), device, bytes); });
   };

@@ -14,6 +14,10 @@ Judged are
   what PyTorch in single precision is off by then where that is more, but never above 1e-2: training amplifies the
   smallest difference, an element on the other side of a relu's kink, at a pace that network and learning rate decide.
 
+With --bf16 ours computes in mixed precision, and PyTorch under torch.autocast takes the place of single precision. Its
+distance from double precision is the yardstick: the limit is half as much again, of losses on end, each of which may
+lie anywhere within the noise, four times as much.
+
 A difference is that of all values together, |a - b| / |b| with Euclidean lengths.
 
 Made equal here: Adam's epsilon stands beside sqrt(v) in SectionFlow and beside sqrt(v / (1 - beta2^t)) in PyTorch, so
@@ -56,6 +60,7 @@ def parse_arguments():
     parser.add_argument("--cut", default="blocks", help="of ours: whole, a number of sections, or blocks")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--bf16", action="store_true", help="mixed precision, beside torch.autocast")
     parser.add_argument("--first-tolerance", type=float, default=1e-6, help="of one step")
     parser.add_argument("--tolerance", type=float, default=1e-4, help="of all on end")
     arguments = parser.parse_args()
@@ -86,8 +91,8 @@ ADAM_EPSILON, ADAM_BETA2 = torch_models.f32(1e-8), torch_models.f32(0.999)
 class Reference:
     """The network in PyTorch, in one precision."""
 
-    def __init__(self, arguments, batches, dtype):
-        self.dtype = dtype
+    def __init__(self, arguments, batches, dtype, autocasts=False):
+        self.dtype, self.autocasts = dtype, autocasts
         self.model = torch_models.make_model(arguments.model, arguments.options).to(dtype)
         self.batches = [(inputs.to(dtype) if inputs.is_floating_point() else inputs, labels)
                         for inputs, labels in torch_models.torch_batches(batches, "contiguous")]
@@ -125,7 +130,8 @@ class Reference:
                 group["eps"] = ADAM_EPSILON / math.sqrt(1 - ADAM_BETA2**(index + 1))
         before = {norm: norm.running_var.clone() for norm in self.norms}
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.model.loss(inputs, labels)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.autocasts):
+            loss = self.model.loss(inputs, labels)
         loss.backward()
         self.optimizer.step()
         with torch.no_grad():
@@ -164,6 +170,7 @@ def run_ours(arguments, folder):
     command = [arguments.program, "--model", arguments.model, "--batch", str(arguments.batch), "--batches",
                str(arguments.batches), "--cut", arguments.cut, "--optimizer", arguments.optimizer, "--learning-rate",
                str(arguments.learning_rate), "--threads", str(arguments.threads), *option_arguments(arguments.options)]
+    command += ["--bf16"] if arguments.bf16 else []
     worker = Worker(command)
     path = os.path.join(folder, "tensors.safetensors")
 
@@ -177,6 +184,9 @@ def run_ours(arguments, folder):
         states.append(tensors("export"))
     worker.quit()
     return losses, states, batches
+
+
+BF16_SHARE = 1.5  # of what PyTorch is off under autocast
 
 
 def compare_single_steps(references, losses, states, limit):
@@ -193,8 +203,16 @@ def compare_single_steps(references, losses, states, limit):
             found[kind] = (difference, differences(theirs, judged)[kind])
         for kind, pair in found.items():
             largest[kind] = tuple(max(a, b) for a, b in zip(largest.get(kind, (0, 0)), pair))
-    return [(f"one step from our state, {kind}, the worst of {len(losses)}", *pair, max(limit, pair[1] / 10))
+    return [(f"one step from our state, {kind}, the worst of {len(losses)}", *pair,
+             max(limit, pair[1] * (BF16_SHARE if references[1].autocasts else 0.1)))
             for kind, pair in largest.items()]
+
+
+def limit_on_end(references, what, pytorch, reached, limit):
+    """`reached`: what PyTorch has been off by so far."""
+    if not references[1].autocasts:
+        return max(limit, min(4 * reached, 100 * limit))
+    return max(limit, 4 * reached if "loss" in what else BF16_SHARE * pytorch)
 
 
 def compare_on_end(references, losses, states, limit):
@@ -212,7 +230,7 @@ def compare_on_end(references, losses, states, limit):
     bounded, reached = [], 0
     for what, ours, pytorch in rows:
         reached = max(reached, pytorch)
-        bounded.append((what, ours, pytorch, max(limit, min(4 * reached, 100 * limit))))
+        bounded.append((what, ours, pytorch, limit_on_end(references, what, pytorch, reached, limit)))
     return bounded
 
 
@@ -220,7 +238,8 @@ def main(arguments):
     torch.set_num_threads(arguments.threads)
     with tempfile.TemporaryDirectory() as folder:
         losses, states, batches = run_ours(arguments, folder)
-    references = [Reference(arguments, batches, dtype) for dtype in (torch.float64, torch.float32)]
+    references = [Reference(arguments, batches, torch.float64),
+                  Reference(arguments, batches, torch.float32, arguments.bf16)]
     missing = set(torch_models.variables_of(references[0].model)) ^ {n for n in states[0] if is_model_variable(n)}
     if missing:
         print(f"variables of one side alone: {', '.join(sorted(missing))}")
@@ -237,7 +256,7 @@ def is_model_variable(name):
 def report(arguments, rows):
     options = ", ".join(f"{name} {value}" for name, value in arguments.options.items())
     print(f"{arguments.model}{', ' + options if options else ''}, batch {arguments.batch}, {arguments.optimizer} with "
-          f"rate {arguments.learning_rate:g}, cut {arguments.cut}; PyTorch {torch.__version__}")
+          f"rate {arguments.learning_rate:g}, cut {arguments.cut}{', bf16' if arguments.bf16 else ''}; PyTorch {torch.__version__}")
     print(f"{'relative difference from PyTorch in double precision':70} {'ours':>9} {'PyTorch':>9} {'limit':>7}")
     outside = 0
     for what, ours, theirs, limit in rows:

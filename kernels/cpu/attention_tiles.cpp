@@ -49,7 +49,10 @@ AttentionCalls::AttentionCalls(OneDnn& onednn, const AttentionGeometry& g, const
     const auto [entry, is_new] = products_.try_emplace(key(tile));
     if (!is_new) return;
     const auto [heads, queries, keys] = key(tile);
-    const auto call = [&](const MatmulProblem& problem) { return make_matmul_call(onednn, problem, factors); };
+    const auto call = [&](const MatmulProblem& problem) {
+      may_be_taken_ = may_be_taken_ && (factors != Dtype::bf16 || multiplies_bf16_of(problem.inner));
+      return make_matmul_call(onednn, problem, factors);
+    };
     entry->second.by_keys =
         call({.batch = heads, .rows = queries, .inner = g.width, .columns = keys, .transpose_b = true});
     entry->second.times_keys = call({.batch = heads, .rows = queries, .inner = keys, .columns = g.width});
@@ -67,7 +70,7 @@ AttentionCalls::AttentionCalls(OneDnn& onednn, const AttentionGeometry& g, const
 }
 
 bool AttentionCalls::are_jit() const {
-  bool all = true;
+  bool all = may_be_taken_;
   for_each([&](const OneDnnCall& call) { all = all && is_jit(call.implementation()); });
   return all;
 }

@@ -53,7 +53,7 @@ class AttentionCalls {
   AttentionCalls(OneDnn& onednn, const AttentionGeometry& geometry, const AttentionTiling& tiling, bool for_gradient,
                  Dtype factors);
 
-  /// Whether each has code made for the machine.
+  /// Whether each has code made for the machine, and, of bf16, code that may be taken.
   bool are_jit() const;
 
   AttentionProducts& of(const AttentionTile& tile) { return products_.at(key(tile)); }
@@ -76,6 +76,7 @@ class AttentionCalls {
   using Key = std::array<std::int64_t, 3>;
   static Key key(const AttentionTile& tile) { return {tile.num_heads, tile.num_queries, tile.num_keys}; }
   std::map<Key, AttentionProducts> products_;
+  bool may_be_taken_ = true;
 };
 
 }  // namespace sectionflow

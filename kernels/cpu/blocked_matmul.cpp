@@ -9,6 +9,7 @@
 
 #include "base/dtype.h"
 #include "kernels/cpu/block_calls.h"
+#include "kernels/cpu/onednn_matmul.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/function_kernel.h"
 
@@ -110,7 +111,10 @@ class BlockedRows final : public BlockedMatmul<T> {
     if (has_sums()) y_bytes = p.rows * p.columns * static_cast<std::int64_t>(sizeof(float));
     this->lay_out(inner_.is_cut() ? block * inner_.size : 0, y_bytes);
   }
-  using BlockedMatmul<T>::are_jit;
+  bool can_be_multiplied() const {
+    return this->are_jit() && multiplies_bf16_of(inner_.size) &&
+           (inner_.rest() == 0 || multiplies_bf16_of(inner_.rest()));
+  }
 
   void launch(const KernelArguments& arguments) override {
     const Places at = this->places(arguments);
@@ -210,7 +214,7 @@ std::unique_ptr<Kernel> blocked_rows_kernel(OneDnn& onednn, const MatmulProblem&
                                             Dtype dtype, std::int64_t tile_elements) {
   if (dtype != Dtype::bf16) return std::make_unique<BlockedRows<float>>(onednn, problem, block, tile_elements);
   auto kernel = std::make_unique<BlockedRows<BFloat16>>(onednn, problem, block, tile_elements);
-  return kernel->are_jit() ? std::move(kernel) : nullptr;
+  return kernel->can_be_multiplied() ? std::move(kernel) : nullptr;
 }
 
 std::unique_ptr<Kernel> blocked_sum_kernel(OneDnn& onednn, const MatmulProblem& problem, std::int64_t block, bool adds,

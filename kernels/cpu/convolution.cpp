@@ -9,8 +9,8 @@
 #include "device/instruction_set.h"
 #include "graph/nodes/convolution.h"
 #include "graph/nodes/window.h"
+#include "kernels/cpu/bf16_convolution.h"
 #include "kernels/cpu/convolution_kernel.h"
-#include "kernels/cpu/pixel_products.h"
 #include "kernels/cpu/sliced_kernel.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
@@ -143,17 +143,17 @@ dnnl::convolution_backward_data::primitive_desc backward_input_description(const
   return is_direct(direct.impl_info_str()) ? direct : first;
 }
 
-bool is_not_1x1_for_avx2(std::string_view name) {
-  return is_jit(name) && name != "jit_1x1:avx2";
+bool is_not_1x1(std::string_view name) {
+  return is_jit(name) && !name.starts_with("jit_1x1");
 }
 
-/// What may compute the gradient of the weights. oneDNN's kernel for windows of one pixel on AVX2 gathers the pixels
-/// that a stride keeps, eight channels at a time, into a scratchpad with bytes for the channels that there are: where
-/// they fill no vector it writes past it, with several threads into the part of the next (2.6.3).
+/// What may compute the gradient of the weights. oneDNN's kernels for windows of one pixel gather the pixels that a
+/// stride keeps, a vector of channels at a time, into a scratchpad with bytes for the channels that there are: where
+/// they fill no vector they write past it, with several threads into the part of the next (2.6.3).
 WantedImplementation wanted_backward_filter(const ConvolutionGeometry& g) {
   const bool has_stride =
       std::any_of(g.axes.begin(), g.axes.end(), [](const WindowAxis& axis) { return axis.stride > 1; });
-  return has_stride && g.channels / g.groups % 8 != 0 ? is_not_1x1_for_avx2 : is_jit;
+  return has_stride && g.channels / g.groups % 16 != 0 ? is_not_1x1 : is_jit;
 }
 
 /// A OneDnnCall that says whose it is.
@@ -167,6 +167,7 @@ using OneDnnKernel = ConvolutionKernel<ConvolutionCall>;
 std::unique_ptr<Kernel> forward(const KernelRequest& request) {
   const auto problem = convolution_problem(request, request.inputs[0].shape, request.inputs[1].shape);
   if (problem.is_empty()) return zero_kernel(request);
+  if (problem.type == memory::data_type::bf16 && !may_take_bf16(problem.geometry)) return nullptr;
   OneDnn& onednn = onednn_of(request);
   const auto description = forward_description(problem, onednn);
   if (!is_jit(description.impl_info_str())) return nullptr;
@@ -260,6 +261,7 @@ std::unique_ptr<Kernel> turning_kernel(const ConvolutionProblem& problem, OneDnn
 std::unique_ptr<Kernel> backward_x(const KernelRequest& request) {
   const auto problem = convolution_problem(request, request.outputs[0].shape, request.inputs[1].shape);
   if (problem.is_empty()) return zero_kernel(request);
+  if (problem.type == memory::data_type::bf16 && !may_take_bf16(problem.geometry)) return nullptr;
   OneDnn& onednn = onednn_of(request);
   if (problem.type == memory::data_type::f32 && is_worth_turning(problem.geometry)) {
     if (auto kernel = turning_kernel(problem, onednn)) return kernel;
@@ -278,6 +280,7 @@ std::unique_ptr<Kernel> backward_x(const KernelRequest& request) {
 std::unique_ptr<Kernel> backward_filter(const KernelRequest& request) {
   const auto problem = convolution_problem(request, request.inputs[1].shape, request.outputs[0].shape);
   if (problem.is_empty()) return zero_kernel(request);
+  if (problem.type == memory::data_type::bf16 && !may_take_bf16(problem.geometry)) return nullptr;
   OneDnn& onednn = onednn_of(request);
   if (problem.type == memory::data_type::bf16) {
     if (auto kernel = pixel_filter_gradient(onednn, problem.geometry)) return kernel;

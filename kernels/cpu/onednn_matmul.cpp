@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "device/instruction_set.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow {
@@ -32,6 +33,12 @@ OneDnnCall make_matmul_call(OneDnn& onednn, const MatmulProblem& problem, Dtype 
   const auto [a, b, y] = matmul_layout(problem, factors);
   const auto description = describe_matmul(onednn, a, b, y);
   return {onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, y}}};
+}
+
+bool multiplies_bf16_of(std::int64_t inner) {
+  // A number that is no multiple of two, of which instructions take pairs, within the first block of 64.
+  const bool is_odd_tail = inner < 64 && inner % 2 == 1;
+  return multiplies_bf16() && !is_odd_tail;
 }
 
 namespace {
@@ -80,6 +87,7 @@ bool wants_reordered_b(const MatmulProblem& p, Dtype dtype) {
 }  // namespace
 
 std::unique_ptr<Kernel> whole_product_kernel(OneDnn& onednn, const MatmulProblem& p, Dtype dtype) {
+  if (dtype == Dtype::bf16 && !multiplies_bf16_of(p.inner)) return nullptr;
   const auto [a, b, y] = matmul_layout(p, dtype, dtype);
   const memory::desc wanted_b =
       wants_reordered_b(p, dtype) ? memory::desc({p.inner, p.columns}, onednn_type(dtype), memory::format_tag::any) : b;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "kernels/cpu/onednn_call.h"
@@ -7,8 +8,8 @@
 
 namespace sectionflow {
 
-/// How oneDNN sees the tensors of a problem, factors of one dtype and y of another or the same: densely, as they lie, since other strides make it fall
-/// back to gemm.
+/// How oneDNN sees the tensors of a problem, factors of one dtype and y of another or the same: densely, as they lie,
+/// since other strides make it fall back to gemm.
 struct MatmulLayout {
   dnnl::memory::desc a, b, y;
 };
@@ -16,6 +17,10 @@ MatmulLayout matmul_layout(const MatmulProblem& problem, Dtype factors = Dtype::
 
 /// A call with the arguments a, b, y; y is f32.
 OneDnnCall make_matmul_call(OneDnn& onednn, const MatmulProblem& problem, Dtype factors = Dtype::f32);
+
+/// Whether oneDNN's code for bf16 may be taken for a product with so many terms. On AMX 2.6 has wrong code, which gives
+/// wrong numbers or an illegal instruction, for 63 of them and some remainders of rows and columns.
+bool multiplies_bf16_of(std::int64_t inner);
 
 /// y = a b of tensors of one dtype, all at once. Of bf16 the sums are f32; nullptr where oneDNN has no code for them.
 std::unique_ptr<Kernel> whole_product_kernel(OneDnn& onednn, const MatmulProblem& problem, Dtype dtype = Dtype::f32);

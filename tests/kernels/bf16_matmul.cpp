@@ -13,6 +13,7 @@
 #include "device/instruction_set.h"
 #include "device/parallel.h"
 #include "kernels/cpu/blocked_matmul.h"
+#include "kernels/cpu/onednn_matmul.h"
 
 namespace sectionflow {
 namespace {
@@ -104,7 +105,7 @@ TEST_F(Bf16Matmul, IsTheProductInBlocksOfRowsAndHasTheirBitsInAnyNumber) {
   if (!multiplies_bf16()) GTEST_SKIP() << "no instructions for products of bf16";
   constexpr std::int64_t kBlock = 64, kTile = 256 * 64;
   for (const auto& [inner, columns] :
-       {std::pair<std::int64_t, std::int64_t>{130, 700}, {700, 130}, {64, 65}, {1, 300}}) {
+       {std::pair<std::int64_t, std::int64_t>{130, 700}, {700, 130}, {64, 65}, {2, 300}}) {
     for (const bool transposed : {false, true}) {
       SCOPED_TRACE(testing::Message() << inner << " x " << columns << ", transposed " << transposed);
       MatmulProblem whole{.rows = 3 * kBlock, .inner = inner, .columns = columns, .transpose_b = transposed};
@@ -124,6 +125,18 @@ TEST_F(Bf16Matmul, IsTheProductInBlocksOfRowsAndHasTheirBitsInAnyNumber) {
       }
     }
   }
+}
+
+/// oneDNN's code for it ends in an illegal instruction, or in wrong numbers.
+TEST_F(Bf16Matmul, IsNotLeftToOneDnnWhereFewTermsAreOdd) {
+  for (const std::int64_t inner : {1, 31, 63}) {
+    const MatmulProblem p{.rows = 79, .inner = inner, .columns = 64};
+    EXPECT_EQ(whole_product_kernel(device.onednn(), p, Dtype::bf16), nullptr) << inner;
+    EXPECT_FALSE(multiplies_bf16_of(inner)) << inner;
+  }
+  // The rest of a tile of 256 terms.
+  const MatmulProblem head{.rows = 64, .inner = 256 + 63, .columns = 64, .transpose_b = true};
+  EXPECT_EQ(blocked_rows_kernel(device.onednn(), head, 64, Dtype::bf16, 64 * 64), nullptr);
 }
 
 TEST_F(Bf16Matmul, TakesNoMoreWorkspaceForLargerMatrices) {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/pixel_products.h"
+#include "kernels/cpu/bf16_convolution.h"
 
 #include <algorithm>
 #include <array>
@@ -13,6 +13,19 @@
 
 namespace sectionflow {
 namespace {
+
+/// Whether each place of a window meets a pixel somewhere.
+bool meets_pixels_everywhere(const WindowAxis& axis) {
+  for (std::int64_t tap = 0; tap < axis.window; ++tap) {
+    bool meets = false;
+    for (std::int64_t out = 0; out < axis.out && !meets; ++out) {
+      const std::int64_t pixel = out * axis.stride + tap * axis.dilation - axis.before;
+      meets = pixel >= 0 && pixel < axis.size;
+    }
+    if (!meets) return false;
+  }
+  return true;
+}
 
 bool is_of_pixels(const ConvolutionGeometry& g) {
   return g.groups == 1 && g.format == DataFormat::nhwc &&
@@ -83,6 +96,17 @@ class PixelFilterGradient final : public Kernel {
 };
 
 }  // namespace
+
+bool may_take_bf16(const ConvolutionGeometry& g) {
+  if (g.groups != 1 || g.axes.size() != 2) return false;
+  const WindowAxis &rows = g.axes[0], &columns = g.axes[1];
+  const bool has_stride = rows.stride > 1 || columns.stride > 1;
+  if (has_stride && (rows.stride != columns.stride || rows.window != columns.window)) return false;
+  const bool fills_vectors = g.filters % 16 == 0 && (g.channels % 16 == 0 || g.channels <= 4);
+  return fills_vectors && std::all_of(g.axes.begin(), g.axes.end(), [](const WindowAxis& axis) {
+           return axis.dilation == 1 && meets_pixels_everywhere(axis);
+         });
+}
 
 std::unique_ptr<Kernel> pixel_filter_gradient(OneDnn& onednn, const ConvolutionGeometry& g) {
   // Of fewer weights the product is no faster.
