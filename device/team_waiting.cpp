@@ -12,9 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
-#include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 
 #include "base/held_signals.h"
@@ -106,8 +104,11 @@ class Watch {
   }
 
   void have_threads_sleep(bool sleeps) {
-    if (sleeps == sleeps_.load()) return;
-    idle_team_ = sleeps ? std::make_unique<IdleTeam>(threads_.load()) : nullptr;
+    const int threads = threads_.load();
+    if (sleeps == sleeps_.load() && (!sleeps || threads == idle_beside_)) return;
+    idle_team_.reset();
+    if (sleeps) idle_team_.emplace(threads);
+    idle_beside_ = threads;
     sleeps_.store(sleeps);
   }
 
@@ -117,14 +118,17 @@ class Watch {
   std::atomic<int> computing_{0};
   std::atomic<long> entries_{0};
   std::atomic<bool> is_asleep_{true}, sleeps_{false};
-  bool has_thread_ = false;              // under mutex_
-  std::unique_ptr<IdleTeam> idle_team_;  // of the watching thread
+  bool has_thread_ = false;  // under mutex_
+  // Of the watching thread, which allocates nothing: nobody could be told that memory ran out.
+  std::optional<IdleTeam> idle_team_;
+  int idle_beside_ = 0;  // the team that it is for
 };
 
 /// The second number of a thread's schedstat: how long it could have run and did not, in nanoseconds.
 std::optional<double> seconds_waited_by(const char* thread) {
-  const std::string path = std::string("/proc/self/task/") + thread + "/schedstat";
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  char path[64];
+  (void)std::snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", thread);
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;
   char text[96];
   const ssize_t length = ::read(file, text, sizeof text - 1);
