@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "device/instruction_set.h"
 #include "device/mapped_memory.h"
 #include "device/onednn.h"
 #include "device/parallel.h"
@@ -41,6 +42,10 @@ CpuDevice::CpuDevice(int threads)
 
 std::string CpuDevice::name() const {
   return "cpu (" + std::to_string(threads_) + (threads_ == 1 ? " thread)" : " threads)");
+}
+
+std::string CpuDevice::arithmetic() const {
+  return onednn_version() + ", " + to_string(instruction_set());
 }
 
 std::size_t machine_memory() {

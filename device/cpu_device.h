@@ -17,6 +17,7 @@ class CpuDevice final : public Device {
 
   DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string name() const override;
+  std::string arithmetic() const override;
   int threads() const override { return threads_; }
   std::size_t total_memory() const override;
   std::unique_ptr<DeviceMemory> allocate(std::size_t num_bytes) override;

@@ -41,6 +41,8 @@ class Device {
 
   virtual DeviceKind kind() const = 0;
   virtual std::string name() const = 0;
+  /// What decides the bits beside the number of threads: "oneDNN 2.6.3, avx512". Empty where that is not told.
+  virtual std::string arithmetic() const { return {}; }
   /// Threads of the compute team.
   virtual int threads() const = 0;
   /// All memory that a session may have, in bytes: the machine's on the CPU; on a GPU what was free when it was opened.

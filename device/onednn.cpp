@@ -76,6 +76,11 @@ OneDnn::OneDnn() try : engine(engine_of_process()), stream(engine) {
                                   hint("is there memory left? ONEDNN_VERBOSE=1 has oneDNN tell more")));
 }
 
+std::string onednn_version() {
+  const dnnl_version_t* version = dnnl::version();
+  return text_of("oneDNN ", version->major, ".", version->minor, ".", version->patch);
+}
+
 dnnl::memory::desc image_layout(const Shape& shape, bool channels_last, dnnl::memory::data_type type) {
   using tag = dnnl::memory::format_tag;
   const bool is_flat = shape.rank() == 4;

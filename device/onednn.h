@@ -1,6 +1,7 @@
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string>
 #include <string_view>
 
 #include "base/dtype.h"
@@ -15,6 +16,9 @@ struct OneDnn {
   dnnl::engine engine;
   dnnl::stream stream;
 };
+
+/// "oneDNN 2.6.3", of the library that the process has.
+std::string onednn_version();
 
 /// The layout of image activations, in one place: dense, as the tensors lie. `shape` is [N, H, W, C] or [N, D, H, W,
 /// C], or, where channels stand behind the batch, [N, C, H, W] or [N, C, D, H, W]; oneDNN counts dimensions in the

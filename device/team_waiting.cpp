@@ -6,13 +6,16 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "base/held_signals.h"
@@ -27,8 +30,20 @@ constexpr bool kIsLibgomp = false;
 constexpr bool kIsLibgomp = true;
 #endif
 
+/// A variable's text from its first letter on, in small letters.
+std::string setting(const char* variable) {
+  const char* text = std::getenv(variable);
+  std::string found(text != nullptr ? text : "");
+  found.erase(0, std::min(found.find_first_not_of(" \t"), found.size()));
+  for (char& letter : found) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return found;
+}
+
+/// Whether the environment says how threads wait. What is empty or none of their settings libgomp passes over too.
 bool is_waiting_settled() {
-  return std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr;
+  const std::string policy = setting("OMP_WAIT_POLICY"), spins = setting("GOMP_SPINCOUNT");
+  return policy.starts_with("active") || policy.starts_with("passive") || spins.starts_with("inf") ||
+         (!spins.empty() && std::isdigit(static_cast<unsigned char>(spins[0])) != 0);
 }
 
 /// The process's look at its cores. Never destroyed: its thread outlives all that is.
@@ -126,7 +141,7 @@ class Watch {
 
 /// The second number of a thread's schedstat: how long it could have run and did not, in nanoseconds.
 std::optional<double> seconds_waited_by(const char* thread) {
-  char path[64];
+  char path[320];  // any name of a file fits
   (void)std::snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", thread);
   const int file = ::open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;

@@ -156,7 +156,7 @@ class Checkpoints::Impl {
     const CheckpointInfo info = info_of(content.manifest, path);
     const VariableFile file = variable_file_of(std::move(content), path.string());
     RestoredCheckpoint restored{info, load_file(session, file, options, where)};
-    warn_of_seed(session, restored);
+    warn_of_others(session, restored);
     return restored;
   }
 
@@ -201,7 +201,7 @@ class Checkpoints::Impl {
         if (!problems.empty()) problems.insert(problems.end(), choice.unreadable.begin(), choice.unreadable.end());
         LOG_IF(WARNING, !problems.empty())
             << "restore_latest: '" << path.string() << "' is the newest sound checkpoint: " << listed(problems);
-        warn_of_seed(session, restored);
+        warn_of_others(session, restored);
         return restored;
       } catch (const DataError& error) {
         if (error.code() == ErrorCode::other_variables) throw;
@@ -301,7 +301,12 @@ class Checkpoints::Impl {
     return text;
   }
 
-  static void warn_of_seed(const Session& session, const RestoredCheckpoint& restored) {
+  /// Of what has the training go on with other numbers than it would have.
+  static void warn_of_others(const Session& session, const RestoredCheckpoint& restored) {
+    const std::string device = noted_device(session);
+    LOG_IF(WARNING, restored.report.completed_cycles && restored.checkpoint.device != device)
+        << "'" << restored.checkpoint.path << "' was saved on '" << restored.checkpoint.device
+        << "', this session computes on '" << device << "': bits may differ from here on";
     LOG_IF(WARNING, restored.report.completed_cycles && restored.checkpoint.seed != session.options().seed)
         << "'" << restored.checkpoint.path << "' was saved by a session of seed " << restored.checkpoint.seed
         << ", this one has seed " << session.options().seed << ": random operations draw other numbers from here on";

@@ -56,7 +56,7 @@ struct CheckpointInfo {
   std::uint64_t seed = 0;
   std::vector<std::string> optimizers{};  ///< operations that apply gradients: "apply_adam"
   std::string strategy{};
-  std::string device{};         ///< "cpu (2 threads)"
+  std::string device{};         ///< "cpu (2 threads), oneDNN 2.6.3, avx512": what decides the bits
   std::uint64_t num_bytes = 0;  ///< of the file of variables
   std::optional<Profile> profile{};
   std::vector<std::string> kept{};  ///< names of what parts of the session have kept: "plan" of fit_budget

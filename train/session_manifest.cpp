@@ -53,6 +53,11 @@ std::optional<Profile> readable_profile(const std::string& text) {
 
 }  // namespace
 
+std::string noted_device(const Session& session) {
+  const std::string name = session.device_name(), arithmetic = engine(session).device().arithmetic();
+  return arithmetic.empty() ? name : name + ", " + arithmetic;
+}
+
 CheckpointManifest manifest_of(const Session& session, const SaveOptions& options) {
   const Statistics& figures = session.statistics();
   const TierBudgets& budgets = session.budgets();
@@ -67,7 +72,7 @@ CheckpointManifest manifest_of(const Session& session, const SaveOptions& option
           .metrics = options.metrics,
           .optimizers = optimizers_of(session.graph()),
           .strategy = options.strategy,
-          .device = session.device_name(),
+          .device = noted_device(session),
           .device_memory = {budgets.device, figures.planned_peak_bytes},
           .host_memory = {budgets.host, figures.planned_host_peak_bytes},
           .disk = {budgets.disk, figures.planned_disk_peak_bytes},

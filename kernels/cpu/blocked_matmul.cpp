@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "device/instruction_set.h"
 #include "kernels/cpu/block_calls.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "kernels/cpu/rows.h"
@@ -213,6 +214,7 @@ class BlockedSum final : public BlockedMatmul<float> {
 std::unique_ptr<Kernel> blocked_rows_kernel(OneDnn& onednn, const MatmulProblem& problem, std::int64_t block,
                                             Dtype dtype, std::int64_t tile_elements) {
   if (dtype != Dtype::bf16) return std::make_unique<BlockedRows<float>>(onednn, problem, block, tile_elements);
+  if (!multiplies_bf16()) return nullptr;  // oneDNN would not even describe it
   auto kernel = std::make_unique<BlockedRows<BFloat16>>(onednn, problem, block, tile_elements);
   return kernel->can_be_multiplied() ? std::move(kernel) : nullptr;
 }

@@ -111,10 +111,12 @@ TEST(TeamWaiting, HasThreadsSleepWhereOthersWantTheCores) {
     });
   }
   const int left = threads_slept_in(""), settled = threads_slept_in("OMP_WAIT_POLICY=active");
+  const int empty = threads_slept_in("OMP_WAIT_POLICY= GOMP_SPINCOUNT=many");
   ends = true;
   for (std::thread& other : others) other.join();
   EXPECT_EQ(left, 1);
   EXPECT_EQ(settled, 0);
+  EXPECT_EQ(empty, 1);
 }
 
 TEST(TeamWaiting, LeavesTheCallersSettings) {

@@ -46,7 +46,7 @@ const char* name_of(Way way) {
 
 ResumableTraining::ResumableTraining(Way way, const ResumableOptions& options) : way_(way), data_(random_data()) {
   build(options);
-  SessionOptions wanted{.host_memory = options.host_memory, .threads = 1, .seed = options.seed};
+  SessionOptions wanted{.host_memory = options.host_memory, .threads = options.threads, .seed = options.seed};
   wanted.device_memory = 16_MiB;
   if (way == Way::sections_and_disk) wanted.disk = 4_MiB;
   if (way == Way::lms) (void)Lms({.swapout_threshold = 2, .swapin_groupby = 1, .swapin_ahead = 1}).run(graph);

@@ -25,6 +25,7 @@ struct ResumableOptions {
   std::optional<Optimizer> optimizer = Adam{.learning_rate = 1e-2F};  ///< none: a network that cannot train
   std::uint64_t seed = 7;
   std::size_t host_memory = 0;  ///< as SessionOptions
+  int threads = 1;              ///< as SessionOptions
   int extra_width = 0;          ///< more filters
 };
 

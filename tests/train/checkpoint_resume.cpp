@@ -14,6 +14,7 @@ namespace sectionflow {
 namespace {
 
 using namespace testing_support;
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 
@@ -74,8 +75,12 @@ TEST(ResumedTraining, NeedsThePositionOfTheDataAndTheSeed) {
   from_the_beginning.train(kSteps);
   EXPECT_NE(difference_of_ends(reference, from_the_beginning), "");
 
+  ResumableTraining on_other_threads(Way::whole, {.threads = 2});
   ResumableTraining of_another_seed(Way::whole, {.seed = 8});
   const LogLines log;
+  ASSERT_TRUE(checkpoints.restore_latest(*on_other_threads.session));
+  EXPECT_THAT(log.lines, Contains(AllOf(HasSubstr("was saved on 'cpu (1 thread), oneDNN"),
+                                        HasSubstr("this session computes on 'cpu (2 threads), oneDNN"))));
   const auto restored = checkpoints.restore_latest(*of_another_seed.session);
   ASSERT_TRUE(restored);
   EXPECT_THAT(log.lines, Contains(HasSubstr("was saved by a session of seed 7, this one has seed 8")));

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "data/safetensors.h"
+#include "device/instruction_set.h"
 #include "graph/ops/basic.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/resumable_training.h"
@@ -97,7 +98,9 @@ TEST_F(CheckpointsTest, TellWhatTheyWereSavedWith) {
   EXPECT_EQ(info.seed, 7U);
   EXPECT_THAT(info.optimizers, ElementsAre("apply_adam"));
   EXPECT_EQ(info.strategy, "sections:4");
-  EXPECT_EQ(info.device, training_.session->device_name());
+  const std::string cpu = training_.session->device_name() + ", oneDNN ";
+  EXPECT_EQ(info.device.substr(0, cpu.size()), cpu);
+  EXPECT_TRUE(info.device.ends_with(", " + to_string(instruction_set()))) << info.device;
   EXPECT_EQ(info.num_bytes, fs::file_size(file("step-12") / "variables.safetensors"));
   EXPECT_EQ(info.profile, profile);
   EXPECT_THAT(names(), ElementsAre("latest", "step-12"));
