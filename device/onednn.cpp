@@ -94,11 +94,12 @@ dnnl::memory::data_type onednn_type(Dtype dtype) {
   return dtype == Dtype::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-dnnl::memory::data_type type_of(const dnnl::memory::desc& layout) {
+dnnl::memory::desc in_any_order(const dnnl::memory::desc& layout) {
+  const auto any = dnnl::memory::format_tag::any;
 #if SF_ONEDNN_HAS_OPERATION_DESCRIPTORS
-  return layout.data_type();
+  return {layout.dims(), layout.data_type(), any};
 #else
-  return layout.get_data_type();
+  return {layout.get_dims(), layout.get_data_type(), any};
 #endif
 }
 

@@ -28,7 +28,8 @@ dnnl::memory::desc image_layout(const Shape& shape, bool channels_last = true,
 
 /// bf16 and f32 in oneDNN's words.
 dnnl::memory::data_type onednn_type(Dtype dtype);
-dnnl::memory::data_type type_of(const dnnl::memory::desc& layout);
+/// Elements as those of `layout`, in the order that a primitive likes.
+dnnl::memory::desc in_any_order(const dnnl::memory::desc& layout);
 
 /// Attributes of every primitive: the scratchpad is ours, so that its bytes are planned.
 dnnl::primitive_attr user_scratchpad();

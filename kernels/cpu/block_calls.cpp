@@ -23,8 +23,7 @@ std::size_t BlockCalls::library_bytes() const {
 }
 
 BlockCalls block_calls(OneDnn& onednn, const memory::desc& a, const memory::desc& b, const memory::desc& y) {
-  const memory::desc any(b.dims(), type_of(b), memory::format_tag::any);
-  const auto writing = describe_matmul(onednn, a, any, y);
+  const auto writing = describe_matmul(onednn, a, in_any_order(b), y);
   const memory::desc ordered_b = writing.weights_desc();
   const auto call = [&](const dnnl::matmul::primitive_desc& description) {
     return OneDnnCall(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, ordered_b}, {DNNL_ARG_DST, y}});
