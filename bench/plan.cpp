@@ -137,7 +137,7 @@ Json finite(double number) {
 }
 
 struct Outcome {
-  std::int64_t peak_default = 0, budget = 0;
+  std::int64_t peak_default = 0, budget = 0, effort = 0;
   double cost_default = 0, seconds = 0;
   WorkingSet working_set;
   SearchResult search;
@@ -170,6 +170,7 @@ std::string json_text(const Outcome& outcome, const Subject& subject) {
                {"lower_bound_of", id(outcome.bound.operation)},
                {"gap_points", finite(outcome.gap())},
                {"shadow_price", outcome.bound.seconds_per_byte},
+               {"effort", outcome.effort},
                {"seconds", outcome.seconds},
                {"bytes_out", outcome.search.evaluation.bytes_out},
                {"bytes_in", outcome.search.evaluation.bytes_in}};
@@ -215,6 +216,7 @@ int plan(const Arguments& arguments) {
   outcome.cost_default = default_cost(problem);
   outcome.budget = budget_of(arguments, outcome.peak_default);
   outcome.working_set = largest_working_set(problem, link);
+  outcome.effort = arguments.effort > 0 ? arguments.effort : default_effort(problem, link.bytes_per_second > 0);
   const auto begin = std::chrono::steady_clock::now();
   outcome.search = search_plan(problem, {.budget = outcome.budget,
                                          .link = link,
