@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/nodes/arithmetic.h"
+#include "graph/nodes/unary.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/unary.h"
 
@@ -11,6 +12,14 @@ namespace sectionflow {
 namespace {
 
 constexpr int kMostThatWait = 3;
+
+/// Of parts of one dtype. What a cast has widened, as the gradient of a variable's cast, is added as it was before.
+Value sum_of(const std::vector<Value>& parts) {
+  if (parts.size() != 2 || parts[0].dtype() != Dtype::f32) return add_n(parts);
+  const Value a = before_widening(parts[0]), b = before_widening(parts[1]);
+  if (b.dtype() == Dtype::bf16) return accumulate(a, b, Dtype::f32);
+  return a.dtype() == Dtype::bf16 ? accumulate(b, a, Dtype::f32) : add_n(parts);
+}
 
 }  // namespace
 
@@ -77,7 +86,7 @@ Value GradientSums::added(const Value& value, const Sum& sum, const std::vector<
     const auto group = value.graph().enter_group(sum.group);
     const auto place = value.graph().enter_place(value.node().where());
     const bool is_carried = dtype != value.dtype() || parts[0].dtype() != dtype;
-    result = is_carried ? accumulate(parts[0], parts[1], dtype) : add_n(parts);
+    result = is_carried ? accumulate(parts[0], parts[1], dtype) : sum_of(parts);
   }
   return result;
 }

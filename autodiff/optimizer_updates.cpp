@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "graph/nodes/unary.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/update.h"
 
@@ -167,7 +168,10 @@ std::vector<Operation> optimizer_updates(const Optimizer& optimizer, const std::
   const auto phase = graph.enter_phase(Phase::training);
   const auto outside = graph.enter_group(kNoGroup);
   const auto alone = graph.enter_shared(nullptr);
-  return std::visit([&](const auto& chosen) { return apply(chosen, Applied{pairs, conditions}); }, optimizer);
+  // Updates widen gradients of bf16 themselves: that of a variable's cast need not be there in f32 too.
+  std::vector<GradientAndVariable> applied = pairs;
+  for (GradientAndVariable& pair : applied) pair.gradient = before_widening(pair.gradient);
+  return std::visit([&](const auto& chosen) { return apply(chosen, Applied{applied, conditions}); }, optimizer);
 }
 
 }  // namespace sectionflow

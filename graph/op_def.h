@@ -144,6 +144,8 @@ struct OpDef {
   /// Whether output 0, the only one, has the elements of input 0 in the same order. Such a node is not executed: both
   /// are names of one buffer. It needs a kernel all the same, for an input that is a variable. Absent: never.
   std::function<bool(const ConcreteRequest&)> is_identity{};
+  /// Output 0, the only one, has the elements of input 0 in the same order, as the nearest numbers of another dtype.
+  bool converts = false;
   /// How it may run in parts under these types, in whatever rows its inputs with PartUse::rows have in common. Its
   /// kernels of the CPU then give the same bits in parts of equal size as at once (KernelRequest::part). Absent, or an
   /// empty result: not at all. Only of operations that are neither seeded nor updates.

@@ -8,6 +8,7 @@
 #include "kernels/formulas/update.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/stored_element.h"
 
 namespace sectionflow {
 
@@ -15,10 +16,10 @@ namespace sectionflow {
 /// is up to `Updates`, whose static functions make a kernel each, of a variable with `count` elements:
 /// - `copy(num_bytes)`: variable = x;
 /// - `map<T>(count, function)`: variable = function(variable, x);
-/// - `sgd(count)`;
-/// - `momentum(count, velocity, nesterov)`;
-/// - `by_squares(count, squares, epsilon)`: squares = squares(squares, g^2), then a ScaledStep by their root;
-/// - `adam(count, options)`, for AdamOptions and AdamWOptions;
+/// - `sgd<G>(count)`, like the next three with a gradient that is stored as G, f32 or bf16;
+/// - `momentum<G>(count, velocity, nesterov)`;
+/// - `by_squares<G>(count, squares, epsilon)`: squares = squares(squares, g^2), then a ScaledStep by their root;
+/// - `adam<G>(count, options)`, for AdamOptions and AdamWOptions;
 /// - `average(count, options)`: average = weight_average(options, updates)(average, variable), where it is taken;
 /// - `accumulated(count)`: y = Accumulated{micro_batch = 0}(accumulator, x), which may lie over x.
 /// All but the copy and the last take a `gate` last: the number of the input, a boolean on the device, that lets the
@@ -30,12 +31,12 @@ class UpdateFamily {
     registry.add("assign", assign, Bf16::native);
     registry.add("assign_add", assign_add);
     registry.add("update_moving_average", update_moving_average);
-    registry.add("apply_sgd", apply_sgd);
-    registry.add("apply_momentum", apply_momentum);
-    registry.add("apply_adam", apply_adam<AdamOptions>);
-    registry.add("apply_adam_w", apply_adam<AdamWOptions>);
-    registry.add("apply_adagrad", apply_adagrad);
-    registry.add("apply_rms_prop", apply_rms_prop);
+    registry.add("apply_sgd", apply_sgd, Bf16::native);
+    registry.add("apply_momentum", apply_momentum, Bf16::native);
+    registry.add("apply_adam", apply_adam<AdamOptions>, Bf16::native);
+    registry.add("apply_adam_w", apply_adam<AdamWOptions>, Bf16::native);
+    registry.add("apply_adagrad", apply_adagrad, Bf16::native);
+    registry.add("apply_rms_prop", apply_rms_prop, Bf16::native);
     registry.add("average_weights", average_weights);
     registry.add("accumulated", accumulated);
   }
@@ -67,23 +68,35 @@ class UpdateFamily {
     const float decay = request.node.options<MovingAverageOptions>().decay;
     return Updates::template map<float>(is_training ? count(request) : 0, formulas::Average{decay, 1.0F - decay}, -1);
   }
-  static Made apply_sgd(const KernelRequest& request) { return Updates::sgd(count(request), gate(request, 3)); }
+  static Made apply_sgd(const KernelRequest& request) {
+    return with_stored_type(request.inputs[1].dtype, [&](auto g) {
+      return Updates::template sgd<decltype(g)>(count(request), gate(request, 3));
+    });
+  }
   static Made apply_momentum(const KernelRequest& request) {
     const auto options = request.node.options<MomentumOptions>();
-    return Updates::momentum(count(request), formulas::Velocity{options.momentum}, options.nesterov, gate(request, 4));
+    return with_stored_type(request.inputs[2].dtype, [&](auto g) {
+      return Updates::template momentum<decltype(g)>(count(request), formulas::Velocity{options.momentum},
+                                                     options.nesterov, gate(request, 4));
+    });
   }
   template <class Options>
   static Made apply_adam(const KernelRequest& request) {
-    return Updates::adam(count(request), request.node.options<Options>(), gate(request, 6));
+    return with_stored_type(request.inputs[3].dtype, [&](auto g) {
+      return Updates::template adam<decltype(g)>(count(request), request.node.options<Options>(), gate(request, 6));
+    });
+  }
+  static Made by_squares(const KernelRequest& request, formulas::Average squares, float epsilon) {
+    return with_stored_type(request.inputs[2].dtype, [&](auto g) {
+      return Updates::template by_squares<decltype(g)>(count(request), squares, epsilon, gate(request, 4));
+    });
   }
   static Made apply_adagrad(const KernelRequest& request) {
-    return Updates::by_squares(count(request), {1, 1}, request.node.options<AdagradOptions>().epsilon,
-                               gate(request, 4));
+    return by_squares(request, {1, 1}, request.node.options<AdagradOptions>().epsilon);
   }
   static Made apply_rms_prop(const KernelRequest& request) {
     const auto options = request.node.options<RmsPropOptions>();
-    return Updates::by_squares(count(request), {options.decay, 1.0F - options.decay}, options.epsilon,
-                               gate(request, 4));
+    return by_squares(request, {options.decay, 1.0F - options.decay}, options.epsilon);
   }
   static Made average_weights(const KernelRequest& request) {
     return Updates::average(count(request), request.node.options<WeightAverageOptions>(), gate(request, 3));

@@ -38,4 +38,7 @@ struct CastOptions {
   Dtype dtype = Dtype::f32;
 };
 
+/// What a cast from bf16 widens, for whoever takes either; any other value as it is.
+Value before_widening(Value x);
+
 }  // namespace sectionflow

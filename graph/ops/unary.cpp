@@ -61,6 +61,7 @@ void define_unary_ops(OpRegistry& registry) {
              return std::vector<TensorType>{{r.get<CastOptions>().dtype, r.inputs[0].shape}};
            },
        .is_identity = [](const ConcreteRequest& r) { return r.inputs[0].dtype == r.outputs[0].dtype; },
+       .converts = true,
        .parts = parts_of_elements});
 }
 
@@ -134,6 +135,12 @@ Value clip_grad(Value dy, Value x, ClipOptions options) {
 
 Value cast(Value x, Dtype dtype, Where where) {
   return unary("cast", x, where, CastOptions{dtype});
+}
+
+Value before_widening(Value x) {
+  if (!x.node().op().converts || x.dtype() != Dtype::f32) return x;
+  const Value narrow = x.node().inputs().front();
+  return narrow.dtype() == Dtype::bf16 ? narrow : x;
 }
 
 }  // namespace sectionflow

@@ -25,6 +25,16 @@ void check_scalar(const ShapeRequest& request, int index, Dtype dtype, std::stri
            request.inputs[index].text(), "; wanted ", dtype_name(dtype), "[]");
 }
 
+/// A gradient may be stored as bf16, as what a cast of the variable leads to is.
+void check_gradient(const ShapeRequest& request, int index) {
+  TensorType widened = request.inputs[index];
+  if (widened.dtype == Dtype::bf16) widened.dtype = Dtype::f32;
+  SF_CHECK(matches(request.inputs[0].shape, widened.shape), ShapeError, request.label, ": variable is ",
+           request.inputs[0].text(), ", its gradient ", request.inputs[index].text());
+  SF_CHECK(widened.dtype == request.inputs[0].dtype, ArgumentError, request.label, ": variable is ",
+           request.inputs[0].text(), ", its gradient ", request.inputs[index].text(), "; try cast");
+}
+
 void check_f32_variable(const ShapeRequest& request) {
   SF_CHECK(request.inputs[0].dtype == Dtype::f32, ArgumentError, request.label, ": variable is ",
            request.inputs[0].text(), "; wanted f32");
@@ -129,7 +139,8 @@ void add_adam(OpRegistry& registry, const char* name, OptionsDescription options
                              .infer =
                                  [](const ShapeRequest& r) {
                                    check_f32_variable(r);
-                                   check_like_variable(r, {1, 2, 3});
+                                   check_like_variable(r, {1, 2});
+                                   check_gradient(r, 3);
                                    check_scalar(r, 4, Dtype::f32, "learning_rate");
                                    check_scalar(r, 5, Dtype::i64, "steps");
                                    check_options(r.get<Options>(), r.label);
@@ -150,7 +161,8 @@ void add_one_slot(OpRegistry& registry, const char* name, OptionsDescription opt
                              .infer =
                                  [](const ShapeRequest& r) {
                                    check_f32_variable(r);
-                                   check_like_variable(r, {1, 2});
+                                   check_like_variable(r, {1});
+                                   check_gradient(r, 2);
                                    check_scalar(r, 3, Dtype::f32, "learning_rate");
                                    check_options(r.get<Options>(), r.label);
                                    return Types{};
@@ -166,7 +178,7 @@ void define_optimizer_updates(OpRegistry& registry) {
                              .infer =
                                  [](const ShapeRequest& r) {
                                    check_f32_variable(r);
-                                   check_like_variable(r, {1});
+                                   check_gradient(r, 1);
                                    check_scalar(r, 2, Dtype::f32, "learning_rate");
                                    return Types{};
                                  },

@@ -22,7 +22,9 @@ Operation update_moving_average(Value variable, Value x, Value is_training, floa
 /// The same by the graph's training flag (Graph::training()).
 Operation update_moving_average(Value variable, Value x, float decay, Where where = Where::here());
 
-/// variable = variable - learning_rate gradient. Shapes: gradient like the variable; learning_rate []. f32.
+// Gradients of the following are f32 or bf16, which is widened; all else is f32 where nothing is said.
+
+/// variable = variable - learning_rate gradient. Shapes: gradient like the variable; learning_rate [].
 Operation apply_sgd(Value variable, Value gradient, Value learning_rate, Where where = Where::here());
 
 /// Of apply_adam: how slowly the averages of the gradient and of its square forget, and what keeps the quotient finite.

@@ -5,6 +5,7 @@
 #include "device/parallel.h"
 #include "kernels/cpu/copies.h"
 #include "kernels/function_kernel.h"
+#include "kernels/stored_element.h"
 #include "kernels/update_family.h"
 
 namespace sectionflow {
@@ -32,14 +33,15 @@ void for_each_stripe(std::int64_t num_elements, const Body& body) {
 }
 
 /// Applies `step` to a stripe, with the roots of `squares`.
-void apply_step(const formulas::ScaledStep& step, float* variable, const float* direction, const float* squares,
+template <class Direction>
+void apply_step(const formulas::ScaledStep& step, float* variable, const Direction* direction, const float* squares,
                 std::int64_t count) {
   float roots[kStripe] = {};
   std::copy_n(squares, count, roots);
   take_roots(roots);
   const formulas::ScaledStep scaled = step;
 #pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) variable[i] = scaled(variable[i], direction[i], roots[i]);
+  for (std::int64_t i = 0; i < count; ++i) variable[i] = scaled(variable[i], stored<float>(direction[i]), roots[i]);
 }
 
 /// A kernel of `update(arguments)`, which happens where the input `gate` is true, or always where there is none.
@@ -55,11 +57,12 @@ struct AdamStep {
   float beta1, beta2;
   formulas::ScaledStep scaled;
 
-  void apply(float* variable, float* m, float* v, const float* gradient, std::int64_t count) const {
+  template <class G>
+  void apply(float* variable, float* m, float* v, const G* gradient, std::int64_t count) const {
     const formulas::Average first{beta1, 1.0F - beta1}, second{beta2, 1.0F - beta2};
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) {
-      const float g = gradient[i];
+      const float g = stored<float>(gradient[i]);
       m[i] = first(m[i], g);
       v[i] = second(v[i], g * g);
     }
@@ -87,36 +90,38 @@ struct LoopUpdates {
     });
   }
 
+  template <class G>
   static std::unique_ptr<Kernel> sgd(std::int64_t num_elements, int gate) {
     return gated(gate, [num_elements](const KernelArguments& arguments) {
       float* variable = static_cast<float*>(arguments.updated[0]);
-      const float* gradient = input<float>(arguments, 1);
+      const G* gradient = input<G>(arguments, 1);
       const formulas::Step step{*input<float>(arguments, 2)};
       parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) variable[i] = step(variable[i], gradient[i]);
+        for (std::int64_t i = begin; i < end; ++i) variable[i] = step(variable[i], stored<float>(gradient[i]));
       });
     });
   }
 
+  template <class G>
   static std::unique_ptr<Kernel> momentum(std::int64_t num_elements, formulas::Velocity next, bool nesterov, int gate) {
     return gated(gate, [=](const KernelArguments& arguments) {
       float* variable = static_cast<float*>(arguments.updated[0]);
       float* velocity = static_cast<float*>(arguments.updated[1]);
-      const float* gradient = input<float>(arguments, 2);
+      const G* gradient = input<G>(arguments, 2);
       const formulas::Step step{*input<float>(arguments, 3)};
       parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
         if (nesterov) {
 #pragma omp simd
           for (std::int64_t i = begin; i < end; ++i) {
-            const float g = gradient[i];
+            const float g = stored<float>(gradient[i]);
             velocity[i] = next(velocity[i], g);
             variable[i] = step(variable[i], next.ahead(velocity[i], g));
           }
         } else {
 #pragma omp simd
           for (std::int64_t i = begin; i < end; ++i) {
-            velocity[i] = next(velocity[i], gradient[i]);
+            velocity[i] = next(velocity[i], stored<float>(gradient[i]));
             variable[i] = step(variable[i], velocity[i]);
           }
         }
@@ -124,23 +129,25 @@ struct LoopUpdates {
     });
   }
 
+  template <class G>
   static std::unique_ptr<Kernel> by_squares(std::int64_t num_elements, formulas::Average sum, float epsilon, int gate) {
     return gated(gate, [=](const KernelArguments& arguments) {
       float* variable = static_cast<float*>(arguments.updated[0]);
       float* squares = static_cast<float*>(arguments.updated[1]);
-      const float* gradient = input<float>(arguments, 2);
+      const G* gradient = input<G>(arguments, 2);
       const formulas::ScaledStep step{*input<float>(arguments, 3), epsilon};
       for_each_stripe(num_elements, [=](std::int64_t first, std::int64_t count) {
 #pragma omp simd
         for (std::int64_t i = first; i < first + count; ++i) {
-          squares[i] = sum(squares[i], gradient[i] * gradient[i]);
+          const float g = stored<float>(gradient[i]);
+          squares[i] = sum(squares[i], g * g);
         }
         apply_step(step, variable + first, gradient + first, squares + first, count);
       });
     });
   }
 
-  template <class Options>
+  template <class G, class Options>
   static std::unique_ptr<Kernel> adam(std::int64_t num_elements, const Options& options, int gate) {
     return gated(gate, [num_elements, options](const KernelArguments& arguments) {
       const AdamStep step{
@@ -149,7 +156,7 @@ struct LoopUpdates {
       float* variable = static_cast<float*>(arguments.updated[0]);
       float* m = static_cast<float*>(arguments.updated[1]);
       float* v = static_cast<float*>(arguments.updated[2]);
-      const float* gradient = input<float>(arguments, 3);
+      const G* gradient = input<G>(arguments, 3);
       for_each_stripe(num_elements, [=](std::int64_t i, std::int64_t count) {
         step.apply(variable + i, m + i, v + i, gradient + i, count);
       });

@@ -15,12 +15,12 @@ const float* f32_input(const KernelArguments& arguments, std::size_t index) {
 }
 
 /// Elements [first, first + width) of a variable and what belongs to it: rule(states, gradient) changes one element of
-/// each of them, the variable itself first.
-template <int kStates>
+/// each of them, the variable itself first. The gradient is stored as G.
+template <int kStates, class G>
 struct States {
   static constexpr int kWidth = gpu::pack_width<float>();
   float* states[kStates];
-  const float* gradient;
+  const G* gradient;
   std::int64_t count;
 
   template <class Rule>
@@ -29,7 +29,7 @@ struct States {
       for (std::int64_t j = first; j < count; ++j) {
         float elements[kStates];
         for (int s = 0; s < kStates; ++s) elements[s] = states[s][j];
-        rule(elements, gradient[j]);
+        rule(elements, static_cast<float>(gradient[j]));
         for (int s = 0; s < kStates; ++s) states[s][j] = elements[s];
       }
       return;
@@ -40,31 +40,31 @@ struct States {
     for (int lane = 0; lane < kWidth; ++lane) {
       float elements[kStates];
       for (int s = 0; s < kStates; ++s) elements[s] = packs[s].values[lane];
-      rule(elements, slopes.values[lane]);
+      rule(elements, static_cast<float>(slopes.values[lane]));
       for (int s = 0; s < kStates; ++s) packs[s].values[lane] = elements[s];
     }
     for (int s = 0; s < kStates; ++s) gpu::store_pack(states[s] + first, packs[s]);
   }
 };
 
-template <int kStates>
-States<kStates> states_of(const KernelArguments& arguments, std::int64_t count) {
-  States<kStates> result{{}, f32_input(arguments, kStates), count};
+template <int kStates, class G>
+States<kStates, G> states_of(const KernelArguments& arguments, std::int64_t count) {
+  States<kStates, G> result{{}, static_cast<const G*>(arguments.inputs[kStates]), count};
   for (int s = 0; s < kStates; ++s) result.states[s] = static_cast<float*>(arguments.updated[s]);
   return result;
 }
 
 /// A pack a thread, by a rule that is made with the learning rate.
-template <class Rule>
+template <class Rule, class G>
 struct UpdatePack {
-  States<Rule::kStates> states;
+  States<Rule::kStates, G> states;
   const float* learning_rate;
   Rule rule;
 
   SF_HOST_DEVICE void operator()(std::int64_t i) const {
     Rule of_this_step = rule;
     of_this_step.set_learning_rate(*learning_rate);
-    states.update(i * States<Rule::kStates>::kWidth, of_this_step);
+    states.update(i * states.kWidth, of_this_step);
   }
 };
 
@@ -110,13 +110,13 @@ struct AdamRule {
 
 /// A block takes a stretch of the variable, so that the powers of a step, dear in double, are computed once for all of
 /// it.
-template <class Options>
+template <class Options, class G>
 struct AdamPart {
   static constexpr int kThreads = 256;
   static constexpr std::size_t kSharedBytes = 3 * sizeof(float);
   static constexpr int kPacks = 4;  // a thread
-  static constexpr std::int64_t kStretch = std::int64_t{kThreads} * kPacks * States<3>::kWidth;
-  States<3> states;
+  static constexpr std::int64_t kStretch = std::int64_t{kThreads} * kPacks * States<3, G>::kWidth;
+  States<3, G> states;
   const float* learning_rate;
   const std::int64_t* steps;
   Options options;
@@ -138,7 +138,7 @@ struct AdamPart {
                         {shared[0], shared[1], shared[2]}};
     for (int pack = 0; pack < kPacks; ++pack) {
       const std::int64_t number = pack * kThreads + thread.index();
-      states.update(block * kStretch + number * States<3>::kWidth, rule);
+      states.update(block * kStretch + number * states.kWidth, rule);
     }
   }
 };
@@ -214,20 +214,25 @@ struct JointUpdates {
     });
   }
 
-  static std::unique_ptr<Kernel> sgd(std::int64_t count, int gate) { return by_rule(count, SgdRule{}, gate); }
-  static std::unique_ptr<Kernel> momentum(std::int64_t count, formulas::Velocity velocity, bool nesterov, int gate) {
-    return nesterov ? by_rule(count, MomentumRule<true>{velocity, {}}, gate)
-                    : by_rule(count, MomentumRule<false>{velocity, {}}, gate);
+  template <class G>
+  static std::unique_ptr<Kernel> sgd(std::int64_t count, int gate) {
+    return by_rule<G>(count, SgdRule{}, gate);
   }
+  template <class G>
+  static std::unique_ptr<Kernel> momentum(std::int64_t count, formulas::Velocity velocity, bool nesterov, int gate) {
+    return nesterov ? by_rule<G>(count, MomentumRule<true>{velocity, {}}, gate)
+                    : by_rule<G>(count, MomentumRule<false>{velocity, {}}, gate);
+  }
+  template <class G>
   static std::unique_ptr<Kernel> by_squares(std::int64_t count, formulas::Average squares, float epsilon, int gate) {
-    return by_rule(count, SquaresRule{squares, {0, epsilon}}, gate);
+    return by_rule<G>(count, SquaresRule{squares, {0, epsilon}}, gate);
   }
 
-  template <class Options>
+  template <class G, class Options>
   static std::unique_ptr<Kernel> adam(std::int64_t count, const Options& options, int gate) {
     return gated(gate, [count, options](const KernelArguments& arguments) {
-      return AdamPart<Options>{states_of<3>(arguments, count), f32_input(arguments, 4),
-                               static_cast<const std::int64_t*>(arguments.inputs[5]), options};
+      return AdamPart<Options, G>{states_of<3, G>(arguments, count), f32_input(arguments, 4),
+                                  static_cast<const std::int64_t*>(arguments.inputs[5]), options};
     });
   }
 
@@ -250,12 +255,13 @@ struct JointUpdates {
   }
 
  private:
-  template <class Rule>
+  template <class G, class Rule>
   static std::unique_ptr<Kernel> by_rule(std::int64_t count, Rule rule, int gate) {
     return gated(gate, [count, rule](const KernelArguments& arguments) {
       constexpr int kStates = Rule::kStates;
-      const UpdatePack<Rule> body{states_of<kStates>(arguments, count), f32_input(arguments, kStates + 1), rule};
-      return gpu::EachPart<UpdatePack<Rule>>{body, gpu::blocks_for(count, States<kStates>::kWidth)};
+      using Body = UpdatePack<Rule, G>;
+      const Body body{states_of<kStates, G>(arguments, count), f32_input(arguments, kStates + 1), rule};
+      return gpu::EachPart<Body>{body, gpu::blocks_for(count, States<kStates, G>::kWidth)};
     });
   }
 };

@@ -130,6 +130,28 @@ TEST(GradientSums, OfMoreBf16ContributionsAreCarriedInF32UpToTheLast) {
                                       "accumulate", "relu_grad", "accumulate"}));
 }
 
+TEST(GradientSums, AddWhatACastOfTheValueLeadsToWithoutACopyInF32) {
+  for (const bool cast_comes_first : {true, false}) {
+    Graph graph;
+    const Value w = weight(graph, "w", {4, 3});
+    const Value direct = cast_comes_first ? reduce_sum(square(w)) : Value();
+    const Value narrow = reduce_sum(cast(square(cast(w, Dtype::bf16)), Dtype::f32));
+    const Value loss = add(narrow, direct.valid() ? direct : reduce_sum(square(w)));
+    const Value sum = gradients(loss, {w})[0];
+    EXPECT_EQ(sum.dtype(), Dtype::f32);
+    ASSERT_EQ(sum.node().op().name, "accumulate");
+    EXPECT_EQ(sum.node().inputs()[0].dtype(), Dtype::f32);
+    EXPECT_EQ(sum.node().inputs()[1].dtype(), Dtype::bf16);
+  }
+  Graph graph;
+  const Value w = weight(graph, "w", {4});
+  const Value twice = add(reduce_sum(cast(square(cast(w, Dtype::bf16)), Dtype::f32)),
+                          reduce_sum(cast(exp(cast(w, Dtype::bf16)), Dtype::f32)));
+  const Value sum = gradients(twice, {w})[0];
+  EXPECT_EQ(sum.dtype(), Dtype::f32);
+  for (const Value& part : sum.node().inputs()) EXPECT_EQ(part.dtype(), Dtype::bf16);
+}
+
 TEST(GradientSums, OfFewerContributionsThanExpectedAreStillOfTheValuesType) {
   for (int given : {1, 2, 3, 4}) {
     for (int expected = given; expected < 6; ++expected) {

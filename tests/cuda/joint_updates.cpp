@@ -164,8 +164,8 @@ Value state(Graph& graph, std::int64_t count, Dtype dtype = Dtype::f32) {
 Value rate(Graph& graph) {
   return placeholder(graph, "rate", {});
 }
-Value slope(Graph& graph, std::int64_t count) {
-  return placeholder(graph, "slope", {count});
+Value slope(Graph& graph, std::int64_t count, Dtype dtype = Dtype::f32) {
+  return placeholder(graph, "slope", {count}, dtype);
 }
 Value steps(Graph& graph) {
   return variable("steps", fill(graph, {}, 0, Dtype::i64));
@@ -209,6 +209,16 @@ std::vector<NamedUpdate> all_updates() {
        [](Graph& g, std::int64_t n) { return apply_adagrad(state(g, n), state(g, n), slope(g, n), rate(g)); }},
       {"apply_rms_prop", 49,
        [](Graph& g, std::int64_t n) { return apply_rms_prop(state(g, n), state(g, n), slope(g, n), rate(g)); }},
+      {"apply_sgd by bf16", 71,
+       [](Graph& g, std::int64_t n) { return apply_sgd(state(g, n), slope(g, n, Dtype::bf16), rate(g)); }},
+      {"apply_adam by bf16", 49,
+       [](Graph& g, std::int64_t n) {
+         return apply_adam(state(g, n), state(g, n), state(g, n), slope(g, n, Dtype::bf16), rate(g), steps(g));
+       }},
+      {"apply_adagrad by bf16", 49,
+       [](Graph& g, std::int64_t n) {
+         return apply_adagrad(state(g, n), state(g, n), slope(g, n, Dtype::bf16), rate(g));
+       }},
   };
 }
 
