@@ -66,6 +66,7 @@ void Crossings::find(int v, Crossing& crossing) {
   for (std::size_t i = 0; i < is_after_.size(); ++i) {
     if (is_after_[i] != 0) crossing.seconds_before -= problem_.operations[i].seconds;
   }
+  crossing.seconds_before = std::max(crossing.seconds_before, 0.0);  // differences are rounded
   crossing.wanted.clear();
   crossing.bytes_of_wanted = 0;
   for (std::size_t i = 0; i < problem_.values.size(); ++i) {

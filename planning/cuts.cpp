@@ -246,18 +246,34 @@ bool Cutter::quickest(std::int64_t capacity, Borders& borders) const {
   return true;
 }
 
-std::int64_t Cutter::peak_of(const Borders& borders) const {
-  std::int64_t kept = 0, peak = 0;
+/// One a section.
+std::vector<const Cutter::Stretch*> Cutter::stretches_of(const Borders& borders) const {
+  std::vector<const Stretch*> found;
   std::size_t from = 0;
   const auto add = [&](int end) {
     const auto to = static_cast<std::size_t>(std::lower_bound(ends_.begin(), ends_.end(), end) - ends_.begin());
-    peak = std::max(peak, kept + stretch(from, to).peak);
-    kept += stretch(from, to).border;
+    found.push_back(&stretch(from, to));
     from = to;
   };
   for (int border : borders) add(border);
   add(ends_.back());
+  return found;
+}
+
+std::int64_t Cutter::peak_of(const Borders& borders) const {
+  std::int64_t kept = 0, peak = 0;
+  for (const Stretch* section : stretches_of(borders)) {
+    peak = std::max(peak, kept + section->peak);
+    kept += section->border;
+  }
   return peak;
+}
+
+double Cutter::again_seconds_of(const Borders& borders) const {
+  const std::vector<const Stretch*> sections = stretches_of(borders);
+  double seconds = 0;
+  for (std::size_t k = 0; k + 1 < sections.size(); ++k) seconds += sections[k]->again_seconds;
+  return seconds;
 }
 
 }  // namespace sectionflow::planning

@@ -48,8 +48,9 @@ class Cutter {
   Borders lowest_peak(int sections, double slack = 0) const;
   /// The least time computed again, and of that the fewest bytes, in so many bytes; whether there is such a cut.
   bool quickest(std::int64_t capacity, Borders& borders) const;
-  /// Peak of a cut whose borders are of places().
+  /// Peak of a cut whose borders are of places(), and how long it computes again.
   std::int64_t peak_of(const Borders& borders) const;
+  double again_seconds_of(const Borders& borders) const;
   /// The lowest peak of any number of sections.
   Borders lowest_peak() const;
 
@@ -60,6 +61,7 @@ class Cutter {
     double again_seconds = 0;  // computed again
   };
   const Stretch& stretch(std::size_t from, std::size_t to) const { return stretches_[from * ends_.size() + to]; }
+  std::vector<const Stretch*> stretches_of(const Borders& borders) const;
   void find_places(const CutProblem& problem);
   void add_borders(const CutProblem& problem);
   void add_gradients(const CutProblem& problem);

@@ -18,6 +18,8 @@ Frontier::Frontier(const Problem& problem, FrontierOptions options) : problem_(p
   SF_CHECK(options_.effort >= 0, ArgumentError, "an effort of ", options_.effort, " moves, wanted at least 0",
            hint("0 is the default"));
   if (options_.effort == 0) options_.effort = default_frontier_effort(problem, options_.num_rungs);
+  constexpr std::int64_t kMostEffort = 1'000'000'000'000'000;  // longer than anybody waits, and far from overflows
+  options_.effort = std::min(options_.effort, kMostEffort);
   const std::int64_t most = default_peak(problem);
   ladder_ = {options_.num_rungs, std::min(largest_working_set(problem).bytes, most), most};
 }

@@ -78,7 +78,7 @@ class GptBuilder {
     const double bytes = static_cast<double>(size.tokens) * static_cast<double>(size.hidden) * size.bytes_per_element;
     // Checked before anything is multiplied as whole numbers; the exact sum is checked at the end.
     SF_CHECK(bytes * 60 * size.layers < static_cast<double>(kMostProblemBytes), ArgumentError,
-             "generate: activations of ", bytes, " bytes in ", size.layers, " layers add up to more than 2^62");
+             "generate: activations of ", bytes, " bytes in ", size.layers, " layers add up to more than 2^53");
     activation_ = size.tokens * size.hidden * size.bytes_per_element;
     const auto hidden = static_cast<double>(size.hidden);
     products_ = static_cast<double>(size.tokens) * hidden * hidden;

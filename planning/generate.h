@@ -7,7 +7,7 @@
 namespace sectionflow::planning {
 
 // Instances of graphs as they occur, and of random ones. The same arguments give the same instance on every machine.
-// All throw ArgumentError for sizes that are not positive, and for more than 200,000 operations or 2^62 bytes.
+// All throw ArgumentError for sizes that are not positive, and for more than 200,000 operations or 2^53 bytes.
 
 /// What a roofline says of a device: an operation takes the longer of its arithmetic and its memory traffic.
 struct Roofline {

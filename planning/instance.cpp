@@ -105,7 +105,7 @@ class InstanceReader {
       node.seconds = seconds_of(entry, first_kind ? "cost_cpu" : "duration", node);
       node.bytes = bytes_of(entry, first_kind ? "cost_ram" : "out_cost", node);
       if (node.bytes > kMostProblemBytes - sum)
-        refuse(text_of_node(node), ": sizes up to here add up to more than 2^62");
+        refuse(text_of_node(node), ": sizes up to here add up to more than 2^53");
       sum += node.bytes;
       seconds += node.seconds;
       if (!std::isfinite(seconds)) refuse(text_of_node(node), ": times up to here have no finite sum");
@@ -132,7 +132,7 @@ class InstanceReader {
     const json& found = number(entry, name, node);
     const double value = found.get<double>();
     if (value >= static_cast<double>(kMostProblemBytes))
-      refuse(text_of_node(node), ": '", name, "' is ", found.dump(), ", wanted less than 2^62");
+      refuse(text_of_node(node), ": '", name, "' is ", found.dump(), ", wanted less than 2^53");
     if (found.is_number_integer()) return found.get<std::int64_t>();
     if (value != std::floor(value)) {
       refuse(text_of_node(node), ": '", name, "' is ", found.dump(), ", wanted a whole number",

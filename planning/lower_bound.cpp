@@ -159,7 +159,8 @@ struct Capacity {
   Capacity(const Crossing& crossing, std::int64_t budget, const Link& link)
       : bytes(static_cast<double>(budget) - crossing.forced) {
     if (link.bytes_per_second <= 0) return;
-    bytes += link.bytes_per_second * crossing.seconds_before;
+    // All there are do; a fast link may have carried more than a number can tell.
+    bytes = std::min(bytes + link.bytes_per_second * crossing.seconds_before, 4.0 * kMostProblemBytes);
     most_price = 1 / link.bytes_per_second;
   }
 };

@@ -74,7 +74,7 @@ void check_problem(const Problem& problem) {
              ": times up to here have no finite sum");
     SF_CHECK(operation.workspace >= 0 && bytes.add(operation.workspace), ArgumentError, operation_text(problem, v),
              " has a workspace of ", operation.workspace,
-             " bytes, wanted at least 0, and all sizes together below 2^62");
+             " bytes, wanted at least 0, and all sizes together below 2^53");
     check_list(problem, v, operation.inputs, "input", last_input);
     check_list(problem, v, operation.outputs, "output", last_output);
     for (const int value : operation.inputs) {
@@ -92,7 +92,7 @@ void check_problem(const Problem& problem) {
   for (std::size_t i = 0; i < problem.values.size(); ++i) {
     const PlannedValue& value = problem.values[i];
     SF_CHECK(value.bytes >= 0 && bytes.add(value.bytes), ArgumentError, "value ", i, " '", value.name, "' has ",
-             value.bytes, " bytes, wanted at least 0, and all sizes together below 2^62");
+             value.bytes, " bytes, wanted at least 0, and all sizes together below 2^53");
     SF_CHECK(value.producer >= -1 && value.producer < num_operations, ArgumentError, "value ", i, " '", value.name,
              "': its producer ", value.producer, " is none of the ", num_operations, " operations");
     SF_CHECK(value.producer == -1 || last_output[i] == value.producer, ArgumentError, "value ", i, " '", value.name,

@@ -55,13 +55,14 @@ struct Problem {
   std::vector<std::pair<int, int>> ends;
 };
 
-/// What all sizes of a problem together may come to, so that any sum of them fits 64 bits.
-inline constexpr std::int64_t kMostProblemBytes = std::int64_t{1} << 62;
+/// What all sizes of a problem together may come to, so that every sum of them is exact in a double, as bounds add
+/// them.
+inline constexpr std::int64_t kMostProblemBytes = std::int64_t{1} << 53;
 
 /// Throws: ArgumentError naming the operation or value: indices out of range or twice in a list, a producer that its
 /// value does not name or that comes after a reader, `order` or `ends` against the order of operations, `ends` by a
 /// repeatable operation, outputs written over what is no input or has another size, numbers that are negative or not
-/// finite, times without a finite sum, sizes whose sum passes 2^62 bytes.
+/// finite, times without a finite sum, sizes whose sum passes 2^53 bytes.
 void check_problem(const Problem& problem);
 
 /// Throws: ArgumentError for numbers that are negative or not finite.

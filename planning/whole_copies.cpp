@@ -63,7 +63,7 @@ Problem WholeCopies::without_earlier(double moment) const {
 WholeCopies::Capacity WholeCopies::capacity(const Crossing& crossing, std::int64_t budget, double moment) const {
   const double units_here = whole_units((static_cast<double>(budget) - crossing.forced) / unit_);
   const double fit = link_.bytes_per_second * (crossing.seconds_before - moment) / unit_;
-  const double units_away = whole_units(std::max(fit, 0.0));
+  const double units_away = whole_units(std::clamp(fit, 0.0, 4.0 * kMostProblemBytes / unit_));
   return {(units_here + units_away) * unit_, unit_,
           (units_away + 1 - std::min(fit, units_away + 1)) * unit_ / link_.bytes_per_second};
 }

@@ -250,6 +250,21 @@ TEST(LowerBound, CountsWhatMayBeWrittenOverOnce) {
   EXPECT_EQ(found.evaluation.peak, 10);
 }
 
+TEST(LowerBound, IsFiniteWhereALinkCarriesMoreThanNumbersTell) {
+  RandomProblems random(kLowerBoundSeed);
+  for (int i = 0; i < 200; ++i) {
+    Problem problem = random.next({.plain = true});
+    for (Operation& operation : problem.operations) operation.seconds *= 1e300 / 1000;
+    const Link link{1e300, 0};
+    const std::int64_t budget = largest_working_set(problem, link).bytes;
+    const LowerBound bound = lower_bound(problem, budget, {.link = link});
+    const SearchResult found = search_plan(problem, {.budget = budget, .link = link, .effort = 1000});
+    if (!found.plan) continue;
+    EXPECT_LE(bound.extra_seconds, (found.evaluation.seconds - default_cost(problem)) + 1e-9 * default_cost(problem))
+        << i;
+  }
+}
+
 TEST(LowerBound, RefusesLinksThatAreNone) {
   const Problem problem = generate_chain(3, 1).problem;
   EXPECT_THROW(lower_bound(problem, 100, {.link = {-1, 0}}), ArgumentError);

@@ -39,7 +39,7 @@ TEST(CheckProblem, RefusalsNameTheOperationOrValue) {
     return refusal_of(problem);
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const std::int64_t large = std::int64_t{1} << 61;
+  const std::int64_t large = std::int64_t{1} << 52;
   const auto names = [](const std::string& text, const std::string& what) {
     EXPECT_NE(text.find(what), std::string::npos) << "'" << text << "' does not name " << what;
   };
