@@ -10,6 +10,7 @@
 namespace sectionflow {
 
 void insert_swaps(Session& session, const SwapOptions& options) {
+  if (options.profile) check_profile(*options.profile, "insert_swaps");
   const auto profile = std::make_shared<const Profile>(options.profile.value_or(Profile::nominal()));
   engine(session).set_instruction_editor(text_of("insert_swaps ", digest_of(*profile)),
                                          [profile](const InstructionList& list, PlanningTools& tools) {

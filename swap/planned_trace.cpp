@@ -51,6 +51,7 @@ std::vector<Trace::Event> planned_events(const Engine& engine, const Program& pr
 
 Trace planned_trace(const Session& session, const Profile& profile, Where where) {
   return call_at(where, [&] {
+    check_profile(profile, "planned_trace");
     const Engine& behind = engine(session);
     const Program* program = behind.latest_program();
     SF_CHECK(program != nullptr, ArgumentError, "planned_trace: the session has no program that it planned or ran last",

@@ -103,6 +103,17 @@ void Profile::save(const std::string& path, Where where) const {
   });
 }
 
+void check_profile(const Profile& profile, const std::string& call) {
+  const auto check = [&](const std::string& name, double number, double least, double most) {
+    SF_CHECK(std::isfinite(number) && number >= least && number <= most, ArgumentError, call, ": the profile's '", name,
+             "' is ", number, "; wanted ", least, " to ", most, hint("measure_profile measures this machine's"));
+  };
+  for (const Field& field : kRates) check(field.name, profile.*field.member, kLeastRate, kMostRate);
+  check("launch_seconds", profile.launch_seconds, 0, kMostSeconds);
+  check("copy_drag", profile.copy_drag, 0, kMostDrag);
+  for (const auto& [key, seconds] : profile.kernel_seconds) check(key, seconds, 0, kMostSeconds);
+}
+
 std::size_t digest_of(const Profile& profile) {
   std::size_t digest = profile.kernel_seconds.size();
   const auto add = [&](std::size_t hash) { digest = digest * 1'000'003 + hash; };

@@ -44,6 +44,10 @@ struct Profile {
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
+/// Throws: ArgumentError (SF-E010) for numbers that no file of a profile may have: speeds, times and drag that are not
+/// finite, negative or beyond any machine's. `call`: who was given the profile.
+void check_profile(const Profile& profile, const std::string& call);
+
 /// A number that tells profiles apart within a process.
 std::size_t digest_of(const Profile& profile);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "schedule/insert_offloads.h"
 #include "swap/choose_offloads.h"
 
@@ -34,6 +35,11 @@ SwapPlanner::SwapPlanner(const InstructionList& list, PlanningTools& tools, cons
     : list_(list), tools_(tools), times_(tools, profile) {
   Draft draft = tools.draft(list);
   problem_ = make_swap_problem(list, draft, tools, request, times_);
+  const auto must_go = [](const OffloadCandidate& candidate) { return candidate.placement == Placement::disk; };
+  if (problem_.has_disk && std::ranges::none_of(problem_.candidates, must_go)) {
+    without_disk_.emplace(problem_);
+    without_disk_->has_disk = false;
+  }
   for (double seconds : problem_.seconds) compute_seconds_ += seconds;
   make_ladders(draft.device_peak_bytes);
 }
@@ -47,6 +53,7 @@ void SwapPlanner::make_ladders(std::size_t top) {
 
 SwapPlan SwapPlanner::plan() {
   try_all();
+  SF_CHECK(best_, InternalError, "no plan of offloads takes a finite time");
   if (!fits(*best_)) find_least(highest_rung() + 1);
   return std::move(*best_);
 }
@@ -77,7 +84,7 @@ void SwapPlanner::try_all() {
     const Proposal free = free_proposal(rung);
     if (!may_help(free.bound)) continue;
     offer(free_plan(free));
-    if (problem_.has_disk) offer(made_of(tight_proposal(free, 0)));
+    if (problem_.has_disk) offer(made_of(tight_proposal(free, 0, false)));
   }
 }
 
@@ -116,10 +123,15 @@ void SwapPlanner::try_rung(std::size_t rung) {
 
 /// The plans of one device rung for a limited host.
 void SwapPlanner::try_tight(const Proposal& free) {
-  const std::vector<std::size_t> rungs = host_rungs(free);
+  if (without_disk_) try_tight(free, true);
+  try_tight(free, false);
+}
+
+void SwapPlanner::try_tight(const Proposal& free, bool leaves_out_disk) {
+  const std::vector<std::size_t> rungs = host_rungs(free, leaves_out_disk);
   for (auto host = rungs.rbegin(); host != rungs.rend(); ++host) {
     if (*host > host_capacity()) continue;
-    Proposal tight = tight_proposal(free, *host);
+    Proposal tight = tight_proposal(free, *host, leaves_out_disk);
     if (tight.plan.host_bytes > host_capacity() || !may_help(tight.bound)) continue;
     const SwapPlan& unlimited = free_plan(free);
     if (free.rung > 0 && unlimited.device_peak > tools_.budgets().device) return;
@@ -128,14 +140,18 @@ void SwapPlanner::try_tight(const Proposal& free) {
   }
 }
 
+const SwapProblem& SwapPlanner::problem_of(bool leaves_out_disk) const {
+  return leaves_out_disk ? *without_disk_ : problem_;
+}
+
 /// Host budgets for a device rung, ascending: from the least that can be reached to less than what all offloads of the
 /// plan without a limit take.
-std::vector<std::size_t> SwapPlanner::host_rungs(const Proposal& free) const {
+std::vector<std::size_t> SwapPlanner::host_rungs(const Proposal& free, bool leaves_out_disk) const {
   std::vector<std::size_t> rungs;
   std::size_t least = least_host_bytes(free.rung);
-  if (problem_.has_disk) {
+  if (problem_of(leaves_out_disk).has_disk) {
     rungs.push_back(0);
-    least = tight_proposal(free, 0).plan.host_bytes;
+    least = tight_proposal(free, 0, false).plan.host_bytes;
   }
   for (std::size_t i = 0; i < kHostRungs && least < free.plan.host_bytes; ++i) {
     const std::size_t host = least + (free.plan.host_bytes - least) / kHostRungs * i;
@@ -144,16 +160,20 @@ std::vector<std::size_t> SwapPlanner::host_rungs(const Proposal& free) const {
   return rungs;
 }
 
-SwapPlanner::Proposal SwapPlanner::tight_proposal(const Proposal& free, std::size_t host) const {
-  Proposal tight{.rung = free.rung, .capacity = {.device = free.capacity.device, .host = host}};
-  tight.plan = problem_.has_disk ? plan_offloads(problem_, tight.capacity, free.plan.offloaded)
-                                 : search_offloads(problem_, tight.capacity, slack());
+SwapPlanner::Proposal SwapPlanner::tight_proposal(const Proposal& free, std::size_t host, bool leaves_out_disk) const {
+  Proposal tight{.rung = free.rung,
+                 .leaves_out_disk = leaves_out_disk,
+                 .capacity = {.device = free.capacity.device, .host = host}};
+  const SwapProblem& problem = problem_of(leaves_out_disk);
+  tight.plan = problem.has_disk ? plan_offloads(problem, tight.capacity, free.plan.offloaded)
+                                : search_offloads(problem, tight.capacity, slack());
   tight.bound = std::max(free.bound, tight.plan.simulation.seconds);
   return tight;
 }
 
 SwapPlanner::Proposal SwapPlanner::free_proposal(std::size_t rung) const {
-  Proposal proposal{.rung = rung, .capacity = {.device = device_capacity(rung), .host = kUnlimited}};
+  Proposal proposal{
+      .rung = rung, .leaves_out_disk = false, .capacity = {.device = device_capacity(rung), .host = kUnlimited}};
   proposal.plan = search_offloads(problem_, proposal.capacity, slack());
   proposal.bound = std::max(bound_of(rung), proposal.plan.simulation.seconds);
   return proposal;
@@ -171,8 +191,9 @@ SwapPlan SwapPlanner::made_of(Proposal proposal) {
   SwapPlan best = drafted(proposal), last = best;
   for (int i = 1; proposal.rung == 0 && i < kDraftsOfTheLeast && last.device_peak > rungs_.front(); ++i) {
     proposal.capacity.device = above(proposal.capacity.device, above(last.device_peak, rungs_.front()));
-    const auto offloaded = OffloadRepair(problem_).repaired(proposal.capacity.device, proposal.plan.offloaded);
-    proposal.plan = plan_offloads(problem_, proposal.capacity, offloaded);
+    const SwapProblem& problem = problem_of(proposal.leaves_out_disk);
+    const auto offloaded = OffloadRepair(problem).repaired(proposal.capacity.device, proposal.plan.offloaded);
+    proposal.plan = plan_offloads(problem, proposal.capacity, offloaded);
     last = drafted(proposal);
     if (last.device_peak < best.device_peak && last.host_peak <= best.host_peak) best = last;
   }

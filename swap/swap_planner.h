@@ -29,6 +29,9 @@ struct SwapPlan {
 ///   proposal promises before anything is drafted.
 /// - A plan for a limited host does not count as faster, nor, but for the lowest rung's, as taking less of the device,
 ///   than the plan for the same device rung without that limit.
+///
+/// Where there is a disk, plans that leave it out are among those for a limited host, so that a disk is never in the
+/// way.
 class SwapPlanner {
  public:
   SwapPlanner(const InstructionList& list, PlanningTools& tools, const OffloadPolicies& request,
@@ -57,6 +60,7 @@ class SwapPlanner {
   /// What is known of a rung's plan before it is drafted.
   struct Proposal {
     std::size_t rung = 0;
+    bool leaves_out_disk = false;
     TierCapacity capacity{};
     OffloadPlan plan{};
     double bound = 0;  ///< the plan does not count as faster
@@ -68,8 +72,10 @@ class SwapPlanner {
   void find_least(std::size_t rung);
   void try_rung(std::size_t rung);
   void try_tight(const Proposal& free);
-  std::vector<std::size_t> host_rungs(const Proposal& free) const;
-  Proposal tight_proposal(const Proposal& free, std::size_t host) const;
+  void try_tight(const Proposal& free, bool leaves_out_disk);
+  std::vector<std::size_t> host_rungs(const Proposal& free, bool leaves_out_disk) const;
+  Proposal tight_proposal(const Proposal& free, std::size_t host, bool leaves_out_disk) const;
+  const SwapProblem& problem_of(bool leaves_out_disk) const;
   const SwapPlan& free_plan(const Proposal& free);
   Proposal free_proposal(std::size_t rung) const;
   SwapPlan made_of(Proposal proposal);
@@ -92,6 +98,7 @@ class SwapPlanner {
   PlanningTools& tools_;
   StepTimes times_;
   SwapProblem problem_;
+  std::optional<SwapProblem> without_disk_;  // where there is one, and nothing has to go there
   double compute_seconds_ = 0;
   std::vector<std::size_t> rungs_;              // device budgets, ascending
   std::map<std::size_t, SwapPlan> free_plans_;  // by rung

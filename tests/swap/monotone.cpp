@@ -58,6 +58,33 @@ TEST_P(Monotone, InAGridOfBudgetsForRandomNetworks) {
   EXPECT_GT(fitting, 6 * 7);
 }
 
+TEST_P(Monotone, WithADiskOfAnySizeBesideOtherMemory) {
+  for (std::uint64_t seed = 7; seed <= 9; ++seed) {
+    SCOPED_TRACE(text_of("seed ", seed));
+    const TrainingCase net = training_case(random_spec(seed));
+    const auto plan = [&](std::size_t device, std::size_t host, std::size_t disk) {
+      SessionOptions options = with_memory(GetParam().session, device);
+      options.host_memory = host;
+      options.disk = disk;
+      return Swapped(net, options, {.profile = GetParam().profile}).plan();
+    };
+    const std::size_t whole = plan(1_GiB, 1_GiB, 0).planned_peak_bytes, least = plan(1, 1_GiB, 0).planned_peak_bytes;
+    for (const std::size_t device : even_steps(least, whole, 3)) {
+      for (const std::size_t host : {whole / 8, 1_GiB}) {
+        ProgramReport before = plan(device, host, 0);
+        for (const std::size_t disk : {std::size_t{1}, 1_GiB}) {
+          const ProgramReport now = plan(device, host, disk);
+          EXPECT_TRUE(now.fits || !before.fits) << device << " and " << host << " with a disk of " << disk;
+          if (before.fits) {
+            EXPECT_LE(now.predicted_seconds, before.predicted_seconds) << device << ", " << disk;
+          }
+          before = now;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Monotone, InAFineGridOfBudgetsForADeepNetwork) {
   EXPECT_GT(expect(deep_net(8, 4), 25, 4), 25);
 }
