@@ -22,6 +22,7 @@ void check(const ExplainOptions& options) {
 Explanation explain(Session& session, const ExplainOptions& options, Where where) {
   return call_at(where, [&] {
     check(options);
+    if (options.fit.profile) check_profile(*options.fit.profile, "explain");
     Engine& behind = engine(session);
     const auto inside = behind.enter();
     const Program* program = behind.latest_program();

@@ -12,6 +12,7 @@ namespace sectionflow {
 
 void fit_budget(Session& session, const FitBudgetOptions& options, Where where) {
   call_at(where, [&] {
+    if (options.profile) check_profile(*options.profile, "fit_budget");
     auto made = std::make_shared<ProgramFitter>(engine(session), options);
     const Profile profile = options.profile.value_or(Profile::nominal());
     const std::string key = text_of("fit_budget ", options.may_recompute, options.may_swap, options.may_split, " ",

@@ -56,11 +56,11 @@ struct FitBudgetOptions {
 /// Whatever is chosen, not one bit of the results changes. Programs that fit as they are stay so, and in a cycle over
 /// sections stays, or is offloaded, what their options keep or offload in any case. Takes the place of insert_swaps and
 /// of an earlier fit_budget. Throws: ArgumentError (SF-E010) for an effort below 0, or where neither recomputing nor
-/// swapping is allowed. With a plan, what compiles a program throws DataError (SF-E102) where the plan is of a model
-/// with other trained variables, or cannot be executed. What it has no program for, as for batches of other sizes, is
-/// searched for, which the log tells. Checkpoints of the session have its plan, and the profile where that is not the
-/// nominal one; where it goes on from such a checkpoint, before this call or behind it, the plan serves as far as it is
-/// for these budgets, which never is an error.
+/// swapping is allowed, or for a profile of numbers that none can have. With a plan, what compiles a program throws
+/// DataError (SF-E102) where the plan is of a model with other trained variables, or cannot be executed. What it has no
+/// program for, as for batches of other sizes, is searched for, which the log tells. Checkpoints of the session have
+/// its plan, and the profile where that is not the nominal one; where it goes on from such a checkpoint, before this
+/// call or behind it, the plan serves as far as it is for these budgets, which never is an error.
 void fit_budget(Session& session, const FitBudgetOptions& options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

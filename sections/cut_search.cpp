@@ -1,7 +1,9 @@
 #include "sections/cut_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/bytes.h"
@@ -17,8 +19,10 @@ using planning::Borders;
 constexpr int kMostMoves = 96;
 /// Shares by which a cut's peak may be estimated too high.
 constexpr double kSlacks[] = {0, 0.01, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16};
-/// Capacities that are tried for a budget, each lower than the one before.
-constexpr int kMostCapacities = 24;
+/// Capacities for which cuts are looked for, each lower than the one before.
+constexpr int kRungs = 48;
+/// Of sums of the same seconds.
+constexpr double kRounding = 1e-9;
 
 class CutSearch {
  public:
@@ -39,26 +43,21 @@ class CutSearch {
   }
 
   FoundCut fitting() {
-    FoundCut best = of({});
-    FoundCut lowest = best;
-    if (best.fits) return best;
-    const auto budget = static_cast<std::int64_t>(tools_.budgets().device);
-    std::int64_t capacity = budget - static_cast<std::int64_t>(round_up(tools_.variables().end_bytes));
-    // An estimate may be too high.
-    capacity += capacity / 10;
-    Borders borders;
-    for (int i = 0; i < kMostCapacities && cutter().quickest(capacity, borders); ++i) {
-      const FoundCut found = of(borders);
-      take_lower(found, lowest);
+    const FoundCut whole = of({});
+    if (whole.fits) return whole;
+    FoundCut best = whole;
+    for (const Borders& borders : ladder()) {
+      if (cutter().peak_of(borders) > estimated_capacity()) continue;
+      // None further down computes again for less long.
+      const double least = whole.seconds + cutter().again_seconds_of(borders);
+      if (best.fits && best.seconds <= least * (1 + kRounding)) break;
+      const FoundCut& found = of(borders);
       if (found.fits) take_quicker(found, best);
-      if (best.fits) break;
-      capacity -= std::max((static_cast<std::int64_t>(found.peak_bytes) - budget) / 2, capacity / 64);
     }
-    if (best.fits) return best;
-    // What the estimate thinks too much may fit all the same.
-    take_lower(of(cutter().lowest_peak()), lowest);
-    return improved(std::move(lowest), true);
+    return best.fits ? best : improved(lowest_start(), true);
   }
+
+  FoundCut lowest() { return improved(lowest_start()); }
 
  private:
   struct Trial {
@@ -72,6 +71,39 @@ class CutSearch {
     }
   };
 
+  /// Cuts for a ladder of capacities that does not depend on the budget, the highest first: so a greater budget chooses
+  /// among all cuts of a smaller one.
+  std::vector<Borders> ladder() {
+    const auto top = static_cast<double>(cutter().peak_of({}));
+    const auto bottom = static_cast<double>(cutter().peak_of(cutter().lowest_peak()));
+    std::vector<Borders> cuts;
+    for (int i = 1; i <= kRungs; ++i) {
+      const double capacity = std::ceil(top * std::pow(bottom / top, static_cast<double>(i) / kRungs));
+      Borders borders;
+      if (!cutter().quickest(static_cast<std::int64_t>(capacity), borders)) continue;
+      if (cuts.empty() || cuts.back() != borders) cuts.push_back(std::move(borders));
+    }
+    return cuts;
+  }
+
+  /// What a cut may be estimated to take that is drafted: an estimate may be too high.
+  std::int64_t estimated_capacity() const {
+    const std::size_t variables = round_up(tools_.variables().end_bytes);
+    const std::size_t capacity = tools_.budgets().device - std::min(tools_.budgets().device, variables);
+    return static_cast<std::int64_t>(capacity + capacity / 10);
+  }
+
+  /// Of the cuts that are estimated to take least, the lowest: whatever the budget is, improving begins with it.
+  FoundCut lowest_start() {
+    const Borders lowest = cutter().lowest_peak();
+    const std::int64_t most = cutter().peak_of(lowest) + cutter().peak_of(lowest) / 8;
+    FoundCut start = of(lowest);
+    for (const Borders& borders : ladder()) {
+      if (cutter().peak_of(borders) <= most) take_lower(of(borders), start);
+    }
+    return start;
+  }
+
   const planning::Cutter& cutter() {
     if (!cutter_) {
       const Draft draft = drafted({});
@@ -82,11 +114,7 @@ class CutSearch {
 
   Draft drafted(const Borders& borders) {
     graph_.set_groups(groups_of_cut(request_.place_of, borders, request_.first_group));
-    const auto num_sections = static_cast<int>(borders.size()) + 1;
-    CycleRequest cycle{.groups = {}, .training = request_.training, .fetches = {}, .held = {}};
-    for (int k = 0; k < num_sections; ++k) cycle.groups.push_back(request_.first_group + k);
-    cycle.fetches = {{request_.loss, num_sections - 1}};
-    return tools_.draft(write_section_schedule(tools_.graph(), cycle).list);
+    return tools_.draft(write_section_schedule(tools_.graph(), cycle_of_cut(request_, borders.size() + 1)).list);
   }
 
   const FoundCut& of(const Borders& borders) { return trial(borders).cut; }
@@ -131,15 +159,17 @@ class CutSearch {
     if (!best.fits || found.seconds < best.seconds) best = found;
   }
 
-  /// Moves borders as long as that makes the fullest section smaller, or of those that are as full the next one.
+  /// Moves borders as long as that makes the fullest section smaller, or of those that are as full the next one. Which
+  /// cuts are tried depends on nothing but the first one.
   FoundCut improved(FoundCut best, bool until_it_fits = false) {
     Borders at = best.borders;
+    std::set<Borders> tried = {at};
     int moves = 0;
     for (bool changed = true; changed;) {
       changed = false;
       for (const Borders& next : neighbours(at)) {
         if (moves >= kMostMoves || (until_it_fits && best.fits)) return best;
-        if (trials_.contains(next)) continue;
+        if (!tried.insert(next).second) continue;
         ++moves;
         take_lower(of(next), best);
         if (trial(next).sorted() >= trial(at).sorted()) continue;
@@ -226,8 +256,22 @@ std::vector<GroupId> groups_of_cut(const std::vector<int>& place_of, const Borde
   return groups;
 }
 
+CycleRequest cycle_of_cut(const CutRequest& request, std::size_t num_sections) {
+  CycleRequest cycle{.groups = {}, .training = request.training, .fetches = {}, .held = {}};
+  for (std::size_t k = 0; k < num_sections; ++k) {
+    cycle.groups.push_back(request.first_group + static_cast<GroupId>(k));
+    if (request.keeps_interiors) cycle.keeps_interior.insert(static_cast<SectionIndex>(k));
+  }
+  cycle.fetches = {{request.loss, static_cast<SectionIndex>(num_sections) - 1}};
+  return cycle;
+}
+
 FoundCut lowest_cut(Graph& graph, PlanningTools& tools, const CutRequest& request, int sections) {
   return CutSearch(graph, tools, request).lowest(sections);
+}
+
+FoundCut lowest_cut(Graph& graph, PlanningTools& tools, const CutRequest& request) {
+  return CutSearch(graph, tools, request).lowest();
 }
 
 FoundCut fitting_cut(Graph& graph, PlanningTools& tools, const CutRequest& request) {

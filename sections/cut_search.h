@@ -19,7 +19,11 @@ struct CutRequest {
   Value loss{};                 ///< is fetched
   std::vector<Operation> training{};
   const Profile* profile = nullptr;  ///< nullptr: the nominal machine
+  bool keeps_interiors = false;      ///< sections compute nothing again (InteriorPolicy::keep, swap)
 };
+
+/// Of a cut into so many sections whose groups the nodes have.
+CycleRequest cycle_of_cut(const CutRequest& request, std::size_t num_sections);
 
 /// A cut, and what the planner of programs says of its cycle.
 struct FoundCut {
@@ -38,7 +42,11 @@ std::vector<GroupId> groups_of_cut(const std::vector<int>& place_of, const plann
 /// changes the groups.
 FoundCut lowest_cut(Graph& graph, PlanningTools& tools, const CutRequest& request, int sections);
 
-/// The quickest cut that was found to fit in device memory, a single section among them; where none does the lowest.
+/// The cut into any number of sections that takes the least memory of all that are tried.
+FoundCut lowest_cut(Graph& graph, PlanningTools& tools, const CutRequest& request);
+
+/// The quickest cut that was found to fit in device memory, a single section among them; where none does the lowest. It
+/// fits, or a quicker one does, where there is as much device memory as it takes.
 FoundCut fitting_cut(Graph& graph, PlanningTools& tools, const CutRequest& request);
 
 }  // namespace sectionflow

@@ -180,7 +180,8 @@ class GraphSectionManager {
   bool is_prepared() const;
 
   /// How fast the machine is (measure_profile): cycles compiled from here on decide by it what is computed again and
-  /// what is offloaded, where the policies leave that open. Without one by the nominal machine's.
+  /// what is offloaded, where the policies leave that open. Without one by the nominal machine's. Throws: ArgumentError
+  /// for numbers that no profile can have.
   void set_profile(Profile profile);
   /// Replaces TrainingOptions::sections for cycles that begin from here on; the graph stays as it is.
   /// Throws: ArgumentError as prepare_training, which checks the names of tensors where it has not been called yet.

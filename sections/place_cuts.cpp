@@ -1,6 +1,7 @@
 // Sections that are placed by themselves, where a graph is built without a scope.
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,16 +22,6 @@ namespace {
 constexpr std::int64_t kUsualBatch = 32;
 /// Borders that a note names.
 constexpr std::size_t kNamedBorders = 8;
-
-/// The request of the cycle of a cut whose groups the nodes have.
-CycleRequest cycle_of(const CutRequest& request, std::size_t num_sections) {
-  CycleRequest cycle{.groups = {}, .training = request.training, .fetches = {}, .held = {}};
-  for (std::size_t k = 0; k < num_sections; ++k) {
-    cycle.groups.push_back(request.first_group + static_cast<GroupId>(k));
-  }
-  cycle.fetches = {{request.loss, static_cast<SectionIndex>(num_sections) - 1}};
-  return cycle;
-}
 
 std::string note_of(const Graph& graph, const ForwardPlaces& places, const FoundCut& found) {
   std::string borders;
@@ -54,6 +45,7 @@ void SectionTrainer::place_cuts(const PlaceCutsOptions& options, Where where) {
     SF_CHECK_CODE(sections_.empty(), ArgumentError, ErrorCode::cuts_and_scopes, "place_cuts: the manager has ",
                   sections_.size(), " sections already", earlier(sections_.empty() ? "" : sections_.front()->place()),
                   hint("leave one of the two out"));
+    if (options.profile) check_profile(*options.profile, "place_cuts");
     for (const FeedType& feed : options.feeds) {
       SF_CHECK(feed.value.valid() && &feed.value.graph() == graph_, ArgumentError,
                "place_cuts: a feed does not belong to the graph of the section manager");
@@ -102,7 +94,9 @@ FoundCut SectionTrainer::found_cut(const ForwardPlaces& places, const UpdatesOf&
                        .first_group = graph_->num_groups(),
                        .loss = loss,
                        .training = {},
-                       .profile = profile ? &*profile : nullptr};
+                       .profile = profile ? &*profile : nullptr,
+                       .keeps_interiors = options.sections.interior == InteriorPolicy::keep ||
+                                          options.sections.interior == InteriorPolicy::swap};
     // Gradients and updates take the group of what they belong to, and with it its place.
     std::vector<GroupId> groups;
     for (int i = 0; i < request.num_places; ++i) (void)graph_->new_group();
@@ -126,25 +120,55 @@ FoundCut SectionTrainer::tried_cuts(const CutRequest& request, const FeedTypes& 
   const int sections = cuts_->options.sections;
   Engine engine(*graph_, cuts_->options.session, cuts_->at);
   const Signature fed = signature_of(*graph_, feeds);
+  if (sections > 0) {
+    return cuts_of_kinds(engine, fed, request, "of so many sections",
+                         [&](PlanningTools& tools) { return lowest_cut(*graph_, tools, request, sections); })
+        .front();
+  }
+  std::vector<FoundCut> cuts = cuts_of_kinds(
+      engine, fed, request, "that fit", [&](PlanningTools& tools) { return fitting_cut(*graph_, tools, request); });
+  // Where each fits its own kind, and none the others, those do that take least.
+  const bool others_decide = std::ranges::all_of(cuts, &FoundCut::fits);
+  std::optional<Misfit> least;
+  const auto fits = [&](const FoundCut& cut) {
+    std::optional<Misfit> misfit = misfit_of(engine, fed, request, cut, options);
+    if (misfit && (!least || misfit->least() < least->least())) least = misfit;
+    return !misfit;
+  };
+  for (const FoundCut& cut : cuts) {
+    if (fits(cut)) return cut;
+  }
+  if (others_decide) {
+    cuts = cuts_of_kinds(engine, fed, request, "of least memory",
+                         [&](PlanningTools& tools) { return lowest_cut(*graph_, tools, request); });
+    for (const FoundCut& cut : cuts) {
+      if (fits(cut)) return cut;
+    }
+  }
+  throw_misfit(engine, *least, options);
+}
+
+/// What `search` finds for each kind of micro-batch, that of the most memory first.
+std::vector<FoundCut> SectionTrainer::cuts_of_kinds(Engine& engine, const Signature& fed, const CutRequest& request,
+                                                    const std::string& which,
+                                                    const std::function<FoundCut(PlanningTools&)>& search) const {
   const auto executed = [&] { return RunRequest{.fetches = {request.loss}, .targets = request.training}; };
-  // Where an update has several micro-batches, that of the most memory decides.
-  std::optional<FoundCut> found;
   std::map<std::string, FoundCut> known;  // by signature: a cut changes the graph, and with it the key of its program
   (void)engine.fullest_program(fed, [&](const Signature& signature) -> Executable& {
-    return engine.program("cuts " + signature.text(), signature, executed, [&](PlanningTools& tools) {
-      const auto [of_signature, is_new] = known.try_emplace(signature.text());
-      FoundCut& here = of_signature->second;
-      if (is_new) {
-        here = sections > 0 ? lowest_cut(*graph_, tools, request, sections) : fitting_cut(*graph_, tools, request);
-      }
-      const auto fullness = [](const FoundCut& cut) { return std::pair(!cut.fits, cut.peak_bytes); };
-      if (!found || fullness(here) > fullness(*found)) found = here;
-      graph_->set_groups(groups_of_cut(request.place_of, here.borders, request.first_group));
-      return write_section_schedule(tools.graph(), cycle_of(request, here.borders.size() + 1)).list;
+    const std::string name = text_of("cuts ", which, " ", signature.text());
+    return engine.program(name, signature, executed, [&](PlanningTools& tools) {
+      const auto [here, is_new] = known.try_emplace(signature.text());
+      if (is_new) here->second = search(tools);
+      const FoundCut& cut = here->second;
+      graph_->set_groups(groups_of_cut(request.place_of, cut.borders, request.first_group));
+      return write_section_schedule(tools.graph(), cycle_of_cut(request, cut.borders.size() + 1)).list;
     });
   });
-  if (sections == 0) check_fits(engine, fed, request, *found, options);
-  return *found;
+  std::vector<FoundCut> cuts;
+  for (auto& [signature, cut] : known) cuts.push_back(std::move(cut));
+  std::ranges::stable_sort(cuts, std::greater(),
+                           [](const FoundCut& cut) { return std::pair(!cut.fits, cut.peak_bytes); });
+  return cuts;
 }
 
 std::string SectionTrainer::other_way(const TrainingOptions& options) const {
@@ -157,38 +181,48 @@ std::string SectionTrainer::other_way(const TrainingOptions& options) const {
   return "have what the budget demands computed again and offloaded without sections (fit_budget(session))";
 }
 
-void SectionTrainer::check_fits(Engine& engine, const Signature& signature, const CutRequest& request,
-                                const FoundCut& found, const TrainingOptions& options) const {
+/// Of the cut in each kind of micro-batch; it was found for one of them.
+std::optional<SectionTrainer::Misfit> SectionTrainer::misfit_of(Engine& engine, const Signature& signature,
+                                                                const CutRequest& request, const FoundCut& found,
+                                                                const TrainingOptions& options) const {
   graph_->set_groups(groups_of_cut(request.place_of, found.borders, request.first_group));
   const std::size_t num_sections = found.borders.size() + 1;
   const CyclePolicies policies{.sections = std::vector<SectionOptions>(num_sections, options.sections),
                                .outside = options.sections,
                                .profile = request.profile};
   const auto executed = [&] { return RunRequest{.fetches = {request.loss}, .targets = request.training}; };
-  // Of the cut in each kind of micro-batch; it was found for one of them.
-  std::size_t lowest = found.peak_bytes;
+  std::size_t kept = found.peak_bytes;
   const Engine::PlannedProgram fullest = engine.fullest_program(signature, [&](const Signature& each) -> Executable& {
     return engine.program("placed " + each.text(), each, executed, [&](PlanningTools& tools) {
-      const CycleRequest cycle = cycle_of(request, num_sections);
+      const CycleRequest cycle = cycle_of_cut(request, num_sections);
       InstructionList list = write_section_schedule(tools.graph(), cycle).list;
-      const Draft draft = tools.draft(list);
-      lowest = std::max(lowest, draft.device_peak_bytes);
-      return cuts_->options.may_swap && !draft.fits ? write_cycle(tools, cycle, policies) : std::move(list);
+      kept = std::max(kept, tools.draft(list).device_peak_bytes);
+      return cuts_->options.may_swap ? write_cycle(tools, cycle, policies) : std::move(list);
     });
   });
-  if (fullest.report.fits) return;
+  if (fullest.report.fits) return std::nullopt;
   const std::size_t budget = engine.budgets().device, offloaded = fullest.report.planned_peak_bytes;
-  const auto exact = [](std::size_t bytes) { return text_of(bytes, " bytes (", bytes_text(bytes), ")"); };
+  Misfit misfit{.num_sections = num_sections, .kept_bytes = kept, .offloaded_bytes = {}};
   // What is offloaded brings nothing down where it is too much for host memory, or is to stay.
-  const bool is_less = cuts_->options.may_swap && offloaded > budget && offloaded < lowest;
-  const std::string least = is_less ? text_of(fullest.report.minimum_is_exact ? "" : "at least ", exact(offloaded),
-                                              " with what can be offloaded and ", exact(lowest), " without")
-                                    : exact(lowest);
+  if (cuts_->options.may_swap && offloaded > budget && offloaded < kept) {
+    misfit.offloaded_bytes = offloaded;
+    misfit.is_exact = fullest.report.minimum_is_exact;
+  }
+  return misfit;
+}
+
+void SectionTrainer::throw_misfit(const Engine& engine, const Misfit& misfit, const TrainingOptions& options) const {
+  const std::size_t budget = engine.budgets().device;
+  const auto exact = [](std::size_t bytes) { return text_of(bytes, " bytes (", bytes_text(bytes), ")"); };
+  const std::string least = misfit.offloaded_bytes
+                                ? text_of(misfit.is_exact ? "" : "at least ", exact(*misfit.offloaded_bytes),
+                                          " with what can be offloaded and ", exact(misfit.kept_bytes), " without")
+                                : exact(misfit.kept_bytes);
   throw BudgetError(
       error_text_of("place_cuts: no cut was found that fits device_memory of ", exact(budget), "; the lowest peak, ",
-                    least, ", is of ", num_sections, num_sections == 1 ? " section" : " sections",
+                    least, ", is of ", misfit.num_sections, misfit.num_sections == 1 ? " section" : " sections",
                     earlier(cuts_->at.text()), hint("give that much, take a smaller batch, or ", other_way(options))),
-      budget, is_less ? offloaded : lowest, ErrorCode::cuts_misfit);
+      budget, misfit.least(), ErrorCode::cuts_misfit);
 }
 
 /// Makes the sections that place_cuts was asked for, and has the nodes belong to them.

@@ -118,6 +118,7 @@ void SectionTrainer::log_policies() const {
 }
 
 void SectionTrainer::set_profile(Profile profile) {
+  check_profile(profile, "set_profile");
   profile_ = std::move(profile);
   ++num_choices_;
 }

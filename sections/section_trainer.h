@@ -146,8 +146,20 @@ class SectionTrainer {
   FoundCut tried_cuts(const CutRequest& request, const FeedTypes& feeds, const TrainingOptions& options) const;
   /// What else helps where no cut fits.
   std::string other_way(const TrainingOptions& options) const;
-  void check_fits(Engine& engine, const Signature& signature, const CutRequest& request, const FoundCut& found,
-                  const TrainingOptions& options) const;
+  /// A cut that does not fit: what it takes in device memory, without and, where that is less, with offloading.
+  struct Misfit {
+    std::size_t num_sections = 1, kept_bytes = 0;
+    std::optional<std::size_t> offloaded_bytes{};
+    bool is_exact = true;  ///< so much is known to do when offloaded
+
+    std::size_t least() const { return offloaded_bytes.value_or(kept_bytes); }
+  };
+  std::vector<FoundCut> cuts_of_kinds(Engine& engine, const Signature& fed, const CutRequest& request,
+                                      const std::string& which,
+                                      const std::function<FoundCut(PlanningTools&)>& search) const;
+  std::optional<Misfit> misfit_of(Engine& engine, const Signature& signature, const CutRequest& request,
+                                  const FoundCut& found, const TrainingOptions& options) const;
+  [[noreturn]] void throw_misfit(const Engine& engine, const Misfit& misfit, const TrainingOptions& options) const;
   FeedTypes feeds_of_cycles() const;
   void check_new_section(const std::string& name) const;
   void check_can_train() const;

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "examples/models/zoo.h"
+#include "fit/insert_swaps.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/reduce.h"
@@ -314,6 +317,24 @@ TEST(FitBudget, TakesACycleAsItIsCutWhereItMayNotComputeAgainByItself) {
   SessionOptions options = checked({}, by_cuts);
   options.host_memory = 1;
   EXPECT_TRUE(Fitted(net, options, few({.may_recompute = false})).plan_cycle().fits);
+}
+
+TEST(FitBudget, RefusesProfilesOfNumbersThatNoneCanHave) {
+  Graph graph;
+  Session session(graph, {.threads = 1});
+  const double infinite = std::numeric_limits<double>::infinity();
+  for (const Profile& profile :
+       {Profile{.flops = 0}, Profile{.flops = -1}, Profile{.memory_bandwidth = infinite}, Profile{.link_out = 1e-300},
+        Profile{.link_in = std::nan("")}, Profile{.copy_drag = 1e300}, Profile{.kernel_seconds = {{"relu", -1}}}}) {
+    EXPECT_THROW(fit_budget(session, {.profile = profile}), ArgumentError);
+    EXPECT_THROW(insert_swaps(session, {.profile = profile}), ArgumentError);
+  }
+  try {
+    fit_budget(session, {.profile = Profile{.disk_out = 0}});
+    ADD_FAILURE() << "a disk that writes nothing";
+  } catch (const ArgumentError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'disk_out' is 0"), HasSubstr("wanted 1 to")));
+  }
 }
 
 /// A value that two operations read, of which the second writes over it.

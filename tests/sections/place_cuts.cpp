@@ -154,6 +154,33 @@ TEST(PlacedCuts, WhereNoneFitsTheErrorTellsTheLowestPeakThatWasFoundWhichDoes) {
   EXPECT_LE(Placed(within(lowest)).report.planned_peak_bytes, lowest);
 }
 
+TEST(PlacedCuts, WhatIsToldToDoDoesAndNoLessIsRefusedFromThereOn) {
+  for (const int micro_batches : {1, 3}) {
+    const TrainingOptions training{.micro_batches = micro_batches};
+    std::size_t least = 0;
+    try {
+      Placed placed(within(1), training);
+    } catch (const BudgetError& error) {
+      least = error.minimum_bytes;
+    }
+    const std::size_t whole = Placed(so_many(1), training).report.planned_peak_bytes;
+    ASSERT_LT(least, whole);
+    for (std::size_t i = 0; i <= 12; ++i) {
+      const std::size_t budget = least + (whole - least) / 12 * i;
+      SCOPED_TRACE(text_of(budget, " bytes, ", micro_batches, " micro-batches"));
+      EXPECT_LE(Placed(within(budget), training).report.planned_peak_bytes, budget);
+    }
+  }
+}
+
+TEST(PlacedCuts, AreRefusedWhereInteriorsThatAreKeptDoNotFit) {
+  const std::size_t whole = Placed(so_many(1)).report.planned_peak_bytes;
+  EXPECT_NO_THROW(Placed(within(whole * 8 / 10)));
+  const TrainingOptions keeps{.sections = {.borders = BorderPolicy::keep, .interior = InteriorPolicy::keep}};
+  EXPECT_THROW(Placed(within(whole * 8 / 10), keeps), BudgetError);
+  EXPECT_EQ(Placed(within(whole), keeps).manager.sections().size(), 1U);
+}
+
 TEST(PlacedCuts, WhatNoCutBringsDownIsOffloadedWhereTheOptionsAllowIt) {
   std::size_t lowest = 0;
   try {
