@@ -85,7 +85,9 @@ std::vector<GradientAndVariable> compute_gradients(Value loss, std::vector<Value
                                                    Where where = Where::here());
 
 /// Adds the operations that apply gradients, one a pair, each in the group of its variable, and those that advance the
-/// optimiser itself. All go to the collection "training_operations" and are returned.
+/// optimiser itself. All go to the collection "training_operations" and are returned. Where a gradient is what
+/// gradients() has widened from bf16, its update reads what was widened: edges that are given to the cast later do not
+/// come before the update.
 /// Throws: ShapeError when a gradient is not like its variable, or the learning rate no f32 scalar; ArgumentError for a
 /// pair without gradient, a variable named twice, values of several graphs, no pair at all, or numbers of the optimiser
 /// outside their ranges.

@@ -38,7 +38,8 @@ struct CastOptions {
   Dtype dtype = Dtype::f32;
 };
 
-/// What a cast from bf16 widens, for whoever takes either; any other value as it is.
+/// What a cast from bf16 that gradients() has made widens, for whoever takes either; any other value as it is, and that of
+/// a cast with edges of its own.
 Value before_widening(Value x);
 
 }  // namespace sectionflow

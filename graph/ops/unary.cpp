@@ -138,8 +138,10 @@ Value cast(Value x, Dtype dtype, Where where) {
 }
 
 Value before_widening(Value x) {
-  if (!x.node().op().converts || x.dtype() != Dtype::f32) return x;
-  const Value narrow = x.node().inputs().front();
+  const Node& node = x.node();
+  if (!node.op().converts || x.dtype() != Dtype::f32 || node.phase() != Phase::training) return x;
+  if (!node.control_inputs().empty() || !node.order_inputs().empty()) return x;
+  const Value narrow = node.inputs().front();
   return narrow.dtype() == Dtype::bf16 ? narrow : x;
 }
 

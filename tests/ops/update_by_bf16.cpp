@@ -111,5 +111,12 @@ TEST(UpdatesByBf16, OfAnOptimizerTakeWhatACastOfTheVariableLeadsTo) {
   EXPECT_EQ(updates[1].node().inputs()[3], pairs[1].gradient) << "no cast, nothing to leave out";
 }
 
+TEST(UpdatesByBf16, ReadACastOfTheUsersOwnWhichMayHaveEdges) {
+  Graph graph;
+  const Value w = variable("w", fill(graph, {2}, 1, Dtype::f32));
+  const Value gradient = cast(placeholder(graph, "narrow", {2}, Dtype::bf16), Dtype::f32);
+  EXPECT_EQ(apply_gradients(Sgd{}, {{gradient, w}})[0].node().inputs()[1], gradient);
+}
+
 }  // namespace
 }  // namespace sectionflow
