@@ -110,13 +110,15 @@ LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& ses
   return find_largest_sizes(search);
 }
 
-/// Whether the network has blocks for so many sections.
-bool can_be_cut(const ZooArguments& zoo, const std::string& cut) {
+/// Throws: ArgumentError where the network has too few blocks for so many sections.
+void check_cut(const ZooArguments& zoo, const std::string& cut) {
   Graph graph;
   GraphSectionManager manager(graph);
-  const ModelBuilder build = model_of(zoo, cut_named(cut)).build;
+  (void)model_of(zoo, cut_named(cut)).build(graph, manager);
+}
+bool can_be_cut(const ZooArguments& zoo, const std::string& cut) {
   try {
-    (void)build(graph, manager);
+    check_cut(zoo, cut);
     return true;
   } catch (const ArgumentError&) {
     return false;
@@ -147,6 +149,15 @@ void check_files(const Arguments& arguments) {
   if (!arguments.profile.empty() && !is_measured) check_output(profile.path, "--profile");
 }
 
+/// A plan is for one strategy: others would run it under their names.
+void check_one_plan(const std::vector<std::string>& strategies) {
+  check_plans_by_search("--plan", strategies);
+  const auto is_planned = [](const std::string& name) { return name == "auto" || name.starts_with("auto:"); };
+  const auto planned = std::ranges::count_if(strategies, is_planned);
+  SF_CHECK(planned == 1, ArgumentError, "--plan is of one strategy, and ", planned, " of --strategies would run by it",
+           hint("compare one of auto, auto:recompute, auto:swap and auto:unsplit with others"));
+}
+
 /// What would only show after training is refused before it.
 void check(const Arguments& arguments) {
   const bool searches = arguments.max_batch || arguments.max_side;
@@ -159,7 +170,10 @@ void check(const Arguments& arguments) {
            " has images of one side; wanted a model whose images have a side to choose",
            hint("take one, such as resnet50, or leave --max-side out"));
   if (arguments.session.effort > 0 && arguments.frontier == 0) check_plans_by_search("--effort", arguments.strategies);
-  if (!arguments.plan.empty()) check_plans_by_search("--plan", arguments.strategies);
+  if (!arguments.plan.empty()) check_one_plan(arguments.strategies);
+  SF_CHECK(arguments.steps >= 2, ArgumentError, "--steps ", arguments.steps,
+           ": wanted 2 at least, of which the first is left out");
+  for (const std::string& name : arguments.strategies) check_cut(arguments.zoo, first_cut({name}));
   check_files(arguments);
 }
 

@@ -25,7 +25,7 @@ void add_session_arguments(CLI::App& app, SessionArguments& arguments, const std
                      "variables that stay there on top; all of the device if absent")
       ->check(budget_argument());
   app.add_option("--host-memory", arguments.host_memory,
-                 "budget of host memory for what is offloaded, as in 1GiB; all of it if absent")
+                 "budget of host memory for what is offloaded, as in 1GiB; all of it if absent or 0")
       ->check(size_argument());
   app.add_option("--disk", arguments.disk, "size of the swap file, as in 1GiB; nothing is offloaded to disk if absent")
       ->check(size_argument());

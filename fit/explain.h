@@ -99,7 +99,8 @@ struct Explanation {
 
 /// What explain is asked for beside what becomes of each tensor.
 struct ExplainOptions {
-  /// As fit_budget was told, or would be: profile, what is allowed, effort, and whom planning tells of its progress.
+  /// As fit_budget was told, or would be: profile (absent: that by which fit_budget plans for the session, of a
+  /// checkpoint too), what is allowed, effort, and whom planning tells of its progress.
   FitBudgetOptions fit{};
   bool price = false;   ///< plans for two more budgets; takes as long as fit_budget does
   int num_budgets = 0;  ///< of the frontier, 2 to 1000; 0: none is planned

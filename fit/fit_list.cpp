@@ -49,7 +49,7 @@ class ListFitter::Fitting {
   FittedList fitted() {
     best_.reset();
     least_ = 0;
-    others_refuse_ = false;
+    least_is_a_floor_ = others_refuse_ = false;
     offer(as_it_is());
     if (fits(*best_) && best_->seconds <= least_seconds()) return *std::move(best_);
     request_.least != nullptr ? fit_between_ends() : fit_freely();
@@ -73,6 +73,7 @@ class ListFitter::Fitting {
 
   bool fits(const Candidate& candidate) const { return drafts_.fits(candidate); }
   std::size_t least_device_bytes() const { return least_; }
+  bool least_is_enough() const { return !others_refuse_ && !least_is_a_floor_; }
   bool least_is_exact() const { return !others_refuse_ && (!request_.may_recompute || request_.least != nullptr); }
 
  private:
@@ -95,6 +96,7 @@ class ListFitter::Fitting {
     const std::size_t proved = request_.tells_exact_least ? 0 : drafts_.least_of_any(once_);
     if (proved > tools_.budgets().device) {
       least_ = proved;
+      least_is_a_floor_ = true;
       return;
     }
     if (plans_repeats()) recompute();
@@ -360,7 +362,8 @@ class ListFitter::Fitting {
   std::optional<double> least_seconds_;
   std::optional<Candidate> best_;
   std::size_t least_ = 0;
-  bool others_refuse_ = false;  // host memory or the disk, of what was tried, what may take less device memory
+  bool least_is_a_floor_ = false;  // no list does with less, and nobody has looked for one that does with that much
+  bool others_refuse_ = false;     // host memory or the disk, of what was tried, what may take less device memory
 };
 
 ListFitter::ListFitter(const InstructionList& list, PlanningTools& tools, const FitRequest& request)
@@ -378,6 +381,9 @@ std::size_t ListFitter::least_device_bytes() const {
 }
 bool ListFitter::least_is_exact() const {
   return fitting_->least_is_exact();
+}
+bool ListFitter::least_is_enough() const {
+  return fitting_->least_is_enough();
 }
 const FittedList& ListFitter::as_it_is() const {
   return fitting_->as_it_is();

@@ -66,6 +66,8 @@ class ListFitter {
   std::size_t least_device_bytes() const;
   /// Whether that will do, and no less: nothing depended on a search of what is computed again, nor on other tiers.
   bool least_is_exact() const;
+  /// Whether that will do: a list for so much was found.
+  bool least_is_enough() const;
   /// The list with everything once, as it would be with all memory.
   const FittedList& as_it_is() const;
 

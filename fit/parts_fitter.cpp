@@ -65,6 +65,11 @@ bool PartsFitter::least_is_exact() const {
   return whole_.least_is_exact() && (!has_tried_parts_ || least_parts_->least_is_exact());
 }
 
+bool PartsFitter::least_is_enough() const {
+  const bool is_of_parts = has_tried_parts_ && least_parts_->least_device_bytes() < whole_.least_device_bytes();
+  return is_of_parts ? least_parts_->least_is_enough() : whole_.least_is_enough();
+}
+
 const PartsFitter::Least& PartsFitter::least_in_parts() {
   if (least_) return *least_;
   find_parts();
@@ -130,6 +135,7 @@ FittedList fit_list(const InstructionList& list, PlanningTools& tools, const Fit
   const bool fits = fitter.fits(fitted);
   tools.least_device_bytes = fits ? 0 : fitter.least_device_bytes();
   tools.minimum_is_exact = tools.minimum_is_exact && (fits || fitter.least_is_exact());
+  tools.minimum_is_enough = fits || fitter.least_is_enough();
   return fitted;
 }
 

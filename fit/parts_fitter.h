@@ -26,6 +26,7 @@ class PartsFitter {
   bool fits(const FittedList& list) const { return whole_.fits(list); }
   std::size_t least_device_bytes() const;
   bool least_is_exact() const;
+  bool least_is_enough() const;
   const FittedList& as_it_is() { return whole_.as_it_is(); }
 
   /// What any list, in whatever parts it is, takes at least of what the same list takes as a whole.

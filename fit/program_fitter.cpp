@@ -114,6 +114,10 @@ ProgramFitter::ProgramFitter(Engine& engine, const FitBudgetOptions& options)
   request_.profile = &profile_;
 }
 
+std::optional<Profile> ProgramFitter::profile() const {
+  return profile_ == Profile::nominal() ? std::nullopt : std::optional(profile_);
+}
+
 void ProgramFitter::renew(const FitBudgetOptions& options) {
   request_ = request_of(options, "fit_budget");
   request_.profile = &profile_;
@@ -169,6 +173,7 @@ InstructionList ProgramFitter::planned(const InstructionList& list, PlanningTool
                    : !request.may_swap         ? "let values be offloaded too (FitBudgetOptions::may_swap)"
                    : !request.may_recompute    ? "let values be computed again too (FitBudgetOptions::may_recompute)"
                                                : "give more device_memory";
+    if (request_.effort > 0) tools.advice = "search longer (FitBudgetOptions::effort), or " + tools.advice;
     tools.minimum_is_exact = false;
   }
   return std::move(fitted.list);
@@ -253,9 +258,10 @@ void ProgramFitter::tell_given(const ProgramPlan& plan, const WrittenList& writt
   }
   tools.notes.insert(tools.notes.end(), plan.notes.begin(), plan.notes.end());
   if (draft.fits) return;
-  tools.advice = text_of("plan anew, without the plan that was given, which is for ", bytes_text(given.budgets.device),
-                         " (FitBudgetOptions::plan)");
+  tools.first_advice = text_of("plan anew, without the plan that was given, which is for ",
+                               bytes_text(given.budgets.device), " (FitBudgetOptions::plan)");
   tools.minimum_is_exact = false;
+  tools.minimum_is_enough = true;
 }
 
 /// By a plan that nobody has asked for: nothing where it does not fit or cannot be executed, and why_not says so. The

@@ -36,6 +36,8 @@ class ProgramFitter final : public ProgramPlanner {
 
   /// For a call with options that ask for the same plans: goes on with what it has made.
   void renew(const FitBudgetOptions& options);
+  /// What it plans by, that of a checkpoint too; none: the nominal one.
+  std::optional<Profile> profile() const;
   /// All that is known for this session.
   FitPlan plan() const;
 

@@ -247,7 +247,8 @@ std::string variables_advice(const ProgramReport& report) {
 
 /// What the writer of the instruction list knows to help, or else the usual.
 std::string written_or_usual_advice(const ProgramReport& report) {
-  return report.advice.empty() ? usual_advice(report) : joined({report.advice, smaller_feeds(report)});
+  if (report.advice.empty() && report.first_advice.empty()) return usual_advice(report);
+  return joined({report.first_advice, report.advice, smaller_feeds(report)});
 }
 
 /// How less would be offloaded.
@@ -321,6 +322,7 @@ std::string host_advice(const ProgramReport& report) {
     return "the variables whose home tier is the host exceed host memory alone: give more host_memory, or leave "
            "swap_variables out";
   }
+  if (!report.first_advice.empty()) return joined({report.first_advice, "give more host_memory"});
   const LiveTensor& largest = report.largest_on_host;
   if (report.host_persistent_bytes + largest.bytes > report.host_budget_bytes) {
     return text_of(described(largest), " alone is larger than what host_memory has left for it",
@@ -339,6 +341,7 @@ std::string host_advice(const ProgramReport& report) {
 }
 
 std::string disk_advice(const ProgramReport& report) {
+  if (!report.first_advice.empty()) return joined({report.first_advice, "give a larger disk (SessionOptions::disk)"});
   if (report.disk_budget_bytes == 0) {
     return "give the bytes that may be offloaded to the disk (SessionOptions::disk), or more host or device memory";
   }

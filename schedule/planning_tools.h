@@ -110,12 +110,14 @@ class PlanningTools {
   std::vector<std::string> notes;
   double predicted_seconds = 0;  ///< of one execution; 0: nobody predicts
   std::string advice;            ///< what to do if the program does not fit
+  std::string first_advice;      ///< the same, before all else, whichever tier is too small
   /// What device memory has to be for the writer to find an instruction list that fits, where this one does not; 0:
   /// what it takes.
   std::size_t least_device_bytes = 0;
-  bool minimum_is_exact = true;  ///< whether no smaller device memory would do, and that much does
-  bool forces_offloads = false;  ///< whether tensors are offloaded whatever the budgets are
-  ListPolicies policies{};       ///< of the list, where the writer has been told any
+  bool minimum_is_exact = true;    ///< whether no smaller device memory would do, and that much does
+  bool minimum_is_enough = false;  ///< where it is not exact: whether that much does
+  bool forces_offloads = false;    ///< whether tensors are offloaded whatever the budgets are
+  ListPolicies policies{};         ///< of the list, where the writer has been told any
   /// Asked of the writer: what it would decide by budgets is decided behind it, from the list that it writes without,
   /// and so is what `policies` offload in any case.
   bool is_fitted_later = false;

@@ -131,8 +131,10 @@ Program compile_program(const ConcreteGraph& graph, const InstructionWriter& wri
   }
   program.report.minimum_is_exact = tools.minimum_is_exact && program.report.host_peak_bytes <= options.budgets.host &&
                                     program.report.disk_peak_bytes <= options.budgets.disk;
+  program.report.minimum_is_enough = program.report.minimum_is_exact || tools.minimum_is_enough;
   program.report.forces_offloads = tools.forces_offloads || program.report.is_edited;
   program.report.advice = tools.advice;
+  program.report.first_advice = tools.first_advice;
   program.signature = graph.signature();
   program.digest = digest_of(program, graph.graph(), variables, device.queues() != nullptr);
   if (options.poison) {

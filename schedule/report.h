@@ -31,6 +31,8 @@ struct ProgramReport {
   /// Not where another tier is too small or decides what may be offloaded, nor for a backward half that begins with
   /// what a forward half has left: with that budget the forward half would leave other values.
   bool minimum_is_exact = true;
+  /// Whether that much does. Where it is not exact, as behind a search, less may do too, by another plan.
+  bool minimum_is_enough = true;
   std::size_t lower_bound_bytes = 0;      ///< persistent bytes and the largest sum of live bytes, at most the peak
   std::size_t border_bytes = 0;           ///< of the transient ones: the most that is kept between runs of sections
   std::size_t section_bytes = 0;          ///< of the transient ones: the most that one run needs for itself
@@ -73,6 +75,8 @@ struct ProgramReport {
   std::vector<std::string> notes;
   /// What to do if it does not fit; empty: the usual.
   std::string advice;
+  /// What to do before all else where some tier is too small.
+  std::string first_advice;
 
   /// A few lines for people.
   std::string text() const;

@@ -202,11 +202,14 @@ std::optional<SectionTrainer::Misfit> SectionTrainer::misfit_of(Engine& engine, 
   });
   if (fullest.report.fits) return std::nullopt;
   const std::size_t budget = engine.budgets().device, offloaded = fullest.report.planned_peak_bytes;
-  Misfit misfit{.num_sections = num_sections, .kept_bytes = kept, .offloaded_bytes = {}};
+  Misfit misfit{.num_sections = num_sections,
+                .kept_bytes = kept,
+                .variables_bytes = fullest.report.persistent_bytes,
+                .offloaded_bytes = {}};
   // What is offloaded brings nothing down where it is too much for host memory, or is to stay.
   if (cuts_->options.may_swap && offloaded > budget && offloaded < kept) {
     misfit.offloaded_bytes = offloaded;
-    misfit.is_exact = fullest.report.minimum_is_exact;
+    misfit.is_enough = fullest.report.minimum_is_enough;
   }
   return misfit;
 }
@@ -215,13 +218,17 @@ void SectionTrainer::throw_misfit(const Engine& engine, const Misfit& misfit, co
   const std::size_t budget = engine.budgets().device;
   const auto exact = [](std::size_t bytes) { return text_of(bytes, " bytes (", bytes_text(bytes), ")"); };
   const std::string least = misfit.offloaded_bytes
-                                ? text_of(misfit.is_exact ? "" : "at least ", exact(*misfit.offloaded_bytes),
+                                ? text_of(misfit.is_enough ? "" : "at least ", exact(*misfit.offloaded_bytes),
                                           " with what can be offloaded and ", exact(misfit.kept_bytes), " without")
                                 : exact(misfit.kept_bytes);
   throw BudgetError(
       error_text_of("place_cuts: no cut was found that fits device_memory of ", exact(budget), "; the lowest peak, ",
                     least, ", is of ", misfit.num_sections, misfit.num_sections == 1 ? " section" : " sections",
-                    earlier(cuts_->at.text()), hint("give that much, take a smaller batch, or ", other_way(options))),
+                    earlier(cuts_->at.text()),
+                    hint("give that much, ", misfit.variables_bytes > budget
+                                                 ? "or keep the variables, which alone are more, in host memory "
+                                                   "(SessionOptions::swap_variables)"
+                                                 : "take a smaller batch, or " + other_way(options))),
       budget, misfit.least(), ErrorCode::cuts_misfit);
 }
 

@@ -148,9 +148,9 @@ class SectionTrainer {
   std::string other_way(const TrainingOptions& options) const;
   /// A cut that does not fit: what it takes in device memory, without and, where that is less, with offloading.
   struct Misfit {
-    std::size_t num_sections = 1, kept_bytes = 0;
+    std::size_t num_sections = 1, kept_bytes = 0, variables_bytes = 0;
     std::optional<std::size_t> offloaded_bytes{};
-    bool is_exact = true;  ///< so much is known to do when offloaded
+    bool is_enough = true;  ///< so much is known to do when offloaded
 
     std::size_t least() const { return offloaded_bytes.value_or(kept_bytes); }
   };

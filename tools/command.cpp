@@ -142,6 +142,7 @@ const std::vector<std::pair<std::regex, std::string>>& advice_for_the_shell() {
       {std::regex(R"(\bDataset::on_error\b)"), "--on-error"},
       {std::regex(R"(\b(SessionOptions::)?(device|host)_memory\b)"), "--$2-memory"},
       {std::regex(R"(\bSessionOptions::disk\b)"), "--disk"},
+      {std::regex(R"(\bFitBudgetOptions::effort\b)"), "--effort"},
       {std::regex(R"(\b(SessionOptions::)?swap_directory\b)"), "--swap-directory"},
       {std::regex(R"(\b(SessionOptions::)?swap_variables\b)"), "--swap-variables"},
       {std::regex(R"(take a smaller window)"), "give a smaller --sequence"},

@@ -104,6 +104,7 @@ void find_smallest_budget(const PlanSubject& subject, const Strategy& strategy, 
       // What fits in what was told is the least where that was exact, or where nothing could be below.
       const bool is_floor = report.persistent_bytes + report.largest_operation.bytes >= budget;
       planned.smallest_is_exact = report.fits ? planned.smallest_is_exact || is_floor : report.minimum_is_exact;
+      planned.smallest_is_enough = report.fits || report.minimum_is_enough;
       if (report.fits || report.persistent_bytes + report.largest_operation.bytes <= asked) break;
     }
   } catch (const BudgetError& error) {

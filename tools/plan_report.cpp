@@ -83,8 +83,10 @@ std::string PlannedStep::text() const {
   if (report) text += report->text();
   if (!sections.empty()) text += sections_text(sections);
   if (smallest_budget) {
-    text += "smallest budget of device memory: " + std::string(smallest_is_exact ? "" : "at least ") +
-            bytes_text(*smallest_budget) + " (" + std::to_string(*smallest_budget) + " bytes)\n";
+    const char* const at_least = smallest_is_exact || smallest_is_enough ? "" : "at least ";
+    const char* const found = smallest_is_exact || !smallest_is_enough ? "" : " that was found";
+    text += text_of("smallest budget of device memory", found, ": ", at_least, bytes_text(*smallest_budget), " (",
+                    *smallest_budget, " bytes)\n");
   }
   if (explanation) text += "\n" + explanation->text() + "\n";
   if (frontier) text += "fit_budget in other budgets:\n" + frontier->text() + "\n";
@@ -106,6 +108,7 @@ std::string PlannedStep::json() const {
   if (smallest_budget) {
     json["smallest_budget_bytes"] = *smallest_budget;
     json["smallest_budget_is_exact"] = smallest_is_exact;
+    json["smallest_budget_is_enough"] = smallest_is_exact || smallest_is_enough;
   }
   if (report) json["plan"] = json_of(*report);
   Json rows = Json::array();

@@ -197,6 +197,10 @@ TEST(BudgetAdvice, AMinimumThatIsNotKnownIsToldAsAtLeastThatAndWithTheHostsNeed)
   EXPECT_THAT([&] { throw_budget_error(report); },
               ThrowsMessage<BudgetError>(HasSubstr("minimum: device_memory of 2097152 bytes")));
   report.minimum_is_exact = false;
+  EXPECT_THAT([&] { throw_budget_error(report); },
+              ThrowsMessage<BudgetError>(AllOf(HasSubstr("needs 2.00 MiB (2097152 bytes) as it was planned, device"),
+                                               HasSubstr("2097152 bytes, which does; less may, by another plan"))));
+  report.minimum_is_enough = false;
   report.host_peak_bytes = 200;
   report.host_budget_bytes = 100;
   EXPECT_THAT([&] { throw_budget_error(report); },
