@@ -5,8 +5,8 @@
 
 `plans` needs no quiet machine: times are of instances and of the nominal machine. `steps` trains, in turns with the
 whole graph, on a machine that does nothing else, by a profile that is measured first and kept beside the results.
-Every row is written to --json when it is there. `budget` is a share of the whole graph's transient peak, and `floor`
-the largest working set, both without variables.
+Every row is written to --json when it is there. `budget` is a share of the whole graph's transient peak, without variables;
+`floor` is what no plan does with less than: one operation with its operands, and, where variables are away, with those.
 """
 
 import argparse
@@ -192,13 +192,15 @@ def measure_steps(arguments, programs, rows, folder):
 def measure_small_budgets(programs, steps, name, model, threads):
     """Near what the largest operation takes; with the variables in host memory and on disk, and on the device."""
     floor = programs.plan(*model, "--budget", "50%")["working_set"]
-    whole = programs.tool(*model, "--strategy", "whole")["plan"]
-    steps.rows.add(model=name, floor_mib=rounded(floor / MIB, 1), total_mib=rounded(whole["planned_peak_bytes"] / MIB, 1))
     away = ["--swap-variables", *threads]
+    floor_away = programs.tool(*model, "--strategy", "auto", "--device-memory", "1B", *away)["plan"]["planned_peak_bytes"]
+    whole = programs.tool(*model, "--strategy", "whole")["plan"]
+    steps.rows.add(model=name, floor_mib=rounded(floor / MIB, 1), floor_away_mib=rounded(floor_away / MIB, 1),
+                   total_mib=rounded(whole["planned_peak_bytes"] / MIB, 1))
     if name == "resnet50":
-        tenth = max(whole["planned_peak_bytes"] // 10, int(1.1 * floor))
+        tenth = max(whole["planned_peak_bytes"] // 10, int(1.1 * floor_away))
         steps.measure("C8", name, model, str(tenth), ["auto"], "--host-memory", "500MiB", "--disk", "4GiB", *away)
-    steps.measure("C9, variables away", name, model, str(int(1.05 * floor)), ["auto"], *away)
+    steps.measure("C9, variables away", name, model, str(int(1.05 * floor_away)), ["auto"], *away)
     there = whole["persistent_bytes"] + int(1.05 * floor)
     steps.measure("C9", name, model, str(there), ["auto"], *threads)
 
