@@ -171,10 +171,10 @@ void check(const Arguments& arguments) {
            hint("take one, such as resnet50, or leave --max-side out"));
   if (arguments.session.effort > 0 && arguments.frontier == 0) check_plans_by_search("--effort", arguments.strategies);
   if (!arguments.plan.empty()) check_one_plan(arguments.strategies);
+  check_files(arguments);
   SF_CHECK(arguments.steps >= 2, ArgumentError, "--steps ", arguments.steps,
            ": wanted 2 at least, of which the first is left out");
   for (const std::string& name : arguments.strategies) check_cut(arguments.zoo, first_cut({name}));
-  check_files(arguments);
 }
 
 }  // namespace
