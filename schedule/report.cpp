@@ -87,7 +87,7 @@ std::string also_of_host(const ProgramReport& report) {
 
 void throw_budget_error(const ProgramReport& report) {
   const char* const at_least = report.minimum_is_enough ? "" : "at least ";
-  const bool is_exact = report.minimum_is_exact || !report.minimum_is_enough;
+  const bool less_may_do = report.minimum_is_enough && !report.minimum_is_exact;
   if (report.planned_peak_bytes <= report.budget_bytes) {
     if (report.host_peak_bytes > report.host_budget_bytes) {
       throw_tier_error(report, "host_memory", "host memory", report.host_peak_bytes, report.host_budget_bytes,
@@ -97,11 +97,11 @@ void throw_budget_error(const ProgramReport& report) {
   }
   throw BudgetError(
       error_text_of(whose(report), " needs ", at_least, exact(report.planned_peak_bytes),
-                    is_exact ? "" : " as it was planned", ", device_memory is ", exact(report.budget_bytes),
+                    less_may_do ? " as it was planned" : "", ", device_memory is ", exact(report.budget_bytes),
                     also_of_host(report), also_of_disk(report), "\n  of these:   ", bytes_text(report.persistent_bytes),
                     " persistent (variables), ", bytes_text(report.transient_bytes), " transient\n",
                     fullest_text(report, 8), "  minimum: device_memory of ", at_least, report.planned_peak_bytes,
-                    " bytes", is_exact ? "" : ", which does; less may, by another plan", may_need_more(report),
+                    " bytes", less_may_do ? ", which does; less may, by another plan" : "", may_need_more(report),
                     hint(device_advice(report))),
       report.budget_bytes, report.planned_peak_bytes);
 }

@@ -135,17 +135,14 @@ FoundCut SectionTrainer::tried_cuts(const CutRequest& request, const FeedTypes& 
     if (misfit && (!least || misfit->least() < least->least())) least = misfit;
     return !misfit;
   };
-  for (const FoundCut& cut : cuts) {
-    if (fits(cut)) return cut;
-  }
-  if (others_decide) {
+  auto cut = std::ranges::find_if(cuts, fits);
+  if (cut == cuts.end() && others_decide) {
     cuts = cuts_of_kinds(engine, fed, request, "of least memory",
                          [&](PlanningTools& tools) { return lowest_cut(*graph_, tools, request); });
-    for (const FoundCut& cut : cuts) {
-      if (fits(cut)) return cut;
-    }
+    cut = std::ranges::find_if(cuts, fits);
   }
-  throw_misfit(engine, *least, options);
+  if (cut == cuts.end()) throw_misfit(engine, *least, options);
+  return *cut;
 }
 
 /// What `search` finds for each kind of micro-batch, that of the most memory first.
