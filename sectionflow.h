@@ -32,6 +32,7 @@
 #include "graph/graph.h"
 #include "graph/graph_file.h"
 #include "graph/layers.h"
+#include "graph/losses.h"
 #include "graph/metrics.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/attention.h"

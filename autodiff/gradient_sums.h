@@ -37,6 +37,11 @@ class GradientSums {
   Value total(const Value& value);
 
  private:
+  struct ByCreation {
+    bool operator()(const std::vector<Value>& a, const std::vector<Value>& b) const {
+      return std::ranges::lexicographical_compare(a, b, is_before);
+    }
+  };
   struct Sum {
     int expected = 0;
     int received = 0;
@@ -50,8 +55,8 @@ class GradientSums {
   void hold(const std::vector<Value>& parts, int change);
 
   std::map<Value, Sum> sums_;
-  std::map<Value, int> holders_;               ///< of each part, how often sums still have it
-  std::map<std::vector<Value>, Value> added_;  ///< what has been added up, by its parts
+  std::map<Value, int> holders_;                           ///< of each part, how often sums still have it
+  std::map<std::vector<Value>, Value, ByCreation> added_;  ///< what has been added up, by its parts
 };
 
 }  // namespace sectionflow

@@ -109,7 +109,7 @@ const TensorType& Value::type() const {
 std::string Value::name() const {
   return output_ == 0 ? node().name() : node().name() + ":" + std::to_string(output_);
 }
-bool operator<(const Value& a, const Value& b) {
+bool is_before(const Value& a, const Value& b) {
   const auto key = [](const Value& value) {
     return std::tuple(value.node().id(), value.output(), reinterpret_cast<std::uintptr_t>(&value.node()));
   };

@@ -42,8 +42,9 @@ class Value {
   int output_ = 0;
 };
 
-/// By node number, then output: the order of creation. Values of different graphs are never equivalent.
-bool operator<(const Value& a, const Value& b);
+/// The order of creation: by node number, then output. Values of different graphs are never equivalent. `a < b` is
+/// none: it compares what values hold (graph/ops/arithmetic.h).
+bool is_before(const Value& a, const Value& b);
 
 /// A node as something to execute, for its effect: an update of a variable, a group.
 class Operation {
@@ -65,6 +66,14 @@ class Operation {
 };
 
 }  // namespace sectionflow
+
+/// Values as keys of ordered containers: in the order of creation.
+template <>
+struct std::less<sectionflow::Value> {
+  bool operator()(const sectionflow::Value& a, const sectionflow::Value& b) const {
+    return sectionflow::is_before(a, b);
+  }
+};
 
 /// Values as keys of unordered containers.
 template <>

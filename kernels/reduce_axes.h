@@ -41,9 +41,9 @@ inline std::vector<bool> reduced_axes_of(const KernelRequest& request, const Sha
   return reduced_axes(request.node.options<ReduceNodeOptions>().reduce, x.rank(), request.node.label());
 }
 
-/// "reduce" from a room's plan, its kernel of sums that are divided, make_sum(plan, divisor), and that of maxima,
-/// make_max(plan).
-template <class Plan, auto make_sum, auto make_max>
+/// "reduce" from a room's plan, its kernel of sums that are divided, make_sum(plan, divisor), and those of maxima,
+/// make_max(plan), and minima.
+template <class Plan, auto make_sum, auto make_max, auto make_min>
 std::unique_ptr<Kernel> make_reduce(const KernelRequest& request) {
   const Shape& x = request.inputs[0].shape;
   const Plan plan(x, reduced_axes_of(request, x));
@@ -54,6 +54,8 @@ std::unique_ptr<Kernel> make_reduce(const KernelRequest& request) {
       return make_sum(plan, static_cast<double>(plan.num_reduced()));
     case Reduction::max:
       return make_max(plan);
+    case Reduction::min:
+      return make_min(plan);
   }
   return nullptr;
 }

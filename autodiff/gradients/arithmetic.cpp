@@ -116,7 +116,10 @@ void add_arithmetic_gradients(GradientRegistry& registry) {
   registry.add("pow_grad_exponent", pow_grad_exponent_gradient);
   registry.add("reduce_to_like", reduce_to_like_gradient);
   // Truth values are constant almost everywhere.
-  for (const char* op : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}) registry.add_zero(op);
+  for (const char* op : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
+                         "logical_or", "logical_xor"}) {
+    registry.add_zero(op);
+  }
   registry.add("select", select_gradient);
 }
 

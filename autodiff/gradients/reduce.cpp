@@ -11,8 +11,8 @@ namespace {
 
 std::vector<Value> reduce_gradient(const GradientRequest& r) {
   const auto& options = r.node.options<ReduceNodeOptions>();
-  return {options.reduction == Reduction::max ? reduce_max_grad(r.dy(), r.input(0), r.node.output(), options)
-                                              : reduce_grad(r.dy(), r.input(0), options)};
+  return {is_choice(options.reduction) ? reduce_max_grad(r.dy(), r.input(0), r.node.output(), options)
+                                       : reduce_grad(r.dy(), r.input(0), options)};
 }
 
 // dy repeated, or divided among what it is repeated to: the sum, or the mean, of what comes back.
@@ -23,7 +23,7 @@ std::vector<Value> reduce_grad_gradient(const GradientRequest& r) {
       Value()};
 }
 
-// dy times the share of each element that is the largest; shares change in steps.
+// dy times the share of each element that is the largest, or smallest; shares change in steps.
 std::vector<Value> reduce_max_grad_gradient(const GradientRequest& r) {
   const auto& options = r.node.options<ReduceNodeOptions>();
   const Value shares = reduce_max_grad(full_like(r.input(0), 1), r.input(1), r.input(2), options);

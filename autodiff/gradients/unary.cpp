@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "autodiff/compose.h"
 #include "autodiff/gradient_registry.h"
 #include "graph/nodes/unary.h"
 #include "graph/ops/arithmetic.h"
@@ -79,10 +80,72 @@ std::vector<Value> gelu_grad_gradient(const GradientRequest& r) {
   return {r.wanted[0] ? gelu_grad(g, x, options) : Value(), r.wanted[1] ? g * dy * second(x) : Value()};
 }
 
+// With s = sigmoid(x), t = tanh(softplus(x)) and u = 1 - t^2: u s (2 + x (1 - s - 2 t s)).
+Value mish_second(Value x) {
+  const Value s = sigmoid(x), t = tanh(softplus(x));
+  return (1.0F - square(t)) * s * (x * (1.0F - s - t * s * 2.0F) + 2.0F);
+}
+
+// 1/3 within (-3, 3).
+std::vector<Value> hard_swish_grad_gradient(const GradientRequest& r) {
+  const Value g = r.dy(), dy = r.input(0), x = r.input(1);
+  const Value is_within = less(abs(x), scalar_like(x, 3));
+  return {r.wanted[0] ? hard_swish_grad(g, x) : Value(),
+          r.wanted[1] ? select(is_within, g * dy / 3.0F, scalar_like(x, 0)) : Value()};
+}
+
+std::vector<Value> leaky_relu_grad_gradient(const GradientRequest& r) {
+  return {leaky_relu_grad(r.dy(), r.input(1), r.node.options<LeakyReluOptions>()), Value()};
+}
+
+// dx = dy (y + alpha) below 0.
+std::vector<Value> elu_grad_gradient(const GradientRequest& r) {
+  const Value g = r.dy(), dy = r.input(0), y = r.input(1), zero = scalar_like(y, 0);
+  return {r.wanted[0] ? elu_grad(g, y, r.node.options<EluOptions>()) : Value(),
+          r.wanted[1] ? select(greater(y, zero), zero, g * dy) : Value()};
+}
+
+// The derivative of the error function: 2 / sqrt(pi) e^(-x^2).
+std::vector<Value> erf_gradient(const GradientRequest& r) {
+  const auto scale = static_cast<float>(2 / std::sqrt(M_PI));
+  return {r.dy() * (exp(neg(square(r.input(0)))) * scale)};
+}
+
+void add_mathematics_gradients(GradientRegistry& registry) {
+  // Not from the output: far below 0 the sum with 1 has no digits of e^x.
+  registry.add("expm1", [](const GradientRequest& r) { return std::vector{r.dy() * exp(r.input(0))}; });
+  registry.add("log1p", [](const GradientRequest& r) { return std::vector{r.dy() / (r.input(0) + 1.0F)}; });
+  registry.add("abs", [](const GradientRequest& r) { return std::vector{r.dy() * sign(r.input(0))}; });
+  registry.add_zero("sign");
+  registry.add("sin", [](const GradientRequest& r) { return std::vector{r.dy() * cos(r.input(0))}; });
+  registry.add("cos", [](const GradientRequest& r) { return std::vector{neg(r.dy() * sin(r.input(0)))}; });
+  registry.add("erf", erf_gradient);
+  registry.add("softplus", [](const GradientRequest& r) { return std::vector{r.dy() * sigmoid(r.input(0))}; });
+  registry.add_zero("is_finite");
+  registry.add_zero("logical_not");
+}
+
+void add_rectifier_gradients(GradientRegistry& registry) {
+  registry.add("mish", [](const GradientRequest& r) { return std::vector{mish_grad(r.dy(), r.input(0))}; });
+  registry.add("mish_grad", product_gradient<mish_grad, mish_second>);
+  registry.add("hard_swish", [](const GradientRequest& r) { return std::vector{hard_swish_grad(r.dy(), r.input(0))}; });
+  registry.add("hard_swish_grad", hard_swish_grad_gradient);
+  registry.add("leaky_relu", [](const GradientRequest& r) {
+    return std::vector{leaky_relu_grad(r.dy(), r.node.output(), r.node.options<LeakyReluOptions>())};
+  });
+  registry.add("leaky_relu_grad", leaky_relu_grad_gradient, {.zero_inputs = {1}});
+  registry.add("elu", [](const GradientRequest& r) {
+    return std::vector{elu_grad(r.dy(), r.node.output(), r.node.options<EluOptions>())};
+  });
+  registry.add("elu_grad", elu_grad_gradient);
+}
+
 }  // namespace
 
 // From the output where that is possible: the input may then die, or be overwritten by the output.
 void add_unary_gradients(GradientRegistry& registry) {
+  add_mathematics_gradients(registry);
+  add_rectifier_gradients(registry);
   registry.add("neg", [](const GradientRequest& r) { return std::vector{neg(r.dy())}; });
   registry.add("square", [](const GradientRequest& r) { return std::vector{square_grad(r.dy(), r.input(0))}; });
   registry.add("sqrt", [](const GradientRequest& r) { return std::vector{sqrt_grad(r.dy(), r.node.output())}; });

@@ -24,6 +24,14 @@ void gelu_case(CaseBuilder& b) {
   b.result(gelu(b.operand(b.shape())));
 }
 
+void leaky_relu_case(CaseBuilder& b) {
+  b.result(leaky_relu(b.operand(b.shape())));
+}
+
+void elu_case(CaseBuilder& b) {
+  b.result(elu(b.operand(b.shape())));
+}
+
 void clip_case(CaseBuilder& b) {
   b.result(clip(b.operand(b.shape()), -0.5F, 0.5F));
 }
@@ -64,6 +72,17 @@ void add_elementwise_ops(std::vector<BenchedOp>& ops) {
   add("tanh", of_one<tanh>);
   add("exp", of_one<exp>);
   add("square", of_one<square>);
+  add("expm1", of_one<expm1>);
+  add("log1p", of_one<log1p>);
+  add("abs", of_one<abs>);
+  add("sin", of_one<sin>);
+  add("cos", of_one<cos>);
+  add("erf", of_one<erf>);
+  add("softplus", of_one<softplus>);
+  add("mish", of_one<mish>);
+  add("hard_swish", of_one<hard_swish>);
+  add("leaky_relu", leaky_relu_case);
+  add("elu", elu_case);
   add("clip", clip_case);
   add("dropout", dropout_case);
   add("cast", cast_case);
@@ -75,6 +94,7 @@ void add_elementwise_ops(std::vector<BenchedOp>& ops) {
   add_reduction("reduce_sum", reduction<reduce_sum>);
   add_reduction("reduce_mean", reduction<reduce_mean>);
   add_reduction("reduce_max", reduction<reduce_max>);
+  add_reduction("reduce_min", reduction<reduce_min>);
   add("global_norm", global_norm_case);
   ops.back().takes_bf16 = false;
   ops.push_back({.name = "argmax",

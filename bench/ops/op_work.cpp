@@ -99,12 +99,19 @@ void add_products_and_moves(FlopsByOp& k) {
 }
 
 void add_elementwise(FlopsByOp& k) {
-  for (const char* op :
-       {"add", "mul", "div", "neg", "maximum", "relu", "relu_grad", "tanh", "exp", "square", "bias_add"}) {
+  for (const char* op : {"add", "mul", "div", "neg", "maximum", "relu", "relu_grad", "tanh", "exp", "square",
+                         "bias_add", "expm1", "log1p", "abs", "sin", "cos", "erf"}) {
     k[op] = each_output(1);
   }
   k["clip"] = k["clip_grad"] = k["maximum_grad"] = k["square_grad"] = each_output(2);
   k["dropout"] = k["dropout_grad"] = each_output(2);
+  k["sign"] = k["leaky_relu"] = k["leaky_relu_grad"] = each_output(2);  // a comparison, and a product or another one
+  k["elu"] = k["elu_grad"] = each_output(3);
+  k["softplus"] = each_output(6);         // max(x, 0) + ln(1 + e^-|x|)
+  k["mish"] = each_output(6);             // e = e^x, n = e (e + 2): x n / (n + 2)
+  k["mish_grad"] = each_output(13);       // dy (n / m + x 4 e (1 + e) / (m m)) with m = n + 2
+  k["hard_swish"] = each_output(5);       // x min(max(x + 3, 0), 6) / 6
+  k["hard_swish_grad"] = each_output(6);  // two comparisons, dy ((x + x + 3) / 6)
   k["tanh_grad"] = k["sigmoid_grad"] = each_output(3);
   k["sigmoid"] = each_output(4);
   k["silu"] = each_output(5);

@@ -9,7 +9,12 @@
 namespace SF_API sectionflow {
 
 /// What becomes of the elements that are reduced to one.
-enum class Reduction { sum, mean, max };
+enum class Reduction { sum, mean, max, min };
+
+/// Whether the result is one of the elements.
+constexpr bool is_choice(Reduction reduction) {
+  return reduction == Reduction::max || reduction == Reduction::min;
+}
 
 /// The options of the ops "reduce" and "reduce_grad".
 struct ReduceNodeOptions {
@@ -20,7 +25,7 @@ struct ReduceNodeOptions {
 /// dx of a sum or mean: dy repeated over the reduced axes of x, divided by their count for the mean.
 /// Reads only the shape of `x`.
 Value reduce_grad(Value dy, Value x, const ReduceNodeOptions& options);
-/// dx of a maximum: dy at the elements of `x` that equal `y`, shared evenly among them; 0 elsewhere.
+/// dx of a maximum or minimum: dy at the elements of `x` that equal `y`, shared evenly among them; 0 elsewhere.
 Value reduce_max_grad(Value dy, Value x, Value y, const ReduceNodeOptions& options);
 
 /// x seen as [outer, reduced, inner] for every reduction: which axes are reduced, in order, without repeats.

@@ -25,6 +25,15 @@ Value silu_grad(Value dy, Value x);
 /// dx = dy times the derivative of the gelu that `options` name, at x.
 Value gelu_grad(Value dy, Value x, GeluOptions options);
 
+/// dx = y > 0 ? dy : negative_slope dy, from y = leaky_relu(x).
+Value leaky_relu_grad(Value dy, Value y, LeakyReluOptions options);
+/// dx = y > 0 ? dy : dy (y + alpha), from y = elu(x).
+Value elu_grad(Value dy, Value y, EluOptions options);
+/// dx = dy times the derivative of mish at x.
+Value mish_grad(Value dy, Value x);
+/// dx = x <= -3 ? 0 : x >= 3 ? dy : dy (2 x + 3) / 6.
+Value hard_swish_grad(Value dy, Value x);
+
 /// Options of the ops "clip" and "clip_grad".
 struct ClipOptions {
   float low, high;
@@ -38,8 +47,8 @@ struct CastOptions {
   Dtype dtype = Dtype::f32;
 };
 
-/// What a cast from bf16 that gradients() has made widens, for whoever takes either; any other value as it is, and that of
-/// a cast with edges of its own.
+/// What a cast from bf16 that gradients() has made widens, for whoever takes either; any other value as it is, and that
+/// of a cast with edges of its own.
 Value before_widening(Value x);
 
 }  // namespace sectionflow

@@ -84,6 +84,14 @@ std::vector<TensorType> infer_comparison(const ShapeRequest& request) {
   return {{Dtype::boolean, infer_broadcast(request)[0].shape}};
 }
 
+std::vector<TensorType> infer_logical(const ShapeRequest& request) {
+  for (const TensorType& type : request.inputs) {
+    SF_CHECK(type.dtype == Dtype::boolean, ArgumentError, request.label, " got ", type.text(),
+             "; wanted booleans; try a comparison, or cast(x, Dtype::boolean)");
+  }
+  return infer_broadcast(request);
+}
+
 std::vector<TensorType> infer_select(const ShapeRequest& request) {
   const TensorType& condition = request.inputs[0];
   const TensorType& a = request.inputs[1];
@@ -122,6 +130,9 @@ void define_arithmetic_ops(OpRegistry& registry) {
                 .is_identity = [](const ConcreteRequest& r) { return r.inputs[0].shape == r.outputs[0].shape; }});
   for (const char* name : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}) {
     registry.add({.name = name, .inputs = 2, .infer = infer_comparison, .parts = parts_of_elements});
+  }
+  for (const char* name : {"logical_and", "logical_or", "logical_xor"}) {
+    registry.add({.name = name, .inputs = 2, .infer = infer_logical, .parts = parts_of_elements});
   }
   registry.add({.name = "select", .inputs = 3, .infer = infer_select, .parts = parts_of_elements});
 }
@@ -218,6 +229,40 @@ Value greater(Value a, Value b, Where where) {
 }
 Value greater_equal(Value a, Value b, Where where) {
   return binary("greater_equal", a, b, where);
+}
+
+Value operator<(Term a, float b) {
+  return with_number(less, a, b);
+}
+Value operator<(float a, Term b) {
+  return with_number(less, a, b);
+}
+Value operator<=(Term a, float b) {
+  return with_number(less_equal, a, b);
+}
+Value operator<=(float a, Term b) {
+  return with_number(less_equal, a, b);
+}
+Value operator>(Term a, float b) {
+  return with_number(greater, a, b);
+}
+Value operator>(float a, Term b) {
+  return with_number(greater, a, b);
+}
+Value operator>=(Term a, float b) {
+  return with_number(greater_equal, a, b);
+}
+Value operator>=(float a, Term b) {
+  return with_number(greater_equal, a, b);
+}
+Value logical_and(Value a, Value b, Where where) {
+  return binary("logical_and", a, b, where);
+}
+Value logical_or(Value a, Value b, Where where) {
+  return binary("logical_or", a, b, where);
+}
+Value logical_xor(Value a, Value b, Where where) {
+  return binary("logical_xor", a, b, where);
 }
 
 Value select(Value condition, Value a, Value b, Where where) {

@@ -62,6 +62,27 @@ Value operator/(Term a, float b);
 Value operator/(float a, Term b);
 ///@}
 
+/// x += y and its like are x = x + y: the name stands for another value from then on, and values that were made of the
+/// one before stay what they are.
+///@{
+template <class Operand>
+Value& operator+=(Value& x, const Operand& y) {
+  return x = x + y;
+}
+template <class Operand>
+Value& operator-=(Value& x, const Operand& y) {
+  return x = x - y;
+}
+template <class Operand>
+Value& operator*=(Value& x, const Operand& y) {
+  return x = x * y;
+}
+template <class Operand>
+Value& operator/=(Value& x, const Operand& y) {
+  return x = x / y;
+}
+///@}
+
 /// The sum of values of one type, f32 or bf16, added from left to right in f32 and rounded once: ((v0 + v1) + v2) + ...
 Value add_n(const std::vector<Value>& values, Where where = Where::here());
 
@@ -80,6 +101,40 @@ Value less_equal(Value a, Value b, Where where = Where::here());
 Value greater(Value a, Value b, Where where = Where::here());
 /// a >= b.
 Value greater_equal(Value a, Value b, Where where = Where::here());
+
+/// The signs for less, less_equal, greater and greater_equal. A number on either side counts for every element. == and
+/// != are none of them: they tell whether two handles are of one value; see equal.
+///@{
+inline Value operator<(Term a, Term b) {
+  return less(a.value, b.value, a.where);
+}
+inline Value operator<=(Term a, Term b) {
+  return less_equal(a.value, b.value, a.where);
+}
+inline Value operator>(Term a, Term b) {
+  return greater(a.value, b.value, a.where);
+}
+inline Value operator>=(Term a, Term b) {
+  return greater_equal(a.value, b.value, a.where);
+}
+Value operator<(Term a, float b);
+Value operator<(float a, Term b);
+Value operator<=(Term a, float b);
+Value operator<=(float a, Term b);
+Value operator>(Term a, float b);
+Value operator>(float a, Term b);
+Value operator>=(Term a, float b);
+Value operator>=(float a, Term b);
+///@}
+
+// Of booleans, element by element, with broadcasting as that of add. Shapes: a, b any two that broadcast; result their
+// broadcast. No gradient. Throws: ShapeError, ArgumentError for other dtypes. `logical_not` is in graph/ops/unary.h.
+/// Both.
+Value logical_and(Value a, Value b, Where where = Where::here());
+/// Either or both.
+Value logical_or(Value a, Value b, Where where = Where::here());
+/// One alone.
+Value logical_xor(Value a, Value b, Where where = Where::here());
 
 /// y = condition ? a : b, element by element, with broadcasting as that of add.
 /// Shapes: condition (boolean), a and b (of one dtype, any) broadcast together; result their broadcast, of a's dtype.

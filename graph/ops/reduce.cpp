@@ -27,12 +27,13 @@ std::vector<TensorType> infer_reduce(const ShapeRequest& request) {
   return {{dtype, Shape(std::move(dims))}};
 }
 
-/// The type of x, after comparing dy (and y, for a maximum) with what the reduction of x gives.
+/// The type of x, after comparing dy (and y, for a maximum or minimum) with what the reduction of x gives.
 std::vector<TensorType> infer_reduce_grad(const ShapeRequest& request) {
   check_f32_or_bf16(request);
-  const bool of_max = request.get<ReduceNodeOptions>().reduction == Reduction::max;
-  SF_CHECK(of_max == (request.inputs.size() == 3), ArgumentError, request.label,
-           " is given another reduction than its own; wanted max for reduce_max_grad, sum or mean for reduce_grad");
+  const bool chooses = is_choice(request.get<ReduceNodeOptions>().reduction);
+  SF_CHECK(chooses == (request.inputs.size() == 3), ArgumentError, request.label,
+           " is given another reduction than its own; wanted max or min for reduce_max_grad, sum or mean for "
+           "reduce_grad");
   const TensorType x = request.inputs[1];
   const TensorType y = infer_reduce({request.label, request.inputs.subspan(1, 1), request.options})[0];
   for (std::size_t i = 0; i < request.inputs.size(); ++i) {
@@ -74,8 +75,9 @@ std::vector<bool> reduced_axes(const ReduceOptions& options, int rank, const std
 
 void define_reduce_ops(OpRegistry& registry) {
   const OptionsDescription options = described_by<ReduceNodeOptions>([](auto& fields, auto& described) {
-    fields.choice("reduction", described.reduction,
-                  {{Reduction::sum, "sum"}, {Reduction::mean, "mean"}, {Reduction::max, "max"}});
+    fields.choice(
+        "reduction", described.reduction,
+        {{Reduction::sum, "sum"}, {Reduction::mean, "mean"}, {Reduction::max, "max"}, {Reduction::min, "min"}});
     fields("axes", described.reduce.axes);
     fields("keep_dims", described.reduce.keep_dims);
   });
@@ -105,6 +107,10 @@ Value reduce_mean(Value x, ReduceOptions options, Where where) {
 }
 Value reduce_max(Value x, ReduceOptions options, Where where) {
   return reduce(x, Reduction::max, std::move(options), "reduce_max", where);
+}
+
+Value reduce_min(Value x, ReduceOptions options, Where where) {
+  return reduce(x, Reduction::min, std::move(options), "reduce_min", where);
 }
 
 Value reduce_grad(Value dy, Value x, const ReduceNodeOptions& options) {

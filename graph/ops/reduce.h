@@ -22,6 +22,8 @@ Value reduce_sum(Value x, ReduceOptions options = {}, Where where = Where::here(
 Value reduce_mean(Value x, ReduceOptions options = {}, Where where = Where::here());
 /// The largest element; NaN where there is one. Otherwise as reduce_sum.
 Value reduce_max(Value x, ReduceOptions options = {}, Where where = Where::here());
+/// The smallest element; NaN where there is one. Otherwise as reduce_sum.
+Value reduce_min(Value x, ReduceOptions options = {}, Where where = Where::here());
 /// The mean over all elements: a scalar.
 inline Value mean(Value x, Where where = Where::here()) {
   return reduce_mean(x, {}, where);

@@ -28,13 +28,14 @@ std::unique_ptr<Kernel> make_sum(const ReducePlan& plan, double divisor) {
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(double)});
 }
 
-template <class T>
-std::unique_ptr<Kernel> make_max(const ReducePlan& plan) {
+/// Of the reducer of maxima or minima.
+template <class T, class Reducer>
+std::unique_ptr<Kernel> make_choice(const ReducePlan& plan) {
   return function_kernel(
       [plan](const KernelArguments& arguments) {
         T* y = static_cast<T*>(arguments.outputs[0]);
-        plan.run(static_cast<const T*>(arguments.inputs[0]), static_cast<float*>(arguments.workspace),
-                 formulas::MaxReducer(), [=](std::int64_t result, float total) { y[result] = stored<T>(total); });
+        plan.run(static_cast<const T*>(arguments.inputs[0]), static_cast<float*>(arguments.workspace), Reducer(),
+                 [=](std::int64_t result, float total) { y[result] = stored<T>(total); });
       },
       {.workspace_bytes = static_cast<std::size_t>(plan.num_partials()) * sizeof(float)});
 }
@@ -44,7 +45,8 @@ std::unique_ptr<Kernel> make_max(const ReducePlan& plan) {
 std::unique_ptr<Kernel> make_reduce_of_stored(const KernelRequest& request) {
   return with_stored_type(request.inputs[0].dtype, [&](auto element) {
     using T = decltype(element);
-    return make_reduce<ReducePlan, make_sum<T>, make_max<T>>(request);
+    return make_reduce<ReducePlan, make_sum<T>, make_choice<T, formulas::MaxReducer>,
+                       make_choice<T, formulas::MinReducer>>(request);
   });
 }
 
@@ -75,7 +77,7 @@ std::unique_ptr<Kernel> make_reduce_grad_of(const KernelRequest& request) {
 /// dx = share where x is the maximum; may lie over x.
 template <class T>
 void give_shares(T* dx, const T* x, const T* y, const float* share, std::int64_t count, bool repeats) {
-  constexpr formulas::ShareOfMaximum give;
+  constexpr formulas::ShareOfChosen give;
   if (repeats) {
     const float maximum = *y, its_share = *share;
 #pragma omp simd
@@ -102,7 +104,7 @@ std::unique_ptr<Kernel> make_reduce_max_grad_of(const KernelRequest& request) {
         T* dx = static_cast<T*>(arguments.outputs[0]);
         double* partials = static_cast<double*>(arguments.workspace);
         float* shares = reinterpret_cast<float*>(static_cast<std::byte*>(arguments.workspace) + partial_bytes);
-        plan.run(x, partials, formulas::MaximaReducer<T>{y},
+        plan.run(x, partials, formulas::ChosenReducer<T>{y},
                  [=](std::int64_t result, double count) { shares[result] = static_cast<float>(dy[result] / count); });
         loop.for_each_row([&](std::int64_t begin, std::int64_t count, const std::array<std::int64_t, 1>& offsets) {
           give_shares(dx + begin, x + begin, y + offsets[0], shares + offsets[0], count, loop.repeats_in_row(0));

@@ -172,6 +172,11 @@ std::unique_ptr<Kernel> make_comparison(const KernelRequest& request) {
   });
 }
 
+template <class Formula>
+std::unique_ptr<Kernel> make_logical(const KernelRequest& request) {
+  return gpu::broadcast_kernel<bool, bool, bool>(request, Formula());
+}
+
 std::unique_ptr<Kernel> make_select(const KernelRequest& request) {
   return with_element_type(request.inputs[1].dtype, [&](auto element) {
     using T = decltype(element);
@@ -202,6 +207,9 @@ void add_arithmetic_cuda_kernels(KernelRegistry& registry) {
   registry.add("less_equal", make_comparison<formulas::LessEqual>, Bf16::native);
   registry.add("greater", make_comparison<formulas::Greater>, Bf16::native);
   registry.add("greater_equal", make_comparison<formulas::GreaterEqual>, Bf16::native);
+  registry.add("logical_and", make_logical<formulas::And>);
+  registry.add("logical_or", make_logical<formulas::Or>);
+  registry.add("logical_xor", make_logical<formulas::Xor>);
   registry.add("select", make_select, Bf16::native);
 }
 

@@ -18,20 +18,22 @@
 namespace sectionflow {
 namespace {
 
-template <class T>
-std::unique_ptr<Kernel> make_max(const gpu::ReducePlan& plan) {
+/// Of the reducer of maxima or minima.
+template <class T, class Reducer>
+std::unique_ptr<Kernel> make_choice(const gpu::ReducePlan& plan) {
   return function_kernel(
       [plan](const KernelArguments& arguments) {
-        plan.run(arguments.queue, static_cast<const T*>(arguments.inputs[0]), arguments.workspace,
-                 formulas::MaxReducer(), gpu::StoreTotal<T>{static_cast<T*>(arguments.outputs[0])});
+        plan.run(arguments.queue, static_cast<const T*>(arguments.inputs[0]), arguments.workspace, Reducer(),
+                 gpu::StoreTotal<T>{static_cast<T*>(arguments.outputs[0])});
       },
-      {.workspace_bytes = plan.workspace_bytes<formulas::MaxReducer>()});
+      {.workspace_bytes = plan.workspace_bytes<Reducer>()});
 }
 
 std::unique_ptr<Kernel> make_stored_reduce(const KernelRequest& request) {
   return with_stored_type(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
-    return make_reduce<gpu::ReducePlan, gpu::sum_kernel_of<T>, make_max<T>>(request);
+    return make_reduce<gpu::ReducePlan, gpu::sum_kernel_of<T>, make_choice<T, formulas::MaxReducer>,
+                       make_choice<T, formulas::MinReducer>>(request);
   });
 }
 
@@ -62,7 +64,7 @@ struct StoreShare {
 
 template <class T>
 std::unique_ptr<Kernel> make_reduce_max_grad_of(const KernelRequest& request) {
-  using Reducer = formulas::MaximaReducer<T>;
+  using Reducer = formulas::ChosenReducer<T>;
   const Shape& x = request.inputs[1].shape;
   const std::vector<bool> reduced = reduced_axes_of(request, x);
   const std::vector<std::int64_t> dense = kept_strides(x, std::vector<bool>(reduced.size(), false));
@@ -78,7 +80,7 @@ std::unique_ptr<Kernel> make_reduce_max_grad_of(const KernelRequest& request) {
         auto* shares = reinterpret_cast<float*>(static_cast<std::byte*>(arguments.workspace) + partial_bytes);
         plan.run(arguments.queue, static_cast<const T*>(arguments.inputs[1]), arguments.workspace, Reducer{y},
                  StoreShare<T>{dy, shares});
-        give.launch(arguments.queue, OfStored<T, formulas::ShareOfMaximum>(), arguments.outputs[0],
+        give.launch(arguments.queue, OfStored<T, formulas::ShareOfChosen>(), arguments.outputs[0],
                     {arguments.inputs[1], y, shares});
       },
       {.workspace_bytes = partial_bytes + share_bytes, .in_place = {{1, 0}}});

@@ -35,6 +35,26 @@ std::unique_ptr<Kernel> make_clip(const KernelRequest& request) {
   return gpu::map_kernel(request, Formula{low, high});
 }
 
+template <class Formula>
+std::unique_ptr<Kernel> make_leaky_relu(const KernelRequest& request) {
+  return gpu::map_kernel(request, Formula{request.node.options<LeakyReluOptions>().negative_slope});
+}
+
+template <class Formula>
+std::unique_ptr<Kernel> make_elu(const KernelRequest& request) {
+  return gpu::map_kernel(request, Formula{request.node.options<EluOptions>().alpha});
+}
+
+std::unique_ptr<Kernel> make_is_finite(const KernelRequest& request) {
+  return with_stored_type(request.inputs[0].dtype, [&](auto element) {
+    return gpu::broadcast_kernel<bool, decltype(element)>(request, formulas::IsFinite());
+  });
+}
+
+std::unique_ptr<Kernel> make_not(const KernelRequest& request) {
+  return gpu::broadcast_kernel<bool, bool>(request, formulas::Not());
+}
+
 template <class From, class To>
 std::unique_ptr<Kernel> make_conversion(std::int64_t count) {
   return function_kernel([count](const KernelArguments& arguments) {
@@ -66,6 +86,15 @@ void add_unary_cuda_kernels(KernelRegistry& registry) {
   registry.add("rsqrt_grad", make<formulas::RsqrtGrad>, Bf16::native);
   registry.add("exp", make<formulas::Exp>, Bf16::native);
   registry.add("log", make<formulas::Log>, Bf16::native);
+  registry.add("expm1", make<formulas::Expm1>, Bf16::native);
+  registry.add("log1p", make<formulas::Log1p>, Bf16::native);
+  registry.add("abs", make<formulas::Abs>, Bf16::native);
+  registry.add("sign", make<formulas::Sign>, Bf16::native);
+  registry.add("sin", make<formulas::Sin>, Bf16::native);
+  registry.add("cos", make<formulas::Cos>, Bf16::native);
+  registry.add("erf", make<formulas::Erf>, Bf16::native);
+  registry.add("is_finite", make_is_finite, Bf16::native);
+  registry.add("logical_not", make_not);
   registry.add("relu", make<formulas::Relu>, Bf16::native);
   registry.add("relu_grad", make<formulas::ReluGrad>, Bf16::native);
   registry.add("tanh", make<formulas::Tanh>, Bf16::native);
@@ -76,6 +105,15 @@ void add_unary_cuda_kernels(KernelRegistry& registry) {
   registry.add("silu_grad", make<formulas::SiluGrad>, Bf16::native);
   registry.add("gelu", make_gelu<formulas::Gelu, formulas::GeluOfTanh>, Bf16::native);
   registry.add("gelu_grad", make_gelu<formulas::GeluGrad, formulas::GeluOfTanhGrad>, Bf16::native);
+  registry.add("softplus", make<formulas::Softplus>, Bf16::native);
+  registry.add("mish", make<formulas::Mish>, Bf16::native);
+  registry.add("mish_grad", make<formulas::MishGrad>, Bf16::native);
+  registry.add("hard_swish", make<formulas::HardSwish>, Bf16::native);
+  registry.add("hard_swish_grad", make<formulas::HardSwishGrad>, Bf16::native);
+  registry.add("leaky_relu", make_leaky_relu<formulas::LeakyRelu>, Bf16::native);
+  registry.add("leaky_relu_grad", make_leaky_relu<formulas::LeakyReluGrad>, Bf16::native);
+  registry.add("elu", make_elu<formulas::Elu>, Bf16::native);
+  registry.add("elu_grad", make_elu<formulas::EluGrad>, Bf16::native);
   registry.add("clip", make_clip<formulas::Clip>, Bf16::native);
   registry.add("clip_grad", make_clip<formulas::ClipGrad>, Bf16::native);
   registry.add("cast", make_cast, Bf16::native);

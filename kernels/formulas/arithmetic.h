@@ -116,6 +116,17 @@ struct GreaterEqual {
   }
 };
 
+// By bits: a branch would not vectorise.
+struct And {
+  SF_HOST_DEVICE bool operator()(bool a, bool b) const { return a & b; }
+};
+struct Or {
+  SF_HOST_DEVICE bool operator()(bool a, bool b) const { return a | b; }
+};
+struct Xor {
+  SF_HOST_DEVICE bool operator()(bool a, bool b) const { return a != b; }
+};
+
 struct Select {
   template <class T>
   SF_HOST_DEVICE T operator()(bool condition, T a, T b) const {

@@ -26,6 +26,14 @@ struct MaxReducer {
   SF_HOST_DEVICE static float combine(float a, float b) { return b > a || b != b ? b : a; }
 };
 
+/// The smallest; a NaN counts as smallest.
+struct MinReducer {
+  using Accumulator = float;
+  SF_HOST_DEVICE static float start() { return std::numeric_limits<float>::infinity(); }
+  SF_HOST_DEVICE static float term(float x, std::int64_t) { return x; }
+  SF_HOST_DEVICE static float combine(float a, float b) { return b < a || b != b ? b : a; }
+};
+
 /// Squares in double, where that of an f32 number neither overflows nor vanishes.
 struct SquareReducer {
   using Accumulator = double;
@@ -34,25 +42,25 @@ struct SquareReducer {
   SF_HOST_DEVICE static double combine(double a, double b) { return a + b; }
 };
 
-/// A NaN among the elements is their maximum, hence equal to it.
-SF_HOST_DEVICE inline bool is_maximum(float x, float y) {
+/// Whether x is the maximum, or minimum, y: a NaN among the elements is both, hence equal to it.
+SF_HOST_DEVICE inline bool is_chosen(float x, float y) {
   return x == y || (x != x && y != y);
 }
 
-/// Counts the elements that are the maximum of theirs, which is stored as T.
+/// Counts the elements that are the maximum, or minimum, of theirs, which is stored as T.
 template <class T>
-struct MaximaReducer {
+struct ChosenReducer {
   using Accumulator = double;
   const T* y;
   SF_HOST_DEVICE static double start() { return 0; }
-  SF_HOST_DEVICE double term(float x, std::int64_t result) const { return is_maximum(x, y[result]) ? 1.0 : 0.0; }
+  SF_HOST_DEVICE double term(float x, std::int64_t result) const { return is_chosen(x, y[result]) ? 1.0 : 0.0; }
   SF_HOST_DEVICE static double combine(double a, double b) { return a + b; }
 };
 
-/// The gradient of an element with respect to a maximum, where each of the maxima has the same share in it.
-struct ShareOfMaximum {
-  SF_HOST_DEVICE float operator()(float x, float maximum, float share) const {
-    return is_maximum(x, maximum) ? share : 0.0F;
+/// The gradient of an element with respect to a maximum, or minimum, in which all that equal it have the same share.
+struct ShareOfChosen {
+  SF_HOST_DEVICE float operator()(float x, float chosen, float share) const {
+    return is_chosen(x, chosen) ? share : 0.0F;
   }
 };
 

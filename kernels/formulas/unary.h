@@ -43,6 +43,49 @@ struct Log {
   SF_HOST_DEVICE float operator()(float x) const { return vector_math::log(x); }
 };
 
+struct Expm1 {
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::expm1(x); }
+};
+struct Log1p {
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::log1p(x); }
+};
+
+struct Abs {
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::magnitude(x); }
+};
+struct Sign {
+  SF_HOST_DEVICE float operator()(float x) const { return x > 0.0F ? 1.0F : (x < 0.0F ? -1.0F : x); }
+};
+
+struct Sin {
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::sin(x); }
+};
+struct Cos {
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::cos(x); }
+};
+/// The same where |x| < kFar.
+struct SinNear {
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::sine_near(x, 0); }
+};
+struct CosNear {
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::sine_near(x, 1); }
+};
+struct Erf {
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::erf(x); }
+};
+
+/// Of a number as it is stored.
+struct IsFinite {
+  template <class T>
+  SF_HOST_DEVICE bool operator()(T stored) const {
+    const float x = static_cast<float>(stored);
+    return x - x == 0.0F;
+  }
+};
+struct Not {
+  SF_HOST_DEVICE bool operator()(bool x) const { return !x; }
+};
+
 // NaN passes, since it is not <= 0.
 struct Relu {
   SF_HOST_DEVICE float operator()(float x) const { return x <= 0.0F ? 0.0F : x; }
@@ -102,6 +145,68 @@ struct GeluOfTanhGrad {
     const float square = bounded * bounded;
     const float s = vector_math::sigmoid(kSlope * (bounded + kCubic * (square * bounded)));
     return dy * (s + bounded * (s * (1.0F - s)) * (kSlope * (1.0F + 3.0F * kCubic * square)));
+  }
+};
+
+// Of two NaN a sum gives either, as the compiler likes: only one is left.
+struct Softplus {
+  SF_HOST_DEVICE float operator()(float x) const {
+    const float tail = vector_math::log1p(vector_math::exp(-vector_math::magnitude(x)));
+    return Relu()(x) + vector_math::select(x == x, tail, 0.0F);
+  }
+};
+
+// With e = e^x and n = e (e + 2): tanh(ln(1 + e)) = n / (n + 2), and its derivative is 4 e (1 + e) / (n + 2)^2. Beyond
+// 20 they are 1 and 0 to the last digit; without a bound, e^x would overflow.
+struct Mish {
+  SF_HOST_DEVICE float operator()(float x) const {
+    const float e = vector_math::exp(vector_math::select(x > 20.0F, 20.0F, x));
+    const float n = e * (e + 2.0F);
+    return x * (n / (n + 2.0F));
+  }
+};
+struct MishGrad {
+  SF_HOST_DEVICE float operator()(float dy, float x) const {
+    const float bounded = vector_math::select(x > 20.0F, 20.0F, vector_math::select(x < -90.0F, -90.0F, x));
+    const float e = vector_math::exp(bounded);
+    const float n = e * (e + 2.0F), m = n + 2.0F;
+    return dy * (n / m + bounded * (4.0F * e * (1.0F + e) / (m * m)));
+  }
+};
+
+struct HardSwish {
+  SF_HOST_DEVICE float operator()(float x) const {
+    const float shifted = x + 3.0F;
+    const float bounded = vector_math::select(shifted < 0.0F, 0.0F, vector_math::select(shifted > 6.0F, 6.0F, shifted));
+    return x * (bounded / 6.0F);
+  }
+};
+struct HardSwishGrad {
+  SF_HOST_DEVICE float operator()(float dy, float x) const {
+    const float within = vector_math::select(x >= 3.0F, dy, dy * ((x + x + 3.0F) / 6.0F));
+    return vector_math::select(x <= -3.0F, 0.0F, within);
+  }
+};
+
+struct LeakyRelu {
+  float slope;
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::select(x > 0.0F, x, slope * x); }
+};
+struct LeakyReluGrad {
+  float slope;
+  SF_HOST_DEVICE float operator()(float dy, float y) const { return vector_math::select(y > 0.0F, dy, slope * dy); }
+};
+
+struct Elu {
+  float alpha;
+  SF_HOST_DEVICE float operator()(float x) const {
+    return vector_math::select(x > 0.0F, x, alpha * vector_math::expm1(x));
+  }
+};
+struct EluGrad {
+  float alpha;
+  SF_HOST_DEVICE float operator()(float dy, float y) const {
+    return vector_math::select(y > 0.0F, dy, dy * (y + alpha));
   }
 };
 

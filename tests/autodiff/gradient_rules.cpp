@@ -49,7 +49,10 @@ TEST(GradientRules, EveryOperationThatReadsAValueIsDeclared) {
 TEST(GradientRules, OnlyOperationsOfStepsAreDeclaredToHaveAZeroGradient) {
   std::string zero;
   for (const auto& [name, entry] : gradient_registry().all()) zero += entry.is_zero() ? name + " " : "";
-  EXPECT_EQ(zero, "argmax equal greater greater_equal less less_equal not_equal one_hot stop_gradient ");
+  EXPECT_EQ(
+      zero,
+      "argmax equal greater greater_equal is_finite less less_equal logical_and logical_not logical_or logical_xor "
+      "not_equal one_hot sign stop_gradient ");
 }
 
 TEST(GradientRules, InputsOfZeroGradientChooseOrAreStatistics) {
@@ -60,7 +63,8 @@ TEST(GradientRules, InputsOfZeroGradientChooseOrAreStatistics) {
   }
   EXPECT_EQ(zero,
             "attention_grad:4 batch_norm_grad:3 batch_norm_grad:4 batch_norm_grad:6 clip_grad:1 layer_norm_grad:3 "
-            "layer_norm_grad:4 maximum_grad:1 maximum_grad:2 minimum_grad:1 minimum_grad:2 reduce_max_grad:1 "
+            "layer_norm_grad:4 leaky_relu_grad:1 maximum_grad:1 maximum_grad:2 minimum_grad:1 minimum_grad:2 "
+            "reduce_max_grad:1 "
             "reduce_max_grad:2 relu_grad:1 softmax_cross_entropy_grad:1 ");
   EXPECT_EQ(perhaps, "attention_grad:3 batch_norm_grad:1 batch_norm_grad:2 layer_norm_grad:1 layer_norm_grad:2 ");
 }

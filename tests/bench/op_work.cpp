@@ -224,6 +224,20 @@ TEST(Flops, OfElementWiseOperationsAreThoseOfTheirFormulas) {
                                                                                       a * c * function(a * a * b);
                                                                                   b*((a + function(b * c)) * d + slope);
                                                                                 })}}},
+       {{"softplus", "3x7"}, {{"softplus", each([] { larger(a, b) + function(function(-function(a))); })}}},
+       {{"mish", "3x7"},
+        {{"mish", each([] {
+            const Counted e = function(a), n = e * (e + b);
+            a*(n / (n + b));
+          })},
+         {"gradient mish_grad", each([] {
+            const Counted e = function(a), n = e * (e + b), m = n + b;
+            d*(n / m + a * (c * e * (b + e) / (m * m)));
+          })}}},
+       {{"hard_swish", "3x7"},
+        {{"hard_swish", each([] { a* larger(larger(a + b, c), d) / b; })},
+         {"gradient hard_swish_grad", each([] { larger(larger(d, d * ((a + a + b) / c)), b); })}}},
+       {{"elu", "3x7"}, {{"elu", each([] { larger(a, b * function(a)); })}}},
        {{"silu", "3x7"},
         {{"silu", repeat(21, [=] { a* sigmoid(); })},
          {"gradient silu_grad", repeat(21,

@@ -165,10 +165,11 @@ TEST(Value, OrderIsThatOfCreationAndGraphsAreApart) {
   const Value a = placeholder(graph, "a", {});
   const Value b = placeholder(graph, "b", {});
   const Value stranger = placeholder(other, "a", {});
-  EXPECT_LT(a, b);
-  EXPECT_FALSE(b < a);
-  EXPECT_FALSE(a < a);
-  EXPECT_LT(Value(a.node(), 0), Value(a.node(), 1));
+  EXPECT_TRUE(is_before(a, b));
+  EXPECT_FALSE(is_before(b, a));
+  EXPECT_FALSE(is_before(a, a));
+  EXPECT_TRUE(is_before(Value(a.node(), 0), Value(a.node(), 1)));
+  EXPECT_TRUE(std::less<Value>()(a, b));
   EXPECT_NE(a, stranger);
   const std::map<Value, int> of_graph = {{a, 1}, {b, 2}};
   EXPECT_EQ(of_graph.at(Value(a.node(), 0)), 1);

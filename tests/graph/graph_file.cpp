@@ -46,7 +46,9 @@ void add_elementwise(Graph& graph) {
   (void)clip_scale(norm, 5);
   values.push_back(norm);
   add_gradients(values, {x, y});
-  for (const Value& compared : {equal(x, y), not_equal(x, y), less_equal(x, y), greater(x, y), greater_equal(x, y)}) {
+  for (const Value& compared :
+       {equal(x, y), not_equal(x, y), x <= y, x > y, x >= y, is_finite(sign(x)), logical_not(x < y),
+        logical_and(x<y, x> y), logical_or(x<y, x> y), logical_xor(x<y, x> y)}) {
     (void)cast(compared, Dtype::f64);
   }
   (void)one_hot(argmax(x), {.depth = 3, .on_value = 0.9F});

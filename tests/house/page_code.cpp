@@ -95,6 +95,14 @@ TEST(PageCode, RowsAreWrittenAsInTheirExample) {
   EXPECT_EQ(blocks_without_source(section, example, files), kNone);
 }
 
+TEST(PageCode, LossesAreThoseOfTheirTest) {
+  const std::string page = text_of_file("docs/losses.md"), test = "tests/graph/losses_page.cpp";
+  Files files;
+  for (const std::size_t spaces : {2U, 4U}) files.push_back({test, outdented(text_of_file(test), spaces)});
+  EXPECT_GE(code_blocks(page).size(), 11U);
+  EXPECT_EQ(blocks_without_source(page, test, files), kNone);
+}
+
 TEST(PageCode, DataPipelinesAreThoseOfTheirTest) {
   const std::string page = text_of_file("docs/data.md");
   EXPECT_GE(code_blocks(page).size(), 1U);

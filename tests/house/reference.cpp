@@ -18,9 +18,9 @@ namespace {
 using NamesOfHeaders = std::map<std::string, std::set<std::string>>;
 
 bool is_of_graph(const std::string& header) {
-  static const std::set<std::string> others = {"graph/layers.h",      "graph/metrics.h",       "graph/initializer.h",
-                                               "graph/parameter.h",   "autodiff/optimizers.h", "autodiff/updates.h",
-                                               "autodiff/gradients.h"};
+  static const std::set<std::string> others = {"graph/layers.h",      "graph/losses.h",      "graph/metrics.h",
+                                               "graph/initializer.h", "graph/parameter.h",   "autodiff/optimizers.h",
+                                               "autodiff/updates.h",  "autodiff/gradients.h"};
   return header.starts_with("graph/ops/") || others.contains(header);
 }
 

@@ -94,7 +94,9 @@ void add_elementwise(Graph& graph) {
     values.push_back(value);
   }
   add_gradients(values, {x, y, row});
-  for (const Value& compared : {equal(x, y), not_equal(x, y), less_equal(x, y), greater(x, y), greater_equal(x, y)}) {
+  for (const Value& compared :
+       {equal(x, y), not_equal(x, y), x <= y, x > y, x >= y, is_finite(sign(x)), logical_not(x < y),
+        logical_and(x<y, x> y), logical_or(x<y, x> y), logical_xor(x<y, x> y)}) {
     (void)cast(compared, Dtype::i32);
   }
   (void)one_hot(argmax(x), {.depth = kSide});

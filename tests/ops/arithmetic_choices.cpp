@@ -111,6 +111,94 @@ std::vector<OpCase> comparison_cases() {
 }
 INSTANTIATE_TEST_SUITE_P(Cases, Comparisons, testing::ValuesIn(comparison_cases()), case_name);
 
+TEST(ComparisonSigns, AreTheOperationsWithValuesAndNumbersOnEitherSide) {
+  Graph graph;
+  const Value x = constant(graph, HostTensor::of<float>({4}, {1, 2, 3, NAN})), two = fill(graph, {4}, 2);
+  const auto narrow = [](Value value) { return cast(value, Dtype::bf16); };
+  const std::pair<std::vector<Value>, std::vector<bool>> all[] = {
+      {{x < two, x<2.0F, 2.0F> x, narrow(x) < 2.0F, narrow(x) < narrow(two)}, {true, false, false, false}},
+      {{x <= two, x <= 2.0F, 2.0F >= x, narrow(x) <= 2.0F}, {true, true, false, false}},
+      {{x > two, x > 2.0F, 2.0F < x, 2.0F < narrow(x)}, {false, false, true, false}},
+      {{x >= two, x >= 2.0F, 2.0F <= x, 2.0F <= narrow(x)}, {false, true, true, false}}};
+  for (const auto& [values, wanted] : all) {
+    HostTensor booleans(Dtype::boolean, {4});
+    for (std::size_t i = 0; i < 4; ++i) booleans.values<bool>()[i] = wanted[i];
+    for (const HostTensor& result : run_kernels(values, {})) EXPECT_TRUE(same_bits(result, booleans));
+  }
+}
+
+TEST(ComparisonSigns, OfWhatCannotBeComparedLeaveNothingBehind) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {3}, Dtype::i32);
+  const int num_nodes = graph.num_nodes();
+  EXPECT_THROW(x < 2.0F, ArgumentError);
+  EXPECT_THROW(x >= placeholder(graph, "y", {4}, Dtype::i32), ShapeError);
+  EXPECT_EQ(graph.num_nodes(), num_nodes + 1) << "the placeholder alone";
+}
+
+struct Logical {
+  const char* name;
+  Value (*build)(Value, Value, Where);
+  bool (*apply)(bool, bool);
+};
+const Logical kLogical[] = {
+    {"logical_and", logical_and, [](bool a, bool b) { return a && b; }},
+    {"logical_or", logical_or, [](bool a, bool b) { return a || b; }},
+    {"logical_xor", logical_xor, [](bool a, bool b) { return a != b; }},
+};
+
+TEST(LogicalOps, CombineAndBroadcastBooleans) {
+  constexpr std::int64_t kRows = 37, kColumns = 53;
+  HostTensor a(Dtype::boolean, {kRows, kColumns}), b(Dtype::boolean, {kColumns});
+  for (std::int64_t i = 0; i < kRows * kColumns; ++i) a.values<bool>()[i] = i * i % 7 < 3;
+  for (std::int64_t i = 0; i < kColumns; ++i) b.values<bool>()[i] = i % 3 == 0;
+  for (const Logical& op : kLogical) {
+    HostTensor wanted(Dtype::boolean, {kRows, kColumns});
+    for (std::int64_t i = 0; i < kRows * kColumns; ++i) {
+      wanted.values<bool>()[i] = op.apply(a.values<bool>()[i], b.values<bool>()[i % kColumns]);
+    }
+    Graph graph;
+    const Value x = constant(graph, a.clone()), y = constant(graph, b.clone());
+    for (InPlaceUse in_place : {InPlaceUse::none, InPlaceUse::first_pairs}) {
+      const auto results =
+          run_kernels({op.build(x, y, Where::here()), op.build(y, x, Where::here())}, {}, {.in_place = in_place});
+      EXPECT_TRUE(same_bits(results[0], wanted)) << op.name;
+      EXPECT_TRUE(same_bits(results[1], wanted)) << op.name;
+    }
+  }
+}
+
+TEST(LogicalOps, RefuseWhatIsNoBooleanAndSayWhatToTry) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2}), is = placeholder(graph, "is", {2}, Dtype::boolean);
+  for (const Logical& op : kLogical) {
+    for (const auto& [a, b] : {std::pair{x, is}, std::pair{is, x}}) {
+      try {
+        op.build(a, b, Where::here());
+        ADD_FAILURE() << op.name << " took f32";
+      } catch (const ArgumentError& error) {
+        EXPECT_NE(std::string(error.what()).find("wanted booleans; try a comparison"), std::string::npos);
+      }
+    }
+  }
+}
+
+TEST(AssignmentSigns, MakeTheNameStandForTheResult) {
+  Graph graph;
+  const Value first = constant(graph, HostTensor::of<float>({3}, {1, 2, 3}));
+  Value x = first;
+  x += first;
+  x *= 3.0F;
+  x -= 2.0F;
+  x /= first;
+  const auto results = run_kernels({x, first}, {});
+  EXPECT_TRUE(same_bits(results[0], HostTensor::of<float>({3}, {4, 5, 16.0F / 3.0F})));
+  EXPECT_TRUE(same_bits(results[1], HostTensor::of<float>({3}, {1, 2, 3})));
+  const Value kept = x;
+  EXPECT_THROW(x += placeholder(graph, "y", {4}), ShapeError);
+  EXPECT_EQ(x, kept) << "a refused one leaves the name as it was";
+}
+
 TEST(ComparisonOps, AreFalseForNanButNotEqual) {
   Graph graph;
   const Value nan = constant(graph, HostTensor::of<float>({2}, {NAN, NAN}));

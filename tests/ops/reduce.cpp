@@ -38,11 +38,15 @@ Doubles reduced(const Doubles& x, const Shape& shape, const ReduceNodeOptions& o
   const std::vector<bool> axes = reduced_axes(options.reduce, shape.rank(), "test");
   std::size_t num_results = 1;
   for (int axis = 0; axis < shape.rank(); ++axis) num_results *= axes[axis] ? 1 : static_cast<std::size_t>(shape[axis]);
-  const bool is_max = options.reduction == Reduction::max;
-  Doubles y(num_results, is_max ? -INFINITY : 0.0);
+  const double least = options.reduction == Reduction::max ? -INFINITY : INFINITY;
+  Doubles y(num_results, is_choice(options.reduction) ? least : 0.0);
   const std::vector<std::size_t> results = result_of_elements(shape, axes);
-  for (std::size_t i = 0; i < x.size(); ++i)
-    y[results[i]] = is_max ? std::max(y[results[i]], x[i]) : y[results[i]] + x[i];
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double& result = y[results[i]];
+    result = options.reduction == Reduction::max   ? std::max(result, x[i])
+             : options.reduction == Reduction::min ? std::min(result, x[i])
+                                                   : result + x[i];
+  }
   if (options.reduction == Reduction::mean) {
     for (double& value : y) value /= static_cast<double>(x.size() / y.size());
   }
@@ -54,8 +58,10 @@ struct ReductionName {
   Reduction reduction;
   Value (*build)(Value, ReduceOptions, Where);
 };
-const ReductionName kReductions[] = {
-    {"sum", Reduction::sum, reduce_sum}, {"mean", Reduction::mean, reduce_mean}, {"max", Reduction::max, reduce_max}};
+const ReductionName kReductions[] = {{"sum", Reduction::sum, reduce_sum},
+                                     {"mean", Reduction::mean, reduce_mean},
+                                     {"max", Reduction::max, reduce_max},
+                                     {"min", Reduction::min, reduce_min}};
 
 struct ReduceShape {
   const char* name;
@@ -96,8 +102,8 @@ std::vector<OpCase> reduce_cases() {
   for (const ReductionName& reduction : kReductions) {
     for (const ReduceShape& shape : kReduceShapes) {
       CaseInput x = input(shape.x);
-      // The step of the central difference must not change which element is the largest.
-      x.distinct = reduction.reduction == Reduction::max;
+      // The step of the central difference must not change which element is the largest or smallest.
+      x.distinct = is_choice(reduction.reduction);
       cases.push_back(
           {.name = std::string(reduction.name) + "_" + shape.name,
            .inputs = {x},
@@ -153,24 +159,27 @@ TEST(ReduceExactly, ALongSumLosesNothing) {
   EXPECT_EQ(results[1].item<float>(), 0.1F);
 }
 
-TEST(ReduceExactly, ANaNIsTheMaximumWhereverItLies) {
+TEST(ReduceExactly, ANaNIsMaximumAndMinimumWhereverItLies) {
   for (const Shape& shape : {Shape{40, 3}, Shape{3, 40}}) {
     for (std::int64_t place : {0, 1, 17, 119}) {
       HostTensor content(Dtype::f32, shape);
       content.values<float>()[static_cast<std::size_t>(place)] = NAN;
       Graph graph;
       const Value x = constant(graph, std::move(content));
-      const auto results = run_kernels({reduce_max(x), reduce_max(x, {.axes = {1}})}, {});
-      EXPECT_TRUE(std::isnan(results[0].item<float>()));
-      const auto rows = results[1].values<float>();
-      EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](float y) { return std::isnan(y); }), 1);
+      for (auto* reduction : {reduce_max, reduce_min}) {
+        const auto results = run_kernels({reduction(x, {}, {}), reduction(x, {.axes = {1}}, {})}, {});
+        EXPECT_TRUE(std::isnan(results[0].item<float>()));
+        const auto rows = results[1].values<float>();
+        EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](float y) { return std::isnan(y); }), 1);
+      }
     }
   }
 }
 
-TEST(ReduceExactly, TheMaximumOfMinusInfinitiesIsMinusInfinity) {
+TEST(ReduceExactly, TheMaximumOrMinimumOfInfinitiesIsTheirs) {
   Graph graph;
   EXPECT_EQ(run_kernels({reduce_max(fill(graph, {19}, -INFINITY))}, {})[0].item<float>(), -INFINITY);
+  EXPECT_EQ(run_kernels({reduce_min(fill(graph, {19}, INFINITY))}, {})[0].item<float>(), INFINITY);
 }
 
 TEST(ReduceExactly, EqualMaximaShareTheGradient) {
@@ -183,6 +192,15 @@ TEST(ReduceExactly, EqualMaximaShareTheGradient) {
     const auto dx = run_kernels({gradients(loss, {x})[0]}, feeds, {.in_place = in_place});
     EXPECT_TRUE(same_bits(dx[0], HostTensor::of<float>({2, 4}, {0, 0.5F, 0.5F, 0, 0.25F, 0.25F, 0.25F, 0.25F})));
   }
+}
+
+TEST(ReduceExactly, EqualMinimaShareTheGradient) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 4});
+  Feeds feeds;
+  feeds.emplace(x, HostTensor::of<float>({2, 4}, {1, 3, 1, 2, -5, 5, NAN, 5}));
+  const auto dx = run_kernels({gradients(reduce_sum(reduce_min(x, {.axes = {1}})), {x})[0]}, feeds);
+  EXPECT_TRUE(same_bits(dx[0], HostTensor::of<float>({2, 4}, {0.5F, 0, 0.5F, 0, 0, 0, 1, 0})));
 }
 
 TEST(ReduceExactly, GradientsOfNoResultsAreEmpty) {

@@ -41,6 +41,24 @@ double sigmoid_in_double(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
+double softplus_in_double(double x) {
+  return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+}
+
+std::vector<Doubles> leaky_relu_in_double(const DoubleRequest& r) {
+  const auto slope = static_cast<double>(r.node.options<LeakyReluOptions>().negative_slope);
+  Doubles y = r.in(0);
+  for (double& x : y) x = x > 0 ? x : slope * x;
+  return {y};
+}
+
+std::vector<Doubles> elu_in_double(const DoubleRequest& r) {
+  const auto alpha = static_cast<double>(r.node.options<EluOptions>().alpha);
+  Doubles y = r.in(0);
+  for (double& x : y) x = x > 0 ? x : alpha * std::expm1(x);
+  return {y};
+}
+
 std::vector<Doubles> gelu_in_double(const DoubleRequest& r) {
   const bool exact = r.node.options<GeluOptions>().approximation == Gelu::exact;
   Doubles y = r.in(0);
@@ -125,6 +143,20 @@ void add_elementwise_double_rules(DoubleRules& rules) {
   rules["rsqrt"] = of_one([](double x) { return 1 / std::sqrt(x); });
   rules["exp"] = of_one([](double x) { return std::exp(x); });
   rules["log"] = of_one([](double x) { return std::log(x); });
+  rules["expm1"] = of_one([](double x) { return std::expm1(x); });
+  rules["log1p"] = of_one([](double x) { return std::log1p(x); });
+  rules["abs"] = of_one([](double x) { return std::abs(x); });
+  rules["sign"] = of_one([](double x) { return x > 0 ? 1.0 : (x < 0 ? -1.0 : x); });
+  rules["sin"] = of_one([](double x) { return std::sin(x); });
+  rules["cos"] = of_one([](double x) { return std::cos(x); });
+  rules["erf"] = of_one([](double x) { return std::erf(x); });
+  rules["is_finite"] = of_one([](double x) { return std::isfinite(x) ? 1.0 : 0.0; });
+  rules["logical_not"] = of_one([](double x) { return x == 0 ? 1.0 : 0.0; });
+  rules["softplus"] = of_one(softplus_in_double);
+  rules["mish"] = of_one([](double x) { return x * std::tanh(softplus_in_double(x)); });
+  rules["hard_swish"] = of_one([](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; });
+  rules["leaky_relu"] = leaky_relu_in_double;
+  rules["elu"] = elu_in_double;
   rules["relu"] = of_one([](double x) { return std::max(x, 0.0); });
   rules["tanh"] = of_one([](double x) { return std::tanh(x); });
   rules["sigmoid"] = of_one(sigmoid_in_double);
@@ -137,6 +169,10 @@ void add_elementwise_double_rules(DoubleRules& rules) {
   rules["maximum"] = of_two([](double a, double b) { return std::max(a, b); });
   rules["minimum"] = of_two([](double a, double b) { return std::min(a, b); });
   rules["pow"] = of_two([](double a, double b) { return std::pow(a, b); });
+  rules["logical_and"] = of_two([](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; });
+  rules["logical_or"] = of_two([](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; });
+  rules["logical_xor"] = of_two([](double a, double b) { return (a != 0) != (b != 0) ? 1.0 : 0.0; });
+  rules["equal"] = of_two([](double a, double b) { return a == b ? 1.0 : 0.0; });
   rules["greater"] = of_two([](double a, double b) { return a > b ? 1.0 : 0.0; });
   rules["less"] = of_two([](double a, double b) { return a < b ? 1.0 : 0.0; });
   rules["add_n"] = add_n_in_double;

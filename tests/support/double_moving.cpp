@@ -47,8 +47,9 @@ std::vector<Doubles> reduced_to_like_in_double(const DoubleRequest& r) {
 std::vector<Doubles> reduced_in_double(const DoubleRequest& r) {
   const auto& options = r.node.options<ReduceNodeOptions>();
   const std::vector<bool> reduced = reduced_axes(options.reduce, r.shape(0).rank(), "reference");
-  const bool is_max = options.reduction == Reduction::max;
-  Doubles y(r.y_count(), is_max ? -std::numeric_limits<double>::infinity() : 0);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double start = options.reduction == Reduction::max ? -kInfinity : kInfinity;
+  Doubles y(r.y_count(), is_choice(options.reduction) ? start : 0);
   for (std::size_t i = 0; i < r.in(0).size(); ++i) {
     const Position from = position_of(static_cast<std::int64_t>(i), r.shape(0));
     Position to;
@@ -56,8 +57,11 @@ std::vector<Doubles> reduced_in_double(const DoubleRequest& r) {
       if (!reduced[axis]) to.push_back(from[axis]);
       if (reduced[axis] && options.reduce.keep_dims) to.push_back(0);
     }
-    double& sum = y[number_of(to, r.y_shape())];
-    sum = is_max ? std::max(sum, r.in(0)[i]) : sum + r.in(0)[i];
+    double& result = y[number_of(to, r.y_shape())];
+    const double x = r.in(0)[i];
+    result = options.reduction == Reduction::max   ? std::max(result, x)
+             : options.reduction == Reduction::min ? std::min(result, x)
+                                                   : result + x;
   }
   const double count = static_cast<double>(r.in(0).size()) / static_cast<double>(y.size());
   if (options.reduction == Reduction::mean) {

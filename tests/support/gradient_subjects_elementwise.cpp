@@ -29,6 +29,19 @@ void of_positive(SubjectBuilder& b) {
 void relu_subject(SubjectBuilder& b) {
   b.result(relu(any_source(b, kAwayFromZero)));
 }
+void abs_subject(SubjectBuilder& b) {
+  b.result(abs(any_source(b, kAwayFromZero)));
+}
+/// Within (-3, 3), where it bends.
+void hard_swish_subject(SubjectBuilder& b) {
+  b.result(hard_swish(any_source(b, {.low = -2.5, .high = 2.5})));
+}
+void leaky_relu_subject(SubjectBuilder& b) {
+  b.result(leaky_relu(any_source(b, kAwayFromZero), {.negative_slope = b.coin() ? 0.3F : 0.0F}));
+}
+void elu_subject(SubjectBuilder& b) {
+  b.result(elu(any_source(b, kAwayFromZero), {.alpha = b.coin() ? 1.5F : 0.5F}));
+}
 void gelu_subject(SubjectBuilder& b) {
   b.result(gelu(any_source(b), {b.coin() ? Gelu::exact : Gelu::tanh}));
 }
@@ -118,6 +131,14 @@ void global_norm_subject(SubjectBuilder& b) {
   if (b.coin()) b.result(xs[0] * clip_scale(norm, b.coin() ? 0.3F : 100.0F));
 }
 
+/// What has no derivative stands beside what has one: signs, and choices by booleans of all kinds.
+void steps_subject(SubjectBuilder& b) {
+  const Value x = b.source(b.shape(2), kAwayFromZero);
+  const Value is_small = x < b.data({}, {.low = 0.01, .high = 0.02});
+  const Value chosen = logical_xor(logical_or(is_small, is_finite(x)), logical_and(logical_not(is_small), x > -1.0F));
+  b.result(select(chosen, x * x, x * 3.0F) + x * sign(x));
+}
+
 /// What has no derivative stands beside what has one.
 void zero_gradient_subject(SubjectBuilder& b) {
   const Value x = b.source(b.shape(2), {.low = -1.5, .high = 1.5, .distinct = true});
@@ -141,6 +162,17 @@ void add_elementwise_subjects(std::vector<GradientSubject>& subjects) {
                                  {"tanh", of_any<tanh>},
                                  {"sigmoid", of_any<sigmoid>},
                                  {"silu", of_any<silu>},
+                                 {"expm1", of_any<expm1>},
+                                 {"log1p", of_positive<log1p>},
+                                 {"abs", abs_subject},
+                                 {"sin", of_any<sin>},
+                                 {"cos", of_any<cos>},
+                                 {"erf", of_any<erf>},
+                                 {"softplus", of_any<softplus>},
+                                 {"mish", of_any<mish>},
+                                 {"hard_swish", hard_swish_subject},
+                                 {"leaky_relu", leaky_relu_subject},
+                                 {"elu", elu_subject},
                                  {"gelu", gelu_subject},
                                  {"add", of_any_two<add>},
                                  {"sub", of_any_two<sub>},
@@ -160,6 +192,7 @@ void add_elementwise_subjects(std::vector<GradientSubject>& subjects) {
                                  {"accumulate", accumulate_subject},
                                  {"print", print_subject},
                                  {"global_norm", global_norm_subject},
+                                 {"steps", steps_subject},
                                  {"zero_gradient", zero_gradient_subject}};
   subjects.insert(subjects.end(), std::begin(all), std::end(all));
 }

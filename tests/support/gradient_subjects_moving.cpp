@@ -47,6 +47,9 @@ void reduce_mean_subject(SubjectBuilder& b) {
 void reduce_max_subject(SubjectBuilder& b) {
   b.result(reduce_max(b.source(b.shape(3), {.distinct = true}), any_axes(b, 3)));
 }
+void reduce_min_subject(SubjectBuilder& b) {
+  b.result(reduce_min(b.source(b.shape(3), {.distinct = true}), any_axes(b, 3)));
+}
 
 void transpose_subject(SubjectBuilder& b) {
   const int rank = static_cast<int>(b.number(1, 4));
@@ -132,6 +135,7 @@ void add_moving_subjects(std::vector<GradientSubject>& subjects) {
                                  {"reduce_sum", reduce_sum_subject},
                                  {"reduce_mean", reduce_mean_subject},
                                  {"reduce_max", reduce_max_subject},
+                                 {"reduce_min", reduce_min_subject},
                                  {"transpose", transpose_subject},
                                  {"concat", concat_subject},
                                  {"stack", stack_subject},
