@@ -8,13 +8,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -136,9 +134,8 @@ History train(Model& model, const Dataset& batches, const fs::path& folder, std:
 }
 
 /// Goes on with a text, character by character, each drawn by what the model makes of the window before it.
-std::string sample(Model& model, std::string text, std::int64_t characters) {
+std::string continued(Model& model, std::string text, std::int64_t characters) {
   const Vocabulary vocabulary = Vocabulary::of_bytes();
-  std::mt19937 random(1);
   for (std::int64_t i = 0; i < characters; ++i) {
     // What stands behind the text does not matter: nothing looks ahead.
     std::vector<std::int32_t> window =
@@ -148,12 +145,9 @@ std::string sample(Model& model, std::string text, std::int64_t characters) {
     auto [logits] = model.session.run(
         {model.net.logits},
         {{model.net.tokens, HostTensor::of<std::int32_t>({1, kWindow}, window)}, {model.net.is_training, false}});
-    std::vector<double> weights;
-    for (const float logit : logits.values<float>().subspan(last * vocabulary.size(), vocabulary.size())) {
-      weights.push_back(std::exp(logit / 0.7));  // the temperature: below 1 the likely becomes likelier
-    }
-    const std::int32_t drawn = std::discrete_distribution<std::int32_t>(weights.begin(), weights.end())(random);
-    text += vocabulary.text_of_tokens({&drawn, 1});
+    // Below 1 the temperature makes the likely likelier.
+    const HostTensor next = sample(logits, {.temperature = 0.7}, static_cast<std::uint64_t>(i));
+    text += vocabulary.text_of_tokens(next.values<std::int32_t>().subspan(last, 1));
   }
   return text;
 }
@@ -215,7 +209,7 @@ int run(const Arguments& arguments, const std::vector<fs::path>& files, const fs
   Model model;
   const History history = train(model, texts.train, checkpoints, arguments.steps, rates);
   if (history.signal != 0) return history.exit_code();  // started again, it goes on from here
-  std::cout << sample(model, arguments.prompt, arguments.characters) << "\n";
+  std::cout << continued(model, arguments.prompt, arguments.characters) << "\n";
 
   const double reached = perplexity_of(model, texts.test);
   bool is_well = fine_tune(model, Checkpoints(checkpoints).list().back().path, texts, folder / "tuned");

@@ -91,10 +91,11 @@ class Graph {
     }
   }
   /// The same for a layer, or what else checks `inputs` before it makes a node of them: what it throws names them, as
-  /// what a node's shape rule throws does.
+  /// what a node's shape rule throws does. Throws, before `build` is called: ArgumentError for inputs of another graph.
   template <class Build>
   auto build_at(Where where, const std::vector<Value>& inputs, Build&& build) {
     return build_at(where, [&] {
+      check_own(inputs);
       try {
         return build();
       } catch (Error& error) {
@@ -267,6 +268,7 @@ class Graph {
   void roll_back(const Mark& before) noexcept;
   std::string place(GroupId group, Where where) const;
   static std::string inputs_text(const std::vector<Value>& inputs);
+  void check_own(const std::vector<Value>& inputs) const;
   void add_edge(const char* kind, Operation before, Operation after, EdgeList& list);
   void call_undos(std::size_t keep) noexcept;
   GraphScope open_scope(std::string full);

@@ -78,6 +78,11 @@ void check_length(const char* call, float epsilon) {
   check_option(call, "epsilon", epsilon, 1e-12F, 1e12F);
 }
 
+/// `part`, which broadcasts to `whole` as far as is known. Where the feed decides a dimension it is held to that then.
+Value held_to(Value part, Value whole) {
+  return whole.shape().is_static() ? part : broadcast_like(part, whole);
+}
+
 /// What is compared: in f32, and the second broadcasts to the first.
 struct Compared {
   Value x, target;
@@ -85,13 +90,13 @@ struct Compared {
 Compared compared(const char* call, const char* role, Value x, Value targets) {
   const Compared both{float_operand(call, role, x), float_operand(call, "targets", targets)};
   check_part(call, role, x, "targets", targets);
-  return both;
+  return {both.x, held_to(both.target, both.x)};
 }
 /// The same for targets of 0 and 1.
 Compared compared_truth(const char* call, Value logits, Value targets) {
   const Compared both{float_operand(call, "logits", logits), truth_operand(call, "targets", targets)};
   check_part(call, "logits", logits, "targets", targets);
-  return both;
+  return {both.x, held_to(both.target, both.x)};
 }
 
 Value row_sums(Value x, int axis = -1) {
@@ -119,6 +124,14 @@ struct KnownLabels {
   Value is_ignored;  ///< boolean
   Value labels;      ///< class 0 where ignored
 };
+/// All values of a call: those that are given for certain first.
+std::vector<Value> given_of(Value labels, const CrossEntropyOptions& options, Value logits = {}) {
+  std::vector<Value> given = {labels};
+  if (logits.valid()) given.insert(given.begin(), logits);
+  if (options.class_weights.valid()) given.push_back(options.class_weights);
+  return given;
+}
+
 KnownLabels known_labels(Value labels, std::int64_t ignore_index) {
   Graph& graph = labels.graph();
   const auto number = [&](std::int64_t value, const char* name) {
@@ -140,6 +153,11 @@ void check_cross_entropy(Value logits, Value labels, const CrossEntropyOptions& 
   const Shape wanted(std::move(rows));
   SF_CHECK(may_agree({Dtype::i32, labels.shape()}, {Dtype::i32, wanted}), ShapeError,
            "cross_entropy: ", told("logits", logits), ", ", told("labels", labels), "; wanted a label a row, ", wanted);
+  // Of several unknown dimensions nobody could tell that labels are not in another order.
+  const auto num_unknown = [](const Shape& of) { return std::ranges::count(of.dims(), kDynamic); };
+  SF_CHECK(std::min(num_unknown(wanted), num_unknown(labels.shape())) <= 1, ShapeError,
+           "cross_entropy: ", told("logits", logits), ", ", told("labels", labels),
+           "; wanted one dimension of rows at most that the feed decides", hint("pad sequences to one length"));
 }
 
 // ---- Lengths.
@@ -165,15 +183,16 @@ int common_axis(const char* call, Value a, Value b, int axis) {
       broadcast_shapes(a.shape(), b.shape(), text_of(call, " of '", a.name(), "' and '", b.name(), "'"));
   const int from_end = normalized_axis(axis, common.rank(), call) - common.rank();
   const int least_rank = std::min(a.shape().rank(), b.shape().rank());
-  SF_CHECK(-from_end <= least_rank && a.shape()[from_end] == b.shape()[from_end], ShapeError, call, ": ",
-           told("vectors", a), ", ", told("vectors", b), "; wanted both alike along axis ", axis);
+  SF_CHECK(-from_end <= least_rank && a.shape()[from_end] == b.shape()[from_end] && a.shape()[from_end] != kDynamic,
+           ShapeError, call, ": ", told("vectors", a), ", ", told("vectors", b),
+           "; wanted both of one known size along axis ", axis);
   return from_end;
 }
 
 }  // namespace
 
 Value cross_entropy(Value logits, Value labels, CrossEntropyOptions options, Where where) {
-  return logits.graph().build_at(where, [&] {
+  return logits.graph().build_at(where, given_of(labels, options, logits), [&] {
     Graph& graph = logits.graph();
     const auto names = graph.scope("cross_entropy");
     check_cross_entropy(logits, labels, options);
@@ -188,7 +207,7 @@ Value cross_entropy(Value logits, Value labels, CrossEntropyOptions options, Whe
 }
 
 Value label_weights(Value labels, CrossEntropyOptions options, Where where) {
-  return labels.graph().build_at(where, [&] {
+  return labels.graph().build_at(where, given_of(labels, options), [&] {
     Graph& graph = labels.graph();
     const auto names = graph.scope("label_weights");
     check_class_numbers("label_weights", labels, options.ignore_index);
@@ -204,30 +223,34 @@ Value label_weights(Value labels, CrossEntropyOptions options, Where where) {
 // softplus(-x) = -ln sigmoid(x) and softplus(x) = -ln(1 - sigmoid(x)). Neither term is negative: nothing cancels, as it
 // would in (1 - t) x + softplus(-x).
 Value binary_cross_entropy_with_logits(Value logits, Value targets, BinaryCrossEntropyOptions options, Where where) {
-  return logits.graph().build_at(where, [&] {
+  std::vector<Value> given = {logits, targets};
+  if (options.positive_weights.valid()) given.push_back(options.positive_weights);
+  return logits.graph().build_at(where, given, [&] {
     static constexpr auto kCall = "binary_cross_entropy_with_logits";
     const auto names = logits.graph().scope(kCall);
-    const auto [x, given] = compared_truth(kCall, logits, targets);
+    const auto [x, hard] = compared_truth(kCall, logits, targets);
     check_not_negative(kCall, "positive_weight", options.positive_weight);
     check_option(kCall, "label_smoothing", options.label_smoothing, 0, 1);
     const float smoothing = options.label_smoothing;
-    const Value t = smoothing > 0 ? given * (1 - smoothing) + 0.5F * smoothing : given;
+    // Both by themselves: 1 - t would have lost the digits of a small smoothing.
+    const auto smoothed = [&](Value t) { return smoothing > 0 ? t * (1 - smoothing) + 0.5F * smoothing : t; };
+    const Value t = smoothed(hard), other = smoothed(1.0F - hard);
     Value positive = t * softplus(-x);
     if (options.positive_weights.valid()) {
       SF_CHECK(options.positive_weight == 1, ArgumentError, kCall, ": positive_weight is ", options.positive_weight,
                " beside positive_weights; wanted one of them");
       check_part(kCall, "logits", logits, "positive_weights", options.positive_weights);
-      positive = positive * float_operand(kCall, "positive_weights", options.positive_weights);
+      positive = positive * held_to(float_operand(kCall, "positive_weights", options.positive_weights), x);
     } else if (options.positive_weight != 1) {
       positive = positive * options.positive_weight;
     }
-    return positive + (1.0F - t) * softplus(x);
+    return positive + other * softplus(x);
   });
 }
 
 // (1 - p)^gamma = e^(-gamma softplus(x)): a power of 1 - p would have an infinite gradient at p = 1 for gamma < 1.
 Value focal_loss(Value logits, Value targets, FocalLossOptions options, Where where) {
-  return logits.graph().build_at(where, [&] {
+  return logits.graph().build_at(where, {logits, targets}, [&] {
     const auto names = logits.graph().scope("focal_loss");
     const auto [x, t] = compared_truth("focal_loss", logits, targets);
     check_not_negative("focal_loss", "gamma", options.gamma);
@@ -243,8 +266,10 @@ Value focal_loss(Value logits, Value targets, FocalLossOptions options, Where wh
 }
 
 Value hinge_loss(Value scores, Value targets, HingeLossOptions options, Where where) {
-  return scores.graph().build_at(where, [&] {
+  return scores.graph().build_at(where, {scores, targets}, [&] {
     const auto names = scores.graph().scope("hinge_loss");
+    SF_CHECK(targets.dtype() != Dtype::boolean, ArgumentError, "hinge_loss: ", told("targets", targets),
+             "; wanted -1 and 1", hint("cast(targets, Dtype::f32) * 2.0F - 1.0F"));
     const auto [x, t] = compared("hinge_loss", "scores", scores, targets);
     check_not_negative("hinge_loss", "margin", options.margin);
     return relu(options.margin - t * x);
@@ -252,7 +277,7 @@ Value hinge_loss(Value scores, Value targets, HingeLossOptions options, Where wh
 }
 
 Value absolute_error(Value y, Value targets, Where where) {
-  return y.graph().build_at(where, [&] {
+  return y.graph().build_at(where, {y, targets}, [&] {
     const auto names = y.graph().scope("absolute_error");
     const auto [x, t] = compared("absolute_error", "predictions", y, targets);
     return abs(x - t);
@@ -260,7 +285,7 @@ Value absolute_error(Value y, Value targets, Where where) {
 }
 
 Value squared_error(Value y, Value targets, Where where) {
-  return y.graph().build_at(where, [&] {
+  return y.graph().build_at(where, {y, targets}, [&] {
     const auto names = y.graph().scope("squared_error");
     const auto [x, t] = compared("squared_error", "predictions", y, targets);
     return square(x - t);
@@ -269,11 +294,11 @@ Value squared_error(Value y, Value targets, Where where) {
 
 // c (d - c / 2), where c is d held within +-delta: both pieces in one, without a corner in its gradient.
 Value huber_loss(Value y, Value targets, HuberLossOptions options, Where where) {
-  return y.graph().build_at(where, [&] {
+  return y.graph().build_at(where, {y, targets}, [&] {
     const auto names = y.graph().scope("huber_loss");
     const auto [x, t] = compared("huber_loss", "predictions", y, targets);
     SF_CHECK(options.delta > 0 && std::isfinite(options.delta), ArgumentError, "huber_loss: delta is ", options.delta,
-             "; wanted a positive number");
+             "; wanted a finite number above 0");
     const Value d = x - t;
     const Value held = clip(d, -options.delta, options.delta);
     return held * (d - held * 0.5F);
@@ -283,7 +308,7 @@ Value huber_loss(Value y, Value targets, HuberLossOptions options, Where where) 
 // cosh d - 1 = -(e^d - 1)(e^-d - 1) / 2, whose logarithm loses no digit near 0. From 9 on ln cosh d = |d| - ln 2 to the
 // last digit, and what is beyond 9 is added.
 Value log_cosh_loss(Value y, Value targets, Where where) {
-  return y.graph().build_at(where, [&] {
+  return y.graph().build_at(where, {y, targets}, [&] {
     const auto names = y.graph().scope("log_cosh_loss");
     const auto [x, t] = compared("log_cosh_loss", "predictions", y, targets);
     const Value d = x - t;
@@ -294,7 +319,7 @@ Value log_cosh_loss(Value y, Value targets, Where where) {
 
 // Where p is 0 both logarithms are taken for 0, so that neither the term nor a gradient is 0 times infinity.
 Value kl_divergence(Value log_probabilities, Value targets, KlDivergenceOptions options, Where where) {
-  return log_probabilities.graph().build_at(where, [&] {
+  return log_probabilities.graph().build_at(where, {log_probabilities, targets}, [&] {
     const auto names = log_probabilities.graph().scope("kl_divergence");
     const auto [log_q, target] = compared("kl_divergence", "log_probabilities", log_probabilities, targets);
     SF_CHECK(log_q.shape().rank() >= 1, ShapeError, "kl_divergence: ", told("log_probabilities", log_probabilities),
@@ -309,7 +334,7 @@ Value kl_divergence(Value log_probabilities, Value targets, KlDivergenceOptions 
 }
 
 Value cosine_similarity(Value a, Value b, CosineSimilarityOptions options, Where where) {
-  return a.graph().build_at(where, [&] {
+  return a.graph().build_at(where, {a, b}, [&] {
     const auto names = a.graph().scope("cosine_similarity");
     const Value x = float_operand("cosine_similarity", "vectors", a);
     const Value y = float_operand("cosine_similarity", "vectors", b);
@@ -319,18 +344,18 @@ Value cosine_similarity(Value a, Value b, CosineSimilarityOptions options, Where
 }
 
 Value cosine_embedding_loss(Value a, Value b, Value targets, CosineEmbeddingOptions options, Where where) {
-  return a.graph().build_at(where, [&] {
+  return a.graph().build_at(where, {a, b, targets}, [&] {
     const auto names = a.graph().scope("cosine_embedding_loss");
     const Value t = truth_operand("cosine_embedding_loss", "targets", targets);
     check_option("cosine_embedding_loss", "margin", options.margin, -1, 1);
     const Value s = cosine_similarity(a, b, {.epsilon = options.epsilon});
     check_part("cosine_embedding_loss", "similarities", s, "targets", targets);
-    return select(greater(t, scalar_of(t, 0, "none")), 1.0F - s, relu(s - options.margin));
+    return select(held_to(t, s) > 0.0F, 1.0F - s, relu(s - options.margin));
   });
 }
 
 Value triplet_margin_loss(Value anchor, Value positive, Value negative, TripletMarginOptions options, Where where) {
-  return anchor.graph().build_at(where, [&] {
+  return anchor.graph().build_at(where, {anchor, positive, negative}, [&] {
     static constexpr auto kCall = "triplet_margin_loss";
     const auto names = anchor.graph().scope(kCall);
     const Value a = float_operand(kCall, "anchors", anchor);
@@ -340,14 +365,15 @@ Value triplet_margin_loss(Value anchor, Value positive, Value negative, TripletM
     check_part(kCall, "anchors", anchor, "negatives", negative);
     check_not_negative(kCall, "margin", options.margin);
     check_length(kCall, options.epsilon);
-    const Value near = distance(a, p, options.epsilon), of_anchor = distance(a, n, options.epsilon);
-    const Value far = options.swap ? minimum(of_anchor, distance(p, n, options.epsilon)) : of_anchor;
+    const Value alike = held_to(p, a), unlike = held_to(n, a);
+    const Value near = distance(a, alike, options.epsilon), of_anchor = distance(a, unlike, options.epsilon);
+    const Value far = options.swap ? minimum(of_anchor, distance(alike, unlike, options.epsilon)) : of_anchor;
     return relu(near - far + options.margin);
   });
 }
 
 Value dice_loss(Value p, Value t, DiceOptions options, Where where) {
-  return p.graph().build_at(where, [&] {
+  return p.graph().build_at(where, {p, t}, [&] {
     const auto names = p.graph().scope("dice_loss");
     return 1.0F - dice(truth_operand("dice_loss", "probabilities", p), truth_operand("dice_loss", "targets", t),
                        std::move(options));
@@ -355,7 +381,7 @@ Value dice_loss(Value p, Value t, DiceOptions options, Where where) {
 }
 
 Value weighted_mean(Value losses, Value weights, WeightedMeanOptions options, Where where) {
-  return losses.graph().build_at(where, [&] {
+  return losses.graph().build_at(where, {losses, weights}, [&] {
     const auto names = losses.graph().scope("weighted_mean");
     const Value loss = float_operand("weighted_mean", "losses", losses);
     const Value given = truth_operand("weighted_mean", "weights", weights);

@@ -30,7 +30,8 @@ struct CrossEntropyOptions {
 };
 /// softmax_cross_entropy of logits of any rank, and 0 where a label is `ignore_index`: no gradient goes there, unless
 /// the softmax of the row is NaN. Any other label outside of [0, C) gives NaN. Class weights take no gradient.
-/// Shapes: logits [..., C], with C known unless they are [N, C]; labels [...] i32 or i64; result [...].
+/// Shapes: logits [..., C], with C known unless they are [N, C]; labels [...] i32 or i64, of one unknown dimension at
+/// most; result [...].
 ///
 /// These are PyTorch's losses without reduction. Its mean is their sum over that of the weights of their labels, which
 /// without class weights is the number of rows that count; mean(losses) divides by the number of all rows:
@@ -128,7 +129,7 @@ struct CosineSimilarityOptions {
 };
 /// a b / (max(|a|, epsilon) max(|b|, epsilon)): the cosine of the angle between two vectors, 0 where one is 0. It errs
 /// by 4 epsilons, and may be above 1 by as much. Squares of the elements must be in the range of f32.
-/// Shapes: a, b any two that broadcast, alike along the axis; result their broadcast without it.
+/// Shapes: a, b any two that broadcast, of one known size along the axis; result their broadcast without it.
 Value cosine_similarity(Value a, Value b, CosineSimilarityOptions options = {}, Where where = Where::here());
 
 /// How unlike the others are to be.

@@ -121,6 +121,7 @@ struct OptionsDescription {
   const std::type_info* type = &typeid(void);
   std::function<void(const std::any& options, OptionWriter& fields)> write{};
   std::function<std::any(OptionReader& fields)> read{};
+  std::function<std::any()> defaults{};  ///< what they are where nobody says otherwise
   /// Asked before the shape rule. Throws: ArgumentError that begins with `label` for a choice that is none.
   std::function<void(const std::any& options, const std::string& label)> check{};
 };

@@ -146,6 +146,7 @@ OptionsDescription described_by(Describe describe) {
             describe(fields, options);
             return options;
           },
+          .defaults = []() -> std::any { return Options{}; },
           .check =
               [describe](const std::any& options, const std::string& label) {
                 OptionChecker fields(label);

@@ -22,6 +22,11 @@ SF_HOST_DEVICE inline float select(bool condition, float yes, float no) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(yes) & mask) | (std::bit_cast<std::uint32_t>(no) & ~mask));
 }
 
+SF_HOST_DEVICE inline std::int32_t select(bool condition, std::int32_t yes, std::int32_t no) {
+  const std::int32_t mask = -static_cast<std::int32_t>(condition);
+  return (yes & mask) | (no & ~mask);
+}
+
 /// |x|.
 SF_HOST_DEVICE inline float magnitude(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU);
@@ -39,27 +44,61 @@ inline constexpr float kLn2Low = -2.12194440e-4F;
 /// The least x whose exp is a normal number.
 inline constexpr float kLeastExp = -87.33654F;
 
-/// e^x within 1 ULP. Infinity above 88.722835; 0 below kLeastExp, where e^x is no normal number any more: computing
-/// those would take a hundred times as long, and softmax meets them often. NaN stays NaN.
-SF_HOST_DEVICE inline float exp(float x) {
+/// e^x = 2^exponent (1 + fraction), for what x is held to: kLeastExp to 89.
+struct Exponential {
+  float fraction;  ///< e^r - 1, |r| <= 0.35
+  std::int32_t exponent;
+
+  /// 2^exponent y, in two factors, since 2^128 is none.
+  SF_HOST_DEVICE float scaled(float y) const {
+    const std::int32_t half = exponent >> 1;
+    return y * power_of_two(half) * power_of_two(exponent - half);
+  }
+};
+SF_HOST_DEVICE inline Exponential exponential(float x) {
   constexpr float kLog2E = 1.44269504F;
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: a sum with it has its unit in the last place
   const float clamped = select(x > 89.0F, 89.0F, select(x < kLeastExp, kLeastExp, x));
   const float shifted = clamped * kLog2E + kRound;
   const float n = shifted - kRound;
-  const float r = (clamped - n * kLn2High) - n * kLn2Low;  // x = n ln 2 + r, |r| <= 0.35
+  const float r = (clamped - n * kLn2High) - n * kLn2Low;  // x = n ln 2 + r
   float p = 1.9875691500e-4F;
   p = p * r + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
-  const float y = (p * (r * r) + r) + 1.0F;
-  // 2^n in two factors, since 2^128 is none. The bits of NaN make some factors, too, and NaN times these is NaN.
-  const std::int32_t exponent = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound);
-  const std::int32_t half = exponent >> 1;
-  const float scaled = y * power_of_two(half) * power_of_two(exponent - half);
-  return select(x < kLeastExp, 0.0F, scaled);
+  // The bits of NaN make some exponent, too, beside the fraction NaN.
+  return {p * (r * r) + r, std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound)};
+}
+
+/// e^x within 1 ULP. Infinity above 88.722835; 0 below kLeastExp, where e^x is no normal number any more: computing
+/// those would take a hundred times as long, and softmax meets them often. NaN stays NaN.
+SF_HOST_DEVICE inline float exp(float x) {
+  const Exponential e = exponential(x);
+  return select(x < kLeastExp, 0.0F, e.scaled(e.fraction + 1.0F));
+}
+
+/// e^x - 1 within 3 ULP; -1 below kLeastExp. NaN stays NaN.
+SF_HOST_DEVICE inline float expm1(float x) {
+  const Exponential e = exponential(x);
+  const float scale = power_of_two(select(x > 20.0F, 0, e.exponent));
+  return select(x > 20.0F, e.scaled(e.fraction + 1.0F), scale * e.fraction + (scale - 1.0F));
+}
+
+/// ln(2^n (1 + f)) for 1 + f in [sqrt(1/2), sqrt(2)).
+SF_HOST_DEVICE inline float log_of(float n, float f) {
+  const float square = f * f;
+  float p = 7.0376836292e-2F;
+  p = p * f - 1.1514610310e-1F;
+  p = p * f + 1.1676998740e-1F;
+  p = p * f - 1.2420140846e-1F;
+  p = p * f + 1.4249322787e-1F;
+  p = p * f - 1.6668057665e-1F;
+  p = p * f + 2.0000714765e-1F;
+  p = p * f - 2.4999993993e-1F;
+  p = p * f + 3.3333331174e-1F;
+  return (f + ((p * f * square + n * kLn2Low) - 0.5F * square)) + n * kLn2High;
 }
 
 /// ln x within 1 ULP, for subnormal x too. NaN below 0, -infinity at 0; infinity and NaN stay.
@@ -71,28 +110,18 @@ SF_HOST_DEVICE inline float log(float x) {
   // x = 2^n m with m in [sqrt(1/2), sqrt(2)).
   const std::uint32_t offset = std::bit_cast<std::uint32_t>(scaled) - kSqrtHalf;
   const float n = static_cast<float>(static_cast<std::int32_t>(offset) >> 23) - select(is_subnormal, 23.0F, 0.0F);
-  const float f = std::bit_cast<float>((offset & 0x7FFFFFU) + kSqrtHalf) - 1.0F;
-  const float square = f * f;
-  float p = 7.0376836292e-2F;
-  p = p * f - 1.1514610310e-1F;
-  p = p * f + 1.1676998740e-1F;
-  p = p * f - 1.2420140846e-1F;
-  p = p * f + 1.4249322787e-1F;
-  p = p * f - 1.6668057665e-1F;
-  p = p * f + 2.0000714765e-1F;
-  p = p * f - 2.4999993993e-1F;
-  p = p * f + 3.3333331174e-1F;
-  const float y = (f + ((p * f * square + n * kLn2Low) - 0.5F * square)) + n * kLn2High;
+  const float y = log_of(n, std::bit_cast<float>((offset & 0x7FFFFFU) + kSqrtHalf) - 1.0F);
   const float of_positive = select(x < kInfinity, y, x);
   return select(x < 0.0F, std::numeric_limits<float>::quiet_NaN(), select(x == 0.0F, -kInfinity, of_positive));
 }
 
-/// e^x - 1 within 4 ULP; -1 below -87.3. What rounding has made of e^x, its logarithm tells (Kahan's correction).
-SF_HOST_DEVICE inline float expm1(float x) {
-  const float u = exp(x);
-  const float corrected = (u - 1.0F) * (x / log(u));
-  const float far = select(u == std::numeric_limits<float>::infinity(), u, corrected);
-  return select(u == 1.0F, x, select(u == 0.0F, -1.0F, far));
+/// ln(1 + e^x) within 3 ULP, but 0 where e^x is. Infinity stays, and NaN.
+SF_HOST_DEVICE inline float softplus(float x) {
+  const float e = exp(-magnitude(x));
+  const bool is_large = e > 0.41421356F;
+  const float tail = log_of(select(is_large, 1.0F, 0.0F), select(is_large, 0.5F * e - 0.5F, e));
+  // Of two NaN a sum gives either, as the compiler likes: only one is left.
+  return select(x <= 0.0F, 0.0F, x) + select(x == x, tail, 0.0F);
 }
 
 /// ln(1 + x) within 4 ULP; -infinity at -1, NaN below. What rounding has made of 1 + x, it tells itself (Kahan's
@@ -159,7 +188,7 @@ SF_HOST_DEVICE inline float erf(float x) {
   p = p * square - 2.683511457e-2F;
   p = p * square + 1.128338654e-1F;
   p = p * square - 3.761261947e-1F;
-  const float near_zero = x * (p * square) + x * 1.128379166F;
+  const float near_zero = x * (p * square + 1.128379166F);
   const float far = 1.0F - 2.0F * normal(magnitude(x) * -1.41421356F).probability;
   return select(magnitude(x) < 0.75F, near_zero, select(x < 0.0F, -far, far));
 }
@@ -197,7 +226,9 @@ SF_HOST_DEVICE inline float sine_near(float x, int quarter) {
   const double exact = x, shifted = (exact * kInversePi - 0.5 * quarter) + kRound;
   const double quarters = 2 * (shifted - kRound) + quarter;
   const double r = ((exact - quarters * kHigh) - quarters * kMiddle) - quarters * kLow;
-  return turned(sine_of_half_turn(r), std::bit_cast<std::uint64_t>(shifted) + static_cast<std::uint64_t>(quarter));
+  const float y =
+      turned(sine_of_half_turn(r), std::bit_cast<std::uint64_t>(shifted) + static_cast<std::uint64_t>(quarter));
+  return select(x == x, y, std::numeric_limits<float>::quiet_NaN());
 }
 
 /// The same for kFar <= |x| < infinity: x = m 2^e, and of 2 / pi, in binary, the digits before those that make less

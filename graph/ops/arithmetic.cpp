@@ -1,6 +1,9 @@
 #include "graph/ops/arithmetic.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
 
 #include "graph/nodes/arithmetic.h"
 #include "graph/op_registry.h"
@@ -63,11 +66,19 @@ Value gradient(std::string_view op, Value dy, Value first, Value second) {
 
 using Binary = Value (*)(Value, Value, Where);
 
-/// A number beside a value: in bf16 where that is, otherwise f32.
+/// A number beside a value: in bf16 or whole numbers where these are, otherwise f32. Throws: ArgumentError for one that
+/// is not whole.
 Value number(float value, Term beside) {
   Graph& graph = beside.value.graph();
-  if (beside.value.dtype() != Dtype::bf16) return constant(graph, value, "constant", beside.where);
-  return constant(graph, HostTensor::scalar(BFloat16(value)), "constant", beside.where);
+  const Dtype dtype = beside.value.dtype();
+  const auto of = [&](HostTensor scalar) { return constant(graph, std::move(scalar), "constant", beside.where); };
+  if (dtype == Dtype::bf16) return of(HostTensor::scalar(BFloat16(value)));
+  if (dtype != Dtype::i32 && dtype != Dtype::i64) return constant(graph, value, "constant", beside.where);
+  SF_CHECK(std::trunc(value) == value && std::abs(value) < 0x1p31F, ArgumentError, "the number ", value, " beside '",
+           beside.value.name(), "', which is ", beside.value.type().text(), "; wanted a whole number below 2^31",
+           hint("cast the value to f32, or give a constant of its dtype"));
+  if (dtype == Dtype::i32) return of(HostTensor::scalar(static_cast<std::int32_t>(value)));
+  return of(HostTensor::scalar(static_cast<std::int64_t>(value)));
 }
 
 /// With a number on one side: its constant goes again where the operation is refused.
@@ -78,6 +89,11 @@ Value with_number(Binary op, Term a, float b) {
 Value with_number(Binary op, float a, Term b) {
   Graph& graph = b.value.graph();
   return graph.build_at(b.where, [&] { return op(number(a, b), b.value, b.where); });
+}
+
+/// x = op(x, y).
+Value& assigned(Binary op, Value& x, RightSide y) {
+  return x = y.value.valid() ? op(x, y.value, y.where) : with_number(op, Term(x, y.where), y.number);
 }
 
 std::vector<TensorType> infer_comparison(const ShapeRequest& request) {
@@ -184,6 +200,19 @@ Value operator/(Term a, float b) {
 }
 Value operator/(float a, Term b) {
   return with_number(div, a, b);
+}
+
+Value& operator+=(Value& x, RightSide y) {
+  return assigned(add, x, y);
+}
+Value& operator-=(Value& x, RightSide y) {
+  return assigned(sub, x, y);
+}
+Value& operator*=(Value& x, RightSide y) {
+  return assigned(mul, x, y);
+}
+Value& operator/=(Value& x, RightSide y) {
+  return assigned(div, x, y);
 }
 
 Value add_n(const std::vector<Value>& values, Where where) {

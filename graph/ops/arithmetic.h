@@ -35,7 +35,8 @@ struct Term {
   Where where;
 };
 
-/// The signs for add, sub, neg, mul and div. A number on either side counts for every element.
+/// The signs for add, sub, neg, mul and div. A number on either side counts for every element; beside whole numbers it
+/// has to be one.
 ///@{
 inline Value operator+(Term a, Term b) {
   return add(a.value, b.value, a.where);
@@ -62,25 +63,22 @@ Value operator/(Term a, float b);
 Value operator/(float a, Term b);
 ///@}
 
+/// The right side of a sign that gives its left side the result: a value, or a number that counts for every element.
+struct RightSide {
+  RightSide(Value of, Where place = Where::here()) : value(of), where(place) {}
+  RightSide(float of, Where place = Where::here()) : number(of), where(place) {}
+  Value value{};  ///< invalid: the number
+  float number = 0;
+  Where where;
+};
+
 /// x += y and its like are x = x + y: the name stands for another value from then on, and values that were made of the
 /// one before stay what they are.
 ///@{
-template <class Operand>
-Value& operator+=(Value& x, const Operand& y) {
-  return x = x + y;
-}
-template <class Operand>
-Value& operator-=(Value& x, const Operand& y) {
-  return x = x - y;
-}
-template <class Operand>
-Value& operator*=(Value& x, const Operand& y) {
-  return x = x * y;
-}
-template <class Operand>
-Value& operator/=(Value& x, const Operand& y) {
-  return x = x / y;
-}
+Value& operator+=(Value& x, RightSide y);
+Value& operator-=(Value& x, RightSide y);
+Value& operator*=(Value& x, RightSide y);
+Value& operator/=(Value& x, RightSide y);
 ///@}
 
 /// The sum of values of one type, f32 or bf16, added from left to right in f32 and rounded once: ((v0 + v1) + v2) + ...

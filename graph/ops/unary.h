@@ -20,13 +20,14 @@ Value rsqrt(Value x, Where where = Where::here());
 Value exp(Value x, Where where = Where::here());
 /// The natural logarithm within 1 unit in the last place; -infinity at 0, NaN for x < 0.
 Value log(Value x, Where where = Where::here());
-/// e^x - 1 without the loss of digits near 0, within 4 units in the last place.
+/// e^x - 1 without the loss of digits near 0, within 3 units in the last place.
 Value expm1(Value x, Where where = Where::here());
 /// ln(1 + x) without the loss of digits near 0, within 4 units in the last place; -infinity at -1, NaN below.
 Value log1p(Value x, Where where = Where::here());
 /// |x|. Its gradient at 0 is 0.
 Value abs(Value x, Where where = Where::here());
-/// 1 for x > 0, -1 for x < 0; zeros and NaN stay. Its gradient is 0 everywhere.
+/// 1 for x > 0, -1 for x < 0; NaN stays, and so do zeros and what counts as such, |x| < 2^-126. Its gradient is 0
+/// everywhere.
 Value sign(Value x, Where where = Where::here());
 /// The sine of x radians within 1 unit in the last place, however large x is; NaN for an infinite one.
 Value sin(Value x, Where where = Where::here());
@@ -61,7 +62,7 @@ Value gelu(Value x, GeluOptions options = {}, Where where = Where::here());
 
 /// y = ln(1 + e^x): a smooth relu. Nothing overflows: y is x where x is large; below -87.3 it is 0.
 Value softplus(Value x, Where where = Where::here());
-/// y = x tanh(softplus(x)). Source: Misra 2020.
+/// y = x tanh(softplus(x)), 0 below -87.3; NaN for -infinity. Source: Misra 2020.
 Value mish(Value x, Where where = Where::here());
 /// y = x min(max(x + 3, 0), 6) / 6. Its gradient is 0 up to -3 and 1 from 3 on. Source: Howard et al. 2019.
 Value hard_swish(Value x, Where where = Where::here());
@@ -77,7 +78,8 @@ Value leaky_relu(Value x, LeakyReluOptions options = {}, Where where = Where::he
 struct EluOptions {
   float alpha = 1;  ///< finite, >= 0; y goes to -alpha
 };
-/// y = x > 0 ? x : alpha (e^x - 1). Its gradient at 0 is alpha. Throws: ArgumentError for another alpha. Source:
+/// y = x > 0 ? x : alpha (e^x - 1). Its gradient, alpha at 0, is that of y: far below 0, where y is -alpha to the last
+/// digit of its dtype, it is 0. Throws: ArgumentError for another alpha. Source:
 /// Clevert et al. 2016.
 Value elu(Value x, EluOptions options = {}, Where where = Where::here());
 

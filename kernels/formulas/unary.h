@@ -148,12 +148,8 @@ struct GeluOfTanhGrad {
   }
 };
 
-// Of two NaN a sum gives either, as the compiler likes: only one is left.
 struct Softplus {
-  SF_HOST_DEVICE float operator()(float x) const {
-    const float tail = vector_math::log1p(vector_math::exp(-vector_math::magnitude(x)));
-    return Relu()(x) + vector_math::select(x == x, tail, 0.0F);
-  }
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::softplus(x); }
 };
 
 // With e = e^x and n = e (e + 2): tanh(ln(1 + e)) = n / (n + 2), and its derivative is 4 e (1 + e) / (n + 2)^2. Beyond

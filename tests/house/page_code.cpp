@@ -103,6 +103,14 @@ TEST(PageCode, LossesAreThoseOfTheirTest) {
   EXPECT_EQ(blocks_without_source(page, test, files), kNone);
 }
 
+TEST(PageCode, BlocksAreThoseOfTheirTest) {
+  const std::string page = text_of_file("docs/blocks.md"), test = "tests/graph/blocks_page.cpp";
+  Files files;
+  for (const std::size_t spaces : {2U, 4U}) files.push_back({test, outdented(text_of_file(test), spaces)});
+  EXPECT_GE(code_blocks(page).size(), 11U);
+  EXPECT_EQ(blocks_without_source(page, test, files), kNone);
+}
+
 TEST(PageCode, DataPipelinesAreThoseOfTheirTest) {
   const std::string page = text_of_file("docs/data.md");
   EXPECT_GE(code_blocks(page).size(), 1U);

@@ -129,10 +129,10 @@ TEST(ComparisonSigns, AreTheOperationsWithValuesAndNumbersOnEitherSide) {
 
 TEST(ComparisonSigns, OfWhatCannotBeComparedLeaveNothingBehind) {
   Graph graph;
-  const Value x = placeholder(graph, "x", {3}, Dtype::i32);
+  const Value x = placeholder(graph, "x", {3}, Dtype::u8);
   const int num_nodes = graph.num_nodes();
-  EXPECT_THROW(x < 2.0F, ArgumentError);
-  EXPECT_THROW(x >= placeholder(graph, "y", {4}, Dtype::i32), ShapeError);
+  EXPECT_THROW((void)(x < 2.0F), ArgumentError);
+  EXPECT_THROW((void)(x >= placeholder(graph, "y", {4}, Dtype::u8)), ShapeError);
   EXPECT_EQ(graph.num_nodes(), num_nodes + 1) << "the placeholder alone";
 }
 
@@ -197,6 +197,33 @@ TEST(AssignmentSigns, MakeTheNameStandForTheResult) {
   const Value kept = x;
   EXPECT_THROW(x += placeholder(graph, "y", {4}), ShapeError);
   EXPECT_EQ(x, kept) << "a refused one leaves the name as it was";
+}
+
+TEST(AssignmentSigns, AreOfTheLineInWhichTheyStand) {
+  Graph graph;
+  Value x = placeholder(graph, "x", {3});
+  x += x;
+  EXPECT_EQ(x.node().where().line, __LINE__ - 1);
+  EXPECT_STREQ(x.node().where().file, __FILE__);
+  x *= 2.0F;
+  EXPECT_EQ(x.node().where().line, __LINE__ - 1);
+}
+
+TEST(NumbersBesideWholeNumbers, AreWholeOrRefused) {
+  Graph graph;
+  Value x = constant(graph, HostTensor::of<std::int64_t>({3}, {1, 2, 3}));
+  const Value narrow = constant(graph, HostTensor::of<std::int32_t>({3}, {1, 2, 3}));
+  const int num_nodes = graph.num_nodes();
+  EXPECT_THROW((void)(x < 1.5F), ArgumentError);
+  EXPECT_THROW(x + 0x1p31F, ArgumentError);
+  EXPECT_THROW(x * NAN, ArgumentError);
+  EXPECT_EQ(graph.num_nodes(), num_nodes);
+  const Value small = x < 2.0F, large = 3.0F <= narrow;
+  x += 4.0F;
+  const auto results = run_kernels({small, large, x}, {});
+  EXPECT_TRUE(same_bits(results[0], HostTensor::of<bool>({3}, {true, false, false})));
+  EXPECT_TRUE(same_bits(results[1], HostTensor::of<bool>({3}, {false, false, true})));
+  EXPECT_TRUE(same_bits(results[2], HostTensor::of<std::int64_t>({3}, {5, 6, 7})));
 }
 
 TEST(ComparisonOps, AreFalseForNanButNotEqual) {

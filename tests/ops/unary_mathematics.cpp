@@ -167,6 +167,19 @@ TEST(MathematicsOps, GoOnToTheirLimits) {
   EXPECT_EQ(at([](Value x) { return elu(x, {.alpha = 2}); }, -infinity), -2);
   EXPECT_EQ(at([](Value x) { return abs(x); }, -infinity), infinity);
   EXPECT_EQ(std::bit_cast<std::uint32_t>(at([](Value x) { return sin(x); }, -0.0F)), 0x80000000U);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(at([](Value x) { return erf(x); }, -0.0F)), 0x80000000U);
+}
+
+TEST(SineOps, GiveOneNanWhateverStandsBesideIt) {
+  for (const float beside : {0.0F, 1e30F}) {
+    Graph graph;
+    const Value x = constant(graph, HostTensor::of<float>({3}, {NAN, -NAN, beside}));
+    for (const HostTensor& y : run_kernels({sin(x), cos(x)}, {})) {
+      for (const int place : {0, 1}) {
+        EXPECT_EQ(std::bit_cast<std::uint32_t>(y.values<float>()[place]), 0x7FC00000U);
+      }
+    }
+  }
 }
 
 /// One large number beside small ones has a stripe computed in another way: the bits of the others stay.
