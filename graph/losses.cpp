@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "base/error.h"
+#include "graph/functions.h"
 #include "graph/nodes/layout.h"
 #include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/indexing.h"
 #include "graph/ops/layout.h"
+#include "graph/ops/parts.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/softmax.h"
 #include "graph/ops/unary.h"
@@ -83,19 +85,14 @@ Value held_to(Value part, Value whole) {
   return whole.shape().is_static() ? part : broadcast_like(part, whole);
 }
 
-/// What is compared: in f32, and the second broadcasts to the first.
+/// What is compared: in f32, and the second, which is of what `operand` takes, broadcasts to the first.
 struct Compared {
   Value x, target;
 };
-Compared compared(const char* call, const char* role, Value x, Value targets) {
-  const Compared both{float_operand(call, role, x), float_operand(call, "targets", targets)};
+Compared compared(const char* call, const char* role, Value x, Value targets,
+                  Value (*operand)(const char*, const char*, Value) = float_operand) {
+  const Compared both{float_operand(call, role, x), operand(call, "targets", targets)};
   check_part(call, role, x, "targets", targets);
-  return {both.x, held_to(both.target, both.x)};
-}
-/// The same for targets of 0 and 1.
-Compared compared_truth(const char* call, Value logits, Value targets) {
-  const Compared both{float_operand(call, "logits", logits), truth_operand(call, "targets", targets)};
-  check_part(call, "logits", logits, "targets", targets);
   return {both.x, held_to(both.target, both.x)};
 }
 
@@ -124,6 +121,14 @@ struct KnownLabels {
   Value is_ignored;  ///< boolean
   Value labels;      ///< class 0 where ignored
 };
+/// One of each row of logits [..., C], to be read for its shape alone: [...].
+Value of_rows(Value logits) {
+  const auto rank = static_cast<std::size_t>(logits.shape().rank());
+  std::vector<std::int64_t> size(rank, -1);
+  size.back() = 1;
+  return squeeze(slice(logits, {.begin = std::vector<std::int64_t>(rank, 0), .size = std::move(size)}), {-1});
+}
+
 /// All values of a call: those that are given for certain first.
 std::vector<Value> given_of(Value labels, const CrossEntropyOptions& options, Value logits = {}) {
   std::vector<Value> given = {labels};
@@ -153,11 +158,6 @@ void check_cross_entropy(Value logits, Value labels, const CrossEntropyOptions& 
   const Shape wanted(std::move(rows));
   SF_CHECK(may_agree({Dtype::i32, labels.shape()}, {Dtype::i32, wanted}), ShapeError,
            "cross_entropy: ", told("logits", logits), ", ", told("labels", labels), "; wanted a label a row, ", wanted);
-  // Of several unknown dimensions nobody could tell that labels are not in another order.
-  const auto num_unknown = [](const Shape& of) { return std::ranges::count(of.dims(), kDynamic); };
-  SF_CHECK(std::min(num_unknown(wanted), num_unknown(labels.shape())) <= 1, ShapeError,
-           "cross_entropy: ", told("logits", logits), ", ", told("labels", labels),
-           "; wanted one dimension of rows at most that the feed decides", hint("pad sequences to one length"));
 }
 
 // ---- Lengths.
@@ -202,7 +202,9 @@ Value cross_entropy(Value logits, Value labels, CrossEntropyOptions options, Whe
     const Value row_labels = in_rows ? known.labels : reshape(known.labels, {kDynamic});
     const Value losses = softmax_cross_entropy(
         rows, row_labels, {.label_smoothing = options.label_smoothing, .class_weights = options.class_weights});
-    return select(known.is_ignored, constant(graph, 0.0F, "none"), in_rows ? losses : reshape_like(losses, labels));
+    // Where several dimensions are unknown, as many labels may be of another shape.
+    const Value is_ignored = in_rows ? known.is_ignored : held_to(known.is_ignored, of_rows(logits));
+    return select(is_ignored, constant(graph, 0.0F, "none"), in_rows ? losses : reshape_like(losses, labels));
   });
 }
 
@@ -212,23 +214,22 @@ Value label_weights(Value labels, CrossEntropyOptions options, Where where) {
     const auto names = graph.scope("label_weights");
     check_class_numbers("label_weights", labels, options.ignore_index);
     const KnownLabels known = known_labels(labels, options.ignore_index);
-    if (!options.class_weights.valid()) return cast(logical_not(known.is_ignored), Dtype::f32);
     const Value weights = options.class_weights;
+    if (!weights.valid()) return cast(logical_not(known.is_ignored), Dtype::f32);
     SF_CHECK(weights.dtype() == Dtype::f32 && weights.shape().rank() == 1, ShapeError,
              "label_weights: ", told("class_weights", weights), "; wanted f32 [C]");
     return select(known.is_ignored, constant(graph, 0.0F, "none"), gather(weights, known.labels));
   });
 }
 
-// softplus(-x) = -ln sigmoid(x) and softplus(x) = -ln(1 - sigmoid(x)). Neither term is negative: nothing cancels, as it
-// would in (1 - t) x + softplus(-x).
+// softplus(-x) = -ln sigmoid(x), softplus(x) = -ln(1 - sigmoid(x)): no term is negative, so that nothing cancels.
 Value binary_cross_entropy_with_logits(Value logits, Value targets, BinaryCrossEntropyOptions options, Where where) {
   std::vector<Value> given = {logits, targets};
   if (options.positive_weights.valid()) given.push_back(options.positive_weights);
   return logits.graph().build_at(where, given, [&] {
     static constexpr auto kCall = "binary_cross_entropy_with_logits";
     const auto names = logits.graph().scope(kCall);
-    const auto [x, hard] = compared_truth(kCall, logits, targets);
+    const auto [x, hard] = compared(kCall, "logits", logits, targets, truth_operand);
     check_not_negative(kCall, "positive_weight", options.positive_weight);
     check_option(kCall, "label_smoothing", options.label_smoothing, 0, 1);
     const float smoothing = options.label_smoothing;
@@ -252,7 +253,7 @@ Value binary_cross_entropy_with_logits(Value logits, Value targets, BinaryCrossE
 Value focal_loss(Value logits, Value targets, FocalLossOptions options, Where where) {
   return logits.graph().build_at(where, {logits, targets}, [&] {
     const auto names = logits.graph().scope("focal_loss");
-    const auto [x, t] = compared_truth("focal_loss", logits, targets);
+    const auto [x, t] = compared("focal_loss", "logits", logits, targets, truth_operand);
     check_not_negative("focal_loss", "gamma", options.gamma);
     if (options.alpha) check_option("focal_loss", "alpha", *options.alpha, 0, 1);
     const Value of_positive = softplus(-x), of_negative = softplus(x);

@@ -269,8 +269,9 @@ TEST(RowLosses, RefuseWhatDoesNotFitAndAddNothing) {
   EXPECT_THROW(cosine_similarity(scalar, scalar), ShapeError);
   EXPECT_THROW(cosine_similarity(rows, other), ShapeError);
   // A number along the axis is no vector.
-  EXPECT_THAT([&] { (void)cosine_similarity(rows, column); },
-              ThrowsMessage<ShapeError>(testing::AllOf(HasSubstr("'column'"), HasSubstr("alike along axis -1"))));
+  EXPECT_THAT(
+      [&] { (void)cosine_similarity(rows, column); },
+      ThrowsMessage<ShapeError>(testing::AllOf(HasSubstr("'column'"), HasSubstr("of one known size along axis -1"))));
   EXPECT_THROW(cosine_similarity(rows, scalar), ShapeError);
   for (const int axis : {2, -3}) EXPECT_THROW(cosine_similarity(rows, rows, {.axis = axis}), ShapeError);
   EXPECT_THROW(cosine_embedding_loss(rows, rows, column), ShapeError);
