@@ -93,7 +93,10 @@ Value with_number(Binary op, float a, Term b) {
 
 /// x = op(x, y).
 Value& assigned(Binary op, Value& x, RightSide y) {
-  return x = y.value.valid() ? op(x, y.value, y.where) : with_number(op, Term(x, y.where), y.number);
+  SF_CHECK(x.valid(), ArgumentError,
+           "the left side of a sign that assigns is a default-constructed Value; wanted the result of an operation",
+           hint("begin a sum with its first term"));
+  return x = y.is_number ? with_number(op, Term(x, y.where), y.number) : op(x, y.value, y.where);
 }
 
 std::vector<TensorType> infer_comparison(const ShapeRequest& request) {

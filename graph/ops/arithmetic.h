@@ -66,9 +66,10 @@ Value operator/(float a, Term b);
 /// The right side of a sign that gives its left side the result: a value, or a number that counts for every element.
 struct RightSide {
   RightSide(Value of, Where place = Where::here()) : value(of), where(place) {}
-  RightSide(float of, Where place = Where::here()) : number(of), where(place) {}
-  Value value{};  ///< invalid: the number
+  RightSide(float of, Where place = Where::here()) : number(of), is_number(true), where(place) {}
+  Value value{};
   float number = 0;
+  bool is_number = false;
   Where where;
 };
 

@@ -199,6 +199,20 @@ TEST(AssignmentSigns, MakeTheNameStandForTheResult) {
   EXPECT_EQ(x, kept) << "a refused one leaves the name as it was";
 }
 
+TEST(AssignmentSigns, RefuseWhatIsNoValueOnEitherSide) {
+  Graph graph;
+  const Value five = constant(graph, 5.0F);
+  const int num_nodes = graph.num_nodes();
+  Value x = five, none;
+  EXPECT_THROW(x += none, ArgumentError);
+  EXPECT_THROW(x *= Value(), ArgumentError);
+  EXPECT_THROW(none += five, ArgumentError);
+  EXPECT_THROW(none -= 1.0F, ArgumentError);
+  EXPECT_EQ(x, five);
+  EXPECT_FALSE(none.valid());
+  EXPECT_EQ(graph.num_nodes(), num_nodes);
+}
+
 TEST(AssignmentSigns, AreOfTheLineInWhichTheyStand) {
   Graph graph;
   Value x = placeholder(graph, "x", {3});
