@@ -125,14 +125,6 @@ const std::string& Operation::name() const {
 }
 
 // "'x' f32[2, 3] (section 'head'), 'w' f32[3] (variable)"
-/// Throws: ArgumentError for a value of another graph. What is no value at all is for who takes it to refuse.
-void Graph::check_own(const std::vector<Value>& inputs) const {
-  for (const Value& input : inputs) {
-    SF_CHECK(!input.valid() || &input.graph() == this, ArgumentError, "'", input.name(),
-             "' belongs to another graph; build both in one graph");
-  }
-}
-
 std::string Graph::inputs_text(const std::vector<Value>& inputs) {
   std::string text;
   for (const Value& input : inputs) {
@@ -145,6 +137,14 @@ std::string Graph::inputs_text(const std::vector<Value>& inputs) {
       text += text_of(" (", is_source ? node.op().name : node.graph().group_name(node.group()), ")");
   }
   return text;
+}
+
+/// Throws: ArgumentError for a value of another graph. What is no value at all is for who takes it to refuse.
+void Graph::check_own(const std::vector<Value>& inputs) const {
+  for (const Value& input : inputs) {
+    SF_CHECK(!input.valid() || &input.graph() == this, ArgumentError, "'", input.name(),
+             "' belongs to another graph; build both in one graph");
+  }
 }
 
 std::unique_ptr<Node> Graph::make_node(std::string_view op, std::vector<Value>& inputs, std::any& options,

@@ -82,7 +82,8 @@ void check_length(const char* call, float epsilon) {
 
 /// `part`, which broadcasts to `whole` as far as is known. Where the feed decides a dimension it is held to that then.
 Value held_to(Value part, Value whole) {
-  return whole.shape().is_static() ? part : broadcast_like(part, whole);
+  const bool is_known = part.shape().is_static() && whole.shape().is_static();
+  return is_known ? part : broadcast_like(part, whole);
 }
 
 /// What is compared: in f32, and the second, which is of what `operand` takes, broadcasts to the first.
@@ -202,7 +203,6 @@ Value cross_entropy(Value logits, Value labels, CrossEntropyOptions options, Whe
     const Value row_labels = in_rows ? known.labels : reshape(known.labels, {kDynamic});
     const Value losses = softmax_cross_entropy(
         rows, row_labels, {.label_smoothing = options.label_smoothing, .class_weights = options.class_weights});
-    // Where several dimensions are unknown, as many labels may be of another shape.
     const Value is_ignored = in_rows ? known.is_ignored : held_to(known.is_ignored, of_rows(logits));
     return select(is_ignored, constant(graph, 0.0F, "none"), in_rows ? losses : reshape_like(losses, labels));
   });

@@ -30,7 +30,8 @@ struct CrossEntropyOptions {
 };
 /// softmax_cross_entropy of logits of any rank, and 0 where a label is `ignore_index`: no gradient goes there, unless
 /// the softmax of the row is NaN. Any other label outside of [0, C) gives NaN. Class weights take no gradient.
-/// Shapes: logits [..., C], with C known unless they are [N, C]; labels [...] i32 or i64; result [...].
+/// Shapes: logits [..., C], with C known unless they are [N, C]; labels [...] i32 or i64, of more than one axis known
+/// where the logits are; result [...].
 ///
 /// These are PyTorch's losses without reduction. Its mean is their sum over that of the weights of their labels, which
 /// without class weights is the number of rows that count; mean(losses) divides by the number of all rows:

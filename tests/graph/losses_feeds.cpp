@@ -89,6 +89,14 @@ TEST(LossesOfUnknownShapes, RefuseLabelsInAnotherOrder) {
   }
 }
 
+TEST(LossesOfUnknownShapes, RefuseUnknownLabelsBesideKnownRows) {
+  Graph graph;
+  const Value logits = placeholder(graph, "logits", {2, 3, 5}), rows = placeholder(graph, "rows", {kDynamic, 4, 2});
+  EXPECT_THROW(cross_entropy(logits, placeholder(graph, "a", {kDynamic, kDynamic}, Dtype::i32)), ShapeError);
+  EXPECT_THROW(cross_entropy(rows, placeholder(graph, "b", {4, kDynamic}, Dtype::i32)), ShapeError);
+  EXPECT_NO_THROW(cross_entropy(rows, placeholder(graph, "c", {kDynamic, 4}, Dtype::i32)));
+}
+
 TEST(LossesOfUnknownShapes, OfVectorsOfUnknownSizeAreRefused) {
   Graph graph;
   const Value a = placeholder(graph, "a", {2, kDynamic});
