@@ -17,6 +17,7 @@
 #include "graph/transformer.h"
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
+#include "tests/graph/trained_bytes.h"
 #include "tests/support/tolerance.h"
 
 namespace sectionflow::block_sections {
@@ -62,23 +63,13 @@ std::vector<HostTensor> trained(unsigned cut, bool by_sections, Dtype precision)
   GraphSectionManager manager(graph);
   const MixedPrecision layers_in(graph, precision);
   const Net net(graph, manager, cut);
-  manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss);
-  manager.prepare_training();
-  Session session(graph, {.threads = 2, .seed = 3, .check_schedules = true});
-  session.initialize();
-  std::vector<HostTensor> results;
-  for (int step = 0; step < 3; ++step) {
-    HostTensor tokens(Dtype::i32, {4, 6}), labels(Dtype::i32, {4, 6});
-    for (int i = 0; i < 24; ++i) tokens.values<std::int32_t>()[i] = (i * 5 + step) % 6;
-    for (int i = 0; i < 24; ++i) labels.values<std::int32_t>()[i] = (i + step) % 3;
-    const Feeds feeds = {{net.tokens, tokens}, {net.labels, labels}};
-    if (by_sections) {
-      results.push_back(std::move(manager.run_full_cycle(session, {net.loss}, feeds)[0]));
-    } else {
-      results.push_back(std::move(session.run({net.loss}, feeds, {.targets = manager.training_operations()})[0]));
-    }
-  }
-  for (const Value& variable : graph.values(kVariables)) results.push_back(session.read(variable));
+  std::vector<HostTensor> results =
+      testing_support::trained_bytes(graph, manager, net.loss, by_sections, [&](int step) {
+        HostTensor tokens(Dtype::i32, {4, 6}), labels(Dtype::i32, {4, 6});
+        for (int i = 0; i < 24; ++i) tokens.values<std::int32_t>()[i] = (i * 5 + step) % 6;
+        for (int i = 0; i < 24; ++i) labels.values<std::int32_t>()[i] = (i + step) % 3;
+        return Feeds{{net.tokens, tokens}, {net.labels, labels}};
+      });
   for (const Value& variable : graph.values(kTrainableVariables)) EXPECT_EQ(variable.dtype(), Dtype::f32);
   return results;
 }

@@ -17,6 +17,7 @@
 #include "graph/ops/unary.h"
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
+#include "tests/graph/trained_bytes.h"
 #include "tests/support/tolerance.h"
 
 namespace sectionflow::loss_sections {
@@ -58,25 +59,13 @@ std::vector<HostTensor> trained(unsigned cut, bool by_sections) {
   Graph graph;
   GraphSectionManager manager(graph);
   const Net net(graph, manager, cut);
-  manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss);
-  manager.prepare_training();
-  Session session(graph, {.threads = 2, .seed = 3, .check_schedules = true});
-  session.initialize();
-  std::vector<HostTensor> results;
-  for (int step = 0; step < 3; ++step) {
+  return testing_support::trained_bytes(graph, manager, net.loss, by_sections, [&](int step) {
     HostTensor tokens(Dtype::i32, {2, 4}), labels(Dtype::i64, {2, 4}), targets(Dtype::f32, {2, 4, 3});
     for (int i = 0; i < 8; ++i) tokens.values<std::int32_t>()[i] = (i * 5 + step) % 6;
     for (int i = 0; i < 8; ++i) labels.values<std::int64_t>()[i] = (i + step) % 3;
     for (int i = 0; i < 24; ++i) targets.values<float>()[i] = static_cast<float>((i + step) % 2);
-    const Feeds feeds = {{net.tokens, tokens}, {net.labels, labels}, {net.targets, targets}};
-    if (by_sections) {
-      results.push_back(std::move(manager.run_full_cycle(session, {net.loss}, feeds)[0]));
-    } else {
-      results.push_back(std::move(session.run({net.loss}, feeds, {.targets = manager.training_operations()})[0]));
-    }
-  }
-  for (const Value& variable : graph.values(kVariables)) results.push_back(session.read(variable));
-  return results;
+    return Feeds{{net.tokens, tokens}, {net.labels, labels}, {net.targets, targets}};
+  });
 }
 
 TEST(LossesInSections, TrainTheBytesOfTheWholeGraph) {

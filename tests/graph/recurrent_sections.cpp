@@ -21,6 +21,7 @@
 #include "graph/shared_variables.h"
 #include "runtime/session.h"
 #include "sections/graph_section_manager.h"
+#include "tests/graph/trained_bytes.h"
 #include "tests/support/tolerance.h"
 
 namespace sectionflow::recurrent_sections {
@@ -64,24 +65,12 @@ std::vector<HostTensor> trained(unsigned cut, bool by_sections) {
   Graph graph;
   GraphSectionManager manager(graph);
   const Net net(graph, manager, cut);
-  manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss);
-  manager.prepare_training();
-  Session session(graph, {.threads = 2, .seed = 3, .check_schedules = true});
-  session.initialize();
-  std::vector<HostTensor> results;
-  for (int step = 0; step < 3; ++step) {
+  return testing_support::trained_bytes(graph, manager, net.loss, by_sections, [&](int step) {
     HostTensor x(Dtype::f32, {2, 8, 3}), targets(Dtype::f32, {2, 8, 2});
     for (int i = 0; i < 48; ++i) x.values<float>()[i] = static_cast<float>((i * 5 + step) % 7 - 3);
     for (int i = 0; i < 32; ++i) targets.values<float>()[i] = static_cast<float>((i + step) % 3 - 1);
-    const Feeds feeds = {{net.x, x}, {net.targets, targets}};
-    if (by_sections) {
-      results.push_back(std::move(manager.run_full_cycle(session, {net.loss}, feeds)[0]));
-    } else {
-      results.push_back(std::move(session.run({net.loss}, feeds, {.targets = manager.training_operations()})[0]));
-    }
-  }
-  for (const Value& variable : graph.values(kVariables)) results.push_back(session.read(variable));
-  return results;
+    return Feeds{{net.x, x}, {net.targets, targets}};
+  });
 }
 
 TEST(RecurrentSections, TrainTheBytesOfTheWholeGraph) {
