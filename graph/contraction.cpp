@@ -8,6 +8,7 @@
 #include "base/checked_arithmetic.h"
 #include "base/error.h"
 #include "graph/functions.h"
+#include "graph/nodes/layout.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/layout.h"
 #include "graph/ops/matmul.h"
@@ -36,8 +37,11 @@ Indices joined(const Indices& a, const Indices& b, const Indices& c = {}) {
 
 // ---- Axes joined to one, parted again, and added.
 
+int axis_of(const Factor& factor, Index index) {
+  return static_cast<int>(std::ranges::find(factor.indices, index) - factor.indices.begin());
+}
 std::int64_t size_along(const Factor& factor, Index index) {
-  return factor.value.shape()[static_cast<int>(std::ranges::find(factor.indices, index) - factor.indices.begin())];
+  return factor.value.shape()[axis_of(factor, index)];
 }
 
 /// Axes that are one, or will be; none are one of size 1.
@@ -210,7 +214,8 @@ Factor product_with_sum(const ContractionContext& context, const Factor& a, cons
   const std::optional<Arrangement> best = best_arrangement(context, a, b, kept, is_last);
   SF_CHECK(best.has_value(), ShapeError, context.label, ": '", a.value.name(), "' times '", b.value.name(),
            "' joins and parts axes of which several are of unknown size: ",
-           unknown_text(context, joined(a.indices, among(b.indices, a.indices, false))), "; wanted one such at most");
+           unknown_text(context, joined(a.indices, among(b.indices, a.indices, false))), "; wanted one such at most",
+           hint("give placeholders the sizes that are known"));
   const auto& [left, right, order, groups, dims, moved] = *best;
   const Value x = grouped(in_order(left.factor, left.order), left.groups);
   const Value y = grouped(in_order(right.factor, right.order), right.groups);
@@ -234,12 +239,6 @@ Value spread(const Factor& factor, const Indices& order) {
 
 Factor product_of_elements(const ContractionContext& context, const Factor& a, const Factor& b, const Indices& kept,
                            bool is_last) {
-  for (const Index index : among(a.indices, b.indices)) {
-    const std::int64_t of_a = size_along(a, index), of_b = size_along(b, index);
-    SF_CHECK(of_a == of_b, ShapeError, context.label, ": index ", index_text(index), " is ", dim_text(of_a), " in '",
-             a.value.name(), "' and ", dim_text(of_b), " in '", b.value.name(),
-             "'; wanted both known or both unknown, since nothing is summed");
-  }
   const auto moved = [&](const Indices& order) {
     const auto by = [&](const Indices& indices, const Indices& wanted) {
       return indices == wanted ? 0 : estimated_elements(context, indices);
@@ -254,7 +253,25 @@ Factor product_of_elements(const ContractionContext& context, const Factor& a, c
   return {spread(a, order) * spread(b, order), order};
 }
 
+/// a, each of whose letters has the size that it has in b: no operand knows those that are still unknown. A joined
+/// axis, or one of a product of elements, would let other sizes pass.
+Factor held_to(const ContractionContext& context, Factor a, const Factor& b) {
+  for (const Index index : among(a.indices, b.indices)) {
+    if (index >= kEllipsisIndex || size_along(a, index) != kDynamic) continue;
+    a.value = held_to_size(context, index, a.value, axis_of(a, index), b.value, axis_of(b, index));
+  }
+  return a;
+}
+
 }  // namespace
+
+Value held_to_size(const ContractionContext& context, Index index, Value x, int axis, Value other, int other_axis) {
+  if (x == other && axis == other_axis) return x;
+  return same_size(
+      x, other,
+      {axis, other_axis,
+       text_of(context.label, ": index ", index_text(index), " of '", x.name(), "' and '", other.name(), "'")});
+}
 
 std::string index_text(Index index) {
   if (index < kEllipsisIndex) return text_of("'", static_cast<char>(index), "'");
@@ -275,7 +292,7 @@ Factor in_order(const Factor& factor, const std::vector<Index>& order) {
   if (factor.indices == order) return factor;
   std::vector<int> permutation;
   for (const Index index : order) {
-    permutation.push_back(static_cast<int>(std::ranges::find(factor.indices, index) - factor.indices.begin()));
+    permutation.push_back(axis_of(factor, index));
   }
   return {transpose(factor.value, std::move(permutation)), order};
 }
@@ -292,8 +309,9 @@ Factor summed_to(const Factor& factor, const std::vector<Index>& kept) {
 Factor contract(const ContractionContext& context, const Factor& a, const Factor& b, const std::vector<Index>& kept,
                 bool is_last) {
   const bool sums = !among(among(a.indices, b.indices), kept, false).empty();
+  const Factor held = held_to(context, a, b);
   const Factor product =
-      sums ? product_with_sum(context, a, b, kept, is_last) : product_of_elements(context, a, b, kept, is_last);
+      sums ? product_with_sum(context, held, b, kept, is_last) : product_of_elements(context, held, b, kept, is_last);
   return is_last ? in_order(product, kept) : product;
 }
 

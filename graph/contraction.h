@@ -34,6 +34,9 @@ struct Factor {
   std::vector<Index> indices;
 };
 
+/// x, whose axis of `index` has the size of that of `other`, known or held to it when the feed decides.
+Value held_to_size(const ContractionContext& context, Index index, Value x, int axis, Value other, int other_axis);
+
 /// How many elements a tensor of these indices has; for choices: sizes that are unknown are guessed.
 double estimated_elements(const ContractionContext& context, const std::vector<Index>& indices);
 
@@ -44,7 +47,8 @@ Factor in_order(const Factor& factor, const std::vector<Index>& order);
 Factor summed_to(const Factor& factor, const std::vector<Index>& kept);
 
 /// a b, summed over the indices that both have and `kept` has not; `kept` has all others. One matmul, or one product of
-/// elements where nothing is summed. With `is_last` the axes come out in the order of `kept`. Of several arrangements
+/// elements where nothing is summed. Letters of unknown size are held to each other; of "..." matmul and mul decide
+/// what fits. With `is_last` the axes come out in the order of `kept`. Of several arrangements
 /// it takes the one that moves the fewest elements. Throws: ShapeError where axes of unknown size would have to be
 /// joined and parted in a way that no reshape can work out.
 Factor contract(const ContractionContext& context, const Factor& a, const Factor& b, const std::vector<Index>& kept,

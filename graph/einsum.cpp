@@ -19,9 +19,13 @@
 namespace sectionflow {
 namespace {
 
+/// "operand 1 'w'"
+std::string operand_name(const std::vector<Value>& operands, std::size_t number) {
+  return text_of("operand ", number, " '", operands[number].name(), "'");
+}
 /// "operand 1 'w' is f32[3,4]"
 std::string operand_text(const std::vector<Value>& operands, std::size_t number) {
-  return text_of("operand ", number, " '", operands[number].name(), "' is ", operands[number].type().text());
+  return text_of(operand_name(operands, number), " is ", operands[number].type().text());
 }
 
 /// The index of each axis: the letters, and between them those of "...", which counts `ellipsis_rank` axes.
@@ -69,13 +73,28 @@ void add_sizes(SizesByIndex& known, const std::string& label, const std::vector<
     const bool is_repeated = index >= kEllipsisIndex && (size == 1 || so_far == 1);
     const bool says_more = is_repeated ? so_far == 1 && size != 1 : so_far == kDynamic;
     SF_CHECK(is_repeated || size == so_far || size == kDynamic || so_far == kDynamic, ShapeError, label, ": index ",
-             index_text(index), " is ", so_far, " in ", operand_text(operands, known.said_by.at(index)), ", ", size,
-             " in ", operand_text(operands, number), "; wanted one size");
+             index_text(index), " is ", so_far, " in ", operand_name(operands, known.said_by.at(index)), ", ",
+             operands[known.said_by.at(index)].type().text(), ", and ", size, " in ", operand_name(operands, number),
+             ", ", operands[number].type().text(), "; wanted one size");
     if (is_new || says_more) {
       so_far = size;
       known.said_by[index] = number;
     }
   }
+}
+
+/// The operand with the sizes that others know and it does not: it is held to these when the feed decides.
+Value with_known_sizes(const ContractionContext& context, const SizesByIndex& known, const std::vector<Value>& operands,
+                       const std::vector<std::vector<Index>>& indices, std::size_t number) {
+  Value x = operands[number];
+  for (int axis = 0; axis < x.shape().rank(); ++axis) {
+    const Index index = indices[number][static_cast<std::size_t>(axis)];
+    if (x.shape()[axis] != kDynamic || known.sizes.at(index) == kDynamic) continue;
+    const std::size_t by = known.said_by.at(index);
+    const auto of_by = std::ranges::find(indices[by], index) - indices[by].begin();
+    x = held_to_size(context, index, x, axis, operands[by], static_cast<int>(of_by));
+  }
+  return x;
 }
 
 /// The elements whose places along two axes are the same, without the second of these. What lies beside the diagonal
@@ -186,11 +205,13 @@ Value einsum_of(const char* call, std::string_view text, const std::vector<Value
     indices.push_back(spelled_out(term, more));
     add_sizes(known, label, operands, i, indices.back());
   }
+  const ContractionContext context{label, known.sizes};
   std::vector<Factor> factors;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    factors.push_back(factor_of(label, known.sizes, operands[i], std::move(indices[i])));
+    factors.push_back(
+        factor_of(label, known.sizes, with_known_sizes(context, known, operands, indices, i), indices[i]));
   }
-  return contracted({label, known.sizes}, std::move(factors), spelled_out(read.result, ellipsis_rank));
+  return contracted(context, std::move(factors), spelled_out(read.result, ellipsis_rank));
 }
 
 }  // namespace

@@ -28,8 +28,9 @@ namespace SF_API sectionflow {
 /// which moves the fewest elements. Of several operands those two come first that take the fewest multiplications
 /// (unknown sizes count as 64), of equal ones those of the smallest product, then the first.
 ///
-/// Where the feed decides sizes, they are held to each other as those of matmul and mul are: of axes that are summed
-/// together the product, and elsewhere a 1 is repeated.
+/// Where the feed decides sizes, each letter is held to one size in all operands then. An axis of "..." is held to the
+/// size that another operand is known to have; where none is known, a fed 1 is repeated if nothing is summed, and
+/// refused by matmul if something is.
 /// Shapes: operands any, all f32 or all bf16; result of its indices. Any dimension may be unknown, several where no
 /// axes have to be joined. Throws: ArgumentError for a text that is none, with the place, and for dtypes; ShapeError
 /// for operands that do not fit the text, or each other.

@@ -27,7 +27,7 @@ std::vector<Value> transpose_gradient(const GradientRequest& r) {
 }  // namespace
 
 void add_layout_gradients(GradientRegistry& registry) {
-  for (const char* op : {"reshape", "flatten", "reshape_like"}) registry.add(op, gradient_back<reshape_like>);
+  for (const char* op : {"reshape", "flatten", "reshape_like", "same_size"}) registry.add(op, gradient_back<reshape_like>);
   registry.add("transpose", transpose_gradient);
   for (const char* op : {"broadcast_to", "broadcast_like"}) registry.add(op, gradient_back<reduce_to_like>);
 }

@@ -90,6 +90,21 @@ std::vector<TensorType> infer_broadcast_like(const ShapeRequest& request) {
   return {{x.dtype, like}};
 }
 
+/// x, of which a size that is unknown is the other's, if that is known.
+std::vector<TensorType> infer_same_size(const ShapeRequest& request) {
+  const TensorType& x = request.inputs[0];
+  const TensorType& like = request.inputs[1];
+  const auto& options = request.get<SameSizeOptions>();
+  const int axis = normalized_axis(options.axis, x.shape.rank(), request.label);
+  const std::int64_t size = x.shape[axis];
+  const std::int64_t wanted = like.shape[normalized_axis(options.like_axis, like.shape.rank(), request.label)];
+  SF_CHECK(size == wanted || size == kDynamic || wanted == kDynamic, ShapeError, request.label, ": ", options.what,
+           " is ", size, " in ", x.text(), ", ", wanted, " in ", like.text(), "; wanted one size");
+  std::vector<std::int64_t> dims = x.shape.dims();
+  if (size == kDynamic) dims[static_cast<std::size_t>(axis)] = wanted;
+  return {{x.dtype, Shape(std::move(dims))}};
+}
+
 }  // namespace
 
 void define_layout_ops(OpRegistry& registry) {
@@ -111,6 +126,16 @@ void define_layout_ops(OpRegistry& registry) {
                                " and like ", like, "; wanted as many elements");
                       return std::vector<TensorType>{{r.inputs[0].dtype, like}};
                     },
+                .uses = shape_of_last_alone,
+                .is_identity = is_identity});
+  registry.add({.name = "same_size",
+                .inputs = 2,
+                .options = described_by<SameSizeOptions>([](auto& fields, auto& options) {
+                  fields("axis", options.axis);
+                  fields("like_axis", options.like_axis);
+                  fields("what", options.what);
+                }),
+                .infer = infer_same_size,
                 .uses = shape_of_last_alone,
                 .is_identity = is_identity});
   registry.add({.name = "transpose",
@@ -138,6 +163,9 @@ Value flatten(Value x, Where where) {
 }
 Value reshape_like(Value x, Value like) {
   return x.graph().add_node("reshape_like", {x, like}, {}, "reshape_like").output();
+}
+Value same_size(Value x, Value like, SameSizeOptions options) {
+  return x.graph().add_node("same_size", {x, like}, std::move(options), "same_size").output();
 }
 
 std::vector<int> normalized_permutation(const std::vector<int>& permutation, int rank, const std::string& label) {

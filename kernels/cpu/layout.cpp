@@ -163,6 +163,7 @@ void add_layout_cpu_kernels(KernelRegistry& registry) {
   registry.add("reshape", make_copy, Bf16::native);
   registry.add("flatten", make_copy, Bf16::native);
   registry.add("reshape_like", make_copy, Bf16::native);
+  registry.add("same_size", make_copy, Bf16::native);
   registry.add("transpose", make_transpose, Bf16::native);
   registry.add("broadcast_to", make_broadcast_to, Bf16::native);
   registry.add("broadcast_like", make_broadcast_to, Bf16::native);

@@ -59,6 +59,7 @@ void add_shapes(Graph& graph) {
   const Value table = placeholder(graph, "table", {5, 3});
   const Value rows = gather(table, constant(graph, HostTensor::of<std::int64_t>({2}, {4, -1})));
   std::vector<Value> values = {reshape(x, {8, -1}),
+                               same_size(x, x, {.axis = 1, .like_axis = -2, .what = "steps"}),
                                flatten(x),
                                transpose(x, {2, 0, -2}),
                                slice(x, {{0, 1, 2}, {2, -1, 3}}),

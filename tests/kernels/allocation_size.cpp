@@ -106,6 +106,7 @@ void add_elementwise(Graph& graph) {
   (void)swap_in(swap_out(x));
   (void)stop_gradient(x);
   (void)broadcast_like(row, x);
+  (void)same_size(x, y, {});
   (void)accumulate(x, cast(y, Dtype::bf16), Dtype::f32);
   (void)random_normal(graph, {kSide, kSide});
   (void)truncated_normal(graph, {kSide, kSide});

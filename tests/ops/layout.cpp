@@ -223,6 +223,41 @@ INSTANTIATE_TEST_SUITE_P(Like, BroadcastTo,
                                          like_case("like_large", {1003}, {101, 1003})),
                          case_name);
 
+OpCase same_size_case(const std::string& name, Shape x, Shape like, SameSizeOptions options, bool dynamic_batch) {
+  OpCase op_case = broadcast_case(name, x, x, x);
+  op_case.inputs.push_back(moved_input(Dtype::f32, std::move(like)));
+  op_case.inputs[1].differentiable = false;
+  op_case.build = [=](Graph&, const std::vector<Value>& in) { return std::vector{same_size(in[0], in[1], options)}; };
+  op_case.dynamic_batch = dynamic_batch;
+  return op_case;
+}
+
+INSTANTIATE_TEST_SUITE_P(SameSize, BroadcastTo,
+                         testing::Values(same_size_case("same_rows", {3, 4}, {3}, {}, true),
+                                         same_size_case("same_columns", {3, 4}, {4, 2}, {.axis = -1}, false),
+                                         same_size_case("same_none", {0, 4}, {2, 0}, {.like_axis = 1}, false)),
+                         case_name);
+
+TEST(SameSizeShapes, KnowWhatEitherKnowsAndRefuseTwoSizes) {
+  Graph graph;
+  const auto in = [&](const char* name, Shape shape, Dtype dtype = Dtype::f32) {
+    return placeholder(graph, name, std::move(shape), dtype);
+  };
+  const Value x = in("x", {kDynamic, kDynamic}), like = in("like", {5, kDynamic}, Dtype::i32);
+  EXPECT_EQ(same_size(x, like, {.axis = 1}).type().text(), "f32[?,5]");
+  EXPECT_EQ(same_size(like, x, {}).type().text(), "i32[5,?]");
+  EXPECT_EQ(same_size(x, like, {.like_axis = 1}).type().text(), "f32[?,?]");
+  const int before = graph.num_nodes();
+  expect_refused<ShapeError>(
+      [&] {
+        same_size(in("one", {1, 5}), like, {.what = "the batch"});
+      },
+      "same_size 'same_size", {"the batch is 1 in f32[1,5], 5 in i32[5,?]", "wanted one size"});
+  EXPECT_EQ(graph.num_nodes(), before + 1) << "the placeholder";
+  EXPECT_THROW(same_size(x, like, {.axis = 2}), ShapeError);
+  EXPECT_THROW(same_size(x, like, {.like_axis = -3}), ShapeError);
+}
+
 TEST(BroadcastToShapes, LikeRefusesWhatDoesNotBroadcast) {
   Graph graph;
   const Value x = placeholder(graph, "x", {4, 1}), like = placeholder(graph, "like", {1, 3});

@@ -17,6 +17,7 @@ void reshape_subject(SubjectBuilder& b) {
   const Value rows = flatten(x);
   b.result(b.coin() ? flat : rows);
   if (b.coin()) b.result(reshape_like(flat * 2.0F, x));
+  if (b.coin()) b.result(same_size(x, b.data({x.shape()[-1]}), {.axis = -1}));
 }
 
 void broadcast_subject(SubjectBuilder& b) {

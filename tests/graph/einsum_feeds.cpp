@@ -1,0 +1,92 @@
+// What feeds decide: einsum holds the size of each letter in all operands that have it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "graph/einsum.h"
+#include "graph/ops/basic.h"
+#include "runtime/session.h"
+
+namespace sectionflow::einsum_case {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr std::int64_t kAny = kDynamic;
+
+/// Operands as the graph knows them and as they are fed.
+struct FedCase {
+  std::string text;
+  std::vector<Shape> known, fed;
+};
+
+/// The shape of the result; the text of the refusal of a feed.
+std::string result_of(const FedCase& fed) {
+  Graph graph;
+  std::vector<Value> operands;
+  Feeds feeds;
+  for (std::size_t i = 0; i < fed.known.size(); ++i) {
+    operands.push_back(placeholder(graph, text_of("x", i), fed.known[i]));
+    feeds.emplace_back(operands.back(), HostTensor(Dtype::f32, fed.fed[i]));
+  }
+  const Value y = einsum(fed.text, operands);
+  Session session(graph, {.threads = 1});
+  session.initialize();
+  try {
+    return session.run({y}, feeds)[0].shape().text();
+  } catch (const ShapeError& error) {
+    return error.what();
+  }
+}
+
+TEST(EinsumOfFeeds, RefusesTwoSizesOfOneLetter) {
+  struct Refused {
+    FedCase fed;
+    const char *index, *sizes;
+  };
+  const Refused all[] = {
+      // The product of two summed axes is one.
+      {{"abc,abd->cd", {{kAny, kAny, 3}, {kAny, kAny, 5}}, {{2, 6, 3}, {3, 4, 5}}}, "'a'", "is 2 in f32[2,6,3], 3 in"},
+      {{"ab,ab->", {{kAny, kAny}, {kAny, kAny}}, {{2, 6}, {6, 2}}}, "'a'", "is 2 in f32[2,6], 6 in"},
+      {{"ab,ba->", {{kAny, kAny}, {kAny, kAny}}, {{2, 6}, {4, 3}}}, "'a'", "is 2 in f32[2,6], 3 in"},
+      // A 1 would be repeated.
+      {{"ab,ab->ab", {{kAny, 3}, {kAny, 3}}, {{1, 3}, {4, 3}}}, "'a'", "is 1 in f32[1,3], 4 in"},
+      {{"ab,a->ab", {{kAny, 3}, {kAny}}, {{4, 3}, {1}}}, "'a'", "is 4 in f32[4,3], 1 in"},
+      {{"ab,ab->ab", {{4, 3}, {kAny, 3}}, {{4, 3}, {1, 3}}}, "'a'", "is 1 in f32[1,3], 4 in"},
+      {{"...a,...a->...a", {{kAny, kAny}, {4, kAny}}, {{4, 1}, {4, 3}}}, "'a'", "is 1 in f32[4,1], 3 in"},
+      // One operand knows, of three.
+      {{"ab,ab,ab->ab", {{kAny, 3}, {kAny, 3}, {4, 3}}, {{4, 3}, {1, 3}, {4, 3}}}, "'a'", "is 1 in f32[1,3], 4 in"},
+      {{"ab,a,a->b", {{kAny, 3}, {kAny}, {kAny}}, {{4, 3}, {4}, {1}}}, "'a'", "4"},
+      // What matmul holds too.
+      {{"ab,bc->ac", {{2, kAny}, {kAny, 5}}, {{2, 3}, {4, 5}}}, "'b'", "is 3 in f32[2,3], 4 in"},
+      {{"bij,bjk->bik", {{kAny, 2, 3}, {kAny, 3, 4}}, {{1, 2, 3}, {5, 3, 4}}}, "'b'", "is 1 in f32[1,2,3], 5 in"},
+      {{"...a,...a->...a", {{kAny, 3}, {4, 3}}, {{5, 3}, {4, 3}}}, "axis -1 of '...'", "is 5 in f32[5,3], 4 in"},
+  };
+  for (const Refused& each : all) {
+    EXPECT_THAT(result_of(each.fed),
+                AllOf(HasSubstr("einsum '" + each.fed.text + "': index " + each.index), HasSubstr(each.sizes)));
+  }
+}
+
+TEST(EinsumOfFeeds, TakesOneSizeOfEachLetter) {
+  EXPECT_EQ(result_of({"abc,abd->cd", {{kAny, kAny, 3}, {kAny, kAny, 5}}, {{2, 6, 3}, {2, 6, 5}}}), "[3,5]");
+  EXPECT_EQ(result_of({"ab,ba->", {{kAny, kAny}, {kAny, kAny}}, {{2, 6}, {6, 2}}}), "[]");
+  EXPECT_EQ(result_of({"ab,ab->ab", {{4, kAny}, {kAny, 3}}, {{4, 3}, {4, 3}}}), "[4,3]");
+  EXPECT_EQ(result_of({"...a,...a->...a", {{kAny, 3}, {kAny, 3}}, {{1, 3}, {4, 3}}}), "[4,3]") << "'...' is repeated";
+  EXPECT_EQ(result_of({"aa,ab->b", {{kAny, kAny}, {4, 3}}, {{4, 4}, {4, 3}}}), "[3]");
+}
+
+TEST(EinsumOfFeeds, KnowsOfEachOperandWhatAnotherKnows) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kAny, kAny, 2, 5}), w = placeholder(graph, "w", {2, 5, 6});
+  const Value lengths = placeholder(graph, "lengths", {kAny, 7});
+  EXPECT_EQ(einsum("bthd,hde,bt->bthe", {x, w, lengths}).shape(), (Shape{kAny, 7, 2, 6}));
+  const Value a = placeholder(graph, "a", {kAny, 3}), b = placeholder(graph, "b", {4, kAny});
+  EXPECT_EQ(einsum("ij,ij->ij", {a, b}).shape(), (Shape{4, 3}));
+}
+
+}  // namespace
+}  // namespace sectionflow::einsum_case
