@@ -6,6 +6,7 @@
 #include "base/shape.h"
 #include "graph/nodes/indexing.h"
 #include "kernels/convert_element.h"
+#include "kernels/formulas/indexing.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {
@@ -18,24 +19,29 @@ struct GatherTable {
   }
 };
 
-/// Gather and its gradient: the types that a request asks for. How a device computes is up to `Gathers`, whose static
-/// functions make a kernel each:
-/// - `gather<T, Index>(request)`, of elements that are moved as they are;
+/// Gather, with NaN or zeros for rows that there are not, and its gradient: the types that a request asks for. How a
+/// device computes is up to `Gathers`, whose static functions make a kernel each:
+/// - `gather<T, Index>(request, missing)`, of elements that are moved as they are; `missing` for rows that there are
+/// not;
 /// - `gather_grad<Index>(request)`, for bf16 too; nothing where it is left to f32 between copies.
 template <class Gathers>
 class GatherFamily {
  public:
   static void add_to(KernelRegistry& registry) {
-    registry.add("gather", gather, Bf16::native);
+    registry.add("gather", gather<Missing::nan>, Bf16::native);
+    registry.add("gather_present", gather<Missing::zero>, Bf16::native);
     registry.add("gather_grad", gather_grad, Bf16::native);
   }
 
  private:
+  enum class Missing { nan, zero };
+  template <Missing kMissing>
   static std::unique_ptr<Kernel> gather(const KernelRequest& request) {
     return with_element_type(request.inputs[0].dtype, [&](auto element) {
       using T = decltype(element);
-      return request.inputs[1].dtype == Dtype::i32 ? Gathers::template gather<T, std::int32_t>(request)
-                                                   : Gathers::template gather<T, std::int64_t>(request);
+      const T missing = kMissing == Missing::nan ? formulas::missing_element<T>() : T{};
+      return request.inputs[1].dtype == Dtype::i32 ? Gathers::template gather<T, std::int32_t>(request, missing)
+                                                   : Gathers::template gather<T, std::int64_t>(request, missing);
     });
   }
   static std::unique_ptr<Kernel> gather_grad(const KernelRequest& request) {

@@ -6,11 +6,13 @@
 namespace sectionflow {
 
 void add_indexing_gradients(GradientRegistry& registry) {
-  registry.add("gather", [](const GradientRequest& r) {
+  const auto gather_gradient = [](const GradientRequest& r) {
     return std::vector{gather_grad(r.dy(), r.input(1), r.input(0)), Value()};
-  });
+  };
+  registry.add("gather", gather_gradient);
+  registry.add("gather_present", gather_gradient);
   registry.add("gather_grad", [](const GradientRequest& r) {
-    return std::vector{gather(r.dy(), r.input(1)), Value(), Value()};
+    return std::vector{gather_present(r.dy(), r.input(1)), Value(), Value()};
   });
   registry.add_zero("one_hot");  // reads numbers of classes
   registry.add_zero("argmax");   // an index is constant almost everywhere

@@ -3,7 +3,11 @@
 #include "graph/ops/indexing.h"
 #include "graph/ops/layout.h"
 #include "graph/ops/parts.h"
+#include "graph/ops/random.h"
+#include "graph/ops/ranking.h"
 #include "graph/ops/resize.h"
+#include "graph/ops/scan.h"
+#include "graph/ops/scatter.h"
 
 namespace sectionflow::bench {
 namespace {
@@ -12,6 +16,33 @@ void gather_case(CaseBuilder& b) {
   const Value table = b.operand(b.shape());
   const auto rows = static_cast<double>(b.shape()[0]);
   b.result(gather(table, b.constant_operand({b.settings().count("indices")}, Dtype::i32, 0, rows)));
+}
+
+/// As many rows as there are indices, added to those of a table.
+void scatter_add_case(CaseBuilder& b) {
+  const Value table = b.operand(b.shape());
+  std::vector<std::int64_t> dims = b.shape().dims();
+  const auto rows = static_cast<double>(dims[0]);
+  dims[0] = b.settings().count("indices");
+  const Value indices = b.constant_operand({dims[0]}, Dtype::i32, 0, rows);
+  b.result(scatter_add(table, indices, b.operand(Shape(dims))));
+}
+
+void cumsum_case(CaseBuilder& b) {
+  b.result(cumsum(b.operand(b.shape()), b.settings().axis("axis")));
+}
+
+void top_k_case(CaseBuilder& b) {
+  b.result(top_k(b.operand(b.shape()), b.settings().count("k")).values);
+}
+
+void categorical_case(CaseBuilder& b) {
+  b.result(categorical(b.operand(b.shape()), {.draws = b.settings().count("draws")}));
+}
+
+/// Draws without replacement: numbers to be added to logits, of which top_k takes the largest.
+void gumbel_case(CaseBuilder& b) {
+  b.result(random_gumbel_like(b.operand(b.shape())));
 }
 
 void concat_case(CaseBuilder& b) {
@@ -61,6 +92,29 @@ void add_moving_ops(std::vector<BenchedOp>& ops) {
        .shape = "32768x512",
        .settings = {{"indices", "16384"}},
        .build = gather_case},
+      {.name = "scatter_add",
+       .axes = "[V, ...]",
+       .shape = "32768x512",
+       .settings = {{"indices", "16384"}},
+       .build = scatter_add_case},
+      {.name = "cumsum",
+       .axes = "[..., A]",
+       .shape = "64x56x56x64",
+       .settings = {{"axis", "-1"}},
+       .build = cumsum_case},
+      {.name = "top_k", .axes = "[..., C]", .shape = "64x50257", .settings = {{"k", "40"}}, .build = top_k_case},
+      {.name = "categorical",
+       .axes = "[..., C]",
+       .shape = "64x50257",
+       .settings = {{"draws", "1"}},
+       .build = categorical_case,
+       .has_gradient = false},
+      {.name = "random_gumbel_like",
+       .axes = "[..., A]",
+       .shape = "64x50257",
+       .build = gumbel_case,
+       .has_gradient = false,
+       .takes_bf16 = false},
       {.name = "concat",
        .axes = "[..., A]",
        .shape = "32x56x56x64",

@@ -92,8 +92,8 @@ void add_products_and_moves(FlopsByOp& k) {
                          "attention", "attention_grad"}) {
     k[op] = estimated;
   }
-  for (const char* op : {"assign", "cast", "concat", "concat_grad", "gather", "pad", "pad_grad", "resize2d", "slice",
-                         "slice_grad", "transpose"}) {
+  for (const char* op : {"assign", "cast", "concat", "concat_grad", "gather", "gather_present", "pad", "pad_grad",
+                         "resize2d", "slice", "slice_grad", "transpose"}) {
     k[op] = each_input(0);
   }
 }
@@ -122,6 +122,8 @@ void add_elementwise(FlopsByOp& k) {
 
 void add_sums(FlopsByOp& k) {
   k["bias_add_grad"] = k["gather_grad"] = k["resize2d_grad"] = k["argmax"] = each_input(1);
+  k["cumsum"] = k["top_k"] = k["take_along_grad"] = each_input(1);
+  k["scatter"] = [](const TypedNode& n) { return elements(n.inputs[2]); };
   k["reduce"] = reduce_flops;
   k["reduce_grad"] = reduce_grad_flops;
   k["reduce_max_grad"] = reduce_max_grad_flops;
@@ -143,6 +145,8 @@ void add_normalisations(FlopsByOp& k) {
   // scale is not one of a channel but of an element, there are two sums more.
   k["batch_norm_grad"] = along_channels(9, 6, 2);
   k["layer_norm_grad"] = along_rows(13, 2);
+  k["categorical"] = along_rows(4, 0);  // the largest, and the sum of e^(x - largest)
+  k["random_like"] = each_output(5);    // -ln(-ln(1 - v)) of Gumbel numbers
   k["softmax"] = along_rows(5, 0);
   k["softmax_grad"] = along_rows(4, 0);
   k["log_softmax"] = along_rows(5, 1);

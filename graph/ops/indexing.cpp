@@ -54,9 +54,11 @@ std::vector<TensorType> infer_argmax(const ShapeRequest& request) {
 }  // namespace
 
 void define_indexing_ops(OpRegistry& registry) {
-  registry.add({.name = "gather", .inputs = 2, .infer = [](const ShapeRequest& r) {
-                  return std::vector{gathered_type(r, r.inputs[0], r.inputs[1])};
-                }});
+  const auto infer_gather = [](const ShapeRequest& r) {
+    return std::vector{gathered_type(r, r.inputs[0], r.inputs[1])};
+  };
+  registry.add({.name = "gather", .inputs = 2, .infer = infer_gather});
+  registry.add({.name = "gather_present", .inputs = 2, .infer = infer_gather});
   registry.add({.name = "gather_grad", .inputs = 3, .infer = infer_gather_grad, .uses = shape_of_last_alone});
   registry.add({.name = "one_hot",
                 .options = described_by<OneHotOptions>([](auto& fields, auto& options) {
@@ -70,6 +72,9 @@ void define_indexing_ops(OpRegistry& registry) {
 
 Value gather(Value table, Value indices, Where where) {
   return table.graph().add_node("gather", {table, indices}, {}, "gather", where).output();
+}
+Value gather_present(Value table, Value indices) {
+  return table.graph().add_node("gather_present", {table, indices}, {}, "gather_present").output();
 }
 Value gather_grad(Value dy, Value indices, Value table) {
   return dy.graph().add_node("gather_grad", {dy, indices, table}, {}, "gather_grad").output();

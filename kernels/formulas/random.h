@@ -6,6 +6,7 @@
 #include "base/host_device.h"
 #include "base/random.h"
 #include "base/random_formulas.h"
+#include "kernels/vector_math.h"
 
 /// Random numbers, shared by every device. Four elements share a block of four random words: element e is made of block
 /// e / 4.
@@ -16,14 +17,36 @@ struct Four {
   float values[kRandomBlock];
 };
 
-struct DrawUniforms {
+/// A number of each word by itself.
+template <class OfWord>
+struct DrawOfWords {
   SF_HOST_DEVICE Four operator()(const RandomAddress& address, std::uint64_t block) const {
     auto words = philox::counters_of<1>(address, block);
     philox::ten_rounds(words, address.seed);
-    return {{uniform_from_word(words.c0[0]), uniform_from_word(words.c1[0]), uniform_from_word(words.c2[0]),
-             uniform_from_word(words.c3[0])}};
+    return {{OfWord()(words.c0[0]), OfWord()(words.c1[0]), OfWord()(words.c2[0]), OfWord()(words.c3[0])}};
   }
 };
+
+struct UniformOfWord {
+  SF_HOST_DEVICE float operator()(std::uint32_t word) const { return uniform_from_word(word); }
+};
+
+/// -ln(-ln u) with u = 1 - v: the largest numbers come of the smallest v, which have all their digits.
+struct GumbelOfWord {
+  SF_HOST_DEVICE float operator()(std::uint32_t word) const {
+    constexpr float kMost = 1.0F - 0x1p-24F;  // what rounds to 1 would give -infinity
+    // Words below 2^31 are converted in vectors by instructions that know a sign.
+    const float v = static_cast<float>(static_cast<std::int32_t>(word >> 1)) * 0x1p-31F + 0x1p-33F;
+    return -vector_math::log(-vector_math::log1p(-(v < kMost ? v : kMost)));
+  }
+};
+
+/// The uniform number of 53 bits, in [0, 1), that decides draw `draw` of a tensor of draws: a block of its own.
+SF_HOST_DEVICE inline double uniform_of_draw(const RandomAddress& address, std::uint64_t draw) {
+  auto words = philox::counters_of<1>(address, draw);
+  philox::ten_rounds(words, address.seed);
+  return (static_cast<double>(words.c0[0] >> 5) * 0x1p26 + static_cast<double>(words.c1[0] >> 6)) * 0x1p-53;
+}
 
 struct DrawNormals {
   SF_HOST_DEVICE Four operator()(const RandomAddress& address, std::uint64_t block) const {

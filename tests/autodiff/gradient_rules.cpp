@@ -49,10 +49,10 @@ TEST(GradientRules, EveryOperationThatReadsAValueIsDeclared) {
 TEST(GradientRules, OnlyOperationsOfStepsAreDeclaredToHaveAZeroGradient) {
   std::string zero;
   for (const auto& [name, entry] : gradient_registry().all()) zero += entry.is_zero() ? name + " " : "";
-  EXPECT_EQ(
-      zero,
-      "argmax equal greater greater_equal is_finite less less_equal logical_and logical_not logical_or logical_xor "
-      "not_equal one_hot sign stop_gradient ");
+  EXPECT_EQ(zero,
+            "argmax categorical equal greater greater_equal is_finite less less_equal logical_and logical_not "
+            "logical_or logical_xor "
+            "not_equal one_hot random_like sign stop_gradient ");
 }
 
 TEST(GradientRules, InputsOfZeroGradientChooseOrAreStatistics) {

@@ -260,26 +260,38 @@ TEST(Flops, OfElementWiseOperationsAreThoseOfTheirFormulas) {
 
 TEST(Flops, OfReductionsAreAnOperationAnElement) {
   const Loops add = [] { a += b; }, divide = [] { a / b; };
-  expect_flops({{{"reduce_sum", "3x4x5"}, {{"reduce", repeat(60, add)}, {"gradient reduce_grad", [] {}}}},
-                {{"reduce_mean", "3x4x5", {{"axis", "1"}}},
-                 {{"reduce", repeat(15,
-                                    [=] {
-                                      repeat(4, add)();
-                                      divide();
-                                    })},
-                  {"gradient reduce_grad", repeat(15, divide)}}},
-                {{"reduce_max", "3x4x5", {{"axis", "0"}}}, {{"reduce", repeat(60, [] { larger(a, b); })}}},
-                {{"global_norm", "3x7"},
-                 {{"global_norm",
-                   [] {
-                     repeat(21, [] { a += b * b; })();
-                     function(a);
-                   }},
-                  {"gradient global_norm_grad", divide}}},
-                {{"argmax", "3x7"}, {{"argmax", repeat(21, [] { larger(a, b); })}}},
-                {{"gather", "9x4", {{"indices", "5"}}}, {{"gather", [] {}}, {"gradient gather_grad", repeat(20, add)}}},
-                {{"bias_add", "3x4x5"}, {{"bias_add", repeat(60, add)}, {"gradient bias_add_grad", repeat(60, add)}}},
-                {{"transpose", "2x3x4x5"}, {{"transpose", [] {}}, {"gradient transpose", [] {}}}}});
+  expect_flops(
+      {{{"reduce_sum", "3x4x5"}, {{"reduce", repeat(60, add)}, {"gradient reduce_grad", [] {}}}},
+       {{"reduce_mean", "3x4x5", {{"axis", "1"}}},
+        {{"reduce", repeat(15,
+                           [=] {
+                             repeat(4, add)();
+                             divide();
+                           })},
+         {"gradient reduce_grad", repeat(15, divide)}}},
+       {{"reduce_max", "3x4x5", {{"axis", "0"}}}, {{"reduce", repeat(60, [] { larger(a, b); })}}},
+       {{"global_norm", "3x7"},
+        {{"global_norm",
+          [] {
+            repeat(21, [] { a += b * b; })();
+            function(a);
+          }},
+         {"gradient global_norm_grad", divide}}},
+       {{"argmax", "3x7"}, {{"argmax", repeat(21, [] { larger(a, b); })}}},
+       {{"gather", "9x4", {{"indices", "5"}}}, {{"gather", [] {}}, {"gradient gather_grad", repeat(20, add)}}},
+       {{"scatter_add", "9x4", {{"indices", "5"}}}, {{"scatter", repeat(20, add)}, {"gradient gather_present", [] {}}}},
+       {{"cumsum", "3x4x5", {{"axis", "1"}}}, {{"cumsum", repeat(60, add)}, {"gradient cumsum", repeat(60, add)}}},
+       {{"top_k", "3x7", {{"k", "2"}}},
+        {{"top_k", repeat(21, [] { larger(a, b); })}, {"gradient take_along_grad", repeat(6, add)}}},
+       {{"categorical", "3x7"},
+        {{"categorical", repeat(21,
+                                [] {
+                                  larger(a, b);
+                                  c += function(a - b);
+                                })}}},
+       {{"random_gumbel_like", "3x7"}, {{"random_like", repeat(21, [] { c = -function(-function(a - b)); })}}},
+       {{"bias_add", "3x4x5"}, {{"bias_add", repeat(60, add)}, {"gradient bias_add_grad", repeat(60, add)}}},
+       {{"transpose", "2x3x4x5"}, {{"transpose", [] {}}, {"gradient transpose", [] {}}}}});
 }
 
 TEST(Flops, OfUpdatesAreThoseOfTheirFormulas) {

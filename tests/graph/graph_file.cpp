@@ -12,6 +12,9 @@
 #include "examples/models/zoo.h"
 #include "graph/nodes/arithmetic.h"
 #include "graph/op_registry.h"
+#include "graph/ops/ranking.h"
+#include "graph/ops/scan.h"
+#include "graph/ops/scatter.h"
 #include "sectionflow.h"
 #include "tests/support/elementwise_values.h"
 #include "tests/support/graph_round_trip.h"
@@ -57,6 +60,8 @@ void add_elementwise(Graph& graph) {
 void add_shapes(Graph& graph) {
   const Value x = placeholder(graph, "z", {2, 4, 6});
   const Value table = placeholder(graph, "table", {5, 3});
+  const Value rows_of_table = constant(graph, HostTensor::of<std::int32_t>({5}, {4, -1, 0, 0, 2}));
+  (void)categorical(x, {.draws = 4});
   const Value rows = gather(table, constant(graph, HostTensor::of<std::int64_t>({2}, {4, -1})));
   std::vector<Value> values = {reshape(x, {8, -1}),
                                same_size(x, x, {.axis = 1, .like_axis = -2, .what = "steps"}),
@@ -68,6 +73,13 @@ void add_shapes(Graph& graph) {
                                stack({x, x, x}, 1),
                                reduce_mean(x, {{0, 2}}),
                                rows,
+                               cumsum(x, -2, {.exclusive = true, .reverse = true}),
+                               top_k(x, 2).values,
+                               take_along(x, top_k(x, 3).indices),
+                               scatter_add(table, rows_of_table, table),
+                               scatter_max(table, rows_of_table, table),
+                               random_gumbel_like(x),
+                               random_uniform_like(x, {.low = -1}),
                                split(x, 2, 1)[1],
                                split(x, {1, 5}, 2)[0],
                                matmul(x, transpose(x, {0, 2, 1})),

@@ -18,17 +18,18 @@ namespace {
 using NamesOfHeaders = std::map<std::string, std::set<std::string>>;
 
 bool is_of_graph(const std::string& header) {
-  static const std::set<std::string> others = {
-      "graph/einsum.h",        "graph/functions.h",  "graph/layers.h",      "graph/losses.h",      "graph/metrics.h",
-      "graph/initializer.h",   "graph/parameter.h",  "graph/blocks.h",      "graph/transformer.h", "graph/recurrent.h",
-      "autodiff/optimizers.h", "autodiff/updates.h", "autodiff/gradients.h"};
+  static const std::set<std::string> others = {"graph/einsum.h",      "graph/functions.h",   "graph/layers.h",
+                                               "graph/losses.h",      "graph/metrics.h",     "graph/index_functions.h",
+                                               "graph/initializer.h", "graph/parameter.h",   "graph/blocks.h",
+                                               "graph/transformer.h", "graph/recurrent.h",   "autodiff/optimizers.h",
+                                               "autodiff/updates.h",  "autodiff/gradients.h"};
   return header.starts_with("graph/ops/") || others.contains(header);
 }
 
 /// The functions that a header declares and that give a part of a graph; those that gradients alone call are left out.
 std::set<std::string> functions_of(const std::string& text) {
   static const std::regex declared(
-      R"(^(?:inline )?(?:Value|Operation|std::vector<(?:Value|Operation|GradientAndVariable)>|Initializer|Updates|ClippedGradients|BatchNormResult|LstmState|LstmResult|GruResult) (\w+)\(.*)");
+      R"(^(?:inline )?(?:Value|Operation|std::vector<(?:Value|Operation|GradientAndVariable)>|Initializer|Updates|ClippedGradients|BatchNormResult|LstmState|LstmResult|GruResult|TopK) (\w+)\(.*)");
   std::set<std::string> names;
   for (const std::string& line : lines_of(text)) {
     std::smatch match;

@@ -15,6 +15,7 @@
 #include "autodiff/updates.h"
 #include "base/bytes.h"
 #include "graph/nodes/arithmetic.h"
+#include "graph/nodes/indexing.h"
 #include "graph/nodes/layout.h"
 #include "graph/op_registry.h"
 #include "graph/ops/arithmetic.h"
@@ -32,8 +33,11 @@
 #include "graph/ops/parts.h"
 #include "graph/ops/pool.h"
 #include "graph/ops/random.h"
+#include "graph/ops/ranking.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/resize.h"
+#include "graph/ops/scan.h"
+#include "graph/ops/scatter.h"
 #include "graph/ops/softmax.h"
 #include "graph/ops/unary.h"
 #include "graph/ops/update.h"
@@ -111,6 +115,8 @@ void add_elementwise(Graph& graph) {
   (void)random_normal(graph, {kSide, kSide});
   (void)truncated_normal(graph, {kSide, kSide});
   (void)random_uniform(graph, {kSide, kSide});
+  (void)random_gumbel_like(x);
+  (void)categorical(x, {.draws = kSide});
 }
 
 void add_shapes(Graph& graph) {
@@ -120,10 +126,26 @@ void add_shapes(Graph& graph) {
   const Value long_row = placeholder(graph, "long_row", {1 << 26, 1});
   const Value weights = placeholder(graph, "weights", {1 << 8, 1 << 8});
   const Value labels = placeholder(graph, "labels", {1 << 20}, Dtype::i32);
-  add_gradients({reshape(x, {1 << 12, -1}), flatten(x), transpose(x, {2, 0, 1}), slice(x, {{0, 1, 2}, {-1, -1, 128}}),
-                 pad(x, {{0, 1, 0}, {2, 0, 0}}), concat({x, x}, -1), stack({x, x, x}, 1), split(x, 2, 1)[1],
-                 gather(table, indices), transpose(long_row, {1, 0}), softmax_cross_entropy(table, labels),
-                 softmax(long_row), matmul(x, weights)},
+  add_gradients({reshape(x, {1 << 12, -1}),
+                 flatten(x),
+                 transpose(x, {2, 0, 1}),
+                 slice(x, {{0, 1, 2}, {-1, -1, 128}}),
+                 pad(x, {{0, 1, 0}, {2, 0, 0}}),
+                 concat({x, x}, -1),
+                 stack({x, x, x}, 1),
+                 split(x, 2, 1)[1],
+                 gather(table, indices),
+                 gather_present(table, indices),
+                 scatter_add(table, indices, table),
+                 scatter_max(table, indices, table),
+                 cumsum(x, 1),
+                 cumsum(long_row, 0),
+                 top_k(x, 200).values,
+                 take_along(table, top_k(table, 9).indices),
+                 transpose(long_row, {1, 0}),
+                 softmax_cross_entropy(table, labels),
+                 softmax(long_row),
+                 matmul(x, weights)},
                 {x, table, long_row, weights});
 }
 

@@ -8,8 +8,12 @@
 #include "graph/ops/indexing.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/pool.h"
+#include "graph/ops/random.h"
+#include "graph/ops/ranking.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/resize.h"
+#include "graph/ops/scan.h"
+#include "graph/ops/scatter.h"
 #include "tests/kernels/native_bf16.h"
 
 namespace sectionflow::testing_support {
@@ -114,6 +118,33 @@ std::vector<Bf16Line> window_lines() {
          return in.with_gradients(resize2d(in.bf16({2, 3, 5, 7}), options));
        }},
       {"resize_to_the_same", [=](Bf16Inputs& in) { return resized(in, {.height = 9, .width = 8}); }},
+      {"cumsum",
+       [](Bf16Inputs& in) {
+         return std::vector{cumsum(in.bf16({9, 77}), 1), cumsum(in.extreme({40, 30}), 0, {.exclusive = true}),
+                            cumsum(in.bf16({3, 700}), 1, {.reverse = true})};
+       }},
+      {"top_k",
+       [](Bf16Inputs& in) {
+         const TopK top = top_k(in.extreme({9, 770}), 30);
+         return std::vector{top.values, top.indices, take_along(in.bf16({9, 40}), top.indices)};
+       }},
+      {"scatter",
+       [](Bf16Inputs& in) {
+         HostTensor indices(Dtype::i32, {50});
+         for (int i = 0; i < 50; ++i) indices.values<std::int32_t>()[static_cast<std::size_t>(i)] = i * 7 % 12 - 1;
+         const Value places = constant(in.graph, std::move(indices));
+         std::vector<Value> all = {scatter_max(in.extreme({10, 8}), places, in.extreme({50, 8}))};
+         for (const std::int64_t length : {1, 8, 261}) {
+           const Value x = in.bf16({10, length}), updates = in.bf16({50, length});
+           all.push_back(scatter_add(x, places, updates));
+           all.push_back(scatter_max(x, places, updates));
+         }
+         return all;
+       }},
+      {"categorical",
+       [](Bf16Inputs& in) {
+         return std::vector{categorical(in.bf16({9, 770}), {.draws = 30}), categorical(in.extreme({9, 7}))};
+       }},
       {"gather", [](Bf16Inputs& in) { return gathered(in, 8); }},
       {"gather_of_odd_rows", [](Bf16Inputs& in) { return gathered(in, 5); }},
       {"gather_of_long_rows", [](Bf16Inputs& in) { return gathered(in, 130); }},

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "graph/nodes/layout.h"
 #include "graph/nodes/parts.h"
 #include "graph/nodes/reduce.h"
+#include "graph/nodes/scan.h"
+#include "graph/nodes/scatter.h"
 #include "graph/ops/layout.h"
 #include "graph/ops/parts.h"
 #include "graph/ops/reduce.h"
@@ -188,6 +191,57 @@ std::vector<Doubles> argmax_in_double(const DoubleRequest& r) {
   return {y};
 }
 
+std::vector<Doubles> running_sums_in_double(const DoubleRequest& r) {
+  const auto& options = r.node.options<CumsumNodeOptions>();
+  const int axis = normalized_axis(options.axis, r.y_shape().rank(), "reference");
+  Doubles y(r.y_count());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    Position place = position_of(static_cast<std::int64_t>(i), r.y_shape());
+    const std::int64_t own = place[static_cast<std::size_t>(axis)];
+    for (std::int64_t from = 0; from < r.y_shape()[axis]; ++from) {
+      const bool comes_before = options.sums.reverse ? from > own : from < own;
+      if (!comes_before && (from != own || options.sums.exclusive)) continue;
+      place[static_cast<std::size_t>(axis)] = from;
+      y[i] += r.in(0)[number_of(place, r.y_shape())];
+    }
+  }
+  return {y};
+}
+
+std::vector<Doubles> largest_in_double(const DoubleRequest& r) {
+  const auto columns = static_cast<std::size_t>(r.shape(0)[-1]);
+  const auto k = static_cast<std::size_t>(r.y_shape()[-1]);
+  std::vector<Doubles> found(2);
+  for (std::size_t row = 0; row < r.in(0).size(); row += columns) {
+    std::vector<std::pair<double, double>> order;
+    for (std::size_t c = 0; c < columns; ++c) order.emplace_back(-r.in(0)[row + c], static_cast<double>(c));
+    std::sort(order.begin(), order.end());
+    for (std::size_t i = 0; i < k; ++i) {
+      found[0].push_back(-order[i].first);
+      found[1].push_back(order[i].second);
+    }
+  }
+  return found;
+}
+
+std::vector<Doubles> taken_along_in_double(const DoubleRequest& r) {
+  const auto columns = static_cast<std::size_t>(r.shape(0)[-1]), count = static_cast<std::size_t>(r.y_shape()[-1]);
+  Doubles y(r.y_count());
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = r.in(0)[i / count * columns + static_cast<std::size_t>(r.in(1)[i])];
+  return {y};
+}
+
+std::vector<Doubles> scattered_in_double(const DoubleRequest& r) {
+  Doubles y = r.in(0);
+  const std::size_t length = y.size() / static_cast<std::size_t>(r.shape(0)[0]);
+  for (std::size_t i = 0; i < r.in(2).size(); ++i) {
+    double& to = y[static_cast<std::size_t>(r.in(1)[i / length]) * length + i % length];
+    const bool is_sum = r.node.options<ScatterOptions>().scattering == Scattering::add;
+    to = is_sum ? to + r.in(2)[i] : std::max(to, r.in(2)[i]);
+  }
+  return {y};
+}
+
 }  // namespace
 
 void add_moving_double_rules(DoubleRules& rules) {
@@ -200,6 +254,10 @@ void add_moving_double_rules(DoubleRules& rules) {
   rules["concat"] = rules["stack"] = joined_in_double;
   rules["split"] = split_in_double;
   rules["gather"] = gathered_in_double;
+  rules["cumsum"] = running_sums_in_double;
+  rules["top_k"] = largest_in_double;
+  rules["take_along"] = taken_along_in_double;
+  rules["scatter"] = scattered_in_double;
   rules["resize2d"] = resized_in_double;
   rules["argmax"] = argmax_in_double;
 }

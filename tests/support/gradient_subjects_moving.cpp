@@ -4,8 +4,11 @@
 #include "graph/ops/indexing.h"
 #include "graph/ops/layout.h"
 #include "graph/ops/parts.h"
+#include "graph/ops/ranking.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/resize.h"
+#include "graph/ops/scan.h"
+#include "graph/ops/scatter.h"
 #include "tests/support/gradient_subjects.h"
 
 namespace sectionflow::testing_support {
@@ -118,6 +121,35 @@ void gather_subject(SubjectBuilder& b) {
   b.result(gather(table, b.whole_numbers(b.shape(static_cast<int>(b.number(0, 2))), 0, rows - 1)));
 }
 
+void cumsum_subject(SubjectBuilder& b) {
+  const Value x = b.source(b.shape(3));
+  b.result(cumsum(x, static_cast<int>(b.number(-3, 2)), {.exclusive = b.coin(), .reverse = b.coin()}));
+}
+
+void top_k_subject(SubjectBuilder& b) {
+  const Shape shape = b.shape(2, 5);
+  b.result(top_k(b.source(shape, {.distinct = true}), b.number(1, shape[-1])).values);
+}
+
+void take_along_subject(SubjectBuilder& b) {
+  const Shape shape = b.shape(2);
+  b.result(take_along(b.source(shape), b.whole_numbers({shape[0], b.number(1, 5)}, 0, shape[1] - 1)));
+}
+
+void scatter_add_subject(SubjectBuilder& b) {
+  const std::int64_t rows = b.number(1, 4), count = b.number(1, 5), length = b.number(1, 3);
+  const Value indices = b.whole_numbers({count}, 0, rows - 1);
+  b.result(scatter_add(b.source({rows, length}), indices, b.source({count, length})));
+}
+
+/// Elements of x and updates differ by a tenth at least.
+void scatter_max_subject(SubjectBuilder& b) {
+  const std::int64_t rows = b.number(1, 4), count = b.number(1, 5);
+  const Value all = b.source({rows + count, 2}, {.distinct = true});
+  const std::vector<Value> parts = split(all, {rows, count}, 0);
+  b.result(scatter_max(parts[0], b.whole_numbers({count}, 0, rows - 1), parts[1]));
+}
+
 void resize_subject(SubjectBuilder& b) {
   const Resize2dOptions options{.height = b.number(1, 5),
                                 .width = b.number(1, 5),
@@ -144,6 +176,11 @@ void add_moving_subjects(std::vector<GradientSubject>& subjects) {
                                  {"slice", slice_subject},
                                  {"pad", pad_subject},
                                  {"gather", gather_subject},
+                                 {"cumsum", cumsum_subject},
+                                 {"top_k", top_k_subject},
+                                 {"take_along", take_along_subject},
+                                 {"scatter_add", scatter_add_subject},
+                                 {"scatter_max", scatter_max_subject},
                                  {"resize", resize_subject}};
   subjects.insert(subjects.end(), std::begin(all), std::end(all));
 }

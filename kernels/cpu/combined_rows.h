@@ -1,0 +1,191 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "device/parallel.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/function_kernel.h"
+#include "kernels/gather_family.h"
+#include "kernels/stored_element.h"
+
+namespace sectionflow {
+
+/// A part of a table that one thread writes.
+struct TablePiece {
+  std::int64_t first_row, last_row;
+  std::int64_t first_column, num_columns;
+};
+
+/// A table cut into pieces, in each of which rows are combined by index, in the order of the indices. So the bits do
+/// not depend on the number of threads.
+class TablePieces {
+ public:
+  /// `piece_columns`: of a piece, at most.
+  TablePieces(const GatherTable& table, std::int64_t num_indices, std::int64_t piece_columns)
+      : table(table),
+        num_indices(num_indices),
+        piece_columns_(piece_columns),
+        column_pieces_((table.row_length + piece_columns - 1) / piece_columns) {
+    // Few columns: the rows are cut too, as every piece costs a pass over the indices.
+    row_pieces_ = std::clamp<std::int64_t>(kPieces / std::max<std::int64_t>(1, column_pieces_), 1,
+                                           std::max<std::int64_t>(1, table.num_rows));
+  }
+
+  /// Calls `body(piece)` for each piece, on the compute team.
+  template <class Body>
+  void for_each(const Body& body) const {
+    const std::int64_t num_pieces = column_pieces_ * row_pieces_;
+    const std::int64_t work = num_indices * table.row_length / std::max<std::int64_t>(1, num_pieces) + num_indices;
+    parallel_for(num_pieces, std::max<std::int64_t>(1, kParallelGrain / std::max<std::int64_t>(1, work)),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t number = begin; number < end; ++number) body(piece(number));
+                 });
+  }
+
+  GatherTable table;
+  std::int64_t num_indices;
+
+ private:
+  TablePiece piece(std::int64_t number) const {
+    const std::int64_t row = number % row_pieces_, column = number / row_pieces_ * piece_columns_;
+    return {table.num_rows * row / row_pieces_, table.num_rows * (row + 1) / row_pieces_, column,
+            std::min(piece_columns_, table.row_length - column)};
+  }
+
+  static constexpr std::int64_t kPieces = 16;
+  std::int64_t piece_columns_, column_pieces_, row_pieces_ = 1;
+};
+
+/// What rows are combined of. Where there is nothing to begin with, a table begins with zeros.
+template <class T, class Index>
+struct CombinedRows {
+  const T* x;            // [V, C], or null
+  const Index* indices;  // [N]
+  const T* rows;         // [N, C]
+};
+
+/// table = what it begins with, which may lie there already.
+template <class T>
+void begin_table(const GatherTable& table, T* y, const T* x) {
+  if (x == y) return;
+  parallel_for(table.num_rows * table.row_length, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
+    if (x == nullptr) {
+      std::fill(y + begin, y + end, T{});
+    } else {
+      std::copy(x + begin, x + end, y + begin);
+    }
+  });
+}
+
+/// Combines each row of `from.rows` with the one of y that its index names, where that lies: each piece goes through
+/// all indices.
+template <class Combine, class Index>
+void combine_in_place(const TablePieces& pieces, float* y, const CombinedRows<float, Index>& from) {
+  const std::int64_t length = pieces.table.row_length;
+  pieces.for_each([=, count = pieces.num_indices](const TablePiece& piece) {
+    for (std::int64_t n = 0; n < count; ++n) {
+      const auto index = static_cast<std::int64_t>(from.indices[n]);
+      if (index < piece.first_row || index >= piece.last_row) continue;
+      float* to = y + index * length + piece.first_column;
+      const float* row = from.rows + n * length + piece.first_column;
+#pragma omp simd
+      for (std::int64_t c = 0; c < piece.num_columns; ++c) to[c] = Combine::combine(to[c], row[c]);
+    }
+  });
+}
+
+/// The same for bf16, whose rows are combined in f32 and rounded once. The places of the indices are sorted by row, so
+/// that a row is complete before the next one begins, and no table of f32 is needed.
+class SortedRows {
+ public:
+  SortedRows(const GatherTable& table, std::int64_t num_indices) : pieces_(table, num_indices, kColumns) {
+    ends_at_ = workspace_.add(static_cast<std::size_t>(table.num_rows) * sizeof(Place));
+    places_at_ = workspace_.add(static_cast<std::size_t>(num_indices) * sizeof(Place));
+  }
+  /// Whether places fit the numbers that they are held in.
+  static bool takes(std::int64_t num_indices) { return num_indices <= std::numeric_limits<Place>::max(); }
+
+  std::size_t workspace_bytes() const { return workspace_.num_bytes(); }
+
+  template <class Combine, class Index>
+  void run(BFloat16* y, const CombinedRows<BFloat16, Index>& from, void* workspace) const {
+    Place* ends = static_cast<Place*>(workspace_part(workspace, ends_at_));
+    Place* places = static_cast<Place*>(workspace_part(workspace, places_at_));
+    sort(from.indices, ends, places);
+    const std::int64_t length = pieces_.table.row_length;
+    pieces_.for_each([=](const TablePiece& piece) {
+      Place next = piece.first_row == 0 ? 0 : ends[piece.first_row - 1];
+      for (std::int64_t row = piece.first_row; row < piece.last_row; ++row) {
+        if (next == ends[row]) continue;
+        BFloat16* to = y + row * length + piece.first_column;
+        float combined[kColumns];
+        convert_row(combined, to, piece.num_columns);
+        for (; next < ends[row]; ++next) {
+          const BFloat16* further = from.rows + places[next] * length + piece.first_column;
+#pragma omp simd
+          for (std::int64_t c = 0; c < piece.num_columns; ++c) combined[c] = Combine::combine(combined[c], further[c]);
+        }
+        convert_row(to, combined, piece.num_columns);
+      }
+    });
+  }
+
+ private:
+  using Place = std::int32_t;
+  static constexpr std::int64_t kColumns = 256;  // a row is read in stretches of 512 bytes
+
+  /// places = where each row's indices are, in their order, row after row; ends[row] = behind the row's last.
+  template <class Index>
+  void sort(const Index* indices, Place* ends, Place* places) const {
+    const std::int64_t num_rows = pieces_.table.num_rows;
+    const auto for_each_index = [&](const auto& visit) {
+      for (std::int64_t n = 0; n < pieces_.num_indices; ++n) {
+        const auto row = static_cast<std::int64_t>(indices[n]);
+        if (row >= 0 && row < num_rows) visit(row, static_cast<Place>(n));
+      }
+    };
+    std::fill_n(ends, num_rows, Place{0});
+    for_each_index([=](std::int64_t row, Place) { ++ends[row]; });
+    Place begin = 0;
+    for (std::int64_t row = 0; row < num_rows; ++row) begin += std::exchange(ends[row], begin);
+    for_each_index([=](std::int64_t row, Place n) { places[ends[row]++] = n; });
+  }
+
+  TablePieces pieces_;
+  WorkspaceLayout workspace_;
+  std::size_t ends_at_ = 0, places_at_ = 0;
+};
+
+/// The kernel that combines rows of T, which `from(arguments)` names, with those of a table, output 0. nullptr where
+/// bf16 is left to f32 between copies.
+template <class Combine, class T, class Index, class From>
+std::unique_ptr<Kernel> combined_rows_kernel(const GatherTable& table, std::int64_t num_indices, const From& from,
+                                             std::vector<InPlace> in_place = {}) {
+  if constexpr (std::is_same_v<T, float>) {
+    constexpr std::int64_t kColumns = 64;
+    return function_kernel(
+        [from, pieces = TablePieces(table, num_indices, kColumns)](const KernelArguments& arguments) {
+          float* y = static_cast<float*>(arguments.outputs[0]);
+          begin_table(pieces.table, y, from(arguments).x);
+          combine_in_place<Combine>(pieces, y, from(arguments));
+        },
+        {.in_place = std::move(in_place)});
+  } else {
+    if (!SortedRows::takes(num_indices)) return nullptr;
+    const SortedRows rows(table, num_indices);
+    return function_kernel(
+        [from, table, rows](const KernelArguments& arguments) {
+          T* y = static_cast<T*>(arguments.outputs[0]);
+          begin_table(table, y, from(arguments).x);
+          rows.run<Combine>(y, from(arguments), arguments.workspace);
+        },
+        {.workspace_bytes = rows.workspace_bytes(), .in_place = std::move(in_place)});
+  }
+}
+
+}  // namespace sectionflow

@@ -1,0 +1,112 @@
+#include "graph/ops/scan.h"
+
+#include <algorithm>
+
+#include "device/parallel.h"
+#include "kernels/formulas/scan.h"
+#include "kernels/function_kernel.h"
+#include "kernels/kernel_registry.h"
+
+namespace sectionflow {
+namespace {
+
+using formulas::RunningSum;
+using formulas::ScanLines;
+
+/// Rows of neighbouring elements, side by side: each sum waits for the one before it, and for none of another row.
+template <class T, int kRows, bool kExclusive>
+void sum_rows(const ScanLines& lines, const T* x, T* y) {
+  RunningSum<T> sums[kRows] = {};
+  for (std::int64_t step = 0; step < lines.length; ++step) {
+    const std::int64_t place = lines.place(step);
+    for (int row = 0; row < kRows; ++row) {
+      const std::int64_t at = row * lines.length + place;
+      const RunningSum<T> with = sums[row] + static_cast<RunningSum<T>>(x[at]);
+      y[at] = formulas::stored_sum<T>(kExclusive ? sums[row] : with);
+      sums[row] = with;
+    }
+  }
+}
+
+constexpr std::int64_t kRowsAtOnce = 4;
+
+template <class T, bool kExclusive>
+void sum_all_rows(const ScanLines& lines, const T* x, T* y) {
+  const std::int64_t groups = (lines.outer + kRowsAtOnce - 1) / kRowsAtOnce;
+  const std::int64_t work = std::max<std::int64_t>(1, kRowsAtOnce * lines.length);
+  parallel_for(groups, std::max<std::int64_t>(1, kParallelGrain / work), [=](std::int64_t begin, std::int64_t end) {
+    std::int64_t row = begin * kRowsAtOnce;
+    const std::int64_t end_row = std::min(lines.outer, end * kRowsAtOnce);
+    for (; row + kRowsAtOnce <= end_row; row += kRowsAtOnce) {
+      sum_rows<T, kRowsAtOnce, kExclusive>(lines, x + row * lines.length, y + row * lines.length);
+    }
+    for (; row < end_row; ++row) {
+      sum_rows<T, 1, kExclusive>(lines, x + row * lines.length, y + row * lines.length);
+    }
+  });
+}
+
+constexpr std::int64_t kColumnsAtOnce = 512;
+
+/// `count` columns, whose neighbours lie beside them and whose next elements lie `inner` behind.
+template <class T, bool kExclusive>
+void sum_columns(const ScanLines& lines, const T* x, T* y, std::int64_t count) {
+  RunningSum<T> sums[kColumnsAtOnce];
+  std::fill_n(sums, count, RunningSum<T>{});
+  for (std::int64_t step = 0; step < lines.length; ++step) {
+    const T* from = x + lines.place(step) * lines.inner;
+    T* to = y + lines.place(step) * lines.inner;
+#pragma omp simd
+    for (std::int64_t c = 0; c < count; ++c) {
+      const RunningSum<T> with = sums[c] + static_cast<RunningSum<T>>(from[c]);
+      to[c] = formulas::stored_sum<T>(kExclusive ? sums[c] : with);
+      sums[c] = with;
+    }
+  }
+}
+
+template <class T, bool kExclusive>
+void sum_all_columns(const ScanLines& lines, const T* x, T* y) {
+  const std::int64_t pieces = (lines.inner + kColumnsAtOnce - 1) / kColumnsAtOnce;
+  const std::int64_t work = std::max<std::int64_t>(1, lines.length * std::min(lines.inner, kColumnsAtOnce));
+  parallel_for(lines.outer * pieces, std::max<std::int64_t>(1, kParallelGrain / work),
+               [=](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t column = i % pieces * kColumnsAtOnce;
+                   const std::int64_t first = i / pieces * lines.length * lines.inner + column;
+                   sum_columns<T, kExclusive>(lines, x + first, y + first,
+                                              std::min(kColumnsAtOnce, lines.inner - column));
+                 }
+               });
+}
+
+template <class T, bool kExclusive>
+std::unique_ptr<Kernel> make_sums(const ScanLines& lines) {
+  return function_kernel(
+      [lines](const KernelArguments& arguments) {
+        const T* x = static_cast<const T*>(arguments.inputs[0]);
+        T* y = static_cast<T*>(arguments.outputs[0]);
+        if (lines.inner == 1) {
+          sum_all_rows<T, kExclusive>(lines, x, y);
+        } else {
+          sum_all_columns<T, kExclusive>(lines, x, y);
+        }
+      },
+      {.in_place = {{0, 0}}});
+}
+
+std::unique_ptr<Kernel> make_cumsum(const KernelRequest& request) {
+  const ScanLines lines(request.inputs[0].shape, request.node.options<CumsumNodeOptions>());
+  return formulas::with_summed_type(request.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return lines.sums.exclusive ? make_sums<T, true>(lines) : make_sums<T, false>(lines);
+  });
+}
+
+}  // namespace
+
+void add_scan_cpu_kernels(KernelRegistry& registry) {
+  registry.add("cumsum", make_cumsum, Bf16::native);
+}
+
+}  // namespace sectionflow
