@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "graph/nodes/unary.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/eight_bit_update.h"
+#include "graph/ops/scaled_update.h"
 #include "graph/ops/update.h"
 
 namespace sectionflow {
@@ -25,6 +27,16 @@ AdamOptions options_of(const Adam& adam) {
 }
 AdamWOptions options_of(const AdamW& adam_w) {
   return {adam_w.beta1, adam_w.beta2, adam_w.epsilon, adam_w.weight_decay};
+}
+LionOptions options_of(const Lion& lion) {
+  return {lion.beta1, lion.beta2, lion.weight_decay};
+}
+LambOptions options_of(const Lamb& lamb) {
+  return {lamb.beta1, lamb.beta2, lamb.epsilon, lamb.weight_decay};
+}
+AdafactorOptions options_of(const Adafactor& adafactor) {
+  return {adafactor.decay_exponent, adafactor.epsilon,      adafactor.least_scale,
+          adafactor.clip,           adafactor.weight_decay, adafactor.relative_step};
 }
 
 /// What is applied, and when.
@@ -61,20 +73,70 @@ std::vector<Operation> apply_with_slot(std::string_view op, const Applied& appli
   });
 }
 
-/// The same of Adam's kind, with slots called `<name>_m` and `<name>_v`.
-std::vector<Operation> apply_with_moments(const std::string& name, const Applied& applied, const ScalarOrValue& rate,
-                                          const std::any& options) {
+/// The same of an optimiser that counts its steps in `<name>_steps`. `step_of(variable)` gives the op of a variable,
+/// and its slots.
+template <class StepOf>
+std::vector<Operation> apply_counted(const std::string& name, const Applied& applied, const ScalarOrValue& rate,
+                                     const std::any& options, const StepOf& step_of) {
   Graph& graph = applied.graph();
   const Value learning_rate = as_value(graph, rate);
   const Value steps = new_counter(graph, name + "_steps");
-  auto operations = apply_each("apply_" + name, applied, options, [&](const GradientAndVariable& pair) {
-    const Value m = new_slot(pair.variable, name + "_m");
-    const Value v = new_slot(pair.variable, name + "_v");
-    return std::vector{pair.variable, m, v, pair.gradient, learning_rate, steps};
-  });
+  std::vector<Operation> operations;
+  for (const GradientAndVariable& pair : applied.pairs) {
+    const auto group = graph.enter_group(pair.variable.node().group());
+    const auto [op, slots] = step_of(pair.variable);
+    std::vector<Value> inputs = {pair.variable};
+    inputs.insert(inputs.end(), slots.begin(), slots.end());
+    inputs.insert(inputs.end(), {pair.gradient, learning_rate, steps});
+    operations.push_back(conditional_update(op, std::move(inputs), options, applied.conditions));
+  }
   operations.push_back(
       conditional_update("assign_add", {steps, fill(graph, {}, 1, Dtype::i64, "one_step")}, {}, applied.conditions));
   return operations;
+}
+
+struct OpAndSlots {
+  std::string op;
+  std::vector<Value> slots;
+};
+
+/// The same of Adam's kind, with slots called `<name>_m` and `<name>_v`.
+std::vector<Operation> apply_with_moments(const std::string& name, const Applied& applied, const ScalarOrValue& rate,
+                                          const std::any& options) {
+  return apply_counted(name, applied, rate, options, [&](Value variable) -> OpAndSlots {
+    return {"apply_" + name, {new_slot(variable, name + "_m"), new_slot(variable, name + "_v")}};
+  });
+}
+
+/// The same with slots of a byte an element.
+std::vector<Operation> apply_with_coded_moments(const std::string& name, const Applied& applied,
+                                                const ScalarOrValue& rate, const std::any& options) {
+  return apply_counted(name, applied, rate, options, [&](Value variable) -> OpAndSlots {
+    const TensorType codes{Dtype::u8, variable.shape()};
+    const TensorType scales{Dtype::f32, {(variable.shape().num_elements() + kSlotBlock - 1) / kSlotBlock}};
+    OpAndSlots result{text_of("apply_", name, "_8bit"), {}};
+    for (const char* slot : {"_m", "_root"}) {
+      result.slots.push_back(new_slot(variable, text_of(name, slot, "_codes"), codes));
+      result.slots.push_back(new_slot(variable, text_of(name, slot, "_scales"), scales));
+    }
+    return result;
+  });
+}
+
+/// The shape without one of its axes.
+Shape without_axis(const Shape& shape, int axis) {
+  std::vector<std::int64_t> dims = shape.dims();
+  dims.erase(dims.begin() + axis);
+  return Shape(dims);
+}
+
+OpAndSlots adafactor_step_of(Value variable) {
+  const Shape& shape = variable.shape();
+  const int rank = shape.rank();
+  if (rank < 2) return {"apply_adafactor_by_squares", {new_slot(variable, "adafactor_squares")}};
+  return {"apply_adafactor",
+          {new_slot(variable, "adafactor_rows", {Dtype::f32, without_axis(shape, rank - 1)}),
+           new_slot(variable, "adafactor_columns", {Dtype::f32, without_axis(shape, rank - 2)})}};
 }
 
 std::vector<Operation> apply(const Sgd& sgd, const Applied& applied) {
@@ -94,10 +156,21 @@ std::vector<Operation> apply(const RmsProp& rms_prop, const Applied& applied) {
   return apply_with_slot("apply_rms_prop", applied, rms_prop.learning_rate, options_of(rms_prop), "rms_prop_average");
 }
 std::vector<Operation> apply(const Adam& adam, const Applied& applied) {
-  return apply_with_moments("adam", applied, adam.learning_rate, options_of(adam));
+  const auto add = adam.slots == SlotStorage::f32 ? apply_with_moments : apply_with_coded_moments;
+  return add("adam", applied, adam.learning_rate, options_of(adam));
 }
 std::vector<Operation> apply(const AdamW& adam_w, const Applied& applied) {
-  return apply_with_moments("adam_w", applied, adam_w.learning_rate, options_of(adam_w));
+  const auto add = adam_w.slots == SlotStorage::f32 ? apply_with_moments : apply_with_coded_moments;
+  return add("adam_w", applied, adam_w.learning_rate, options_of(adam_w));
+}
+std::vector<Operation> apply(const Lion& lion, const Applied& applied) {
+  return apply_with_slot("apply_lion", applied, lion.learning_rate, options_of(lion), "lion_m");
+}
+std::vector<Operation> apply(const Lamb& lamb, const Applied& applied) {
+  return apply_with_moments("lamb", applied, lamb.learning_rate, options_of(lamb));
+}
+std::vector<Operation> apply(const Adafactor& adafactor, const Applied& applied) {
+  return apply_counted("adafactor", applied, adafactor.learning_rate, options_of(adafactor), adafactor_step_of);
 }
 
 void check_learning_rate(const ScalarOrValue& scalar, const Graph& graph, const std::string& call) {
@@ -120,6 +193,11 @@ void check_numbers(const Adagrad& adagrad, const std::string& label) {
 template <class Chosen>
 void check_numbers(const Chosen& optimizer, const std::string& label) {
   check_options(options_of(optimizer), label);
+  if constexpr (requires { optimizer.slots; }) {
+    SF_CHECK(optimizer.slots == SlotStorage::f32 || optimizer.slots == SlotStorage::eight_bit, ArgumentError, label,
+             ": slots is ", static_cast<int>(optimizer.slots),
+             ", which is none of its values; wanted f32 or eight_bit");
+  }
 }
 
 }  // namespace
@@ -151,10 +229,13 @@ void check_optimizer(const Optimizer& optimizer, const Graph& graph, const std::
 }
 
 Value new_slot(Value variable, std::string_view slot, float content) {
+  return new_slot(variable, slot, variable.type(), content);
+}
+
+Value new_slot(Value variable, std::string_view slot, const TensorType& type, float content) {
   const auto group = variable.graph().enter_group(variable.node().group());
   const std::string name = text_of("/", variable.name(), "/", slot);
-  const Value initial =
-      fill(variable.graph(), variable.shape(), content, variable.dtype(), text_of(name, "/initial_value"));
+  const Value initial = fill(variable.graph(), type.shape, content, type.dtype, text_of(name, "/initial_value"));
   return sectionflow::variable(name, initial, {.trainable = false});
 }
 

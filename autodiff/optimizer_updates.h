@@ -16,6 +16,8 @@ void check_optimizer(const Optimizer& optimizer, const Graph& graph, const std::
 
 /// A variable `<variable>/<slot>` that is not trained, in the group of the variable, whatever scope is open.
 Value new_slot(Value variable, std::string_view slot, float content = 0);
+/// The same of another type than the variable's.
+Value new_slot(Value variable, std::string_view slot, const TensorType& type, float content = 0);
 /// A counter i64 [] that begins with 0 and is not trained.
 Value new_counter(Graph& graph, const std::string& name);
 

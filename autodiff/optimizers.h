@@ -34,6 +34,15 @@ struct Sgd {
   ScalarOrValue learning_rate = 1e-2;
 };
 
+/// How the slots of Adam and AdamW are kept.
+enum class SlotStorage {
+  /// Four bytes an element: `<variable>/adam_m` and `<variable>/adam_v`.
+  f32,
+  /// One byte an element and four for each block of 256, see graph/ops/eight_bit_update.h: `<variable>/adam_m_codes`,
+  /// `adam_m_scales`, `adam_root_codes`, `adam_root_scales` (AdamW: adam_w_...). Dettmers et al. 2022.
+  eight_bit
+};
+
 /// Kingma and Ba 2015; see apply_adam in graph/ops/update.h. Slots: two per variable, `<variable>/adam_m` and
 /// `<variable>/adam_v`, and one step counter per optimiser.
 struct Adam {
@@ -41,6 +50,7 @@ struct Adam {
   float beta1 = 0.9F;
   float beta2 = 0.999F;
   float epsilon = 1e-8F;
+  SlotStorage slots = SlotStorage::f32;
 };
 
 /// Sgd with momentum; see apply_momentum. One slot per variable, `<variable>/momentum`. As torch.optim.SGD.
@@ -66,18 +76,52 @@ struct RmsProp {
   float epsilon = 1e-8F;
 };
 
-/// Loshchilov and Hutter 2019; see apply_adam_w. All variables decay. Slots: two per variable, `<variable>/adam_w_m`
-/// and
-/// `<variable>/adam_w_v`, and one step counter per optimiser. As torch.optim.AdamW.
+/// Loshchilov and Hutter 2019; see apply_adam_w. All variables decay; groups spare some (ParameterGroup). Slots: two
+/// per variable, `<variable>/adam_w_m` and `<variable>/adam_w_v`, and one step counter per optimiser. As
+/// torch.optim.AdamW.
 struct AdamW {
   ScalarOrValue learning_rate = 1e-3;
   float beta1 = 0.9F;
   float beta2 = 0.999F;
   float epsilon = 1e-8F;
   float weight_decay = 1e-2F;
+  SlotStorage slots = SlotStorage::f32;
 };
 
-using Optimizer = std::variant<Sgd, Adam, Momentum, Adagrad, RmsProp, AdamW>;
+/// Chen et al. 2023; see apply_lion. Each element moves by the learning rate, which is therefore three to ten times
+/// smaller than AdamW's, and weight decay as much larger. One slot per variable, `<variable>/lion_m`.
+struct Lion {
+  ScalarOrValue learning_rate = 1e-4;
+  float beta1 = 0.9F;
+  float beta2 = 0.99F;
+  float weight_decay = 0;
+};
+
+/// You et al. 2020; see apply_lamb in graph/ops/scaled_update.h. The step of each variable is as long as the variable,
+/// times the learning rate. Slots: two per variable, `<variable>/lamb_m` and `<variable>/lamb_v`, and one step counter
+/// per optimiser. Biases and norms are better left to AdamW in a group of their own.
+struct Lamb {
+  ScalarOrValue learning_rate = 1e-3;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-6F;
+  float weight_decay = 1e-2F;
+};
+
+/// Shazeer and Stern 2018; see apply_adafactor. Slots of a variable [..., R, C]: `<variable>/adafactor_rows` [..., R]
+/// and `<variable>/adafactor_columns` [..., C]; of a vector or scalar: `<variable>/adafactor_squares`, like the
+/// variable. One step counter per optimiser. As torch.optim.Adafactor.
+struct Adafactor {
+  ScalarOrValue learning_rate = 1e-2;  ///< with relative_step the most that the relative step is
+  float decay_exponent = 0.8F;         ///< torch's beta2_decay without its sign
+  float epsilon = 0x1p-23F;            ///< torch's eps[0]; that of f32
+  float least_scale = 1e-3F;           ///< torch's eps[1]
+  float clip = 1;                      ///< torch's d
+  float weight_decay = 0;
+  bool relative_step = true;
+};
+
+using Optimizer = std::variant<Sgd, Adam, Momentum, Adagrad, RmsProp, AdamW, Lion, Lamb, Adafactor>;
 
 /// Gradients of the loss for `variables`, or for all trainable variables where that is empty.
 /// Throws: as gradients(); ArgumentError when the graph has no trainable variable.

@@ -86,16 +86,33 @@ std::vector<std::vector<Value>> members_of(const std::vector<ParameterGroup>& gr
   return members;
 }
 
+namespace {
+
+/// Whether it applies a weight decay by itself.
+template <class Chosen>
+constexpr bool decays_by_itself() {
+  return requires(Chosen chosen) {
+    chosen.weight_decay;
+  };
+}
+
+}  // namespace
+
 Optimizer optimizer_of(const ParameterGroup& group) {
   Optimizer optimizer = *group.optimizer;
-  if (auto* adam_w = std::get_if<AdamW>(&optimizer); adam_w != nullptr && group.weight_decay) {
-    adam_w->weight_decay = *group.weight_decay;
-  }
+  std::visit(
+      [&](auto& chosen) {
+        if constexpr (decays_by_itself<std::decay_t<decltype(chosen)>>()) {
+          chosen.weight_decay = group.weight_decay.value_or(chosen.weight_decay);
+        }
+      },
+      optimizer);
   return optimizer;
 }
 
 float added_decay(const ParameterGroup& group) {
-  const bool is_own = std::holds_alternative<AdamW>(*group.optimizer);
+  const bool is_own = std::visit([](const auto& chosen) { return decays_by_itself<std::decay_t<decltype(chosen)>>(); },
+                                 *group.optimizer);
   return is_own ? 0 : group.weight_decay.value_or(0.0F);
 }
 

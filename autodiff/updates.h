@@ -29,8 +29,9 @@ class NamePatterns {
 struct ParameterGroup {
   NamePatterns variables{};              ///< by their names; empty: all that no other group names
   std::optional<Optimizer> optimizer{};  ///< with slots and step counter of this group's own; none for frozen variables
-  /// That of torch.optim's optimiser of the same name. AdamW: decoupled, in the place of its own. Any other: L2, that
-  /// is weight_decay times the variable is added to its gradient, after clipping.
+  /// That of torch.optim's optimiser of the same name. An optimiser that has a weight_decay (AdamW, Lion, Lamb,
+  /// Adafactor): decoupled, in the place of its own. Any other: L2, that is weight_decay times the variable is added to
+  /// its gradient, after clipping.
   std::optional<float> weight_decay{};
   bool frozen = false;  ///< not trained: no gradients, no slots, no updates
 };

@@ -16,10 +16,11 @@ namespace sectionflow {
 /// is up to `Updates`, whose static functions make a kernel each, of a variable with `count` elements:
 /// - `copy(num_bytes)`: variable = x;
 /// - `map<T>(count, function)`: variable = function(variable, x);
-/// - `sgd<G>(count)`, like the next three with a gradient that is stored as G, f32 or bf16;
+/// - `sgd<G>(count)`, like those up to `lion` with a gradient that is stored as G, f32 or bf16;
 /// - `momentum<G>(count, velocity, nesterov)`;
 /// - `by_squares<G>(count, squares, epsilon)`: squares = squares(squares, g^2), then a ScaledStep by their root;
 /// - `adam<G>(count, options)`, for AdamOptions and AdamWOptions;
+/// - `lion<G>(count, options)`;
 /// - `average(count, options)`: average = weight_average(options, updates)(average, variable), where it is taken;
 /// - `accumulated(count)`: y = Accumulated{micro_batch = 0}(accumulator, x), which may lie over x.
 /// All but the copy and the last take a `gate` last: the number of the input, a boolean on the device, that lets the
@@ -37,6 +38,7 @@ class UpdateFamily {
     registry.add("apply_adam_w", apply_adam<AdamWOptions>, Bf16::native);
     registry.add("apply_adagrad", apply_adagrad, Bf16::native);
     registry.add("apply_rms_prop", apply_rms_prop, Bf16::native);
+    registry.add("apply_lion", apply_lion, Bf16::native);
     registry.add("average_weights", average_weights);
     registry.add("accumulated", accumulated);
   }
@@ -97,6 +99,11 @@ class UpdateFamily {
   static Made apply_rms_prop(const KernelRequest& request) {
     const auto options = request.node.options<RmsPropOptions>();
     return by_squares(request, {options.decay, 1.0F - options.decay}, options.epsilon);
+  }
+  static Made apply_lion(const KernelRequest& request) {
+    return with_stored_type(request.inputs[2].dtype, [&](auto g) {
+      return Updates::template lion<decltype(g)>(count(request), request.node.options<LionOptions>(), gate(request, 4));
+    });
   }
   static Made average_weights(const KernelRequest& request) {
     return Updates::average(count(request), request.node.options<WeightAverageOptions>(), gate(request, 3));

@@ -7,74 +7,10 @@
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 #include "graph/option_fields.h"
+#include "graph/update_rules.h"
 
 namespace sectionflow {
 namespace {
-
-void check_like_variable(const ShapeRequest& request, std::initializer_list<int> others) {
-  for (int index : others) {
-    SF_CHECK(matches(request.inputs[0].shape, request.inputs[index].shape), ShapeError, request.label, ": variable is ",
-             request.inputs[0].text(), ", input ", index, " is ", request.inputs[index].text());
-    SF_CHECK(request.inputs[index].dtype == request.inputs[0].dtype, ArgumentError, request.label, ": variable is ",
-             request.inputs[0].text(), ", input ", index, " is ", request.inputs[index].text(), "; try cast");
-  }
-}
-
-void check_scalar(const ShapeRequest& request, int index, Dtype dtype, std::string_view what) {
-  SF_CHECK(request.inputs[index] == (TensorType{dtype, {}}), ArgumentError, request.label, ": ", what, " is ",
-           request.inputs[index].text(), "; wanted ", dtype_name(dtype), "[]");
-}
-
-/// A gradient may be stored as bf16, as what a cast of the variable leads to is.
-void check_gradient(const ShapeRequest& request, int index) {
-  TensorType widened = request.inputs[index];
-  if (widened.dtype == Dtype::bf16) widened.dtype = Dtype::f32;
-  SF_CHECK(matches(request.inputs[0].shape, widened.shape), ShapeError, request.label, ": variable is ",
-           request.inputs[0].text(), ", its gradient ", request.inputs[index].text());
-  SF_CHECK(widened.dtype == request.inputs[0].dtype, ArgumentError, request.label, ": variable is ",
-           request.inputs[0].text(), ", its gradient ", request.inputs[index].text(), "; try cast");
-}
-
-void check_f32_variable(const ShapeRequest& request) {
-  SF_CHECK(request.inputs[0].dtype == Dtype::f32, ArgumentError, request.label, ": variable is ",
-           request.inputs[0].text(), "; wanted f32");
-}
-
-/// Lets an update take two inputs more than its own: see UpdateConditions.
-void add_conditional(OpRegistry& registry, OpDef op) {
-  const int own = op.inputs.least;
-  op.inputs = {own, own + 2};
-  op.infer = [own, infer = std::move(op.infer)](const ShapeRequest& request) {
-    for (int i = own; i < static_cast<int>(request.inputs.size()); ++i) {
-      check_scalar(request, i, Dtype::boolean, i == own ? "the condition" : "the gate");
-    }
-    return infer(request);
-  };
-  const auto holds = [own](HostBooleans booleans) {
-    const auto condition = static_cast<std::size_t>(own);
-    return booleans.size() <= condition || booleans[condition].value_or(true);
-  };
-  op.uses = [own, holds](std::size_t num_inputs, HostBooleans booleans) {
-    std::vector<InputUse> uses(num_inputs, holds(booleans) ? InputUse::data : InputUse::unused);
-    if (num_inputs > static_cast<std::size_t>(own)) uses[static_cast<std::size_t>(own)] = InputUse::host_boolean;
-    return uses;
-  };
-  op.has_effect = holds;
-  registry.add(std::move(op));
-}
-
-Operation update(std::string_view op, std::vector<Value> inputs, std::size_t num_variables, std::any options,
-                 Where where) {
-  Graph& graph = inputs[0].graph();
-  return graph.build_at(where, [&] {
-    for (std::size_t i = 0; i < num_variables; ++i) {
-      SF_CHECK(is_variable(inputs[i]), ArgumentError, op, ": '", inputs[i].name(), "' is made by ",
-               inputs[i].node().op().name, "; wanted a variable");
-    }
-    const std::string name = text_of("/", inputs[0].name(), "/", op);
-    return Operation(graph.add_node(op, std::move(inputs), std::move(options), name));
-  });
-}
 
 using Types = std::vector<TensorType>;
 
@@ -208,6 +144,11 @@ void define_optimizer_updates(OpRegistry& registry) {
                                  fields("decay", options.decay);
                                  fields("epsilon", options.epsilon);
                                }));
+  add_one_slot<LionOptions>(registry, "apply_lion", described_by<LionOptions>([](auto& fields, auto& options) {
+                              fields("beta1", options.beta1);
+                              fields("beta2", options.beta2);
+                              fields("weight_decay", options.weight_decay);
+                            }));
 }
 
 void define_accumulation(OpRegistry& registry) {
@@ -245,16 +186,6 @@ void define_weight_average(OpRegistry& registry) {
                              .left_by_update = {LeftByUpdate::own, LeftByUpdate::unchanged}});
 }
 
-void check_decay(float decay, const char* name, const std::string& label) {
-  // 1 would divide by zero in the first step.
-  SF_CHECK(decay >= 0 && decay < 1, ArgumentError, label, ": ", name, " is ", decay, "; wanted 0 to 1, less than 1");
-}
-
-void check_not_negative(float number, const char* name, const std::string& label) {
-  SF_CHECK(number >= 0 && std::isfinite(number), ArgumentError, label, ": ", name, " is ", number,
-           "; wanted 0 or more");
-}
-
 }  // namespace
 
 void define_update_ops(OpRegistry& registry) {
@@ -276,7 +207,7 @@ Operation conditional_update(std::string_view op, std::vector<Value> inputs, std
     inputs.push_back(constant(graph, HostTensor::scalar(true), "always"));
   }
   if (conditions.gate.valid()) inputs.push_back(conditions.gate);
-  return update(op, std::move(inputs), num_variables, std::move(options), {});
+  return add_update(op, std::move(inputs), num_variables, std::move(options), {});
 }
 
 Value accumulated(Value accumulator, Value gradient, Value micro_batch) {
@@ -284,17 +215,17 @@ Value accumulated(Value accumulator, Value gradient, Value micro_batch) {
 }
 
 Operation assign(Value variable, Value x, Where where) {
-  return update("assign", {variable, x}, 1, {}, where);
+  return add_update("assign", {variable, x}, 1, {}, where);
 }
 Operation assign_add(Value variable, Value x, Where where) {
-  return update("assign_add", {variable, x}, 1, {}, where);
+  return add_update("assign_add", {variable, x}, 1, {}, where);
 }
 Operation update_moving_average(Value variable, Value x, Value is_training, float decay, Where where) {
   return variable.graph().build_at(where, [&] {
     const std::string label = text_of("update_moving_average of '", variable.name(), "'");
     SF_CHECK(decay >= 0 && decay <= 1, ArgumentError, label, ": decay ", decay, "; wanted 0 to 1");
     check_host_boolean(is_training, label);
-    return update("update_moving_average", {variable, x, is_training}, 1, MovingAverageOptions{decay}, {});
+    return add_update("update_moving_average", {variable, x, is_training}, 1, MovingAverageOptions{decay}, {});
   });
 }
 Operation update_moving_average(Value variable, Value x, float decay, Where where) {
@@ -302,27 +233,31 @@ Operation update_moving_average(Value variable, Value x, float decay, Where wher
       where, [&] { return update_moving_average(variable, x, variable.graph().training(), decay, {}); });
 }
 Operation apply_sgd(Value variable, Value gradient, Value learning_rate, Where where) {
-  return update("apply_sgd", {variable, gradient, learning_rate}, 1, {}, where);
+  return add_update("apply_sgd", {variable, gradient, learning_rate}, 1, {}, where);
 }
 Operation apply_adam(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,
                      AdamOptions options, Where where) {
-  return update("apply_adam", {variable, m, v, gradient, learning_rate, steps}, 3, options, where);
+  return add_update("apply_adam", {variable, m, v, gradient, learning_rate, steps}, 3, options, where);
 }
 Operation apply_adam_w(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,
                        AdamWOptions options, Where where) {
-  return update("apply_adam_w", {variable, m, v, gradient, learning_rate, steps}, 3, options, where);
+  return add_update("apply_adam_w", {variable, m, v, gradient, learning_rate, steps}, 3, options, where);
 }
 Operation apply_momentum(Value variable, Value velocity, Value gradient, Value learning_rate, MomentumOptions options,
                          Where where) {
-  return update("apply_momentum", {variable, velocity, gradient, learning_rate}, 2, options, where);
+  return add_update("apply_momentum", {variable, velocity, gradient, learning_rate}, 2, options, where);
 }
 Operation apply_adagrad(Value variable, Value sum, Value gradient, Value learning_rate, AdagradOptions options,
                         Where where) {
-  return update("apply_adagrad", {variable, sum, gradient, learning_rate}, 2, options, where);
+  return add_update("apply_adagrad", {variable, sum, gradient, learning_rate}, 2, options, where);
 }
 Operation apply_rms_prop(Value variable, Value average, Value gradient, Value learning_rate, RmsPropOptions options,
                          Where where) {
-  return update("apply_rms_prop", {variable, average, gradient, learning_rate}, 2, options, where);
+  return add_update("apply_rms_prop", {variable, average, gradient, learning_rate}, 2, options, where);
+}
+
+Operation apply_lion(Value variable, Value m, Value gradient, Value learning_rate, LionOptions options, Where where) {
+  return add_update("apply_lion", {variable, m, gradient, learning_rate}, 2, options, where);
 }
 
 void check_options(const WeightAverageOptions& options, const std::string& label) {
@@ -353,6 +288,12 @@ void check_options(const AdagradOptions& options, const std::string& label) {
 void check_options(const RmsPropOptions& options, const std::string& label) {
   check_decay(options.decay, "decay", label);
   check_not_negative(options.epsilon, "epsilon", label);
+}
+
+void check_options(const LionOptions& options, const std::string& label) {
+  check_decay(options.beta1, "beta1", label);
+  check_decay(options.beta2, "beta2", label);
+  check_not_negative(options.weight_decay, "weight_decay", label);
 }
 
 }  // namespace sectionflow

@@ -88,6 +88,19 @@ struct RmsPropOptions {
 Operation apply_rms_prop(Value variable, Value average, Value gradient, Value learning_rate,
                          RmsPropOptions options = {}, Where where = Where::here());
 
+/// Of apply_lion: how much of the step is the average of gradients, how slowly that average forgets, and the part of
+/// itself that a variable loses a step, times the learning rate.
+struct LionOptions {
+  float beta1 = 0.9F;
+  float beta2 = 0.99F;
+  float weight_decay = 0;
+};
+/// variable = variable (1 - learning_rate weight_decay) - learning_rate sign(beta1 m + (1 - beta1) g), where the sign
+/// of 0 is 0, then m = beta2 m + (1 - beta2) g. Shapes: m a variable and gradient like the variable; learning_rate []
+/// f32. Source: Chen et al. 2023, "Symbolic discovery of optimization algorithms", algorithm 2.
+Operation apply_lion(Value variable, Value m, Value gradient, Value learning_rate, LionOptions options = {},
+                     Where where = Where::here());
+
 /// What an average of weights is of.
 enum class Averaging {
   exponential,  ///< average = decay average + (1 - decay) variable
@@ -113,6 +126,8 @@ void check_options(const MomentumOptions& options, const std::string& label);
 void check_options(const AdagradOptions& options, const std::string& label);
 /// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_rms_prop does so itself.
 void check_options(const RmsPropOptions& options, const std::string& label);
+/// Throws: ArgumentError for numbers outside of their ranges, beginning with `label`; apply_lion does so itself.
+void check_options(const LionOptions& options, const std::string& label);
 
 /// Options of the op "update_moving_average".
 struct MovingAverageOptions {

@@ -163,6 +163,25 @@ struct LoopUpdates {
     });
   }
 
+  template <class G>
+  static std::unique_ptr<Kernel> lion(std::int64_t num_elements, const LionOptions& options, int gate) {
+    return gated(gate, [num_elements, options](const KernelArguments& arguments) {
+      float* variable = static_cast<float*>(arguments.updated[0]);
+      float* m = static_cast<float*>(arguments.updated[1]);
+      const G* gradient = input<G>(arguments, 2);
+      const formulas::LionStep step = formulas::lion_step(options, *input<float>(arguments, 3));
+      parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
+        const formulas::LionStep next = step;
+#pragma omp simd
+        for (std::int64_t i = begin; i < end; ++i) {
+          const float g = stored<float>(gradient[i]);
+          variable[i] = next(variable[i], m[i], g);
+          m[i] = next.average(m[i], g);
+        }
+      });
+    });
+  }
+
   static std::unique_ptr<Kernel> average(std::int64_t num_elements, const WeightAverageOptions& options, int gate) {
     return gated(gate, [num_elements, options](const KernelArguments& arguments) {
       const formulas::WeightAverage next = formulas::weight_average(options, *input<std::int64_t>(arguments, 2));

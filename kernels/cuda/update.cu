@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elementwise.h"
-#include "kernels/cuda/joint.h"
+#include "kernels/cuda/gated.h"
 #include "kernels/function_kernel.h"
 #include "kernels/update_family.h"
 
@@ -98,6 +98,17 @@ struct SquaresRule {
   }
 };
 
+struct LionRule {
+  static constexpr int kStates = 2;
+  LionOptions options;
+  formulas::LionStep step;
+  SF_HOST_DEVICE void set_learning_rate(float rate) { step = formulas::lion_step(options, rate); }
+  SF_HOST_DEVICE void operator()(float (&state)[2], float gradient) const {
+    state[0] = step(state[0], state[1], gradient);
+    state[1] = step.average(state[1], gradient);
+  }
+};
+
 struct AdamRule {
   formulas::Average first, second;
   formulas::ScaledStep step;
@@ -143,32 +154,6 @@ struct AdamPart {
   }
 };
 
-/// A part that does nothing where the gate is shut.
-template <class Part>
-struct GatedPart {
-  static constexpr int kThreads = Part::kThreads;
-  static constexpr std::size_t kSharedBytes = Part::kSharedBytes;
-  Part part;
-  const bool* gate;
-
-  std::int64_t num_blocks() const { return part.num_blocks(); }
-  template <class Thread>
-  SF_HOST_DEVICE void run(Thread& thread, std::int64_t block) const {
-    // The same for every thread of a block: none waits for others at a barrier.
-    if (*gate) part.run(thread, block);
-  }
-};
-
-/// The kernel of `part_of(arguments)`, which happens where the input `gate` is true, or always where there is none.
-template <class PartOf>
-std::unique_ptr<Kernel> gated(int gate, PartOf part_of) {
-  if (gate < 0) return gpu::joint_kernel(part_of);
-  return gpu::joint_kernel([gate, part_of](const KernelArguments& arguments) {
-    const bool* open = static_cast<const bool*>(arguments.inputs[static_cast<std::size_t>(gate)]);
-    return GatedPart<decltype(part_of(arguments))>{part_of(arguments), open};
-  });
-}
-
 /// An element of an average a thread.
 struct AverageElement {
   float* average;
@@ -207,7 +192,7 @@ struct JointUpdates {
   template <class T, class Function>
   static std::unique_ptr<Kernel> map(std::int64_t count, Function function, int gate) {
     using Map = gpu::FlatMap<Function, T, std::index_sequence_for<T, T>, T, T>;
-    return gated(gate, [count, function](const KernelArguments& arguments) {
+    return gpu::gated(gate, [count, function](const KernelArguments& arguments) {
       const Map map{
           static_cast<T*>(arguments.updated[0]), {arguments.updated[0], arguments.inputs[1]}, count, function};
       return gpu::EachPart<Map>{map, gpu::blocks_for(count, Map::kWidth)};
@@ -230,14 +215,19 @@ struct JointUpdates {
 
   template <class G, class Options>
   static std::unique_ptr<Kernel> adam(std::int64_t count, const Options& options, int gate) {
-    return gated(gate, [count, options](const KernelArguments& arguments) {
+    return gpu::gated(gate, [count, options](const KernelArguments& arguments) {
       return AdamPart<Options, G>{states_of<3, G>(arguments, count), f32_input(arguments, 4),
                                   static_cast<const std::int64_t*>(arguments.inputs[5]), options};
     });
   }
 
+  template <class G>
+  static std::unique_ptr<Kernel> lion(std::int64_t count, const LionOptions& options, int gate) {
+    return by_rule<G>(count, LionRule{options, {}}, gate);
+  }
+
   static std::unique_ptr<Kernel> average(std::int64_t count, const WeightAverageOptions& options, int gate) {
-    return gated(gate, [count, options](const KernelArguments& arguments) {
+    return gpu::gated(gate, [count, options](const KernelArguments& arguments) {
       const AverageElement body{static_cast<float*>(arguments.updated[0]), f32_input(arguments, 1),
                                 static_cast<const std::int64_t*>(arguments.inputs[2]), options};
       return gpu::EachPart<AverageElement>{body, count};
@@ -257,7 +247,7 @@ struct JointUpdates {
  private:
   template <class G, class Rule>
   static std::unique_ptr<Kernel> by_rule(std::int64_t count, Rule rule, int gate) {
-    return gated(gate, [count, rule](const KernelArguments& arguments) {
+    return gpu::gated(gate, [count, rule](const KernelArguments& arguments) {
       constexpr int kStates = Rule::kStates;
       using Body = UpdatePack<Rule, G>;
       const Body body{states_of<kStates, G>(arguments, count), f32_input(arguments, kStates + 1), rule};

@@ -40,6 +40,31 @@ struct ScaledStep {
   }
 };
 
+/// Lion's step, which moves a variable by the sign of a mixture of the average and the gradient.
+struct LionStep {
+  Average mixture, average;
+  float rate;
+  float kept = 1;  // of the variable
+  SF_HOST_DEVICE float operator()(float variable, float m, float gradient) const {
+    const float direction = mixture(m, gradient);
+    // NaN stays: a variable is to show it.
+    const float sign = direction > 0 ? 1.0F : (direction < 0 ? -1.0F : direction);
+    return kept * variable - rate * sign;
+  }
+};
+
+/// What is kept of a variable that loses `weight_decay` times the learning rate of itself.
+SF_HOST_DEVICE inline float kept_of(float learning_rate, float weight_decay) {
+  return static_cast<float>(1 - static_cast<double>(learning_rate) * weight_decay);
+}
+
+SF_HOST_DEVICE inline LionStep lion_step(const LionOptions& options, float learning_rate) {
+  return {{options.beta1, 1.0F - options.beta1},
+          {options.beta2, 1.0F - options.beta2},
+          learning_rate,
+          kept_of(learning_rate, options.weight_decay)};
+}
+
 /// What one update adds to an average of weights.
 struct WeightAverage {
   bool is_taken;  ///< whether the update counts
@@ -85,9 +110,8 @@ SF_HOST_DEVICE inline ScaledStep adam_step(const AdamOptions& options, float lea
 /// Numerator and denominator of the formula are multiplied by the root of v's correction.
 SF_HOST_DEVICE inline ScaledStep adam_step(const AdamWOptions& options, float learning_rate, std::int64_t steps) {
   const double root = std::sqrt(correction(options.beta2, steps));
-  const double kept = 1 - static_cast<double>(learning_rate) * options.weight_decay;
   return {static_cast<float>(learning_rate * root / correction(options.beta1, steps)),
-          static_cast<float>(options.epsilon * root), static_cast<float>(kept)};
+          static_cast<float>(options.epsilon * root), kept_of(learning_rate, options.weight_decay)};
 }
 
 }  // namespace sectionflow::formulas

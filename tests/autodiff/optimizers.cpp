@@ -13,6 +13,7 @@
 #include "graph/ops/matmul.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/scaled_update.h"
 #include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 #include "tests/autodiff/weight.h"
@@ -34,7 +35,8 @@ std::vector<std::string> names(const std::vector<Value>& values) {
 using Names = std::vector<std::string>;
 
 std::vector<Optimizer> every_optimizer() {
-  return {Sgd{}, Adam{}, Momentum{}, Adagrad{}, RmsProp{}, AdamW{}};
+  return {Sgd{},   Adam{}, Momentum{}, Adagrad{},   RmsProp{},
+          AdamW{}, Lion{}, Lamb{},     Adafactor{}, Adam{.slots = SlotStorage::eight_bit}};
 }
 
 TEST(ComputeGradients, TakesAllTrainableVariablesUnlessSomeAreNamed) {
@@ -187,6 +189,8 @@ TEST(Optimizers, SlotsAreNamedAfterTheirVariable) {
       {Adagrad{}, {"w", "w/adagrad_sum"}},
       {RmsProp{}, {"w", "w/rms_prop_average"}},
       {AdamW{}, {"w", "adam_w_steps", "w/adam_w_m", "w/adam_w_v"}},
+      {Lion{}, {"w", "w/lion_m"}},
+      {Lamb{}, {"w", "lamb_steps", "w/lamb_m", "w/lamb_v"}},
   };
   for (const auto& [optimizer, wanted] : cases) {
     Graph graph;
@@ -205,6 +209,39 @@ TEST(Optimizers, SlotsAreNamedAfterTheirVariable) {
       EXPECT_EQ(slot.output_types()[0], w.type()) << name;
       EXPECT_EQ(slot.group(), group) << name;
       EXPECT_EQ(slot.phase(), Phase::training) << name;
+    }
+  }
+}
+
+TEST(Optimizers, SlotsThatAreNotLikeTheirVariableHaveTypesOfTheirOwn) {
+  using Types = std::vector<std::pair<std::string, std::string>>;
+  const std::vector<std::pair<Optimizer, Types>> cases = {
+      {Adafactor{},
+       {{"w/adafactor_rows", "f32[5,200]"},
+        {"w/adafactor_columns", "f32[5,3]"},
+        {"b/adafactor_squares", "f32[300]"},
+        {"s/adafactor_squares", "f32[]"}}},
+      {Adam{.slots = SlotStorage::eight_bit},
+       {{"w/adam_m_codes", "u8[5,200,3]"},
+        {"w/adam_m_scales", "f32[12]"},
+        {"w/adam_root_codes", "u8[5,200,3]"},
+        {"w/adam_root_scales", "f32[12]"},
+        {"b/adam_m_scales", "f32[2]"},
+        {"s/adam_root_scales", "f32[1]"}}},
+      {AdamW{.slots = SlotStorage::eight_bit}, {{"b/adam_w_m_codes", "u8[300]"}, {"b/adam_w_root_scales", "f32[2]"}}}};
+  for (const auto& [optimizer, wanted] : cases) {
+    Graph graph;
+    const GroupId group = graph.new_group();
+    Value loss;
+    {
+      const auto entered = graph.enter_group(group);
+      loss =
+          reduce_sum(weight(graph, "w", {5, 200, 3})) + reduce_sum(weight(graph, "b", {300})) + weight(graph, "s", {});
+    }
+    minimize(optimizer, loss);
+    for (const auto& [name, type] : wanted) {
+      EXPECT_EQ(graph.find(name).output().type().text(), type) << name;
+      EXPECT_EQ(graph.find(name).group(), group) << name;
     }
   }
 }
@@ -234,6 +271,26 @@ TEST(Optimizers, HandTheirNumbersToTheirUpdates) {
   EXPECT_EQ(options.beta2, 0.75F);
   EXPECT_EQ(options.epsilon, 0.25F);
   EXPECT_EQ(options.weight_decay, 0.125F);
+  const auto lion = minimize(Lion{.beta1 = 0.5F, .beta2 = 0.75F, .weight_decay = 0.125F}, loss);
+  EXPECT_EQ(lion[0].node().options<LionOptions>().beta2, 0.75F);
+  EXPECT_EQ(lion[0].node().options<LionOptions>().weight_decay, 0.125F);
+  const auto lamb = minimize(Lamb{.beta1 = 0.5F, .beta2 = 0.75F, .epsilon = 0.25F, .weight_decay = 0.125F}, loss);
+  EXPECT_EQ(lamb[0].node().options<LambOptions>().epsilon, 0.25F);
+  EXPECT_EQ(lamb[0].node().options<LambOptions>().weight_decay, 0.125F);
+  const auto adafactor = minimize(Adafactor{.decay_exponent = 0.5F,
+                                            .epsilon = 0.25F,
+                                            .least_scale = 0.75F,
+                                            .clip = 2,
+                                            .weight_decay = 0.125F,
+                                            .relative_step = false},
+                                  loss);
+  const auto& of_adafactor = adafactor[0].node().options<AdafactorOptions>();
+  EXPECT_EQ(of_adafactor.decay_exponent, 0.5F);
+  EXPECT_EQ(of_adafactor.epsilon, 0.25F);
+  EXPECT_EQ(of_adafactor.least_scale, 0.75F);
+  EXPECT_EQ(of_adafactor.clip, 2);
+  EXPECT_EQ(of_adafactor.weight_decay, 0.125F);
+  EXPECT_FALSE(of_adafactor.relative_step);
 }
 
 TEST(ApplyGradients, NumbersOutsideTheirRangesAreRefusedAndAddNothing) {
@@ -249,6 +306,13 @@ TEST(ApplyGradients, NumbersOutsideTheirRangesAreRefusedAndAddNothing) {
       {Adagrad{.initial_sum = -1}, "initial_sum is -1"},
       {RmsProp{.decay = 2}, "decay is 2"},
       {AdamW{.weight_decay = -1}, "weight_decay is -1"},
+      {AdamW{.slots = static_cast<SlotStorage>(7)}, "slots is 7, which is none of its values"},
+      {Adam{.beta2 = -1, .slots = SlotStorage::eight_bit}, "beta2 is -1"},
+      {Lion{.beta1 = 1}, "beta1 is 1"},
+      {Lion{.weight_decay = -1}, "weight_decay is -1"},
+      {Lamb{.epsilon = -1}, "epsilon is -1"},
+      {Adafactor{.decay_exponent = -1}, "decay_exponent is -1"},
+      {Adafactor{.clip = 0}, "clip is 0"},
   };
   for (const auto& [optimizer, part] : cases) {
     const std::string text = error_text<ArgumentError>([&, &chosen = optimizer] { apply_gradients(chosen, {{x, w}}); });

@@ -14,8 +14,10 @@
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
+#include "graph/ops/scaled_update.h"
 #include "runtime/session.h"
 #include "tests/autodiff/weight.h"
+#include "tests/support/tolerance.h"
 
 namespace sectionflow {
 namespace {
@@ -25,6 +27,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
+using testing_support::is_near;
 using testing_support::weight;
 
 /// An encoder of two layers, an embedding and a head: the loss is the sum of all, each times its number.
@@ -62,6 +65,50 @@ struct Named {
 };
 
 // ---- Parameter groups.
+
+// torch.optim.AdamW of PyTorch 2.15 in double, with two groups: weight_decay 0.25 and 0.
+TEST(ParameterGroups, OfAdamWDecayAsThoseOfPyTorch) {
+  Graph graph;
+  const auto swaying = [](std::int64_t count, float phase) {
+    HostTensor tensor(Dtype::f32, {count});
+    for (int i = 0; float& element : tensor.values<float>()) element = std::sin(phase + 1.7F * static_cast<float>(i++));
+    return tensor;
+  };
+  const Value kernel = variable("dense/kernel", constant(graph, swaying(6, 1)));
+  const Value bias = variable("dense/bias", constant(graph, swaying(3, 2)));
+  const Value of_kernel = placeholder(graph, "of_kernel", {6}), of_bias = placeholder(graph, "of_bias", {3});
+  const Updates updates =
+      training_updates({{.variables = "*/bias", .optimizer = AdamW{.learning_rate = 0.0625F, .weight_decay = 0}},
+                        {.optimizer = AdamW{.learning_rate = 0.0625F, .weight_decay = 0.25F}}},
+                       {{of_kernel, kernel}, {of_bias, bias}});
+  Session session(graph, {.threads = 1});
+  session.initialize();
+  for (int t = 1; t <= 3; ++t) {
+    const HostTensor g = swaying(6, 2.3F * static_cast<float>(t)), h = swaying(3, 1.1F * static_cast<float>(t));
+    session.run({{of_kernel, g}, {of_bias, h}}, {.targets = updates.operations});
+  }
+  const std::vector<double> wanted = {0.745567131, 0.503245963, -0.85765248, -0.258552899, 0.911519457, 0.00556161383};
+  const std::vector<double> wanted_bias = {0.741999084, -0.526314673, -0.618875561};
+  EXPECT_TRUE(is_near(session.read(kernel), wanted, {.relative = 16, .absolute = 16}));
+  EXPECT_TRUE(is_near(session.read(bias), wanted_bias, {.relative = 16, .absolute = 16}));
+}
+
+TEST(ParameterGroups, DecayInThePlaceOfAnOptimisersOwn) {
+  const auto options_of = []<class Options>(const Optimizer& optimizer, std::optional<float> decay, Options*) {
+    Named net;
+    const Updates updates = training_updates({{.optimizer = optimizer, .weight_decay = decay}}, net.loss);
+    return updates.operations[0].node().options<Options>().weight_decay;
+  };
+  constexpr LionOptions* lion = nullptr;
+  constexpr LambOptions* lamb = nullptr;
+  constexpr AdafactorOptions* adafactor = nullptr;
+  constexpr AdamWOptions* adam_w = nullptr;
+  EXPECT_EQ(options_of(Lion{}, 0.5F, lion), 0.5F);
+  EXPECT_EQ(options_of(Lamb{}, 0.5F, lamb), 0.5F);
+  EXPECT_EQ(options_of(Lamb{}, 0.0F, lamb), 0);
+  EXPECT_EQ(options_of(Adafactor{.weight_decay = 0.25F}, std::nullopt, adafactor), 0.25F);
+  EXPECT_EQ(options_of(AdamW{.slots = SlotStorage::eight_bit}, 0.5F, adam_w), 0.5F);
+}
 
 TEST(ParameterGroups, EachHasItsOwnOptimiserAndFrozenOnesStay) {
   Named net;

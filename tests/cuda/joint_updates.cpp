@@ -13,6 +13,7 @@
 #include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/eight_bit_update.h"
 #include "kernels/kernel_registry.h"
 #include "runtime/device_bytes.h"
 #include "runtime/engine.h"
@@ -209,6 +210,14 @@ std::vector<NamedUpdate> all_updates() {
        [](Graph& g, std::int64_t n) { return apply_adagrad(state(g, n), state(g, n), slope(g, n), rate(g)); }},
       {"apply_rms_prop", 49,
        [](Graph& g, std::int64_t n) { return apply_rms_prop(state(g, n), state(g, n), slope(g, n), rate(g)); }},
+      {"apply_lion", 45,
+       [](Graph& g, std::int64_t n) { return apply_lion(state(g, n), state(g, n), slope(g, n), rate(g)); }},
+      {"apply_adam_w_8bit", 41,
+       [](Graph& g, std::int64_t n) {
+         const auto codes = [&] { return state(g, n, Dtype::u8); };
+         const auto scales = [&] { return state(g, (n + kSlotBlock - 1) / kSlotBlock); };
+         return apply_adam_w_8bit(state(g, n), codes(), scales(), codes(), scales(), slope(g, n), rate(g), steps(g));
+       }},
       {"apply_sgd by bf16", 71,
        [](Graph& g, std::int64_t n) { return apply_sgd(state(g, n), slope(g, n, Dtype::bf16), rate(g)); }},
       {"apply_adam by bf16", 49,
@@ -236,7 +245,7 @@ TEST_F(JointUpdates, GiveTheBytesOfOneAfterTheOtherForEveryUpdate) {
 
 TEST_F(JointUpdates, WithGatesGiveTheBytesOfOneAfterTheOther) {
   for (const std::string op : {"assign_add", "apply_sgd", "apply_momentum", "apply_adagrad", "apply_rms_prop",
-                               "apply_adam", "apply_adam_w", "average_weights"}) {
+                               "apply_lion", "apply_adam", "apply_adam_w", "average_weights"}) {
     Graph graph;
     std::vector<Operation> operations;
     for (std::int64_t count : {0, 1, 1000, 1023, 4097, 20011}) {
@@ -250,6 +259,7 @@ TEST_F(JointUpdates, WithGatesGiveTheBytesOfOneAfterTheOther) {
       if (op == "apply_momentum") options = MomentumOptions{};
       if (op == "apply_adagrad") options = AdagradOptions{};
       if (op == "apply_rms_prop") options = RmsPropOptions{};
+      if (op == "apply_lion") options = LionOptions{};
       if (op == "apply_adam") options = AdamOptions{};
       if (op == "apply_adam_w") options = AdamWOptions{};
       if (op == "average_weights") options = WeightAverageOptions{};

@@ -113,8 +113,10 @@ void add_layers(Graph& graph) {
   for (const Value& value : values) sums.push_back(reduce_sum(value));
   const Value loss = add_n(sums);
   std::vector<Operation> updates;
-  for (const Optimizer& optimizer : {Optimizer(Sgd{}), Optimizer(Adam{}), Optimizer(AdamW{}), Optimizer(Adagrad{}),
-                                     Optimizer(RmsProp{}), Optimizer(Momentum{.nesterov = true})}) {
+  for (const Optimizer& optimizer :
+       {Optimizer(Sgd{}), Optimizer(Adam{}), Optimizer(AdamW{}), Optimizer(Adagrad{}), Optimizer(RmsProp{}),
+        Optimizer(Momentum{.nesterov = true}), Optimizer(Lion{}), Optimizer(Lamb{}), Optimizer(Adafactor{}),
+        Optimizer(Adam{.slots = SlotStorage::eight_bit}), Optimizer(AdamW{.slots = SlotStorage::eight_bit})}) {
     const auto operations = minimize(optimizer, loss);
     updates.insert(updates.end(), operations.begin(), operations.end());
   }

@@ -182,10 +182,14 @@ void add_updates(Graph& graph) {
   const Value x = placeholder(graph, "averaged", {1 << 13, 1 << 13});
   (void)update_moving_average(w, x, constant(graph, HostTensor::scalar(true)), 0.9F);
   const Value loss = reduce_sum(square(w));
-  for (const Optimizer& optimizer : {Optimizer(Sgd{}), Optimizer(Adam{}), Optimizer(AdamW{}), Optimizer(Adagrad{}),
-                                     Optimizer(RmsProp{}), Optimizer(Momentum{})}) {
+  for (const Optimizer& optimizer :
+       {Optimizer(Sgd{}), Optimizer(Adam{}), Optimizer(AdamW{}), Optimizer(Adagrad{}), Optimizer(RmsProp{}),
+        Optimizer(Momentum{}), Optimizer(Lion{}), Optimizer(Lamb{}), Optimizer(Adafactor{}),
+        Optimizer(Adam{.slots = SlotStorage::eight_bit}), Optimizer(AdamW{.slots = SlotStorage::eight_bit})}) {
     (void)minimize(optimizer, loss, {w});
   }
+  const Value row = variable("row", fill(graph, {1 << 26}, 0));
+  (void)minimize(Adafactor{}, reduce_sum(square(row)), {row});
   (void)training_updates(Sgd{}, loss, {.micro_batches = 2, .average = WeightAverageOptions{}}, {w});
 }
 

@@ -242,6 +242,15 @@ std::vector<UpdateCase> update_cases() {
                      s[1] = double{0.9F} * s[1] + (1 - double{0.9F}) * g * g;
                      s[0] -= rate * g / (std::sqrt(s[1]) + 1e-3F);
                    }});
+  cases.push_back({"lion", 1,
+                   [](Values v, Value g, Value rate, Value) {
+                     return apply_lion(v[0], v[1], g, rate, {.beta1 = 0.8F, .beta2 = 0.95F, .weight_decay = 0.5F});
+                   },
+                   [](std::vector<double>& s, double g, double rate, double) {
+                     const double beta1 = 0.8F, beta2 = 0.95F, mixture = beta1 * s[1] + (1 - beta1) * g;
+                     s[0] -= rate * (0.5 * s[0] + (mixture > 0 ? 1 : mixture < 0 ? -1 : 0));
+                     s[1] = beta2 * s[1] + (1 - beta2) * g;
+                   }});
   // A large epsilon shows where it stands: beside the corrected root.
   cases.push_back({"adam_w", 2,
                    [](Values v, Value g, Value rate, Value steps) {
@@ -318,6 +327,20 @@ TEST_P(UpdatesWithSlots, BitsDoNotDependOnTheThreadCount) {
 INSTANTIATE_TEST_SUITE_P(Cases, UpdatesWithSlots, testing::ValuesIn(update_cases()),
                          [](const auto& info) { return info.param.name; });
 
+TEST(ApplyLion, StaysWhereNothingPullsAndShowsWhatIsNoNumber) {
+  Graph graph;
+  const Value w = new_variable(graph, "w", {3}), m = new_variable(graph, "m", {3}), g = placeholder(graph, "g", {3});
+  Feeds feeds;
+  feeds.emplace(w, HostTensor::of<float>({3}, {2, 2, 2}));
+  feeds.emplace(m, HostTensor(Dtype::f32, {3}));
+  feeds.emplace(g, HostTensor::of<float>({3}, {0, 1e-30F, std::nanf("")}));
+  const RunResult result = run_kernels({}, {apply_lion(w, m, g, constant(graph, 0.5F))}, feeds);
+  const auto stepped = result.variables.at(w).values<float>();
+  EXPECT_EQ(stepped[0], 2);
+  EXPECT_EQ(stepped[1], 1.5F);
+  EXPECT_TRUE(std::isnan(stepped[2]));
+}
+
 TEST(Updates, NumbersOutsideTheirRangesAreRefusedAndAddNothing) {
   Graph graph;
   const Value w = new_variable(graph, "w", {2}), slot = new_variable(graph, "slot", {2});
@@ -333,6 +356,9 @@ TEST(Updates, NumbersOutsideTheirRangesAreRefusedAndAddNothing) {
   EXPECT_THROW(apply_adam(w, slot, other, g, rate, steps, {.beta1 = 1}), ArgumentError);
   EXPECT_THROW(apply_adam_w(w, slot, other, g, rate, steps, {.beta2 = -0.5F}), ArgumentError);
   EXPECT_THROW(apply_adam_w(w, slot, other, g, rate, steps, {.weight_decay = -0.5F}), ArgumentError);
+  EXPECT_THROW(apply_lion(w, slot, g, rate, {.beta1 = 1}), ArgumentError);
+  EXPECT_THROW(apply_lion(w, slot, g, rate, {.beta2 = -0.5F}), ArgumentError);
+  EXPECT_THROW(apply_lion(w, slot, g, rate, {.weight_decay = NAN}), ArgumentError);
   EXPECT_THROW(apply_momentum(w, g, g, rate), ArgumentError) << "a slot must be a variable";
   EXPECT_THROW(apply_adagrad(w, new_variable(graph, "wide", {3}), g, rate), ShapeError);
   EXPECT_EQ(graph.num_nodes(), before + 3) << "'wide' with its initial value and initialiser";

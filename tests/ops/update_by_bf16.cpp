@@ -40,6 +40,7 @@ std::vector<NarrowCase> narrow_cases() {
        }},
       {"adagrad", 1, [](State s, Value g, Value rate, Value) { return apply_adagrad(s[0], s[1], g, rate); }},
       {"rms_prop", 1, [](State s, Value g, Value rate, Value) { return apply_rms_prop(s[0], s[1], g, rate); }},
+      {"lion", 1, [](State s, Value g, Value rate, Value) { return apply_lion(s[0], s[1], g, rate); }},
       {"adam", 2,
        [](State s, Value g, Value rate, Value steps) { return apply_adam(s[0], s[1], s[2], g, rate, steps); }},
       {"adam_w", 2,

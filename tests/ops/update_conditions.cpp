@@ -14,6 +14,7 @@
 #include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/scaled_update.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/tolerance.h"
 
@@ -49,6 +50,9 @@ const std::vector<std::pair<std::string, std::any>>& conditional_ops() {
       {"apply_momentum", MomentumOptions{.nesterov = true}},
       {"apply_adagrad", AdagradOptions{}},
       {"apply_rms_prop", RmsPropOptions{}},
+      {"apply_lion", LionOptions{}},
+      {"apply_lamb", LambOptions{}},
+      {"apply_adafactor_by_squares", AdafactorOptions{}},
       {"apply_adam", AdamOptions{}},
       {"apply_adam_w", AdamWOptions{}},
       {"average_weights", WeightAverageOptions{}},

@@ -30,7 +30,12 @@ INSTANTIATE_TEST_SUITE_P(Cases, EveryOptimizer,
                                            Case{"momentum", Momentum{.learning_rate = 0.05F}},
                                            Case{"nesterov", Momentum{.learning_rate = 0.05F, .nesterov = true}},
                                            Case{"adagrad", Adagrad{.learning_rate = 0.05F, .initial_sum = 0.1F}},
-                                           Case{"rms_prop", RmsProp{}}, Case{"adam_w", AdamW{.weight_decay = 0.1F}}),
+                                           Case{"rms_prop", RmsProp{}}, Case{"adam_w", AdamW{.weight_decay = 0.1F}},
+                                           Case{"lion", Lion{.weight_decay = 0.1F}}, Case{"lamb", Lamb{}},
+                                           Case{"adafactor", Adafactor{}},
+                                           Case{"adafactor_by_rate", Adafactor{.relative_step = false}},
+                                           Case{"adam_8bit", Adam{.slots = SlotStorage::eight_bit}},
+                                           Case{"adam_w_8bit", AdamW{.slots = SlotStorage::eight_bit}}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

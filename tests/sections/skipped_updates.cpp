@@ -125,8 +125,18 @@ TEST(SkippedUpdates, ComputeNothingThatValueChecksRefuseWhereGradientsAreFinite)
 }
 
 TEST(SkippedUpdates, ChangeNoVariableSlotCounterOrAverageAndAreCounted) {
-  const std::vector<Optimizer> optimizers = {Sgd{},     Adam{},    Momentum{}, Momentum{.nesterov = true},
-                                             Adagrad{}, RmsProp{}, AdamW{}};
+  const std::vector<Optimizer> optimizers = {Sgd{},
+                                             Adam{},
+                                             Momentum{},
+                                             Momentum{.nesterov = true},
+                                             Adagrad{},
+                                             RmsProp{},
+                                             AdamW{},
+                                             Lion{},
+                                             Lamb{},
+                                             Adafactor{},
+                                             Adam{.slots = SlotStorage::eight_bit},
+                                             AdamW{.slots = SlotStorage::eight_bit}};
   for (const Optimizer& optimizer : optimizers) {
     Watched training({.clip_norm = 1.0F, .average = WeightAverageOptions{}}, optimizer);
     training.cycle(0);

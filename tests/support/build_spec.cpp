@@ -27,6 +27,11 @@ const std::map<std::string, MakeOptimizer>& optimizers() {
       {"adagrad", [](const ScalarOrValue& rate) { return Adagrad{.learning_rate = rate}; }},
       {"rms_prop", [](const ScalarOrValue& rate) { return RmsProp{.learning_rate = rate}; }},
       {"adam_w", [](const ScalarOrValue& rate) { return AdamW{.learning_rate = rate}; }},
+      {"lion", [](const ScalarOrValue& rate) { return Lion{.learning_rate = rate}; }},
+      {"lamb", [](const ScalarOrValue& rate) { return Lamb{.learning_rate = rate}; }},
+      {"adafactor", [](const ScalarOrValue& rate) { return Adafactor{.learning_rate = rate}; }},
+      {"adam_8bit",
+       [](const ScalarOrValue& rate) { return Adam{.learning_rate = rate, .slots = SlotStorage::eight_bit}; }},
   };
   return all;
 }

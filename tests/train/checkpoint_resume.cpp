@@ -63,6 +63,27 @@ TEST(ResumedTraining, UnderEveryStrategyAfterEveryOtherGivesTheBitsOfOneThatHasN
   }
 }
 
+TEST(ResumedTraining, OfEveryOptimiserWithSlotsOfItsOwnKindHasTheBitsOfOneThatHasNeverStopped) {
+  for (const Optimizer& optimizer :
+       {Optimizer(Lion{.learning_rate = 1e-3F}), Optimizer(Lamb{}), Optimizer(Adafactor{}),
+        Optimizer(Adam{.slots = SlotStorage::eight_bit}), Optimizer(AdamW{.slots = SlotStorage::eight_bit})}) {
+    ResumableTraining reference(Way::whole, {.optimizer = optimizer}), first(Way::sections, {.optimizer = optimizer});
+    reference.train(2 * kSteps);
+    first.train(kSteps);
+    const TemporaryFolder folder;
+    Checkpoints checkpoints((folder.path() / "run").string());
+    ASSERT_TRUE(checkpoints.save(*first.session, {.step = kSteps, .data_position = first.position()}));
+    for (const Way way : {Way::whole, Way::sections_and_host}) {
+      ResumableTraining second(way, {.optimizer = optimizer});
+      const auto restored = checkpoints.restore_latest(*second.session);
+      ASSERT_TRUE(restored.has_value());
+      second.go_to(restored->checkpoint.data_position);
+      second.train(kSteps);
+      EXPECT_EQ(difference_of_ends(reference, second), "") << optimizer.index() << ", " << name_of(way);
+    }
+  }
+}
+
 TEST(ResumedTraining, NeedsThePositionOfTheDataAndTheSeed) {
   ResumableTraining reference(Way::whole), first(Way::whole);
   reference.train(2 * kSteps);

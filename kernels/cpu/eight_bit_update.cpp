@@ -1,0 +1,109 @@
+#include "graph/ops/eight_bit_update.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+
+#include "device/parallel.h"
+#include "kernels/formulas/eight_bit_update.h"
+#include "kernels/formulas/update.h"
+#include "kernels/function_kernel.h"
+#include "kernels/kernel_registry.h"
+#include "kernels/stored_element.h"
+
+namespace sectionflow {
+namespace {
+
+/// What each code stands for.
+template <class Code>
+const std::array<float, 256>& decoded_bytes() {
+  static const std::array<float, 256> all = [] {
+    std::array<float, 256> table{};
+    for (int code = 0; code < 256; ++code) table[static_cast<std::size_t>(code)] = Code::decoded(code);
+    return table;
+  }();
+  return all;
+}
+
+/// A slot in blocks, and a block of it in f32.
+template <class Code>
+class CodedSlot {
+ public:
+  CodedSlot(void* codes, void* scales)
+      : codes_(static_cast<std::uint8_t*>(codes)), scales_(static_cast<float*>(scales)) {}
+
+  void decode(std::int64_t block, std::int64_t count, float* x) const {
+    const auto& table = decoded_bytes<Code>();
+    const std::uint8_t* codes = codes_ + block * kSlotBlock;
+    const float scale = scales_[block];
+    for (std::int64_t i = 0; i < count; ++i) x[i] = scale * table[codes[i]];
+  }
+  void encode(std::int64_t block, std::int64_t count, const float* x) const {
+    const formulas::LargerMagnitude larger;
+    float scale = 0;
+    for (std::int64_t i = 0; i < count; ++i) scale = larger(scale, x[i]);
+    scales_[block] = scale;
+    std::uint8_t* codes = codes_ + block * kSlotBlock;
+    for (std::int64_t i = 0; i < count; ++i) codes[i] = Code::encoded(x[i], scale);
+  }
+
+ private:
+  std::uint8_t* codes_;
+  float* scales_;
+};
+
+/// Inputs: variable, m_codes, m_scales, root_codes, root_scales, gradient, learning_rate, steps.
+template <class Options, class G>
+void update_by_bytes(const KernelArguments& arguments, const Options& options, std::int64_t num_elements) {
+  const auto scaled = formulas::adam_step(options, *static_cast<const float*>(arguments.inputs[6]),
+                                          *static_cast<const std::int64_t*>(arguments.inputs[7]));
+  const formulas::Average first{options.beta1, 1.0F - options.beta1}, second{options.beta2, 1.0F - options.beta2};
+  const CodedSlot<formulas::SignedCode> m_slot(arguments.updated[1], arguments.updated[2]);
+  const CodedSlot<formulas::RootCode> root_slot(arguments.updated[3], arguments.updated[4]);
+  auto* all = static_cast<float*>(arguments.updated[0]);
+  const auto* slopes = static_cast<const G*>(arguments.inputs[5]);
+  const std::int64_t blocks = (num_elements + kSlotBlock - 1) / kSlotBlock;
+  parallel_for(blocks, kParallelGrain / kSlotBlock, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) {
+      const std::int64_t start = block * kSlotBlock, count = std::min(kSlotBlock, num_elements - start);
+      float m[kSlotBlock], root[kSlotBlock];
+      m_slot.decode(block, count, m);
+      root_slot.decode(block, count, root);
+      float* variable = all + start;
+      const G* gradient = slopes + start;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const float g = stored<float>(gradient[i]);
+        m[i] = first(m[i], g);
+        root[i] = std::sqrt(second(root[i] * root[i], g * g));
+        variable[i] = scaled(variable[i], m[i], root[i]);
+      }
+      m_slot.encode(block, count, m);
+      root_slot.encode(block, count, root);
+    }
+  });
+}
+
+template <class Options>
+std::unique_ptr<Kernel> make_adam_8bit(const KernelRequest& request) {
+  constexpr std::size_t kGate = 9;  // behind the condition
+  const auto options = request.node.options<Options>();
+  const std::int64_t count = request.inputs[0].shape.num_elements();
+  const bool has_gate = request.inputs.size() > kGate;
+  return with_stored_type(request.inputs[5].dtype, [&](auto g) -> std::unique_ptr<Kernel> {
+    return function_kernel([=](const KernelArguments& arguments) {
+      if (has_gate && !*static_cast<const bool*>(arguments.inputs[kGate])) return;
+      update_by_bytes<Options, decltype(g)>(arguments, options, count);
+    });
+  });
+}
+
+}  // namespace
+
+void add_eight_bit_update_cpu_kernels(KernelRegistry& registry) {
+  registry.add("apply_adam_8bit", make_adam_8bit<AdamOptions>, Bf16::native);
+  registry.add("apply_adam_w_8bit", make_adam_8bit<AdamWOptions>, Bf16::native);
+}
+
+}  // namespace sectionflow
