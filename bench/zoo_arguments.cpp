@@ -86,6 +86,8 @@ void add_zoo_arguments(CLI::App& app, ZooArguments& arguments) {
   }
   app.add_flag_callback(
       "--bf16", [&options] { options.precision = Dtype::bf16; }, "activations and products in bf16, variables in f32");
+  app.add_flag_callback(
+      "--no-dropout", [&options] { options.dropout = false; }, "nothing is dropped, in models that have dropout");
 }
 
 float learning_rate_of(const ZooArguments& arguments) {

@@ -135,6 +135,7 @@ std::map<std::string, std::string> binding_options(const TrainArguments& argumen
     if (given > 0) options[size.option] = std::to_string(given);
   }
   if (zoo.options.precision == Dtype::bf16) options["--bf16"] = "";
+  if (!zoo.options.dropout) options["--no-dropout"] = "";
   return options;
 }
 
@@ -144,6 +145,7 @@ ZooArguments zoo_of(const std::map<std::string, std::string>& options, const Zoo
     if (name == "--model") zoo.model = value;
     if (name == "--optimizer") zoo.optimizer = value;
     if (name == "--bf16") zoo.options.precision = Dtype::bf16;
+    if (name == "--no-dropout") zoo.options.dropout = false;
     for (const ZooSize& size : zoo_sizes()) {
       if (name == size.option) std::from_chars(value.data(), value.data() + value.size(), zoo.options.*size.number);
     }

@@ -1,5 +1,7 @@
 #include "examples/models/image_model.h"
 
+#include "base/error.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/layout.h"
 #include "graph/ops/reduce.h"
@@ -31,15 +33,25 @@ ImageModel build_image_model(Graph& graph, GraphSectionManager& manager, const I
   model.is_training = placeholder(graph, "is_training", {}, Dtype::boolean);
 
   const std::vector<ModelBlock> blocks = network(model.is_training);
+  for (const AuxiliaryHead& head : options.auxiliary_heads) {
+    SF_CHECK(head.block < blocks.size(), ArgumentError, "an auxiliary head behind block ", head.block,
+             " of a network of ", blocks.size());
+  }
   const std::vector<bool> begins = section_begins(options.cut, static_cast<int>(blocks.size()));
   SectionCutter sections(manager, options.cut);
   Value x = model.images;
+  std::vector<Value> auxiliary_losses;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (i > 0 && begins[i]) sections.cut();
     x = blocks[i](x);
+    for (const AuxiliaryHead& head : options.auxiliary_heads) {
+      if (head.block != i) continue;
+      auxiliary_losses.push_back(mean_cross_entropy(head.logits(x, model.is_training), model.labels) * head.weight);
+    }
   }
   model.logits = x;
   model.loss = mean_cross_entropy(model.logits, model.labels);
+  for (const Value& loss : auxiliary_losses) model.loss = model.loss + loss;
   sections.end();
   manager.add_training_ops(options.optimizer, model.loss);
   manager.prepare_training();

@@ -6,12 +6,15 @@
 #include "examples/models/densenet121.h"
 #include "examples/models/gpt.h"
 #include "examples/models/image_model.h"
+#include "examples/models/inception_v3.h"
 #include "examples/models/mnist_cnn.h"
 #include "examples/models/mnist_resnet.h"
 #include "examples/models/mobilenet_v2.h"
+#include "examples/models/nasnet.h"
 #include "examples/models/resnet.h"
 #include "examples/models/unet.h"
-#include "examples/models/vgg16.h"
+#include "examples/models/vgg.h"
+#include "examples/models/xception.h"
 #include "graph/layers.h"
 
 namespace sectionflow {
@@ -59,51 +62,84 @@ ZooModel classifier(const ZooOptions& options, const ImageNetwork& network, std:
       [=](const BatchAddress& address) { return synthetic_images(image, classes, address); }};
 }
 
+/// A network's own rate of dropout, or none.
+float rate_of(const ZooOptions& options, float own) {
+  return options.dropout ? own : 0.0F;
+}
+
 ZooModel mnist_cnn_model(const std::string& name, const ZooOptions& options) {
   refuse_text_options(name, options);
   const std::int64_t image = or_own(options.image, 28), classes = or_own(options.classes, 10);
   const MnistCnnOptions own;
-  return classifier(options, mnist_cnn({.classes = classes, .width = or_own(options.width, own.width)}),
-                    {image, image, 1}, classes);
+  const ImageNetwork network = mnist_cnn(
+      {.classes = classes, .width = or_own(options.width, own.width), .dropout = rate_of(options, own.dropout)});
+  return classifier(options, network, {image, image, 1}, classes);
+}
+
+/// A classifier of colour images, of `side` where nothing is given. `network` is called with the number of classes.
+ZooModel colour_classifier(const std::string& name, const ZooOptions& options, std::int64_t side,
+                           const std::function<ImageNetwork(std::int64_t classes)>& network) {
+  refuse_text_options(name, options);
+  const std::int64_t image = or_own(options.image, side), classes = or_own(options.classes, 1000);
+  return classifier(options, network(classes), {image, image, 3}, classes);
 }
 
 ZooModel resnet_model(const std::string& name, const ZooOptions& options) {
-  refuse_text_options(name, options);
-  const std::int64_t image = or_own(options.image, 224), classes = or_own(options.classes, 1000);
   const ResnetOptions own{.depth = std::stoi(name.substr(std::string("resnet").size()))};
-  return classifier(options,
-                    resnet({.depth = own.depth, .classes = classes, .width = or_own(options.width, own.width)}),
-                    {image, image, 3}, classes);
+  return colour_classifier(name, options, 224, [&](std::int64_t classes) {
+    return resnet({.depth = own.depth, .classes = classes, .width = or_own(options.width, own.width)});
+  });
 }
 
-ZooModel vgg16_model(const std::string& name, const ZooOptions& options) {
-  refuse_text_options(name, options);
-  const std::int64_t image = or_own(options.image, 224), classes = or_own(options.classes, 1000);
-  const Vgg16Options own;
+ZooModel vgg_model(const std::string& name, const ZooOptions& options) {
+  const VggOptions own{.depth = name.starts_with("vgg19") ? 19 : 16};
   const std::int64_t width = or_own(options.width, own.width);
-  // A narrow network has narrow dense layers too.
-  return classifier(options,
-                    vgg16({.classes = classes,
-                           .width = width,
-                           .units = own.units * width / own.width,
-                           .batch_norm = name == "vgg16_bn"}),
-                    {image, image, 3}, classes);
+  return colour_classifier(name, options, 224, [&](std::int64_t classes) {
+    // A narrow network has narrow dense layers too.
+    return vgg({.depth = own.depth,
+                .classes = classes,
+                .width = width,
+                .units = own.units * width / own.width,
+                .batch_norm = name.ends_with("_bn"),
+                .dropout = rate_of(options, own.dropout)});
+  });
 }
 
 ZooModel densenet121_model(const std::string& name, const ZooOptions& options) {
-  refuse_text_options(name, options);
-  const std::int64_t image = or_own(options.image, 224), classes = or_own(options.classes, 1000);
   const Densenet121Options own;
-  return classifier(options, densenet121({.classes = classes, .growth = or_own(options.width, own.growth)}),
-                    {image, image, 3}, classes);
+  return colour_classifier(name, options, 224, [&](std::int64_t classes) {
+    return densenet121({.classes = classes, .growth = or_own(options.width, own.growth)});
+  });
 }
 
 ZooModel mobilenet_v2_model(const std::string& name, const ZooOptions& options) {
-  refuse_text_options(name, options);
-  const std::int64_t image = or_own(options.image, 224), classes = or_own(options.classes, 1000);
   const MobilenetV2Options own;
-  return classifier(options, mobilenet_v2({.classes = classes, .width = or_own(options.width, own.width)}),
-                    {image, image, 3}, classes);
+  return colour_classifier(name, options, 224, [&](std::int64_t classes) {
+    return mobilenet_v2(
+        {.classes = classes, .width = or_own(options.width, own.width), .dropout = rate_of(options, own.dropout)});
+  });
+}
+
+ZooModel inception_v3_model(const std::string& name, const ZooOptions& options) {
+  const InceptionV3Options own;
+  return colour_classifier(name, options, 299, [&](std::int64_t classes) {
+    return inception_v3(
+        {.classes = classes, .width = or_own(options.width, own.width), .dropout = rate_of(options, own.dropout)});
+  });
+}
+
+ZooModel xception_model(const std::string& name, const ZooOptions& options) {
+  const XceptionOptions own;
+  return colour_classifier(name, options, 299, [&](std::int64_t classes) {
+    return xception({.classes = classes, .width = or_own(options.width, own.width)});
+  });
+}
+
+ZooModel nasnet_mobile_model(const std::string& name, const ZooOptions& options) {
+  const NasnetOptions own;
+  return colour_classifier(name, options, 224, [&](std::int64_t classes) {
+    return nasnet({.classes = classes, .width = or_own(options.width, own.width)});
+  });
 }
 
 ZooModel unet_model(const std::string& name, const ZooOptions& options) {
@@ -159,11 +195,16 @@ constexpr Entry kZoo[] = {
     {"resnet50", resnet_model},
     {"resnet101", resnet_model},
     {"resnet152", resnet_model},
-    {"vgg16", vgg16_model},
-    {"vgg16_bn", vgg16_model},
+    {"vgg16", vgg_model},
+    {"vgg16_bn", vgg_model},
+    {"vgg19", vgg_model},
+    {"vgg19_bn", vgg_model},
     {"densenet121", densenet121_model},
     {"gpt", gpt_model},
     {"mobilenet_v2", mobilenet_v2_model},
+    {"inception_v3", inception_v3_model},
+    {"xception", xception_model},
+    {"nasnet_mobile", nasnet_mobile_model},
     {"unet", unet_model},
     {"unet_resize", unet_model},
     {"unet3d", unet_model},

@@ -23,6 +23,7 @@ struct ZooOptions {
   std::int64_t sequence = 0;     ///< tokens in a text
   std::int64_t vocabulary = 0;   ///< different tokens
   Dtype precision = Dtype::f32;  ///< bf16: of activations and products, as MixedPrecision says
+  bool dropout = true;           ///< false: at a rate of 0, as where random numbers are not another's
 };
 
 /// A model to be trained by any strategy, and data for it.

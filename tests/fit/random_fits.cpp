@@ -87,7 +87,7 @@ ZooModel small_model(const std::string& name) {
   if (name == "gpt") {
     options.layers = 2, options.width = 32, options.heads = 2, options.sequence = 16, options.vocabulary = 64;
   } else if (!name.starts_with("mnist")) {
-    options.image = name == "unet3d" ? 16 : 32;
+    options.image = name == "unet3d" ? 16 : name == "inception_v3" ? 75 : 32;
     options.width = 8;
   }
   return zoo_model(name, options);

@@ -172,8 +172,8 @@ ZooOptions small_options(const std::string& name) {
     return {.optimizer = Adam{}, .width = 16, .layers = 2, .heads = 2, .sequence = 16, .vocabulary = 31};
   }
   if (name == "mnist_resnet") return {};
-  const bool is_volume = name == "unet3d";
-  return {.optimizer = Momentum{}, .image = is_volume ? 16 : 32, .classes = 3, .width = 4};
+  const std::int64_t image = name == "unet3d" ? 16 : name == "inception_v3" ? 75 : 32;
+  return {.optimizer = Momentum{}, .image = image, .classes = 3, .width = 4};
 }
 
 /// A model in a graph, with what trains it.

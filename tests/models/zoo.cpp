@@ -4,8 +4,17 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
+#include "examples/models/inception_v3.h"
+#include "examples/models/mnist_cnn.h"
+#include "examples/models/nasnet.h"
 #include "examples/models/resnet.h"
 #include "examples/models/unet.h"
+#include "examples/models/vgg.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/pool.h"
 #include "sections/cut_search.h"
 #include "tests/support/training_case.h"
 
@@ -28,9 +37,91 @@ TEST(Zoo, ModelsHaveTheirPublishedNumberOfParameters) {
   EXPECT_EQ(parameters_of("resnet152"), 60192808);
   EXPECT_EQ(parameters_of("vgg16"), 138357544);
   EXPECT_EQ(parameters_of("vgg16_bn"), 138365992);
+  EXPECT_EQ(parameters_of("vgg19"), 143667240);
+  EXPECT_EQ(parameters_of("vgg19_bn"), 143678248);
   EXPECT_EQ(parameters_of("densenet121"), 7978856);
   EXPECT_EQ(parameters_of("mobilenet_v2"), 3504872);
   EXPECT_EQ(parameters_of("unet", {.classes = 1}), 31037633);
+  EXPECT_EQ(parameters_of("inception_v3"), 23834568);
+}
+
+/// Elements of all variables.
+std::int64_t num_elements(const Graph& graph) {
+  std::int64_t count = 0;
+  for (const Value& variable : graph.values(kVariables)) count += variable.shape().num_elements();
+  return count;
+}
+
+TEST(Zoo, NetworksOfKerasHaveItsNumbersOfTrainableParametersAndOfAll) {
+  // Keras counts the moving averages of batch norms among all parameters; sgd adds no variables of its own.
+  struct Published {
+    std::string name;
+    std::int64_t trainable, all;
+  };
+  for (const Published& published :
+       {Published{"xception", 22855952, 22910480}, Published{"nasnet_mobile", 5289978, 5326716}}) {
+    Graph graph;
+    GraphSectionManager manager(graph);
+    (void)zoo_model(published.name).build(graph, manager);
+    EXPECT_EQ(num_parameters(graph), published.trainable) << published.name;
+    EXPECT_EQ(num_elements(graph), published.all) << published.name;
+  }
+}
+
+/// The loss of a small network with these heads, before any training.
+float loss_with(const std::vector<AuxiliaryHead>& heads) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const ImageModel model = build_image_model(graph, manager, mnist_cnn({.classes = 4, .width = 4}),
+                                             {.image = {12, 12, 1}, .auxiliary_heads = heads});
+  Session session(graph, {.threads = 1});
+  session.initialize();
+  const Batch batch = synthetic_images({12, 12, 1}, 4, {.batch = 3, .seed = 3});
+  const Feeds feeds = {{model.images, batch.images}, {model.labels, batch.labels}, {model.is_training, false}};
+  return session.run(std::vector{model.loss}, feeds)[0].item<float>();
+}
+
+TEST(ImageModel, AuxiliaryLossesCountByTheirWeights) {
+  // Logits of zero, whose cross entropy is known.
+  const auto zeros = [](Value x, Value) { return global_average_pool2d(x) * 0.0F; };
+  const float alone = loss_with({});
+  const float with_two =
+      loss_with({{.block = 0, .weight = 0.5F, .logits = zeros}, {.block = 0, .weight = 2, .logits = zeros}});
+  EXPECT_NEAR(with_two, alone + 2.5F * std::log(4.0F), 8 * std::numeric_limits<float>::epsilon() * with_two);
+  EXPECT_THROW(loss_with({{.block = 3, .logits = zeros}}), ArgumentError) << "it has three blocks";
+}
+
+/// An inception_v3 of two channels, trained with its auxiliary head.
+TrainingCase inception_with_auxiliary_head(const Cut& cut) {
+  return {"inception_v3 with its auxiliary head", [cut](Graph& graph, GraphSectionManager& manager) {
+            const InceptionV3Options network{.classes = 4, .width = 2};
+            const ImageModelOptions options{.image = {299, 299, 3},
+                                            .auxiliary_heads = {inception_v3_auxiliary_head(network)},
+                                            .cut = cut,
+                                            .optimizer = Adam{.learning_rate = 1e-3F}};
+            const TrainableModel model = trainable_image_model(graph, manager, inception_v3(network), options);
+            return TrainingNet{model.loss, [model](std::int64_t, FeedStore& store) {
+                                 Batch batch = synthetic_images({299, 299, 3}, 4, {.batch = 2, .seed = 3});
+                                 const Feeds feeds = model.feeds(batch);
+                                 store.push_back(std::move(batch.images));
+                                 store.push_back(std::move(batch.labels));
+                                 return feeds;
+                               }};
+          }};
+}
+
+TEST(Zoo, AnAuxiliaryHeadHasItsPublishedSizeAndGivesTheSameBitsInSections) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  (void)build_image_model(graph, manager, inception_v3(),
+                          {.image = {299, 299, 3}, .auxiliary_heads = {inception_v3_auxiliary_head()}});
+  EXPECT_EQ(num_parameters(graph), 27161264);
+  const TrainOptions options{.steps = 2, .threads = 2};
+  const TrainingState whole = train(inception_with_auxiliary_head({}), How::whole, options);
+  for (const Cut& cut : {Cut{4}, Cut::blocks}) {
+    EXPECT_EQ(first_difference(whole, train(inception_with_auxiliary_head(cut), How::sections, options)), "")
+        << cut.sections << " sections";
+  }
 }
 
 TEST(Zoo, ARoundedWidthOfMobilenetIsThePublishedOne) {
@@ -48,6 +139,16 @@ TEST(Zoo, EveryModelIsBuiltInBf16WithItsF32Variables) {
     (void)zoo_model(name, options).build(narrow, narrow_manager);
     EXPECT_EQ(num_parameters(narrow), num_parameters(graph)) << name;
     for (const Value& variable : narrow.values(kTrainableVariables)) EXPECT_EQ(variable.dtype(), Dtype::f32) << name;
+  }
+}
+
+TEST(Zoo, DropoutIsLeftOutWhereItIsNotWanted) {
+  for (const std::string name : {"mnist_cnn", "vgg19", "mobilenet_v2", "inception_v3"}) {
+    Graph with, without;
+    GraphSectionManager manager(with), other(without);
+    (void)zoo_model(name, {.width = 8}).build(with, manager);
+    (void)zoo_model(name, {.width = 8, .dropout = false}).build(without, other);
+    EXPECT_LT(without.num_nodes(), with.num_nodes()) << name;
   }
 }
 
@@ -184,6 +285,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(SmallModel{"mnist_cnn", small(12, 4, 4)}, SmallModel{"resnet18", small(32, 8, 4)},
                       SmallModel{"resnet50", small(64, 4, 4)}, SmallModel{"vgg16", small(32, 8, 4), 4, 12},
                       SmallModel{"vgg16_bn", small(32, 8, 4)}, SmallModel{"densenet121", small(32, 4, 4)},
+                      SmallModel{"vgg19", small(32, 8, 4), 4, 12}, SmallModel{"inception_v3", small(75, 4, 4)},
+                      SmallModel{"xception", small(32, 4, 4)}, SmallModel{"nasnet_mobile", small(32, 8, 4)},
                       SmallModel{"mobilenet_v2", small(32, 8, 4)}, SmallModel{"unet", small(32, 4, 3), 2},
                       SmallModel{"gpt",
                                  {.optimizer = Adam{.learning_rate = 3e-3F},
@@ -200,6 +303,8 @@ TEST(Zoo, RefusesWhatAModelHasNot) {
   EXPECT_THROW(zoo_model("resnet18", {.heads = 2}), ArgumentError);
   EXPECT_THROW(zoo_model("mnist_resnet", {.image = 32}), ArgumentError);
   EXPECT_THROW(resnet({.depth = 19}), ArgumentError);
+  EXPECT_THROW(vgg({.depth = 18}), ArgumentError);
+  EXPECT_THROW(nasnet({.width = 1}), ArgumentError);
   EXPECT_THROW(unet({.dimensions = 4}), ArgumentError);
   EXPECT_THROW(unet({.dimensions = 3, .up_sampling = UpSampling::resize}), ArgumentError);
   Graph graph;

@@ -1,4 +1,6 @@
-#include "examples/models/vgg16.h"
+#include "examples/models/vgg.h"
+
+#include <array>
 
 #include "base/error.h"
 #include "graph/layers.h"
@@ -10,7 +12,15 @@
 namespace sectionflow {
 namespace {
 
-Value classify(Value x, Value is_training, const Vgg16Options& options) {
+using Convolutions = std::array<int, 5>;  // one number a stage
+
+Convolutions convolutions_of(int depth) {
+  if (depth == 16) return {2, 2, 3, 3, 3};
+  if (depth == 19) return {2, 2, 4, 4, 4};
+  throw ArgumentError(text_of("vgg of depth ", depth, "; wanted 16 or 19"));
+}
+
+Value classify(Value x, Value is_training, const VggOptions& options) {
   const Shape& shape = x.shape();
   x = reshape(x, {-1, shape[1] * shape[2] * shape[3]});
   for (const char* name : {"hidden1", "hidden2"}) {
@@ -22,11 +32,11 @@ Value classify(Value x, Value is_training, const Vgg16Options& options) {
 
 }  // namespace
 
-ImageNetwork vgg16(const Vgg16Options& options) {
-  return [options](Value is_training) {
+ImageNetwork vgg(const VggOptions& options) {
+  return [options, convolutions = convolutions_of(options.depth)](Value is_training) {
     std::vector<ModelBlock> blocks;
-    const int convolutions[] = {2, 2, 3, 3, 3}, widths[] = {1, 2, 4, 8, 8};
-    for (int stage = 0; stage < 5; ++stage) {
+    constexpr int widths[] = {1, 2, 4, 8, 8};
+    for (std::size_t stage = 0; stage < convolutions.size(); ++stage) {
       for (int number = 1; number <= convolutions[stage]; ++number) {
         const std::int64_t filters = options.width * widths[stage];
         const bool is_last = number == convolutions[stage];
