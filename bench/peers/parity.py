@@ -22,7 +22,8 @@ A difference is that of all values together, |a - b| / |b| with Euclidean length
 
 Made equal here: Adam's epsilon stands beside sqrt(v) in SectionFlow and beside sqrt(v / (1 - beta2^t)) in PyTorch, so
 PyTorch gets epsilon / sqrt(1 - beta2^t); the moving variance is of the biased variance in SectionFlow and of the
-unbiased one in PyTorch, so that PyTorch's is brought back with the number of values that each batch norm sees.
+unbiased one in PyTorch, so that PyTorch's is brought back with the number of values that each batch norm sees. Nothing
+is dropped on either side, whose random numbers are not the same.
 """
 
 import argparse
@@ -40,11 +41,21 @@ SIZES = {
             "options": {"layers": 2, "width": 64, "heads": 4, "sequence": 32, "vocabulary": 97}},
     "resnet": {"batch": 16, "optimizer": "momentum", "learning_rate": 1e-4,
                "options": {"image": 64, "classes": 10, "width": 16}},
+    "vgg": {"batch": 16, "optimizer": "momentum", "learning_rate": 1e-3,
+            "options": {"image": 64, "classes": 10, "width": 16}},
+    "inception": {"batch": 16, "optimizer": "momentum", "learning_rate": 1e-4,
+                  "options": {"image": 107, "classes": 10, "width": 8}},
+    "xception": {"batch": 16, "optimizer": "momentum", "learning_rate": 1e-4,
+                 "options": {"image": 75, "classes": 10, "width": 8}},
+    "nasnet": {"batch": 16, "optimizer": "momentum", "learning_rate": 1e-4,
+               "options": {"image": 75, "classes": 10, "width": 12}},
+    "mobilenet": {"batch": 16, "optimizer": "momentum", "learning_rate": 1e-4,
+                  "options": {"image": 64, "classes": 10, "width": 16}},
 }
 
 
 def sizes_of(model):
-    return next((SIZES[name] for name in (model, model.rstrip("0123456789")) if name in SIZES),
+    return next((sizes for name, sizes in SIZES.items() if model.startswith(name)),
                 {"batch": 8, "optimizer": "sgd", "learning_rate": 1e-2, "options": {}})
 
 
@@ -96,6 +107,9 @@ class Reference:
         self.model = torch_models.make_model(arguments.model, arguments.options).to(dtype)
         self.batches = [(inputs.to(dtype) if inputs.is_floating_point() else inputs, labels)
                         for inputs, labels in torch_models.torch_batches(batches, "contiguous")]
+        for layer in self.model.modules():
+            if isinstance(layer, torch.nn.Dropout):
+                layer.p = 0
         self.optimizer = torch_peer.make_optimizer(arguments.optimizer, self.model.parameters(),
                                                    arguments.learning_rate)
         self.name = arguments.optimizer
@@ -169,7 +183,8 @@ def run_ours(arguments, folder):
     """Our losses, all our variables before the first step and after each, and the batches."""
     command = [arguments.program, "--model", arguments.model, "--batch", str(arguments.batch), "--batches",
                str(arguments.batches), "--cut", arguments.cut, "--optimizer", arguments.optimizer, "--learning-rate",
-               str(arguments.learning_rate), "--threads", str(arguments.threads), *option_arguments(arguments.options)]
+               str(arguments.learning_rate), "--threads", str(arguments.threads), "--no-dropout",
+               *option_arguments(arguments.options)]
     command += ["--bf16"] if arguments.bf16 else []
     worker = Worker(command)
     path = os.path.join(folder, "tensors.safetensors")
