@@ -96,11 +96,29 @@ ZooArguments zoo_of_side(const Arguments& arguments, std::int64_t side) {
   return zoo;
 }
 
+/// The smallest side that the network can be built for: each of its poolings and kernels has to find an image.
+std::int64_t least_side(const Arguments& arguments) {
+  const auto can_be_built = [&](std::int64_t side) {
+    Graph graph;
+    GraphSectionManager manager(graph);
+    try {
+      (void)model_of(zoo_of_side(arguments, side), {}).build(graph, manager);
+      return true;
+    } catch (const ShapeError&) {
+      return false;
+    }
+  };
+  std::int64_t side = kSideUnit;
+  while (side < kLongestSide && !can_be_built(side)) side += kSideUnit;
+  return side;
+}
+
 LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& session, const MachineProfile& profile) {
   const auto zoo_at = [&](std::int64_t side) { return zoo_of_side(arguments, side); };
   LargestOptions search = search_of("side", session);
   search.is_batch = false;
-  search.start = std::max(kSideUnit, arguments.zoo.options.image / kSideUnit * kSideUnit);
+  search.least = least_side(arguments);
+  search.start = std::max(search.least, arguments.zoo.options.image / kSideUnit * kSideUnit);
   search.limit = kLongestSide;
   search.unit = kSideUnit;
   search.strategies = [&](std::int64_t side) { return strategies_of(arguments, zoo_at(side), profile); };

@@ -62,27 +62,28 @@ void prove(const LargestOptions& options, std::size_t strategy, LargestSize& fou
 }  // namespace
 
 std::int64_t largest_that_fits(const std::function<bool(std::int64_t)>& fits, std::int64_t start, std::int64_t limit,
-                               std::int64_t unit) {
-  SF_CHECK(1 <= unit && unit <= start && start <= limit, ArgumentError, "largest_that_fits: from ", start, " to ",
-           limit, " by ", unit, "; wanted 1 <= unit <= start <= limit");
-  // In units from here on; everything up to `good` fits, nothing from `bad` on does.
-  const std::int64_t most = limit / unit;
-  std::int64_t good = 0, bad = most + 1, next = start / unit;
+                               std::int64_t unit, std::int64_t least) {
+  SF_CHECK(1 <= unit && unit <= start && 1 <= least && least <= start && start <= limit, ArgumentError,
+           "largest_that_fits: from ", start, " to ", limit, " by ", unit, ", ", least,
+           " at least; wanted 1 <= unit, least <= start <= limit");
+  // In units from here on; everything from `fewest` to `good` fits, nothing from `bad` on does.
+  const std::int64_t most = limit / unit, fewest = (least + unit - 1) / unit;
+  std::int64_t good = fewest - 1, bad = most + 1, next = std::max(start / unit, fewest);
   while (good < next && next < bad) {
     if (fits(next * unit)) {
       good = next;
       next = std::min(2 * next, most);
     } else {
       bad = next;
-      next /= 2;
+      next = std::max(next / 2, fewest);
     }
-    if (good > 0 && bad <= most) break;
+    if (good >= fewest && bad <= most) break;
   }
   while (bad - good > 1) {
     const std::int64_t middle = good + (bad - good) / 2;
     (fits(middle * unit) ? good : bad) = middle;
   }
-  return good * unit;
+  return good < fewest ? 0 : good * unit;
 }
 
 LargestSizes find_largest_sizes(const LargestOptions& options) {
@@ -101,7 +102,7 @@ LargestSizes find_largest_sizes(const LargestOptions& options) {
       }
       return misfit.empty();
     };
-    found.size = largest_that_fits(fits, options.start, options.limit, options.unit);
+    found.size = largest_that_fits(fits, options.start, options.limit, options.unit, options.least);
     try {
       if (found.size > 0) prove(options, i, found);
     } catch (const BudgetError& error) {

@@ -10,16 +10,17 @@
 
 namespace SF_API sectionflow {
 
-/// The largest multiple of `unit`, up to `limit`, that `fits`: from `start` on doubled until one does not, or halved
-/// until one does, then by bisection. Takes for granted that what fits also fits smaller. 0: not even `unit` fits.
-/// Throws: ArgumentError unless 1 <= unit <= start <= limit; what `fits` throws.
+/// The largest multiple of `unit`, from `least` to `limit`, that `fits`: from `start` on doubled until one does not, or
+/// halved until one does, then by bisection. Takes for granted that what fits also fits smaller. 0: not even the least
+/// fits. Throws: ArgumentError unless 1 <= unit, least <= start <= limit; what `fits` throws.
 std::int64_t largest_that_fits(const std::function<bool(std::int64_t)>& fits, std::int64_t start, std::int64_t limit,
-                               std::int64_t unit = 1);
+                               std::int64_t unit = 1, std::int64_t least = 1);
 
 /// What find_largest_sizes looks for.
 struct LargestOptions {
   std::string what = "batch";  ///< "batch", "side"
   std::int64_t start = 1, limit = 1 << 20, unit = 1;
+  std::int64_t least = 1;  ///< what is smaller is not tried, as images that a network is not made for
   SessionOptions session{};
   /// All strategies, for a model and a batch of that size.
   std::function<std::vector<Strategy>(std::int64_t size)> strategies{};

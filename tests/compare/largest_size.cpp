@@ -35,12 +35,28 @@ TEST(LargestThatFits, FindsEveryBoundary) {
   }
 }
 
+TEST(LargestThatFits, TriesNothingBelowTheLeast) {
+  for (const std::int64_t least : {3, 16, 40, 64}) {
+    for (std::int64_t boundary = 0; boundary <= 130; ++boundary) {
+      const auto fits = [&](std::int64_t size) {
+        EXPECT_EQ(size % 3, 0);
+        EXPECT_GE(size, least);
+        return size <= boundary;
+      };
+      const std::int64_t largest = std::min<std::int64_t>(boundary, 100) / 3 * 3;
+      EXPECT_EQ(largest_that_fits(fits, 66, 100, 3, least), largest < least ? 0 : largest) << least << ", " << boundary;
+    }
+  }
+}
+
 TEST(LargestThatFits, RefusesWhatMeansNothing) {
   const auto fits = [](std::int64_t) { return true; };
   EXPECT_THROW(largest_that_fits(fits, 0, 10), ArgumentError);
   EXPECT_THROW(largest_that_fits(fits, 11, 10), ArgumentError);
   EXPECT_THROW(largest_that_fits(fits, 5, 10, 0), ArgumentError);
   EXPECT_THROW(largest_that_fits(fits, 5, 10, 6), ArgumentError);
+  EXPECT_THROW(largest_that_fits(fits, 5, 10, 1, 6), ArgumentError);
+  EXPECT_THROW(largest_that_fits(fits, 5, 10, 1, 0), ArgumentError);
 }
 
 LargestOptions search(std::size_t device_memory) {
