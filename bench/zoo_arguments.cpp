@@ -64,7 +64,7 @@ std::span<const ZooSize> zoo_sizes() {
       {"--image", &ZooOptions::image, "height and width of images, the model's own if absent, as of all sizes below"},
       {"--classes", &ZooOptions::classes, "classes"},
       {"--width", &ZooOptions::width, "channels of the first stage, or features of a token"},
-      {"--layers", &ZooOptions::layers, "blocks of a transformer"},
+      {"--layers", &ZooOptions::layers, "blocks of a transformer, or recurrent layers"},
       {"--heads", &ZooOptions::heads, "heads of its attention"},
       {"--sequence", &ZooOptions::sequence, "tokens in a text"},
       {"--vocabulary", &ZooOptions::vocabulary, "different tokens"}};

@@ -196,8 +196,11 @@ def gpt(options):
 # ---- All of them
 
 
+# It is made of the layers above.
+import torch_sequence_models
+
 MODELS = {"mnist_resnet": mnist_resnet, "gpt": gpt, "inception_v3": inception_v3, "xception": xception,
-          "nasnet_mobile": nasnet_mobile, "mobilenet_v2": mobilenet_v2}
+          "nasnet_mobile": nasnet_mobile, "mobilenet_v2": mobilenet_v2, **torch_sequence_models.MODELS}
 for depth in RESNETS:
     MODELS[f"resnet{depth}"] = lambda options, depth=depth: resnet(depth, options)
 for depth in VGG_CONVOLUTIONS:
@@ -228,8 +231,11 @@ def variables_of(model):
             variables[name + "/kernel"] = (module.weight, *hwio)
         elif isinstance(module, nn.Linear):
             variables[name + "/kernel"] = (module.weight, *swapped)
-        elif isinstance(module, nn.Embedding):
+        elif isinstance(module, (nn.Embedding, torch_sequence_models.Parameter)):
             variables[name] = (module.weight, *keep)
+        elif isinstance(module, (nn.LSTM, nn.GRU)):
+            for end, tensor in torch_sequence_models.recurrent_variables(module).items():
+                variables[f"{name}/{end}"] = (tensor, *(swapped if tensor.dim() == 2 else keep))
         elif isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)):
             variables[name + "/scale"] = (module.weight, *keep)
             variables[name + "/shift"] = (module.bias, *keep)
@@ -242,9 +248,9 @@ def variables_of(model):
 
 
 def load_variables(model, arrays):
-    """Takes our variables over. Every parameter and buffer of the network must be among them."""
+    """Takes our variables over. Every trained parameter of the network must be among them."""
     variables = variables_of(model)
-    trained = {id(p) for p in model.parameters()}
+    trained = {id(p) for p in model.parameters() if p.requires_grad}
     missing = trained - {id(tensor) for tensor, _, _ in variables.values()}
     assert not missing, f"{len(missing)} parameters of the network have no name"
     with torch.no_grad():

@@ -12,7 +12,7 @@ namespace sectionflow {
 namespace {
 
 // Addresses of randomness: one node per purpose; the step is the class, or that of the batch.
-enum : std::uint32_t { kWaveNode, kLabelNode, kNoiseNode, kTokenNode };
+enum : std::uint32_t { kWaveNode, kLabelNode, kNoiseNode, kTokenNode, kMaskNode };
 
 constexpr float kTwoPi = 2.0F * std::numbers::pi_v<float>;
 
@@ -145,6 +145,20 @@ Batch synthetic_tokens(std::int64_t length, std::int64_t vocabulary, const Batch
       if (place < length) tokens[example * length + place] = static_cast<std::int32_t>(token);
       if (place > 0) labels[example * length + place - 1] = static_cast<std::int32_t>(token);
     }
+  }
+  return batch;
+}
+
+Batch synthetic_masked_tokens(std::int64_t length, std::int64_t vocabulary, const BatchAddress& address) {
+  SF_CHECK(vocabulary >= 3, ArgumentError, "synthetic masked tokens: vocabulary ", vocabulary,
+           "; wanted 3 at least, one of them the mask");
+  Batch batch = synthetic_tokens(length, vocabulary - 1, address);
+  const auto tokens = batch.images.values<std::int32_t>(), labels = batch.labels.values<std::int32_t>();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const auto index = static_cast<std::int64_t>(i);
+    const bool is_masked = index % length == 0 || word_at(address, kMaskNode, index) % 7 == 0;
+    labels[i] = is_masked ? tokens[i] : -100;
+    if (is_masked) tokens[i] = static_cast<std::int32_t>(vocabulary - 1);
   }
   return batch;
 }

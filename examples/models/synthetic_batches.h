@@ -26,4 +26,8 @@ Batch synthetic_pixels(const std::vector<std::int64_t>& image, std::int64_t clas
 /// i32 [N, length], and `labels` those one further on.
 Batch synthetic_tokens(std::int64_t length, std::int64_t vocabulary, const BatchAddress& address);
 
+/// Such texts with gaps to be filled in: about one token in seven, and the first of each text at least, is replaced by
+/// the mask, the last of the vocabulary. `labels` hold what stood there, and -100 elsewhere.
+Batch synthetic_masked_tokens(std::int64_t length, std::int64_t vocabulary, const BatchAddress& address);
+
 }  // namespace sectionflow

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "examples/models/bert.h"
 #include "examples/models/densenet121.h"
 #include "examples/models/gpt.h"
 #include "examples/models/image_model.h"
@@ -11,9 +12,11 @@
 #include "examples/models/mnist_resnet.h"
 #include "examples/models/mobilenet_v2.h"
 #include "examples/models/nasnet.h"
+#include "examples/models/recurrent_lm.h"
 #include "examples/models/resnet.h"
 #include "examples/models/unet.h"
 #include "examples/models/vgg.h"
+#include "examples/models/vit.h"
 #include "examples/models/xception.h"
 #include "graph/layers.h"
 
@@ -182,6 +185,59 @@ ZooModel gpt_model(const std::string& name, const ZooOptions& options) {
           [=](const BatchAddress& address) { return synthetic_tokens(gpt.sequence, gpt.vocabulary, address); }};
 }
 
+ZooModel vit_model(const std::string& name, const ZooOptions& options) {
+  refuse(name, {{"sequence", options.sequence}, {"vocabulary", options.vocabulary}});
+  const std::int64_t image = or_own(options.image, 224), classes = or_own(options.classes, 1000);
+  const VitOptions own;
+  return classifier(options,
+                    vit({.layers = static_cast<int>(or_own(options.layers, own.layers)),
+                         .width = or_own(options.width, own.width),
+                         .heads = or_own(options.heads, own.heads),
+                         .classes = classes}),
+                    {image, image, 3}, classes);
+}
+
+ZooModel bert_model(const std::string& name, const ZooOptions& options) {
+  refuse(name, {{"image", options.image}, {"classes", options.classes}});
+  BertOptions bert{.pairs = false, .cut = options.cut, .optimizer = options.optimizer};
+  bert.layers = static_cast<int>(or_own(options.layers, bert.layers));
+  bert.width = or_own(options.width, bert.width);
+  bert.heads = or_own(options.heads, bert.heads);
+  bert.sequence = or_own(options.sequence, bert.sequence);
+  bert.positions = std::max(bert.positions, bert.sequence);
+  bert.vocabulary = or_own(options.vocabulary, bert.vocabulary);
+  return {
+      [=](Graph& graph, GraphSectionManager& manager) {
+        const Bert net = build_bert(graph, manager, bert);
+        return TrainableModel{
+            net.loss,
+            [net](const Batch& batch) {
+              return Feeds{{net.tokens, batch.images}, {net.labels, batch.labels}, {net.is_training, true}};
+            },
+            net.logits};
+      },
+      [=](const BatchAddress& address) { return synthetic_masked_tokens(bert.sequence, bert.vocabulary, address); }};
+}
+
+ZooModel recurrent_lm_model(const std::string& name, const ZooOptions& options) {
+  refuse(name, {{"image", options.image}, {"classes", options.classes}, {"heads", options.heads}});
+  RecurrentLmOptions lm{.cell = name == "gru_lm" ? RecurrentCell::gru : RecurrentCell::lstm,
+                        .cut = options.cut,
+                        .optimizer = options.optimizer};
+  lm.layers = static_cast<int>(or_own(options.layers, lm.layers));
+  lm.width = or_own(options.width, lm.width);
+  lm.sequence = or_own(options.sequence, lm.sequence);
+  lm.vocabulary = or_own(options.vocabulary, lm.vocabulary);
+  return {[=](Graph& graph, GraphSectionManager& manager) {
+            const RecurrentLm net = build_recurrent_lm(graph, manager, lm);
+            return TrainableModel{
+                .loss = net.loss, .feeds = [net](const Batch& batch) {
+                  return Feeds{{net.tokens, batch.images}, {net.targets, batch.labels}, {net.is_training, true}};
+                }};
+          },
+          [=](const BatchAddress& address) { return synthetic_tokens(lm.sequence, lm.vocabulary, address); }};
+}
+
 using MakeModel = ZooModel (*)(const std::string& name, const ZooOptions&);
 struct Entry {
   const char* name;
@@ -201,6 +257,10 @@ constexpr Entry kZoo[] = {
     {"vgg19_bn", vgg_model},
     {"densenet121", densenet121_model},
     {"gpt", gpt_model},
+    {"vit_small", vit_model},
+    {"bert_base", bert_model},
+    {"lstm_lm", recurrent_lm_model},
+    {"gru_lm", recurrent_lm_model},
     {"mobilenet_v2", mobilenet_v2_model},
     {"inception_v3", inception_v3_model},
     {"xception", xception_model},

@@ -18,7 +18,7 @@ struct ZooOptions {
   std::int64_t image = 0;        ///< height and width of images; depth too in 3-D
   std::int64_t classes = 0;      ///< classes
   std::int64_t width = 0;        ///< channels of the first stage; growth rate of a densenet; features of a token
-  std::int64_t layers = 0;       ///< blocks of a transformer
+  std::int64_t layers = 0;       ///< blocks of a transformer, or recurrent layers
   std::int64_t heads = 0;        ///< of its attention
   std::int64_t sequence = 0;     ///< tokens in a text
   std::int64_t vocabulary = 0;   ///< different tokens

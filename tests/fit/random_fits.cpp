@@ -84,8 +84,12 @@ class ManyZooFits : public ::testing::TestWithParam<std::string> {};
 
 ZooModel small_model(const std::string& name) {
   ZooOptions options{.optimizer = Adam{.learning_rate = 1e-4F}};
-  if (name == "gpt") {
+  if (name == "gpt" || name == "bert_base") {
     options.layers = 2, options.width = 32, options.heads = 2, options.sequence = 16, options.vocabulary = 64;
+  } else if (name.ends_with("_lm")) {
+    options.layers = 2, options.width = 32, options.sequence = 16, options.vocabulary = 64;
+  } else if (name == "vit_small") {
+    options.image = 32, options.layers = 2, options.width = 32, options.heads = 2;
   } else if (!name.starts_with("mnist")) {
     options.image = name == "unet3d" ? 16 : name == "inception_v3" ? 75 : 32;
     options.width = 8;

@@ -168,9 +168,13 @@ TEST(GraphFile, EveryOpDescribesItsOptionsBothWays) {
 // ---- Models.
 
 ZooOptions small_options(const std::string& name) {
-  if (name == "gpt") {
+  if (name == "gpt" || name == "bert_base") {
     return {.optimizer = Adam{}, .width = 16, .layers = 2, .heads = 2, .sequence = 16, .vocabulary = 31};
   }
+  if (name.ends_with("_lm")) {
+    return {.optimizer = Adam{}, .width = 16, .layers = 2, .sequence = 16, .vocabulary = 31};
+  }
+  if (name == "vit_small") return {.image = 32, .classes = 3, .width = 16, .layers = 2, .heads = 2};
   if (name == "mnist_resnet") return {};
   const std::int64_t image = name == "unet3d" ? 16 : name == "inception_v3" ? 75 : 32;
   return {.optimizer = Momentum{}, .image = image, .classes = 3, .width = 4};

@@ -43,6 +43,8 @@ TEST(Zoo, ModelsHaveTheirPublishedNumberOfParameters) {
   EXPECT_EQ(parameters_of("mobilenet_v2"), 3504872);
   EXPECT_EQ(parameters_of("unet", {.classes = 1}), 31037633);
   EXPECT_EQ(parameters_of("inception_v3"), 23834568);
+  EXPECT_EQ(parameters_of("vit_small"), 22050664);
+  EXPECT_EQ(parameters_of("bert_base"), 109514298);
 }
 
 /// Elements of all variables.
@@ -296,6 +298,30 @@ INSTANTIATE_TEST_SUITE_P(
                                   .sequence = 16,
                                   .vocabulary = 31}},
                       SmallModel{"unet_resize", small(32, 4, 3), 2}, SmallModel{"unet3d", small(16, 2, 2), 1}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Sequences, SmallModels,
+    ::testing::Values(
+        SmallModel{"vit_small",
+                   {.optimizer = Adam{.learning_rate = 1e-3F},
+                    .image = 32,
+                    .classes = 4,
+                    .width = 16,
+                    .layers = 3,
+                    .heads = 2}},
+        SmallModel{"bert_base",
+                   {.optimizer = Adam{.learning_rate = 3e-3F},
+                    .width = 16,
+                    .layers = 3,
+                    .heads = 2,
+                    .sequence = 16,
+                    .vocabulary = 31}},
+        SmallModel{"lstm_lm",
+                   {.optimizer = Adam{.learning_rate = 3e-3F}, .width = 16, .sequence = 12, .vocabulary = 31}},
+        SmallModel{
+            "gru_lm",
+            {.optimizer = Adam{.learning_rate = 3e-3F}, .width = 16, .layers = 1, .sequence = 12, .vocabulary = 31}}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Zoo, RefusesWhatAModelHasNot) {
