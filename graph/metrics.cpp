@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "graph/nodes/layout.h"
 #include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
@@ -93,9 +94,15 @@ Value dice(Value p, Value t, DiceOptions options, Where where) {
              "' ", t.type().text(), "; wanted masks of one shape");
     SF_CHECK(options.smooth > 0 && std::isfinite(options.smooth), ArgumentError, "dice: smooth is ", options.smooth,
              "; wanted a positive number, which keeps empty masks from a division by zero");
+    Value held = t;
+    for (int axis = 0; axis < p.shape().rank(); ++axis) {
+      if (p.shape()[axis] != kDynamic && t.shape()[axis] != kDynamic) continue;
+      const std::string what = text_of("dice: of '", p.name(), "' and '", t.name(), "' the size along axis ", axis);
+      held = same_size(held, p, {.axis = axis, .like_axis = axis, .what = what});
+    }
     const ReduceOptions over{.axes = options.axes};
-    const Value both = reduce_sum(p * t, over) * 2.0F + options.smooth;
-    const Value each = reduce_sum(p, over) + reduce_sum(t, over) + options.smooth;
+    const Value both = reduce_sum(p * held, over) * 2.0F + options.smooth;
+    const Value each = reduce_sum(p, over) + reduce_sum(held, over) + options.smooth;
     return mean(both / each);
   });
 }

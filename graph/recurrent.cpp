@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,27 +25,62 @@
 namespace sectionflow {
 namespace {
 
-/// What the two kinds of layers have in common. `rank` is that of x: 2 of a step, 3 of a sequence.
+/// What goes from step to step, each [N, H]: the output first, then an LSTM's cell.
+using RecurrentState = std::vector<Value>;
+
+/// What a layer computes with; an LSTM has no state_bias.
+struct RecurrentWeights {
+  Value input_kernel, state_kernel, input_bias{}, state_bias{};
+};
+
+/// What tells one kind of layers from the other.
+struct RecurrentKind {
+  int gates;
+  std::size_t state_parts;
+  /// The next state. `of_x`: x input_kernel + input_bias, [N, gates H].
+  RecurrentState (*step)(Value of_x, const RecurrentState& state, const RecurrentWeights& weights);
+};
+
+/// One call of a layer. `rank` is that of x: 2 of a step, 3 of a sequence.
 struct RecurrentCall {
   const char* layer;
+  const RecurrentKind& kind;
   Value x;
   int rank;
+  RecurrentState given;  ///< empty: zeros
   std::int64_t features;
-  int gates;
   const std::string& name;
 
   std::string label() const { return text_of(layer, " '", name, "'"); }
   std::int64_t channels() const { return x.shape()[-1]; }
-  std::int64_t width() const { return features * gates; }
+  std::int64_t width() const { return features * kind.gates; }
 };
 
+/// "output" or "cell".
+const char* state_role(std::size_t state_part) {
+  return state_part == 0 ? "output" : "cell";
+}
+
+/// Throws: ArgumentError, ShapeError for a state that does not go with x.
+void check_state(const RecurrentCall& call) {
+  for (std::size_t part = 0; part < call.given.size(); ++part) {
+    const Value state = call.given[part];
+    SF_CHECK(state.valid(), ArgumentError, call.label(), ": the state has no ", state_role(part),
+             "; wanted output and cell, or neither for zeros");
+    const TensorType wanted{state.dtype(), {call.x.shape()[0], call.features}};
+    SF_CHECK(is_f32_or_bf16(state.dtype()) && may_agree(state.type(), wanted), ShapeError, call.label(),
+             ": the state's ", state_role(part), " is ", state.type().text(), "; wanted f32 or bf16 ", wanted.shape);
+  }
+}
+
 template <class Options>
-RecurrentCall call_of(const char* layer, Value x, int rank, int gates, const Options& options) {
-  const RecurrentCall call{layer, x, rank, options.features, gates, options.name};
+RecurrentCall checked_call(const char* layer, const RecurrentKind& kind, Value x, int rank, RecurrentState given,
+                           const Options& options) {
+  RecurrentCall call{layer, kind, x, rank, std::move(given), options.features, options.name};
   const std::string label = call.label();
   check_layer_input(x, layer, options.name);
   SF_CHECK(options.features > 0, ArgumentError, label, ": features is ", options.features, "; wanted > 0");
-  (void)checked_multiply(options.features, gates, label);
+  (void)checked_multiply(options.features, kind.gates, label);
   SF_CHECK(rank == 3 || !options.reverse, ArgumentError, label, ": reverse is true; wanted it of a sequence alone");
   const Shape& shape = x.shape();
   SF_CHECK(shape.rank() == rank && shape[-1] > 0, ShapeError, label, " got ", shape, "; wanted ",
@@ -52,16 +88,8 @@ RecurrentCall call_of(const char* layer, Value x, int rank, int gates, const Opt
            hint(rank == 3 ? "lstm_cell and gru_cell take a step, [N, C]" : "lstm and gru take a sequence, [N, T, C]"));
   SF_CHECK(rank == 2 || shape[1] > 0, ShapeError, label, " got ", shape,
            "; wanted [N, T, C] with a known number of steps, one at least", hint("pad sequences to one length"));
+  check_state(call);
   return call;
-}
-
-/// Throws: ArgumentError, ShapeError for a state that does not go with x.
-void check_state(const RecurrentCall& call, const char* role, Value state) {
-  SF_CHECK(state.valid(), ArgumentError, call.label(), ": the state has no ", role,
-           "; wanted output and cell, or neither for zeros");
-  const TensorType wanted{state.dtype(), {call.x.shape()[0], call.features}};
-  SF_CHECK(is_f32_or_bf16(state.dtype()) && may_agree(state.type(), wanted), ShapeError, call.label(), ": the state's ",
-           role, " is ", state.type().text(), "; wanted f32 or bf16 ", wanted.shape);
 }
 
 /// A variable of the layer, in the dtype that it computes in. `rows` is what each gate's number sums over.
@@ -87,6 +115,29 @@ Value zero_state(Value like, std::int64_t features) {
   return broadcast_like(fill(like.graph(), {}, 0, like.dtype(), "zero"), rows);
 }
 
+/// The state before the first step, in the dtype of `of_x` [N, ...] and held to its rows, which the feed may decide.
+RecurrentState first_state(const RecurrentCall& call, Value of_x, const RecurrentWeights& weights) {
+  if (call.given.empty()) return RecurrentState(call.kind.state_parts, zero_state(of_x, call.features));
+  RecurrentState state;
+  for (const Value given : call.given) {
+    Value first = in_dtype(given, of_x.dtype());
+    const std::string of_state = text_of(call.label(), ": of the state's ", state_role(state.size()));
+    if (first.shape()[0] == kDynamic || of_x.shape()[0] == kDynamic) {
+      first = same_size(first, of_x, {.what = of_state + " and x, N"});
+    }
+    if (first.shape()[1] == kDynamic) {
+      first = same_size(first, weights.state_kernel, {.axis = 1, .what = of_state + " and the layer, H"});
+    }
+    state.push_back(first);
+  }
+  return state;
+}
+
+RecurrentState next_state(const RecurrentCall& call, Value x, const RecurrentWeights& weights) {
+  const Value of_x = affine(x, weights.input_kernel, weights.input_bias);
+  return call.kind.step(of_x, first_state(call, of_x, weights), weights);
+}
+
 /// x [N, T, C] by steps, [N, C] each.
 std::vector<Value> steps_of(Value x) {
   std::vector<Value> steps = split(x, static_cast<int>(std::min<std::int64_t>(x.shape()[1], INT32_MAX)), 1);
@@ -94,25 +145,36 @@ std::vector<Value> steps_of(Value x) {
   return steps;
 }
 
-/// The sequence of what `next` gives for each step's product of x, in the order of x. `project` makes that product.
-template <class Project, class Next>
-Value over_steps(Value x, bool at_once, bool reverse, Project&& project, Next&& next) {
+/// All steps of x [N, T, C].
+struct StepResults {
+  Value outputs;
+  RecurrentState last;
+};
+StepResults all_steps(const RecurrentCall& call, Value x, const RecurrentWeights& weights, bool at_once, bool reverse) {
+  const auto project = [&](Value of) { return affine(of, weights.input_kernel, weights.input_bias); };
   std::vector<Value> steps = at_once ? steps_of(project(x)) : steps_of(x);
   if (reverse) std::reverse(steps.begin(), steps.end());
+  RecurrentState state;
   std::vector<Value> outputs;
   for (const Value& step : steps) {
     const auto names = x.graph().scope("step");
-    outputs.push_back(next(at_once ? step : project(step)));
+    const Value of_x = at_once ? step : project(step);
+    if (state.empty()) state = first_state(call, of_x, weights);
+    state = call.kind.step(of_x, state, weights);
+    outputs.push_back(state[0]);
   }
   if (reverse) std::reverse(outputs.begin(), outputs.end());
-  return stack(outputs, 1);
+  return {stack(outputs, 1), state};
+}
+
+/// All values of a call.
+std::vector<Value> with_state(Value x, std::initializer_list<Value> state) {
+  std::vector<Value> inputs = {x};
+  std::copy_if(state.begin(), state.end(), std::back_inserter(inputs), [](Value value) { return value.valid(); });
+  return inputs;
 }
 
 // ---- LSTM.
-
-struct LstmWeights {
-  Value input_kernel, state_kernel, bias{};
-};
 
 /// 1 for the second quarter, the forget gate, and 0 for the others.
 Value remembering(const InitializerRequest& request) {
@@ -123,59 +185,38 @@ Value remembering(const InitializerRequest& request) {
   return concat({part(gate, 0), part(gate, 1), part(2 * gate, 0)}, 0);
 }
 
-RecurrentCall check_lstm(const char* layer, Value x, int rank, const LstmState& state, const LstmOptions& options) {
-  RecurrentCall call = call_of(layer, x, rank, 4, options);
-  if (state.valid()) {
-    check_state(call, "output", state.output);
-    check_state(call, "cell", state.cell);
-  }
-  return call;
+RecurrentState given_state(const LstmState& state) {
+  return state.valid() ? RecurrentState{state.output, state.cell} : RecurrentState{};
 }
 
-LstmWeights lstm_weights(const RecurrentCall& call, const LstmOptions& options, Dtype dtype) {
-  LstmWeights weights{.input_kernel = weight(call, "input_kernel", options.input_initializer, call.channels(), dtype),
-                      .state_kernel = weight(call, "state_kernel", options.state_initializer, call.features, dtype)};
+RecurrentWeights lstm_weights(const RecurrentCall& call, const LstmOptions& options, Dtype dtype) {
+  RecurrentWeights weights{
+      .input_kernel = weight(call, "input_kernel", options.input_initializer, call.channels(), dtype),
+      .state_kernel = weight(call, "state_kernel", options.state_initializer, call.features, dtype)};
   if (options.bias) {
-    weights.bias = bias_weight(call, "bias", options.bias_initializer ? options.bias_initializer : remembering, dtype);
+    const Initializer& initializer = options.bias_initializer ? options.bias_initializer : remembering;
+    weights.input_bias = bias_weight(call, "bias", initializer, dtype);
   }
   return weights;
 }
 
-/// `of_x`: x input_kernel + bias, [N, 4 H].
-LstmState lstm_step(Value of_x, LstmState state, Value state_kernel) {
-  const std::vector<Value> gates = split(of_x + matmul(state.output, state_kernel), 4, -1);
-  const Value cell = sigmoid(gates[1]) * state.cell + sigmoid(gates[0]) * tanh(gates[2]);
-  return {.output = sigmoid(gates[3]) * tanh(cell), .cell = cell};
+RecurrentState lstm_step(Value of_x, const RecurrentState& state, const RecurrentWeights& weights) {
+  const std::vector<Value> gates = split(of_x + matmul(state[0], weights.state_kernel), 4, -1);
+  const Value cell = sigmoid(gates[1]) * state[1] + sigmoid(gates[0]) * tanh(gates[2]);
+  return {sigmoid(gates[3]) * tanh(cell), cell};
 }
-
-LstmState lstm_start(Value of_x, const LstmState& state, std::int64_t features) {
-  if (state.valid()) return {in_dtype(state.output, of_x.dtype()), in_dtype(state.cell, of_x.dtype())};
-  const Value zero = zero_state(of_x, features);
-  return {zero, zero};
-}
-
-/// Of a step and of a sequence, of which all else is alike.
-std::vector<Value> with_state(Value x, std::initializer_list<Value> state) {
-  std::vector<Value> inputs = {x};
-  std::copy_if(state.begin(), state.end(), std::back_inserter(inputs), [](Value value) { return value.valid(); });
-  return inputs;
-}
+constexpr RecurrentKind kLstm{.gates = 4, .state_parts = 2, .step = lstm_step};
 
 // ---- GRU.
 
-struct GruWeights {
-  Value input_kernel, state_kernel, input_bias{}, state_bias{};
-};
-
-RecurrentCall check_gru(const char* layer, Value x, int rank, Value state, const GruOptions& options) {
-  RecurrentCall call = call_of(layer, x, rank, 3, options);
-  if (state.valid()) check_state(call, "output", state);
-  return call;
+RecurrentState given_state(Value state) {
+  return state.valid() ? RecurrentState{state} : RecurrentState{};
 }
 
-GruWeights gru_weights(const RecurrentCall& call, const GruOptions& options, Dtype dtype) {
-  GruWeights weights{.input_kernel = weight(call, "input_kernel", options.input_initializer, call.channels(), dtype),
-                     .state_kernel = weight(call, "state_kernel", options.state_initializer, call.features, dtype)};
+RecurrentWeights gru_weights(const RecurrentCall& call, const GruOptions& options, Dtype dtype) {
+  RecurrentWeights weights{
+      .input_kernel = weight(call, "input_kernel", options.input_initializer, call.channels(), dtype),
+      .state_kernel = weight(call, "state_kernel", options.state_initializer, call.features, dtype)};
   if (options.bias) {
     weights.input_bias = bias_weight(call, "input_bias", options.bias_initializer, dtype);
     weights.state_bias = bias_weight(call, "state_bias", options.bias_initializer, dtype);
@@ -183,47 +224,35 @@ GruWeights gru_weights(const RecurrentCall& call, const GruOptions& options, Dty
   return weights;
 }
 
-/// `of_x`: x input_kernel + input_bias, [N, 3 H].
-Value gru_step(Value of_x, Value state, const GruWeights& weights) {
+RecurrentState gru_step(Value of_x, const RecurrentState& state, const RecurrentWeights& weights) {
   const std::vector<Value> x = split(of_x, 3, -1),
-                           h = split(affine(state, weights.state_kernel, weights.state_bias), 3, -1);
+                           h = split(affine(state[0], weights.state_kernel, weights.state_bias), 3, -1);
   const Value reset = sigmoid(x[0] + h[0]), keep = sigmoid(x[1] + h[1]);
   const Value fresh = tanh(x[2] + reset * h[2]);
-  return fresh + keep * (state - fresh);
+  return {fresh + keep * (state[0] - fresh)};
 }
-
-Value gru_start(Value of_x, Value state, std::int64_t features) {
-  return state.valid() ? in_dtype(state, of_x.dtype()) : zero_state(of_x, features);
-}
+constexpr RecurrentKind kGru{.gates = 3, .state_parts = 1, .step = gru_step};
 
 }  // namespace
 
 LstmState lstm_cell(Value x, LstmState state, const LstmOptions& options, Where where) {
   return x.graph().build_at(where, with_state(x, {state.output, state.cell}), [&] {
-    const RecurrentCall call = check_lstm("lstm_cell", x, 2, state, options);
+    const RecurrentCall call = checked_call("lstm_cell", kLstm, x, 2, given_state(state), options);
     const auto names = x.graph().scope(options.name);
     const Value input = in_layer_dtype(x);
-    const LstmWeights weights = lstm_weights(call, options, input.dtype());
-    const Value of_x = affine(input, weights.input_kernel, weights.bias);
-    return lstm_step(of_x, lstm_start(of_x, state, options.features), weights.state_kernel);
+    const RecurrentState next = next_state(call, input, lstm_weights(call, options, input.dtype()));
+    return LstmState{.output = next[0], .cell = next[1]};
   });
 }
 
 LstmResult lstm(Value x, LstmState state, const LstmOptions& options, Where where) {
   return x.graph().build_at(where, with_state(x, {state.output, state.cell}), [&] {
-    const RecurrentCall call = check_lstm("lstm", x, 3, state, options);
+    const RecurrentCall call = checked_call("lstm", kLstm, x, 3, given_state(state), options);
     const auto names = x.graph().scope(options.name);
     const Value input = in_layer_dtype(x);
-    const LstmWeights weights = lstm_weights(call, options, input.dtype());
-    LstmState last = state;
-    bool is_first = true;
-    const auto project = [&](Value of) { return affine(of, weights.input_kernel, weights.bias); };
-    const Value outputs = over_steps(input, options.inputs_at_once, options.reverse, project, [&](Value of_x) {
-      if (std::exchange(is_first, false)) last = lstm_start(of_x, state, options.features);
-      last = lstm_step(of_x, last, weights.state_kernel);
-      return last.output;
-    });
-    return LstmResult{outputs, last};
+    const RecurrentWeights weights = lstm_weights(call, options, input.dtype());
+    const auto [outputs, last] = all_steps(call, input, weights, options.inputs_at_once, options.reverse);
+    return LstmResult{outputs, {.output = last[0], .cell = last[1]}};
   });
 }
 LstmResult lstm(Value x, const LstmOptions& options, Where where) {
@@ -232,30 +261,21 @@ LstmResult lstm(Value x, const LstmOptions& options, Where where) {
 
 Value gru_cell(Value x, Value state, const GruOptions& options, Where where) {
   return x.graph().build_at(where, with_state(x, {state}), [&] {
-    const RecurrentCall call = check_gru("gru_cell", x, 2, state, options);
+    const RecurrentCall call = checked_call("gru_cell", kGru, x, 2, given_state(state), options);
     const auto names = x.graph().scope(options.name);
     const Value input = in_layer_dtype(x);
-    const GruWeights weights = gru_weights(call, options, input.dtype());
-    const Value of_x = affine(input, weights.input_kernel, weights.input_bias);
-    return gru_step(of_x, gru_start(of_x, state, options.features), weights);
+    return next_state(call, input, gru_weights(call, options, input.dtype()))[0];
   });
 }
 
 GruResult gru(Value x, Value state, const GruOptions& options, Where where) {
   return x.graph().build_at(where, with_state(x, {state}), [&] {
-    const RecurrentCall call = check_gru("gru", x, 3, state, options);
+    const RecurrentCall call = checked_call("gru", kGru, x, 3, given_state(state), options);
     const auto names = x.graph().scope(options.name);
     const Value input = in_layer_dtype(x);
-    const GruWeights weights = gru_weights(call, options, input.dtype());
-    Value last = state;
-    bool is_first = true;
-    const auto project = [&](Value of) { return affine(of, weights.input_kernel, weights.input_bias); };
-    const Value outputs = over_steps(input, options.inputs_at_once, options.reverse, project, [&](Value of_x) {
-      if (std::exchange(is_first, false)) last = gru_start(of_x, state, options.features);
-      last = gru_step(of_x, last, weights);
-      return last;
-    });
-    return GruResult{outputs, last};
+    const RecurrentWeights weights = gru_weights(call, options, input.dtype());
+    const auto [outputs, last] = all_steps(call, input, weights, options.inputs_at_once, options.reverse);
+    return GruResult{outputs, last[0]};
   });
 }
 GruResult gru(Value x, const GruOptions& options, Where where) {

@@ -11,6 +11,7 @@
 
 #include "examples/models/zoo.h"
 #include "graph/nodes/arithmetic.h"
+#include "graph/nodes/layout.h"
 #include "graph/op_registry.h"
 #include "graph/ops/ranking.h"
 #include "graph/ops/scan.h"

@@ -55,6 +55,14 @@ TEST(LossesOfUnknownShapes, RefuseFeedsThatWouldCompareAllPairs) {
   }
 }
 
+TEST(LossesOfUnknownShapes, OfMasksRepeatNoMask) {
+  const Loss dice_of_two = [](const auto& in) { return dice_loss(in[0], in[1]); };
+  EXPECT_TRUE(is_refused(dice_of_two, {{1, 3}, {4, 3}}));
+  EXPECT_TRUE(is_refused(dice_of_two, {{4, 3}, {1, 3}}));
+  EXPECT_TRUE(is_refused(dice_of_two, {{4, 3}, {4, 1}}));
+  EXPECT_FALSE(is_refused(dice_of_two, {{4, 3}, {4, 3}}));
+}
+
 TEST(LossesOfUnknownShapes, RefuseMoreVectorsThanThereAreAnchors) {
   Graph graph;
   const auto vectors = [&](const char* name) { return placeholder(graph, name, {kDynamic, 2}); };

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/ops/identities.h"
 #include "graph/ops/parts.h"
 #include "graph/shared_variables.h"
+#include "runtime/session.h"
 #include "tests/graph/blocks_case.h"
 
 namespace sectionflow::block_case {
@@ -139,6 +142,41 @@ TEST(Lstm, HandsNoGradientThroughATruncatedState) {
   for (std::size_t i = 0; i < whole.dx.size(); ++i) {
     EXPECT_EQ(truncated.dx[i] == whole.dx[i], i % 12 >= 6) << i;  // of the last two steps all are the same
   }
+}
+
+/// What a run of `y` says of a feed that it refuses; empty where it takes it.
+std::string refusal_of(Value y, const Feeds& feeds) {
+  Session session(y.graph(), {.threads = 1});
+  session.initialize();
+  try {
+    (void)session.run({y}, feeds);
+    return {};
+  } catch (const ShapeError& error) {
+    return error.message();
+  }
+}
+
+TEST(RecurrentLayers, HoldFedStatesToTheRowsOfXAndToTheirWidth) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 3, 2});
+  const Value h = placeholder(graph, "h", {kDynamic, kDynamic}), c = placeholder(graph, "c", {kDynamic, kDynamic});
+  const Value of_lstm = lstm(x, {h, c}, {.features = 4}).outputs, of_gru = gru(x, h, {.features = 4}).outputs;
+  EXPECT_EQ(of_lstm.shape(), (Shape{kDynamic, 3, 4}));
+  const auto fed = [&](Shape of_h, Shape of_c) {
+    return Feeds{{x, HostTensor(Dtype::f32, {5, 3, 2})},
+                 {h, HostTensor(Dtype::f32, std::move(of_h))},
+                 {c, HostTensor(Dtype::f32, std::move(of_c))}};
+  };
+  EXPECT_EQ(refusal_of(of_lstm, fed({5, 4}, {5, 4})), "");
+  const auto expect_says = [](const std::string& said, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts) EXPECT_NE(said.find(part), std::string::npos) << said;
+  };
+  expect_says(refusal_of(of_lstm, fed({1, 4}, {5, 4})), {"lstm 'lstm'", "state's output and x", "is 1 in", "5 in"});
+  expect_says(refusal_of(of_lstm, fed({5, 4}, {1, 4})), {"lstm 'lstm'", "state's cell and x", "is 1 in", "5 in"});
+  expect_says(refusal_of(of_lstm, fed({5, 4}, {5, 1})), {"state's cell and the layer", "is 1 in", "4 in"});
+  Feeds of_state = fed({1, 4}, {5, 4});
+  of_state.pop_back();
+  expect_says(refusal_of(of_gru, of_state), {"gru 'gru'", "state's output and x", "is 1 in", "5 in"});
 }
 
 }  // namespace
