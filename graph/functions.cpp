@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "base/checked_arithmetic.h"
@@ -129,7 +130,9 @@ HostTensor numbers_in_a_row(std::int64_t count, const RangeOptions& options) {
   for (std::int64_t i = 0; i < count; ++i) {
     if (i > 0) number = checked_add(number, options.step, "range");
     const auto held = static_cast<Number>(number);
-    SF_CHECK(static_cast<double>(held) == static_cast<double>(number), ArgumentError, "range: ", number, " is no ",
+    // A float of 2^63, which it may have been rounded to, is no i64.
+    const bool is_there = static_cast<double>(held) < 0x1p63 || !std::is_floating_point_v<Number>;
+    SF_CHECK(is_there && static_cast<std::int64_t>(held) == number, ArgumentError, "range: ", number, " is no ",
              dtype_name(options.dtype), hint("take another dtype"));
     numbers.values<Number>()[static_cast<std::size_t>(i)] = held;
   }
@@ -137,6 +140,12 @@ HostTensor numbers_in_a_row(std::int64_t count, const RangeOptions& options) {
 }
 
 }  // namespace
+
+void check_table_bytes(const std::string& label, std::int64_t numbers, std::int64_t bytes_each) {
+  SF_CHECK(numbers <= kMostTableBytes / bytes_each, ArgumentError, label, ": a constant of ", numbers, " numbers of ",
+           bytes_each, " bytes; wanted kMostTableBytes, ", kMostTableBytes, " bytes, at most",
+           hint("feed it, or work on parts"));
+}
 
 // The largest element is taken out as a constant: the derivative of what is left is the softmax, that of the constant
 // cancels. Where it is infinite nothing is taken out, since infinity - infinity is no number; and where every term is
@@ -189,7 +198,7 @@ Value reduce_all(Value x, ReduceOptions options, Where where) {
   return reduced_truth("reduce_all", x, std::move(options), where, reduce_min);
 }
 
-// reshape works one unknown dimension out. Of several, a sum of single elements leaves an axis out.
+// reshape works one unknown dimension out. Of several, the shape of a sum that is never computed is taken.
 Value squeeze(Value x, std::vector<int> axes, Where where) {
   return x.graph().build_at(where, [&] {
     const std::vector<int> gone = axes_of("squeeze", x, axes);
@@ -202,9 +211,7 @@ Value squeeze(Value x, std::vector<int> axes, Where where) {
     }
     if (gone.empty()) return x;
     if (num_unknown(dims) <= 1) return reshape(x, Shape(std::move(dims)));
-    SF_CHECK(is_f32_or_bf16(x.dtype()), ShapeError, said_of("squeeze", x),
-             "; wanted floats, or one dimension at most that the feed decides");
-    return reduce_sum(x, {.axes = gone});
+    return reshape_like(x, reduce_sum(in_dtype(x, Dtype::f32), {.axes = gone}));
   });
 }
 
@@ -213,7 +220,7 @@ Value expand_dims(Value x, int axis, Where where) {
     const int rank = x.shape().rank();
     const int place =
         normalized_axis(axis, rank + 1, text_of(said_of("expand_dims", x), ", the result of rank ", rank + 1));
-    if (num_unknown(x.shape().dims()) > 1) return stack({x}, place);
+    if (num_unknown(x.shape().dims()) > 1) return reshape_like(x, stack({x}, place));
     std::vector<std::int64_t> dims = x.shape().dims();
     dims.insert(dims.begin() + place, 1);
     return reshape(x, Shape(std::move(dims)));
@@ -260,6 +267,7 @@ Value flip(Value x, std::vector<int> axes, Where where) {
     }
     SF_CHECK(num_flipped == 1 || num_unknown(rows) <= 1, ShapeError, said_of("flip", x),
              "; wanted one dimension at most that the feed decides", hint("flip one axis after the other"));
+    check_table_bytes(said_of("flip", x), num_rows, sizeof(std::int64_t));
     const Value from_end = range(x.graph(), num_rows, {.first = num_rows - 1, .step = -1});
     const bool lies_so = std::ranges::is_sorted(order);
     const Value table = lies_so ? x : transpose(x, order);
@@ -275,6 +283,7 @@ Value flip(Value x, std::vector<int> axes, Where where) {
 Value range(Graph& graph, std::int64_t count, RangeOptions options, Where where) {
   return graph.build_at(where, [&] {
     SF_CHECK(count >= 0, ArgumentError, "range: count is ", count, "; wanted 0 or more");
+    check_table_bytes("range", count, dtype_bytes(options.dtype));
     switch (options.dtype) {
       case Dtype::i32:
         return constant(graph, numbers_in_a_row<std::int32_t>(count, options), "range");
@@ -291,6 +300,7 @@ Value range(Graph& graph, std::int64_t count, RangeOptions options, Where where)
 Value linspace(Graph& graph, float first, float last, std::int64_t count, Where where) {
   return graph.build_at(where, [&] {
     SF_CHECK(count >= 1, ArgumentError, "linspace: count is ", count, "; wanted 1 or more");
+    check_table_bytes("linspace", count, sizeof(float));
     SF_CHECK(std::isfinite(first) && std::isfinite(last), ArgumentError, "linspace: from ", first, " to ", last,
              "; wanted finite numbers");
     HostTensor numbers(Dtype::f32, {count});
@@ -311,6 +321,7 @@ Value sequence_mask(Value lengths, std::int64_t max_length, Where where) {
     SF_CHECK(lengths.dtype() == Dtype::i32 || lengths.dtype() == Dtype::i64, ArgumentError,
              said_of("sequence_mask", lengths), "; wanted i32 or i64", hint("cast it"));
     SF_CHECK(max_length >= 1, ArgumentError, "sequence_mask: max_length is ", max_length, "; wanted 1 or more");
+    check_table_bytes("sequence_mask", max_length, dtype_bytes(lengths.dtype()));
     const Value places = range(lengths.graph(), max_length, {.dtype = lengths.dtype()});
     return less(places, expand_dims(lengths, -1));
   });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/export.h"
@@ -43,12 +44,11 @@ Value reduce_all(Value x, ReduceOptions options = {}, Where where = Where::here(
 // ---- Shapes. x of any dtype, gradients of floats.
 
 /// x without `axes`, which are known to have the size 1; negative ones count from the end.
-/// Shapes: x any; result the others of its dimensions. No copy, but of floats with several unknown dimensions; other
-/// dtypes have one at most. Throws: ShapeError.
+/// Shapes: x any; result the others of its dimensions. No copy. Throws: ShapeError.
 Value squeeze(Value x, std::vector<int> axes, Where where = Where::here());
 
 /// x with one more axis, of size 1, which is axis `axis` of the result; a negative one counts from its end.
-/// Shapes: x any; result of one rank more. No copy, but of x with several unknown dimensions.
+/// Shapes: x any; result of one rank more. No copy.
 Value expand_dims(Value x, int axis, Where where = Where::here());
 
 /// x again and again: multiples[i] times along axis i, as in [a b] -> [a b a b].
@@ -61,26 +61,33 @@ Value repeat(Value x, std::int64_t times, int axis, Where where = Where::here())
 
 /// x in the opposite order along each of `axes`. Shapes: x with known sizes there; result like x.
 /// It is a gather of the product of these sizes in rows: one copy where they are the first axes, in order; else three,
-/// since they are brought to the front and back.
+/// since they are brought to the front and back. A row has a number of 8 bytes, of kMostTableBytes at most.
 Value flip(Value x, std::vector<int> axes, Where where = Where::here());
 
 // ---- Numbers in a row, and what is below them.
 
 /// Where a row of numbers begins, and how it goes on.
+/// The most bytes of a constant that a function works out: those of range, linspace, flip, sequence_mask and rotary.
+inline constexpr std::int64_t kMostTableBytes = std::int64_t{1} << 30;
+/// Throws: ArgumentError, which `label` begins, for a constant of so many numbers that it has more.
+void check_table_bytes(const std::string& label, std::int64_t numbers, std::int64_t bytes_each);
+
 struct RangeOptions {
   std::int64_t first = 0, step = 1;
   Dtype dtype = Dtype::i64;  ///< i32, i64 or f32
 };
-/// A constant: first, first + step, ... Shapes: result [count]. Throws: ArgumentError for count < 0, another dtype, and
-/// whole numbers that the dtype has not.
+/// A constant: first, first + step, ... Shapes: result [count]. Throws: ArgumentError for count < 0, another dtype,
+/// more than kMostTableBytes, and whole numbers that the dtype has not.
 Value range(Graph& graph, std::int64_t count, RangeOptions options = {}, Where where = Where::here());
 
 /// A constant: `count` numbers from `first` to `last`, both included, in equal steps; of one, the first.
-/// Shapes: result [count] f32. Throws: ArgumentError for count < 1 and for ends that are not finite.
+/// Shapes: result [count] f32. Throws: ArgumentError for count < 1, more than kMostTableBytes and ends that are not
+/// finite.
 Value linspace(Graph& graph, float first, float last, std::int64_t count, Where where = Where::here());
 
 /// mask[..., i] = i < lengths[...]: which places of padded sequences are there. Shapes: lengths [...] i32 or i64;
-/// result [..., max_length], boolean. No gradient. Throws: ArgumentError for other dtypes and max_length < 1.
+/// result [..., max_length], boolean. No gradient. Throws: ArgumentError for other dtypes, max_length < 1 and more than
+/// kMostTableBytes of places.
 Value sequence_mask(Value lengths, std::int64_t max_length, Where where = Where::here());
 
 }  // namespace sectionflow

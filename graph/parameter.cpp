@@ -15,6 +15,8 @@ Value parameter(std::string_view name, const Initializer& initializer, const Ini
     {
       // Opened in any case: names of layers that follow count alike in all scopes of shared variables.
       const auto scope = graph.scope(name);
+      SF_CHECK(shared || initializer, ArgumentError, "parameter '", name, "': the initialiser is empty; wanted one",
+               hint("zeros() and glorot_uniform() are two"));
       if (!shared) initial = initializer(request);
     }
     if (shared) return *shared;

@@ -1,13 +1,19 @@
 #include "graph/transformer.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/checked_arithmetic.h"
 #include "base/error.h"
+#include "graph/functions.h"
 #include "graph/layers.h"
+#include "graph/nodes/layout.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/dropout.h"
@@ -50,13 +56,14 @@ void check_rotary(const std::string& label, const RotaryOptions& options, std::i
            hint("pad sequences to one length"));
   SF_CHECK(width > 0 && width % 2 == 0, ShapeError, label, ": rows are of ", dim_text(width),
            " numbers; wanted an even number, pairs");
+  check_table_bytes(label, checked_multiply(length, width / 2, label), sizeof(float));
 }
 
 /// Of each place and pair, [T, D / 2], with an axis of 1 behind them where pairs lie side by side. f32.
 struct RotaryTables {
   Value cosines, sines;
 };
-RotaryTables rotary_tables(Graph& graph, const RotaryOptions& options, std::int64_t length, std::int64_t width) {
+RotaryTables new_rotary_tables(Graph& graph, const RotaryOptions& options, std::int64_t length, std::int64_t width) {
   const std::int64_t pairs = width / 2;
   const Shape shape = options.interleaved ? Shape{length, pairs, 1} : Shape{length, pairs};
   HostTensor cosines(Dtype::f32, shape), sines(Dtype::f32, shape);
@@ -71,7 +78,19 @@ RotaryTables rotary_tables(Graph& graph, const RotaryOptions& options, std::int6
       sine_values[at] = static_cast<float>(std::sin(angle));
     }
   }
-  return {constant(graph, std::move(cosines), "cosines"), constant(graph, std::move(sines), "sines")};
+  return {constant(graph, std::move(cosines), "/rotary/cosines"), constant(graph, std::move(sines), "/rotary/sines")};
+}
+/// The same, but that the graph keeps them, in a collection of their numbers: all layers read one pair.
+RotaryTables rotary_tables(Graph& graph, const RotaryOptions& options, std::int64_t length, std::int64_t width) {
+  const std::string kept = text_of("rotary_tables/", length, "x", width, "/from_", options.first_position, "/base_",
+                                   std::bit_cast<std::uint32_t>(options.base), options.interleaved ? "/pairs" : "");
+  const std::vector<Value> found = graph.values(kept);
+  if (found.size() == 2) return {found[0], found[1]};
+  // They belong to no section and to no phase, whoever is the first to ask.
+  const GraphScope group = graph.enter_group(kNoGroup), phase = graph.enter_phase(Phase::model);
+  const RotaryTables made = new_rotary_tables(graph, options, length, width);
+  for (const Value table : {made.cosines, made.sines}) graph.add_to_collection(kept, table);
+  return made;
 }
 
 /// The rotary positions of x by these tables.
@@ -80,6 +99,9 @@ Value turned(Value x, const RotaryTables& tables, bool interleaved) {
   Value pairs = in_dtype(x, Dtype::f32);
   if (interleaved) {
     std::vector<std::int64_t> dims = x.shape().dims();
+    const std::int64_t width = dims.back();
+    // Of several sizes that the feed decides, one product.
+    if (std::ranges::count(dims, kDynamic) > 1) dims = {kDynamic, x.shape()[-2], width};
     dims.back() /= 2;
     dims.push_back(2);
     pairs = reshape(pairs, Shape(std::move(dims)));
@@ -88,7 +110,7 @@ Value turned(Value x, const RotaryTables& tables, bool interleaved) {
   const Value y = concat({two[0] * tables.cosines - two[1] * tables.sines,  //
                           two[0] * tables.sines + two[1] * tables.cosines},
                          -1);
-  return in_dtype(interleaved ? reshape(y, x.shape()) : y, x.dtype());
+  return in_dtype(interleaved ? reshape_like(y, x) : y, x.dtype());
 }
 
 // ---- Attention.
@@ -106,7 +128,7 @@ void check_sequence(const std::string& label, const MultiHeadAttentionOptions& o
   const Shape& shape = x.shape();
   const bool fits = shape.rank() == 3 && shape[2] > 0 && (shape[0] != kDynamic || shape[1] != kDynamic);
   SF_CHECK(fits, ShapeError, label, ": ", role, " is ", shape, "; wanted [N, T, C] with C known, and N or T",
-           hint("pad sequences to one length"));
+           hint("pad sequences to one length T, or give the placeholder its N"));
 }
 
 Heads heads_of(const std::string& label, const MultiHeadAttentionOptions& options, std::int64_t channels) {
@@ -171,7 +193,8 @@ std::vector<Value> projections(Value x, std::optional<Value> memory, const Heads
 }
 
 Value attention_layer(Value x, std::optional<Value> memory, const MultiHeadAttentionOptions& options, Where where) {
-  const std::vector<Value> inputs = memory ? std::vector{x, *memory} : std::vector{x};
+  std::vector<Value> inputs = memory ? std::vector{x, *memory} : std::vector{x};
+  if (options.is_training.valid()) inputs.push_back(options.is_training);
   return x.graph().build_at(where, inputs, [&] {
     const std::string label = text_of("multi_head_attention '", options.name, "'");
     const Heads heads = check_attention(label, options, x, memory);
@@ -255,7 +278,9 @@ Value multi_head_attention(Value x, Value memory, const MultiHeadAttentionOption
 }
 
 Value transformer_block(Value x, const TransformerBlockOptions& options, Where where) {
-  return x.graph().build_at(where, {x}, [&] {
+  std::vector<Value> inputs = {x};
+  if (options.is_training.valid()) inputs.push_back(options.is_training);
+  return x.graph().build_at(where, inputs, [&] {
     const std::string label = text_of("transformer_block '", options.name, "'");
     check_block(label, options, x);
     const auto names = x.graph().scope(options.name);

@@ -21,11 +21,12 @@ struct RotaryOptions {
   /// False: number i and i + D / 2 are a pair, as in GPT-NeoX and LLaMA. True: 2 i and 2 i + 1, as in the paper. The
   /// two differ by an order of the columns that make x; the first copies less.
   bool interleaved = false;
-  std::int64_t first_position = 0;  ///< of the first row; >= 0
+  std::int64_t first_position = 0;  ///< of the first row; 0 to 2^40, up to which angles keep three digits and more
 };
 /// Rotary positions: the pair i of the row at place t is turned by the angle a = t base^(-2 i / D),
 /// (x, y) to (x cos a - y sin a, x sin a + y cos a). Products of two rows so depend on the distance of their places. It
-/// computes in f32, of tables that are two constants [T, D / 2]; their angles are computed in double.
+/// computes in f32, of tables that are two constants [T, D / 2], which a graph has once for all calls of the same sizes
+/// and options; their angles are computed in double.
 /// Shapes: x [..., T, D] with T known and D known and even; y like x. f32 or bf16. Source: Su et al. 2021, RoFormer.
 Value rotary(Value x, RotaryOptions options = {}, Where where = Where::here());
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/layers.h"
@@ -121,6 +122,58 @@ Doubles turned_of(const Doubles& x, bool interleaved) {
     }
   }
   return y;
+}
+
+TEST(Rotary, HasOnePairOfTablesAGraph) {
+  Graph graph;
+  const auto num_constants = [&] {
+    int found = 0;
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) found += graph.node(id).op().is_constant() ? 1 : 0;
+    return found;
+  };
+  const Value x = placeholder(graph, "x", {kDynamic, 3, 4});
+  (void)rotary(x);
+  EXPECT_EQ(num_constants(), 2);
+  {
+    const GraphScope group = graph.enter_group(graph.new_group("other"));
+    (void)multi_head_attention(rotary(x), {.heads = 1, .rotary = RotaryOptions{}});
+  }
+  int before = num_constants();
+  (void)rotary(x);
+  EXPECT_EQ(num_constants(), before);
+  for (const RotaryOptions& other : {RotaryOptions{.base = 10001}, {.interleaved = true}, {.first_position = 1}}) {
+    (void)rotary(x, other);
+    (void)rotary(x, other);
+    EXPECT_EQ(num_constants(), before += 2);
+  }
+  // What is taken out again is not found again.
+  try {
+    graph.all_or_nothing([&] {
+      (void)rotary(x, {.base = 77});
+      throw ArgumentError("no");
+    });
+  } catch (const ArgumentError&) {
+  }
+  EXPECT_EQ(num_constants(), before);
+  EXPECT_EQ(rotary(x, {.base = 77}).shape(), x.shape());
+  EXPECT_EQ(num_constants(), before + 2);
+}
+
+TEST(Rotary, OfPairsTakesSeveralUnknownSizes) {
+  Graph graph;
+  const Value open = placeholder(graph, "open", {kDynamic, kDynamic, 3, 4}), known = placeholder(graph, "x", {6, 3, 4});
+  const Value a = rotary(open, {.interleaved = true}), b = rotary(known, {.interleaved = true});
+  EXPECT_EQ(a.shape(), open.shape());
+  HostTensor numbers(Dtype::f32, {2, 3, 3, 4}), same(Dtype::f32, {6, 3, 4});
+  for (std::size_t i = 0; i < 72; ++i) {
+    same.values<float>()[i] = numbers.values<float>()[i] = static_cast<float>(i % 7) - 2.5F;
+  }
+  testing_support::Feeds feeds;
+  feeds.emplace(open, std::move(numbers));
+  feeds.emplace(known, std::move(same));
+  const std::vector<HostTensor> found = testing_support::run_kernels({a, b}, feeds);
+  EXPECT_EQ(found[0].shape(), (Shape{2, 3, 3, 4}));
+  EXPECT_EQ(testing_support::doubles_of(found[0]), testing_support::doubles_of(found[1]));
 }
 
 TEST(Rotary, TurnsPairsByTheFormula) {

@@ -97,6 +97,19 @@ TEST_F(BlockRefusals, OfRotary) {
   expect_refused([&] { rotary(scalar_); }, {"got []; wanted [..., T, D]"});
 }
 
+TEST_F(BlockRefusals, OfATrainingFlagOfAnotherGraphThatNothingReads) {
+  Graph other;
+  const Value flag = other.training();
+  expect_refused([&] { multi_head_attention(x_, {.heads = 2, .is_training = flag}); }, {"belongs to another graph"});
+  expect_refused([&] { transformer_block(x_, {.attention = {.heads = 2}, .is_training = flag}); },
+                 {"belongs to another graph"});
+}
+
+TEST_F(BlockRefusals, OfAnEmptyInitializer) {
+  expect_refused([&] { gru(x_, {.features = 2, .input_initializer = {}}); },
+                 {"parameter 'input_kernel': the initialiser is empty; wanted one", "hint:"});
+}
+
 TEST_F(BlockRefusals, OfAttention) {
   const std::string label = "multi_head_attention 'attention': ";
   expect_refused([&] { multi_head_attention(x_, {}); }, {label + "heads is 0; wanted > 0"});

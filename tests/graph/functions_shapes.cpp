@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -10,6 +11,8 @@
 
 #include "graph/op_def.h"
 #include "graph/ops/unary.h"
+#include "graph/transformer.h"
+#include "runtime/session.h"
 #include "tests/graph/functions_case.h"
 
 namespace sectionflow::function_case {
@@ -249,8 +252,52 @@ TEST(FunctionsOfShapes, ChangeTheNumberOfAxesOfSeveralUnknownSizes) {
   EXPECT_EQ(doubles_of(found[0]), (Doubles{1, 2, 3, 4}));
   EXPECT_EQ(found[1].shape(), (Shape{3, 1, 1, 2}));
   EXPECT_EQ(doubles_of(found[1]), (Doubles{1, 0, 0, 1, 1, 0}));
-  EXPECT_THAT([&] { (void)squeeze(mask, {1}); },
-              ThrowsMessage<ShapeError>(AllOf(HasSubstr("'mask' is bool[?,1,?]"), HasSubstr("wanted floats"))));
+}
+
+TEST(FunctionsOfShapes, KeepTheBitsOfNumbersOfSeveralUnknownSizes) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 1, kDynamic}), y = squeeze(x, {1});
+  const Value mask = placeholder(graph, "mask", {kDynamic, 1, kDynamic}, Dtype::boolean);
+  EXPECT_EQ(squeeze(mask, {1}).type().text(), "bool[?,?]");
+  for (const Value& renamed : {y, expand_dims(x, 0)}) {
+    EXPECT_TRUE(renamed.node().op().is_identity) << renamed.node().label();
+    EXPECT_EQ(renamed.node().inputs()[0], x);
+  }
+  Session session(graph, {.threads = 1});
+  session.initialize();
+  const auto found = session.run({y}, {{x, HostTensor::of<float>({1, 1, 2}, {-0.0F, 1e-40F})}});
+  EXPECT_TRUE(std::signbit(found[0].values<float>()[0]));
+  EXPECT_EQ(found[0].values<float>()[1], 1e-40F);
+  const Value truth = squeeze(mask, {1});
+  EXPECT_EQ(session.run({truth}, {{mask, HostTensor(Dtype::boolean, {3, 1, 2})}})[0].shape(), (Shape{3, 2}));
+}
+
+TEST(FunctionsOfShapes, RefuseConstantsOfMoreThanKMostTableBytes) {
+  Graph graph;
+  constexpr std::int64_t kHuge = std::int64_t{1} << 40;
+  const Value lengths = placeholder(graph, "lengths", {kDynamic}, Dtype::i32);
+  const Value x = placeholder(graph, "x", {kHuge, 2}), rows = placeholder(graph, "rows", {kHuge, 8});
+  const int before = graph.num_nodes();
+  const auto refused = [](const char* call) {
+    return ThrowsMessage<ArgumentError>(AllOf(HasSubstr(call), HasSubstr("kMostTableBytes, 1073741824 bytes")));
+  };
+  EXPECT_THAT([&] { (void)range(graph, kHuge); }, refused("range: a constant of 1099511627776 numbers of 8 bytes"));
+  EXPECT_THAT([&] { (void)range(graph, INT64_MAX, {.dtype = Dtype::i32}); }, refused("range"));
+  EXPECT_THAT([&] { (void)linspace(graph, 0, 1, kHuge); }, refused("linspace"));
+  EXPECT_THAT([&] { (void)sequence_mask(lengths, kHuge); }, refused("sequence_mask"));
+  EXPECT_THAT([&] { (void)flip(x, {0}); }, refused("flip: 'x' is"));
+  EXPECT_THAT([&] { (void)rotary(rows); }, refused("rotary of 'rows'"));
+  EXPECT_EQ(graph.num_nodes(), before);
+}
+
+TEST(Range, OfFloatsHoldsWholeNumbersOrRefuses) {
+  Graph graph;
+  const auto of = [&](std::int64_t first) { (void)range(graph, 1, {.first = first, .dtype = Dtype::f32}); };
+  EXPECT_NO_THROW(of(std::int64_t{1} << 60));
+  EXPECT_NO_THROW(of(INT64_MIN));
+  for (const std::int64_t first : {(std::int64_t{1} << 60) + 1, (std::int64_t{1} << 53) + 1, INT64_MAX}) {
+    EXPECT_THROW(of(first), ArgumentError) << first;
+  }
 }
 
 TEST(SequenceMask, IsTrueBelowEachLength) {
