@@ -255,7 +255,7 @@ Factor product_of_elements(const ContractionContext& context, const Factor& a, c
 
 /// a, each of whose letters has the size that it has in b: no operand knows those that are still unknown. A joined
 /// axis, or one of a product of elements, would let other sizes pass.
-Factor held_to(const ContractionContext& context, Factor a, const Factor& b) {
+Factor with_sizes_of(const ContractionContext& context, Factor a, const Factor& b) {
   for (const Index index : among(a.indices, b.indices)) {
     if (index >= kEllipsisIndex || size_along(a, index) != kDynamic) continue;
     a.value = held_to_size(context, index, a.value, axis_of(a, index), b.value, axis_of(b, index));
@@ -308,8 +308,10 @@ Factor summed_to(const Factor& factor, const std::vector<Index>& kept) {
 
 Factor contract(const ContractionContext& context, const Factor& a, const Factor& b, const std::vector<Index>& kept,
                 bool is_last) {
+  SF_CHECK(std::ssize(kept) <= Shape::kMaxRank, ShapeError, context.label, ": '", a.value.name(), "' times '",
+           b.value.name(), "' has ", kept.size(), " axes; wanted Shape::kMaxRank, ", Shape::kMaxRank, ", at most");
   const bool sums = !among(among(a.indices, b.indices), kept, false).empty();
-  const Factor held = held_to(context, a, b);
+  const Factor held = with_sizes_of(context, a, b);
   const Factor product =
       sums ? product_with_sum(context, held, b, kept, is_last) : product_of_elements(context, held, b, kept, is_last);
   return is_last ? in_order(product, kept) : product;

@@ -51,7 +51,7 @@ void check_operands(const std::string& label, const EinsumText& text, const std:
              hint("cast(x, Dtype::", dtype_name(operands[0].dtype()), ")"));
     SF_CHECK(term.has_ellipsis() ? rank >= letters : rank == letters, ShapeError, label, ": ",
              operand_text(operands, i), "; wanted rank ", letters, term.has_ellipsis() ? " or more" : "",
-             ", an axis an index of '", term.letters, "'");
+             ", an axis an index of ", quoted_einsum(term.letters));
   }
 }
 
@@ -132,12 +132,12 @@ Factor factor_of(const std::string& label, const IndexSizes& sizes, Value x, std
   return {squeeze(x, std::move(repeated)), std::move(others)};
 }
 
-/// The indices that the result has, then those of factors but for `left_out`.
+/// The indices that the result has, then those of factors but for one.
 std::vector<Index> wanted_beside(const std::vector<Index>& result, const std::vector<Factor>& factors,
-                                 const std::vector<std::size_t>& left_out) {
+                                 std::size_t left_out) {
   std::vector<Index> wanted = result;
   for (std::size_t i = 0; i < factors.size(); ++i) {
-    if (std::ranges::find(left_out, i) != left_out.end()) continue;
+    if (i == left_out) continue;
     wanted.insert(wanted.end(), factors[i].indices.begin(), factors[i].indices.end());
   }
   return wanted;
@@ -158,6 +158,11 @@ struct Pair {
 };
 Pair next_pair(const ContractionContext& context, const std::vector<Factor>& factors,
                const std::vector<Index>& result) {
+  std::map<Index, int> readers;  // how many factors have an index, and the result
+  for (const Factor& factor : factors) {
+    for (const Index index : factor.indices) ++readers[index];
+  }
+  for (const Index index : result) ++readers[index];
   Pair best;
   constexpr double kMost = std::numeric_limits<double>::infinity();
   std::pair<double, double> least = {kMost, kMost};
@@ -165,8 +170,12 @@ Pair next_pair(const ContractionContext& context, const std::vector<Factor>& fac
     for (std::size_t k = i + 1; k < factors.size(); ++k) {
       std::vector<Index> kept = indices_of(factors[i], factors[k]);
       const double multiplications = estimated_elements(context, kept);
-      const std::vector<Index> wanted = wanted_beside(result, factors, {i, k});
-      std::erase_if(kept, [&](Index index) { return std::ranges::find(wanted, index) == wanted.end(); });
+      const auto has = [&](std::size_t which, Index index) {
+        return std::ranges::find(factors[which].indices, index) != factors[which].indices.end();
+      };
+      std::erase_if(kept, [&](Index index) {
+        return readers.at(index) == static_cast<int>(has(i, index)) + static_cast<int>(has(k, index));
+      });
       const std::pair cost(multiplications, estimated_elements(context, kept));
       if (k > 1 && cost >= least) continue;
       least = cost;
@@ -179,7 +188,7 @@ Pair next_pair(const ContractionContext& context, const std::vector<Factor>& fac
 Value contracted(const ContractionContext& context, std::vector<Factor> factors, const std::vector<Index>& result) {
   std::vector<Factor> summed;
   for (std::size_t i = 0; i < factors.size(); ++i) {
-    summed.push_back(summed_to(factors[i], wanted_beside(result, factors, {i})));
+    summed.push_back(summed_to(factors[i], wanted_beside(result, factors, i)));
   }
   while (summed.size() > 1) {
     const Pair pair = next_pair(context, summed, result);

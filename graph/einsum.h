@@ -33,7 +33,7 @@ namespace SF_API sectionflow {
 /// refused by matmul if something is.
 /// Shapes: operands any, all f32 or all bf16; result of its indices. Any dimension may be unknown, several where no
 /// axes have to be joined. Throws: ArgumentError for a text that is none, with the place, and for dtypes; ShapeError
-/// for operands that do not fit the text, or each other.
+/// for operands that do not fit the text, or each other, and for a product of more than Shape::kMaxRank axes.
 Value einsum(std::string_view text, const std::vector<Value>& operands, Where where = Where::here());
 
 /// a b as numpy.matmul: of any two batches of matrices that broadcast. A vector counts as a row in front and as a

@@ -91,8 +91,9 @@ std::string letters_of(const std::vector<IndexTerm>& terms) {
 IndexTerm implicit_result(const std::vector<IndexTerm>& operands) {
   IndexTerm result{.letters = {}, .ellipsis = has_ellipsis(operands) ? 0 : IndexTerm::kNoEllipsis};
   const std::string all = letters_of(operands);
-  for (const char letter : all) {
-    if (std::ranges::count(all, letter) == 1) result.letters += letter;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool is_again = i > 0 && all[i - 1] == all[i], comes_again = i + 1 < all.size() && all[i + 1] == all[i];
+    if (!is_again && !comes_again) result.letters += all[i];
   }
   return result;
 }
