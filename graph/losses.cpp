@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "graph/functions.h"
+#include "graph/loss_operands.h"
 #include "graph/nodes/layout.h"
 #include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
@@ -24,67 +25,6 @@
 
 namespace sectionflow {
 namespace {
-
-// What losses take. `call` begins the texts of errors, `role` says which of its inputs it is.
-
-/// "targets 't' are f32[4]"
-std::string told(const char* role, Value x) {
-  return text_of(role, " '", x.name(), "' are ", x.type().text());
-}
-
-/// Throws: ArgumentError for what are no floats.
-void check_floats(const char* call, const char* role, Value x) {
-  SF_CHECK(is_f32_or_bf16(x.dtype()), ArgumentError, call, ": ", told(role, x), "; wanted f32 or bf16",
-           hint("cast them"));
-}
-/// The same, and x in f32.
-Value float_operand(const char* call, const char* role, Value x) {
-  check_floats(call, role, x);
-  return in_dtype(x, Dtype::f32);
-}
-/// The same of what may be boolean: 0 and 1.
-Value truth_operand(const char* call, const char* role, Value x) {
-  SF_CHECK(is_f32_or_bf16(x.dtype()) || x.dtype() == Dtype::boolean, ArgumentError, call, ": ", told(role, x),
-           "; wanted f32, bf16 or boolean", hint("cast them"));
-  return in_dtype(x, Dtype::f32);
-}
-
-/// Whether `part` broadcasts to `whole`, and not beyond. Unknown dimensions meet themselves.
-bool is_part_of(const Shape& part, const Shape& whole) {
-  if (part.rank() > whole.rank()) return false;
-  for (int axis = -part.rank(); axis < 0; ++axis) {
-    if (part[axis] != whole[axis] && part[axis] != 1) return false;
-  }
-  return true;
-}
-
-/// Throws: ShapeError unless `part` broadcasts to `whole`, values of these roles.
-void check_part(const char* call, const char* whole_role, Value whole, const char* part_role, Value part) {
-  SF_CHECK(is_part_of(part.shape(), whole.shape()), ShapeError, call, ": ", told(whole_role, whole), ", ",
-           told(part_role, part), "; wanted the latter of the former's shape, or broadcast to it",
-           hint("reshape(x, {-1, 1}) gives [N] a last axis, reshape(x, {-1}) takes it from [N, 1]"));
-}
-
-/// Throws: ArgumentError unless low <= option <= high; NaN is not.
-void check_option(const char* call, const char* name, float option, float low, float high) {
-  SF_CHECK(option >= low && option <= high, ArgumentError, call, ": ", name, " is ", option, "; wanted ", low, " to ",
-           high);
-}
-/// Throws: ArgumentError unless the option is finite and not negative.
-void check_not_negative(const char* call, const char* name, float option) {
-  SF_CHECK(option >= 0 && std::isfinite(option), ArgumentError, call, ": ", name, " is ", option,
-           "; wanted a finite number, 0 or more");
-}
-/// Throws: ArgumentError for a length whose square, or the third power of whose reciprocal, leaves the range of f32.
-void check_length(const char* call, float epsilon) {
-  check_option(call, "epsilon", epsilon, 1e-12F, 1e12F);
-}
-
-/// `part`, which broadcasts to `whole` as far as is known. Where the feed decides a dimension it is held to that then.
-Value held_to(Value part, Value whole) {
-  const bool is_known = part.shape().is_static() && whole.shape().is_static();
-  return is_known ? part : broadcast_like(part, whole);
-}
 
 /// What is compared: in f32, and the second, which is of what `operand` takes, broadcasts to the first.
 struct Compared {
@@ -149,6 +89,19 @@ KnownLabels known_labels(Value labels, std::int64_t ignore_index) {
   return {is_ignored, select(is_ignored, number(0, "first_class"), labels)};
 }
 
+/// Throws: ArgumentError, ShapeError for options that are none, with the weights of `num_classes`, which may be
+/// unknown.
+void check_label_options(const char* call, const CrossEntropyOptions& options, std::int64_t num_classes) {
+  check_option(call, "label_smoothing", options.label_smoothing, 0, 1);
+  const Value weights = options.class_weights;
+  if (!weights.valid()) return;
+  SF_CHECK(may_agree(weights.type(), {Dtype::f32, {num_classes}}), ShapeError, call, ": ",
+           told("class_weights", weights), "; wanted f32 ", Shape{num_classes});
+  const HostTensor* known = constant_content(weights);
+  if (known == nullptr) return;
+  for (const float weight : known->values<float>()) check_not_negative(call, "a class weight", weight);
+}
+
 void check_cross_entropy(Value logits, Value labels, const CrossEntropyOptions& options) {
   check_floats("cross_entropy", "logits", logits);
   check_class_numbers("cross_entropy", labels, options.ignore_index);
@@ -159,6 +112,7 @@ void check_cross_entropy(Value logits, Value labels, const CrossEntropyOptions& 
   const Shape wanted(std::move(rows));
   SF_CHECK(may_agree({Dtype::i32, labels.shape()}, {Dtype::i32, wanted}), ShapeError,
            "cross_entropy: ", told("logits", logits), ", ", told("labels", labels), "; wanted a label a row, ", wanted);
+  check_label_options("cross_entropy", options, shape[-1]);
 }
 
 // ---- Lengths.
@@ -213,11 +167,10 @@ Value label_weights(Value labels, CrossEntropyOptions options, Where where) {
     Graph& graph = labels.graph();
     const auto names = graph.scope("label_weights");
     check_class_numbers("label_weights", labels, options.ignore_index);
+    check_label_options("label_weights", options, kDynamic);
     const KnownLabels known = known_labels(labels, options.ignore_index);
     const Value weights = options.class_weights;
     if (!weights.valid()) return cast(logical_not(known.is_ignored), Dtype::f32);
-    SF_CHECK(weights.dtype() == Dtype::f32 && weights.shape().rank() == 1, ShapeError,
-             "label_weights: ", told("class_weights", weights), "; wanted f32 [C]");
     return select(known.is_ignored, constant(graph, 0.0F, "none"), gather(weights, known.labels));
   });
 }

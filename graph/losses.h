@@ -25,7 +25,7 @@ struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;
   /// In [0, 1]: the part of a row's label that is spread evenly over all classes.
   float label_smoothing = 0;
-  /// [C] f32, >= 0: what a class counts; invalid: 1 each.
+  /// [C] f32, finite and >= 0, which is looked at of constants alone: what a class counts; invalid: 1 each.
   Value class_weights{};
 };
 /// softmax_cross_entropy of logits of any rank, and 0 where a label is `ignore_index`: no gradient goes there, unless
@@ -152,7 +152,8 @@ struct TripletMarginOptions {
   float epsilon = 1e-6F;
 };
 /// max(0, |anchor - positive| - |anchor - negative| + margin) with Euclidean distances: no gradient where `negative` is
-/// farther by the margin. PyTorch adds its epsilon to each difference instead. Shapes: anchor [..., D], positive and
+/// farther by the margin. PyTorch adds its epsilon to each difference instead. NaN where the squares of both distances
+/// leave the range of f32. Shapes: anchor [..., D], positive and
 /// negative broadcast to it; result [...]. Source: Balntas et al. 2016, with its swap.
 Value triplet_margin_loss(Value anchor, Value positive, Value negative, TripletMarginOptions options = {},
                           Where where = Where::here());

@@ -71,7 +71,8 @@ Value hard_swish(Value x, Where where = Where::here());
 struct LeakyReluOptions {
   float negative_slope = 0.01F;  ///< finite, >= 0
 };
-/// y = x > 0 ? x : negative_slope x. Its gradient at 0 is that of below. Throws: ArgumentError for another slope.
+/// y = x > 0 ? x : negative_slope x, which is NaN at -infinity for the slope 0. Its gradient at 0 is that of below.
+/// Throws: ArgumentError for another slope.
 Value leaky_relu(Value x, LeakyReluOptions options = {}, Where where = Where::here());
 
 /// What elu comes to far below 0.

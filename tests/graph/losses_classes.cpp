@@ -182,6 +182,25 @@ TEST(CrossEntropy, OfWrongArgumentsIsRefusedAndAddsNothing) {
   EXPECT_TRUE(graph.scope_names().empty());
 }
 
+TEST(LossesOfLabels, RefuseOptionsByTheNameOfTheCall) {
+  Graph graph;
+  const Value logits = placeholder(graph, "logits", {2, 3}), labels = placeholder(graph, "labels", {2}, Dtype::i32);
+  const Value negative = constant(graph, HostTensor::of<float>({3}, {1, -0.5F, 2}), "negative");
+  const int before = graph.num_nodes();
+  const std::pair<CrossEntropyOptions, const char*> wrong[] = {
+      {{.label_smoothing = 1.5F}, ": label_smoothing is 1.5; wanted 0 to 1"},
+      {{.label_smoothing = -1}, ": label_smoothing is -1"},
+      {{.class_weights = negative}, ": a class weight is -0.5; wanted a finite number, 0 or more"}};
+  for (const auto& [options, says] : wrong) {
+    CrossEntropyOptions given = options;
+    EXPECT_THAT([&] { (void)cross_entropy(logits, labels, given); },
+                ThrowsMessage<ArgumentError>(HasSubstr(std::string("cross_entropy") + says)));
+    EXPECT_THAT([&] { (void)label_weights(labels, given); },
+                ThrowsMessage<ArgumentError>(HasSubstr(std::string("label_weights") + says)));
+  }
+  EXPECT_EQ(graph.num_nodes(), before);
+}
+
 TEST(LabelWeights, AreThoseOfTheClassesAndZeroWhereIgnored) {
   const Fed labels = class_numbers({2, 3}, {0, -1, 2, 1, -1, 0}, Dtype::i64);
   const Found counts =
