@@ -46,7 +46,9 @@ struct LaterOperation {
 /// Writes options, field by field. Numbers keep their bits.
 class OptionWriter {
  public:
-  explicit OptionWriter(JsonMembers& object) : object_(object) {}
+  /// `writes_usual`: choices that are not written to files as the first of theirs, too.
+  explicit OptionWriter(JsonMembers& object, bool writes_usual = false)
+      : object_(object), writes_usual_(writes_usual) {}
 
   template <class Field>
   void operator()(const char* name, const Field& field);
@@ -60,12 +62,13 @@ class OptionWriter {
   /// A choice that files had not always: the first of the choices is not written, and read where there is no field.
   template <class Enum>
   void usual_choice(const char* name, const Enum& field, Choices<std::type_identity_t<Enum>> choices) {
-    if (field != choices.begin()->first) choice(name, field, choices);
+    if (writes_usual_ || field != choices.begin()->first) choice(name, field, choices);
   }
   void operation(const char* name, const std::shared_ptr<Operation>& field);
 
  private:
   JsonMembers& object_;
+  bool writes_usual_;
 };
 
 /// Reads options, field by field. Throws, at every call: DataError for a field that is absent or of another kind.

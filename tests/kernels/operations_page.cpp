@@ -50,11 +50,12 @@ std::string inputs_of(const OpDef& op) {
 std::string options_of(const OpDef& op) {
   if (!op.options.write || op.is_given()) return "";  // what is given has tensors, types and initialisers
   JsonMembers object;
-  OptionWriter writer(object);
+  OptionWriter writer(object, true);
   op.options.write(op.options.defaults(), writer);
   std::string text;
   for (const auto& [name, value] : object.members.items()) {
-    const std::string shown = value.is_string()         ? value.get<std::string>()
+    const std::string shown = value == ""               ? "\"\""
+                              : value.is_string()       ? value.get<std::string>()
                               : value.is_number_float() ? text_of(value.get<float>())
                                                         : value.dump();
     text += (text.empty() ? "" : ", ") + name + " " + shown;
