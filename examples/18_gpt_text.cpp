@@ -17,7 +17,7 @@ using namespace sectionflow;
 
 constexpr const char* kText = "/usr/share/common-licenses/GPL-3";  // every Debian machine has it
 constexpr int kNoText = 77;
-constexpr std::int64_t kWindow = 64, kBatch = 8, kWidth = 64, kSteps = 400;
+constexpr std::int64_t kWindow = 64, kBatch = 8, kWidth = 64, kSteps = 300;
 
 /// The same characters in, the next ones out.
 struct Net {
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
 
   Net net;
   net.print_peaks();
-  Session session(net.graph, {.device_memory = 6_MiB, .seed = 1});
+  Session session(net.graph, {.device_memory = 8_MiB, .seed = 1});
   session.initialize();
   Trainer trainer(session, net.manager, {.loss = net.loss, .metrics = {{"perplexity", perplexity(net.loss)}}});
   LearningRate schedule(net.rate, warm_up(20, cosine_rate(3e-3, kSteps)));

@@ -16,7 +16,7 @@ using namespace sectionflow;
 
 constexpr const char* kText = "/usr/share/common-licenses/GPL-3";  // every Debian machine has it
 constexpr int kNoText = 77;
-constexpr std::int64_t kWindow = 64, kSectionSteps = 8, kBatch = 16, kUnits = 96, kSteps = 200;
+constexpr std::int64_t kWindow = 32, kSectionSteps = 8, kBatch = 16, kUnits = 96, kSteps = 500;
 
 /// Two layers over some steps, and what they make of the next character.
 struct Stack {
@@ -57,7 +57,7 @@ struct Net {
       losses.push_back(mean(cross_entropy(stack(slice(inputs, part), states), slice(targets, part))));
       if (first + kSectionSteps == kWindow) loss = add_n(losses) / static_cast<float>(losses.size());
     }
-    manager.add_training_ops(Adam{.learning_rate = 1e-2F}, loss);
+    manager.add_training_ops(Adam{.learning_rate = 8e-3F}, loss);
     manager.prepare_training();
 
     for (int layer = 0; layer < 2; ++layer) {

@@ -188,13 +188,13 @@ ZooModel gpt_model(const std::string& name, const ZooOptions& options) {
 ZooModel vit_model(const std::string& name, const ZooOptions& options) {
   refuse(name, {{"sequence", options.sequence}, {"vocabulary", options.vocabulary}});
   const std::int64_t image = or_own(options.image, 224), classes = or_own(options.classes, 1000);
-  const VitOptions own;
-  return classifier(options,
-                    vit({.layers = static_cast<int>(or_own(options.layers, own.layers)),
-                         .width = or_own(options.width, own.width),
-                         .heads = or_own(options.heads, own.heads),
-                         .classes = classes}),
-                    {image, image, 3}, classes);
+  VitOptions own{.classes = classes};
+  own.layers = static_cast<int>(or_own(options.layers, own.layers));
+  own.width = or_own(options.width, own.width);
+  own.heads = or_own(options.heads, own.heads);
+  // Whether heads divide the width is checked where it is built, as those of gpt and bert are.
+  const ImageNetwork network = [own](Value is_training) { return vit(own)(is_training); };
+  return classifier(options, network, {image, image, 3}, classes);
 }
 
 ZooModel bert_model(const std::string& name, const ZooOptions& options) {
