@@ -11,6 +11,18 @@
 #include "graph/shared_entry.h"
 
 namespace sectionflow {
+namespace {
+
+template <class Options>
+void check_last_axis_norm(Value x, const char* layer, const Options& options) {
+  check_layer_input(x, layer, options.name);
+  SF_CHECK(options.epsilon >= 0, ArgumentError, layer, " '", options.name, "': epsilon ", options.epsilon,
+           "; wanted >= 0");
+  SF_CHECK(x.shape().rank() >= 1 && x.shape()[-1] > 0, ShapeError, layer, " '", options.name, "' got ", x.shape(),
+           "; wanted [..., C] with C known and > 0");
+}
+
+}  // namespace
 
 Value dense(Value x, const DenseOptions& options, Where where) {
   return x.graph().build_at(where, {x}, [&] {
@@ -72,17 +84,22 @@ Value batch_norm(Value x, Value is_training, const BatchNormOptions& options, Wh
 
 Value layer_norm(Value x, const LayerNormOptions& options, Where where) {
   return x.graph().build_at(where, {x}, [&] {
-    check_layer_input(x, "layer_norm", options.name);
-    SF_CHECK(options.epsilon >= 0, ArgumentError, "layer_norm '", options.name, "': epsilon ", options.epsilon,
-             "; wanted >= 0");
-    SF_CHECK(x.shape().rank() >= 1 && x.shape()[-1] > 0, ShapeError, "layer_norm '", options.name, "' got ", x.shape(),
-             "; wanted [..., C] with C known and > 0");
+    check_last_axis_norm(x, "layer_norm", options);
     Graph& graph = x.graph();
     const auto scope = graph.scope(options.name);
     const InitializerRequest request{graph, {x.shape()[-1]}};
     const Value scale = parameter("scale", ones(), request);
     const Value shift = parameter("shift", zeros(), request);
     return layer_norm(in_layer_dtype(x), scale, shift, {.epsilon = options.epsilon});
+  });
+}
+
+Value rms_norm(Value x, const RmsNormOptions& options, Where where) {
+  return x.graph().build_at(where, {x}, [&] {
+    check_last_axis_norm(x, "rms_norm", options);
+    const auto scope = x.graph().scope(options.name);
+    const Value scale = parameter("scale", ones(), {x.graph(), {x.shape()[-1]}});
+    return rms_norm(in_layer_dtype(x), scale, {.epsilon = options.epsilon});
   });
 }
 

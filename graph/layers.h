@@ -39,6 +39,10 @@ Value batch_norm(Value x, const BatchNormOptions& options = {}, Where where = Wh
 /// scale, shift [C]; y like x.
 Value layer_norm(Value x, const LayerNormOptions& options = {}, Where where = Where::here());
 
+/// Normalisation of the last axis by its root mean square, with scale (initially 1): torch.nn.RMSNorm. Shapes: x [...,
+/// C] of any rank but 0; scale [C]; y like x.
+Value rms_norm(Value x, const RmsNormOptions& options = {}, Where where = Where::here());
+
 /// Of the layer embedding: its table and the initial values.
 struct EmbeddingOptions {
   std::int64_t vocabulary = 0;  ///< rows of the table; must be set

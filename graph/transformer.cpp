@@ -229,6 +229,8 @@ void check_block(const std::string& label, const TransformerBlockOptions& option
   SF_CHECK(options.hidden >= 0, ArgumentError, label, ": hidden is ", options.hidden,
            "; wanted > 0, or 0 for four times the channels");
   check_activation(options.activation, label);
+  SF_CHECK(options.norm == Norm::layer || options.norm == Norm::rms, ArgumentError, label, ": norm is ",
+           static_cast<int>(options.norm), "; wanted layer or rms");
   SF_CHECK(options.epsilon >= 0, ArgumentError, label, ": epsilon is ", options.epsilon, "; wanted >= 0");
   check_drop_rate(label, "dropout", options.dropout);
   check_drop_rate(label, "drop_path", options.drop_path);
@@ -286,7 +288,10 @@ Value transformer_block(Value x, const TransformerBlockOptions& options, Where w
     const auto names = x.graph().scope(options.name);
     // The input and what `part` makes of it, normalised before or behind.
     const auto with = [&](Value input, const char* norm, auto&& part) {
-      const auto normalised = [&](Value of) { return layer_norm(of, {.epsilon = options.epsilon, .name = norm}); };
+      const auto normalised = [&](Value of) {
+        return options.norm == Norm::rms ? rms_norm(of, {.epsilon = options.epsilon, .name = norm})
+                                         : layer_norm(of, {.epsilon = options.epsilon, .name = norm});
+      };
       Value added = dropped(part(options.norm_first ? normalised(input) : input), options.dropout, options.is_training);
       if (options.drop_path > 0) {
         added = drop_path(added, training_of(x, options.is_training), {.rate = options.drop_path});

@@ -61,6 +61,9 @@ Value multi_head_attention(Value x, const MultiHeadAttentionOptions& options, Wh
 Value multi_head_attention(Value x, Value memory, const MultiHeadAttentionOptions& options,
                            Where where = Where::here());
 
+/// What a transformer_block normalises by: layer_norm, or rms_norm, which has no shift.
+enum class Norm { layer, rms };
+
 /// Of a transformer_block: its two parts, and what stands between them.
 struct TransformerBlockOptions {
   MultiHeadAttentionOptions attention{};  ///< heads must be set; dropout and is_training are the block's
@@ -75,13 +78,14 @@ struct TransformerBlockOptions {
   Value is_training{};     ///< of both; invalid: the graph's training flag
   Initializer kernel_initializer = glorot_uniform();  ///< of the feed-forward part
   Initializer output_initializer{};                   ///< of its second kernel; as the first where none is given
+  Norm norm = Norm::layer;                            ///< of both parts
   std::string name = "block";
 };
 /// x + attention(norm1(x)), and of that x + output(f(hidden(norm2(x)))); or, with norm_first false,
-/// norm1(x + attention(x)) and of that norm2(x + output(f(hidden(x)))). The variables are `<name>/norm1/scale` and
-/// `shift`, those of `<name>/attention` and `<name>/norm2`, `<name>/hidden/kernel` and `bias`, `<name>/output/kernel`
-/// and `bias`. It is torch.nn.TransformerEncoderLayer, which drops probabilities and hidden numbers besides.
-/// Shapes: x [N, T, C] as multi_head_attention; y like x.
+/// norm1(x + attention(x)) and of that norm2(x + output(f(hidden(x)))). The variables are `<name>/norm1/scale` and,
+/// of Norm::layer, `shift`, those of `<name>/attention` and `<name>/norm2`, `<name>/hidden/kernel` and `bias`,
+/// `<name>/output/kernel` and `bias`. It is torch.nn.TransformerEncoderLayer, which drops probabilities and hidden
+/// numbers besides. Shapes: x [N, T, C] as multi_head_attention; y like x.
 Value transformer_block(Value x, const TransformerBlockOptions& options, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -25,38 +25,58 @@ void check_dtypes(const ShapeRequest& request, std::size_t num_rows) {
   }
 }
 
-// Inputs: x, scale, shift.
-std::vector<TensorType> infer_layer_norm(const ShapeRequest& request) {
-  const float epsilon = request.get<LayerNormOptions>().epsilon;
+// Inputs: x, scale and, of layer_norm, shift.
+template <class Options>
+std::vector<TensorType> infer_norm(const ShapeRequest& request) {
+  const float epsilon = request.get<Options>().epsilon;
   SF_CHECK(epsilon >= 0, ArgumentError, request.label, ": epsilon ", epsilon, "; wanted >= 0");
   check_dtypes(request, 1);
   const Shape& x = request.inputs[0].shape;
   SF_CHECK(x.rank() >= 1 && x[-1] != 0, ShapeError, request.label, " got ", x,
            "; wanted [..., C] of rank 1 or more with C > 0");
-  check_per_channel(request, 1, x);
-  check_per_channel(request, 2, x);
-  return {request.inputs[0], {Dtype::f32, per_row(x)}, {Dtype::f32, per_row(x)}};
+  std::vector<TensorType> outputs = {request.inputs[0]};
+  for (std::size_t input = 1; input < request.inputs.size(); ++input) {  // a statistic for each of them
+    check_per_channel(request, input, x);
+    outputs.push_back({Dtype::f32, per_row(x)});
+  }
+  return outputs;
 }
 
-// Inputs: dy, x, scale, mean, rstd.
-std::vector<TensorType> infer_layer_norm_grad(const ShapeRequest& request) {
+// Inputs: dy, x, scale, the statistics.
+std::vector<TensorType> infer_norm_grad(const ShapeRequest& request) {
   check_dtypes(request, 2);
   const TensorType& x = request.inputs[1];
   SF_CHECK(may_agree(request.inputs[0], x) && x.shape.rank() >= 1, ShapeError, request.label, " got dy ",
            request.inputs[0].text(), " and x ", x.text(), "; wanted equal types");
   check_per_channel(request, 2, x.shape);
-  for (std::size_t input : {3, 4}) {
+  std::vector<TensorType> outputs = {x};
+  for (std::size_t input = 3; input < request.inputs.size(); ++input) {
     SF_CHECK(may_agree(request.inputs[input], {Dtype::f32, per_row(x.shape)}), ShapeError, request.label, " got x ",
              x.shape, " and, as input ", input, ", ", request.inputs[input].shape, "; wanted one number a row");
+    outputs.push_back(request.inputs[2]);
   }
-  return {x, request.inputs[2], request.inputs[2]};
+  return outputs;
 }
 
 /// A vector is one row, of the channels alone.
-std::optional<RowParts> layer_norm_parts(const ConcreteRequest& request) {
+std::optional<RowParts> norm_parts(const ConcreteRequest& request) {
   if (request.inputs[0].shape.rank() < 2) return std::nullopt;
-  return RowParts{.inputs = {PartUse::rows, PartUse::whole, PartUse::whole},
-                  .outputs = {PartUse::rows, PartUse::rows, PartUse::rows}};
+  RowParts parts{.inputs = std::vector(request.inputs.size(), PartUse::whole),
+                 .outputs = std::vector(request.inputs.size(), PartUse::rows)};
+  parts.inputs[0] = PartUse::rows;
+  return parts;
+}
+
+template <class Options>
+OptionsDescription norm_options() {
+  return described_by<Options>([](auto& fields, auto& options) { fields("epsilon", options.epsilon); });
+}
+
+template <class Options>
+void check_not_of_layer(const Options& options) {
+  const std::string op = Options{}.name;
+  SF_CHECK(options.name == op, ArgumentError, op, ": name is '", options.name, "'; it is an option of the layer alone",
+           hint("leave it out, or open graph.scope(\"", options.name, "\")"));
 }
 
 }  // namespace
@@ -64,19 +84,23 @@ std::optional<RowParts> layer_norm_parts(const ConcreteRequest& request) {
 void define_layer_norm_ops(OpRegistry& registry) {
   registry.add({.name = "layer_norm",
                 .inputs = 3,
-                .options = described_by<LayerNormOptions>(
-                    [](auto& fields, auto& options) { fields("epsilon", options.epsilon); }),
-                .infer = infer_layer_norm,
-                .parts = layer_norm_parts,
+                .options = norm_options<LayerNormOptions>(),
+                .infer = infer_norm<LayerNormOptions>,
+                .parts = norm_parts,
                 .kept_outputs = {1, 2}});
-  registry.add({.name = "layer_norm_grad", .inputs = 5, .infer = infer_layer_norm_grad});
+  registry.add({.name = "layer_norm_grad", .inputs = 5, .infer = infer_norm_grad});
+  registry.add({.name = "rms_norm",
+                .inputs = 2,
+                .options = norm_options<RmsNormOptions>(),
+                .infer = infer_norm<RmsNormOptions>,
+                .parts = norm_parts,
+                .kept_outputs = {1}});
+  registry.add({.name = "rms_norm_grad", .inputs = 4, .infer = infer_norm_grad});
 }
 
 Value layer_norm(Value x, Value scale, Value shift, const LayerNormOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
-    SF_CHECK(options.name == LayerNormOptions{}.name, ArgumentError, "layer_norm: name is '", options.name,
-             "'; it is an option of the layer alone",
-             hint("leave it out, or open graph.scope(\"", options.name, "\")"));
+    check_not_of_layer(options);
     return x.graph().add_node("layer_norm", {x, scale, shift}, options, "layer_norm").output();
   });
 }
@@ -84,6 +108,18 @@ Value layer_norm(Value x, Value scale, Value shift, const LayerNormOptions& opti
 LayerNormGradients layer_norm_grad(Value dy, Value x, Value scale, Value mean, Value rstd) {
   Node& node = x.graph().add_node("layer_norm_grad", {dy, x, scale, mean, rstd}, {}, "layer_norm_grad");
   return {node.output(0), node.output(1), node.output(2)};
+}
+
+Value rms_norm(Value x, Value scale, const RmsNormOptions& options, Where where) {
+  return x.graph().build_at(where, [&] {
+    check_not_of_layer(options);
+    return x.graph().add_node("rms_norm", {x, scale}, options, "rms_norm").output();
+  });
+}
+
+RmsNormGradients rms_norm_grad(Value dy, Value x, Value scale, Value rstd) {
+  Node& node = x.graph().add_node("rms_norm_grad", {dy, x, scale, rstd}, {}, "rms_norm_grad");
+  return {node.output(0), node.output(1)};
 }
 
 }  // namespace sectionflow

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/cpu/columns.h"
-#include "kernels/cpu/planes.h"
+#include "kernels/cpu/channel_norm.h"
 #include "kernels/formulas/batch_norm.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
@@ -24,76 +23,13 @@ void write_factors(std::int64_t channels, const float* scale, const float* varia
   for (std::int64_t c = 0; c < channels; ++c) factor[c] = scale[c] * formulas::batch_norm_rstd(variance[c], epsilon);
 }
 
-std::size_t add_per_channel(WorkspaceLayout& workspace, std::int64_t channels) {
-  return workspace.add(static_cast<std::size_t>(channels) * sizeof(float));
-}
-
-/// Mean and biased variance of each channel. Each block takes its own mean first, and its squares around it.
-/// Source: Chan, Golub and LeVeque 1983, the pairwise formula for combining.
-template <class Loops>
-struct Statistics {
-  Loops loops;
-  std::size_t means_at, squares_at;  // f32 [blocks, C] each
-
-  Statistics(const Loops& loops, WorkspaceLayout& workspace)
-      : loops(loops),
-        means_at(workspace.add(loops.partial_bytes())),
-        squares_at(workspace.add(loops.partial_bytes())) {}
-
-  template <class T>
-  void run(const T* x, void* workspace, float* mean, float* variance) const {
-    auto* means = static_cast<float*>(workspace_part(workspace, means_at));
-    auto* squares = static_cast<float*>(workspace_part(workspace, squares_at));
-    const std::int64_t channels = loops.channels();
-    const auto count_of = [&](std::int64_t block) { return static_cast<double>(loops.count_of(block)); };
-    loops.for_each_tile([&](const auto& tile) {
-      float* tile_means = means + tile.block * channels;
-      loops.sum(tile, {tile_means}, [x](std::int64_t i, std::int64_t) { return static_cast<float>(x[i]); });
-      for (std::int64_t c = tile.first; c < tile.first + tile.width; ++c) {
-        tile_means[c] = static_cast<float>(tile_means[c] / count_of(tile.block));
-      }
-      const typename Loops::Values around(loops, tile_means);
-      const float* lane_means = around.data();
-      loops.sum(tile, {squares + tile.block * channels}, [x, lane_means](std::int64_t i, std::int64_t lane) {
-        const float centred = x[i] - lane_means[lane];
-        return centred * centred;
-      });
-    });
-    const double count = static_cast<double>(std::max<std::int64_t>(1, loops.count()));
-    loops.combine([&](std::int64_t block, std::int64_t c) { return count_of(block) * means[block * channels + c]; },
-                  [&](std::int64_t c, double sum) { mean[c] = static_cast<float>(sum / count); });
-    loops.combine(
-        [&](std::int64_t block, std::int64_t c) {
-          const double apart = static_cast<double>(means[block * channels + c]) - mean[c];
-          return squares[block * channels + c] + count_of(block) * apart * apart;
-        },
-        [&](std::int64_t c, double sum) { variance[c] = static_cast<float>(sum / count); });
-  }
-};
-
-/// y = batch_normalized(x), or with `relu` the positive part of it. y may be x.
-template <bool relu, class Loops, class T>
-void normalize(const Loops& loops, const T* x, const float* mean, const float* factor, const float* shift, T* y) {
-  const typename Loops::Values lane_means(loops, mean), lane_factors(loops, factor), lane_shifts(loops, shift);
-  const float *means = lane_means.data(), *factors = lane_factors.data(), *shifts = lane_shifts.data();
-  loops.for_each_run([=](auto step, std::int64_t element, std::int64_t lane, std::int64_t count) {
-#pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t l = lane + i * step;
-      const float value = formulas::batch_normalized(x[element + i], means[l], factors[l], shifts[l]);
-      // NaN passes, since it is not <= 0.
-      y[element + i] = stored<T>(relu && value <= 0.0F ? 0.0F : value);
-    }
-  });
-}
-
 template <class T, class Loops>
 std::unique_ptr<Kernel> make_batch_norm_of(const KernelRequest& request, const Loops& loops) {
   const auto options = request.node.options<BatchNormOptions>();
   const bool training = host_boolean(request, batch_norm_input::is_training);
   const bool has_statistics = request.replay;  // outputs 1 and 2 are already there
   WorkspaceLayout workspace;
-  const Statistics statistics(loops, workspace);
+  const ChannelStatistics statistics(loops, workspace);
   const std::size_t factors_at = add_per_channel(workspace, loops.channels());
   return function_kernel(
       [=](const KernelArguments& arguments) {
@@ -114,26 +50,13 @@ std::unique_ptr<Kernel> make_batch_norm_of(const KernelRequest& request, const L
         }
         write_factors(loops.channels(), scale, variance, options.epsilon, factor);
         if (options.relu) {
-          normalize<true>(loops, x, mean, factor, shift, y);
+          normalize_channels<true>(loops, x, mean, factor, shift, y);
         } else {
-          normalize<false>(loops, x, mean, factor, shift, y);
+          normalize_channels<false>(loops, x, mean, factor, shift, y);
         }
       },
       {.workspace_bytes = workspace.num_bytes(), .in_place = {{.input = batch_norm_input::x, .output = 0}}});
 }
-
-/// The gradient that reaches batch norm itself: all of dy, or with `relu` where y is positive. Reads x alone, with one
-/// number a lane for all else.
-template <bool relu, class T>
-struct Arriving {
-  const T *dy, *x;                        // like y
-  const float *means, *factors, *shifts;  // by lane
-  float operator()(std::int64_t i, std::int64_t lane) const {
-    const float passed = dy[i];  // loaded whatever y is: a conditional load would be a branch
-    if constexpr (!relu) return passed;
-    return formulas::batch_normalized(x[i], means[lane], factors[lane], shifts[lane]) > 0.0F ? passed : 0.0F;
-  }
-};
 
 /// formulas::BatchNormGradientFactors, [C] each.
 struct GradientFactors {
@@ -142,7 +65,7 @@ struct GradientFactors {
 
 /// dx may be dy or x.
 template <bool relu, class Loops, class T>
-void write_dx(const Loops& loops, const Arriving<relu, T>& arriving, const GradientFactors& factors, T* dx) {
+void write_dx(const Loops& loops, const ArrivingGradient<relu, T>& arriving, const GradientFactors& factors, T* dx) {
   const typename Loops::Values lane_mean_dys(loops, factors.mean_dy), lane_x_factors(loops, factors.x_factor);
   const float *mean_dys = lane_mean_dys.data(), *x_factors = lane_x_factors.data();
   loops.for_each_run([=](auto step, std::int64_t element, std::int64_t lane, std::int64_t count) {
@@ -163,15 +86,14 @@ struct Gradient {
   Loops loops;
   BatchNormOptions options;
   bool training;
-  std::size_t dy_sums_at, product_sums_at;            // f32 [blocks, C] each
+  ChannelGradientSums<Loops> sums;
   std::size_t factors_at, mean_dys_at, x_factors_at;  // f32 [C] each
 
   Gradient(const KernelRequest& request, const Loops& loops, WorkspaceLayout& workspace)
       : loops(loops),
         options(request.node.options<BatchNormOptions>()),
         training(host_boolean(request, batch_norm_grad_input::is_training)),
-        dy_sums_at(workspace.add(loops.partial_bytes())),
-        product_sums_at(workspace.add(loops.partial_bytes())),
+        sums(loops, workspace),
         factors_at(add_per_channel(workspace, loops.channels())),
         mean_dys_at(add_per_channel(workspace, loops.channels())),
         x_factors_at(add_per_channel(workspace, loops.channels())) {}
@@ -190,8 +112,8 @@ struct Gradient {
     float* factor = part(factors_at);
     write_factors(loops.channels(), scale, variance, options.epsilon, factor);
     const typename Loops::Values lane_means(loops, mean), lane_factors(loops, factor), lane_shifts(loops, shift);
-    const Arriving<relu, T> arriving{dy, x, lane_means.data(), lane_factors.data(), lane_shifts.data()};
-    sum(arriving, part(dy_sums_at), part(product_sums_at), dscale, dshift);
+    const ArrivingGradient<relu, T> arriving{dy, x, lane_means.data(), lane_factors.data(), lane_shifts.data()};
+    sums.run(arriving, arguments.workspace, dshift, dscale);
     const GradientFactors factors{part(mean_dys_at), part(x_factors_at)};
     const float through_statistics = training && loops.count() > 0 ? 1.0F / static_cast<float>(loops.count()) : 0.0F;
     for (std::int64_t c = 0; c < loops.channels(); ++c) {
@@ -201,23 +123,6 @@ struct Gradient {
       dscale[c] *= r;  // until here the sum of dy * (x - mean)
     }
     write_dx(loops, arriving, factors, static_cast<T*>(arguments.outputs[0]));
-  }
-
-  /// dshift = sum of dy; product_sum = sum of dy * (x - mean).
-  template <bool relu>
-  void sum(const Arriving<relu, T>& arriving, float* dy_sums, float* product_sums, float* product_sum,
-           float* dshift) const {
-    const std::int64_t channels = loops.channels();
-    loops.for_each_tile([&](const auto& tile) {
-      loops.sum(tile, {dy_sums + tile.block * channels, product_sums + tile.block * channels}, arriving,
-                [arriving](std::int64_t i, std::int64_t lane) {
-                  return arriving(i, lane) * (arriving.x[i] - arriving.means[lane]);
-                });
-    });
-    loops.combine([=](std::int64_t block, std::int64_t c) { return dy_sums[block * channels + c]; },
-                  [=](std::int64_t c, double total) { dshift[c] = static_cast<float>(total); });
-    loops.combine([=](std::int64_t block, std::int64_t c) { return product_sums[block * channels + c]; },
-                  [=](std::int64_t c, double total) { product_sum[c] = static_cast<float>(total); });
   }
 };
 

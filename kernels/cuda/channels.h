@@ -14,19 +14,39 @@
 namespace sectionflow::gpu {
 
 /// A tensor seen as [N, C, S]: a channel has S neighbouring elements an image; S is 1 where channels come last.
+/// `of_each_image` sees each image of a batch for itself: the channels of all of them follow each other.
 struct Channels {
   Channels(const Shape& shape, DataFormat format) : channels(shape[channel_axis(format)]) {
     const int rank = shape.rank();
     const int channel = format == DataFormat::nhwc ? rank - 1 : 1;
     for (int axis = 0; axis < channel; ++axis) images *= shape[axis];
     for (int axis = channel + 1; axis < rank; ++axis) plane *= shape[axis];
+    row = channels;
+  }
+  static Channels of_each_image(const Shape& shape, DataFormat format) {
+    Channels of(shape, format);
+    of.channels *= shape[0];
+    of.images = 1;
+    if (format == DataFormat::nchw) {
+      of.row = of.channels;
+    } else {
+      for (int axis = 1; axis + 1 < shape.rank(); ++axis) of.images *= shape[axis];
+    }
+    return of;
   }
 
   /// Elements of a channel, and of all.
   SF_HOST_DEVICE std::int64_t count() const { return images * plane; }
   SF_HOST_DEVICE std::int64_t num_elements() const { return count() * channels; }
+  /// The first element of a channel; that of the next image is row * plane further.
+  SF_HOST_DEVICE std::int64_t first(std::int64_t channel) const {
+    if (row == channels) return channel * plane;
+    const std::int64_t before = channel / row;
+    return (before * images * row + (channel - before * row)) * plane;
+  }
 
   std::int64_t images = 1, channels, plane = 1;
+  std::int64_t row;  // channels that are neighbours: all, or those of one image
 };
 
 /// The numbers of some neighbouring channels, in registers.
@@ -87,7 +107,7 @@ struct ChannelCut {
 
   explicit ChannelCut(const Channels& of)
       : of(of),
-        pack(of.plane == 1 && of.channels % kPack == 0 ? kPack : 1),
+        pack(of.plane == 1 && of.row % kPack == 0 ? kPack : 1),
         tiles(of.channels / pack, of.plane == 1 ? kWarp : 1) {
     const std::int64_t most = std::max<std::int64_t>(1, kEnoughBlocks / std::max<std::int64_t>(1, tiles.count));
     const std::int64_t terms = std::max(kEnoughTerms, (of.count() + tiles.rows * most - 1) / (tiles.rows * most));
@@ -111,12 +131,12 @@ template <bool kChannelsLast>
 class ChannelElements {
  public:
   SF_HOST_DEVICE ChannelElements(const Channels& of, std::int64_t channel, std::int64_t number, std::int64_t step)
-      : of_(of), channel_(channel), image_(number / of.plane), in_plane_(number % of.plane) {
+      : of_(of), first_(of.first(channel)), image_(number / of.plane), in_plane_(number % of.plane) {
     step_images_ = step / of.plane;
     step_ = step % of.plane;
   }
   SF_HOST_DEVICE std::int64_t next() {
-    const std::int64_t element = (image_ * of_.channels + channel_) * of_.plane + in_plane_;
+    const std::int64_t element = first_ + image_ * of_.row * of_.plane + in_plane_;
     image_ += step_images_;
     in_plane_ += step_;
     if (in_plane_ >= of_.plane) {
@@ -128,13 +148,13 @@ class ChannelElements {
 
  private:
   const Channels& of_;
-  std::int64_t channel_, image_, in_plane_, step_images_, step_;
+  std::int64_t first_, image_, in_plane_, step_images_, step_;
 };
 template <>
 class ChannelElements<true> {
  public:
   SF_HOST_DEVICE ChannelElements(const Channels& of, std::int64_t channel, std::int64_t number, std::int64_t step)
-      : element_(number * of.channels + channel), step_(step * of.channels) {}
+      : element_(of.first(channel) + number * of.row), step_(step * of.row) {}
   SF_HOST_DEVICE std::int64_t next() {
     const std::int64_t element = element_;
     element_ += step_;

@@ -11,13 +11,15 @@
 namespace sectionflow {
 namespace {
 
-// Positions of the gradient's inputs.
+// Positions of the gradient's inputs; those of rms_norm have no mean.
 namespace backward_input {
 enum { dy, x, scale, mean, rstd };
 }
 
+// `centred` is true of layer_norm, whose rows have a mean and a shift, and false of rms_norm, whose have none.
+
 /// y and, but for a replay, the statistics of each row. y may be x.
-template <class T>
+template <bool centred, class T>
 struct Normalize {
   gpu::RowTeams rows;
   const T* x;
@@ -32,17 +34,20 @@ struct Normalize {
     gpu::RowTeam<Thread> team(thread, rows);
     for (std::int64_t row = team.first_row(); row < rows.count; row += team.row_step()) {
       const T* of_row = x + row * rows.length;
-      const Statistics statistics = has_statistics ? Statistics{mean[row], rstd[row]} : statistics_of(team, of_row);
+      const Statistics statistics =
+          has_statistics ? Statistics{centred ? mean[row] : 0.0F, rstd[row]} : statistics_of(team, of_row);
       if (!has_statistics && team.lane() == 0) {
-        mean[row] = statistics.mean;
+        if (centred) mean[row] = statistics.mean;
         rstd[row] = statistics.rstd;
       }
-      team.map(
-          y + row * rows.length,
-          [=](std::int64_t, float x_c, float scale_c, float shift_c) {
-            return formulas::layer_normalized(x_c, statistics.mean, statistics.rstd, scale_c, shift_c);
-          },
-          of_row, scale, shift);
+      const auto normalized = [=](std::int64_t, float x_c, float scale_c, float shift_c = 0.0F) {
+        return formulas::layer_normalized(x_c, statistics.mean, statistics.rstd, scale_c, shift_c);
+      };
+      if constexpr (centred) {
+        team.map(y + row * rows.length, normalized, of_row, scale, shift);
+      } else {
+        team.map(y + row * rows.length, normalized, of_row, scale);
+      }
     }
   }
 
@@ -54,14 +59,17 @@ struct Normalize {
   template <class Team>
   SF_HOST_DEVICE Statistics statistics_of(Team& team, const T* of_row) const {
     const auto count = static_cast<double>(rows.length);
-    const auto m = static_cast<float>(team.sum([](std::int64_t, float x_c) { return x_c; }, of_row) / count);
+    float m = 0;
+    if constexpr (centred) {
+      m = static_cast<float>(team.sum([](std::int64_t, float x_c) { return x_c; }, of_row) / count);
+    }
     const double squares = team.sum([=](std::int64_t, float x_c) { return (x_c - m) * (x_c - m); }, of_row);
     return {m, formulas::layer_norm_rstd(squares, count, epsilon)};
   }
 };
 
 /// dx; it may be dy or x.
-template <class T>
+template <bool centred, class T>
 struct InputGradient {
   gpu::RowTeams rows;
   const T *dy, *x;
@@ -73,11 +81,14 @@ struct InputGradient {
     gpu::RowTeam<Thread> team(thread, rows);
     const auto count = static_cast<double>(rows.length);
     for (std::int64_t row = team.first_row(); row < rows.count; row += team.row_step()) {
-      const formulas::LayerNormGradient at{mean[row], rstd[row]};
+      const formulas::LayerNormGradient at{centred ? mean[row] : 0.0F, rstd[row]};
       const T *dys = dy + row * rows.length, *xs = x + row * rows.length;
-      const auto g = [=](std::int64_t, float dy_c, float scale_c) { return at.g(dy_c, scale_c); };
       const auto gn = [=](std::int64_t, float dy_c, float scale_c, float x_c) { return at.gn(dy_c, scale_c, x_c); };
-      const auto g_mean = static_cast<float>(team.sum(g, dys, scale) / count);
+      float g_mean = 0;
+      if constexpr (centred) {
+        const auto g = [=](std::int64_t, float dy_c, float scale_c) { return at.g(dy_c, scale_c); };
+        g_mean = static_cast<float>(team.sum(g, dys, scale) / count);
+      }
       const auto gn_mean = static_cast<float>(team.sum(gn, dys, scale, xs) / count);
       team.map(
           dx + row * rows.length,
@@ -89,53 +100,59 @@ struct InputGradient {
   }
 };
 
-/// The terms of dscale and dshift.
-template <class T>
+/// The terms of dscale and, with a shift, dshift.
+template <bool centred, class T>
 struct ParameterTerms {
+  static constexpr int kSums = centred ? 2 : 1;
   using Element = T;
   static constexpr int kInputs = 2;
   const T* inputs[2];  // dy, x
   const float *mean, *rstd;
 
-  SF_HOST_DEVICE formulas::LayerNormGradient of_row(std::int64_t row) const { return {mean[row], rstd[row]}; }
+  SF_HOST_DEVICE formulas::LayerNormGradient of_row(std::int64_t row) const {
+    return {centred ? mean[row] : 0.0F, rstd[row]};
+  }
   template <int kWidth>
   SF_HOST_DEVICE const ParameterTerms& of_channels(std::int64_t) const {
     return *this;
   }
   SF_HOST_DEVICE void operator()(int, const formulas::LayerNormGradient& at, const float (&values)[2],
-                                 double (&sums)[2]) const {
+                                 double (&sums)[kSums]) const {
     const double slope = values[0];
     // The product of two floats is a double without being rounded.
     sums[0] = std::fma(slope, static_cast<double>(at.n(values[1])), sums[0]);
-    sums[1] += slope;
+    if constexpr (centred) sums[1] += slope;
   }
 };
 
+/// dscale and, with a shift, dshift.
+template <int kSums>
 struct WriteParameterGradients {
-  float *dscale, *dshift;
-  SF_HOST_DEVICE void operator()(std::int64_t c, const double (&sums)[2]) const {
-    dscale[c] = static_cast<float>(sums[0]);
-    dshift[c] = static_cast<float>(sums[1]);
+  float* outputs[kSums];
+  SF_HOST_DEVICE void operator()(std::int64_t c, const double (&sums)[kSums]) const {
+    for (int k = 0; k < kSums; ++k) outputs[k][c] = static_cast<float>(sums[k]);
   }
 };
 
-template <class T>
-std::unique_ptr<Kernel> make_layer_norm_of(const KernelRequest& request) {
+template <bool centred, class T>
+std::unique_ptr<Kernel> make_norm_of(const KernelRequest& request, float epsilon) {
   return function_kernel(
-      [rows = gpu::RowTeams(request.inputs[0].shape), epsilon = request.node.options<LayerNormOptions>().epsilon,
+      [rows = gpu::RowTeams(request.inputs[0].shape), epsilon,
        has_statistics = request.replay](const KernelArguments& arguments) {
         const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
         const auto output = [&](int index) { return static_cast<float*>(arguments.outputs[index]); };
         gpu::launch_blocks(
             arguments.queue, rows.launch_shape(),
-            Normalize<T>{rows, static_cast<const T*>(arguments.inputs[0]), input(1), input(2),
-                         static_cast<T*>(arguments.outputs[0]), output(1), output(2), epsilon, has_statistics});
+            Normalize<centred, T>{rows, static_cast<const T*>(arguments.inputs[0]), input(1),
+                                  centred ? input(2) : nullptr, static_cast<T*>(arguments.outputs[0]),
+                                  centred ? output(1) : nullptr, output(centred ? 2 : 1), epsilon, has_statistics});
       },
       {.in_place = {{.input = 0, .output = 0}}});
 }
 
-template <class T>
-std::unique_ptr<Kernel> make_layer_norm_grad_of(const KernelRequest& request) {
+template <bool centred, class T>
+std::unique_ptr<Kernel> make_norm_grad_of(const KernelRequest& request) {
+  constexpr int kSums = ParameterTerms<centred, T>::kSums;
   const gpu::RowTeams rows(request.outputs[0].shape);
   const gpu::ChannelCut cut(gpu::Channels(request.outputs[0].shape, DataFormat::nhwc));
   return function_kernel(
@@ -144,33 +161,41 @@ std::unique_ptr<Kernel> make_layer_norm_grad_of(const KernelRequest& request) {
         const auto output = [&](int index) { return static_cast<float*>(arguments.outputs[index]); };
         const auto* dy = static_cast<const T*>(arguments.inputs[backward_input::dy]);
         const auto* x = static_cast<const T*>(arguments.inputs[backward_input::x]);
-        const float *mean = input(backward_input::mean), *rstd = input(backward_input::rstd);
+        const float *mean = centred ? input(backward_input::mean) : nullptr,
+                    *rstd = input(centred ? backward_input::rstd : backward_input::mean);
+        WriteParameterGradients<kSums> write{};
+        for (int k = 0; k < kSums; ++k) write.outputs[k] = output(1 + k);
         // First, as dx may be written over what is summed.
-        gpu::sum_channels<2>(arguments.queue, cut, arguments.workspace, ParameterTerms<T>{{dy, x}, mean, rstd},
-                             WriteParameterGradients{output(1), output(2)});
+        gpu::sum_channels<kSums>(arguments.queue, cut, arguments.workspace,
+                                 ParameterTerms<centred, T>{{dy, x}, mean, rstd}, write);
         gpu::launch_blocks(arguments.queue, rows.launch_shape(),
-                           InputGradient<T>{rows, dy, x, input(backward_input::scale), mean, rstd,
-                                            static_cast<T*>(arguments.outputs[0])});
+                           InputGradient<centred, T>{rows, dy, x, input(backward_input::scale), mean, rstd,
+                                                     static_cast<T*>(arguments.outputs[0])});
       },
-      {.workspace_bytes = cut.partial_bytes(2),
+      {.workspace_bytes = cut.partial_bytes(kSums),
        .in_place = {{.input = backward_input::dy, .output = 0}, {.input = backward_input::x, .output = 0}}});
 }
 
 // x, y and their gradients are f32 or bf16; all else is f32.
-std::unique_ptr<Kernel> make_layer_norm(const KernelRequest& request) {
+template <class Options, bool centred>
+std::unique_ptr<Kernel> make_norm(const KernelRequest& request) {
+  const float epsilon = request.node.options<Options>().epsilon;
   return with_stored_type(request.outputs[0].dtype,
-                          [&](auto element) { return make_layer_norm_of<decltype(element)>(request); });
+                          [&](auto element) { return make_norm_of<centred, decltype(element)>(request, epsilon); });
 }
-std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request) {
+template <bool centred>
+std::unique_ptr<Kernel> make_norm_grad(const KernelRequest& request) {
   return with_stored_type(request.outputs[0].dtype,
-                          [&](auto element) { return make_layer_norm_grad_of<decltype(element)>(request); });
+                          [&](auto element) { return make_norm_grad_of<centred, decltype(element)>(request); });
 }
 
 }  // namespace
 
 void add_layer_norm_cuda_kernels(KernelRegistry& registry) {
-  registry.add("layer_norm", make_layer_norm, Bf16::native);
-  registry.add("layer_norm_grad", make_layer_norm_grad, Bf16::native);
+  registry.add("layer_norm", make_norm<LayerNormOptions, true>, Bf16::native);
+  registry.add("layer_norm_grad", make_norm_grad<true>, Bf16::native);
+  registry.add("rms_norm", make_norm<RmsNormOptions, false>, Bf16::native);
+  registry.add("rms_norm_grad", make_norm_grad<false>, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -14,23 +14,33 @@ class ChannelWalk {
     if (of.num_elements() <= 0xFFFFFFFFLL) {  // divisions of 64 bits take several times as long
       const auto at = static_cast<std::uint32_t>(element), plane = static_cast<std::uint32_t>(of.plane);
       const std::uint32_t number = at / plane;
+      const auto row = static_cast<std::uint32_t>(of.row), images = static_cast<std::uint32_t>(of.images);
+      const std::uint32_t image = number / row, before = image / images;
       in_plane_ = at - number * plane;
-      channel_ = number % static_cast<std::uint32_t>(of.channels);
+      in_row_ = number - image * row;
+      image_ = image - before * images;
+      first_ = static_cast<std::int64_t>(before) * row;
     } else {
       in_plane_ = element % of.plane;
-      channel_ = element / of.plane % of.channels;
+      in_row_ = element / of.plane % of.row;
+      image_ = element / of.plane / of.row % of.images;
+      first_ = element / of.plane / of.row / of.images * of.row;
     }
   }
-  SF_HOST_DEVICE std::int64_t channel() const { return channel_; }
+  SF_HOST_DEVICE std::int64_t channel() const { return first_ + in_row_; }
   SF_HOST_DEVICE void next() {
     if (++in_plane_ < of_.plane) return;
     in_plane_ = 0;
-    if (++channel_ == of_.channels) channel_ = 0;
+    if (++in_row_ < of_.row) return;
+    in_row_ = 0;
+    if (++image_ < of_.images) return;
+    image_ = 0;
+    first_ += of_.row;
   }
 
  private:
   const Channels& of_;
-  std::int64_t channel_, in_plane_;
+  std::int64_t first_, in_row_, image_, in_plane_;
 };
 
 /// y[i] = f(0, {inputs[k][i]...}), a function of floats, f = function.of_channels<1>(channel of i), for elements stored
@@ -83,20 +93,20 @@ struct MapChannelPacks {
     chunks = blocks_for(of.count(), kAtATime * tiles.rows);
     step = std::clamp<std::int64_t>(kEnoughBlocks / tiles.count, 1, std::max<std::int64_t>(1, chunks));
   }
-  static bool takes(const Channels& of) { return of.plane == 1 && of.channels % kWidth == 0 && of.channels > 0; }
+  static bool takes(const Channels& of) { return of.plane == 1 && of.row % kWidth == 0 && of.channels > 0; }
   LaunchShape launch_shape() const { return {.blocks = step * tiles.count, .threads = Tiles::kThreads}; }
 
   template <class Thread>
   SF_HOST_DEVICE void operator()(Thread& thread) const {
-    const std::int64_t channels = map.of.channels, count = map.of.images;
+    const std::int64_t count = map.of.images;
     const auto place = tiles.place_of(thread);
     if (!place.is_one) return;
     const std::int64_t channel = place.unit * kWidth;
     const auto function = map.function.template of_channels<kWidth>(channel);
-    const std::int64_t down = tiles.rows * channels;
+    const std::int64_t down = tiles.rows * map.of.row, first = map.of.first(channel);
     // The last rows first: they are still in cache if sums of all have been taken before.
     for (std::int64_t chunk = chunks - 1 - place.piece; chunk >= 0; chunk -= step) {
-      const std::int64_t row = chunk * kAtATime * tiles.rows + place.row, at = row * channels + channel;
+      const std::int64_t row = chunk * kAtATime * tiles.rows + place.row, at = first + row * map.of.row;
       if (row + (kAtATime - 1) * tiles.rows < count) {
         map_rows<kAtATime>(function, at, down);
       } else {

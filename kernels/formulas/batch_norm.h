@@ -41,5 +41,20 @@ SF_HOST_DEVICE inline float batch_norm_dx(float arrived, float x, float mean, fl
   return factor * (through_mean - through_variance);
 }
 
+/// What the gradient of group_norm subtracts in a group.
+struct GroupNormTerms {
+  float offset;    // rstd * mean of dy * scale
+  float x_factor;  // rstd^3 * mean of dy * scale * (x - mean)
+};
+/// From sums over the `count` elements of a group: of dy * scale, and of that times x - mean.
+SF_HOST_DEVICE inline GroupNormTerms group_norm_terms(double dy_sum, double product_sum, double count, float rstd) {
+  const double r = rstd;
+  return {static_cast<float>(r * dy_sum / count), static_cast<float>(r * r * r * product_sum / count)};
+}
+/// dx, with factor = scale * rstd.
+SF_HOST_DEVICE inline float group_norm_dx(float dy, float x, float mean, float factor, GroupNormTerms terms) {
+  return dy * factor - terms.offset - (x - mean) * terms.x_factor;
+}
+
 }  // namespace formulas
 }  // namespace sectionflow

@@ -6,6 +6,8 @@
 
 namespace sectionflow::formulas {
 
+// rms_norm is layer_norm of rows whose mean is taken to be 0, without a shift.
+
 /// From the sum of a row's squared distances from its mean.
 SF_HOST_DEVICE inline float layer_norm_rstd(double squares, double count, float epsilon) {
   return static_cast<float>(1.0 / std::sqrt(squares / count + static_cast<double>(epsilon)));
@@ -15,7 +17,7 @@ SF_HOST_DEVICE inline float layer_normalized(float x, float mean, float rstd, fl
   return (x - mean) * rstd * scale + shift;
 }
 
-/// The gradient of an element, with n = (x - mean) rstd and g = dy scale.
+/// The gradient of an element (of rms_norm, mean and g_mean are 0), with n = (x - mean) rstd and g = dy scale.
 struct LayerNormGradient {
   float mean, rstd;  // of the row
 

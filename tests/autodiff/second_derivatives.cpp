@@ -19,6 +19,7 @@
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/identities.h"
+#include "graph/ops/group_norm.h"
 #include "graph/ops/layer_norm.h"
 #include "graph/ops/pool.h"
 #include "graph/ops/reduce.h"
@@ -139,6 +140,12 @@ const ModelCase kModels[] = {
     {"layer norm",
      {3, 5},
      [](Graph& graph, Value x) { return tanh(layer_norm(x, channels(graph, 5, 0.8F), channels(graph, 5, 0.1F))); }},
+    {"group norm",
+     {2, 3, 4},
+     [](Graph& graph, Value x) {
+       return tanh(group_norm(x, channels(graph, 4, 0.8F), channels(graph, 4, 0.1F), {.groups = 2}));
+     }},
+    {"rms norm", {3, 5}, [](Graph& graph, Value x) { return tanh(rms_norm(x, channels(graph, 5, 0.8F))); }},
     {"batch norm",
      {6, 3},
      [](Graph& graph, Value x) {
@@ -214,6 +221,7 @@ TEST(SecondDerivativesInBf16, AreThoseOfF32UpToRounding) {
       {"layer norm",
        {3, 6},
        [](Value x) { return tanh(layer_norm(x, channels(x.graph(), 6, 0.8F), channels(x.graph(), 6, 0.1F))); }},
+      {"rms norm", {3, 6}, [](Value x) { return tanh(rms_norm(x, channels(x.graph(), 6, 0.8F))); }},
       {"batch norm", {6, 3}, [](Value x) {
          const Value c = channels(x.graph(), 3, 0.9F);
          return tanh(batch_norm(x, c, c, c, c, constant(x.graph(), HostTensor::scalar(true))).y);

@@ -43,7 +43,8 @@ struct Net {
                               .activation = Activation::silu,
                               .gated = true,
                               .dropout = 0.25F,
-                              .drop_path = 0.25F});
+                              .drop_path = 0.25F,
+                              .norm = Norm::rms});
     end_part(1);
     const Value memory = x;
     x = transformer_block(x, {.attention = {.heads = 2}, .hidden = 5, .norm_first = false, .dropout = 0.25F});

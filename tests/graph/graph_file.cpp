@@ -102,7 +102,8 @@ void add_layers(Graph& graph) {
                                resize2d(x, {.height = 3, .width = 5, .method = ResizeMethod::bilinear})};
   const Value y = conv3d(conv3d(volumes, {.features = 2}), {.features = 3});
   values.insert(values.end(), {max_pool3d(y), average_pool3d(y), conv_transpose3d(y, fill(graph, {2, 2, 2, 3, 3}, 1))});
-  const Value tokens = layer_norm(placeholder(graph, "tokens", {2, 3, 5, 8}));
+  x = group_norm(x, {.groups = 1});
+  const Value tokens = rms_norm(layer_norm(placeholder(graph, "tokens", {2, 3, 5, 8})));
   values.push_back(attention(tokens, tokens, tokens, {.causal = true}));
   values.push_back(attention(tokens, tokens, tokens, {.scale = 0.3F}));
   const Value logits = dense(flatten(x), {.features = 5});

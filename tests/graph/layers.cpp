@@ -68,6 +68,14 @@ TEST(LayerNormLayer, MakesScaleAndShift) {
   expect_filled(graph, "ln/shift", 0);
 }
 
+TEST(RmsNormLayer, MakesAScale) {
+  Graph graph;
+  const Value y = rms_norm(placeholder(graph, "x", {kDynamic, 6, 5}), {.name = "rn"});
+  EXPECT_EQ(y.type().text(), "f32[?,6,5]");
+  EXPECT_EQ(typed_names(graph.values(kTrainableVariables)), (Names{"rn/scale f32[5]"}));
+  expect_filled(graph, "rn/scale", 1);
+}
+
 TEST(LayerNormLayer, RefusedCallsLeaveNoParametersBehind) {
   Graph graph;
   const Value open = placeholder(graph, "open", {4, kDynamic}), scalar = placeholder(graph, "scalar", {});
@@ -80,6 +88,10 @@ TEST(LayerNormLayer, RefusedCallsLeaveNoParametersBehind) {
   EXPECT_THROW(layer_norm(none), ShapeError);
   EXPECT_THROW(layer_norm(whole), ArgumentError);
   EXPECT_THROW(layer_norm(fine, {.epsilon = -1}), ArgumentError);
+  EXPECT_TRUE(contains(error_text<ShapeError>([&] { rms_norm(open, {.name = "rn"}); }), "rms_norm 'rn' got [4,?]"));
+  EXPECT_THROW(rms_norm(scalar), ShapeError);
+  EXPECT_THROW(rms_norm(whole), ArgumentError);
+  EXPECT_THROW(rms_norm(fine, {.epsilon = -1}), ArgumentError);
   EXPECT_EQ(description(graph), before);
 }
 

@@ -9,6 +9,7 @@
 #include "graph/losses.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/ctc_loss.h"
 #include "graph/ops/identities.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/softmax.h"
@@ -192,6 +193,19 @@ TEST(LossesPage, OfBf16) {
   // to here.
   EXPECT_EQ(logits.dtype(), Dtype::bf16);
   EXPECT_EQ(losses.dtype(), Dtype::f32);
+}
+
+TEST(LossesPage, OfLabelsWithoutTheirPlaces) {
+  Page page;
+  const Value x = page.numbers({1, 3, 2}, {1, 0, 0, 1, 1, 1});
+  const Value labels = page.labels({1, 2}, {5, 0}), steps = page.labels({1}, {3}), lengths = page.labels({1}, {1});
+  // The page, from here:
+  const Value logits = dense(x, {.features = 28});  // of x [N, T, C]: a blank and 27 letters
+  const Value losses = ctc_loss(logits, labels, steps, lengths, {.zero_infinity = true});
+  const Value loss = mean(losses / cast(lengths, Dtype::f32));  // PyTorch's mean, of lengths above 0
+  // to here.
+  EXPECT_GT(page.first_of(loss), 0);
+  EXPECT_TRUE(std::isfinite(page.first_slope(loss, logits)));
 }
 
 }  // namespace

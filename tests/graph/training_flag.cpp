@@ -151,6 +151,8 @@ TEST(NormalisationOptions, WhatIsTheLayersIsRefusedByTheOperation) {
               ThrowsMessage<ArgumentError>(HasSubstr("name is 'bn'; it is an option of the layer alone")));
   EXPECT_THAT(([&] { layer_norm(x, ones, ones, {.name = "ln"}); }),
               ThrowsMessage<ArgumentError>(HasSubstr("name is 'ln'; it is an option of the layer alone")));
+  EXPECT_THAT(([&] { rms_norm(x, ones, {.name = "rn"}); }),
+              ThrowsMessage<ArgumentError>(HasSubstr("name is 'rn'; it is an option of the layer alone")));
   EXPECT_EQ(description(graph), before);
 }
 

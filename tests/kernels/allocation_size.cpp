@@ -25,6 +25,7 @@
 #include "graph/ops/bias_add.h"
 #include "graph/ops/convolution.h"
 #include "graph/ops/dropout.h"
+#include "graph/ops/group_norm.h"
 #include "graph/ops/identities.h"
 #include "graph/ops/indexing.h"
 #include "graph/ops/layer_norm.h"
@@ -92,9 +93,10 @@ void add_elementwise(Graph& graph) {
   const Value is_training = constant(graph, HostTensor::scalar(true));
   const Value row = placeholder(graph, "row", {kSide});
   std::vector<Value> values = elementwise_values(x, y);
-  for (const Value& value : {x * row, dropout(x, is_training), bias_add(x, row), select(less(x, y), x, y),
-                             broadcast_to(reduce_max(x, {{1}, true}), {kSide, kSide}), layer_norm(x, row, row),
-                             reduce_mean(x, {{0}}), reduce_mean(x, {{1}}), transpose(x, {1, 0}), matmul(x, y)}) {
+  for (const Value& value :
+       {x * row, dropout(x, is_training), bias_add(x, row), select(less(x, y), x, y),
+        broadcast_to(reduce_max(x, {{1}, true}), {kSide, kSide}), layer_norm(x, row, row), rms_norm(x, row), group_norm(x, row, row, {.groups = 4}),
+        reduce_mean(x, {{0}}), reduce_mean(x, {{1}}), transpose(x, {1, 0}), matmul(x, y)}) {
     values.push_back(value);
   }
   add_gradients(values, {x, y, row});

@@ -17,6 +17,7 @@
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/dropout.h"
+#include "graph/ops/group_norm.h"
 #include "graph/ops/indexing.h"
 #include "graph/ops/layer_norm.h"
 #include "graph/ops/softmax.h"
@@ -78,6 +79,17 @@ std::vector<Value> normalized_channels(Bf16Inputs& in, const Shape& shape, bool 
 std::vector<Value> normalized_rows(Bf16Inputs& in, const Shape& shape) {
   const Value x = in.bf16(shape), scale = in.f32({shape[-1]}, 0.5, 2), shift = in.f32({shape[-1]});
   return in.with_gradients(layer_norm(x, scale, shift));
+}
+
+std::vector<Value> normalized_groups(Bf16Inputs& in, const Shape& shape, const GroupNormOptions& options) {
+  const Shape channels{shape[channel_axis(options.format)]};
+  const Value x = in.bf16(shape), scale = in.f32(channels, 0.5, 2), shift = in.f32(channels);
+  return in.with_gradients(group_norm(x, scale, shift, options));
+}
+
+std::vector<Value> scaled_rows(Bf16Inputs& in, const Shape& shape) {
+  const Value x = in.bf16(shape), scale = in.f32({shape[-1]}, 0.5, 2);
+  return in.with_gradients(rms_norm(x, scale));
 }
 
 std::vector<Bf16Line> arithmetic_lines() {
@@ -180,6 +192,22 @@ std::vector<Bf16Line> row_lines() {
       {"layer_norm_of_long_rows",
        [](Bf16Inputs& in) {
          return normalized_rows(in, {3, 1100});
+       }},
+      {"group_norm",
+       [](Bf16Inputs& in) {
+         return normalized_groups(in, {3, 5, 5, 24}, {.groups = 4});
+       }},
+      {"group_norm_nchw",
+       [](Bf16Inputs& in) {
+         return normalized_groups(in, {3, 6, 7, 5}, {.groups = 3, .format = DataFormat::nchw});
+       }},
+      {"rms_norm",
+       [](Bf16Inputs& in) {
+         return scaled_rows(in, {6, 7, 100});
+       }},
+      {"rms_norm_of_long_rows",
+       [](Bf16Inputs& in) {
+         return scaled_rows(in, {3, 1100});
        }},
       {"batch_norm",
        [](Bf16Inputs& in) {

@@ -10,6 +10,7 @@
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/convolution.h"
+#include "graph/ops/group_norm.h"
 #include "graph/ops/layer_norm.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/softmax.h"
@@ -123,6 +124,39 @@ std::vector<Doubles> layer_norm_in_double(const DoubleRequest& r) {
   return {y, means, rstds};
 }
 
+std::vector<Doubles> group_norm_in_double(const DoubleRequest& r) {
+  const auto options = r.node.options<GroupNormOptions>();
+  const Shape& x = r.node.inputs()[0].shape();
+  const auto channels = r.in(1).size(), groups = static_cast<std::size_t>(options.groups);
+  Doubles y = r.in(0);
+  const std::size_t image = y.size() / static_cast<std::size_t>(x[0]);
+  const std::size_t inner = options.format == DataFormat::nhwc ? 1 : image / channels;
+  const auto channel = [&](std::size_t i) { return i / inner % channels; };
+  const auto group = [&](std::size_t i) { return i / image * groups + channel(i) / (channels / groups); };
+  Doubles means(y.size() / image * groups), rstds(means.size());
+  const auto count = static_cast<double>(image / groups);
+  for (std::size_t i = 0; i < y.size(); ++i) means[group(i)] += y[i] / count;
+  for (std::size_t i = 0; i < y.size(); ++i) rstds[group(i)] += std::pow(y[i] - means[group(i)], 2) / count;
+  for (double& rstd : rstds) rstd = 1 / std::sqrt(rstd + static_cast<double>(options.epsilon));
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    y[i] = (y[i] - means[group(i)]) * rstds[group(i)] * r.in(1)[channel(i)] + r.in(2)[channel(i)];
+  }
+  return {y, means, rstds};
+}
+
+std::vector<Doubles> rms_norm_in_double(const DoubleRequest& r) {
+  const double epsilon = r.node.options<RmsNormOptions>().epsilon;
+  const std::size_t columns = r.in(1).size();
+  Doubles y = r.in(0), rstds;
+  for (std::size_t first = 0; first < y.size(); first += columns) {
+    double squares = 0;
+    for (std::size_t c = 0; c < columns; ++c) squares += y[first + c] * y[first + c];
+    rstds.push_back(1 / std::sqrt(squares / static_cast<double>(columns) + epsilon));
+    for (std::size_t c = 0; c < columns; ++c) y[first + c] *= rstds.back() * r.in(1)[c];
+  }
+  return {y, rstds};
+}
+
 /// The logarithms of the softmax of each row of `columns`.
 Doubles log_softmax_of(const Doubles& x, std::size_t columns) {
   Doubles y = x;
@@ -201,6 +235,8 @@ void add_layer_double_rules(DoubleRules& rules) {
   rules["average_pool2d"] = rules["average_pool3d"] = pool_in_double<false>;
   rules["batch_norm"] = batch_norm_in_double;
   rules["layer_norm"] = layer_norm_in_double;
+  rules["rms_norm"] = rms_norm_in_double;
+  rules["group_norm"] = group_norm_in_double;
   rules["softmax"] = softmax_in_double;
   rules["log_softmax"] = log_softmax_in_double;
   rules["softmax_cross_entropy"] = cross_entropy_in_double;

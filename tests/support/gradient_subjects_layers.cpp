@@ -6,6 +6,7 @@
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/convolution.h"
+#include "graph/ops/group_norm.h"
 #include "graph/ops/layer_norm.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/pool.h"
@@ -127,6 +128,25 @@ void layer_norm_subject(SubjectBuilder& b) {
   b.result(layer_norm(x, scale, b.source({dims.back()}), {.epsilon = b.coin() ? 0.01F : 0.1F}));
 }
 
+void group_norm_subject(SubjectBuilder& b) {
+  const GroupNormOptions options{.groups = b.number(1, 3), .epsilon = 0.05F, .format = any_format(b)};
+  const std::int64_t rank = b.number(2, 5), images = b.number(1, 2), places = rank == 2 ? 1 : b.number(1, 3);
+  const std::int64_t channels = options.groups * b.number(places == 1 ? 3 : 1, 3);
+  std::vector<std::int64_t> dims(static_cast<std::size_t>(rank), 1);
+  dims[0] = images;
+  for (std::size_t axis = 1; axis < dims.size(); ++axis) dims[axis] = axis <= 2 ? places : 2;
+  dims[options.format == DataFormat::nhwc ? dims.size() - 1 : 1] = channels;
+  const Value x = b.source(Shape(dims)), scale = b.source({channels}, kScale);
+  b.result(group_norm(x, scale, b.source({channels}), options));
+}
+
+void rms_norm_subject(SubjectBuilder& b) {
+  std::vector<std::int64_t> dims = b.shape(static_cast<int>(b.number(1, 3)), 3).dims();
+  dims.back() = b.number(2, 6);
+  const Value x = b.source(Shape(dims)), scale = b.source({dims.back()}, kScale);
+  b.result(rms_norm(x, scale, {.epsilon = b.coin() ? 0.01F : 0.1F}));
+}
+
 template <Value (*kOp)(Value, Where)>
 void softmax_subject(SubjectBuilder& b) {
   b.result(kOp(b.source(b.shape(static_cast<int>(b.number(1, 3)), 5)), {}));
@@ -173,6 +193,8 @@ void add_layer_subjects(std::vector<GradientSubject>& subjects) {
                                  {"average_pool3d", pool_subject<3, average_pool3d>},
                                  {"batch_norm", batch_norm_subject},
                                  {"layer_norm", layer_norm_subject},
+                                 {"rms_norm", rms_norm_subject},
+                                 {"group_norm", group_norm_subject},
                                  {"softmax", softmax_subject<softmax>},
                                  {"log_softmax", softmax_subject<log_softmax>},
                                  {"softmax_cross_entropy", cross_entropy_subject},
