@@ -64,6 +64,11 @@ class OptionWriter {
   void usual_choice(const char* name, const Enum& field, Choices<std::type_identity_t<Enum>> choices) {
     if (writes_usual_ || field != choices.begin()->first) choice(name, field, choices);
   }
+  /// A field that files had not always: as it usually is, Field{}, it is not written, and read where there is none.
+  template <class Field>
+  void usual(const char* name, const Field& field) {
+    if (field != Field{}) (*this)(name, field);
+  }
   void operation(const char* name, const std::shared_ptr<Operation>& field);
 
  private:
@@ -89,6 +94,11 @@ class OptionReader {
   void usual_choice(const char* name, Enum& field, Choices<std::type_identity_t<Enum>> choices) {
     field = choices.begin()->first;
     if (has(name)) choice(name, field, choices);
+  }
+  template <class Field>
+  void usual(const char* name, Field& field) {
+    field = Field{};
+    if (has(name)) (*this)(name, field);
   }
   void operation(const char* name, std::shared_ptr<Operation>& field);
 
@@ -128,6 +138,10 @@ class OptionChecker {
   template <class Enum>
   void usual_choice(const char* name, const Enum& field, Choices<std::type_identity_t<Enum>> choices) {
     choice(name, field, choices);
+  }
+  template <class Field>
+  void usual(const char* name, const Field& field) {
+    (*this)(name, field);
   }
   void operation(const char*, const std::shared_ptr<Operation>&) {}
 

@@ -156,6 +156,7 @@ Heads check_attention(const std::string& label, const MultiHeadAttentionOptions&
   if (memory) check_sequence(label, options, "memory", *memory);
   const Heads heads = heads_of(label, options, x.shape()[2]);
   check_drop_rate(label, "dropout", options.dropout);
+  check_drop_rate(label, "probability_dropout", options.probability_dropout);
   check_training_option(label, options.is_training);
   if (!options.rotary) return heads;
   SF_CHECK(!memory, ArgumentError, label, ": rotary is set and there is a memory; wanted one of them",
@@ -167,14 +168,6 @@ Heads check_attention(const std::string& label, const MultiHeadAttentionOptions&
 /// [N, T, heads D] as [N, heads, T, D].
 Value by_heads(Value x, std::int64_t heads, std::int64_t width) {
   return transpose(reshape(x, {x.shape()[0], x.shape()[1], heads, width}), {0, 2, 1, 3});
-}
-
-/// Keys or values of [N, keys, S, D], each head as often as query heads read it: [N, queries, S, D].
-Value repeated(Value x, const Heads& heads) {
-  if (heads.keys == heads.queries) return x;
-  const std::int64_t examples = x.shape()[0], length = x.shape()[2], times = heads.queries / heads.keys;
-  const Value apart = reshape(x, {examples, heads.keys, 1, length, heads.width});
-  return reshape(broadcast_to(apart, {-1, -1, times, -1, -1}), {examples, heads.queries, length, heads.width});
 }
 
 /// The queries, keys and values of x, [N, T, width of each]. `memory` where keys and values are made of it.
@@ -194,7 +187,9 @@ std::vector<Value> projections(Value x, std::optional<Value> memory, const Heads
 
 Value attention_layer(Value x, std::optional<Value> memory, const MultiHeadAttentionOptions& options, Where where) {
   std::vector<Value> inputs = memory ? std::vector{x, *memory} : std::vector{x};
-  if (options.is_training.valid()) inputs.push_back(options.is_training);
+  for (const Value& value : {options.key_lengths, options.mask, options.is_training}) {
+    if (value.valid()) inputs.push_back(value);
+  }
   return x.graph().build_at(where, inputs, [&] {
     const std::string label = text_of("multi_head_attention '", options.name, "'");
     const Heads heads = check_attention(label, options, x, memory);
@@ -207,8 +202,15 @@ Value attention_layer(Value x, std::optional<Value> memory, const MultiHeadAtten
       k = turned(k, tables, options.rotary->interleaved);
     }
     const Value v = by_heads(qkv[2], heads.keys, heads.width);
-    const Value read = attention(q, repeated(k, heads), repeated(v, heads),
-                                 {.causal = options.causal, .alignment = options.alignment, .scale = options.scale});
+    const Value read = attention(q, k, v,
+                                 {.causal = options.causal,
+                                  .alignment = options.alignment,
+                                  .scale = options.scale,
+                                  .window = options.window,
+                                  .key_lengths = options.key_lengths,
+                                  .mask = options.mask,
+                                  .dropout = options.probability_dropout,
+                                  .is_training = options.is_training});
     const Value together =
         reshape(transpose(read, {0, 2, 1, 3}), {qkv[0].shape()[0], qkv[0].shape()[1], heads.query_width()});
     const Value y = dense(together, {.features = x.shape()[2],
@@ -298,8 +300,10 @@ Value transformer_block(Value x, const TransformerBlockOptions& options, Where w
       }
       return options.norm_first ? input + added : normalised(input + added);
     };
+    MultiHeadAttentionOptions of_attention = options.attention;
+    of_attention.is_training = options.is_training;
     const Value attended =
-        with(in_layer_dtype(x), "norm1", [&](Value of) { return multi_head_attention(of, options.attention); });
+        with(in_layer_dtype(x), "norm1", [&](Value of) { return multi_head_attention(of, of_attention); });
     return with(attended, "norm2", [&](Value of) { return feed_forward(label, of, options); });
   });
 }

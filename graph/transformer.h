@@ -35,17 +35,21 @@ struct MultiHeadAttentionOptions {
   std::int64_t heads = 0;       ///< of the queries; must be set
   std::int64_t head_width = 0;  ///< D; 0: C / heads, of which heads are then a divisor
   /// Heads of keys and values; 0: as many as of queries, of which they are a divisor; 1: multi-query. Query head h
-  /// reads head h key_value_heads / heads, rounded down. Fewer make the projection smaller, and not the memory: keys
-  /// and values are copied for all heads, 2 [N, heads, S, D], and so are their gradients before they are summed.
+  /// reads head h key_value_heads / heads, rounded down; no copies are made for all heads.
   std::int64_t key_value_heads = 0;
   bool causal = false;                                 ///< a query sees the keys up to its own place alone
-  CausalAlignment alignment = CausalAlignment::equal;  ///< of causal attention to a memory of another length
-  std::optional<float> scale{};                        ///< of the products of queries and keys; absent: 1 / sqrt(D)
-  std::optional<RotaryOptions> rotary{};               ///< turns queries and keys; not with a memory
-  bool bias = true;                                    ///< of queries, keys and values
+  CausalAlignment alignment = CausalAlignment::equal;  ///< of causal attention or a window, to a memory
+  std::int64_t window = 0;                             ///< > 0: how far a query sees, as AttentionOptions::window
+  /// Of padded examples, i32 or i64 [N]: of each the keys 0 to length - 1 are seen (AttentionOptions::key_lengths).
+  Value key_lengths{};
+  Value mask{};                  ///< [N, heads, T, S], boolean or f32 to be added to scores, as AttentionOptions::mask
+  std::optional<float> scale{};  ///< of the products of queries and keys; absent: 1 / sqrt(D)
+  std::optional<RotaryOptions> rotary{};  ///< turns queries and keys; not with a memory
+  bool bias = true;                       ///< of queries, keys and values
   bool output_bias = true;
-  float dropout = 0;    ///< rate, of the output, not of probabilities; in [0, 1)
-  Value is_training{};  ///< of dropout; invalid: the graph's training flag
+  float dropout = 0;              ///< rate, of the output; in [0, 1)
+  float probability_dropout = 0;  ///< rate, of probabilities, as torch.nn.MultiheadAttention's; in [0, 1)
+  Value is_training{};            ///< of both; invalid: the graph's training flag
   Initializer kernel_initializer = glorot_uniform();
   Initializer output_initializer{};  ///< of the output's kernel; as the others where none is given
   std::string name = "attention";
@@ -75,7 +79,7 @@ struct TransformerBlockOptions {
   float epsilon = 1e-5F;   ///< of the norms
   float dropout = 0;       ///< rate, of what each part adds; in [0, 1)
   float drop_path = 0;     ///< rate at which a part adds nothing to an example; in [0, 1)
-  Value is_training{};     ///< of both; invalid: the graph's training flag
+  Value is_training{};     ///< of all three; invalid: the graph's training flag
   Initializer kernel_initializer = glorot_uniform();  ///< of the feed-forward part
   Initializer output_initializer{};                   ///< of its second kernel; as the first where none is given
   Norm norm = Norm::layer;                            ///< of both parts
@@ -84,8 +88,9 @@ struct TransformerBlockOptions {
 /// x + attention(norm1(x)), and of that x + output(f(hidden(norm2(x)))); or, with norm_first false,
 /// norm1(x + attention(x)) and of that norm2(x + output(f(hidden(x)))). The variables are `<name>/norm1/scale` and,
 /// of Norm::layer, `shift`, those of `<name>/attention` and `<name>/norm2`, `<name>/hidden/kernel` and `bias`,
-/// `<name>/output/kernel` and `bias`. It is torch.nn.TransformerEncoderLayer, which drops probabilities and hidden
-/// numbers besides. Shapes: x [N, T, C] as multi_head_attention; y like x.
+/// `<name>/output/kernel` and `bias`. It is torch.nn.TransformerEncoderLayer, which drops hidden numbers besides, and
+/// probabilities at one rate with the others: `attention.probability_dropout` has a rate of its own.
+/// Shapes: x [N, T, C] as multi_head_attention; y like x.
 Value transformer_block(Value x, const TransformerBlockOptions& options, Where where = Where::here());
 
 }  // namespace sectionflow

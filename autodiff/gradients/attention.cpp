@@ -1,13 +1,23 @@
 #include "graph/ops/attention.h"
 
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "autodiff/compose.h"
 #include "autodiff/gradient_registry.h"
+#include "graph/functions.h"
 #include "graph/nodes/attention.h"
+#include "graph/nodes/layout.h"
 #include "graph/nodes/softmax.h"
 #include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/dropout.h"
+#include "graph/ops/layout.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/softmax.h"
@@ -20,91 +30,165 @@ std::vector<Value> attention_gradient(const GradientRequest& r) {
   SF_CHECK_CODE(!r.output_gradients[1].valid(), ArgumentError, ErrorCode::no_gradient_rule, r.node.label(),
                 ": the loss depends on the sums of exponentials themselves, which have no gradient here",
                 hint("compute them from matmul and softmax"));
+  const AttentionOptions options = attention_options_of(r.node, 3);
+  const bool wants_mask = r.wanted.size() > 3 && r.wanted.back();
+  const std::uint32_t ordinal = options.dropout > 0 ? r.node.random_ordinal() : 0;
   const auto g =
-      attention_grad(r.dy(), r.input(0), r.input(1), r.input(2), r.node.output(1), r.node.options<AttentionOptions>());
-  return {g.dq, g.dk, g.dv};
+      attention_grad(r.dy(), r.input(0), r.input(1), r.input(2), r.node.output(1), options, wants_mask, ordinal);
+  std::vector<Value> gradients(r.wanted.size());
+  gradients[0] = g.dq, gradients[1] = g.dk, gradients[2] = g.dv;
+  if (wants_mask) gradients.back() = g.dmask;
+  return gradients;
 }
 
-/// [T, S]: whether query t sees key s.
-Value causal_mask(const GradientRequest& r) {
-  const std::int64_t queries = r.input(1).shape()[2];
-  // Either of keys and values may tell how many there are.
-  const std::int64_t keys = r.input(2).shape()[2] != kDynamic ? r.input(2).shape()[2] : r.input(3).shape()[2];
-  SF_CHECK_CODE(
-      queries != kDynamic && keys != kDynamic, ArgumentError, ErrorCode::no_gradient_rule, r.node.label(),
-      ": causal attention has a second derivative where the numbers of queries and keys are known before a run; came ",
-      r.input(1).shape(), " and ", r.input(2).shape(), hint("compose it of matmul, select and softmax"));
-  // Keys in front of the one that the first query stands at.
-  const bool ends_alike = r.node.options<AttentionOptions>().alignment == CausalAlignment::last_key;
-  const std::int64_t before = ends_alike ? keys - queries : 0;
-  HostTensor mask(Dtype::boolean, {queries, keys});
-  for (std::int64_t i = 0; i < queries * keys; ++i) {
-    mask.values<bool>()[static_cast<std::size_t>(i)] = i % keys <= before + i / keys;
-  }
-  return constant(r.node.graph(), std::move(mask));
-}
+/// A gradient node of attention that is differentiated: its inputs dy, q, k, v, log sums, and options.
+struct Attended {
+  const GradientRequest& r;
+  AttentionOptions options;
+  std::int64_t queries, keys;  // T, S, if they are known
 
-/// softmax(scale q k^T), as a whole: [N, H, T, S].
-Value probabilities(const GradientRequest& r, Value q, Value k, float scale) {
-  Value scores = matmul(q, k, {.transpose_b = true}) * scale;
-  if (r.node.options<AttentionOptions>().causal) {
-    // As far below as an infinity, which value checks would refuse: every query sees a key, and exp gives 0 for both.
-    scores = select(causal_mask(r), scores, constant(q.graph(), std::numeric_limits<float>::lowest()));
+  explicit Attended(const GradientRequest& request)
+      : r(request), options(attention_options_of(r.node, 5)), queries(r.input(1).shape()[2]) {
+    // Either of keys and values may tell how many there are.
+    keys = r.input(2).shape()[2] != kDynamic ? r.input(2).shape()[2] : r.input(3).shape()[2];
+    const std::int64_t heads = r.input(1).shape()[1], groups = r.input(2).shape()[1];
+    const bool by_place = options.causal || options.window > 0, has_groups = heads != groups;
+    const bool wants_keys = by_place || options.key_lengths.valid();
+    SF_CHECK_CODE(((!by_place && !has_groups) || queries != kDynamic) && (!wants_keys || keys != kDynamic) &&
+                      (!has_groups || (heads != kDynamic && groups != kDynamic)),
+                  ArgumentError, ErrorCode::no_gradient_rule, r.node.label(), ": ",
+                  options.causal ? "causal attention" : "attention by a window, by lengths or by groups of heads",
+                  " has a second derivative where the numbers of queries and keys are known before a run; came ",
+                  r.input(1).shape(), " and ", r.input(2).shape(), hint("compose it of matmul, select and softmax"));
   }
-  return softmax(scores);
-}
+
+  /// x [N, H, T, X] as [N, G, H / G T, X]: for products with keys, values, and what is like them.
+  Value by_groups(Value x) const {
+    const std::int64_t heads = r.input(1).shape()[1], groups = r.input(2).shape()[1];
+    if (heads == groups) return x;
+    return reshape(x, {x.shape()[0], groups, heads / groups * queries, x.shape()[3]});
+  }
+  /// The opposite.
+  Value by_heads(Value x) const {
+    const std::int64_t heads = r.input(1).shape()[1];
+    if (heads == r.input(2).shape()[1]) return x;
+    return reshape(x, {x.shape()[0], heads, queries, x.shape()[3]});
+  }
+  /// x [N, H, T, D] times the transpose of y [N, G, S, D].
+  Value by_keys(Value x, Value y) const { return by_heads(matmul(by_groups(x), y, {.transpose_b = true})); }
+  /// x [N, H, T, S] times y [N, G, S, D].
+  Value times_keys(Value x, Value y) const { return by_heads(matmul(by_groups(x), y)); }
+  /// The transpose of x [N, H, T, S] times y [N, H, T, D], summed over the heads of each group.
+  Value by_queries(Value x, Value y) const { return matmul(by_groups(x), by_groups(y), {.transpose_a = true}); }
+
+  /// What is left of x [N, H, T, S] of what the forward op dropped there.
+  Value dropped(Value x) const {
+    const auto& kept = r.node.options<AttentionNodeOptions>();
+    return kept.drops() ? dropout_grad(x, options.is_training, {kept.dropout, kept.ordinal}) : x;
+  }
+
+  /// [T, S]: whether query t sees key s by its place.
+  Value seen_by_place() const {
+    const bool ends_alike = options.alignment == CausalAlignment::last_key;
+    const std::int64_t first = ends_alike ? keys - queries : 0;  // where the first query stands
+    HostTensor mask(Dtype::boolean, {queries, keys});
+    for (std::int64_t i = 0; i < queries * keys; ++i) {
+      const std::int64_t behind = i % keys - first - i / keys;  // of the query's own place
+      const bool in_window = options.window == 0 || std::abs(behind) < options.window;
+      mask.values<bool>()[static_cast<std::size_t>(i)] = in_window && (!options.causal || behind <= 0);
+    }
+    return constant(r.node.graph(), std::move(mask));
+  }
+  /// What hides keys by data, if anything does: it broadcasts to [N, H, T, S].
+  Value seen_by_data() const {
+    Value seen;
+    if (options.key_lengths.valid()) {
+      seen = reshape(sequence_mask(options.key_lengths, keys), {options.key_lengths.shape()[0], 1, 1, keys});
+    }
+    if (!options.mask.valid()) return seen;
+    const Value of_mask = options.mask.dtype() == Dtype::boolean ? options.mask : greater_equal(options.mask, lowest());
+    return seen.valid() ? logical_and(seen, of_mask) : of_mask;
+  }
+  /// As far below as an infinity, which value checks would refuse: where a query sees a key, exp gives 0 for both.
+  Value lowest() const { return constant(r.node.graph(), std::numeric_limits<float>::lowest()); }
+
+  /// softmax(scale q k^T + mask), as a whole: [N, H, T, S].
+  Value probabilities(Value q, Value k, float scale) const {
+    Value scores = by_keys(q, k) * scale;
+    if (options.mask.valid() && options.mask.dtype() == Dtype::f32) scores = scores + options.mask;
+    Value seen = options.causal || options.window > 0 ? seen_by_place() : Value();
+    const Value by_data = seen_by_data();
+    if (by_data.valid()) seen = seen.valid() ? logical_and(seen, by_data) : by_data;
+    if (!seen.valid()) return softmax(scores);
+    const Value p = softmax(select(seen, scores, lowest()));
+    // Perhaps some query sees none.
+    const bool may_hide_all = by_data.valid() || options.window > 0;
+    return may_hide_all ? select(seen, p, constant(r.node.graph(), 0.0F)) : p;
+  }
+};
 
 Value optional_f32(Value gradient) {
   return gradient.valid() ? in_dtype(gradient, Dtype::f32) : gradient;
 }
 
-/// With P the probabilities, D = dy v^T, E = P (D - sum P D): dq = s E k, dk = s E^T q, dv = P^T dy. With the gradients
-/// a, b, c of dq, dk, dv the sum of all products is <E, A> + <P, dy c^T>, A = s (a k^T + q b^T), which is
-/// differentiated through E and P to dy, q, k and v.
+/// With P the probabilities, M what drops some of them, D = M(dy v^T), E = P (D - sum P D): dq = s E k, dk = s E^T q,
+/// dv = M(P)^T dy, dmask = E. With the gradients a, b, c, e of dq, dk, dv, dmask the sum of all products is
+/// <E, A> + <M(P), dy c^T>, A = s (a k^T + q b^T) + e, which is differentiated through E and P to dy, q, k, v and the
+/// mask.
 std::vector<Value> attention_grad_gradient(const GradientRequest& r) {
-  check_own_statistics(r, 4, "attention", 1, 2);
-  const auto& options = r.node.options<AttentionOptions>();
+  const Attended at(r);
+  const AttentionOptions& options = at.options;
+  check_own_statistics(r, 4, options.dropout > 0 ? "attention_dropout" : "attention", 1, 2);
   const Value dy = in_dtype(r.input(0), Dtype::f32), q = in_dtype(r.input(1), Dtype::f32),
               k = in_dtype(r.input(2), Dtype::f32), v = in_dtype(r.input(3), Dtype::f32);
   const Value a = optional_f32(r.output_gradients[0]), b = optional_f32(r.output_gradients[1]),
-              c = optional_f32(r.output_gradients[2]);
+              c = optional_f32(r.output_gradients[2]),
+              e = r.output_gradients.size() > 3 ? r.output_gradients[3] : Value();
   const auto depth = static_cast<float>(q.shape()[3]);
   SF_CHECK_CODE(options.scale || depth > 0, ArgumentError, ErrorCode::no_gradient_rule, r.node.label(),
                 ": the number of channels is not known, and no scale is given", hint("set AttentionOptions::scale"));
   const float scale = options.scale.value_or(1 / std::sqrt(depth));
-  const Value p = probabilities(r, q, k, scale);
+  const Value p = at.probabilities(q, k, scale);
   Value of_p, of_dy, of_v, of_q, of_k;
-  if (a.valid() || b.valid()) {
+  if (a.valid() || b.valid() || e.valid()) {
     Value weights;  // A
-    if (a.valid()) weights = matmul(a, k, {.transpose_b = true});
-    if (b.valid()) weights = plus(weights, matmul(q, b, {.transpose_b = true}));
-    weights = weights * scale;
-    const Value d = matmul(dy, v, {.transpose_b = true});
-    const Value of_d = softmax_grad(weights, p), e = softmax_grad(d, p);
+    if (a.valid()) weights = at.by_keys(a, k);
+    if (b.valid()) weights = plus(weights, at.by_keys(q, b));
+    if (weights.valid()) weights = weights * scale;
+    if (e.valid()) weights = plus(weights, broadcast_like(e, p));
+    const Value d = at.dropped(at.by_keys(dy, v));
+    const Value of_d = at.dropped(softmax_grad(weights, p)), of_scores = softmax_grad(d, p);  // the latter is E
     const Value row = reduce_sum(d * p, {.axes = {-1}, .keep_dims = true});
     of_p = weights * (d - row) - d * reduce_sum(weights * p, {.axes = {-1}, .keep_dims = true});
-    of_dy = matmul(of_d, v);
-    of_v = matmul(of_d, dy, {.transpose_a = true});
-    if (b.valid()) of_q = matmul(e, b) * scale;
-    if (a.valid()) of_k = matmul(e, a, {.transpose_a = true}) * scale;
+    of_dy = at.times_keys(of_d, v);
+    of_v = at.by_queries(of_d, dy);
+    if (b.valid()) of_q = at.times_keys(of_scores, b) * scale;
+    if (a.valid()) of_k = at.by_queries(of_scores, a) * scale;
   }
   if (c.valid()) {
-    of_p = plus(of_p, matmul(dy, c, {.transpose_b = true}));
-    of_dy = plus(of_dy, matmul(p, c));
+    of_p = plus(of_p, at.dropped(at.by_keys(dy, c)));
+    of_dy = plus(of_dy, at.times_keys(at.dropped(p), c));
   }
-  const Value of_scores = softmax_grad(of_p, p) * scale;
-  of_q = plus(of_q, matmul(of_scores, k));
-  of_k = plus(of_k, matmul(of_scores, q, {.transpose_a = true}));
+  const Value of_sums = softmax_grad(of_p, p), of_scores = of_sums * scale;
+  of_q = plus(of_q, at.times_keys(of_scores, k));
+  of_k = plus(of_k, at.by_queries(of_scores, q));
   const Dtype dtype = r.input(1).dtype();
-  return {in_dtype(of_dy, dtype), in_dtype(of_q, dtype), in_dtype(of_k, dtype),
-          of_v.valid() ? in_dtype(of_v, dtype) : Value(), Value()};
+  std::vector<Value> gradients(r.wanted.size());
+  gradients[0] = in_dtype(of_dy, dtype);
+  gradients[1] = in_dtype(of_q, dtype);
+  gradients[2] = in_dtype(of_k, dtype);
+  if (of_v.valid()) gradients[3] = in_dtype(of_v, dtype);
+  if (r.wanted.size() > 5 && r.wanted.back()) gradients.back() = like_input(of_sums, options.mask);
+  return gradients;
 }
 
 }  // namespace
 
 void add_attention_gradients(GradientRegistry& registry) {
-  registry.add("attention", attention_gradient);
-  registry.add("attention_grad", attention_grad_gradient, {.zero_inputs = {4}, .perhaps_none = {3}});
+  for (const char* op : {"attention", "attention_dropout"}) registry.add(op, attention_gradient);
+  for (const char* op : {"attention_grad", "attention_dropout_grad"}) {
+    registry.add(op, attention_grad_gradient, {.zero_inputs = {4}, .perhaps_none = {3}});
+  }
 }
 
 }  // namespace sectionflow

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/random.h"
 #include "device/instruction_set.h"
 #include "device/parallel.h"
 #include "kernels/cpu/attention_tiles.h"
@@ -43,18 +44,23 @@ struct Rows {
   std::int64_t at(std::int64_t head, std::int64_t row) const { return (head * rows + row) * width; }
 };
 
-/// The rows from `first_row` on of a tile's heads, of elements that are stored as T, densely and as factors F: where
-/// they lie if they are so there, else in `packed`.
+/// Rows of neighbouring heads: of each, those from `row` on.
+struct RowBlock {
+  std::int64_t head, num_heads, row, num_rows;
+};
+
+/// A block's rows, of elements that are stored as T, densely and as factors F: where they lie if they are so there,
+/// else in `packed`.
 template <class F, class T>
-const F* packed_rows(const T* x, const Rows& of, const AttentionTile& tile, std::int64_t first_row,
-                     std::int64_t num_rows, F* packed) {
+const F* packed_rows(const T* x, const Rows& of, const RowBlock& block, F* packed) {
   if constexpr (std::is_same_v<T, F>) {
-    if (num_rows == of.rows) return x + of.at(tile.head, 0);
+    if (block.num_rows == of.rows) return x + of.at(block.head, 0);
   }
-  for_each_piece(
-      tile.num_heads, num_rows, [&](std::int64_t first, std::int64_t head, std::int64_t row, std::int64_t count) {
-        convert_row(packed + first * of.width, x + of.at(tile.head + head, first_row + row), count * of.width);
-      });
+  for_each_piece(block.num_heads, block.num_rows,
+                 [&](std::int64_t first, std::int64_t head, std::int64_t row, std::int64_t count) {
+                   convert_row(packed + first * of.width, x + of.at(block.head + head, block.row + row),
+                               count * of.width);
+                 });
   return packed;
 }
 
@@ -63,6 +69,43 @@ inline std::int64_t score_grain(std::int64_t num_keys) {
   constexpr std::int64_t kExponentialsAThread = 2048;
   return std::max<std::int64_t>(1, kExponentialsAThread / num_keys);
 }
+
+/// What a mask makes of the scores of `count` keys, whose first place in it is `at`.
+inline void mask_row(const AttentionMask& mask, std::int64_t at, std::int64_t count, float* x) {
+  if (mask.added != nullptr) {
+    const float* added = mask.added + at;
+#pragma omp simd
+    for (std::int64_t key = 0; key < count; ++key) x[key] = x[key] + added[key];
+  } else {
+    for (std::int64_t key = 0; key < count; ++key) x[key] = mask.masked(x[key], at + key);
+  }
+}
+
+/// x = what is left of it of the probabilities of `count` keys, of which the first has the place `at` among random
+/// words.
+inline void drop_row(const AttentionDrop& drop, RandomAddress address, std::int64_t at, std::int64_t count, float* x) {
+  constexpr std::int64_t kPiece = 1024;  // probabilities whose words lie on the stack
+  address.node = drop.ordinal;
+  std::uint32_t words[kPiece + 4];
+  for (std::int64_t first = 0; first < count; first += kPiece) {
+    const std::int64_t length = std::min(kPiece, count - first), lead = (at + first) % 4;
+    fill_random_words(address, static_cast<std::uint64_t>(at + first) / 4, (lead + length + 3) / 4, words);
+#pragma omp simd
+    for (std::int64_t i = 0; i < length; ++i) x[first + i] = drop.drop(x[first + i], words[lead + i]);
+  }
+}
+
+/// The keys of a tile that a row of it sees, from its first one on.
+struct SeenKeys {
+  std::int64_t first, count;
+};
+
+/// What a kernel is about.
+struct AttentionProblem {
+  AttentionGeometry geometry;
+  AttentionLimits limits;
+  AttentionDrop drop;
+};
 
 /// How the tensors of attention are stored, and what its products take: bf16 where the machine multiplies it. Scores
 /// and sums are f32.
@@ -82,9 +125,9 @@ struct AttentionScratch {
                    WorkspaceLayout& workspace)
       : q_rows{g.queries, g.width}, k_rows{g.keys, g.width} {
     query_bytes = bytes(tiling.max_heads * tiling.max_queries * g.width);
-    key_bytes = bytes(tiling.max_heads * g.keys * g.width);
+    key_bytes = bytes(tiling.max_heads / g.group * g.keys * g.width);
     packed_key_bytes = key_bytes / sizeof(float) * sizeof(typename Types::F);
-    score_bytes = bytes(tiling.max_heads * tiling.max_queries * g.keys);
+    score_bytes = bytes(tiling.max_heads * tiling.max_queries * tiling.max_keys);
     weight_bytes = Types::kRoundsWeights ? score_bytes / sizeof(float) * sizeof(typename Types::F) : 0;
     has_tiles = Types::kIsBf16 || tiling.cuts_queries;
     packs_keys = Types::kConverts || tiling.cuts_keys;
@@ -120,11 +163,13 @@ class AttentionKernel : public Kernel {
   using T = typename Types::T;
   using F = typename Types::F;
 
-  AttentionKernel(OneDnn& onednn, const AttentionGeometry& geometry, bool for_gradient, std::vector<InPlace> in_place)
-      : geometry_(geometry),
-        tiling_(geometry, dtype_of<F>),
-        calls_(onednn, geometry, tiling_, for_gradient, dtype_of<F>),
-        scratch_(geometry, tiling_, Types(), workspace_),
+  AttentionKernel(OneDnn& onednn, const AttentionProblem& problem, bool for_gradient, std::vector<InPlace> in_place)
+      : geometry_(problem.geometry),
+        limits_(problem.limits),
+        drop_(problem.drop),
+        tiling_(geometry_, dtype_of<F>, limits_.has_lengths()),
+        calls_(onednn, geometry_, tiling_, for_gradient, dtype_of<F>),
+        scratch_(geometry_, tiling_, Types(), workspace_),
         scratchpad_at_(workspace_.add(calls_.scratchpad_bytes())),
         in_place_(std::move(in_place)) {}
 
@@ -137,13 +182,38 @@ class AttentionKernel : public Kernel {
   }
   const F* packed_queries(const KernelArguments& arguments, int input, const AttentionTile& tile,
                           std::size_t at) const {
-    return packed_rows(static_cast<const T*>(arguments.inputs[input]), scratch_.q_rows, tile, tile.query,
-                       tile.num_queries, part<F>(arguments, at));
+    return packed_rows(static_cast<const T*>(arguments.inputs[input]), scratch_.q_rows,
+                       {tile.head, tile.num_heads, tile.query, tile.num_queries}, part<F>(arguments, at));
   }
   const F* packed_keys(const KernelArguments& arguments, int input, const AttentionTile& tile, std::size_t at) const {
     F* packed = part<F>(arguments, at);
     if (scratch_.keeps_keys && tile.query > 0) return packed;
-    return packed_rows(static_cast<const T*>(arguments.inputs[input]), scratch_.k_rows, tile, 0, tile.num_keys, packed);
+    return packed_rows(static_cast<const T*>(arguments.inputs[input]), scratch_.k_rows, keys_of(tile), packed);
+  }
+  RowBlock keys_of(const AttentionTile& tile) const {
+    return {tile.head / geometry_.group, tile.num_heads / geometry_.group, tile.first_key, tile.num_keys};
+  }
+  /// The tile of that number, without keys that no image of it has.
+  AttentionTile tile_of(std::int64_t number, const AttentionMask& mask) const {
+    const AttentionTile tile = tiling_.tile(number);
+    if (!tiling_.has_lengths) return tile;
+    const std::int64_t heads = geometry_.heads_of_image, end = tile.head + tile.num_heads;
+    std::int64_t length = 0;
+    for (std::int64_t image = tile.head / heads; image * heads < end; ++image) {
+      length = std::max(length, mask.keys_of(image, geometry_.keys));
+    }
+    return tiling_.shortened(tile, length);
+  }
+  SeenKeys seen_keys(const AttentionTile& tile, const AttentionMask& mask, std::int64_t head,
+                     std::int64_t query) const {
+    const std::int64_t there = mask.keys_of(head / geometry_.heads_of_image, geometry_.keys);
+    const std::int64_t end = geometry_.keys_of(query, std::min(there, tile.first_key + tile.num_keys));
+    const std::int64_t first = geometry_.first_key_of(query);
+    return first < end ? SeenKeys{first - tile.first_key, end - first} : SeenKeys{0, 0};
+  }
+  /// Of key `key` of a query.
+  std::int64_t random_place(std::int64_t head, std::int64_t query, std::int64_t key) const {
+    return (head * geometry_.queries + query) * geometry_.keys + key;
   }
   /// Where what the products weigh rows by is written: over the scores it is made of, or beside them.
   F* weights(const KernelArguments& arguments, std::size_t scores_at, std::size_t weights_at) const {
@@ -151,6 +221,8 @@ class AttentionKernel : public Kernel {
   }
 
   AttentionGeometry geometry_;
+  AttentionLimits limits_;
+  AttentionDrop drop_;
   AttentionTiling tiling_;
   AttentionCalls calls_;
   WorkspaceLayout workspace_;

@@ -15,23 +15,36 @@ std::int64_t rounded_up(std::int64_t a, std::int64_t multiple) {
 
 }  // namespace
 
-AttentionTiling::AttentionTiling(const AttentionGeometry& g, Dtype factors) : geometry(g) {
+AttentionTiling::AttentionTiling(const AttentionGeometry& g, Dtype factors, bool shortens)
+    : geometry(g), has_lengths(shortens) {
   if (g.heads == 0 || g.queries == 0) return;
   // Enough for the team to share; of bf16 half as many, whose weights are kept beside scores.
   const std::int64_t most_heads = factors == Dtype::bf16 ? 8 : 16;
   constexpr std::int64_t kMaxScores = 1 << 21;    // 8 MiB
   constexpr std::int64_t kRows = 16, kStep = 64;  // what matrix kernels take at a time, and what is worth a product
-  max_heads = divided_up(g.heads, divided_up(g.heads, most_heads));
-  std::int64_t wanted = g.queries;
+  const std::int64_t groups = g.key_heads(), most_groups = std::max<std::int64_t>(1, most_heads / g.group);
+  max_heads = divided_up(groups, divided_up(groups, most_groups)) * g.group;
+  std::int64_t wanted = g.queries, keys = g.keys;
   // A fourth of the queries: 5/8 of the square remain, and copying the keys of each tile stays cheap beside products.
-  if (g.causal) wanted = std::max(kStep, rounded_up(divided_up(g.queries, 4), kRows));
-  const std::int64_t fitting = std::max(kRows, kMaxScores / (max_heads * g.keys) / kRows * kRows);
-  max_queries = std::min({g.queries, wanted, fitting});
+  if (g.bounded) wanted = std::max(kStep, rounded_up(divided_up(g.queries, 4), kRows));
   key_step = std::max(kStep, rounded_up(divided_up(g.keys, 8), kRows));
+  if (g.window > 0) {
+    // As many queries as the window is long see half of the keys of their tile each.
+    wanted = std::min(wanted, std::max(kStep, rounded_up(g.window, kRows)));
+    key_step = std::min(key_step, std::max(kStep, rounded_up(g.window / 4, kRows)));
+    keys = std::min(keys, wanted + 2 * g.window + 2 * key_step);
+  }
+  const std::int64_t fitting = std::max(kRows, kMaxScores / (max_heads * keys) / kRows * kRows);
+  max_queries = std::min({g.queries, wanted, fitting});
   head_blocks = divided_up(g.heads, max_heads);
   query_blocks = divided_up(g.queries, max_queries);
-  // Later queries see no fewer keys.
-  cuts_keys = tile(0).num_keys < g.keys;
+  std::int64_t fewest = g.keys;
+  for (std::int64_t i = 0; i < query_blocks; ++i) {
+    const std::int64_t num_keys = tile(i).num_keys;
+    max_keys = std::max(max_keys, num_keys);
+    fewest = std::min(fewest, num_keys);
+  }
+  cuts_keys = fewest < g.keys || (has_lengths && key_step < g.keys);
   cuts_queries = max_queries < g.queries;
 }
 
@@ -39,16 +52,26 @@ AttentionTile AttentionTiling::tile(std::int64_t number) const {
   const std::int64_t head = number / query_blocks * max_heads, query = number % query_blocks * max_queries;
   const std::int64_t num_queries = std::min(max_queries, geometry.queries - query);
   const std::int64_t seen = geometry.keys_of(query + num_queries - 1, geometry.keys);
-  return {head, std::min(max_heads, geometry.heads - head), query, num_queries,
-          std::min(geometry.keys, rounded_up(seen, key_step))};
+  // Of queries that see none, the last: each tile has keys.
+  const std::int64_t first = std::min(geometry.first_key_of(query), geometry.keys - 1) / key_step * key_step;
+  return {head,  std::min(max_heads, geometry.heads - head),
+          query, num_queries,
+          first, std::min(geometry.keys, rounded_up(seen, key_step)) - first};
+}
+
+AttentionTile AttentionTiling::shortened(AttentionTile tile, std::int64_t length) const {
+  const std::int64_t left = std::max(key_step, rounded_up(length - tile.first_key, key_step));
+  tile.num_keys = std::min(tile.num_keys, left);
+  return tile;
 }
 
 AttentionCalls::AttentionCalls(OneDnn& onednn, const AttentionGeometry& g, const AttentionTiling& tiling,
-                               bool for_gradient, Dtype factors) {
-  const auto add = [&](const AttentionTile& tile) {
-    const auto [entry, is_new] = products_.try_emplace(key(tile));
+                               bool for_gradient, Dtype factors)
+    : group_(g.group) {
+  const auto add_one = [&](const AttentionTile& tile) {
+    const auto [entry, is_new] = products_.try_emplace(key_of(tile));
     if (!is_new) return;
-    const auto [heads, queries, keys] = key(tile);
+    const auto [heads, queries, keys] = key_of(tile);
     const auto call = [&](const MatmulProblem& problem) {
       may_be_taken_ = may_be_taken_ && (factors != Dtype::bf16 || multiplies_bf16_of(problem.inner));
       return make_matmul_call(onednn, problem, factors);
@@ -59,6 +82,13 @@ AttentionCalls::AttentionCalls(OneDnn& onednn, const AttentionGeometry& g, const
     if (for_gradient) {
       entry->second.by_queries =
           call({.batch = heads, .rows = keys, .inner = queries, .columns = g.width, .transpose_a = true});
+    }
+  };
+  const auto add = [&](const AttentionTile& tile) {
+    add_one(tile);
+    const std::int64_t end = tiling.has_lengths ? tile.first_key + tile.num_keys : 0;
+    for (std::int64_t length = tile.first_key; length < end; length += tiling.key_step) {
+      add_one(tiling.shortened(tile, length));
     }
   };
   // Blocks of heads are of one size, but perhaps for the last.

@@ -236,7 +236,7 @@ struct Attend {
       exponentials(thread, scale_of_two, scores, most, total, sums);
       add_weighted_rows<Factors>(thread, scores, of_values, sums);
     };
-    const std::int64_t from = place.head * keys * width;
+    const std::int64_t from = place.head / g.group * keys * width;
     const Keys stream{k + from, v + from, keys, width, 0};
     stream.for_each(thread, 0, seen_by(g, place.of_block, kRowsOfBlock), add_tile);
     for (float& of_row : total) of_row = combine_lanes(thread, of_row, Add());

@@ -80,7 +80,8 @@ struct QueryGradient {
       }
       if constexpr (!kWritesMeans) add_weighted_rows<Factors>(thread, dp, of_keys, sums);
     };
-    const Keys stream{in.k + in.keys_of(place.head), in.v + in.keys_of(place.head), keys, width, 0};
+    const std::int64_t of_keys = in.keys_of(place.head / in.g.group);
+    const Keys stream{in.k + of_keys, in.v + of_keys, keys, width, 0};
     stream.for_each(thread, 0, seen_by(in.g, place.of_block, kRowsOfBlock), add_tile);
     if constexpr (kWritesMeans) {
       SF_UNROLL
@@ -96,7 +97,7 @@ struct QueryGradient {
   }
 };
 
-/// dk and dv of each 16 keys of a warp.
+/// dk and dv of each 16 keys of a warp, of the queries of all heads that read them, one head after the other.
 template <class Factors, int kColumns>
 struct KeyGradient {
   using Stored = typename Factors::Stored;
@@ -114,7 +115,7 @@ struct KeyGradient {
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     const int queries = in.queries(), keys = in.keys(), width = in.width();
     // With `causal` the first keys are seen by the most.
-    const Place place = place_of(thread, in.g.heads, keys, false);
+    const Place place = place_of(thread, in.g.key_heads(), keys, false);
     const std::int64_t at = in.keys_of(place.head);
     // With `causal` no query before the first key sees one of these, and each key is seen from a query later on at
     // most.
@@ -124,10 +125,11 @@ struct KeyGradient {
     const int first_row = place.of_warp - place.of_block;
     const float scale_of_two = in.g.scale * kLog2E;
     Sums dk_sums[kColumns / 8] = {}, dv_sums[kColumns / 8] = {};
+    std::int64_t head = place.head * in.g.group;
     const auto add_tile = [&](int first_query, const auto& of_q, const auto& of_dy) {
       if (first_query + kQueries <= begin_of_warp) return;
-      const float shift = in.shift_of(place.head, first_query + lane_of(thread)),
-                  mean = in.mean_of(place.head, first_query + lane_of(thread));
+      const float shift = in.shift_of(head, first_query + lane_of(thread)),
+                  mean = in.mean_of(head, first_query + lane_of(thread));
       Sums p[kQueries / 8], dp[kQueries / 8];
       multiply_rows<Factors>(
           thread, [&](int step) { return own.tile(0, 0).left(thread, first_row, 16 * step); }, of_q, p);
@@ -139,9 +141,12 @@ struct KeyGradient {
       subtract_means(thread, mean, p, dp);
       add_weighted_rows<Factors>(thread, dp, of_q, dk_sums);
     };
-    const Queries stream{in.q + in.queries_of(place.head), in.dy + in.queries_of(place.head), queries, width,
-                         Keys::kBytes};
-    stream.for_each(thread, begin < queries ? begin / kQueries * kQueries : queries, queries, add_tile);
+    const int first_read = begin < queries ? begin / kQueries * kQueries : queries;
+    for (int of_group = 0; of_group < in.g.group; ++of_group, ++head) {
+      if (of_group > 0) thread.barrier();  // the last tile is read no more
+      const Queries stream{in.q + in.queries_of(head), in.dy + in.queries_of(head), queries, width, Keys::kBytes};
+      stream.for_each(thread, first_read, queries, add_tile);
+    }
     write_rows<Factors>(thread, dk_sums, in.g.scale, in.g.scale, dk + at, place.of_warp, keys, width);
     write_rows<Factors>(thread, dv_sums, 1, 1, dv + at, place.of_warp, keys, width);
   }
@@ -216,7 +221,7 @@ void differentiate(const AttentionGeometry& g, const KernelArguments& arguments)
   using Queries = QueryGradient<Factors, kColumns, false>;
   using Keys = KeyGradient<Factors, kColumns>;
   launch_blocks(arguments.queue, shape_of(g.heads, g.queries, Means::Keys::kBytes), Means{in, nullptr});
-  launch_blocks(arguments.queue, shape_of(g.heads, g.keys, Keys::kSharedBytes), Keys{in, output(1), output(2)});
+  launch_blocks(arguments.queue, shape_of(g.key_heads(), g.keys, Keys::kSharedBytes), Keys{in, output(1), output(2)});
   // Last, as dq may lie over dy or q: each block has read its rows of both before it writes them.
   launch_blocks(arguments.queue, shape_of(g.heads, g.queries, Queries::Keys::kBytes), Queries{in, output(0)});
 }

@@ -62,14 +62,14 @@ TEST(GradientRules, InputsOfZeroGradientChooseOrAreStatistics) {
     for (int input : entry.traits.perhaps_none) perhaps += text_of(name, ":", input, " ");
   }
   EXPECT_EQ(zero,
-            "attention_grad:4 batch_norm_grad:3 batch_norm_grad:4 batch_norm_grad:6 clip_grad:1 group_norm_grad:3 "
-            "group_norm_grad:4 layer_norm_grad:3 "
+            "attention_dropout_grad:4 attention_grad:4 batch_norm_grad:3 batch_norm_grad:4 batch_norm_grad:6 "
+            "clip_grad:1 group_norm_grad:3 group_norm_grad:4 layer_norm_grad:3 "
             "layer_norm_grad:4 leaky_relu_grad:1 maximum_grad:1 maximum_grad:2 minimum_grad:1 minimum_grad:2 "
             "reduce_max_grad:1 "
             "reduce_max_grad:2 relu_grad:1 rms_norm_grad:3 softmax_cross_entropy_grad:1 ");
   EXPECT_EQ(perhaps,
-            "attention_grad:3 batch_norm_grad:1 batch_norm_grad:2 group_norm_grad:1 group_norm_grad:2 "
-            "layer_norm_grad:1 layer_norm_grad:2 rms_norm_grad:1 rms_norm_grad:2 ");
+            "attention_dropout_grad:3 attention_grad:3 batch_norm_grad:1 batch_norm_grad:2 group_norm_grad:1 "
+            "group_norm_grad:2 layer_norm_grad:1 layer_norm_grad:2 rms_norm_grad:1 rms_norm_grad:2 ");
 }
 
 TEST(GradientRules, EveryRuleBelongsToAnOperation) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,8 +24,8 @@
 namespace sectionflow::blocks_page {
 namespace {
 
-/// The type of y after a training step on zeros and ones, of two examples.
-std::string trained(GraphSectionManager& manager, Value input, Value y) {
+/// The type of y after a training step on zeros and ones, of two examples. `zeros`: what is fed besides.
+std::string trained(GraphSectionManager& manager, Value input, Value y, const std::vector<Value>& zeros) {
   Graph& graph = y.graph();
   Value loss;
   {
@@ -35,17 +36,25 @@ std::string trained(GraphSectionManager& manager, Value input, Value y) {
   manager.prepare_training();
   Session session(graph, {.threads = 1, .check_schedules = true});
   session.initialize();
-  std::vector<std::int64_t> dims = input.shape().dims();
-  dims[0] = 2;
-  HostTensor fed(input.dtype(), Shape(std::move(dims)));
-  const auto [found] = manager.run_full_cycle(session, {loss}, {{input, fed}});
+  std::vector<Value> inputs = zeros;
+  inputs.push_back(input);
+  std::deque<HostTensor> tensors;
+  Feeds feeds;
+  for (const Value& value : inputs) {
+    std::vector<std::int64_t> dims = value.shape().dims();
+    dims[0] = 2;
+    feeds.emplace_back(value, tensors.emplace_back(value.dtype(), Shape(std::move(dims))));
+  }
+  const auto [found] = manager.run_full_cycle(session, {loss}, feeds);
   EXPECT_GE(found.item<float>(), 0);
   return y.type().text();
 }
 
 struct Page {
   Value numbers(Shape shape) { return placeholder(graph, "x", std::move(shape)); }
-  std::string trained(Value input, Value y) { return blocks_page::trained(manager, input, y); }
+  std::string trained(Value input, Value y, const std::vector<Value>& zeros = {}) {
+    return blocks_page::trained(manager, input, y, zeros);
+  }
 
   Graph graph;
   GraphSectionManager manager{graph};
@@ -77,6 +86,20 @@ TEST(BlocksPage, OfBlocksWithRotaryPositions) {
       {.attention = attention, .hidden = 48, .activation = Activation::silu, .gated = true, .bias = false, .norm = Norm::rms});
   // to here.
   EXPECT_EQ(page.trained(x, y), "f32[?,4,32]");
+}
+
+TEST(BlocksPage, OfKeysThatAQuerySees) {
+  Page page;
+  Graph& graph = page.graph;
+  Value x = page.numbers({kDynamic, 16, 8});
+  const Value input = x;
+  // The page, from here:
+  const Value lengths = placeholder(graph, "lengths", {kDynamic}, Dtype::i32);  // of each example
+  const Value bias = variable("bias", fill(graph, {4, 16, 16}, 0));             // [heads, T, S], trained
+  x = transformer_block(x, {.attention = {.heads = 4, .key_lengths = lengths, .mask = bias}, .name = "padded"});
+  x = transformer_block(x, {.attention = {.heads = 4, .causal = true, .window = 8}, .name = "local"});
+  // to here.
+  EXPECT_EQ(page.trained(input, x, {lengths}), "f32[?,16,8]");
 }
 
 TEST(BlocksPage, OfAttentionToAMemory) {

@@ -122,6 +122,13 @@ TEST_F(BlockRefusals, OfAttention) {
   }
   expect_refused([&] { multi_head_attention(x_, {.heads = 2, .dropout = 1}); },
                  {label + "dropout is 1; wanted 0 to 1"});
+  expect_refused([&] { multi_head_attention(x_, {.heads = 2, .probability_dropout = 1}); },
+                 {label + "probability_dropout is 1; wanted 0 to 1"});
+  expect_refused([&] { multi_head_attention(x_, {.heads = 2, .window = -3}); }, {"window is -3; wanted > 0"});
+  expect_refused([&] { multi_head_attention(x_, {.heads = 2, .key_lengths = x_}); },
+                 {"key_lengths is f32[?,4,6]; wanted i32 or i64 [N]"});
+  expect_refused([&] { multi_head_attention(x_, {.heads = 2, .mask = x_}); },
+                 {"mask is f32[?,4,6]; wanted [? or 1, 2 or 1, 4 or 1, 4]"});
   expect_refused([&] { multi_head_attention(x_, {.heads = 2, .is_training = x_}); },
                  {label + "is_training is f32[?,4,6]; wanted bool[]"});
   expect_refused([&] { multi_head_attention(x_, {.heads = 2, .scale = INFINITY}); }, {"scale is inf; wanted a finite"});

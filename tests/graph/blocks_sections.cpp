@@ -27,7 +27,8 @@ namespace {
 struct Net {
   Net(Graph& graph, GraphSectionManager& manager, unsigned cut)
       : tokens(placeholder(graph, "tokens", {kDynamic, 6}, Dtype::i32)),
-        labels(placeholder(graph, "labels", {kDynamic, 6}, Dtype::i32)) {
+        labels(placeholder(graph, "labels", {kDynamic, 6}, Dtype::i32)),
+        lengths(placeholder(graph, "lengths", {kDynamic}, Dtype::i32)) {
     std::optional<SectionScope> section(manager.new_section());
     const auto end_part = [&](unsigned part) {
       if ((cut >> part & 1) == 0) return;
@@ -47,15 +48,23 @@ struct Net {
                               .norm = Norm::rms});
     end_part(1);
     const Value memory = x;
-    x = transformer_block(x, {.attention = {.heads = 2}, .hidden = 5, .norm_first = false, .dropout = 0.25F});
+    const Value bias = variable("bias", glorot_uniform()(graph, {2, 6, 6}));
+    x = transformer_block(x, {.attention = {.heads = 2, .window = 3, .mask = bias, .probability_dropout = 0.25F},
+                              .hidden = 5,
+                              .norm_first = false,
+                              .dropout = 0.25F});
     end_part(2);
-    x = drop_path(x + multi_head_attention(x, memory, {.heads = 2, .key_value_heads = 1, .dropout = 0.5F}));
+    x = drop_path(
+        x +
+        multi_head_attention(
+            x, memory,
+            {.heads = 2, .key_value_heads = 1, .key_lengths = lengths, .dropout = 0.5F, .probability_dropout = 0.5F}));
     end_part(3);
     x = swiglu(dense(x, {.features = 12}));
     end_part(4);
     loss = mean(cross_entropy(dense(x, {.features = 3}), labels));
   }
-  Value tokens, labels, loss;
+  Value tokens, labels, lengths, loss;
 };
 
 /// The loss of each of three steps, and then each variable.
@@ -69,7 +78,9 @@ std::vector<HostTensor> trained(unsigned cut, bool by_sections, Dtype precision)
         HostTensor tokens(Dtype::i32, {4, 6}), labels(Dtype::i32, {4, 6});
         for (int i = 0; i < 24; ++i) tokens.values<std::int32_t>()[i] = (i * 5 + step) % 6;
         for (int i = 0; i < 24; ++i) labels.values<std::int32_t>()[i] = (i + step) % 3;
-        return Feeds{{net.tokens, tokens}, {net.labels, labels}};
+        HostTensor lengths(Dtype::i32, {4});
+        for (int i = 0; i < 4; ++i) lengths.values<std::int32_t>()[i] = (2 * i + step) % 7;
+        return Feeds{{net.tokens, tokens}, {net.labels, labels}, {net.lengths, lengths}};
       });
   for (const Value& variable : graph.values(kTrainableVariables)) EXPECT_EQ(variable.dtype(), Dtype::f32);
   return results;

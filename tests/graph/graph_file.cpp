@@ -106,6 +106,8 @@ void add_layers(Graph& graph) {
   const Value tokens = rms_norm(layer_norm(placeholder(graph, "tokens", {2, 3, 5, 8})));
   values.push_back(attention(tokens, tokens, tokens, {.causal = true}));
   values.push_back(attention(tokens, tokens, tokens, {.scale = 0.3F}));
+  const Value bias = variable("attention_bias", fill(graph, {3, 5, 5}, 0));
+  values.push_back(attention(tokens, tokens, tokens, {.window = 2, .mask = bias, .dropout = 0.5F}));
   const Value logits = dense(flatten(x), {.features = 5});
   const Value weights = fill(graph, {5}, std::bit_cast<double>(0x7ff8000000000123U));
   values.push_back(softmax_cross_entropy(logits, placeholder(graph, "labels", {kDynamic}, Dtype::i32),

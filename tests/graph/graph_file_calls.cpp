@@ -4,7 +4,7 @@
 #include <string>
 
 #include "graph/graph_file.h"
-#include "graph/ops/attention.h"
+#include "graph/nodes/attention.h"
 #include "graph/ops/basic.h"
 #include "tests/support/temporary_folder.h"
 
@@ -42,7 +42,7 @@ TEST(GraphFile, AttentionWithoutAnAlignmentIsReadAsItAlwaysWas) {
   (void)attention(y, y, y, {.causal = true, .alignment = CausalAlignment::last_key});
   Graph again;
   load_graph_text(again, graph_text(named));
-  EXPECT_EQ(again.find("attention").options<AttentionOptions>().alignment, CausalAlignment::last_key);
+  EXPECT_EQ(again.find("attention").options<AttentionNodeOptions>().alignment, CausalAlignment::last_key);
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
+#include "base/random.h"
+#include "graph/nodes/attention.h"
 #include "graph/nodes/convolution.h"
 #include "graph/nodes/pool.h"
 #include "graph/nodes/softmax.h"
-#include "graph/ops/attention.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/convolution.h"
@@ -197,27 +199,73 @@ std::vector<Doubles> cross_entropy_in_double(const DoubleRequest& r) {
   return {y, {}};
 }
 
+/// One row of attention: a query, and the inputs that limit which keys it sees.
+struct AttentionRow {
+  const DoubleRequest& r;
+  const AttentionNodeOptions& options;
+  AttentionInputs at;
+  std::size_t image, head, query;
+
+  /// Whether it sees the key; what a mask adds to its score is added to `score`.
+  bool sees(std::size_t key, double& score) const {
+    const std::int64_t queries = r.shape(0)[2], num_keys = r.shape(1)[2];
+    const std::int64_t place = options.alignment == CausalAlignment::last_key ? num_keys - queries : 0;
+    const std::int64_t behind = static_cast<std::int64_t>(key) - place - static_cast<std::int64_t>(query);
+    if (options.causal && behind > 0) return false;
+    if (options.window > 0 && std::abs(behind) >= options.window) return false;
+    if (at.key_lengths >= 0 && static_cast<double>(key) >= r.in(static_cast<std::size_t>(at.key_lengths))[image])
+      return false;
+    if (at.mask < 0) return true;
+    const auto mask = static_cast<std::size_t>(at.mask);
+    std::size_t place_in_mask = 0;
+    const std::size_t places[] = {image, head, query, key};
+    for (int axis = 0; axis < 4; ++axis) {
+      const auto size = static_cast<std::size_t>(r.shape(mask)[axis]);
+      place_in_mask = place_in_mask * size + (size == 1 ? 0 : places[axis]);
+    }
+    if (r.node.inputs()[mask].dtype() == Dtype::boolean) return r.in(mask)[place_in_mask] != 0;
+    score += r.in(mask)[place_in_mask];
+    return true;
+  }
+};
+
+/// What is left of probability `at` of all of a node that drops some, at the address that the kernel runner uses.
+double dropped_probability(const DoubleRequest& r, int is_training, double p, std::size_t at) {
+  if (is_training < 0 || r.in(static_cast<std::size_t>(is_training))[0] == 0) return p;
+  const auto rate = static_cast<double>(r.node.options<AttentionNodeOptions>().dropout);
+  const double u = random_words({.node = r.node.random_ordinal()}, at / 4)[at % 4] * 0x1p-32;
+  return u < rate ? 0 : p / (1 - rate);
+}
+
 /// The second output, the logarithms of sums, is empty: no loss may depend on it.
 std::vector<Doubles> attention_in_double(const DoubleRequest& r) {
-  const auto& options = r.node.options<AttentionOptions>();
+  const auto& options = r.node.options<AttentionNodeOptions>();
   const auto width = static_cast<std::size_t>(r.shape(0)[3]), queries = static_cast<std::size_t>(r.shape(0)[2]),
-             keys = static_cast<std::size_t>(r.shape(1)[2]);
+             keys = static_cast<std::size_t>(r.shape(1)[2]), heads = static_cast<std::size_t>(r.shape(0)[1]),
+             groups = static_cast<std::size_t>(r.shape(1)[1]);
   const double scale = options.scale ? double{*options.scale} : 1 / std::sqrt(static_cast<double>(width));
+  std::vector<TensorType> types;
+  for (const Value& input : r.node.inputs()) types.push_back(input.type());
+  const AttentionInputs at(types, 3, options.drops());
   Doubles y(r.y_count());
   for (std::size_t row = 0; row * width < y.size(); ++row) {
-    const std::size_t first = row / queries * keys * width;
-    const std::size_t before = options.alignment == CausalAlignment::last_key ? keys - queries : 0;
-    Doubles scores(options.causal ? std::min(before + row % queries + 1, keys) : keys);
-    for (std::size_t s = 0; s < scores.size(); ++s) {
+    const AttentionRow of{r, options, at, row / queries / heads, row / queries % heads, row % queries};
+    const std::size_t first = (of.image * groups + of.head * groups / heads) * keys * width;
+    std::vector<std::size_t> seen;
+    Doubles scores;
+    for (std::size_t s = 0; s < keys; ++s) {
+      double score = 0;
       for (std::size_t c = 0; c < width; ++c) {
-        scores[s] += scale * r.in(0)[row * width + c] * r.in(1)[first + s * width + c];
+        score += scale * r.in(0)[row * width + c] * r.in(1)[first + s * width + c];
       }
+      if (!of.sees(s, score)) continue;
+      seen.push_back(s);
+      scores.push_back(score);
     }
     const Doubles logs = log_softmax_of(scores, scores.size());
-    for (std::size_t s = 0; s < logs.size(); ++s) {
-      for (std::size_t c = 0; c < width; ++c) {
-        y[row * width + c] += std::exp(logs[s]) * r.in(2)[first + s * width + c];
-      }
+    for (std::size_t i = 0; i < logs.size(); ++i) {
+      const double p = dropped_probability(r, at.is_training, std::exp(logs[i]), row * keys + seen[i]);
+      for (std::size_t c = 0; c < width; ++c) y[row * width + c] += p * r.in(2)[first + seen[i] * width + c];
     }
   }
   return {y, {}};
@@ -240,7 +288,7 @@ void add_layer_double_rules(DoubleRules& rules) {
   rules["softmax"] = softmax_in_double;
   rules["log_softmax"] = log_softmax_in_double;
   rules["softmax_cross_entropy"] = cross_entropy_in_double;
-  rules["attention"] = attention_in_double;
+  rules["attention"] = rules["attention_dropout"] = attention_in_double;
 }
 
 }  // namespace sectionflow::testing_support

@@ -2,6 +2,7 @@
 
 #include "graph/nodes/matmul.h"
 #include "graph/nodes/window.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/attention.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
@@ -11,6 +12,7 @@
 #include "graph/ops/matmul.h"
 #include "graph/ops/pool.h"
 #include "graph/ops/softmax.h"
+#include "graph/parameter.h"
 #include "tests/support/gradient_subjects.h"
 
 namespace sectionflow::testing_support {
@@ -162,19 +164,39 @@ void cross_entropy_subject(SubjectBuilder& b) {
   b.result(softmax_cross_entropy(logits, labels, options));
 }
 
+template <bool kDrops>
 void attention_subject(SubjectBuilder& b) {
   AttentionOptions options{.causal = b.coin()};
   if (b.coin()) options.scale = 0.7F;
-  const std::int64_t images = b.number(1, 2), heads = b.number(1, 2), width = b.number(1, 4), queries = b.number(1, 4);
+  if (b.number(0, 2) == 0) options.window = b.number(1, 3);
+  const std::int64_t images = b.number(1, 2), groups = b.number(1, 2), heads = groups * b.number(1, 2),
+                     width = b.number(1, 4), queries = b.number(1, 4);
   std::int64_t keys = b.number(1, 4);
-  if (options.causal) {
+  if (options.causal || options.window > 0) {
     options.alignment = std::array{CausalAlignment::equal, CausalAlignment::first_key,
                                    CausalAlignment::last_key}[static_cast<std::size_t>(b.number(0, 2))];
     if (options.alignment == CausalAlignment::equal) keys = queries;
     if (options.alignment == CausalAlignment::last_key) keys += queries - 1;
   }
-  const Value q = b.source({images, heads, queries, width}), k = b.source({images, heads, keys, width});
-  b.result(attention(q, k, b.source({images, heads, keys, width}), options));
+  if (b.number(0, 2) == 0) options.key_lengths = b.whole_numbers({images}, 0, keys + 1);
+  const auto of_mask = [&](std::int64_t size) { return b.coin() ? size : std::int64_t{1}; };
+  const Shape mask{of_mask(images), of_mask(heads), of_mask(queries), keys};
+  switch (b.number(0, 3)) {
+    case 0:
+      options.mask = b.source(mask);
+      break;
+    case 1:
+      options.mask = greater(b.data(mask), constant(b.graph, -0.5F));
+      break;
+    default:
+      break;
+  }
+  if (kDrops) {
+    options.dropout = 0.4F;
+    options.is_training = b.flag(b.number(0, 3) > 0);
+  }
+  const Value q = b.source({images, heads, queries, width}), k = b.source({images, groups, keys, width});
+  b.result(attention(q, k, b.source({images, groups, keys, width}), options));
 }
 
 }  // namespace
@@ -198,7 +220,8 @@ void add_layer_subjects(std::vector<GradientSubject>& subjects) {
                                  {"softmax", softmax_subject<softmax>},
                                  {"log_softmax", softmax_subject<log_softmax>},
                                  {"softmax_cross_entropy", cross_entropy_subject},
-                                 {"attention", attention_subject}};
+                                 {"attention", attention_subject<false>},
+                                 {"attention_dropout", attention_subject<true>}};
   subjects.insert(subjects.end(), std::begin(all), std::end(all));
 }
 
