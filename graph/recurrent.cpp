@@ -10,6 +10,7 @@
 
 #include "base/checked_arithmetic.h"
 #include "base/error.h"
+#include "graph/functions.h"
 #include "graph/nodes/layout.h"
 #include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
@@ -73,6 +74,15 @@ void check_state(const RecurrentCall& call) {
   }
 }
 
+/// Throws: ArgumentError, ShapeError for lengths that do not go with x.
+void check_lengths(const std::string& label, Value x, int rank, Value lengths) {
+  if (!lengths.valid()) return;
+  SF_CHECK(rank == 3, ArgumentError, label, ": lengths are given; wanted them of a sequence alone");
+  const TensorType wanted{lengths.dtype(), {x.shape()[0]}};
+  SF_CHECK((lengths.dtype() == Dtype::i32 || lengths.dtype() == Dtype::i64) && may_agree(lengths.type(), wanted),
+           ShapeError, label, ": lengths are ", lengths.type().text(), "; wanted i32 or i64 ", wanted.shape);
+}
+
 template <class Options>
 RecurrentCall checked_call(const char* layer, const RecurrentKind& kind, Value x, int rank, RecurrentState given,
                            const Options& options) {
@@ -86,6 +96,7 @@ RecurrentCall checked_call(const char* layer, const RecurrentKind& kind, Value x
   SF_CHECK(shape.rank() == rank && shape[-1] > 0, ShapeError, label, " got ", shape, "; wanted ",
            rank == 3 ? "[N, T, C] with T and C known" : "[N, C] with C known",
            hint(rank == 3 ? "lstm_cell and gru_cell take a step, [N, C]" : "lstm and gru take a sequence, [N, T, C]"));
+  check_lengths(label, x, rank, options.lengths);
   SF_CHECK(rank == 2 || shape[1] > 0, ShapeError, label, " got ", shape,
            "; wanted [N, T, C] with a known number of steps, one at least", hint("pad sequences to one length"));
   check_state(call);
@@ -145,32 +156,53 @@ std::vector<Value> steps_of(Value x) {
   return steps;
 }
 
+/// Which examples have each step, boolean [N, 1]; none where all have all.
+std::vector<Value> present_at(const RecurrentCall& call, Value lengths) {
+  if (!lengths.valid()) return {};
+  if (lengths.shape()[0] == kDynamic || call.x.shape()[0] == kDynamic) {
+    lengths = same_size(lengths, call.x, {.what = call.label() + ": of lengths and x, N"});
+  }
+  const std::int64_t steps = call.x.shape()[1];
+  return split(sequence_mask(lengths, steps), static_cast<int>(std::min<std::int64_t>(steps, INT32_MAX)), 1);
+}
+
 /// All steps of x [N, T, C].
 struct StepResults {
   Value outputs;
   RecurrentState last;
 };
-StepResults all_steps(const RecurrentCall& call, Value x, const RecurrentWeights& weights, bool at_once, bool reverse) {
+template <class Options>
+StepResults all_steps(const RecurrentCall& call, Value x, const RecurrentWeights& weights, const Options& options) {
   const auto project = [&](Value of) { return affine(of, weights.input_kernel, weights.input_bias); };
-  std::vector<Value> steps = at_once ? steps_of(project(x)) : steps_of(x);
-  if (reverse) std::reverse(steps.begin(), steps.end());
+  std::vector<Value> steps = options.inputs_at_once ? steps_of(project(x)) : steps_of(x);
+  std::vector<Value> present = present_at(call, options.lengths);
+  if (options.reverse) {
+    std::reverse(steps.begin(), steps.end());
+    std::reverse(present.begin(), present.end());
+  }
   RecurrentState state;
   std::vector<Value> outputs;
-  for (const Value& step : steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto names = x.graph().scope("step");
-    const Value of_x = at_once ? step : project(step);
+    const Value of_x = options.inputs_at_once ? steps[i] : project(steps[i]);
     if (state.empty()) state = first_state(call, of_x, weights);
-    state = call.kind.step(of_x, state, weights);
-    outputs.push_back(state[0]);
+    RecurrentState next = call.kind.step(of_x, state, weights);
+    Value output = next[0];
+    if (!present.empty()) {
+      for (std::size_t part = 0; part < next.size(); ++part) next[part] = select(present[i], next[part], state[part]);
+      output = select(present[i], output, fill(x.graph(), {}, 0, output.dtype(), "zero"));
+    }
+    state = std::move(next);
+    outputs.push_back(output);
   }
-  if (reverse) std::reverse(outputs.begin(), outputs.end());
+  if (options.reverse) std::reverse(outputs.begin(), outputs.end());
   return {stack(outputs, 1), state};
 }
 
 /// All values of a call.
-std::vector<Value> with_state(Value x, std::initializer_list<Value> state) {
+std::vector<Value> call_inputs(Value x, std::initializer_list<Value> others) {
   std::vector<Value> inputs = {x};
-  std::copy_if(state.begin(), state.end(), std::back_inserter(inputs), [](Value value) { return value.valid(); });
+  std::copy_if(others.begin(), others.end(), std::back_inserter(inputs), [](Value value) { return value.valid(); });
   return inputs;
 }
 
@@ -236,7 +268,7 @@ constexpr RecurrentKind kGru{.gates = 3, .state_parts = 1, .step = gru_step};
 }  // namespace
 
 LstmState lstm_cell(Value x, LstmState state, const LstmOptions& options, Where where) {
-  return x.graph().build_at(where, with_state(x, {state.output, state.cell}), [&] {
+  return x.graph().build_at(where, call_inputs(x, {state.output, state.cell}), [&] {
     const RecurrentCall call = checked_call("lstm_cell", kLstm, x, 2, given_state(state), options);
     const auto names = x.graph().scope(options.name);
     const Value input = in_layer_dtype(x);
@@ -246,12 +278,12 @@ LstmState lstm_cell(Value x, LstmState state, const LstmOptions& options, Where 
 }
 
 LstmResult lstm(Value x, LstmState state, const LstmOptions& options, Where where) {
-  return x.graph().build_at(where, with_state(x, {state.output, state.cell}), [&] {
+  return x.graph().build_at(where, call_inputs(x, {state.output, state.cell, options.lengths}), [&] {
     const RecurrentCall call = checked_call("lstm", kLstm, x, 3, given_state(state), options);
     const auto names = x.graph().scope(options.name);
     const Value input = in_layer_dtype(x);
     const RecurrentWeights weights = lstm_weights(call, options, input.dtype());
-    const auto [outputs, last] = all_steps(call, input, weights, options.inputs_at_once, options.reverse);
+    const auto [outputs, last] = all_steps(call, input, weights, options);
     return LstmResult{outputs, {.output = last[0], .cell = last[1]}};
   });
 }
@@ -260,7 +292,7 @@ LstmResult lstm(Value x, const LstmOptions& options, Where where) {
 }
 
 Value gru_cell(Value x, Value state, const GruOptions& options, Where where) {
-  return x.graph().build_at(where, with_state(x, {state}), [&] {
+  return x.graph().build_at(where, call_inputs(x, {state}), [&] {
     const RecurrentCall call = checked_call("gru_cell", kGru, x, 2, given_state(state), options);
     const auto names = x.graph().scope(options.name);
     const Value input = in_layer_dtype(x);
@@ -269,12 +301,12 @@ Value gru_cell(Value x, Value state, const GruOptions& options, Where where) {
 }
 
 GruResult gru(Value x, Value state, const GruOptions& options, Where where) {
-  return x.graph().build_at(where, with_state(x, {state}), [&] {
+  return x.graph().build_at(where, call_inputs(x, {state, options.lengths}), [&] {
     const RecurrentCall call = checked_call("gru", kGru, x, 3, given_state(state), options);
     const auto names = x.graph().scope(options.name);
     const Value input = in_layer_dtype(x);
     const RecurrentWeights weights = gru_weights(call, options, input.dtype());
-    const auto [outputs, last] = all_steps(call, input, weights, options.inputs_at_once, options.reverse);
+    const auto [outputs, last] = all_steps(call, input, weights, options);
     return GruResult{outputs, last[0]};
   });
 }

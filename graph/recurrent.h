@@ -34,6 +34,9 @@ struct LstmOptions {
   /// Of sequences: from the last step to the first. Outputs stay in the order of x, the state is that of the first
   /// step.
   bool reverse = false;
+  /// Of padded sequences, i32 or i64 [N]: how many steps of each example count. Behind them outputs are 0, and the
+  /// state stays; in reverse an example begins with its last step that counts, as if it ended there. Invalid: all.
+  Value lengths{};
   /// Of sequences: x is multiplied for all steps at once; false: a step at a time, which is slower, saves nothing of a
   /// training step's peak, and in evaluation spares 2 [N, T, 4 H].
   bool inputs_at_once = true;
@@ -66,6 +69,7 @@ struct GruOptions {
   std::int64_t features = 0;                         ///< H; must be set
   bool bias = true;                                  ///< both of them
   bool reverse = false;                              ///< as LstmOptions::reverse
+  Value lengths{};                                   ///< as LstmOptions::lengths
   bool inputs_at_once = true;                        ///< as LstmOptions::inputs_at_once, of [N, T, 3 H]
   Initializer input_initializer = glorot_uniform();  ///< of each gate alone
   Initializer state_initializer = glorot_uniform();

@@ -11,12 +11,14 @@
 
 #include "base/checked_arithmetic.h"
 #include "base/error.h"
+#include "graph/cached_attention.h"
 #include "graph/functions.h"
 #include "graph/layers.h"
 #include "graph/nodes/layout.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/dropout.h"
+#include "graph/ops/indexing.h"
 #include "graph/ops/layout.h"
 #include "graph/ops/parts.h"
 #include "graph/parameter.h"
@@ -148,6 +150,20 @@ Heads heads_of(const std::string& label, const MultiHeadAttentionOptions& option
   return heads;
 }
 
+void check_cache_options(const std::string& label, const MultiHeadAttentionOptions& options, Value x,
+                         const std::optional<Value>& memory, const Heads& heads) {
+  SF_CHECK(options.cache.valid() || !options.position.valid(), ArgumentError, label,
+           ": position is given without a cache; wanted both or none");
+  if (!options.cache.valid()) return;
+  const bool is_alone =
+      !memory && !options.key_lengths.valid() && !options.mask.valid() && options.alignment == CausalAlignment::equal;
+  SF_CHECK(options.causal && is_alone, ArgumentError, label, ": a cache is given, with causal ",
+           options.causal ? "true" : "false",
+           is_alone ? "" : ", and with a memory, key_lengths, a mask or an alignment",
+           "; wanted causal, and none of those, since position says what is seen");
+  check_cache(label, options.cache, options.position, x, heads.keys, heads.width);
+}
+
 /// Everything that can be said before something is made. Keys and queries that do not fit each other, the operation
 /// refuses.
 Heads check_attention(const std::string& label, const MultiHeadAttentionOptions& options, Value x,
@@ -158,6 +174,7 @@ Heads check_attention(const std::string& label, const MultiHeadAttentionOptions&
   check_drop_rate(label, "dropout", options.dropout);
   check_drop_rate(label, "probability_dropout", options.probability_dropout);
   check_training_option(label, options.is_training);
+  check_cache_options(label, options, x, memory, heads);
   if (!options.rotary) return heads;
   SF_CHECK(!memory, ArgumentError, label, ": rotary is set and there is a memory; wanted one of them",
            hint("places of a memory are its own: turn queries and keys by rotary(x) around attention(q, k, v)"));
@@ -185,9 +202,50 @@ std::vector<Value> projections(Value x, std::optional<Value> memory, const Heads
   return all;
 }
 
+AttentionOptions options_of_op(const MultiHeadAttentionOptions& options) {
+  return {.causal = options.causal,
+          .alignment = options.alignment,
+          .scale = options.scale,
+          .window = options.window,
+          .key_lengths = options.key_lengths,
+          .mask = options.mask,
+          .dropout = options.probability_dropout,
+          .is_training = options.is_training};
+}
+
+/// What queries read, [N, heads, T, D] like them, of keys and values that they all stand among.
+Value read_at_once(Value q, Value k, Value v, const MultiHeadAttentionOptions& options) {
+  if (options.rotary) {
+    const RotaryTables tables = rotary_tables(q.graph(), *options.rotary, q.shape()[2], q.shape()[3]);
+    q = turned(q, tables, options.rotary->interleaved);
+    k = turned(k, tables, options.rotary->interleaved);
+  }
+  return attention(q, k, v, options_of_op(options));
+}
+
+/// The same of those that the cache keeps as well.
+Value read_with_cache(Value q, Value k, Value v, const MultiHeadAttentionOptions& options) {
+  const std::int64_t capacity = options.cache.keys.shape()[2];
+  const Value places = places_from(options.position, q.shape()[2]);
+  if (options.rotary) {
+    const RotaryTables all = rotary_tables(q.graph(), *options.rotary, capacity, q.shape()[3]);
+    const RotaryTables tables = {gather(all.cosines, places), gather(all.sines, places)};
+    q = turned(q, tables, options.rotary->interleaved);
+    k = turned(k, tables, options.rotary->interleaved);
+  }
+  const CachedKeys seen = cached_keys(options.cache, k, v, places, options.window);
+  AttentionOptions of_op = options_of_op(options);
+  of_op.causal = false;  // lengths and mask say the same, of places
+  of_op.window = 0;
+  of_op.key_lengths = seen.key_lengths;
+  of_op.mask = seen.mask;
+  return known_rows(attention(q, seen.keys, seen.values, of_op), places, capacity);
+}
+
 Value attention_layer(Value x, std::optional<Value> memory, const MultiHeadAttentionOptions& options, Where where) {
   std::vector<Value> inputs = memory ? std::vector{x, *memory} : std::vector{x};
-  for (const Value& value : {options.key_lengths, options.mask, options.is_training}) {
+  for (const Value& value : {options.key_lengths, options.mask, options.is_training, options.cache.keys,
+                             options.cache.values, options.position}) {
     if (value.valid()) inputs.push_back(value);
   }
   return x.graph().build_at(where, inputs, [&] {
@@ -195,24 +253,11 @@ Value attention_layer(Value x, std::optional<Value> memory, const MultiHeadAtten
     const Heads heads = check_attention(label, options, x, memory);
     const auto names = x.graph().scope(options.name);
     const std::vector<Value> qkv = projections(x, memory, heads, options);
-    Value q = by_heads(qkv[0], heads.queries, heads.width), k = by_heads(qkv[1], heads.keys, heads.width);
-    if (options.rotary) {
-      const RotaryTables tables = rotary_tables(x.graph(), *options.rotary, x.shape()[1], heads.width);
-      q = turned(q, tables, options.rotary->interleaved);
-      k = turned(k, tables, options.rotary->interleaved);
-    }
-    const Value v = by_heads(qkv[2], heads.keys, heads.width);
-    const Value read = attention(q, k, v,
-                                 {.causal = options.causal,
-                                  .alignment = options.alignment,
-                                  .scale = options.scale,
-                                  .window = options.window,
-                                  .key_lengths = options.key_lengths,
-                                  .mask = options.mask,
-                                  .dropout = options.probability_dropout,
-                                  .is_training = options.is_training});
+    const auto read = options.cache.valid() ? read_with_cache : read_at_once;
+    const Value by_head = read(by_heads(qkv[0], heads.queries, heads.width), by_heads(qkv[1], heads.keys, heads.width),
+                               by_heads(qkv[2], heads.keys, heads.width), options);
     const Value together =
-        reshape(transpose(read, {0, 2, 1, 3}), {qkv[0].shape()[0], qkv[0].shape()[1], heads.query_width()});
+        reshape(transpose(by_head, {0, 2, 1, 3}), {qkv[0].shape()[0], qkv[0].shape()[1], heads.query_width()});
     const Value y = dense(together, {.features = x.shape()[2],
                                      .bias = options.output_bias,
                                      .kernel_initializer = options.output_initializer ? options.output_initializer

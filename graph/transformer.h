@@ -8,6 +8,7 @@
 #include "graph/blocks.h"
 #include "graph/graph.h"
 #include "graph/initializer.h"
+#include "graph/key_value_cache.h"
 #include "graph/ops/attention.h"
 
 namespace SF_API sectionflow {
@@ -42,8 +43,13 @@ struct MultiHeadAttentionOptions {
   std::int64_t window = 0;                             ///< > 0: how far a query sees, as AttentionOptions::window
   /// Of padded examples, i32 or i64 [N]: of each the keys 0 to length - 1 are seen (AttentionOptions::key_lengths).
   Value key_lengths{};
-  Value mask{};                  ///< [N, heads, T, S], boolean or f32 to be added to scores, as AttentionOptions::mask
-  std::optional<float> scale{};  ///< of the products of queries and keys; absent: 1 / sqrt(D)
+  Value mask{};  ///< [N, heads, T, S], boolean or f32 to be added to scores, as AttentionOptions::mask
+  /// Of causal attention to the rows of x and to those of runs before, which stand at the places 0 to position - 1. The
+  /// rows of x stand at `position` and behind; a row at a place that the cache has not, from its capacity on, is NaN.
+  /// Keys and values are kept by operations of the collection kCacheUpdates. Not with a memory, lengths or a mask.
+  KeyValueCache cache{};
+  Value position{};                       ///< beside a cache: i64 or i32 [], how many tokens stand before x
+  std::optional<float> scale{};           ///< of the products of queries and keys; absent: 1 / sqrt(D)
   std::optional<RotaryOptions> rotary{};  ///< turns queries and keys; not with a memory
   bool bias = true;                       ///< of queries, keys and values
   bool output_bias = true;
