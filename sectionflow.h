@@ -2,6 +2,7 @@
 
 // Everything that users of SectionFlow call.
 
+#include "autodiff/custom_gradient.h"
 #include "autodiff/gradients.h"
 #include "autodiff/optimizers.h"
 #include "autodiff/updates.h"
@@ -34,6 +35,8 @@
 #include "graph/functions.h"
 #include "graph/graph.h"
 #include "graph/graph_file.h"
+#include "graph/index_functions.h"
+#include "graph/key_value_cache.h"
 #include "graph/layers.h"
 #include "graph/losses.h"
 #include "graph/metrics.h"
@@ -44,6 +47,8 @@
 #include "graph/ops/bias_add.h"
 #include "graph/ops/convolution.h"
 #include "graph/ops/dropout.h"
+#include "graph/ops/eight_bit_update.h"
+#include "graph/ops/group_norm.h"
 #include "graph/ops/identities.h"
 #include "graph/ops/indexing.h"
 #include "graph/ops/layer_norm.h"
@@ -52,8 +57,12 @@
 #include "graph/ops/parts.h"
 #include "graph/ops/pool.h"
 #include "graph/ops/random.h"
+#include "graph/ops/ranking.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/resize.h"
+#include "graph/ops/scaled_update.h"
+#include "graph/ops/scan.h"
+#include "graph/ops/scatter.h"
 #include "graph/ops/softmax.h"
 #include "graph/ops/unary.h"
 #include "graph/ops/update.h"

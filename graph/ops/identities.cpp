@@ -1,5 +1,6 @@
 #include "graph/ops/identities.h"
 
+#include "graph/nodes/identities.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 
@@ -17,6 +18,11 @@ void define_identities_ops(OpRegistry& registry) {
   const auto like_input = [](const ShapeRequest& r) { return std::vector{r.inputs[0]}; };
   registry.add(
       {.name = "stop_gradient", .infer = like_input, .is_identity = [](const ConcreteRequest&) { return true; }});
+  registry.add({.name = "custom_gradient",
+                .inputs = {2, kAnyNumber},
+                .options = described_by<CustomGradientOptions>([](auto& /*fields*/, auto& /*options*/) {}),
+                .infer = like_input,
+                .is_identity = [](const ConcreteRequest&) { return true; }});
   registry.add({.name = "print",
                 .options = described_by<PrintOptions>([](auto& fields, auto& options) {
                   fields("label", options.label);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "base/export.h"
 #include "graph/graph.h"
@@ -10,6 +12,17 @@ namespace SF_API sectionflow {
 /// x itself, without a copy, as a constant to gradients(): none passes. A variable that reaches a loss through this
 /// operation alone has no gradient there. Shapes: any; result like x. Any dtype.
 Value stop_gradient(Value x, Where where = Where::here());
+
+/// What a gradient of one's own is made of; see custom_gradient (autodiff/custom_gradient.h).
+struct BackwardRequest {
+  Value dy;                   ///< the gradient of y, like it
+  std::vector<Value> inputs;  ///< what y was computed from
+  Value y;                    ///< what was computed
+  std::vector<bool> wanted;   ///< one an input: whether its gradient is asked for
+};
+/// Adds nodes that compute the gradients of the inputs: one value an input, like it. An invalid one is none where none
+/// is wanted, and zero where one is.
+using BackwardFunction = std::function<std::vector<Value>(const BackwardRequest&)>;
 
 /// What print says of a tensor.
 struct PrintOptions {

@@ -63,7 +63,7 @@ TEST(GradientRules, InputsOfZeroGradientChooseOrAreStatistics) {
   }
   EXPECT_EQ(zero,
             "attention_dropout_grad:4 attention_grad:4 batch_norm_grad:3 batch_norm_grad:4 batch_norm_grad:6 "
-            "clip_grad:1 group_norm_grad:3 group_norm_grad:4 layer_norm_grad:3 "
+            "clip_grad:1 custom_gradient:0 group_norm_grad:3 group_norm_grad:4 layer_norm_grad:3 "
             "layer_norm_grad:4 leaky_relu_grad:1 maximum_grad:1 maximum_grad:2 minimum_grad:1 minimum_grad:2 "
             "reduce_max_grad:1 "
             "reduce_max_grad:2 relu_grad:1 rms_norm_grad:3 softmax_cross_entropy_grad:1 ");

@@ -134,7 +134,7 @@ std::vector<Doubles> clip_scale_in_double(const DoubleRequest& r) {
 }  // namespace
 
 void add_elementwise_double_rules(DoubleRules& rules) {
-  for (const char* name : {"print", "stop_gradient", "reshape", "flatten", "reshape_like", "same_size"}) {
+  for (const char* name : {"print", "stop_gradient", "reshape", "flatten", "reshape_like", "same_size", "custom_gradient"}) {
     rules[name] = of_one([](double x) { return x; });
   }
   rules["neg"] = of_one([](double x) { return -x; });

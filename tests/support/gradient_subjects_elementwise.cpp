@@ -1,3 +1,4 @@
+#include "autodiff/custom_gradient.h"
 #include "graph/nodes/arithmetic.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/dropout.h"
@@ -123,6 +124,17 @@ void print_subject(SubjectBuilder& b) {
   b.result(print(b.source({2}), {.label = "a check prints", .first = 2}));
 }
 
+/// The rule of a product, told by hand.
+void custom_gradient_subject(SubjectBuilder& b) {
+  const Shape shape = b.shape(2);
+  const Value x = b.source(shape, kAwayFromZero), y = b.source(shape, kAwayFromZero);
+  b.result(custom_gradient(
+      {x, y}, [](const std::vector<Value>& in) { return in[0] * in[1]; },
+      [](const BackwardRequest& r) {
+        return std::vector{r.dy * r.inputs[1], r.dy * r.inputs[0]};
+      }));
+}
+
 void global_norm_subject(SubjectBuilder& b) {
   std::vector<Value> xs = {b.source(b.shape(2), kAwayFromZero)};
   if (b.coin()) xs.push_back(b.source(b.shape(1), kAwayFromZero));
@@ -191,6 +203,7 @@ void add_elementwise_subjects(std::vector<GradientSubject>& subjects) {
                                  {"bf16", bf16_subject},
                                  {"accumulate", accumulate_subject},
                                  {"print", print_subject},
+                                 {"custom_gradient", custom_gradient_subject},
                                  {"global_norm", global_norm_subject},
                                  {"steps", steps_subject},
                                  {"zero_gradient", zero_gradient_subject}};
