@@ -42,9 +42,10 @@ Value truth_operand(const char* call, const char* role, Value x) {
 void check_part(const char* call, const char* whole_role, Value whole, const char* part_role, Value part) {
   SF_CHECK(is_part_of(part.shape(), whole.shape()), ShapeError, call, ": ", told(whole_role, whole), ", ",
            told(part_role, part), "; wanted the latter of the former's shape, or broadcast to it",
-           hint(part.shape().is_static() && whole.shape().is_static()
-                    ? "reshape(x, {-1, 1}) gives [N] a last axis, reshape(x, {-1}) takes it from [N, 1]"
-                    : "an unknown size goes with an unknown one: give both placeholders the same sizes"));
+           hint("reshape(x, {-1, 1}) gives [N] a last axis, reshape(x, {-1}) takes it from [N, 1]",
+                part.shape().is_static() && whole.shape().is_static()
+                    ? ""
+                    : "; an unknown size goes with an unknown one: give both placeholders the same sizes"));
 }
 
 void check_option(const char* call, const char* name, float option, float low, float high) {
