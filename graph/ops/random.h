@@ -50,7 +50,8 @@ struct CategoricalOptions {
 };
 
 /// Classes drawn by softmax(logits) along the last axis, each draw by itself (with replacement), from the seed, as
-/// above: class c where a uniform number of 53 bits falls between the sums of the probabilities up to c, in double.
+/// above: class c where a uniform number of 53 bits falls between the sums of the probabilities up to c: of up to 64
+/// in f32, of these in double.
 /// A class of probability 0 is never drawn. A row that has no distribution (NaN or infinity in it, nothing but
 /// -infinity) gives -1, for which gather has no row.
 /// Shapes: logits [..., C] f32 or bf16 with C >= 1; result [...] or [..., draws], i32. No gradient.

@@ -40,13 +40,14 @@ std::unique_ptr<Kernel> make_random_by_word(std::int64_t num_elements, float off
     const RandomAddress address = arguments.random;
     constexpr std::int64_t kStretchBlocks = 64, kStretch = kStretchBlocks * formulas::kRandomBlock;
     parallel_for((num_elements + kStretch - 1) / kStretch, 16, [=](std::int64_t begin, std::int64_t end) {
+      const OfWord of_word;
       std::uint32_t words[kStretch];
       for (std::int64_t stretch = begin; stretch < end; ++stretch) {
         fill_random_words(address, static_cast<std::uint64_t>(stretch * kStretchBlocks), kStretchBlocks, words);
         float* to = y + stretch * kStretch;
         const std::int64_t count = std::min(kStretch, num_elements - stretch * kStretch);
 #pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) to[i] = offset + scale * OfWord()(words[i]);
+        for (std::int64_t i = 0; i < count; ++i) to[i] = offset + scale * of_word(words[i]);
       }
     });
   });
@@ -82,9 +83,13 @@ class DrawOfRow {
     const float largest = row_max(x, num_classes_);
     double total = 0;
     for (std::int64_t piece = 0; piece < num_pieces(); ++piece) {
-      const T* from = x + piece * kPiece;
-      const std::int64_t count = std::min(kPiece, num_classes_ - piece * kPiece);
-      total += row_sum(count, [=](std::int64_t c) { return vector_math::exp(static_cast<float>(from[c]) - largest); });
+      float terms[kPiece];
+      (void)terms_of(x, largest, piece, terms);
+      for (std::int64_t half = kPiece / 2; half > 0; half /= 2) {
+#pragma omp simd
+        for (std::int64_t i = 0; i < half; ++i) terms[i] += terms[i + half];
+      }
+      total += static_cast<double>(terms[0]);
       sums[piece] = total;
     }
     return largest;
@@ -92,23 +97,34 @@ class DrawOfRow {
 
   /// The class within whose stretch of the sum `part` of the whole lies.
   std::int32_t draw(const T* x, float largest, const double* sums, double part) const {
-    const double total = sums[num_pieces() - 1], target = part * total;
-    if (!std::isfinite(largest) || !std::isfinite(total)) return -1;
     const std::int64_t last = num_pieces() - 1;
-    const std::int64_t piece = std::min<std::int64_t>(last, std::upper_bound(sums, sums + last, target) - sums);
+    const double total = sums[last], target = part * total;
+    if (!std::isfinite(largest) || !std::isfinite(total)) return -1;
+    const std::int64_t piece = std::upper_bound(sums, sums + last, target) - sums;
+    float terms[kPiece];
+    const std::int64_t count = terms_of(x, largest, piece, terms);
     double sum = piece > 0 ? sums[piece - 1] : 0;
     std::int64_t drawn = -1;
-    const std::int64_t end = std::min(num_classes_, (piece + 1) * kPiece);
-    for (std::int64_t c = piece * kPiece; c < end && sum <= target; ++c) {
-      const float probability = vector_math::exp(static_cast<float>(x[c]) - largest);
-      if (probability > 0) drawn = c;  // the last that can be, where this order of the sum comes to less
-      sum += static_cast<double>(probability);
+    for (std::int64_t i = 0; i < count && sum <= target; ++i) {
+      if (terms[i] > 0) drawn = piece * kPiece + i;  // the last that can be, where this order of the sum comes to less
+      sum += static_cast<double>(terms[i]);
     }
     return static_cast<std::int32_t>(drawn);
   }
 
  private:
-  static constexpr std::int64_t kPiece = 256;
+  static constexpr std::int64_t kPiece = 64;
+
+  /// terms = those of the piece, and zeros behind them. Gives how many it has.
+  std::int64_t terms_of(const T* x, float largest, std::int64_t piece, float (&terms)[kPiece]) const {
+    const T* from = x + piece * kPiece;
+    const std::int64_t count = std::min(kPiece, num_classes_ - piece * kPiece);
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) terms[i] = vector_math::exp(static_cast<float>(from[i]) - largest);
+    std::fill(terms + count, terms + kPiece, 0.0F);
+    return count;
+  }
+
   std::int64_t num_classes_;
 };
 

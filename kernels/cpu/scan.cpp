@@ -1,8 +1,10 @@
 #include "graph/ops/scan.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "device/parallel.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/formulas/scan.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
@@ -13,10 +15,12 @@ namespace {
 using formulas::RunningSum;
 using formulas::ScanLines;
 
-/// Rows of neighbouring elements, side by side: each sum waits for the one before it, and for none of another row.
+/// Rows of neighbouring elements, side by side: each sum waits for the one before it, and for none of another row. They
+/// go on from the sums so far.
 template <class T, int kRows, bool kExclusive>
-void sum_rows(const ScanLines& lines, const T* x, T* y) {
-  RunningSum<T> sums[kRows] = {};
+void sum_rows(const ScanLines& lines, const T* x, T* y, RunningSum<T> (&so_far)[kRows]) {
+  RunningSum<T> sums[kRows];
+  std::copy_n(so_far, kRows, sums);
   for (std::int64_t step = 0; step < lines.length; ++step) {
     const std::int64_t place = lines.place(step);
     for (int row = 0; row < kRows; ++row) {
@@ -26,9 +30,39 @@ void sum_rows(const ScanLines& lines, const T* x, T* y) {
       sums[row] = with;
     }
   }
+  std::copy_n(sums, kRows, so_far);
 }
 
 constexpr std::int64_t kRowsAtOnce = 4;
+
+/// The same of bf16, which is converted in vectors on either side of the sums.
+template <int kRows, bool kExclusive>
+void sum_bf16_rows(const ScanLines& lines, const BFloat16* x, BFloat16* y) {
+  constexpr std::int64_t kStretch = 512;
+  ScanLines part = lines;
+  float numbers[kRows * kStretch], carried[kRows] = {};
+  for (std::int64_t done = 0; done < lines.length; done += part.length) {
+    part.length = std::min(kStretch, lines.length - done);
+    const std::int64_t begin = lines.sums.reverse ? lines.length - done - part.length : done;
+    for (int row = 0; row < kRows; ++row) {
+      convert_row(numbers + row * part.length, x + row * lines.length + begin, part.length);
+    }
+    sum_rows<float, kRows, kExclusive>(part, numbers, numbers, carried);
+    for (int row = 0; row < kRows; ++row) {
+      convert_row(y + row * lines.length + begin, numbers + row * part.length, part.length);
+    }
+  }
+}
+
+template <class T, int kRows, bool kExclusive>
+void sum_stored_rows(const ScanLines& lines, const T* x, T* y) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    sum_bf16_rows<kRows, kExclusive>(lines, x, y);
+  } else {
+    RunningSum<T> sums[kRows] = {};
+    sum_rows<T, kRows, kExclusive>(lines, x, y, sums);
+  }
+}
 
 template <class T, bool kExclusive>
 void sum_all_rows(const ScanLines& lines, const T* x, T* y) {
@@ -38,15 +72,15 @@ void sum_all_rows(const ScanLines& lines, const T* x, T* y) {
     std::int64_t row = begin * kRowsAtOnce;
     const std::int64_t end_row = std::min(lines.outer, end * kRowsAtOnce);
     for (; row + kRowsAtOnce <= end_row; row += kRowsAtOnce) {
-      sum_rows<T, kRowsAtOnce, kExclusive>(lines, x + row * lines.length, y + row * lines.length);
+      sum_stored_rows<T, kRowsAtOnce, kExclusive>(lines, x + row * lines.length, y + row * lines.length);
     }
     for (; row < end_row; ++row) {
-      sum_rows<T, 1, kExclusive>(lines, x + row * lines.length, y + row * lines.length);
+      sum_stored_rows<T, 1, kExclusive>(lines, x + row * lines.length, y + row * lines.length);
     }
   });
 }
 
-constexpr std::int64_t kColumnsAtOnce = 512;
+constexpr std::int64_t kColumnsAtOnce = 2048;
 
 /// `count` columns, whose neighbours lie beside them and whose next elements lie `inner` behind.
 template <class T, bool kExclusive>

@@ -37,7 +37,7 @@ struct GumbelOfWord {
     constexpr float kMost = 1.0F - 0x1p-24F;  // what rounds to 1 would give -infinity
     // Words below 2^31 are converted in vectors by instructions that know a sign.
     const float v = static_cast<float>(static_cast<std::int32_t>(word >> 1)) * 0x1p-31F + 0x1p-33F;
-    return -vector_math::log(-vector_math::log1p(-(v < kMost ? v : kMost)));
+    return -vector_math::log(-vector_math::log1p(-vector_math::select(v < kMost, v, kMost)));
   }
 };
 
