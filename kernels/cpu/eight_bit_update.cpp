@@ -40,13 +40,36 @@ class CodedSlot {
     const float scale = scales_[block];
     for (std::int64_t i = 0; i < count; ++i) x[i] = scale * table[codes[i]];
   }
+  /// x [kSlotBlock]: zeros behind the first `count`.
   void encode(std::int64_t block, std::int64_t count, const float* x) const {
     const formulas::LargerMagnitude larger;
+    constexpr std::int64_t kLanes = 8;
+    float largest[kLanes] = {};
+    for (std::int64_t i = 0; i < kSlotBlock; i += kLanes) {
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) largest[lane] = larger(largest[lane], x[i + lane]);
+    }
     float scale = 0;
-    for (std::int64_t i = 0; i < count; ++i) scale = larger(scale, x[i]);
+    for (const float of_lane : largest) scale = larger(scale, of_lane);
     scales_[block] = scale;
-    std::uint8_t* codes = codes_ + block * kSlotBlock;
-    for (std::int64_t i = 0; i < count; ++i) codes[i] = Code::encoded(x[i], scale);
+    const float divisor = formulas::divisor_of(scale);
+    // formulas::encoded, a step at a time for all, since a loop in a loop does not become vectors.
+    using Magnitude = typename Code::Magnitude;
+    float magnitudes[kSlotBlock], decades[kSlotBlock];
+    std::int32_t codes[kSlotBlock];
+#pragma omp simd
+    for (std::int64_t i = 0; i < kSlotBlock; ++i) {
+      magnitudes[i] = formulas::magnitude_of(x[i] / divisor);
+      decades[i] = Magnitude::kHighest;
+    }
+    for (int decade = 1; decade < Magnitude::kDecades; ++decade) {
+#pragma omp simd
+      for (std::int64_t i = 0; i < kSlotBlock; ++i) Magnitude::descend(magnitudes[i], decades[i]);
+    }
+#pragma omp simd
+    for (std::int64_t i = 0; i < kSlotBlock; ++i) {
+      codes[i] = Code::finished(Magnitude::code_at(magnitudes[i], decades[i]), x[i]);
+    }
+    std::copy_n(codes, count, codes_ + block * kSlotBlock);
   }
 
  private:
@@ -68,11 +91,12 @@ void update_by_bytes(const KernelArguments& arguments, const Options& options, s
   parallel_for(blocks, kParallelGrain / kSlotBlock, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
       const std::int64_t start = block * kSlotBlock, count = std::min(kSlotBlock, num_elements - start);
-      float m[kSlotBlock], root[kSlotBlock];
+      float m[kSlotBlock] = {}, root[kSlotBlock] = {};
       m_slot.decode(block, count, m);
       root_slot.decode(block, count, root);
       float* variable = all + start;
       const G* gradient = slopes + start;
+#pragma omp simd
       for (std::int64_t i = 0; i < count; ++i) {
         const float g = stored<float>(gradient[i]);
         m[i] = first(m[i], g);

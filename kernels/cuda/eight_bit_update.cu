@@ -25,7 +25,7 @@ struct CodedSlot {
   /// `largest`: the largest magnitude of the block, which all of its threads know.
   SF_HOST_DEVICE void encode(std::int64_t block, std::int64_t i, float x, float largest) const {
     if (i == block * kSlotBlock) scales[block] = largest;
-    codes[i] = Code::encoded(x, largest);
+    codes[i] = static_cast<std::uint8_t>(formulas::encoded<Code>(x, formulas::divisor_of(largest)));
   }
 };
 

@@ -11,27 +11,32 @@ namespace sectionflow::formulas {
 /// 1 as an exception.
 template <int kBits>
 struct DynamicCode {
+  static constexpr int kDecades = kBits;
+  static constexpr float kHighest = 1 << (kBits - 1);  // n of the largest numbers
+
+  /// A step to the code of x, from n = kHighest on: to the decade below, if x lies there. Without branches, so that
+  /// loops of it become vectors.
+  SF_HOST_DEVICE static void descend(float& x, float& n) {
+    const bool is_below = x <= 0.1F;
+    x *= is_below ? 10.0F : 1.0F;
+    n *= is_below ? 0.5F : 1.0F;
+  }
+  /// The code, after as many steps as there are decades below the highest.
+  SF_HOST_DEVICE static int code_at(float x, float n) {
+    const float code = n - 0.5F + (x - 0.1F) * (n / 0.9F);
+    const float positive = code >= 0.0F ? code : 0.0F;  // 0 for NaN too
+    return static_cast<int>(positive < kLargest ? positive : kLargest);
+  }
   /// The code of the number nearest to x; of what is no number from 0 to 1, some code.
   SF_HOST_DEVICE static int encoded(float x) {
-    float n = static_cast<float>(1 << (kBits - 1));
-    for (int decade = 1; decade < kBits; ++decade) {
-      const bool is_below = x <= 0.1F;
-      x = is_below ? 10.0F * x : x;
-      n = is_below ? 0.5F * n : n;
-    }
-    const float code = n - 0.5F + (x - 0.1F) * (n / 0.9F);
-    // Also where it is NaN.
-    return !(code >= 0.0F) ? 0 : static_cast<int>(code < kLargest ? code : kLargest);
-  }
-  /// The same, but for 0 itself never 0.
-  SF_HOST_DEVICE static int encoded_above_zero(float x) {
-    const int code = encoded(x);
-    return code == 0 && x > 0.0F ? 1 : code;
+    float n = kHighest;
+    for (int decade = 1; decade < kDecades; ++decade) descend(x, n);
+    return code_at(x, n);
   }
   SF_HOST_DEVICE static float decoded(int code) {
     int n = 1 << (kBits - 1);
     float scale = 1;
-    for (int decade = 1; decade < kBits; ++decade) {
+    for (int decade = 1; decade < kDecades; ++decade) {
       const bool is_below = code < n;
       scale = is_below ? scale / 10.0F : scale;
       n = is_below ? n / 2 : n;
@@ -43,33 +48,48 @@ struct DynamicCode {
   static constexpr float kLargest = static_cast<float>((1 << kBits) - 1);
 };
 
-/// A slot of averages with a sign: the highest bit.
+/// A slot of averages, x from -1 to 1: the highest bit is the sign.
 struct SignedCode {
-  SF_HOST_DEVICE static unsigned char encoded(float x, float scale) {
-    const float magnitude = x < 0 ? -x : x;
-    return static_cast<unsigned char>(DynamicCode<7>::encoded(quotient(magnitude, scale)) + (x < 0 ? 128 : 0));
-  }
+  using Magnitude = DynamicCode<7>;
+  /// The code of x, from that of the magnitude of its quotient.
+  SF_HOST_DEVICE static int finished(int code, float x) { return code + (x < 0.0F ? 128 : 0); }
   SF_HOST_DEVICE static float decoded(int code) {
-    const float magnitude = DynamicCode<7>::decoded(code % 128);
+    const float magnitude = Magnitude::decoded(code % 128);
     return code < 128 ? magnitude : -magnitude;
   }
-  /// Not above 1 up to rounding; 0 where all of a block is 0.
-  SF_HOST_DEVICE static float quotient(float magnitude, float scale) { return scale == 0 ? 0.0F : magnitude / scale; }
 };
 
-/// A slot of roots, which have no sign.
+/// A slot of roots, which have no sign. What is not 0 has no code of 0.
 struct RootCode {
-  SF_HOST_DEVICE static unsigned char encoded(float x, float scale) {
-    return static_cast<unsigned char>(DynamicCode<8>::encoded_above_zero(SignedCode::quotient(x, scale)));
+  using Magnitude = DynamicCode<8>;
+  SF_HOST_DEVICE static int finished(int code, float x) {
+    const int least = x > 0.0F ? 1 : 0;
+    return code < least ? least : code;
   }
-  SF_HOST_DEVICE static float decoded(int code) { return DynamicCode<8>::decoded(code); }
+  SF_HOST_DEVICE static float decoded(int code) { return Magnitude::decoded(code); }
 };
+
+SF_HOST_DEVICE inline float magnitude_of(float x) {
+  return x < 0.0F ? -x : x;
+}
+
+/// The code of x in a block with this divisor.
+template <class Code>
+SF_HOST_DEVICE int encoded(float x, float divisor) {
+  return Code::finished(Code::Magnitude::encoded(magnitude_of(x / divisor)), x);
+}
+
+/// What elements of a block with this scale are divided by. Where the scale is 0 so are they.
+SF_HOST_DEVICE inline float divisor_of(float scale) {
+  return scale == 0 ? 1.0F : scale;
+}
 
 /// The larger magnitude; NaN where there is one.
 struct LargerMagnitude {
   SF_HOST_DEVICE float operator()(float largest, float x) const {
-    const float magnitude = x < 0 ? -x : x;
-    return magnitude <= largest || largest != largest ? largest : magnitude;
+    const float magnitude = magnitude_of(x);
+    const bool stays = magnitude <= largest, is_nan = largest != largest;
+    return stays || is_nan ? largest : magnitude;
   }
 };
 

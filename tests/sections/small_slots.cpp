@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "fit/fit_budget.h"
 #include "tests/sections/accumulated_net.h"
 #include "tests/sections/small_net.h"
@@ -106,10 +107,11 @@ TEST(SmallSlots, TakeTheBytesThatTheirShapesSayAndNothingElseIsPlanned) {
   for (const auto& [optimizer, slots] : cases) {
     Spirals net(optimizer);
     EXPECT_EQ(net.bytes_of_variables() - plain, slots);
-    // Each variable begins at a multiple of some bytes.
-    const std::size_t planned = net.persistent_bytes(), count = net.graph.values(kVariables).size();
+    std::size_t most = 0;
+    for (const Value& variable : net.graph.values(kVariables)) most += round_up(variable.type().bytes());
+    const std::size_t planned = net.persistent_bytes();
     EXPECT_GE(planned, net.bytes_of_variables());
-    EXPECT_LE(planned, net.bytes_of_variables() + count * 64);
+    EXPECT_LE(planned, most);
   }
 }
 
@@ -144,7 +146,7 @@ TEST_P(SmallSlotsOf, GiveTheSameBytesWithGroupsAndMicroBatches) {
                   manager.prepare_training();
                   return TrainingNet{.loss = net.loss, .feeds = net.random_feeds(), .micro_batches = 2};
                 }},
-               {.steps = 6});
+               {.steps = 4});
 }
 
 TEST_P(SmallSlotsOf, GiveTheSameBytesInABudgetThatIsFitted) {
@@ -152,7 +154,7 @@ TEST_P(SmallSlotsOf, GiveTheSameBytesInABudgetThatIsFitted) {
   const auto report =
       free.session->plan({free.loss}, {{free.points, {Spirals::kBatch, 2}}, {free.labels, Shape{Spirals::kBatch}}},
                          {.targets = free.manager.training_operations()});
-  const std::size_t budget = report.planned_peak_bytes - report.transient_bytes / 4;
+  const std::size_t budget = report.planned_peak_bytes - report.transient_bytes / 8;
   Spirals fitted(GetParam().optimizer, {.device_memory = budget, .host_memory = 64_MiB, .threads = 2, .seed = 5}, true);
   for (std::int64_t step = 0; step < 4; ++step) EXPECT_EQ(free.step(step), fitted.step(step));
   EXPECT_EQ(first_difference(TrainingState{read_variables(*free.session), {}},
