@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -42,20 +43,16 @@ class CodedSlot {
   }
   /// x [kSlotBlock]: zeros behind the first `count`.
   void encode(std::int64_t block, std::int64_t count, const float* x) const {
-    const formulas::LargerMagnitude larger;
-    constexpr std::int64_t kLanes = 8;
-    float largest[kLanes] = {};
-    for (std::int64_t i = 0; i < kSlotBlock; i += kLanes) {
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) largest[lane] = larger(largest[lane], x[i + lane]);
-    }
-    float scale = 0;
-    for (const float of_lane : largest) scale = larger(scale, of_lane);
+    std::int32_t largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (std::int64_t i = 0; i < kSlotBlock; ++i) largest = std::max(largest, formulas::LargerMagnitude::bits(x[i]));
+    const float scale = std::bit_cast<float>(largest);
     scales_[block] = scale;
     const float divisor = formulas::divisor_of(scale);
     // formulas::encoded, a step at a time for all, since a loop in a loop does not become vectors.
     using Magnitude = typename Code::Magnitude;
-    float magnitudes[kSlotBlock], decades[kSlotBlock];
-    std::int32_t codes[kSlotBlock];
+    float magnitudes[kSlotBlock];
+    std::int32_t decades[kSlotBlock], codes[kSlotBlock];
 #pragma omp simd
     for (std::int64_t i = 0; i < kSlotBlock; ++i) {
       magnitudes[i] = formulas::magnitude_of(x[i] / divisor);

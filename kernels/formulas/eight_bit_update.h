@@ -1,5 +1,8 @@
 #pragma once
 
+#include <bit>
+#include <cstdint>
+
 #include "base/host_device.h"
 
 namespace sectionflow::formulas {
@@ -12,29 +15,30 @@ namespace sectionflow::formulas {
 template <int kBits>
 struct DynamicCode {
   static constexpr int kDecades = kBits;
-  static constexpr float kHighest = 1 << (kBits - 1);  // n of the largest numbers
+  static constexpr int kHighest = 1 << (kBits - 1);  // n of the largest numbers
 
-  /// A step to the code of x, from n = kHighest on: to the decade below, if x lies there. Without branches, so that
-  /// loops of it become vectors.
-  SF_HOST_DEVICE static void descend(float& x, float& n) {
-    const bool is_below = x <= 0.1F;
-    x *= is_below ? 10.0F : 1.0F;
-    n *= is_below ? 0.5F : 1.0F;
+  /// A step to the code of x, from n = kHighest on: to the decade below, if x lies there. By whole numbers, since
+  /// compilers make branches of what chooses between factors, and loops of branches do not become vectors.
+  SF_HOST_DEVICE static void descend(float& x, int& n) {
+    const int is_below = static_cast<int>(x <= 0.1F);
+    x *= static_cast<float>(1 + 9 * is_below);
+    n >>= is_below;
   }
   /// The code, after as many steps as there are decades below the highest.
-  SF_HOST_DEVICE static int code_at(float x, float n) {
-    const float code = n - 0.5F + (x - 0.1F) * (n / 0.9F);
+  SF_HOST_DEVICE static int code_at(float x, int n) {
+    const float first = static_cast<float>(n);
+    const float code = first - 0.5F + (x - 0.1F) * (first / 0.9F);
     const float positive = code >= 0.0F ? code : 0.0F;  // 0 for NaN too
     return static_cast<int>(positive < kLargest ? positive : kLargest);
   }
   /// The code of the number nearest to x; of what is no number from 0 to 1, some code.
   SF_HOST_DEVICE static int encoded(float x) {
-    float n = kHighest;
+    int n = kHighest;
     for (int decade = 1; decade < kDecades; ++decade) descend(x, n);
     return code_at(x, n);
   }
   SF_HOST_DEVICE static float decoded(int code) {
-    int n = 1 << (kBits - 1);
+    int n = kHighest;
     float scale = 1;
     for (int decade = 1; decade < kDecades; ++decade) {
       const bool is_below = code < n;
@@ -84,12 +88,13 @@ SF_HOST_DEVICE inline float divisor_of(float scale) {
   return scale == 0 ? 1.0F : scale;
 }
 
-/// The larger magnitude; NaN where there is one.
+/// The larger magnitude; NaN where there is one. As whole numbers, the bits of magnitudes have their order, and those
+/// of NaN are the largest.
 struct LargerMagnitude {
+  SF_HOST_DEVICE static std::int32_t bits(float x) { return std::bit_cast<std::int32_t>(x) & 0x7FFFFFFF; }
   SF_HOST_DEVICE float operator()(float largest, float x) const {
-    const float magnitude = magnitude_of(x);
-    const bool stays = magnitude <= largest, is_nan = largest != largest;
-    return stays || is_nan ? largest : magnitude;
+    const std::int32_t a = bits(largest), b = bits(x);
+    return std::bit_cast<float>(a < b ? b : a);
   }
 };
 
