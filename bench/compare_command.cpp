@@ -69,8 +69,8 @@ BudgetFrontier frontier_of(const Arguments& arguments, const SessionOptions& opt
               .frontier;
 }
 
-LargestOptions search_of(const std::string& what, const SessionOptions& session) {
-  LargestOptions search{.what = what, .session = session};
+LargestOptions search_of(const std::string& what, const Arguments& arguments, const SessionOptions& session) {
+  LargestOptions search{.what = what, .session = session, .train = !arguments.sizes_by_plan};
   search.on_found = [what](const std::string& strategy, std::int64_t size) {
     std::cerr << "largest " << what << " of " << strategy << ": " << size << "\n";
   };
@@ -78,7 +78,7 @@ LargestOptions search_of(const std::string& what, const SessionOptions& session)
 }
 
 LargestSizes largest_batches(const Arguments& arguments, const SessionOptions& session, const MachineProfile& profile) {
-  LargestOptions search = search_of("batch", session);
+  LargestOptions search = search_of("batch", arguments, session);
   search.start = arguments.batch;
   search.strategies = [&](std::int64_t) { return strategies_of(arguments, arguments.zoo, profile); };
   search.batch = [&, model = model_of(arguments.zoo, {})](std::int64_t batch) {
@@ -115,7 +115,7 @@ std::int64_t least_side(const Arguments& arguments) {
 
 LargestSizes largest_sides(const Arguments& arguments, const SessionOptions& session, const MachineProfile& profile) {
   const auto zoo_at = [&](std::int64_t side) { return zoo_of_side(arguments, side); };
-  LargestOptions search = search_of("side", session);
+  LargestOptions search = search_of("side", arguments, session);
   search.is_batch = false;
   search.least = least_side(arguments);
   search.start = std::max(search.least, arguments.zoo.options.image / kSideUnit * kSideUnit);
@@ -259,6 +259,8 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
       app.add_flag("--max-batch", arguments.max_batch, "also the largest batch of each strategy within the budgets");
   CLI::Option* const max_side =
       app.add_flag("--max-side", arguments.max_side, "also the largest images, for models whose size may be chosen");
+  app.add_flag("--sizes-by-plan", arguments.sizes_by_plan,
+               "of --max-batch and --max-side: as the plans say, without a training step of the sizes found");
   app.add_option("--plan", arguments.plan,
                  "a file of sectionflow plan --save-plan, by which auto plans without a search")
       ->check(not_empty())

@@ -20,7 +20,8 @@ struct CompareArguments {
   std::uint64_t seed = 0;
   std::string json, report;
   bool max_batch = false, max_side = false;
-  int frontier = 0;  ///< budgets; 0: none
+  bool sizes_by_plan = false;  ///< of both: no step of the sizes found is trained
+  int frontier = 0;            ///< budgets; 0: none
 };
 
 void add_compare_arguments(CLI::App& app, CompareArguments& arguments);

@@ -80,12 +80,13 @@ TextTable largest_table(const LargestSizes& sizes) {
   TextTable table(
       {"strategy", text_of("largest ", sizes.what), "ratio", "planned peak", "measured peak", "step ms", "trained"});
   for (const LargestSize& found : sizes.strategies) {
-    const bool any = found.size > 0;
+    const bool any = found.size > 0, is_measured = found.measured_peak_bytes > 0;
     std::vector<std::string> remarks;
     if (!found.next_misfit.empty() && !any) remarks.push_back(text_of("does not fit: ", found.next_misfit));
     table.add_row({found.name, std::to_string(found.size), found.ratio > 0 ? decimal_text(found.ratio, 2) : "",
-                   any ? bytes_text(found.planned_peak_bytes) : "", any ? bytes_text(found.measured_peak_bytes) : "",
-                   any ? decimal_text(found.step_ms, 1) : "", found.proved ? "yes" : "no"},
+                   any ? bytes_text(found.planned_peak_bytes) : "",
+                   is_measured ? bytes_text(found.measured_peak_bytes) : "",
+                   is_measured ? decimal_text(found.step_ms, 1) : "", found.proved ? "yes" : "no"},
                   std::move(remarks));
   }
   return table;

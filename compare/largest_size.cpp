@@ -42,10 +42,12 @@ bool is_finite(const HostTensor& loss) {
   return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
 }
 
-/// Trains one step of the size that was found. Throws: BudgetError where the machine has not what the budgets promise.
+/// Plans the size that was found once more, and trains one step of it, if it is to. Throws: BudgetError where the
+/// machine has not what the budgets promise.
 void prove(const LargestOptions& options, std::size_t strategy, LargestSize& found) {
   const Trial trial = try_size(options, strategy, found.size);
   found.planned_peak_bytes = trial.report.planned_peak_bytes;
+  if (!options.train) return;
   Session& session = trial.contender->session();
   session.initialize();
   const Batch batch = options.batch(found.size);

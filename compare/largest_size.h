@@ -28,6 +28,7 @@ struct LargestOptions {
   std::function<Batch(std::int64_t size)> batch{};
   /// Whether the size is the number of examples; then only small batches are made for planning.
   bool is_batch = true;
+  bool train = true;  ///< one step of the size found; false: it is what the plans say
   /// Called when a strategy is done.
   std::function<void(const std::string& strategy, std::int64_t size)> on_found{};
 };
@@ -53,7 +54,7 @@ struct LargestSizes {
   std::string text() const;
 };
 
-/// Finds for each strategy the largest size whose plan fits the budgets, then trains one step of it.
+/// Finds for each strategy the largest size whose plan fits the budgets, then trains one step of it, if it is to.
 /// Throws: ArgumentError without a budget of device memory; what building and training throw but for a BudgetError.
 LargestSizes find_largest_sizes(const LargestOptions& options);
 

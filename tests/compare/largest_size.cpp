@@ -108,6 +108,19 @@ TEST(LargestSizes, BatchesAreTheLargestAndAreTrained) {
   EXPECT_THAT(sizes.text(), HasSubstr("largest batch"));
 }
 
+TEST(LargestSizes, AreThoseOfThePlansWhereNothingIsToBeTrained) {
+  LargestOptions options = search(2_MiB);
+  const LargestSizes trained = find_largest_sizes(options);
+  options.train = false;
+  const LargestSizes planned = find_largest_sizes(options);
+  for (std::size_t i = 0; i < trained.strategies.size(); ++i) {
+    EXPECT_EQ(planned.strategies[i].size, trained.strategies[i].size);
+    EXPECT_EQ(planned.strategies[i].planned_peak_bytes, trained.strategies[i].planned_peak_bytes);
+    EXPECT_EQ(planned.strategies[i].measured_peak_bytes, 0U);
+    EXPECT_FALSE(planned.strategies[i].proved);
+  }
+}
+
 TEST(LargestSizes, NothingFitsIsSaid) {
   LargestOptions options = search(16_KiB);
   const LargestSizes sizes = find_largest_sizes(options);

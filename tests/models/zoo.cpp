@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "examples/models/inception_v3.h"
 #include "examples/models/mnist_cnn.h"
@@ -141,6 +142,19 @@ TEST(Zoo, EveryModelIsBuiltInBf16WithItsF32Variables) {
     (void)zoo_model(name, options).build(narrow, narrow_manager);
     EXPECT_EQ(num_parameters(narrow), num_parameters(graph)) << name;
     for (const Value& variable : narrow.values(kTrainableVariables)) EXPECT_EQ(variable.dtype(), Dtype::f32) << name;
+  }
+}
+
+TEST(Zoo, NetworksAreBuiltForTheirSmallestImagesAndNoSmallerOnes) {
+  for (const auto& [name, side] : {std::pair<const char*, std::int64_t>{"vgg16", 32},
+                                   {"vgg19_bn", 32},
+                                   {"densenet121", 29},
+                                   {"inception_v3", 75},
+                                   {"xception", 7},
+                                   {"nasnet_mobile", 3},
+                                   {"unet", 16}}) {
+    EXPECT_GT(parameters_of(name, {.image = side, .width = 4}), 0) << name;
+    EXPECT_THROW(parameters_of(name, {.image = side - 1, .width = 4}), ShapeError) << name;
   }
 }
 
