@@ -15,7 +15,7 @@ namespace {
 
 using namespace sectionflow;
 
-constexpr const char* kText = "/usr/share/common-licenses/GPL-3";  // every Debian machine has it
+constexpr const char* kLicenceFolder = "/usr/share/common-licenses";  // every Debian machine has it
 constexpr int kNoText = 77;
 constexpr std::int64_t kWindow = 64, kBatch = 8, kWidth = 64, kSteps = 300;
 
@@ -80,8 +80,9 @@ int main(int argc, char** argv) {
     return *status;
   }
   start_logging("18_gpt_text");
-  if (!std::filesystem::exists(kText)) return kNoText;
-  const Dataset windows = Dataset::from(text_source({kText}, Vocabulary::of_bytes(), {.window = kWindow}));
+  const std::filesystem::path text = std::filesystem::path(kLicenceFolder) / "GPL-3";
+  if (!std::filesystem::exists(text)) return kNoText;
+  const Dataset windows = Dataset::from(text_source({text}, Vocabulary::of_bytes(), {.window = kWindow}));
   const std::int64_t nine_tenths = *windows.size() * 9 / 10;
   const Dataset train = windows.take(nine_tenths).shuffle({.seed = 1}).batch({.size = kBatch});
   const Dataset test = windows.skip(nine_tenths).batch({.size = kBatch});

@@ -44,6 +44,8 @@ SIZES = {
                   "options": {"image": 64, "classes": 10, "width": 64, "layers": 2, "heads": 4}},
     "bert_base": {"batch": 4, "optimizer": "adam", "learning_rate": 1e-4,
                   "options": {"layers": 2, "width": 64, "heads": 4, "sequence": 32, "vocabulary": 97}},
+    "llama": {"batch": 4, "optimizer": "adam", "learning_rate": 1e-4,
+              "options": {"layers": 2, "width": 64, "heads": 4, "sequence": 32, "vocabulary": 97}},
     "lstm_lm": {"batch": 4, "optimizer": "adam", "learning_rate": 1e-3,
                 "options": {"layers": 2, "width": 32, "sequence": 24, "vocabulary": 97}},
     "gru_lm": {"batch": 4, "optimizer": "adam", "learning_rate": 1e-3,

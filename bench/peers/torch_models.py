@@ -239,6 +239,8 @@ def variables_of(model):
         elif isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)):
             variables[name + "/scale"] = (module.weight, *keep)
             variables[name + "/shift"] = (module.bias, *keep)
+        elif type(module).__name__ == "RMSNorm":  # Debian's PyTorch has none
+            variables[name + "/scale"] = (module.weight, *keep)
         if isinstance(module, nn.BatchNorm2d):
             variables[name + "/moving_mean"] = (module.running_mean, *keep)
             variables[name + "/moving_variance"] = (module.running_var, *keep)

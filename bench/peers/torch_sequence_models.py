@@ -1,4 +1,4 @@
-"""Sequence models of examples/models in PyTorch: encoders, and language models of recurrent layers."""
+"""Sequence models of examples/models in PyTorch: encoders, a decoder like LLaMA, and recurrent language models."""
 
 import torch
 import torch.nn.functional as F
@@ -131,6 +131,82 @@ def bert_base(options):
     return BlockNetwork(blocks)
 
 
+# ---- LLaMA: RMSNorm is newer than Debian's PyTorch
+
+
+def rms_norm(name, width):
+    return named(nn.RMSNorm(width, eps=f32(1e-5)), name)
+
+
+def bare(name, inputs, units):
+    return named(nn.Linear(inputs, units, bias=False), name)
+
+
+class RotaryAttention(nn.Module):
+    """Number i and i + D / 2 of a head are a pair; heads of queries share keys and values."""
+
+    def __init__(self, name, width, heads, key_value_heads, sequence):
+        super().__init__()
+        self.heads, self.key_value_heads, self.head_width = heads, key_value_heads, width // heads
+        self.qkv = bare(name + "/qkv", width, (heads + 2 * key_value_heads) * self.head_width)
+        self.output = bare(name + "/output", width, width)
+        powers = torch.arange(0, self.head_width, 2, dtype=torch.float64) / self.head_width
+        angles = torch.arange(sequence, dtype=torch.float64)[:, None] * 10000.0**-powers
+        # In single precision on both sides.
+        self.tables = angles.cos().float(), angles.sin().float()
+
+    def turned(self, x):
+        cosines, sines = (table.to(x.dtype) for table in self.tables)
+        a, b = x.chunk(2, -1)
+        return torch.cat([a * cosines - b * sines, a * sines + b * cosines], -1)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        shared = self.key_value_heads * self.head_width
+        q, k, v = (part.view(batch, length, -1, self.head_width).transpose(1, 2)
+                   for part in self.qkv(x).split([width, shared, shared], dim=2))
+        k, v = (part.repeat_interleave(self.heads // self.key_value_heads, 1) for part in (self.turned(k), v))
+        y = F.scaled_dot_product_attention(self.turned(q), k, v, is_causal=True)
+        return self.output(y.transpose(1, 2).reshape(batch, length, width))
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self, name, width, heads, key_value_heads, hidden, sequence):
+        super().__init__()
+        self.norm1 = rms_norm(name + "/norm1", width)
+        self.attention = RotaryAttention(name + "/attention", width, heads, key_value_heads, sequence)
+        self.norm2 = rms_norm(name + "/norm2", width)
+        self.hidden = bare(name + "/hidden", width, 2 * hidden)
+        self.output = bare(name + "/output", hidden, width)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        a, b = self.hidden(self.norm2(x)).chunk(2, -1)
+        return x + self.output(a * F.silu(b))
+
+
+def llama(options):
+    layers, width, heads = options.get("layers") or 22, options.get("width") or 2048, options.get("heads") or 32
+    sequence, vocabulary = options.get("sequence") or 2048, options.get("vocabulary") or 32000
+    key_value_heads, hidden = heads // 8 if heads % 8 == 0 else 1, 5632 * width // 2048
+    blocks = [LlamaBlock("block" + (f"_{layer}" if layer else ""), width, heads, key_value_heads, hidden, sequence)
+              for layer in range(layers)]
+    blocks[0] = nn.Sequential(named(nn.Embedding(vocabulary, width), "token_table"), blocks[0])
+    blocks[-1] = nn.Sequential(blocks[-1], rms_norm("final_norm", width), Head("head", width, vocabulary))
+    return BlockNetwork(blocks)
+
+
+class Head(nn.Module):
+    """A table that lies as that of an embedding does."""
+
+    def __init__(self, name, width, vocabulary):
+        super().__init__()
+        self.table = Parameter(name, vocabulary, width)
+
+    def forward(self, x):
+        return F.linear(x, self.table.weight)
+
+
 # ---- Recurrent language models
 
 
@@ -161,6 +237,7 @@ class RecurrentLm(nn.Module):
 MODELS = {
     "vit_small": vit_small,
     "bert_base": bert_base,
+    "llama": llama,
     "lstm_lm": lambda options: RecurrentLm(nn.LSTM, options),
     "gru_lm": lambda options: RecurrentLm(nn.GRU, options),
 }

@@ -8,6 +8,7 @@
 #include "examples/models/gpt.h"
 #include "examples/models/image_model.h"
 #include "examples/models/inception_v3.h"
+#include "examples/models/llama.h"
 #include "examples/models/mnist_cnn.h"
 #include "examples/models/mnist_resnet.h"
 #include "examples/models/mobilenet_v2.h"
@@ -219,6 +220,28 @@ ZooModel bert_model(const std::string& name, const ZooOptions& options) {
       [=](const BatchAddress& address) { return synthetic_masked_tokens(bert.sequence, bert.vocabulary, address); }};
 }
 
+ZooModel llama_model(const std::string& name, const ZooOptions& options) {
+  refuse(name, {{"image", options.image}, {"classes", options.classes}});
+  LlamaOptions llama{.cut = options.cut, .optimizer = options.optimizer};
+  llama.layers = static_cast<int>(or_own(options.layers, llama.layers));
+  // Other sizes have the proportions of its own: gated units by the width, keys and values by the heads.
+  llama.hidden = llama.hidden * or_own(options.width, llama.width) / llama.width;
+  llama.width = or_own(options.width, llama.width);
+  llama.heads = or_own(options.heads, llama.heads);
+  llama.key_value_heads = llama.heads % 8 == 0 ? llama.heads / 8 : 1;
+  llama.sequence = or_own(options.sequence, llama.sequence);
+  llama.vocabulary = or_own(options.vocabulary, llama.vocabulary);
+  return {[=](Graph& graph, GraphSectionManager& manager) {
+            const Llama net = build_llama(graph, manager, llama);
+            return TrainableModel{net.loss,
+                                  [net](const Batch& batch) {
+                                    return Feeds{{net.tokens, batch.images}, {net.targets, batch.labels}};
+                                  },
+                                  net.logits};
+          },
+          [=](const BatchAddress& address) { return synthetic_tokens(llama.sequence, llama.vocabulary, address); }};
+}
+
 ZooModel recurrent_lm_model(const std::string& name, const ZooOptions& options) {
   refuse(name, {{"image", options.image}, {"classes", options.classes}, {"heads", options.heads}});
   RecurrentLmOptions lm{.cell = name == "gru_lm" ? RecurrentCell::gru : RecurrentCell::lstm,
@@ -257,6 +280,7 @@ constexpr Entry kZoo[] = {
     {"vgg19_bn", vgg_model},
     {"densenet121", densenet121_model},
     {"gpt", gpt_model},
+    {"llama", llama_model},
     {"vit_small", vit_model},
     {"bert_base", bert_model},
     {"lstm_lm", recurrent_lm_model},

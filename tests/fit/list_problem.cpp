@@ -55,7 +55,7 @@ class ZooListProblem : public ::testing::TestWithParam<std::string> {};
 TEST_P(ZooListProblem, TakesWhatItsSchedulesTake) {
   ZooOptions options;
   const std::string& name = GetParam();
-  const bool reads_text = name == "gpt" || name == "bert_base" || name.ends_with("_lm");
+  const bool reads_text = name == "gpt" || name == "llama" || name == "bert_base" || name.ends_with("_lm");
   options.image = name == "inception_v3" ? 75 : 64;
   if (reads_text || name.starts_with("mnist")) options.image = 0;
   const Taken taken = taken_by(GetParam(), options);

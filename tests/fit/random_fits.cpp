@@ -84,7 +84,7 @@ class ManyZooFits : public ::testing::TestWithParam<std::string> {};
 
 ZooModel small_model(const std::string& name) {
   ZooOptions options{.optimizer = Adam{.learning_rate = 1e-4F}};
-  if (name == "gpt" || name == "bert_base") {
+  if (name == "gpt" || name == "llama" || name == "bert_base") {
     options.layers = 2, options.width = 32, options.heads = 2, options.sequence = 16, options.vocabulary = 64;
   } else if (name.ends_with("_lm")) {
     options.layers = 2, options.width = 32, options.sequence = 16, options.vocabulary = 64;

@@ -174,7 +174,7 @@ TEST(GraphFile, EveryOpDescribesItsOptionsBothWays) {
 // ---- Models.
 
 ZooOptions small_options(const std::string& name) {
-  if (name == "gpt" || name == "bert_base") {
+  if (name == "gpt" || name == "llama" || name == "bert_base") {
     return {.optimizer = Adam{}, .width = 16, .layers = 2, .heads = 2, .sequence = 16, .vocabulary = 31};
   }
   if (name.ends_with("_lm")) {

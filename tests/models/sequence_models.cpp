@@ -6,6 +6,7 @@
 #include <string>
 
 #include "examples/models/bert.h"
+#include "examples/models/llama.h"
 #include "examples/models/recurrent_lm.h"
 #include "examples/models/synthetic_batches.h"
 #include "examples/models/vit.h"
@@ -182,6 +183,9 @@ TEST(SequenceModels, RefuseOptionsThatDoNotFit) {
 
   Graph graph;
   GraphSectionManager manager(graph);
+  EXPECT_THROW(build_llama(graph, manager, {.width = 12, .heads = 4, .key_value_heads = 2}), ArgumentError) << "odd";
+  EXPECT_THROW(build_llama(graph, manager, {.heads = 32, .key_value_heads = 5}), ArgumentError);
+  EXPECT_EQ(graph.num_nodes(), 0);
   EXPECT_THROW(vit({.heads = 5}), ArgumentError);
   EXPECT_THROW(vit({.layers = 0}), ArgumentError);
   EXPECT_THROW(zoo_model("vit_small", {.image = 40}).build(graph, manager), ShapeError) << "of patches of 16";

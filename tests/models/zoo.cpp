@@ -46,6 +46,7 @@ TEST(Zoo, ModelsHaveTheirPublishedNumberOfParameters) {
   EXPECT_EQ(parameters_of("inception_v3"), 23834568);
   EXPECT_EQ(parameters_of("vit_small"), 22050664);
   EXPECT_EQ(parameters_of("bert_base"), 109514298);
+  EXPECT_EQ(parameters_of("llama"), 1100048384);
 }
 
 /// Elements of all variables.
@@ -329,6 +330,13 @@ INSTANTIATE_TEST_SUITE_P(
                     .width = 16,
                     .layers = 3,
                     .heads = 2,
+                    .sequence = 16,
+                    .vocabulary = 31}},
+        SmallModel{"llama",
+                   {.optimizer = Adam{.learning_rate = 3e-3F},
+                    .width = 16,
+                    .layers = 3,
+                    .heads = 4,
                     .sequence = 16,
                     .vocabulary = 31}},
         SmallModel{"lstm_lm",
