@@ -165,12 +165,12 @@ TEST(SequencesPage, ATextIsToldByItsLastStepOrByAMean) {
   // The page, from here:
   const Value one = constant(graph, HostTensor::scalar<std::int64_t>(1));
   const Value is_there = sequence_mask(lengths, kLength), is_before = sequence_mask(lengths - one, kLength);
-  const Value is_last = expand_dims(logical_xor(is_there, is_before), {2});  // [N, T, 1]
+  const Value is_last = expand_dims(logical_xor(is_there, is_before), 2);  // [N, T, 1]
   const Value nothing = constant(graph, 0.0F);
   const Value last = reduce_sum(select(is_last, outputs, nothing), {.axes = {1}});  // [N, H]
 
-  const Value sum = reduce_sum(select(expand_dims(is_there, {2}), outputs, nothing), {.axes = {1}});
-  const Value average = sum / expand_dims(cast(lengths, Dtype::f32), {1});  // [N, H]
+  const Value sum = reduce_sum(select(expand_dims(is_there, 2), outputs, nothing), {.axes = {1}});
+  const Value average = sum / expand_dims(cast(lengths, Dtype::f32), 1);  // [N, H]
   // to here.
   Session session(graph, {.threads = 1});
   session.initialize();
