@@ -22,6 +22,13 @@ void define_identities_ops(OpRegistry& registry) {
                 .inputs = {2, kAnyNumber},
                 .options = described_by<CustomGradientOptions>([](auto& /*fields*/, auto& /*options*/) {}),
                 .infer = like_input,
+                .uses =
+                    [](std::size_t num_inputs, HostBooleans) {
+                      // What y was computed from is there for its gradient alone.
+                      std::vector<InputUse> uses(num_inputs, InputUse::unused);
+                      uses[0] = InputUse::data;
+                      return uses;
+                    },
                 .is_identity = [](const ConcreteRequest&) { return true; }});
   registry.add({.name = "print",
                 .options = described_by<PrintOptions>([](auto& fields, auto& options) {

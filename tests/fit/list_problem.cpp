@@ -58,6 +58,8 @@ TEST_P(ZooListProblem, TakesWhatItsSchedulesTake) {
   const bool reads_text = name == "gpt" || name == "llama" || name == "bert_base" || name.ends_with("_lm");
   options.image = name == "inception_v3" ? 75 : 64;
   if (reads_text || name.starts_with("mnist")) options.image = 0;
+  // Of a large vocabulary most of the peak is the gradient of its table, which nothing makes less.
+  if (name.ends_with("_lm")) options.sequence = 48, options.vocabulary = 64, options.width = 32;
   const Taken taken = taken_by(GetParam(), options);
   // Numbers that tensors are scaled by count nothing in the problem.
   EXPECT_LE(taken.by_problem, taken.by_schedule);
