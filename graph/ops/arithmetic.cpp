@@ -67,15 +67,15 @@ Value gradient(std::string_view op, Value dy, Value first, Value second) {
 using Binary = Value (*)(Value, Value, Where);
 
 /// A number beside a value: in bf16 or whole numbers where these are, otherwise f32. Throws: ArgumentError for one that
-/// is not whole.
+/// is not whole, and from 2^24 on, where a float may stand for another whole number than the one that was written.
 Value number(float value, Term beside) {
   Graph& graph = beside.value.graph();
   const Dtype dtype = beside.value.dtype();
   const auto of = [&](HostTensor scalar) { return constant(graph, std::move(scalar), "constant", beside.where); };
   if (dtype == Dtype::bf16) return of(HostTensor::scalar(BFloat16(value)));
   if (dtype != Dtype::i32 && dtype != Dtype::i64) return constant(graph, value, "constant", beside.where);
-  SF_CHECK(std::trunc(value) == value && std::abs(value) < 0x1p31F, ArgumentError, "the number ", value, " beside '",
-           beside.value.name(), "', which is ", beside.value.type().text(), "; wanted a whole number below 2^31",
+  SF_CHECK(std::trunc(value) == value && std::abs(value) < 0x1p24F, ArgumentError, "the number ", value, " beside '",
+           beside.value.name(), "', which is ", beside.value.type().text(), "; wanted a whole number below 2^24",
            hint("cast the value to f32, or give a constant of its dtype"));
   if (dtype == Dtype::i32) return of(HostTensor::scalar(static_cast<std::int32_t>(value)));
   return of(HostTensor::scalar(static_cast<std::int64_t>(value)));

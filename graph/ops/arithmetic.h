@@ -36,7 +36,7 @@ struct Term {
 };
 
 /// The signs for add, sub, neg, mul and div. A number on either side counts for every element; beside whole numbers it
-/// has to be one.
+/// has to be one, below 2^24: a float tells larger ones apart no more. Throws: ArgumentError for others.
 ///@{
 inline Value operator+(Term a, Term b) {
   return add(a.value, b.value, a.where);

@@ -240,6 +240,22 @@ TEST(NumbersBesideWholeNumbers, AreWholeOrRefused) {
   EXPECT_TRUE(same_bits(results[2], HostTensor::of<std::int64_t>({3}, {5, 6, 7})));
 }
 
+TEST(NumbersBesideWholeNumbers, AreExactBelowTwoToThe24AndRefusedFromThereOn) {
+  Graph graph;
+  const Value x = constant(graph, HostTensor::of<std::int64_t>({2}, {1, std::int64_t{1} << 40}));
+  const Value narrow = constant(graph, HostTensor::of<std::int32_t>({1}, {16777216}));
+  const int num_nodes = graph.num_nodes();
+  EXPECT_THROW(x + static_cast<float>(16777217), ArgumentError) << "this is 16777216 by then";
+  EXPECT_THROW(x - 0x1p24F, ArgumentError);
+  EXPECT_THROW(-0x1p24F * x, ArgumentError);
+  EXPECT_THROW((void)(narrow < static_cast<float>(16777217)), ArgumentError);
+  EXPECT_EQ(graph.num_nodes(), num_nodes);
+  const auto results = run_kernels({x + 16777215, -16777215 + x, narrow > 16777215}, {});
+  EXPECT_TRUE(same_bits(results[0], HostTensor::of<std::int64_t>({2}, {16777216, 1099528404991})));
+  EXPECT_TRUE(same_bits(results[1], HostTensor::of<std::int64_t>({2}, {-16777214, 1099494850561})));
+  EXPECT_TRUE(same_bits(results[2], HostTensor::of<bool>({1}, {true})));
+}
+
 TEST(ComparisonOps, AreFalseForNanButNotEqual) {
   Graph graph;
   const Value nan = constant(graph, HostTensor::of<float>({2}, {NAN, NAN}));
