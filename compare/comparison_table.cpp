@@ -83,11 +83,11 @@ TextTable largest_table(const LargestSizes& sizes) {
     const bool any = found.size > 0, is_measured = found.measured_peak_bytes > 0;
     std::vector<std::string> remarks;
     if (!found.next_misfit.empty() && !any) remarks.push_back(text_of("does not fit: ", found.next_misfit));
-    table.add_row({found.name, std::to_string(found.size), found.ratio > 0 ? decimal_text(found.ratio, 2) : "",
-                   any ? bytes_text(found.planned_peak_bytes) : "",
-                   is_measured ? bytes_text(found.measured_peak_bytes) : "",
-                   is_measured ? decimal_text(found.step_ms, 1) : "", found.proved ? "yes" : "no"},
-                  std::move(remarks));
+    table.add_row(
+        {found.name, std::to_string(found.size), found.ratio > 0 ? decimal_text(found.ratio, 2) : "",
+         any ? bytes_text(found.planned_peak_bytes) : "", is_measured ? bytes_text(found.measured_peak_bytes) : "",
+         is_measured ? decimal_text(found.step_ms, 1) : "", found.proved ? "yes" : "no"},
+        std::move(remarks));
   }
   return table;
 }
