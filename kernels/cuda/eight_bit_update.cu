@@ -4,7 +4,7 @@
 #include "graph/ops/eight_bit_update.h"
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/gated.h"
+#include "kernels/cuda/joint.h"
 #include "kernels/formulas/eight_bit_update.h"
 #include "kernels/formulas/update.h"
 #include "kernels/kernel_registry.h"

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/elementwise.h"
-#include "kernels/cuda/gated.h"
+#include "kernels/cuda/joint.h"
 #include "kernels/function_kernel.h"
 #include "kernels/update_family.h"
 

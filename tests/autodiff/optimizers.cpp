@@ -213,39 +213,6 @@ TEST(Optimizers, SlotsAreNamedAfterTheirVariable) {
   }
 }
 
-TEST(Optimizers, SlotsThatAreNotLikeTheirVariableHaveTypesOfTheirOwn) {
-  using Types = std::vector<std::pair<std::string, std::string>>;
-  const std::vector<std::pair<Optimizer, Types>> cases = {
-      {Adafactor{},
-       {{"w/adafactor_rows", "f32[5,200]"},
-        {"w/adafactor_columns", "f32[5,3]"},
-        {"b/adafactor_squares", "f32[300]"},
-        {"s/adafactor_squares", "f32[]"}}},
-      {Adam{.slots = SlotStorage::eight_bit},
-       {{"w/adam_m_codes", "u8[5,200,3]"},
-        {"w/adam_m_scales", "f32[12]"},
-        {"w/adam_root_codes", "u8[5,200,3]"},
-        {"w/adam_root_scales", "f32[12]"},
-        {"b/adam_m_scales", "f32[2]"},
-        {"s/adam_root_scales", "f32[1]"}}},
-      {AdamW{.slots = SlotStorage::eight_bit}, {{"b/adam_w_m_codes", "u8[300]"}, {"b/adam_w_root_scales", "f32[2]"}}}};
-  for (const auto& [optimizer, wanted] : cases) {
-    Graph graph;
-    const GroupId group = graph.new_group();
-    Value loss;
-    {
-      const auto entered = graph.enter_group(group);
-      loss =
-          reduce_sum(weight(graph, "w", {5, 200, 3})) + reduce_sum(weight(graph, "b", {300})) + weight(graph, "s", {});
-    }
-    minimize(optimizer, loss);
-    for (const auto& [name, type] : wanted) {
-      EXPECT_EQ(graph.find(name).output().type().text(), type) << name;
-      EXPECT_EQ(graph.find(name).group(), group) << name;
-    }
-  }
-}
-
 TEST(Adagrad, SumBeginsWithItsInitialValue) {
   Graph graph;
   minimize(Adagrad{.initial_sum = 0.1F}, reduce_sum(weight(graph, "w", {2})));

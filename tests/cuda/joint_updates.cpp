@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <any>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <random>
 
@@ -13,10 +15,10 @@
 #include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/eight_bit_update.h"
 #include "kernels/kernel_registry.h"
 #include "runtime/device_bytes.h"
 #include "runtime/engine.h"
+#include "tests/cuda/named_updates.h"
 #include "tests/support/counting_queue.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/random_graph.h"
@@ -34,9 +36,6 @@ struct Update {
   std::vector<const void*> inputs;
   std::vector<void*> updated;
 };
-
-/// Makes an update of a variable of `count` elements.
-using MakeUpdate = std::function<Operation(Graph&, std::int64_t count)>;
 
 class JointUpdates : public testing::Test {
  protected:
@@ -159,78 +158,6 @@ class JointUpdates : public testing::Test {
   std::vector<Update> updates_;
 };
 
-Value state(Graph& graph, std::int64_t count, Dtype dtype = Dtype::f32) {
-  return variable("state", fill(graph, {count}, 0, dtype));
-}
-Value rate(Graph& graph) {
-  return placeholder(graph, "rate", {});
-}
-Value slope(Graph& graph, std::int64_t count, Dtype dtype = Dtype::f32) {
-  return placeholder(graph, "slope", {count}, dtype);
-}
-Value steps(Graph& graph) {
-  return variable("steps", fill(graph, {}, 0, Dtype::i64));
-}
-
-struct NamedUpdate {
-  const char* name;
-  int entries;  ///< of one launch
-  MakeUpdate make;
-};
-
-std::vector<NamedUpdate> all_updates() {
-  const auto momentum = [](bool nesterov) {
-    return [nesterov](Graph& g, std::int64_t n) {
-      return apply_momentum(state(g, n), state(g, n), slope(g, n), rate(g), {.momentum = 0.9F, .nesterov = nesterov});
-    };
-  };
-  return {
-      {"assign_add of f32", 71, [](Graph& g, std::int64_t n) { return assign_add(state(g, n), slope(g, n)); }},
-      {"assign_add of i64", 71,
-       [](Graph& g, std::int64_t n) {
-         return assign_add(state(g, n, Dtype::i64), placeholder(g, "x", {n}, Dtype::i64));
-       }},
-      {"update_moving_average", 71,
-       [](Graph& g, std::int64_t n) {
-         return update_moving_average(state(g, n), slope(g, n), placeholder(g, "is_training", {}, Dtype::boolean),
-                                      0.9F);
-       }},
-      {"apply_sgd", 71, [](Graph& g, std::int64_t n) { return apply_sgd(state(g, n), slope(g, n), rate(g)); }},
-      {"apply_momentum", 62, momentum(false)},
-      {"apply_momentum, nesterov", 62, momentum(true)},
-      {"apply_adam", 49,
-       [](Graph& g, std::int64_t n) {
-         return apply_adam(state(g, n), state(g, n), state(g, n), slope(g, n), rate(g), steps(g));
-       }},
-      {"apply_adam_w", 49,
-       [](Graph& g, std::int64_t n) {
-         return apply_adam_w(state(g, n), state(g, n), state(g, n), slope(g, n), rate(g), steps(g));
-       }},
-      {"apply_adagrad", 49,
-       [](Graph& g, std::int64_t n) { return apply_adagrad(state(g, n), state(g, n), slope(g, n), rate(g)); }},
-      {"apply_rms_prop", 49,
-       [](Graph& g, std::int64_t n) { return apply_rms_prop(state(g, n), state(g, n), slope(g, n), rate(g)); }},
-      {"apply_lion", 45,
-       [](Graph& g, std::int64_t n) { return apply_lion(state(g, n), state(g, n), slope(g, n), rate(g)); }},
-      {"apply_adam_w_8bit", 41,
-       [](Graph& g, std::int64_t n) {
-         const auto codes = [&] { return state(g, n, Dtype::u8); };
-         const auto scales = [&] { return state(g, (n + kSlotBlock - 1) / kSlotBlock); };
-         return apply_adam_w_8bit(state(g, n), codes(), scales(), codes(), scales(), slope(g, n), rate(g), steps(g));
-       }},
-      {"apply_sgd by bf16", 71,
-       [](Graph& g, std::int64_t n) { return apply_sgd(state(g, n), slope(g, n, Dtype::bf16), rate(g)); }},
-      {"apply_adam by bf16", 49,
-       [](Graph& g, std::int64_t n) {
-         return apply_adam(state(g, n), state(g, n), state(g, n), slope(g, n, Dtype::bf16), rate(g), steps(g));
-       }},
-      {"apply_adagrad by bf16", 49,
-       [](Graph& g, std::int64_t n) {
-         return apply_adagrad(state(g, n), state(g, n), slope(g, n, Dtype::bf16), rate(g));
-       }},
-  };
-}
-
 TEST_F(JointUpdates, GiveTheBytesOfOneAfterTheOtherForEveryUpdate) {
   for (const NamedUpdate& update : all_updates()) {
     Graph graph;
@@ -244,8 +171,16 @@ TEST_F(JointUpdates, GiveTheBytesOfOneAfterTheOtherForEveryUpdate) {
 }
 
 TEST_F(JointUpdates, WithGatesGiveTheBytesOfOneAfterTheOther) {
-  for (const std::string op : {"assign_add", "apply_sgd", "apply_momentum", "apply_adagrad", "apply_rms_prop",
-                               "apply_lion", "apply_adam", "apply_adam_w", "average_weights"}) {
+  const std::map<std::string, std::any> ops = {{"assign_add", {}},
+                                               {"apply_sgd", {}},
+                                               {"apply_momentum", MomentumOptions{}},
+                                               {"apply_adagrad", AdagradOptions{}},
+                                               {"apply_rms_prop", RmsPropOptions{}},
+                                               {"apply_lion", LionOptions{}},
+                                               {"apply_adam", AdamOptions{}},
+                                               {"apply_adam_w", AdamWOptions{}},
+                                               {"average_weights", WeightAverageOptions{}}};
+  for (const auto& [op, options] : ops) {
     Graph graph;
     std::vector<Operation> operations;
     for (std::int64_t count : {0, 1, 1000, 1023, 4097, 20011}) {
@@ -255,14 +190,6 @@ TEST_F(JointUpdates, WithGatesGiveTheBytesOfOneAfterTheOther) {
       if (op != "average_weights") inputs.push_back(slope(graph, count));
       if (op.starts_with("apply_")) inputs.push_back(rate(graph));
       if (static_cast<int>(inputs.size()) < definition.inputs.least) inputs.push_back(steps(graph));
-      std::any options;
-      if (op == "apply_momentum") options = MomentumOptions{};
-      if (op == "apply_adagrad") options = AdagradOptions{};
-      if (op == "apply_rms_prop") options = RmsPropOptions{};
-      if (op == "apply_lion") options = LionOptions{};
-      if (op == "apply_adam") options = AdamOptions{};
-      if (op == "apply_adam_w") options = AdamWOptions{};
-      if (op == "average_weights") options = WeightAverageOptions{};
       operations.push_back(
           conditional_update(op, inputs, options, {.gate = placeholder(graph, "gate", {}, Dtype::boolean)}));
     }
