@@ -48,7 +48,7 @@ struct Net {
                               .norm = Norm::rms});
     end_part(1);
     const Value memory = x;
-    const Value bias = variable("bias", glorot_uniform()(graph, {2, 6, 6}));
+    const Value bias = variable("bias", fill(graph, {2, 6, 6}, 0.25));
     x = transformer_block(x, {.attention = {.heads = 2, .window = 3, .mask = bias, .probability_dropout = 0.25F},
                               .hidden = 5,
                               .norm_first = false,
