@@ -1,3 +1,4 @@
+#include <utility>
 #include <vector>
 
 #include "graph/ops/group_norm.h"
@@ -238,22 +239,24 @@ struct GroupBackward {
   }
 };
 
-template <template <class> class Body>
+template <class Body>
 std::unique_ptr<Kernel> make_group_kernel(const KernelRequest& request, std::vector<InPlace> in_place) {
-  return with_stored_type(request.outputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
-    WorkspaceLayout workspace;
-    const Body<decltype(element)> body(request, request.node.options<GroupNormOptions>(), workspace);
-    return function_kernel(body, {.workspace_bytes = workspace.num_bytes(), .in_place = in_place});
-  });
+  WorkspaceLayout workspace;
+  const Body body(request, request.node.options<GroupNormOptions>(), workspace);
+  return function_kernel(body, {.workspace_bytes = workspace.num_bytes(), .in_place = std::move(in_place)});
 }
 
 // x, y and their gradients are f32 or bf16; all else is f32.
 std::unique_ptr<Kernel> make_group_norm(const KernelRequest& request) {
-  return make_group_kernel<GroupForward>(request, {{.input = 0, .output = 0}});
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
+    return make_group_kernel<GroupForward<decltype(element)>>(request, {{.input = 0, .output = 0}});
+  });
 }
 std::unique_ptr<Kernel> make_group_norm_grad(const KernelRequest& request) {
-  return make_group_kernel<GroupBackward>(
-      request, {{.input = group_norm_grad_input::dy, .output = 0}, {.input = group_norm_grad_input::x, .output = 0}});
+  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
+    return make_group_kernel<GroupBackward<decltype(element)>>(
+        request, {{.input = group_norm_grad_input::dy, .output = 0}, {.input = group_norm_grad_input::x, .output = 0}});
+  });
 }
 
 }  // namespace

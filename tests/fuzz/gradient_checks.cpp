@@ -31,11 +31,14 @@ struct Tally {
   double largest_first = 0, largest_second = 0;
 };
 
+/// Operations whose gradients have no rule: the first derivatives are checked by their cases in tests/ops.
+const std::set<std::string> kDifferentiatedOnce = {"ctc_loss"};
+
 /// Inputs that carry gradients of every operation with a rule of its own, by "op:input".
 std::set<std::string> rules_without_check(const std::set<std::string>& covered) {
   std::set<std::string> missing;
   for (const auto& [op, entry] : gradient_registry().all()) {
-    if (entry.is_zero() || entry.is_refused) continue;
+    if (entry.is_zero() || entry.is_refused || kDifferentiatedOnce.contains(op)) continue;
     const auto next = covered.lower_bound(op + ":");
     if (next == covered.end() || !next->starts_with(op + ":")) missing.insert(op);
   }

@@ -81,9 +81,12 @@ TEST(BlocksPage, OfBlocksWithRotaryPositions) {
   // The page, from here:
   const MultiHeadAttentionOptions attention{
       .heads = 8, .key_value_heads = 2, .causal = true, .rotary = RotaryOptions{}, .bias = false, .output_bias = false};
-  const Value y = transformer_block(
-      x,
-      {.attention = attention, .hidden = 48, .activation = Activation::silu, .gated = true, .bias = false, .norm = Norm::rms});
+  const Value y = transformer_block(x, {.attention = attention,
+                                        .hidden = 48,
+                                        .activation = Activation::silu,
+                                        .gated = true,
+                                        .bias = false,
+                                        .norm = Norm::rms});
   // to here.
   EXPECT_EQ(page.trained(x, y), "f32[?,4,32]");
 }

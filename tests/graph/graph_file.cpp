@@ -13,6 +13,8 @@
 #include "graph/nodes/arithmetic.h"
 #include "graph/nodes/layout.h"
 #include "graph/op_registry.h"
+#include "graph/ops/ctc_loss.h"
+#include "graph/ops/group_norm.h"
 #include "graph/ops/ranking.h"
 #include "graph/ops/scan.h"
 #include "graph/ops/scatter.h"
@@ -114,6 +116,10 @@ void add_layers(Graph& graph) {
   const Value weights = fill(graph, {5}, std::bit_cast<double>(0x7ff8000000000123U));
   values.push_back(softmax_cross_entropy(logits, placeholder(graph, "labels", {kDynamic}, Dtype::i32),
                                          {.label_smoothing = 0.1F, .class_weights = weights}));
+  const Value lengths = placeholder(graph, "lengths", {2}, Dtype::i32);
+  values.push_back(ctc_loss(dense(placeholder(graph, "steps", {2, 6, 3}), {.features = 5}),
+                            placeholder(graph, "letters", {2, 3}, Dtype::i64), lengths, lengths,
+                            {.blank = 4, .zero_infinity = true}));
   values.push_back(random_normal(graph, {2}) + truncated_normal(graph, {2}) + random_uniform(graph, {2}));
   std::vector<Value> sums;
   for (const Value& value : values) sums.push_back(reduce_sum(value));

@@ -10,6 +10,7 @@
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/bias_add.h"
+#include "graph/ops/ctc_loss.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/group_norm.h"
 #include "graph/ops/layer_norm.h"
@@ -72,6 +73,9 @@ TEST_F(OpParts, OfRowsHaveAllButWhatIsForEveryRow) {
   EXPECT_EQ(parts_text(bias_add(in({6, 5, 4}), in({5}), {.format = DataFormat::nchw})), "rows whole -> rows");
   EXPECT_EQ(parts_text(layer_norm(in({6, 5}), in({5}), in({5}))), "rows whole whole -> rows rows rows");
   EXPECT_EQ(parts_text(rms_norm(in({6, 5}), in({5}))), "rows whole -> rows rows");
+  const Value lengths = in({6}, Dtype::i32);
+  EXPECT_EQ(parts_text(ctc_loss(in({6, 4, 5}), in({6, 2}, Dtype::i32), lengths, lengths)),
+            "rows rows rows rows -> rows rows");
   EXPECT_EQ(parts_text(group_norm(in({6, 4, 5}), in({5}), in({5}), {.groups = 5})),
             "rows whole whole -> rows rows rows");
   const Value labels = in({6}, Dtype::i32);

@@ -25,6 +25,7 @@
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/convolution.h"
+#include "graph/ops/ctc_loss.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/group_norm.h"
 #include "graph/ops/identities.h"
@@ -131,6 +132,8 @@ void add_shapes(Graph& graph) {
   const Value long_row = placeholder(graph, "long_row", {1 << 26, 1});
   const Value weights = placeholder(graph, "weights", {1 << 8, 1 << 8});
   const Value labels = placeholder(graph, "labels", {1 << 20}, Dtype::i32);
+  const Value letters = placeholder(graph, "letters", {1 << 10, 1 << 6}, Dtype::i32);
+  const Value letter_counts = placeholder(graph, "letter_counts", {1 << 10}, Dtype::i32);
   add_gradients({reshape(x, {1 << 12, -1}),
                  flatten(x),
                  transpose(x, {2, 0, 1}),
@@ -149,6 +152,7 @@ void add_shapes(Graph& graph) {
                  take_along(table, top_k(table, 9).indices),
                  transpose(long_row, {1, 0}),
                  softmax_cross_entropy(table, labels),
+                 ctc_loss(x, letters, letter_counts, letter_counts),
                  softmax(long_row),
                  matmul(x, weights)},
                 {x, table, long_row, weights});

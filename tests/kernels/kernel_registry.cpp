@@ -22,7 +22,7 @@ TEST(KernelRegistry, EveryOpThatNeedsAKernelHasOneOnTheCpu) {
 }
 
 TEST(KernelRegistry, TheseOpsOfCudaHaveNoKernelOfOurOwnForBf16) {
-  const std::set<std::string> widened = {"pow", "pow_grad_base", "pow_grad_exponent",
+  const std::set<std::string> widened = {"ctc_loss", "ctc_loss_grad", "pow", "pow_grad_base", "pow_grad_exponent",
                                          // Where no library takes them as they are; these tests have none.
                                          "matmul", "matmul_over_rows", "conv2d", "conv2d_backward_input",
                                          "conv2d_backward_filter", "conv3d", "conv3d_backward_input",
