@@ -46,6 +46,7 @@
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/convolution.h"
+#include "graph/ops/ctc_loss.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/eight_bit_update.h"
 #include "graph/ops/group_norm.h"

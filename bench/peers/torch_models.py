@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import torch_sequence_models
 from torch_convolution_models import VGG_CONVOLUTIONS, inception_v3, vgg
 from torch_layers import BlockNetwork, MeanHead, NormReluAfter, batch_norm, conv, dense, f32, named, same_conv
 from torch_separable_models import mobilenet_v2, nasnet_mobile, xception
@@ -195,9 +196,6 @@ def gpt(options):
 
 # ---- All of them
 
-
-# It is made of the layers above.
-import torch_sequence_models
 
 MODELS = {"mnist_resnet": mnist_resnet, "gpt": gpt, "inception_v3": inception_v3, "xception": xception,
           "nasnet_mobile": nasnet_mobile, "mobilenet_v2": mobilenet_v2, **torch_sequence_models.MODELS}

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from torch_models import BlockNetwork, dense, f32, named
+from torch_layers import BlockNetwork, dense, f32, named
 
 
 def layer_norm(name, width, epsilon):

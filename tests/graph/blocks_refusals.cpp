@@ -156,6 +156,8 @@ TEST_F(BlockRefusals, OfTransformerBlocks) {
                  {label + "hidden is -1; wanted > 0"});
   expect_refused([&] { transformer_block(x_, {.attention = two, .activation = static_cast<Activation>(9)}); },
                  {label + "activation is 9, which is none of its values; wanted relu"});
+  expect_refused([&] { transformer_block(x_, {.attention = two, .norm = static_cast<Norm>(5)}); },
+                 {label + "norm is 5; wanted layer or rms"});
   expect_refused([&] { transformer_block(x_, {.attention = two, .epsilon = -1}); }, {label + "epsilon is -1"});
   expect_refused([&] { transformer_block(x_, {.attention = two, .dropout = 2}); }, {label + "dropout is 2; wanted"});
   expect_refused([&] { transformer_block(x_, {.attention = two, .drop_path = -1}); },

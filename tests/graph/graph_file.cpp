@@ -13,8 +13,6 @@
 #include "graph/nodes/arithmetic.h"
 #include "graph/nodes/layout.h"
 #include "graph/op_registry.h"
-#include "graph/ops/ctc_loss.h"
-#include "graph/ops/group_norm.h"
 #include "graph/ops/ranking.h"
 #include "graph/ops/scan.h"
 #include "graph/ops/scatter.h"

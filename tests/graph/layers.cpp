@@ -8,6 +8,7 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
+#include "graph/ops/group_norm.h"
 #include "graph/ops/random.h"
 #include "graph/ops/update.h"
 #include "tests/graph/description.h"
@@ -74,6 +75,35 @@ TEST(RmsNormLayer, MakesAScale) {
   EXPECT_EQ(y.type().text(), "f32[?,6,5]");
   EXPECT_EQ(typed_names(graph.values(kTrainableVariables)), (Names{"rn/scale f32[5]"}));
   expect_filled(graph, "rn/scale", 1);
+}
+
+TEST(GroupNormLayer, MakesScaleAndShift) {
+  Graph graph;
+  const Value y = group_norm(placeholder(graph, "x", {kDynamic, 6, 6, 4}), {.groups = 2, .name = "gn"});
+  EXPECT_EQ(y.type().text(), "f32[?,6,6,4]");
+  const Value z = instance_norm(placeholder(graph, "x", {2, 3, kDynamic}), {.format = DataFormat::nchw});
+  EXPECT_EQ(z.type().text(), "f32[2,3,?]");
+  EXPECT_EQ(typed_names(graph.values(kTrainableVariables)),
+            (Names{"gn/scale f32[4]", "gn/shift f32[4]", "instance_norm/scale f32[3]", "instance_norm/shift f32[3]"}));
+  expect_filled(graph, "gn/scale", 1);
+  expect_filled(graph, "instance_norm/shift", 0);
+}
+
+TEST(GroupNormLayer, RefusedCallsLeaveNoParametersBehind) {
+  Graph graph;
+  const Value open = placeholder(graph, "open", {4, 6, kDynamic}), row = placeholder(graph, "row", {6});
+  const Value fine = placeholder(graph, "fine", {4, 3, 6}), whole = placeholder(graph, "whole", {4, 6}, Dtype::i32);
+  const auto before = description(graph);
+  const std::string text = error_text<ShapeError>([&] { group_norm(open, {.groups = 2, .name = "gn"}); });
+  EXPECT_TRUE(contains(text, "group_norm 'gn' got [4,6,?]") && contains(text, "hint:")) << text;
+  EXPECT_TRUE(contains(error_text<ShapeError>([&] { instance_norm(open); }), "instance_norm 'instance_norm' got"));
+  EXPECT_THROW(instance_norm(row), ShapeError);
+  EXPECT_THROW(group_norm(fine, {.groups = 4}), ShapeError);
+  EXPECT_THROW(group_norm(fine, {}), ArgumentError);
+  EXPECT_THROW(group_norm(fine, {.groups = -2}), ArgumentError);
+  EXPECT_THROW(group_norm(whole, {.groups = 2}), ArgumentError);
+  EXPECT_THROW(instance_norm(fine, {.epsilon = -1}), ArgumentError);
+  EXPECT_EQ(description(graph), before);
 }
 
 TEST(LayerNormLayer, RefusedCallsLeaveNoParametersBehind) {

@@ -44,6 +44,7 @@ std::vector<HostTensor> trained(unsigned cut, bool by_sections, Dtype precision)
   x = transformer_block(dense(x, {.features = 8}), {.attention = {.heads = 2}, .hidden = 8, .norm = Norm::rms});
   end_part(2);
   const Value loss = mean(ctc_loss(dense(x, {.features = 4}), labels, lengths, label_lengths));
+  section.reset();
   return testing_support::trained_bytes(graph, manager, loss, by_sections, [&](int step) {
     HostTensor pixels(Dtype::f32, {3, 6, 4, 3});
     for (std::size_t i = 0; i < 216; ++i) pixels.values<float>()[i] = static_cast<float>((i * 37 + step) % 29) / 14 - 1;
