@@ -65,7 +65,7 @@ inline std::vector<NamedUpdate> all_updates() {
        [](Graph& g, std::int64_t n) { return apply_adagrad(state(g, n), state(g, n), slope(g, n), rate(g)); }},
       {"apply_rms_prop", 49,
        [](Graph& g, std::int64_t n) { return apply_rms_prop(state(g, n), state(g, n), slope(g, n), rate(g)); }},
-      {"apply_lion", 45,
+      {"apply_lion", 41,
        [](Graph& g, std::int64_t n) { return apply_lion(state(g, n), state(g, n), slope(g, n), rate(g)); }},
       {"apply_adam_w_8bit", 41,
        [](Graph& g, std::int64_t n) {
