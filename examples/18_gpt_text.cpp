@@ -1,10 +1,11 @@
 // A small gpt on a text, from the library's layers: cut into windows of characters, trained in sections under a budget
-// that the whole graph does not fit, and asked to go on with a text.
+// that the whole graph does not fit, and asked to go on with a text, for which it keeps the keys and values of what
+// stands before.
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,37 +16,54 @@ namespace {
 
 using namespace sectionflow;
 
-constexpr const char* kLicenceFolder = "/usr/share/common-licenses";  // every Debian machine has it
+constexpr const char* kText = "/usr/share/common-licenses/GPL-3";  // every Debian machine has it
 constexpr int kNoText = 77;
 constexpr std::int64_t kWindow = 64, kBatch = 8, kWidth = 64, kSteps = 300;
+constexpr std::int64_t kBlocks = 4, kLongest = 256;
 
-/// The same characters in, the next ones out.
+/// The same characters in, the next ones out: of windows that it is trained on, and of one character at a position.
 struct Net {
   Graph graph;
   GraphSectionManager manager{graph};
+  SharedVariables shared{graph, "gpt"};
   Value inputs = placeholder(graph, "inputs", {kDynamic, kWindow}, Dtype::i32);
   Value targets = placeholder(graph, "targets", {kDynamic, kWindow}, Dtype::i32);
-  Value rate = placeholder(graph, "learning_rate", {});
-  Value logits, loss;
+  Value loss, next, rate = placeholder(graph, "learning_rate", {});
+  Value character = placeholder(graph, "character", {1, 1}, Dtype::i32);
+  Value position = placeholder(graph, "position", {}, Dtype::i64);
+  std::vector<KeyValueCache> caches;
 
   Net() {
-    Value x;
+    const Value logits = logits_of(inputs);
     {
-      auto section = manager.new_section("embedding");
-      x = embedding(inputs, {.vocabulary = 256, .width = kWidth});  // [N, T, C]
-    }
-    MultiHeadAttentionOptions attention{.heads = 2, .causal = true, .rotary = RotaryOptions{}};
-    for (int block = 0; block < 4; ++block) {
-      auto section = manager.new_section();
-      x = transformer_block(x, {.attention = attention, .activation = Activation::gelu_tanh});
-    }
-    {
-      auto section = manager.new_section("head");
-      logits = dense(layer_norm(x), {.features = 256});  // [N, T, 256]
+      auto section = manager.new_section("loss");
       loss = mean(cross_entropy(logits, targets));
     }
     manager.add_training_ops(Adam{.learning_rate = rate}, loss);
     manager.prepare_training();
+    for (int block = 0; block < kBlocks; ++block) {
+      caches.push_back(key_value_cache(graph, {.heads = 2, .head_width = kWidth / 2, .capacity = kLongest}));
+    }
+    next = logits_of(character);
+  }
+
+  /// [N, T, 256] of tokens [N, T]; with caches, of tokens at `position`. Each part is a section of training.
+  Value logits_of(Value tokens) {
+    const auto names = shared.scope();
+    std::optional<SectionScope> section;
+    const auto next_section = [&] {
+      section.reset();
+      if (caches.empty()) section.emplace(manager.new_section());
+    };
+    next_section();
+    Value x = embedding(tokens, {.vocabulary = 256, .width = kWidth});  // [N, T, C]
+    for (std::size_t block = 0; block < kBlocks; ++block) {
+      next_section();
+      MultiHeadAttentionOptions attention{.heads = 2, .causal = true, .window = kWindow, .rotary = RotaryOptions{}};
+      if (!caches.empty()) attention.cache = caches[block], attention.position = position;
+      x = transformer_block(x, {.attention = attention, .activation = Activation::gelu_tanh});
+    }
+    return dense(layer_norm(x), {.features = 256});
   }
 
   /// What a training step takes, whole and in sections.
@@ -59,16 +77,16 @@ struct Net {
   }
 };
 
-/// Goes on with a text, character by character, each drawn by what the net makes of the window before it.
-std::string continued(Net& net, Session& session, std::string text, std::int64_t characters) {
+/// Goes on with a text, character by character, each drawn by what the net makes of the ones before it.
+std::string continued(Net& net, Session& session, std::string text, std::size_t characters) {
   const Vocabulary bytes = Vocabulary::of_bytes();
-  for (std::int64_t i = 0; i < characters; ++i) {
-    const std::size_t seen = std::min<std::size_t>(text.size(), kWindow);
-    std::vector<std::int32_t> window = bytes.tokens_of(text.substr(text.size() - seen));
-    window.resize(kWindow);  // what stands behind the text does not matter: nothing looks ahead
-    auto [logits] = session.run({net.logits}, {{net.inputs, HostTensor::of<std::int32_t>({1, kWindow}, window)}});
-    const HostTensor next = sample(logits, {.temperature = 0.7}, static_cast<std::uint64_t>(i));  // [1, T]
-    text += bytes.text_of_tokens(next.values<std::int32_t>().subspan(seen - 1, 1));
+  const std::size_t length = text.size() + characters;
+  for (std::size_t i = 0; text.size() < length; ++i) {
+    const HostTensor character = HostTensor::of<std::int32_t>({1, 1}, bytes.tokens_of(text.substr(i, 1)));
+    auto [logits] = session.run({net.next}, {{net.character, character}, {net.position, static_cast<std::int64_t>(i)}},
+                                {.targets = net.graph.operations(kCacheUpdates)});
+    if (i + 1 < text.size()) continue;  // of what it was asked to go on with
+    text += bytes.text_of_tokens(sample(logits, {.temperature = 0.7}, i).values<std::int32_t>());
   }
   return text;
 }
@@ -80,9 +98,8 @@ int main(int argc, char** argv) {
     return *status;
   }
   start_logging("18_gpt_text");
-  const std::filesystem::path text = std::filesystem::path(kLicenceFolder) / "GPL-3";
-  if (!std::filesystem::exists(text)) return kNoText;
-  const Dataset windows = Dataset::from(text_source({text}, Vocabulary::of_bytes(), {.window = kWindow}));
+  if (!std::filesystem::exists(kText)) return kNoText;
+  const Dataset windows = Dataset::from(text_source({kText}, Vocabulary::of_bytes(), {.window = kWindow}));
   const std::int64_t nine_tenths = *windows.size() * 9 / 10;
   const Dataset train = windows.take(nine_tenths).shuffle({.seed = 1}).batch({.size = kBatch});
   const Dataset test = windows.skip(nine_tenths).batch({.size = kBatch});

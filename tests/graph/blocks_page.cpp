@@ -105,6 +105,38 @@ TEST(BlocksPage, OfKeysThatAQuerySees) {
   EXPECT_EQ(page.trained(input, x, {lengths}), "f32[?,16,8]");
 }
 
+TEST(BlocksPage, OfTextsTokenByToken) {
+  Page page;
+  Graph& graph = page.graph;
+  const Value x = page.numbers({kDynamic, 4, 32}), token = placeholder(graph, "token", {1, 1, 32});
+  // The page, from here:
+  const Value position = placeholder(graph, "position", {}, Dtype::i64);  // how many tokens stand before
+  std::vector<KeyValueCache> caches;
+  for (int block = 0; block < 2; ++block) {
+    caches.push_back(key_value_cache(graph, {.heads = 4, .head_width = 8, .capacity = 256}));
+  }
+  SharedVariables net(graph, "net");
+  const auto blocks = [&](Value x, bool is_cached) {  // [N, T, 32]
+    const auto scope = net.scope();
+    for (const KeyValueCache& cache : caches) {
+      MultiHeadAttentionOptions attention{.heads = 4, .causal = true, .rotary = RotaryOptions{}};
+      if (is_cached) attention.cache = cache, attention.position = position;
+      x = transformer_block(x, {.attention = attention});
+    }
+    return x;
+  };
+  const Value whole = blocks(x, false);         // [N, T, 32], trained
+  const Value continued = blocks(token, true);  // [1, 1, 32] at `position`
+  // to here.
+  EXPECT_EQ(page.trained(x, whole), "f32[?,4,32]");
+  Session session(graph);
+  session.initialize();
+  const HostTensor row(Dtype::f32, {1, 1, 32});
+  const auto [found] =
+      session.run({continued}, {{token, row}, {position, 12}}, {.targets = graph.operations(kCacheUpdates)});
+  EXPECT_EQ(found.type().text(), "f32[1,1,32]");
+}
+
 TEST(BlocksPage, OfAttentionToAMemory) {
   Page page;
   const Value x = page.numbers({kDynamic, 4, 8}), memory = concat({x, x, x}, -2);
@@ -135,6 +167,17 @@ TEST(BlocksPage, OfBothDirections) {
   const Value both = concat({there, back}, -1);                           // [N, T, 32]
   // to here.
   EXPECT_EQ(page.trained(x, both), "f32[?,4,32]");
+}
+
+TEST(BlocksPage, OfPaddedSequences) {
+  Page page;
+  Graph& graph = page.graph;
+  const Value x = page.numbers({kDynamic, 4, 6});
+  // The page, from here:
+  const Value lengths = placeholder(graph, "lengths", {kDynamic}, Dtype::i64);
+  const Value logits = dense(gru(x, {.features = 8, .lengths = lengths}).state, {.features = 5});
+  // to here.
+  EXPECT_EQ(page.trained(x, logits, {lengths}), "f32[?,5]");
 }
 
 TEST(BlocksPage, OfSectionsByTime) {
