@@ -168,28 +168,23 @@ template <bool kDrops>
 void attention_subject(SubjectBuilder& b) {
   AttentionOptions options{.causal = b.coin()};
   if (b.coin()) options.scale = 0.7F;
-  if (b.number(0, 2) == 0) options.window = b.number(1, 3);
+  if (b.number(0, 3) == 0) options.window = b.number(1, 3);
   const std::int64_t images = b.number(1, 2), groups = b.number(1, 2), heads = groups * b.number(1, 2),
                      width = b.number(1, 4), queries = b.number(1, 4);
-  std::int64_t keys = b.number(1, 4);
+  std::int64_t keys = b.number(2, 4);
   if (options.causal || options.window > 0) {
     options.alignment = std::array{CausalAlignment::equal, CausalAlignment::first_key,
                                    CausalAlignment::last_key}[static_cast<std::size_t>(b.number(0, 2))];
     if (options.alignment == CausalAlignment::equal) keys = queries;
     if (options.alignment == CausalAlignment::last_key) keys += queries - 1;
   }
-  if (b.number(0, 2) == 0) options.key_lengths = b.whole_numbers({images}, 0, keys + 1);
+  if (b.coin()) options.key_lengths = b.whole_numbers({images}, 0, keys + 1);
   const auto of_mask = [&](std::int64_t size) { return b.coin() ? size : std::int64_t{1}; };
   const Shape mask{of_mask(images), of_mask(heads), of_mask(queries), keys};
-  switch (b.number(0, 3)) {
-    case 0:
-      options.mask = b.source(mask);
-      break;
-    case 1:
-      options.mask = greater(b.data(mask), constant(b.graph, -0.5F));
-      break;
-    default:
-      break;
+  if (b.coin()) {
+    options.mask = b.source(mask);
+  } else if (b.coin()) {
+    options.mask = greater(b.data(mask), constant(b.graph, -0.5F));
   }
   if (kDrops) {
     options.dropout = 0.4F;
