@@ -185,7 +185,8 @@ void add_images(Graph& graph) {
   values.push_back(attention(rows, rows * 2.0F, rows, {.causal = true}));
   const Value one_head = placeholder(graph, "one_head", {1 << 18, 1, 2, 8}),
               lengths = placeholder(graph, "lengths", {1 << 18}, Dtype::i32);
-  values.push_back(attention(heads, one_head, one_head * 2.0F, {.window = 1, .key_lengths = lengths, .dropout = 0.5F}));
+  values.push_back(attention(heads, one_head, one_head * 2.0F,
+                             {.window = 1, .key_lengths = lengths, .dropout = 0.5F, .is_training = is_training}));
   values.push_back(attention(rows, rows * 2.0F, rows, {.causal = true, .window = 300}));
   add_gradients(values, {images, volumes, w, w3, wide, heads, rows});
 }
