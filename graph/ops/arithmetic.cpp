@@ -17,8 +17,8 @@ namespace {
 std::vector<TensorType> infer_binary(const ShapeRequest& request) {
   const TensorType& a = request.inputs[0];
   std::vector<TensorType> result = infer_broadcast(request);
-  SF_CHECK(is_f32_or_bf16(a.dtype) || a.dtype == Dtype::i64, ArgumentError, request.label, " got ", a.text(),
-           "; wanted f32, bf16 or i64; try cast");
+  SF_CHECK(is_f32_or_bf16(a.dtype) || a.dtype == Dtype::i32 || a.dtype == Dtype::i64, ArgumentError, request.label,
+           " got ", a.text(), "; wanted f32, bf16, i32 or i64; try cast");
   return result;
 }
 

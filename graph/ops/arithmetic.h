@@ -9,8 +9,9 @@
 namespace SF_API sectionflow {
 
 // Element-wise operations with broadcasting: shapes are aligned at the last dimension, and a dimension of 1 is
-// repeated. Shapes: a, b any two that broadcast; result their broadcast. Both f32 or both bf16, or both i64 for add,
-// sub, mul, maximum and minimum. Throws: ShapeError, ArgumentError for unequal dtypes.
+// repeated. Shapes: a, b any two that broadcast; result their broadcast. Both f32 or both bf16; both i32 or
+// both i64 for add, sub, mul, maximum and minimum, where sums and products wrap around. Throws: ShapeError,
+// ArgumentError for unequal dtypes.
 /// y = a + b.
 Value add(Value a, Value b, Where where = Where::here());
 /// y = a - b.

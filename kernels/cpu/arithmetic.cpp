@@ -36,11 +36,13 @@ template <class Formula>
 std::unique_ptr<Kernel> make_of_three(const KernelRequest& request) {
   return make_of_floats<Formula, float, float, float>(request);
 }
-/// The same for floats and i64, which is `Integer` here.
-template <class Formula, class Integer>
+/// The same for floats, i32 and i64, which are `Narrow` and `Wide` here.
+template <class Formula, class Narrow, class Wide>
 std::unique_ptr<Kernel> make_number(const KernelRequest& request) {
-  if (request.outputs[0].dtype != Dtype::i64) return make_of_two<Formula>(request);
-  return broadcast_kernel<Integer, Integer, Integer>(request, Formula());
+  const Dtype dtype = request.outputs[0].dtype;
+  if (dtype == Dtype::i32) return broadcast_kernel<Narrow, Narrow, Narrow>(request, Formula());
+  if (dtype == Dtype::i64) return broadcast_kernel<Wide, Wide, Wide>(request, Formula());
+  return make_of_two<Formula>(request);
 }
 
 /// y = ((v0 + v1) + v2) + ..., for `count` elements from `begin` on, all stored as T. The sum grows in f32 beside the
@@ -164,12 +166,12 @@ std::unique_ptr<Kernel> make_select(const KernelRequest& request) {
 }  // namespace
 
 void add_arithmetic_cpu_kernels(KernelRegistry& registry) {
-  registry.add("add", make_number<formulas::Add, std::uint64_t>, Bf16::native);
-  registry.add("sub", make_number<formulas::Subtract, std::uint64_t>, Bf16::native);
-  registry.add("mul", make_number<formulas::Multiply, std::uint64_t>, Bf16::native);
+  registry.add("add", make_number<formulas::Add, std::uint32_t, std::uint64_t>, Bf16::native);
+  registry.add("sub", make_number<formulas::Subtract, std::uint32_t, std::uint64_t>, Bf16::native);
+  registry.add("mul", make_number<formulas::Multiply, std::uint32_t, std::uint64_t>, Bf16::native);
   registry.add("div", make_of_two<formulas::Divide>, Bf16::native);
-  registry.add("maximum", make_number<formulas::Maximum, std::int64_t>, Bf16::native);
-  registry.add("minimum", make_number<formulas::Minimum, std::int64_t>, Bf16::native);
+  registry.add("maximum", make_number<formulas::Maximum, std::int32_t, std::int64_t>, Bf16::native);
+  registry.add("minimum", make_number<formulas::Minimum, std::int32_t, std::int64_t>, Bf16::native);
   registry.add("maximum_grad", make_of_three<formulas::MaximumGrad>, Bf16::native);
   registry.add("minimum_grad", make_of_three<formulas::MinimumGrad>, Bf16::native);
   registry.add("pow", make_of_two<formulas::Power>, Bf16::native);

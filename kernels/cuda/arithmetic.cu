@@ -25,11 +25,13 @@ std::unique_ptr<Kernel> make_real(const KernelRequest& request) {
     return gpu::linked<Formula>(request, gpu::broadcast_kernel<T, T, T>(request, OfStored<T, Formula>()));
   });
 }
-/// The same, and i64, which is `Integer` here.
-template <class Formula, class Integer>
+/// The same, and i32 and i64, which are `Narrow` and `Wide` here.
+template <class Formula, class Narrow, class Wide>
 std::unique_ptr<Kernel> make_number(const KernelRequest& request) {
-  if (request.outputs[0].dtype != Dtype::i64) return make_real<Formula>(request);
-  return gpu::broadcast_kernel<Integer, Integer, Integer>(request, Formula());
+  const Dtype dtype = request.outputs[0].dtype;
+  if (dtype == Dtype::i32) return gpu::broadcast_kernel<Narrow, Narrow, Narrow>(request, Formula());
+  if (dtype == Dtype::i64) return gpu::broadcast_kernel<Wide, Wide, Wide>(request, Formula());
+  return make_real<Formula>(request);
 }
 // Powers are rare, and not worth kernels twice: their bf16 is widened.
 template <class Formula>
@@ -187,12 +189,12 @@ std::unique_ptr<Kernel> make_select(const KernelRequest& request) {
 }  // namespace
 
 void add_arithmetic_cuda_kernels(KernelRegistry& registry) {
-  registry.add("add", make_number<formulas::Add, std::uint64_t>, Bf16::native);
-  registry.add("sub", make_number<formulas::Subtract, std::uint64_t>, Bf16::native);
-  registry.add("mul", make_number<formulas::Multiply, std::uint64_t>, Bf16::native);
+  registry.add("add", make_number<formulas::Add, std::uint32_t, std::uint64_t>, Bf16::native);
+  registry.add("sub", make_number<formulas::Subtract, std::uint32_t, std::uint64_t>, Bf16::native);
+  registry.add("mul", make_number<formulas::Multiply, std::uint32_t, std::uint64_t>, Bf16::native);
   registry.add("div", make_real<formulas::Divide>, Bf16::native);
-  registry.add("maximum", make_number<formulas::Maximum, std::int64_t>, Bf16::native);
-  registry.add("minimum", make_number<formulas::Minimum, std::int64_t>, Bf16::native);
+  registry.add("maximum", make_number<formulas::Maximum, std::int32_t, std::int64_t>, Bf16::native);
+  registry.add("minimum", make_number<formulas::Minimum, std::int32_t, std::int64_t>, Bf16::native);
   registry.add("maximum_grad", make_real_of_three<formulas::MaximumGrad>, Bf16::native);
   registry.add("minimum_grad", make_real_of_three<formulas::MinimumGrad>, Bf16::native);
   registry.add("pow", make_power<formulas::Power>);

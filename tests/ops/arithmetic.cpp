@@ -213,40 +213,53 @@ TEST(Arithmetic, MaximumAndMinimumPassNanAndShareTheGradientOfATie) {
   EXPECT_TRUE(is_near(results[3], Doubles{2, 4, 0, 4, 4}, exact));
 }
 
-TEST(Arithmetic, MaximumAndMinimumOfI64AreSigned) {
+template <class Whole>
+void expect_signed_choices() {
   Graph graph;
-  const Value a = constant(graph, HostTensor::of<std::int64_t>({2}, {-1, 5}));
-  const Value b = constant(graph, HostTensor::of<std::int64_t>({}, {2}));
+  const Value a = constant(graph, HostTensor::of<Whole>({2}, {-1, 5}));
+  const Value b = constant(graph, HostTensor::of<Whole>({}, {2}));
   const auto results = run_kernels({maximum(a, b), minimum(a, b)}, {});
-  EXPECT_TRUE(same_bits(results[0], HostTensor::of<std::int64_t>({2}, {2, 5})));
-  EXPECT_TRUE(same_bits(results[1], HostTensor::of<std::int64_t>({2}, {-1, 2})));
+  EXPECT_TRUE(same_bits(results[0], HostTensor::of<Whole>({2}, {2, 5})));
+  EXPECT_TRUE(same_bits(results[1], HostTensor::of<Whole>({2}, {-1, 2})));
+}
+
+TEST(Arithmetic, MaximumAndMinimumOfWholeNumbersAreSigned) {
+  expect_signed_choices<std::int32_t>();
+  expect_signed_choices<std::int64_t>();
 }
 
 TEST(Arithmetic, RefusesDtypesThatItDoesNotCompute) {
   Graph graph;
   const auto in = [&](Dtype dtype) { return placeholder(graph, "x", {2}, dtype); };
-  for (Dtype dtype : {Dtype::f64, Dtype::i32, Dtype::boolean}) {
+  for (Dtype dtype : {Dtype::f64, Dtype::u8, Dtype::boolean}) {
     const Value x = in(dtype);
     for (const BinaryOp& op : kBinaryOps) EXPECT_THROW(op.build(x, x, Where::here()), ArgumentError) << op.name;
     EXPECT_THROW(pow(x, x), ArgumentError);
     EXPECT_THROW(maximum(in(Dtype::f32), x), ArgumentError);
   }
-  EXPECT_THROW(pow(in(Dtype::i64), in(Dtype::i64)), ArgumentError);
+  for (Dtype dtype : {Dtype::i32, Dtype::i64}) {
+    EXPECT_THROW(pow(in(dtype), in(dtype)), ArgumentError);
+    EXPECT_THROW(in(dtype) / in(dtype), ArgumentError);
+  }
   EXPECT_THROW(minimum(placeholder(graph, "a", {2}), placeholder(graph, "b", {3})), ShapeError);
 }
 
-TEST(Arithmetic, AddsSubtractsAndMultipliesI64WithWrapAround) {
+template <class Whole>
+void expect_wrap_around() {
   Graph graph;
-  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
-  constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
-  const Value a = constant(graph, HostTensor::of<std::int64_t>({2, 2}, {kMax, -5, std::int64_t{1} << 62, kMin}));
-  const Value b = constant(graph, HostTensor::of<std::int64_t>({2}, {4, 1}));
+  constexpr Whole kMax = std::numeric_limits<Whole>::max(), kMin = std::numeric_limits<Whole>::min();
+  constexpr Whole kQuarter = kMax / 2 + 1;
+  const Value a = constant(graph, HostTensor::of<Whole>({2, 2}, {kMax, -5, kQuarter, kMin}));
+  const Value b = constant(graph, HostTensor::of<Whole>({2}, {4, 1}));
   const auto results = run_kernels({a + b, a - b, a * b}, {});
-  EXPECT_TRUE(same_bits(results[0],
-                        HostTensor::of<std::int64_t>({2, 2}, {kMin + 3, -4, (std::int64_t{1} << 62) + 4, kMin + 1})));
-  EXPECT_TRUE(
-      same_bits(results[1], HostTensor::of<std::int64_t>({2, 2}, {kMax - 4, -6, (std::int64_t{1} << 62) - 4, kMax})));
-  EXPECT_TRUE(same_bits(results[2], HostTensor::of<std::int64_t>({2, 2}, {-4, -5, 0, kMin})));
+  EXPECT_TRUE(same_bits(results[0], HostTensor::of<Whole>({2, 2}, {kMin + 3, -4, kQuarter + 4, kMin + 1})));
+  EXPECT_TRUE(same_bits(results[1], HostTensor::of<Whole>({2, 2}, {kMax - 4, -6, kQuarter - 4, kMax})));
+  EXPECT_TRUE(same_bits(results[2], HostTensor::of<Whole>({2, 2}, {-4, -5, 0, kMin})));
+}
+
+TEST(Arithmetic, AddsSubtractsAndMultipliesWholeNumbersWithWrapAround) {
+  expect_wrap_around<std::int32_t>();
+  expect_wrap_around<std::int64_t>();
 }
 
 TEST(Arithmetic, TakesOneValueOnBothSides) {
