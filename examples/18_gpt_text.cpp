@@ -16,10 +16,9 @@ namespace {
 
 using namespace sectionflow;
 
-constexpr const char* kText = "/usr/share/common-licenses/GPL-3";  // every Debian machine has it
+constexpr const char* kLicenceFolder = "/usr/share/common-licenses";  // every Debian machine has it
 constexpr int kNoText = 77;
-constexpr std::int64_t kWindow = 64, kBatch = 8, kWidth = 64, kSteps = 300;
-constexpr std::int64_t kBlocks = 4, kLongest = 256;
+constexpr std::int64_t kWindow = 64, kBatch = 8, kWidth = 64, kSteps = 300, kBlocks = 4, kLongest = 256;
 
 /// The same characters in, the next ones out: of windows that it is trained on, and of one character at a position.
 struct Net {
@@ -83,8 +82,7 @@ std::string continued(Net& net, Session& session, std::string text, std::size_t 
   const std::size_t length = text.size() + characters;
   for (std::size_t i = 0; text.size() < length; ++i) {
     const HostTensor character = HostTensor::of<std::int32_t>({1, 1}, bytes.tokens_of(text.substr(i, 1)));
-    auto [logits] = session.run({net.next}, {{net.character, character}, {net.position, static_cast<std::int64_t>(i)}},
-                                {.targets = net.graph.operations(kCacheUpdates)});
+    auto [logits] = session.run({net.next}, {{net.character, character}, {net.position, static_cast<std::int64_t>(i)}});
     if (i + 1 < text.size()) continue;  // of what it was asked to go on with
     text += bytes.text_of_tokens(sample(logits, {.temperature = 0.7}, i).values<std::int32_t>());
   }
@@ -98,8 +96,9 @@ int main(int argc, char** argv) {
     return *status;
   }
   start_logging("18_gpt_text");
-  if (!std::filesystem::exists(kText)) return kNoText;
-  const Dataset windows = Dataset::from(text_source({kText}, Vocabulary::of_bytes(), {.window = kWindow}));
+  const std::filesystem::path text = std::filesystem::path(kLicenceFolder) / "GPL-3";
+  if (!std::filesystem::exists(text)) return kNoText;
+  const Dataset windows = Dataset::from(text_source({text}, Vocabulary::of_bytes(), {.window = kWindow}));
   const std::int64_t nine_tenths = *windows.size() * 9 / 10;
   const Dataset train = windows.take(nine_tenths).shuffle({.seed = 1}).batch({.size = kBatch});
   const Dataset test = windows.skip(nine_tenths).batch({.size = kBatch});

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/export.h"
 #include "graph/key_value_cache.h"
@@ -20,15 +21,17 @@ Value places_from(Value position, std::int64_t count);
 
 /// What the queries at `places` see.
 struct CachedKeys {
-  Value keys, values;  ///< [N, G, S, D], those of x among them
-  Value key_lengths;   ///< [N]: up to the last of x's places
-  Value mask{};        ///< [T, S], where the lengths do not say it all
+  Value keys{}, values{};            ///< [N, G, S, D], those of x among them
+  Value key_lengths{};               ///< [N]: up to the last of x's places
+  Value mask{};                      ///< [T, S], where the lengths do not say it all
+  std::vector<Operation> updates{};  ///< that keep both
 };
-/// Puts the keys and values of x, [N, G, T, D], to their places, and keeps them by operations of the collection
-/// kCacheUpdates. `window`: as AttentionOptions::window of causal attention.
+/// Puts the keys and values of x, [N, G, T, D], to their places. `window`: as AttentionOptions::window of causal
+/// attention.
 CachedKeys cached_keys(const KeyValueCache& cache, Value keys, Value values, Value places, std::int64_t window);
 
-/// y [N, H, T, D], but NaN in rows whose place the cache has not: nothing was kept of them.
-Value known_rows(Value y, Value places, std::int64_t capacity);
+/// y [N, H, T, D], but NaN in rows whose place the cache has not: nothing was kept of them. What computes it has the
+/// updates done.
+Value known_rows(Value y, Value places, std::int64_t capacity, const std::vector<Operation>& updates);
 
 }  // namespace sectionflow

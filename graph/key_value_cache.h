@@ -9,9 +9,6 @@
 
 namespace SF_API sectionflow {
 
-/// The operations that keep the keys and values of a run in their caches; targets of the runs that write a text.
-inline constexpr std::string_view kCacheUpdates = "cache_updates";
-
 /// How many keys and values a cache keeps, and of what size.
 struct KeyValueCacheOptions {
   std::int64_t batch = 1;       ///< N, > 0
@@ -28,9 +25,10 @@ struct KeyValueCacheOptions {
 ///
 ///     const KeyValueCache cache = key_value_cache(graph, {.heads = 4, .head_width = 16, .capacity = 256});
 ///     y = multi_head_attention(x, {.heads = 4, .causal = true, .cache = cache, .position = position});
-///     session.run({y}, {{x, token}, {position, 12}}, {.targets = graph.operations(kCacheUpdates)});
+///     session.run({y}, {{x, token}, {position, std::int64_t{12}}});  // y, and the cache has more
 ///
-/// It is never emptied: a text that begins at position 0 again sees nothing of the one before.
+/// Whatever computes y keeps what x has added. It is never emptied: a text that begins at position 0 again sees nothing
+/// of the one before.
 struct KeyValueCache {
   Value keys{}, values{};  ///< variables [N, G, S, D]
 

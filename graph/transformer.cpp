@@ -239,7 +239,7 @@ Value read_with_cache(Value q, Value k, Value v, const MultiHeadAttentionOptions
   of_op.window = 0;
   of_op.key_lengths = seen.key_lengths;
   of_op.mask = seen.mask;
-  return known_rows(attention(q, seen.keys, seen.values, of_op), places, capacity);
+  return known_rows(attention(q, seen.keys, seen.values, of_op), places, capacity, seen.updates);
 }
 
 Value attention_layer(Value x, std::optional<Value> memory, const MultiHeadAttentionOptions& options, Where where) {

@@ -46,7 +46,7 @@ struct MultiHeadAttentionOptions {
   Value mask{};  ///< [N, heads, T, S], boolean or f32 to be added to scores, as AttentionOptions::mask
   /// Of causal attention to the rows of x and to those of runs before, which stand at the places 0 to position - 1. The
   /// rows of x stand at `position` and behind; a row at a place that the cache has not, from its capacity on, is NaN.
-  /// Keys and values are kept by operations of the collection kCacheUpdates. Not with a memory, lengths or a mask.
+  /// What computes the result keeps the keys and values of x. Not with a memory, lengths or a mask.
   KeyValueCache cache{};
   Value position{};                       ///< beside a cache: i64 or i32 [], how many tokens stand before x
   std::optional<float> scale{};           ///< of the products of queries and keys; absent: 1 / sqrt(D)

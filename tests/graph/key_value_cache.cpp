@@ -70,8 +70,7 @@ class CachedNet {
   /// The rows of piece number `piece`, which stands at `first`.
   HostTensor piece(std::size_t piece, std::int64_t first) {
     return std::move(session_->run(std::vector{results_[piece]},
-                                   {{pieces_[piece], rows(first, pieces_[piece].shape()[1])}, {position_, first}},
-                                   {.targets = graph_.operations(kCacheUpdates)})[0]);
+                                   {{pieces_[piece], rows(first, pieces_[piece].shape()[1])}, {position_, first}})[0]);
   }
 
  private:
