@@ -96,6 +96,7 @@ TEST(CustomGradient, AsksForWhatIsWantedAndTakesNoneForZero) {
   EXPECT_EQ(wanted, (std::vector<std::vector<bool>>{{true, false, true}}));
   testing_support::Feeds feeds;
   feeds.emplace(x, HostTensor::of<float>({2}, {3, 4}));
+  feeds.emplace(unused, HostTensor::of<float>({2}, {1, 1}));
   EXPECT_EQ(doubles_of(run_kernels({dx}, feeds)[0]), (Doubles{5, 5}));
 }
 
