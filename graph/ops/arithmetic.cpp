@@ -177,6 +177,12 @@ Value minimum(Value a, Value b, Where where) {
 Value pow(Value a, Value b, Where where) {
   return binary("pow", a, b, where);
 }
+Value maximum(Value a, float b, Where where) {
+  return with_number(maximum, Term(a, where), b);
+}
+Value minimum(Value a, float b, Where where) {
+  return with_number(minimum, Term(a, where), b);
+}
 Value pow(Value a, float b, Where where) {
   return with_number(pow, Term(a, where), b);
 }
@@ -299,6 +305,12 @@ Value logical_xor(Value a, Value b, Where where) {
 
 Value select(Value condition, Value a, Value b, Where where) {
   return a.graph().add_node("select", {condition, a, b}, {}, "select", where).output();
+}
+Value select(Value condition, Value a, float b, Where where) {
+  return a.graph().build_at(where, [&] { return select(condition, a, number(b, Term(a, where)), where); });
+}
+Value select(Value condition, float a, Value b, Where where) {
+  return b.graph().build_at(where, [&] { return select(condition, number(a, Term(b, where)), b, where); });
 }
 
 }  // namespace sectionflow

@@ -24,6 +24,11 @@ Value div(Value a, Value b, Where where = Where::here());
 Value maximum(Value a, Value b, Where where = Where::here());
 /// The smaller, as maximum.
 Value minimum(Value a, Value b, Where where = Where::here());
+/// The same beside a number that counts for every element; beside whole numbers it has to be one.
+///@{
+Value maximum(Value a, float b, Where where = Where::here());
+Value minimum(Value a, float b, Where where = Where::here());
+///@}
 /// a^b as std::pow: NaN for a < 0 unless b is an integer. The gradient to b is dy y ln a, and 0 where a = 0 and b >= 0.
 Value pow(Value a, Value b, Where where = Where::here());
 /// The same for one exponent.
@@ -140,5 +145,10 @@ Value logical_xor(Value a, Value b, Where where = Where::here());
 /// Shapes: condition (boolean), a and b (of one dtype, any) broadcast together; result their broadcast, of a's dtype.
 /// The gradient goes to whichever was chosen. Throws: ShapeError, ArgumentError for other dtypes.
 Value select(Value condition, Value a, Value b, Where where = Where::here());
+/// The same with a number that counts for every element; beside whole numbers it has to be one.
+///@{
+Value select(Value condition, Value a, float b, Where where = Where::here());
+Value select(Value condition, float a, Value b, Where where = Where::here());
+///@}
 
 }  // namespace sectionflow

@@ -256,6 +256,25 @@ TEST(NumbersBesideWholeNumbers, AreExactBelowTwoToThe24AndRefusedFromThereOn) {
   EXPECT_TRUE(same_bits(results[2], HostTensor::of<bool>({1}, {true})));
 }
 
+TEST(NumbersBesideValues, AreChosenFromAsTheirConstantsAre) {
+  Graph graph;
+  const Value x = constant(graph, HostTensor::of<float>({3}, {-1, NAN, 2}));
+  const Value whole = constant(graph, HostTensor::of<std::int32_t>({2}, {-1, 5}));
+  const auto results = run_kernels({maximum(x, 0), minimum(x, 1.5F), select(is_finite(x), x, 0), select(x > 0, 7, x),
+                                    maximum(whole, 2), select(whole > 0, whole, -3)},
+                                   {});
+  EXPECT_TRUE(same_bits(results[0], HostTensor::of<float>({3}, {0, NAN, 2})));
+  EXPECT_TRUE(same_bits(results[1], HostTensor::of<float>({3}, {-1, NAN, 1.5F})));
+  EXPECT_TRUE(same_bits(results[2], HostTensor::of<float>({3}, {-1, 0, 2})));
+  EXPECT_TRUE(same_bits(results[3], HostTensor::of<float>({3}, {-1, NAN, 7})));
+  EXPECT_TRUE(same_bits(results[4], HostTensor::of<std::int32_t>({2}, {2, 5})));
+  EXPECT_TRUE(same_bits(results[5], HostTensor::of<std::int32_t>({2}, {-3, 5})));
+  const int num_nodes = graph.num_nodes();
+  EXPECT_THROW(maximum(whole, 0.5F), ArgumentError);
+  EXPECT_THROW(select(x, x, 0), ArgumentError) << "no boolean";
+  EXPECT_EQ(graph.num_nodes(), num_nodes);
+}
+
 TEST(ComparisonOps, AreFalseForNanButNotEqual) {
   Graph graph;
   const Value nan = constant(graph, HostTensor::of<float>({2}, {NAN, NAN}));
