@@ -65,13 +65,15 @@ Value custom_gradient(const std::vector<Value>& inputs,
     SF_CHECK(is_f32_or_bf16(y.dtype()), ArgumentError, "custom_gradient: forward gave '", y.name(), "', ",
              y.type().text(), "; wanted f32 or bf16");
     SF_CHECK(y.node().id() >= first, ArgumentError, "custom_gradient: forward gave '", y.name(),
-             "', which was there before; wanted something that it computes");
+             "', which was there before; wanted something that it computes",
+             hint("stop_gradient(x) is x, without a copy"));
     check_captured(inputs, y, first);
     std::vector<Value> all = {y};
     all.insert(all.end(), inputs.begin(), inputs.end());
     return graph
         .add_node("custom_gradient", std::move(all),
-                  CustomGradientOptions{std::make_shared<const BackwardFunction>(std::move(backward))},
+                  CustomGradientOptions{std::make_shared<CustomGradientOptions::Backward>(
+                      CustomGradientOptions::Backward{std::move(backward)})},
                   "custom_gradient")
         .output();
   });

@@ -1,5 +1,9 @@
 #include "graph/cached_attention.h"
 
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
 #include "graph/functions.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
@@ -12,13 +16,15 @@
 namespace sectionflow {
 namespace {
 
-/// `rows` [N, G, T, D] at their places of `kept` [N, G, S, D].
+/// `rows` [N, G, T, D] at their places of `kept` [N, G, S, D], and zeros behind them: what an earlier text has left
+/// there is hidden, but hidden NaN would be multiplied by 0.
 Value with_rows_at(Value kept, Value rows, Value places) {
   Graph& graph = kept.graph();
   const std::int64_t capacity = kept.shape()[2], count = places.shape()[0];
   const Value slots = range(graph, capacity);
-  if (count == 1) return select(reshape(equal(slots, places), {capacity, 1}), rows, kept);
   const Value first = squeeze(slice(places, {.begin = {0}, .size = {1}}), {0});
+  kept = select(reshape(less(slots, first), {capacity, 1}), kept, fill(graph, {}, 0, kept.dtype(), "nothing"));
+  if (count == 1) return select(reshape(equal(slots, places), {capacity, 1}), rows, kept);
   const Value number = slots - first;  // of the row that belongs to a slot, if it is one
   const Value is_new = logical_and(greater_equal(number, constant(graph, HostTensor::scalar<std::int64_t>(0))),
                                    less(number, constant(graph, HostTensor::scalar(count))));
@@ -28,8 +34,19 @@ Value with_rows_at(Value kept, Value rows, Value places) {
 
 /// The same, which the variable is to keep, by an operation that joins `updates`.
 Value kept_with(Value variable, Value rows, Value places, std::vector<Operation>& updates) {
+  Graph& graph = variable.graph();
+  const std::string others = text_of("cache_updates/", variable.name());
+  const NodeId first = graph.num_nodes();
   const Value all = with_rows_at(variable, in_dtype(rows, variable.dtype()), places);
+  // Two of one cache in one run would read it before either has kept its rows, and one would lose its own. Reading is
+  // ordered behind what the others keep, which waits for all that reads: such a run has a cycle, and is refused.
+  for (NodeId id = first; id < graph.num_nodes(); ++id) {
+    Node& node = graph.node(id);
+    if (std::ranges::find(node.inputs(), variable) == node.inputs().end()) continue;
+    for (const Operation& other : graph.operations(others)) graph.add_order_edge(other, Operation(node));
+  }
   updates.push_back(assign(variable, all));
+  graph.add_to_collection(others, updates.back());
   return in_dtype(all, rows.dtype());
 }
 

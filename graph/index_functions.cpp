@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "graph/functions.h"
 #include "graph/nodes/indexing.h"
+#include "graph/nodes/layout.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/indexing.h"
@@ -81,6 +82,19 @@ Shape segments_of(const char* call, Value x, Value ids, std::int64_t num_segment
   return Shape(std::move(dims));
 }
 
+/// The ids, whose unknown sizes, and those of x, are held to each other.
+Value held_ids(const char* call, Value x, Value ids) {
+  for (int axis = 0; axis < ids.shape().rank(); ++axis) {
+    if (ids.shape()[axis] == x.shape()[axis] && x.shape()[axis] != kDynamic) continue;
+    ids = same_size(
+        ids, x,
+        {.axis = axis,
+         .like_axis = axis,
+         .what = text_of(call, ": dimension ", axis, " of the ids '", ids.name(), "' and of '", x.name(), "'")});
+  }
+  return ids;
+}
+
 /// Of numbers in f32.
 Value sum_of_segments(Value x, Value ids, const Shape& segments) {
   return gather_grad(x, ids, fill(x.graph(), segments, 0, x.dtype(), "segments"));
@@ -101,7 +115,12 @@ Value gather_nd(Value x, Value indices, Where where) {
              said_of_both("gather_nd", x, indices), "; wanted all dimensions but the first known");
     const Value whole = indices.dtype() == Dtype::i64 ? indices : cast(indices, Dtype::i64);
     const Value row = row_of_place(x, split(whole, static_cast<int>(num_indices), -1));
-    std::vector<std::int64_t> rows = {kDynamic};
+    std::int64_t num_rows = 1;
+    for (int axis = 0; axis < num_indices; ++axis) {
+      const std::int64_t dim = x.shape()[axis];
+      num_rows = dim == kDynamic || num_rows == kDynamic ? kDynamic : checked_multiply(num_rows, dim);
+    }
+    std::vector<std::int64_t> rows = {num_rows};
     rows.insert(rows.end(), dims.begin() + num_indices, dims.end());
     const Value table = num_indices == 1 ? x : reshape(x, Shape(std::move(rows)));
     return squeeze(gather(table, row), {indices.shape().rank() - 1});
@@ -111,7 +130,8 @@ Value gather_nd(Value x, Value indices, Where where) {
 Value segment_sum(Value x, Value ids, std::int64_t num_segments, Where where) {
   return x.graph().build_at(where, {x, ids}, [&] {
     const auto names = x.graph().scope("segment_sum");
-    return sum_of_segments(x, ids, segments_of("segment_sum", x, ids, num_segments));
+    const Shape segments = segments_of("segment_sum", x, ids, num_segments);
+    return sum_of_segments(x, held_ids("segment_sum", x, ids), segments);
   });
 }
 
@@ -120,11 +140,12 @@ Value segment_mean(Value x, Value ids, std::int64_t num_segments, Where where) {
     Graph& graph = x.graph();
     const auto names = graph.scope("segment_mean");
     const Shape segments = segments_of("segment_mean", x, ids, num_segments);
-    const Value one_each = cast(equal(ids, ids), Dtype::f32);
-    const Value count = maximum(sum_of_segments(one_each, ids, {num_segments}), constant(graph, 1.0F, "one"));
+    const Value of_rows = held_ids("segment_mean", x, ids);
+    const Value one_each = cast(equal(of_rows, of_rows), Dtype::f32);
+    const Value count = maximum(sum_of_segments(one_each, of_rows, {num_segments}), constant(graph, 1.0F, "one"));
     std::vector<std::int64_t> dims(segments.dims().size(), 1);
     dims[0] = num_segments;
-    const Value sum = sum_of_segments(in_dtype(x, Dtype::f32), ids, segments);
+    const Value sum = sum_of_segments(in_dtype(x, Dtype::f32), of_rows, segments);
     return in_dtype(sum / reshape(count, Shape(std::move(dims))), x.dtype());
   });
 }
@@ -134,7 +155,7 @@ Value segment_max(Value x, Value ids, std::int64_t num_segments, Where where) {
     const auto names = x.graph().scope("segment_max");
     const Shape segments = segments_of("segment_max", x, ids, num_segments);
     constexpr double kNone = -std::numeric_limits<double>::infinity();
-    return scatter_max(fill(x.graph(), segments, kNone, x.dtype(), "none"), ids, x);
+    return scatter_max(fill(x.graph(), segments, kNone, x.dtype(), "none"), held_ids("segment_max", x, ids), x);
   });
 }
 
@@ -143,6 +164,10 @@ Value multinomial(Value logits, std::int64_t draws, MultinomialOptions options, 
     const auto names = logits.graph().scope("multinomial");
     SF_CHECK(is_f32_or_bf16(logits.dtype()) && draws >= 1, ArgumentError, "multinomial: '", logits.name(), "' is ",
              logits.type().text(), ", with ", draws, " draws; wanted f32 or bf16, and 1 draw or more");
+    const std::int64_t classes = logits.shape().rank() >= 1 ? logits.shape()[-1] : 0;
+    SF_CHECK(options.replacement || classes == kDynamic || draws <= classes, ArgumentError, "multinomial: '",
+             logits.name(), "' is ", logits.type().text(), ", with ", draws, " draws; wanted no more than classes",
+             hint("or .replacement = true"));
     if (options.replacement) return categorical(logits, {.draws = draws});
     return top_k(in_dtype(logits, Dtype::f32) + random_gumbel_like(logits), draws).indices;
   });

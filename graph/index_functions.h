@@ -23,7 +23,7 @@ Value gather_nd(Value x, Value indices, Where where = Where::here());
 
 /// The sum of each segment's rows, added in f32 in their order; 0 where there are none.
 Value segment_sum(Value x, Value ids, std::int64_t num_segments, Where where = Where::here());
-/// Their mean; 0 where there are none.
+/// Their mean; 0 where there are none. Rows are counted in f32, exactly up to 2^24 a segment.
 Value segment_mean(Value x, Value ids, std::int64_t num_segments, Where where = Where::here());
 /// The largest of each of their elements, NaN where one is; -infinity where there are none. Elements that are equally
 /// large have equal shares of the gradient.
@@ -35,9 +35,11 @@ struct MultinomialOptions {
 };
 
 /// `draws` classes of each row by softmax(logits), each of which is drawn once at most: by the probabilities of those
-/// that are left. Classes of probability 0 come behind all others, in their order. The same in every recomputation, as
-/// all random numbers. Shapes: logits [..., C] f32 or bf16 with C >= draws, unless there is replacement; result
-/// [..., draws] i32. No gradient. Throws: ShapeError, ArgumentError for another dtype and draws < 1.
+/// that are left. Classes of probability 0 come behind all others, in their order; of a row of NaN or of infinities
+/// alone, which is no distribution, the classes say nothing. The same in every recomputation, and in every run between
+/// two training cycles, as all random numbers; to write a text, sample() draws (train/sample.h). Shapes: logits [...,
+/// C] f32 or bf16 with C >= draws, unless there is replacement; result [..., draws] i32. No gradient. Throws:
+/// ShapeError, ArgumentError for another dtype and draws < 1.
 Value multinomial(Value logits, std::int64_t draws, MultinomialOptions options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -21,14 +21,15 @@ struct KeyValueCacheOptions {
 
 /// What an attention remembers of the tokens before, so that a text is continued by one token at a time: the keys and
 /// values of the places 0, 1, ..., in variables that are not trained. Each layer has a cache of its own; nets of
-/// several lengths, one for the prompt and one for each next token, may share it.
+/// several lengths, one for the prompt and one for each next token, may share it; a run computes one of them.
 ///
 ///     const KeyValueCache cache = key_value_cache(graph, {.heads = 4, .head_width = 16, .capacity = 256});
 ///     y = multi_head_attention(x, {.heads = 4, .causal = true, .cache = cache, .position = position});
 ///     session.run({y}, {{x, token}, {position, std::int64_t{12}}});  // y, and the cache has more
 ///
-/// Whatever computes y keeps what x has added. It is never emptied: a text that begins at position 0 again sees nothing
-/// of the one before.
+/// Whatever computes y keeps what x has added, and nothing behind it: a text that begins at position 0 again sees
+/// nothing of the one before. A run of two attentions with one cache has a cycle (SF-E011): each would have to wait for
+/// the other. Places below 0 are none, as those from the capacity on.
 struct KeyValueCache {
   Value keys{}, values{};  ///< variables [N, G, S, D]
 

@@ -50,8 +50,9 @@ struct EmbeddingOptions {
   Initializer initializer = truncated_normal_initializer(0.02F);
   std::string name = "embedding";
 };
-/// Rows of a trainable table, `<name>/table`, by their numbers; see gather. Shapes: indices [...] i32 or i64, table
-/// [vocabulary, width], y [..., width].
+/// Rows of a trainable table, `<name>/table`, by their numbers; see gather: a number outside of the vocabulary gives
+/// NaN, not an error, and so a NaN loss (Session::set_value_checks names where it began). Shapes: indices [...] i32 or
+/// i64, table [vocabulary, width], y [..., width].
 Value embedding(Value indices, const EmbeddingOptions& options, Where where = Where::here());
 
 /// While it lives, layers compute in bf16, and so activations take half the memory: a layer casts its input where that

@@ -79,8 +79,10 @@ void check_lengths(const std::string& label, Value x, int rank, Value lengths) {
   if (!lengths.valid()) return;
   SF_CHECK(rank == 3, ArgumentError, label, ": lengths are given; wanted them of a sequence alone");
   const TensorType wanted{lengths.dtype(), {x.shape()[0]}};
-  SF_CHECK((lengths.dtype() == Dtype::i32 || lengths.dtype() == Dtype::i64) && may_agree(lengths.type(), wanted),
-           ShapeError, label, ": lengths are ", lengths.type().text(), "; wanted i32 or i64 ", wanted.shape);
+  SF_CHECK(lengths.dtype() == Dtype::i32 || lengths.dtype() == Dtype::i64, ArgumentError, label, ": lengths are ",
+           lengths.type().text(), "; wanted i32 or i64", hint("cast them"));
+  SF_CHECK(may_agree(lengths.type(), wanted), ShapeError, label, ": lengths are ", lengths.type().text(), "; wanted ",
+           wanted.shape);
 }
 
 template <class Options>
@@ -149,6 +151,18 @@ RecurrentState next_state(const RecurrentCall& call, Value x, const RecurrentWei
   return call.kind.step(of_x, first_state(call, of_x, weights), weights);
 }
 
+/// x, whose N, if it is not known, is held to what a state or lengths know.
+Value with_known_examples(const RecurrentCall& call, Value x, Value lengths) {
+  std::vector<Value> others = call.given;
+  if (lengths.valid()) others.push_back(lengths);
+  for (const Value& other : others) {
+    if (x.shape()[0] != kDynamic || other.shape()[0] == kDynamic) continue;
+    const bool is_state = !lengths.valid() || other != lengths;
+    x = same_size(x, other, {.what = text_of(call.label(), ": of x and ", is_state ? "the state" : "lengths", ", N")});
+  }
+  return x;
+}
+
 /// x [N, T, C] by steps, [N, C] each.
 std::vector<Value> steps_of(Value x) {
   std::vector<Value> steps = split(x, static_cast<int>(std::min<std::int64_t>(x.shape()[1], INT32_MAX)), 1);
@@ -157,10 +171,10 @@ std::vector<Value> steps_of(Value x) {
 }
 
 /// Which examples have each step, boolean [N, 1]; none where all have all.
-std::vector<Value> present_at(const RecurrentCall& call, Value lengths) {
+std::vector<Value> present_at(const RecurrentCall& call, Value x, Value lengths) {
   if (!lengths.valid()) return {};
-  if (lengths.shape()[0] == kDynamic || call.x.shape()[0] == kDynamic) {
-    lengths = same_size(lengths, call.x, {.what = call.label() + ": of lengths and x, N"});
+  if (lengths.shape()[0] == kDynamic || x.shape()[0] == kDynamic) {
+    lengths = same_size(lengths, x, {.what = call.label() + ": of lengths and x, N"});
   }
   const std::int64_t steps = call.x.shape()[1];
   return split(sequence_mask(lengths, steps), static_cast<int>(std::min<std::int64_t>(steps, INT32_MAX)), 1);
@@ -175,7 +189,7 @@ template <class Options>
 StepResults all_steps(const RecurrentCall& call, Value x, const RecurrentWeights& weights, const Options& options) {
   const auto project = [&](Value of) { return affine(of, weights.input_kernel, weights.input_bias); };
   std::vector<Value> steps = options.inputs_at_once ? steps_of(project(x)) : steps_of(x);
-  std::vector<Value> present = present_at(call, options.lengths);
+  std::vector<Value> present = present_at(call, x, options.lengths);
   if (options.reverse) {
     std::reverse(steps.begin(), steps.end());
     std::reverse(present.begin(), present.end());
@@ -271,7 +285,7 @@ LstmState lstm_cell(Value x, LstmState state, const LstmOptions& options, Where 
   return x.graph().build_at(where, call_inputs(x, {state.output, state.cell}), [&] {
     const RecurrentCall call = checked_call("lstm_cell", kLstm, x, 2, given_state(state), options);
     const auto names = x.graph().scope(options.name);
-    const Value input = in_layer_dtype(x);
+    const Value input = with_known_examples(call, in_layer_dtype(x), Value());
     const RecurrentState next = next_state(call, input, lstm_weights(call, options, input.dtype()));
     return LstmState{.output = next[0], .cell = next[1]};
   });
@@ -281,7 +295,7 @@ LstmResult lstm(Value x, LstmState state, const LstmOptions& options, Where wher
   return x.graph().build_at(where, call_inputs(x, {state.output, state.cell, options.lengths}), [&] {
     const RecurrentCall call = checked_call("lstm", kLstm, x, 3, given_state(state), options);
     const auto names = x.graph().scope(options.name);
-    const Value input = in_layer_dtype(x);
+    const Value input = with_known_examples(call, in_layer_dtype(x), options.lengths);
     const RecurrentWeights weights = lstm_weights(call, options, input.dtype());
     const auto [outputs, last] = all_steps(call, input, weights, options);
     return LstmResult{outputs, {.output = last[0], .cell = last[1]}};
@@ -295,7 +309,7 @@ Value gru_cell(Value x, Value state, const GruOptions& options, Where where) {
   return x.graph().build_at(where, call_inputs(x, {state}), [&] {
     const RecurrentCall call = checked_call("gru_cell", kGru, x, 2, given_state(state), options);
     const auto names = x.graph().scope(options.name);
-    const Value input = in_layer_dtype(x);
+    const Value input = with_known_examples(call, in_layer_dtype(x), Value());
     return next_state(call, input, gru_weights(call, options, input.dtype()))[0];
   });
 }
@@ -304,7 +318,7 @@ GruResult gru(Value x, Value state, const GruOptions& options, Where where) {
   return x.graph().build_at(where, call_inputs(x, {state, options.lengths}), [&] {
     const RecurrentCall call = checked_call("gru", kGru, x, 3, given_state(state), options);
     const auto names = x.graph().scope(options.name);
-    const Value input = in_layer_dtype(x);
+    const Value input = with_known_examples(call, in_layer_dtype(x), options.lengths);
     const RecurrentWeights weights = gru_weights(call, options, input.dtype());
     const auto [outputs, last] = all_steps(call, input, weights, options);
     return GruResult{outputs, last[0]};

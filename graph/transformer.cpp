@@ -242,6 +242,12 @@ Value read_with_cache(Value q, Value k, Value v, const MultiHeadAttentionOptions
   return known_rows(attention(q, seen.keys, seen.values, of_op), places, capacity, seen.updates);
 }
 
+/// x [N, T, C], whose N, if it is not known, is held to the cache's, if there is one.
+Value with_examples_of(const std::string& label, Value x, const KeyValueCache& cache) {
+  if (!cache.valid() || x.shape()[0] != kDynamic) return x;
+  return same_size(x, cache.keys, {.what = label + ": of x and the cache, N"});
+}
+
 Value attention_layer(Value x, std::optional<Value> memory, const MultiHeadAttentionOptions& options, Where where) {
   std::vector<Value> inputs = memory ? std::vector{x, *memory} : std::vector{x};
   for (const Value& value : {options.key_lengths, options.mask, options.is_training, options.cache.keys,
@@ -252,7 +258,8 @@ Value attention_layer(Value x, std::optional<Value> memory, const MultiHeadAtten
     const std::string label = text_of("multi_head_attention '", options.name, "'");
     const Heads heads = check_attention(label, options, x, memory);
     const auto names = x.graph().scope(options.name);
-    const std::vector<Value> qkv = projections(x, memory, heads, options);
+    const Value input = with_examples_of(label, x, options.cache);
+    const std::vector<Value> qkv = projections(input, memory, heads, options);
     const auto read = options.cache.valid() ? read_with_cache : read_at_once;
     const Value by_head = read(by_heads(qkv[0], heads.queries, heads.width), by_heads(qkv[1], heads.keys, heads.width),
                                by_heads(qkv[2], heads.keys, heads.width), options);

@@ -27,6 +27,36 @@ void check_backward(const GradientRequest& r, const std::vector<Value>& given) {
   }
 }
 
+/// Throws: ArgumentError where `backward` takes gradients that come by this node again.
+std::vector<Value> asked(const GradientRequest& r, CustomGradientOptions::Backward& backward,
+                         const BackwardRequest& request) {
+  SF_CHECK(!backward.is_asked, ArgumentError, r.node.label(),
+           ": backward takes gradients of what depends on this very node, and would be asked again",
+           hint("dy depends on y: take gradients of products with stop_gradient(dy)"));
+  struct Asking {
+    explicit Asking(bool& flag) : is_asked(flag) { is_asked = true; }
+    ~Asking() { is_asked = false; }
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+    bool& is_asked;
+  };
+  const Asking asking(backward.is_asked);
+  return backward.function(request);
+}
+
+/// The gradient, whose unknown sizes, and those of its input, are held to each other.
+Value held_to_input(const GradientRequest& r, Value gradient, Value input) {
+  for (int axis = 0; axis < input.shape().rank(); ++axis) {
+    if (gradient.shape()[axis] == input.shape()[axis] && input.shape()[axis] != kDynamic) continue;
+    gradient = same_size(gradient, input,
+                         {.axis = axis,
+                          .like_axis = axis,
+                          .what = text_of(r.node.label(), ": dimension ", axis,
+                                          " of the gradient that backward gave and of '", input.name(), "'")});
+  }
+  return gradient;
+}
+
 std::vector<Value> custom_gradient_rule(const GradientRequest& r) {
   const auto& backward = r.node.options<CustomGradientOptions>().backward;
   SF_CHECK_CODE(backward != nullptr, ArgumentError, ErrorCode::no_gradient_rule, r.node.label(),
@@ -34,10 +64,11 @@ std::vector<Value> custom_gradient_rule(const GradientRequest& r) {
                 hint("make gradients before save_graph, or build the graph by your program"));
   const std::vector<Value>& all = r.node.inputs();
   const std::size_t num_trained = r.node.graph().values(kTrainableVariables).size();
-  const std::vector<Value> given = (*backward)({.dy = r.dy(),
-                                                .inputs = {all.begin() + 1, all.end()},
-                                                .y = r.node.output(),
-                                                .wanted = {r.wanted.begin() + 1, r.wanted.end()}});
+  const std::vector<Value> given = asked(r, *backward,
+                                         {.dy = r.dy(),
+                                          .inputs = {all.begin() + 1, all.end()},
+                                          .y = r.node.output(),
+                                          .wanted = {r.wanted.begin() + 1, r.wanted.end()}});
   SF_CHECK(r.node.graph().values(kTrainableVariables).size() == num_trained, ArgumentError, r.node.label(),
            ": backward made a variable that is to be trained; wanted none",
            hint("make it before, and give it as an input"));
@@ -45,7 +76,10 @@ std::vector<Value> custom_gradient_rule(const GradientRequest& r) {
   std::vector<Value> gradients = {Value()};
   for (std::size_t i = 0; i < given.size(); ++i) {
     const bool is_zero = r.wanted[i + 1] && !given[i].valid();
-    gradients.push_back(is_zero ? full_like(all[i + 1], 0) : given[i]);
+    const bool is_given = r.wanted[i + 1] && given[i].valid();
+    gradients.push_back(is_zero    ? full_like(all[i + 1], 0)
+                        : is_given ? held_to_input(r, given[i], all[i + 1])
+                                   : Value());
   }
   return gradients;
 }

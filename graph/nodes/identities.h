@@ -13,7 +13,11 @@ namespace SF_API sectionflow {
 /// keep the node, which is y itself, and not the function: a graph that comes from one has the gradients that it was
 /// saved with, and none can be made through the node again.
 struct CustomGradientOptions {
-  std::shared_ptr<const BackwardFunction> backward;  ///< none: it came from a file
+  struct Backward {
+    BackwardFunction function;
+    bool is_asked = false;  ///< it is being called
+  };
+  std::shared_ptr<Backward> backward;  ///< none: it came from a file
 };
 
 }  // namespace sectionflow

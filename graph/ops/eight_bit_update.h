@@ -19,7 +19,8 @@ inline constexpr std::int64_t kSlotBlock = 256;
 /// and encoded like that after it. The variable is stepped by m and v before they are rounded.
 /// Shapes: m_codes, root_codes u8 variables like the variable; m_scales, root_scales f32 variables [blocks], of
 /// kSlotBlock elements; gradient like the variable, f32 or bf16; learning_rate [] f32; steps [] i64, the steps already
-/// taken. Zeros in all slots are an m and v of 0.
+/// taken. Zeros in all slots are an m and v of 0. Elements of a block that are a million times smaller than its
+/// largest have an m of 0: beside a huge gradient others stand still. An infinite or NaN gradient takes its block with it.
 /// Source: Dettmers et al. 2022, "8-bit optimizers via block-wise quantization", whose v is not kept as its root.
 Operation apply_adam_8bit(Value variable, Value m_codes, Value m_scales, Value root_codes, Value root_scales,
                           Value gradient, Value learning_rate, Value steps, AdamOptions options = {},

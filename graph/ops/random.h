@@ -9,7 +9,8 @@
 namespace SF_API sectionflow {
 
 // Tensors of random f32 numbers. Element e of a node's output is a function of (session seed, the node's ordinal among
-// the graph's random nodes, completed training cycles, e) alone: the same in every recomputation, thread count and cut.
+// the graph's random nodes, completed training cycles, e) alone: the same in every recomputation, thread count and cut,
+// and in every run between two training cycles.
 
 /// Where a normal distribution lies and how wide it is.
 struct NormalOptions {

@@ -97,7 +97,7 @@ void update_by_bytes(const KernelArguments& arguments, const Options& options, s
       for (std::int64_t i = 0; i < count; ++i) {
         const float g = stored<float>(gradient[i]);
         m[i] = first(m[i], g);
-        root[i] = std::sqrt(second(root[i] * root[i], g * g));
+        root[i] = formulas::held_finite(std::sqrt(second(root[i] * root[i], g * g)));
         variable[i] = scaled(variable[i], m[i], root[i]);
       }
       m_slot.encode(block, count, m);

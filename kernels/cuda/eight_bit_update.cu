@@ -63,7 +63,7 @@ struct CodedAdamPart {
       const formulas::Average first{options.beta1, 1.0F - options.beta1}, second{options.beta2, 1.0F - options.beta2};
       const float g = static_cast<float>(gradient[i]), before = root_slot.decoded(block, i);
       m = first(m_slot.decoded(block, i), g);
-      root = std::sqrt(second(before * before, g * g));
+      root = formulas::held_finite(std::sqrt(second(before * before, g * g)));
     }
     // Their barriers stand between the reads of the old scales and the writes of the new ones.
     const formulas::LargerMagnitude larger;

@@ -88,6 +88,12 @@ SF_HOST_DEVICE inline float divisor_of(float scale) {
   return scale == 0 ? 1.0F : scale;
 }
 
+/// A root whose square is no float as the largest of floats: an infinite scale would make NaN of its block's zeros.
+SF_HOST_DEVICE inline float held_finite(float root) {
+  constexpr float kMost = 3.402823466e+38F;
+  return root > kMost ? kMost : root;
+}
+
 /// The larger magnitude; NaN where there is one. As whole numbers, the bits of magnitudes have their order, and those
 /// of NaN are the largest.
 struct LargerMagnitude {

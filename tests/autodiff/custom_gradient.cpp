@@ -116,6 +116,34 @@ TEST(CustomGradient, OfAFileComputesAndIsRefusedByGradients) {
                               {"custom_gradient", "came from a file", "make gradients before save_graph"});
 }
 
+TEST(CustomGradient, ComputesForwardAgainWhereDyCountsAsConstant) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2});
+  const auto cubes = [](const Inputs& in) { return in[0] * in[0] * in[0]; };
+  const auto with = [&](const std::function<Value(Value)>& of_dy) {
+    const Value y = custom_gradient({x}, cubes, [=](const BackwardRequest& r) {
+      return gradients(reduce_sum(cubes(r.inputs) * of_dy(r.dy)), r.inputs);
+    });
+    return gradients(reduce_sum(square(y)), {x})[0];
+  };
+  const Value dx = with([](Value dy) { return stop_gradient(dy); });
+  EXPECT_EQ(numbers_of({dx}, x)[0], (Doubles{2 * 27 * 27, 2 * (-0.015625) * 0.1875}));
+  expect_error<ArgumentError>([&] { (void)with([](Value dy) { return dy; }); },
+                              {"would be asked again", "stop_gradient(dy)"});
+}
+
+TEST(CustomGradient, IsHeldToItsInputWhereTheFeedDecides) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 2});
+  const Value y = custom_gradient({x}, first_of, [](const BackwardRequest& r) {
+    return std::vector{reduce_sum(r.dy, {.axes = {0}, .keep_dims = true})};
+  });
+  const Value dx = gradients(reduce_sum(y), {x})[0];
+  testing_support::Feeds feeds;
+  feeds.emplace(x, HostTensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6}));
+  expect_error<ShapeError>([&] { (void)run_kernels({dx}, feeds); }, {"the gradient that backward gave", "is 1", "3"});
+}
+
 // ---- What is refused, before anything is made.
 
 void expect_untouched(Graph& graph, const std::function<void()>& call, const std::vector<std::string>& parts) {

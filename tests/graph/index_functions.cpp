@@ -278,8 +278,26 @@ TEST(IndexFunctions, RefuseWhatDoesNotFitNamingIt) {
   expect_refused<ArgumentError>([&] { segment_mean(x, ids, 0); }, "segment_mean: 'x'", {"0 segments"});
   expect_refused<ArgumentError>([&] { segment_sum(whole, ids, 2); }, "segment_sum: 'whole'", {"f32 or bf16"});
   expect_refused<ArgumentError>([&] { multinomial(x, 0); }, "multinomial: 'x'", {"0 draws"});
-  expect_refused<ShapeError>([&] { multinomial(x, 4); }, "top_k 'multinomial/top_k'", {"4 elements or more"});
+  expect_refused<ArgumentError>([&] { multinomial(x, 4); }, "multinomial: 'x'", {"4 draws", "replacement"});
   EXPECT_EQ(graph.num_nodes(), before);
+}
+
+TEST(IndexFunctions, HoldIdsToRowsWhereTheFeedDecides) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 3}), ids = placeholder(graph, "ids", {kDynamic}, Dtype::i32);
+  for (const Value& y : {segment_sum(x, ids, 2), segment_mean(x, ids, 2), segment_max(x, ids, 2)}) {
+    testing_support::Feeds feeds;
+    feeds.emplace(x, HostTensor(Dtype::f32, {5, 3}));
+    feeds.emplace(ids, HostTensor(Dtype::i32, {3}));
+    const std::string text = error_text<ShapeError>([&] { (void)run_kernels({y}, feeds); });
+    EXPECT_NE(text.find("of the ids 'ids' and of 'x' is 3"), std::string::npos) << text;
+  }
+}
+
+TEST(IndexFunctions, GatherNdTakesRowsOfNothing) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {4, 2, 0}), places = placeholder(graph, "places", {3, 2}, Dtype::i32);
+  EXPECT_EQ(gather_nd(x, places).type().text(), "f32[3,0]");
 }
 
 // ---- In sections.

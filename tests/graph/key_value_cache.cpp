@@ -19,6 +19,7 @@
 #include "graph/transformer.h"
 #include "runtime/session.h"
 #include "tests/graph/blocks_case.h"
+#include "tests/support/temporary_folder.h"
 
 namespace sectionflow {
 namespace {
@@ -69,8 +70,15 @@ class CachedNet {
   }
   /// The rows of piece number `piece`, which stands at `first`.
   HostTensor piece(std::size_t piece, std::int64_t first) {
-    return std::move(session_->run(std::vector{results_[piece]},
-                                   {{pieces_[piece], rows(first, pieces_[piece].shape()[1])}, {position_, first}})[0]);
+    return piece_of(piece, first, rows(first, pieces_[piece].shape()[1]));
+  }
+  HostTensor piece_of(std::size_t piece, std::int64_t first, const HostTensor& fed) {
+    return std::move(session_->run(std::vector{results_[piece]}, {{pieces_[piece], fed}, {position_, first}})[0]);
+  }
+  /// Two of them.
+  void all_pieces_at_once() {
+    const HostTensor first = rows(0, pieces_[0].shape()[1]), second = rows(0, pieces_[1].shape()[1]);
+    (void)session_->run(results_, {{pieces_[0], first}, {pieces_[1], second}, {position_, std::int64_t{0}}});
   }
 
  private:
@@ -165,6 +173,40 @@ TEST(KeyValueCache, GivesNaNAtPlacesThatItHasNot) {
   expect_rows(whole, net.piece(0, kCapacity - 1), kCapacity - 1, "what was kept before");
 }
 
+TEST(KeyValueCache, ForgetsNaNThatAnEarlierTextHasLeft) {
+  CachedNet net({.name = "plain"}, {1});
+  const HostTensor whole = net.at_once();
+  (void)net.piece(0, 0);
+  HostTensor broken = net.rows(1, 1);
+  for (float& number : broken.values<float>()) number = std::numeric_limits<float>::quiet_NaN();
+  const HostTensor after = net.piece_of(0, 1, broken);
+  ASSERT_TRUE(std::isnan(after.values<float>()[0]));
+  for (std::int64_t place = 0; place < kCapacity; ++place) {
+    expect_rows(whole, net.piece(0, place), place, "behind NaN");
+  }
+}
+
+TEST(KeyValueCache, RefusesARunOfTwoNetsThatShareIt) {
+  CachedNet net({.name = "plain"}, {2, 1});
+  const std::string text = error_text<ArgumentError>([&] { net.all_pieces_at_once(); });
+  EXPECT_NE(text.find("cycle"), std::string::npos) << text;
+  const HostTensor whole = net.at_once();
+  expect_rows(whole, net.piece(0, 0), 0, "one of them");
+  expect_rows(whole, net.piece(1, 2), 2, "then the other");
+}
+
+TEST(KeyValueCache, TellsANetHowManyExamplesThereAre) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 1, kWidth}), position = placeholder(graph, "p", {}, Dtype::i32);
+  const KeyValueCache cache = key_value_cache(graph, {.batch = 2, .heads = 3, .head_width = 4, .capacity = kCapacity});
+  const Value y = multi_head_attention(x, {.heads = 3, .causal = true, .cache = cache, .position = position});
+  EXPECT_EQ(y.type().text(), "f32[2,1,12]");
+  Session session(graph);
+  session.initialize();
+  EXPECT_NO_THROW((void)session.run({y}, {{x, HostTensor(Dtype::f32, {2, 1, kWidth})}, {position, 0}}));
+  EXPECT_THROW((void)session.run({y}, {{x, HostTensor(Dtype::f32, {1, 1, kWidth})}, {position, 0}}), ShapeError);
+}
+
 TEST(KeyValueCache, ThatDoesNotFitIsRefused) {
   Graph graph;
   const Value x = placeholder(graph, "x", {kBatch, 1, kWidth}), position = placeholder(graph, "p", {}, Dtype::i64),
@@ -187,10 +229,13 @@ TEST(KeyValueCache, ThatDoesNotFitIsRefused) {
   EXPECT_THROW(with(x, {.causal = true, .key_lengths = lengths, .cache = cache, .position = position}), ArgumentError);
   EXPECT_THROW(with(unknown, {.causal = true, .cache = cache, .position = position}), ShapeError);
   EXPECT_THROW(with(x, {.causal = true, .cache = {.keys = cache.keys}, .position = position}), ArgumentError);
+  const Value longer = placeholder(graph, "longer", {kBatch, kCapacity + 1, kWidth});
+  EXPECT_THROW(with(longer, {.causal = true, .cache = cache, .position = position}), ShapeError);
+  EXPECT_THROW(with(x, {.causal = true, .cache = {cache.keys, cache.keys}, .position = position}), ArgumentError);
   EXPECT_THROW(
       (void)multi_head_attention(x, memory, {.heads = kHeads, .causal = true, .cache = cache, .position = position}),
       ArgumentError);
-  EXPECT_EQ(graph.num_nodes(), nodes);
+  EXPECT_EQ(graph.num_nodes(), nodes + 1) << "the longer placeholder";
   EXPECT_THROW(with(x, {.causal = true, .cache = cache_of(kBatch + 1, kHeads), .position = position}), ShapeError);
   EXPECT_THROW(with(x, {.causal = true, .cache = cache_of(kBatch, 1), .position = position}), ShapeError);
   EXPECT_THROW((void)key_value_cache(graph, {.heads = 1, .head_width = 4}), ArgumentError) << "no capacity";

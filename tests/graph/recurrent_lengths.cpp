@@ -120,6 +120,18 @@ TEST(RecurrentLengths, OfZeroLeaveTheStateWithWhichTheLayerBegins) {
   EXPECT_EQ(doubles_of(found[1]), patterns(2 * kFeatures, 2, 4));
 }
 
+TEST(RecurrentLengths, AndStatesTellHowManyExamplesThereAre) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, kSteps, kChannels}),
+              lengths = placeholder(graph, "lengths", {2}, Dtype::i32),
+              state = placeholder(graph, "state", {2, kFeatures}),
+              step = placeholder(graph, "step", {kDynamic, kChannels});
+  EXPECT_EQ(gru(x, {.features = kFeatures, .lengths = lengths, .name = "a"}).outputs.type().text(), "f32[2,4,2]");
+  EXPECT_EQ(gru(x, state, {.features = kFeatures, .name = "b"}).state.type().text(), "f32[2,2]");
+  EXPECT_EQ(gru_cell(step, state, {.features = kFeatures, .name = "c"}).type().text(), "f32[2,2]");
+  EXPECT_EQ(lstm(x, {state, state}, {.features = kFeatures, .name = "d"}).outputs.type().text(), "f32[2,4,2]");
+}
+
 TEST(RecurrentLengths, ThatDoNotGoWithTheSequenceAreRefused) {
   Graph graph;
   const Value x = placeholder(graph, "x", {2, kSteps, kChannels}), step = placeholder(graph, "step", {2, kChannels});
@@ -127,7 +139,7 @@ TEST(RecurrentLengths, ThatDoNotGoWithTheSequenceAreRefused) {
   const Value two = placeholder(graph, "two", {2}, Dtype::i32);
   const std::int64_t nodes = graph.num_nodes();
   EXPECT_THROW(lstm(x, {.features = 2, .lengths = three}), ShapeError);
-  EXPECT_THROW(gru(x, {.features = 2, .lengths = floats}), ShapeError);
+  EXPECT_THROW(gru(x, {.features = 2, .lengths = floats}), ArgumentError);
   EXPECT_THROW(lstm_cell(step, {}, {.features = 2, .lengths = two}), ArgumentError);
   EXPECT_EQ(graph.num_nodes(), nodes);
 }
