@@ -66,12 +66,12 @@ Value flip(Value x, std::vector<int> axes, Where where = Where::here());
 
 // ---- Numbers in a row, and what is below them.
 
-/// Where a row of numbers begins, and how it goes on.
 /// The most bytes of a constant that a function works out: those of range, linspace, flip, sequence_mask and rotary.
 inline constexpr std::int64_t kMostTableBytes = std::int64_t{1} << 30;
 /// Throws: ArgumentError, which `label` begins, for a constant of so many numbers that it has more.
 void check_table_bytes(const std::string& label, std::int64_t numbers, std::int64_t bytes_each);
 
+/// Where a row of numbers begins, and how it goes on.
 struct RangeOptions {
   std::int64_t first = 0, step = 1;
   Dtype dtype = Dtype::i64;  ///< i32, i64 or f32

@@ -129,11 +129,11 @@ TEST(Commands, ErrorsLeaveTheWordsOfTheUserAsTheyAre) {
 }
 
 TEST(Commands, TheHelpOfASizeSaysWhichModelsHaveIt) {
-  EXPECT_THAT(run_tool("train --help").text,
-              AllOf(HasSubstr("of gpt alone"), HasSubstr("of all but mnist_resnet, gpt")));
-  expect_refused(
-      "train --model mnist_cnn --sequence 4",
-      AllOf(HasSubstr("--sequence 4: mnist_cnn has no such size; it is of gpt alone"), HasSubstr("leave it out")));
+  EXPECT_THAT(run_tool("train --help").text, AllOf(HasSubstr("of gpt, llama, bert_base, lstm_lm, gru_lm alone"),
+                                                   HasSubstr("of all but mnist_resnet, gpt")));
+  expect_refused("train --model mnist_cnn --sequence 4",
+                 AllOf(HasSubstr("--sequence 4: mnist_cnn has no such size; it is of gpt, llama, bert_base"),
+                       HasSubstr("leave it out")));
 }
 
 TEST(Plan, TheSmallestBudgetOfAStrategyThatLooksForOneIsOneThatFits) {
