@@ -184,6 +184,16 @@ ZooOptions small(std::int64_t image, std::int64_t width, std::int64_t classes, f
   return {.optimizer = Adam{.learning_rate = learning_rate}, .image = image, .classes = classes, .width = width};
 }
 
+/// Of a transformer over texts.
+ZooOptions small_text(int heads) {
+  return {.optimizer = Adam{.learning_rate = 3e-3F},
+          .width = 16,
+          .layers = 3,
+          .heads = heads,
+          .sequence = 16,
+          .vocabulary = 31};
+}
+
 class SmallModels : public ::testing::TestWithParam<SmallModel> {
  protected:
   TrainingCase in_sections(const Cut& cut) const {
@@ -305,14 +315,8 @@ INSTANTIATE_TEST_SUITE_P(
                       SmallModel{"vgg19", small(32, 8, 4), 4, 12}, SmallModel{"inception_v3", small(75, 4, 4)},
                       SmallModel{"xception", small(32, 4, 4)}, SmallModel{"nasnet_mobile", small(32, 8, 4)},
                       SmallModel{"mobilenet_v2", small(32, 8, 4)}, SmallModel{"unet", small(32, 4, 3), 2},
-                      SmallModel{"gpt",
-                                 {.optimizer = Adam{.learning_rate = 3e-3F},
-                                  .width = 16,
-                                  .layers = 3,
-                                  .heads = 2,
-                                  .sequence = 16,
-                                  .vocabulary = 31}},
-                      SmallModel{"unet_resize", small(32, 4, 3), 2}, SmallModel{"unet3d", small(16, 2, 2), 1}),
+                      SmallModel{"gpt", small_text(2)}, SmallModel{"unet_resize", small(32, 4, 3), 2},
+                      SmallModel{"unet3d", small(16, 2, 2), 1}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -325,20 +329,7 @@ INSTANTIATE_TEST_SUITE_P(
                     .width = 16,
                     .layers = 3,
                     .heads = 2}},
-        SmallModel{"bert_base",
-                   {.optimizer = Adam{.learning_rate = 3e-3F},
-                    .width = 16,
-                    .layers = 3,
-                    .heads = 2,
-                    .sequence = 16,
-                    .vocabulary = 31}},
-        SmallModel{"llama",
-                   {.optimizer = Adam{.learning_rate = 3e-3F},
-                    .width = 16,
-                    .layers = 3,
-                    .heads = 4,
-                    .sequence = 16,
-                    .vocabulary = 31}},
+        SmallModel{"bert_base", small_text(2)}, SmallModel{"llama", small_text(4)},
         SmallModel{"lstm_lm",
                    {.optimizer = Adam{.learning_rate = 3e-3F}, .width = 16, .sequence = 12, .vocabulary = 31}},
         SmallModel{
