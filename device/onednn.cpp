@@ -106,6 +106,9 @@ dnnl::memory::desc in_any_order(const dnnl::memory::desc& layout) {
 dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+#if DNNL_VERSION_MAJOR == 3 && DNNL_VERSION_MINOR >= 4
+  attributes.set_deterministic(true);
+#endif
   return attributes;
 }
 
