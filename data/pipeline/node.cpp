@@ -208,7 +208,8 @@ std::vector<std::string> lines(const PipelineNode& last, bool identity) {
 
 std::shared_ptr<const PipelineNode> add_operation(Operation operation, std::shared_ptr<const PipelineNode> before) {
   auto node = std::make_shared<PipelineNode>();
-  const MaybeSize size_before = before == nullptr ? MaybeSize() : before->size;
+  MaybeSize size_before;
+  if (before != nullptr) size_before = before->size;
   node->size = std::visit(CheckAndCount{size_before, before != nullptr && before->is_indexed}, operation);
   node->is_indexed = stays_indexed(operation, before.get());
   node->num_maps = before == nullptr ? 0 : before->num_maps;
