@@ -1,5 +1,3 @@
-#include <xmmintrin.h>
-
 #include <algorithm>
 
 #include "device/parallel.h"
@@ -16,34 +14,6 @@ const T* input(const KernelArguments& arguments, std::size_t index) {
   return static_cast<const T*>(arguments.inputs[index]);
 }
 
-constexpr std::int64_t kStripe = 512;
-
-/// roots = sqrt(roots). By intrinsic: std::sqrt may set errno, which keeps it out of vectors.
-void take_roots(float (&roots)[kStripe]) {
-  for (std::int64_t i = 0; i < kStripe; i += 4) _mm_storeu_ps(roots + i, _mm_sqrt_ps(_mm_loadu_ps(roots + i)));
-}
-
-/// Calls `body(begin, count)` for stripes of at most kStripe elements, which stay in the first-level cache between the
-/// loops over them.
-template <class Body>
-void for_each_stripe(std::int64_t num_elements, const Body& body) {
-  parallel_for(num_elements, kParallelGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; i += kStripe) body(i, std::min(kStripe, end - i));
-  });
-}
-
-/// Applies `step` to a stripe, with the roots of `squares`.
-template <class Direction>
-void apply_step(const formulas::ScaledStep& step, float* variable, const Direction* direction, const float* squares,
-                std::int64_t count) {
-  float roots[kStripe] = {};
-  std::copy_n(squares, count, roots);
-  take_roots(roots);
-  const formulas::ScaledStep scaled = step;
-#pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) variable[i] = scaled(variable[i], stored<float>(direction[i]), roots[i]);
-}
-
 /// A kernel of `update(arguments)`, which happens where the input `gate` is true, or always where there is none.
 template <class Update>
 std::unique_ptr<Kernel> gated(int gate, Update update) {
@@ -52,22 +22,31 @@ std::unique_ptr<Kernel> gated(int gate, Update update) {
   });
 }
 
-/// What Adam, or AdamW, does in one step.
-struct AdamStep {
-  float beta1, beta2;
-  formulas::ScaledStep scaled;
-
-  template <class G>
-  void apply(float* variable, float* m, float* v, const G* gradient, std::int64_t count) const {
-    const formulas::Average first{beta1, 1.0F - beta1}, second{beta2, 1.0F - beta2};
-#pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float g = stored<float>(gradient[i]);
-      m[i] = first(m[i], g);
-      v[i] = second(v[i], g * g);
-    }
-    apply_step(scaled, variable, m, v, count);
+/// A variable with its slots, and the gradient, which is stored as G.
+template <int kStates, class G>
+struct States {
+  explicit States(const KernelArguments& arguments) : gradient(input<G>(arguments, kStates)) {
+    for (std::size_t s = 0; s < kStates; ++s) states[s] = static_cast<float*>(arguments.updated[s]);
   }
+
+  template <class Rule>
+  void update(std::int64_t begin, std::int64_t end, const Rule& rule, const typename Rule::Step& step) const {
+    const Rule of = rule;
+    const typename Rule::Step by = step;
+    float* to[kStates];
+    std::copy_n(states, kStates, to);
+    const G* g = gradient;
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) {
+      float elements[kStates];
+      for (int s = 0; s < kStates; ++s) elements[s] = to[s][i];
+      of(by, elements, stored<float>(g[i]));
+      for (int s = 0; s < kStates; ++s) to[s][i] = elements[s];
+    }
+  }
+
+  float* states[kStates];
+  const G* gradient;
 };
 
 /// The kernels as loops over the elements.
@@ -90,95 +69,15 @@ struct LoopUpdates {
     });
   }
 
-  template <class G>
-  static std::unique_ptr<Kernel> sgd(std::int64_t num_elements, int gate) {
-    return gated(gate, [num_elements](const KernelArguments& arguments) {
-      float* variable = static_cast<float*>(arguments.updated[0]);
-      const G* gradient = input<G>(arguments, 1);
-      const formulas::Step step{*input<float>(arguments, 2)};
-      parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
-#pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) variable[i] = step(variable[i], stored<float>(gradient[i]));
-      });
-    });
-  }
-
-  template <class G>
-  static std::unique_ptr<Kernel> momentum(std::int64_t num_elements, formulas::Velocity next, bool nesterov, int gate) {
-    return gated(gate, [=](const KernelArguments& arguments) {
-      float* variable = static_cast<float*>(arguments.updated[0]);
-      float* velocity = static_cast<float*>(arguments.updated[1]);
-      const G* gradient = input<G>(arguments, 2);
-      const formulas::Step step{*input<float>(arguments, 3)};
-      parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
-        if (nesterov) {
-#pragma omp simd
-          for (std::int64_t i = begin; i < end; ++i) {
-            const float g = stored<float>(gradient[i]);
-            velocity[i] = next(velocity[i], g);
-            variable[i] = step(variable[i], next.ahead(velocity[i], g));
-          }
-        } else {
-#pragma omp simd
-          for (std::int64_t i = begin; i < end; ++i) {
-            velocity[i] = next(velocity[i], stored<float>(gradient[i]));
-            variable[i] = step(variable[i], velocity[i]);
-          }
-        }
-      });
-    });
-  }
-
-  template <class G>
-  static std::unique_ptr<Kernel> by_squares(std::int64_t num_elements, formulas::Average sum, float epsilon, int gate) {
-    return gated(gate, [=](const KernelArguments& arguments) {
-      float* variable = static_cast<float*>(arguments.updated[0]);
-      float* squares = static_cast<float*>(arguments.updated[1]);
-      const G* gradient = input<G>(arguments, 2);
-      const formulas::ScaledStep step{*input<float>(arguments, 3), epsilon};
-      for_each_stripe(num_elements, [=](std::int64_t first, std::int64_t count) {
-#pragma omp simd
-        for (std::int64_t i = first; i < first + count; ++i) {
-          const float g = stored<float>(gradient[i]);
-          squares[i] = sum(squares[i], g * g);
-        }
-        apply_step(step, variable + first, gradient + first, squares + first, count);
-      });
-    });
-  }
-
-  template <class G, class Options>
-  static std::unique_ptr<Kernel> adam(std::int64_t num_elements, const Options& options, int gate) {
-    return gated(gate, [num_elements, options](const KernelArguments& arguments) {
-      const AdamStep step{
-          options.beta1, options.beta2,
-          formulas::adam_step(options, *input<float>(arguments, 4), *input<std::int64_t>(arguments, 5))};
-      float* variable = static_cast<float*>(arguments.updated[0]);
-      float* m = static_cast<float*>(arguments.updated[1]);
-      float* v = static_cast<float*>(arguments.updated[2]);
-      const G* gradient = input<G>(arguments, 3);
-      for_each_stripe(num_elements, [=](std::int64_t i, std::int64_t count) {
-        step.apply(variable + i, m + i, v + i, gradient + i, count);
-      });
-    });
-  }
-
-  template <class G>
-  static std::unique_ptr<Kernel> lion(std::int64_t num_elements, const LionOptions& options, int gate) {
-    return gated(gate, [num_elements, options](const KernelArguments& arguments) {
-      float* variable = static_cast<float*>(arguments.updated[0]);
-      float* m = static_cast<float*>(arguments.updated[1]);
-      const G* gradient = input<G>(arguments, 2);
-      const formulas::LionStep step = formulas::lion_step(options, *input<float>(arguments, 3));
-      parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
-        const formulas::LionStep next = step;
-#pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) {
-          const float g = stored<float>(gradient[i]);
-          variable[i] = next(variable[i], m[i], g);
-          m[i] = next.average(m[i], g);
-        }
-      });
+  template <class G, class Rule>
+  static std::unique_ptr<Kernel> by_rule(std::int64_t num_elements, const Rule& rule, int gate) {
+    return gated(gate, [num_elements, rule](const KernelArguments& arguments) {
+      constexpr std::size_t kRate = Rule::kStates + 1;
+      const std::int64_t steps = Rule::kCounts ? *input<std::int64_t>(arguments, kRate + 1) : 0;
+      const auto step = rule.step(*input<float>(arguments, kRate), steps);
+      const States<Rule::kStates, G> states(arguments);
+      parallel_for(num_elements, kParallelGrain,
+                   [&](std::int64_t begin, std::int64_t end) { states.update(begin, end, rule, step); });
     });
   }
 

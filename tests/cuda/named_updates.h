@@ -61,11 +61,11 @@ inline std::vector<NamedUpdate> all_updates() {
        [](Graph& g, std::int64_t n) {
          return apply_adam_w(state(g, n), state(g, n), state(g, n), slope(g, n), rate(g), steps(g));
        }},
-      {"apply_adagrad", 49,
+      {"apply_adagrad", 55,
        [](Graph& g, std::int64_t n) { return apply_adagrad(state(g, n), state(g, n), slope(g, n), rate(g)); }},
-      {"apply_rms_prop", 49,
+      {"apply_rms_prop", 55,
        [](Graph& g, std::int64_t n) { return apply_rms_prop(state(g, n), state(g, n), slope(g, n), rate(g)); }},
-      {"apply_lion", 41,
+      {"apply_lion", 55,
        [](Graph& g, std::int64_t n) { return apply_lion(state(g, n), state(g, n), slope(g, n), rate(g)); }},
       {"apply_adam_w_8bit", 41,
        [](Graph& g, std::int64_t n) {
@@ -79,7 +79,7 @@ inline std::vector<NamedUpdate> all_updates() {
        [](Graph& g, std::int64_t n) {
          return apply_adam(state(g, n), state(g, n), state(g, n), slope(g, n, Dtype::bf16), rate(g), steps(g));
        }},
-      {"apply_adagrad by bf16", 49,
+      {"apply_adagrad by bf16", 55,
        [](Graph& g, std::int64_t n) {
          return apply_adagrad(state(g, n), state(g, n), slope(g, n, Dtype::bf16), rate(g));
        }},
