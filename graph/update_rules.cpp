@@ -1,6 +1,7 @@
 #include "graph/update_rules.h"
 
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -56,6 +57,30 @@ void add_conditional(OpRegistry& registry, OpDef op) {
   };
   op.has_effect = holds;
   registry.add(std::move(op));
+}
+
+void add_optimizer_update(OpRegistry& registry, const OptimizerUpdate& update, OptionsDescription options,
+                          void (*check)(const ShapeRequest&)) {
+  const int gradient = update.num_slots + 1;
+  std::vector<int> updated(static_cast<std::size_t>(gradient));
+  std::iota(updated.begin(), updated.end(), 0);
+  const auto infer = [=](const ShapeRequest& request) {
+    check_f32_variable(request);
+    if (update.check_slots != nullptr) update.check_slots(request);
+    for (int slot = 1; slot < gradient && update.check_slots == nullptr; ++slot) check_like_variable(request, {slot});
+    check_gradient(request, gradient);
+    check_scalar(request, gradient + 1, Dtype::f32, "learning_rate");
+    if (update.counts) check_scalar(request, gradient + 2, Dtype::i64, "steps");
+    if (check != nullptr) check(request);
+    return std::vector<TensorType>{};
+  };
+  add_conditional(registry, {.name = update.name,
+                             .inputs = gradient + (update.counts ? 3 : 2),
+                             .options = std::move(options),
+                             .infer = infer,
+                             .recompute = Recompute::once,
+                             .updated_inputs = std::move(updated),
+                             .left_by_update = update.left});
 }
 
 Operation add_update(std::string_view op, std::vector<Value> inputs, std::size_t num_variables, std::any options,

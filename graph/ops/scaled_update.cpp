@@ -4,98 +4,42 @@
 
 #include "base/error.h"
 #include "graph/op_registry.h"
-#include "graph/option_fields.h"
 #include "graph/update_rules.h"
 
 namespace sectionflow {
 namespace {
 
-using Types = std::vector<TensorType>;
-
-/// Of the last three inputs an update has: gradient, learning_rate, steps.
-void check_what_steps_by(const ShapeRequest& r, int gradient) {
-  check_gradient(r, gradient);
-  check_scalar(r, gradient + 1, Dtype::f32, "learning_rate");
-  check_scalar(r, gradient + 2, Dtype::i64, "steps");
-}
-
-/// Inputs: variable, m, v, gradient, learning_rate, steps.
-Types infer_lamb(const ShapeRequest& r) {
-  check_f32_variable(r);
-  check_like_variable(r, {1, 2});
-  check_what_steps_by(r, 3);
-  check_options(r.get<LambOptions>(), r.label);
-  return {};
-}
-
-/// Inputs: variable, rows, columns, gradient, learning_rate, steps.
-Types infer_adafactor(const ShapeRequest& r) {
-  check_f32_variable(r);
+void check_factors(const ShapeRequest& r) {
   const Shape& variable = r.inputs[0].shape;
   SF_CHECK(variable.rank() >= 2, ShapeError, r.label, ": variable is ", r.inputs[0].text(),
            "; wanted two axes or more, of which the last two are factored",
            hint("apply_adafactor_by_squares takes vectors and scalars"));
-  for (const int axis : {variable.rank() - 1, variable.rank() - 2}) {
-    const int slot = axis == variable.rank() - 1 ? 1 : 2;
-    std::vector<std::int64_t> dims;
-    for (int i = 0; i < variable.rank(); ++i) {
-      if (i != axis) dims.push_back(variable[i]);
-    }
+  for (const int slot : {1, 2}) {
+    std::vector<std::int64_t> dims = variable.dims();
+    dims.erase(dims.end() - slot);
     const TensorType wanted{Dtype::f32, Shape(dims)};
     SF_CHECK(r.inputs[slot] == wanted, ShapeError, r.label, ": variable is ", r.inputs[0].text(), ", its ",
              slot == 1 ? "rows " : "columns ", r.inputs[slot].text(), "; wanted ", wanted.text());
   }
-  check_what_steps_by(r, 3);
-  check_options(r.get<AdafactorOptions>(), r.label);
-  return {};
 }
 
-/// Inputs: variable, squares, gradient, learning_rate, steps.
-Types infer_adafactor_by_squares(const ShapeRequest& r) {
-  check_f32_variable(r);
-  check_like_variable(r, {1});
-  check_what_steps_by(r, 2);
-  check_options(r.get<AdafactorOptions>(), r.label);
-  return {};
-}
+}  // namespace
 
-OptionsDescription adafactor_options() {
-  return described_by<AdafactorOptions>([](auto& fields, auto& options) {
+void define_scaled_update_ops(OpRegistry& registry) {
+  add_optimizer_update<LambOptions>(registry, {.name = "apply_lamb", .num_slots = 2, .counts = true}, describe_moments);
+  const auto describe_adafactor = [](auto& fields, auto& options) {
     fields("decay_exponent", options.decay_exponent);
     fields("epsilon", options.epsilon);
     fields("least_scale", options.least_scale);
     fields("clip", options.clip);
     fields("weight_decay", options.weight_decay);
     fields("relative_step", options.relative_step);
-  });
-}
-
-}  // namespace
-
-void define_scaled_update_ops(OpRegistry& registry) {
-  add_conditional(registry, {.name = "apply_lamb",
-                             .inputs = 6,
-                             .options = described_by<LambOptions>([](auto& fields, auto& options) {
-                               fields("beta1", options.beta1);
-                               fields("beta2", options.beta2);
-                               fields("epsilon", options.epsilon);
-                               fields("weight_decay", options.weight_decay);
-                             }),
-                             .infer = infer_lamb,
-                             .recompute = Recompute::once,
-                             .updated_inputs = {0, 1, 2}});
-  add_conditional(registry, {.name = "apply_adafactor",
-                             .inputs = 6,
-                             .options = adafactor_options(),
-                             .infer = infer_adafactor,
-                             .recompute = Recompute::once,
-                             .updated_inputs = {0, 1, 2}});
-  add_conditional(registry, {.name = "apply_adafactor_by_squares",
-                             .inputs = 5,
-                             .options = adafactor_options(),
-                             .infer = infer_adafactor_by_squares,
-                             .recompute = Recompute::once,
-                             .updated_inputs = {0, 1}});
+  };
+  add_optimizer_update<AdafactorOptions>(
+      registry, {.name = "apply_adafactor", .num_slots = 2, .counts = true, .check_slots = check_factors},
+      describe_adafactor);
+  add_optimizer_update<AdafactorOptions>(
+      registry, {.name = "apply_adafactor_by_squares", .num_slots = 1, .counts = true}, describe_adafactor);
 }
 
 Operation apply_lamb(Value variable, Value m, Value v, Value gradient, Value learning_rate, Value steps,

@@ -66,89 +66,33 @@ void define_moving_average(OpRegistry& registry) {
 // root of the squares the variable's step is divided: where these are infinite, it stays.
 constexpr LeftByUpdate kLeftInDirection = LeftByUpdate::seen;
 
-/// Inputs: variable, m, v, gradient, learning_rate, steps.
-template <class Options>
-void add_adam(OpRegistry& registry, const char* name, OptionsDescription options) {
-  add_conditional(registry, {.name = name,
-                             .inputs = 6,
-                             .options = std::move(options),
-                             .infer =
-                                 [](const ShapeRequest& r) {
-                                   check_f32_variable(r);
-                                   check_like_variable(r, {1, 2});
-                                   check_gradient(r, 3);
-                                   check_scalar(r, 4, Dtype::f32, "learning_rate");
-                                   check_scalar(r, 5, Dtype::i64, "steps");
-                                   check_options(r.get<Options>(), r.label);
-                                   return Types{};
-                                 },
-                             .recompute = Recompute::once,
-                             .updated_inputs = {0, 1, 2},
-                             .left_by_update = {LeftByUpdate::own, kLeftInDirection, LeftByUpdate::own}});
-}
-
-/// Inputs: variable, slot, gradient, learning_rate.
-template <class Options>
-void add_one_slot(OpRegistry& registry, const char* name, OptionsDescription options,
-                  LeftByUpdate left_in_slot = LeftByUpdate::own) {
-  add_conditional(registry, {.name = name,
-                             .inputs = 4,
-                             .options = std::move(options),
-                             .infer =
-                                 [](const ShapeRequest& r) {
-                                   check_f32_variable(r);
-                                   check_like_variable(r, {1});
-                                   check_gradient(r, 2);
-                                   check_scalar(r, 3, Dtype::f32, "learning_rate");
-                                   check_options(r.get<Options>(), r.label);
-                                   return Types{};
-                                 },
-                             .recompute = Recompute::once,
-                             .updated_inputs = {0, 1},
-                             .left_by_update = {LeftByUpdate::own, left_in_slot}});
-}
-
 void define_optimizer_updates(OpRegistry& registry) {
-  add_conditional(registry, {.name = "apply_sgd",
-                             .inputs = 3,
-                             .infer =
-                                 [](const ShapeRequest& r) {
-                                   check_f32_variable(r);
-                                   check_gradient(r, 1);
-                                   check_scalar(r, 2, Dtype::f32, "learning_rate");
-                                   return Types{};
-                                 },
-                             .recompute = Recompute::once,
-                             .updated_inputs = {0}});
-  const auto describe_adam = [](auto& fields, auto& options) {
+  constexpr LeftByUpdate kOwn = LeftByUpdate::own;
+  add_optimizer_update(registry, {.name = "apply_sgd"});
+  const auto of_moments = [&](const char* name) -> OptimizerUpdate {
+    return {.name = name, .num_slots = 2, .counts = true, .left = {kOwn, kLeftInDirection, kOwn}};
+  };
+  add_optimizer_update<AdamOptions>(registry, of_moments("apply_adam"), describe_moments);
+  add_optimizer_update<AdamWOptions>(registry, of_moments("apply_adam_w"), describe_moments);
+  const auto of_slot = [&](const char* name, LeftByUpdate left) -> OptimizerUpdate {
+    return {.name = name, .num_slots = 1, .left = {kOwn, left}};
+  };
+  add_optimizer_update<MomentumOptions>(registry, of_slot("apply_momentum", kLeftInDirection),
+                                        [](auto& fields, auto& options) {
+                                          fields("momentum", options.momentum);
+                                          fields("nesterov", options.nesterov);
+                                        });
+  add_optimizer_update<AdagradOptions>(registry, of_slot("apply_adagrad", kOwn),
+                                       [](auto& fields, auto& options) { fields("epsilon", options.epsilon); });
+  add_optimizer_update<RmsPropOptions>(registry, of_slot("apply_rms_prop", kOwn), [](auto& fields, auto& options) {
+    fields("decay", options.decay);
+    fields("epsilon", options.epsilon);
+  });
+  add_optimizer_update<LionOptions>(registry, of_slot("apply_lion", kOwn), [](auto& fields, auto& options) {
     fields("beta1", options.beta1);
     fields("beta2", options.beta2);
-    fields("epsilon", options.epsilon);
-  };
-  add_adam<AdamOptions>(registry, "apply_adam", described_by<AdamOptions>(describe_adam));
-  add_adam<AdamWOptions>(registry, "apply_adam_w", described_by<AdamWOptions>([=](auto& fields, auto& options) {
-                           describe_adam(fields, options);
-                           fields("weight_decay", options.weight_decay);
-                         }));
-  add_one_slot<MomentumOptions>(registry, "apply_momentum",
-                                described_by<MomentumOptions>([](auto& fields, auto& options) {
-                                  fields("momentum", options.momentum);
-                                  fields("nesterov", options.nesterov);
-                                }),
-                                kLeftInDirection);
-  add_one_slot<AdagradOptions>(registry, "apply_adagrad", described_by<AdagradOptions>([](auto& fields, auto& options) {
-                                 fields("epsilon", options.epsilon);
-                               }));
-  add_one_slot<RmsPropOptions>(registry, "apply_rms_prop",
-                               described_by<RmsPropOptions>([](auto& fields, auto& options) {
-                                 fields("decay", options.decay);
-                                 fields("epsilon", options.epsilon);
-                               }));
-  add_one_slot<LionOptions>(registry, "apply_lion", described_by<LionOptions>([](auto& fields, auto& options) {
-                              fields("beta1", options.beta1);
-                              fields("beta2", options.beta2);
-                              fields("weight_decay", options.weight_decay);
-                            }));
+    fields("weight_decay", options.weight_decay);
+  });
 }
 
 void define_accumulation(OpRegistry& registry) {
