@@ -52,14 +52,24 @@ Value as_value(Graph& graph, const ScalarOrValue& scalar) {
   return *scalar.value();
 }
 
-/// Adds the update of op `op` a pair; `inputs_of(pair)` are its inputs.
-template <class InputsOf>
-std::vector<Operation> apply_each(std::string_view op, const Applied& applied, const std::any& options,
-                                  const InputsOf& inputs_of) {
+struct OpAndSlots {
+  std::string op;
+  std::vector<Value> slots{};
+};
+
+/// Adds an update a pair: `step_of(variable)` gives its op and slots.
+template <class StepOf>
+std::vector<Operation> apply_each(const Applied& applied, Value learning_rate, Value steps, const std::any& options,
+                                  const StepOf& step_of) {
   std::vector<Operation> operations;
   for (const GradientAndVariable& pair : applied.pairs) {
     const auto group = applied.graph().enter_group(pair.variable.node().group());
-    operations.push_back(conditional_update(op, inputs_of(pair), options, applied.conditions));
+    const auto [op, slots] = step_of(pair.variable);
+    std::vector<Value> inputs = {pair.variable};
+    inputs.insert(inputs.end(), slots.begin(), slots.end());
+    inputs.insert(inputs.end(), {pair.gradient, learning_rate});
+    if (steps.valid()) inputs.push_back(steps);
+    operations.push_back(conditional_update(op, std::move(inputs), options, applied.conditions));
   }
   return operations;
 }
@@ -67,38 +77,22 @@ std::vector<Operation> apply_each(std::string_view op, const Applied& applied, c
 /// The same of an optimiser with a slot a variable, `<variable>/<slot>`.
 std::vector<Operation> apply_with_slot(std::string_view op, const Applied& applied, const ScalarOrValue& rate,
                                        const std::any& options, std::string_view slot, float content = 0) {
-  const Value learning_rate = as_value(applied.graph(), rate);
-  return apply_each(op, applied, options, [&](const GradientAndVariable& pair) {
-    return std::vector{pair.variable, new_slot(pair.variable, slot, content), pair.gradient, learning_rate};
+  return apply_each(applied, as_value(applied.graph(), rate), Value(), options, [&](Value variable) -> OpAndSlots {
+    return {std::string(op), {new_slot(variable, slot, content)}};
   });
 }
 
-/// The same of an optimiser that counts its steps in `<name>_steps`. `step_of(variable)` gives the op of a variable,
-/// and its slots.
+/// The same of an optimiser that counts its steps in `<name>_steps`.
 template <class StepOf>
 std::vector<Operation> apply_counted(const std::string& name, const Applied& applied, const ScalarOrValue& rate,
                                      const std::any& options, const StepOf& step_of) {
   Graph& graph = applied.graph();
-  const Value learning_rate = as_value(graph, rate);
-  const Value steps = new_counter(graph, name + "_steps");
-  std::vector<Operation> operations;
-  for (const GradientAndVariable& pair : applied.pairs) {
-    const auto group = graph.enter_group(pair.variable.node().group());
-    const auto [op, slots] = step_of(pair.variable);
-    std::vector<Value> inputs = {pair.variable};
-    inputs.insert(inputs.end(), slots.begin(), slots.end());
-    inputs.insert(inputs.end(), {pair.gradient, learning_rate, steps});
-    operations.push_back(conditional_update(op, std::move(inputs), options, applied.conditions));
-  }
+  const Value learning_rate = as_value(graph, rate), steps = new_counter(graph, name + "_steps");
+  std::vector<Operation> operations = apply_each(applied, learning_rate, steps, options, step_of);
   operations.push_back(
       conditional_update("assign_add", {steps, fill(graph, {}, 1, Dtype::i64, "one_step")}, {}, applied.conditions));
   return operations;
 }
-
-struct OpAndSlots {
-  std::string op;
-  std::vector<Value> slots;
-};
 
 /// The same of Adam's kind, with slots called `<name>_m` and `<name>_v`.
 std::vector<Operation> apply_with_moments(const std::string& name, const Applied& applied, const ScalarOrValue& rate,
@@ -140,10 +134,8 @@ OpAndSlots adafactor_step_of(Value variable) {
 }
 
 std::vector<Operation> apply(const Sgd& sgd, const Applied& applied) {
-  const Value learning_rate = as_value(applied.graph(), sgd.learning_rate);
-  return apply_each("apply_sgd", applied, {}, [&](const GradientAndVariable& pair) {
-    return std::vector{pair.variable, pair.gradient, learning_rate};
-  });
+  return apply_each(applied, as_value(applied.graph(), sgd.learning_rate), Value(), {},
+                    [](Value) { return OpAndSlots{"apply_sgd"}; });
 }
 std::vector<Operation> apply(const Momentum& momentum, const Applied& applied) {
   return apply_with_slot("apply_momentum", applied, momentum.learning_rate, options_of(momentum), "momentum");
