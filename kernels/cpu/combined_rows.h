@@ -9,8 +9,8 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/formulas/scatter.h"
 #include "kernels/function_kernel.h"
-#include "kernels/gather_family.h"
 #include "kernels/stored_element.h"
 
 namespace sectionflow {
@@ -59,14 +59,6 @@ class TablePieces {
 
   static constexpr std::int64_t kPieces = 16;
   std::int64_t piece_columns_, column_pieces_, row_pieces_ = 1;
-};
-
-/// What rows are combined of. Where there is nothing to begin with, a table begins with zeros.
-template <class T, class Index>
-struct CombinedRows {
-  const T* x;            // [V, C], or null
-  const Index* indices;  // [N]
-  const T* rows;         // [N, C]
 };
 
 /// table = what it begins with, which may lie there already.
@@ -161,31 +153,32 @@ class SortedRows {
   std::size_t ends_at_ = 0, places_at_ = 0;
 };
 
-/// The kernel that combines rows of T, which `from(arguments)` names, with those of a table, output 0. nullptr where
-/// bf16 is left to f32 between copies.
-template <class Combine, class T, class Index, class From>
-std::unique_ptr<Kernel> combined_rows_kernel(const GatherTable& table, std::int64_t num_indices, const From& from,
-                                             std::vector<InPlace> in_place = {}) {
-  if constexpr (std::is_same_v<T, float>) {
-    constexpr std::int64_t kColumns = 64;
-    return function_kernel(
-        [from, pieces = TablePieces(table, num_indices, kColumns)](const KernelArguments& arguments) {
-          float* y = static_cast<float*>(arguments.outputs[0]);
-          begin_table(pieces.table, y, from(arguments).x);
-          combine_in_place<Combine>(pieces, y, from(arguments));
-        },
-        {.in_place = std::move(in_place)});
-  } else {
-    if (!SortedRows::takes(num_indices)) return nullptr;
-    const SortedRows rows(table, num_indices);
-    return function_kernel(
-        [from, table, rows](const KernelArguments& arguments) {
-          T* y = static_cast<T*>(arguments.outputs[0]);
-          begin_table(table, y, from(arguments).x);
-          rows.run<Combine>(y, from(arguments), arguments.workspace);
-        },
-        {.workspace_bytes = rows.workspace_bytes(), .in_place = std::move(in_place)});
+/// Rows combined in loops, see make_combined_rows. nullptr where bf16 is left to f32 between copies.
+struct LoopRows {
+  template <class Combine, class T, class Index, class From>
+  static std::unique_ptr<Kernel> combined(const GatherTable& table, std::int64_t num_indices, const From& from,
+                                          std::vector<InPlace> in_place) {
+    if constexpr (std::is_same_v<T, float>) {
+      constexpr std::int64_t kColumns = 64;
+      return function_kernel(
+          [from, pieces = TablePieces(table, num_indices, kColumns)](const KernelArguments& arguments) {
+            float* y = static_cast<float*>(arguments.outputs[0]);
+            begin_table(pieces.table, y, from(arguments).x);
+            combine_in_place<Combine>(pieces, y, from(arguments));
+          },
+          {.in_place = std::move(in_place)});
+    } else {
+      if (!SortedRows::takes(num_indices)) return nullptr;
+      const SortedRows rows(table, num_indices);
+      return function_kernel(
+          [from, table, rows](const KernelArguments& arguments) {
+            T* y = static_cast<T*>(arguments.outputs[0]);
+            begin_table(table, y, from(arguments).x);
+            rows.run<Combine>(y, from(arguments), arguments.workspace);
+          },
+          {.workspace_bytes = rows.workspace_bytes(), .in_place = std::move(in_place)});
+    }
   }
-}
+};
 
 }  // namespace sectionflow

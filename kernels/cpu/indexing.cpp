@@ -8,7 +8,6 @@
 #include "device/parallel.h"
 #include "graph/nodes/indexing.h"
 #include "kernels/cpu/combined_rows.h"
-#include "kernels/formulas/scatter.h"
 #include "kernels/function_kernel.h"
 #include "kernels/gather_family.h"
 #include "kernels/kernel_registry.h"
@@ -18,7 +17,7 @@ namespace sectionflow {
 namespace {
 
 /// The kernels as loops over indices.
-struct LoopGathers {
+struct LoopGathers : LoopRows {
   template <class T, class Index>
   static std::unique_ptr<Kernel> gather(const KernelRequest& request, T missing) {
     const GatherTable table(request.inputs[0].shape);
@@ -42,42 +41,25 @@ struct LoopGathers {
                    });
     });
   }
-
-  template <class Index>
-  static std::unique_ptr<Kernel> gather_grad(const KernelRequest& request) {
-    const GatherTable table(request.outputs[0].shape);
-    const std::int64_t num_indices = request.inputs[1].shape.num_elements();
-    return with_stored_type(request.outputs[0].dtype, [&](auto element) {
-      using T = decltype(element);
-      return combined_rows_kernel<
-          formulas::AddRows, T,
-          Index>(table, num_indices, [](const KernelArguments& arguments) -> CombinedRows<T, Index> {
-        return {nullptr, static_cast<const Index*>(arguments.inputs[1]), static_cast<const T*>(arguments.inputs[0])};
-      });
-    });
-  }
 };
 
-template <class Index>
-std::unique_ptr<Kernel> make_one_hot_of(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_one_hot(const KernelRequest& request) {
   const std::int64_t count = request.inputs[0].shape.num_elements();
-  return function_kernel([count, options = request.node.options<OneHotOptions>()](const KernelArguments& arguments) {
-    const Index* indices = static_cast<const Index*>(arguments.inputs[0]);  // [N]
-    float* y = static_cast<float*>(arguments.outputs[0]);                   // [N, depth]
-    const std::int64_t depth = options.depth;
-    parallel_for(count, std::max<std::int64_t>(1, kParallelGrain / depth), [=](std::int64_t begin, std::int64_t end) {
-      std::fill(y + begin * depth, y + end * depth, options.off_value);
-      for (std::int64_t n = begin; n < end; ++n) {
-        const auto index = static_cast<std::int64_t>(indices[n]);
-        if (index >= 0 && index < depth) y[n * depth + index] = options.on_value;
-      }
+  const auto options = request.node.options<OneHotOptions>();
+  return with_index_type(request.inputs[0].dtype, [=](auto of) -> std::unique_ptr<Kernel> {
+    return function_kernel([=](const KernelArguments& arguments) {
+      const auto* indices = static_cast<const decltype(of)*>(arguments.inputs[0]);  // [N]
+      float* y = static_cast<float*>(arguments.outputs[0]);                         // [N, depth]
+      const std::int64_t depth = options.depth;
+      parallel_for(count, std::max<std::int64_t>(1, kParallelGrain / depth), [=](std::int64_t begin, std::int64_t end) {
+        std::fill(y + begin * depth, y + end * depth, options.off_value);
+        for (std::int64_t n = begin; n < end; ++n) {
+          const auto index = static_cast<std::int64_t>(indices[n]);
+          if (index >= 0 && index < depth) y[n * depth + index] = options.on_value;
+        }
+      });
     });
   });
-}
-
-std::unique_ptr<Kernel> make_one_hot(const KernelRequest& request) {
-  return request.inputs[0].dtype == Dtype::i32 ? make_one_hot_of<std::int32_t>(request)
-                                               : make_one_hot_of<std::int64_t>(request);
 }
 
 template <class T>

@@ -141,9 +141,8 @@ std::unique_ptr<Kernel> make_take_along_of(const KernelRequest& request) {
 
 std::unique_ptr<Kernel> make_take_along(const KernelRequest& request) {
   return with_element_type(request.inputs[0].dtype, [&](auto element) {
-    using T = decltype(element);
-    return request.inputs[1].dtype == Dtype::i32 ? make_take_along_of<T, std::int32_t>(request)
-                                                 : make_take_along_of<T, std::int64_t>(request);
+    return with_index_type(request.inputs[1].dtype,
+                           [&](auto index) { return make_take_along_of<decltype(element), decltype(index)>(request); });
   });
 }
 
@@ -168,8 +167,8 @@ std::unique_ptr<Kernel> make_take_along_grad_of(const KernelRequest& request) {
 
 // Of bf16 the registry gives it copies in f32: sums of what repeats are rounded once.
 std::unique_ptr<Kernel> make_take_along_grad(const KernelRequest& request) {
-  return request.inputs[1].dtype == Dtype::i32 ? make_take_along_grad_of<std::int32_t>(request)
-                                               : make_take_along_grad_of<std::int64_t>(request);
+  return with_index_type(request.inputs[1].dtype,
+                         [&](auto index) { return make_take_along_grad_of<decltype(index)>(request); });
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/formulas/scatter.h"
 #include "kernels/function_kernel.h"
-#include "kernels/gather_family.h"
 
 namespace sectionflow::gpu {
 
@@ -119,14 +119,6 @@ struct FindRows {
   }
 };
 
-/// What rows are combined of. Where there is nothing to begin with, a table begins with zeros.
-template <class T, class Index>
-struct CombinedRows {
-  const T* x;            // [V, C], or null
-  const Index* indices;  // [N]
-  const T* rows;         // [N, C]
-};
-
 /// y[row] = what x has there, combined with its rows in the order of their places; `kColumns` columns a thread.
 template <class Combine, class T, int kColumns>
 struct CombineRows {
@@ -213,15 +205,17 @@ class RowCombiner {
   std::size_t begins_at_ = 0;
 };
 
-/// The kernel that combines rows of T, which `from(arguments)` names, with those of a table, output 0.
-template <class Combine, class T, class Index, class From>
-std::unique_ptr<Kernel> combined_rows_kernel(const GatherTable& table, std::int64_t num_indices, const From& from,
-                                             std::vector<InPlace> in_place = {}) {
-  WorkspaceLayout workspace;
-  const RowCombiner<Combine, T, Index> combiner(table, num_indices, workspace);
-  return function_kernel(
-      [combiner, from](const KernelArguments& arguments) { combiner.launch(arguments, from(arguments)); },
-      {.workspace_bytes = workspace.num_bytes(), .in_place = std::move(in_place)});
-}
+/// Rows combined behind a sort, see make_combined_rows.
+struct SortedRows {
+  template <class Combine, class T, class Index, class From>
+  static std::unique_ptr<Kernel> combined(const GatherTable& table, std::int64_t num_indices, const From& from,
+                                          std::vector<InPlace> in_place) {
+    WorkspaceLayout workspace;
+    const RowCombiner<Combine, T, Index> combiner(table, num_indices, workspace);
+    return function_kernel(
+        [combiner, from](const KernelArguments& arguments) { combiner.launch(arguments, from(arguments)); },
+        {.workspace_bytes = workspace.num_bytes(), .in_place = std::move(in_place)});
+  }
+};
 
 }  // namespace sectionflow::gpu

@@ -14,7 +14,6 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/positions.h"
 #include "kernels/formulas/ranking.h"
-#include "kernels/formulas/scatter.h"
 #include "kernels/function_kernel.h"
 #include "kernels/gather_family.h"
 
@@ -66,7 +65,7 @@ std::unique_ptr<Kernel> make_gather_by(const KernelRequest& request, T missing_e
 }
 
 /// The kernels as words that threads move, and as sums of rows that are sorted by index.
-struct SortedGathers {
+struct SortedGathers : gpu::SortedRows {
   template <class T, class Index>
   static std::unique_ptr<Kernel> gather(const KernelRequest& request, T missing) {
     const std::int64_t row_bytes =
@@ -75,18 +74,6 @@ struct SortedGathers {
     if (row_bytes % static_cast<std::int64_t>(sizeof(LongWord)) == 0)
       return make_gather_by<T, LongWord, Index>(request, missing);
     return make_gather_by<T, WordLike<T>, Index>(request, missing);
-  }
-  template <class Index>
-  static std::unique_ptr<Kernel> gather_grad(const KernelRequest& request) {
-    return with_stored_type(request.outputs[0].dtype, [&](auto element) {
-      using T = decltype(element);
-      return gpu::combined_rows_kernel<formulas::AddRows, T, Index>(
-          GatherTable(request.outputs[0].shape), request.inputs[1].shape.num_elements(),
-          [](const KernelArguments& arguments) -> gpu::CombinedRows<T, Index> {
-            return {nullptr, static_cast<const Index*>(arguments.inputs[1]),
-                    static_cast<const T*>(arguments.inputs[0])};
-          });
-    });
   }
 };
 
@@ -104,20 +91,18 @@ struct OneHot {
   }
 };
 
-template <class Index>
-std::unique_ptr<Kernel> make_one_hot_of(const KernelRequest& request) {
-  return function_kernel([count = request.outputs[0].shape.num_elements(),
-                          options = request.node.options<OneHotOptions>()](const KernelArguments& arguments) {
-    gpu::launch_each(
-        arguments.queue, count,
-        OneHot<Index>{static_cast<const Index*>(arguments.inputs[0]), static_cast<float*>(arguments.outputs[0]),
-                      gpu::Divisor(options.depth), options.on_value, options.off_value});
-  });
-}
-
 std::unique_ptr<Kernel> make_one_hot(const KernelRequest& request) {
-  return request.inputs[0].dtype == Dtype::i32 ? make_one_hot_of<std::int32_t>(request)
-                                               : make_one_hot_of<std::int64_t>(request);
+  const std::int64_t count = request.outputs[0].shape.num_elements();
+  const auto options = request.node.options<OneHotOptions>();
+  return with_index_type(request.inputs[0].dtype, [=](auto index) -> std::unique_ptr<Kernel> {
+    using Index = decltype(index);
+    return function_kernel([=](const KernelArguments& arguments) {
+      gpu::launch_each(
+          arguments.queue, count,
+          OneHot<Index>{static_cast<const Index*>(arguments.inputs[0]), static_cast<float*>(arguments.outputs[0]),
+                        gpu::Divisor(options.depth), options.on_value, options.off_value});
+    });
+  });
 }
 
 /// A group of threads a row.

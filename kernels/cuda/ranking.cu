@@ -135,9 +135,8 @@ std::unique_ptr<Kernel> make_take_along_of(const KernelRequest& request) {
 
 std::unique_ptr<Kernel> make_take_along(const KernelRequest& request) {
   return with_element_type(request.inputs[0].dtype, [&](auto element) {
-    using T = decltype(element);
-    return request.inputs[1].dtype == Dtype::i32 ? make_take_along_of<T, std::int32_t>(request)
-                                                 : make_take_along_of<T, std::int64_t>(request);
+    return with_index_type(request.inputs[1].dtype,
+                           [&](auto index) { return make_take_along_of<decltype(element), decltype(index)>(request); });
   });
 }
 
@@ -189,8 +188,8 @@ std::unique_ptr<Kernel> make_take_along_grad_of(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_take_along_grad(const KernelRequest& request) {
-  return request.inputs[1].dtype == Dtype::i32 ? make_take_along_grad_of<std::int32_t>(request)
-                                               : make_take_along_grad_of<std::int64_t>(request);
+  return with_index_type(request.inputs[1].dtype,
+                         [&](auto index) { return make_take_along_grad_of<decltype(index)>(request); });
 }
 
 }  // namespace
