@@ -1,6 +1,7 @@
 #include "graph/ops/batch_norm.h"
 
 #include "graph/nodes/window.h"
+#include "graph/norm_rules.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 #include "graph/option_fields.h"
@@ -14,14 +15,7 @@ void check_types(const ShapeRequest& request, std::size_t num_images, std::size_
   const TensorType& x = request.inputs[0];
   SF_CHECK(x.shape.rank() >= 2, ShapeError, request.label, " got ", x.shape, "; wanted ",
            channels_text(request.get<BatchNormOptions>().format), " of rank 2 or more");
-  for (std::size_t i = 0; i < num_images; ++i) {
-    SF_CHECK(is_f32_or_bf16(request.inputs[i].dtype), ArgumentError, request.label, ": input ", i, " is ",
-             request.inputs[i].text(), "; wanted f32 or bf16; try cast");
-  }
-  for (std::size_t i = num_images; i < num_tensors; ++i) {
-    SF_CHECK(request.inputs[i].dtype == Dtype::f32, ArgumentError, request.label, ": input ", i, " is ",
-             request.inputs[i].text(), "; wanted f32; try cast");
-  }
+  check_norm_dtypes(request, num_images, num_tensors);
   const TensorType& is_training = request.inputs[num_tensors];
   SF_CHECK(is_training == (TensorType{Dtype::boolean, {}}), ArgumentError, request.label, ": is_training is ",
            is_training.text(), "; wanted bool[], a placeholder or constant");
@@ -43,13 +37,8 @@ void check_per_channel(const ShapeRequest& request, std::initializer_list<int> i
   }
 }
 
-void check_epsilon(const ShapeRequest& request) {
-  const float epsilon = request.get<BatchNormOptions>().epsilon;
-  SF_CHECK(epsilon >= 0, ArgumentError, request.label, ": epsilon ", epsilon, "; wanted >= 0");
-}
-
 std::vector<TensorType> infer_forward(const ShapeRequest& request) {
-  check_epsilon(request);
+  check_norm_epsilon(request.get<BatchNormOptions>().epsilon, request.label);
   check_types(request, 1, 5);
   check_per_channel(request, {1, 2, 3, 4}, request.inputs[0].shape);
   const Shape per_channel = per_channel_of(request, request.inputs[0].shape);
@@ -68,10 +57,9 @@ std::vector<TensorType> infer_backward(const ShapeRequest& request) {
   const std::size_t wanted = request.get<BatchNormOptions>().relu ? 7 : 6;
   SF_CHECK(request.inputs.size() == wanted, ArgumentError, request.label, " got ", request.inputs.size(),
            " inputs; wanted ", wanted, ", the shift with relu alone");
-  check_epsilon(request);
+  check_norm_epsilon(request.get<BatchNormOptions>().epsilon, request.label);
   check_types(request, 2, 5);
-  SF_CHECK(may_agree(request.inputs[0], request.inputs[1]), ShapeError, request.label, " got dy ",
-           request.inputs[0].text(), " and x ", request.inputs[1].text(), "; wanted equal types");
+  check_norm_gradient(request, request.inputs[0], request.inputs[1]);
   check_per_channel(request, {2, 3, 4}, request.inputs[1].shape);
   if (request.get<BatchNormOptions>().relu) {
     check_per_channel(request, {6}, request.inputs[1].shape);
@@ -83,12 +71,10 @@ std::vector<TensorType> infer_backward(const ShapeRequest& request) {
 
 /// Running statistics and variables of the operation are the caller's, who decays and names them.
 void check_not_of_layer(const BatchNormOptions& options) {
-  const BatchNormOptions unset;
-  SF_CHECK(options.decay == unset.decay, ArgumentError, "batch_norm: decay is ", options.decay,
+  SF_CHECK(options.decay == BatchNormOptions{}.decay, ArgumentError, "batch_norm: decay is ", options.decay,
            "; it is an option of the layer alone",
            hint("give it to update_moving_average, or let the layer batch_norm(x, options) keep the averages"));
-  SF_CHECK(options.name == unset.name, ArgumentError, "batch_norm: name is '", options.name,
-           "'; it is an option of the layer alone", hint("leave it out, or open graph.scope(\"", options.name, "\")"));
+  check_unnamed("batch_norm", options);
 }
 
 std::vector<InputUse> backward_uses(std::size_t num_inputs, HostBooleans) {

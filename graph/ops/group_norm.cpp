@@ -1,6 +1,7 @@
 #include "graph/ops/group_norm.h"
 
 #include "graph/nodes/window.h"
+#include "graph/norm_rules.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 #include "graph/parameter.h"
@@ -13,7 +14,7 @@ namespace {
 void check_group_options(const std::string& label, const GroupNormOptions& options) {
   SF_CHECK(options.groups > 0, ArgumentError, label, ": groups is ", options.groups,
            "; wanted > 0, a divisor of the channels");
-  SF_CHECK(options.epsilon >= 0, ArgumentError, label, ": epsilon ", options.epsilon, "; wanted >= 0");
+  check_norm_epsilon(options.epsilon, label);
 }
 
 /// Throws: ShapeError that begins with `label`, unless x has channels that are whole groups, as far as is known.
@@ -31,17 +32,8 @@ void check_groups(const std::string& label, const Shape& x, const GroupNormOptio
 /// Inputs: `num_images` like x, f32 or bf16, then f32.
 void check_group_inputs(const ShapeRequest& request, std::size_t num_images) {
   check_group_options(request.label, request.get<GroupNormOptions>());
-  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
-    const TensorType& input = request.inputs[i];
-    SF_CHECK(input.dtype == Dtype::f32 || (i < num_images && input.dtype == Dtype::bf16), ArgumentError, request.label,
-             ": input ", i, " is ", input.text(), "; wanted f32", i < num_images ? " or bf16" : "", "; try cast");
-  }
+  check_norm_dtypes(request, num_images, request.inputs.size());
   check_groups(request.label, request.inputs[num_images - 1].shape, request.get<GroupNormOptions>());
-}
-
-void check_shape_of(const ShapeRequest& request, std::size_t input, const Shape& x, const Shape& wanted) {
-  SF_CHECK(may_agree(request.inputs[input], {Dtype::f32, wanted}), ShapeError, request.label, " got x ", x,
-           " and, as input ", input, ", ", request.inputs[input].shape, "; wanted ", wanted);
 }
 
 // Inputs: x, scale, shift.
@@ -49,7 +41,7 @@ std::vector<TensorType> infer_group_norm(const ShapeRequest& request) {
   check_group_inputs(request, 1);
   const auto& options = request.get<GroupNormOptions>();
   const Shape& x = request.inputs[0].shape;
-  for (const std::size_t input : {1, 2}) check_shape_of(request, input, x, {x[channel_axis(options.format)]});
+  for (const std::size_t input : {1, 2}) check_beside(request, input, x, {x[channel_axis(options.format)]});
   const TensorType per_group{Dtype::f32, {x[0], options.groups}};
   return {request.inputs[0], per_group, per_group};
 }
@@ -59,10 +51,9 @@ std::vector<TensorType> infer_group_norm_grad(const ShapeRequest& request) {
   check_group_inputs(request, 2);
   const auto& options = request.get<GroupNormOptions>();
   const TensorType& x = request.inputs[1];
-  SF_CHECK(may_agree(request.inputs[0], x), ShapeError, request.label, " got dy ", request.inputs[0].text(), " and x ",
-           x.text(), "; wanted equal types");
-  check_shape_of(request, 2, x.shape, {x.shape[channel_axis(options.format)]});
-  for (const std::size_t input : {3, 4}) check_shape_of(request, input, x.shape, {x.shape[0], options.groups});
+  check_norm_gradient(request, request.inputs[0], x);
+  check_beside(request, 2, x.shape, {x.shape[channel_axis(options.format)]});
+  for (const std::size_t input : {3, 4}) check_beside(request, input, x.shape, {x.shape[0], options.groups});
   return {x, request.inputs[2], request.inputs[2]};
 }
 
@@ -90,9 +81,7 @@ void define_group_norm_ops(OpRegistry& registry) {
 
 Value group_norm(Value x, Value scale, Value shift, const GroupNormOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
-    SF_CHECK(options.name == GroupNormOptions{}.name, ArgumentError, "group_norm: name is '", options.name,
-             "'; it is an option of the layer alone",
-             hint("leave it out, or open graph.scope(\"", options.name, "\")"));
+    check_unnamed("group_norm", options);
     return x.graph().add_node("group_norm", {x, scale, shift}, options, "group_norm").output();
   });
 }

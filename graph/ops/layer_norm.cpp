@@ -1,42 +1,28 @@
 #include "graph/ops/layer_norm.h"
 
+#include "graph/norm_rules.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
 
 namespace sectionflow {
 namespace {
 
-void check_per_channel(const ShapeRequest& request, std::size_t input, const Shape& x) {
-  SF_CHECK(may_agree(request.inputs[input], {Dtype::f32, {x[-1]}}), ShapeError, request.label, " got x ", x,
-           " and, as input ", input, ", ", request.inputs[input].shape, "; wanted ", Shape{x[-1]});
-}
-
 /// One number a row of x.
 Shape per_row(const Shape& x) {
   return Shape(std::vector<std::int64_t>(x.dims().begin(), x.dims().end() - 1));
 }
 
-/// Inputs: `num_rows` like x, f32 or bf16, then f32.
-void check_dtypes(const ShapeRequest& request, std::size_t num_rows) {
-  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
-    const TensorType& input = request.inputs[i];
-    SF_CHECK(input.dtype == Dtype::f32 || (i < num_rows && input.dtype == Dtype::bf16), ArgumentError, request.label,
-             ": input ", i, " is ", input.text(), "; wanted f32", i < num_rows ? " or bf16" : "", "; try cast");
-  }
-}
-
 // Inputs: x, scale and, of layer_norm, shift.
 template <class Options>
 std::vector<TensorType> infer_norm(const ShapeRequest& request) {
-  const float epsilon = request.get<Options>().epsilon;
-  SF_CHECK(epsilon >= 0, ArgumentError, request.label, ": epsilon ", epsilon, "; wanted >= 0");
-  check_dtypes(request, 1);
+  check_norm_epsilon(request.get<Options>().epsilon, request.label);
+  check_norm_dtypes(request, 1, request.inputs.size());
   const Shape& x = request.inputs[0].shape;
   SF_CHECK(x.rank() >= 1 && x[-1] != 0, ShapeError, request.label, " got ", x,
            "; wanted [..., C] of rank 1 or more with C > 0");
   std::vector<TensorType> outputs = {request.inputs[0]};
   for (std::size_t input = 1; input < request.inputs.size(); ++input) {  // a statistic for each of them
-    check_per_channel(request, input, x);
+    check_beside(request, input, x, {x[-1]});
     outputs.push_back({Dtype::f32, per_row(x)});
   }
   return outputs;
@@ -44,15 +30,14 @@ std::vector<TensorType> infer_norm(const ShapeRequest& request) {
 
 // Inputs: dy, x, scale, the statistics.
 std::vector<TensorType> infer_norm_grad(const ShapeRequest& request) {
-  check_dtypes(request, 2);
+  check_norm_dtypes(request, 2, request.inputs.size());
   const TensorType& x = request.inputs[1];
-  SF_CHECK(may_agree(request.inputs[0], x) && x.shape.rank() >= 1, ShapeError, request.label, " got dy ",
-           request.inputs[0].text(), " and x ", x.text(), "; wanted equal types");
-  check_per_channel(request, 2, x.shape);
+  check_norm_gradient(request, request.inputs[0], x);
+  SF_CHECK(x.shape.rank() >= 1, ShapeError, request.label, " got x ", x.text(), "; wanted [..., C]");
+  check_beside(request, 2, x.shape, {x.shape[-1]});
   std::vector<TensorType> outputs = {x};
   for (std::size_t input = 3; input < request.inputs.size(); ++input) {
-    SF_CHECK(may_agree(request.inputs[input], {Dtype::f32, per_row(x.shape)}), ShapeError, request.label, " got x ",
-             x.shape, " and, as input ", input, ", ", request.inputs[input].shape, "; wanted one number a row");
+    check_beside(request, input, x.shape, per_row(x.shape));
     outputs.push_back(request.inputs[2]);
   }
   return outputs;
@@ -70,13 +55,6 @@ std::optional<RowParts> norm_parts(const ConcreteRequest& request) {
 template <class Options>
 OptionsDescription norm_options() {
   return described_by<Options>([](auto& fields, auto& options) { fields("epsilon", options.epsilon); });
-}
-
-template <class Options>
-void check_not_of_layer(const Options& options) {
-  const std::string op = Options{}.name;
-  SF_CHECK(options.name == op, ArgumentError, op, ": name is '", options.name, "'; it is an option of the layer alone",
-           hint("leave it out, or open graph.scope(\"", options.name, "\")"));
 }
 
 }  // namespace
@@ -100,7 +78,7 @@ void define_layer_norm_ops(OpRegistry& registry) {
 
 Value layer_norm(Value x, Value scale, Value shift, const LayerNormOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
-    check_not_of_layer(options);
+    check_unnamed("layer_norm", options);
     return x.graph().add_node("layer_norm", {x, scale, shift}, options, "layer_norm").output();
   });
 }
@@ -112,7 +90,7 @@ LayerNormGradients layer_norm_grad(Value dy, Value x, Value scale, Value mean, V
 
 Value rms_norm(Value x, Value scale, const RmsNormOptions& options, Where where) {
   return x.graph().build_at(where, [&] {
-    check_not_of_layer(options);
+    check_unnamed("rms_norm", options);
     return x.graph().add_node("rms_norm", {x, scale}, options, "rms_norm").output();
   });
 }
