@@ -25,7 +25,7 @@ std::vector<Value> gradients_of_norm_gradient(const GradientRequest& r, const No
     of_scale = t.sums(t.dy * u);
     const Value of_normal = neg(t.rstd * (g * t.means(h * t.normal) + h * t.means(g * t.normal)));
     const Value dx = in_dtype(r.node.output(0), Dtype::f32);
-    of_x = t.projected(of_normal) - t.rstd * t.normal * t.means(g * dx);
+    of_x = t.through_statistics(t.projected(of_normal) - t.rstd * t.normal * t.means(g * dx));
   }
   if (r.output_gradients[1].valid()) {
     const Value g = t.along(r.output_gradients[1]);
@@ -36,7 +36,7 @@ std::vector<Value> gradients_of_norm_gradient(const GradientRequest& r, const No
     of_dy = plus(of_dy, broadcast_like(t.along(r.output_gradients[2]), t.x));
   }
   std::vector<Value> gradients(r.wanted.size());
-  gradients[0] = in_dtype(of_dy, dtype);
+  gradients[0] = in_dtype(t.kept(of_dy), dtype);
   if (of_x.valid()) gradients[1] = in_dtype(of_x, dtype);
   gradients[2] = of_scale;
   return gradients;

@@ -19,6 +19,10 @@ struct NormTerms {
   std::function<Value(Value)> projected;  ///< rstd (v - mean v - n mean(v n)): how a change of n becomes one of x
   std::function<Value(Value)> along;      ///< one number a channel as what broadcasts to x
   std::function<Value(Value)> sums;       ///< one number a channel: the sum over all else
+  /// What remains of a gradient of x where the statistics may be no functions of it, and of one of dy where y was cut
+  /// off.
+  std::function<Value(Value)> through_statistics = [](Value v) { return v; };
+  std::function<Value(Value)> kept = [](Value v) { return v; };
 };
 
 /// The gradients of the inputs dy, x, scale and statistics of a norm's gradient. With h = dy scale:
