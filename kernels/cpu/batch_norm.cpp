@@ -58,27 +58,6 @@ std::unique_ptr<Kernel> make_batch_norm_of(const KernelRequest& request, const L
       {.workspace_bytes = workspace.num_bytes(), .in_place = {{.input = batch_norm_input::x, .output = 0}}});
 }
 
-/// formulas::BatchNormGradientFactors, [C] each.
-struct GradientFactors {
-  float *mean_dy, *x_factor;
-};
-
-/// dx may be dy or x.
-template <bool relu, class Loops, class T>
-void write_dx(const Loops& loops, const ArrivingGradient<relu, T>& arriving, const GradientFactors& factors, T* dx) {
-  const typename Loops::Values lane_mean_dys(loops, factors.mean_dy), lane_x_factors(loops, factors.x_factor);
-  const float *mean_dys = lane_mean_dys.data(), *x_factors = lane_x_factors.data();
-  loops.for_each_run([=](auto step, std::int64_t element, std::int64_t lane, std::int64_t count) {
-#pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t l = lane + i * step;
-      dx[element + i] =
-          stored<T>(formulas::batch_norm_dx(arriving(element + i, l), arriving.x[element + i], arriving.means[l],
-                                            arriving.factors[l], {mean_dys[l], x_factors[l]}));
-    }
-  });
-}
-
 /// The gradient of a forward pass with the given statistics: of this batch if `training`, constants otherwise. Two
 /// passes over dy and x: sums, then dx.
 template <class T, class Loops>
@@ -114,15 +93,15 @@ struct Gradient {
     const typename Loops::Values lane_means(loops, mean), lane_factors(loops, factor), lane_shifts(loops, shift);
     const ArrivingGradient<relu, T> arriving{dy, x, lane_means.data(), lane_factors.data(), lane_shifts.data()};
     sums.run(arriving, arguments.workspace, dshift, dscale);
-    const GradientFactors factors{part(mean_dys_at), part(x_factors_at)};
+    float *mean_dy = part(mean_dys_at), *x_factor = part(x_factors_at);
     const float through_statistics = training && loops.count() > 0 ? 1.0F / static_cast<float>(loops.count()) : 0.0F;
     for (std::int64_t c = 0; c < loops.channels(); ++c) {
       const float r = formulas::batch_norm_rstd(variance[c], options.epsilon);
-      factors.mean_dy[c] = dshift[c] * through_statistics;
-      factors.x_factor[c] = r * r * dscale[c] * through_statistics;
+      mean_dy[c] = dshift[c] * through_statistics;
+      x_factor[c] = r * r * dscale[c] * through_statistics;
       dscale[c] *= r;  // until here the sum of dy * (x - mean)
     }
-    write_dx(loops, arriving, factors, static_cast<T*>(arguments.outputs[0]));
+    write_channel_dx<formulas::BatchNormDx>(loops, arriving, mean_dy, x_factor, static_cast<T*>(arguments.outputs[0]));
   }
 };
 

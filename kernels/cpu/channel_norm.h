@@ -83,7 +83,7 @@ void normalize_channels(const Loops& loops, const T* x, const float* mean, const
 template <bool relu, class T>
 struct ArrivingGradient {
   const T *dy, *x;                        // like y
-  const float *means, *factors, *shifts;  // by lane; the last two are read with relu alone
+  const float *means, *factors, *shifts;  // by lane; `shifts` is read with relu alone
   float operator()(std::int64_t i, std::int64_t lane) const {
     const float passed = dy[i];  // loaded whatever y is: a conditional load would be a branch
     if constexpr (!relu) return passed;
@@ -119,5 +119,21 @@ struct ChannelGradientSums {
                   [=](std::int64_t c, double total) { product_sum[c] = static_cast<float>(total); });
   }
 };
+
+/// dx = formula(dy that arrives, x, mean, factor, a, b), with numbers a and b of each channel; it may be dy or x.
+template <class Formula, bool relu, class Loops, class T>
+void write_channel_dx(const Loops& loops, const ArrivingGradient<relu, T>& arriving, const float* a, const float* b,
+                      T* dx) {
+  const typename Loops::Values lane_as(loops, a), lane_bs(loops, b);
+  const float *as = lane_as.data(), *bs = lane_bs.data();
+  loops.for_each_run([=](auto step, std::int64_t element, std::int64_t lane, std::int64_t count) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t at = element + i, l = lane + i * step;
+      dx[at] =
+          stored<T>(Formula()(arriving(at, l), arriving.x[at], arriving.means[l], arriving.factors[l], as[l], bs[l]));
+    }
+  });
+}
 
 }  // namespace sectionflow

@@ -18,10 +18,6 @@
 namespace sectionflow {
 namespace {
 
-namespace group_norm_grad_input {
-enum { dy, x, scale, mean, rstd };
-}
-
 Shape one_image(const Shape& x) {
   std::vector<std::int64_t> dims = x.dims();
   dims[0] = 1;
@@ -52,6 +48,15 @@ struct Images {
   template <class Body>
   void for_each_group(const Body& body) const {
     for (std::int64_t g = 0; g < groups; ++g) body(g, g * group_channels, (g + 1) * group_channels);
+  }
+  /// Numbers of the groups of an image as those of its channels.
+  void spread(const float* mean, const float* rstd, const float* scale, float* means, float* factors) const {
+    for_each_group([&](std::int64_t g, std::int64_t first, std::int64_t end) {
+      for (std::int64_t c = first; c < end; ++c) {
+        means[c] = mean[g];
+        factors[c] = scale[c] * rstd[g];
+      }
+    });
   }
 
   std::int64_t count, elements, channels, groups, group_channels;
@@ -93,12 +98,7 @@ struct GroupForward {
         statistics.run(x, workspace, means, factors);  // the variances, until the groups have read them
         combine(means, factors, mean, rstd);
       }
-      images.for_each_group([&](std::int64_t g, std::int64_t first, std::int64_t end) {
-        for (std::int64_t c = first; c < end; ++c) {
-          means[c] = mean[g];
-          factors[c] = scale[c] * rstd[g];
-        }
-      });
+      images.spread(mean, rstd, scale, means, factors);
       normalize_channels<false>(loops, x, means, factors, shift, y);
     });
   }
@@ -169,15 +169,10 @@ struct GroupGradient {
     const auto part = [&](std::size_t at) { return static_cast<float*>(workspace_part(workspace, at)); };
     float *means = part(means_at), *factors = part(factors_at), *offsets = part(offsets_at),
           *x_factors = part(x_factors_at);
-    images.for_each_group([&](std::int64_t g, std::int64_t first, std::int64_t end) {
-      for (std::int64_t c = first; c < end; ++c) {
-        means[c] = mean[g];
-        factors[c] = scale[c] * rstd[g];
-      }
-    });
+    images.spread(mean, rstd, scale, means, factors);
     const typename Loops::Values lane_means(loops, means), lane_factors(loops, factors);
     const ArrivingGradient<false, T> arriving{of(group_norm_grad_input::dy), of(group_norm_grad_input::x),
-                                              lane_means.data(), nullptr, nullptr};
+                                              lane_means.data(), lane_factors.data(), nullptr};
     sums.run(arriving, workspace, dshift, dscale);  // until here the sum of dy (x - mean)
     images.for_each_group([&](std::int64_t g, std::int64_t first, std::int64_t end) {
       double dy_sum = 0, product_sum = 0;
@@ -191,50 +186,39 @@ struct GroupGradient {
       std::fill(offsets + first, offsets + end, terms.offset);
       std::fill(x_factors + first, x_factors + end, terms.x_factor);
     });
-    write_dx(arriving, lane_factors.data(), offsets, x_factors,
-             static_cast<T*>(arguments.outputs[0]) + image * images.elements);
-  }
-
-  /// dx may be dy or x.
-  void write_dx(const ArrivingGradient<false, T>& arriving, const float* factors, const float* offset,
-                const float* x_factor, T* dx) const {
-    const typename Loops::Values lane_offsets(loops, offset), lane_x_factors(loops, x_factor);
-    const float *offsets = lane_offsets.data(), *x_factors = lane_x_factors.data();
-    loops.for_each_run([=](auto step, std::int64_t element, std::int64_t lane, std::int64_t count) {
-#pragma omp simd
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t l = lane + i * step;
-        dx[element + i] = stored<T>(formulas::group_norm_dx(arriving.dy[element + i], arriving.x[element + i],
-                                                            arriving.means[l], factors[l], {offsets[l], x_factors[l]}));
-      }
-    });
+    write_channel_dx<formulas::GroupNormDx>(loops, arriving, offsets, x_factors,
+                                            static_cast<T*>(arguments.outputs[0]) + image * images.elements);
   }
 };
 
-std::unique_ptr<Kernel> make_group_norm(const KernelRequest& request) {
+/// `make(images, loops, T{})` for x, the input of that number, stored as T.
+template <class Make>
+std::unique_ptr<Kernel> with_images(const KernelRequest& request, int number, const Make& make) {
   const auto& options = request.node.options<GroupNormOptions>();
-  const TensorType& x = request.inputs[0];
+  const TensorType& x = request.inputs[static_cast<std::size_t>(number)];
   return with_channel_loops(one_image(x.shape), options.format, [&](const auto& loops) {
     return with_stored_type(x.dtype, [&](auto element) -> std::unique_ptr<Kernel> {
-      using Forward = GroupForward<decltype(element), std::decay_t<decltype(loops)>>;
-      const Forward forward(Images(x.shape, options), loops, options.epsilon, request.replay);
-      return function_kernel(forward,
-                             {.workspace_bytes = forward.workspace_bytes(), .in_place = {{.input = 0, .output = 0}}});
+      return make(Images(x.shape, options), loops, element);
     });
   });
 }
 
+std::unique_ptr<Kernel> make_group_norm(const KernelRequest& request) {
+  return with_images(request, 0, [&](const Images& images, const auto& loops, auto element) {
+    using Forward = GroupForward<decltype(element), std::decay_t<decltype(loops)>>;
+    const Forward forward(images, loops, request.node.options<GroupNormOptions>().epsilon, request.replay);
+    return function_kernel(forward,
+                           {.workspace_bytes = forward.workspace_bytes(), .in_place = {{.input = 0, .output = 0}}});
+  });
+}
+
 std::unique_ptr<Kernel> make_group_norm_grad(const KernelRequest& request) {
-  const auto& options = request.node.options<GroupNormOptions>();
-  const TensorType& x = request.inputs[group_norm_grad_input::x];
-  return with_channel_loops(one_image(x.shape), options.format, [&](const auto& loops) {
-    return with_stored_type(x.dtype, [&](auto element) -> std::unique_ptr<Kernel> {
-      using Gradient = GroupGradient<decltype(element), std::decay_t<decltype(loops)>>;
-      const Gradient gradient(Images(x.shape, options), loops);
-      return function_kernel(gradient, {.workspace_bytes = gradient.num_bytes,
-                                        .in_place = {{.input = group_norm_grad_input::dy, .output = 0},
-                                                     {.input = group_norm_grad_input::x, .output = 0}}});
-    });
+  return with_images(request, group_norm_grad_input::x, [](const Images& images, const auto& loops, auto element) {
+    using Gradient = GroupGradient<decltype(element), std::decay_t<decltype(loops)>>;
+    const Gradient gradient(images, loops);
+    return function_kernel(gradient, {.workspace_bytes = gradient.num_bytes,
+                                      .in_place = {{.input = group_norm_grad_input::dy, .output = 0},
+                                                   {.input = group_norm_grad_input::x, .output = 0}}});
   });
 }
 

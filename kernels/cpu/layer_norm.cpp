@@ -13,11 +13,6 @@
 namespace sectionflow {
 namespace {
 
-// Positions of the gradient's inputs; those of rms_norm have no mean.
-namespace layer_norm_grad_input {
-enum { dy, x, scale, mean, rstd };
-}
-
 // `centred` is true of layer_norm, whose rows have a mean and a shift, and false of rms_norm, whose have none.
 
 /// A tensor seen as [rows, C], cut into blocks of whole rows by shape alone.

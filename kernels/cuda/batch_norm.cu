@@ -107,33 +107,6 @@ struct WriteSums {
   }
 };
 
-/// dx from dy and x.
-template <bool relu>
-struct InputGradient {
-  PerChannel of;
-  const float *mean_dy, *x_factor;
-
-  template <int kWidth>
-  struct Of {
-    gpu::Floats<kWidth> mean, factor, shift, mean_dy, x_factor;
-    SF_HOST_DEVICE float operator()(int i, const float (&values)[2]) const {
-      const float dy = values[0], x = values[1];
-      const float arrived = gpu::arriving<relu>(dy, x, mean[i], factor[i], relu ? shift[i] : 0.0F);
-      return formulas::batch_norm_dx(arrived, x, mean[i], factor[i], {mean_dy[i], x_factor[i]});
-    }
-  };
-  template <int kWidth>
-  SF_HOST_DEVICE Of<kWidth> of_channels(std::int64_t c) const {
-    Of<kWidth> channels{gpu::load_floats<kWidth>(of.mean + c),
-                        gpu::load_floats<kWidth>(of.factor + c),
-                        {},
-                        gpu::load_floats<kWidth>(mean_dy + c),
-                        gpu::load_floats<kWidth>(x_factor + c)};
-    if (relu) channels.shift = gpu::load_floats<kWidth>(of.shift + c);
-    return channels;
-  }
-};
-
 template <class T>
 struct Backward {
   Channels of;
@@ -169,8 +142,9 @@ struct Backward {
                          gpu::Arrivals<T, relu>{{dy, x}, per_channel},
                          WriteSums{scale, variance, options.epsilon, through_statistics, output(1), output(2), factor,
                                    mean_dy, x_factor});
+    using Dx = gpu::ChannelDx<formulas::BatchNormDx, relu>;
     gpu::launch_map_channels(arguments.queue,
-                             gpu::MapChannels<T, 2, InputGradient<relu>>{
+                             gpu::MapChannels<T, 2, Dx>{
                                  of, {dy, x}, static_cast<T*>(arguments.outputs[0]), {per_channel, mean_dy, x_factor}});
   }
 

@@ -124,4 +124,31 @@ struct Arrivals {
   SF_HOST_DEVICE NoRow of_row(std::int64_t) const { return {}; }
 };
 
+/// dx = formula(dy that arrives, x, mean, factor, a, b), with numbers a and b of each channel.
+template <class Formula, bool relu>
+struct ChannelDx {
+  PerChannel of;
+  const float *a, *b;
+
+  template <int kWidth>
+  struct Of {
+    Floats<kWidth> mean, factor, shift, a, b;
+    SF_HOST_DEVICE float operator()(int i, const float (&values)[2]) const {
+      const float dy = values[0], x = values[1];
+      const float arrived = arriving<relu>(dy, x, mean[i], factor[i], relu ? shift[i] : 0.0F);
+      return Formula()(arrived, x, mean[i], factor[i], a[i], b[i]);
+    }
+  };
+  template <int kWidth>
+  SF_HOST_DEVICE Of<kWidth> of_channels(std::int64_t c) const {
+    Of<kWidth> channels{load_floats<kWidth>(of.mean + c),
+                        load_floats<kWidth>(of.factor + c),
+                        {},
+                        load_floats<kWidth>(a + c),
+                        load_floats<kWidth>(b + c)};
+    if (relu) channels.shift = load_floats<kWidth>(of.shift + c);
+    return channels;
+  }
+};
+
 }  // namespace sectionflow::gpu

@@ -19,10 +19,6 @@ namespace {
 using gpu::ChannelCut;
 using gpu::Channels;
 
-namespace group_norm_grad_input {
-enum { dy, x, scale, mean, rstd };
-}
-
 gpu::RowTeams teams_of_groups(const Channels& of, std::int64_t images, std::int64_t groups) {
   return gpu::RowTeams({images * groups, images * groups == 0 ? 0 : of.channels / (images * groups)});
 }
@@ -131,24 +127,6 @@ struct SumImages {
   }
 };
 
-/// dx from dy and x.
-struct GroupInputGradient {
-  const float *mean, *factor, *offset, *x_factor;
-
-  template <int kWidth>
-  struct Of {
-    gpu::Floats<kWidth> mean, factor, offset, x_factor;
-    SF_HOST_DEVICE float operator()(int i, const float (&values)[2]) const {
-      return formulas::group_norm_dx(values[0], values[1], mean[i], factor[i], {offset[i], x_factor[i]});
-    }
-  };
-  template <int kWidth>
-  SF_HOST_DEVICE Of<kWidth> of_channels(std::int64_t c) const {
-    return {gpu::load_floats<kWidth>(mean + c), gpu::load_floats<kWidth>(factor + c),
-            gpu::load_floats<kWidth>(offset + c), gpu::load_floats<kWidth>(x_factor + c)};
-  }
-};
-
 template <class T>
 struct GroupForward {
   Channels of;
@@ -224,18 +202,19 @@ struct GroupBackward {
         arguments.queue, rows.launch_shape(),
         SpreadStatistics{rows, groups, scale, nullptr, const_cast<float*>(input(group_norm_grad_input::mean)),
                          const_cast<float*>(rstd), means, factors, nullptr, 0, true});
+    const gpu::PerChannel per_channel{means, factors, nullptr};
     gpu::sum_channels<2>(arguments.queue, ChannelCut(of), part(partials_at),
-                         gpu::Arrivals<T, false>{{dy, x}, {means, factors, nullptr}},
-                         WriteChannelSums{dy_sums, product_sums});
+                         gpu::Arrivals<T, false>{{dy, x}, per_channel}, WriteChannelSums{dy_sums, product_sums});
     const auto group_count = static_cast<double>(of.count() * rows.length);
     gpu::launch_blocks(arguments.queue, rows.launch_shape(),
                        SpreadTerms{rows, groups, group_count > 0 ? group_count : 1.0, scale, rstd, dy_sums,
                                    product_sums, offsets, x_factors});
     gpu::launch_each(arguments.queue, channels,
                      SumImages{images, channels, groups, rstd, dy_sums, product_sums, output(1), output(2)});
+    using Dx = gpu::ChannelDx<formulas::GroupNormDx, false>;
     gpu::launch_map_channels(
-        arguments.queue, gpu::MapChannels<T, 2, GroupInputGradient>{
-                             of, {dy, x}, static_cast<T*>(arguments.outputs[0]), {means, factors, offsets, x_factors}});
+        arguments.queue, gpu::MapChannels<T, 2, Dx>{
+                             of, {dy, x}, static_cast<T*>(arguments.outputs[0]), {per_channel, offsets, x_factors}});
   }
 };
 

@@ -11,11 +11,6 @@
 namespace sectionflow {
 namespace {
 
-// Positions of the gradient's inputs; those of rms_norm have no mean.
-namespace backward_input {
-enum { dy, x, scale, mean, rstd };
-}
-
 // `centred` is true of layer_norm, whose rows have a mean and a shift, and false of rms_norm, whose have none.
 
 /// y and, but for a replay, the statistics of each row. y may be x.
@@ -159,21 +154,22 @@ std::unique_ptr<Kernel> make_norm_grad_of(const KernelRequest& request) {
       [=](const KernelArguments& arguments) {
         const auto input = [&](int index) { return static_cast<const float*>(arguments.inputs[index]); };
         const auto output = [&](int index) { return static_cast<float*>(arguments.outputs[index]); };
-        const auto* dy = static_cast<const T*>(arguments.inputs[backward_input::dy]);
-        const auto* x = static_cast<const T*>(arguments.inputs[backward_input::x]);
-        const float *mean = centred ? input(backward_input::mean) : nullptr,
-                    *rstd = input(centred ? backward_input::rstd : backward_input::mean);
+        const auto* dy = static_cast<const T*>(arguments.inputs[layer_norm_grad_input::dy]);
+        const auto* x = static_cast<const T*>(arguments.inputs[layer_norm_grad_input::x]);
+        const float *mean = centred ? input(layer_norm_grad_input::mean) : nullptr,
+                    *rstd = input(centred ? layer_norm_grad_input::rstd : layer_norm_grad_input::mean);
         WriteParameterGradients<kSums> write{};
         for (int k = 0; k < kSums; ++k) write.outputs[k] = output(1 + k);
         // First, as dx may be written over what is summed.
         gpu::sum_channels<kSums>(arguments.queue, cut, arguments.workspace,
                                  ParameterTerms<centred, T>{{dy, x}, mean, rstd}, write);
         gpu::launch_blocks(arguments.queue, rows.launch_shape(),
-                           InputGradient<centred, T>{rows, dy, x, input(backward_input::scale), mean, rstd,
+                           InputGradient<centred, T>{rows, dy, x, input(layer_norm_grad_input::scale), mean, rstd,
                                                      static_cast<T*>(arguments.outputs[0])});
       },
       {.workspace_bytes = cut.partial_bytes(kSums),
-       .in_place = {{.input = backward_input::dy, .output = 0}, {.input = backward_input::x, .output = 0}}});
+       .in_place = {{.input = layer_norm_grad_input::dy, .output = 0},
+                    {.input = layer_norm_grad_input::x, .output = 0}}});
 }
 
 // x, y and their gradients are f32 or bf16; all else is f32.

@@ -14,6 +14,10 @@ namespace batch_norm_grad_input {
 enum { dy, x, scale, mean, variance, is_training, shift };  // the last with relu alone
 }
 
+namespace group_norm_grad_input {
+enum { dy, x, scale, mean, rstd };
+}
+
 namespace formulas {
 
 SF_HOST_DEVICE inline float batch_norm_rstd(float variance, float epsilon) {
@@ -26,20 +30,24 @@ SF_HOST_DEVICE inline float batch_normalized(float x, float mean, float factor, 
   return (x - mean) * factor + shift;
 }
 
-/// The numbers of a channel that the last pass of the gradient reads.
-struct BatchNormGradientFactors {
-  float mean_dy;   // mean of dy
-  float x_factor;  // rstd^2 * mean of dy * (x - mean)
-};
+// dx, with factor = scale * rstd.
 
-/// dx from the gradient `arrived` at y before relu.
+/// From the gradient `arrived` at y before relu, with the mean of dy, and x_factor = rstd^2 mean of dy (x - mean).
 /// Source: Ioffe and Szegedy 2015, section 3, with the gradients through mean and variance gathered.
-SF_HOST_DEVICE inline float batch_norm_dx(float arrived, float x, float mean, float factor,
-                                          BatchNormGradientFactors factors) {
-  const float through_mean = arrived - factors.mean_dy;
-  const float through_variance = (x - mean) * factors.x_factor;
-  return factor * (through_mean - through_variance);
-}
+struct BatchNormDx {
+  SF_HOST_DEVICE float operator()(float arrived, float x, float mean, float factor, float mean_dy,
+                                  float x_factor) const {
+    const float through_mean = arrived - mean_dy;
+    const float through_variance = (x - mean) * x_factor;
+    return factor * (through_mean - through_variance);
+  }
+};
+/// With GroupNormTerms.
+struct GroupNormDx {
+  SF_HOST_DEVICE float operator()(float dy, float x, float mean, float factor, float offset, float x_factor) const {
+    return dy * factor - offset - (x - mean) * x_factor;
+  }
+};
 
 /// What the gradient of group_norm subtracts in a group.
 struct GroupNormTerms {
@@ -50,10 +58,6 @@ struct GroupNormTerms {
 SF_HOST_DEVICE inline GroupNormTerms group_norm_terms(double dy_sum, double product_sum, double count, float rstd) {
   const double r = rstd;
   return {static_cast<float>(r * dy_sum / count), static_cast<float>(r * r * r * product_sum / count)};
-}
-/// dx, with factor = scale * rstd.
-SF_HOST_DEVICE inline float group_norm_dx(float dy, float x, float mean, float factor, GroupNormTerms terms) {
-  return dy * factor - terms.offset - (x - mean) * terms.x_factor;
 }
 
 }  // namespace formulas

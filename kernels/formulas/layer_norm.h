@@ -4,7 +4,14 @@
 
 #include "base/host_device.h"
 
-namespace sectionflow::formulas {
+namespace sectionflow {
+
+// Positions of the gradient's inputs; those of rms_norm have no mean.
+namespace layer_norm_grad_input {
+enum { dy, x, scale, mean, rstd };
+}
+
+namespace formulas {
 
 // rms_norm is layer_norm of rows whose mean is taken to be 0, without a shift.
 
@@ -30,4 +37,5 @@ struct LayerNormGradient {
   }
 };
 
-}  // namespace sectionflow::formulas
+}  // namespace formulas
+}  // namespace sectionflow
