@@ -95,6 +95,23 @@ class CtcLattice {
     }
   }
 
+  /// Goes through all steps, of which there is one at least: row t lies at rows + t % num_rows * stride. Gives the last
+  /// row; `log_p` is what has been taken from all of it. `emitted`: a row.
+  const float* go(float* rows, std::int64_t num_rows, float* emitted, double& log_p) const {
+    float* row = rows;
+    emit(0, emitted);
+    begin(emitted, row);
+    log_p = shift(row);
+    for (std::int64_t t = 1; t < example_.steps; ++t) {
+      const float* before = row;
+      row = rows + t % num_rows * sizes_.stride;
+      emit(t, emitted);
+      advance(before, emitted, row);
+      log_p += static_cast<double>(shift(row));
+    }
+    return row;
+  }
+
   /// Makes the largest 0; returns what has been taken away.
   float shift(float* row) const {
     const float largest = row_max(row + kBefore, states());
@@ -183,17 +200,8 @@ struct CtcForward {
     const float infinite = inputs.sizes.zero_infinity ? 0.0F : std::numeric_limits<float>::infinity();
     if (example.steps == 0) return example.num_labels == 0 ? 0.0F : infinite;
     const CtcLattice lattice(inputs.sizes, example, x, statistics, rows);
-    float *emitted = rows + stride, *row = rows + 2 * stride, *next = rows + 3 * stride;
-    lattice.emit(0, emitted);
-    lattice.begin(emitted, row);
-    double log_p = lattice.shift(row);
-    for (std::int64_t t = 1; t < example.steps; ++t) {
-      lattice.emit(t, emitted);
-      lattice.advance(row, emitted, next);
-      log_p += static_cast<double>(lattice.shift(next));
-      std::swap(row, next);
-    }
-    const float last = lattice.arrived(row);
+    double log_p = 0;
+    const float last = lattice.arrived(lattice.go(rows + 2 * stride, 2, rows + stride, log_p));
     return formulas::ctc_is_never(last) ? infinite : static_cast<float>(-(log_p + static_cast<double>(last)));
   }
 };
@@ -237,15 +245,8 @@ struct CtcGradient {
     const CtcLattice lattice(inputs.sizes, example, x, statistics, rows);
     float *emitted = rows + stride, *posteriors = rows + 2 * stride, *back = rows + 3 * stride,
           *next = rows + 4 * stride, *there = rows + kRows * stride;
-    lattice.emit(0, emitted);
-    lattice.begin(emitted, there);
-    lattice.shift(there);
-    for (std::int64_t t = 1; t < steps; ++t) {
-      lattice.emit(t, emitted);
-      lattice.advance(there + (t - 1) * stride, emitted, there + t * stride);
-      lattice.shift(there + t * stride);
-    }
-    if (formulas::ctc_is_never(lattice.arrived(there + (steps - 1) * stride))) {
+    double log_p = 0;
+    if (formulas::ctc_is_never(lattice.arrived(lattice.go(there, steps, emitted, log_p)))) {
       std::fill_n(dx, steps * classes, inputs.sizes.zero_infinity ? 0.0F : std::numeric_limits<float>::quiet_NaN());
       return;
     }
