@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -115,6 +113,11 @@ Value bias_weight(const RecurrentCall& call, const char* name, const Initializer
   const auto fan_in = static_cast<double>(call.channels()), fan_out = static_cast<double>(call.features);
   return in_dtype(parameter(name, initializer, {call.x.graph(), {call.width()}, fan_in, fan_out}), dtype);
 }
+template <class Options>
+RecurrentWeights kernels_of(const RecurrentCall& call, const Options& options, Dtype dtype) {
+  return {.input_kernel = weight(call, "input_kernel", options.input_initializer, call.channels(), dtype),
+          .state_kernel = weight(call, "state_kernel", options.state_initializer, call.features, dtype)};
+}
 
 /// a kernel + bias, or without where it is invalid.
 Value affine(Value a, Value kernel, Value bias) {
@@ -213,13 +216,6 @@ StepResults all_steps(const RecurrentCall& call, Value x, const RecurrentWeights
   return {stack(outputs, 1), state};
 }
 
-/// All values of a call.
-std::vector<Value> call_inputs(Value x, std::initializer_list<Value> others) {
-  std::vector<Value> inputs = {x};
-  std::copy_if(others.begin(), others.end(), std::back_inserter(inputs), [](Value value) { return value.valid(); });
-  return inputs;
-}
-
 // ---- LSTM.
 
 /// 1 for the second quarter, the forget gate, and 0 for the others.
@@ -235,10 +231,8 @@ RecurrentState given_state(const LstmState& state) {
   return state.valid() ? RecurrentState{state.output, state.cell} : RecurrentState{};
 }
 
-RecurrentWeights lstm_weights(const RecurrentCall& call, const LstmOptions& options, Dtype dtype) {
-  RecurrentWeights weights{
-      .input_kernel = weight(call, "input_kernel", options.input_initializer, call.channels(), dtype),
-      .state_kernel = weight(call, "state_kernel", options.state_initializer, call.features, dtype)};
+RecurrentWeights weights_of(const RecurrentCall& call, const LstmOptions& options, Dtype dtype) {
+  RecurrentWeights weights = kernels_of(call, options, dtype);
   if (options.bias) {
     const Initializer& initializer = options.bias_initializer ? options.bias_initializer : remembering;
     weights.input_bias = bias_weight(call, "bias", initializer, dtype);
@@ -259,10 +253,8 @@ RecurrentState given_state(Value state) {
   return state.valid() ? RecurrentState{state} : RecurrentState{};
 }
 
-RecurrentWeights gru_weights(const RecurrentCall& call, const GruOptions& options, Dtype dtype) {
-  RecurrentWeights weights{
-      .input_kernel = weight(call, "input_kernel", options.input_initializer, call.channels(), dtype),
-      .state_kernel = weight(call, "state_kernel", options.state_initializer, call.features, dtype)};
+RecurrentWeights weights_of(const RecurrentCall& call, const GruOptions& options, Dtype dtype) {
+  RecurrentWeights weights = kernels_of(call, options, dtype);
   if (options.bias) {
     weights.input_bias = bias_weight(call, "input_bias", options.bias_initializer, dtype);
     weights.state_bias = bias_weight(call, "state_bias", options.bias_initializer, dtype);
@@ -279,50 +271,53 @@ RecurrentState gru_step(Value of_x, const RecurrentState& state, const Recurrent
 }
 constexpr RecurrentKind kGru{.gates = 3, .state_parts = 1, .step = gru_step};
 
+// ---- Calls.
+
+/// What `run(call, x, weights)` gives for a call that is none to refuse, in its names.
+template <class Options, class Run>
+auto called(const char* layer, const RecurrentKind& kind, Value x, int rank, const RecurrentState& given,
+            const Options& options, Where where, const Run& run) {
+  std::vector<Value> inputs = {x, options.lengths};
+  inputs.insert(inputs.begin() + 1, given.begin(), given.end());
+  std::erase_if(inputs, [](Value value) { return !value.valid(); });
+  return x.graph().build_at(where, inputs, [&] {
+    const RecurrentCall call = checked_call(layer, kind, x, rank, given, options);
+    const auto names = x.graph().scope(options.name);
+    const Value input = with_known_examples(call, in_layer_dtype(x), options.lengths);
+    return run(call, input, weights_of(call, options, input.dtype()));
+  });
+}
+template <class Options>
+StepResults sequence(const char* layer, const RecurrentKind& kind, Value x, const RecurrentState& given,
+                     const Options& options, Where where) {
+  return called(layer, kind, x, 3, given, options, where,
+                [&](const RecurrentCall& call, Value input, const RecurrentWeights& weights) {
+                  return all_steps(call, input, weights, options);
+                });
+}
+
 }  // namespace
 
 LstmState lstm_cell(Value x, LstmState state, const LstmOptions& options, Where where) {
-  return x.graph().build_at(where, call_inputs(x, {state.output, state.cell}), [&] {
-    const RecurrentCall call = checked_call("lstm_cell", kLstm, x, 2, given_state(state), options);
-    const auto names = x.graph().scope(options.name);
-    const Value input = with_known_examples(call, in_layer_dtype(x), Value());
-    const RecurrentState next = next_state(call, input, lstm_weights(call, options, input.dtype()));
-    return LstmState{.output = next[0], .cell = next[1]};
-  });
+  const RecurrentState next = called("lstm_cell", kLstm, x, 2, given_state(state), options, where, next_state);
+  return {.output = next[0], .cell = next[1]};
 }
 
 LstmResult lstm(Value x, LstmState state, const LstmOptions& options, Where where) {
-  return x.graph().build_at(where, call_inputs(x, {state.output, state.cell, options.lengths}), [&] {
-    const RecurrentCall call = checked_call("lstm", kLstm, x, 3, given_state(state), options);
-    const auto names = x.graph().scope(options.name);
-    const Value input = with_known_examples(call, in_layer_dtype(x), options.lengths);
-    const RecurrentWeights weights = lstm_weights(call, options, input.dtype());
-    const auto [outputs, last] = all_steps(call, input, weights, options);
-    return LstmResult{outputs, {.output = last[0], .cell = last[1]}};
-  });
+  const auto [outputs, last] = sequence("lstm", kLstm, x, given_state(state), options, where);
+  return {outputs, {.output = last[0], .cell = last[1]}};
 }
 LstmResult lstm(Value x, const LstmOptions& options, Where where) {
   return lstm(x, LstmState{}, options, where);
 }
 
 Value gru_cell(Value x, Value state, const GruOptions& options, Where where) {
-  return x.graph().build_at(where, call_inputs(x, {state}), [&] {
-    const RecurrentCall call = checked_call("gru_cell", kGru, x, 2, given_state(state), options);
-    const auto names = x.graph().scope(options.name);
-    const Value input = with_known_examples(call, in_layer_dtype(x), Value());
-    return next_state(call, input, gru_weights(call, options, input.dtype()))[0];
-  });
+  return called("gru_cell", kGru, x, 2, given_state(state), options, where, next_state)[0];
 }
 
 GruResult gru(Value x, Value state, const GruOptions& options, Where where) {
-  return x.graph().build_at(where, call_inputs(x, {state, options.lengths}), [&] {
-    const RecurrentCall call = checked_call("gru", kGru, x, 3, given_state(state), options);
-    const auto names = x.graph().scope(options.name);
-    const Value input = with_known_examples(call, in_layer_dtype(x), options.lengths);
-    const RecurrentWeights weights = gru_weights(call, options, input.dtype());
-    const auto [outputs, last] = all_steps(call, input, weights, options);
-    return GruResult{outputs, last[0]};
-  });
+  const auto [outputs, last] = sequence("gru", kGru, x, given_state(state), options, where);
+  return {outputs, last[0]};
 }
 GruResult gru(Value x, const GruOptions& options, Where where) {
   return gru(x, Value(), options, where);
